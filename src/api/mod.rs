@@ -1,1 +1,4 @@
 //! stub
+
+pub mod uid;
+pub use uid::Uid;
