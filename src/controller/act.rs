@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::api::membership::group_of;
 use crate::api::names::{CONTROLLER, GROUP_LABEL, GROUP_NAME};
 use crate::api::{GroupKey, Pod, PodGroup};
-use crate::lifecycle::{Answer, Complaint, Existing, Step, Version};
+use crate::lifecycle::{Answer, Complaint, Step, Version};
 use crate::runtime::call::{CallError, Caller};
 use crate::runtime::clock;
 
@@ -77,9 +77,12 @@ impl Actor {
             Preconditions { uid: Some(version.uid.to_string()), resource_version: Some(version.resource_version.clone()) };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
         match self.caller.once("delete", "podgroups", groups.delete(&key.name, &params)).await {
-            // With finalizers the object is still there, and says that it is ending.
-            Ok(kube::Either::Left(group)) if group.meta().deletion_timestamp.is_some() => Answer::Is(dialect::existing(&group)),
-            Ok(_) | Err(CallError::NotFound(_)) => Answer::Gone(version.uid.clone()),
+            // With finalizers the answer is the object, which is still there and says that it is ending.
+            Ok(answer) => match answer.left() {
+                Some(group) if group.meta().deletion_timestamp.is_some() => Answer::Is(dialect::existing(&group)),
+                _ => Answer::Gone(version.uid.clone()),
+            },
+            Err(CallError::NotFound(_)) => Answer::Gone(version.uid.clone()),
             Err(error) => {
                 if let CallError::Conflict(met) = &error {
                     tracing::info!(group = %key, uid = %version.uid, resource_version = %version.resource_version, met, "a precondition refused the delete");
