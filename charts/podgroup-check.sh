@@ -46,6 +46,7 @@ controller.resources.request.cpu=1|'request'
 controller.resources.requests.cpu=much|/controller/resources/requests/cpu
 controller.tolerations[0].efect=NoSchedule|'efect'
 controller.extraArgs[0]=oops|/controller/extraArgs/0
+logFilter=loud!|/logFilter
 controller.enabled=maybe|/controller/enabled
 scheduler.placement=binpack|/scheduler/placement
 image.tga=1|'tga'
@@ -90,7 +91,7 @@ END
     "$(render -s templates/scheduler.yaml --set leaderElection.enabled=false,scheduler.placement=pack | flags)"
 }
 gone() { printf -- '-%s ' ClusterRole/podgroup-$1 ClusterRoleBinding/podgroup-$1 Deployment/podgroup-$1 Role/podgroup-$1-lease RoleBinding/podgroup-$1-lease Service/podgroup-$1 ServiceAccount/podgroup-$1 | sed 's/ $//'; }
-flags() { awk '/args:/{on=1;next} /ports:/{on=0} on{sub(/^ *- /,""); printf "%s%s", n++?" ":"", $0}'; }
+flags() { awk '/args:/{on=1;next} /env:|ports:/{on=0} on{sub(/^ *- /,""); printf "%s%s", n++?" ":"", $0}'; }
 
 # Lines: yes or no, who, then what `kubectl auth can-i` takes.
 can() {
@@ -305,9 +306,10 @@ life() {
   refuses 'CRDs that are not of Helm: the error names the value' 'crds.enabled=false' install podgroup $ns
   works 'and they are left as they are with it' install podgroup $ns --set crds.enabled=false
   works 'uninstall a third time' helm uninstall podgroup -n $ns
-  local name
+  local name told
   for name in podgroups queues; do
-    works "the commands of the error hand $name over" sh -ec "$(install podgroup $ns 2>&1 | grep -o "kubectl label crd $name.*" || echo 'echo no commands; false')"
+    told=$(install podgroup $ns 2>&1)
+    works "the commands of the error hand $name over" sh -ec "$(grep -o "kubectl label crd $name.*" <<<"$told" || echo 'echo no commands; false')"
   done
   works 'and then it installs, over them' install podgroup $ns
 }
@@ -316,7 +318,7 @@ clean() {
   helm uninstall podgroup -n $ns; helm uninstall other -n check-b
   kubectl delete crd podgroups.scheduling.volcano.sh queues.scheduling.volcano.sh
   kubectl delete clusterrolebinding check-view check-admin
-  kubectl delete namespace $ns check-a check-b --wait=false
+  kubectl delete namespace $ns check-a check-b --timeout=60s
 } >/dev/null 2>&1
 
 if [ "${1:-}" != offline ]; then

@@ -6,7 +6,7 @@
 {{- else if contains .Chart.Name .Release.Name -}}
 {{- .Release.Name | trunc 40 | trimSuffix "-" -}}
 {{- else -}}
-{{- /* 40, so that the longest suffix still leaves a valid name of a Service (63). */ -}}
+{{- /* 40: the longest suffix still leaves a valid name of a Service (63). */ -}}
 {{- printf "%s-%s" .Release.Name .Chart.Name | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}

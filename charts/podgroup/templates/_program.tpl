@@ -96,6 +96,11 @@ spec:
             {{- range concat .args (.values.extraArgs | default list) }}
             - {{ . | quote }}
             {{- end }}
+          {{- with .root.Values.logFilter }}
+          env:
+            - name: RUST_LOG
+              value: {{ . | quote }}
+          {{- end }}
           ports:
             - name: http-metrics
               containerPort: {{ .port }}
