@@ -93,91 +93,17 @@ END
 gone() { printf -- '-%s ' ClusterRole/podgroup-$1 ClusterRoleBinding/podgroup-$1 Deployment/podgroup-$1 Role/podgroup-$1-lease RoleBinding/podgroup-$1-lease Service/podgroup-$1 ServiceAccount/podgroup-$1 | sed 's/ $//'; }
 flags() { awk '/args:/{on=1;next} /env:|ports:/{on=0} on{sub(/^ *- /,""); printf "%s%s", n++?" ":"", $0}'; }
 
-# Lines: yes or no, who, then what `kubectl auth can-i` takes.
+# Lines as in podgroup-rights.txt.
 can() {
   local wanted who what
   while read -r wanted who what; do
+    case $wanted in '' | '#'*) continue ;; esac
     # shellcheck disable=SC2086
     equal "may $who $what? $wanted" "$wanted" "$(kubectl auth can-i $what --as="$who" 2>/dev/null)"
   done < <(sed "s/ctl /system:serviceaccount:$ns:podgroup-controller /; s/sch /system:serviceaccount:$ns:podgroup-scheduler /")
 }
 
 rights() {
-  can <<END
-yes ctl list deployments.apps -A
-yes ctl watch replicasets.apps -A
-no  ctl patch deployments.apps -A
-no  ctl update replicasets.apps -A
-no  ctl patch deployments.apps --subresource=scale -A
-yes ctl list pods -A
-no  ctl create pods -A
-no  ctl patch pods -A
-no  ctl delete pods -A
-no  ctl create pods --subresource=binding -A
-no  ctl create pods --subresource=exec -A
-no  ctl create pods --subresource=eviction -A
-yes ctl watch namespaces
-no  ctl patch namespaces
-no  ctl list nodes
-no  ctl get secrets -A
-no  ctl get configmaps -A
-yes ctl watch podgroups.scheduling.volcano.sh -A
-yes ctl create podgroups.scheduling.volcano.sh -A
-yes ctl patch podgroups.scheduling.volcano.sh -A
-yes ctl delete podgroups.scheduling.volcano.sh -A
-no  ctl update podgroups.scheduling.volcano.sh -A
-no  ctl deletecollection podgroups.scheduling.volcano.sh -A
-no  ctl get queues.scheduling.volcano.sh
-no  ctl create queues.scheduling.volcano.sh
-yes ctl create events -A
-yes ctl patch events.events.k8s.io -A
-no  ctl delete events -A
-yes ctl create leases.coordination.k8s.io -n $ns
-yes ctl update leases.coordination.k8s.io/podgroup-controller -n $ns
-no  ctl update leases.coordination.k8s.io/podgroup-scheduler -n $ns
-no  ctl list leases.coordination.k8s.io -n $ns
-no  ctl delete leases.coordination.k8s.io/podgroup-controller -n $ns
-no  ctl create leases.coordination.k8s.io -n kube-system
-no  ctl create clusterroles
-no  ctl create serviceaccounts --subresource=token -A
-yes sch watch nodes
-no  sch patch nodes
-no  sch patch nodes --subresource=status
-yes sch watch pods -A
-yes sch create pods --subresource=binding -A
-yes sch patch pods --subresource=status -A
-no  sch update pods --subresource=status -A
-no  sch create pods -A
-no  sch patch pods -A
-no  sch delete pods -A
-no  sch create pods --subresource=exec -A
-no  sch create pods --subresource=eviction -A
-yes sch watch namespaces
-yes sch watch priorityclasses.scheduling.k8s.io
-no  sch create priorityclasses.scheduling.k8s.io
-yes sch watch podgroups.scheduling.volcano.sh -A
-yes sch patch podgroups.scheduling.volcano.sh -A
-no  sch create podgroups.scheduling.volcano.sh -A
-no  sch delete podgroups.scheduling.volcano.sh -A
-no  sch deletecollection podgroups.scheduling.volcano.sh -A
-no  sch update podgroups.scheduling.volcano.sh -A
-yes sch watch queues.scheduling.volcano.sh
-yes sch create queues.scheduling.volcano.sh
-no  sch patch queues.scheduling.volcano.sh
-no  sch update queues.scheduling.volcano.sh
-no  sch delete queues.scheduling.volcano.sh
-yes sch patch queues.scheduling.volcano.sh --subresource=status
-yes sch update queues.scheduling.volcano.sh --subresource=status
-no  sch list deployments.apps -A
-no  sch list replicasets.apps -A
-no  sch get secrets -A
-no  sch get configmaps -A
-yes sch create events.events.k8s.io -A
-yes sch patch events -A
-yes sch update leases.coordination.k8s.io/podgroup-scheduler -n $ns
-no  sch update leases.coordination.k8s.io/podgroup-controller -n $ns
-no  sch create leases.coordination.k8s.io -n kube-system
-END
   # People: bound in one namespace, and bound cluster-wide.
   local role
   for role in view edit admin; do kubectl create rolebinding "check-$role" --clusterrole=$role --user=local-$role -n check-a >/dev/null; done
@@ -185,21 +111,7 @@ END
   kubectl create clusterrolebinding check-admin --clusterrole=admin --user=wide-admin >/dev/null
   # The cluster's own roles are put together by a controller.
   eventually 20 kubectl auth can-i delete podgroups.scheduling.volcano.sh -n check-a --as=local-admin || true
-  can <<'END'
-yes local-view list podgroups.scheduling.volcano.sh -n check-a
-no  local-view create podgroups.scheduling.volcano.sh -n check-a
-no  local-view list podgroups.scheduling.volcano.sh -n check-b
-yes local-edit create podgroups.scheduling.volcano.sh -n check-a
-yes local-edit deletecollection podgroups.scheduling.volcano.sh -n check-a
-no  local-edit delete podgroups.scheduling.volcano.sh -n check-b
-yes local-admin patch podgroups.scheduling.volcano.sh -n check-a
-no  local-admin get queues.scheduling.volcano.sh
-yes wide-view list queues.scheduling.volcano.sh
-yes wide-admin watch queues.scheduling.volcano.sh
-no  wide-admin create queues.scheduling.volcano.sh
-no  wide-admin patch queues.scheduling.volcano.sh
-no  wide-admin patch queues.scheduling.volcano.sh --subresource=status
-END
+  can <podgroup-rights.txt
 }
 
 stale=podgroup-00000000-1111-2222-3333-444444444444
@@ -311,7 +223,9 @@ life() {
     told=$(install podgroup $ns 2>&1)
     works "the commands of the error hand $name over" sh -ec "$(grep -o "kubectl label crd $name.*" <<<"$told" || echo 'echo no commands; false')"
   done
-  works 'and then it installs, over them' install podgroup $ns
+  refuses 'the fields are still the other'"'"'s' conflict install podgroup $ns
+  helm uninstall podgroup -n $ns >/dev/null 2>&1
+  works 'and with --force-conflicts it installs, over them' install podgroup $ns --force-conflicts
 }
 
 clean() {
