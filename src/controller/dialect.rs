@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::core::TypeMeta;
 use serde_json::{Map, Value, json};
 
 use crate::api::membership::controller_of;
@@ -47,6 +48,7 @@ pub fn object(intent: &Intent) -> PodGroup {
         fields.min_resources.iter().map(|(name, amount)| (name.clone(), RawQuantity::Text(amount.clone()))).collect::<BTreeMap<_, _>>()
     };
     PodGroup {
+        types: Some(TypeMeta::resource::<PodGroup>()),
         metadata: ObjectMeta {
             namespace: Some(intent.group.namespace.to_string()),
             name: Some(intent.group.name.to_string()),
