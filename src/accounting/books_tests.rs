@@ -207,8 +207,8 @@ fn what_is_seen_is_the_truth_even_where_it_does_not_fit_or_was_assumed_elsewhere
 fn the_audit_sees_a_pod_that_is_in_one_book_only_and_a_trial_that_was_left_open() {
     let spoil: [fn(&mut Books); 4] = [
         |books| books.ledger.charge(&pod(0), Some("a"), cpus(2)),
-        |books| drop(books.ledger.release(&pod(0))),
-        |books| drop(books.stages.remove(&pod(0))),
+        |books| assert!(books.ledger.release(&pod(0))),
+        |books| assert!(books.stages.remove(&pod(0)).is_some()),
         |books| {
             let mut trial = books.trial();
             trial.place(&pod(1), "b", "team", &cpus(1)).unwrap();
