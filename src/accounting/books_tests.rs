@@ -163,6 +163,12 @@ fn an_assumed_pod_is_forgotten_unless_it_was_confirmed_or_seen_since() {
         assert_eq!(books.assume(&pod(number), "a", "team", &one), Ok(()));
     }
     assert!(books.confirm(&pod(1)));
+    books.charge_observed(&pod(1), None, Some("team"), &one);
+    assert_eq!(
+        books.pod(&pod(1)).unwrap().node,
+        Some("a"),
+        "an event from before the bind came after its answer"
+    );
     books.charge_observed(&pod(2), Some("a"), Some("team"), &one);
     books.charge_observed(&pod(3), None, Some("team"), &one);
     assert_eq!(

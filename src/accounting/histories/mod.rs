@@ -1,8 +1,9 @@
 //! Are the books right after any history (B1–B4)?
 //!
 //! Random events over few names, so that they collide: nodes and queues that come, go and move, pods that are seen twice,
-//! resized, elsewhere, assumed, forgotten, tried. Beside the books runs the plainest possible record of the facts. After every step the
-//! audit is clean; at the end, and from the record's facts in any order and repeated, the books are the same.
+//! resized, elsewhere, assumed, forgotten, tried. Beside the books runs the plainest possible record of the
+//! facts. After every step the audit is clean; at the end, and from the record's facts in any order and repeated, the
+//! books are the same.
 
 use std::collections::BTreeMap;
 
@@ -100,11 +101,11 @@ fn apply(books: &mut Books, record: &mut Record, event: &Event) {
         Event::Seen(pod, node, queue, asked) => {
             let (on, into) = (node.map(node_name), queue.map(queue_name));
             books.charge_observed(&pod_uid(pod), on.as_deref(), into.as_deref(), &asked);
-            let assumed = record
+            let has_node = record
                 .pods
                 .get(&pod)
-                .is_some_and(|(.., stage)| *stage == Stage::Assumed);
-            if node.is_some() || !assumed {
+                .is_some_and(|(node, ..)| node.is_some());
+            if node.is_some() || !has_node {
                 record
                     .pods
                     .insert(pod, (node, queue, asked, Stage::Observed));
