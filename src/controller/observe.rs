@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::api::membership::{generated_name, group_of};
 use crate::api::names::GROUP_NAME;
-use crate::api::workload::{self, Deployment, DeploymentFacts, Namespace, ReplicaSet, ReplicaSetFacts};
+use crate::api::workload::{self, Deployment, DeploymentFacts, Namespace, PodSource, ReplicaSet, ReplicaSetFacts};
 use crate::api::{GroupKey, Pod, PodGroup, Uid};
 use crate::runtime::metrics::WatchMetrics;
 use crate::runtime::program::{Program, Stage};
@@ -98,5 +98,6 @@ fn pod(object: Pod) -> SeenPod {
         ended: matches!(object.status.phase.as_str(), "Succeeded" | "Failed"),
         deleting: meta.deletion_timestamp.is_some(),
         stamped,
+        source: PodSource::of(&object).map(Box::new),
     }
 }

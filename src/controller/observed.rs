@@ -6,9 +6,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::api::workload::{DeploymentFacts, ReplicaSetFacts};
+use crate::api::workload::{DeploymentFacts, PodSource, ReplicaSetFacts};
 use crate::api::{GroupKey, Uid};
-use crate::lifecycle::{Existing, Members, Version, Wish, intend};
+use crate::lifecycle::{Existing, Members, Version, Wish, intend, intend_for_pod};
 use crate::runtime::watch::{BadObject, WatchEvent};
 
 /// What a watch has shown, as facts.
@@ -48,6 +48,8 @@ pub struct SeenPod {
     pub deleting: bool,
     /// Whether it names its group.
     pub stamped: bool,
+    /// What it says of the group, where its owner is not watched itself.
+    pub source: Option<Box<PodSource>>,
 }
 
 /// A pod by name and identity.
@@ -121,6 +123,7 @@ struct Member {
     deleting: bool,
     stamped: bool,
     name: Arc<str>,
+    source: Option<Box<PodSource>>,
 }
 
 /// The controller's picture of the cluster.
@@ -189,12 +192,13 @@ impl Observed {
     #[must_use]
     pub fn freeze(&self, key: &GroupKey) -> Frozen {
         let replica_set = key.owner().and_then(|owner| self.replica_sets.get(&owner));
+        let queue = self.namespaces.get(&*key.namespace).and_then(Option::as_deref);
         let (owner, selector) = match replica_set {
-            None => (Err(false), None),
+            // Known only through its pods, as long as one is there to stay; the garbage collector takes the group with the owner.
+            None => (self.source(key).map(|source| intend_for_pod(source, queue)).ok_or(false), None),
             Some(SeenReplicaSet::Unserved(..)) => (Err(true), None),
             Some(SeenReplicaSet::Served(facts)) => {
                 let deployment = facts.deployment.as_ref().and_then(|uid| self.deployments.get(uid));
-                let queue = self.namespaces.get(&*facts.object.namespace).and_then(Option::as_deref);
                 let wish = intend(facts, deployment, queue, &self.schedulers);
                 (wish.ok_or(!facts.deleting), facts.selector.clone())
             }
@@ -208,6 +212,12 @@ impl Observed {
             }
         }
         Frozen { owner, members, cached: self.groups.get(key).cloned(), selector, unstamped }
+    }
+
+    /// What the first living member, by UID, says of an owner that is not watched.
+    fn source(&self, key: &GroupKey) -> Option<&PodSource> {
+        let members = self.by_group.get(key)?.iter().filter_map(|uid| self.members.get(uid));
+        members.filter(|member| !member.deleting).find_map(|member| member.source.as_deref())
     }
 
     fn take_replica_set(&mut self, event: WatchEvent<SeenReplicaSet>) -> Vec<Touched> {
@@ -318,7 +328,12 @@ impl Observed {
             WatchEvent::Bad(_) => {}
         }
         let replica_sets: BTreeSet<Uid> = changed.iter().filter_map(|name| self.by_namespace.get(name)).flatten().cloned().collect();
-        self.owners(&replica_sets)
+        // Rare enough to look at every group for those that are known only through their pods.
+        let sourced = |key: &&GroupKey| changed.contains(&key.namespace) && self.source(key).is_some();
+        let mut touched = self.owners(&replica_sets);
+        touched.extend(self.by_group.keys().filter(sourced).cloned().map(Touched::Owner));
+        touched.sort();
+        touched
     }
 
     fn owners(&self, uids: &BTreeSet<Uid>) -> Vec<Touched> {
@@ -353,7 +368,7 @@ impl Observed {
         if seen.ended {
             return self.drop_pod(&seen.pod.uid).into_iter().collect();
         }
-        let unchanged = |known: &Member| known.group == seen.group && known.deleting == seen.deleting && known.stamped == seen.stamped;
+        let unchanged = |known: &Member| known.group == seen.group && known.deleting == seen.deleting && known.stamped == seen.stamped && known.source == seen.source;
         if self.members.get(&seen.pod.uid).is_some_and(unchanged) {
             return Vec::new();
         }
@@ -361,7 +376,7 @@ impl Observed {
         self.by_group.entry(seen.group.clone()).or_default().insert(seen.pod.uid.clone());
         touched.push(Touched::Member(seen.group.clone()));
         let member =
-            Member { group: seen.group, scheduler, deleting: seen.deleting, stamped: seen.stamped, name: seen.pod.name };
+            Member { group: seen.group, scheduler, deleting: seen.deleting, stamped: seen.stamped, name: seen.pod.name, source: seen.source };
         self.members.insert(seen.pod.uid, member);
         touched
     }

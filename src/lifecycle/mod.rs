@@ -34,5 +34,5 @@ pub mod memory;
 pub use complaint::{Complaint, complaints};
 pub use decide::{Members, Owner, Situation, Step, decide};
 pub use existing::{Applied, Existing, Ours, Version};
-pub use intent::{Intent, Wish, intend};
+pub use intent::{Intent, Wish, intend, intend_for_pod};
 pub use memory::{Answer, Memory};
