@@ -1,17 +1,19 @@
 //! What does every program do before it begins its own work?
 //!
-//! Logging, the way to the API server, the metrics, the HTTP endpoint and the election, in this order, so that the first thing that is wrong ends the
-//! program with one line (exit status 2) and an API server that is away ends nothing.
+//! Logging, the metrics, the HTTP endpoint, the way to the API server and the election, in this order. What was typed wrong ends the program with one
+//! line (exit status 2). What can come right by itself (a kubeconfig that is not there yet, an API server that is away) is said and tried again.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use kube::Client;
 use kube::api::Api;
 use prometheus::Registry;
 
+use super::backoff::Backoff;
 use super::call::Caller;
-use super::client;
+use super::client::{self, Connection};
 use super::flags::CommonFlags;
 use super::http::{DebugRoute, Server};
 use super::leader::{self, LeaderConfig, Leadership};
@@ -22,6 +24,9 @@ use super::readiness::Readiness;
 
 /// The exit status of a program that could not start: what was asked for cannot be done.
 pub const CANNOT_START: u8 = 2;
+
+/// Between two tries to find a configuration.
+const CONNECT: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(15));
 
 /// A program that is ready to begin its work.
 pub struct Setup {
@@ -53,56 +58,88 @@ pub async fn setup<M>(
     own: impl FnOnce(&Registry) -> Result<M, prometheus::Error>,
 ) -> Result<(Setup, M), ExitCode> {
     logging::init(common.log_format);
-    match prepare(name, common, http_address, debug, own).await {
-        Ok(ready) => Ok(ready),
-        Err(why) => {
-            tracing::error!("{why}");
-            Err(ExitCode::from(CANNOT_START))
-        }
-    }
-}
-
-async fn prepare<M>(
-    name: &'static str,
-    common: &CommonFlags,
-    http_address: SocketAddr,
-    debug: Vec<DebugRoute>,
-    own: impl FnOnce(&Registry) -> Result<M, prometheus::Error>,
-) -> Result<(Setup, M), Box<dyn std::error::Error>> {
-    let connection = client::connect(common.kubeconfig.as_deref(), name).await?;
-    let registry = metrics::registry()?;
-    let caller = Caller::new(common.request_timeout, RequestMetrics::new(&registry)?);
-    let watch_metrics = WatchMetrics::new(&registry)?;
-    let own = own(&registry)?;
+    let cannot_start = |why: Box<dyn std::error::Error>| {
+        tracing::error!("{why}");
+        ExitCode::from(CANNOT_START)
+    };
     let readiness = Readiness::new();
-    let mut program = Program::new()?;
-    let server = Server::bind(http_address, registry, readiness.clone(), debug).await?;
+    let (registry, metrics, own) = register(own).map_err(|error| cannot_start(error.into()))?;
+    let mut program = Program::new().map_err(|error| cannot_start(error.into()))?;
+    let server = Server::bind(http_address, registry, readiness.clone(), debug).await.map_err(|error| cannot_start(error.into()))?;
+    let http = server.address();
+    program.spawn(Stage::Serve, "http", |stop| server.run(stop));
+    let (mut program, connection) = program.first(connect(name, common, &readiness)).await?;
     tracing::info!(
         program = name,
         version = env!("CARGO_PKG_VERSION"),
         server = connection.server,
-        http = %server.address(),
+        %http,
         schedulers = ?common.scheduler_names,
         "starting"
     );
-    program.spawn(Stage::Serve, "http", |stop| server.run(stop));
-    let leadership = if common.leader_elect {
-        let namespace = client::lease_namespace(common.leader_elect_namespace.as_deref(), &connection);
-        let config = LeaderConfig {
-            namespace: namespace.clone(),
-            name: name.to_owned(),
-            identity: leader::identity(),
-            lease_duration: common.leader_elect_lease_duration,
-            renew_deadline: common.leader_elect_renew_deadline,
-            retry_period: common.leader_elect_retry_period,
-        };
-        config.check()?;
-        let leases = Api::namespaced(connection.client.clone(), &namespace);
-        let (leadership, elector) = leader::elect(leases, caller.clone(), config);
-        program.spawn(Stage::Lease, "leader election", |stop| elector.run(stop));
-        leadership
-    } else {
-        Leadership::always()
+    let caller = Caller::new(common.request_timeout, metrics.0);
+    let leadership = elect(name, common, &connection, &caller, &mut program).map_err(|why| cannot_start(why.into()))?;
+    Ok((Setup { program, client: connection.client, caller, leadership, readiness, watch_metrics: metrics.1 }, own))
+}
+
+type Registered<M> = (Registry, (RequestMetrics, WatchMetrics), M);
+
+fn register<M>(own: impl FnOnce(&Registry) -> Result<M, prometheus::Error>) -> Result<Registered<M>, prometheus::Error> {
+    let registry = metrics::registry()?;
+    let shared = (RequestMetrics::new(&registry)?, WatchMetrics::new(&registry)?);
+    let own = own(&registry)?;
+    Ok((registry, shared, own))
+}
+
+/// Finds the way to the API server. Where there is none yet (no kubeconfig, one that cannot be read) it says so, once for each change, and tries again:
+/// a file that is mounted a moment later is found, and nothing restarts again and again. `/readyz` says the same meanwhile.
+async fn connect(name: &'static str, common: &CommonFlags, readiness: &Readiness) -> Connection {
+    let configuration = readiness.expect("configuration");
+    let mut failures = 0_u32;
+    let mut said = String::new();
+    loop {
+        match client::connect(common.kubeconfig.as_deref(), name).await {
+            Ok(connection) => {
+                configuration.complete();
+                return connection;
+            }
+            Err(error) => {
+                failures = failures.saturating_add(1);
+                let why = error.to_string();
+                if why != said {
+                    tracing::error!("{why}; it is tried again until it can be used");
+                    configuration.trouble(Some(why.clone()));
+                    said = why;
+                }
+                tokio::time::sleep(CONNECT.delay(failures)).await;
+            }
+        }
+    }
+}
+
+/// Joins the election, if there is one.
+fn elect(
+    name: &'static str,
+    common: &CommonFlags,
+    connection: &Connection,
+    caller: &Caller,
+    program: &mut Program,
+) -> Result<Leadership, String> {
+    if !common.leader_elect {
+        return Ok(Leadership::always());
+    }
+    let namespace = client::lease_namespace(common.leader_elect_namespace.as_deref(), connection);
+    let config = LeaderConfig {
+        namespace: namespace.clone(),
+        name: name.to_owned(),
+        identity: leader::identity(),
+        lease_duration: common.leader_elect_lease_duration,
+        renew_deadline: common.leader_elect_renew_deadline,
+        retry_period: common.leader_elect_retry_period,
     };
-    Ok((Setup { program, client: connection.client, caller, leadership, readiness, watch_metrics }, own))
+    config.check()?;
+    let leases = Api::namespaced(connection.client.clone(), &namespace);
+    let (leadership, elector) = leader::elect(leases, caller.clone(), config);
+    program.spawn(Stage::Lease, "leader election", |stop| elector.run(stop));
+    Ok(leadership)
 }
