@@ -36,3 +36,8 @@ pub use decide::{Members, Owner, Situation, Step, decide};
 pub use existing::{Applied, Existing, Ours, Version};
 pub use intent::{Intent, Wish, intend, intend_for_pod};
 pub use memory::{Answer, Memory};
+
+#[cfg(test)]
+pub(crate) mod world;
+#[cfg(test)]
+mod world_tests;

@@ -1,0 +1,295 @@
+//! What does the API server do with one owner, its pods and its PodGroup? A model of it in memory, for the tests of the protocol.
+//!
+//! It has what matters there: versions that rise over all kinds, preconditions on UID and version, merge patches of real objects, a history of each
+//! kind that watches read at their own pace (and again from an older place), finalizers, the garbage collector, and everybody else who writes:
+//! kube-controller-manager, kubelet, people, a writer of statuses. It never decides when: each method is one thing that happens.
+//!
+//! S1 and S2 are checked at the only place where they can be broken: where a DELETE is applied.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::api::PodGroup;
+use crate::api::names::{APPLIED, RETIRING};
+use crate::controller::dialect;
+use crate::lifecycle::Existing;
+
+/// The owner's UID, from which the group's name is made.
+pub(super) const OWNER: &str = "0a1b2c3d-0000-1111-2222-333344445555";
+
+/// The owner, as far as it shapes its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OwnerState {
+    pub(super) wants: u32,
+    pub(super) queue: u32,
+}
+
+/// The pods of the owner that are members: by number, whether each is being deleted.
+pub(super) type Pods = BTreeMap<u64, bool>;
+
+/// What is sent.
+#[derive(Clone, Debug)]
+pub(super) enum Request {
+    Get,
+    List,
+    Create(Value),
+    Patch(Value),
+    /// The preconditions, and what the sender knows: which object it decided on, and when its look was sent.
+    Delete { uid: Option<String>, version: Option<String>, decided: String, looked: Option<u64> },
+}
+
+/// What is answered.
+#[derive(Clone, Debug)]
+pub(super) enum Reply {
+    Object(Value),
+    Members(bool),
+    Deleted,
+    NotFound,
+    Conflict,
+}
+
+/// The state, and the history of each kind.
+pub(super) struct Server {
+    /// Things that have happened: the order of everything.
+    pub(super) now: u64,
+    version: u64,
+    objects: u64,
+    pub(super) owner: Option<OwnerState>,
+    pub(super) pods: Pods,
+    pub(super) group: Option<Value>,
+    /// When the group that is there last got its mark.
+    marked_at: Option<u64>,
+    pub(super) owners_seen: Vec<Option<OwnerState>>,
+    pub(super) pods_seen: Vec<Pods>,
+    pub(super) groups_seen: Vec<Option<Value>>,
+    /// What kube-controller-manager has seen of the owner.
+    manager: usize,
+    /// What was promised and not kept.
+    pub(super) broken: Option<String>,
+}
+
+impl Server {
+    pub(super) fn new() -> Self {
+        let owner = Some(OwnerState { wants: 1, queue: 0 });
+        Self {
+            now: 0,
+            version: 1,
+            objects: 0,
+            owner,
+            pods: Pods::new(),
+            group: None,
+            marked_at: None,
+            owners_seen: vec![owner],
+            pods_seen: vec![Pods::new()],
+            groups_seen: vec![None],
+            manager: 0,
+            broken: None,
+        }
+    }
+
+    /// Applies a request at this moment.
+    pub(super) fn apply(&mut self, request: &Request) -> Reply {
+        match request {
+            Request::Get => self.group.clone().map_or(Reply::NotFound, Reply::Object),
+            Request::List => Reply::Members(!self.pods.is_empty()),
+            Request::Create(_) if self.group.is_some() => Reply::Conflict,
+            Request::Create(object) => {
+                let mut object = object.clone();
+                self.objects += 1;
+                object["metadata"]["uid"] = json!(format!("group-{}", self.objects));
+                self.put(Some(object))
+            }
+            Request::Patch(patch) => {
+                let Some(mut group) = self.group.clone() else { return Reply::NotFound };
+                let precondition = |field: &str| patch["metadata"].get(field).is_none_or(|asked| *asked == group["metadata"][field]);
+                if !precondition("uid") || !precondition("resourceVersion") {
+                    return Reply::Conflict;
+                }
+                merge(&mut group, patch);
+                if Some(&group) == self.group.as_ref() {
+                    return Reply::Object(group);
+                }
+                self.put(Some(group))
+            }
+            Request::Delete { uid, version, decided, looked } => {
+                let Some(group) = self.group.clone() else { return Reply::NotFound };
+                let differs = |asked: &Option<String>, field: &str| asked.as_ref().is_some_and(|asked| group["metadata"][field] != json!(asked));
+                if differs(uid, "uid") || differs(version, "resourceVersion") {
+                    return Reply::Conflict;
+                }
+                self.check_delete(&group, decided, *looked);
+                self.remove()
+            }
+        }
+    }
+
+    /// S1 and S2, at the moment when a DELETE of the controller takes effect.
+    fn check_delete(&mut self, group: &Value, decided: &str, looked: Option<u64>) {
+        let broken = if group["metadata"]["uid"] != json!(decided) {
+            Some("S1: another object was deleted than the one decided on")
+        } else if self.marked_at.is_none() {
+            Some("S2: a group without the mark was deleted")
+        } else if looked.is_none() || looked < self.marked_at {
+            Some("S2: the look began before the mark was there")
+        } else {
+            None
+        };
+        if let Some(broken) = broken {
+            self.broken.get_or_insert_with(|| broken.to_owned());
+        }
+    }
+
+    fn put(&mut self, object: Option<Value>) -> Reply {
+        self.version += 1;
+        self.group = object;
+        let Some(group) = &mut self.group else {
+            self.marked_at = None;
+            self.groups_seen.push(None);
+            return Reply::Deleted;
+        };
+        group["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        let marked = !group["metadata"]["annotations"][RETIRING].is_null();
+        self.marked_at = marked.then(|| self.marked_at.unwrap_or(self.now));
+        let reply = Reply::Object(group.clone());
+        self.groups_seen.push(self.group.clone());
+        reply
+    }
+
+    /// The group goes, or with a finalizer begins to.
+    fn remove(&mut self) -> Reply {
+        match self.group.clone() {
+            Some(mut group) if !group["metadata"]["finalizers"].is_null() => {
+                group["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+                if Some(&group) == self.group.as_ref() { Reply::Object(group) } else { self.put(Some(group)) }
+            }
+            Some(_) => self.put(None),
+            None => Reply::NotFound,
+        }
+    }
+
+    fn edit(&mut self, patch: &Value) {
+        if let Some(mut group) = self.group.clone() {
+            merge(&mut group, patch);
+            if Some(&group) != self.group.as_ref() {
+                let _ = self.put(Some(group));
+            }
+        }
+    }
+
+    /// Somebody writes a status: the version rises, since there is no status subresource.
+    pub(super) fn status(&mut self) {
+        self.edit(&json!({ "status": { "phase": self.version.to_string() } }));
+    }
+
+    /// Somebody deletes the group.
+    pub(super) fn person_deletes(&mut self) {
+        let _ = self.remove();
+    }
+
+    /// Somebody makes a nuisance of himself: a finalizer, no owner any more, or what was remembered is gone.
+    pub(super) fn person_edits(&mut self, which: usize) {
+        let metadata = match which % 3 {
+            0 => json!({ "finalizers": ["example.com/slow"] }),
+            1 => json!({ "ownerReferences": null }),
+            _ => json!({ "annotations": { APPLIED: "garbled" } }),
+        };
+        self.edit(&json!({ "metadata": metadata }));
+    }
+
+    /// Whoever has a finalizer on the group takes it off.
+    pub(super) fn finalize(&mut self) {
+        self.edit(&json!({ "metadata": { "finalizers": null } }));
+        if self.group.as_ref().is_some_and(|group| !group["metadata"]["deletionTimestamp"].is_null()) {
+            let _ = self.put(None);
+        }
+    }
+
+    /// The garbage collector takes what belonged to an owner that is no more.
+    pub(super) fn collect(&mut self) {
+        if self.owner.is_some() {
+            return;
+        }
+        if self.group.as_ref().is_some_and(|group| !group["metadata"]["ownerReferences"].is_null()) {
+            let _ = self.remove();
+        }
+        self.change_pods(|pods| pods.values_mut().for_each(|ending| *ending = true));
+    }
+
+    pub(super) fn change_owner(&mut self, owner: Option<OwnerState>) {
+        if self.owner.is_some() && self.owner != owner {
+            self.owner = owner;
+            self.version += 1;
+            self.owners_seen.push(owner);
+        }
+    }
+
+    /// The owner is deleted and leaves what it had behind: its pods are no members any more, its group has no owner.
+    pub(super) fn orphan(&mut self) {
+        if self.owner.is_some() {
+            self.change_owner(None);
+            self.change_pods(Pods::clear);
+            self.edit(&json!({ "metadata": { "ownerReferences": null } }));
+        }
+    }
+
+    /// kube-controller-manager makes or deletes one pod, for what it has seen of the owner; or sees one more change. False where it is done.
+    pub(super) fn manage(&mut self, catch_up: bool) -> bool {
+        let seen = self.owners_seen[self.manager];
+        let living = self.pods.values().filter(|ending| !**ending).count();
+        let wants = seen.map_or(0, |owner| owner.wants as usize);
+        if catch_up && self.manager + 1 < self.owners_seen.len() {
+            self.manager += 1;
+        } else if seen.is_some() && living < wants {
+            // The API server does not ask whether the owner is still there.
+            self.objects += 1;
+            let pod = self.objects;
+            self.change_pods(|pods| pods.extend([(pod, false)]));
+        } else if let Some((pod, _)) = self.pods.iter().find(|(_, ending)| living > wants && !**ending).map(|(pod, ending)| (*pod, *ending)) {
+            self.change_pods(|pods| pods.extend([(pod, true)]));
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// kubelet: the first pod that is being deleted is gone.
+    pub(super) fn pod_goes(&mut self) {
+        if let Some(pod) = self.pods.iter().find(|(_, ending)| **ending).map(|(pod, _)| *pod) {
+            self.change_pods(|pods| pods.retain(|other, _| *other != pod));
+        }
+    }
+
+    fn change_pods(&mut self, change: impl FnOnce(&mut Pods)) {
+        let before = self.pods.clone();
+        change(&mut self.pods);
+        if self.pods != before {
+            self.version += 1;
+            self.pods_seen.push(self.pods.clone());
+        }
+    }
+}
+
+/// What the controller reads in an object.
+pub(super) fn existing(object: &Value) -> Existing {
+    let group: PodGroup = serde_json::from_value(object.clone()).expect("every object of the model is a PodGroup");
+    dialect::existing(&group)
+}
+
+/// RFC 7396, as the API server applies it.
+pub(crate) fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    for (key, value) in patch {
+        if value.is_null() {
+            target.as_object_mut().map(|target| target.remove(key));
+        } else {
+            merge(&mut target[key], value);
+        }
+    }
+}
