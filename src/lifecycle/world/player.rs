@@ -79,7 +79,7 @@ impl Player {
     fn show(&mut self, server: &Server) {
         self.owner = server.owners_seen[self.at[0]];
         self.pods = server.pods_seen[self.at[1]].clone();
-        self.group = server.groups_seen[self.at[2]].as_ref().map(existing);
+        self.group = server.groups_seen[self.at[2]].clone();
     }
 
     /// The next event of one kind. False where there is none.

@@ -106,17 +106,25 @@ impl World {
         }
     }
 
-    /// What is usual: most events have come, and a few steps are done and answered before anything else happens.
+    /// What is usual: the events have come, and a few steps are done and answered before anything else happens; the last of them is slow or late.
     fn as_usual(&mut self, player: usize, number: usize) {
         if !number.is_multiple_of(4) {
             self.deliver(player, 3, true);
         }
-        for _ in 0..(number / 4) % 4 {
+        let steps = (number / 4) % 4;
+        for step in 0..steps {
             let before = self.flights.len();
             self.act(player);
-            if self.flights.len() > before {
-                self.land(Some(before));
-                self.reply(Some(before), true);
+            if self.flights.len() == before {
+                return;
+            }
+            match (number / 16) % 4 {
+                1 if step + 1 == steps => {}
+                2 if step + 1 == steps => self.reply(Some(before), false),
+                _ => {
+                    self.land(Some(before));
+                    self.reply(Some(before), true);
+                }
             }
         }
     }
@@ -223,7 +231,7 @@ impl World {
         match (&self.server.group, wanted) {
             (None, None) => Ok(()),
             (Some(group), Some(owner)) if is_right(group, owner) => Ok(()),
-            (group, owner) => Err(format!("L1: {owner:?} has {group:?}")),
+            (group, owner) => Err(format!("L1: {owner:?} has {:?}", group.clone().map(Reply::Object))),
         }
     }
 }

@@ -7,6 +7,7 @@
 //! S1 and S2 are checked at the only place where they can be broken: where a DELETE is applied.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde_json::{Value, json};
 
@@ -29,7 +30,7 @@ pub(super) struct OwnerState {
 pub(super) type Pods = BTreeMap<u64, bool>;
 
 /// What is sent.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) enum Request {
     Get,
     List,
@@ -40,13 +41,42 @@ pub(super) enum Request {
 }
 
 /// What is answered.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) enum Reply {
     Object(Value),
     Members(bool),
     Deleted,
     NotFound,
     Conflict,
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Get => f.write_str("GET"),
+            Self::List => f.write_str("LIST pods"),
+            Self::Create(object) => write!(f, "CREATE {}", object["spec"]),
+            Self::Patch(patch) => write!(f, "PATCH {patch}"),
+            Self::Delete { uid, version, looked, .. } => write!(f, "DELETE {uid:?} {version:?}, looked at {looked:?}"),
+        }
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Object(object) => {
+                let meta = &object["metadata"];
+                let marked = if meta["annotations"][RETIRING].is_null() { "" } else { "marked " };
+                let wrote = &meta["annotations"][APPLIED];
+                write!(f, "{marked}{}@{} {} {wrote}", meta["uid"], meta["resourceVersion"], object["spec"])
+            }
+            Self::Members(members) => write!(f, "members: {members}"),
+            Self::Deleted => f.write_str("deleted"),
+            Self::NotFound => f.write_str("404"),
+            Self::Conflict => f.write_str("409"),
+        }
+    }
 }
 
 /// The state, and the history of each kind.
@@ -62,7 +92,7 @@ pub(super) struct Server {
     marked_at: Option<u64>,
     pub(super) owners_seen: Vec<Option<OwnerState>>,
     pub(super) pods_seen: Vec<Pods>,
-    pub(super) groups_seen: Vec<Option<Value>>,
+    pub(super) groups_seen: Vec<Option<Existing>>,
     /// What kube-controller-manager has seen of the owner.
     manager: usize,
     /// What was promised and not kept.
@@ -151,9 +181,8 @@ impl Server {
         group["metadata"]["resourceVersion"] = json!(self.version.to_string());
         let marked = !group["metadata"]["annotations"][RETIRING].is_null();
         self.marked_at = marked.then(|| self.marked_at.unwrap_or(self.now));
-        let reply = Reply::Object(group.clone());
-        self.groups_seen.push(self.group.clone());
-        reply
+        self.groups_seen.push(Some(existing(group)));
+        Reply::Object(group.clone())
     }
 
     /// The group goes, or with a finalizer begins to.
