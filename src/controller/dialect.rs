@@ -69,7 +69,8 @@ pub fn object(intent: &Intent) -> PodGroup {
 }
 
 /// The merge patch that brings what was written last to what the intent says. Only fields whose source changed are in it, so that what an admin set
-/// stays; the UID keeps it off another object of the same name.
+/// stays. It is a difference, so it is right for nothing but the version that it was computed from: two that land one after the other would leave
+/// a field of each and remember the fields of one (L1). The UID keeps it off another object of the same name.
 #[must_use]
 pub fn amendment(on: &Version, from: Option<&Applied>, to: &Intent, adopt: bool) -> Value {
     let fields = &to.fields;
@@ -80,7 +81,8 @@ pub fn amendment(on: &Version, from: Option<&Applied>, to: &Intent, adopt: bool)
         spec.insert("minMember".to_owned(), json!(fields.min_member));
     }
     if all || before.min_resources != fields.min_resources {
-        spec.insert("minResources".to_owned(), changed(&before.min_resources, &fields.min_resources));
+        let resources = if fields.min_resources.is_empty() { Value::Null } else { changed(&before.min_resources, &fields.min_resources) };
+        spec.insert("minResources".to_owned(), resources);
     }
     if all || before.queue != fields.queue {
         spec.insert("queue".to_owned(), json!(fields.queue));
@@ -95,7 +97,7 @@ pub fn amendment(on: &Version, from: Option<&Applied>, to: &Intent, adopt: bool)
             map.insert(ASKED_MIN_MEMBER.to_owned(), fields.asked.map_or(Value::Null, |asked| json!(asked.to_string())));
         }
     }
-    let mut metadata = json!({ "uid": &*on.uid, "annotations": annotations });
+    let mut metadata = json!({ "uid": &*on.uid, "resourceVersion": on.resource_version, "annotations": annotations });
     if adopt && let Value::Object(map) = &mut metadata {
         map.insert("ownerReferences".to_owned(), json!([owner_reference(to)]));
     }

@@ -54,7 +54,7 @@ pub enum Step {
     Create(Intent),
     /// Write what differs from what was written last.
     Amend {
-        /// The object that is amended. The version is not a precondition: only our own fields are written, and a status may be written meanwhile.
+        /// The version that is amended, and no other: what is written is the difference to `from`. A status that was written meanwhile costs a read.
         on: Version,
         /// What was written last, where that is known.
         from: Option<Applied>,
