@@ -114,3 +114,13 @@ fn an_answer_that_is_believed_for_ever_is_found() {
 fn a_group_for_a_dead_owner_is_found() {
     mutant_is_found(Mutant::CreateForTheDead, 2000, "L1");
 }
+
+#[test]
+#[ignore = "a minute and more: for whoever changes the protocol"]
+fn the_promises_hold_in_very_many_histories() {
+    for (seeds, length) in [(10_000..30_000, 300), (30_000..31_000, 2000)] {
+        if let Some(broken) = first_broken(Mutant::None, seeds, length) {
+            panic!("{broken:?}");
+        }
+    }
+}

@@ -34,8 +34,10 @@ pub(in crate::lifecycle) struct World {
 
 /// Plays one history to its end, or to where a promise is broken: then says which, and with `tell` everything that happened.
 pub(in crate::lifecycle) fn play(history: &[u16], mutant: Mutant, tell: bool) -> Result<World, String> {
-    let mut world = World::new(mutant, tell);
     let mut steps = history.iter();
+    // Two controllers at once, since a Lease does not fence; but one alone, in half of the histories, has nobody who makes good what it misses.
+    let players = if steps.next().is_some_and(|number| number.is_multiple_of(2)) { 1 } else { 2 };
+    let mut world = World::new(players, mutant, tell);
     let ended = steps.find_map(|number| {
         world.step(usize::from(*number));
         world.server.broken.clone()
@@ -47,10 +49,9 @@ pub(in crate::lifecycle) fn play(history: &[u16], mutant: Mutant, tell: bool) ->
 }
 
 impl World {
-    fn new(mutant: Mutant, tell: bool) -> Self {
+    fn new(players: usize, mutant: Mutant, tell: bool) -> Self {
         let server = Server::new();
-        // Two at once: a Lease does not fence.
-        let players = (0..2).map(|_| Player::new(&server, mutant)).collect();
+        let players = (0..players).map(|_| Player::new(&server, mutant)).collect();
         Self { server, players, flights: Vec::new(), story: tell.then(Vec::new), sent: BTreeMap::new() }
     }
 
@@ -66,7 +67,7 @@ impl World {
         self.server.now += 1;
         let (which, number) = (number % 64, number / 64);
         // Mostly the one that leads, and sometimes the one that thinks it does.
-        let player = usize::from(number.is_multiple_of(4));
+        let player = usize::from(number.is_multiple_of(4)) % self.players.len();
         let number = number / 4;
         let flight = if self.flights.is_empty() { None } else { Some(number % self.flights.len()) };
         match which {
