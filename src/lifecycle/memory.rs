@@ -74,21 +74,41 @@ pub struct Memory {
     stale: bool,
     look: Option<Look>,
     seen_beyond_cache: bool,
+    /// What the watch has shown as deleted since the last answer: an answer that is under way may still tell of it.
+    deleted: Vec<Uid>,
+    /// A list without the group has been read since the last answer.
+    missed: bool,
 }
+
+/// Deletions that are remembered between two answers: the last ones count, and nobody deletes faster than answers come.
+const DELETED: usize = 8;
 
 impl Memory {
     /// What the answer teaches. `known` is what was believed when the step was taken.
     pub fn learn(&mut self, known: Option<&Version>, answer: &Answer) {
+        let deleted = std::mem::take(&mut self.deleted);
+        let missed = std::mem::take(&mut self.missed);
         match answer {
+            // The watch was quicker than the answer, and has shown the end of it already.
+            Answer::Is(existing) if deleted.contains(&existing.version().uid) => {
+                self.latest = Latest::Gone(existing.version().uid.clone());
+                self.look = None;
+                self.stale = false;
+            }
             Answer::Is(existing) => {
                 if self.look.as_ref().is_some_and(|look| look.at != *existing.version()) {
                     self.look = None;
                 }
                 self.latest = Latest::Was(existing.clone());
-                self.stale = false;
+                self.stale = missed;
             }
             Answer::Absent => {
-                self.latest = known.map_or(Latest::Nothing, |version| Latest::Gone(version.uid.clone()));
+                match known {
+                    Some(version) => self.latest = Latest::Gone(version.uid.clone()),
+                    None if matches!(self.latest, Latest::Was(_)) => self.latest = Latest::Nothing,
+                    // What is gone is gone, also where it was known before the read.
+                    None => {}
+                }
                 self.look = None;
                 self.stale = false;
             }
@@ -112,6 +132,10 @@ impl Memory {
 
     /// The watch has shown that the object with this UID was deleted.
     pub fn saw_deleted(&mut self, uid: &Uid) {
+        if self.deleted.len() >= DELETED {
+            self.deleted.remove(0);
+        }
+        self.deleted.push(uid.clone());
         if matches!(&self.latest, Latest::Was(existing) if existing.version().uid != *uid) {
             return;
         }
@@ -119,8 +143,10 @@ impl Memory {
         self.look = None;
     }
 
-    /// A complete list has been read again, possibly from an older server, and the group was not in it: only a read can tell.
+    /// A complete list has been read again, possibly from an older server, and the group was not in it: only a read can tell. To be said of every
+    /// group that is remembered, also one that the cache has never shown: what an answer has shown may have come and gone between two lists.
     pub fn missed_by_list(&mut self) {
+        self.missed = true;
         if matches!(self.latest, Latest::Was(_)) {
             self.latest = Latest::Nothing;
             self.look = None;
@@ -171,3 +197,7 @@ fn later<'a>(learned: &'a Existing, cached: &'a Existing) -> &'a Existing {
         _ => cached,
     }
 }
+
+#[cfg(test)]
+#[path = "memory_tests.rs"]
+mod tests;

@@ -116,6 +116,14 @@ fn a_group_for_a_dead_owner_is_found() {
 }
 
 #[test]
+fn an_answer_that_comes_after_the_watch_has_shown_its_end_is_not_believed() {
+    // Found by the many: created, deleted by a person, both shown by the watch, and only then the answer to the creation.
+    for history in [vec![23332, 42895, 14613, 31993, 9165], history(11071, 300)] {
+        assert_eq!(play(&history, Mutant::None, true).err(), None);
+    }
+}
+
+#[test]
 #[ignore = "a minute and more: for whoever changes the protocol"]
 fn the_promises_hold_in_very_many_histories() {
     for (seeds, length) in [(10_000..30_000, 300), (30_000..31_000, 2000)] {
