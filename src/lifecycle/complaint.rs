@@ -18,14 +18,15 @@ pub struct Complaint {
     pub message: String,
 }
 
-/// All that is wrong with what this owner wishes, in order. `refused` is what the API server said when it would not have the group.
+/// All that is wrong with what this owner wishes, in order. `refused` is what the API server said when it would not have the group. Nothing while it
+/// wants no pods: the old ReplicaSets of a Deployment keep in their templates what was mended long ago.
 #[must_use]
 pub fn complaints(wish: &Wish, existing: Option<&Existing>, refused: Option<&str>) -> Vec<Complaint> {
     let complaint = |reason, message| Complaint { about: wish.told.clone(), reason, message };
-    let mut found: Vec<Complaint> = wish.faults.iter().map(|fault| complaint("InvalidPodGroupSource", fault.to_string())).collect();
     if !wish.wants_pods {
-        return found;
+        return Vec::new();
     }
+    let mut found: Vec<Complaint> = wish.faults.iter().map(|fault| complaint("InvalidPodGroupSource", fault.to_string())).collect();
     if let Some(Existing::Foreign(_)) = existing {
         let name = &wish.intent.group.name;
         let message = format!("PodGroup {name} was not made by podgroup-controller; it is left alone, and its spec does not follow this object");
@@ -36,3 +37,7 @@ pub fn complaints(wish: &Wish, existing: Option<&Existing>, refused: Option<&str
     }
     found
 }
+
+#[cfg(test)]
+#[path = "complaint_tests.rs"]
+mod tests;

@@ -120,8 +120,8 @@ impl Sources<'_> {
             }
             Some(asked) => {
                 if asked > wants_in_all && wants_in_all > 0 {
-                    let why = format!("more than the {wants_in_all} replicas that are wanted; the gang is as large as the replicas allow");
-                    faults.push(Fault::new(MIN_MEMBER, text, why));
+                    // Without the number: an autoscaler changes it all day, and each text is an Event.
+                    faults.push(Fault::new(MIN_MEMBER, text, "more than the replicas that are wanted; the gang is as large as the replicas allow"));
                 }
                 asked
             }
@@ -165,15 +165,18 @@ impl Sources<'_> {
     fn copied(&self, faults: &mut Vec<Fault>) -> BTreeMap<String, String> {
         let mut bytes = 0_usize;
         let mut copied = BTreeMap::new();
+        let mut full = None;
         for (key, value) in self.owner.iter().filter(|(key, _)| key.starts_with(COPIED_PREFIX)) {
             let with = bytes.saturating_add(key.len()).saturating_add(value.len());
             if with > COPIED_BYTES {
-                faults.push(Fault::new(key.clone(), value, "not copied: the annotations to copy are larger than 64 KiB in all"));
+                // One fault, for the first: there may be thousands.
+                full.get_or_insert_with(|| Fault::new(key.clone(), value, "not copied: the annotations to copy are larger than 64 KiB in all"));
                 continue;
             }
             bytes = with;
             copied.insert(key.clone(), value.clone());
         }
+        faults.extend(full);
         copied
     }
 }
