@@ -127,6 +127,7 @@ impl Actor {
     }
 
     /// Tells people on the object that they edit. The Event's name is a function of what it says, so that it is there once, also after a restart.
+    /// True where nothing more is to be done about it: it is there, or the server will never have it.
     pub async fn tell(&self, complaint: &Complaint) -> bool {
         let about = &complaint.about;
         let events: Api<Event> = Api::namespaced(self.client.clone(), &about.namespace);
@@ -134,7 +135,7 @@ impl Actor {
         let now = Time(clock::now());
         let event = Event {
             metadata: ObjectMeta {
-                name: Some(format!("{}.{told:016x}", about.name.get(..200).unwrap_or(&about.name))),
+                name: Some(event_name(&about.name, told)),
                 namespace: Some(about.namespace.clone()),
                 ..ObjectMeta::default()
             },
@@ -161,7 +162,7 @@ impl Actor {
             Ok(_) | Err(CallError::AlreadyExists(_)) => true,
             Err(error) => {
                 tracing::warn!(kind = about.kind, namespace = about.namespace, name = about.name, %error, "the Event was not written");
-                false
+                !error.is_transient()
             }
         }
     }
@@ -185,9 +186,28 @@ fn refused_write(error: CallError) -> Answer {
     }
 }
 
+/// A name for an Event: that of the object, cut so that it stays a DNS-1123 subdomain, and what is told.
+fn event_name(object: &str, told: u64) -> String {
+    format!("{}.{told:016x}", object.get(..200).unwrap_or(object).trim_end_matches(['-', '.']))
+}
+
 /// FNV-1a of the parts, which is the same on every machine and in every version.
 fn fnv1a<const N: usize>(parts: [&str; N]) -> u64 {
     parts.iter().flat_map(|part| part.bytes().chain([0])).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::event_name;
+
+    #[test]
+    fn an_event_of_a_long_name_has_a_valid_name() {
+        assert_eq!(event_name("rs", 7), "rs.0000000000000007");
+        for end in ["-x", ".x", "-.x"] {
+            let name = event_name(&format!("{}{end}{}", "a".repeat(201 - end.len()), "b".repeat(50)), 7);
+            assert_eq!(name.trim_start_matches('a'), ".0000000000000007", "{end}");
+        }
+    }
 }

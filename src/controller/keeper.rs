@@ -10,12 +10,15 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::api::{GroupKey, Uid};
-use crate::lifecycle::{Answer, Complaint, Members, Memory, Owner, Situation, Step, Version, complaints, decide};
+use crate::lifecycle::{Answer, Complaint, Intent, Members, Memory, Owner, Situation, Step, Version, complaints, decide};
 use crate::runtime::backoff::Backoff;
+use crate::runtime::clock;
 use crate::runtime::leader::Leadership;
 use crate::runtime::shutdown::Shutdown;
+use crate::runtime::watch::WatchEvent;
 use crate::runtime::workqueue::{Work, WorkQueue};
 
 use super::act::Actor;
@@ -25,8 +28,9 @@ use super::observed::{Frozen, Observed, PodRef, Seen, Touched};
 /// Steps for one key in a row before it waits its turn: create, read, amend and the three of retire are six; more is a fight with somebody.
 const STEPS_IN_A_ROW: u8 = 8;
 
-/// How long a look that saw a member waits for the cache to show it before it is doubted.
-const CACHE_LAG: Duration = Duration::from_secs(5);
+/// How long a look that saw a member waits for the cache to show it before it is doubted; longer each time, since some members are never shown
+/// (a pod that cannot be read, or that another scheduler places).
+const CACHE_LAG: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_secs(300));
 
 /// Pods that are stamped in one turn.
 const STAMPS: usize = 16;
@@ -43,27 +47,59 @@ enum Done {
 
 /// A key's turn: while it lives, nobody else works on the key.
 struct Turn {
-    work: Work<GroupKey>,
+    /// None once it has ended.
+    work: Option<Work<GroupKey>>,
+    key: GroupKey,
     steps: u8,
     /// Something failed that will be tried again after this key's back-off.
     failing: bool,
 }
 
 impl Turn {
-    fn end(self) {
-        if self.failing {
-            let _again = self.work.failed();
-        } else {
-            self.work.succeeded();
+    fn new(work: Work<GroupKey>) -> Self {
+        Self { key: work.key().clone(), work: Some(work), steps: 0, failing: false }
+    }
+
+    fn end(mut self) {
+        match self.work.take() {
+            Some(work) if self.failing => drop(work.failed()),
+            Some(work) => work.succeeded(),
+            None => {}
         }
     }
+
+    fn end_until(mut self, delay: Duration) {
+        if self.failing {
+            self.end();
+        } else if let Some(work) = self.work.take() {
+            work.again_after(delay);
+        }
+    }
+}
+
+impl Drop for Turn {
+    /// A turn that was lost, by a panic, is a failure of its key: it comes back after the back-off.
+    fn drop(&mut self) {
+        if let Some(work) = self.work.take() {
+            let _again = work.failed();
+        }
+    }
+}
+
+/// How often a look has been doubted, and until when the last one is believed.
+#[derive(Clone, Copy, Default)]
+struct Doubts {
+    number: u32,
+    until: Option<Instant>,
 }
 
 /// What is kept of one group between turns.
 #[derive(Default)]
 struct Kept {
     memory: Memory,
-    refused: Option<String>,
+    /// What the server said of which intent. The first words stay: some servers put a number or a time in them, and each text is an Event.
+    refused: Option<(Option<Intent>, String)>,
+    doubts: Doubts,
     told: BTreeSet<Complaint>,
     stamped: BTreeSet<Uid>,
 }
@@ -110,22 +146,29 @@ impl Keeper {
         let mut leading = false;
         let mut election = leadership.clone();
         loop {
-            let room = self.started && leading && self.pool.len() < self.settings.workers;
+            self.begin(leading);
+            let room = self.started && self.pool.len() < self.settings.workers;
             tokio::select! {
                 biased;
                 () = stop.triggered() => break,
                 Some(done) = self.pool.join_next(), if !self.pool.is_empty() => {
-                    // A task that panicked has dropped its turn with it; the key is looked at again by the next event.
-                    if let Ok(done) = done {
-                        self.learn(done, &leadership);
+                    match done {
+                        Ok(done) => self.learn(done, &leadership),
+                        Err(error) => tracing::error!(%error, "the work on a group panicked; it is tried again later"),
                     }
                 }
                 seen = events.recv() => match seen {
                     Some(seen) => self.observe(seen),
                     None => break,
                 },
-                acquired = election.acquired(), if !leading => leading = acquired,
-                work = self.queue.next(), if room => self.proceed(Box::new(Turn { work, steps: 0, failing: false }), &leadership),
+                acquired = election.acquired(), if !leading => {
+                    // The election is over without us: nothing will ever be done here.
+                    if !acquired {
+                        break;
+                    }
+                    leading = true;
+                }
+                work = self.queue.next(), if room => self.proceed(Box::new(Turn::new(work)), &leadership),
             }
             self.metrics.queue_depth(self.queue.len());
         }
@@ -134,6 +177,7 @@ impl Keeper {
     }
 
     fn observe(&mut self, seen: Seen) {
+        let relisted = matches!(&seen, Seen::Group(WatchEvent::Reset { .. }));
         for touched in self.observed.take(seen) {
             let key = touched.key().clone();
             if key.owner().is_none() {
@@ -141,23 +185,41 @@ impl Keeper {
             }
             if let Some(kept) = self.kept.get_mut(&key) {
                 match &touched {
-                    Touched::Owner(_) | Touched::Group(_, None) => {}
-                    Touched::Member(_) => kept.memory.saw_pods(),
+                    Touched::Owner(_) | Touched::Group(_, None) | Touched::MissedGroup(_) => {}
+                    Touched::Member(_) => {
+                        kept.memory.saw_pods();
+                        kept.doubts = Doubts::default();
+                    }
                     Touched::Group(_, Some(uid)) => kept.memory.saw_deleted(uid),
-                    Touched::MissedGroup(_) => kept.memory.missed_by_list(),
                 }
             }
             if self.started {
                 self.queue.add(key);
             }
         }
-        if !self.started && self.observed.is_complete() {
-            self.started = true;
-            let keys = self.observed.keys();
-            tracing::info!(groups = keys.len(), "every list is complete");
-            for key in keys {
-                self.queue.add(key);
-            }
+        if relisted {
+            self.doubt_what_no_list_shows();
+        }
+    }
+
+    /// Begins once every list is complete and this process leads. Before that no key is queued: one that waits in vain would hold all that ever came.
+    fn begin(&mut self, leading: bool) {
+        if self.started || !leading || !self.observed.is_complete() {
+            return;
+        }
+        self.started = true;
+        let keys = self.observed.keys();
+        tracing::info!(groups = keys.len(), "every list is complete, and this process leads");
+        for key in keys {
+            self.queue.add(key);
+        }
+    }
+
+    /// Groups that only answers have shown may have come and gone between two lists, and no event would ever tell.
+    fn doubt_what_no_list_shows(&mut self) {
+        for (key, kept) in self.kept.iter_mut().filter(|(key, _)| self.observed.group(key).is_none()) {
+            kept.memory.missed_by_list();
+            self.queue.add(key.clone());
         }
     }
 
@@ -168,13 +230,14 @@ impl Keeper {
             turn.end();
             return;
         }
-        let key = turn.work.key().clone();
+        let key = turn.key.clone();
         let frozen = self.observed.freeze(&key);
         let kept = self.kept.entry(key.clone()).or_default();
         let situation =
             Situation { owner: owner(&frozen), members: frozen.members, cached: frozen.cached.as_ref(), memory: &kept.memory };
         let step = decide(&situation);
         if step == Step::Rest {
+            kept.refused = None;
             self.rest(turn, &frozen);
             return;
         }
@@ -189,11 +252,11 @@ impl Keeper {
 
     /// The group is as it should be, or cannot be now: what is left is to tell people, to stamp pods, and to forget.
     fn rest(&mut self, turn: Box<Turn>, frozen: &Frozen) {
-        let key = turn.work.key().clone();
+        let key = turn.key.clone();
         let kept = self.kept.entry(key.clone()).or_default();
         let existing = kept.memory.freshest(frozen.cached.as_ref());
         let found: BTreeSet<Complaint> =
-            frozen.owner.iter().flat_map(|wish| complaints(wish, existing, kept.refused.as_deref())).take(COMPLAINTS).collect();
+            frozen.owner.iter().flat_map(|wish| complaints(wish, existing, kept.refused.as_ref().map(|(_, why)| why.as_str()))).take(COMPLAINTS).collect();
         let news: Vec<Complaint> = found.difference(&kept.told).cloned().collect();
         let actor = Arc::clone(&self.actor);
         if !news.is_empty() {
@@ -228,11 +291,19 @@ impl Keeper {
             return;
         }
         if kept.memory.waits_for_pods() {
-            // The cache has this long to show the member that the look saw; then the look is doubted.
-            kept.memory.saw_pods();
-            turn.work.again_after(CACHE_LAG);
+            let now = clock::monotonic();
+            let until = kept.doubts.until.unwrap_or_else(|| {
+                kept.doubts.number = kept.doubts.number.saturating_add(1);
+                now + CACHE_LAG.delay(kept.doubts.number)
+            });
+            kept.doubts.until = Some(until).filter(|until| *until > now);
+            if kept.doubts.until.is_none() {
+                kept.memory.saw_pods();
+            }
+            turn.end_until(until.saturating_duration_since(now));
             return;
         }
+        kept.doubts.until = None;
         if frozen.owner.is_err() && existing_is_none && frozen.cached.is_none() && frozen.members == Members::None {
             self.kept.remove(&key);
         }
@@ -242,7 +313,7 @@ impl Keeper {
     fn learn(&mut self, done: Done, leadership: &Leadership) {
         match done {
             Done::Step { mut turn, step, known, answer } => {
-                let key = turn.work.key().clone();
+                let key = turn.key.clone();
                 report(&key, &step, &answer);
                 self.metrics.step(&step, &answer);
                 let kept = self.kept.entry(key.clone()).or_default();
@@ -260,7 +331,10 @@ impl Keeper {
                         turn.end();
                     }
                     Answer::Refused(why) => {
-                        kept.refused = Some(why);
+                        let intent = step.intent().cloned();
+                        if kept.refused.as_ref().is_none_or(|(refused, _)| *refused != intent) {
+                            kept.refused = Some((intent, why));
+                        }
                         turn.failing = true;
                         let frozen = self.observed.freeze(&key);
                         self.rest(turn, &frozen);
@@ -269,7 +343,7 @@ impl Keeper {
             }
             Done::Told { mut turn, complaints, written } => {
                 if written {
-                    self.kept.entry(turn.work.key().clone()).or_default().told = complaints;
+                    self.kept.entry(turn.key.clone()).or_default().told = complaints;
                 }
                 turn.failing |= !written;
                 if turn.failing {
@@ -279,7 +353,7 @@ impl Keeper {
                 }
             }
             Done::Stamped { mut turn, stamped, failed } => {
-                self.kept.entry(turn.work.key().clone()).or_default().stamped.extend(stamped);
+                self.kept.entry(turn.key.clone()).or_default().stamped.extend(stamped);
                 if failed {
                     turn.failing = true;
                     turn.end();
@@ -313,3 +387,7 @@ fn owner(frozen: &Frozen) -> Owner<'_> {
         Err(false) => Owner::Gone,
     }
 }
+
+#[cfg(test)]
+#[path = "keeper_tests.rs"]
+mod tests;

@@ -188,6 +188,12 @@ impl Observed {
         served.chain(self.groups.keys().cloned()).chain(self.by_group.keys().cloned()).filter(|key| key.owner().is_some()).collect()
     }
 
+    /// The group that is there.
+    #[must_use]
+    pub fn group(&self, key: &GroupKey) -> Option<&Existing> {
+        self.groups.get(key)
+    }
+
     /// Everything about this group now.
     #[must_use]
     pub fn freeze(&self, key: &GroupKey) -> Frozen {

@@ -90,6 +90,17 @@ impl Step {
     }
 }
 
+impl Step {
+    /// What this step writes into the group; none where it writes no field.
+    #[must_use]
+    pub const fn intent(&self) -> Option<&Intent> {
+        match self {
+            Self::Create(intent) | Self::Amend { to: intent, .. } => Some(intent),
+            Self::Rest | Self::Read | Self::Mark(_) | Self::Look(_) | Self::Delete(_) | Self::Unmark(_) => None,
+        }
+    }
+}
+
 /// The next step in this situation.
 #[must_use]
 pub fn decide(situation: &Situation<'_>) -> Step {

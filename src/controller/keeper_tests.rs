@@ -1,0 +1,362 @@
+//! The loop against an API server that misbehaves: nothing is lost, nothing spins, nothing grows.
+
+use std::sync::Mutex;
+
+use axum::body::Bytes;
+use axum::http::{Method, StatusCode, Uri};
+use kube::api::Api;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::api::names::{CONTROLLER, MANAGED_BY, RETIRING};
+use crate::api::workload::{ReplicaSet, ReplicaSetFacts};
+use crate::api::PodGroup;
+use crate::controller::dialect;
+use crate::controller::observed::{SeenGroup, SeenNamespace, SeenPod, SeenReplicaSet};
+use crate::lifecycle::world::server::merge;
+use crate::runtime::call::Caller;
+use crate::runtime::leader::{LeaderConfig, elect};
+use crate::runtime::metrics::{RequestMetrics, registry};
+use crate::runtime::shutdown::Trigger;
+use crate::runtime::watch::WatchEvent;
+
+const OWNER: &str = "0a1b2c3d-0000-1111-2222-333344445555";
+
+type Answers = dyn FnMut(&str, &str, &Value) -> (u16, Value) + Send;
+
+/// A keeper that runs, and the API server that it talks to.
+struct Rig {
+    events: mpsc::Sender<Seen>,
+    queue: WorkQueue<GroupKey>,
+    requests: Arc<Mutex<Vec<(String, Value)>>>,
+    trigger: Trigger,
+    running: JoinSet<()>,
+}
+
+fn caller() -> Caller {
+    Caller::new(Duration::from_secs(10), RequestMetrics::new(&registry().unwrap()).unwrap())
+}
+
+fn keeper(client: kube::Client) -> Keeper {
+    let metrics = ControllerMetrics::new(&registry().unwrap()).unwrap();
+    Keeper::new(&["ours".to_owned()], Actor::new(client, caller()), Settings { workers: 2, annotate_pods: false }, metrics)
+}
+
+fn client(answers: Box<Answers>, requests: &Arc<Mutex<Vec<(String, Value)>>>) -> kube::Client {
+    let (answers, seen) = (Arc::new(Mutex::new(answers)), Arc::clone(requests));
+    let app = axum::Router::new().fallback(move |method: Method, uri: Uri, body: Bytes| {
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let kind = uri.path().split("/namespaces/ns/").nth(1).unwrap_or_default().split('/').next().unwrap_or_default().to_owned();
+        seen.lock().unwrap().push((format!("{method} {kind}"), body.clone()));
+        let (status, answer) = answers.lock().unwrap()(method.as_str(), &kind, &body);
+        async move {
+            if status == 0 {
+                std::future::pending::<()>().await;
+            }
+            (StatusCode::from_u16(status).unwrap(), axum::Json(answer))
+        }
+    });
+    kube::Client::new(app, "ns")
+}
+
+impl Rig {
+    fn start(answers: Box<Answers>, leadership: Leadership) -> Self {
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let keeper = keeper(client(answers, &requests));
+        let queue = keeper.queue.clone();
+        let (events, receiver) = mpsc::channel(1024);
+        let (trigger, stop) = Shutdown::new();
+        let mut running = JoinSet::new();
+        running.spawn(keeper.run(receiver, leadership, stop));
+        Self { events, queue, requests, trigger, running }
+    }
+
+    /// What every watch shows first.
+    async fn show(&self, wants: u32, groups: Vec<SeenGroup>) {
+        fn all<K>(objects: Vec<K>) -> WatchEvent<K> {
+            WatchEvent::Reset { objects, bad: Vec::new() }
+        }
+        for seen in [
+            Seen::Deployment(all(Vec::new())),
+            Seen::Pod(0, all(Vec::new())),
+            Seen::Group(all(groups)),
+            Seen::Namespace(all(Vec::new())),
+            Seen::ReplicaSet(all(vec![replica_set(wants)])),
+        ] {
+            self.events.send(seen).await.unwrap();
+        }
+    }
+
+    fn count(&self, request: &str) -> usize {
+        self.requests.lock().unwrap().iter().filter(|(sent, _)| sent == request).count()
+    }
+}
+
+async fn seconds(number: u64) {
+    tokio::time::sleep(Duration::from_secs(number)).await;
+}
+
+fn replica_set(wants: u32) -> SeenReplicaSet {
+    let object: ReplicaSet = serde_json::from_value(json!({
+        "metadata": { "name": "rs", "namespace": "ns", "uid": OWNER },
+        "spec": {
+            "replicas": wants,
+            "selector": { "matchLabels": { "app": "x" } },
+            "template": { "spec": { "schedulerName": "ours", "containers": [{ "name": "c" }] } },
+        },
+    }))
+    .unwrap();
+    SeenReplicaSet::Served(Box::new(ReplicaSetFacts::of(&object)))
+}
+
+fn key() -> GroupKey {
+    GroupKey::generated("ns", OWNER)
+}
+
+/// The object that the server has after a creation.
+fn created(mut object: Value, version: u32) -> Value {
+    object["metadata"]["uid"] = json!(format!("group-{version}"));
+    object["metadata"]["resourceVersion"] = json!(version.to_string());
+    object
+}
+
+fn seen_group(object: &Value) -> SeenGroup {
+    let group: PodGroup = serde_json::from_value(object.clone()).unwrap();
+    SeenGroup { key: key(), existing: dialect::existing(&group) }
+}
+
+fn status(code: u16, message: &str) -> (u16, Value) {
+    (code, json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": message, "reason": "" }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wanted_group_is_made_once() {
+    let rig = Rig::start(Box::new(|_, _, body| (201, created(body.clone(), 2))), Leadership::always());
+    rig.show(1, Vec::new()).await;
+    seconds(60).await;
+    assert_eq!(rig.requests.lock().unwrap().len(), 1);
+    assert_eq!(rig.count("POST podgroups"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_two_lists_have_never_shown_is_looked_for() {
+    // Created, deleted by a person, and the watch was away all the time.
+    let mut version = 1;
+    let answers = move |method: &str, _: &str, body: &Value| {
+        version += 1;
+        if method == "POST" { (201, created(body.clone(), version)) } else { status(404, "gone") }
+    };
+    let rig = Rig::start(Box::new(answers), Leadership::always());
+    rig.show(1, Vec::new()).await;
+    seconds(1).await;
+    rig.events.send(Seen::Group(WatchEvent::Reset { objects: Vec::new(), bad: Vec::new() })).await.unwrap();
+    seconds(60).await;
+    assert_eq!((rig.count("GET podgroups"), rig.count("POST podgroups")), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_only_a_look_sees_is_no_reason_to_mark_again_and_again() {
+    // A pod that the watch never shows: it cannot be read, or another scheduler's name stands in it.
+    let group = Arc::new(Mutex::new(json!({
+        "metadata": {
+            "name": &*key().name, "namespace": "ns", "uid": "g", "resourceVersion": "2", "labels": { MANAGED_BY: CONTROLLER },
+            "annotations": { "podgroup.dev/applied": "{\"minMember\":1,\"queue\":\"default\"}" },
+            "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": OWNER, "controller": true }],
+        },
+    })));
+    let stored = Arc::clone(&group);
+    let mut version = 2;
+    let answers = move |method: &str, kind: &str, body: &Value| {
+        if kind == "pods" {
+            let owner = json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": OWNER, "controller": true }]);
+            let pod = json!({ "metadata": { "name": "p", "namespace": "ns", "uid": "p", "ownerReferences": owner } });
+            return (200, json!({ "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {}, "items": [pod] }));
+        }
+        assert_eq!(method, "PATCH");
+        let mut group = stored.lock().unwrap();
+        merge(&mut group, body);
+        version += 1;
+        group["metadata"]["resourceVersion"] = json!(version.to_string());
+        (200, group.clone())
+    };
+    let rig = Rig::start(Box::new(answers), Leadership::always());
+    let first = seen_group(&group.lock().unwrap());
+    rig.show(0, vec![first]).await;
+    // The watch shows every one of our own writes, as it does.
+    for _ in 0..1200 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let now = seen_group(&group.lock().unwrap());
+        rig.events.send(Seen::Group(WatchEvent::Apply(now))).await.unwrap();
+    }
+    let looks = rig.count("GET pods");
+    assert!((2..=5).contains(&looks), "{looks} looks in a minute");
+    assert!(group.lock().unwrap()["metadata"]["annotations"][RETIRING].is_null(), "it is not left with the mark");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_told_once_whatever_words_the_server_finds_and_tried_ever_more_rarely() {
+    let mut refusals = 0;
+    let answers = move |_: &str, kind: &str, body: &Value| {
+        refusals += 1;
+        if kind == "events" { (201, body.clone()) } else { status(403, &format!("exceeded quota, used {refusals}")) }
+    };
+    let rig = Rig::start(Box::new(answers), Leadership::always());
+    rig.show(1, Vec::new()).await;
+    seconds(600).await;
+    assert_eq!(rig.count("POST events"), 1);
+    let tries = rig.count("POST podgroups");
+    assert!((20..40).contains(&tries), "{tries} tries in ten minutes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_the_server_will_not_have_are_not_tried_again() {
+    let rig = Rig::start(Box::new(|_, _, _| status(403, "the namespace is going")), Leadership::always());
+    rig.show(1, Vec::new()).await;
+    seconds(600).await;
+    assert_eq!(rig.count("POST events"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_contradiction_is_no_busy_loop() {
+    // 409 for a creation and 404 for a read, for ever.
+    let answers = |method: &str, _: &str, _: &Value| if method == "POST" { status(409, "there") } else { status(404, "not there") };
+    let rig = Rig::start(Box::new(answers), Leadership::always());
+    rig.show(1, Vec::new()).await;
+    seconds(600).await;
+    let requests = rig.requests.lock().unwrap().len();
+    assert!(requests < 300, "{requests} requests in ten minutes");
+    assert!(requests > 100, "{requests}: it is tried on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_stops_at_once_while_a_request_hangs() {
+    let mut rig = Rig::start(Box::new(|_, _, _| (0, Value::Null)), Leadership::always());
+    rig.show(1, Vec::new()).await;
+    seconds(1).await;
+    assert_eq!(rig.count("POST podgroups"), 1);
+    let asked = clock::monotonic();
+    rig.trigger.trigger();
+    rig.running.join_next().await.unwrap().unwrap();
+    assert!(clock::monotonic() - asked < Duration::from_millis(100));
+}
+
+fn pod(number: u32) -> SeenPod {
+    let uid = format!("{number:08x}-0000-1111-2222-333344445555");
+    SeenPod {
+        pod: PodRef { name: Arc::from("p"), uid: Uid::from(uid.as_str()) },
+        group: GroupKey::generated("ns", &uid),
+        ended: false,
+        deleting: false,
+        stamped: true,
+        source: None,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_does_not_lead_remembers_nothing_of_what_came_and_went() {
+    let config = LeaderConfig {
+        namespace: "ns".into(),
+        name: "l".into(),
+        identity: "me".into(),
+        lease_duration: Duration::from_secs(15),
+        renew_deadline: Duration::from_secs(10),
+        retry_period: Duration::from_secs(2),
+    };
+    let unused = client(Box::new(|_, _, _| status(500, "")), &Arc::default());
+    let (leadership, _elector) = elect(Api::namespaced(unused, "ns"), caller(), config);
+    let rig = Rig::start(Box::new(|_, _, _| status(500, "nobody may ask")), leadership);
+    rig.show(1, Vec::new()).await;
+    for number in 0..1000 {
+        rig.events.send(Seen::Pod(0, WatchEvent::Apply(pod(number)))).await.unwrap();
+        rig.events.send(Seen::Pod(0, WatchEvent::Delete(pod(number)))).await.unwrap();
+    }
+    seconds(10).await;
+    assert_eq!((rig.queue.len(), rig.requests.lock().unwrap().len()), (0, 0));
+}
+
+#[tokio::test]
+async fn one_whose_election_is_over_ends_instead_of_spinning() {
+    let config = LeaderConfig {
+        namespace: "ns".into(),
+        name: "l".into(),
+        identity: "me".into(),
+        lease_duration: Duration::from_secs(15),
+        renew_deadline: Duration::from_secs(10),
+        retry_period: Duration::from_secs(2),
+    };
+    let unused = client(Box::new(|_, _, _| status(500, "")), &Arc::default());
+    let (leadership, elector) = elect(Api::namespaced(unused, "ns"), caller(), config);
+    drop(elector);
+    let mut rig = Rig::start(Box::new(|_, _, _| status(500, "nobody may ask")), leadership);
+    let ended = tokio::time::timeout(Duration::from_secs(5), rig.running.join_next()).await;
+    assert!(ended.is_ok_and(|ended| ended.is_some()));
+}
+
+#[tokio::test]
+async fn a_flood_of_events_does_not_keep_the_work_waiting() {
+    let rig = Rig::start(Box::new(|_, _, body| (201, created(body.clone(), 2))), Leadership::always());
+    rig.show(1, Vec::new()).await;
+    let (events, mut flood) = (rig.events.clone(), JoinSet::new());
+    flood.spawn(async move {
+        for number in 0_u32.. {
+            let namespace = SeenNamespace { name: Arc::from("other"), queue: Some(number.to_string()) };
+            if events.send(Seen::Namespace(WatchEvent::Apply(namespace))).await.is_err() {
+                return;
+            }
+        }
+    });
+    for _ in 0..200 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        if rig.count("POST podgroups") > 0 {
+            return;
+        }
+    }
+    panic!("two seconds, and the group is not made");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_panics_costs_its_key_a_back_off_and_not_its_turn() {
+    let requests = Arc::default();
+    let mut keeper = keeper(client(Box::new(|_, _, body| (201, created(body.clone(), 2))), &requests));
+    keeper.queue.add(key());
+    let turn = Box::new(Turn::new(keeper.queue.next().await));
+    keeper.pool.spawn(async move {
+        let _mine = turn;
+        panic!("a bug");
+    });
+    let queue = keeper.queue.clone();
+    let (_events, receiver) = mpsc::channel(8);
+    let (_trigger, stop) = Shutdown::new();
+    let mut running = JoinSet::new();
+    running.spawn(keeper.run(receiver, Leadership::always(), stop));
+    seconds(1).await;
+    assert_eq!(queue.failures(&key()), 1);
+    let again = tokio::time::timeout(Duration::from_secs(1), queue.next()).await;
+    assert!(again.is_ok_and(|work| *work.key() == key()));
+}
+
+#[test]
+fn what_is_kept_of_a_group_goes_with_it() {
+    // The only place that makes entries is a turn, and the turn that finds nothing left takes the entry away.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let requests = Arc::default();
+        let mut keeper = keeper(client(Box::new(|_, _, body| (201, created(body.clone(), 2))), &requests));
+        keeper.started = true;
+        for number in 0..100 {
+            keeper.observe(Seen::Pod(0, WatchEvent::Apply(pod(number))));
+        }
+        let mut turns = 0;
+        for round in 0..2 {
+            while !keeper.queue.is_empty() {
+                let turn = Box::new(Turn::new(keeper.queue.next().await));
+                keeper.proceed(turn, &Leadership::always());
+                turns += 1;
+            }
+            if round == 0 {
+                (0..100).for_each(|number| keeper.observe(Seen::Pod(0, WatchEvent::Delete(pod(number)))));
+            }
+        }
+        assert_eq!((turns, keeper.kept.len()), (200, 0));
+    });
+}
