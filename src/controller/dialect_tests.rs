@@ -1,1 +1,177 @@
-//! stub
+//! What is written, what is read back, and that an amendment is the shortest way from one to the other.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::api::GroupKey;
+use crate::api::workload::ObjectRef;
+use crate::lifecycle::world::server::merge;
+
+const OWNER: &str = "0a1b2c3d-0000-1111-2222-333344445555";
+
+fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+fn intent(fields: Applied) -> Intent {
+    let owner = ObjectRef {
+        kind: "ReplicaSet".into(),
+        api_version: "apps/v1".into(),
+        namespace: "ns".into(),
+        name: "rs".into(),
+        uid: Uid::from(OWNER),
+    };
+    Intent { group: GroupKey::generated("ns", OWNER), owner, fields }
+}
+
+fn fields() -> Applied {
+    Applied {
+        min_member: 3,
+        asked: Some(5),
+        min_resources: map(&[("cpu", "6"), ("memory", "3Gi")]),
+        queue: "team".into(),
+        priority_class: Some("high".into()),
+        annotations: map(&[("volcano.sh/a", "1")]),
+    }
+}
+
+fn on() -> Version {
+    Version { uid: Uid::from("g"), resource_version: "7".into() }
+}
+
+/// The object as the server keeps it.
+fn stored(intent: &Intent) -> Value {
+    let mut object = serde_json::to_value(object(intent)).unwrap();
+    merge(&mut object, &json!({ "metadata": { "uid": "g", "resourceVersion": "7" } }));
+    object
+}
+
+fn read(object: &Value) -> Existing {
+    existing(&serde_json::from_value(object.clone()).unwrap())
+}
+
+#[test]
+fn the_object_says_everything_and_nothing_else() {
+    let expected = json!({
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {
+            "name": format!("podgroup-{OWNER}"),
+            "namespace": "ns",
+            "labels": { "podgroup.dev/managed-by": "podgroup-controller" },
+            "annotations": {
+                "volcano.sh/a": "1",
+                "podgroup.dev/asked-min-member": "5",
+                "podgroup.dev/applied": serde_json::to_string(&fields()).unwrap(),
+            },
+            "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": OWNER, "controller": true }],
+        },
+        "spec": { "minMember": 3, "minResources": { "cpu": "6", "memory": "3Gi" }, "priorityClassName": "high", "queue": "team" },
+    });
+    assert_eq!(serde_json::to_value(object(&intent(fields()))).unwrap(), expected);
+}
+
+#[test]
+fn what_was_written_is_read_back() {
+    let ours = Ours { version: on(), retiring: false, ending: false, owner: Some(Uid::from(OWNER)), applied: Some(fields()) };
+    let object = stored(&intent(fields()));
+    assert_eq!(read(&object), Existing::Ours(ours.clone()));
+    let cases = [
+        (json!({ "metadata": { "annotations": { RETIRING: "true" } } }), Ours { retiring: true, ..ours.clone() }),
+        (json!({ "metadata": { "annotations": { RETIRING: "" } } }), Ours { retiring: true, ..ours.clone() }),
+        (json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } }), Ours { ending: true, ..ours.clone() }),
+        (json!({ "metadata": { "ownerReferences": null } }), Ours { owner: None, ..ours.clone() }),
+        (json!({ "metadata": { "ownerReferences": [{ "apiVersion": "v1", "kind": "X", "name": "x", "uid": "x" }] } }), Ours { owner: None, ..ours.clone() }),
+        (json!({ "metadata": { "annotations": { APPLIED: null } } }), Ours { applied: None, ..ours.clone() }),
+        (json!({ "metadata": { "annotations": { APPLIED: "{\"minMember\":-1}" } } }), Ours { applied: None, ..ours.clone() }),
+        (json!({ "spec": { "queue": "an admin's", "minMember": 99 }, "status": { "phase": "Running" } }), ours),
+    ];
+    for (change, expected) in cases {
+        let mut changed = object.clone();
+        merge(&mut changed, &change);
+        assert_eq!(read(&changed), Existing::Ours(expected), "{change}");
+    }
+}
+
+#[test]
+fn a_group_without_our_label_is_somebody_elses_whatever_else_it_says() {
+    for label in [json!(null), json!("somebody"), json!("")] {
+        let mut object = stored(&intent(fields()));
+        merge(&mut object, &json!({ "metadata": { "labels": { MANAGED_BY: label } } }));
+        assert_eq!(read(&object), Existing::Foreign(on()), "{label}");
+    }
+}
+
+#[test]
+fn an_amendment_holds_only_what_changed_and_the_version_that_it_is_computed_from() {
+    let mut to = fields();
+    to.queue = "other".into();
+    let remembered = serde_json::to_string(&to).unwrap();
+    let metadata = json!({ "uid": "g", "resourceVersion": "7", "annotations": { APPLIED: remembered } });
+    assert_eq!(amendment(&on(), Some(&fields()), &intent(to), false), json!({ "metadata": metadata, "spec": { "queue": "other" } }));
+}
+
+#[test]
+fn what_went_is_taken_away() {
+    let to = Applied { min_member: 5, queue: "team".into(), min_resources: map(&[("cpu", "6")]), ..Applied::default() };
+    let patch = amendment(&on(), Some(&fields()), &intent(to), false);
+    assert_eq!(patch["spec"], json!({ "minMember": 5, "minResources": { "memory": null }, "priorityClassName": null }));
+    assert_eq!(patch["metadata"]["annotations"]["volcano.sh/a"], Value::Null);
+    assert!(patch["metadata"]["annotations"].as_object().unwrap().contains_key("volcano.sh/a"), "null, not absent");
+    assert_eq!(patch["metadata"]["annotations"].as_object().unwrap().get(ASKED_MIN_MEMBER), Some(&Value::Null));
+    let nothing = amendment(&on(), Some(&fields()), &intent(Applied { min_resources: BTreeMap::new(), ..fields() }), false);
+    assert_eq!(nothing["spec"], json!({ "minResources": null }), "an empty map would mean something else");
+}
+
+#[test]
+fn what_an_admin_set_stays_until_its_source_changes() {
+    let mut object = stored(&intent(fields()));
+    merge(&mut object, &json!({ "spec": { "queue": "admin", "minResources": { "cpu": "100" }, "minTaskMember": { "w": 2 } } }));
+    let to = Applied { min_member: 4, ..fields() };
+    merge(&mut object, &amendment(&on(), Some(&fields()), &intent(to.clone()), false));
+    assert_eq!((&object["spec"]["queue"], &object["spec"]["minResources"]["cpu"], &object["spec"]["minMember"]), (&json!("admin"), &json!("100"), &json!(4)));
+    let next = Applied { queue: "next".into(), ..to.clone() };
+    merge(&mut object, &amendment(&on(), Some(&to), &intent(next), false));
+    assert_eq!((&object["spec"]["queue"], &object["spec"]["minTaskMember"]), (&json!("next"), &json!({ "w": 2 })));
+}
+
+#[test]
+fn the_owner_is_written_only_where_it_is_not_the_owners() {
+    let adopted = amendment(&on(), Some(&fields()), &intent(fields()), true);
+    assert_eq!(adopted["metadata"]["ownerReferences"], stored(&intent(fields()))["metadata"]["ownerReferences"]);
+    assert!(amendment(&on(), None, &intent(fields()), false)["metadata"].get("ownerReferences").is_none());
+}
+
+#[test]
+fn the_mark_names_its_version_and_nothing_else() {
+    for (retiring, value) in [(true, json!("true")), (false, Value::Null)] {
+        let expected = json!({ "metadata": { "uid": "g", "resourceVersion": "7", "annotations": { "podgroup.dev/retiring": value } } });
+        assert_eq!(mark(&on(), retiring), expected);
+    }
+}
+
+fn any_map() -> impl Strategy<Value = BTreeMap<String, String>> {
+    proptest::collection::btree_map("volcano.sh/[ab]", "[12]", 0..3)
+}
+
+prop_compose! {
+    fn any_fields()(
+        min_member in 1..4_u32, asked in proptest::option::of(1..4_u32), queue in "[ab]", priority_class in proptest::option::of("[ab]"),
+        min_resources in proptest::collection::btree_map("cpu|memory", "[12]", 0..3), annotations in any_map(),
+    ) -> Applied {
+        Applied { min_member, asked, min_resources, queue, priority_class, annotations }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_amended_group_is_the_group_that_would_have_been_created(from in any_fields(), to in any_fields(), known in any::<bool>()) {
+        let mut object = stored(&intent(from.clone()));
+        // What was written last may be lost; then nothing is known to be taken away, so there only what is there is compared.
+        let to = if known { to } else { Applied { annotations: from.annotations.clone(), min_resources: from.min_resources.clone(), ..to } };
+        merge(&mut object, &amendment(&on(), known.then_some(&from), &intent(to.clone()), false));
+        prop_assert_eq!(object, stored(&intent(to)));
+    }
+}

@@ -10,27 +10,23 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 use crate::api::{GroupKey, Uid};
-use crate::lifecycle::{Answer, Complaint, Intent, Members, Memory, Owner, Situation, Step, Version, complaints, decide};
+use crate::lifecycle::{Answer, Complaint, Members, Owner, Situation, Step, Version, complaints, decide};
 use crate::runtime::backoff::Backoff;
 use crate::runtime::clock;
 use crate::runtime::leader::Leadership;
 use crate::runtime::shutdown::Shutdown;
 use crate::runtime::watch::WatchEvent;
-use crate::runtime::workqueue::{Work, WorkQueue};
+use crate::runtime::workqueue::WorkQueue;
 
 use super::act::Actor;
 use super::metrics::ControllerMetrics;
 use super::observed::{Frozen, Observed, PodRef, Seen, Touched};
+use super::turn::{Doubts, Kept, Turn, report};
 
 /// Steps for one key in a row before it waits its turn: create, read, amend and the three of retire are six; more is a fight with somebody.
 const STEPS_IN_A_ROW: u8 = 8;
-
-/// How long a look that saw a member waits for the cache to show it before it is doubted; longer each time, since some members are never shown
-/// (a pod that cannot be read, or that another scheduler places).
-const CACHE_LAG: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_secs(300));
 
 /// Pods that are stamped in one turn.
 const STAMPS: usize = 16;
@@ -43,65 +39,6 @@ enum Done {
     Step { turn: Box<Turn>, step: Step, known: Option<Version>, answer: Answer },
     Told { turn: Box<Turn>, complaints: BTreeSet<Complaint>, written: bool },
     Stamped { turn: Box<Turn>, stamped: Vec<Uid>, failed: bool },
-}
-
-/// A key's turn: while it lives, nobody else works on the key.
-struct Turn {
-    /// None once it has ended.
-    work: Option<Work<GroupKey>>,
-    key: GroupKey,
-    steps: u8,
-    /// Something failed that will be tried again after this key's back-off.
-    failing: bool,
-}
-
-impl Turn {
-    fn new(work: Work<GroupKey>) -> Self {
-        Self { key: work.key().clone(), work: Some(work), steps: 0, failing: false }
-    }
-
-    fn end(mut self) {
-        match self.work.take() {
-            Some(work) if self.failing => drop(work.failed()),
-            Some(work) => work.succeeded(),
-            None => {}
-        }
-    }
-
-    fn end_until(mut self, delay: Duration) {
-        if self.failing {
-            self.end();
-        } else if let Some(work) = self.work.take() {
-            work.again_after(delay);
-        }
-    }
-}
-
-impl Drop for Turn {
-    /// A turn that was lost, by a panic, is a failure of its key: it comes back after the back-off.
-    fn drop(&mut self) {
-        if let Some(work) = self.work.take() {
-            let _again = work.failed();
-        }
-    }
-}
-
-/// How often a look has been doubted, and until when the last one is believed.
-#[derive(Clone, Copy, Default)]
-struct Doubts {
-    number: u32,
-    until: Option<Instant>,
-}
-
-/// What is kept of one group between turns.
-#[derive(Default)]
-struct Kept {
-    memory: Memory,
-    /// What the server said of which intent. The first words stay: some servers put a number or a time in them, and each text is an Event.
-    refused: Option<(Option<Intent>, String)>,
-    doubts: Doubts,
-    told: BTreeSet<Complaint>,
-    stamped: BTreeSet<Uid>,
 }
 
 /// What the controller is told to do.
@@ -290,20 +227,10 @@ impl Keeper {
             });
             return;
         }
-        if kept.memory.waits_for_pods() {
-            let now = clock::monotonic();
-            let until = kept.doubts.until.unwrap_or_else(|| {
-                kept.doubts.number = kept.doubts.number.saturating_add(1);
-                now + CACHE_LAG.delay(kept.doubts.number)
-            });
-            kept.doubts.until = Some(until).filter(|until| *until > now);
-            if kept.doubts.until.is_none() {
-                kept.memory.saw_pods();
-            }
-            turn.end_until(until.saturating_duration_since(now));
+        if let Some(wait) = kept.wait_for_pods(clock::monotonic()) {
+            turn.end_until(wait);
             return;
         }
-        kept.doubts.until = None;
         if frozen.owner.is_err() && existing_is_none && frozen.cached.is_none() && frozen.members == Members::None {
             self.kept.remove(&key);
         }
@@ -331,10 +258,7 @@ impl Keeper {
                         turn.end();
                     }
                     Answer::Refused(why) => {
-                        let intent = step.intent().cloned();
-                        if kept.refused.as_ref().is_none_or(|(refused, _)| *refused != intent) {
-                            kept.refused = Some((intent, why));
-                        }
+                        kept.refuse(&step, why);
                         turn.failing = true;
                         let frozen = self.observed.freeze(&key);
                         self.rest(turn, &frozen);
@@ -362,21 +286,6 @@ impl Keeper {
                 }
             }
         }
-    }
-}
-
-/// One line for each change of a group; nothing for what only asks.
-fn report(key: &GroupKey, step: &Step, answer: &Answer) {
-    match (step, answer) {
-        (Step::Read | Step::Look(_) | Step::Rest, _) => tracing::debug!(group = %key, step = step.name(), ?answer, "asked"),
-        (_, Answer::Is(existing)) => {
-            let version = existing.version();
-            tracing::info!(group = %key, step = step.name(), uid = %version.uid, resource_version = version.resource_version, "written");
-        }
-        (_, Answer::Gone(uid)) => tracing::info!(group = %key, step = step.name(), %uid, "gone"),
-        (_, Answer::Refused(why)) => tracing::warn!(group = %key, step = step.name(), why, "refused"),
-        (_, Answer::Unknown) => tracing::warn!(group = %key, step = step.name(), "the outcome is not known; it is read again"),
-        (_, Answer::Old | Answer::Absent | Answer::Looked { .. }) => tracing::debug!(group = %key, step = step.name(), ?answer, "what was known is old"),
     }
 }
 

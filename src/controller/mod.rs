@@ -6,7 +6,7 @@
 //!                  └────────────────────── learn ◀──── Answer ◀───────────┘
 //! ```
 //!
-//! In reading order: [`observe`] (watches become facts), [`observed`] (the picture, and one group frozen out of it), [`keeper`] (the loop),
+//! In reading order: [`observe`] (watches become facts), [`observed`] (the picture, and one group frozen out of it), [`keeper`] (the loop; `turn` is what it keeps of one group),
 //! [`act`] (the only file that writes), [`dialect`] (an intent as a PodGroup of Volcano's API, and back). What should exist and what the next step is
 //! stands in [`crate::lifecycle`]; nothing here chooses.
 //!
@@ -18,6 +18,7 @@ pub mod keeper;
 pub mod metrics;
 pub mod observe;
 pub mod observed;
+mod turn;
 
 use std::process::ExitCode;
 

@@ -247,6 +247,12 @@ impl Observed {
     fn put_replica_set(&mut self, seen: SeenReplicaSet) -> Option<Touched> {
         let (namespace, uid) = identity(&seen);
         let (key, uid) = (GroupKey::generated(&namespace, uid), uid.clone());
+        // Its status changes with every pod; only what a group is made of wakes anybody.
+        if let (Some(SeenReplicaSet::Served(known)), SeenReplicaSet::Served(facts)) = (self.replica_sets.get(&uid), &seen)
+            && known == facts
+        {
+            return None;
+        }
         let before = self.drop_replica_set(&uid);
         let served = match &seen {
             SeenReplicaSet::Served(facts) => {
@@ -460,3 +466,7 @@ fn remove<K: std::hash::Hash + Eq + std::borrow::Borrow<Q>, Q: std::hash::Hash +
         }
     }
 }
+
+#[cfg(test)]
+#[path = "observed_tests.rs"]
+mod tests;

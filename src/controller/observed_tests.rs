@@ -1,0 +1,282 @@
+//! Each event touches the groups that it concerns and no other; whatever the order of the kinds, the picture at the end is the same.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::api::workload::{Deployment, PodSource, ReplicaSet};
+use crate::lifecycle::{Memory, Ours, Owner, Situation, Step, decide};
+
+fn uid(number: u32) -> Uid {
+    Uid::from(format!("{number:08x}-0000-1111-2222-333344445555"))
+}
+
+fn key(number: u32) -> GroupKey {
+    GroupKey::generated("ns", &uid(number))
+}
+
+fn replica_set(number: u32, wants: u32, deployment: Option<u32>) -> SeenReplicaSet {
+    let owners = deployment.map(|number| json!([{ "apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": &*uid(number), "controller": true }]));
+    let object: ReplicaSet = serde_json::from_value(json!({
+        "metadata": { "name": "rs", "namespace": "ns", "uid": &*uid(number), "ownerReferences": owners },
+        "spec": { "replicas": wants, "selector": { "matchLabels": { "app": "x" } }, "template": { "spec": { "schedulerName": "ours", "containers": [] } } },
+    }))
+    .unwrap();
+    SeenReplicaSet::Served(Box::new(ReplicaSetFacts::of(&object)))
+}
+
+fn unserved(number: u32) -> SeenReplicaSet {
+    SeenReplicaSet::Unserved(Arc::from("ns"), uid(number))
+}
+
+fn deployment(number: u32, queue: &str) -> DeploymentFacts {
+    let object: Deployment = serde_json::from_value(json!({
+        "metadata": { "name": "d", "namespace": "ns", "uid": &*uid(number), "annotations": { "scheduling.volcano.sh/queue-name": queue } },
+        "spec": { "replicas": 2 },
+    }))
+    .unwrap();
+    DeploymentFacts::of(&object)
+}
+
+fn pod(number: u32, group: u32) -> SeenPod {
+    let name = Arc::from(format!("pod-{number}"));
+    SeenPod { pod: PodRef { name, uid: uid(number) }, group: key(group), ended: false, deleting: false, stamped: true, source: None }
+}
+
+/// A pod whose owner only its pods tell of.
+fn lone_pod(number: u32, group: u32) -> SeenPod {
+    let value = json!({ "metadata": { "name": "p", "namespace": "ns", "uid": &*uid(group) }, "spec": {}, "status": {} });
+    let source = PodSource::of(&serde_json::from_value(value).unwrap());
+    SeenPod { source: source.map(Box::new), ..pod(number, group) }
+}
+
+fn group(number: u32, version: u32, retiring: bool) -> SeenGroup {
+    let version = Version { uid: Uid::from(format!("g{number}")), resource_version: version.to_string() };
+    SeenGroup { key: key(number), existing: Existing::Ours(Ours { version, retiring, ending: false, owner: None, applied: None }) }
+}
+
+fn namespace(queue: Option<&str>) -> SeenNamespace {
+    SeenNamespace { name: Arc::from("ns"), queue: queue.map(str::to_owned) }
+}
+
+fn reset<K>(objects: Vec<K>) -> WatchEvent<K> {
+    WatchEvent::Reset { objects, bad: Vec::new() }
+}
+
+fn bad(number: u32) -> BadObject {
+    let owner = uid(number);
+    let name = key(number).name.to_string();
+    BadObject { namespace: Some("ns".into()), name, uid: Some(owner.to_string()), resource_version: Some("9".into()), ..BadObject::default() }
+}
+
+fn observed(events: impl IntoIterator<Item = Seen>) -> Observed {
+    let mut observed = Observed::new(&["ours".to_owned()]);
+    for event in events {
+        observed.take(event);
+    }
+    observed
+}
+
+use Seen::{Deployment as D, Group as G, Namespace as N, Pod as P, ReplicaSet as R};
+use WatchEvent::{Apply, Bad, Delete};
+
+#[test]
+fn nothing_is_complete_before_every_list_is() {
+    let mut observed = Observed::new(&["ours".to_owned(), "other".to_owned()]);
+    let lists = [
+        R(reset(vec![])),
+        D(reset(vec![])),
+        P(0, reset(vec![])),
+        P(0, reset(vec![])),
+        G(reset(vec![])),
+        N(reset(vec![])),
+        R(Apply(replica_set(1, 1, None))),
+    ];
+    for list in lists {
+        observed.take(list);
+        assert!(!observed.is_complete());
+    }
+    observed.take(P(1, reset(vec![])));
+    assert!(observed.is_complete());
+}
+
+#[test]
+fn each_event_touches_whom_it_concerns() {
+    let before = || {
+        vec![
+            R(reset(vec![replica_set(1, 1, Some(7)), replica_set(2, 1, None), unserved(3)])),
+            D(reset(vec![deployment(7, "a"), deployment(8, "a")])),
+            P(0, reset(vec![pod(11, 1), pod(12, 2), lone_pod(14, 4)])),
+            G(reset(vec![group(1, 5, false), group(2, 5, false)])),
+            N(reset(vec![namespace(Some("q"))])),
+        ]
+    };
+    let (owner, member) = (|number| Touched::Owner(key(number)), |number| Touched::Member(key(number)));
+    let ended = SeenPod { ended: true, ..pod(11, 1) };
+    let deleting = SeenPod { deleting: true, ..pod(11, 1) };
+    let gone = |number: u32| Touched::Group(key(number), Some(Uid::from(format!("g{number}"))));
+    let cases: Vec<(&str, Seen, Vec<Touched>)> = vec![
+        ("scaled", R(Apply(replica_set(2, 2, None))), vec![owner(2)]),
+        ("its status changed", R(Apply(replica_set(2, 1, None))), vec![]),
+        ("new", R(Apply(replica_set(9, 1, None))), vec![owner(9)]),
+        ("gone", R(Delete(replica_set(1, 1, Some(7)))), vec![owner(1)]),
+        ("cannot be read", R(Bad(bad(1))), vec![owner(1)]),
+        ("another scheduler's, new", R(Apply(unserved(9))), vec![]),
+        ("another scheduler's, changed", R(Apply(unserved(3))), vec![]),
+        ("another scheduler's, gone", R(Delete(unserved(3))), vec![]),
+        ("became another scheduler's", R(Apply(unserved(2))), vec![owner(2)]),
+        ("the list again, one is gone", R(reset(vec![replica_set(2, 1, None)])), vec![owner(1)]),
+        ("a Deployment's status", D(Apply(deployment(7, "a"))), vec![]),
+        ("a Deployment's annotation", D(Apply(deployment(7, "b"))), vec![owner(1)]),
+        ("a Deployment without ReplicaSets", D(Apply(deployment(8, "b"))), vec![]),
+        ("a Deployment is gone", D(Delete(deployment(7, "a"))), vec![owner(1)]),
+        ("a Deployment cannot be read", D(Bad(bad(7))), vec![owner(1)]),
+        ("a pod again", P(0, Apply(pod(11, 1))), vec![]),
+        ("a pod is new", P(0, Apply(pod(13, 1))), vec![member(1)]),
+        ("a pod ends", P(0, Apply(deleting)), vec![member(1), member(1)]),
+        ("a pod has ended", P(0, Apply(ended)), vec![member(1)]),
+        ("a pod is gone", P(0, Delete(pod(11, 1))), vec![member(1)]),
+        ("a pod that nobody knew is gone", P(0, Delete(pod(99, 1))), vec![]),
+        ("a pod changes its owner", P(0, Apply(pod(11, 2))), vec![member(1), member(2)]),
+        ("a pod cannot be read", P(0, Bad(bad(12))), vec![member(2)]),
+        ("the list of pods again, one is gone", P(0, reset(vec![pod(12, 2), lone_pod(14, 4)])), vec![member(1)]),
+        ("another scheduler's list", P(1, reset(vec![])), vec![]),
+        ("a group changed", G(Apply(group(1, 6, true))), vec![Touched::Group(key(1), None)]),
+        ("a group is gone", G(Delete(group(1, 6, true))), vec![gone(1)]),
+        ("a group cannot be read", G(Bad(bad(1))), vec![Touched::Group(key(1), None)]),
+        ("the list of groups again", G(reset(vec![group(2, 5, false)])), vec![Touched::Group(key(2), None), Touched::MissedGroup(key(1))]),
+        ("a namespace again", N(Apply(namespace(Some("q")))), vec![]),
+        ("a namespace's queue", N(Apply(namespace(Some("r")))), vec![owner(1), owner(2), owner(4)]),
+        ("a namespace is gone", N(Delete(namespace(None))), vec![owner(1), owner(2), owner(4)]),
+        ("another namespace", N(Apply(SeenNamespace { name: Arc::from("other"), queue: Some("q".into()) })), vec![]),
+    ];
+    for (case, event, expected) in cases {
+        assert_eq!(observed(before()).take(event), expected, "{case}");
+    }
+}
+
+#[test]
+fn replica_sets_of_other_schedulers_touch_nothing_by_the_thousand() {
+    let mut observed = observed([]);
+    assert_eq!(observed.take(R(reset((0..1000).map(unserved).collect()))), vec![]);
+    assert!((0..1000).all(|number| observed.take(R(Apply(unserved(number)))).is_empty()));
+    assert!(observed.keys().is_empty());
+}
+
+#[test]
+fn a_group_that_cannot_be_read_is_somebody_elses() {
+    let observed = observed([G(reset(vec![group(1, 5, false)])), G(Bad(bad(1)))]);
+    assert!(matches!(observed.freeze(&key(1)).cached, Some(Existing::Foreign(_))));
+}
+
+#[test]
+fn members_that_end_are_less_than_members_that_live() {
+    let deleting = |number| SeenPod { deleting: true, ..pod(number, 1) };
+    let members = |events: Vec<Seen>| observed(events).freeze(&key(1)).members;
+    assert_eq!(members(vec![]), Members::None);
+    assert_eq!(members(vec![P(0, Apply(deleting(11)))]), Members::Ending);
+    assert_eq!(members(vec![P(0, Apply(deleting(11))), P(0, Apply(pod(12, 1)))]), Members::Living);
+    assert_eq!(members(vec![P(0, Apply(pod(12, 1))), P(0, Apply(SeenPod { ended: true, ..pod(12, 1) }))]), Members::None);
+}
+
+/// The events of one kind, in the server's order.
+fn any_of(kind: usize) -> BoxedStrategy<Vec<Change>> {
+    let change = (0..4_u32, 0..4_u32, any::<bool>()).prop_map(move |(number, to, gone)| Change { kind, number, to, gone });
+    proptest::collection::vec(change, 0..6).boxed()
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    kind: usize,
+    number: u32,
+    to: u32,
+    gone: bool,
+}
+
+impl Change {
+    fn event(self) -> Seen {
+        let Self { kind, number, to, gone } = self;
+        fn event<K>(object: K, gone: bool) -> WatchEvent<K> {
+            if gone { Delete(object) } else { Apply(object) }
+        }
+        match kind {
+            // The pods of a ReplicaSet never tell of another owner: the numbers are apart.
+            0 if to == 3 => R(event(unserved(number % 3), gone)),
+            0 => R(event(replica_set(number % 3, to, (number < 2).then_some(7 + number)), gone)),
+            1 => D(event(deployment(7 + number % 2, ["a", "b", "c", "d"][to as usize]), gone)),
+            2 => P(0, event(SeenPod { deleting: to == 1, ..if to == 3 { lone_pod(10 + number, 3) } else { pod(10 + number, to) } }, gone)),
+            3 => G(event(group(number, 5 + to, to == 1), gone)),
+            _ => N(event(namespace(["a", "b", "c", "d"].get(to as usize).copied()), gone)),
+        }
+    }
+}
+
+fn picture(observed: &Observed) -> Vec<String> {
+    (0..4).map(|number| format!("{:?}", observed.freeze(&key(number)))).collect()
+}
+
+fn next_steps(observed: &Observed) -> Vec<(Step, String)> {
+    let step = |number| {
+        let frozen = observed.freeze(&key(number));
+        let owner = match &frozen.owner {
+            Ok(wish) => Owner::Wishes(wish),
+            Err(true) => Owner::Unserved,
+            Err(false) => Owner::Gone,
+        };
+        let memory = Memory::default();
+        let step = decide(&Situation { owner, members: frozen.members, cached: frozen.cached.as_ref(), memory: &memory });
+        let faults = frozen.owner.as_ref().map(|wish| format!("{:?}", wish.faults)).unwrap_or_default();
+        (step, faults)
+    };
+    (0..4).map(step).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn kinds_in_any_order_and_events_twice_are_the_same_picture(
+        kinds in [any_of(0), any_of(1), any_of(2), any_of(3), any_of(4)], picks in proptest::collection::vec(0..5_usize, 60), twice in any::<bool>(),
+    ) {
+        let in_order = observed(kinds.iter().flatten().map(|change| change.event()));
+        let mut left: Vec<_> = kinds.iter().map(|kind| kind.iter()).collect();
+        let mut shuffled = observed([]);
+        for pick in picks.into_iter().chain((0..5).flat_map(|kind| [kind; 6])) {
+            if let Some(change) = left[pick].next() {
+                shuffled.take(change.event());
+                if twice {
+                    shuffled.take(change.event());
+                }
+            }
+        }
+        prop_assert_eq!(picture(&in_order), picture(&shuffled));
+    }
+
+    #[test]
+    fn whoever_has_another_next_step_is_touched(changes in proptest::collection::vec((0..5_usize, 0..4_u32, 0..4_u32, any::<bool>()), 1..24)) {
+        let mut observed = observed([]);
+        for (kind, number, to, gone) in changes {
+            let before = next_steps(&observed);
+            let touched = observed.take(Change { kind, number, to, gone }.event());
+            for (number, (before, after)) in (0..).zip(before.iter().zip(next_steps(&observed))) {
+                prop_assert!(*before == after || touched.iter().any(|touched| *touched.key() == key(number)), "{number}: {before:?} became {after:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_again_is_the_picture_of_what_is_in_it(kept in proptest::collection::vec(0..4_u32, 0..4), changes in any_of(0), pods in any_of(2)) {
+        let mut relisted = observed(changes.iter().chain(&pods).map(|change| change.event()));
+        let kept: BTreeSet<u32> = kept.into_iter().collect();
+        let replica_sets = || R(reset(kept.iter().map(|number| replica_set(*number, 1, Some(7))).collect()));
+        let pods = || P(0, reset(kept.iter().map(|number| pod(10 + number, *number)).collect()));
+        relisted.take(replica_sets());
+        relisted.take(pods());
+        let mut fresh = observed([replica_sets(), pods()]);
+        prop_assert_eq!(picture(&relisted), picture(&fresh));
+        // And the indexes are those of a fresh one.
+        prop_assert_eq!(relisted.take(D(Apply(deployment(7, "z")))), fresh.take(D(Apply(deployment(7, "z")))));
+        prop_assert_eq!(relisted.take(N(Apply(namespace(Some("z"))))), fresh.take(N(Apply(namespace(Some("z"))))));
+        prop_assert_eq!(relisted.keys(), fresh.keys());
+    }
+}

@@ -1,0 +1,118 @@
+//! What does the loop keep of one group: while its key is worked on, and between two turns?
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::api::{GroupKey, Uid};
+use crate::lifecycle::{Answer, Complaint, Intent, Memory, Step};
+use crate::runtime::backoff::Backoff;
+use crate::runtime::workqueue::Work;
+
+/// How long a look that saw a member waits for the cache to show it before it is doubted; longer each time, since some members are never shown
+/// (a pod that cannot be read, or that another scheduler places).
+const CACHE_LAG: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_secs(300));
+
+/// A key's turn: while it lives, nobody else works on the key.
+pub(super) struct Turn {
+    /// None once it has ended.
+    work: Option<Work<GroupKey>>,
+    pub(super) key: GroupKey,
+    pub(super) steps: u8,
+    /// Something failed that will be tried again after this key's back-off.
+    pub(super) failing: bool,
+}
+
+impl Turn {
+    pub(super) fn new(work: Work<GroupKey>) -> Self {
+        Self { key: work.key().clone(), work: Some(work), steps: 0, failing: false }
+    }
+
+    /// It is done, or failed and comes back after the back-off.
+    pub(super) fn end(mut self) {
+        match self.work.take() {
+            Some(work) if self.failing => drop(work.failed()),
+            Some(work) => work.succeeded(),
+            None => {}
+        }
+    }
+
+    /// It is done, and wants to be looked at again after this time at the latest.
+    pub(super) fn end_until(mut self, delay: Duration) {
+        if self.failing {
+            self.end();
+        } else if let Some(work) = self.work.take() {
+            work.again_after(delay);
+        }
+    }
+}
+
+impl Drop for Turn {
+    /// A turn that was lost, by a panic, is a failure of its key: it comes back after the back-off.
+    fn drop(&mut self) {
+        if let Some(work) = self.work.take() {
+            let _again = work.failed();
+        }
+    }
+}
+
+/// How often a look has been doubted, and until when the last one is believed.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Doubts {
+    pub(super) number: u32,
+    pub(super) until: Option<Instant>,
+}
+
+/// What is kept of one group between turns.
+#[derive(Default)]
+pub(super) struct Kept {
+    pub(super) memory: Memory,
+    /// What the server said of which intent. The first words stay: some servers put a number or a time in them, and each text is an Event.
+    pub(super) refused: Option<(Option<Intent>, String)>,
+    pub(super) doubts: Doubts,
+    pub(super) told: BTreeSet<Complaint>,
+    pub(super) stamped: BTreeSet<Uid>,
+}
+
+impl Kept {
+    /// Where a look saw a member that the cache has not shown: how long to wait for it still. Nothing left is the end of the wait: the look is doubted.
+    pub(super) fn wait_for_pods(&mut self, now: Instant) -> Option<Duration> {
+        if !self.memory.waits_for_pods() {
+            self.doubts.until = None;
+            return None;
+        }
+        let until = self.doubts.until.unwrap_or_else(|| {
+            self.doubts.number = self.doubts.number.saturating_add(1);
+            now + CACHE_LAG.delay(self.doubts.number)
+        });
+        self.doubts.until = Some(until).filter(|until| *until > now);
+        if self.doubts.until.is_none() {
+            self.memory.saw_pods();
+        }
+        Some(until.saturating_duration_since(now))
+    }
+
+    /// The server will not have this step.
+    pub(super) fn refuse(&mut self, step: &Step, why: String) {
+        let intent = step.intent().cloned();
+        if self.refused.as_ref().is_none_or(|(refused, _)| *refused != intent) {
+            self.refused = Some((intent, why));
+        }
+    }
+}
+
+/// One line for each change of a group; nothing for what only asks.
+pub(super) fn report(key: &GroupKey, step: &Step, answer: &Answer) {
+    match (step, answer) {
+        (Step::Read | Step::Look(_) | Step::Rest, _) => tracing::debug!(group = %key, step = step.name(), ?answer, "asked"),
+        (_, Answer::Is(existing)) => {
+            let version = existing.version();
+            tracing::info!(group = %key, step = step.name(), uid = %version.uid, resource_version = version.resource_version, "written");
+        }
+        (_, Answer::Gone(uid)) => tracing::info!(group = %key, step = step.name(), %uid, "gone"),
+        (_, Answer::Refused(why)) => tracing::warn!(group = %key, step = step.name(), why, "refused"),
+        (_, Answer::Unknown) => tracing::warn!(group = %key, step = step.name(), "the outcome is not known; it is read again"),
+        (_, Answer::Old | Answer::Absent | Answer::Looked { .. }) => tracing::debug!(group = %key, step = step.name(), ?answer, "what was known is old"),
+    }
+}
