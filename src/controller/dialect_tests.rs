@@ -81,7 +81,10 @@ fn what_was_written_is_read_back() {
         (json!({ "metadata": { "annotations": { RETIRING: "" } } }), Ours { retiring: true, ..ours.clone() }),
         (json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } }), Ours { ending: true, ..ours.clone() }),
         (json!({ "metadata": { "ownerReferences": null } }), Ours { owner: None, ..ours.clone() }),
-        (json!({ "metadata": { "ownerReferences": [{ "apiVersion": "v1", "kind": "X", "name": "x", "uid": "x" }] } }), Ours { owner: None, ..ours.clone() }),
+        (
+            json!({ "metadata": { "ownerReferences": [{ "apiVersion": "v1", "kind": "X", "name": "x", "uid": "x" }] } }),
+            Ours { owner: None, ..ours.clone() },
+        ),
         (json!({ "metadata": { "annotations": { APPLIED: null } } }), Ours { applied: None, ..ours.clone() }),
         (json!({ "metadata": { "annotations": { APPLIED: "{\"minMember\":-1}" } } }), Ours { applied: None, ..ours.clone() }),
         (json!({ "spec": { "queue": "an admin's", "minMember": 99 }, "status": { "phase": "Running" } }), ours),
@@ -129,7 +132,10 @@ fn what_an_admin_set_stays_until_its_source_changes() {
     merge(&mut object, &json!({ "spec": { "queue": "admin", "minResources": { "cpu": "100" }, "minTaskMember": { "w": 2 } } }));
     let to = Applied { min_member: 4, ..fields() };
     merge(&mut object, &amendment(&on(), Some(&fields()), &intent(to.clone()), false));
-    assert_eq!((&object["spec"]["queue"], &object["spec"]["minResources"]["cpu"], &object["spec"]["minMember"]), (&json!("admin"), &json!("100"), &json!(4)));
+    assert_eq!(
+        (&object["spec"]["queue"], &object["spec"]["minResources"]["cpu"], &object["spec"]["minMember"]),
+        (&json!("admin"), &json!("100"), &json!(4))
+    );
     let next = Applied { queue: "next".into(), ..to.clone() };
     merge(&mut object, &amendment(&on(), Some(&to), &intent(next), false));
     assert_eq!((&object["spec"]["queue"], &object["spec"]["minTaskMember"]), (&json!("next"), &json!({ "w": 2 })));

@@ -36,7 +36,7 @@ const COMPLAINTS: usize = 8;
 
 /// What one task of the pool brings back.
 enum Done {
-    Step { turn: Box<Turn>, step: Step, known: Option<Version>, answer: Answer },
+    Step { turn: Box<Turn>, step: Box<Step>, known: Option<Version>, answer: Box<Answer> },
     Told { turn: Box<Turn>, complaints: BTreeSet<Complaint>, written: bool },
     Stamped { turn: Box<Turn>, stamped: Vec<Uid>, failed: bool },
 }
@@ -182,8 +182,8 @@ impl Keeper {
         let known = kept.memory.freshest(frozen.cached.as_ref()).map(|existing| existing.version().clone());
         let actor = Arc::clone(&self.actor);
         self.pool.spawn(async move {
-            let answer = actor.carry_out(&key, &step, frozen.selector.as_deref()).await;
-            Done::Step { turn, step, known, answer }
+            let answer = Box::new(actor.carry_out(&key, &step, frozen.selector.as_deref()).await);
+            Done::Step { turn, step: Box::new(step), known, answer }
         });
     }
 
@@ -245,9 +245,9 @@ impl Keeper {
                 self.metrics.step(&step, &answer);
                 let kept = self.kept.entry(key.clone()).or_default();
                 kept.memory.learn(known.as_ref(), &answer);
-                match answer {
+                match *answer {
                     Answer::Is(_) | Answer::Gone(_) => {
-                        if step != Step::Read {
+                        if *step != Step::Read {
                             kept.refused = None;
                         }
                         self.proceed(turn, leadership);

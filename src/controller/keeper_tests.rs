@@ -8,9 +8,9 @@ use kube::api::Api;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::api::PodGroup;
 use crate::api::names::{CONTROLLER, MANAGED_BY, RETIRING};
 use crate::api::workload::{ReplicaSet, ReplicaSetFacts};
-use crate::api::PodGroup;
 use crate::controller::dialect;
 use crate::controller::observed::{SeenGroup, SeenNamespace, SeenPod, SeenReplicaSet};
 use crate::lifecycle::world::server::merge;

@@ -6,9 +6,9 @@
 //!                  └────────────────────── learn ◀──── Answer ◀───────────┘
 //! ```
 //!
-//! In reading order: [`observe`] (watches become facts), [`observed`] (the picture, and one group frozen out of it), [`keeper`] (the loop; `turn` is what it keeps of one group),
-//! [`act`] (the only file that writes), [`dialect`] (an intent as a PodGroup of Volcano's API, and back). What should exist and what the next step is
-//! stands in [`crate::lifecycle`]; nothing here chooses.
+//! In reading order: [`observe`] (watches become facts), [`observed`] (the picture, and one group frozen out of it), [`keeper`] (the loop; `turn` is
+//! what it keeps of one group), [`act`] (the only file that writes), [`dialect`] (an intent as a PodGroup of Volcano's API, and back). What should
+//! exist and what the next step is stands in [`crate::lifecycle`]; nothing here chooses.
 //!
 //! **Architecture invariant:** only [`act`] writes. **Architecture invariant:** no status is written by this program, ever.
 

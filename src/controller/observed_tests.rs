@@ -16,7 +16,8 @@ fn key(number: u32) -> GroupKey {
 }
 
 fn replica_set(number: u32, wants: u32, deployment: Option<u32>) -> SeenReplicaSet {
-    let owners = deployment.map(|number| json!([{ "apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": &*uid(number), "controller": true }]));
+    let owners = deployment
+        .map(|number| json!([{ "apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": &*uid(number), "controller": true }]));
     let object: ReplicaSet = serde_json::from_value(json!({
         "metadata": { "name": "rs", "namespace": "ns", "uid": &*uid(number), "ownerReferences": owners },
         "spec": { "replicas": wants, "selector": { "matchLabels": { "app": "x" } }, "template": { "spec": { "schedulerName": "ours", "containers": [] } } },
@@ -66,7 +67,13 @@ fn reset<K>(objects: Vec<K>) -> WatchEvent<K> {
 fn bad(number: u32) -> BadObject {
     let owner = uid(number);
     let name = key(number).name.to_string();
-    BadObject { namespace: Some("ns".into()), name, uid: Some(owner.to_string()), resource_version: Some("9".into()), ..BadObject::default() }
+    BadObject {
+        namespace: Some("ns".into()),
+        name,
+        uid: Some(owner.to_string()),
+        resource_version: Some("9".into()),
+        ..BadObject::default()
+    }
 }
 
 fn observed(events: impl IntoIterator<Item = Seen>) -> Observed {

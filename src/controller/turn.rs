@@ -113,6 +113,8 @@ pub(super) fn report(key: &GroupKey, step: &Step, answer: &Answer) {
         (_, Answer::Gone(uid)) => tracing::info!(group = %key, step = step.name(), %uid, "gone"),
         (_, Answer::Refused(why)) => tracing::warn!(group = %key, step = step.name(), why, "refused"),
         (_, Answer::Unknown) => tracing::warn!(group = %key, step = step.name(), "the outcome is not known; it is read again"),
-        (_, Answer::Old | Answer::Absent | Answer::Looked { .. }) => tracing::debug!(group = %key, step = step.name(), ?answer, "what was known is old"),
+        (_, Answer::Old | Answer::Absent | Answer::Looked { .. }) => {
+            tracing::debug!(group = %key, step = step.name(), ?answer, "what was known is old")
+        }
     }
 }

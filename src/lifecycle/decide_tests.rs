@@ -101,7 +101,11 @@ fn the_fields_follow_while_pods_are_wanted_and_rest_when_they_are_right() {
         let orphan = Ours { owner, ..right() };
         assert_eq!(step(Owner::Wishes(&wants), Members::None, Some(orphan), &[]), amend(right().applied, true));
     }
-    assert_eq!(step(Owner::Wishes(&wants_none), Members::Living, Some(differs), &[]), Step::Rest, "a gang is not made smaller on its way to 0");
+    assert_eq!(
+        step(Owner::Wishes(&wants_none), Members::Living, Some(differs), &[]),
+        Step::Rest,
+        "a gang is not made smaller on its way to 0"
+    );
 }
 
 #[test]

@@ -139,7 +139,18 @@ fn a_complaint_about_the_size_does_not_change_with_every_replica() {
 
 #[test]
 fn min_resources_that_cannot_be_read_are_told_and_the_pods_own_count() {
-    for text in ["", "x", "[]", "1", "{\"cpu\":true}", "{\"cpu\":1.5}", "{\"cpu\":\"1x\"}", "{\"cpu\":\"-1\"}", "{\"cpu\":\"1e99\"}", "{\"cpu\":{}}"] {
+    for text in [
+        "",
+        "x",
+        "[]",
+        "1",
+        "{\"cpu\":true}",
+        "{\"cpu\":1.5}",
+        "{\"cpu\":\"1x\"}",
+        "{\"cpu\":\"-1\"}",
+        "{\"cpu\":\"1e99\"}",
+        "{\"cpu\":{}}",
+    ] {
         let wish = with(MIN_RESOURCES, text);
         assert_eq!(wish.intent.fields.min_resources, BTreeMap::from([("cpu".into(), "2".into())]), "{text:?}");
         assert_eq!(wish.faults.len(), 1, "{text:?}: {:?}", wish.faults);

@@ -167,9 +167,7 @@ impl Player {
         match step {
             Step::Rest | Step::Read => Request::Get,
             Step::Look(_) => Request::List,
-            Step::Create(intent) => {
-                Request::Create(serde_json::to_value(dialect::object(intent)).expect("a PodGroup is JSON"))
-            }
+            Step::Create(intent) => Request::Create(serde_json::to_value(dialect::object(intent)).expect("a PodGroup is JSON")),
             Step::Amend { on, from, to, adopt } => {
                 let mut patch = dialect::amendment(on, from.as_ref(), to, *adopt);
                 if self.mutant == Mutant::AmendAnyVersion {
@@ -181,7 +179,8 @@ impl Player {
             Step::Unmark(on) => Request::Patch(dialect::mark(on, false)),
             Step::Delete(version) => Request::Delete {
                 uid: (self.mutant != Mutant::DeleteByName).then(|| version.uid.to_string()),
-                version: (!matches!(self.mutant, Mutant::DeleteByName | Mutant::DeleteAnyVersion)).then(|| version.resource_version.clone()),
+                version: (!matches!(self.mutant, Mutant::DeleteByName | Mutant::DeleteAnyVersion))
+                    .then(|| version.resource_version.clone()),
                 decided: version.uid.to_string(),
                 looked: self.looked,
             },
@@ -192,16 +191,13 @@ impl Player {
     pub(super) fn learn(&mut self, asked: &Asked, reply: Option<&Reply>, sent: u64) {
         self.busy = false;
         let answer = answer(&asked.step, reply);
-        match (&answer, self.mutant) {
-            (Answer::Looked { at, members }, mutant) => {
-                self.looked = Some(sent);
-                self.early = (!members).then(|| at.uid.clone());
-                let marked = matches!(self.memory.freshest(self.group.as_ref()), Some(Existing::Ours(ours)) if ours.retiring);
-                if mutant == Mutant::LookBeforeMark && !marked {
-                    return;
-                }
+        if let Answer::Looked { at, members } = &answer {
+            self.looked = Some(sent);
+            self.early = (!members).then(|| at.uid.clone());
+            let marked = matches!(self.memory.freshest(self.group.as_ref()), Some(Existing::Ours(ours)) if ours.retiring);
+            if self.mutant == Mutant::LookBeforeMark && !marked {
+                return;
             }
-            _ => {}
         }
         self.memory.learn(asked.known.as_ref(), &answer);
     }
@@ -251,5 +247,9 @@ fn wish_of_the_dead() -> Wish {
 pub(super) fn is_right(group: &Value, state: OwnerState) -> bool {
     let right = serde_json::to_value(dialect::object(&wish(state).intent)).expect("a PodGroup is JSON");
     let same = |field: &str| group["metadata"][field] == right["metadata"][field];
-    group["spec"] == right["spec"] && same("annotations") && same("ownerReferences") && same("labels") && group["metadata"]["deletionTimestamp"].is_null()
+    group["spec"] == right["spec"]
+        && same("annotations")
+        && same("ownerReferences")
+        && same("labels")
+        && group["metadata"]["deletionTimestamp"].is_null()
 }

@@ -37,7 +37,12 @@ pub(super) enum Request {
     Create(Value),
     Patch(Value),
     /// The preconditions, and what the sender knows: which object it decided on, and when its look was sent.
-    Delete { uid: Option<String>, version: Option<String>, decided: String, looked: Option<u64> },
+    Delete {
+        uid: Option<String>,
+        version: Option<String>,
+        decided: String,
+        looked: Option<u64>,
+    },
 }
 
 /// What is answered.
@@ -144,7 +149,8 @@ impl Server {
             }
             Request::Delete { uid, version, decided, looked } => {
                 let Some(group) = self.group.clone() else { return Reply::NotFound };
-                let differs = |asked: &Option<String>, field: &str| asked.as_ref().is_some_and(|asked| group["metadata"][field] != json!(asked));
+                let differs =
+                    |asked: &Option<String>, field: &str| asked.as_ref().is_some_and(|asked| group["metadata"][field] != json!(asked));
                 if differs(uid, "uid") || differs(version, "resourceVersion") {
                     return Reply::Conflict;
                 }
@@ -274,7 +280,8 @@ impl Server {
             self.objects += 1;
             let pod = self.objects;
             self.change_pods(|pods| pods.extend([(pod, false)]));
-        } else if let Some((pod, _)) = self.pods.iter().find(|(_, ending)| living > wants && !**ending).map(|(pod, ending)| (*pod, *ending)) {
+        } else if let Some((pod, _)) = self.pods.iter().find(|(_, ending)| living > wants && !**ending).map(|(pod, ending)| (*pod, *ending))
+        {
             self.change_pods(|pods| pods.extend([(pod, true)]));
         } else {
             return false;
