@@ -285,5 +285,6 @@ proptest! {
         prop_assert_eq!(relisted.take(D(Apply(deployment(7, "z")))), fresh.take(D(Apply(deployment(7, "z")))));
         prop_assert_eq!(relisted.take(N(Apply(namespace(Some("z"))))), fresh.take(N(Apply(namespace(Some("z"))))));
         prop_assert_eq!(relisted.keys(), fresh.keys());
+        prop_assert_eq!((relisted.by_namespace, relisted.by_deployment, relisted.by_group), (fresh.by_namespace, fresh.by_deployment, fresh.by_group));
     }
 }
