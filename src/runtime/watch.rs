@@ -28,7 +28,7 @@ use super::metrics::WatchMetrics;
 use super::readiness::Listed;
 use super::shutdown::Shutdown;
 pub use super::watch_decode::BadObject;
-use super::watch_loop::Watch;
+use super::watch_loop::{Outlet, Watch};
 
 /// What a watch says. The order is the server's order.
 #[derive(Clone, Debug)]
@@ -93,10 +93,11 @@ pub async fn watch_into<K, E>(
     listed: Listed,
     metrics: WatchMetrics,
     events: mpsc::Sender<E>,
-    wrap: impl Fn(WatchEvent<K>) -> E + Send,
+    wrap: impl Fn(WatchEvent<K>) -> E + Send + 'static,
     stop: Shutdown,
 ) where
     K: Resource + Clone + DeserializeOwned + Send + 'static,
+    E: Send,
 {
     let url = api.resource_url().to_owned();
     let mut watch = Watch {
@@ -109,9 +110,17 @@ pub async fn watch_into<K, E>(
         failures: 0,
         trouble: None,
     };
-    let send = async |event| events.send(wrap(event)).await.is_ok();
+    let unwanted = events.clone();
+    let outlet = Outlet {
+        events,
+        wrap: Box::new(wrap),
+    };
     // Cut off wherever it stands: nothing here writes.
-    let _stopped = stop.unless(watch.run(send)).await;
+    tokio::select! {
+        () = stop.triggered() => {}
+        () = unwanted.closed() => {}
+        () = watch.run(outlet) => {}
+    }
 }
 
 #[cfg(test)]
