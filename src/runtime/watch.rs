@@ -28,7 +28,7 @@ use super::metrics::WatchMetrics;
 use super::readiness::Listed;
 use super::shutdown::Shutdown;
 pub use super::watch_decode::BadObject;
-use super::watch_loop::{Outlet, Watch};
+use super::watch_loop::Watch;
 
 /// What a watch says. The order is the server's order.
 #[derive(Clone, Debug)]
@@ -120,6 +120,20 @@ pub async fn watch_into<K, E>(
         () = stop.triggered() => {}
         () = unwanted.closed() => {}
         () = watch.run(outlet) => {}
+    }
+}
+
+/// Where the events of one kind go.
+pub(super) struct Outlet<K, E> {
+    events: mpsc::Sender<E>,
+    wrap: Box<dyn Fn(WatchEvent<K>) -> E + Send>,
+}
+
+impl<K, E> Outlet<K, E> {
+    /// False when nobody takes events any more.
+    pub(super) async fn send(&mut self, event: WatchEvent<K>) -> bool {
+        let event = (self.wrap)(event);
+        self.events.send(event).await.is_ok()
     }
 }
 
