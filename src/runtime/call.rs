@@ -181,11 +181,13 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 
 /// One line of at most [`MESSAGE_LIMIT`] characters.
 pub(super) fn bounded(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let text = words.join(" ");
     let mut line: String = text.chars().take(MESSAGE_LIMIT).collect();
     if line.len() < text.len() {
         line.push('…');
     }
-    line.replace(['\n', '\r'], " ")
+    line
 }
 
 /// Waits for a request, but no longer than `limit`. A request that is cut off has an unknown outcome

@@ -16,7 +16,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use thiserror::Error;
 
-use super::call::chain;
+use super::call::{bounded, chain};
 
 /// The namespace of the lease where neither a flag nor the configuration names one.
 pub const DEFAULT_NAMESPACE: &str = "podgroup-system";
@@ -86,10 +86,15 @@ pub async fn connect(
     build(config, program)
 }
 
+/// Errors of the YAML reader draw a picture over several lines.
+fn one_line(error: &dyn std::error::Error) -> String {
+    bounded(&chain(error))
+}
+
 async fn from_file(path: &Path) -> Result<Config, ConfigError> {
     let fault = |error: &dyn std::error::Error| ConfigError::Flag {
         path: path.to_owned(),
-        reason: chain(error),
+        reason: one_line(error),
     };
     let file = Kubeconfig::read_from(path).map_err(|e| fault(&e))?;
     Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
@@ -100,13 +105,13 @@ async fn from_file(path: &Path) -> Result<Config, ConfigError> {
 async fn from_surroundings() -> Result<Config, ConfigError> {
     let in_cluster = match Config::incluster() {
         Ok(config) => return Ok(config),
-        Err(error) => chain(&error),
+        Err(error) => one_line(&error),
     };
     Config::from_kubeconfig(&KubeConfigOptions::default())
         .await
         .map_err(|error| ConfigError::Nowhere {
             in_cluster,
-            kubeconfig: chain(&error),
+            kubeconfig: one_line(&error),
         })
 }
 
@@ -116,11 +121,11 @@ fn build(mut config: Config, program: &'static str) -> Result<Connection, Config
     config.read_timeout = None;
     config.write_timeout = Some(WRITE_TIMEOUT);
     let agent = format!("{program}/{}", env!("CARGO_PKG_VERSION"));
-    let agent = HeaderValue::try_from(agent).map_err(|e| ConfigError::Unusable(chain(&e)))?;
+    let agent = HeaderValue::try_from(agent).map_err(|e| ConfigError::Unusable(one_line(&e)))?;
     config.headers.push((header::USER_AGENT, agent));
     let namespace = config.default_namespace.clone();
     let server = config.cluster_url.to_string();
-    let client = Client::try_from(config).map_err(|e| ConfigError::Unusable(chain(&e)))?;
+    let client = Client::try_from(config).map_err(|e| ConfigError::Unusable(one_line(&e)))?;
     Ok(Connection {
         client,
         namespace,

@@ -1,1 +1,134 @@
-//! stub
+//! What a probe, a scraper and a person with curl get, over real connections.
+
+use super::super::shutdown::Trigger;
+use super::*;
+use crate::runtime::clock;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use tokio::task::{JoinSet, spawn_blocking};
+
+struct Running {
+    address: SocketAddr,
+    readiness: Readiness,
+    trigger: Trigger,
+    tasks: JoinSet<std::io::Result<()>>,
+}
+
+async fn start(debug: Vec<DebugRoute>) -> Running {
+    let readiness = Readiness::new();
+    let registry = metrics::registry().unwrap();
+    let any = "127.0.0.1:0".parse().unwrap();
+    let server = Server::bind(any, registry, readiness.clone(), debug)
+        .await
+        .unwrap();
+    let (address, (trigger, stop)) = (server.address(), Shutdown::new());
+    let mut tasks = JoinSet::new();
+    tasks.spawn(server.run(stop));
+    Running {
+        address,
+        readiness,
+        trigger,
+        tasks,
+    }
+}
+
+/// The status line's code and the whole answer.
+async fn get(address: SocketAddr, path: &'static str) -> (u16, String) {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let exchange = move || {
+        let mut stream = TcpStream::connect(address)?;
+        stream.write_all(request.as_bytes())?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).map(|_| text)
+    };
+    let text = spawn_blocking(exchange).await.unwrap().unwrap();
+    let code = text.split(' ').nth(1).unwrap().parse().unwrap();
+    (code, text)
+}
+
+#[tokio::test]
+async fn it_is_alive_at_once_and_ready_when_the_lists_are_complete() {
+    let running = start(Vec::new()).await;
+    let pods = running.readiness.expect("pods");
+    pods.trouble(Some("forbidden: no".to_owned()));
+    assert_eq!(get(running.address, "/healthz").await.0, 200);
+    let (code, text) = get(running.address, "/readyz").await;
+    assert_eq!(code, 503);
+    assert!(text.ends_with("pods: waiting (forbidden: no)\n"), "{text}");
+    pods.complete();
+    assert_eq!(get(running.address, "/readyz").await.0, 200);
+    let (code, text) = get(running.address, "/metrics").await;
+    assert!(
+        code == 200 && text.contains("podgroup_build_info{"),
+        "{text}"
+    );
+    assert_eq!(get(running.address, "/nothing").await.0, 404);
+}
+
+#[tokio::test]
+async fn a_debug_path_asks_the_owner_of_the_state() {
+    let (owner, mut questions) = mpsc::channel(1);
+    let gone = mpsc::channel(1).0;
+    let routes = vec![
+        DebugRoute::ask("/debug/ledger", owner, |reply| reply),
+        DebugRoute::ask("/debug/gone", gone, |reply| reply),
+    ];
+    let running = start(routes).await;
+    let answering = async {
+        let reply: oneshot::Sender<_> = questions.recv().await.unwrap();
+        reply.send(serde_json::json!({"nodes": 3})).unwrap();
+    };
+    let ((code, text), ()) = tokio::join!(get(running.address, "/debug/ledger"), answering);
+    assert!(code == 200 && text.ends_with("{\"nodes\":3}"), "{text}");
+    assert_eq!(get(running.address, "/debug/gone").await.0, 503);
+}
+
+#[tokio::test]
+async fn an_owner_that_does_not_answer_and_a_crowd_are_refused() {
+    let silent = || DebugRoute::new("/debug/silent", || Box::pin(std::future::pending()));
+    let running = start(vec![silent()]).await;
+    let began = clock::monotonic();
+    let mut crowd = JoinSet::new();
+    for _ in 0..REQUESTS + 4 {
+        crowd.spawn(get(running.address, "/debug/silent"));
+    }
+    let mut refused_at_once = 0;
+    while let Some(answer) = crowd.join_next().await {
+        let (code, text) = answer.unwrap();
+        assert_eq!(code, 503);
+        refused_at_once += usize::from(text.contains("too many requests"));
+    }
+    assert_eq!(refused_at_once, 4);
+    assert!(clock::monotonic() - began >= ANSWER);
+}
+
+#[tokio::test]
+async fn an_address_that_is_taken_is_an_error_that_names_it() {
+    let running = start(Vec::new()).await;
+    let registry = metrics::registry().unwrap();
+    let second = Server::bind(running.address, registry, Readiness::new(), Vec::new()).await;
+    let error = second.err().unwrap().to_string();
+    assert!(
+        error.starts_with(&format!("--http-address {}", running.address)),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn it_ends_when_told_to_also_with_a_connection_that_stays_open() {
+    let mut running = start(Vec::new()).await;
+    let address = running.address;
+    let exchange = move || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream
+            .write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            .unwrap();
+        let mut some = [0; 12];
+        stream.read_exact(&mut some).unwrap();
+        stream
+    };
+    let _open = spawn_blocking(exchange).await.unwrap();
+    running.trigger.trigger();
+    let ended = tokio::time::timeout(Duration::from_secs(1), running.tasks.join_next()).await;
+    assert!(ended.is_ok());
+}

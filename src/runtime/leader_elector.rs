@@ -92,7 +92,7 @@ impl Elector {
                 Ok(tried) => tried,
                 Err(_elapsed) => {
                     self.known = None;
-                    Err(CallError::Timeout("not renewed in time".to_owned()))
+                    Err(CallError::Timeout("no answer".to_owned()))
                 }
             },
         };

@@ -1,1 +1,287 @@
-//! stub
+//! Candidates at one lease, on a server that keeps it in memory with the real rule for resourceVersion. The clock is
+//! paused.
+
+use super::*;
+use crate::runtime::metrics::{self, RequestMetrics};
+use crate::runtime::shutdown::{Shutdown, Trigger};
+use axum::Json;
+use axum::extract::State as Shared;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use k8s_openapi::api::coordination::v1::LeaseSpec;
+use kube::Client;
+use serde_json::json;
+use std::sync::{Arc, Mutex};
+use tokio::task::JoinSet;
+
+#[derive(Default)]
+struct Server {
+    lease: Option<Lease>,
+    version: u64,
+    /// Answers nothing any more.
+    away: bool,
+}
+
+type Cluster = Arc<Mutex<Server>>;
+
+async fn serve(Shared(cluster): Shared<Cluster>, method: Method, body: String) -> Response {
+    if cluster.lock().unwrap().away {
+        return std::future::pending().await;
+    }
+    let mut server = cluster.lock().unwrap();
+    let fail = |code: StatusCode, reason: &str| {
+        let status = json!({"kind": "Status", "code": code.as_u16(), "reason": reason});
+        (code, Json(status)).into_response()
+    };
+    let sent: Option<Lease> = serde_json::from_str(&body).ok();
+    match (method, &server.lease, sent) {
+        (Method::GET, Some(lease), _) => return Json(lease.clone()).into_response(),
+        (Method::GET | Method::PUT, None, _) => return fail(StatusCode::NOT_FOUND, "NotFound"),
+        (Method::POST, Some(_), _) => return fail(StatusCode::CONFLICT, "AlreadyExists"),
+        (Method::PUT, Some(old), Some(new))
+            if old.metadata.resource_version != new.metadata.resource_version =>
+        {
+            return fail(StatusCode::CONFLICT, "Conflict");
+        }
+        (_, _, Some(mut lease)) => {
+            server.version += 1;
+            lease.metadata.resource_version = Some(server.version.to_string());
+            server.lease = Some(lease);
+        }
+        other => panic!("{other:?}"),
+    }
+    Json(server.lease.clone()).into_response()
+}
+
+struct Candidate {
+    leadership: Leadership,
+    trigger: Trigger,
+    tasks: JoinSet<Result<(), LeadershipLost>>,
+}
+
+fn config(identity: &str) -> LeaderConfig {
+    LeaderConfig {
+        namespace: "system".to_owned(),
+        name: "program".to_owned(),
+        identity: identity.to_owned(),
+        lease_duration: Duration::from_secs(15),
+        renew_deadline: Duration::from_secs(10),
+        retry_period: Duration::from_secs(2),
+    }
+}
+
+fn candidate(cluster: &Cluster, identity: &str) -> Candidate {
+    let app = axum::Router::new()
+        .fallback(serve)
+        .with_state(Arc::clone(cluster));
+    let registry = metrics::registry().unwrap();
+    let caller = Caller::new(
+        Duration::from_secs(30),
+        RequestMetrics::new(&registry).unwrap(),
+    );
+    let api = Api::namespaced(Client::new(app, "default"), "system");
+    let (leadership, elector) = elect(api, caller, config(identity));
+    let ((trigger, stop), mut tasks) = (Shutdown::new(), JoinSet::new());
+    tasks.spawn(elector.run(stop));
+    Candidate {
+        leadership,
+        trigger,
+        tasks,
+    }
+}
+
+impl Candidate {
+    /// Waits until it leads, and says how long that took.
+    async fn leads(&mut self) -> Duration {
+        let began = clock::monotonic();
+        let acquired = tokio::time::timeout(Duration::from_secs(600), self.leadership.acquired());
+        assert!(acquired.await.unwrap());
+        clock::monotonic() - began
+    }
+
+    async fn result(&mut self) -> Result<(), LeadershipLost> {
+        self.tasks.join_next().await.unwrap().unwrap()
+    }
+}
+
+fn spec(cluster: &Cluster) -> LeaseSpec {
+    let server = cluster.lock().unwrap();
+    server.lease.clone().and_then(|lease| lease.spec).unwrap()
+}
+
+async fn seconds(count: u64) {
+    tokio::time::sleep(Duration::from_secs(count)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_one_leads_and_keeps_it_and_the_second_waits() {
+    let cluster = Cluster::default();
+    let mut one = candidate(&cluster, "one");
+    one.leads().await;
+    let two = candidate(&cluster, "two");
+    for _ in 0..600 {
+        seconds(1).await;
+        assert!(one.leadership.is_leading() && !two.leadership.is_leading());
+    }
+    let spec = spec(&cluster);
+    assert_eq!(spec.holder_identity.as_deref(), Some("one"));
+    assert_eq!(
+        (spec.lease_transitions, spec.lease_duration_seconds),
+        (Some(0), Some(15))
+    );
+    assert!(spec.renew_time > spec.acquire_time);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clean_end_gives_the_lease_back_and_the_next_leads_within_a_retry() {
+    let cluster = Cluster::default();
+    let mut one = candidate(&cluster, "one");
+    one.leads().await;
+    let mut two = candidate(&cluster, "two");
+    seconds(5).await;
+    one.trigger.trigger();
+    assert_eq!(one.result().await, Ok(()));
+    assert!(!one.leadership.is_leading());
+    assert_eq!(spec(&cluster).holder_identity.as_deref(), Some(""));
+    assert!(two.leads().await <= Duration::from_secs(2));
+    let spec = spec(&cluster);
+    assert_eq!(spec.holder_identity.as_deref(), Some("two"));
+    assert_eq!(
+        (spec.lease_transitions, spec.lease_duration_seconds),
+        (Some(1), Some(15))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_killed_is_followed_after_the_lease_and_not_before() {
+    let cluster = Cluster::default();
+    let mut one = candidate(&cluster, "one");
+    one.leads().await;
+    let mut two = candidate(&cluster, "two");
+    seconds(5).await;
+    drop(one);
+    let took = two.leads().await;
+    assert!(
+        took >= Duration::from_secs(13) && took <= Duration::from_secs(18),
+        "{took:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_cannot_renew_stops_before_the_lease_can_be_anothers() {
+    let cluster = Cluster::default();
+    let mut one = candidate(&cluster, "one");
+    one.leads().await;
+    seconds(7).await;
+    cluster.lock().unwrap().away = true;
+    let began = clock::monotonic();
+    let lost = one.result().await.unwrap_err();
+    let took = clock::monotonic() - began;
+    assert!(took <= Duration::from_secs(10), "{took:?}");
+    assert!(
+        lost.to_string()
+            .starts_with("the lease system/program is lost"),
+        "{lost}"
+    );
+    assert!(!one.leadership.is_leading());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_away_for_less_than_the_deadline_changes_nothing() {
+    let cluster = Cluster::default();
+    let mut one = candidate(&cluster, "one");
+    one.leads().await;
+    seconds(2).await;
+    cluster.lock().unwrap().away = true;
+    seconds(6).await;
+    cluster.lock().unwrap().away = false;
+    for _ in 0..60 {
+        seconds(1).await;
+        assert!(one.leadership.is_leading());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_away_at_the_start_is_waited_for() {
+    let cluster = Cluster::default();
+    cluster.lock().unwrap().away = true;
+    let mut one = candidate(&cluster, "one");
+    seconds(100).await;
+    assert!(!one.leadership.is_leading());
+    cluster.lock().unwrap().away = false;
+    assert!(one.leads().await <= Duration::from_secs(8));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_lease_another_one_holds_is_lost_at_its_next_look() {
+    let cluster = Cluster::default();
+    let mut one = candidate(&cluster, "one");
+    one.leads().await;
+    {
+        let mut server = cluster.lock().unwrap();
+        let lease = server.lease.as_mut().unwrap();
+        lease.metadata.resource_version = Some("stolen".to_owned());
+        lease.spec.as_mut().unwrap().holder_identity = Some("thief".to_owned());
+    }
+    let lost = one.result().await.unwrap_err();
+    assert!(lost.why.contains("thief"), "{lost}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_deleted_is_made_again_by_its_holder() {
+    let cluster = Cluster::default();
+    let mut one = candidate(&cluster, "one");
+    one.leads().await;
+    let two = candidate(&cluster, "two");
+    seconds(3).await;
+    cluster.lock().unwrap().lease = None;
+    for _ in 0..30 {
+        seconds(1).await;
+        assert!(one.leadership.is_leading() && !two.leadership.is_leading());
+    }
+    assert_eq!(spec(&cluster).holder_identity.as_deref(), Some("one"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_stood_still_for_longer_than_its_deadline_does_not_lead() {
+    let cluster = Cluster::default();
+    let mut one = candidate(&cluster, "one");
+    one.leads().await;
+    // The whole process is stopped: no task runs, the clock goes on.
+    tokio::time::advance(Duration::from_secs(11)).await;
+    assert!(!one.leadership.is_leading());
+}
+
+#[test]
+fn times_that_do_not_fit_together_are_named() {
+    let mut wrong = config("x");
+    assert_eq!(wrong.check(), Ok(()));
+    wrong.renew_deadline = Duration::from_secs(15);
+    assert!(
+        wrong
+            .check()
+            .unwrap_err()
+            .contains("--leader-elect-renew-deadline (15s)")
+    );
+    wrong.renew_deadline = Duration::from_secs(2);
+    assert!(
+        wrong
+            .check()
+            .unwrap_err()
+            .contains("--leader-elect-retry-period (2s)")
+    );
+}
+
+#[test]
+fn every_start_has_another_identity() {
+    assert_ne!(identity(), identity());
+    assert!(!identity().starts_with('_'));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_elect_leads_for_ever() {
+    let mut always = Leadership::always();
+    assert!(always.acquired().await);
+    seconds(100_000).await;
+    assert!(always.is_leading());
+}

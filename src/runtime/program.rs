@@ -90,8 +90,9 @@ impl Program {
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: Display,
     {
-        for group in self.groups.iter_mut().filter(|group| group.stage == stage) {
-            return group.spawn(name, task(group.shutdown.clone()));
+        // Every stage has its group, from `new` on.
+        if let Some(group) = self.groups.iter_mut().find(|group| group.stage == stage) {
+            group.spawn(name, task(group.shutdown.clone()));
         }
     }
 

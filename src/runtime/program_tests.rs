@@ -1,1 +1,70 @@
-//! stub
+//! Who is asked to end when, and what the exit status says.
+
+use super::*;
+use std::sync::{Arc, Mutex};
+use tokio::time::sleep;
+
+type Log = Arc<Mutex<Vec<&'static str>>>;
+
+fn spawn(program: &mut Program, log: &Log, stage: Stage, name: &'static str, takes: u64) {
+    let log = Arc::clone(log);
+    program.spawn(stage, name, |stop| async move {
+        stop.triggered().await;
+        sleep(Duration::from_millis(takes)).await;
+        log.lock().unwrap().push(name);
+        Ok::<_, String>(())
+    });
+}
+
+fn early(program: &mut Program, result: Result<(), String>) {
+    program.spawn(Stage::Work, "early", |_| async move {
+        sleep(Duration::from_secs(60)).await;
+        result
+    });
+}
+
+/// `ExitCode` cannot be compared.
+fn shown(code: ExitCode) -> String {
+    format!("{code:?}")
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_stages_end_in_order_however_they_were_started() {
+    let (log, mut program) = (Log::default(), Program::new().unwrap());
+    spawn(&mut program, &log, Stage::Serve, "http", 1);
+    spawn(&mut program, &log, Stage::Lease, "lease", 50);
+    spawn(&mut program, &log, Stage::Work, "watch", 10);
+    spawn(&mut program, &log, Stage::Work, "worker", 500);
+    early(&mut program, Ok(()));
+    let code = program.run().await;
+    assert_eq!(*log.lock().unwrap(), ["watch", "worker", "lease", "http"]);
+    assert_eq!(shown(code), shown(ExitCode::FAILURE));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_end_is_cut_off_and_the_rest_still_ends_within_two_seconds() {
+    let (log, mut program) = (Log::default(), Program::new().unwrap());
+    for (stage, name) in [(Stage::Work, "a"), (Stage::Lease, "b"), (Stage::Serve, "c")] {
+        spawn(&mut program, &log, stage, name, 3_600_000);
+    }
+    spawn(&mut program, &log, Stage::Serve, "http", 10);
+    early(&mut program, Err("no".to_owned()));
+    let began = super::super::clock::monotonic();
+    program.run().await;
+    let took = super::super::clock::monotonic() - began - Duration::from_secs(60);
+    assert_eq!(*log.lock().unwrap(), ["http"]);
+    assert!(took < Duration::from_secs(2), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_panics_ends_the_program_as_a_failure() {
+    let (log, mut program) = (Log::default(), Program::new().unwrap());
+    spawn(&mut program, &log, Stage::Serve, "http", 1);
+    program.spawn(Stage::Work, "panics", |_| async {
+        assert!(std::env::args().count() == 0, "on purpose");
+        Ok::<_, String>(())
+    });
+    let code = program.run().await;
+    assert_eq!(*log.lock().unwrap(), ["http"]);
+    assert_eq!(shown(code), shown(ExitCode::FAILURE));
+}

@@ -77,12 +77,9 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// The list is complete, and nothing is wrong with it.
+    /// The list is complete.
     pub fn complete(&self) {
-        self.set(|list| {
-            list.complete = true;
-            list.trouble = None;
-        });
+        self.set(|list| list.complete = true);
     }
 
     /// Something keeps the list from being complete or up to date; `None` when that is over.

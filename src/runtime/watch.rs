@@ -123,12 +123,31 @@ pub async fn watch_into<K, E>(
         failures: 0,
         trouble: None,
     };
+    let unwanted = events.clone();
     let outlet = Outlet {
         events,
         wrap: Box::new(wrap),
     };
     // Cut off wherever it stands: nothing here writes.
-    let _stopped = stop.unless(watch.run(outlet)).await;
+    tokio::select! {
+        () = stop.triggered() => {}
+        () = unwanted.closed() => {}
+        () = watch.run(outlet) => {}
+    }
+}
+
+/// Where the events of one kind go.
+pub(super) struct Outlet<K, E> {
+    events: mpsc::Sender<E>,
+    wrap: Box<dyn Fn(WatchEvent<K>) -> E + Send>,
+}
+
+impl<K, E> Outlet<K, E> {
+    /// False when nobody takes events any more.
+    pub(super) async fn send(&mut self, event: WatchEvent<K>) -> bool {
+        let event = (self.wrap)(event);
+        self.events.send(event).await.is_ok()
+    }
 }
 
 #[cfg(test)]

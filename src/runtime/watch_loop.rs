@@ -16,7 +16,7 @@ use super::call::{CallError, call};
 use super::clock;
 use super::metrics::WatchMetrics;
 use super::readiness::Listed;
-use super::watch::{WatchConfig, WatchEvent};
+use super::watch::{Outlet, WatchConfig, WatchEvent};
 use super::watch_decode::{Decoded, Page};
 
 /// A watch that lived for less has proved nothing: the next one waits. This is the bound on how often a server that
@@ -63,8 +63,8 @@ pub(super) struct Watch {
     pub(super) metrics: WatchMetrics,
     /// Attempts in a row that came to nothing.
     pub(super) failures: u32,
-    /// The kind of the trouble that was logged last and is not over.
-    pub(super) trouble: Option<&'static str>,
+    /// In what (list, watch) and of which kind the trouble was that was logged last and is not over.
+    pub(super) trouble: Option<(&'static str, &'static str)>,
 }
 
 impl Watch {
@@ -80,6 +80,7 @@ impl Watch {
                     if !outlet.send(event).await {
                         return;
                     }
+                    self.recovered("list");
                     self.listed.complete();
                     version
                 }
@@ -158,7 +159,6 @@ impl Watch {
                 End::Unwanted => return false,
                 End::Closed => {
                     self.metrics.end(self.config.resource, "closed");
-                    self.recovered();
                     if lived(began) < PROVED {
                         self.failures = self.failures.saturating_add(1);
                         tokio::time::sleep(self.config.backoff.delay(self.failures)).await;
@@ -215,6 +215,7 @@ impl Watch {
             }
             Err(error) => return End::Failed(error),
         };
+        self.recovered("watch");
         futures::pin_mut!(stream);
         let silence = self.config.idle.saturating_add(Duration::from_secs(5));
         loop {
@@ -225,7 +226,6 @@ impl Watch {
                 Ok(Some(Err(error))) => return End::Failed(error.into()),
                 Ok(Some(Ok(event))) => event,
             };
-            self.recovered();
             let (decoded, kind) = match event {
                 Wire::Added(decoded) => (decoded, "added"),
                 Wire::Modified(decoded) => (decoded, "modified"),
@@ -281,16 +281,18 @@ impl Watch {
     /// Logs a trouble when it is another than before, so that a server that is away for an hour is one line.
     fn report(&mut self, what: &'static str, error: &CallError) {
         self.listed.trouble(Some(error.to_string()));
-        if self.trouble.replace(error.kind()) != Some(error.kind()) {
+        if self.trouble.replace((what, error.kind())) != Some((what, error.kind())) {
             let resource = self.config.resource;
             tracing::warn!(resource, %error, "cannot {what}; trying again until it works");
         }
     }
 
-    fn recovered(&mut self) {
-        if self.trouble.take().is_some() {
+    /// This works again. A list that works says nothing about the watch.
+    fn recovered(&mut self, what: &'static str) {
+        if self.trouble.is_some_and(|(in_what, _)| in_what == what) {
+            self.trouble = None;
             self.listed.trouble(None);
-            tracing::info!(resource = self.config.resource, "watching again");
+            tracing::info!(resource = self.config.resource, "the {what} works again");
         }
     }
 }

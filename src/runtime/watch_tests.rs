@@ -1,1 +1,353 @@
-//! stub
+//! A server that follows a script, and what the watch makes of it. The clock is paused.
+
+use super::*;
+use crate::runtime::clock;
+use crate::runtime::metrics;
+use crate::runtime::readiness::Readiness;
+use crate::runtime::shutdown::Trigger;
+use axum::body::{Body, Bytes};
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use futures::StreamExt;
+use futures::stream;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+/// One answer of the server.
+enum Reply {
+    /// A page of a list: version, continue token, objects.
+    List(&'static str, &'static str, Vec<Value>),
+    /// A watch with these events, which then stays open for this long and closes.
+    Watch(Vec<Value>, Duration),
+    /// A status with this code.
+    Status(u16),
+    /// Nothing, for ever.
+    Silence,
+}
+
+const FOREVER: Duration = Duration::from_secs(1_000_000);
+
+fn answer(reply: Reply) -> Response {
+    match reply {
+        Reply::List(version, more, items) => {
+            let metadata = json!({"resourceVersion": version, "continue": more});
+            axum::Json(json!({"metadata": metadata, "items": items})).into_response()
+        }
+        Reply::Watch(events, open) => {
+            let lines = stream::iter(events).map(|event| Bytes::from(format!("{event}\n")));
+            let end = stream::once(tokio::time::sleep(open)).map(|()| Bytes::new());
+            let body = lines.chain(end).map(Ok::<_, std::io::Error>);
+            Body::from_stream(body).into_response()
+        }
+        Reply::Status(code) => {
+            let status =
+                json!({"kind": "Status", "code": code, "message": "scripted", "reason": ""});
+            let code = StatusCode::from_u16(code).unwrap();
+            (code, axum::Json(status)).into_response()
+        }
+        Reply::Silence => unreachable!("handled before"),
+    }
+}
+
+struct Run {
+    events: mpsc::Receiver<String>,
+    /// What was asked, and when.
+    asked: Arc<Mutex<Vec<(Instant, String)>>>,
+    readiness: Readiness,
+    registry: prometheus::Registry,
+    _trigger: Trigger,
+    tasks: JoinSet<()>,
+}
+
+/// Starts a watch of pods against a script; when the script is over, the server is silent.
+fn run(script: Vec<Reply>) -> Run {
+    let asked: Arc<Mutex<Vec<(Instant, String)>>> = Arc::default();
+    let (log, script) = (
+        Arc::clone(&asked),
+        Arc::new(Mutex::new(VecDeque::from(script))),
+    );
+    let app = axum::Router::new().fallback(move |uri: Uri| {
+        let at = clock::monotonic();
+        log.lock().unwrap().push((at, uri.to_string()));
+        let reply = script.lock().unwrap().pop_front();
+        async move {
+            match reply {
+                None | Some(Reply::Silence) => std::future::pending().await,
+                Some(reply) => answer(reply),
+            }
+        }
+    });
+    let registry = metrics::registry().unwrap();
+    let metrics = WatchMetrics::new(&registry).unwrap();
+    let (readiness, (trigger, stop)) = (Readiness::new(), Shutdown::new());
+    let listed = readiness.expect("pods");
+    let (sender, events) = mpsc::channel(16);
+    let mut tasks = JoinSet::new();
+    let api: Api<Pod> = Api::all(Client::new(app, "default"));
+    let config = WatchConfig::new("pods");
+    tasks.spawn(watch_into(
+        api, config, listed, metrics, sender, shown, stop,
+    ));
+    Run {
+        events,
+        asked,
+        readiness,
+        registry,
+        _trigger: trigger,
+        tasks,
+    }
+}
+
+fn shown(event: WatchEvent<Pod>) -> String {
+    let bad_name =
+        |bad: BadObject| format!("{}{}", bad.name, if bad.deleted { " gone" } else { "" });
+    match event {
+        WatchEvent::Reset { objects, bad } => {
+            let good: Vec<String> = objects.iter().map(ResourceExt::name_any).collect();
+            let bad: Vec<String> = bad.into_iter().map(bad_name).collect();
+            format!("reset {good:?} bad {bad:?}")
+        }
+        WatchEvent::Apply(pod) => format!("apply {}", pod.name_any()),
+        WatchEvent::Delete(pod) => format!("delete {}", pod.name_any()),
+        WatchEvent::Bad(bad) => format!("bad {}", bad_name(bad)),
+    }
+}
+
+fn pod(name: &str, version: &str) -> Value {
+    json!({"metadata": {"name": name, "namespace": "n", "uid": name, "resourceVersion": version}})
+}
+
+fn bad_pod(name: &str, version: &str) -> Value {
+    let mut pod = pod(name, version);
+    pod["spec"] = json!({"containers": 7});
+    pod
+}
+
+fn event(kind: &str, object: Value) -> Value {
+    json!({"type": kind, "object": object})
+}
+
+fn gone() -> Value {
+    event(
+        "ERROR",
+        json!({"code": 410, "message": "too old", "reason": "Expired"}),
+    )
+}
+
+fn empty(version: &'static str) -> Reply {
+    Reply::List(version, "", vec![])
+}
+
+impl Run {
+    async fn next(&mut self) -> String {
+        let next = tokio::time::timeout(Duration::from_secs(3600), self.events.recv()).await;
+        next.unwrap().unwrap()
+    }
+
+    async fn expect(&mut self, all: &[&str]) {
+        for expected in all {
+            assert_eq!(self.next().await, *expected);
+        }
+    }
+
+    /// Waits for the n-th request (from 0).
+    async fn asked(&self, n: usize) -> (Instant, String) {
+        loop {
+            if let Some(found) = self.asked.lock().unwrap().get(n) {
+                return found.clone();
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_in_pages_is_one_reset_and_the_watch_goes_on_from_it() {
+    let events = vec![
+        event("ADDED", pod("c", "11")),
+        event("MODIFIED", pod("a", "12")),
+        event("DELETED", pod("b", "13")),
+        event(
+            "BOOKMARK",
+            json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "20"}}),
+        ),
+    ];
+    let mut run = run(vec![
+        Reply::List("10", "more", vec![pod("a", "1")]),
+        Reply::List("10", "", vec![pod("b", "2")]),
+        Reply::Watch(events, Duration::from_secs(60)),
+    ]);
+    assert!(!run.readiness.is_ready());
+    run.expect(&[
+        "reset [\"a\", \"b\"] bad []",
+        "apply c",
+        "apply a",
+        "delete b",
+    ])
+    .await;
+    assert!(run.readiness.is_ready());
+    let (_, list) = run.asked(0).await;
+    assert!(
+        list.contains("limit=500") && !list.contains("resourceVersion"),
+        "{list}"
+    );
+    assert!(run.asked(1).await.1.contains("continue=more"));
+    let (opened, watch) = run.asked(2).await;
+    assert!(
+        watch.contains("resourceVersion=10") && watch.contains("timeoutSeconds=200"),
+        "{watch}"
+    );
+    // It lived for a minute, so the next one is opened at once, from the bookmark.
+    let (again, watch) = run.asked(3).await;
+    assert!(watch.contains("resourceVersion=20"), "{watch}");
+    assert!(again - opened < Duration::from_millis(60_100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_read_is_an_event_of_its_own_and_stops_nothing() {
+    let events = vec![
+        event("ADDED", bad_pod("y", "11")),
+        event("DELETED", bad_pod("y", "12")),
+        event("ADDED", pod("b", "13")),
+    ];
+    let mut run = run(vec![
+        Reply::List("10", "", vec![bad_pod("x", "1"), pod("a", "2")]),
+        Reply::Watch(events, FOREVER),
+    ]);
+    run.expect(&[
+        "reset [\"a\"] bad [\"x\"]",
+        "bad y",
+        "bad y gone",
+        "apply b",
+    ])
+    .await;
+    let text = metrics::text(&run.registry).unwrap();
+    assert!(
+        text.contains("podgroup_watch_bad_objects_total{resource=\"pods\"} 3"),
+        "{text}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_closes_at_once_is_opened_again_ever_more_slowly() {
+    let mut script = vec![empty("10")];
+    script.extend((0..1000).map(|_| Reply::Watch(vec![], Duration::ZERO)));
+    let mut run = run(script);
+    run.expect(&["reset [] bad []"]).await;
+    let (began, _) = run.asked(1).await;
+    tokio::time::sleep_until(began + Duration::from_secs(3)).await;
+    // 0.1, 0.2, 0.4, 0.8 s and so on: five in three seconds, where kube's own sends 75.
+    assert!(run.count() <= 7, "{}", run.count());
+    tokio::time::sleep_until(began + Duration::from_secs(120)).await;
+    assert!((10..20).contains(&run.count()), "{}", run.count());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_too_old_means_a_new_list_and_a_reset() {
+    let mut run = run(vec![
+        Reply::List("10", "", vec![pod("a", "1")]),
+        Reply::Watch(vec![event("ADDED", pod("b", "11")), gone()], FOREVER),
+        Reply::List("90", "", vec![pod("c", "80")]),
+        Reply::Status(410),
+        Reply::List("95", "", vec![pod("d", "91")]),
+    ]);
+    run.expect(&[
+        "reset [\"a\"] bad []",
+        "apply b",
+        "reset [\"c\"] bad []",
+        "reset [\"d\"] bad []",
+    ])
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_or_is_away_is_asked_until_it_answers_and_says_why_meanwhile() {
+    for (code, why) in [
+        (403, "forbidden"),
+        (404, "not found"),
+        (503, "unavailable"),
+        (500, "unavailable"),
+    ] {
+        let mut script: Vec<Reply> = (0..12).map(|_| Reply::Status(code)).collect();
+        script.push(empty("10"));
+        script.push(Reply::Watch(vec![], FOREVER));
+        let mut run = run(script);
+        run.asked(11).await;
+        let report = run.readiness.report();
+        assert!(
+            report.starts_with(&format!("pods: waiting ({why}")),
+            "{report}"
+        );
+        run.expect(&["reset [] bad []"]).await;
+        let times: Vec<Instant> = run
+            .asked
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(at, _)| *at)
+            .collect();
+        let longest = times
+            .windows(2)
+            .map(|pair| pair[1] - pair[0])
+            .max()
+            .unwrap();
+        assert!(longest <= Duration::from_millis(15_100), "{longest:?}");
+        assert!(longest >= Duration::from_secs(12), "{longest:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        assert_eq!(run.readiness.report(), "pods: complete\n");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_and_a_watch_that_never_answer_are_given_up() {
+    let mut run = run(vec![
+        Reply::Silence,
+        empty("10"),
+        Reply::Silence,
+        Reply::Watch(vec![event("ADDED", pod("a", "11"))], FOREVER),
+        Reply::Watch(vec![event("ADDED", pod("b", "12"))], FOREVER),
+    ]);
+    run.expect(&["reset [] bad []", "apply a"]).await;
+    let silent_since = clock::monotonic();
+    // The connection is dead: nothing comes, not even the end that the server promised.
+    run.expect(&["apply b"]).await;
+    let waited = clock::monotonic() - silent_since;
+    assert!(
+        (Duration::from_secs(205)..Duration::from_secs(206)).contains(&waited),
+        "{waited:?}"
+    );
+    assert!(run.asked(4).await.1.contains("resourceVersion=11"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_the_server_refuses_again_and_again_is_given_up() {
+    let mut run = run(vec![
+        empty("999999"),
+        Reply::Status(504),
+        Reply::Status(504),
+        Reply::Status(504),
+        Reply::List("10", "", vec![pod("a", "1")]),
+    ]);
+    run.expect(&["reset [] bad []", "reset [\"a\"] bad []"])
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_ends_when_nobody_takes_the_events() {
+    let mut run = run(vec![
+        empty("10"),
+        Reply::Watch(vec![event("ADDED", pod("a", "11"))], FOREVER),
+    ]);
+    run.expect(&["reset [] bad []"]).await;
+    run.events.close();
+    assert!(run.tasks.join_next().await.unwrap().is_ok());
+}

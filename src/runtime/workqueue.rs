@@ -152,7 +152,8 @@ impl<K: Clone + Ord> WorkQueue<K> {
                     let more = !state.ready.is_empty() || until.is_some();
                     drop(state);
                     if more {
-                        // One permit woke one worker; what is left is for another.
+                        // Two additions between two workers' look and their wait leave one permit for
+                        // both workers (no test can time that): whoever is woken passes it on.
                         self.0.changed.notify_one();
                     }
                     return Work {
