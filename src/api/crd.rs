@@ -143,3 +143,7 @@ pub fn files() -> Result<Vec<(String, String)>, serde_saphyr::ser::Error> {
     }
     Ok(files)
 }
+
+#[cfg(test)]
+#[path = "crd_tests.rs"]
+mod tests;

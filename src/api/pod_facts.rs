@@ -6,12 +6,12 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::resources::Resources;
-use crate::resources::request::{self, ContainerRequest, Given, PodRequest};
+use crate::resources::request::{self, ContainerRequest, PodRequestInput};
 
 use super::fault::Fault;
 use super::membership::{GroupKey, group_of};
 use super::names::CHARGED_QUEUE;
-use super::pod::{Container, ContainerStatus, NodeSelectorTerm, Pod, PodAffinityTerm, PodCondition, PodSpec, ResourceNeeds, Toleration};
+use super::pod::{Container, ContainerStatus, NodeSelectorTerm, Pod, PodAffinityTerm, PodCondition, PodSpec, PodStatus, ResourceNeeds, Toleration};
 use super::quantities;
 use super::uid::Uid;
 
@@ -133,7 +133,7 @@ impl PodFacts {
     pub fn of(pod: &Pod) -> Self {
         let meta = &pod.metadata;
         let mut faults = Vec::new();
-        let request = request_of(&pod.spec, &pod.status.container_statuses, &pod.status.init_container_statuses, &mut faults);
+        let request = request_of(&pod.spec, &pod.status, &mut faults);
         let affinity = pod.spec.affinity.clone().unwrap_or_default();
         Self {
             namespace: Arc::from(meta.namespace.as_deref().unwrap_or_default()),
@@ -182,30 +182,35 @@ fn phase_of(text: &str) -> PodPhase {
 /// What a pod with this spec costs before anybody has given it anything: what a template will ask for.
 #[must_use]
 pub fn request_of_template(spec: &PodSpec, faults: &mut Vec<Fault>) -> Resources {
-    request_of(spec, &[], &[], faults)
+    request_of(spec, &PodStatus::default(), faults)
 }
 
-fn request_of(spec: &PodSpec, statuses: &[ContainerStatus], init_statuses: &[ContainerStatus], faults: &mut Vec<Fault>) -> Resources {
-    let containers = spec.containers.iter().map(|container| container_request(container, statuses, faults)).collect();
-    let init_containers = spec.init_containers.iter().map(|container| container_request(container, init_statuses, faults)).collect();
-    request::effective(&PodRequest {
+fn request_of(spec: &PodSpec, status: &PodStatus, faults: &mut Vec<Fault>) -> Resources {
+    let containers = spec.containers.iter().map(|container| container_request(container, &status.container_statuses, faults)).collect();
+    let init_containers =
+        spec.init_containers.iter().map(|container| container_request(container, &status.init_container_statuses, faults)).collect();
+    request::effective(&PodRequestInput {
         containers,
         init_containers,
         overhead: quantities::resources(spec.overhead.as_ref(), "spec.overhead", faults),
-        pod_level: spec.resources.as_ref().map(|needs| asked(needs, "spec.resources", faults)),
+        pod_level: spec.resources.as_ref().map(|needs| asked(needs, "spec.resources", faults).into()),
+        resize_infeasible: status
+            .conditions
+            .iter()
+            .any(|condition| condition.kind == "PodResizePending" && condition.reason.as_deref() == Some("Infeasible")),
     })
 }
 
 fn container_request(container: &Container, statuses: &[ContainerStatus], faults: &mut Vec<Fault>) -> ContainerRequest {
     let place = format!("spec.containers[{}].resources", container.name);
-    let given = statuses.iter().find(|status| status.name == container.name).map(|status| Given {
-        allocated: quantities::resources(status.allocated_resources.as_ref(), "status.allocatedResources", faults),
-        actual: status.resources.as_ref().map(|needs| asked(needs, "status.resources", faults)).unwrap_or_default(),
-    });
+    let status = statuses.iter().find(|status| status.name == container.name);
+    let allocated = status.and_then(|status| status.allocated_resources.as_ref());
+    let actual = status.and_then(|status| status.resources.as_ref());
     ContainerRequest {
         requests: container.resources.as_ref().map(|needs| asked(needs, &place, faults)).unwrap_or_default(),
-        given,
-        restartable: container.restart_policy.as_deref() == Some("Always"),
+        allocated: allocated.map(|raw| quantities::resources(Some(raw), "status.allocatedResources", faults)),
+        actual: actual.map(|needs| quantities::resources(needs.requests.as_ref(), "status.resources.requests", faults)),
+        restartable_init: container.restart_policy.as_deref() == Some("Always"),
     }
 }
 

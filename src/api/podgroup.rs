@@ -58,7 +58,7 @@ pub struct PodGroupSpec {
 }
 
 /// The pattern of a name that is a DNS-1123 subdomain.
-pub(super) const SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+pub(crate) const SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
 /// How close to each other in the network pods must be.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -107,7 +107,7 @@ pub struct SubGroupPolicy {
 }
 
 /// A selector of labels, as everywhere in Kubernetes.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Selector {
     /// Requirements that must all hold.
@@ -120,7 +120,7 @@ pub struct Selector {
 }
 
 /// One requirement of a selector.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SelectorRequirement {
     /// The label's key.
     pub key: String,

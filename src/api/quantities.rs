@@ -61,7 +61,7 @@ impl RawQuantity {
 
 /// The amounts of a map, by name in order, and a fault for each value that is none.
 ///
-/// A value that is too large becomes the largest amount there is, so that the books err on the side of what is taken; one that cannot be
+/// A value that is too large becomes the largest that can be read, so that the books err on the side of what is taken; one that cannot be
 /// read at all is left out. `place` says where the map stands, for the person who has to mend it.
 fn amounts<'a>(
     raw: impl IntoIterator<Item = (&'a String, RawQuantity)>,
@@ -75,7 +75,7 @@ fn amounts<'a>(
             Err(error) => {
                 faults.push(Fault::new(format!("{place}.{name}"), &value.shown(), error.to_string()));
                 if error == quantity::QuantityError::TooLarge {
-                    read.push((ResourceName::from(name.as_str()), Amount::MAX));
+                    read.push((ResourceName::from(name.as_str()), Amount::from_units(i64::MAX)));
                 }
             }
         }
@@ -96,7 +96,7 @@ pub fn limits(raw: Option<&RawResources>, place: &str, faults: &mut Vec<Fault>) 
 /// The map as we write it: text in the canonical form of each resource.
 #[must_use]
 pub fn written(resources: &Resources) -> BTreeMap<String, String> {
-    resources.iter().map(|(name, amount)| (name.to_string(), quantity::format_resource(name, amount))).collect()
+    resources.iter().map(|(name, amount)| (name.to_string(), quantity::format(amount, name.style()))).collect()
 }
 
 /// What a `minResources` asks for. Plain names and `requests.NAME` count as NAME, `pods` and `count/pods` as the number of pods, `limits.*` not
