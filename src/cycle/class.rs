@@ -32,6 +32,8 @@ pub struct Classes {
     ids: BTreeMap<Key, ClassId>,
     classes: BTreeMap<ClassId, Entry>,
     next: u64,
+    /// Invariant: the sum of all users.
+    users: usize,
 }
 
 type Key = (Vec<(ResourceName, Amount)>, Constraints);
@@ -55,6 +57,7 @@ impl Classes {
         });
         if let Some(entry) = self.classes.get_mut(&id) {
             entry.users = entry.users.saturating_add(1);
+            self.users = self.users.saturating_add(1);
         }
         id
     }
@@ -63,7 +66,14 @@ impl Classes {
     pub fn leave(&mut self, id: ClassId) {
         if let Some(entry) = self.classes.get_mut(&id) {
             entry.users = entry.users.saturating_sub(1);
+            self.users = self.users.saturating_sub(1);
         }
+    }
+
+    /// How many pods wait, in all classes.
+    #[must_use]
+    pub const fn users(&self) -> usize {
+        self.users
     }
 
     /// The class of this number; none if it was dropped.

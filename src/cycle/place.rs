@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::accounting::{self, Placement};
+use crate::accounting::Placement;
 use crate::api::Uid;
 use crate::runtime::flags::Placement as Policy;
 
@@ -50,34 +50,36 @@ pub(super) fn place(world: &mut World, policy: Policy, attempt: &Attempt<'_>) ->
         if placed >= attempt.needed {
             break;
         }
-        let Some(member) = pods.get(uid) else { continue };
-        let Some((id, class)) = member.class.and_then(|id| Some((id, Arc::clone(classes.get(id)?)))) else { continue };
-        let audience = (!keepers.is_empty())
-            .then(|| Audience { namespace: Arc::clone(&member.facts.namespace), labels: member.facts.labels.clone() });
-        // What one pod of a class could not have, the next cannot either, unless anti-affinity tells them apart.
-        if audience.is_none() && refused.contains(&id) {
-            continue;
-        }
-        let mut no = |refusal: Refusal| {
-            refused.insert(id);
-            why.get_or_insert(refusal);
-        };
-        let scene = Scene { nodes, ledger: trial.books().ledger(), keepers, placement: policy };
-        let view = views.look(id, &class, audience, scene);
-        match view.best(&last).and_then(|node| Some((node, Arc::clone(nodes.get(node)?)))) {
-            None => no(Refusal::Nodes { needed: attempt.needed, placed, tally: view.tally() }),
-            Some((node, facts)) => match trial.place(uid, &facts.name, attempt.queue, &class.request) {
+        let missed = 'member: {
+            let Some(member) = pods.get(uid) else { break 'member None };
+            let Some((id, class)) = member.class.and_then(|id| Some((id, Arc::clone(classes.get(id)?)))) else { break 'member None };
+            let labels = || Audience { namespace: Arc::clone(&member.facts.namespace), labels: member.facts.labels.clone() };
+            let audience = (!keepers.is_empty()).then(labels);
+            // What one pod of a class could not have, the next cannot either, unless anti-affinity tells them apart.
+            if audience.is_none() && refused.contains(&id) {
+                break 'member None;
+            }
+            let view = views.look(id, &class, audience, Scene { nodes, ledger: trial.books().ledger(), keepers, placement: policy });
+            let Some((node, facts)) = view.best(&last).and_then(|node| Some((node, Arc::clone(nodes.get(node)?)))) else {
+                break 'member Some((id, Refusal::Nodes { needed: attempt.needed, placed, tally: view.tally() }));
+            };
+            match trial.place(uid, &facts.name, attempt.queue, &class.request) {
                 Ok(()) => {
                     nodes.touch(node);
                     touched.push(node);
                     placed = placed.saturating_add(1);
+                    None
                 }
-                Err(accounting::Refusal::AlreadyCharged) => {}
-                Err(refusal) => no(admit::refusal(refusal)),
-            },
+                Err(refusal) => Some((id, admit::refusal(refusal))),
+            }
+        };
+        if let Some((id, refusal)) = missed {
+            refused.insert(id);
+            why.get_or_insert(refusal);
         }
-        let still_first = u32::try_from(index).is_ok_and(|index| index < attempt.first);
-        if still_first && usize::try_from(placed).is_ok_and(|placed| placed <= index) {
+        // Those that a task needs come first, and none of them can be made up for by another.
+        let counted = usize::try_from(placed).unwrap_or(usize::MAX);
+        if u32::try_from(index).is_ok_and(|index| index < attempt.first) && counted <= index {
             break;
         }
     }

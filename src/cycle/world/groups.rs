@@ -44,12 +44,14 @@ pub struct Group {
 pub struct Counts {
     /// With a place: bound or being bound, not leaving.
     pub placed: u32,
-    /// Of those, the ones that the cluster shows on a node or the API server confirmed.
+    /// Of those, the ones that run.
     pub running: u32,
     /// Ended well.
     pub succeeded: u32,
     /// Ended badly.
     pub failed: u32,
+    /// Placed by us, and the API server has not said yes yet.
+    pub binding: u32,
     /// Leaving or held by a gate: there, but not to be counted on.
     pub aside: u32,
 }
@@ -135,6 +137,9 @@ impl Group {
             State::Failed => change(&mut self.counts.failed),
             State::Leaving | State::Gated => change(&mut self.counts.aside),
             State::Waiting | State::Blocked | State::Gone => {}
+        }
+        if member.assumed.as_ref().is_some_and(|assumed| !assumed.confirmed) {
+            change(&mut self.counts.binding);
         }
         if matches!(member.state(), State::Placed | State::Succeeded) {
             let task = self.tasks.entry(member.facts.task.clone().unwrap_or_default()).or_default();

@@ -74,8 +74,6 @@ pub struct World {
 /// What changed since it was last asked, to be told to people.
 #[derive(Debug, Default)]
 pub struct Dirty {
-    /// Groups whose status may have changed.
-    pub groups: BTreeSet<GroupKey>,
     /// Queues whose status may have changed.
     pub queues: BTreeSet<Arc<str>>,
     /// Pods whose condition may have changed.
@@ -189,10 +187,15 @@ impl World {
         &self.backlog
     }
 
+    /// How many of our pods could be placed and have no place.
+    #[must_use]
+    pub const fn waiting_pods(&self) -> usize {
+        self.classes.users()
+    }
+
     /// What changed since this was last asked.
     pub fn take_dirty(&mut self) -> Dirty {
         Dirty {
-            groups: BTreeSet::new(),
             queues: std::mem::take(&mut self.dirty_queues),
             pods: std::mem::take(&mut self.dirty_pods),
         }

@@ -186,15 +186,15 @@ impl World {
     /// The API server bound the pod as we asked.
     pub fn confirm(&mut self, uid: &Uid) {
         self.books.confirm(uid);
-        let Some(member) = self.pods.get_mut(uid) else { return };
-        let Some(assumed) = &mut member.assumed else { return };
-        assumed.confirmed = true;
-        let key = member.facts.group.clone();
-        if let Some(group) = self.groups.get_mut(&key) {
+        let Some(mut member) = self.detach(uid) else { return };
+        if let Some(assumed) = &mut member.assumed {
+            assumed.confirmed = true;
+        }
+        if let Some(group) = self.groups.get_mut(&member.facts.group) {
             group.retry.failures = 0;
             group.retry.last.clear();
         }
-        self.dirty_groups.insert(key);
+        self.attach(member);
     }
 
     /// The API server did not bind the pod: it waits again, and its group backs off. `now` and `wait` are of the monotonic clock; `why` is of
