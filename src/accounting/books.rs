@@ -181,8 +181,8 @@ impl Books {
 
     /// A pod was seen in the cluster, by the watch, and has not ended: it counts on this node and in this queue, with
     /// this request, whether or not that fits and whether or not they exist. `queue` is `None` for a pod of another
-    /// scheduler, `node` for one that has none yet; a pod without a node that is Assumed stays so, because the watch has
-    /// only not come to the bind yet.
+    /// scheduler, `node` for one that has none yet. A pod never loses its node, so one that is charged to a node and is
+    /// seen without is seen as it was before its bind: nothing changes then, not even if the bind was confirmed.
     pub fn charge_observed(
         &mut self,
         uid: &Uid,
@@ -190,7 +190,8 @@ impl Books {
         queue: Option<&str>,
         resources: &Resources,
     ) {
-        if node.is_none() && self.stages.get(uid) == Some(&Stage::Assumed) {
+        let has_node = |(node, _): (Option<&str>, &Resources)| node.is_some();
+        if node.is_none() && self.ledger.charge_of(uid).is_some_and(has_node) {
             return;
         }
         self.charge(uid, node, queue, resources, Stage::Observed);

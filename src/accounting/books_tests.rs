@@ -163,6 +163,12 @@ fn an_assumed_pod_is_forgotten_unless_it_was_confirmed_or_seen_since() {
         assert_eq!(books.assume(&pod(number), "a", "team", &one), Ok(()));
     }
     assert!(books.confirm(&pod(1)));
+    books.charge_observed(&pod(1), None, Some("team"), &one);
+    assert_eq!(
+        books.pod(&pod(1)).unwrap().node,
+        Some("a"),
+        "an event from before the bind came after its answer"
+    );
     books.charge_observed(&pod(2), Some("a"), Some("team"), &one);
     books.charge_observed(&pod(3), None, Some("team"), &one);
     assert_eq!(
@@ -207,8 +213,8 @@ fn what_is_seen_is_the_truth_even_where_it_does_not_fit_or_was_assumed_elsewhere
 fn the_audit_sees_a_pod_that_is_in_one_book_only_and_a_trial_that_was_left_open() {
     let spoil: [fn(&mut Books); 4] = [
         |books| books.ledger.charge(&pod(0), Some("a"), cpus(2)),
-        |books| drop(books.ledger.release(&pod(0))),
-        |books| drop(books.stages.remove(&pod(0))),
+        |books| assert!(books.ledger.release(&pod(0))),
+        |books| assert!(books.stages.remove(&pod(0)).is_some()),
         |books| {
             let mut trial = books.trial();
             trial.place(&pod(1), "b", "team", &cpus(1)).unwrap();

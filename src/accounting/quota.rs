@@ -157,6 +157,7 @@ impl Quota {
     /// Reserves so much for a group, at every level; replaces what it had reserved, and nothing is no reservation. It is
     /// what the group still needs: the caller lowers it by what its pods are charged, so that nothing is counted twice.
     pub fn reserve(&mut self, group: &str, queue: &str, resources: Resources) {
+        let resources = resources.without_negative();
         if resources.is_zero() {
             self.unreserve(group);
         } else {

@@ -122,14 +122,9 @@ impl QueueTree {
         *name == *self.root || self.parents.contains_key(name)
     }
 
-    /// The queues that exist, by name.
+    /// The queues that exist: `root`, then the others by name.
     pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
-        let (before, after): (Vec<_>, Vec<_>) =
-            self.parents.keys().partition(|name| **name < self.root);
-        before
-            .into_iter()
-            .chain(std::iter::once(&self.root))
-            .chain(after)
+        std::iter::once(&self.root).chain(self.parents.keys())
     }
 
     /// The parent that a queue names, whether or not that exists; `None` for `root` and for what does not exist.

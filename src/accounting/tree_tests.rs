@@ -126,7 +126,7 @@ fn q4_a_queue_heals_when_its_parent_is_back_and_root_and_default_cannot_go() {
     assert_eq!(path(&tree, "c"), ok(&["c", "p", "root"]));
     assert_eq!(
         tree.names().map(|name| &**name).collect::<Vec<_>>(),
-        ["c", "default", "p", "root"]
+        ["root", "c", "default", "p"]
     );
 }
 

@@ -22,6 +22,7 @@ pub mod logging;
 pub mod metrics;
 pub mod program;
 pub mod readiness;
+pub mod setup;
 pub mod shutdown;
 pub mod watch;
 mod watch_decode;

@@ -95,9 +95,26 @@ impl Program {
         }
     }
 
+    /// Does something before the tasks of the work begin, while those that are there already run. Signals are heard meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// The exit status, when the program has ended before that was done.
+    pub async fn first<T>(mut self, preparation: impl Future<Output = T>) -> Result<(Self, T), ExitCode> {
+        tokio::select! {
+            code = self.reason_to_end() => Err(self.finish(code).await),
+            done = preparation => Ok((self, done)),
+        }
+    }
+
     /// Runs until a signal or until a task ends, then ends the stages in order. Success only after a signal.
     pub async fn run(mut self) -> ExitCode {
-        let code = tokio::select! {
+        let code = self.reason_to_end().await;
+        self.finish(code).await
+    }
+
+    async fn reason_to_end(&mut self) -> ExitCode {
+        tokio::select! {
             signal = self.signals.next() => {
                 tracing::info!(signal, "ending");
                 ExitCode::SUCCESS
@@ -106,7 +123,10 @@ impl Program {
                 report_early_end(name, &result);
                 ExitCode::FAILURE
             }
-        };
+        }
+    }
+
+    async fn finish(self, code: ExitCode) -> ExitCode {
         let Self {
             groups,
             mut signals,

@@ -28,7 +28,7 @@ use super::metrics::WatchMetrics;
 use super::readiness::Listed;
 use super::shutdown::Shutdown;
 pub use super::watch_decode::BadObject;
-use super::watch_loop::Watch;
+use super::watch_loop::{Outlet, Watch};
 
 /// What a watch says. The order is the server's order.
 #[derive(Clone, Debug)]
@@ -47,6 +47,19 @@ pub enum WatchEvent<K> {
     Delete(K),
     /// An object is new, changed or (with [`BadObject::deleted`]) gone, and cannot be read.
     Bad(BadObject),
+}
+
+impl<K> WatchEvent<K> {
+    /// The same event about what each object becomes.
+    #[must_use]
+    pub fn map<F>(self, mut into: impl FnMut(K) -> F) -> WatchEvent<F> {
+        match self {
+            Self::Reset { objects, bad } => WatchEvent::Reset { objects: objects.into_iter().map(into).collect(), bad },
+            Self::Apply(object) => WatchEvent::Apply(into(object)),
+            Self::Delete(object) => WatchEvent::Delete(into(object)),
+            Self::Bad(bad) => WatchEvent::Bad(bad),
+        }
+    }
 }
 
 /// What to watch, and how patiently.
@@ -93,10 +106,11 @@ pub async fn watch_into<K, E>(
     listed: Listed,
     metrics: WatchMetrics,
     events: mpsc::Sender<E>,
-    wrap: impl Fn(WatchEvent<K>) -> E + Send,
+    wrap: impl Fn(WatchEvent<K>) -> E + Send + 'static,
     stop: Shutdown,
 ) where
     K: Resource + Clone + DeserializeOwned + Send + 'static,
+    E: Send,
 {
     let url = api.resource_url().to_owned();
     let mut watch = Watch {
@@ -109,9 +123,12 @@ pub async fn watch_into<K, E>(
         failures: 0,
         trouble: None,
     };
-    let send = async |event| events.send(wrap(event)).await.is_ok();
+    let outlet = Outlet {
+        events,
+        wrap: Box::new(wrap),
+    };
     // Cut off wherever it stands: nothing here writes.
-    let _stopped = stop.unless(watch.run(send)).await;
+    let _stopped = stop.unless(watch.run(outlet)).await;
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use kube::api::{ListParams, WatchParams};
 use kube::core::{Request, WatchEvent as Wire};
 use kube::{Client, Error};
 use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::call::{CallError, call};
@@ -38,6 +39,20 @@ enum End {
     Unwanted,
 }
 
+/// Where the events of one kind go.
+pub(super) struct Outlet<K, E> {
+    pub(super) events: mpsc::Sender<E>,
+    pub(super) wrap: Box<dyn Fn(WatchEvent<K>) -> E + Send>,
+}
+
+impl<K, E> Outlet<K, E> {
+    /// False when nobody takes events any more.
+    async fn send(&mut self, event: WatchEvent<K>) -> bool {
+        let event = (self.wrap)(event);
+        self.events.send(event).await.is_ok()
+    }
+}
+
 /// One kind that is watched.
 pub(super) struct Watch {
     pub(super) client: Client,
@@ -53,15 +68,16 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Ends only when `send` says that nobody takes events any more.
-    pub(super) async fn run<K>(&mut self, mut send: impl AsyncFnMut(WatchEvent<K>) -> bool)
+    /// Ends only when nobody takes events any more.
+    pub(super) async fn run<K, E>(&mut self, mut outlet: Outlet<K, E>)
     where
         K: Clone + DeserializeOwned + Send + 'static,
+        E: Send,
     {
         loop {
             let version = match self.list().await {
                 Ok((event, version)) => {
-                    if !send(event).await {
+                    if !outlet.send(event).await {
                         return;
                     }
                     self.listed.complete();
@@ -72,7 +88,7 @@ impl Watch {
                     continue;
                 }
             };
-            if !self.follow(version, &mut send).await {
+            if !self.follow(version, &mut outlet).await {
                 return;
             }
         }
@@ -125,18 +141,15 @@ impl Watch {
     }
 
     /// Watches from `version`, again and again, until a new list is needed (true) or nobody listens (false).
-    async fn follow<K>(
-        &mut self,
-        mut version: String,
-        send: &mut impl AsyncFnMut(WatchEvent<K>) -> bool,
-    ) -> bool
+    async fn follow<K, E>(&mut self, mut version: String, outlet: &mut Outlet<K, E>) -> bool
     where
         K: Clone + DeserializeOwned + Send + 'static,
+        E: Send,
     {
         let mut refusals = 0;
         loop {
             let began = clock::monotonic();
-            let end = self.watch_once(&mut version, send).await;
+            let end = self.watch_once(&mut version, outlet).await;
             if lived(began) >= PROVED {
                 self.failures = 0;
                 refusals = 0;
@@ -174,13 +187,10 @@ impl Watch {
     }
 
     /// One watch request, from its opening to its end. `version` follows the events.
-    async fn watch_once<K>(
-        &mut self,
-        version: &mut String,
-        send: &mut impl AsyncFnMut(WatchEvent<K>) -> bool,
-    ) -> End
+    async fn watch_once<K, E>(&mut self, version: &mut String, outlet: &mut Outlet<K, E>) -> End
     where
         K: Clone + DeserializeOwned + Send + 'static,
+        E: Send,
     {
         let params = WatchParams {
             label_selector: self.config.label_selector.clone(),
@@ -249,7 +259,7 @@ impl Watch {
                     WatchEvent::Bad(bad)
                 }
             };
-            if !send(event).await {
+            if !outlet.send(event).await {
                 return End::Unwanted;
             }
         }

@@ -1,108 +1,19 @@
 //! Are the books right after any history (B1–B4)?
 //!
 //! Random events over few names, so that they collide: nodes and queues that come, go and move, pods that are seen twice,
-//! resized, elsewhere, assumed, forgotten, tried. Beside the books runs the plainest possible record of the facts. After every step the
-//! audit is clean; at the end, and from the record's facts in any order and repeated, the books are the same.
+//! resized, elsewhere, assumed, forgotten, tried. Beside the books runs the plainest possible record of the
+//! facts. After every step the audit is clean; at the end, and from the record's facts in any order and repeated, the
+//! books are the same.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
 use super::{Books, QueueLimits, QueueShape, Stage};
-use crate::api::Uid;
-use crate::resources::{Amount, Limits, Resources};
+use crate::resources::{Limits, Resources};
+use event::{Event, QUEUES, event, node_name, pod_uid, queue_name};
 
-#[derive(Clone, Debug)]
-enum Event {
-    Node(u8, Resources),
-    NoNode(u8),
-    Queue(u8, u8, Limits),
-    NoQueue(u8),
-    Seen(u8, Option<u8>, Option<u8>, Resources),
-    Gone(u8),
-    Assume(u8, u8, u8, Resources),
-    Confirm(u8),
-    Forget(u8),
-    Reserve(u8, u8, Resources),
-    Unreserve(u8),
-    /// Pods to place; go back after so many; keep the rest?
-    Try(Vec<(u8, u8, u8, Resources)>, usize, bool),
-}
-
-/// Queues 0 and 1 are the two that exist always.
-fn queue_name(number: u8) -> String {
-    ["root", "default", "a", "b", "c", "d"][usize::from(number)].to_owned()
-}
-
-fn node_name(number: u8) -> String {
-    format!("node-{number}")
-}
-
-fn pod_uid(number: u8) -> Uid {
-    format!("pod-{number}").as_str().into()
-}
-
-const QUEUES: std::ops::Range<u8> = 0..6;
-const NODES: std::ops::Range<u8> = 0..3;
-const PODS: std::ops::Range<u8> = 0..6;
-
-fn amounts() -> impl Strategy<Value = Vec<(&'static str, Amount)>> {
-    let dimension = prop::sample::select(vec!["cpu", "memory", "nvidia.com/gpu"]);
-    prop::collection::vec((dimension, (0_i64..4).prop_map(Amount::from_units)), 0..4)
-}
-
-fn resources() -> impl Strategy<Value = Resources> {
-    amounts().prop_map(|amounts| {
-        amounts
-            .into_iter()
-            .map(|(name, amount)| (name.into(), amount))
-            .collect()
-    })
-}
-
-fn limits() -> impl Strategy<Value = Limits> {
-    amounts().prop_map(|amounts| {
-        amounts
-            .into_iter()
-            .map(|(name, amount)| (name.into(), amount.times(3)))
-            .collect()
-    })
-}
-
-fn place() -> impl Strategy<Value = (u8, u8, u8, Resources)> {
-    (PODS, NODES, QUEUES, resources())
-}
-
-fn event() -> impl Strategy<Value = Event> {
-    prop_oneof![
-        (NODES, resources().prop_map(|amounts| amounts.times(4)))
-            .prop_map(|(node, offers)| Event::Node(node, offers)),
-        NODES.prop_map(Event::NoNode),
-        (QUEUES, QUEUES, limits())
-            .prop_map(|(queue, parent, limits)| Event::Queue(queue, parent, limits)),
-        QUEUES.prop_map(Event::NoQueue),
-        (
-            PODS,
-            prop::option::of(NODES),
-            prop::option::of(QUEUES),
-            resources()
-        )
-            .prop_map(|(pod, node, queue, asked)| Event::Seen(pod, node, queue, asked)),
-        PODS.prop_map(Event::Gone),
-        place().prop_map(|(pod, node, queue, asked)| Event::Assume(pod, node, queue, asked)),
-        PODS.prop_map(Event::Confirm),
-        PODS.prop_map(Event::Forget),
-        (PODS, QUEUES, resources())
-            .prop_map(|(group, queue, asked)| Event::Reserve(group, queue, asked)),
-        PODS.prop_map(Event::Unreserve),
-        (
-            prop::collection::vec(place(), 0..5),
-            0_usize..5,
-            any::<bool>()
-        )
-            .prop_map(|(places, back, keep)| Event::Try(places, back, keep)),
-    ]
-}
+mod event;
 
 type Charged = (Option<u8>, Option<u8>, Resources, Stage);
 
@@ -190,11 +101,11 @@ fn apply(books: &mut Books, record: &mut Record, event: &Event) {
         Event::Seen(pod, node, queue, asked) => {
             let (on, into) = (node.map(node_name), queue.map(queue_name));
             books.charge_observed(&pod_uid(pod), on.as_deref(), into.as_deref(), &asked);
-            let assumed = record
+            let has_node = record
                 .pods
                 .get(&pod)
-                .is_some_and(|(.., stage)| *stage == Stage::Assumed);
-            if node.is_some() || !assumed {
+                .is_some_and(|(node, ..)| node.is_some());
+            if node.is_some() || !has_node {
                 record
                     .pods
                     .insert(pod, (node, queue, asked, Stage::Observed));
