@@ -40,7 +40,7 @@ pub fn resolve(world: &World, group: &Group, facts: &GroupFacts) -> Result<Gang,
         return Err(blocked().unwrap_or(Refusal::NotEnoughTasks { wanted: facts.min_member, there }));
     }
     for (task, missing) in &tasks {
-        let of_task = |uid: &&Uid| world.pods().get(uid).is_some_and(|member| member.facts.task.as_ref() == Some(task));
+        let of_task = |uid: &&Uid| world.pods().get(*uid).is_some_and(|member| member.facts.task.as_ref() == Some(task));
         let waiting = u32::try_from(group.waiting.iter().filter(of_task).count()).unwrap_or(u32::MAX);
         if waiting < *missing {
             let there = group.tasks.get(task).copied().unwrap_or(0).saturating_add(waiting);

@@ -29,22 +29,17 @@ pub mod tell;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use k8s_openapi::api::coordination::v1::Lease;
-use kube::Api;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::api::names::SCHEDULER;
-use crate::runtime::call::Caller;
-use crate::runtime::client::{Connection, connect, lease_namespace};
+use crate::runtime::clock;
 use crate::runtime::flags::SchedulerFlags;
-use crate::runtime::http::{DebugRoute, Server};
-use crate::runtime::leader::{LeaderConfig, Leadership, elect, identity};
-use crate::runtime::metrics::{RequestMetrics, WatchMetrics, registry};
-use crate::runtime::program::{Program, Stage};
-use crate::runtime::readiness::Readiness;
+use crate::runtime::http::DebugRoute;
+use crate::runtime::leader::Leadership;
+use crate::runtime::program::Stage;
+use crate::runtime::setup::{Setup, setup};
 use crate::runtime::shutdown::Shutdown;
-use crate::runtime::{clock, logging};
 
 use dispatch::Dispatcher;
 use event::{Event, Question};
@@ -62,57 +57,19 @@ const LONGEST_BATCH: Duration = Duration::from_millis(50);
 
 /// Runs the scheduler until it is told to end. The exit status is that of the process: 0 after a signal, 2 for what was asked for wrongly, else 1.
 pub async fn main(flags: SchedulerFlags) -> ExitCode {
-    logging::init(flags.common.log_format);
-    match run(flags).await {
-        Ok(code) => code,
-        Err(error) => {
-            tracing::error!("{error}");
-            ExitCode::from(2)
-        }
-    }
-}
-
-async fn run(flags: SchedulerFlags) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let config = LeaderConfig {
-        namespace: String::new(),
-        name: SCHEDULER.to_owned(),
-        identity: identity(),
-        lease_duration: flags.common.leader_elect_lease_duration,
-        renew_deadline: flags.common.leader_elect_renew_deadline,
-        retry_period: flags.common.leader_elect_retry_period,
-    };
-    config.check()?;
-    let connection = connect(flags.common.kubeconfig.as_deref(), SCHEDULER).await?;
-    let registry = registry()?;
-    let caller = Caller::new(flags.common.request_timeout, RequestMetrics::new(&registry)?);
-    let (watch_metrics, metrics) = (WatchMetrics::new(&registry)?, Metrics::new(&registry)?);
-    let readiness = Readiness::new();
     let (sender, events) = mpsc::channel(CHANNEL);
-    let mut program = Program::new()?;
-
-    let leadership = start_election(&mut program, &flags, &connection, &caller, config);
-    observe::start(&mut program, &connection.client, &readiness, &watch_metrics, &sender);
     let routes = [("/debug/ledger", Question::Ledger), ("/debug/queues", Question::Queues), ("/debug/audit", Question::Audit)];
     let routes = routes.map(|(path, question)| DebugRoute::ask(path, sender.clone(), move |reply| Event::Ask(question, reply)));
-    let server = Server::bind(flags.http_address, registry, readiness, routes.into()).await?;
-    tracing::info!(server = %connection.server, http = %server.address(), schedulers = ?flags.common.scheduler_names, "started");
-    program.spawn(Stage::Serve, "http", |stop| server.run(stop));
-
-    let state = State::new(flags.common.scheduler_names.clone(), flags.placement, metrics);
-    let dispatcher = Dispatcher::new(connection.client.clone(), caller, leadership.clone(), flags.bind_concurrency);
+    let (setup, metrics) = match setup(SCHEDULER, &flags.common, flags.http_address, routes.into(), Metrics::new).await {
+        Ok(ready) => ready,
+        Err(code) => return code,
+    };
+    let Setup { mut program, client, caller, leadership, readiness, watch_metrics } = setup;
+    observe::start(&mut program, &client, &readiness, &watch_metrics, &sender);
+    let state = State::new(flags.common.scheduler_names, flags.placement, metrics);
+    let dispatcher = Dispatcher::new(client, caller, leadership.clone(), flags.bind_concurrency);
     program.spawn(Stage::Work, "scheduler", |stop| own(state, dispatcher, leadership, events, stop));
-    Ok(program.run().await)
-}
-
-fn start_election(program: &mut Program, flags: &SchedulerFlags, connection: &Connection, caller: &Caller, config: LeaderConfig) -> Leadership {
-    if !flags.common.leader_elect {
-        return Leadership::always();
-    }
-    let namespace = lease_namespace(flags.common.leader_elect_namespace.as_deref(), connection);
-    let leases = Api::<Lease>::namespaced(connection.client.clone(), &namespace);
-    let (leadership, elector) = elect(leases, caller.clone(), LeaderConfig { namespace, ..config });
-    program.spawn(Stage::Lease, "lease", |stop| elector.run(stop));
-    leadership
+    program.run().await
 }
 
 /// The loop: what happened, what follows, what is to be written.
