@@ -113,8 +113,14 @@ fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<(A
     }
     let gang = match gang::resolve(world, group, &facts) {
         Ok(gang) => gang,
+        Err(_) if group.is_idle() => {
+            // Nobody waits, so there is nothing to complain about. Volcano's job controller makes the pods only once the group is admitted.
+            let admitted = admit::admit(world, group, &facts, &[]);
+            world.judge_group(key, admitted.is_ok(), admitted.err().map(Arc::new));
+            return Ok(None);
+        }
         Err(refusal) => {
-            // A group that has not all its pods yet is admitted all the same: Volcano's job controller makes them only then.
+            // A group that has not all its pods yet is admitted all the same.
             let admitted = admit::admit(world, group, &facts, &[]);
             return Err(admitted.map_or_else(|full| (false, full), |()| (true, refusal)));
         }

@@ -99,6 +99,12 @@ impl Phase {
 }
 
 impl Group {
+    /// Whether it has no member that lives.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.blocked.is_empty() && self.counts.placed == 0 && self.counts.aside == 0
+    }
+
     pub(super) fn count(&mut self, member: &Member) {
         self.tally(member, |number| *number = number.saturating_add(1));
         let uid = &member.facts.uid;
