@@ -329,3 +329,7 @@ pub fn subject(command: &Command) -> Option<Subject> {
         Command::Pod { uid, .. } => Some(Subject::Pod(uid.clone())),
     }
 }
+
+#[cfg(test)]
+#[path = "state_tests.rs"]
+mod tests;
