@@ -40,6 +40,8 @@ pub(super) fn refusal(refusal: accounting::Refusal) -> Refusal {
         accounting::Refusal::Queue(fault) => Refusal::Queue(fault),
         accounting::Refusal::Ceiling(ceiling) => Refusal::Ceiling(ceiling),
         // Only asked of pods that wait and of nodes that said yes: neither happens, and trying again is right if it does.
-        accounting::Refusal::AlreadyCharged | accounting::Refusal::Node(_) => Refusal::Backoff { why: "the books changed".to_owned(), failures: 0 },
+        accounting::Refusal::AlreadyCharged | accounting::Refusal::Node(_) => {
+            Refusal::Backoff { why: "the books changed".to_owned(), failures: 0 }
+        }
     }
 }

@@ -231,12 +231,10 @@ mod tests {
         let taint = Taint { key: "a".into(), value: Some("b".into()), effect: "NoSchedule".into() };
         let tally = Tally {
             nodes: 5,
-            reasons: [(Reason::Taint(taint), Count { nodes: 2, ..Count::default() }), (Reason::Lacks("nvidia.com/gpu".into()), lacks)].into(),
+            reasons: [(Reason::Taint(taint), Count { nodes: 2, ..Count::default() }), (Reason::Lacks("nvidia.com/gpu".into()), lacks)]
+                .into(),
         };
-        assert_eq!(
-            tally.to_string(),
-            "3/5 nodes: lacks nvidia.com/gpu (asked 2, most free 1); 2/5 nodes: taint a=b:NoSchedule"
-        );
+        assert_eq!(tally.to_string(), "3/5 nodes: lacks nvidia.com/gpu (asked 2, most free 1); 2/5 nodes: taint a=b:NoSchedule");
         assert_eq!(Tally::default().to_string(), "there are no nodes");
     }
 

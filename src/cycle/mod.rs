@@ -20,6 +20,8 @@
 //!
 //! **Architecture invariant:** pure. Time is an argument, no order comes from a hash, nothing is logged, nothing fails.
 
+#![cfg_attr(not(test), deny(clippy::float_arithmetic, clippy::arithmetic_side_effects))]
+
 pub mod admit;
 pub mod class;
 pub mod explain;
@@ -66,6 +68,27 @@ struct Want {
     refusal: Option<Arc<Refusal>>,
 }
 
+/// A group whose turn will come: its queue, its place there, and what it wants.
+type Ready = (Arc<str>, GroupRank, Want);
+
+/// A group that gets no turn, and whether it is admitted all the same.
+struct Refused {
+    admitted: bool,
+    why: Refusal,
+}
+
+impl Refused {
+    const fn yet_admitted(why: Refusal) -> Self {
+        Self { admitted: true, why }
+    }
+}
+
+impl From<Refusal> for Refused {
+    fn from(why: Refusal) -> Self {
+        Self { admitted: false, why }
+    }
+}
+
 /// Looks at every group that something may have changed for, places what can be placed, and charges it. `now` is of the monotonic clock.
 pub fn run(world: &mut World, policy: Placement, now: Duration) -> Plan {
     let mut plan = Plan::default();
@@ -77,7 +100,7 @@ pub fn run(world: &mut World, policy: Placement, now: Duration) -> Plan {
         match prepare(world, &key, now) {
             Ok(Some((queue, rank, want))) => turns.push(queue, rank, want),
             Ok(None) => {}
-            Err((admitted, refusal)) => refuse(world, &key, admitted, &Arc::new(refusal)),
+            Err(Refused { admitted, why }) => refuse(world, &key, admitted, &Arc::new(why)),
         }
         plan.looked_at.push(key);
     }
@@ -91,25 +114,25 @@ pub fn run(world: &mut World, policy: Placement, now: Duration) -> Plan {
     plan
 }
 
-/// What the group wants in this cycle; nothing where nobody waits. A refusal comes with whether the group is admitted all the same.
-fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<(Arc<str>, GroupRank, Want)>, (bool, Refusal)> {
+/// What the group wants in this cycle; nothing where nobody waits.
+fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<Ready>, Refused> {
     refuse_blocked(world, key);
     let Some(group) = world.groups.get(key) else { return Ok(None) };
     let Some(facts) = group.facts.clone() else {
-        return if group.waiting.is_empty() { Ok(None) } else { Err((false, Refusal::NoGroup { name: Arc::clone(&key.name) })) };
+        return if group.waiting.is_empty() { Ok(None) } else { Err(Refusal::NoGroup { name: Arc::clone(&key.name) }.into()) };
     };
     if let Some(fault) = facts.faults.first() {
-        return Err((false, Refusal::Faulty(fault.clone())));
+        return Err(Refusal::Faulty(fault.clone()).into());
     }
     if facts.network_topology && !group.waiting.is_empty() {
-        return Err((false, Refusal::NetworkTopology));
+        return Err(Refusal::NetworkTopology.into());
     }
     if let Err(fault) = world.books.quota().path(&facts.queue) {
-        return Err((false, Refusal::Queue(fault)));
+        return Err(Refusal::Queue(fault).into());
     }
     if group.retry.at.is_some_and(|at| at > now) {
         let retry = &group.retry;
-        return Err((true, Refusal::Backoff { why: retry.why.clone(), failures: retry.failures }));
+        return Err(Refused::yet_admitted(Refusal::Backoff { why: retry.why.clone(), failures: retry.failures }));
     }
     let gang = match gang::resolve(world, group, &facts) {
         Ok(gang) => gang,
@@ -121,8 +144,8 @@ fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<(A
         }
         Err(refusal) => {
             // A group that has not all its pods yet is admitted all the same.
-            let admitted = admit::admit(world, group, &facts, &[]);
-            return Err(admitted.map_or_else(|full| (false, full), |()| (true, refusal)));
+            admit::admit(world, group, &facts, &[])?;
+            return Err(Refused::yet_admitted(refusal));
         }
     };
     if group.waiting.is_empty() {
@@ -218,5 +241,7 @@ fn refuse_blocked(world: &mut World, key: &GroupKey) {
     }
 }
 
+#[cfg(test)]
+mod promises;
 #[cfg(test)]
 mod tests;

@@ -33,11 +33,8 @@ const WHOLE: u32 = 1_000_000;
 #[must_use]
 pub fn score(placement: Placement, request: &Resources, node: NodeView<'_>, name: &Arc<str>) -> Score {
     let wasted = node.allocatable.iter().filter(|(name, _)| name.contains('/') && request.get(name).is_zero()).count();
-    let fullness = request
-        .iter()
-        .map(|(name, asked)| share(node.used.get(name).plus(asked), node.allocatable.get(name)))
-        .max()
-        .unwrap_or(0);
+    let fullness =
+        request.iter().map(|(name, asked)| share(node.used.get(name).plus(asked), node.allocatable.get(name))).max().unwrap_or(0);
     let cost = match placement {
         Placement::Spread => fullness,
         Placement::Pack => WHOLE.saturating_sub(fullness),

@@ -55,7 +55,7 @@ impl Ord for Share {
                             flipped = !flipped;
                             continue;
                         }
-                        order => order,
+                        order @ (Ordering::Less | Ordering::Greater) => order,
                     }
                 }
             };

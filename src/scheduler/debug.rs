@@ -38,7 +38,8 @@ fn ledger(state: &State) -> Value {
             "pods": pods.get(node.name).copied().unwrap_or(0),
         })
     };
-    let missing = |(name, used): (&str, &Resources)| json!({ "name": name, "used": written(used), "pods": pods.get(name).copied().unwrap_or(0) });
+    let missing =
+        |(name, used): (&str, &Resources)| json!({ "name": name, "used": written(used), "pods": pods.get(name).copied().unwrap_or(0) });
     json!({
         "nodes": ledger.nodes().map(node).collect::<Vec<_>>(),
         "missingNodes": ledger.missing_nodes().map(missing).collect::<Vec<_>>(),

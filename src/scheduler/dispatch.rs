@@ -146,11 +146,7 @@ impl Destination {
 
     async fn tell(&self, command: Command) -> Report {
         let subject = subject(&command);
-        let answer = if self.leadership.is_leading() {
-            self.write(command).await
-        } else {
-            Err(CallError::Other("not leading".to_owned()))
-        };
+        let answer = if self.leadership.is_leading() { self.write(command).await } else { Err(CallError::Other("not leading".to_owned())) };
         let told = match answer {
             Ok(resource_version) => Told::Stands { resource_version },
             Err(CallError::NotFound(_) | CallError::Conflict(_) | CallError::AlreadyExists(_)) => Told::Gone,

@@ -44,8 +44,10 @@ impl Metrics {
             &["outcome"],
         )?;
         registry.register(Box::new(binds.clone()))?;
-        let unreadable =
-            IntCounter::new("scheduler_unreadable_objects_total", "Times that an object could not be read, so that what was known of it stayed.")?;
+        let unreadable = IntCounter::new(
+            "scheduler_unreadable_objects_total",
+            "Times that an object could not be read, so that what was known of it stayed.",
+        )?;
         registry.register(Box::new(unreadable.clone()))?;
         Ok(Self {
             cycles: histogram(

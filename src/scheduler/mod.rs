@@ -9,7 +9,7 @@
 //!                                                         learn
 //! ```
 //!
-//! Reading order: [`event`], [`observe`], [`state`] (the owner), [`said`] and [`tell`] (what is told to people, and when), [`command`],
+//! Reading order: [`event`], [`observe`], [`state`] (the owner; `intake` is its part for what comes in), [`said`] and [`tell`] (what is told to people, and when), [`command`],
 //! [`dispatch`] (the only file that writes), [`debug`], [`metrics`].
 //!
 //! **Architecture invariant:** one task owns the state; there is no lock and no other clock than the loop's. **Architecture invariant:** nothing
@@ -19,6 +19,7 @@ pub mod command;
 pub mod debug;
 pub mod dispatch;
 pub mod event;
+mod intake;
 pub mod metrics;
 pub mod observe;
 pub mod overcommit;
@@ -73,7 +74,13 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
 }
 
 /// The loop: what happened, what follows, what is to be written.
-async fn own(mut state: State, mut dispatcher: Dispatcher, mut leadership: Leadership, mut events: mpsc::Receiver<Event>, stop: Shutdown) -> Result<(), String> {
+async fn own(
+    mut state: State,
+    mut dispatcher: Dispatcher,
+    mut leadership: Leadership,
+    mut events: mpsc::Receiver<Event>,
+    stop: Shutdown,
+) -> Result<(), String> {
     let start = clock::monotonic();
     let now = || Now { wall: clock::now(), since_start: clock::monotonic().saturating_duration_since(start) };
     let mut leads = false;

@@ -18,7 +18,9 @@ use super::event::{Change, Event};
 /// Starts the five watches, each of which ends up in `events`.
 pub fn start(program: &mut Program, client: &Client, readiness: &Readiness, metrics: &WatchMetrics, events: &mpsc::Sender<Event>) {
     let mut watches = Watches { program, client, readiness, metrics, events };
-    watches.start("nodes", "watch nodes", |event| Event::Nodes(change(event, NodeFacts::of, |node: &Node| name(&node.metadata.name), |bad| Arc::from(bad.name.as_str()))));
+    watches.start("nodes", "watch nodes", |event| {
+        Event::Nodes(change(event, NodeFacts::of, |node: &Node| name(&node.metadata.name), |bad| Arc::from(bad.name.as_str())))
+    });
     watches.start("pods", "watch pods", |event| {
         Event::Pods(change(event, PodFacts::of, |pod: &Pod| uid(pod.metadata.uid.as_deref()), |bad| uid(bad.uid.as_deref())))
     });
@@ -60,7 +62,12 @@ impl Watches<'_> {
     }
 }
 
-fn change<K, T, I>(event: WatchEvent<K>, facts: impl Fn(&K) -> T, key: impl Fn(&K) -> I, bad_key: impl Fn(&BadObject) -> I) -> Change<T, I> {
+fn change<K, T, I>(
+    event: WatchEvent<K>,
+    facts: impl Fn(&K) -> T,
+    key: impl Fn(&K) -> I,
+    bad_key: impl Fn(&BadObject) -> I,
+) -> Change<T, I> {
     match event {
         WatchEvent::Reset { objects, bad } => {
             Change::Reset { all: objects.iter().map(&facts).collect(), unreadable: bad.iter().map(bad_key).collect() }

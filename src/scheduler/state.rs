@@ -16,7 +16,7 @@ use crate::runtime::backoff::Backoff;
 use crate::runtime::flags::Placement;
 
 use super::command::{Command, MADE};
-use super::event::{Change, Event, Report, Subject, Told};
+use super::event::{Event, Report, Subject, Told};
 use super::metrics::Metrics;
 use super::overcommit::Overcommit;
 use super::said::Said;
@@ -38,7 +38,7 @@ pub struct Now {
 
 /// The kinds whose lists must be complete before anything is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+pub(super) enum Kind {
     Nodes,
     Pods,
     Groups,
@@ -55,7 +55,7 @@ pub struct State {
     pub(super) world: World,
     pub(super) said: Said,
     policy: Placement,
-    complete: BTreeSet<Kind>,
+    pub(super) complete: BTreeSet<Kind>,
     leading: bool,
     /// When each bind that is under way was decided.
     binding: BTreeMap<Uid, Duration>,
@@ -105,113 +105,6 @@ impl State {
                 // Who asked may have gone away meanwhile.
                 let _gone = reply.send(super::debug::answer(self, question));
             }
-        }
-    }
-
-    fn apply_nodes(&mut self, change: Change<crate::api::NodeFacts, Arc<str>>) {
-        match change {
-            Change::Reset { all, unreadable } => {
-                let there: BTreeSet<_> = all.iter().map(|node| Arc::clone(&node.name)).chain(unreadable).collect();
-                let gone: Vec<_> = self.world.nodes().iter().map(|node| Arc::clone(&node.name)).filter(|name| !there.contains(name)).collect();
-                gone.iter().for_each(|name| self.world.delete_node(name));
-                all.into_iter().for_each(|node| self.world.apply_node(node));
-                self.complete.insert(Kind::Nodes);
-            }
-            Change::Apply(node) => self.world.apply_node(node),
-            Change::Delete(name) => self.world.delete_node(&name),
-            Change::Unreadable(_) => self.metrics.unreadable.inc(),
-        }
-    }
-
-    fn apply_pods(&mut self, change: Change<crate::api::PodFacts, Uid>) {
-        match change {
-            Change::Reset { all, unreadable } => {
-                let there: BTreeSet<_> = all.iter().map(|pod| pod.uid.clone()).chain(unreadable).collect();
-                let gone: Vec<_> = self.world.pod_uids().filter(|uid| !there.contains(*uid)).cloned().collect();
-                gone.iter().for_each(|uid| self.delete_pod(uid));
-                all.into_iter().for_each(|pod| self.apply_pod(pod));
-                self.complete.insert(Kind::Pods);
-            }
-            Change::Apply(pod) => self.apply_pod(pod),
-            Change::Delete(uid) => self.delete_pod(&uid),
-            Change::Unreadable(_) => self.metrics.unreadable.inc(),
-        }
-    }
-
-    fn apply_pod(&mut self, pod: crate::api::PodFacts) {
-        self.said.pod_seen(&pod.uid);
-        self.world.apply_pod(pod);
-    }
-
-    fn delete_pod(&mut self, uid: &Uid) {
-        self.said.pod_gone(uid);
-        self.world.delete_pod(uid);
-    }
-
-    fn apply_groups(&mut self, change: Change<crate::api::GroupFacts, crate::api::GroupKey>) {
-        match change {
-            Change::Reset { all, unreadable } => {
-                let there: BTreeSet<_> = all.iter().map(|group| group.key.clone()).chain(unreadable).collect();
-                let known = self.world.groups().iter().filter(|(_, group)| group.facts.is_some()).map(|(key, _)| key);
-                let gone: Vec<_> = known.filter(|key| !there.contains(*key)).cloned().collect();
-                gone.iter().for_each(|key| self.delete_group(key));
-                all.into_iter().for_each(|group| self.apply_group(group));
-                self.complete.insert(Kind::Groups);
-            }
-            Change::Apply(group) => self.apply_group(group),
-            Change::Delete(key) => self.delete_group(&key),
-            Change::Unreadable(_) => self.metrics.unreadable.inc(),
-        }
-    }
-
-    fn apply_group(&mut self, group: crate::api::GroupFacts) {
-        self.said.group_seen(&group);
-        self.world.apply_group(group);
-    }
-
-    fn delete_group(&mut self, key: &crate::api::GroupKey) {
-        self.said.group_gone(key);
-        self.world.delete_group(key);
-    }
-
-    fn apply_queues(&mut self, change: Change<crate::api::QueueFacts, Arc<str>>, now: Now) {
-        match change {
-            Change::Reset { all, unreadable } => {
-                let there: BTreeSet<_> = all.iter().map(|queue| Arc::from(queue.name.as_str())).chain(unreadable).collect();
-                let gone: Vec<_> = self.world.queues().keys().filter(|name| !there.contains(*name)).cloned().collect();
-                gone.iter().for_each(|name| self.delete_queue(name));
-                all.into_iter().for_each(|queue| self.apply_queue(queue));
-                self.complete.insert(Kind::Queues);
-            }
-            Change::Apply(queue) => self.apply_queue(queue),
-            Change::Delete(name) => self.delete_queue(&name),
-            Change::Unreadable(_) => self.metrics.unreadable.inc(),
-        }
-        self.make_queues(now);
-    }
-
-    fn apply_queue(&mut self, queue: crate::api::QueueFacts) {
-        self.said.queue_seen(&queue.name);
-        self.world.apply_queue(queue);
-    }
-
-    fn delete_queue(&mut self, name: &Arc<str>) {
-        self.said.queue_gone(name);
-        self.world.delete_queue(name);
-    }
-
-    fn apply_priority_classes(&mut self, change: Change<(String, i32), String>) {
-        match change {
-            Change::Reset { all, unreadable } => {
-                let there: BTreeSet<_> = all.iter().map(|(name, _)| name.clone()).chain(unreadable).collect();
-                let gone: Vec<_> = self.world.priority_class_names().filter(|name| !there.contains(*name)).cloned().collect();
-                gone.iter().for_each(|name| self.world.delete_priority_class(name));
-                all.into_iter().for_each(|(name, value)| self.world.apply_priority_class(&name, value));
-                self.complete.insert(Kind::PriorityClasses);
-            }
-            Change::Apply((name, value)) => self.world.apply_priority_class(&name, value),
-            Change::Delete(name) => self.world.delete_priority_class(&name),
-            Change::Unreadable(_) => self.metrics.unreadable.inc(),
         }
     }
 
@@ -282,7 +175,7 @@ impl State {
         self.world.next_retry().into_iter().chain(self.said.next()).min()
     }
 
-    fn make_queues(&mut self, now: Now) {
+    pub(super) fn make_queues(&mut self, now: Now) {
         if !self.decides() {
             return;
         }

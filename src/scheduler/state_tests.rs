@@ -6,6 +6,7 @@ use crate::api::pod_facts::Unsupported;
 use crate::api::podgroup::PodGroupStatus;
 use crate::api::{GroupFacts, GroupKey, PodFacts};
 use crate::cycle::testing::{group, node, pod, queue, running};
+use crate::scheduler::event::Change;
 
 fn state() -> State {
     let registry = prometheus::Registry::new();
@@ -121,7 +122,8 @@ fn a_status_that_somebody_else_wrote_is_put_right_but_completed_stays() {
     ];
     let mut state = ready(Vec::new(), Vec::new(), groups);
     let _first = state.tick(at(0));
-    let phases: Vec<_> = state.tick(at(500)).iter().filter_map(|command| group_status(std::slice::from_ref(command))?.phase.clone()).collect();
+    let phases: Vec<_> =
+        state.tick(at(500)).iter().filter_map(|command| group_status(std::slice::from_ref(command))?.phase.clone()).collect();
     // Nothing is made of Completed but its own condition.
     assert_eq!(phases, ["Completed", "Inqueue"]);
 }
@@ -162,7 +164,9 @@ fn what_a_queue_uses_is_told_at_every_level_and_nothing_is_left_when_it_is_over(
     state.apply(Event::Pods(Change::Apply(running(pod("ns", "p", "g", &[("cpu", 1)]), "n"))), at(2000));
     let queues = |commands: Vec<Command>| -> Vec<(String, usize, Vec<String>)> {
         let told = |command: Command| match command {
-            Command::Queue { name, status, gone } => Some((name.to_string(), status.allocated.map_or(0, |allocated| allocated.len()), gone)),
+            Command::Queue { name, status, gone } => {
+                Some((name.to_string(), status.allocated.map_or(0, |allocated| allocated.len()), gone))
+            }
             Command::Bind(_) | Command::Group { .. } | Command::MakeQueue { .. } | Command::Pod { .. } => None,
         };
         commands.into_iter().filter_map(told).collect()

@@ -110,7 +110,11 @@ impl Keepers {
 fn means(term: &PodAffinityTerm, own: &str, audience: &Audience) -> bool {
     // Namespaces' labels are not watched, so a namespace selector is taken to mean all of them: too careful, never wrong.
     let namespace = term.namespace_selector.is_some()
-        || if term.namespaces.is_empty() { *audience.namespace == *own } else { term.namespaces.iter().any(|n| **n == *audience.namespace) };
+        || if term.namespaces.is_empty() {
+            *audience.namespace == *own
+        } else {
+            term.namespaces.iter().any(|n| **n == *audience.namespace)
+        };
     namespace && term.label_selector.as_ref().is_some_and(|selector| selects(selector, &audience.labels))
 }
 
@@ -155,7 +159,8 @@ mod tests {
         let mut keeper = pod("ns", "keeper", "g", &[]);
         keeper.anti_affinity = vec![term("zone", &[("app", "db")])];
         keepers.set(&keeper, Some(&Arc::from("n1")));
-        let audience = |namespace: &str, app: &str| Audience { namespace: Arc::from(namespace), labels: [("app".to_owned(), app.to_owned())].into() };
+        let audience =
+            |namespace: &str, app: &str| Audience { namespace: Arc::from(namespace), labels: [("app".to_owned(), app.to_owned())].into() };
         let zone_a: BTreeSet<_> = [("zone".to_owned(), "a".to_owned())].into();
         assert_eq!(keepers.forbidden(&audience("ns", "db"), &nodes), zone_a);
         assert!(keepers.forbidden(&audience("ns", "web"), &nodes).is_empty());

@@ -62,14 +62,8 @@ impl From<Reason> for No {
 type Predicate = fn(&Asked<'_>, &Sight<'_>) -> Option<No>;
 
 /// All predicates, in the order in which they are asked.
-const PREDICATES: [Predicate; 6] = [
-    unschedulable::refuses,
-    taints::refuses,
-    node_selector::refuses,
-    node_affinity::refuses,
-    anti_affinity::refuses,
-    resources::refuses,
-];
+const PREDICATES: [Predicate; 6] =
+    [unschedulable::refuses, taints::refuses, node_selector::refuses, node_affinity::refuses, anti_affinity::refuses, resources::refuses];
 
 /// Why the node does not take the pod; none where it does.
 #[must_use]

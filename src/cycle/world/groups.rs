@@ -185,7 +185,8 @@ impl World {
     fn recharge(&mut self, key: &GroupKey) {
         let Some(group) = self.groups.get(key) else { return };
         let follows = |uid: &Uid| self.pods.get(uid).map(|member| Arc::clone(&member.facts)).filter(|facts| facts.charged_queue.is_none());
-        let members: Vec<_> = group.members.iter().filter_map(follows).filter(|facts| facts.node.is_some() && !facts.phase.ended()).collect();
+        let members: Vec<_> =
+            group.members.iter().filter_map(follows).filter(|facts| facts.node.is_some() && !facts.phase.ended()).collect();
         for facts in members {
             self.charge_seen(&facts);
         }
@@ -193,7 +194,10 @@ impl World {
 
     /// The group is to be looked at by the next cycle.
     pub(super) fn look_at(&mut self, key: &GroupKey) {
-        let waits = self.groups.get(key).is_some_and(|group| !group.waiting.is_empty() || (group.facts.is_some() && !group.admitted && group.counts.placed == 0));
+        let waits = self
+            .groups
+            .get(key)
+            .is_some_and(|group| !group.waiting.is_empty() || (group.facts.is_some() && !group.admitted && group.counts.placed == 0));
         if waits {
             self.backlog.insert(key.clone());
         } else {

@@ -195,10 +195,7 @@ impl World {
 
     /// What changed since this was last asked.
     pub fn take_dirty(&mut self) -> Dirty {
-        Dirty {
-            queues: std::mem::take(&mut self.dirty_queues),
-            pods: std::mem::take(&mut self.dirty_pods),
-        }
+        Dirty { queues: std::mem::take(&mut self.dirty_queues), pods: std::mem::take(&mut self.dirty_pods) }
     }
 
     /// Whether a cycle would look at anything at this moment.

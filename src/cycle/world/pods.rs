@@ -145,9 +145,8 @@ impl World {
 
     /// Charges a pod that was seen on a node to the queue that its binding named; else to that of its group, or where it was charged before.
     pub(super) fn charge_seen(&mut self, facts: &PodFacts) {
-        let before = self.books.pod(&facts.uid).map(|pod| {
-            (pod.node.map(Arc::<str>::from), pod.queue.map(Arc::<str>::from), pod.resources.clone())
-        });
+        let before =
+            self.books.pod(&facts.uid).map(|pod| (pod.node.map(Arc::<str>::from), pod.queue.map(Arc::<str>::from), pod.resources.clone()));
         let of_group = || self.groups.get(&facts.group).and_then(|group| group.facts.as_ref()).map(|group| Arc::from(group.queue.as_str()));
         let charged = || before.as_ref().and_then(|(_, queue, _)| queue.clone());
         let queue: Arc<str> = match &facts.charged_queue {
@@ -155,7 +154,8 @@ impl World {
             None => of_group().or_else(charged).unwrap_or_else(|| Arc::from(DEFAULT_QUEUE)),
         };
         self.books.charge_observed(&facts.uid, facts.node.as_deref(), Some(&queue), &facts.request);
-        let same = before.as_ref().is_some_and(|(node, at, asked)| *node == facts.node && at.as_ref() == Some(&queue) && *asked == facts.request);
+        let same =
+            before.as_ref().is_some_and(|(node, at, asked)| *node == facts.node && at.as_ref() == Some(&queue) && *asked == facts.request);
         if same {
             return;
         }

@@ -12,7 +12,8 @@ impl World {
     pub fn apply_queue(&mut self, facts: QueueFacts) {
         let name: Arc<str> = Arc::from(facts.name.as_str());
         let old = self.queues.get(&name);
-        let same_spec = |old: &Arc<QueueFacts>| old.parent == facts.parent && old.capability == facts.capability && old.priority == facts.priority;
+        let same_spec =
+            |old: &Arc<QueueFacts>| old.parent == facts.parent && old.capability == facts.capability && old.priority == facts.priority;
         if !old.is_some_and(same_spec) {
             self.dirty_path(&name);
             let shape = QueueShape { name: Arc::clone(&name), parent: facts.parent.as_deref().map(Arc::from) };
