@@ -26,6 +26,7 @@ pub mod overcommit;
 pub mod said;
 pub mod state;
 pub mod tell;
+mod written;
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::pod::PodCondition;
-use crate::api::podgroup::PodGroupStatus;
 use crate::api::queue::QueueStatus;
 use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::cycle::explain::Refusal;
@@ -19,6 +18,7 @@ use super::command::{Command, MADE};
 use super::event::{Subject, Told};
 use super::state::Now;
 use super::tell::Teller;
+use super::written::Written;
 
 /// Changes that come within this time are one write.
 const MERGE: Duration = Duration::from_millis(150);
@@ -42,16 +42,9 @@ pub struct Said {
     pod_condition: BTreeMap<Uid, PodCondition>,
     /// The kind of refusal that the last Event about a group was about.
     events: BTreeMap<GroupKey, (Uid, &'static str)>,
+    /// Since when these groups have had too few members, which is how every gang begins.
+    settling: BTreeMap<GroupKey, Duration>,
     under_way: usize,
-}
-
-/// A PodGroup's status that was written and that the watch has perhaps not shown yet.
-#[derive(Debug)]
-struct Written {
-    uid: Uid,
-    status: PodGroupStatus,
-    /// The version that it stands in; none before the answer.
-    version: Option<u64>,
 }
 
 impl Said {
@@ -66,6 +59,7 @@ impl Said {
             queue_status: BTreeMap::new(),
             pod_condition: BTreeMap::new(),
             events: BTreeMap::new(),
+            settling: BTreeMap::new(),
             under_way: 0,
         }
     }
@@ -73,8 +67,12 @@ impl Said {
     /// A cycle looked at the group.
     pub fn group_changed(&mut self, key: &GroupKey, world: &World, now: Duration) {
         let Some(group) = world.groups().get(key).filter(|group| group.facts.is_some()) else { return };
-        let settling = matches!(group.refusal.as_deref(), Some(Refusal::NotEnoughTasks { .. } | Refusal::NotEnoughPodsOfTask { .. }));
-        self.groups.want(key, now, if settling { SETTLE } else { MERGE });
+        if matches!(group.refusal.as_deref(), Some(Refusal::NotEnoughTasks { .. } | Refusal::NotEnoughPodsOfTask { .. })) {
+            self.settling.entry(key.clone()).or_insert(now);
+        } else {
+            self.settling.remove(key);
+        }
+        self.groups.want(key, now, MERGE);
     }
 
     /// What is used in the queue, or who waits in it, changed.
@@ -99,14 +97,7 @@ impl Said {
 
     /// The watch showed the PodGroup.
     pub fn group_seen(&mut self, facts: &GroupFacts) {
-        let shown = facts.resource_version.parse::<u64>();
-        let caught_up = |written: &Written| match (written.version, &shown) {
-            (Some(written), Ok(shown)) => *shown >= written,
-            // Before the answer nothing can be compared, and a version that is no number never can.
-            (None, Ok(_)) => false,
-            (_, Err(_)) => true,
-        };
-        if self.group_status.get(&facts.key).is_some_and(|written| written.uid != facts.uid || caught_up(written)) {
+        if self.group_status.get(&facts.key).is_some_and(|written| written.is_over(facts)) {
             self.group_status.remove(&facts.key);
         }
     }
@@ -115,6 +106,7 @@ impl Said {
     pub fn group_gone(&mut self, key: &GroupKey) {
         self.group_status.remove(key);
         self.events.remove(key);
+        self.settling.remove(key);
         self.groups.forget(key);
     }
 
@@ -187,6 +179,11 @@ impl Said {
         let group = world.groups().get(key)?;
         // While binds are under way nothing is settled; their end brings the group here again.
         let facts = group.facts.as_ref().filter(|_| group.counts.binding == 0)?;
+        let settled = self.settling.get(key).map(|since| since.saturating_add(SETTLE)).filter(|at| *at > now.since_start);
+        if let Some(at) = settled {
+            self.groups.want(key, at, Duration::ZERO);
+            return None;
+        }
         let wanted = match self.group_status.get(key) {
             Some(written) => {
                 let mut stands = (**facts).clone();

@@ -86,6 +86,9 @@ fn a_gang_that_waits_is_told_once_and_nothing_is_written_again_until_something_c
     let condition = &status.conditions.as_ref().unwrap()[0];
     assert_eq!((condition.kind.as_deref(), condition.reason.as_deref()), (Some("Unschedulable"), Some("NotEnoughResources")));
     assert!(matches!(&commands[0], Command::Group { event: Some(_), .. }));
+    // An older version comes while the write is under way.
+    let older = GroupFacts { resource_version: "5".into(), ..group("ns", "g", 2, "default") };
+    state.apply(Event::Groups(Change::Apply(older)), at(205));
     state.learn(Report::Told(Subject::Group(GroupKey::new("ns", "g")), stands("7")), at(210));
     // The watch shows an older version first, and then our own write: both cost nothing.
     for version in ["6", "7"] {
@@ -110,6 +113,18 @@ fn a_gang_that_waits_is_told_once_and_nothing_is_written_again_until_something_c
     let of = |kind: &str| status.conditions.iter().flatten().find(|condition| condition.kind.as_deref() == Some(kind)).unwrap();
     assert_eq!(of("Unschedulable").status.as_deref(), Some("False"));
     assert_eq!(of("Scheduled").status.as_deref(), Some("True"));
+}
+
+#[test]
+fn a_gang_whose_members_are_still_being_made_is_not_complained_about() {
+    let mut state = ready(Vec::new(), Vec::new(), vec![group("ns", "g", 2, "default")]);
+    let _cycle = state.tick(at(0));
+    state.apply(Event::Pods(Change::Apply(pod("ns", "a", "g", &[("cpu", 1)]))), at(100));
+    let _cycle = state.tick(at(100));
+    assert!(group_status(&state.tick(at(200))).is_none());
+    let commands = state.tick(at(2200));
+    let condition = &group_status(&commands).unwrap().conditions.as_ref().unwrap()[0];
+    assert_eq!(condition.message.as_deref(), Some("the gang needs 2 members, 1 exist"));
 }
 
 #[test]
