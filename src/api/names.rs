@@ -10,6 +10,8 @@ pub const MIN_MEMBER: &str = "scheduling.volcano.sh/group-min-member";
 pub const MIN_RESOURCES: &str = "scheduling.volcano.sh/group-min-resources";
 /// The annotation of an owner, a template or (as the fallback) a namespace that names the queue.
 pub const QUEUE_NAME: &str = "scheduling.volcano.sh/queue-name";
+/// The annotation of a pod that names its task, which minTaskMember counts.
+pub const TASK: &str = "volcano.sh/task-spec";
 /// Every annotation of an owner that begins so is copied to its PodGroup.
 pub const COPIED_PREFIX: &str = "volcano.sh/";
 

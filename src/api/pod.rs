@@ -126,7 +126,7 @@ pub struct NodeSelector {
 }
 
 /// Requirements that must all hold; a term with none holds nowhere.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelectorTerm {
     /// Of the node's labels.
@@ -136,7 +136,7 @@ pub struct NodeSelectorTerm {
 }
 
 /// One requirement of a node.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeRequirement {
     /// The label or field.
@@ -156,7 +156,7 @@ pub struct PodAffinity {
 }
 
 /// One term of pod affinity.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodAffinityTerm {
     /// Which pods; none selects none.

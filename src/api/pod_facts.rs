@@ -10,7 +10,7 @@ use crate::resources::request::{self, ContainerRequest, PodRequestInput};
 
 use super::fault::Fault;
 use super::membership::{GroupKey, group_of};
-use super::names::CHARGED_QUEUE;
+use super::names::{CHARGED_QUEUE, TASK};
 use super::pod::{Container, ContainerStatus, NodeSelectorTerm, Pod, PodAffinityTerm, PodCondition, PodSpec, PodStatus, ResourceNeeds, Toleration};
 use super::quantities;
 use super::uid::Uid;
@@ -39,7 +39,7 @@ impl PodPhase {
 }
 
 /// Where a pod may go. Two pods with equal constraints may go to the same nodes.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Constraints {
     /// Labels that the node must have.
     pub node_selector: BTreeMap<String, String>,
@@ -109,6 +109,8 @@ pub struct PodFacts {
     pub group: GroupKey,
     /// The queue that its binding charged, for good.
     pub charged_queue: Option<String>,
+    /// The task of its group that it belongs to (`volcano.sh/task-spec`), for minTaskMember.
+    pub task: Option<String>,
     /// What it costs by the Kubernetes rules, the dimension `pods` included.
     pub request: Resources,
     /// Its priority.
@@ -147,6 +149,7 @@ impl PodFacts {
             created: meta.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             group: group_of(meta),
             charged_queue: meta.annotations.as_ref().and_then(|annotations| annotations.get(CHARGED_QUEUE)).cloned(),
+            task: meta.annotations.as_ref().and_then(|annotations| annotations.get(TASK)).cloned(),
             request,
             priority: pod.spec.priority.unwrap_or(0),
             gated: !pod.spec.scheduling_gates.is_empty(),

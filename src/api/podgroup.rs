@@ -110,7 +110,7 @@ pub struct SubGroupPolicy {
 }
 
 /// A selector of labels, as everywhere in Kubernetes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Selector {
     /// Requirements that must all hold.
@@ -123,7 +123,7 @@ pub struct Selector {
 }
 
 /// One requirement of a selector.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct SelectorRequirement {
     /// The label's key.
     pub key: String,

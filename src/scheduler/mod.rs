@@ -1,1 +1,142 @@
-//! stub
+//! The scheduler: watches → events → the one owner of the state → cycle → dispatch.
+//!
+//! ```text
+//!            observe                   freeze              decide               act
+//!  nodes ──┐ facts    ┌─────────┐ a few ms of  ┌───────┐ cycle::run ┌──────────┐ binds, statuses,
+//!  pods ───┼────────► │ channel ├────────────► │ State ├──────────► │ dispatch ├──────────────────► API server
+//!  groups ─┤          └─────────┘ events       └───▲───┘ commands   └────┬─────┘ conditions
+//!  queues ─┘            bounded                   └──────── reports ─────┘
+//!                                                         learn
+//! ```
+//!
+//! Reading order: [`event`], [`observe`], [`state`] (the owner; `intake` is its part for what comes in), [`said`] and [`tell`] (what is told to people, and when), [`command`],
+//! [`dispatch`] (the only file that writes), [`debug`], [`metrics`].
+//!
+//! **Architecture invariant:** one task owns the state; there is no lock and no other clock than the loop's. **Architecture invariant:** nothing
+//! is decided before all lists are complete, and nothing is written without the lease. When nothing happens, no timer runs.
+
+pub mod command;
+pub mod debug;
+pub mod dispatch;
+pub mod event;
+mod intake;
+pub mod metrics;
+pub mod observe;
+pub mod overcommit;
+pub mod said;
+pub mod state;
+pub mod tell;
+mod written;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::api::names::SCHEDULER;
+use crate::runtime::clock;
+use crate::runtime::flags::SchedulerFlags;
+use crate::runtime::http::DebugRoute;
+use crate::runtime::leader::Leadership;
+use crate::runtime::program::Stage;
+use crate::runtime::setup::{Setup, setup};
+use crate::runtime::shutdown::Shutdown;
+
+use dispatch::Dispatcher;
+use event::{Event, Question};
+use metrics::Metrics;
+use state::{Now, State};
+
+/// How many events may wait for the owner; the watches wait while there are more, and the API server holds theirs.
+const CHANNEL: usize = 1024;
+
+/// So long after the first event others are waited for: pods of one gang come within it, and nobody notices it.
+const BATCH: Duration = Duration::from_millis(5);
+
+/// So long at most, however many events come.
+const LONGEST_BATCH: Duration = Duration::from_millis(50);
+
+/// Runs the scheduler until it is told to end. The exit status is that of the process: 0 after a signal, 2 for what was asked for wrongly, else 1.
+pub async fn main(flags: SchedulerFlags) -> ExitCode {
+    let (sender, events) = mpsc::channel(CHANNEL);
+    let routes = [("/debug/ledger", Question::Ledger), ("/debug/queues", Question::Queues), ("/debug/audit", Question::Audit)];
+    let routes = routes.map(|(path, question)| DebugRoute::ask(path, sender.clone(), move |reply| Event::Ask(question, reply)));
+    let (setup, metrics) = match setup(SCHEDULER, &flags.common, flags.http_address, routes.into(), Metrics::new).await {
+        Ok(ready) => ready,
+        Err(code) => return code,
+    };
+    let Setup { mut program, client, caller, leadership, readiness, watch_metrics } = setup;
+    observe::start(&mut program, &client, &readiness, &watch_metrics, &sender);
+    let state = State::new(flags.common.scheduler_names, flags.placement, metrics);
+    let dispatcher = Dispatcher::new(client, caller, leadership.clone(), flags.bind_concurrency);
+    program.spawn(Stage::Work, "scheduler", |stop| own(state, dispatcher, leadership, events, stop));
+    program.run().await
+}
+
+/// The loop: what happened, what follows, what is to be written.
+async fn own(
+    mut state: State,
+    mut dispatcher: Dispatcher,
+    mut leadership: Leadership,
+    mut events: mpsc::Receiver<Event>,
+    stop: Shutdown,
+) -> Result<(), String> {
+    let start = clock::monotonic();
+    let now = || Now { wall: clock::now(), since_start: clock::monotonic().saturating_duration_since(start) };
+    let mut leads = false;
+    loop {
+        let due = state.next().map(|at| start + at);
+        tokio::select! {
+            biased;
+            () = stop.triggered() => return Ok(()),
+            acquired = leadership.acquired(), if !leads => {
+                if !acquired {
+                    return Err("the election ended".to_owned());
+                }
+                leads = true;
+                state.lead(now());
+            }
+            report = dispatcher.next() => state.learn(report, now()),
+            event = events.recv() => match event {
+                Some(event) => state.apply(event, now()),
+                None => return Err("the watches ended".to_owned()),
+            },
+            () = at(due) => {}
+        }
+        gather(&mut state, &mut dispatcher, &mut events, &now).await;
+        let decided = now();
+        let works = state.has_work(decided);
+        let commands = state.tick(decided);
+        if works {
+            state.metrics.cycle(now().since_start.saturating_sub(decided.since_start));
+        }
+        dispatcher.send(commands);
+    }
+}
+
+/// Takes in what else happens within a few milliseconds, so that one cycle decides on all of it.
+async fn gather(state: &mut State, dispatcher: &mut Dispatcher, events: &mut mpsc::Receiver<Event>, now: &impl Fn() -> Now) {
+    let began = clock::monotonic();
+    let (quiet, longest) = (began + BATCH, began + LONGEST_BATCH);
+    loop {
+        tokio::select! {
+            biased;
+            report = dispatcher.next() => state.learn(report, now()),
+            Some(event) = events.recv() => state.apply(event, now()),
+            () = tokio::time::sleep_until(quiet) => return,
+        }
+        let at = clock::monotonic();
+        if at >= longest || (at >= quiet && events.is_empty()) {
+            return;
+        }
+    }
+}
+
+/// Waits until then; for ever where there is no then.
+async fn at(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,126 @@
+//! Which pods are the same to every node?
+//!
+//! Pods with the same request and the same constraints share one class, so that nodes are filtered once for a class and not once for a pod.
+//! A class lives as long as pods of it wait, and a while longer, because the next pod of a Deployment usually looks like the last.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::api::PodFacts;
+use crate::api::pod_facts::Constraints;
+use crate::resources::{Amount, ResourceName, Resources};
+
+/// A class's number; never given again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ClassId(u64);
+
+/// What the pods of a class have in common.
+#[derive(Debug, PartialEq)]
+pub struct Class {
+    /// What each of them costs.
+    pub request: Resources,
+    /// Where each of them may go.
+    pub constraints: Constraints,
+}
+
+/// Above so many classes, those that no pod uses are dropped. A view of 5,000 nodes is about half a megabyte.
+const KEPT: usize = 64;
+
+/// The classes of the pods that wait.
+#[derive(Debug, Default)]
+pub struct Classes {
+    ids: BTreeMap<Key, ClassId>,
+    classes: BTreeMap<ClassId, Entry>,
+    next: u64,
+    /// Invariant: the sum of all users.
+    users: usize,
+}
+
+type Key = (Vec<(ResourceName, Amount)>, Constraints);
+
+#[derive(Debug)]
+struct Entry {
+    class: Arc<Class>,
+    users: usize,
+}
+
+impl Classes {
+    /// The class of this pod, which is from now on one more user of it.
+    pub fn join(&mut self, pod: &PodFacts) -> ClassId {
+        let key: Key = (pod.request.iter().map(|(name, amount)| (name.clone(), amount)).collect(), pod.constraints.clone());
+        let id = *self.ids.entry(key).or_insert_with(|| {
+            let id = ClassId(self.next);
+            self.next = self.next.saturating_add(1);
+            let class = Arc::new(Class { request: pod.request.clone(), constraints: pod.constraints.clone() });
+            self.classes.insert(id, Entry { class, users: 0 });
+            id
+        });
+        if let Some(entry) = self.classes.get_mut(&id) {
+            entry.users = entry.users.saturating_add(1);
+            self.users = self.users.saturating_add(1);
+        }
+        id
+    }
+
+    /// A user of the class less.
+    pub fn leave(&mut self, id: ClassId) {
+        if let Some(entry) = self.classes.get_mut(&id) {
+            entry.users = entry.users.saturating_sub(1);
+            self.users = self.users.saturating_sub(1);
+        }
+    }
+
+    /// How many pods wait, in all classes.
+    #[must_use]
+    pub const fn users(&self) -> usize {
+        self.users
+    }
+
+    /// The class of this number; none if it was dropped.
+    #[must_use]
+    pub fn get(&self, id: ClassId) -> Option<&Arc<Class>> {
+        self.classes.get(&id).map(|entry| &entry.class)
+    }
+
+    /// Drops what nobody uses where there is too much of it. Whether anything was dropped.
+    pub fn tidy(&mut self) -> bool {
+        let unused = self.classes.values().filter(|entry| entry.users == 0).count();
+        if unused <= KEPT {
+            return false;
+        }
+        self.classes.retain(|_, entry| entry.users > 0);
+        self.ids.retain(|_, id| self.classes.contains_key(id));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cycle::testing::pod;
+
+    #[test]
+    fn pods_with_equal_needs_share_a_class_whatever_they_are_called() {
+        let mut classes = Classes::default();
+        let a = classes.join(&pod("ns", "a", "g", &[("cpu", 1)]));
+        assert_eq!(classes.join(&pod("other", "b", "h", &[("cpu", 1)])), a);
+        assert_ne!(classes.join(&pod("ns", "c", "g", &[("cpu", 2)])), a);
+        let mut choosy = pod("ns", "d", "g", &[("cpu", 1)]);
+        choosy.constraints.node_selector.insert("zone".into(), "a".into());
+        assert_ne!(classes.join(&choosy), a);
+    }
+
+    #[test]
+    fn only_many_unused_classes_are_dropped_and_never_a_used_one() {
+        let mut classes = Classes::default();
+        let used = classes.join(&pod("ns", "used", "g", &[("cpu", 1_000)]));
+        for cpu in 0..100 {
+            let id = classes.join(&pod("ns", "p", "g", &[("cpu", cpu)]));
+            classes.leave(id);
+        }
+        assert!(classes.tidy());
+        assert!(classes.get(used).is_some());
+        assert_eq!(classes.classes.len(), 1);
+        assert!(!classes.tidy());
+    }
+}

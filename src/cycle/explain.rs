@@ -1,0 +1,252 @@
+//! Why is something not placed? As data; the text is made at the edge, by `Display`.
+//!
+//! The counts are exact: every node is looked at, and each is counted once, under the first predicate that refuses it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::accounting::{Ceiling, QueueFault, Why};
+use crate::api::Fault;
+use crate::api::node::Taint;
+use crate::api::pod_facts::Unsupported;
+use crate::resources::{Amount, ResourceName, quantity};
+
+/// Why a node does not take a pod.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// It is cordoned.
+    Unschedulable,
+    /// It has a taint that the pod does not bear.
+    Taint(Taint),
+    /// It lacks a label of the pod's nodeSelector.
+    NodeSelector,
+    /// No term of the pod's required node affinity holds for it.
+    NodeAffinity,
+    /// A pod that is there keeps this one away.
+    AntiAffinity {
+        /// The label of nodes that makes the place.
+        topology_key: String,
+    },
+    /// Too little is left of this.
+    Lacks(ResourceName),
+}
+
+/// How many nodes refuse a pod, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How many nodes there are.
+    pub nodes: u32,
+    /// By reason: how many nodes, and of [`Reason::Lacks`] what the pod asked for and the most that any of them has left.
+    pub reasons: BTreeMap<Reason, Count>,
+}
+
+/// How many nodes refuse for one reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// How many.
+    pub nodes: u32,
+    /// What was asked for; 0 where the reason is no resource.
+    pub asked: Amount,
+    /// The most that any of them has left; 0 where the reason is no resource.
+    pub most_free: Amount,
+}
+
+/// Why a group or a pod of it waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The pod's PodGroup does not exist (yet).
+    NoGroup {
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// The pod asks for something that cannot be honoured yet.
+    Unsupported(Vec<Unsupported>),
+    /// The pod or the group says something that cannot be read.
+    Faulty(Fault),
+    /// The group asks for a place in the network, which cannot be honoured yet.
+    NetworkTopology,
+    /// The queue takes no pods.
+    Queue(QueueFault),
+    /// It does not fit below a ceiling.
+    Ceiling(Ceiling),
+    /// There are fewer members than must be placed together.
+    NotEnoughTasks {
+        /// How many members the gang needs.
+        wanted: u32,
+        /// How many there are that run, have succeeded or can be placed.
+        there: u32,
+    },
+    /// There are fewer members of a task than must be placed together.
+    NotEnoughPodsOfTask {
+        /// The task.
+        task: String,
+        /// How many the gang needs of it.
+        wanted: u32,
+        /// How many there are.
+        there: u32,
+    },
+    /// No node takes the next member.
+    Nodes {
+        /// How many members must find a place together now.
+        needed: u32,
+        /// How many of them did.
+        placed: u32,
+        /// What the nodes said about the first that did not.
+        tally: Arc<Tally>,
+    },
+    /// A bind was refused; the group is tried again after a while.
+    Backoff {
+        /// What the API server said, by kind.
+        why: String,
+        /// How often in a row.
+        failures: u32,
+    },
+}
+
+impl Refusal {
+    /// The reason of the PodGroup's condition, in Volcano's words.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::NotEnoughTasks { .. } => "NotEnoughTasks",
+            Self::NotEnoughPodsOfTask { .. } => "NotEnoughPodsOfTask",
+            Self::NoGroup { .. }
+            | Self::Unsupported(_)
+            | Self::Faulty(_)
+            | Self::NetworkTopology
+            | Self::Queue(_)
+            | Self::Ceiling(_)
+            | Self::Nodes { .. }
+            | Self::Backoff { .. } => "NotEnoughResources",
+        }
+    }
+
+    /// The name of the variant, one of a bounded set, for a metric's label.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::NoGroup { .. } => "no_group",
+            Self::Unsupported(_) => "unsupported",
+            Self::Faulty(_) => "faulty",
+            Self::NetworkTopology => "network_topology",
+            Self::Queue(_) => "queue",
+            Self::Ceiling(_) => "ceiling",
+            Self::NotEnoughTasks { .. } => "not_enough_tasks",
+            Self::NotEnoughPodsOfTask { .. } => "not_enough_pods_of_task",
+            Self::Nodes { .. } => "nodes",
+            Self::Backoff { .. } => "backoff",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unschedulable => f.write_str("cordoned"),
+            Self::Taint(taint) => {
+                let value = taint.value.as_deref().filter(|value| !value.is_empty());
+                write!(f, "taint {}{}{}:{}", taint.key, if value.is_some() { "=" } else { "" }, value.unwrap_or_default(), taint.effect)
+            }
+            Self::NodeSelector => f.write_str("nodeSelector does not match"),
+            Self::NodeAffinity => f.write_str("required node affinity does not match"),
+            Self::AntiAffinity { topology_key } => write!(f, "anti-affinity of a pod that runs there ({topology_key})"),
+            Self::Lacks(name) => write!(f, "lacks {name}"),
+        }
+    }
+}
+
+/// `3/5 nodes: lacks nvidia.com/gpu (asked 2, most free 1); 2/5 nodes: taint a=b:NoSchedule`: the most frequent first.
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.nodes == 0 {
+            return f.write_str("there are no nodes");
+        }
+        let mut listed: Vec<_> = self.reasons.iter().collect();
+        listed.sort_by(|a, b| b.1.nodes.cmp(&a.1.nodes).then(a.0.cmp(b.0)));
+        for (index, (reason, count)) in listed.into_iter().enumerate() {
+            let comma = if index == 0 { "" } else { "; " };
+            write!(f, "{comma}{}/{} nodes: {reason}", count.nodes, self.nodes)?;
+            if let Reason::Lacks(name) = reason {
+                write!(f, " (asked {}, most free {})", shown(name, count.asked), shown(name, count.most_free))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoGroup { name } => write!(f, "its PodGroup {name} does not exist"),
+            Self::Unsupported(fields) => {
+                let named: Vec<_> = fields.iter().map(|field| field.field()).collect();
+                write!(f, "this scheduler cannot honour yet: {}", named.join("; "))
+            }
+            Self::Faulty(fault) => write!(f, "cannot be read: {fault}"),
+            Self::NetworkTopology => f.write_str("this scheduler cannot honour yet: spec.networkTopology with mode hard"),
+            Self::Queue(fault) => queue_fault(f, fault),
+            Self::Ceiling(ceiling) => write!(
+                f,
+                "queue {} is full: {} asked {}, used {} of capability {}",
+                ceiling.queue,
+                ceiling.dimension,
+                shown(&ceiling.dimension, ceiling.asked),
+                shown(&ceiling.dimension, ceiling.used),
+                shown(&ceiling.dimension, ceiling.capability),
+            ),
+            Self::NotEnoughTasks { wanted, there } => write!(f, "the gang needs {wanted} members, {there} exist"),
+            Self::NotEnoughPodsOfTask { task, wanted, there } => {
+                write!(f, "the gang needs {wanted} members of task {task}, {there} exist")
+            }
+            Self::Nodes { needed: 1, tally, .. } => write!(f, "no node takes it: {tally}"),
+            Self::Nodes { needed, placed, tally } => write!(f, "{placed} of {needed} members find a place; for the next one: {tally}"),
+            Self::Backoff { why, failures } => write!(f, "a bind failed ({why}, {failures} in a row); it is tried again"),
+        }
+    }
+}
+
+fn queue_fault(f: &mut fmt::Formatter<'_>, fault: &QueueFault) -> fmt::Result {
+    let queue = &fault.queue;
+    match &fault.why {
+        Why::NotFound => write!(f, "queue {queue} does not exist"),
+        Why::MissingParent { parent } => write!(f, "queue {queue} names the parent {parent}, which does not exist"),
+        Why::Cycle => write!(f, "queue {queue} is below itself"),
+        Why::TooDeep => write!(f, "queue {queue} has too many queues above it"),
+        Why::NotLeaf => write!(f, "queue {queue} has queues below it, and pods go to queues that have none"),
+    }
+}
+
+fn shown(name: &ResourceName, amount: Amount) -> String {
+    quantity::format(amount, name.style())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_stand_with_the_most_frequent_first_and_amounts_in_their_units() {
+        let lacks = Count { nodes: 3, asked: Amount::from_units(2), most_free: Amount::from_units(1) };
+        let taint = Taint { key: "a".into(), value: Some("b".into()), effect: "NoSchedule".into() };
+        let tally = Tally {
+            nodes: 5,
+            reasons: [(Reason::Taint(taint), Count { nodes: 2, ..Count::default() }), (Reason::Lacks("nvidia.com/gpu".into()), lacks)]
+                .into(),
+        };
+        assert_eq!(tally.to_string(), "3/5 nodes: lacks nvidia.com/gpu (asked 2, most free 1); 2/5 nodes: taint a=b:NoSchedule");
+        assert_eq!(Tally::default().to_string(), "there are no nodes");
+    }
+
+    #[test]
+    fn a_full_queue_is_named_with_its_level_and_dimension() {
+        let refusal = Refusal::Ceiling(Ceiling {
+            queue: Arc::from("test-root"),
+            dimension: "memory".into(),
+            asked: Amount::from_units(4 << 30),
+            used: Amount::from_units(4 << 30),
+            capability: Amount::from_units(4 << 30),
+        });
+        assert_eq!(refusal.to_string(), "queue test-root is full: memory asked 4Gi, used 4Gi of capability 4Gi");
+    }
+}

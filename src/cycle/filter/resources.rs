@@ -1,0 +1,12 @@
+//! Is enough left on the node, in every dimension that the pod asks for?
+//!
+//! A dimension that it does not ask for is not looked at: an overcommitted node still takes the pod that will repair it (A1).
+
+use crate::cycle::explain::Reason;
+
+use super::{Asked, No, Sight};
+
+pub(super) fn refuses(asked: &Asked<'_>, node: &Sight<'_>) -> Option<No> {
+    let short = node.books.fits(asked.request).err()?;
+    Some(No { reason: Reason::Lacks(short.name), asked: short.asked, free: short.idle })
+}

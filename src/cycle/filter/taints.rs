@@ -1,0 +1,66 @@
+//! Does the pod bear every taint of the node that keeps pods away?
+
+use crate::api::node::Taint;
+use crate::api::pod::Toleration;
+use crate::cycle::explain::Reason;
+
+use super::{Asked, No, Sight};
+
+pub(super) fn refuses(asked: &Asked<'_>, node: &Sight<'_>) -> Option<No> {
+    let unborne = |taint: &&Taint| !borne(&asked.constraints.tolerations, taint);
+    node.facts.taints.iter().find(unborne).map(|taint| Reason::Taint(taint.clone()).into())
+}
+
+/// Whether one of the tolerations bears the taint.
+pub(super) fn borne(tolerations: &[Toleration], taint: &Taint) -> bool {
+    tolerations.iter().any(|toleration| bears(toleration, taint))
+}
+
+fn bears(toleration: &Toleration, taint: &Taint) -> bool {
+    let key = toleration.key.as_deref().unwrap_or_default();
+    let effect = toleration.effect.as_deref().unwrap_or_default();
+    if !effect.is_empty() && effect != taint.effect {
+        return false;
+    }
+    if !key.is_empty() && key != taint.key {
+        return false;
+    }
+    match toleration.operator.as_deref().unwrap_or_default() {
+        "Exists" => true,
+        // Without a key only Exists bears anything.
+        "" | "Equal" => !key.is_empty() && toleration.value.as_deref().unwrap_or_default() == taint.value.as_deref().unwrap_or_default(),
+        // Lt and Gt compare numbers, behind a feature gate: not borne, so the pod waits instead of going where it must not.
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn toleration(key: &str, operator: &str, value: &str, effect: &str) -> Toleration {
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        Toleration { key: some(key), operator: some(operator), value: some(value), effect: some(effect) }
+    }
+
+    #[test]
+    fn a_taint_is_borne_as_kubernetes_says() {
+        let taint = Taint { key: "k".into(), value: Some("v".into()), effect: "NoSchedule".into() };
+        let table = [
+            (toleration("k", "Equal", "v", "NoSchedule"), true),
+            (toleration("k", "", "v", ""), true),
+            (toleration("k", "Exists", "", ""), true),
+            (toleration("", "Exists", "", ""), true),
+            (toleration("", "Exists", "", "NoExecute"), false),
+            (toleration("k", "Equal", "w", ""), false),
+            (toleration("k", "", "", ""), false),
+            (toleration("", "Equal", "v", ""), false),
+            (toleration("other", "Exists", "", ""), false),
+            (toleration("k", "Exists", "", "NoExecute"), false),
+            (toleration("k", "Gt", "1", ""), false),
+        ];
+        for (toleration, want) in table {
+            assert_eq!(bears(&toleration, &taint), want, "{toleration:?}");
+        }
+    }
+}

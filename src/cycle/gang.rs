@@ -1,0 +1,87 @@
+//! How many members of a group must find a place together now?
+//!
+//! A gang counts the members that have a place (bound, being bound, not leaving) and those that succeeded: both have had what the gang is
+//! for. Failed ones do not count. A minMember of 0 binds nobody to anybody: each pod goes by itself. Once the minimum is there, further
+//! members are placed one by one.
+
+use std::collections::BTreeMap;
+
+use crate::api::{GroupFacts, Uid};
+
+use super::explain::Refusal;
+use super::world::{Group, World};
+
+/// What a group still needs to be a satisfied gang.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gang {
+    /// How many further members must find a place together; 0 when it is satisfied.
+    pub needed: u32,
+    /// How many of those must be of a task.
+    pub tasks: BTreeMap<String, u32>,
+}
+
+/// The resolved view of a group: what it needs, or why that cannot be.
+///
+/// # Errors
+///
+/// There are too few members, or one of those that are needed asks for something that cannot be honoured.
+pub fn resolve(world: &World, group: &Group, facts: &GroupFacts) -> Result<Gang, Refusal> {
+    let counts = group.counts;
+    let has = counts.placed.saturating_add(counts.succeeded);
+    let needed = facts.min_member.saturating_sub(has);
+    let tasks = missing_tasks(group, facts);
+    if needed == 0 && tasks.is_empty() {
+        return Ok(Gang::default());
+    }
+    let waiting = u32::try_from(group.waiting.len()).unwrap_or(u32::MAX);
+    let blocked = || group.blocked.iter().find_map(|uid| world.pods().get(uid)?.blocked());
+    if waiting < needed {
+        let there = has.saturating_add(waiting);
+        return Err(blocked().unwrap_or(Refusal::NotEnoughTasks { wanted: facts.min_member, there }));
+    }
+    for (task, missing) in &tasks {
+        let of_task = |uid: &&Uid| world.pods().get(*uid).is_some_and(|member| member.facts.task.as_ref() == Some(task));
+        let waiting = u32::try_from(group.waiting.iter().filter(of_task).count()).unwrap_or(u32::MAX);
+        if waiting < *missing {
+            let there = group.tasks.get(task).copied().unwrap_or(0).saturating_add(waiting);
+            let wanted = facts.min_task_member.get(task).copied().unwrap_or(0);
+            return Err(blocked().unwrap_or(Refusal::NotEnoughPodsOfTask { task: task.clone(), wanted, there }));
+        }
+    }
+    let of_tasks = tasks.values().fold(0_u32, |sum, missing| sum.saturating_add(*missing));
+    Ok(Gang { needed: needed.max(of_tasks), tasks })
+}
+
+/// How many members of each task still need a place; tasks that have enough are left out.
+///
+/// Where minMember is below the sum of minTaskMember, Volcano does not ask for the tasks, and jobs are written with that in mind.
+fn missing_tasks(group: &Group, facts: &GroupFacts) -> BTreeMap<String, u32> {
+    let sum = facts.min_task_member.values().fold(0_u32, |sum, minimum| sum.saturating_add(*minimum));
+    if facts.min_member < sum {
+        return BTreeMap::new();
+    }
+    let missing = |(task, minimum): (&String, &u32)| {
+        let missing = minimum.saturating_sub(group.tasks.get(task).copied().unwrap_or(0));
+        (missing > 0).then(|| (task.clone(), missing))
+    };
+    facts.min_task_member.iter().filter_map(missing).collect()
+}
+
+/// The waiting members in the order in which they are placed: priority, age, name; those that a task needs before the others.
+#[must_use]
+pub fn in_order(world: &World, group: &Group, gang: &Gang) -> Vec<Uid> {
+    let mut members: Vec<_> = group.waiting.iter().filter_map(|uid| world.pods().get(uid)).map(|member| &member.facts).collect();
+    members.sort_by(|a, b| {
+        b.priority.cmp(&a.priority).then(a.created.cmp(&b.created)).then_with(|| a.name.cmp(&b.name)).then_with(|| a.uid.cmp(&b.uid))
+    });
+    let mut missing = gang.tasks.clone();
+    let (first, then): (Vec<_>, Vec<_>) = members.into_iter().partition(|facts| {
+        let wanted = facts.task.as_ref().and_then(|task| missing.get_mut(task));
+        wanted.is_some_and(|left| {
+            let some = *left > 0;
+            *left = left.saturating_sub(1);
+            some
+        })
+    });
+    first.into_iter().chain(then).map(|facts| facts.uid.clone()).collect()
+}

@@ -1,0 +1,111 @@
+//! Who comes next?
+//!
+//! Between sibling queues: the higher priority, then the smaller dominant share of what it may use, then the one whose first group comes
+//! first, then the name. Within a queue: the group of higher priority, then of the older waiting member (so a group that was made again keeps
+//! its place), then the name. Shares change with every placement, so a queue is ranked again, with all above it, after each turn.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+
+use crate::accounting::{MAX_DEPTH, ROOT_QUEUE};
+use crate::api::GroupKey;
+
+use super::share::Share;
+use super::world::World;
+
+/// A group's place within its queue; the smallest comes first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GroupRank {
+    /// Its priority.
+    pub priority: Reverse<i32>,
+    /// When its oldest waiting member was created.
+    pub oldest: Timestamp,
+    /// Its name.
+    pub key: GroupKey,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct QueueRank {
+    priority: Reverse<i32>,
+    share: Share,
+    first: GroupRank,
+    name: Arc<str>,
+}
+
+/// Who waits for a turn in this cycle, as a tree of queues.
+#[derive(Debug)]
+pub struct Turns<T> {
+    waiting: BTreeMap<Arc<str>, BTreeMap<GroupRank, T>>,
+    /// Of each queue that has somebody below it: those queues, in their order.
+    children: BTreeMap<Arc<str>, BTreeSet<QueueRank>>,
+    ranks: BTreeMap<Arc<str>, QueueRank>,
+}
+
+impl<T> Default for Turns<T> {
+    fn default() -> Self {
+        Self { waiting: BTreeMap::new(), children: BTreeMap::new(), ranks: BTreeMap::new() }
+    }
+}
+
+impl<T> Turns<T> {
+    /// Somebody waits in this queue; call [`rank`](Self::rank) before the next turn.
+    pub fn push(&mut self, queue: Arc<str>, rank: GroupRank, what: T) {
+        self.waiting.entry(queue).or_default().insert(rank, what);
+    }
+
+    /// Ranks the queue and all above it anew.
+    pub fn rank(&mut self, queue: &Arc<str>, world: &World) {
+        let tree = world.books().quota().tree();
+        let mut at = Arc::clone(queue);
+        for _ in 0..=MAX_DEPTH {
+            let Some(parent) = tree.parent(&at).cloned() else { return };
+            if let (Some(old), Some(siblings)) = (self.ranks.remove(&at), self.children.get_mut(&parent)) {
+                siblings.remove(&old);
+            }
+            if let Some(first) = self.first(&at) {
+                let rank = QueueRank { priority: priority(world, &at), share: share(world, &at), first, name: Arc::clone(&at) };
+                self.children.entry(Arc::clone(&parent)).or_default().insert(rank.clone());
+                self.ranks.insert(at, rank);
+            }
+            at = parent;
+        }
+    }
+
+    /// Ranks every queue that somebody waits in.
+    pub fn rank_all(&mut self, world: &World) {
+        let queues: Vec<_> = self.waiting.keys().cloned().collect();
+        for queue in queues {
+            self.rank(&queue, world);
+        }
+    }
+
+    /// Takes out the one who comes next, with the queue.
+    pub fn pop(&mut self) -> Option<(Arc<str>, GroupRank, T)> {
+        let mut at: Arc<str> = Arc::from(ROOT_QUEUE);
+        for _ in 0..=MAX_DEPTH {
+            if let Some((rank, what)) = self.waiting.get_mut(&at).and_then(BTreeMap::pop_first) {
+                return Some((at, rank, what));
+            }
+            at = Arc::clone(&self.children.get(&at)?.first()?.name);
+        }
+        None
+    }
+
+    fn first(&self, queue: &Arc<str>) -> Option<GroupRank> {
+        let own = self.waiting.get(queue).and_then(|waiting| waiting.first_key_value()).map(|(rank, _)| rank);
+        let below = self.children.get(queue).into_iter().flatten().map(|rank| &rank.first).min();
+        own.into_iter().chain(below).min().cloned()
+    }
+}
+
+fn priority(world: &World, queue: &str) -> Reverse<i32> {
+    Reverse(world.queues().get(queue).map_or(0, |facts| facts.priority))
+}
+
+fn share(world: &World, queue: &str) -> Share {
+    let view = world.books().quota().queue(queue);
+    Share::dominant(view.used, view.limits.map(|limits| &limits.capability), world.nodes().total())
+}

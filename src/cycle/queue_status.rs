@@ -1,0 +1,47 @@
+//! What is to be said about a Queue, and does it stand there already?
+//!
+//! Only our own fields; what else stands in the status (a reservation that another program wrote) is nobody's business here.
+
+use crate::api::quantities::{RawQuantity, RawResources, written};
+use crate::api::queue::QueueStatus;
+use crate::resources::{Resources, quantity};
+
+use super::world::{Phase, World};
+
+/// Our fields of a queue's status, as they should be. A count of 0 is not written, as Volcano has it.
+#[must_use]
+pub fn status(world: &World, queue: &str) -> QueueStatus {
+    let count = |phase| Some(world.in_phase(queue, phase)).filter(|count| *count > 0);
+    let used = world.books().quota().queue(queue).used;
+    QueueStatus {
+        allocated: Some(written(used).into_iter().map(|(name, text)| (name, RawQuantity::Text(text))).collect()),
+        completed: count(Phase::Completed),
+        inqueue: count(Phase::Inqueue),
+        pending: count(Phase::Pending),
+        reservation: None,
+        running: count(Phase::Running),
+        state: Some("Open".to_owned()),
+        unknown: count(Phase::Unknown),
+    }
+}
+
+/// Whether two statuses say the same in our fields: amounts count, not how they are written, and what is 0 need not be there.
+#[must_use]
+pub fn same(a: &QueueStatus, b: &QueueStatus) -> bool {
+    let counts = |status: &QueueStatus| {
+        [status.completed, status.inqueue, status.pending, status.running, status.unknown].map(|count| count.unwrap_or(0))
+    };
+    a.state == b.state && counts(a) == counts(b) && amounts(a.allocated.as_ref()) == amounts(b.allocated.as_ref())
+}
+
+/// The amounts; none where one cannot be read, so that it is written anew.
+fn amounts(raw: Option<&RawResources>) -> Option<Resources> {
+    let read = |(name, raw): (&String, &RawQuantity)| {
+        let amount = match raw {
+            RawQuantity::Int(units) => crate::resources::Amount::from_units(*units),
+            RawQuantity::Text(text) => quantity::parse(text).ok()?,
+        };
+        Some((name.as_str().into(), amount))
+    };
+    raw.into_iter().flatten().map(read).collect()
+}

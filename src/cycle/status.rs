@@ -1,0 +1,101 @@
+//! What is to be said about a PodGroup, and does it stand there already?
+//!
+//! A pure function of the state and of what the object says now: the phase, the counts, and two conditions. `Unschedulable` is there only if
+//! the group has waited once, and is False as soon as that is over. Completed is final.
+
+use k8s_openapi::jiff::Timestamp;
+
+use crate::api::GroupFacts;
+use crate::api::podgroup::{PodGroupCondition, PodGroupStatus};
+
+use super::world::{Group, Phase};
+
+/// The group waits for places.
+const UNSCHEDULABLE: &str = "Unschedulable";
+/// The group's minimum has places.
+const SCHEDULED: &str = "Scheduled";
+
+/// Where the group is in its life.
+#[must_use]
+pub fn phase(group: &Group, facts: &GroupFacts) -> Phase {
+    if facts.status.phase.as_deref() == Some(Phase::Completed.as_str()) {
+        return Phase::Completed;
+    }
+    let counts = group.counts;
+    let has = counts.placed.saturating_add(counts.succeeded);
+    let live = counts.placed.saturating_add(counts.aside).saturating_add(waiting(group));
+    let enough = has > 0 && has >= facts.min_member;
+    match (enough, live) {
+        (true, 0) if counts.succeeded >= facts.min_member.max(1) => Phase::Completed,
+        (true, _) if counts.placed > 0 => Phase::Running,
+        _ if counts.running > 0 && group.refusal.is_some() => Phase::Unknown,
+        _ if group.admitted || counts.placed > 0 => Phase::Inqueue,
+        _ => Phase::Pending,
+    }
+}
+
+fn waiting(group: &Group) -> u32 {
+    u32::try_from(group.waiting.len().saturating_add(group.blocked.len())).unwrap_or(u32::MAX)
+}
+
+/// The whole status of the group. Fields and conditions that are not ours are kept as they stand; a condition whose status does not change keeps
+/// its time.
+#[must_use]
+pub fn status(group: &Group, facts: &GroupFacts, now: Timestamp) -> PodGroupStatus {
+    let number = |count: u32| i32::try_from(count).ok().filter(|count| *count > 0);
+    let phase = phase(group, facts);
+    let mut conditions = facts.status.conditions.clone().unwrap_or_default();
+    let satisfied = matches!(phase, Phase::Running | Phase::Completed);
+    match group.refusal.as_deref().filter(|_| !satisfied) {
+        Some(refusal) => {
+            set(&mut conditions, UNSCHEDULABLE, "True", refusal.reason(), refusal.to_string(), now);
+            if has(&conditions, SCHEDULED) {
+                set(&mut conditions, SCHEDULED, "False", refusal.reason(), "the minimum has no places".to_owned(), now);
+            }
+        }
+        None if satisfied => {
+            let text = format!("at least {} members have their places", facts.min_member.max(1));
+            if has(&conditions, UNSCHEDULABLE) {
+                set(&mut conditions, UNSCHEDULABLE, "False", SCHEDULED, text.clone(), now);
+            }
+            set(&mut conditions, SCHEDULED, "True", SCHEDULED, text, now);
+        }
+        // Between the two: it has just become able to be placed. What stood there was true a moment ago.
+        None => {}
+    }
+    PodGroupStatus {
+        conditions: (!conditions.is_empty()).then_some(conditions),
+        failed: number(group.counts.failed),
+        phase: Some(phase.as_str().to_owned()),
+        running: number(group.counts.running),
+        succeeded: number(group.counts.succeeded),
+    }
+}
+
+fn has(conditions: &[PodGroupCondition], kind: &str) -> bool {
+    conditions.iter().any(|condition| condition.kind.as_deref() == Some(kind))
+}
+
+fn set(conditions: &mut Vec<PodGroupCondition>, kind: &str, status: &str, reason: &str, message: String, now: Timestamp) {
+    let since = |old: &PodGroupCondition| old.last_transition_time.clone().filter(|_| old.status.as_deref() == Some(status));
+    let stands = conditions.iter_mut().find(|condition| condition.kind.as_deref() == Some(kind));
+    let time = stands.as_deref().and_then(since).unwrap_or_else(|| seconds(now));
+    let condition = PodGroupCondition {
+        last_transition_time: Some(time),
+        message: Some(message),
+        reason: Some(reason.to_owned()),
+        status: Some(status.to_owned()),
+        transition_id: stands.as_deref().and_then(|old| old.transition_id.clone()),
+        kind: Some(kind.to_owned()),
+    };
+    match stands {
+        Some(old) => *old = condition,
+        None => conditions.push(condition),
+    }
+}
+
+/// A time as Kubernetes writes it: whole seconds.
+#[must_use]
+pub fn seconds(now: Timestamp) -> String {
+    now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

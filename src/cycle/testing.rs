@@ -1,0 +1,93 @@
+//! Facts for the tests of this folder and of the scheduler: everything at its plainest, and then changed where a test says so.
+
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+
+use crate::api::pod_facts::{Constraints, PodPhase};
+use crate::api::podgroup::PodGroupStatus;
+use crate::api::queue::QueueStatus;
+use crate::api::{GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts, Uid};
+use crate::resources::{Amount, Resources};
+
+/// Whole units by name.
+pub(crate) fn amounts(list: &[(&str, i64)]) -> Resources {
+    list.iter().map(|(name, units)| ((*name).into(), Amount::from_units(*units))).collect()
+}
+
+/// A node that offers this and 110 pods.
+pub(crate) fn node(name: &str, offers: &[(&str, i64)]) -> NodeFacts {
+    NodeFacts {
+        name: Arc::from(name),
+        uid: Uid::from(name),
+        allocatable: amounts(offers).with("pods", Amount::from_units(110)),
+        labels: [].into(),
+        taints: Vec::new(),
+        unschedulable: false,
+        faults: Vec::new(),
+    }
+}
+
+/// A pod of ours that waits; its UID is `ns/name`.
+pub(crate) fn pod(namespace: &str, name: &str, group: &str, asks: &[(&str, i64)]) -> PodFacts {
+    PodFacts {
+        namespace: Arc::from(namespace),
+        name: Arc::from(name),
+        uid: Uid::from(format!("{namespace}/{name}").as_str()),
+        labels: [].into(),
+        scheduler: Arc::from("podgroup-scheduler"),
+        node: None,
+        phase: PodPhase::Pending,
+        deleting: false,
+        created: Timestamp::UNIX_EPOCH,
+        group: GroupKey::new(namespace, group),
+        charged_queue: None,
+        task: None,
+        request: amounts(asks).with("pods", Amount::from_units(1)),
+        priority: 0,
+        gated: false,
+        constraints: Constraints::default(),
+        unsupported: Vec::new(),
+        anti_affinity: Vec::new(),
+        scheduled_condition: None,
+        faults: Vec::new(),
+    }
+}
+
+/// The same, seen on a node and running.
+pub(crate) fn running(mut pod: PodFacts, node: &str) -> PodFacts {
+    pod.node = Some(Arc::from(node));
+    pod.phase = PodPhase::Running;
+    pod
+}
+
+/// A group of the queue.
+pub(crate) fn group(namespace: &str, name: &str, min_member: u32, queue: &str) -> GroupFacts {
+    GroupFacts {
+        key: GroupKey::new(namespace, name),
+        uid: Uid::from(format!("{namespace}/{name}/group").as_str()),
+        resource_version: "1".into(),
+        min_member,
+        min_resources: None,
+        min_task_member: [].into(),
+        queue: queue.into(),
+        priority_class: None,
+        created: Timestamp::UNIX_EPOCH,
+        deleting: false,
+        network_topology: false,
+        status: PodGroupStatus::default(),
+        faults: Vec::new(),
+    }
+}
+
+/// A queue below `parent` with this ceiling.
+pub(crate) fn queue(name: &str, parent: Option<&str>, capability: &[(&str, i64)]) -> QueueFacts {
+    QueueFacts {
+        name: name.into(),
+        parent: parent.map(Into::into),
+        capability: capability.iter().map(|(name, units)| ((*name).into(), Amount::from_units(*units))).collect(),
+        priority: 0,
+        status: QueueStatus::default(),
+        faults: Vec::new(),
+    }
+}

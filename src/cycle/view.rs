@@ -1,0 +1,163 @@
+//! What does each node say to a class of pods, right now?
+//!
+//! A view holds the verdict of every node for one class, and the nodes that fit in the order of their scores. It is brought up to date from
+//! the log of changed nodes, so a placement costs the one node that it touched, an undone trial costs the nodes that it had touched, and
+//! nothing is filtered again because a cycle began. Only what reaches further than a node (anti-affinity) makes a view start over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::accounting::Ledger;
+use crate::runtime::flags::Placement;
+
+use super::class::{Class, ClassId, Classes};
+use super::explain::{Count, Tally};
+use super::filter::{Asked, Audience, Keepers, No, Sight, refusal};
+use super::nodes::{NodeId, Nodes};
+use super::score::{Score, score};
+
+/// What a view is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene<'a> {
+    /// The nodes.
+    pub nodes: &'a Nodes,
+    /// What is used on them.
+    pub ledger: &'a Ledger,
+    /// Who keeps others away.
+    pub keepers: &'a Keepers,
+    /// Which node is the best.
+    pub placement: Placement,
+}
+
+/// The views of all classes that were asked about, kept from cycle to cycle.
+#[derive(Debug, Default)]
+pub struct Views {
+    views: BTreeMap<(ClassId, Option<Audience>), View>,
+}
+
+impl Views {
+    /// The view of a class, up to date. `audience` tells pods apart that anti-affinity could mean; none where nobody keeps anybody away.
+    pub fn look(&mut self, id: ClassId, class: &Class, audience: Option<Audience>, scene: Scene<'_>) -> &mut View {
+        let forbidden = |audience: &Option<Audience>| {
+            audience.as_ref().map(|audience| scene.keepers.forbidden(audience, scene.nodes)).unwrap_or_default()
+        };
+        let view = self.views.entry((id, audience.clone())).or_insert_with(|| View::new(scene.keepers.epoch(), forbidden(&audience)));
+        if audience.is_some() && view.epoch != scene.keepers.epoch() {
+            *view = View::new(scene.keepers.epoch(), forbidden(&audience));
+        }
+        view.refresh(class, scene);
+        view
+    }
+
+    /// Forgets the views of classes that are gone.
+    pub fn retain(&mut self, classes: &Classes) {
+        self.views.retain(|(id, _), _| classes.get(*id).is_some());
+    }
+
+    /// Forgets every view that tells pods apart: nobody keeps anybody away any more, or domains moved.
+    pub fn forget_audiences(&mut self) {
+        self.views.retain(|(_, audience), _| audience.is_none());
+    }
+}
+
+/// The verdicts of all nodes for one class.
+#[derive(Debug)]
+pub struct View {
+    epoch: u64,
+    forbidden: BTreeSet<(String, String)>,
+    /// Where the log of the nodes stood; none before the first look.
+    mark: Option<u64>,
+    /// By node number.
+    verdicts: Vec<Verdict>,
+    /// The nodes that fit, best first. Invariant: exactly those whose verdict is `Fits`, with that score.
+    fits: BTreeSet<(Score, NodeId)>,
+    tally: Option<Arc<Tally>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// The number is free.
+    Gone,
+    Fits(Score),
+    Refuses(No),
+}
+
+impl View {
+    fn new(epoch: u64, forbidden: BTreeSet<(String, String)>) -> Self {
+        Self { epoch, forbidden, mark: None, verdicts: Vec::new(), fits: BTreeSet::new(), tally: None }
+    }
+
+    fn refresh(&mut self, class: &Class, scene: Scene<'_>) {
+        match self.mark.and_then(|mark| scene.nodes.since(mark)) {
+            Some([]) => {}
+            Some(changed) => {
+                for id in changed {
+                    self.judge(*id, class, scene);
+                }
+                self.tally = None;
+            }
+            None => {
+                for id in scene.nodes.ids() {
+                    self.judge(id, class, scene);
+                }
+                self.tally = None;
+            }
+        }
+        self.mark = Some(scene.nodes.head());
+    }
+
+    fn judge(&mut self, id: NodeId, class: &Class, scene: Scene<'_>) {
+        let verdict = self.verdict(id, class, scene);
+        if self.verdicts.len() <= id.index() {
+            self.verdicts.resize(id.index().saturating_add(1), Verdict::Gone);
+        }
+        let Some(slot) = self.verdicts.get_mut(id.index()) else { return };
+        if *slot == verdict {
+            return;
+        }
+        let old = std::mem::replace(slot, verdict.clone());
+        if let Verdict::Fits(score) = old {
+            self.fits.remove(&(score, id));
+        }
+        if let Verdict::Fits(score) = verdict {
+            self.fits.insert((score, id));
+        }
+    }
+
+    fn verdict(&self, id: NodeId, class: &Class, scene: Scene<'_>) -> Verdict {
+        let Some(facts) = scene.nodes.get(id) else { return Verdict::Gone };
+        let Some(books) = scene.ledger.node(&facts.name) else { return Verdict::Gone };
+        let asked = Asked { request: &class.request, constraints: &class.constraints, forbidden: &self.forbidden };
+        match refusal(&asked, &Sight { facts, books }) {
+            Some(no) => Verdict::Refuses(no),
+            None => Verdict::Fits(score(scene.placement, &class.request, books, &facts.name)),
+        }
+    }
+
+    /// The best node; one of `last` only where no other fits.
+    #[must_use]
+    pub fn best(&self, last: &BTreeSet<NodeId>) -> Option<NodeId> {
+        let mut in_order = self.fits.iter().map(|(_, id)| *id);
+        in_order.find(|id| !last.contains(id)).or_else(|| self.fits.first().map(|(_, id)| *id))
+    }
+
+    /// How many nodes refuse, and why.
+    pub fn tally(&mut self) -> Arc<Tally> {
+        if let Some(tally) = &self.tally {
+            return Arc::clone(tally);
+        }
+        let mut tally = Tally::default();
+        for verdict in &self.verdicts {
+            if *verdict != Verdict::Gone {
+                tally.nodes = tally.nodes.saturating_add(1);
+            }
+            let Verdict::Refuses(no) = verdict else { continue };
+            let count = tally.reasons.entry(no.reason.clone()).or_insert(Count { asked: no.asked, ..Count::default() });
+            count.nodes = count.nodes.saturating_add(1);
+            count.most_free = count.most_free.max(no.free);
+        }
+        let tally = Arc::new(tally);
+        self.tally = Some(Arc::clone(&tally));
+        tally
+    }
+}

@@ -1,0 +1,240 @@
+//! How does a PodGroup come, change and go, and what is counted of its members?
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::api::pod_facts::PodPhase;
+use crate::api::{GroupFacts, GroupKey, Uid};
+use crate::cycle::explain::Refusal;
+use crate::resources::Resources;
+
+use super::World;
+use super::pods::{Member, State};
+
+/// A group with what follows from its members. Exists as long as the object does or a pod refers to it.
+#[derive(Debug, Default)]
+pub struct Group {
+    /// What the object says; none while there is none.
+    pub facts: Option<Arc<GroupFacts>>,
+    /// All members that are known.
+    pub members: BTreeSet<Uid>,
+    /// Those that may be placed.
+    pub waiting: BTreeSet<Uid>,
+    /// Those that ask for something that cannot be honoured.
+    pub blocked: BTreeSet<Uid>,
+    /// How many are where.
+    pub counts: Counts,
+    /// How many of each task have their place or succeeded.
+    pub tasks: BTreeMap<String, u32>,
+    /// What the members that have a place cost.
+    pub charged: Resources,
+    /// Whether its minimum fitted below every ceiling when a cycle last looked.
+    pub admitted: bool,
+    /// Why it waits; none where it does not, or no cycle looked yet.
+    pub refusal: Option<Arc<Refusal>>,
+    /// What became of its last binds.
+    pub retry: Retry,
+    /// Where it is counted in its queue.
+    pub(super) filed: Option<(Arc<str>, Phase)>,
+}
+
+/// How many members are where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// With a place: bound or being bound, not leaving.
+    pub placed: u32,
+    /// Of those, the ones that run.
+    pub running: u32,
+    /// Ended well.
+    pub succeeded: u32,
+    /// Ended badly.
+    pub failed: u32,
+    /// Placed by us, and the API server has not said yes yet.
+    pub binding: u32,
+    /// Leaving or held by a gate: there, but not to be counted on.
+    pub aside: u32,
+}
+
+/// A group whose bind was refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Retry {
+    /// How often in a row.
+    pub failures: u32,
+    /// When it is tried again (monotonic); none where nothing has failed.
+    pub at: Option<Duration>,
+    /// What the API server said last, of a bounded set.
+    pub why: String,
+    /// The nodes that failed, which are tried last.
+    pub last: BTreeSet<Arc<str>>,
+}
+
+/// Where a group is in its life. Volcano's phases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// It waits for admission.
+    Pending,
+    /// Admitted: its pods are placed as soon as there is room.
+    Inqueue,
+    /// Its minimum has places.
+    Running,
+    /// Some members run, and the rest of its minimum finds no place.
+    Unknown,
+    /// Its minimum succeeded and nothing is left. Final.
+    Completed,
+}
+
+impl Phase {
+    /// As it stands in the API.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Inqueue => "Inqueue",
+            Self::Running => "Running",
+            Self::Unknown => "Unknown",
+            Self::Completed => "Completed",
+        }
+    }
+}
+
+impl Group {
+    /// Whether it has no member that lives.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.blocked.is_empty() && self.counts.placed == 0 && self.counts.aside == 0
+    }
+
+    pub(super) fn count(&mut self, member: &Member) {
+        self.tally(member, |number| *number = number.saturating_add(1));
+        let uid = &member.facts.uid;
+        self.members.insert(uid.clone());
+        match member.state() {
+            State::Waiting => self.waiting.insert(uid.clone()),
+            State::Blocked => self.blocked.insert(uid.clone()),
+            State::Placed => {
+                self.charged.add(&member.facts.request);
+                true
+            }
+            State::Gated | State::Leaving | State::Succeeded | State::Failed | State::Gone => false,
+        };
+    }
+
+    pub(super) fn forget(&mut self, member: &Member) {
+        self.tally(member, |number| *number = number.saturating_sub(1));
+        let uid = &member.facts.uid;
+        self.members.remove(uid);
+        self.waiting.remove(uid);
+        self.blocked.remove(uid);
+        if member.state() == State::Placed {
+            self.charged.sub(&member.facts.request);
+        }
+    }
+
+    fn tally(&mut self, member: &Member, change: impl Fn(&mut u32)) {
+        match member.state() {
+            State::Placed => {
+                change(&mut self.counts.placed);
+                if member.facts.phase == PodPhase::Running {
+                    change(&mut self.counts.running);
+                }
+            }
+            State::Succeeded => change(&mut self.counts.succeeded),
+            State::Failed => change(&mut self.counts.failed),
+            State::Leaving | State::Gated => change(&mut self.counts.aside),
+            State::Waiting | State::Blocked | State::Gone => {}
+        }
+        if member.assumed.as_ref().is_some_and(|assumed| !assumed.confirmed) {
+            change(&mut self.counts.binding);
+        }
+        if matches!(member.state(), State::Placed | State::Succeeded) {
+            let task = self.tasks.entry(member.facts.task.clone().unwrap_or_default()).or_default();
+            change(task);
+        }
+    }
+}
+
+impl World {
+    /// A PodGroup is there, with these facts.
+    pub fn apply_group(&mut self, facts: GroupFacts) {
+        let key = facts.key.clone();
+        let group = self.groups.entry(key.clone()).or_default();
+        if group.facts.as_deref() == Some(&facts) {
+            return;
+        }
+        let queue_changed = group.facts.as_ref().is_none_or(|old| old.queue != facts.queue);
+        group.facts = Some(Arc::new(facts));
+        if queue_changed {
+            self.recharge(&key);
+        }
+        self.look_at(&key);
+    }
+
+    /// There is no such PodGroup any more. Its members stay charged where they are.
+    pub fn delete_group(&mut self, key: &GroupKey) {
+        let Some(group) = self.groups.get_mut(key) else { return };
+        group.facts = None;
+        group.refusal = None;
+        group.admitted = false;
+        self.look_at(key);
+        self.file(key, None);
+        self.drop_empty_group(key);
+    }
+
+    /// Members that are bound and whose binding named no queue follow their group's.
+    fn recharge(&mut self, key: &GroupKey) {
+        let Some(group) = self.groups.get(key) else { return };
+        let follows = |uid: &Uid| self.pods.get(uid).map(|member| Arc::clone(&member.facts)).filter(|facts| facts.charged_queue.is_none());
+        let members: Vec<_> =
+            group.members.iter().filter_map(follows).filter(|facts| facts.node.is_some() && !facts.phase.ended()).collect();
+        for facts in members {
+            self.charge_seen(&facts);
+        }
+    }
+
+    /// The group is to be looked at by the next cycle.
+    pub(super) fn look_at(&mut self, key: &GroupKey) {
+        let waits = self
+            .groups
+            .get(key)
+            .is_some_and(|group| !group.waiting.is_empty() || (group.facts.is_some() && !group.admitted && group.counts.placed == 0));
+        if waits {
+            self.backlog.insert(key.clone());
+        } else {
+            self.backlog.remove(key);
+        }
+        self.dirty_groups.insert(key.clone());
+    }
+
+    pub(super) fn drop_empty_group(&mut self, key: &GroupKey) {
+        let empty = |group: &Group| group.facts.is_none() && group.members.is_empty();
+        if self.groups.get(key).is_some_and(empty) {
+            if let Some(at) = self.groups.remove(key).and_then(|group| group.retry.at) {
+                self.retries.remove(&(at, key.clone()));
+            }
+            self.backlog.remove(key);
+        }
+    }
+
+    /// What a cycle found out about a group: whether it is admitted, and why it waits.
+    pub(in crate::cycle) fn judge_group(&mut self, key: &GroupKey, admitted: bool, refusal: Option<Arc<Refusal>>) {
+        let Some(group) = self.groups.get_mut(key) else { return };
+        group.admitted = admitted;
+        group.refusal = refusal;
+        let waits = !group.waiting.is_empty() || (group.facts.is_some() && !admitted && group.counts.placed == 0);
+        if waits {
+            self.backlog.insert(key.clone());
+        } else {
+            self.backlog.remove(key);
+        }
+    }
+
+    /// The group's priority: that of its class where it names one that exists, else the highest of its waiting members.
+    #[must_use]
+    pub fn priority(&self, group: &Group) -> i32 {
+        let class = group.facts.as_ref().and_then(|facts| facts.priority_class.as_ref());
+        class.and_then(|class| self.priority_classes.get(class)).copied().unwrap_or_else(|| {
+            group.waiting.iter().filter_map(|uid| self.pods.get(uid)).map(|member| member.facts.priority).max().unwrap_or(0)
+        })
+    }
+}

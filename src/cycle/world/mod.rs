@@ -1,0 +1,243 @@
+//! What does the scheduler know? Everything that a cycle decides on, indexed so that an event costs what it touches.
+//!
+//! Facts come in by [`World::apply_pod`] and its like, in any order and any number of times; what follows from them (books, counts, who waits)
+//! is kept up to date at once. What must be looked at again is remembered as *dirty*: a group, a queue, a pod. A group that found no place is
+//! parked until something is gained (room on a node or below a ceiling): nothing else could help it.
+//!
+//! ```text
+//!                    apply: seen on a node
+//!   ┌──────────────────────────────────────────────────┐
+//!   │          cycle            bind confirmed, seen    ▼        ended, gone
+//! waiting ───────────────► assumed ───────────────► placed ──────────────────► over
+//!   ▲                        │  │ bind refused: forget                           ▲
+//!   └────────────────────────┘  └──────────────── ended, gone ──────────────────┘
+//! ```
+//!
+//! **Architecture invariant:** no clock, no API, no logging here; a test drives it with facts alone.
+
+mod groups;
+mod pods;
+mod queues;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::accounting::Books;
+use crate::api::{GroupKey, NodeFacts, QueueFacts, Uid};
+
+use super::class::Classes;
+use super::filter::Keepers;
+use super::nodes::Nodes;
+use super::view::Views;
+
+pub use groups::{Counts, Group, Phase, Retry};
+pub use pods::{Assumed, Member, State};
+
+/// Everything that a cycle decides on.
+#[derive(Debug)]
+pub struct World {
+    /// The names of our schedulers: whose pods we place and charge to queues.
+    schedulers: BTreeSet<String>,
+    /// Who uses how much.
+    pub(in crate::cycle) books: Books,
+    /// The nodes, and which of them changed.
+    pub(in crate::cycle) nodes: Nodes,
+    /// Who keeps others away.
+    pub(in crate::cycle) keepers: Keepers,
+    /// Which pods are the same to every node.
+    pub(in crate::cycle) classes: Classes,
+    /// What the nodes say to each class.
+    pub(in crate::cycle) views: Views,
+    /// Our pods.
+    pub(in crate::cycle) pods: BTreeMap<Uid, Member>,
+    /// The pods of other schedulers that are charged to a node.
+    others: BTreeSet<Uid>,
+    /// Every group that exists or that a pod refers to.
+    pub(in crate::cycle) groups: BTreeMap<GroupKey, Group>,
+    queues: BTreeMap<Arc<str>, Arc<QueueFacts>>,
+    /// How many groups of each queue are in each phase.
+    phases: BTreeMap<Arc<str>, BTreeMap<Phase, i32>>,
+    priority_classes: BTreeMap<String, i32>,
+    /// Groups that wait for a place or for admission.
+    backlog: BTreeSet<GroupKey>,
+    /// Groups to be looked at although nothing was gained.
+    dirty_groups: BTreeSet<GroupKey>,
+    dirty_queues: BTreeSet<Arc<str>>,
+    dirty_pods: BTreeSet<Uid>,
+    /// Something became free: the whole backlog is looked at.
+    gained: bool,
+    /// When groups that failed are tried again.
+    retries: BTreeSet<(Duration, GroupKey)>,
+}
+
+/// What changed since it was last asked, to be told to people.
+#[derive(Debug, Default)]
+pub struct Dirty {
+    /// Queues whose status may have changed.
+    pub queues: BTreeSet<Arc<str>>,
+    /// Pods whose condition may have changed.
+    pub pods: BTreeSet<Uid>,
+}
+
+impl World {
+    /// A world in which nothing has been seen yet, for the pods of these schedulers.
+    #[must_use]
+    pub fn new(schedulers: impl IntoIterator<Item = String>) -> Self {
+        Self {
+            schedulers: schedulers.into_iter().collect(),
+            books: Books::new(),
+            nodes: Nodes::default(),
+            keepers: Keepers::default(),
+            classes: Classes::default(),
+            views: Views::default(),
+            pods: BTreeMap::new(),
+            others: BTreeSet::new(),
+            groups: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            phases: BTreeMap::new(),
+            priority_classes: BTreeMap::new(),
+            backlog: BTreeSet::new(),
+            dirty_groups: BTreeSet::new(),
+            dirty_queues: BTreeSet::new(),
+            dirty_pods: BTreeSet::new(),
+            gained: false,
+            retries: BTreeSet::new(),
+        }
+    }
+
+    /// A node is there.
+    pub fn apply_node(&mut self, facts: NodeFacts) {
+        let (name, allocatable) = (Arc::clone(&facts.name), facts.allocatable.clone());
+        if !self.nodes.upsert(facts) {
+            return;
+        }
+        self.books.node_upsert(&name, allocatable);
+        self.keepers.nodes_changed();
+        self.gained = true;
+    }
+
+    /// A node is gone. Its pods stay charged to its name.
+    pub fn delete_node(&mut self, name: &str) {
+        if self.nodes.remove(name) {
+            self.books.node_delete(name);
+            self.keepers.nodes_changed();
+            // Nothing is gained, but what is said about the nodes has changed.
+            self.gained = true;
+        }
+    }
+
+    /// A priority class has this value.
+    pub fn apply_priority_class(&mut self, name: &str, value: i32) {
+        if self.priority_classes.insert(name.to_owned(), value) != Some(value) {
+            self.gained = true;
+        }
+    }
+
+    /// There is no such priority class any more.
+    pub fn delete_priority_class(&mut self, name: &str) {
+        if self.priority_classes.remove(name).is_some() {
+            self.gained = true;
+        }
+    }
+
+    /// Who uses how much.
+    #[must_use]
+    pub const fn books(&self) -> &Books {
+        &self.books
+    }
+
+    /// The nodes.
+    #[must_use]
+    pub const fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    /// Our pods, by UID.
+    #[must_use]
+    pub const fn pods(&self) -> &BTreeMap<Uid, Member> {
+        &self.pods
+    }
+
+    /// The groups that exist or that a pod refers to.
+    #[must_use]
+    pub const fn groups(&self) -> &BTreeMap<GroupKey, Group> {
+        &self.groups
+    }
+
+    /// The queues that have an object.
+    #[must_use]
+    pub const fn queues(&self) -> &BTreeMap<Arc<str>, Arc<QueueFacts>> {
+        &self.queues
+    }
+
+    /// The names of the priority classes.
+    pub fn priority_class_names(&self) -> impl Iterator<Item = &String> {
+        self.priority_classes.keys()
+    }
+
+    /// The UIDs of all pods that are known, ours and others'.
+    pub fn pod_uids(&self) -> impl Iterator<Item = &Uid> {
+        self.pods.keys().chain(&self.others)
+    }
+
+    /// The groups that wait for a place or for admission.
+    #[must_use]
+    pub const fn backlog(&self) -> &BTreeSet<GroupKey> {
+        &self.backlog
+    }
+
+    /// How many of our pods could be placed and have no place.
+    #[must_use]
+    pub const fn waiting_pods(&self) -> usize {
+        self.classes.users()
+    }
+
+    /// What changed since this was last asked.
+    pub fn take_dirty(&mut self) -> Dirty {
+        Dirty { queues: std::mem::take(&mut self.dirty_queues), pods: std::mem::take(&mut self.dirty_pods) }
+    }
+
+    /// Whether a cycle would look at anything at this moment.
+    #[must_use]
+    pub fn has_work(&self, now: Duration) -> bool {
+        self.gained || !self.dirty_groups.is_empty() || self.next_retry().is_some_and(|at| at <= now)
+    }
+
+    /// When the next group that failed is to be tried again.
+    #[must_use]
+    pub fn next_retry(&self) -> Option<Duration> {
+        self.retries.first().map(|(at, _)| *at)
+    }
+
+    /// The groups that a cycle looks at now; they are not dirty any more.
+    pub(in crate::cycle) fn take_candidates(&mut self, now: Duration) -> BTreeSet<GroupKey> {
+        while self.retries.first().is_some_and(|(at, _)| *at <= now) {
+            if let Some((_, key)) = self.retries.pop_first() {
+                self.dirty_groups.insert(key);
+            }
+        }
+        let mut candidates = std::mem::take(&mut self.dirty_groups);
+        if std::mem::take(&mut self.gained) {
+            candidates.extend(self.backlog.iter().cloned());
+        }
+        if self.classes.tidy() {
+            self.views.retain(&self.classes);
+        }
+        if self.keepers.is_empty() {
+            self.views.forget_audiences();
+        }
+        candidates
+    }
+
+    /// A pod's charge to a node and a queue changed.
+    fn books_changed(&mut self, node: Option<&str>, queue: Option<&str>, freed: bool) {
+        if let Some(node) = node {
+            self.nodes.touch_name(node);
+        }
+        if let Some(queue) = queue {
+            self.dirty_path(queue);
+        }
+        self.gained |= freed;
+    }
+}

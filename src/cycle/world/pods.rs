@@ -1,0 +1,259 @@
+//! How does a pod come, change and go, and what follows from it?
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::accounting::Placement;
+use crate::api::names::DEFAULT_QUEUE;
+use crate::api::pod_facts::PodPhase;
+use crate::api::{PodFacts, Uid};
+use crate::cycle::class::ClassId;
+use crate::cycle::explain::Refusal;
+
+use super::World;
+
+/// One of our pods.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// What it says.
+    pub facts: Arc<PodFacts>,
+    /// Where we decided to put it, while the cluster has not shown it there yet.
+    pub assumed: Option<Assumed>,
+    /// Its class, while it waits.
+    pub class: Option<ClassId>,
+    /// Why it waits, as the last cycle saw it; none where it does not, or no cycle looked yet.
+    pub refusal: Option<Arc<Refusal>>,
+}
+
+/// A decision that the cluster has not shown yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assumed {
+    /// The node.
+    pub node: Arc<str>,
+    /// The queue it is charged to.
+    pub queue: Arc<str>,
+    /// The API server said yes.
+    pub confirmed: bool,
+}
+
+/// Where a member stands, as far as its gang is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It may be placed.
+    Waiting,
+    /// Somebody has to lift a gate first: it is left alone.
+    Gated,
+    /// It asks for something that cannot be honoured.
+    Blocked,
+    /// It has a node, or we are giving it one.
+    Placed,
+    /// It has a node and is being deleted: it is charged, but its gang cannot count on it.
+    Leaving,
+    /// It ended well.
+    Succeeded,
+    /// It ended badly.
+    Failed,
+    /// It is being deleted and never had a node.
+    Gone,
+}
+
+impl Member {
+    /// Where it stands.
+    #[must_use]
+    pub fn state(&self) -> State {
+        let facts = &self.facts;
+        match facts.phase {
+            PodPhase::Succeeded => return State::Succeeded,
+            PodPhase::Failed => return State::Failed,
+            PodPhase::Pending | PodPhase::Running | PodPhase::Unknown => {}
+        }
+        let has_node = facts.node.is_some() || self.assumed.is_some();
+        match (has_node, facts.deleting) {
+            (true, true) => State::Leaving,
+            (true, false) => State::Placed,
+            (false, true) => State::Gone,
+            (false, false) if facts.gated => State::Gated,
+            (false, false) if !facts.unsupported.is_empty() || !facts.faults.is_empty() => State::Blocked,
+            (false, false) => State::Waiting,
+        }
+    }
+
+    /// Why it can never be placed as it is; none where it can.
+    #[must_use]
+    pub fn blocked(&self) -> Option<Refusal> {
+        match (self.facts.unsupported.as_slice(), self.facts.faults.first()) {
+            ([], None) => None,
+            ([], Some(fault)) => Some(Refusal::Faulty(fault.clone())),
+            (fields, _) => Some(Refusal::Unsupported(fields.to_vec())),
+        }
+    }
+}
+
+impl World {
+    /// A pod is there, with these facts. Pods of other schedulers are charged to their nodes and nothing else.
+    pub fn apply_pod(&mut self, facts: PodFacts) {
+        if !self.schedulers.contains(&*facts.scheduler) {
+            self.apply_other(&facts);
+            return;
+        }
+        if self.pods.get(&facts.uid).is_some_and(|known| *known.facts == facts) {
+            return;
+        }
+        let uid = facts.uid.clone();
+        let old = self.detach(&uid);
+        let ended = facts.phase.ended();
+        let assumed = old.as_ref().and_then(|old| old.assumed.clone()).filter(|_| facts.node.is_none() && !ended);
+        let refusal = old.and_then(|old| old.refusal).filter(|_| facts.node.is_none() && !ended);
+        if facts.node.is_some() && !ended {
+            self.charge_seen(&facts);
+        } else if assumed.is_none() {
+            self.release(&uid);
+        }
+        self.keepers.set(&facts, facts.node.as_ref().filter(|_| !ended));
+        self.attach(Member { facts: Arc::new(facts), assumed, class: None, refusal });
+    }
+
+    /// A pod is gone.
+    pub fn delete_pod(&mut self, uid: &Uid) {
+        let member = self.detach(uid);
+        self.others.remove(uid);
+        self.keepers.remove(uid);
+        self.release(uid);
+        if let Some(member) = member {
+            self.drop_empty_group(&member.facts.group);
+        }
+    }
+
+    fn apply_other(&mut self, facts: &PodFacts) {
+        let node = facts.node.as_ref().filter(|_| !facts.phase.ended());
+        if let Some(node) = node {
+            let before = self.books.pod(&facts.uid).map(|pod| (pod.node.map(Arc::<str>::from), pod.resources.clone()));
+            if before.as_ref().is_some_and(|(at, asked)| at.as_deref() == Some(&**node) && *asked == facts.request) {
+                return;
+            }
+            self.books.charge_observed(&facts.uid, Some(node), None, &facts.request);
+            let (old_node, freed) = before.map_or((None, false), |(node, _)| (node, true));
+            self.books_changed(old_node.as_deref(), None, freed);
+            self.books_changed(Some(node), None, false);
+            self.others.insert(facts.uid.clone());
+        } else {
+            self.release(&facts.uid);
+            self.others.remove(&facts.uid);
+        }
+        self.keepers.set(facts, node);
+    }
+
+    /// Charges a pod that was seen on a node to the queue that its binding named; else to that of its group, or where it was charged before.
+    pub(super) fn charge_seen(&mut self, facts: &PodFacts) {
+        let before =
+            self.books.pod(&facts.uid).map(|pod| (pod.node.map(Arc::<str>::from), pod.queue.map(Arc::<str>::from), pod.resources.clone()));
+        let of_group = || self.groups.get(&facts.group).and_then(|group| group.facts.as_ref()).map(|group| Arc::from(group.queue.as_str()));
+        let charged = || before.as_ref().and_then(|(_, queue, _)| queue.clone());
+        let queue: Arc<str> = match &facts.charged_queue {
+            Some(queue) => Arc::from(queue.as_str()),
+            None => of_group().or_else(charged).unwrap_or_else(|| Arc::from(DEFAULT_QUEUE)),
+        };
+        self.books.charge_observed(&facts.uid, facts.node.as_deref(), Some(&queue), &facts.request);
+        let same =
+            before.as_ref().is_some_and(|(node, at, asked)| *node == facts.node && at.as_ref() == Some(&queue) && *asked == facts.request);
+        if same {
+            return;
+        }
+        if let Some((node, queue, _)) = before {
+            self.books_changed(node.as_deref(), queue.as_deref(), true);
+        }
+        self.books_changed(facts.node.as_deref(), Some(&queue), false);
+    }
+
+    fn release(&mut self, uid: &Uid) {
+        let Some(pod) = self.books.pod(uid) else { return };
+        let (node, queue) = (pod.node.map(Arc::<str>::from), pod.queue.map(Arc::<str>::from));
+        self.books.release(uid);
+        self.books_changed(node.as_deref(), queue.as_deref(), true);
+    }
+
+    /// A cycle placed the pod; the books have it already.
+    pub(in crate::cycle) fn assume(&mut self, placement: &Placement) {
+        let Some(mut member) = self.detach(&placement.uid) else { return };
+        member.assumed = Some(Assumed { node: Arc::clone(&placement.node), queue: Arc::clone(&placement.queue), confirmed: false });
+        member.refusal = None;
+        let facts = Arc::clone(&member.facts);
+        self.keepers.set(&facts, Some(&placement.node));
+        self.attach(member);
+        self.dirty_path(&placement.queue);
+    }
+
+    /// The API server bound the pod as we asked.
+    pub fn confirm(&mut self, uid: &Uid) {
+        self.books.confirm(uid);
+        let Some(mut member) = self.detach(uid) else { return };
+        if let Some(assumed) = &mut member.assumed {
+            assumed.confirmed = true;
+        }
+        if let Some(group) = self.groups.get_mut(&member.facts.group) {
+            group.retry.failures = 0;
+            group.retry.last.clear();
+        }
+        self.attach(member);
+    }
+
+    /// The API server did not bind the pod: it waits again, and its group backs off. `now` and `wait` are of the monotonic clock; `why` is of
+    /// a bounded set.
+    pub fn refuse_bind(&mut self, uid: &Uid, why: &str, now: Duration, wait: impl Fn(u32) -> Duration) {
+        // Seen on a node meanwhile: then it was bound, whatever the answer said.
+        if self.pods.get(uid).is_none_or(|member| member.facts.node.is_some()) {
+            return;
+        }
+        let Some(mut member) = self.detach(uid) else { return };
+        let node = member.assumed.take().map(|assumed| assumed.node);
+        let key = member.facts.group.clone();
+        self.release(uid);
+        let facts = Arc::clone(&member.facts);
+        self.keepers.set(&facts, None);
+        self.attach(member);
+        let Some(group) = self.groups.get_mut(&key) else { return };
+        if let Some(at) = group.retry.at.take() {
+            self.retries.remove(&(at, key.clone()));
+        }
+        group.retry.failures = group.retry.failures.saturating_add(1);
+        group.retry.why = why.to_owned();
+        group.retry.last.extend(node);
+        let at = now.saturating_add(wait(group.retry.failures));
+        group.retry.at = Some(at);
+        self.retries.insert((at, key));
+    }
+
+    /// Takes the pod out of its group's sums.
+    pub(super) fn detach(&mut self, uid: &Uid) -> Option<Member> {
+        let mut member = self.pods.remove(uid)?;
+        if let Some(class) = member.class.take() {
+            self.classes.leave(class);
+        }
+        if let Some(group) = self.groups.get_mut(&member.facts.group) {
+            group.forget(&member);
+        }
+        self.look_at(&member.facts.group.clone());
+        Some(member)
+    }
+
+    /// Puts the pod into its group's sums.
+    pub(super) fn attach(&mut self, mut member: Member) {
+        if member.state() == State::Waiting {
+            member.class = Some(self.classes.join(&member.facts));
+        }
+        let key = member.facts.group.clone();
+        self.groups.entry(key.clone()).or_default().count(&member);
+        self.dirty_pods.insert(member.facts.uid.clone());
+        self.pods.insert(member.facts.uid.clone(), member);
+        self.look_at(&key);
+    }
+
+    /// Why the pod waits, as a cycle found it.
+    pub(in crate::cycle) fn refuse_pod(&mut self, uid: &Uid, refusal: Option<&Arc<Refusal>>) {
+        let Some(member) = self.pods.get_mut(uid) else { return };
+        if member.refusal.as_ref() != refusal {
+            member.refusal = refusal.cloned();
+            self.dirty_pods.insert(uid.clone());
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! How does a queue come, change and go, and what is counted of its groups?
+
+use std::sync::Arc;
+
+use crate::accounting::{MAX_DEPTH, QueueLimits, QueueShape, ROOT_QUEUE};
+use crate::api::{GroupKey, QueueFacts};
+
+use super::{Phase, World};
+
+impl World {
+    /// A queue is there, with these facts.
+    pub fn apply_queue(&mut self, facts: QueueFacts) {
+        let name: Arc<str> = Arc::from(facts.name.as_str());
+        let old = self.queues.get(&name);
+        let same_spec =
+            |old: &Arc<QueueFacts>| old.parent == facts.parent && old.capability == facts.capability && old.priority == facts.priority;
+        if !old.is_some_and(same_spec) {
+            self.dirty_path(&name);
+            let shape = QueueShape { name: Arc::clone(&name), parent: facts.parent.as_deref().map(Arc::from) };
+            self.books.queue_upsert(&shape, QueueLimits { capability: facts.capability.clone() });
+            self.dirty_path(&name);
+            self.gained = true;
+        }
+        self.dirty_queues.insert(Arc::clone(&name));
+        self.queues.insert(name, Arc::new(facts));
+    }
+
+    /// There is no such queue any more. What is used in it stays charged to its name.
+    pub fn delete_queue(&mut self, name: &str) {
+        self.dirty_path(name);
+        if self.queues.remove(name).is_some() {
+            self.books.queue_remove(name);
+            self.gained = true;
+        }
+    }
+
+    /// What is used in this queue and in all above it changed.
+    pub(super) fn dirty_path(&mut self, name: &str) {
+        let mut at: Arc<str> = Arc::from(name);
+        for _ in 0..=MAX_DEPTH {
+            let parent = self.books.quota().tree().parent(&at).cloned();
+            self.dirty_queues.insert(at);
+            let Some(parent) = parent else { break };
+            at = parent;
+        }
+        self.dirty_queues.insert(Arc::from(ROOT_QUEUE));
+    }
+
+    /// Counts the group in its queue under its phase; under none where it is gone.
+    pub fn file(&mut self, key: &GroupKey, phase: Option<Phase>) {
+        let Some(group) = self.groups.get_mut(key) else { return };
+        let filed = phase.zip(group.facts.as_ref()).map(|(phase, facts)| (Arc::from(facts.queue.as_str()), phase));
+        if group.filed == filed {
+            return;
+        }
+        let old = std::mem::replace(&mut group.filed, filed.clone());
+        if let Some((queue, phase)) = old {
+            if let Some(count) = self.phases.get_mut(&queue).and_then(|phases| phases.get_mut(&phase)) {
+                *count = count.saturating_sub(1);
+            }
+            self.dirty_queues.insert(queue);
+        }
+        if let Some((queue, phase)) = filed {
+            let count = self.phases.entry(Arc::clone(&queue)).or_default().entry(phase).or_default();
+            *count = count.saturating_add(1);
+            self.dirty_queues.insert(queue);
+        }
+    }
+
+    /// How many groups of the queue itself are in this phase.
+    #[must_use]
+    pub fn in_phase(&self, queue: &str, phase: Phase) -> i32 {
+        self.phases.get(queue).and_then(|phases| phases.get(&phase)).copied().unwrap_or(0)
+    }
+}

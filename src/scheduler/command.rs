@@ -1,0 +1,171 @@
+//! What is to be written, and as which bytes? Pure: the requests' bodies are made here, and sent by `dispatch`.
+//!
+//! Every patch names the UID of the object it means, so it can never land on another one of the same name, and holds our own fields only.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::api::names::{CHARGED_QUEUE, DEFAULT_QUEUE, ROOT_QUEUE, SCHEDULER};
+use crate::api::pod::PodCondition;
+use crate::api::podgroup::PodGroupStatus;
+use crate::api::queue::QueueStatus;
+use crate::api::{GroupKey, Uid};
+use crate::cycle::plan::Bind;
+use crate::cycle::status::seconds;
+
+/// One write.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Bind a pod.
+    Bind(Bind),
+    /// Write the status of a PodGroup, and say so in an Event where the reason to wait is a new one.
+    Group {
+        /// The PodGroup.
+        key: GroupKey,
+        /// Its UID.
+        uid: Uid,
+        /// What is to stand there.
+        status: PodGroupStatus,
+        /// What the Event says: reason and message.
+        event: Option<(String, String)>,
+        /// When this was decided.
+        now: Timestamp,
+    },
+    /// Write the status of a queue.
+    Queue {
+        /// The queue.
+        name: Arc<str>,
+        /// What is to stand there.
+        status: QueueStatus,
+        /// The names in `allocated` that stand there and are to go.
+        gone: Vec<String>,
+    },
+    /// Make `root` or `default`.
+    MakeQueue {
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// Say on a pod why it waits.
+    Pod {
+        /// Its namespace.
+        namespace: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+        /// Its UID.
+        uid: Uid,
+        /// The condition PodScheduled.
+        condition: PodCondition,
+        /// When this was decided.
+        now: Timestamp,
+    },
+}
+
+/// The Binding: with the pod's UID, which the API server checks, and the queue, which it copies onto the pod.
+#[must_use]
+pub fn binding(bind: &Bind) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {
+            "namespace": &*bind.namespace,
+            "name": &*bind.name,
+            "uid": &*bind.uid,
+            "annotations": { CHARGED_QUEUE: &*bind.queue },
+        },
+        "target": { "apiVersion": "v1", "kind": "Node", "name": &*bind.node },
+    })
+}
+
+/// A merge patch of a PodGroup's status: numbers that are 0 are taken out, as Volcano has it.
+#[must_use]
+pub fn group_patch(uid: &Uid, status: &PodGroupStatus) -> Value {
+    json!({
+        "metadata": { "uid": &**uid },
+        "status": {
+            "phase": status.phase,
+            "conditions": status.conditions,
+            "running": status.running,
+            "succeeded": status.succeeded,
+            "failed": status.failed,
+        },
+    })
+}
+
+/// A merge patch of a queue's status; what is not used any more is taken out.
+#[must_use]
+pub fn queue_patch(status: &QueueStatus, gone: &[String]) -> Value {
+    let mut allocated: Map<String, Value> = gone.iter().map(|name| (name.clone(), Value::Null)).collect();
+    for (name, amount) in status.allocated.iter().flatten() {
+        allocated.insert(name.clone(), json!(amount));
+    }
+    json!({
+        "status": {
+            "allocated": allocated,
+            "state": status.state,
+            "pending": status.pending,
+            "inqueue": status.inqueue,
+            "running": status.running,
+            "unknown": status.unknown,
+            "completed": status.completed,
+        },
+    })
+}
+
+/// `root` or `default`, as they are made where they are missing.
+#[must_use]
+pub fn new_queue(name: &str) -> Value {
+    let spec = if name == ROOT_QUEUE { json!({}) } else { json!({ "parent": ROOT_QUEUE }) };
+    json!({ "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": { "name": name }, "spec": spec })
+}
+
+/// The queues that are made where they are missing.
+pub const MADE: [&str; 2] = [ROOT_QUEUE, DEFAULT_QUEUE];
+
+/// A strategic patch of a pod's status: conditions are merged by their type, so that nobody else's is touched.
+#[must_use]
+pub fn pod_patch(uid: &Uid, condition: &PodCondition, now: Timestamp) -> Value {
+    json!({
+        "metadata": { "uid": &**uid },
+        "status": { "conditions": [{
+            "type": condition.kind,
+            "status": condition.status,
+            "reason": condition.reason,
+            "message": condition.message,
+            "lastTransitionTime": seconds(now),
+        }] },
+    })
+}
+
+/// An Event about a PodGroup that waits.
+#[must_use]
+pub fn event(key: &GroupKey, uid: &Uid, reason: &str, message: &str, now: Timestamp) -> Value {
+    let time = seconds(now);
+    // The API server takes no note of more than 1024 bytes.
+    let note: String = message.chars().take(250).collect();
+    let about: BTreeMap<&str, &str> = [
+        ("apiVersion", "scheduling.volcano.sh/v1beta1"),
+        ("kind", "PodGroup"),
+        ("namespace", &*key.namespace),
+        ("name", &*key.name),
+        ("uid", &**uid),
+    ]
+    .into();
+    json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": { "namespace": &*key.namespace, "generateName": format!("{SCHEDULER}-") },
+        "involvedObject": about,
+        "reason": reason,
+        "message": note,
+        "type": "Warning",
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+        "count": 1,
+        "source": { "component": SCHEDULER },
+        "reportingComponent": SCHEDULER,
+        "reportingInstance": SCHEDULER,
+    })
+}

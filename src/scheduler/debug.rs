@@ -1,0 +1,92 @@
+//! What does the scheduler know, as JSON for people? Amounts stand as Kubernetes writes them.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::api::quantities::{RawQuantity, written};
+use crate::cycle::status;
+use crate::resources::{Limits, Resources, quantity};
+
+use super::event::Question;
+use super::state::State;
+
+/// The answer.
+#[must_use]
+pub fn answer(state: &State, question: Question) -> Value {
+    match question {
+        Question::Ledger => ledger(state),
+        Question::Queues => queues(state),
+        Question::Audit => audit(state),
+    }
+}
+
+fn ledger(state: &State) -> Value {
+    let ledger = state.world.books().ledger();
+    let mut pods: BTreeMap<&str, u32> = BTreeMap::new();
+    for node in ledger.charges().filter_map(|(_, node, _)| node) {
+        let count = pods.entry(node).or_default();
+        *count = count.saturating_add(1);
+    }
+    let node = |node: crate::accounting::NodeView<'_>| {
+        json!({
+            "name": node.name,
+            "allocatable": written(node.allocatable),
+            "used": written(node.used),
+            "idle": written(&node.idle()),
+            "overcommitted": written(&node.overcommitted()),
+            "pods": pods.get(node.name).copied().unwrap_or(0),
+        })
+    };
+    let missing =
+        |(name, used): (&str, &Resources)| json!({ "name": name, "used": written(used), "pods": pods.get(name).copied().unwrap_or(0) });
+    json!({
+        "nodes": ledger.nodes().map(node).collect::<Vec<_>>(),
+        "missingNodes": ledger.missing_nodes().map(missing).collect::<Vec<_>>(),
+    })
+}
+
+fn queues(state: &State) -> Value {
+    let mut waiting: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for group in state.world.backlog().iter().filter_map(|key| state.world.groups().get(key)) {
+        let Some(facts) = &group.facts else { continue };
+        waiting.entry(facts.queue.clone()).or_default().push(json!({
+            "group": facts.key.to_string(),
+            "phase": status::phase(group, facts).as_str(),
+            "waitingPods": group.waiting.len(),
+            "reason": group.refusal.as_ref().map(|refusal| refusal.reason()),
+            "message": group.refusal.as_ref().map(ToString::to_string),
+        }));
+    }
+    let quota = state.world.books().quota();
+    let list: Vec<_> = quota
+        .queues()
+        .map(|queue| {
+            json!({
+                "name": queue.name,
+                "exists": queue.exists,
+                "parent": queue.parent,
+                "capability": queue.limits.map(|limits| limits_written(&limits.capability)).unwrap_or_default(),
+                "used": written(queue.used),
+                "usedByItself": written(queue.own),
+                "fault": quota.tree().fault(queue.name).map(|fault| crate::cycle::explain::Refusal::Queue(fault).to_string()),
+                "waiting": waiting.remove(queue.name).unwrap_or_default(),
+            })
+        })
+        .collect();
+    // What names a queue that does not exist.
+    json!({ "queues": list, "homeless": waiting })
+}
+
+fn limits_written(limits: &Limits) -> BTreeMap<String, RawQuantity> {
+    limits.iter().map(|(name, amount)| (name.to_string(), RawQuantity::Text(quantity::format(amount, name.style())))).collect()
+}
+
+fn audit(state: &State) -> Value {
+    let report = state.world.books().audit();
+    state.metrics.audit_differences.set(i64::try_from(report.differences.len()).unwrap_or(i64::MAX));
+    json!({
+        "differences": report.differences,
+        "checked": { "nodes": report.nodes, "pods": report.pods, "queues": report.queues },
+    })
+}

@@ -1,0 +1,119 @@
+//! How do lists and watch events become what is known? One function for each kind: all there is, one more, one less.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::api::{GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts, Uid};
+
+use super::event::Change;
+use super::state::{Kind, Now, State};
+
+impl State {
+    pub(super) fn apply_nodes(&mut self, change: Change<NodeFacts, Arc<str>>) {
+        match change {
+            Change::Reset { all, unreadable } => {
+                let there: BTreeSet<_> = all.iter().map(|node| Arc::clone(&node.name)).chain(unreadable).collect();
+                let gone: Vec<_> =
+                    self.world.nodes().iter().map(|node| Arc::clone(&node.name)).filter(|name| !there.contains(name)).collect();
+                gone.iter().for_each(|name| self.world.delete_node(name));
+                all.into_iter().for_each(|node| self.world.apply_node(node));
+                self.complete.insert(Kind::Nodes);
+            }
+            Change::Apply(node) => self.world.apply_node(node),
+            Change::Delete(name) => self.world.delete_node(&name),
+            Change::Unreadable(_) => self.metrics.unreadable.inc(),
+        }
+    }
+
+    pub(super) fn apply_pods(&mut self, change: Change<PodFacts, Uid>) {
+        match change {
+            Change::Reset { all, unreadable } => {
+                let there: BTreeSet<_> = all.iter().map(|pod| pod.uid.clone()).chain(unreadable).collect();
+                let gone: Vec<_> = self.world.pod_uids().filter(|uid| !there.contains(*uid)).cloned().collect();
+                gone.iter().for_each(|uid| self.delete_pod(uid));
+                all.into_iter().for_each(|pod| self.apply_pod(pod));
+                self.complete.insert(Kind::Pods);
+            }
+            Change::Apply(pod) => self.apply_pod(pod),
+            Change::Delete(uid) => self.delete_pod(&uid),
+            Change::Unreadable(_) => self.metrics.unreadable.inc(),
+        }
+    }
+
+    fn apply_pod(&mut self, pod: PodFacts) {
+        self.said.pod_seen(&pod.uid);
+        self.world.apply_pod(pod);
+    }
+
+    fn delete_pod(&mut self, uid: &Uid) {
+        self.said.pod_gone(uid);
+        self.world.delete_pod(uid);
+    }
+
+    pub(super) fn apply_groups(&mut self, change: Change<GroupFacts, GroupKey>) {
+        match change {
+            Change::Reset { all, unreadable } => {
+                let there: BTreeSet<_> = all.iter().map(|group| group.key.clone()).chain(unreadable).collect();
+                let known = self.world.groups().iter().filter(|(_, group)| group.facts.is_some()).map(|(key, _)| key);
+                let gone: Vec<_> = known.filter(|key| !there.contains(*key)).cloned().collect();
+                gone.iter().for_each(|key| self.delete_group(key));
+                all.into_iter().for_each(|group| self.apply_group(group));
+                self.complete.insert(Kind::Groups);
+            }
+            Change::Apply(group) => self.apply_group(group),
+            Change::Delete(key) => self.delete_group(&key),
+            Change::Unreadable(_) => self.metrics.unreadable.inc(),
+        }
+    }
+
+    fn apply_group(&mut self, group: GroupFacts) {
+        self.said.group_seen(&group);
+        self.world.apply_group(group);
+    }
+
+    fn delete_group(&mut self, key: &GroupKey) {
+        self.said.group_gone(key);
+        self.world.delete_group(key);
+    }
+
+    pub(super) fn apply_queues(&mut self, change: Change<QueueFacts, Arc<str>>, now: Now) {
+        match change {
+            Change::Reset { all, unreadable } => {
+                let there: BTreeSet<_> = all.iter().map(|queue| Arc::from(queue.name.as_str())).chain(unreadable).collect();
+                let gone: Vec<_> = self.world.queues().keys().filter(|name| !there.contains(*name)).cloned().collect();
+                gone.iter().for_each(|name| self.delete_queue(name));
+                all.into_iter().for_each(|queue| self.apply_queue(queue));
+                self.complete.insert(Kind::Queues);
+            }
+            Change::Apply(queue) => self.apply_queue(queue),
+            Change::Delete(name) => self.delete_queue(&name),
+            Change::Unreadable(_) => self.metrics.unreadable.inc(),
+        }
+        self.make_queues(now);
+    }
+
+    fn apply_queue(&mut self, queue: QueueFacts) {
+        self.said.queue_seen(&queue.name);
+        self.world.apply_queue(queue);
+    }
+
+    fn delete_queue(&mut self, name: &Arc<str>) {
+        self.said.queue_gone(name);
+        self.world.delete_queue(name);
+    }
+
+    pub(super) fn apply_priority_classes(&mut self, change: Change<(String, i32), String>) {
+        match change {
+            Change::Reset { all, unreadable } => {
+                let there: BTreeSet<_> = all.iter().map(|(name, _)| name.clone()).chain(unreadable).collect();
+                let gone: Vec<_> = self.world.priority_class_names().filter(|name| !there.contains(*name)).cloned().collect();
+                gone.iter().for_each(|name| self.world.delete_priority_class(name));
+                all.into_iter().for_each(|(name, value)| self.world.apply_priority_class(&name, value));
+                self.complete.insert(Kind::PriorityClasses);
+            }
+            Change::Apply((name, value)) => self.world.apply_priority_class(&name, value),
+            Change::Delete(name) => self.world.delete_priority_class(&name),
+            Change::Unreadable(_) => self.metrics.unreadable.inc(),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Which nodes are overcommitted, and which have just become so or healed? So that each change is said once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::accounting::Ledger;
+use crate::cycle::nodes::Nodes;
+use crate::resources::Resources;
+
+/// The nodes that were overcommitted at the last look.
+#[derive(Debug, Default)]
+pub struct Overcommit {
+    mark: Option<u64>,
+    nodes: BTreeMap<Arc<str>, Resources>,
+}
+
+impl Overcommit {
+    /// The nodes that are overcommitted in other dimensions than at the last look, with the amounts; none for those that have healed.
+    pub fn look(&mut self, nodes: &Nodes, ledger: &Ledger) -> Vec<(Arc<str>, Option<Resources>)> {
+        let changed: Vec<_> = match self.mark.and_then(|mark| nodes.since(mark)) {
+            Some(changed) => changed.to_vec(),
+            None => nodes.ids().collect(),
+        };
+        self.mark = Some(nodes.head());
+        let mut said = Vec::new();
+        for facts in changed.into_iter().filter_map(|id| nodes.get(id)) {
+            let over = ledger.node(&facts.name).map(|node| node.overcommitted()).unwrap_or_default();
+            let name = Arc::clone(&facts.name);
+            if over.is_zero() {
+                if self.nodes.remove(&name).is_some() {
+                    said.push((name, None));
+                }
+                continue;
+            }
+            let dimensions = |over: &Resources| over.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+            let before = self.nodes.insert(Arc::clone(&name), over.clone());
+            if before.as_ref().map(dimensions) != Some(dimensions(&over)) {
+                said.push((name, Some(over)));
+            }
+        }
+        // A node that went away while it was overcommitted has not healed; there is just nothing to say of it any more.
+        self.nodes.retain(|name, _| nodes.id(name).is_some());
+        said
+    }
+
+    /// How many are overcommitted.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether none is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+}

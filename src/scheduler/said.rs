@@ -1,0 +1,292 @@
+//! What was said to people, what is to be said next, and does it stand there already?
+//!
+//! Status, conditions and Events are merged and rate-capped here ([`Teller`]) and worked out at the moment they are sent. What was written
+//! counts as standing there until the watch has caught up, so a watch that lags causes no second write.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::api::pod::PodCondition;
+use crate::api::queue::QueueStatus;
+use crate::api::{GroupFacts, GroupKey, Uid};
+use crate::cycle::explain::Refusal;
+use crate::cycle::world::{State as MemberState, World};
+use crate::cycle::{queue_status, status};
+
+use super::command::{Command, MADE};
+use super::event::{Subject, Told};
+use super::state::Now;
+use super::tell::Teller;
+use super::written::Written;
+
+/// Changes that come within this time are one write.
+const MERGE: Duration = Duration::from_millis(150);
+/// Pods and their PodGroup are made one after the other: what is only missing for so long is not worth a write.
+const SETTLE: Duration = Duration::from_secs(2);
+/// A PodGroup or queue is written at most this often.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// A pod is told at most this often why it waits: there may be many thousands that wait.
+const POD_INTERVAL: Duration = Duration::from_secs(10);
+/// How many of these writes are under way at the same time; binds have a limit of their own.
+const UNDER_WAY: usize = 8;
+
+/// What was said, and what is to be said.
+#[derive(Debug)]
+pub struct Said {
+    groups: Teller<GroupKey>,
+    queues: Teller<Arc<str>>,
+    pods: Teller<Uid>,
+    group_status: BTreeMap<GroupKey, Written>,
+    queue_status: BTreeMap<Arc<str>, QueueStatus>,
+    pod_condition: BTreeMap<Uid, PodCondition>,
+    /// The kind of refusal that the last Event about a group was about.
+    events: BTreeMap<GroupKey, (Uid, &'static str)>,
+    /// Since when these groups have had too few members, which is how every gang begins.
+    settling: BTreeMap<GroupKey, Duration>,
+    under_way: usize,
+}
+
+impl Said {
+    /// Nothing was said yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            groups: Teller::new(INTERVAL),
+            queues: Teller::new(INTERVAL),
+            pods: Teller::new(POD_INTERVAL),
+            group_status: BTreeMap::new(),
+            queue_status: BTreeMap::new(),
+            pod_condition: BTreeMap::new(),
+            events: BTreeMap::new(),
+            settling: BTreeMap::new(),
+            under_way: 0,
+        }
+    }
+
+    /// A cycle looked at the group.
+    pub fn group_changed(&mut self, key: &GroupKey, world: &World, now: Duration) {
+        let Some(group) = world.groups().get(key).filter(|group| group.facts.is_some()) else { return };
+        if matches!(group.refusal.as_deref(), Some(Refusal::NotEnoughTasks { .. } | Refusal::NotEnoughPodsOfTask { .. })) {
+            self.settling.entry(key.clone()).or_insert(now);
+        } else {
+            self.settling.remove(key);
+        }
+        self.groups.want(key, now, MERGE);
+    }
+
+    /// What is used in the queue, or who waits in it, changed.
+    pub fn queue_changed(&mut self, name: &Arc<str>, now: Duration) {
+        self.queues.want(name, now, MERGE);
+    }
+
+    /// Something about the pod changed.
+    pub fn pod_changed(&mut self, uid: &Uid, world: &World, now: Duration) {
+        let Some(member) = world.pods().get(uid).filter(|member| member.refusal.is_some()) else { return };
+        match member.state() {
+            MemberState::Blocked => self.pods.want(uid, now, MERGE),
+            MemberState::Waiting => self.pods.want(uid, now, SETTLE),
+            MemberState::Gated
+            | MemberState::Placed
+            | MemberState::Leaving
+            | MemberState::Succeeded
+            | MemberState::Failed
+            | MemberState::Gone => {}
+        }
+    }
+
+    /// The watch showed the PodGroup.
+    pub fn group_seen(&mut self, facts: &GroupFacts) {
+        if self.group_status.get(&facts.key).is_some_and(|written| written.is_over(facts)) {
+            self.group_status.remove(&facts.key);
+        }
+    }
+
+    /// The PodGroup is gone.
+    pub fn group_gone(&mut self, key: &GroupKey) {
+        self.group_status.remove(key);
+        self.events.remove(key);
+        self.settling.remove(key);
+        self.groups.forget(key);
+    }
+
+    /// The watch showed the queue; at worst it is an older one, and the same is written once more.
+    pub fn queue_seen(&mut self, name: &str) {
+        self.queue_status.remove(name);
+    }
+
+    /// The queue is gone.
+    pub fn queue_gone(&mut self, name: &Arc<str>) {
+        self.queue_status.remove(name);
+    }
+
+    /// The watch showed the pod.
+    pub fn pod_seen(&mut self, uid: &Uid) {
+        self.pod_condition.remove(uid);
+    }
+
+    /// The pod is gone.
+    pub fn pod_gone(&mut self, uid: &Uid) {
+        self.pod_condition.remove(uid);
+        self.pods.forget(uid);
+    }
+
+    /// When something is to be said next.
+    #[must_use]
+    pub fn next(&self) -> Option<Duration> {
+        if self.under_way >= UNDER_WAY {
+            return None;
+        }
+        [self.groups.next(), self.queues.next(), self.pods.next()].into_iter().flatten().min()
+    }
+
+    /// What is to be said now: groups first, pods last.
+    pub fn due(&mut self, world: &World, now: Now, commands: &mut Vec<Command>) {
+        while self.under_way < UNDER_WAY {
+            let Some(command) = self.next_command(world, now) else { return };
+            if let Some(command) = command {
+                self.under_way = self.under_way.saturating_add(1);
+                commands.push(command);
+            }
+        }
+    }
+
+    /// The next that is due, if anything is due; it may turn out that there is nothing to say about it.
+    fn next_command(&mut self, world: &World, now: Now) -> Option<Option<Command>> {
+        if let Some(key) = self.groups.take(now.since_start) {
+            let command = self.group_command(&key, world, now);
+            if command.is_none() {
+                self.groups.nothing(&key);
+            }
+            return Some(command);
+        }
+        if let Some(name) = self.queues.take(now.since_start) {
+            let command = self.queue_command(&name, world);
+            if command.is_none() {
+                self.queues.nothing(&name);
+            }
+            return Some(command);
+        }
+        let uid = self.pods.take(now.since_start)?;
+        let command = self.pod_command(&uid, world, now);
+        if command.is_none() {
+            self.pods.nothing(&uid);
+        }
+        Some(command)
+    }
+
+    fn group_command(&mut self, key: &GroupKey, world: &World, now: Now) -> Option<Command> {
+        let group = world.groups().get(key)?;
+        // While binds are under way nothing is settled; their end brings the group here again.
+        let facts = group.facts.as_ref().filter(|_| group.counts.binding == 0)?;
+        let settled = self.settling.get(key).map(|since| since.saturating_add(SETTLE)).filter(|at| *at > now.since_start);
+        if let Some(at) = settled {
+            self.groups.want(key, at, Duration::ZERO);
+            return None;
+        }
+        let wanted = match self.group_status.get(key) {
+            Some(written) => {
+                let mut stands = (**facts).clone();
+                stands.status = written.status.clone();
+                let wanted = status::status(group, &stands, now.wall);
+                (wanted != stands.status).then_some(wanted)
+            }
+            None => {
+                let wanted = status::status(group, facts, now.wall);
+                (wanted != facts.status).then_some(wanted)
+            }
+        }?;
+        let event = self.event(key, &facts.uid, group.refusal.as_deref());
+        self.group_status.insert(key.clone(), Written { uid: facts.uid.clone(), status: wanted.clone(), version: None });
+        Some(Command::Group { key: key.clone(), uid: facts.uid.clone(), status: wanted, event, now: now.wall })
+    }
+
+    /// The Event for this refusal, if its kind is another than that of the last one.
+    fn event(&mut self, key: &GroupKey, uid: &Uid, refusal: Option<&Refusal>) -> Option<(String, String)> {
+        let Some(refusal) = refusal else {
+            self.events.remove(key);
+            return None;
+        };
+        let kind = (uid.clone(), refusal.kind());
+        if self.events.get(key) == Some(&kind) {
+            return None;
+        }
+        self.events.insert(key.clone(), kind);
+        Some((refusal.reason().to_owned(), refusal.to_string()))
+    }
+
+    fn queue_command(&mut self, name: &Arc<str>, world: &World) -> Option<Command> {
+        let Some(facts) = world.queues().get(name) else {
+            return MADE.contains(&&**name).then(|| Command::MakeQueue { name: Arc::clone(name) });
+        };
+        let stands = self.queue_status.get(name).unwrap_or(&facts.status);
+        let wanted = queue_status::status(world, name);
+        if queue_status::same(stands, &wanted) {
+            return None;
+        }
+        let kept = |key: &&String| wanted.allocated.as_ref().is_some_and(|allocated| allocated.contains_key(*key));
+        let standing = stands.allocated.iter().chain(&facts.status.allocated).flatten().map(|(key, _)| key);
+        let gone = standing.filter(|key| !kept(key)).cloned().collect();
+        self.queue_status.insert(Arc::clone(name), wanted.clone());
+        Some(Command::Queue { name: Arc::clone(name), status: wanted, gone })
+    }
+
+    fn pod_command(&mut self, uid: &Uid, world: &World, now: Now) -> Option<Command> {
+        let member = world.pods().get(uid)?;
+        let refusal = member.refusal.as_ref().filter(|_| matches!(member.state(), MemberState::Waiting | MemberState::Blocked))?;
+        let condition = PodCondition {
+            kind: "PodScheduled".to_owned(),
+            status: "False".to_owned(),
+            reason: Some("Unschedulable".to_owned()),
+            message: Some(refusal.to_string()),
+        };
+        let stands = self.pod_condition.get(uid).or(member.facts.scheduled_condition.as_ref());
+        if stands == Some(&condition) {
+            return None;
+        }
+        self.pod_condition.insert(uid.clone(), condition.clone());
+        let facts = &member.facts;
+        let (namespace, name) = (Arc::clone(&facts.namespace), Arc::clone(&facts.name));
+        Some(Command::Pod { namespace, name, uid: uid.clone(), condition, now: now.wall })
+    }
+
+    /// A write ended.
+    pub fn done(&mut self, subject: &Subject, told: &Told, now: Duration) {
+        self.under_way = self.under_way.saturating_sub(1);
+        let failed = matches!(told, Told::Failed(_));
+        match subject {
+            Subject::Group(key) => {
+                match told {
+                    Told::Stands { resource_version } => {
+                        if let Some(written) = self.group_status.get_mut(key) {
+                            written.version = Some(resource_version.parse().unwrap_or(0));
+                        }
+                    }
+                    // An Event that was to go with it is not repeated: it may have been sent.
+                    Told::Gone | Told::Failed(_) => {
+                        self.group_status.remove(key);
+                    }
+                }
+                self.groups.done(key, now, !failed);
+            }
+            Subject::Queue(name) => {
+                if failed {
+                    self.queue_status.remove(name);
+                }
+                self.queues.done(name, now, !failed);
+            }
+            Subject::Pod(uid) => {
+                if failed {
+                    self.pod_condition.remove(uid);
+                }
+                self.pods.done(uid, now, !failed);
+            }
+        }
+    }
+}
+
+impl Default for Said {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,198 @@
+//! What the owner of the state decides, without a cluster, a task or a clock.
+
+use super::*;
+use crate::api::names::DEFAULT_SCHEDULER;
+use crate::api::pod_facts::Unsupported;
+use crate::api::podgroup::PodGroupStatus;
+use crate::api::{GroupFacts, GroupKey, PodFacts};
+use crate::cycle::testing::{group, node, pod, queue, running};
+use crate::scheduler::event::Change;
+
+fn state() -> State {
+    let registry = prometheus::Registry::new();
+    State::new([DEFAULT_SCHEDULER.to_owned()], Placement::Spread, Metrics::new(&registry).unwrap())
+}
+
+fn at(millis: u64) -> Now {
+    Now { wall: Timestamp::UNIX_EPOCH, since_start: Duration::from_millis(millis) }
+}
+
+/// Complete lists with `root` and `default` in them, and the lease.
+fn ready(nodes: Vec<crate::api::NodeFacts>, pods: Vec<PodFacts>, groups: Vec<GroupFacts>) -> State {
+    let mut state = state();
+    let queues = vec![queue("root", None, &[]), queue("default", Some("root"), &[])];
+    state.apply(Event::Nodes(reset(nodes)), at(0));
+    state.apply(Event::Pods(reset(pods)), at(0));
+    state.apply(Event::Groups(reset(groups)), at(0));
+    state.apply(Event::Queues(reset(queues)), at(0));
+    state.apply(Event::PriorityClasses(reset(Vec::new())), at(0));
+    state.lead(at(0));
+    state
+}
+
+fn reset<T, K>(all: Vec<T>) -> Change<T, K> {
+    Change::Reset { all, unreadable: Vec::new() }
+}
+
+fn binds(commands: &[Command]) -> usize {
+    commands.iter().filter(|command| matches!(command, Command::Bind(_))).count()
+}
+
+fn group_status(commands: &[Command]) -> Option<&PodGroupStatus> {
+    commands.iter().find_map(|command| match command {
+        Command::Group { status, .. } => Some(status),
+        Command::Bind(_) | Command::Queue { .. } | Command::MakeQueue { .. } | Command::Pod { .. } => None,
+    })
+}
+
+fn stands(version: &str) -> Told {
+    Told::Stands { resource_version: version.into() }
+}
+
+#[test]
+fn nothing_is_decided_before_all_lists_are_complete_and_the_lease_is_ours() {
+    let mut state = state();
+    state.lead(at(0));
+    state.apply(Event::Nodes(reset(vec![node("n", &[("cpu", 4)])])), at(0));
+    state.apply(Event::Groups(reset(vec![group("ns", "g", 1, "default")])), at(0));
+    state.apply(Event::Queues(reset(Vec::new())), at(0));
+    state.apply(Event::Pods(Change::Apply(pod("ns", "p", "g", &[("cpu", 1)]))), at(0));
+    state.apply(Event::PriorityClasses(reset(Vec::new())), at(0));
+    assert!(state.tick(at(1000)).is_empty());
+    assert_eq!(state.next(), None);
+    state.apply(Event::Pods(reset(vec![pod("ns", "p", "g", &[("cpu", 1)])])), at(1000));
+    state.leading = false;
+    assert!(state.tick(at(2000)).is_empty());
+    state.lead(at(3000));
+    assert_eq!(binds(&state.tick(at(3000))), 1);
+}
+
+#[test]
+fn the_queues_root_and_default_are_made_where_they_are_missing() {
+    let mut state = ready(Vec::new(), Vec::new(), Vec::new());
+    state.apply(Event::Queues(reset(Vec::new())), at(1000));
+    let made: Vec<_> = state.tick(at(2000)).into_iter().filter(|command| matches!(command, Command::MakeQueue { .. })).collect();
+    assert_eq!(made.len(), 2);
+}
+
+#[test]
+fn a_gang_that_waits_is_told_once_and_nothing_is_written_again_until_something_changes() {
+    let pods = vec![pod("ns", "a", "g", &[("cpu", 3)]), pod("ns", "b", "g", &[("cpu", 3)])];
+    let mut state = ready(vec![node("n", &[("cpu", 4)])], pods, vec![group("ns", "g", 2, "default")]);
+    assert_eq!(binds(&state.tick(at(0))), 0);
+    let commands = state.tick(at(200));
+    let status = group_status(&commands).unwrap().clone();
+    assert_eq!(status.phase.as_deref(), Some("Inqueue"));
+    let condition = &status.conditions.as_ref().unwrap()[0];
+    assert_eq!((condition.kind.as_deref(), condition.reason.as_deref()), (Some("Unschedulable"), Some("NotEnoughResources")));
+    assert!(matches!(&commands[0], Command::Group { event: Some(_), .. }));
+    // An older version comes while the write is under way.
+    let older = GroupFacts { resource_version: "5".into(), ..group("ns", "g", 2, "default") };
+    state.apply(Event::Groups(Change::Apply(older)), at(205));
+    state.learn(Report::Told(Subject::Group(GroupKey::new("ns", "g")), stands("7")), at(210));
+    // The watch shows an older version first, and then our own write: both cost nothing.
+    for version in ["6", "7"] {
+        let stand = if version == "7" { status.clone() } else { PodGroupStatus::default() };
+        let shown = GroupFacts { resource_version: version.into(), status: stand, ..group("ns", "g", 2, "default") };
+        state.apply(Event::Groups(Change::Apply(shown)), at(2000));
+        assert!(group_status(&state.tick(at(2000))).is_none());
+        assert!(group_status(&state.tick(at(9000))).is_none());
+    }
+    // There is room: placed, and the condition is over.
+    state.apply(Event::Nodes(Change::Apply(node("n", &[("cpu", 6)]))), at(10_000));
+    assert_eq!(binds(&state.tick(at(10_000))), 2);
+    for name in ["ns/a", "ns/b"] {
+        assert!(group_status(&state.tick(at(10_500))).is_none(), "while binds are under way nothing is settled");
+        state.learn(Report::Bound(name.into()), at(10_500));
+    }
+    let _merged = state.tick(at(11_000));
+    let commands = state.tick(at(12_000));
+    let told: Vec<_> = _merged.iter().chain(&commands).cloned().collect();
+    let status = group_status(&told).unwrap();
+    assert_eq!(status.phase.as_deref(), Some("Running"));
+    let of = |kind: &str| status.conditions.iter().flatten().find(|condition| condition.kind.as_deref() == Some(kind)).unwrap();
+    assert_eq!(of("Unschedulable").status.as_deref(), Some("False"));
+    assert_eq!(of("Scheduled").status.as_deref(), Some("True"));
+}
+
+#[test]
+fn a_gang_whose_members_are_still_being_made_is_not_complained_about() {
+    let mut state = ready(Vec::new(), Vec::new(), vec![group("ns", "g", 2, "default")]);
+    let _cycle = state.tick(at(0));
+    state.apply(Event::Pods(Change::Apply(pod("ns", "a", "g", &[("cpu", 1)]))), at(100));
+    let _cycle = state.tick(at(100));
+    assert!(group_status(&state.tick(at(200))).is_none());
+    let commands = state.tick(at(2200));
+    let condition = &group_status(&commands).unwrap().conditions.as_ref().unwrap()[0];
+    assert_eq!(condition.message.as_deref(), Some("the gang needs 2 members, 1 exist"));
+}
+
+#[test]
+fn a_status_that_somebody_else_wrote_is_put_right_but_completed_stays() {
+    let wrong = PodGroupStatus { phase: Some("Running".into()), ..PodGroupStatus::default() };
+    let done = PodGroupStatus { phase: Some("Completed".into()), ..PodGroupStatus::default() };
+    let groups = vec![
+        GroupFacts { status: wrong, ..group("ns", "wrong", 1, "default") },
+        GroupFacts { status: done, ..group("ns", "done", 1, "default") },
+    ];
+    let mut state = ready(Vec::new(), Vec::new(), groups);
+    let _first = state.tick(at(0));
+    let phases: Vec<_> =
+        state.tick(at(500)).iter().filter_map(|command| group_status(std::slice::from_ref(command))?.phase.clone()).collect();
+    // Nothing is made of Completed but its own condition.
+    assert_eq!(phases, ["Completed", "Inqueue"]);
+}
+
+#[test]
+fn a_pod_that_waits_is_told_why_after_it_has_settled_and_one_that_never_can_at_once() {
+    let never = PodFacts { unsupported: vec![Unsupported::HostPort], ..pod("ns", "never", "g", &[]) };
+    let mut state = ready(Vec::new(), vec![pod("ns", "orphan", "missing", &[]), never], vec![group("ns", "g", 1, "default")]);
+    let _cycle = state.tick(at(0));
+    let told = |commands: Vec<Command>| -> Vec<String> {
+        let text = |command: Command| match command {
+            Command::Pod { name, condition, .. } => Some(format!("{name}: {}", condition.message.unwrap_or_default())),
+            Command::Bind(_) | Command::Group { .. } | Command::Queue { .. } | Command::MakeQueue { .. } => None,
+        };
+        commands.into_iter().filter_map(text).collect()
+    };
+    assert_eq!(told(state.tick(at(500))), ["never: this scheduler cannot honour yet: spec.containers[].ports[].hostPort"]);
+    assert_eq!(told(state.tick(at(2500))), ["orphan: its PodGroup missing does not exist"]);
+    assert!(told(state.tick(at(60_000))).is_empty());
+}
+
+#[test]
+fn what_a_new_list_does_not_show_is_gone_unless_it_could_not_be_read() {
+    let pods = ["a", "b", "c"].map(|name| running(pod("ns", name, "g", &[("cpu", 1)]), "n"));
+    let mut state = ready(vec![node("n", &[("cpu", 4)])], pods.to_vec(), vec![group("ns", "g", 1, "default")]);
+    state.apply(Event::Pods(Change::Reset { all: vec![pods[0].clone()], unreadable: vec![pods[1].uid.clone()] }), at(0));
+    assert_eq!(state.world.books().pods().count(), 2);
+    assert!(state.world.books().audit().is_clean());
+}
+
+#[test]
+fn what_a_queue_uses_is_told_at_every_level_and_nothing_is_left_when_it_is_over() {
+    let mut state = ready(vec![node("n", &[("cpu", 4)])], Vec::new(), Vec::new());
+    let _settled = (state.tick(at(0)), state.tick(at(500)));
+    for name in ["root", "default"] {
+        state.learn(Report::Told(Subject::Queue(name.into()), stands("2")), at(600));
+    }
+    state.apply(Event::Pods(Change::Apply(running(pod("ns", "p", "g", &[("cpu", 1)]), "n"))), at(2000));
+    let queues = |commands: Vec<Command>| -> Vec<(String, usize, Vec<String>)> {
+        let told = |command: Command| match command {
+            Command::Queue { name, status, gone } => {
+                Some((name.to_string(), status.allocated.map_or(0, |allocated| allocated.len()), gone))
+            }
+            Command::Bind(_) | Command::Group { .. } | Command::MakeQueue { .. } | Command::Pod { .. } => None,
+        };
+        commands.into_iter().filter_map(told).collect()
+    };
+    let _cycle = state.tick(at(2000));
+    assert_eq!(queues(state.tick(at(3000))), [("default".to_owned(), 2, vec![]), ("root".to_owned(), 2, vec![])]);
+    for name in ["root", "default"] {
+        state.learn(Report::Told(Subject::Queue(name.into()), stands("3")), at(3000));
+    }
+    state.apply(Event::Pods(Change::Delete("ns/p".into())), at(5000));
+    let _cycle = state.tick(at(5000));
+    let gone = vec!["cpu".to_owned(), "pods".to_owned()];
+    assert_eq!(queues(state.tick(at(6000))), [("default".to_owned(), 0, gone.clone()), ("root".to_owned(), 0, gone)]);
+}
