@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::NamespaceResourceScope;
+use kube::core::{NamespaceResourceScope, TypeMeta};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +13,9 @@ use super::wire::resource;
 /// A group of pods that are placed together: all of its minMember at once, or none.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PodGroup {
+    /// What the object says it is; only an object that is written needs it.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub types: Option<TypeMeta>,
     /// The object's metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,

@@ -1,7 +1,7 @@
 //! The Queue of `scheduling.volcano.sh/v1beta1`: its fields as other tools write and read them (volcano-api.md), and what they mean.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::ClusterResourceScope;
+use kube::core::{ClusterResourceScope, TypeMeta};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +15,9 @@ use super::wire::resource;
 /// A share of the cluster, in a tree of shares.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Queue {
+    /// What the object says it is; only an object that is written needs it.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub types: Option<TypeMeta>,
     /// The object's metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,

@@ -1,16 +1,40 @@
-//! The identity of an object for its whole life: what `metadata.uid` says.
+//! Which object is it, whatever its name?
+//!
+//! The UID that the API server gave. Names come back; UIDs do not. So everything that is counted or kept is keyed by it.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A `metadata.uid`. Names come again; a UID never does, so everything that is decided about an object is decided about its UID.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+/// `metadata.uid` of an object: cheap to clone, ordered as text.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uid(Arc<str>);
 
+impl Uid {
+    /// The UID as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 impl From<&str> for Uid {
-    fn from(text: &str) -> Self {
-        Self(Arc::from(text))
+    fn from(uid: &str) -> Self {
+        Self(Arc::from(uid))
+    }
+}
+
+impl From<String> for Uid {
+    fn from(uid: String) -> Self {
+        Self(Arc::from(uid))
+    }
+}
+
+// Hash and Ord are derived from the text alone, so a map keyed by UIDs can be asked with a &str.
+impl Borrow<str> for Uid {
+    fn borrow(&self) -> &str {
+        &self.0
     }
 }
 
@@ -24,6 +48,12 @@ impl Deref for Uid {
 
 impl fmt::Display for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Debug for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
     }
 }

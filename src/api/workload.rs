@@ -1,4 +1,5 @@
-//! The owners of pods: ReplicaSets, the Deployments above them and the namespaces around them, as far as they shape a PodGroup.
+//! The owners of pods: ReplicaSets, the Deployments above them, the namespaces around them and owners that only their pods tell of, as far as they
+//! shape a PodGroup.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use crate::resources::Resources;
 use super::fault::Fault;
 use super::membership::{controller_of, named_group};
 use super::names::{COPIED_PREFIX, MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME};
-use super::pod::PodSpec;
+use super::pod::{Pod, PodSpec};
 use super::pod_facts::request_of_template;
 use super::podgroup::Selector;
 use super::uid::Uid;
@@ -170,6 +171,48 @@ pub fn scheduler_of(object: &ReplicaSet) -> &str {
     match object.spec.template.spec.scheduler_name.as_str() {
         "" => "default-scheduler",
         name => name,
+    }
+}
+
+/// What a pod says of the group of an owner that is known only through its pods: itself, where nobody controls it, or a controller of any kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodSource {
+    /// The owner.
+    pub owner: ObjectRef,
+    /// The pod's annotations about the group.
+    pub annotations: GroupAnnotations,
+    /// Its priority class.
+    pub priority_class: Option<String>,
+    /// What it asks for, the dimension `pods` included.
+    pub request: Resources,
+    /// What could not be read.
+    pub faults: Vec<Fault>,
+}
+
+impl PodSource {
+    /// What this pod says; none where a ReplicaSet controls it, which is watched itself.
+    #[must_use]
+    pub fn of(pod: &Pod) -> Option<Self> {
+        let meta = &pod.metadata;
+        let owner = match controller_of(meta) {
+            Some(owner) if owner.kind == "ReplicaSet" && owner.api_version.starts_with("apps/") => return None,
+            Some(owner) => ObjectRef {
+                kind: owner.kind.clone(),
+                api_version: owner.api_version.clone(),
+                namespace: meta.namespace.clone().unwrap_or_default(),
+                name: owner.name.clone(),
+                uid: Uid::from(owner.uid.as_str()),
+            },
+            None => object_ref("Pod", "v1", meta),
+        };
+        let mut faults = Vec::new();
+        Some(Self {
+            owner,
+            annotations: group_annotations(meta),
+            priority_class: pod.spec.priority_class_name.clone().filter(|class| !class.is_empty()),
+            request: request_of_template(&pod.spec, &mut faults),
+            faults,
+        })
     }
 }
 

@@ -60,6 +60,8 @@ pub enum Step {
         from: Option<Applied>,
         /// What is to be there.
         to: Intent,
+        /// Whether the owner reference is written too, since it is not the owner's.
+        adopt: bool,
     },
     /// Retire, first: mark this version.
     Mark(Version),
@@ -69,6 +71,23 @@ pub enum Step {
     Delete(Version),
     /// There is a reason to live: take the mark away.
     Unmark(Version),
+}
+
+impl Step {
+    /// What the step is called in logs and metrics: one of a bounded set.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Rest => "rest",
+            Self::Read => "read",
+            Self::Create(_) => "create",
+            Self::Amend { .. } => "amend",
+            Self::Mark(_) => "mark",
+            Self::Look(_) => "look",
+            Self::Delete(_) => "delete",
+            Self::Unmark(_) => "unmark",
+        }
+    }
 }
 
 /// The next step in this situation.
@@ -107,11 +126,12 @@ fn retiring(situation: &Situation<'_>, ours: &Ours, wanted: bool) -> Step {
 
 /// The group is needed: its fields follow their sources while the owner wants pods. (A gang is not made smaller because its owner goes to 0.)
 fn keep_true(ours: &Ours, wish: &Wish) -> Step {
-    let right = ours.owner.as_ref() == Some(&wish.intent.owner.uid) && ours.applied.as_ref() == Some(&wish.intent.fields);
-    if right || !wish.wants_pods {
+    let adopt = ours.owner.as_ref() != Some(&wish.intent.owner.uid);
+    let fields_are_right = ours.applied.as_ref() == Some(&wish.intent.fields);
+    if !wish.wants_pods || (fields_are_right && !adopt) {
         return Step::Rest;
     }
-    Step::Amend { on: ours.version.clone(), from: ours.applied.clone(), to: wish.intent.clone() }
+    Step::Amend { on: ours.version.clone(), from: ours.applied.clone(), to: wish.intent.clone(), adopt }
 }
 
 /// The group is not needed: it is retired, unless somebody still uses it or the garbage collector will take it with its owner.

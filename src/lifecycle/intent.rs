@@ -1,4 +1,4 @@
-//! Which PodGroup should exist for a ReplicaSet, for whom, with how many members?
+//! Which PodGroup should exist for an owner of pods, with how many members?
 //!
 //! The sources of each field, in order (design.md §3): for a ReplicaSet that a Deployment owns the annotations of the *Deployment* (its
 //! controller copies them to ReplicaSets and never removes them there), else its own; then the template's; for the queue then the namespace's.
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::api::names::{COPIED_PREFIX, DEFAULT_QUEUE, MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME};
 use crate::api::quantities::{self, RawResources};
-use crate::api::workload::{DeploymentFacts, GroupAnnotations, ObjectRef, ReplicaSetFacts};
+use crate::api::workload::{DeploymentFacts, GroupAnnotations, ObjectRef, PodSource, ReplicaSetFacts};
 use crate::api::{Fault, GroupKey};
 use crate::resources::{ResourceName, Resources};
 
@@ -77,6 +77,24 @@ pub fn intend(
         told: deployment.map_or(&replica_set.object, |deployment| &deployment.object).clone(),
         faults,
     })
+}
+
+/// What an owner wishes that is known only through a living pod of it (a bare pod is its own): a group of one, so that each pod is placed by itself.
+#[must_use]
+pub fn intend_for_pod(source: &PodSource, namespace_queue: Option<&str>) -> Wish {
+    let mut faults = source.faults.clone();
+    let none = GroupAnnotations::new();
+    let sources = Sources { owner: &source.annotations, template: &none };
+    let fields = Applied {
+        min_member: 1,
+        asked: None,
+        min_resources: quantities::written(&sources.min_resources(1, &source.request, &mut faults)),
+        queue: sources.queue(namespace_queue, &mut faults),
+        priority_class: source.priority_class.clone(),
+        annotations: sources.copied(&mut faults),
+    };
+    let group = GroupKey::generated(&source.owner.namespace, &source.owner.uid);
+    Wish { intent: Intent { group, owner: source.owner.clone(), fields }, wants_pods: true, told: source.owner.clone(), faults }
 }
 
 /// The annotations that a field is looked up in, in order.

@@ -30,6 +30,22 @@ pub enum Answer {
     Refused(String),
 }
 
+impl Answer {
+    /// What the answer is called in logs and metrics: one of a bounded set.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Is(_) => "is",
+            Self::Absent => "absent",
+            Self::Gone(_) => "gone",
+            Self::Looked { .. } => "looked",
+            Self::Old => "old",
+            Self::Unknown => "unknown",
+            Self::Refused(_) => "refused",
+        }
+    }
+}
+
 /// The result of a look at the members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {

@@ -25,12 +25,14 @@
 //! * **S3** A group that goes all the same is back at once: a wanted group that is not there is [`decide::Step::Create`], whatever came before.
 //! * **L1** When nothing more happens the cluster is right; **L2** from every state a right one can be reached without a fault.
 
+pub mod complaint;
 pub mod decide;
 pub mod existing;
 pub mod intent;
 pub mod memory;
 
+pub use complaint::{Complaint, complaints};
 pub use decide::{Members, Owner, Situation, Step, decide};
 pub use existing::{Applied, Existing, Ours, Version};
-pub use intent::{Intent, Wish, intend};
+pub use intent::{Intent, Wish, intend, intend_for_pod};
 pub use memory::{Answer, Memory};
