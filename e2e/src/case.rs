@@ -46,11 +46,14 @@ pub struct Selection {
     pub jobs: usize,
     /// The seed of every world; drawn anew for each if not said.
     pub seed: Option<u64>,
+    /// See [`Setup::stock_places`].
+    pub stock_places: bool,
 }
 
 /// Runs the selected cases of `table`, says how each went and the sum; whether all passed.
 pub async fn run(table: &[Case], selection: &Selection) -> Result<bool> {
-    let chosen = choose(table, &selection.cases)?;
+    let mut chosen = choose(table, &selection.cases)?;
+    chosen.iter_mut().for_each(|case| case.setup.stock_places |= selection.stock_places);
     let start = Instant::now();
     let mut outcomes = Vec::new();
     let mut running = JoinSet::new();

@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use kube::Client;
 
 use crate::cluster::{Cluster, ClusterOptions};
+use crate::objects::SCHEDULER_NAME;
 use crate::programs::Program;
 use crate::proxy::{Dice, Proxy};
 use crate::scratch::Scratch;
@@ -21,13 +22,23 @@ pub struct Setup {
     pub disable_qps_limits: bool,
     /// Runs the stock scheduler beside ours.
     pub kube_scheduler: bool,
+    /// The stock scheduler in the place of ours, under its name: shows whether a red case is the controller's or the scheduler's. It knows neither gangs
+    /// nor queues.
+    pub stock_places: bool,
     /// Puts no proxies between the programs and the API server: for programs that outlive this process.
     pub no_proxies: bool,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { programs: true, admission_policy: true, disable_qps_limits: false, kube_scheduler: false, no_proxies: false }
+        Self {
+            programs: true,
+            admission_policy: true,
+            disable_qps_limits: false,
+            kube_scheduler: false,
+            stock_places: false,
+            no_proxies: false,
+        }
     }
 }
 
@@ -57,7 +68,8 @@ impl World {
     pub async fn start_in(scratch: Scratch, name: &str, setup: &Setup, seed: u64) -> Result<Self> {
         let options = ClusterOptions {
             name: name.to_owned(),
-            kube_scheduler: setup.kube_scheduler,
+            kube_scheduler: setup.kube_scheduler || setup.stock_places,
+            also_places: if setup.stock_places { vec![SCHEDULER_NAME.to_owned()] } else { Vec::new() },
             disable_qps_limits: setup.disable_qps_limits,
             ..ClusterOptions::default()
         };
@@ -80,10 +92,14 @@ impl World {
         self.watched = Some(Watched::start(&self.cluster).await?);
         let mut dice = Dice(self.seed);
         let mut controller = self.side(chart::CONTROLLER, (!setup.no_proxies).then(|| dice.roll()), &flags).await?;
-        let mut scheduler = self.side(chart::SCHEDULER, (!setup.no_proxies).then(|| dice.roll()), &[]).await?;
-        tokio::try_join!(controller.program.wait_ready(), scheduler.program.wait_ready())?;
+        if setup.stock_places {
+            controller.program.wait_ready().await?;
+        } else {
+            let mut scheduler = self.side(chart::SCHEDULER, (!setup.no_proxies).then(|| dice.roll()), &[]).await?;
+            tokio::try_join!(controller.program.wait_ready(), scheduler.program.wait_ready())?;
+            self.scheduler = Some(scheduler);
+        }
         self.controller = Some(controller);
-        self.scheduler = Some(scheduler);
         Ok(())
     }
 
