@@ -67,7 +67,7 @@ impl Cluster {
             if attempt == ATTEMPTS {
                 return Err(error.context(format!("cluster {} did not start in {ATTEMPTS} attempts", options.name)));
             }
-            say::line(format!("  cluster {} did not start ({error:#}), trying again", options.name));
+            say::line(format!("  cluster {} did not start ({}), trying again", options.name, say::brief(&error)));
             attempt += 1;
         }
         let client = kubeconfig::client(&kubeconfig).await?;

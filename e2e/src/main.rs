@@ -78,7 +78,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            say::line(format!("error: {error:#}"));
+            say::line(format!("error: {}", say::brief(&error)));
             ExitCode::FAILURE
         }
     }
@@ -107,7 +107,8 @@ fn cluster_folder() -> PathBuf {
 
 async fn cluster_up(with_programs: bool) -> Result<()> {
     let setup = Setup { programs: with_programs, no_proxies: true, ..Setup::default() };
-    let world = World::start_in(Scratch::at(cluster_folder())?, "up", &setup, 0).await?;
+    let mut world = World::bare(Scratch::at(cluster_folder())?, "up", &setup, 0).await?;
+    world.install(&setup).await?;
     let kubeconfig = world.cluster().kubeconfig().display().to_string();
     world.keep()?;
     say::line(format!("export KUBECONFIG={kubeconfig}"));

@@ -9,7 +9,7 @@ use crate::programs::Program;
 use crate::proxy::{Dice, Proxy};
 use crate::scratch::Scratch;
 use crate::watched::Watched;
-use crate::{audit, chart, kubeconfig};
+use crate::{audit, chart, kubeconfig, say};
 
 /// What a case wants of its world. The default is the chart as it is with both programs.
 #[derive(Clone, Debug)]
@@ -59,13 +59,8 @@ struct Side {
 }
 
 impl World {
-    /// Starts everything and returns when both programs are ready.
-    pub async fn start(name: &str, setup: &Setup, seed: u64) -> Result<Self> {
-        Self::start_in(Scratch::new(name)?, name, setup, seed).await
-    }
-
-    /// The same in a folder of one's choice.
-    pub async fn start_in(scratch: Scratch, name: &str, setup: &Setup, seed: u64) -> Result<Self> {
+    /// Starts the cluster only, in `scratch`; [`Self::install`] does the rest. In two steps, so that what a failing second step left can be looked at.
+    pub async fn bare(scratch: Scratch, name: &str, setup: &Setup, seed: u64) -> Result<Self> {
         let options = ClusterOptions {
             name: name.to_owned(),
             kube_scheduler: setup.kube_scheduler || setup.stock_places,
@@ -74,14 +69,14 @@ impl World {
             ..ClusterOptions::default()
         };
         let cluster = Cluster::start_in(scratch, options).await?;
-        let mut world = Self { watched: None, controller: None, scheduler: None, cluster, seed };
-        if setup.programs {
-            world.install(setup).await?;
-        }
-        Ok(world)
+        Ok(Self { watched: None, controller: None, scheduler: None, cluster, seed })
     }
 
-    async fn install(&mut self, setup: &Setup) -> Result<()> {
+    /// Installs the chart, starts observer and programs, and returns when they are ready. Nothing if the setup wants no programs.
+    pub async fn install(&mut self, setup: &Setup) -> Result<()> {
+        if !setup.programs {
+            return Ok(());
+        }
         let mut values = Vec::new();
         let mut flags = Vec::new();
         if !setup.admission_policy {
@@ -92,13 +87,19 @@ impl World {
         self.watched = Some(Watched::start(&self.cluster).await?);
         let mut dice = Dice(self.seed);
         let mut controller = self.side(chart::CONTROLLER, (!setup.no_proxies).then(|| dice.roll()), &flags).await?;
-        if setup.stock_places {
+        let mut scheduler = match setup.stock_places {
+            true => None,
+            false => Some(self.side(chart::SCHEDULER, (!setup.no_proxies).then(|| dice.roll()), &[]).await?),
+        };
+        let ready = async {
             controller.program.wait_ready().await?;
-        } else {
-            let mut scheduler = self.side(chart::SCHEDULER, (!setup.no_proxies).then(|| dice.roll()), &[]).await?;
-            tokio::try_join!(controller.program.wait_ready(), scheduler.program.wait_ready())?;
-            self.scheduler = Some(scheduler);
-        }
+            match &mut scheduler {
+                Some(scheduler) => scheduler.program.wait_ready().await,
+                None => Ok(()),
+            }
+        };
+        tokio::try_join!(ready, chart::settle(&self.cluster, setup.admission_policy))?;
+        self.scheduler = scheduler;
         self.controller = Some(controller);
         Ok(())
     }
@@ -172,7 +173,7 @@ impl World {
         if self.controller.is_some() {
             match self.requests() {
                 Ok(requests) => against.extend(requests.refused.into_iter().take(10)),
-                Err(error) => against.push(format!("{error:#}")),
+                Err(error) => against.push(say::brief(&error)),
             }
         }
         against
