@@ -154,6 +154,10 @@ impl Core {
         all
     }
 
+    pub(super) fn judged_bindings(&self) -> u64 {
+        self.history.judged_bindings()
+    }
+
     /// What is wrong in the state that has been seen, if it is to be one of rest.
     pub(super) fn at_rest(&mut self) -> Vec<Finding> {
         self.beat(0);

@@ -89,6 +89,7 @@ const OWNER_KINDS: [(&str, &str); 6] =
 
 /// One change of one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are the object's identity, and what it is now (`None`: it is gone)")]
 pub enum Change {
     /// A pod, by UID. `exact` is false when versions in between were missed (a watch that was too old), so that a binding cannot be placed in the history.
     Pod { uid: String, now: Option<Box<PodFact>>, exact: bool },

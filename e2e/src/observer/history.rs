@@ -84,6 +84,11 @@ impl History {
         self.judge.findings()
     }
 
+    /// How many bindings by S were judged.
+    pub fn judged_bindings(&self) -> u64 {
+        self.judge.bindings()
+    }
+
     /// What is wrong in the state of the last settling, if it is to be one of rest.
     pub fn at_rest(&self, now: i64) -> Vec<Finding> {
         self.judge.at_rest(now)

@@ -42,6 +42,7 @@ pub struct Judge {
     /// Groups that had minMember members bound at some time.
     satisfied: BTreeSet<Key>,
     findings: Vec<Finding>,
+    bindings: u64,
 }
 
 impl Judge {
@@ -49,12 +50,17 @@ impl Judge {
     pub fn new(graces: Graces, base: u64) -> Self {
         // Twice the grace, so that a state in force at its beginning is surely there.
         let world = World { keep: graces.seen.saturating_mul(2), ..World::default() };
-        Self { world, timers: Timers::default(), graces, base, satisfied: BTreeSet::new(), findings: Vec::new() }
+        Self { world, timers: Timers::default(), graces, base, satisfied: BTreeSet::new(), findings: Vec::new(), bindings: 0 }
     }
 
     /// Everything found so far, in the order of the history.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
+    }
+
+    /// How many bindings were judged.
+    pub fn bindings(&self) -> u64 {
+        self.bindings
     }
 
     /// Lets time pass: what has been wrong for too long at `now` becomes a finding.
@@ -103,6 +109,7 @@ impl Judge {
     }
 
     fn judge_binding(&mut self, uid: &str, at: i64) {
+        self.bindings = self.bindings.saturating_add(1);
         let from = at.saturating_sub(self.graces.seen);
         let object = self.pod_name(uid);
         let faults = [(3, over_node(&self.world, uid, from)), (4, over_queue(&self.world, uid, from)), (4, wrong_queue(&self.world, uid, from))];

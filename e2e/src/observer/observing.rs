@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{ApiResource, DynamicObject};
+use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -32,7 +33,8 @@ const CATCH_UP: Duration = Duration::from_secs(10);
 pub struct ObserverConfig {
     /// The names and labels of the API that the programs agree on.
     pub names: Names,
-    /// The API server's audit log, of level Request for deletions of PodGroups; without it checks 7 and 8 are not made.
+    /// The API server's audit log; without it checks 7 and 8 are not made. Its policy must log every request on PodGroups, whoever makes it, at level
+    /// Request (for the preconditions, and so that the observer can see how far the log has come), and every request of the two programs.
     pub audit_log: Option<PathBuf>,
     /// The user that the controller is.
     pub controller_user: String,
@@ -116,6 +118,11 @@ impl Observer {
         self.shared.with(|core| core.audit.calls().clone())
     }
 
+    /// How many bindings by S were judged so far: where it is 0, the silence of checks 3 and 4 says nothing.
+    pub fn judged_bindings(&self) -> u64 {
+        self.shared.with(|core| core.judged_bindings())
+    }
+
     /// From now on a check asserts nothing, until [`Observer::insist`]: for a case that breaks it on purpose (the controller is down). Only 1, 2 and 6 can be excused.
     pub fn excuse(&self, check: u8) {
         self.shared.with(|core| core.excuse(check));
@@ -170,7 +177,9 @@ impl Observer {
         let reached = barrier(&self.client).await.context("a list to compare with")?;
         let marker = self.shared.with(Core::new_marker);
         if self.has_log {
-            let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), "default");
+            // Of PodGroups, because these are what every audit policy that serves check 7 has to log.
+            let groups = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("scheduling.volcano.sh", "v1beta1", "PodGroup"), "podgroups");
+            let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), "default", &groups);
             api.get_opt(&marker).await.context("a request to be seen in the audit log")?;
         }
         loop {

@@ -1,0 +1,258 @@
+#!/usr/bin/env bash
+# Does the chart do what it says? Asks helm for what needs no cluster, and a real API server for the rest.
+#
+# Needs: helm and kubectl in PATH, KUBECONFIG of a cluster of Kubernetes 1.36 that nobody else uses, without the CRDs of PodGroup and Queue.
+# It cleans up after itself. `podgroup-check.sh offline` leaves the cluster out.
+# Every check prints one line; the exit status is 1 if one failed. Scenario by scenario: offline(), rights(), stamping(), life().
+set -uo pipefail
+cd "$(dirname "$0")"
+chart=podgroup
+ns=podgroup-system
+work=$(mktemp -d)
+failed=0
+passed=0
+
+pass() { passed=$((passed + 1)); printf 'ok      %s\n' "$1"; }
+flunk() { failed=$((failed + 1)); printf 'FAILED  %s\n' "$1"; [ -z "${2:-}" ] || printf '%s\n' "$2" | sed 's/^/        | /'; }
+# equal NAME WANTED FOUND
+equal() { if [ "$2" = "$3" ]; then pass "$1"; else flunk "$1" "wanted: $2"$'\n'"found:  $3"; fi; }
+# works NAME COMMAND…
+works() { local name=$1 out; shift; if out=$("$@" 2>&1); then pass "$name"; else flunk "$name" "$out"; fi; }
+# refuses NAME WORDS COMMAND…: fails, and the message has the words
+refuses() {
+  local name=$1 words=$2 out; shift 2
+  if out=$("$@" 2>&1); then flunk "$name" "it was accepted"
+  elif grep -qF -- "$words" <<<"$out"; then pass "$name"
+  else flunk "$name" "refused, but not with \"$words\": $out"; fi
+}
+# eventually SECONDS COMMAND…: until it succeeds
+eventually() { local until=$((SECONDS + $1)); shift; until "$@" >/dev/null 2>&1; do [ $SECONDS -lt $until ] || return 1; sleep 0.1; done; }
+
+render() { helm template podgroup "$chart" -n "$ns" "$@"; }
+# Kind/name of every object in the rendering of these arguments, sorted.
+objects() { render "$@" | awk '/^kind: /{k=$2} /^metadata:/{m=1} m&&/^  name: /{print k"/"$2; m=0}' | sort; }
+# What these arguments take away from (-) and add to (+) the rendering without them, in one line.
+change() { { comm -23 "$work/plain" <(objects "$@") | sed 's/^/-/'; comm -13 "$work/plain" <(objects "$@") | sed 's/^/+/'; } | tr '\n' ' ' | sed 's/ $//'; }
+
+offline() {
+  local v1=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy policy='+MutatingAdmissionPolicy/podgroup-group-name +MutatingAdmissionPolicyBinding/podgroup-group-name'
+  works 'helm lint --strict' helm lint --strict "$chart"
+  while IFS='|' read -r set words; do refuses "--set $set is refused" "$words" render --set "$set"; done <<'END'
+controler.enabled=true|'controler'
+controller.enable=true|'enable'
+scheduler.annotatePods=true|'annotatePods'
+controller.replicas=-1|/controller/replicas
+controller.resources.request.cpu=1|'request'
+controller.resources.requests.cpu=much|/controller/resources/requests/cpu
+controller.tolerations[0].efect=NoSchedule|'efect'
+controller.extraArgs[0]=oops|/controller/extraArgs/0
+logFilter=loud!|/logFilter
+controller.enabled=maybe|/controller/enabled
+scheduler.placement=binpack|/scheduler/placement
+image.tga=1|'tga'
+image.repository=|/image/repository
+crds.enable=false|'enable'
+admissionPolicy.enabled=maybe|/admissionPolicy/enabled
+admissionPolicy.failurePolicy=Fail|'failurePolicy'
+rbac.aggregateRole=false|'aggregateRole'
+metrics.service.enable=false|'enable'
+leaderElection.enable=false|'enable'
+logFormat=xml|/logFormat
+http.bindAddress=here|/http/bindAddress
+runAsUser=0|/runAsUser
+schedulerNames=volcano|/schedulerNames
+schedulerNames[0]=a"]b|/schedulerNames/0
+fullnameOverride=Not_A_Name|/fullnameOverride
+END
+  refuses 'no scheduler name at all is refused' /schedulerNames render --set-json 'schedulerNames=[]'
+  refuses 'two replicas without leader election are refused' controller.replicas render --set leaderElection.enabled=false,controller.replicas=2
+  refuses 'Kubernetes 1.29 is refused' kubeVersion render --kube-version 1.29.0
+  works "a vendor's version of Kubernetes is not" render --kube-version v1.33.4-gke.100
+
+  objects >"$work/plain"
+  equal 'each switch changes what it says: policy, without a cluster' '' "$(change --set admissionPolicy.enabled=auto)"
+  equal 'policy, auto, where the API is' "$policy" "$(change --api-versions $v1)"
+  equal 'policy, auto, beside somebody else'"'"'s controller' "$(gone controller)" "$(change --api-versions $v1 --set controller.enabled=false)"
+  equal 'policy, false, where the API is' '' "$(change --api-versions $v1 --set admissionPolicy.enabled=false)"
+  equal 'policy, true, without a cluster' "$policy" "$(change --set admissionPolicy.enabled=true)"
+  equal 'policy in an older cluster' admissionregistration.k8s.io/v1beta1 \
+    "$(render --api-versions ${v1/v1/v1beta1} | awk '/^apiVersion: admission/{v=$2} /^kind: MutatingAdmissionPolicy$/{print v}')"
+  refuses 'policy, true, on a cluster without the API' admissionPolicy.enabled render --set admissionPolicy.enabled=true --api-versions v1/Pod
+  equal 'crds.enabled=false' '-CustomResourceDefinition/podgroups.scheduling.volcano.sh -CustomResourceDefinition/queues.scheduling.volcano.sh' "$(change --set crds.enabled=false)"
+  equal 'rbac.aggregateRoles=false' '-ClusterRole/podgroup-edit -ClusterRole/podgroup-view' "$(change --set rbac.aggregateRoles=false)"
+  equal 'metrics.service.enabled=false' '-Service/podgroup-controller -Service/podgroup-scheduler' "$(change --set metrics.service.enabled=false)"
+  equal 'leaderElection.enabled=false' '-Role/podgroup-controller-lease -Role/podgroup-scheduler-lease -RoleBinding/podgroup-controller-lease -RoleBinding/podgroup-scheduler-lease' \
+    "$(change --set leaderElection.enabled=false)"
+  equal 'controller.enabled=false leaves nothing of it' "$(gone controller)" "$(change --set controller.enabled=false)"
+  equal 'scheduler.enabled=false leaves nothing of it' "$(gone scheduler)" "$(change --set scheduler.enabled=false)"
+  equal 'the flags of the controller' '--scheduler-name=a --scheduler-name=b --leader-elect=true --leader-elect-namespace=podgroup-system --http-address=[::]:8080 --log-format=text "--annotate-pods" "--x=y"' \
+    "$(render -s templates/controller.yaml --set 'schedulerNames={a,b},logFormat=text,http.bindAddress=[::],controller.annotatePods=true,controller.extraArgs={--x=y}' | flags)"
+  equal 'the flags of the scheduler' '--scheduler-name=podgroup-scheduler --leader-elect=false --http-address=0.0.0.0:8081 --log-format=json "--placement=pack"' \
+    "$(render -s templates/scheduler.yaml --set leaderElection.enabled=false,scheduler.placement=pack | flags)"
+}
+gone() { printf -- '-%s ' ClusterRole/podgroup-$1 ClusterRoleBinding/podgroup-$1 Deployment/podgroup-$1 Role/podgroup-$1-lease RoleBinding/podgroup-$1-lease Service/podgroup-$1 ServiceAccount/podgroup-$1 | sed 's/ $//'; }
+flags() { awk '/args:/{on=1;next} /env:|ports:/{on=0} on{sub(/^ *- /,""); printf "%s%s", n++?" ":"", $0}'; }
+
+# Lines as in podgroup-rights.txt.
+can() {
+  local wanted who what
+  while read -r wanted who what; do
+    case $wanted in '' | '#'*) continue ;; esac
+    # shellcheck disable=SC2086
+    equal "may $who $what? $wanted" "$wanted" "$(kubectl auth can-i $what --as="$who" 2>/dev/null)"
+  done < <(sed "s/ctl /system:serviceaccount:$ns:podgroup-controller /; s/sch /system:serviceaccount:$ns:podgroup-scheduler /")
+}
+
+rights() {
+  # People: bound in one namespace, and bound cluster-wide.
+  local role
+  for role in view edit admin; do kubectl create rolebinding "check-$role" --clusterrole=$role --user=local-$role -n check-a >/dev/null; done
+  kubectl create clusterrolebinding check-view --clusterrole=view --user=wide-view >/dev/null
+  kubectl create clusterrolebinding check-admin --clusterrole=admin --user=wide-admin >/dev/null
+  # The cluster's own roles are put together by a controller.
+  eventually 20 kubectl auth can-i delete podgroups.scheduling.volcano.sh -n check-a --as=local-admin || true
+  can <podgroup-rights.txt
+}
+
+stale=podgroup-00000000-1111-2222-3333-444444444444
+# A Deployment of one pod: NAME SCHEDULER [ANNOTATION VALUE]…
+deployment() {
+  local name=$1 scheduler=$2 notes='' labels=''; shift 2
+  while [ $# -ge 2 ]; do
+    if [ "$1" = podgroup.dev/group ]; then labels=", $1: \"$2\""; else notes="$notes\"$1\": \"$2\","; fi
+    shift 2
+  done
+  kubectl apply -n check-a -f - >/dev/null <<END
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: $name}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: $name}}
+  template:
+    metadata: {labels: {app: $name$labels}, annotations: {${notes%,}}}
+    spec: {schedulerName: $scheduler, containers: [{name: c, image: none}]}
+END
+}
+# "annotation, older annotation, label" of the one pod of a Deployment, its own right group written as MINE.
+stamp_of() {
+  eventually 20 sh -c "kubectl get pod -n check-a -l app=$1 -o name | grep -q ." || { echo 'no pod came'; return; }
+  local uid
+  uid=$(kubectl get rs -n check-a -l app="$1" -o jsonpath='{.items[0].metadata.uid}')
+  kubectl get pod -n check-a -l app="$1" -o 'jsonpath={.items[0].metadata.annotations.scheduling\.k8s\.io/group-name},{.items[0].metadata.annotations.scheduling\.volcano\.sh/group-name},{.items[0].metadata.labels.podgroup\.dev/group}' |
+    sed "s/podgroup-$uid/MINE/g; s/$stale/STALE/g"
+}
+# A pod in YAML: SCHEDULER OWNER-UID [controller true|false]; no owner where the UID is empty.
+pod() {
+  printf 'apiVersion: v1\nkind: Pod\nmetadata:\n  name: probe\n  namespace: check-a\n  annotations: {scheduling.k8s.io/group-name: "%s"}\n' "${4:-}"
+  [ -z "$2" ] || printf '  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: x, uid: "%s", controller: %s}]\n' "$2" "${3:-true}"
+  printf 'spec: {schedulerName: %s, containers: [{name: c, image: none}]}\n' "$1"
+}
+# The label that such a pod would be created with.
+label_of() { pod "$@" | kubectl create --dry-run=server -f - -o 'jsonpath={.metadata.labels.podgroup\.dev/group}' 2>&1; }
+
+# The API server learns of a policy from a watch, a moment after helm is done: whoever needs stamps must wait for one, as here.
+stamps() { [ "$(label_of "$1" 99999999-1111-2222-3333-444444444444)" = podgroup-99999999-1111-2222-3333-444444444444 ]; }
+
+stamping() {
+  local key=scheduling.k8s.io/group-name old=scheduling.volcano.sh/group-name uid=99999999-1111-2222-3333-444444444444
+  works 'the policy acts within 20 s' eventually 20 stamps podgroup-scheduler
+  deployment plain podgroup-scheduler
+  deployment named podgroup-scheduler $key my-group
+  deployment named-old podgroup-scheduler $old my-group
+  deployment both podgroup-scheduler $key $stale $old my-group
+  deployment looks-like podgroup-scheduler $key podgroup-train
+  deployment copied podgroup-scheduler $key $stale podgroup.dev/group $stale
+  deployment copied-old podgroup-scheduler $old $stale
+  deployment empty podgroup-scheduler $key ''
+  deployment other default-scheduler
+  deployment other-copied default-scheduler $key $stale
+  equal 'a pod of a Deployment is stamped' MINE,,MINE "$(stamp_of plain)"
+  equal 'a group that somebody named is left alone' my-group,, "$(stamp_of named)"
+  equal 'so is one in the older spelling' ,my-group, "$(stamp_of named-old)"
+  equal 'so is one in the older spelling beside a copy' STALE,my-group, "$(stamp_of both)"
+  equal 'a name that only begins like ours is somebody'"'"'s' podgroup-train,, "$(stamp_of looks-like)"
+  equal 'a copied template is mended' MINE,,MINE "$(stamp_of copied)"
+  equal 'the older spelling is never written' MINE,STALE,MINE "$(stamp_of copied-old)"
+  equal 'an empty name is no name' MINE,,MINE "$(stamp_of empty)"
+  equal 'a pod of another scheduler is left alone' ,, "$(stamp_of other)"
+  equal 'even with a stale copy' STALE,, "$(stamp_of other-copied)"
+  equal 'a bare pod is left alone' '' "$(label_of podgroup-scheduler '')"
+  equal 'so is one with an owner that does not control it' '' "$(label_of podgroup-scheduler $uid false)"
+  equal 'an owner UID that could be no label is not stamped, and the pod is not refused' '' "$(label_of podgroup-scheduler 'not a / UID')"
+  equal 'a user'"'"'s pod with an owner and a name is left alone' '' "$(label_of podgroup-scheduler $uid true my-group)"
+}
+
+install() { helm install "$1" "$chart" -n "$2" --create-namespace "${@:3}"; }
+# What is left in the cluster with the labels of the release.
+left() {
+  kubectl get deploy,svc,sa,role,rolebinding,clusterrole,clusterrolebinding,mutatingadmissionpolicy,mutatingadmissionpolicybinding,crd \
+    -A -l "app.kubernetes.io/instance=$1" -o name 2>/dev/null | sort | tr '\n' ' ' | sed 's/ $//'
+}
+
+life() {
+  local crds='customresourcedefinition.apiextensions.k8s.io/podgroups.scheduling.volcano.sh customresourcedefinition.apiextensions.k8s.io/queues.scheduling.volcano.sh' file
+  for file in "$chart"/files/crds/*.yaml; do
+    works "the CRD in the cluster is $(basename "$file")" kubectl diff --server-side --force-conflicts -f "$file"
+  done
+  works 'a Queue can be made' kubectl create -f - <<<'{"apiVersion":"scheduling.volcano.sh/v1beta1","kind":"Queue","metadata":{"name":"check"},"spec":{"weight":2}}'
+  works 'upgrade to another scheduler name' helm upgrade podgroup "$chart" -n $ns --set 'schedulerNames={volcano}',controller.annotatePods=true
+  works 'the policy follows' eventually 20 stamps volcano
+  equal 'and leaves the old name alone' '' "$(label_of podgroup-scheduler 99999999-1111-2222-3333-444444444444)"
+  can <<<'yes ctl patch pods -A'
+  works 'rollback' helm rollback podgroup 1 -n $ns
+  works 'the policy follows again' eventually 20 stamps podgroup-scheduler
+  can <<<'no ctl patch pods -A'
+  refuses 'a second release is told whose the CRDs are' 'belongs to the Helm release podgroup-system/podgroup' install other check-b
+  works 'and installs beside the first without them' install other check-b --set crds.enabled=false,schedulerNames={other}
+  works 'the second goes' helm uninstall other -n check-b
+  equal 'whole' '' "$(left other)"
+  works 'uninstall' helm uninstall podgroup -n $ns
+  equal 'the CRDs stay, and nothing else' "$crds" "$(left podgroup)"
+  works 'so does the Queue' kubectl get queues.scheduling.volcano.sh check
+  works 'installed again it takes them up' install podgroup $ns --set admissionPolicy.enabled=false
+  equal 'without the policy nothing is stamped' 'No resources found' "$(kubectl get mutatingadmissionpolicies,mutatingadmissionpolicybindings 2>&1)"
+  works 'uninstall again' helm uninstall podgroup -n $ns
+  kubectl delete crd podgroups.scheduling.volcano.sh queues.scheduling.volcano.sh >/dev/null
+  kubectl create -f "$chart/files/crds" >/dev/null
+  refuses 'CRDs that are not of Helm: the error names the value' 'crds.enabled=false' install podgroup $ns
+  works 'and they are left as they are with it' install podgroup $ns --set crds.enabled=false
+  works 'uninstall a third time' helm uninstall podgroup -n $ns
+  local name told
+  for name in podgroups queues; do
+    told=$(install podgroup $ns 2>&1)
+    works "the commands of the error hand $name over" sh -ec "$(grep -o "kubectl label crd $name.*" <<<"$told" || echo 'echo no commands; false')"
+  done
+  refuses 'the fields are still the other'"'"'s' conflict install podgroup $ns
+  helm uninstall podgroup -n $ns >/dev/null 2>&1
+  works 'and with --force-conflicts it installs, over them' install podgroup $ns --force-conflicts
+}
+
+clean() {
+  helm uninstall podgroup -n $ns; helm uninstall other -n check-b
+  kubectl delete crd podgroups.scheduling.volcano.sh queues.scheduling.volcano.sh
+  kubectl delete clusterrolebinding check-view check-admin
+  kubectl delete namespace $ns check-a check-b --timeout=60s
+} >/dev/null 2>&1
+
+if [ "${1:-}" != offline ]; then
+  if kubectl get crd podgroups.scheduling.volcano.sh >/dev/null 2>&1; then
+    echo 'this cluster has the CRD of PodGroup already: the check needs one of its own' >&2
+    exit 2
+  fi
+  kubectl version >/dev/null || exit 2
+fi
+offline
+if [ "${1:-}" != offline ]; then
+  trap 'clean; rm -rf "$work"' EXIT
+  kubectl create namespace check-a >/dev/null
+  kubectl create namespace check-b >/dev/null
+  works 'helm install' install podgroup $ns
+  rights
+  stamping
+  life
+else
+  trap 'rm -rf "$work"' EXIT
+fi
+printf '%d checks passed, %d failed\n' "$passed" "$failed"
+[ "$failed" -eq 0 ]

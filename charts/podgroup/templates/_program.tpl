@@ -1,0 +1,208 @@
+{{/*
+What do the two programs have in common? Account, Deployment, Service, and the right to their Lease. What differs is told by the caller:
+root, component ("controller" or "scheduler"), port, values (of that program), args (the flags that only it has).
+*/}}
+
+{{- define "podgroup.program" -}}
+{{- $name := printf "%s-%s" (include "podgroup.fullname" .root) .component -}}
+{{- $election := .root.Values.leaderElection.enabled -}}
+{{- if and (not $election) (gt (int .values.replicas) 1) -}}
+{{- fail (printf "%s.replicas is %d with leaderElection.enabled=false: two that act at once get in each other's way. Set one of the two." .component (int .values.replicas)) -}}
+{{- end -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ $name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "podgroup.labels" .root | nindent 4 }}
+    app.kubernetes.io/component: {{ .component }}
+# The pods that need the token ask for it themselves.
+automountServiceAccountToken: false
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ $name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "podgroup.labels" .root | nindent 4 }}
+    app.kubernetes.io/component: {{ .component }}
+spec:
+  replicas: {{ .values.replicas }}
+  selector:
+    matchLabels:
+      {{- include "podgroup.selector" . | nindent 6 }}
+  strategy:
+    {{- if $election }}
+    type: RollingUpdate
+    rollingUpdate:
+      # The new one is ready, its caches complete, before the old one goes.
+      maxUnavailable: 0
+      maxSurge: 1
+    {{- else }}
+    # Without leader election the old one must be gone before the new one acts.
+    type: Recreate
+    {{- end }}
+  template:
+    metadata:
+      labels:
+        {{- include "podgroup.labels" .root | nindent 8 }}
+        app.kubernetes.io/component: {{ .component }}
+    spec:
+      serviceAccountName: {{ $name }}
+      automountServiceAccountToken: true
+      enableServiceLinks: false
+      # Both end within two seconds of SIGTERM; the rest is for a slow node.
+      terminationGracePeriodSeconds: 10
+      {{- with .root.Values.imagePullSecrets }}
+      imagePullSecrets:
+        {{- range . }}
+        - name: {{ . }}
+        {{- end }}
+      {{- end }}
+      {{- with .values.nodeSelector }}
+      nodeSelector:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .values.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      securityContext:
+        runAsNonRoot: true
+        {{- with .root.Values.runAsUser }}
+        runAsUser: {{ int . }}
+        {{- end }}
+        seccompProfile:
+          type: RuntimeDefault
+      containers:
+        - name: {{ .component }}
+          image: {{ printf "%s:%s" .root.Values.image.repository (.root.Values.image.tag | default .root.Chart.AppVersion) | quote }}
+          {{- with .root.Values.image.pullPolicy }}
+          imagePullPolicy: {{ . }}
+          {{- end }}
+          command: [{{ printf "/podgroup-%s" .component | quote }}]
+          args:
+            {{- range .root.Values.schedulerNames }}
+            - --scheduler-name={{ . }}
+            {{- end }}
+            - --leader-elect={{ $election }}
+            {{- if $election }}
+            - --leader-elect-namespace={{ .root.Release.Namespace }}
+            {{- end }}
+            - --http-address={{ .root.Values.http.bindAddress }}:{{ .port }}
+            - --log-format={{ .root.Values.logFormat }}
+            {{- range concat .args (.values.extraArgs | default list) }}
+            - {{ . | quote }}
+            {{- end }}
+          {{- with .root.Values.logFilter }}
+          env:
+            - name: RUST_LOG
+              value: {{ . | quote }}
+          {{- end }}
+          ports:
+            - name: http-metrics
+              containerPort: {{ .port }}
+              protocol: TCP
+          livenessProbe:
+            httpGet:
+              path: /healthz
+              port: http-metrics
+            periodSeconds: 10
+            failureThreshold: 3
+          # True only once the lists are complete, of a replica that stands by too.
+          readinessProbe:
+            httpGet:
+              path: /readyz
+              port: http-metrics
+            periodSeconds: 2
+          {{- with .values.resources }}
+          resources:
+            {{- toYaml . | nindent 12 }}
+          {{- end }}
+          securityContext:
+            allowPrivilegeEscalation: false
+            readOnlyRootFilesystem: true
+            capabilities:
+              drop: [ALL]
+{{- if .root.Values.metrics.service.enabled }}
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ $name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "podgroup.labels" .root | nindent 4 }}
+    app.kubernetes.io/component: {{ .component }}
+  annotations:
+    prometheus.io/scrape: "true"
+    prometheus.io/port: {{ .port | quote }}
+    prometheus.io/path: /metrics
+spec:
+  # Headless: every replica is scraped, not whichever answers.
+  clusterIP: None
+  selector:
+    {{- include "podgroup.selector" . | nindent 4 }}
+  ports:
+    - name: http-metrics
+      port: {{ .port }}
+      targetPort: http-metrics
+      protocol: TCP
+{{- end }}
+{{- if $election }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ $name }}-lease
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "podgroup.labels" .root | nindent 4 }}
+    app.kubernetes.io/component: {{ .component }}
+rules:
+  # Making the Lease: RBAC cannot bind a create to a name.
+  - apiGroups: [coordination.k8s.io]
+    resources: [leases]
+    verbs: [create]
+  # Holding it, and only it.
+  - apiGroups: [coordination.k8s.io]
+    resources: [leases]
+    resourceNames: [podgroup-{{ .component }}]
+    verbs: [get, update]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {{ $name }}-lease
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "podgroup.labels" .root | nindent 4 }}
+    app.kubernetes.io/component: {{ .component }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: {{ $name }}-lease
+subjects:
+  - kind: ServiceAccount
+    name: {{ $name }}
+    namespace: {{ .root.Release.Namespace }}
+{{- end }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: {{ $name }}
+  labels:
+    {{- include "podgroup.labels" .root | nindent 4 }}
+    app.kubernetes.io/component: {{ .component }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: {{ $name }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ $name }}
+    namespace: {{ .root.Release.Namespace }}
+{{- end -}}

@@ -1,0 +1,179 @@
+//! How much is held in each queue, and in all below it?
+//!
+//! The same sums are needed twice, of what pods use and of what groups have reserved; so they are one type, by the key of
+//! who holds. It knows no ceiling.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::resources::Resources;
+
+use super::audit::{Difference, Place, compare};
+use super::tree::QueueTree;
+
+/// Who holds how much where, with the sums by queue. Every method that takes the tree must get the same one each time,
+/// and a change of the tree stands between [`lift`](Self::lift) and [`lay`](Self::lay).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Held<K: Ord> {
+    holders: BTreeMap<K, Holding>,
+    /// By queue; an entry of which both sums are 0 is taken out (B4).
+    sums: BTreeMap<Arc<str>, Sums>,
+}
+
+/// One holder's part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Holding {
+    pub(super) queue: Arc<str>,
+    pub(super) resources: Resources,
+}
+
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+struct Sums {
+    /// Of the holders in this very queue.
+    own: Resources,
+    /// Of the holders in this queue and in all whose way up leads through it (B2).
+    subtree: Resources,
+}
+
+static NOTHING: Resources = Resources::new();
+
+impl<K: Ord> Default for Held<K> {
+    fn default() -> Self {
+        Self {
+            holders: BTreeMap::new(),
+            sums: BTreeMap::new(),
+        }
+    }
+}
+
+impl<K: Ord> Held<K> {
+    /// Replaces what the holder held.
+    pub(super) fn put(&mut self, key: K, queue: &str, resources: Resources, tree: &QueueTree) {
+        let resources = resources.without_negative();
+        if self
+            .holders
+            .get(&key)
+            .is_some_and(|held| *held.queue == *queue && held.resources == resources)
+        {
+            return;
+        }
+        self.take(&key, tree);
+        let (way, _) = tree.walk(queue);
+        if !resources.is_zero() {
+            for queue in &way {
+                self.sums
+                    .entry(Arc::clone(queue))
+                    .or_default()
+                    .subtree
+                    .add(&resources);
+            }
+        }
+        let Some(queue) = way.into_iter().next() else {
+            return;
+        };
+        if !resources.is_zero() {
+            self.sums
+                .entry(Arc::clone(&queue))
+                .or_default()
+                .own
+                .add(&resources);
+        }
+        self.holders.insert(key, Holding { queue, resources });
+    }
+
+    /// Takes out what the holder held, if it held anything.
+    pub(super) fn take(&mut self, key: &K, tree: &QueueTree) -> Option<Holding> {
+        let holding = self.holders.remove(key)?;
+        if let Some(sums) = self.sums.get_mut(&holding.queue) {
+            sums.own.sub(&holding.resources);
+        }
+        for queue in tree.walk(&holding.queue).0 {
+            self.change_subtree(&queue, |sum| sum.sub(&holding.resources));
+        }
+        Some(holding)
+    }
+
+    /// Takes what these queues hold themselves out of all sums on their way up, because that is about to change.
+    pub(super) fn lift(&mut self, queues: &BTreeSet<Arc<str>>, tree: &QueueTree) {
+        self.shift(queues, tree, Resources::sub);
+    }
+
+    /// The inverse of [`lift`](Self::lift), by the way up as it is now.
+    pub(super) fn lay(&mut self, queues: &BTreeSet<Arc<str>>, tree: &QueueTree) {
+        self.shift(queues, tree, Resources::add);
+    }
+
+    fn shift(
+        &mut self,
+        queues: &BTreeSet<Arc<str>>,
+        tree: &QueueTree,
+        by: fn(&mut Resources, &Resources),
+    ) {
+        for queue in queues {
+            let own = self.own(queue).clone();
+            if own.is_zero() {
+                continue;
+            }
+            for above in tree.walk(queue).0 {
+                self.change_subtree(&above, |sum| by(sum, &own));
+            }
+        }
+    }
+
+    fn change_subtree(&mut self, queue: &Arc<str>, change: impl FnOnce(&mut Resources)) {
+        let sums = self.sums.entry(Arc::clone(queue)).or_default();
+        change(&mut sums.subtree);
+        if sums.subtree.is_zero() && sums.own.is_zero() {
+            self.sums.remove(queue);
+        }
+    }
+
+    pub(super) fn own(&self, queue: &str) -> &Resources {
+        self.sums.get(queue).map_or(&NOTHING, |sums| &sums.own)
+    }
+
+    pub(super) fn subtree(&self, queue: &str) -> &Resources {
+        self.sums.get(queue).map_or(&NOTHING, |sums| &sums.subtree)
+    }
+
+    pub(super) fn holding(&self, key: &K) -> Option<&Holding> {
+        self.holders.get(key)
+    }
+
+    pub(super) fn holdings(&self) -> impl Iterator<Item = (&K, &Holding)> {
+        self.holders.iter()
+    }
+
+    /// The queues in which or below which something is held.
+    pub(super) fn queues(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.sums.keys()
+    }
+
+    /// Recounts from the holders and the tree (B2).
+    pub(super) fn audit(&self, own: Place, subtree: Place, tree: &QueueTree) -> Vec<Difference> {
+        let mut owns = BTreeMap::<String, Resources>::new();
+        let mut subtrees = BTreeMap::<String, Resources>::new();
+        for holding in self.holders.values() {
+            owns.entry(holding.queue.to_string())
+                .or_default()
+                .add(&holding.resources);
+            for queue in tree.walk(&holding.queue).0 {
+                subtrees
+                    .entry(queue.to_string())
+                    .or_default()
+                    .add(&holding.resources);
+            }
+        }
+        let mut differences = compare(
+            own,
+            self.sums.iter().map(|(name, sums)| (&**name, &sums.own)),
+            owns,
+        );
+        let kept = self
+            .sums
+            .iter()
+            .map(|(name, sums)| (&**name, &sums.subtree));
+        differences.extend(compare(subtree, kept, subtrees));
+        differences
+    }
+}

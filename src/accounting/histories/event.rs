@@ -1,0 +1,100 @@
+//! What can happen to the books?
+//!
+//! Few names, so that the events collide.
+
+use proptest::prelude::*;
+
+use crate::api::Uid;
+use crate::resources::{Amount, Limits, Resources};
+
+#[derive(Clone, Debug)]
+pub(super) enum Event {
+    Node(u8, Resources),
+    NoNode(u8),
+    Queue(u8, u8, Limits),
+    NoQueue(u8),
+    Seen(u8, Option<u8>, Option<u8>, Resources),
+    Gone(u8),
+    Assume(u8, u8, u8, Resources),
+    Confirm(u8),
+    Forget(u8),
+    Reserve(u8, u8, Resources),
+    Unreserve(u8),
+    /// Pods to place; go back after so many; keep the rest?
+    Try(Vec<(u8, u8, u8, Resources)>, usize, bool),
+}
+
+/// Queues 0 and 1 are the two that exist always.
+pub(super) fn queue_name(number: u8) -> String {
+    ["root", "default", "a", "b", "c", "d"][usize::from(number)].to_owned()
+}
+
+pub(super) fn node_name(number: u8) -> String {
+    format!("node-{number}")
+}
+
+pub(super) fn pod_uid(number: u8) -> Uid {
+    format!("pod-{number}").as_str().into()
+}
+
+pub(super) const QUEUES: std::ops::Range<u8> = 0..6;
+pub(super) const NODES: std::ops::Range<u8> = 0..3;
+pub(super) const PODS: std::ops::Range<u8> = 0..6;
+
+pub(super) fn amounts() -> impl Strategy<Value = Vec<(&'static str, Amount)>> {
+    let dimension = prop::sample::select(vec!["cpu", "memory", "nvidia.com/gpu"]);
+    prop::collection::vec((dimension, (0_i64..4).prop_map(Amount::from_units)), 0..4)
+}
+
+pub(super) fn resources() -> impl Strategy<Value = Resources> {
+    amounts().prop_map(|amounts| {
+        amounts
+            .into_iter()
+            .map(|(name, amount)| (name.into(), amount))
+            .collect()
+    })
+}
+
+pub(super) fn limits() -> impl Strategy<Value = Limits> {
+    amounts().prop_map(|amounts| {
+        amounts
+            .into_iter()
+            .map(|(name, amount)| (name.into(), amount.times(3)))
+            .collect()
+    })
+}
+
+pub(super) fn place() -> impl Strategy<Value = (u8, u8, u8, Resources)> {
+    (PODS, NODES, QUEUES, resources())
+}
+
+pub(super) fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        (NODES, resources().prop_map(|amounts| amounts.times(4)))
+            .prop_map(|(node, offers)| Event::Node(node, offers)),
+        NODES.prop_map(Event::NoNode),
+        (QUEUES, QUEUES, limits())
+            .prop_map(|(queue, parent, limits)| Event::Queue(queue, parent, limits)),
+        QUEUES.prop_map(Event::NoQueue),
+        (
+            PODS,
+            prop::option::of(NODES),
+            prop::option::of(QUEUES),
+            resources()
+        )
+            .prop_map(|(pod, node, queue, asked)| Event::Seen(pod, node, queue, asked)),
+        PODS.prop_map(Event::Gone),
+        place().prop_map(|(pod, node, queue, asked)| Event::Assume(pod, node, queue, asked)),
+        PODS.prop_map(Event::Confirm),
+        PODS.prop_map(Event::Forget),
+        (PODS, QUEUES, resources())
+            .prop_map(|(group, queue, asked)| Event::Reserve(group, queue, asked)),
+        PODS.prop_map(Event::Unreserve),
+        (
+            prop::collection::vec(place(), 0..5),
+            0_usize..5,
+            any::<bool>()
+        )
+            .prop_map(|(places, back, keep)| Event::Try(places, back, keep)),
+    ]
+}

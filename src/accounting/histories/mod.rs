@@ -1,0 +1,273 @@
+//! Are the books right after any history (B1–B4)?
+//!
+//! Random events over few names, so that they collide: nodes and queues that come, go and move, pods that are seen twice,
+//! resized, elsewhere, assumed, forgotten, tried. Beside the books runs the plainest possible record of the
+//! facts. After every step the audit is clean; at the end, and from the record's facts in any order and repeated, the
+//! books are the same.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::{Books, QueueLimits, QueueShape, Stage};
+use crate::resources::{Limits, Resources};
+use event::{Event, QUEUES, event, node_name, pod_uid, queue_name};
+
+mod event;
+
+type Charged = (Option<u8>, Option<u8>, Resources, Stage);
+
+/// What is so, without any sum.
+#[derive(Default)]
+struct Record {
+    nodes: BTreeMap<u8, Resources>,
+    queues: BTreeMap<u8, (u8, Limits)>,
+    pods: BTreeMap<u8, Charged>,
+    groups: BTreeMap<u8, (u8, Resources)>,
+}
+
+impl Record {
+    /// The events that say just this.
+    fn facts(&self) -> Vec<Event> {
+        let nodes = self
+            .nodes
+            .iter()
+            .map(|(node, offers)| Event::Node(*node, offers.clone()));
+        let queues = self
+            .queues
+            .iter()
+            .map(|(queue, (parent, limits))| Event::Queue(*queue, *parent, limits.clone()));
+        let pods = self
+            .pods
+            .iter()
+            .map(|(pod, (node, queue, asked, _))| Event::Seen(*pod, *node, *queue, asked.clone()));
+        let groups = self
+            .groups
+            .iter()
+            .map(|(group, (queue, asked))| Event::Reserve(*group, *queue, asked.clone()));
+        nodes.chain(queues).chain(pods).chain(groups).collect()
+    }
+
+    /// By the definition: on the way up of each pod's queue, without any of the code under test.
+    fn used_by(&self, of: u8) -> Resources {
+        let parent = |queue: u8| match (queue, self.queues.get(&queue)) {
+            (0, _) => None,
+            (1, None) => Some(0),
+            (_, found) => found.map(|(parent, _)| *parent),
+        };
+        let mut sum = Resources::new();
+        for (_, queue, asked, _) in self.pods.values() {
+            let Some(queue) = *queue else { continue };
+            let (mut at, mut way) = (queue, vec![queue, 0]);
+            while let Some(above) = parent(at).filter(|above| *above == 0 || !way.contains(above)) {
+                way.push(above);
+                at = above;
+            }
+            if way.contains(&of) {
+                sum.add(asked);
+            }
+        }
+        sum
+    }
+}
+
+fn apply(books: &mut Books, record: &mut Record, event: &Event) {
+    match event.clone() {
+        Event::Node(node, offers) => {
+            books.node_upsert(&node_name(node), offers.clone());
+            record.nodes.insert(node, offers);
+        }
+        Event::NoNode(node) => {
+            books.node_delete(&node_name(node));
+            record.nodes.remove(&node);
+        }
+        Event::Queue(queue, parent, capability) => {
+            let shape = QueueShape {
+                name: queue_name(queue).into(),
+                parent: Some(queue_name(parent).into()),
+            };
+            books.queue_upsert(
+                &shape,
+                QueueLimits {
+                    capability: capability.clone(),
+                },
+            );
+            record.queues.insert(queue, (parent, capability));
+        }
+        Event::NoQueue(queue) => {
+            books.queue_remove(&queue_name(queue));
+            record.queues.remove(&queue);
+        }
+        Event::Seen(pod, node, queue, asked) => {
+            let (on, into) = (node.map(node_name), queue.map(queue_name));
+            books.charge_observed(&pod_uid(pod), on.as_deref(), into.as_deref(), &asked);
+            let has_node = record
+                .pods
+                .get(&pod)
+                .is_some_and(|(node, ..)| node.is_some());
+            if node.is_some() || !has_node {
+                record
+                    .pods
+                    .insert(pod, (node, queue, asked, Stage::Observed));
+            }
+        }
+        Event::Gone(pod) => {
+            assert_eq!(
+                books.release(&pod_uid(pod)),
+                record.pods.remove(&pod).is_some()
+            );
+        }
+        Event::Assume(pod, node, queue, asked) => {
+            if books
+                .assume(&pod_uid(pod), &node_name(node), &queue_name(queue), &asked)
+                .is_ok()
+            {
+                record
+                    .pods
+                    .insert(pod, (Some(node), Some(queue), asked, Stage::Assumed));
+            }
+        }
+        Event::Confirm(pod) => {
+            books.confirm(&pod_uid(pod));
+            if let Some((.., stage)) = record.pods.get_mut(&pod) {
+                *stage = Stage::Observed;
+            }
+        }
+        Event::Forget(pod) => {
+            let assumed = record
+                .pods
+                .get(&pod)
+                .is_some_and(|(.., stage)| *stage == Stage::Assumed);
+            assert_eq!(books.forget(&pod_uid(pod)), assumed);
+            if assumed {
+                record.pods.remove(&pod);
+            }
+        }
+        Event::Reserve(group, queue, asked) => {
+            books.reserve(&node_name(group), &queue_name(queue), &asked);
+            record.groups.insert(group, (queue, asked));
+        }
+        Event::Unreserve(group) => {
+            books.unreserve(&node_name(group));
+            record.groups.remove(&group);
+        }
+        Event::Try(places, back, keep) => attempt(books, record, places, back, keep),
+    }
+}
+
+fn attempt(
+    books: &mut Books,
+    record: &mut Record,
+    places: Vec<(u8, u8, u8, Resources)>,
+    back: usize,
+    keep: bool,
+) {
+    let before = books.clone();
+    let mut trial = books.trial();
+    let mut kept = Vec::new();
+    let mut savepoint = trial.savepoint();
+    for (index, (pod, node, queue, asked)) in places.into_iter().enumerate() {
+        if index == back {
+            savepoint = trial.savepoint();
+        }
+        trial.reserve(&node_name(pod), &queue_name(queue), &asked);
+        if trial
+            .place(&pod_uid(pod), &node_name(node), &queue_name(queue), &asked)
+            .is_ok()
+            && index < back
+        {
+            kept.push((
+                pod,
+                (Some(node), Some(queue), asked.clone(), Stage::Assumed),
+            ));
+        }
+        if index < back {
+            savepoint = trial.savepoint();
+            if keep {
+                record.groups.insert(pod, (queue, asked.clone()));
+            }
+        }
+    }
+    trial.rollback_to(savepoint);
+    if keep {
+        assert_eq!(trial.commit().len(), kept.len());
+        record.pods.extend(kept);
+    } else {
+        drop(trial);
+        assert_eq!(*books, before, "a dropped trial leaves nothing behind (B3)");
+    }
+}
+
+fn assert_right(books: &Books, record: &Record) {
+    let report = books.audit();
+    assert!(report.is_clean(), "{report:?}");
+    for queue in QUEUES {
+        let name = queue_name(queue);
+        assert_eq!(
+            *books.quota().queue(&name).used,
+            record.used_by(queue),
+            "{name}"
+        );
+    }
+    for (uid, pod) in books.pods() {
+        let number = uid.trim_start_matches("pod-").parse().unwrap();
+        let (node, queue, asked, stage) = &record.pods[&number];
+        assert_eq!(
+            (pod.node, pod.stage, pod.resources),
+            (node.map(node_name).as_deref(), *stage, asked)
+        );
+        assert_eq!(pod.queue, queue.map(queue_name).as_deref());
+    }
+    assert_eq!(books.pods().count(), record.pods.len());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn b4_any_history_with_the_same_end_gives_the_same_books(
+        (events, order) in (prop::collection::vec(event(), 0..60), any::<prop::sample::Index>()),
+    ) {
+        let (mut books, mut record) = (Books::new(), Record::default());
+        for event in &events {
+            apply(&mut books, &mut record, event);
+            assert_right(&books, &record);
+        }
+
+        // The same facts in another order (rotated, and then backwards), each of them twice.
+        let mut facts = record.facts();
+        let by = order.index(facts.len().max(1)).min(facts.len());
+        facts.rotate_left(by);
+        let (mut again, mut seen) = (Books::new(), Record::default());
+        for fact in facts.iter().chain(facts.iter().rev()) {
+            apply(&mut again, &mut seen, fact);
+            prop_assert!(again.audit().is_clean());
+        }
+        prop_assert_eq!(again.ledger(), books.ledger());
+        prop_assert_eq!(again.quota(), books.quota());
+    }
+
+    #[test]
+    fn what_we_place_never_takes_a_node_or_a_queue_over_what_it_has(
+        events in prop::collection::vec(event(), 0..40),
+    ) {
+        let (mut books, mut record) = (Books::new(), Record::default());
+        for event in &events {
+            let before = books.clone();
+            apply(&mut books, &mut record, event);
+            if !matches!(event, Event::Assume(..) | Event::Try(..)) {
+                continue;
+            }
+            for node in books.ledger().nodes() {
+                prop_assert_eq!(node.overcommitted(), before.ledger().node(node.name).unwrap().overcommitted());
+            }
+            for queue in books.quota().queues() {
+                let Some(limits) = queue.limits else { continue };
+                for (name, ceiling) in limits.capability.iter() {
+                    let grown = queue.used.get(name) > before.quota().queue(queue.name).used.get(name);
+                    prop_assert!(!grown || queue.used.get(name) <= ceiling);
+                }
+            }
+        }
+    }
+}

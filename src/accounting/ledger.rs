@@ -1,0 +1,299 @@
+//! How much is used on each node?
+//!
+//! Pods are charged by UID: charging twice is once, charging again replaces (the pod was resized, or is elsewhere than it
+//! was thought to be), releasing what is not there is nothing. A pod whose node is not known, not yet or not any more, is
+//! kept under the node's name and counts as soon as there is such a node: the events of nodes and pods come in any order.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::api::Uid;
+use crate::resources::Resources;
+
+use super::audit::{Difference, Place, compare};
+use super::node::{NodeRefusal, NodeView};
+
+/// What is used on every node, and by whom.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Ledger {
+    /// Every node that exists or that pods are charged to. An entry that is neither is taken out, so that equal facts are
+    /// equal values (B4).
+    nodes: BTreeMap<Arc<str>, Node>,
+    pods: BTreeMap<Uid, Charge>,
+}
+
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+struct Node {
+    /// `None` while there is no such node.
+    allocatable: Option<Resources>,
+    /// Invariant B1.
+    used: Resources,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Charge {
+    node: Option<Arc<str>>,
+    resources: Resources,
+}
+
+impl Ledger {
+    /// No nodes and no pods.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A node exists and offers so much.
+    pub fn node_upsert(&mut self, name: &str, allocatable: Resources) {
+        if let Some(node) = self.nodes.get_mut(name) {
+            node.allocatable = Some(allocatable);
+        } else {
+            let node = Node {
+                allocatable: Some(allocatable),
+                used: Resources::new(),
+            };
+            self.nodes.insert(Arc::from(name), node);
+        }
+    }
+
+    /// There is no such node any more. Its pods stay charged to its name.
+    pub fn node_delete(&mut self, name: &str) {
+        if let Some(node) = self.nodes.get_mut(name) {
+            node.allocatable = None;
+        }
+        self.drop_if_empty(name);
+    }
+
+    /// Charges a pod to a node, or to none where it is not placed. Never refuses; negative amounts count as 0.
+    pub fn charge(&mut self, uid: &Uid, node: Option<&str>, resources: Resources) {
+        let resources = resources.without_negative();
+        let same = |old: &Charge| old.node.as_deref() == node && old.resources == resources;
+        if self.pods.get(uid).is_some_and(same) {
+            return;
+        }
+        self.release(uid);
+        let node = node.map(|name| {
+            let name = self
+                .nodes
+                .get_key_value(name)
+                .map_or_else(|| Arc::from(name), |(name, _)| Arc::clone(name));
+            if !resources.is_zero() {
+                self.nodes
+                    .entry(Arc::clone(&name))
+                    .or_default()
+                    .used
+                    .add(&resources);
+            }
+            name
+        });
+        self.pods.insert(uid.clone(), Charge { node, resources });
+    }
+
+    /// Takes a pod's charge back. Returns whether there was one.
+    pub fn release(&mut self, uid: &Uid) -> bool {
+        let Some(charge) = self.pods.remove(uid) else {
+            return false;
+        };
+        if let Some(name) = charge.node {
+            if let Some(node) = self.nodes.get_mut(&name) {
+                node.used.sub(&charge.resources);
+            }
+            self.drop_if_empty(&name);
+        }
+        true
+    }
+
+    /// One node; `None` if it does not exist (pods may still be charged to it).
+    #[must_use]
+    pub fn node(&self, name: &str) -> Option<NodeView<'_>> {
+        let (name, node) = self.nodes.get_key_value(name)?;
+        node.view(name)
+    }
+
+    /// The nodes that exist, by name.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeView<'_>> {
+        self.nodes.iter().filter_map(|(name, node)| node.view(name))
+    }
+
+    /// The nodes that do not exist and have pods charged to them, by name, with what those use.
+    pub fn missing_nodes(&self) -> impl Iterator<Item = (&str, &Resources)> {
+        self.nodes
+            .iter()
+            .filter(|(_, node)| node.allocatable.is_none())
+            .map(|(name, node)| (&**name, &node.used))
+    }
+
+    /// Whether so much more fits on a node. Allocates nothing.
+    ///
+    /// # Errors
+    ///
+    /// There is no such node, or the first dimension, by name, in which too little is left.
+    pub fn fits(&self, node: &str, asked: &Resources) -> Result<(), NodeRefusal> {
+        let node = self.node(node).ok_or(NodeRefusal::UnknownNode)?;
+        node.fits(asked).map_err(NodeRefusal::Short)
+    }
+
+    /// The node (if it is on one) and the amounts that a pod is charged with; `None` if it is not charged.
+    #[must_use]
+    pub fn charge_of(&self, uid: &Uid) -> Option<(Option<&str>, &Resources)> {
+        self.pods
+            .get(uid)
+            .map(|charge| (charge.node.as_deref(), &charge.resources))
+    }
+
+    /// The pods that are charged, by UID, with their node and amounts.
+    pub fn charges(&self) -> impl Iterator<Item = (&Uid, Option<&str>, &Resources)> {
+        self.pods
+            .iter()
+            .map(|(uid, charge)| (uid, charge.node.as_deref(), &charge.resources))
+    }
+
+    /// Recounts every node from the pods (B1).
+    #[must_use]
+    pub fn audit(&self) -> Vec<Difference> {
+        let mut recounted = BTreeMap::<String, Resources>::new();
+        for charge in self.pods.values() {
+            if let Some(node) = &charge.node {
+                recounted
+                    .entry(node.to_string())
+                    .or_default()
+                    .add(&charge.resources);
+            }
+        }
+        compare(
+            Place::Node,
+            self.nodes.iter().map(|(name, node)| (&**name, &node.used)),
+            recounted,
+        )
+    }
+
+    fn drop_if_empty(&mut self, name: &str) {
+        if self
+            .nodes
+            .get(name)
+            .is_some_and(|node| node.allocatable.is_none() && node.used.is_zero())
+        {
+            self.nodes.remove(name);
+        }
+    }
+}
+
+impl Node {
+    fn view<'a>(&'a self, name: &'a str) -> Option<NodeView<'a>> {
+        Some(NodeView {
+            name,
+            allocatable: self.allocatable.as_ref()?,
+            used: &self.used,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounting::Shortage;
+    use crate::resources::Amount;
+
+    fn gpus(count: i64) -> Resources {
+        Resources::new()
+            .with("cpu", Amount::from_units(1))
+            .with("nvidia.com/gpu", Amount::from_units(count))
+    }
+
+    fn cpus(count: i64) -> Resources {
+        Resources::new().with("cpu", Amount::from_units(count))
+    }
+
+    #[test]
+    fn a1_a_node_that_lost_devices_takes_no_pod_that_asks_for_them_and_heals_by_itself() {
+        let mut ledger = Ledger::new();
+        let offers = |count| cpus(16).with("nvidia.com/gpu", Amount::from_units(count));
+        ledger.node_upsert("n", offers(8));
+        for pod in 0..8 {
+            ledger.charge(&format!("pod-{pod}").as_str().into(), Some("n"), gpus(1));
+        }
+        for left in [6, 0] {
+            ledger.node_upsert("n", offers(left));
+            let node = ledger.node("n").unwrap();
+            assert_eq!(
+                node.overcommitted().get("nvidia.com/gpu"),
+                Amount::from_units(8 - left)
+            );
+            assert_eq!(node.overcommitted().len(), 1);
+            assert_eq!(node.idle(), cpus(8));
+            let short = Shortage {
+                name: "nvidia.com/gpu".into(),
+                asked: Amount::from_units(1),
+                idle: Amount::ZERO,
+            };
+            assert_eq!(ledger.fits("n", &gpus(1)), Err(NodeRefusal::Short(short)));
+            assert_eq!(ledger.fits("n", &cpus(1)), Ok(()));
+            assert!(ledger.audit().is_empty());
+        }
+        ledger.node_upsert("n", offers(8));
+        assert!(ledger.node("n").unwrap().overcommitted().is_zero());
+        ledger.release(&"pod-0".into());
+        assert_eq!(ledger.fits("n", &gpus(1)), Ok(()));
+    }
+
+    #[test]
+    fn the_same_event_twice_is_once_and_what_is_not_there_is_nothing() {
+        let mut ledger = Ledger::new();
+        ledger.node_upsert("n", cpus(4));
+        let pod = Uid::from("pod");
+        ledger.charge(&pod, Some("n"), cpus(1));
+        ledger.charge(&pod, Some("n"), cpus(1));
+        assert_eq!(ledger.node("n").unwrap().used, &cpus(1));
+        assert!(ledger.release(&pod));
+        assert!(!ledger.release(&pod));
+        assert!(ledger.node("n").unwrap().used.is_zero());
+        ledger.node_delete("never-seen");
+        assert_eq!(ledger.nodes().count(), 1);
+    }
+
+    #[test]
+    fn a_pod_that_was_resized_or_is_elsewhere_is_counted_once_and_as_it_is_now() {
+        let mut ledger = Ledger::new();
+        ledger.node_upsert("a", cpus(4));
+        ledger.node_upsert("b", cpus(4));
+        let pod = Uid::from("pod");
+        ledger.charge(&pod, Some("a"), cpus(1));
+        ledger.charge(&pod, Some("a"), cpus(3));
+        assert_eq!(ledger.node("a").unwrap().used, &cpus(3));
+        ledger.charge(&pod, Some("b"), cpus(3));
+        assert!(ledger.node("a").unwrap().used.is_zero());
+        assert_eq!(ledger.node("b").unwrap().used, &cpus(3));
+    }
+
+    #[test]
+    fn the_pods_of_a_node_that_goes_and_comes_back_are_still_there() {
+        let mut ledger = Ledger::new();
+        ledger.charge(&"early".into(), Some("n"), cpus(1));
+        assert_eq!(ledger.node("n"), None);
+        assert_eq!(
+            ledger.missing_nodes().collect::<Vec<_>>(),
+            [("n", &cpus(1))]
+        );
+        assert_eq!(ledger.fits("n", &cpus(1)), Err(NodeRefusal::UnknownNode));
+        ledger.node_upsert("n", cpus(4));
+        assert_eq!(ledger.node("n").unwrap().idle(), cpus(3));
+        ledger.node_delete("n");
+        ledger.node_upsert("n", cpus(2));
+        assert_eq!(ledger.node("n").unwrap().idle(), cpus(1));
+    }
+
+    #[test]
+    fn the_audit_sees_a_sum_that_is_wrong_and_one_that_is_missing() {
+        let mut ledger = Ledger::new();
+        ledger.charge(&"pod".into(), Some("n"), cpus(1));
+        ledger.nodes.get_mut("n").unwrap().used = cpus(2);
+        let differences = ledger.audit();
+        assert_eq!(differences.len(), 1);
+        assert_eq!(
+            (&differences[0].kept, &differences[0].recounted),
+            (&cpus(2), &cpus(1))
+        );
+        ledger.nodes.clear();
+        assert_eq!(ledger.audit()[0].recounted, cpus(1));
+    }
+}

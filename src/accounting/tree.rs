@@ -1,0 +1,288 @@
+//! Which queue is below which?
+//!
+//! Only the shape; amounts are in `quota`. Queues come and go in any order, are written by people, and can be wrong in
+//! every way, so the shape keeps what it is told and says per queue what is wrong with its way up:
+//!
+//! ```text
+//! root ◀── a ◀── b        path(b) = b, a, root
+//!          ╳ gone ◀── c   path(c) = MissingParent   but c's pods still count: walk(c) = c, gone, root
+//!          d ◀─▶ e        path(d) = Cycle           walk(d) = d, e, root
+//! ```
+//!
+//! `root` and `default` exist always. Whatever is broken in between, everything counts at `root`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The queue above all; it exists always and its own parent is ignored.
+pub const ROOT_QUEUE: &str = "root";
+/// The queue of those who name none; it exists always, below `root` unless it says otherwise.
+pub const DEFAULT_QUEUE: &str = "default";
+/// How many queues there may be from a queue up to below `root`. Trees that people draw have three to five levels; the
+/// limit only keeps a chain that a script made from costing every decision.
+pub const MAX_DEPTH: usize = 64;
+
+/// One queue's place in the tree, as its object says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueueShape {
+    /// Its name.
+    pub name: Arc<str>,
+    /// `spec.parent`; `None` or empty is `root`.
+    pub parent: Option<Arc<str>>,
+}
+
+/// The queues from one that can take pods up to `root`, that one first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Path(Vec<Arc<str>>);
+
+impl Path {
+    /// The queues, from the leaf to `root`.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.0.iter()
+    }
+}
+
+/// Why a queue takes no pods.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueueFault {
+    /// The queue that is at fault: the one asked about, or one above it.
+    pub queue: Arc<str>,
+    /// What is wrong with it.
+    pub why: Why,
+}
+
+/// What is wrong with a queue.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Why {
+    /// There is no such queue.
+    NotFound,
+    /// Its parent does not exist.
+    MissingParent {
+        /// The parent that it names.
+        parent: Arc<str>,
+    },
+    /// It is below itself.
+    Cycle,
+    /// There are more than [`MAX_DEPTH`] queues on its way up.
+    TooDeep,
+    /// It has queues below it (or is `root`), and pods go to leaves only.
+    NotLeaf,
+}
+
+/// The shape of all queues.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueueTree {
+    root: Arc<str>,
+    /// Of each queue that exists, without `root`, what it names as its parent.
+    parents: BTreeMap<Arc<str>, Arc<str>>,
+    /// The inverse of `parents`; also below names that do not exist. No entry is empty (B4).
+    children: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+}
+
+impl Default for QueueTree {
+    fn default() -> Self {
+        let mut tree = Self {
+            root: Arc::from(ROOT_QUEUE),
+            parents: BTreeMap::new(),
+            children: BTreeMap::new(),
+        };
+        tree.link(Arc::from(DEFAULT_QUEUE), Arc::from(ROOT_QUEUE));
+        tree
+    }
+}
+
+impl QueueTree {
+    /// Only `root` and `default`.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A queue exists and names this parent.
+    pub fn upsert(&mut self, shape: &QueueShape) {
+        if *shape.name == *self.root {
+            return;
+        }
+        self.unlink(&shape.name);
+        let parent = Arc::clone(self.parent_named(shape));
+        self.link(Arc::clone(&shape.name), parent);
+    }
+
+    /// There is no such queue any more. `root` stays, and `default` falls back to where it is by itself.
+    pub fn remove(&mut self, name: &str) {
+        self.unlink(name);
+        if name == DEFAULT_QUEUE {
+            self.link(Arc::from(DEFAULT_QUEUE), Arc::clone(&self.root));
+        }
+    }
+
+    /// Whether there is such a queue.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        *name == *self.root || self.parents.contains_key(name)
+    }
+
+    /// The queues that exist: `root`, then the others by name.
+    pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        std::iter::once(&self.root).chain(self.parents.keys())
+    }
+
+    /// The parent that a queue names, whether or not that exists; `None` for `root` and for what does not exist.
+    #[must_use]
+    pub fn parent(&self, name: &str) -> Option<&Arc<str>> {
+        self.parents.get(name)
+    }
+
+    /// The queues that name this one as their parent, by name.
+    pub fn children(&self, name: &str) -> impl Iterator<Item = &Arc<str>> {
+        self.children.get(name).into_iter().flatten()
+    }
+
+    /// The way from a queue that can take pods up to `root`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it or with the first one above it (B5).
+    pub fn path(&self, name: &str) -> Result<Path, QueueFault> {
+        let (queues, fault) = self.walk(name);
+        if let Some(fault) = fault {
+            return Err(fault);
+        }
+        if *name == *self.root || self.children.contains_key(name) {
+            return Err(QueueFault {
+                queue: self.intern(name),
+                why: Why::NotLeaf,
+            });
+        }
+        Ok(Path(queues))
+    }
+
+    /// What is wrong on the way up from a queue; having children is not.
+    #[must_use]
+    pub fn fault(&self, name: &str) -> Option<QueueFault> {
+        self.walk(name).1
+    }
+
+    /// The queues that what is charged to `name` counts for, `name` first and `root` last, each once, and what is wrong
+    /// on the way. Names that do not exist are in it, so that a charge counts again when they do.
+    pub(super) fn walk(&self, name: &str) -> (Vec<Arc<str>>, Option<QueueFault>) {
+        let mut queues: Vec<Arc<str>> = Vec::new();
+        let mut at = self.intern(name);
+        let mut fault = None;
+        while at != self.root {
+            // Linear, as the way is at most MAX_DEPTH long and three long in practice.
+            if queues.contains(&at) {
+                fault = Some(QueueFault {
+                    queue: at,
+                    why: Why::Cycle,
+                });
+                break;
+            }
+            if queues.len() >= MAX_DEPTH {
+                fault = Some(QueueFault {
+                    queue: self.intern(name),
+                    why: Why::TooDeep,
+                });
+                break;
+            }
+            let Some(parent) = self.parents.get(&at) else {
+                fault = Some(match queues.last() {
+                    None => QueueFault {
+                        queue: Arc::clone(&at),
+                        why: Why::NotFound,
+                    },
+                    Some(child) => QueueFault {
+                        queue: Arc::clone(child),
+                        why: Why::MissingParent {
+                            parent: Arc::clone(&at),
+                        },
+                    },
+                });
+                queues.push(at);
+                break;
+            };
+            queues.push(std::mem::replace(&mut at, Arc::clone(parent)));
+        }
+        queues.push(Arc::clone(&self.root));
+        (queues, fault)
+    }
+
+    /// The queues whose way up leads through `name`, itself included. Does not depend on what `name` says its own parent
+    /// is, so it is the same before and after that changes.
+    pub(super) fn subtree(&self, name: &str) -> BTreeSet<Arc<str>> {
+        let mut found = BTreeSet::new();
+        let mut open = vec![self.intern(name)];
+        while let Some(queue) = open.pop() {
+            open.extend(
+                self.children(&queue)
+                    .filter(|child| !found.contains(*child))
+                    .cloned(),
+            );
+            found.insert(queue);
+        }
+        found
+    }
+
+    /// The children whose entry does not agree with `parents`, for the audit.
+    pub(super) fn misfiled(&self) -> Vec<Arc<str>> {
+        let mut recounted = BTreeMap::<Arc<str>, BTreeSet<Arc<str>>>::new();
+        for (child, parent) in &self.parents {
+            recounted
+                .entry(Arc::clone(parent))
+                .or_default()
+                .insert(Arc::clone(child));
+        }
+        let names: BTreeSet<_> = recounted.keys().chain(self.children.keys()).collect();
+        names
+            .into_iter()
+            .filter(|name| recounted.get(*name) != self.children.get(*name))
+            .cloned()
+            .collect()
+    }
+
+    /// Whether the queue is where this shape puts it already; `root` always is.
+    pub(super) fn agrees_with(&self, shape: &QueueShape) -> bool {
+        *shape.name == *self.root || self.parents.get(&shape.name) == Some(self.parent_named(shape))
+    }
+
+    fn parent_named<'a>(&'a self, shape: &'a QueueShape) -> &'a Arc<str> {
+        shape
+            .parent
+            .as_ref()
+            .filter(|parent| !parent.is_empty())
+            .unwrap_or(&self.root)
+    }
+
+    fn intern(&self, name: &str) -> Arc<str> {
+        if *name == *self.root {
+            return Arc::clone(&self.root);
+        }
+        self.parents
+            .get_key_value(name)
+            .map_or_else(|| Arc::from(name), |(name, _)| Arc::clone(name))
+    }
+
+    fn link(&mut self, name: Arc<str>, parent: Arc<str>) {
+        self.children
+            .entry(Arc::clone(&parent))
+            .or_default()
+            .insert(Arc::clone(&name));
+        self.parents.insert(name, parent);
+    }
+
+    fn unlink(&mut self, name: &str) {
+        let Some(parent) = self.parents.remove(name) else {
+            return;
+        };
+        if let Some(siblings) = self.children.get_mut(&parent) {
+            siblings.remove(name);
+            if siblings.is_empty() {
+                self.children.remove(&parent);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "tree_tests.rs"]
+mod tests;

@@ -1,0 +1,185 @@
+//! Can all of these pods be placed, and if not, is everything as before?
+//!
+//! All or nothing is a type: a trial charges the real books, so that everything that is asked meanwhile sees what was placed,
+//! and takes it all back when it is dropped. Only [`Trial::commit`] keeps it. A panic or an early return in between
+//! drops it too.
+
+use std::sync::Arc;
+
+use crate::api::Uid;
+use crate::resources::Resources;
+
+use super::books::{Books, Refusal, Stage};
+
+/// Places pods in the books, to be kept all together or not at all (B3).
+#[must_use = "a trial that is dropped is undone"]
+#[derive(Debug)]
+pub struct Trial<'a> {
+    books: &'a mut Books,
+    /// What was done, in order; undone from the end.
+    steps: Vec<Step>,
+}
+
+#[derive(Debug)]
+enum Step {
+    Placed(Uid),
+    /// A group's reservation was changed; this is what it was.
+    Reserved {
+        group: Arc<str>,
+        before: Option<(Arc<str>, Resources)>,
+    },
+}
+
+/// A point in a trial to go back to. Of another trial it means nothing, and does nothing worse than going back too far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Savepoint(usize);
+
+/// A pod that a trial placed and that is Assumed now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Placement {
+    /// The pod.
+    pub uid: Uid,
+    /// The node to bind it to.
+    pub node: Arc<str>,
+    /// The queue it is charged to.
+    pub queue: Arc<str>,
+    /// What it is charged with.
+    pub resources: Resources,
+}
+
+impl<'a> Trial<'a> {
+    pub(super) fn new(books: &'a mut Books) -> Self {
+        Self {
+            books,
+            steps: Vec::new(),
+        }
+    }
+
+    /// The books as they are with everything that was placed.
+    #[must_use]
+    pub fn books(&self) -> &Books {
+        self.books
+    }
+
+    /// How many pods are placed.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.steps
+            .iter()
+            .filter(|step| matches!(step, Step::Placed(_)))
+            .count()
+    }
+
+    /// Whether no pod is placed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Charges a pod to a node and to a queue at every level, if it fits everywhere.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is in the way: the pod is charged already, its queue, a ceiling, the node. Then nothing has
+    /// changed.
+    pub fn place(
+        &mut self,
+        uid: &Uid,
+        node: &str,
+        queue: &str,
+        resources: &Resources,
+    ) -> Result<(), Refusal> {
+        if self.books.stages.contains_key(uid) {
+            return Err(Refusal::AlreadyCharged);
+        }
+        // Everything is asked before anything is charged, and a charge cannot fail.
+        self.books.fits_queue(queue, resources)?;
+        self.books
+            .ledger
+            .fits(node, resources)
+            .map_err(Refusal::Node)?;
+        self.books
+            .charge(uid, Some(node), Some(queue), resources, Stage::Placed);
+        self.steps.push(Step::Placed(uid.clone()));
+        Ok(())
+    }
+
+    /// Sets what a group has reserved beyond what its pods are charged, so that a gang can be placed into its own
+    /// reservation: lower it, place, and both are kept or undone together. Empty takes the reservation back.
+    pub fn reserve(&mut self, group: &str, queue: &str, resources: &Resources) {
+        let before = self
+            .books
+            .quota
+            .reservation_of(group)
+            .map(|(queue, amounts)| (Arc::from(queue), amounts.clone()));
+        self.books.reserve(group, queue, resources);
+        self.steps.push(Step::Reserved {
+            group: Arc::from(group),
+            before,
+        });
+    }
+
+    /// The point that is reached now.
+    #[must_use]
+    pub fn savepoint(&self) -> Savepoint {
+        Savepoint(self.steps.len())
+    }
+
+    /// Undoes what was done since the savepoint.
+    pub fn rollback_to(&mut self, savepoint: Savepoint) {
+        while self.steps.len() > savepoint.0 {
+            match self.steps.pop() {
+                Some(Step::Placed(uid)) => {
+                    self.books.release(&uid);
+                }
+                Some(Step::Reserved {
+                    group,
+                    before: Some((queue, resources)),
+                }) => {
+                    self.books.reserve(&group, &queue, &resources);
+                }
+                Some(Step::Reserved {
+                    group,
+                    before: None,
+                }) => {
+                    self.books.unreserve(&group);
+                }
+                None => break,
+            }
+        }
+    }
+
+    /// Keeps everything; the pods are Assumed. They come in the order in which they were placed; reservations are not
+    /// among them.
+    pub fn commit(mut self) -> Vec<Placement> {
+        let steps = std::mem::take(&mut self.steps);
+        let mut placements = Vec::with_capacity(steps.len());
+        for step in steps {
+            let Step::Placed(uid) = step else { continue };
+            if let Some(stage) = self.books.stages.get_mut(&uid) {
+                *stage = Stage::Assumed;
+            }
+            let Some(pod) = self.books.pod(&uid) else {
+                continue;
+            };
+            let (Some(node), Some(queue)) = (pod.node, pod.queue) else {
+                continue;
+            };
+            let (node, queue, resources) =
+                (Arc::from(node), Arc::from(queue), pod.resources.clone());
+            placements.push(Placement {
+                uid,
+                node,
+                queue,
+                resources,
+            });
+        }
+        placements
+    }
+}
+
+impl Drop for Trial<'_> {
+    fn drop(&mut self) {
+        self.rollback_to(Savepoint(0));
+    }
+}

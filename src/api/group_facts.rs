@@ -1,0 +1,77 @@
+//! What a PodGroup means to the scheduler.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::jiff::Timestamp;
+
+use crate::resources::Resources;
+
+use super::fault::Fault;
+use super::membership::GroupKey;
+use super::names::DEFAULT_QUEUE;
+use super::podgroup::{PodGroup, PodGroupStatus};
+use super::quantities;
+use super::uid::Uid;
+
+/// A PodGroup as the scheduler knows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupFacts {
+    /// Its namespace and name.
+    pub key: GroupKey,
+    /// Its identity.
+    pub uid: Uid,
+    /// The version that this was read from.
+    pub resource_version: String,
+    /// How many members must find a place together. 0 (which the API allows) is a gang of no one: see the cycle's rule.
+    pub min_member: u32,
+    /// What must be free before it is admitted; none where the object does not say, and then it is the members' own requests.
+    pub min_resources: Option<Resources>,
+    /// How many members of each task must find a place.
+    pub min_task_member: BTreeMap<String, u32>,
+    /// The queue that its new pods are charged to.
+    pub queue: String,
+    /// The class that its priority comes from.
+    pub priority_class: Option<String>,
+    /// When it was created.
+    pub created: Timestamp,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Whether it asks for a place in the network, which we cannot honour yet.
+    pub network_topology: bool,
+    /// What its status says now, so that nothing is written that stands there already. Never trusted, but for Completed.
+    pub status: PodGroupStatus,
+    /// What could not be read.
+    pub faults: Vec<Fault>,
+}
+
+impl GroupFacts {
+    /// What this object says.
+    #[must_use]
+    pub fn of(group: &PodGroup) -> Self {
+        let meta = &group.metadata;
+        let spec = &group.spec;
+        let mut faults = Vec::new();
+        let hard = |topology: &super::podgroup::NetworkTopology| topology.mode.as_deref() != Some("soft");
+        Self {
+            key: GroupKey::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default()),
+            uid: Uid::from(meta.uid.as_deref().unwrap_or_default()),
+            resource_version: meta.resource_version.clone().unwrap_or_default(),
+            min_member: spec.min_member.and_then(|number| u32::try_from(number).ok()).unwrap_or(0),
+            min_resources: spec.min_resources.as_ref().map(|raw| quantities::minimum(raw, "spec.minResources", &mut faults)),
+            min_task_member: spec
+                .min_task_member
+                .iter()
+                .flatten()
+                .filter_map(|(task, number)| u32::try_from(*number).ok().map(|number| (task.clone(), number)))
+                .collect(),
+            queue: spec.queue.clone().filter(|queue| !queue.is_empty()).unwrap_or_else(|| DEFAULT_QUEUE.to_owned()),
+            priority_class: spec.priority_class_name.clone().filter(|class| !class.is_empty()),
+            created: meta.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+            deleting: meta.deletion_timestamp.is_some(),
+            network_topology: spec.network_topology.as_ref().is_some_and(hard)
+                || spec.sub_group_policy.iter().flatten().any(|policy| policy.network_topology.as_ref().is_some_and(hard)),
+            status: group.status.clone().unwrap_or_default(),
+            faults,
+        }
+    }
+}

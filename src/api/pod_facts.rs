@@ -1,0 +1,260 @@
+//! What a pod means: who it belongs to, what it costs, where it may go, and what it asks for that we cannot honour.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+
+use crate::resources::Resources;
+use crate::resources::request::{self, ContainerRequest, PodRequestInput};
+
+use super::fault::Fault;
+use super::membership::{GroupKey, group_of};
+use super::names::CHARGED_QUEUE;
+use super::pod::{Container, ContainerStatus, NodeSelectorTerm, Pod, PodAffinityTerm, PodCondition, PodSpec, PodStatus, ResourceNeeds, Toleration};
+use super::quantities;
+use super::uid::Uid;
+
+/// Where a pod is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PodPhase {
+    /// Not all containers have started.
+    Pending,
+    /// At least one container runs.
+    Running,
+    /// All containers ended well.
+    Succeeded,
+    /// All containers ended, one of them badly.
+    Failed,
+    /// The node cannot be reached.
+    Unknown,
+}
+
+impl PodPhase {
+    /// Whether the pod has ended for good: then it uses nothing any more.
+    #[must_use]
+    pub const fn ended(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+/// Where a pod may go. Two pods with equal constraints may go to the same nodes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Constraints {
+    /// Labels that the node must have.
+    pub node_selector: BTreeMap<String, String>,
+    /// Terms of which one must hold; none means everywhere, an empty list nowhere.
+    pub node_affinity: Option<Vec<NodeSelectorTerm>>,
+    /// The taints that it bears.
+    pub tolerations: Vec<Toleration>,
+}
+
+/// A hard constraint that the scheduler cannot honour yet: such a pod is refused with a condition that names it, never placed wrongly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unsupported {
+    /// `hostPort` of a container.
+    HostPort,
+    /// A volume that is bound to nodes: a claim, an ephemeral claim or a disk.
+    Volume,
+    /// Required pod affinity.
+    PodAffinity,
+    /// Required pod anti-affinity.
+    PodAntiAffinity,
+    /// A topology spread constraint with `DoNotSchedule`.
+    TopologySpread,
+    /// Claims on devices (`spec.resourceClaims`).
+    ResourceClaims,
+    /// A group of Kubernetes' own kind (`spec.schedulingGroup`).
+    SchedulingGroup,
+}
+
+impl Unsupported {
+    /// What people read: the field, as they wrote it.
+    #[must_use]
+    pub const fn field(self) -> &'static str {
+        match self {
+            Self::HostPort => "spec.containers[].ports[].hostPort",
+            Self::Volume => "a volume that is bound to nodes (persistentVolumeClaim, ephemeral, or an attached disk)",
+            Self::PodAffinity => "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution",
+            Self::PodAntiAffinity => "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution",
+            Self::TopologySpread => "spec.topologySpreadConstraints[] with whenUnsatisfiable: DoNotSchedule",
+            Self::ResourceClaims => "spec.resourceClaims",
+            Self::SchedulingGroup => "spec.schedulingGroup",
+        }
+    }
+}
+
+/// A pod as the scheduler knows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodFacts {
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name, which may come again.
+    pub name: Arc<str>,
+    /// Its identity, which does not.
+    pub uid: Uid,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Who places it.
+    pub scheduler: Arc<str>,
+    /// Where it is bound.
+    pub node: Option<Arc<str>>,
+    /// Where it is in its life.
+    pub phase: PodPhase,
+    /// Whether it is being deleted; it is charged until it has ended.
+    pub deleting: bool,
+    /// When it was created.
+    pub created: Timestamp,
+    /// The group it belongs to, whether that exists or not.
+    pub group: GroupKey,
+    /// The queue that its binding charged, for good.
+    pub charged_queue: Option<String>,
+    /// What it costs by the Kubernetes rules, the dimension `pods` included.
+    pub request: Resources,
+    /// Its priority.
+    pub priority: i32,
+    /// Whether something must be lifted before it may be placed.
+    pub gated: bool,
+    /// Where it may go.
+    pub constraints: Constraints,
+    /// What it asks for that we cannot honour, in order, once each.
+    pub unsupported: Vec<Unsupported>,
+    /// Required anti-affinity, which keeps others away from it too.
+    pub anti_affinity: Vec<PodAffinityTerm>,
+    /// What its PodScheduled condition says now, so that nothing is written that stands there already.
+    pub scheduled_condition: Option<PodCondition>,
+    /// What could not be read.
+    pub faults: Vec<Fault>,
+}
+
+impl PodFacts {
+    /// What this object says.
+    #[must_use]
+    pub fn of(pod: &Pod) -> Self {
+        let meta = &pod.metadata;
+        let mut faults = Vec::new();
+        let request = request_of(&pod.spec, &pod.status, &mut faults);
+        let affinity = pod.spec.affinity.clone().unwrap_or_default();
+        Self {
+            namespace: Arc::from(meta.namespace.as_deref().unwrap_or_default()),
+            name: Arc::from(meta.name.as_deref().unwrap_or_default()),
+            uid: Uid::from(meta.uid.as_deref().unwrap_or_default()),
+            labels: meta.labels.clone().unwrap_or_default(),
+            scheduler: Arc::from(pod.spec.scheduler_name.as_str()),
+            node: pod.spec.node_name.as_deref().filter(|node| !node.is_empty()).map(Arc::from),
+            phase: phase_of(&pod.status.phase),
+            deleting: meta.deletion_timestamp.is_some(),
+            created: meta.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+            group: group_of(meta),
+            charged_queue: meta.annotations.as_ref().and_then(|annotations| annotations.get(CHARGED_QUEUE)).cloned(),
+            request,
+            priority: pod.spec.priority.unwrap_or(0),
+            gated: !pod.spec.scheduling_gates.is_empty(),
+            unsupported: unsupported(&pod.spec),
+            anti_affinity: affinity
+                .pod_anti_affinity
+                .map(|anti| anti.required_during_scheduling_ignored_during_execution)
+                .unwrap_or_default(),
+            constraints: Constraints {
+                node_selector: pod.spec.node_selector.clone(),
+                node_affinity: affinity
+                    .node_affinity
+                    .and_then(|node| node.required_during_scheduling_ignored_during_execution)
+                    .map(|required| required.node_selector_terms),
+                tolerations: pod.spec.tolerations.clone(),
+            },
+            scheduled_condition: pod.status.conditions.iter().find(|condition| condition.kind == "PodScheduled").cloned(),
+            faults,
+        }
+    }
+}
+
+fn phase_of(text: &str) -> PodPhase {
+    match text {
+        "Running" => PodPhase::Running,
+        "Succeeded" => PodPhase::Succeeded,
+        "Failed" => PodPhase::Failed,
+        "Unknown" => PodPhase::Unknown,
+        _ => PodPhase::Pending,
+    }
+}
+
+/// What a pod with this spec costs before anybody has given it anything: what a template will ask for.
+#[must_use]
+pub fn request_of_template(spec: &PodSpec, faults: &mut Vec<Fault>) -> Resources {
+    request_of(spec, &PodStatus::default(), faults)
+}
+
+fn request_of(spec: &PodSpec, status: &PodStatus, faults: &mut Vec<Fault>) -> Resources {
+    let containers = spec.containers.iter().map(|container| container_request(container, &status.container_statuses, faults)).collect();
+    let init_containers =
+        spec.init_containers.iter().map(|container| container_request(container, &status.init_container_statuses, faults)).collect();
+    request::effective(&PodRequestInput {
+        containers,
+        init_containers,
+        overhead: quantities::resources(spec.overhead.as_ref(), "spec.overhead", faults),
+        pod_level: spec.resources.as_ref().map(|needs| asked(needs, "spec.resources", faults).into()),
+        resize_infeasible: status
+            .conditions
+            .iter()
+            .any(|condition| condition.kind == "PodResizePending" && condition.reason.as_deref() == Some("Infeasible")),
+    })
+}
+
+fn container_request(container: &Container, statuses: &[ContainerStatus], faults: &mut Vec<Fault>) -> ContainerRequest {
+    let place = format!("spec.containers[{}].resources", container.name);
+    let status = statuses.iter().find(|status| status.name == container.name);
+    let allocated = status.and_then(|status| status.allocated_resources.as_ref());
+    let actual = status.and_then(|status| status.resources.as_ref());
+    ContainerRequest {
+        requests: container.resources.as_ref().map(|needs| asked(needs, &place, faults)).unwrap_or_default(),
+        allocated: allocated.map(|raw| quantities::resources(Some(raw), "status.allocatedResources", faults)),
+        actual: actual.map(|needs| quantities::resources(needs.requests.as_ref(), "status.resources.requests", faults)),
+        restartable_init: container.restart_policy.as_deref() == Some("Always"),
+    }
+}
+
+/// The requests, and the limits of those names that have none: what the API server's defaults make of them (for templates, which it does not default).
+fn asked(needs: &ResourceNeeds, place: &str, faults: &mut Vec<Fault>) -> Resources {
+    let mut asked = quantities::resources(needs.requests.as_ref(), &format!("{place}.requests"), faults);
+    let stated = needs.requests.as_ref();
+    for (name, amount) in quantities::resources(needs.limits.as_ref(), &format!("{place}.limits"), faults).iter() {
+        if !stated.is_some_and(|requests| requests.contains_key(&**name)) {
+            asked.set(name.clone(), amount);
+        }
+    }
+    asked
+}
+
+fn unsupported(spec: &PodSpec) -> Vec<Unsupported> {
+    let host_port = |container: &Container| container.ports.iter().any(|port| port.host_port.unwrap_or(0) != 0);
+    let affinity = spec.affinity.as_ref();
+    let required = |terms: Option<&super::pod::PodAffinity>| {
+        terms.is_some_and(|terms| !terms.required_during_scheduling_ignored_during_execution.is_empty())
+    };
+    let bound_volume = spec.volumes.iter().any(|volume| {
+        [
+            &volume.persistent_volume_claim,
+            &volume.ephemeral,
+            &volume.gce_persistent_disk,
+            &volume.aws_elastic_block_store,
+            &volume.azure_disk,
+            &volume.iscsi,
+            &volume.rbd,
+        ]
+        .iter()
+        .any(|source| source.is_some())
+    });
+    [
+        (Unsupported::HostPort, spec.containers.iter().chain(&spec.init_containers).any(host_port)),
+        (Unsupported::Volume, bound_volume),
+        (Unsupported::PodAffinity, required(affinity.and_then(|a| a.pod_affinity.as_ref()))),
+        (Unsupported::PodAntiAffinity, required(affinity.and_then(|a| a.pod_anti_affinity.as_ref()))),
+        (Unsupported::TopologySpread, spec.topology_spread_constraints.iter().any(|spread| spread.when_unsatisfiable == "DoNotSchedule")),
+        (Unsupported::ResourceClaims, !spec.resource_claims.is_empty()),
+        (Unsupported::SchedulingGroup, spec.scheduling_group.is_some()),
+    ]
+    .into_iter()
+    .filter_map(|(kind, there)| there.then_some(kind))
+    .collect()
+}

@@ -1,0 +1,116 @@
+//! Maps of quantities as they stand in objects, and what they mean.
+//!
+//! Volcano's objects say int-or-string (`cpu: 2` is stored as a number), Kubernetes' own say strings; both are read here. One bad value costs
+//! that value and is told; it never costs the object, let alone the list.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use crate::resources::{Amount, Limits, ResourceName, Resources, quantity};
+
+use super::fault::Fault;
+
+/// A quantity as it stands in an object: a number or a text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum RawQuantity {
+    /// A whole number, as in `cpu: 2`.
+    Int(i64),
+    /// A text, as in `cpu: 1500m`.
+    Text(String),
+}
+
+/// A map of resource names to quantities as it stands in an object.
+pub type RawResources = BTreeMap<String, RawQuantity>;
+
+impl JsonSchema for RawQuantity {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Quantity".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "anyOf": [{ "type": "integer" }, { "type": "string" }],
+            "pattern": r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$",
+            "x-kubernetes-int-or-string": true,
+        })
+    }
+}
+
+impl RawQuantity {
+    fn parse(&self) -> Result<Amount, quantity::QuantityError> {
+        match self {
+            Self::Int(value) => Ok(Amount::from_units(*value)),
+            Self::Text(text) => quantity::parse(text),
+        }
+    }
+
+    fn shown(&self) -> String {
+        match self {
+            Self::Int(value) => value.to_string(),
+            Self::Text(text) => text.clone(),
+        }
+    }
+}
+
+/// The amounts of a map, by name in order, and a fault for each value that is none.
+///
+/// A value that is too large becomes the largest that can be read, so that the books err on the side of what is taken; one that cannot be
+/// read at all is left out. `place` says where the map stands, for the person who has to mend it.
+fn amounts<'a>(
+    raw: impl IntoIterator<Item = (&'a String, RawQuantity)>,
+    place: &str,
+    faults: &mut Vec<Fault>,
+) -> Vec<(ResourceName, Amount)> {
+    let mut read = Vec::new();
+    for (name, value) in raw {
+        match value.parse() {
+            Ok(amount) => read.push((ResourceName::from(name.as_str()), amount)),
+            Err(error) => {
+                faults.push(Fault::new(format!("{place}.{name}"), &value.shown(), error.to_string()));
+                if error == quantity::QuantityError::TooLarge {
+                    read.push((ResourceName::from(name.as_str()), Amount::from_units(i64::MAX)));
+                }
+            }
+        }
+    }
+    read
+}
+
+/// What a map asks for: an absent name is 0.
+pub fn resources(raw: Option<&RawResources>, place: &str, faults: &mut Vec<Fault>) -> Resources {
+    raw.map(|raw| amounts(raw.iter().map(|(name, value)| (name, value.clone())), place, faults).into_iter().collect()).unwrap_or_default()
+}
+
+/// What a map limits: an absent name is unset, which is not 0.
+pub fn limits(raw: Option<&RawResources>, place: &str, faults: &mut Vec<Fault>) -> Limits {
+    raw.map(|raw| amounts(raw.iter().map(|(name, value)| (name, value.clone())), place, faults).into_iter().collect()).unwrap_or_default()
+}
+
+/// The map as we write it: text in the canonical form of each resource.
+#[must_use]
+pub fn written(resources: &Resources) -> BTreeMap<String, String> {
+    resources.iter().map(|(name, amount)| (name.to_string(), quantity::format(amount, name.style()))).collect()
+}
+
+/// What a `minResources` asks for. Plain names and `requests.NAME` count as NAME, `pods` and `count/pods` as the number of pods, `limits.*` not
+/// at all: Volcano's controller writes all of them (design.md §5). Of two that mean the same, the larger counts.
+pub fn minimum(raw: &RawResources, place: &str, faults: &mut Vec<Fault>) -> Resources {
+    let mut total = Resources::new();
+    for (name, amount) in amounts(raw.iter().map(|(name, value)| (name, value.clone())), place, faults) {
+        let counted = match &*name {
+            "count/pods" => "pods",
+            limit if limit.starts_with("limits.") => continue,
+            other => other.strip_prefix("requests.").unwrap_or(other),
+        };
+        let known = total.get(counted);
+        total.set(counted, known.max(amount));
+    }
+    total
+}

@@ -1,0 +1,207 @@
+//! The Queue of `scheduling.volcano.sh/v1beta1`: its fields as other tools write and read them (volcano-api.md), and what they mean.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::{ClusterResourceScope, TypeMeta};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::resources::Limits;
+
+use super::fault::Fault;
+use super::podgroup::SUBDOMAIN;
+use super::quantities::{self, RawResources};
+use super::wire::resource;
+
+/// A share of the cluster, in a tree of shares.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Queue {
+    /// What the object says it is; only an object that is written needs it.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub types: Option<TypeMeta>,
+    /// The object's metadata.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// What is wanted.
+    #[serde(default)]
+    pub spec: QueueSpec,
+    /// What came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<QueueStatus>,
+}
+
+resource!(Queue, "scheduling.volcano.sh", "v1beta1", "Queue", "queues", ClusterResourceScope);
+
+/// What is wanted of a queue.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+pub struct QueueSpec {
+    /// Which groups of nodes the queue's pods may or may not use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub affinity: Option<QueueAffinity>,
+    /// The ceiling: the queue and everything below it never use more. A name that is not there is not limited; 0 is 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capability: Option<RawResources>,
+    /// Whether the queue waits for its first group (fifo) or lets others pass (traverse).
+    #[schemars(extend("default" = "traverse", "enum" = ["fifo", "traverse"]))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dequeue_strategy: Option<String>,
+    /// The fair share, which is reclaimed from those who borrowed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deserved: Option<RawResources>,
+    /// Other clusters that lend to this queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extend_clusters: Option<Vec<ExtendCluster>>,
+    /// The floor, which nobody else may use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guarantee: Option<Guarantee>,
+    /// The queue above this one; `root` where it is unset.
+    #[schemars(length(max = 253), extend("pattern" = SUBDOMAIN))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// Which of two sibling queues comes first: the higher.
+    #[schemars(range(min = 0))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// Whether others may take back what this queue uses beyond its share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reclaimable: Option<bool>,
+    /// A word of the user's own.
+    #[schemars(length(max = 253))]
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// The queue's part of what its parent has left, beside its siblings.
+    #[schemars(range(min = 1, max = 65535), extend("default" = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<i32>,
+}
+
+/// Which groups of nodes a queue's pods may or may not use.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct QueueAffinity {
+    /// Groups of nodes to use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_group_affinity: Option<NodeGroups>,
+    /// Groups of nodes to keep away from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_group_anti_affinity: Option<NodeGroups>,
+}
+
+/// Names of groups of nodes.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeGroups {
+    /// Where it can be had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preferred_during_scheduling_ignored_during_execution: Option<Vec<String>>,
+    /// Without exception.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub required_during_scheduling_ignored_during_execution: Option<Vec<String>>,
+}
+
+/// Another cluster that lends to a queue.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ExtendCluster {
+    /// How much it lends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<RawResources>,
+    /// Its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its part beside the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<i32>,
+}
+
+/// A floor.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Guarantee {
+    /// How much is kept free.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource: Option<RawResources>,
+}
+
+/// What came of a queue. Written by the scheduler alone (design.md §2).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+pub struct QueueStatus {
+    /// What the pods of the queue and of all queues below it use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocated: Option<RawResources>,
+    /// How many of its groups are completed.
+    #[schemars(range(min = 0))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completed: Option<i32>,
+    /// How many of its groups are admitted and not yet running.
+    #[schemars(range(min = 0))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inqueue: Option<i32>,
+    /// How many of its groups wait.
+    #[schemars(range(min = 0))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending: Option<i32>,
+    /// What is kept free for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<Reservation>,
+    /// How many of its groups run.
+    #[schemars(range(min = 0))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<i32>,
+    /// Whether it takes new groups.
+    #[schemars(extend("enum" = ["Open", "Closed", "Closing", "Unknown"]))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// How many of its groups are in a state that nobody can name.
+    #[schemars(range(min = 0))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<i32>,
+}
+
+/// What is kept free for a queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Reservation {
+    /// On these nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Vec<String>>,
+    /// This much.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource: Option<RawResources>,
+}
+
+/// A queue as the scheduler knows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueFacts {
+    /// Its name; queues are cluster-scoped.
+    pub name: String,
+    /// The queue above it; none means `root`.
+    pub parent: Option<String>,
+    /// Its ceiling.
+    pub capability: Limits,
+    /// Which of two siblings comes first: the higher.
+    pub priority: i32,
+    /// What its status says now, so that nothing is written that stands there already.
+    pub status: QueueStatus,
+    /// What could not be read.
+    pub faults: Vec<Fault>,
+}
+
+impl QueueFacts {
+    /// What this object says.
+    #[must_use]
+    pub fn of(queue: &Queue) -> Self {
+        let mut faults = Vec::new();
+        Self {
+            name: queue.metadata.name.clone().unwrap_or_default(),
+            parent: queue.spec.parent.clone().filter(|parent| !parent.is_empty()),
+            capability: quantities::limits(queue.spec.capability.as_ref(), "spec.capability", &mut faults),
+            priority: queue.spec.priority.unwrap_or(0),
+            status: queue.status.clone().unwrap_or_default(),
+            faults,
+        }
+    }
+}

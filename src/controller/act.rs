@@ -1,0 +1,193 @@
+//! How is a step carried out? **The only file of the controller that writes to the API server.**
+//!
+//! It chooses nothing: a step holds all that it needs, is sent once, and whatever comes of it is an [`Answer`] for the decision to learn from. A
+//! write whose answer is lost may have been done or may be done later; that is an answer too.
+
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::PartialObjectMeta;
+use kube::{Client, Resource};
+use serde_json::json;
+
+use crate::api::membership::group_of;
+use crate::api::names::{CONTROLLER, GROUP_LABEL, GROUP_NAME};
+use crate::api::{GroupKey, Pod, PodGroup};
+use crate::lifecycle::{Answer, Complaint, Step, Version};
+use crate::runtime::call::{CallError, Caller};
+use crate::runtime::clock;
+
+use super::dialect;
+use super::observed::PodRef;
+
+/// Pods per page of a look.
+const PAGE: u32 = 500;
+
+/// The hands of the controller.
+#[derive(Clone)]
+pub struct Actor {
+    client: Client,
+    caller: Caller,
+}
+
+impl Actor {
+    /// Hands that send through `caller`, which limits and counts.
+    #[must_use]
+    pub const fn new(client: Client, caller: Caller) -> Self {
+        Self { client, caller }
+    }
+
+    /// Carries out one step about the group `key`. `selector` narrows a look to the owner's pods, where the owner is known.
+    pub async fn carry_out(&self, key: &GroupKey, step: &Step, selector: Option<&str>) -> Answer {
+        let groups: Api<PodGroup> = Api::namespaced(self.client.clone(), &key.namespace);
+        match step {
+            Step::Rest => Answer::Absent,
+            Step::Read => self.read(&groups, key).await,
+            Step::Create(intent) => {
+                let object = dialect::object(intent);
+                let params = PostParams { field_manager: Some(CONTROLLER.to_owned()), ..PostParams::default() };
+                let sent = self.caller.once("create", "podgroups", groups.create(&params, &object)).await;
+                sent.map_or_else(refused_write, |group| Answer::Is(dialect::existing(&group)))
+            }
+            Step::Amend { on, from, to, adopt } => self.patch(&groups, key, dialect::amendment(on, from.as_ref(), to, *adopt)).await,
+            Step::Mark(on) => self.patch(&groups, key, dialect::mark(on, true)).await,
+            Step::Unmark(on) => self.patch(&groups, key, dialect::mark(on, false)).await,
+            Step::Look(at) => self.look(key, at, selector).await,
+            Step::Delete(version) => self.delete(&groups, key, version).await,
+        }
+    }
+
+    async fn read(&self, groups: &Api<PodGroup>, key: &GroupKey) -> Answer {
+        match self.caller.once("get", "podgroups", groups.get_opt(&key.name)).await {
+            Ok(Some(group)) => Answer::Is(dialect::existing(&group)),
+            Ok(None) | Err(CallError::NotFound(_)) => Answer::Absent,
+            Err(_) => Answer::Unknown,
+        }
+    }
+
+    async fn patch(&self, groups: &Api<PodGroup>, key: &GroupKey, patch: serde_json::Value) -> Answer {
+        let params = PatchParams { field_manager: Some(CONTROLLER.to_owned()), ..PatchParams::default() };
+        let sent = self.caller.once("patch", "podgroups", groups.patch(&key.name, &params, &Patch::Merge(patch))).await;
+        sent.map_or_else(refused_write, |group| Answer::Is(dialect::existing(&group)))
+    }
+
+    /// Sends the DELETE with both preconditions: no other object and no other version can be hit, however late it lands. S1 S2
+    async fn delete(&self, groups: &Api<PodGroup>, key: &GroupKey, version: &Version) -> Answer {
+        let preconditions =
+            Preconditions { uid: Some(version.uid.to_string()), resource_version: Some(version.resource_version.clone()) };
+        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
+        match self.caller.once("delete", "podgroups", groups.delete(&key.name, &params)).await {
+            // With finalizers the answer is the object, which is still there and says that it is ending.
+            Ok(answer) => match answer.left() {
+                Some(group) if group.meta().deletion_timestamp.is_some() => Answer::Is(dialect::existing(&group)),
+                _ => Answer::Gone(version.uid.clone()),
+            },
+            Err(CallError::NotFound(_)) => Answer::Gone(version.uid.clone()),
+            Err(error) => {
+                if let CallError::Conflict(met) = &error {
+                    tracing::info!(group = %key, uid = %version.uid, resource_version = %version.resource_version, met, "a precondition refused the delete");
+                }
+                refused_write(error)
+            }
+        }
+    }
+
+    /// Lists the members that have not ended, from a quorum, metadata only, and asks the one function whose each is.
+    async fn look(&self, key: &GroupKey, at: &Version, selector: Option<&str>) -> Answer {
+        let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &key.namespace);
+        let mut params = ListParams::default().fields("status.phase!=Succeeded,status.phase!=Failed").limit(PAGE);
+        params.label_selector = selector.map(str::to_owned);
+        loop {
+            let Ok(page) = self.caller.once("list", "pods", pods.list(&params)).await else {
+                return Answer::Unknown;
+            };
+            if page.items.iter().any(|pod| group_of(&pod.metadata) == *key) {
+                return Answer::Looked { at: at.clone(), members: true };
+            }
+            params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+            if params.continue_token.is_none() {
+                return Answer::Looked { at: at.clone(), members: false };
+            }
+        }
+    }
+
+    /// Writes the group's name onto a pod that nobody stamped. Says whether it was done.
+    pub async fn stamp(&self, pod: &PodRef, key: &GroupKey) -> bool {
+        let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &key.namespace);
+        let metadata = json!({ "uid": &*pod.uid, "annotations": { GROUP_NAME: &*key.name }, "labels": { GROUP_LABEL: &*key.name } });
+        let params = PatchParams { field_manager: Some(CONTROLLER.to_owned()), ..PatchParams::default() };
+        let patch = Patch::Merge(json!({ "metadata": metadata }));
+        match self.caller.once("patch", "pods", pods.patch_metadata(&pod.name, &params, &patch)).await {
+            Ok(_) => true,
+            Err(error) => {
+                tracing::debug!(pod = %pod.name, group = %key, %error, "the pod was not stamped");
+                false
+            }
+        }
+    }
+
+    /// Tells people on the object that they edit. The Event's name is a function of what it says, so that it is there once, also after a restart.
+    pub async fn tell(&self, complaint: &Complaint) -> bool {
+        let about = &complaint.about;
+        let events: Api<Event> = Api::namespaced(self.client.clone(), &about.namespace);
+        let told = fnv1a([&*about.uid, complaint.reason, &complaint.message]);
+        let now = Time(clock::now());
+        let event = Event {
+            metadata: ObjectMeta {
+                name: Some(format!("{}.{told:016x}", about.name.get(..200).unwrap_or(&about.name))),
+                namespace: Some(about.namespace.clone()),
+                ..ObjectMeta::default()
+            },
+            involved_object: ObjectReference {
+                api_version: Some(about.api_version.clone()),
+                kind: Some(about.kind.clone()),
+                namespace: Some(about.namespace.clone()),
+                name: Some(about.name.clone()),
+                uid: Some(about.uid.to_string()),
+                ..ObjectReference::default()
+            },
+            type_: Some("Warning".to_owned()),
+            reason: Some(complaint.reason.to_owned()),
+            // The API server takes 1,024 bytes.
+            message: Some(complaint.message.chars().take(250).collect()),
+            source: Some(EventSource { component: Some(CONTROLLER.to_owned()), host: None }),
+            reporting_component: Some(CONTROLLER.to_owned()),
+            first_timestamp: Some(now.clone()),
+            last_timestamp: Some(now),
+            count: Some(1),
+            ..Event::default()
+        };
+        match self.caller.once("create", "events", events.create(&PostParams::default(), &event)).await {
+            Ok(_) | Err(CallError::AlreadyExists(_)) => true,
+            Err(error) => {
+                tracing::warn!(kind = about.kind, namespace = about.namespace, name = about.name, %error, "the Event was not written");
+                false
+            }
+        }
+    }
+}
+
+/// What an error of a write means for the decision.
+fn refused_write(error: CallError) -> Answer {
+    match error {
+        CallError::Conflict(_) | CallError::AlreadyExists(_) => Answer::Old,
+        // Of a patch: the object went. Of a creation: the namespace or the kind is not there; the read that follows says Absent, and the next
+        // attempt waits its turn.
+        CallError::NotFound(_) => Answer::Old,
+        CallError::Invalid(why) | CallError::Forbidden(why) | CallError::NamespaceTerminating(why) | CallError::Unauthorized(why) => {
+            Answer::Refused(why)
+        }
+        CallError::Expired(_)
+        | CallError::TooManyRequests { .. }
+        | CallError::Timeout(_)
+        | CallError::Unavailable(_)
+        | CallError::Other(_) => Answer::Unknown,
+    }
+}
+
+/// FNV-1a of the parts, which is the same on every machine and in every version.
+fn fnv1a<const N: usize>(parts: [&str; N]) -> u64 {
+    parts.iter().flat_map(|part| part.bytes().chain([0])).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}

@@ -1,0 +1,137 @@
+//! How is an intent said in Volcano's API, and what does a PodGroup of that API say?
+//!
+//! The only place in the controller that knows the PodGroup's fields; a second dialect (`scheduling.k8s.io`) would be a second file like this.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::core::TypeMeta;
+use serde_json::{Map, Value, json};
+
+use crate::api::membership::controller_of;
+use crate::api::names::{APPLIED, ASKED_MIN_MEMBER, CONTROLLER, MANAGED_BY, RETIRING};
+use crate::api::podgroup::PodGroupSpec;
+use crate::api::quantities::RawQuantity;
+use crate::api::{PodGroup, Uid};
+use crate::lifecycle::{Applied, Existing, Intent, Ours, Version};
+
+/// What the object says.
+#[must_use]
+pub fn existing(group: &PodGroup) -> Existing {
+    let meta = &group.metadata;
+    let version = Version {
+        uid: Uid::from(meta.uid.as_deref().unwrap_or_default()),
+        resource_version: meta.resource_version.clone().unwrap_or_default(),
+    };
+    let annotation = |key: &str| meta.annotations.as_ref().and_then(|annotations| annotations.get(key));
+    let maker = meta.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY));
+    if maker.map(String::as_str) != Some(CONTROLLER) {
+        return Existing::Foreign(version);
+    }
+    Existing::Ours(Ours {
+        version,
+        retiring: annotation(RETIRING).is_some(),
+        ending: meta.deletion_timestamp.is_some(),
+        owner: controller_of(meta).map(|owner| Uid::from(owner.uid.as_str())),
+        applied: annotation(APPLIED).and_then(|text| serde_json::from_str(text).ok()),
+    })
+}
+
+/// The object that is created for an intent.
+#[must_use]
+pub fn object(intent: &Intent) -> PodGroup {
+    let fields = &intent.fields;
+    let mut annotations = fields.annotations.clone();
+    annotations.insert(APPLIED.to_owned(), remembered(fields));
+    annotations.extend(fields.asked.map(|asked| (ASKED_MIN_MEMBER.to_owned(), asked.to_string())));
+    let resources = |fields: &Applied| {
+        fields.min_resources.iter().map(|(name, amount)| (name.clone(), RawQuantity::Text(amount.clone()))).collect::<BTreeMap<_, _>>()
+    };
+    PodGroup {
+        types: Some(TypeMeta::resource::<PodGroup>()),
+        metadata: ObjectMeta {
+            namespace: Some(intent.group.namespace.to_string()),
+            name: Some(intent.group.name.to_string()),
+            labels: Some(BTreeMap::from([(MANAGED_BY.to_owned(), CONTROLLER.to_owned())])),
+            annotations: Some(annotations),
+            owner_references: Some(vec![owner_reference(intent)]),
+            ..ObjectMeta::default()
+        },
+        spec: PodGroupSpec {
+            min_member: i32::try_from(fields.min_member).ok(),
+            min_resources: Some(resources(fields)).filter(|map| !map.is_empty()),
+            priority_class_name: fields.priority_class.clone(),
+            queue: Some(fields.queue.clone()),
+            ..PodGroupSpec::default()
+        },
+        status: None,
+    }
+}
+
+/// The merge patch that brings what was written last to what the intent says. Only fields whose source changed are in it, so that what an admin set
+/// stays; the UID keeps it off another object of the same name.
+#[must_use]
+pub fn amendment(on: &Version, from: Option<&Applied>, to: &Intent, adopt: bool) -> Value {
+    let fields = &to.fields;
+    let before = from.cloned().unwrap_or_default();
+    let all = from.is_none();
+    let mut spec = Map::new();
+    if all || before.min_member != fields.min_member {
+        spec.insert("minMember".to_owned(), json!(fields.min_member));
+    }
+    if all || before.min_resources != fields.min_resources {
+        spec.insert("minResources".to_owned(), changed(&before.min_resources, &fields.min_resources));
+    }
+    if all || before.queue != fields.queue {
+        spec.insert("queue".to_owned(), json!(fields.queue));
+    }
+    if all || before.priority_class != fields.priority_class {
+        spec.insert("priorityClassName".to_owned(), json!(fields.priority_class));
+    }
+    let mut annotations = changed(&before.annotations, &fields.annotations);
+    if let Value::Object(map) = &mut annotations {
+        map.insert(APPLIED.to_owned(), json!(remembered(fields)));
+        if all || before.asked != fields.asked {
+            map.insert(ASKED_MIN_MEMBER.to_owned(), fields.asked.map_or(Value::Null, |asked| json!(asked.to_string())));
+        }
+    }
+    let mut metadata = json!({ "uid": &*on.uid, "annotations": annotations });
+    if adopt && let Value::Object(map) = &mut metadata {
+        map.insert("ownerReferences".to_owned(), json!([owner_reference(to)]));
+    }
+    json!({ "metadata": metadata, "spec": spec })
+}
+
+/// The patch that marks this very version as retiring, or takes the mark away.
+#[must_use]
+pub fn mark(on: &Version, retiring: bool) -> Value {
+    let value = if retiring { json!("true") } else { Value::Null };
+    json!({ "metadata": { "uid": &*on.uid, "resourceVersion": on.resource_version, "annotations": { RETIRING: value } } })
+}
+
+/// A map as a merge patch: what is new or changed, and null for what went.
+fn changed(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Value {
+    let gone = before.keys().filter(|key| !after.contains_key(*key)).map(|key| (key.clone(), Value::Null));
+    let new = after.iter().filter(|(key, value)| before.get(*key) != Some(value)).map(|(key, value)| (key.clone(), json!(value)));
+    Value::Object(gone.chain(new).collect())
+}
+
+fn remembered(fields: &Applied) -> String {
+    // Maps of texts and numbers always serialize; an empty text would only cost one more write.
+    serde_json::to_string(fields).unwrap_or_default()
+}
+
+fn owner_reference(intent: &Intent) -> OwnerReference {
+    OwnerReference {
+        api_version: intent.owner.api_version.clone(),
+        kind: intent.owner.kind.clone(),
+        name: intent.owner.name.clone(),
+        uid: intent.owner.uid.to_string(),
+        controller: Some(true),
+        block_owner_deletion: None,
+    }
+}
+
+#[cfg(test)]
+#[path = "dialect_tests.rs"]
+mod tests;

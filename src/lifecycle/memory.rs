@@ -1,0 +1,173 @@
+//! What do the API server's answers teach about one group, beyond what the watches have shown?
+//!
+//! A watch lags behind an answer, and an answer is one moment; both are kept, and the later of the two counts.
+
+use crate::api::Uid;
+
+use super::existing::{Existing, Version};
+
+/// What an answer of the API server says. Every step has one, and a step whose outcome is not known has one too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The group as it now is: created, amended, marked, unmarked, or read.
+    Is(Existing),
+    /// A read found none under this name.
+    Absent,
+    /// The group with this UID is gone: deleted, or it was already.
+    Gone(Uid),
+    /// The look that began on this marked version is complete. S2
+    Looked {
+        /// The version that carried the mark before the look began.
+        at: Version,
+        /// Whether there was any member.
+        members: bool,
+    },
+    /// 409, or 404 for a version that was thought to be there: what is known is old.
+    Old,
+    /// The answer was lost, late or a failure of the server: it may have been done, or be done later.
+    Unknown,
+    /// The server will not have it, and would not the next time: the text is for people.
+    Refused(String),
+}
+
+impl Answer {
+    /// What the answer is called in logs and metrics: one of a bounded set.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Is(_) => "is",
+            Self::Absent => "absent",
+            Self::Gone(_) => "gone",
+            Self::Looked { .. } => "looked",
+            Self::Old => "old",
+            Self::Unknown => "unknown",
+            Self::Refused(_) => "refused",
+        }
+    }
+}
+
+/// The result of a look at the members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// The version that carried the mark before the look began: the only one that may be deleted for it. S2
+    pub at: Version,
+    /// Whether there was any member.
+    pub members: bool,
+}
+
+/// The latest that answers have said about the object under the name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Latest {
+    /// Nothing that the cache could not know.
+    #[default]
+    Nothing,
+    /// It was this when it answered.
+    Was(Existing),
+    /// The object with this UID is gone, and a UID never comes back, whatever a cache still shows.
+    Gone(Uid),
+}
+
+/// What is remembered of one group between two steps. Dropping it at any moment is safe: it costs reads, never a promise.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    latest: Latest,
+    stale: bool,
+    look: Option<Look>,
+    seen_beyond_cache: bool,
+}
+
+impl Memory {
+    /// What the answer teaches. `known` is what was believed when the step was taken.
+    pub fn learn(&mut self, known: Option<&Version>, answer: &Answer) {
+        match answer {
+            Answer::Is(existing) => {
+                if self.look.as_ref().is_some_and(|look| look.at != *existing.version()) {
+                    self.look = None;
+                }
+                self.latest = Latest::Was(existing.clone());
+                self.stale = false;
+            }
+            Answer::Absent => {
+                self.latest = known.map_or(Latest::Nothing, |version| Latest::Gone(version.uid.clone()));
+                self.look = None;
+                self.stale = false;
+            }
+            Answer::Gone(uid) => {
+                self.latest = Latest::Gone(uid.clone());
+                self.look = None;
+                self.stale = false;
+            }
+            Answer::Looked { at, members } => {
+                self.look = Some(Look { at: at.clone(), members: *members });
+                self.seen_beyond_cache = *members;
+            }
+            Answer::Old | Answer::Unknown => {
+                self.stale = true;
+                self.look = None;
+            }
+            // Nothing was done, and nothing is known that was not: the caller waits and decides again.
+            Answer::Refused(_) => {}
+        }
+    }
+
+    /// The watch has shown that the object with this UID was deleted.
+    pub fn saw_deleted(&mut self, uid: &Uid) {
+        if matches!(&self.latest, Latest::Was(existing) if existing.version().uid != *uid) {
+            return;
+        }
+        self.latest = Latest::Gone(uid.clone());
+        self.look = None;
+    }
+
+    /// A complete list has been read again, possibly from an older server, and the group was not in it: only a read can tell.
+    pub fn missed_by_list(&mut self) {
+        if matches!(self.latest, Latest::Was(_)) {
+            self.latest = Latest::Nothing;
+            self.look = None;
+            self.stale = true;
+        }
+    }
+
+    /// The cache of pods has moved on for this group: a member that only a look had seen may be there now, or gone.
+    pub fn saw_pods(&mut self) {
+        self.seen_beyond_cache = false;
+    }
+
+    /// The later of what the cache shows and what answers have said.
+    #[must_use]
+    pub fn freshest<'a>(&'a self, cached: Option<&'a Existing>) -> Option<&'a Existing> {
+        match (&self.latest, cached) {
+            (Latest::Nothing, cached) => cached,
+            (Latest::Gone(uid), Some(cached)) => (cached.version().uid != *uid).then_some(cached),
+            (Latest::Gone(_), None) => None,
+            (Latest::Was(learned), None) => Some(learned),
+            (Latest::Was(learned), Some(cached)) => Some(later(learned, cached)),
+        }
+    }
+
+    /// Whether what is known is known to be old.
+    #[must_use]
+    pub const fn is_stale(&self) -> bool {
+        self.stale
+    }
+
+    /// The last look at the members.
+    #[must_use]
+    pub const fn look(&self) -> Option<&Look> {
+        self.look.as_ref()
+    }
+
+    /// Whether the last look saw a member that the cache has not shown: then the cache is waited for, instead of asking again and again.
+    #[must_use]
+    pub const fn waits_for_pods(&self) -> bool {
+        self.seen_beyond_cache
+    }
+}
+
+/// The later of two views; the cache's where they cannot be compared, since it is never behind for long.
+fn later<'a>(learned: &'a Existing, cached: &'a Existing) -> &'a Existing {
+    match (learned.version().order(), cached.version().order()) {
+        (Some(learned_at), Some(cached_at)) if learned_at > cached_at => learned,
+        _ => cached,
+    }
+}

@@ -1,0 +1,132 @@
+//! Do the texts of the shared vectors mean what Kubernetes says they mean?
+//!
+//! Each line is a text of the vectors with the value that it must have, in nano-units. Where Kubernetes' own answer is
+//! capped, 0, negative or does not come, ours is "too large".
+
+use super::QuantityError::{self, Empty, Malformed, TooLarge, TooLong};
+use super::parse;
+use proptest::prelude::*;
+
+/// Nano-units in a unit.
+const U: i128 = 1_000_000_000;
+
+#[rustfmt::skip]
+const VECTORS: &[(&str, Result<i128, QuantityError>)] = &[
+    ("1", Ok(U)),
+    ("1.5Gi", Ok(1_610_612_736 * U)),
+    ("-1", Ok(-U)),
+    ("+5", Ok(5 * U)),
+    (".5", Ok(U / 2)),
+    ("5.", Ok(5 * U)),
+    ("0.1n", Ok(1)),
+    ("0.0000000001", Ok(1)),
+    ("1e3", Ok(1_000 * U)),
+    ("1E3", Ok(1_000 * U)),
+    ("1e-10", Ok(1)),
+    ("1e999999999", Err(TooLarge)),
+    ("1e2147483648", Err(TooLarge)),
+    ("1e4294967296", Err(TooLarge)),
+    ("1e4294967297", Err(TooLarge)),
+    ("1e99999999999999999999", Err(TooLarge)),
+    ("9223372036854775807", Ok(9_223_372_036_854_775_807 * U)),
+    ("9223372036854775808", Err(TooLarge)),
+    ("9223372036854775807k", Err(TooLarge)),
+    ("100E", Err(TooLarge)),
+    ("1000E", Err(TooLarge)),
+    ("10E", Err(TooLarge)),
+    ("8Ei", Err(TooLarge)),
+    ("9Ei", Err(TooLarge)),
+    ("16Ei", Err(TooLarge)),
+    ("999999999999999999999999", Err(TooLarge)),
+    ("1e100", Err(TooLarge)),
+    ("1e18", Ok(1_000_000_000_000_000_000 * U)),
+    ("1e19", Err(TooLarge)),
+    ("1e30", Err(TooLarge)),
+    ("1000000000000000000m", Ok(1_000_000_000_000_000 * U)),
+    ("9223372036854775808m", Ok(9_223_372_036_854_775_808 * U / 1_000)),
+    ("12e", Err(Malformed)),
+    ("12E", Err(TooLarge)),
+    ("1e1.5", Err(Malformed)),
+    ("inf", Err(Malformed)),
+    ("NaN", Err(Malformed)),
+    ("", Err(Empty)),
+    (" 1", Err(Malformed)),
+    ("1 ", Err(Malformed)),
+    ("1Kib", Err(Malformed)),
+    ("--5", Err(Malformed)),
+    ("+-5", Err(Malformed)),
+    ("00000000000000000000000000001", Ok(U)),
+    ("1.00000000000000000001Gi", Ok(1_073_741_824 * U + 1)),
+    ("1Ki1", Err(Malformed)),
+];
+
+/// Edges that the shared vectors do not have.
+#[rustfmt::skip]
+const MORE: &[(&str, Result<i128, QuantityError>)] = &[
+    ("0", Ok(0)),
+    ("-0", Ok(0)),
+    ("0E", Ok(0)),
+    ("0e30", Ok(0)),
+    ("0e31", Err(TooLarge)),
+    ("1e-30", Ok(1)),
+    ("1e-31", Err(TooLarge)),
+    ("-0.1n", Ok(-1)),
+    ("1n", Ok(1)),
+    ("1.000000001u", Ok(1_001)),
+    ("100m", Ok(U / 10)),
+    ("100P", Ok(100_000_000_000_000_000 * U)),
+    ("-9223372036854775807", Ok(-9_223_372_036_854_775_807 * U)),
+    ("-9223372036854775808", Err(TooLarge)),
+    ("9223372036854775807.0000000001", Err(TooLarge)),
+    ("7.9Ei", Ok(9_108_079_886_394_091_110_400_000_000)),
+    ("0.000000000000000000000000000000000000000000000000000000000001Ei", Ok(1)),
+    ("9999999999999999999999999999999999999999999999999999999999999999", Err(TooLarge)),
+    ("99999999999999999999999999999999999999999999999999999999999999Ei", Err(TooLarge)),
+    ("00000000000000000000000000000000000000000000000000000000000000001", Err(TooLong)),
+    ("1K", Err(Malformed)),
+    ("1ki", Err(Malformed)),
+    ("1e+3", Ok(1_000 * U)),
+    ("1e+-3", Err(Malformed)),
+    ("1e-", Err(Malformed)),
+    ("1Ee3", Err(Malformed)),
+    ("1..5", Err(Malformed)),
+    ("1_000", Err(Malformed)),
+    ("0x10", Err(Malformed)),
+    ("１", Err(Malformed)),
+    // Without any digit: 0 where Kubernetes says 0, an error where it says so.
+    ("k", Ok(0)),
+    ("+", Ok(0)),
+    (".", Ok(0)),
+    ("Ti", Ok(0)),
+    ("Pi", Err(Malformed)),
+    ("e3", Ok(0)),
+    ("e-9", Ok(0)),
+    ("e-10", Err(Malformed)),
+];
+
+#[test]
+fn every_vector_means_exactly_what_it_must() {
+    for (text, want) in VECTORS.iter().chain(MORE) {
+        assert_eq!(parse(text).map(|amount| amount.nanos()), *want, "{text:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in "[-+0-9.eEinumkKMGTP]{0,70}") {
+        let _ = parse(&text);
+    }
+
+    #[test]
+    fn a_suffix_is_only_a_way_to_write_a_factor(
+        number in 0_i64..8_000_000,
+        (suffix, factor) in prop::sample::select(vec![
+            ("n", 1), ("u", 1_000), ("m", 1_000_000), ("", U), ("k", 1_000 * U), ("M", 1_000_000 * U),
+            ("G", U * U), ("T", 1_000 * U * U), ("Ki", U << 10), ("Mi", U << 20), ("Gi", U << 30), ("Ti", U << 40),
+            ("e-3", 1_000_000), ("E2", 100 * U),
+        ]),
+    ) {
+        prop_assert_eq!(parse(&format!("{number}{suffix}")).unwrap().nanos(), i128::from(number) * factor);
+        prop_assert_eq!(parse(&format!("-{number}.0{suffix}")).unwrap().nanos(), -i128::from(number) * factor);
+    }
+}

@@ -1,0 +1,142 @@
+//! Every way in which a request can end, by name.
+
+use super::super::metrics;
+use super::*;
+use kube::core::response::{StatusCause, StatusDetails};
+
+fn api(code: u16, reason: &str) -> kube::Error {
+    kube::Error::Api(Status::failure("why", reason).with_code(code).boxed())
+}
+
+fn details(seconds: u32, cause: &str) -> StatusDetails {
+    StatusDetails {
+        name: String::new(),
+        group: String::new(),
+        kind: String::new(),
+        uid: String::new(),
+        causes: vec![StatusCause {
+            reason: cause.to_owned(),
+            message: String::new(),
+            field: String::new(),
+        }],
+        retry_after_seconds: seconds,
+    }
+}
+
+fn caller(limit: Duration) -> (prometheus::Registry, Caller) {
+    let registry = metrics::registry().unwrap();
+    let metrics = RequestMetrics::new(&registry).unwrap();
+    (registry, Caller::new(limit, metrics))
+}
+
+#[test]
+fn every_status_code_has_its_kind() {
+    for (code, reason, kind) in [
+        (400, "BadRequest", "invalid"),
+        (401, "Unauthorized", "unauthorized"),
+        (403, "Forbidden", "forbidden"),
+        (404, "NotFound", "not_found"),
+        (409, "Conflict", "conflict"),
+        (409, "AlreadyExists", "already_exists"),
+        (410, "Expired", "expired"),
+        (422, "Invalid", "invalid"),
+        (429, "TooManyRequests", "too_many_requests"),
+        (500, "InternalError", "unavailable"),
+        (502, "", "unavailable"),
+        (503, "ServiceUnavailable", "unavailable"),
+        (504, "Timeout", "timeout"),
+        (418, "", "other"),
+    ] {
+        assert_eq!(CallError::from(api(code, reason)).kind(), kind, "{code}");
+    }
+}
+
+#[test]
+fn only_an_error_that_leaves_the_server_undecided_has_an_unknown_outcome() {
+    for (code, unknown) in [
+        (404, false),
+        (409, false),
+        (422, false),
+        (429, false),
+        (500, true),
+        (504, true),
+    ] {
+        assert_eq!(
+            CallError::from(api(code, "")).outcome_unknown(),
+            unknown,
+            "{code}"
+        );
+    }
+}
+
+#[test]
+fn a_terminating_namespace_is_told_apart_from_missing_rights() {
+    let status = Status::failure("ns is being terminated", "Forbidden")
+        .with_code(403)
+        .with_details(details(0, "NamespaceTerminating"));
+    assert_eq!(
+        CallError::from_status(&status).kind(),
+        "namespace_terminating"
+    );
+}
+
+#[test]
+fn the_wait_that_a_server_asks_for_is_kept_and_capped() {
+    for (asked, kept) in [(0, None), (3, Some(3)), (3600, Some(30))] {
+        let status = Status::failure("later", "TooManyRequests")
+            .with_code(429)
+            .with_details(details(asked, ""));
+        let wait = CallError::from_status(&status).retry_after();
+        assert_eq!(wait, kept.map(Duration::from_secs), "{asked}");
+    }
+}
+
+#[test]
+fn a_message_is_one_line_of_bounded_length() {
+    let status = Status::failure(&"ä\n".repeat(4000), "Invalid").with_code(422);
+    let text = CallError::from_status(&status).to_string();
+    assert!(text.chars().count() < 700 && !text.contains('\n'));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_never_answers_ends_at_the_limit_with_unknown_outcome() {
+    let began = clock::monotonic();
+    let (registry, caller) = caller(Duration::from_secs(10));
+    let never = std::future::pending::<Result<(), kube::Error>>();
+    let error = caller.once("patch", "podgroups", never).await.unwrap_err();
+    assert_eq!(error.kind(), "timeout");
+    assert!(error.outcome_unknown());
+    assert_eq!(clock::monotonic() - began, Duration::from_secs(10));
+    let text = metrics::text(&registry).unwrap();
+    assert!(text.contains("outcome=\"timeout\",resource=\"podgroups\",verb=\"patch\"} 1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_is_repeated_while_the_error_is_transient() {
+    let (_registry, caller) = caller(Duration::from_secs(10));
+    let mut sent = 0;
+    let answer = caller
+        .read("get", "pods", || {
+            sent += 1;
+            let failed = sent < 3;
+            async move { if failed { Err(api(503, "")) } else { Ok(7) } }
+        })
+        .await;
+    assert_eq!((answer, sent), (Ok(7), 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_gives_up_after_four_attempts_and_at_once_on_a_clear_no() {
+    for (code, attempts) in [(503, 4), (403, 1), (404, 1)] {
+        let (_registry, caller) = caller(Duration::from_secs(10));
+        let mut sent = 0;
+        let answer: Result<(), CallError> = caller
+            .read("get", "pods", || {
+                sent += 1;
+                async move { Err(api(code, "")) }
+            })
+            .await;
+        assert!(answer.is_err());
+        assert_eq!(sent, attempts, "{code}");
+    }
+}

@@ -1,0 +1,143 @@
+//! How is the API server reached?
+//!
+//! Three places are asked in this order: `--kubeconfig`; the pod's own ServiceAccount; the default kubeconfig. What
+//! cannot be read is a [`ConfigError`] at the start of the program and nothing later: no connection is made here, so an
+//! API server that is away is no error but a watch that retries.
+//!
+//! The client that comes out repeats nothing by itself (kube's own default repeats *every* verb 15 times and obeys any
+//! `Retry-After`) and has no limit on how long an answer may take, which watches need: every other request goes
+//! through [`super::call`].
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use axum::http::{HeaderValue, header};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use thiserror::Error;
+
+use super::call::chain;
+
+/// The namespace of the lease where neither a flag nor the configuration names one.
+pub const DEFAULT_NAMESPACE: &str = "podgroup-system";
+
+/// How long opening one connection may take. Short, because a server that is away is tried again.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long the kernel may take to accept a byte of ours before the connection is given up.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Why there is no client. The program cannot start (exit status 2).
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// The file that `--kubeconfig` names cannot be used.
+    #[error("--kubeconfig {path}: {reason}")]
+    Flag {
+        /// What was typed.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// There is no `--kubeconfig`, and none of the other places has a configuration.
+    #[error(
+        "no way to the API server: no --kubeconfig, no ServiceAccount of a pod ({in_cluster}), no default kubeconfig ({kubeconfig})"
+    )]
+    Nowhere {
+        /// Why the pod's own ServiceAccount cannot be used.
+        in_cluster: String,
+        /// Why the default kubeconfig cannot be used.
+        kubeconfig: String,
+    },
+    /// A configuration was found, but holds something that cannot be used (a certificate that is none, a proxy).
+    #[error("the configuration of the API server cannot be used: {0}")]
+    Unusable(String),
+}
+
+/// A client, and what else the configuration said.
+#[derive(Clone)]
+pub struct Connection {
+    /// The client. Repeats nothing; limits nothing but the time to connect.
+    pub client: Client,
+    /// The namespace that the pod runs in or that the kubeconfig's context names; `default` where it names none.
+    pub namespace: String,
+    /// Where the API server is, for a log line.
+    pub server: String,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Connection({}, {})", self.server, self.namespace)
+    }
+}
+
+/// Finds the configuration and makes the client; sends nothing. `program` becomes the user agent, with the version:
+/// audit logs and the API server's flow control tell the two programs apart by it.
+///
+/// # Errors
+/// [`ConfigError`], whose text is one line for the user.
+pub async fn connect(
+    kubeconfig: Option<&Path>,
+    program: &'static str,
+) -> Result<Connection, ConfigError> {
+    let config = match kubeconfig {
+        Some(path) => from_file(path).await?,
+        None => from_surroundings().await?,
+    };
+    build(config, program)
+}
+
+async fn from_file(path: &Path) -> Result<Config, ConfigError> {
+    let fault = |error: &dyn std::error::Error| ConfigError::Flag {
+        path: path.to_owned(),
+        reason: chain(error),
+    };
+    let file = Kubeconfig::read_from(path).map_err(|e| fault(&e))?;
+    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+        .await
+        .map_err(|e| fault(&e))
+}
+
+async fn from_surroundings() -> Result<Config, ConfigError> {
+    let in_cluster = match Config::incluster() {
+        Ok(config) => return Ok(config),
+        Err(error) => chain(&error),
+    };
+    Config::from_kubeconfig(&KubeConfigOptions::default())
+        .await
+        .map_err(|error| ConfigError::Nowhere {
+            in_cluster,
+            kubeconfig: chain(&error),
+        })
+}
+
+fn build(mut config: Config, program: &'static str) -> Result<Connection, ConfigError> {
+    config.default_retry = false;
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.read_timeout = None;
+    config.write_timeout = Some(WRITE_TIMEOUT);
+    let agent = format!("{program}/{}", env!("CARGO_PKG_VERSION"));
+    let agent = HeaderValue::try_from(agent).map_err(|e| ConfigError::Unusable(chain(&e)))?;
+    config.headers.push((header::USER_AGENT, agent));
+    let namespace = config.default_namespace.clone();
+    let server = config.cluster_url.to_string();
+    let client = Client::try_from(config).map_err(|e| ConfigError::Unusable(chain(&e)))?;
+    Ok(Connection {
+        client,
+        namespace,
+        server,
+    })
+}
+
+/// The namespace for the lease: what the flag says, else where the configuration puts us, else
+/// [`DEFAULT_NAMESPACE`] (a kubeconfig that names none says `default`, where no chart puts a lease).
+pub fn lease_namespace(flag: Option<&str>, connection: &Connection) -> String {
+    match (flag, connection.namespace.as_str()) {
+        (Some(named), _) => named.to_owned(),
+        (None, "" | "default") => DEFAULT_NAMESPACE.to_owned(),
+        (None, configured) => configured.to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[path = "client_tests.rs"]
+mod tests;

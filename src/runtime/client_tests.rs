@@ -1,0 +1,86 @@
+//! A configuration that is wrong is one clear line; a right one never repeats a request by itself.
+
+use super::*;
+use axum::http::{HeaderMap, StatusCode};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::task::JoinSet;
+
+async fn error_of(content: Option<&str>) -> String {
+    let name = format!(
+        "podgroup-client-{}-{:?}",
+        std::process::id(),
+        std::thread::current().id()
+    );
+    let path = std::env::temp_dir().join(name);
+    if let Some(content) = content {
+        std::fs::write(&path, content).unwrap();
+    }
+    let error = connect(Some(&path), "test").await.unwrap_err().to_string();
+    let _absent = std::fs::remove_file(&path);
+    assert!(
+        error.starts_with(&format!("--kubeconfig {}", path.display())),
+        "{error}"
+    );
+    assert!(!error.trim().contains('\n'), "one line: {error}");
+    error
+}
+
+#[tokio::test]
+async fn a_file_that_is_missing_empty_or_no_kubeconfig_is_one_line_that_names_it() {
+    error_of(None).await;
+    error_of(Some("")).await;
+    error_of(Some("what: [is this")).await;
+    error_of(Some(
+        "apiVersion: v1\nkind: Config\ncurrent-context: none\n",
+    ))
+    .await;
+}
+
+fn at(namespace: &str) -> Connection {
+    Connection {
+        client: Client::new(axum::Router::new(), "x"),
+        namespace: namespace.to_owned(),
+        server: String::new(),
+    }
+}
+
+#[tokio::test]
+async fn the_lease_is_where_the_flag_says_or_where_we_are() {
+    assert_eq!(lease_namespace(Some("a"), &at("b")), "a");
+    assert_eq!(lease_namespace(None, &at("b")), "b");
+    assert_eq!(lease_namespace(None, &at("default")), "podgroup-system");
+}
+
+#[tokio::test]
+async fn a_request_is_sent_once_and_says_who_sent_it() {
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&sent);
+    let app = axum::Router::new().fallback(move |headers: HeaderMap| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async move {
+            let agents: Vec<_> = headers.get_all(header::USER_AGENT).iter().collect();
+            let version = env!("CARGO_PKG_VERSION");
+            assert_eq!(agents, [&format!("podgroup-test/{version}")]);
+            (StatusCode::SERVICE_UNAVAILABLE, "later")
+        }
+    });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut server = JoinSet::new();
+    server.spawn(async move { axum::serve(listener, app).await });
+
+    let config = Config::new(format!("http://{address}/").parse().unwrap());
+    let client = build(config, "podgroup-test").unwrap().client;
+    let error = Api::<Pod>::default_namespaced(client)
+        .get("p")
+        .await
+        .unwrap_err();
+    let error = super::super::call::CallError::from(error);
+    assert_eq!(
+        (error.kind(), sent.load(Ordering::Relaxed)),
+        ("unavailable", 1)
+    );
+}

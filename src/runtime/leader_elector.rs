@@ -1,0 +1,285 @@
+//! Which requests keep the lease ours, and when is it lost?
+//!
+//! The thin shell round [`super::leader_decide`]; its front door is [`super::leader`].
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::api::{Api, PostParams};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::call::{CallError, Caller};
+use super::clock;
+use super::leader::{LeaderConfig, LeadershipLost, State};
+use super::leader_decide::{Look, Observed, Record, Step, decide, observe};
+use super::shutdown::Shutdown;
+
+/// Keeps trying for the lease, then keeps it.
+pub struct Elector {
+    api: Api<Lease>,
+    caller: Caller,
+    config: LeaderConfig,
+    state: watch::Sender<State>,
+    /// The lease as the server last gave it to us, to be replaced; `None` when it has to be read first.
+    known: Option<Lease>,
+    seen: Option<Observed>,
+    /// We lead until then. `None` when we do not.
+    until: Option<Instant>,
+    /// What was logged last and is not over.
+    trouble: Option<String>,
+}
+
+impl Elector {
+    pub(super) fn new(
+        api: Api<Lease>,
+        caller: Caller,
+        config: LeaderConfig,
+        state: watch::Sender<State>,
+    ) -> Self {
+        Self {
+            api,
+            caller,
+            config,
+            state,
+            known: None,
+            seen: None,
+            until: None,
+            trouble: None,
+        }
+    }
+
+    /// Runs until `stop`, and gives the lease back then: end the work first.
+    ///
+    /// # Errors
+    /// [`LeadershipLost`]: the work must end now.
+    pub async fn run(mut self, stop: Shutdown) -> Result<(), LeadershipLost> {
+        loop {
+            let outcome = stop.unless(self.round()).await;
+            if outcome.is_none() {
+                break;
+            }
+            if let Some(Err(lost)) = outcome {
+                self.state.send_replace(State::Lost);
+                return Err(lost);
+            }
+            if stop
+                .unless(tokio::time::sleep(self.pause()))
+                .await
+                .is_none()
+            {
+                break;
+            }
+        }
+        self.give_back().await;
+        Ok(())
+    }
+
+    /// Until the next round; never past the moment at which we cease to lead.
+    fn pause(&self) -> Duration {
+        let left = |until: Instant| until.saturating_duration_since(clock::monotonic());
+        let retry = self.config.retry_period;
+        self.until.map_or(retry, |until| retry.min(left(until)))
+    }
+
+    /// One try, and what it means for us.
+    async fn round(&mut self) -> Result<(), LeadershipLost> {
+        // A round that would outlast our time is cut off at its end.
+        let tried = match self.until {
+            None => self.try_once().await,
+            Some(until) => match tokio::time::timeout_at(until, self.try_once()).await {
+                Ok(tried) => tried,
+                Err(_elapsed) => {
+                    self.known = None;
+                    Err(CallError::Timeout("not renewed in time".to_owned()))
+                }
+            },
+        };
+        match tried {
+            Ok(Step::Wait { holder }) if self.until.is_some() => {
+                return Err(self.lost(format!("{holder} holds it")));
+            }
+            Ok(Step::Wait { holder }) => self.note(format!("{holder} leads; waiting")),
+            Ok(_) => {}
+            Err(error) => self.note(format!("cannot reach for the lease: {error}")),
+        }
+        match self.until {
+            Some(until) if clock::monotonic() >= until => {
+                Err(self.lost("it could not be renewed in time".to_owned()))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    async fn try_once(&mut self) -> Result<Step, CallError> {
+        let look = self.look().await?;
+        let began = clock::monotonic();
+        let lease = self.config.lease_duration;
+        let step = decide(
+            self.seen.as_ref(),
+            look,
+            &self.config.identity,
+            lease,
+            began,
+        );
+        let written = match &step {
+            Step::Wait { .. } => {
+                // It changes only on the server: look again next time.
+                self.known = None;
+                return Ok(step);
+            }
+            Step::Create => {
+                let fresh = self.lease_with(None, 0);
+                let post = PostParams::default();
+                let create = self.api.create(&post, &fresh);
+                self.caller.once("create", "leases", create).await
+            }
+            Step::Take { transitions } => {
+                let taken = self.lease_with(self.known.as_ref(), *transitions);
+                self.put(taken).await
+            }
+            Step::Renew => {
+                let same = self.seen.as_ref().map_or(0, |seen| seen.record.transitions);
+                let renewed = self.lease_with(self.known.as_ref(), same);
+                self.put(renewed).await
+            }
+        };
+        match written {
+            Ok(lease) => {
+                self.remember(lease);
+                self.lead_until(began + self.config.renew_deadline);
+                Ok(step)
+            }
+            Err(error) => {
+                // Whatever it was, what we know may be old: also a write that timed out may have been done.
+                self.known = None;
+                Err(error)
+            }
+        }
+    }
+
+    /// Reads the lease unless the last answer about it still stands.
+    async fn look(&mut self) -> Result<Look, CallError> {
+        if self.known.is_some() {
+            return Ok(Look::Present);
+        }
+        let get = self.api.get(&self.config.name);
+        match self.caller.once("get", "leases", get).await {
+            Ok(lease) => {
+                self.remember(lease);
+                Ok(Look::Present)
+            }
+            Err(CallError::NotFound(_)) => Ok(Look::Absent),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn put(&self, lease: Lease) -> Result<Lease, CallError> {
+        let post = PostParams::default();
+        let replace = self.api.replace(&self.config.name, &post, &lease);
+        self.caller.once("update", "leases", replace).await
+    }
+
+    fn remember(&mut self, lease: Lease) {
+        let spec = lease.spec.clone().unwrap_or_default();
+        let record = Record {
+            holder: spec.holder_identity.unwrap_or_default(),
+            duration_seconds: spec.lease_duration_seconds,
+            renewed: spec.renew_time.map(|time| time.0.to_string()),
+            transitions: spec.lease_transitions.unwrap_or(0),
+        };
+        self.seen = Some(observe(self.seen.take(), record, clock::monotonic()));
+        self.known = Some(lease);
+    }
+
+    fn lead_until(&mut self, until: Instant) {
+        if self.until.is_none() || self.trouble.is_some() {
+            tracing::info!(
+                lease = self.lease(),
+                identity = self.config.identity,
+                "leading"
+            );
+        }
+        self.trouble = None;
+        self.until = Some(until);
+        self.state.send_replace(State::Leading(Some(until)));
+    }
+
+    /// The lease with us as its holder, from now.
+    fn lease_with(&self, old: Option<&Lease>, transitions: i32) -> Lease {
+        let mut lease = old.cloned().unwrap_or_else(|| Lease {
+            metadata: ObjectMeta {
+                name: Some(self.config.name.clone()),
+                namespace: Some(self.config.namespace.clone()),
+                ..ObjectMeta::default()
+            },
+            ..Lease::default()
+        });
+        let now = MicroTime(clock::now());
+        let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
+        if spec.holder_identity.as_deref() != Some(&self.config.identity) {
+            spec.acquire_time = Some(now.clone());
+        }
+        spec.holder_identity = Some(self.config.identity.clone());
+        spec.renew_time = Some(now);
+        spec.lease_transitions = Some(transitions);
+        spec.lease_duration_seconds =
+            Some(i32::try_from(self.config.lease_duration.as_secs()).unwrap_or(i32::MAX));
+        lease
+    }
+
+    /// Empties the holder, so that the next one need not wait. Only while we surely hold it, and only once.
+    async fn give_back(mut self) {
+        self.state.send_replace(State::Lost);
+        let leading = self.until.is_some_and(|until| clock::monotonic() < until);
+        if !leading {
+            return;
+        }
+        // A renewal that was cut off may have been done: what we know can be one version behind, hence twice.
+        let mut given = self.give_back_once().await;
+        if matches!(given, Err(CallError::Conflict(_))) {
+            self.known = None;
+            given = self.give_back_once().await;
+        }
+        match given {
+            Ok(()) => tracing::info!(lease = self.lease(), "lease given back"),
+            Err(error) => tracing::warn!(lease = self.lease(), %error, "lease not given back"),
+        }
+    }
+
+    async fn give_back_once(&mut self) -> Result<(), CallError> {
+        self.look().await?;
+        let Some(mut lease) = self.known.take() else {
+            return Ok(());
+        };
+        let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
+        if spec.holder_identity.as_deref() != Some(&self.config.identity) {
+            return Ok(());
+        }
+        spec.holder_identity = Some(String::new());
+        spec.lease_duration_seconds = Some(1);
+        spec.renew_time = Some(MicroTime(clock::now()));
+        self.put(lease).await.map(drop)
+    }
+
+    fn lost(&self, why: String) -> LeadershipLost {
+        let last = self.trouble.as_ref().map(|last| format!(" ({last})"));
+        LeadershipLost {
+            lease: self.lease(),
+            why: format!("{why}{}", last.unwrap_or_default()),
+        }
+    }
+
+    fn lease(&self) -> String {
+        format!("{}/{}", self.config.namespace, self.config.name)
+    }
+
+    /// Logs what keeps us from leading, when it is another thing than before.
+    fn note(&mut self, what: String) {
+        if self.trouble.as_ref() != Some(&what) {
+            tracing::info!(lease = self.lease(), "{what}");
+            self.trouble = Some(what);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! In which order does a program end, and with which exit status?
+//!
+//! Tasks belong to a [`Stage`]. When the program ends, the stages are asked one after the other, each has a time, and
+//! what is not done by then is cut off: first the work, then the lease is given back (never while work may still be under
+//! way), and the health endpoint goes last. The times add up to less than two seconds:
+//!
+//! ```text
+//!   signal, or a task that ended ──► Work 1 s ──► Lease 0.5 s ──► Serve 0.3 s ──► exit 0 (signal) or 1
+//! ```
+//!
+//! No task of a program ends by itself while all is well, so one that does ends the program: a watch that silently
+//! stopped would be worse. A second signal cuts everything off.
+
+use std::fmt::Display;
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::task::JoinSet;
+
+use super::shutdown::{Shutdown, Signals, Trigger};
+
+/// Which tasks end together. They are asked in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Watches, decisions, writes.
+    Work,
+    /// What may end only after the last write: the lease.
+    Lease,
+    /// What outlives all else: health and metrics.
+    Serve,
+}
+
+const STAGES: [(Stage, Duration); 3] = [
+    (Stage::Work, Duration::from_millis(1000)),
+    (Stage::Lease, Duration::from_millis(500)),
+    (Stage::Serve, Duration::from_millis(300)),
+];
+
+/// The tasks of a program.
+#[derive(Debug)]
+pub struct Program {
+    groups: Vec<Group>,
+    signals: Signals,
+}
+
+#[derive(Debug)]
+struct Group {
+    stage: Stage,
+    time: Duration,
+    trigger: Trigger,
+    shutdown: Shutdown,
+    /// Each says at its end what it was and, if it failed, how.
+    tasks: JoinSet<(&'static str, Result<(), String>)>,
+}
+
+impl Program {
+    /// A program without tasks, which already hears SIGTERM and Ctrl-C.
+    ///
+    /// # Errors
+    /// When the operating system refuses the signal handlers.
+    pub fn new() -> io::Result<Self> {
+        let group = |(stage, time)| {
+            let (trigger, shutdown) = Shutdown::new();
+            let tasks = JoinSet::new();
+            Group {
+                stage,
+                time,
+                trigger,
+                shutdown,
+                tasks,
+            }
+        };
+        Ok(Self {
+            groups: STAGES.into_iter().map(group).collect(),
+            signals: Signals::listen()?,
+        })
+    }
+
+    /// Starts a task, which gets the [`Shutdown`] of its stage. It should end soon after that is triggered, and not
+    /// before: see the module. `name` is for the log.
+    pub fn spawn<F, E>(
+        &mut self,
+        stage: Stage,
+        name: &'static str,
+        task: impl FnOnce(Shutdown) -> F,
+    ) where
+        F: Future<Output = Result<(), E>> + Send + 'static,
+        E: Display,
+    {
+        for group in self.groups.iter_mut().filter(|group| group.stage == stage) {
+            return group.spawn(name, task(group.shutdown.clone()));
+        }
+    }
+
+    /// Does something before the tasks of the work begin, while those that are there already run. Signals are heard meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// The exit status, when the program has ended before that was done.
+    pub async fn first<T>(mut self, preparation: impl Future<Output = T>) -> Result<(Self, T), ExitCode> {
+        tokio::select! {
+            code = self.reason_to_end() => Err(self.finish(code).await),
+            done = preparation => Ok((self, done)),
+        }
+    }
+
+    /// Runs until a signal or until a task ends, then ends the stages in order. Success only after a signal.
+    pub async fn run(mut self) -> ExitCode {
+        let code = self.reason_to_end().await;
+        self.finish(code).await
+    }
+
+    async fn reason_to_end(&mut self) -> ExitCode {
+        tokio::select! {
+            signal = self.signals.next() => {
+                tracing::info!(signal, "ending");
+                ExitCode::SUCCESS
+            }
+            (name, result) = first_end(&mut self.groups) => {
+                report_early_end(name, &result);
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    async fn finish(self, code: ExitCode) -> ExitCode {
+        let Self {
+            groups,
+            mut signals,
+        } = self;
+        tokio::select! {
+            () = end(groups) => tracing::info!("ended"),
+            signal = signals.next() => tracing::warn!(signal, "cut off by a second signal"),
+        }
+        code
+    }
+}
+
+impl Group {
+    fn spawn<F, E>(&mut self, name: &'static str, task: F)
+    where
+        F: Future<Output = Result<(), E>> + Send + 'static,
+        E: Display,
+    {
+        let task = AssertUnwindSafe(task.map(|result| result.map_err(|e| e.to_string())));
+        self.tasks.spawn(task.catch_unwind().map(move |ended| {
+            let panicked = |_| Err("it panicked; the message is on stderr".to_owned());
+            (name, ended.unwrap_or_else(panicked))
+        }));
+    }
+}
+
+/// The first task of any stage that ends; never, while there is none.
+async fn first_end(groups: &mut [Group]) -> (&'static str, Result<(), String>) {
+    let ends = groups
+        .iter_mut()
+        .filter(|group| !group.tasks.is_empty())
+        .map(|group| Box::pin(group.tasks.join_next()));
+    let ends: Vec<_> = ends.collect();
+    if ends.is_empty() {
+        return std::future::pending().await;
+    }
+    match futures::future::select_all(ends).await.0 {
+        Some(Ok(end)) => end,
+        Some(Err(error)) => ("task", Err(error.to_string())),
+        None => std::future::pending().await,
+    }
+}
+
+fn report_early_end(name: &'static str, result: &Result<(), String>) {
+    match result {
+        Ok(()) => tracing::error!(task = name, "ended by itself; the program ends"),
+        Err(error) => tracing::error!(task = name, error, "failed; the program ends"),
+    }
+}
+
+async fn end(groups: Vec<Group>) {
+    for mut group in groups {
+        group.trigger.trigger();
+        let all = async {
+            while let Some(ended) = group.tasks.join_next().await {
+                if let Ok((name, Err(error))) = ended {
+                    tracing::warn!(task = name, error, "failed while ending");
+                }
+            }
+        };
+        if tokio::time::timeout(group.time, all).await.is_err() {
+            let left = group.tasks.len();
+            tracing::warn!(stage = ?group.stage, left, "not ended in time, cut off");
+            group.tasks.abort_all();
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "program_tests.rs"]
+mod tests;

@@ -1,0 +1,125 @@
+//! Which lists are complete, and what keeps the others from it?
+//!
+//! A program that decides on half a cluster decides wrongly, so `/readyz` and the first decision both wait for this.
+//! A list that was complete once stays so: a watch that breaks later leaves an older picture, not half of one, and its
+//! trouble is shown without taking the program out of service.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+#[derive(Clone, Debug, Default)]
+struct List {
+    complete: bool,
+    trouble: Option<String>,
+}
+
+/// The lists of one program. Cheap to clone; every clone is the same.
+#[derive(Clone, Debug)]
+pub struct Readiness(Arc<watch::Sender<BTreeMap<&'static str, List>>>);
+
+impl Default for Readiness {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(BTreeMap::new())))
+    }
+}
+
+impl Readiness {
+    /// Ready at once, as long as no list is expected.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// From now on not ready until the list of this name was complete once. Call it for every list before the first of
+    /// them can be complete.
+    pub fn expect(&self, name: &'static str) -> Listed {
+        self.0.send_modify(|lists| {
+            lists.insert(name, List::default());
+        });
+        Listed {
+            name,
+            all: self.clone(),
+        }
+    }
+
+    /// Whether every expected list was complete once.
+    pub fn is_ready(&self) -> bool {
+        self.0.borrow().values().all(|list| list.complete)
+    }
+
+    /// Waits until every expected list was complete once.
+    pub async fn ready(&self) {
+        let mut changes = self.0.subscribe();
+        // The sender lives in `self`, so the channel cannot close here.
+        let _closed = changes
+            .wait_for(|lists| lists.values().all(|list| list.complete))
+            .await;
+    }
+
+    /// One line for each list, for `/readyz`: `pods: complete`, `podgroups: waiting (not found: …)`.
+    pub fn report(&self) -> String {
+        let lists = self.0.borrow();
+        let line = |(name, list): (&&str, &List)| {
+            let state = if list.complete { "complete" } else { "waiting" };
+            let trouble = list.trouble.as_ref().map(|why| format!(" ({why})"));
+            format!("{name}: {state}{}\n", trouble.unwrap_or_default())
+        };
+        lists.iter().map(line).collect()
+    }
+}
+
+/// The place of one list in a [`Readiness`].
+#[derive(Clone, Debug)]
+pub struct Listed {
+    name: &'static str,
+    all: Readiness,
+}
+
+impl Listed {
+    /// The list is complete, and nothing is wrong with it.
+    pub fn complete(&self) {
+        self.set(|list| {
+            list.complete = true;
+            list.trouble = None;
+        });
+    }
+
+    /// Something keeps the list from being complete or up to date; `None` when that is over.
+    pub fn trouble(&self, why: Option<String>) {
+        self.set(|list| list.trouble = why);
+    }
+
+    fn set(&self, change: impl FnOnce(&mut List)) {
+        self.all
+            .0
+            .send_modify(|lists| change(lists.entry(self.name).or_default()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_ready_once_the_last_list_is_complete_and_stays_so() {
+        let readiness = Readiness::new();
+        let pods = readiness.expect("pods");
+        let nodes = readiness.expect("nodes");
+        pods.complete();
+        nodes.trouble(Some("forbidden: no".to_owned()));
+        assert!(!readiness.is_ready());
+        assert_eq!(
+            readiness.report(),
+            "nodes: waiting (forbidden: no)\npods: complete\n"
+        );
+        let ((), ()) = tokio::join!(readiness.ready(), async { nodes.complete() });
+        nodes.trouble(Some("unavailable: gone".to_owned()));
+        assert!(readiness.is_ready());
+        assert!(
+            readiness
+                .report()
+                .contains("nodes: complete (unavailable: gone)")
+        );
+    }
+}

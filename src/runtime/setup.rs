@@ -1,0 +1,145 @@
+//! What does every program do before it begins its own work?
+//!
+//! Logging, the metrics, the HTTP endpoint, the way to the API server and the election, in this order. What was typed wrong ends the program with one
+//! line (exit status 2). What can come right by itself (a kubeconfig that is not there yet, an API server that is away) is said and tried again.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use kube::Client;
+use kube::api::Api;
+use prometheus::Registry;
+
+use super::backoff::Backoff;
+use super::call::Caller;
+use super::client::{self, Connection};
+use super::flags::CommonFlags;
+use super::http::{DebugRoute, Server};
+use super::leader::{self, LeaderConfig, Leadership};
+use super::logging;
+use super::metrics::{self, RequestMetrics, WatchMetrics};
+use super::program::{Program, Stage};
+use super::readiness::Readiness;
+
+/// The exit status of a program that could not start: what was asked for cannot be done.
+pub const CANNOT_START: u8 = 2;
+
+/// Between two tries to find a configuration.
+const CONNECT: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(15));
+
+/// A program that is ready to begin its work.
+pub struct Setup {
+    /// Its tasks.
+    pub program: Program,
+    /// To the API server.
+    pub client: Client,
+    /// Sends, limits and counts requests.
+    pub caller: Caller,
+    /// Whether it leads.
+    pub leadership: Leadership,
+    /// Which lists are complete.
+    pub readiness: Readiness,
+    /// Counters of the watches.
+    pub watch_metrics: WatchMetrics,
+}
+
+/// Prepares the program called `name`, or says in one line why that cannot be. `own` registers the program's own metrics; the registry is
+/// closed after it.
+///
+/// # Errors
+///
+/// The exit status; the line is logged.
+pub async fn setup<M>(
+    name: &'static str,
+    common: &CommonFlags,
+    http_address: SocketAddr,
+    debug: Vec<DebugRoute>,
+    own: impl FnOnce(&Registry) -> Result<M, prometheus::Error>,
+) -> Result<(Setup, M), ExitCode> {
+    logging::init(common.log_format);
+    let cannot_start = |why: Box<dyn std::error::Error>| {
+        tracing::error!("{why}");
+        ExitCode::from(CANNOT_START)
+    };
+    let readiness = Readiness::new();
+    let (registry, metrics, own) = register(own).map_err(|error| cannot_start(error.into()))?;
+    let mut program = Program::new().map_err(|error| cannot_start(error.into()))?;
+    let server = Server::bind(http_address, registry, readiness.clone(), debug).await.map_err(|error| cannot_start(error.into()))?;
+    let http = server.address();
+    program.spawn(Stage::Serve, "http", |stop| server.run(stop));
+    let (mut program, connection) = program.first(connect(name, common, &readiness)).await?;
+    tracing::info!(
+        program = name,
+        version = env!("CARGO_PKG_VERSION"),
+        server = connection.server,
+        %http,
+        schedulers = ?common.scheduler_names,
+        "starting"
+    );
+    let caller = Caller::new(common.request_timeout, metrics.0);
+    let leadership = elect(name, common, &connection, &caller, &mut program).map_err(|why| cannot_start(why.into()))?;
+    Ok((Setup { program, client: connection.client, caller, leadership, readiness, watch_metrics: metrics.1 }, own))
+}
+
+type Registered<M> = (Registry, (RequestMetrics, WatchMetrics), M);
+
+fn register<M>(own: impl FnOnce(&Registry) -> Result<M, prometheus::Error>) -> Result<Registered<M>, prometheus::Error> {
+    let registry = metrics::registry()?;
+    let shared = (RequestMetrics::new(&registry)?, WatchMetrics::new(&registry)?);
+    let own = own(&registry)?;
+    Ok((registry, shared, own))
+}
+
+/// Finds the way to the API server. Where there is none yet (no kubeconfig, one that cannot be read) it says so, once for each change, and tries again:
+/// a file that is mounted a moment later is found, and nothing restarts again and again. `/readyz` says the same meanwhile.
+async fn connect(name: &'static str, common: &CommonFlags, readiness: &Readiness) -> Connection {
+    let configuration = readiness.expect("configuration");
+    let mut failures = 0_u32;
+    let mut said = String::new();
+    loop {
+        match client::connect(common.kubeconfig.as_deref(), name).await {
+            Ok(connection) => {
+                configuration.complete();
+                return connection;
+            }
+            Err(error) => {
+                failures = failures.saturating_add(1);
+                let why = error.to_string();
+                if why != said {
+                    tracing::error!("{why}; it is tried again until it can be used");
+                    configuration.trouble(Some(why.clone()));
+                    said = why;
+                }
+                tokio::time::sleep(CONNECT.delay(failures)).await;
+            }
+        }
+    }
+}
+
+/// Joins the election, if there is one.
+fn elect(
+    name: &'static str,
+    common: &CommonFlags,
+    connection: &Connection,
+    caller: &Caller,
+    program: &mut Program,
+) -> Result<Leadership, String> {
+    if !common.leader_elect {
+        return Ok(Leadership::always());
+    }
+    let namespace = client::lease_namespace(common.leader_elect_namespace.as_deref(), connection);
+    let config = LeaderConfig {
+        namespace: namespace.clone(),
+        name: name.to_owned(),
+        identity: leader::identity(),
+        lease_duration: common.leader_elect_lease_duration,
+        renew_deadline: common.leader_elect_renew_deadline,
+        retry_period: common.leader_elect_retry_period,
+    };
+    config.check()?;
+    let leases = Api::namespaced(connection.client.clone(), &namespace);
+    let (leadership, elector) = leader::elect(leases, caller.clone(), config);
+    program.spawn(Stage::Lease, "leader election", |stop| elector.run(stop));
+    Ok(leadership)
+}

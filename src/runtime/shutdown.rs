@@ -1,0 +1,114 @@
+//! Has somebody asked this program, or this part of it, to end?
+//!
+//! A [`Shutdown`] is handed to every task; the [`Trigger`] that belongs to it is kept by the one who may end them
+//! ([`super::program::Program`]). Once triggered it stays so.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+/// The end that asks. Dropping it asks too: a task never outlives the one who may end it.
+#[derive(Debug)]
+pub struct Trigger(watch::Sender<bool>);
+
+impl Trigger {
+    /// Asks everybody who holds a [`Shutdown`] of this pair to end. Again is the same as once.
+    pub fn trigger(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+/// The end that listens. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Shutdown(watch::Receiver<bool>);
+
+impl Shutdown {
+    /// A new pair, not triggered.
+    pub fn new() -> (Trigger, Self) {
+        let (sender, receiver) = watch::channel(false);
+        (Trigger(sender), Self(receiver))
+    }
+
+    /// Whether the end was asked for.
+    pub fn is_triggered(&self) -> bool {
+        *self.0.borrow() || self.0.has_changed().is_err()
+    }
+
+    /// Waits until the end is asked for; at once when it was. Safe to drop and to call again.
+    pub async fn triggered(&self) {
+        let mut asked = self.0.clone();
+        // An error means that the trigger is gone, which asks too.
+        let _gone = asked.wait_for(|asked| *asked).await;
+    }
+
+    /// Runs `work`, but no longer than until the end is asked for. `None` when it was cut off: `work` is dropped then,
+    /// so an API call that was under way has an unknown outcome.
+    pub async fn unless<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            () = self.triggered() => None,
+            done = work => Some(done),
+        }
+    }
+}
+
+/// The two signals that end a program: SIGTERM (kubelet) and SIGINT (Ctrl-C).
+#[derive(Debug)]
+pub struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// Takes both signals over from their defaults, from now on.
+    ///
+    /// # Errors
+    /// When the operating system refuses the handler.
+    pub fn listen() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// The next signal, by its name.
+    pub async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn every_clone_hears_a_trigger_before_and_after_it_listens() {
+        let (trigger, shutdown) = Shutdown::new();
+        let clone = shutdown.clone();
+        assert!(!clone.is_triggered());
+        trigger.trigger();
+        shutdown.triggered().await;
+        clone.triggered().await;
+        assert!(clone.is_triggered());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_trigger_that_is_dropped_asks_too() {
+        let (trigger, shutdown) = Shutdown::new();
+        drop(trigger);
+        shutdown.triggered().await;
+        assert!(shutdown.is_triggered());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_is_cut_off_by_the_trigger_and_only_by_it() {
+        let (trigger, shutdown) = Shutdown::new();
+        assert_eq!(shutdown.unless(async { 5 }).await, Some(5));
+        trigger.trigger();
+        assert_eq!(shutdown.unless(std::future::pending::<u8>()).await, None);
+    }
+}

@@ -1,0 +1,136 @@
+//! What is there now of one kind of object, and what changed since?
+//!
+//! A list (paged, from a quorum), then a watch from where the list ended, for ever:
+//!
+//! ```text
+//!          ┌────── back-off ◄───── failed ─────┐
+//!          ▼                                   │
+//!        list ──── all pages ──► Reset ──►  watch ──► Apply, Delete, Bad …
+//!          ▲                                 │   ▲
+//!          └── too old, unreadable, refused ─┘   └── closed: opened again from where it stood
+//! ```
+//!
+//! kube's own `watcher` does the same, except for what was measured to hurt: it opens a watch that closes at once again
+//! without any delay, puts no limit on a list, logs a refusal at every attempt, and one object that cannot be decoded
+//! ends the list. It is no reflector: it keeps nothing but the resourceVersion.
+//!
+//! Nothing that the server does ends it; it ends when it is told to, or when nobody takes the events any more.
+
+use std::time::Duration;
+
+use kube::api::Api;
+use kube::core::{Request, Resource};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+
+use super::backoff::Backoff;
+use super::metrics::WatchMetrics;
+use super::readiness::Listed;
+use super::shutdown::Shutdown;
+pub use super::watch_decode::BadObject;
+use super::watch_loop::{Outlet, Watch};
+
+/// What a watch says. The order is the server's order.
+#[derive(Clone, Debug)]
+pub enum WatchEvent<K> {
+    /// Everything that is there, from a list that is complete: whatever is in neither vector is gone. Comes first, and
+    /// again whenever events may have been missed.
+    Reset {
+        /// The objects that can be read.
+        objects: Vec<K>,
+        /// The objects that are there and cannot be read.
+        bad: Vec<BadObject>,
+    },
+    /// An object is new or changed.
+    Apply(K),
+    /// An object is gone; this is its last state.
+    Delete(K),
+    /// An object is new, changed or (with [`BadObject::deleted`]) gone, and cannot be read.
+    Bad(BadObject),
+}
+
+impl<K> WatchEvent<K> {
+    /// The same event about what each object becomes.
+    #[must_use]
+    pub fn map<F>(self, mut into: impl FnMut(K) -> F) -> WatchEvent<F> {
+        match self {
+            Self::Reset { objects, bad } => WatchEvent::Reset { objects: objects.into_iter().map(into).collect(), bad },
+            Self::Apply(object) => WatchEvent::Apply(into(object)),
+            Self::Delete(object) => WatchEvent::Delete(into(object)),
+            Self::Bad(bad) => WatchEvent::Bad(bad),
+        }
+    }
+}
+
+/// What to watch, and how patiently.
+#[derive(Clone, Debug)]
+pub struct WatchConfig {
+    /// The resource as RBAC names it ("pods"): label of the metrics, word in the log.
+    pub resource: &'static str,
+    /// Only objects with these labels; `None` is all.
+    pub label_selector: Option<String>,
+    /// Only objects with these fields; `None` is all.
+    pub field_selector: Option<String>,
+    /// Objects per page of a list. 500 as client-go has it.
+    pub page_size: u32,
+    /// The server ends the watch after this time, and we do 5 s later if it does not. 200 s is below the idle time-outs
+    /// of the usual load balancers.
+    pub idle: Duration,
+    /// Time limit for one page of a list, and for the first byte of a watch.
+    pub limit: Duration,
+    /// Between attempts that fail.
+    pub backoff: Backoff,
+}
+
+impl WatchConfig {
+    /// Everything of one resource, with the defaults that the fields name; at most 15 s between attempts.
+    pub fn new(resource: &'static str) -> Self {
+        Self {
+            resource,
+            label_selector: None,
+            field_selector: None,
+            page_size: 500,
+            idle: Duration::from_secs(200),
+            limit: Duration::from_secs(30),
+            backoff: Backoff::new(Duration::from_millis(100), Duration::from_secs(15)),
+        }
+    }
+}
+
+/// Lists and watches until `stop` or until the receiver of `events` is dropped. `wrap` turns an event into what the
+/// receiver wants, in this task, so that many kinds can share one channel and decoding is off the receiver's path.
+/// Waits while the channel is full: the server then holds the events.
+pub async fn watch_into<K, E>(
+    api: Api<K>,
+    config: WatchConfig,
+    listed: Listed,
+    metrics: WatchMetrics,
+    events: mpsc::Sender<E>,
+    wrap: impl Fn(WatchEvent<K>) -> E + Send + 'static,
+    stop: Shutdown,
+) where
+    K: Resource + Clone + DeserializeOwned + Send + 'static,
+    E: Send,
+{
+    let url = api.resource_url().to_owned();
+    let mut watch = Watch {
+        request: Request::new(url),
+        metadata_only: K::metadata_api(),
+        client: api.into_client(),
+        config,
+        listed,
+        metrics,
+        failures: 0,
+        trouble: None,
+    };
+    let outlet = Outlet {
+        events,
+        wrap: Box::new(wrap),
+    };
+    // Cut off wherever it stands: nothing here writes.
+    let _stopped = stop.unless(watch.run(outlet)).await;
+}
+
+#[cfg(test)]
+#[path = "watch_tests.rs"]
+mod tests;

@@ -1,0 +1,300 @@
+//! How are a list and the watches after it kept going, whatever the server does?
+//!
+//! The loop drawn in [`super::watch`]; its front door is there.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use kube::api::{ListParams, WatchParams};
+use kube::core::{Request, WatchEvent as Wire};
+use kube::{Client, Error};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::call::{CallError, call};
+use super::clock;
+use super::metrics::WatchMetrics;
+use super::readiness::Listed;
+use super::watch::{WatchConfig, WatchEvent};
+use super::watch_decode::{Decoded, Page};
+
+/// A watch that lived for less has proved nothing: the next one waits. This is the bound on how often a server that
+/// closes every watch at once is asked.
+const PROVED: Duration = Duration::from_secs(1);
+
+/// After so many refused attempts in a row to open a watch, the resourceVersion itself is suspected (a restored etcd
+/// has never heard of it) and the list is read again.
+const REFUSALS: u32 = 3;
+
+/// Why a watch ended.
+enum End {
+    /// By the server, or by time: go on from where it stood.
+    Closed,
+    /// The place where it stood is of no use any more: list again.
+    Lost(CallError),
+    /// It could not be opened, or broke.
+    Failed(CallError),
+    /// Nobody takes events any more.
+    Unwanted,
+}
+
+/// Where the events of one kind go.
+pub(super) struct Outlet<K, E> {
+    pub(super) events: mpsc::Sender<E>,
+    pub(super) wrap: Box<dyn Fn(WatchEvent<K>) -> E + Send>,
+}
+
+impl<K, E> Outlet<K, E> {
+    /// False when nobody takes events any more.
+    async fn send(&mut self, event: WatchEvent<K>) -> bool {
+        let event = (self.wrap)(event);
+        self.events.send(event).await.is_ok()
+    }
+}
+
+/// One kind that is watched.
+pub(super) struct Watch {
+    pub(super) client: Client,
+    pub(super) request: Request,
+    pub(super) metadata_only: bool,
+    pub(super) config: WatchConfig,
+    pub(super) listed: Listed,
+    pub(super) metrics: WatchMetrics,
+    /// Attempts in a row that came to nothing.
+    pub(super) failures: u32,
+    /// The kind of the trouble that was logged last and is not over.
+    pub(super) trouble: Option<&'static str>,
+}
+
+impl Watch {
+    /// Ends only when nobody takes events any more.
+    pub(super) async fn run<K, E>(&mut self, mut outlet: Outlet<K, E>)
+    where
+        K: Clone + DeserializeOwned + Send + 'static,
+        E: Send,
+    {
+        loop {
+            let version = match self.list().await {
+                Ok((event, version)) => {
+                    if !outlet.send(event).await {
+                        return;
+                    }
+                    self.listed.complete();
+                    version
+                }
+                Err(error) => {
+                    self.failed("list", &error).await;
+                    continue;
+                }
+            };
+            if !self.follow(version, &mut outlet).await {
+                return;
+            }
+        }
+    }
+
+    /// Every page of one list, and the version to watch from.
+    async fn list<K>(&self) -> Result<(WatchEvent<K>, String), CallError>
+    where
+        K: Clone + DeserializeOwned,
+    {
+        let mut params = ListParams {
+            label_selector: self.config.label_selector.clone(),
+            field_selector: self.config.field_selector.clone(),
+            limit: Some(self.config.page_size),
+            ..ListParams::default()
+        };
+        let (mut objects, mut bad) = (Vec::new(), Vec::new());
+        let version = loop {
+            let request = if self.metadata_only {
+                self.request.list_metadata(&params)
+            } else {
+                self.request.list(&params)
+            };
+            let page: Page<K> = call(self.config.limit, async {
+                self.client
+                    .request(request.map_err(Error::BuildRequest)?)
+                    .await
+            })
+            .await?;
+            for item in page.items {
+                match item {
+                    Decoded::Good { object, .. } => objects.push(object),
+                    Decoded::Bad(object) => bad.push(object),
+                }
+            }
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params.continue_token = Some(token),
+                None => break page.metadata.resource_version.unwrap_or_default(),
+            }
+        };
+        if version.is_empty() {
+            return Err(CallError::Other(
+                "a list without resourceVersion".to_owned(),
+            ));
+        }
+        let bad_count = u64::try_from(bad.len()).unwrap_or(u64::MAX);
+        self.metrics.bad(self.config.resource, bad_count);
+        self.metrics.list(self.config.resource, "ok");
+        Ok((WatchEvent::Reset { objects, bad }, version))
+    }
+
+    /// Watches from `version`, again and again, until a new list is needed (true) or nobody listens (false).
+    async fn follow<K, E>(&mut self, mut version: String, outlet: &mut Outlet<K, E>) -> bool
+    where
+        K: Clone + DeserializeOwned + Send + 'static,
+        E: Send,
+    {
+        let mut refusals = 0;
+        loop {
+            let began = clock::monotonic();
+            let end = self.watch_once(&mut version, outlet).await;
+            if lived(began) >= PROVED {
+                self.failures = 0;
+                refusals = 0;
+            }
+            match end {
+                End::Unwanted => return false,
+                End::Closed => {
+                    self.metrics.end(self.config.resource, "closed");
+                    self.recovered();
+                    if lived(began) < PROVED {
+                        self.failures = self.failures.saturating_add(1);
+                        tokio::time::sleep(self.config.backoff.delay(self.failures)).await;
+                    }
+                }
+                End::Lost(error) => {
+                    // What is too old is the normal end of a long pause and no trouble.
+                    if !matches!(error, CallError::Expired(_)) {
+                        self.report("watch", &error);
+                    }
+                    self.metrics.end(self.config.resource, error.kind());
+                    self.failures = self.failures.saturating_add(1);
+                    tokio::time::sleep(self.config.backoff.delay(self.failures)).await;
+                    return true;
+                }
+                End::Failed(error) => {
+                    let refused = !matches!(error, CallError::Unavailable(_));
+                    refusals += u32::from(refused);
+                    self.failed("watch", &error).await;
+                    if refusals >= REFUSALS {
+                        return true;
+                    }
+                }
+            }
+        }
+    }
+
+    /// One watch request, from its opening to its end. `version` follows the events.
+    async fn watch_once<K, E>(&mut self, version: &mut String, outlet: &mut Outlet<K, E>) -> End
+    where
+        K: Clone + DeserializeOwned + Send + 'static,
+        E: Send,
+    {
+        let params = WatchParams {
+            label_selector: self.config.label_selector.clone(),
+            field_selector: self.config.field_selector.clone(),
+            timeout: u32::try_from(self.config.idle.as_secs()).ok(),
+            bookmarks: true,
+            send_initial_events: false,
+        };
+        let request = if self.metadata_only {
+            self.request.watch_metadata(&params, version)
+        } else {
+            self.request.watch(&params, version)
+        };
+        let opened = call(self.config.limit, async {
+            let request = request.map_err(Error::BuildRequest)?;
+            self.client.request_events::<Decoded<K>>(request).await
+        });
+        let stream = match opened.await {
+            Ok(stream) => stream,
+            Err(error @ (CallError::Expired(_) | CallError::NotFound(_))) => {
+                return End::Lost(error);
+            }
+            Err(error) => return End::Failed(error),
+        };
+        futures::pin_mut!(stream);
+        let silence = self.config.idle.saturating_add(Duration::from_secs(5));
+        loop {
+            let event = match tokio::time::timeout(silence, stream.next()).await {
+                Err(_) | Ok(None) => return End::Closed,
+                // A line that is no event at all would come again from the same place.
+                Ok(Some(Err(error @ Error::SerdeError(_)))) => return End::Lost(error.into()),
+                Ok(Some(Err(error))) => return End::Failed(error.into()),
+                Ok(Some(Ok(event))) => event,
+            };
+            self.recovered();
+            let (decoded, kind) = match event {
+                Wire::Added(decoded) => (decoded, "added"),
+                Wire::Modified(decoded) => (decoded, "modified"),
+                Wire::Deleted(decoded) => (decoded, "deleted"),
+                Wire::Bookmark(bookmark) => {
+                    *version = bookmark.metadata.resource_version;
+                    continue;
+                }
+                Wire::Error(status) => {
+                    let error = CallError::from_status(&status);
+                    return if matches!(error, CallError::Expired(_)) {
+                        End::Lost(error)
+                    } else {
+                        End::Failed(error)
+                    };
+                }
+            };
+            let Some(now_at) = decoded.version().filter(|v| !v.is_empty()) else {
+                let text = "an event without resourceVersion".to_owned();
+                return End::Lost(CallError::Other(text));
+            };
+            now_at.clone_into(version);
+            self.metrics.event(self.config.resource, kind);
+            let gone = kind == "deleted";
+            let event = match decoded {
+                Decoded::Good { object, .. } if gone => WatchEvent::Delete(object),
+                Decoded::Good { object, .. } => WatchEvent::Apply(object),
+                Decoded::Bad(mut bad) => {
+                    self.metrics.bad(self.config.resource, 1);
+                    bad.deleted = gone;
+                    WatchEvent::Bad(bad)
+                }
+            };
+            if !outlet.send(event).await {
+                return End::Unwanted;
+            }
+        }
+    }
+
+    /// Shows the trouble and waits before the next attempt.
+    async fn failed(&mut self, what: &'static str, error: &CallError) {
+        if what == "list" {
+            self.metrics.list(self.config.resource, error.kind());
+        } else {
+            self.metrics.end(self.config.resource, error.kind());
+        }
+        self.report(what, error);
+        self.failures = self.failures.saturating_add(1);
+        let asked = error.retry_after().unwrap_or_default();
+        tokio::time::sleep(self.config.backoff.delay(self.failures).max(asked)).await;
+    }
+
+    /// Logs a trouble when it is another than before, so that a server that is away for an hour is one line.
+    fn report(&mut self, what: &'static str, error: &CallError) {
+        self.listed.trouble(Some(error.to_string()));
+        if self.trouble.replace(error.kind()) != Some(error.kind()) {
+            let resource = self.config.resource;
+            tracing::warn!(resource, %error, "cannot {what}; trying again until it works");
+        }
+    }
+
+    fn recovered(&mut self) {
+        if self.trouble.take().is_some() {
+            self.listed.trouble(None);
+            tracing::info!(resource = self.config.resource, "watching again");
+        }
+    }
+}
+
+fn lived(since: Instant) -> Duration {
+    clock::monotonic().saturating_duration_since(since)
+}

@@ -1,0 +1,269 @@
+//! Which key is worked on next?
+//!
+//! A queue of keys as controllers need it. A key that is added while it waits is there once. A key that is added while
+//! it is worked on is worked on once more afterwards, never by two workers at a time:
+//!
+//! ```text
+//!            add                    next                    drop of Work
+//!   (none) ───────► waiting ───────────────► in work ───────────────────────► (none)
+//!      │               ▲                      │   │ add                          ▲
+//!      │ add_after     │ time is up           │   ▼                              │
+//!      └──────────► later                     │  in work, again ──► waiting      │
+//!                                             └──────────────────────────────────┘
+//! ```
+//!
+//! A key that fails waits longer each time ([`WorkQueue::retry`]), and only that key. It holds keys and no objects: what
+//! a key means is looked up when its turn comes.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::{self, Debug};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::backoff::Backoff;
+use super::clock;
+
+/// The queue. Cheap to clone; every clone is the same queue.
+pub struct WorkQueue<K>(Arc<Inner<K>>);
+
+struct Inner<K> {
+    state: Mutex<State<K>>,
+    /// Told of every change that can make [`WorkQueue::next`] return sooner.
+    changed: Notify,
+    backoff: Backoff,
+}
+
+struct State<K> {
+    ready: VecDeque<K>,
+    /// What is in `ready`, to find it.
+    waiting: BTreeSet<K>,
+    /// In work; true when it was added meanwhile.
+    in_work: BTreeMap<K, bool>,
+    /// When a key is to be added: by time, and by key. The two always say the same.
+    later: BTreeSet<(Instant, K)>,
+    due: BTreeMap<K, Instant>,
+    failures: BTreeMap<K, u32>,
+}
+
+impl<K> Clone for WorkQueue<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<K> Debug for WorkQueue<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkQueue").finish_non_exhaustive()
+    }
+}
+
+impl<K: Clone + Ord> WorkQueue<K> {
+    /// An empty queue whose keys wait by `backoff` after a failure. client-go's is 5 ms to 1000 s; a PodGroup that is
+    /// late for a quarter of an hour helps nobody, so 5 ms to 30 s is meant.
+    pub fn new(backoff: Backoff) -> Self {
+        Self(Arc::new(Inner {
+            state: Mutex::new(State {
+                ready: VecDeque::new(),
+                waiting: BTreeSet::new(),
+                in_work: BTreeMap::new(),
+                later: BTreeSet::new(),
+                due: BTreeMap::new(),
+                failures: BTreeMap::new(),
+            }),
+            changed: Notify::new(),
+            backoff,
+        }))
+    }
+
+    /// Puts a key at the end, now. A later time that it was waiting for is forgotten: its turn looks at everything.
+    pub fn add(&self, key: K) {
+        self.lock().add(key);
+        self.0.changed.notify_one();
+    }
+
+    /// Adds a key when `delay` is over; the sooner counts if it was to be added anyway. Nothing when it waits already.
+    pub fn add_after(&self, key: K, delay: Duration) {
+        if delay.is_zero() {
+            return self.add(key);
+        }
+        let mut state = self.lock();
+        let at = clock::monotonic() + delay;
+        let sooner = state.due.get(&key).is_some_and(|due| *due <= at);
+        if sooner || state.waiting.contains(&key) {
+            return;
+        }
+        state.forget_later(&key);
+        state.later.insert((at, key.clone()));
+        state.due.insert(key, at);
+        drop(state);
+        self.0.changed.notify_one();
+    }
+
+    /// Counts a failure of this key and adds it after the back-off, which is returned.
+    pub fn retry(&self, key: K) -> Duration {
+        let failures = {
+            let mut state = self.lock();
+            let count = state.failures.entry(key.clone()).or_default();
+            *count = count.saturating_add(1);
+            *count
+        };
+        let delay = self.0.backoff.delay(failures);
+        self.add_after(key, delay);
+        delay
+    }
+
+    /// Forgets the failures of a key: it succeeded, or there is nothing left to do for it.
+    pub fn forget(&self, key: &K) {
+        self.lock().failures.remove(key);
+    }
+
+    /// How often this key failed in a row.
+    pub fn failures(&self, key: &K) -> u32 {
+        self.lock().failures.get(key).copied().unwrap_or(0)
+    }
+
+    /// How many keys wait for a worker, without those whose time has not come. For the metric.
+    pub fn len(&self) -> usize {
+        self.lock().ready.len()
+    }
+
+    /// Whether no key waits for a worker.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many keys are worked on now.
+    pub fn in_work(&self) -> usize {
+        self.lock().in_work.len()
+    }
+
+    /// Waits for the next key. It is in work until the [`Work`] is dropped. Safe to drop and to call again.
+    pub async fn next(&self) -> Work<K> {
+        loop {
+            // Listened to before looking, so that nothing is missed in between.
+            let changed = self.0.changed.notified();
+            let until = {
+                let mut state = self.lock();
+                let until = state.bring_due(clock::monotonic());
+                if let Some(key) = state.take() {
+                    let more = !state.ready.is_empty() || until.is_some();
+                    drop(state);
+                    if more {
+                        // One permit woke one worker; what is left is for another.
+                        self.0.changed.notify_one();
+                    }
+                    return Work {
+                        key,
+                        queue: self.clone(),
+                    };
+                }
+                until
+            };
+            match until {
+                Some(at) => {
+                    tokio::select! {
+                        () = changed => {}
+                        () = tokio::time::sleep_until(at) => {}
+                    }
+                }
+                None => changed.await,
+            }
+        }
+    }
+
+    fn done(&self, key: &K) {
+        self.lock().done(key);
+        self.0.changed.notify_one();
+    }
+
+    /// A poisoned lock is taken all the same: no code of a caller runs under it, and each change is whole.
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Clone + Ord> State<K> {
+    fn add(&mut self, key: K) {
+        self.forget_later(&key);
+        if let Some(again) = self.in_work.get_mut(&key) {
+            *again = true;
+        } else if self.waiting.insert(key.clone()) {
+            self.ready.push_back(key);
+        }
+    }
+
+    fn forget_later(&mut self, key: &K) {
+        if let Some(at) = self.due.remove(key) {
+            self.later.remove(&(at, key.clone()));
+        }
+    }
+
+    /// Moves every key whose time has come, and says when the next one's does.
+    fn bring_due(&mut self, now: Instant) -> Option<Instant> {
+        while let Some((at, _)) = self.later.first() {
+            if *at > now {
+                return Some(*at);
+            }
+            if let Some((_, key)) = self.later.pop_first() {
+                self.due.remove(&key);
+                self.add(key);
+            }
+        }
+        None
+    }
+
+    fn take(&mut self) -> Option<K> {
+        let key = self.ready.pop_front()?;
+        self.waiting.remove(&key);
+        self.in_work.insert(key.clone(), false);
+        Some(key)
+    }
+
+    fn done(&mut self, key: &K) {
+        if self.in_work.remove(key) == Some(true) {
+            self.add(key.clone());
+        }
+    }
+}
+
+/// A key in work. While it lives, no other worker gets the key; dropping it, also by a panic, ends that.
+pub struct Work<K: Clone + Ord> {
+    key: K,
+    queue: WorkQueue<K>,
+}
+
+impl<K: Clone + Ord> Work<K> {
+    /// What is to be worked on.
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// It succeeded: failures are forgotten.
+    pub fn succeeded(self) {
+        self.queue.forget(&self.key);
+    }
+
+    /// It succeeded, and wants to be looked at again after `delay` at the latest.
+    pub fn again_after(self, delay: Duration) {
+        self.queue.forget(&self.key);
+        self.queue.add_after(self.key.clone(), delay);
+    }
+
+    /// It failed: again after the back-off of this key, which is returned.
+    pub fn failed(self) -> Duration {
+        self.queue.retry(self.key.clone())
+    }
+}
+
+impl<K: Clone + Ord> Drop for Work<K> {
+    fn drop(&mut self) {
+        self.queue.done(&self.key);
+    }
+}
+
+#[cfg(test)]
+#[path = "workqueue_tests.rs"]
+mod tests;
