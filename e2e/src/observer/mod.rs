@@ -1,54 +1,41 @@
-//! stub: the shape that `watched` is written against, until the observer itself is merged over it
+//! Did everything that happened keep the promises? The observer: the eight checks of every case, from the API and the audit log alone.
+//!
+//! It shares no code with the programs, and knows of them only the names in [`ObserverConfig`].
+//!
+//! ```text
+//!   watches ──► facts ──► history (one order for all kinds) ──► judge ──► findings
+//!   audit log ─────────────────────────────────────────────► audit ──┘
+//! ```
+//!
+//! `watch` and `tail` are the shells, `Observer` in `observing` the front door; all the rest is pure.
+//!
+//! **What it cannot see.** A pod that was created, bound and deleted behind the back of a watch that had to begin anew (410); the life of owners of kinds
+//! that it does not watch (they count as alive); restarts of the programs (the harness sees these).
 
-use std::path::PathBuf;
-use std::time::Duration;
+pub mod amounts;
+pub mod audit;
+pub mod bindings;
+mod clock;
+mod core;
+pub mod facts;
+pub mod finding;
+pub mod history;
+pub mod judge;
+mod observing;
+pub mod request;
+pub mod standing;
+mod tail;
+pub mod timers;
+mod watch;
+pub mod world;
 
-/// What to observe.
-#[derive(Clone, Debug, Default)]
-pub struct ObserverConfig {
-    /// Whose pods.
-    pub scheduler_name: String,
-    /// The audit log, for the rules about requests.
-    pub audit_log: Option<PathBuf>,
-    /// The controller's user in the audit log.
-    pub controller_user: String,
-    /// The scheduler's user in the audit log.
-    pub scheduler_user: String,
-    /// Whether PodGroups are named as our controller names them.
-    pub generated_group_names: bool,
-}
+#[cfg(test)]
+mod tests;
 
-/// One broken rule.
-#[derive(Clone, Debug)]
-pub struct Finding(pub String);
+pub use audit::{Call, superlinear};
+pub use finding::Finding;
+pub use judge::Graces;
+pub use observing::{Observer, ObserverConfig};
 
-impl std::fmt::Display for Finding {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-/// The observer.
-pub struct Observer;
-
-impl Observer {
-    /// Starts watching.
-    pub async fn start(_client: kube::Client, _config: ObserverConfig) -> anyhow::Result<Self> {
-        Ok(Self)
-    }
-
-    /// Waits until nothing moves, and checks what must hold then.
-    pub async fn at_rest_check(&self, _timeout: Duration) -> Vec<Finding> {
-        Vec::new()
-    }
-
-    /// What was found so far.
-    pub fn findings(&self) -> Vec<Finding> {
-        Vec::new()
-    }
-
-    /// Ends; all that was found.
-    pub async fn stop(self) -> Vec<Finding> {
-        Vec::new()
-    }
-}
+/// How the objects are named that the observer asks for (and never finds), only to see how far the audit log has come.
+const MARKER: &str = "observer-marker-";
