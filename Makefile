@@ -33,7 +33,7 @@ test: ## everything: format, lints, unit and property tests, the cases on the re
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory e2e
 
-unit: prerequisites ## unit and property tests
+unit: tools ## unit and property tests, and the observer's own on a real control plane
 	cargo test --workspace
 
 e2e: tools debug-build ## the cases on the real control plane (CASE=L1 for one, REPEAT=10, JOBS=2)

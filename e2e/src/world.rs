@@ -166,7 +166,7 @@ impl World {
     /// itself, a request that the chart's RBAC did not allow. Ends the observer.
     pub async fn verdict(&mut self) -> Vec<String> {
         let mut against = match self.watched.take() {
-            Some(watched) => watched.finish().await.iter().map(|each| format!("the observer: {each}")).collect(),
+            Some(watched) => watched.finish(self.scheduler.is_some()).await.iter().map(|each| format!("the observer: {each}")).collect(),
             None => Vec::new(),
         };
         against.extend(self.programs().filter_map(Program::unexpected_end));

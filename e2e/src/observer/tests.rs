@@ -41,7 +41,14 @@ fn pod(name: &str, asks: &str, node: Option<&str>) -> PodFact {
 }
 
 fn group(queue: &str, min_member: i64) -> GroupFact {
-    GroupFact { managed: false, terminating: false, queue: queue.to_owned(), min_member, owners: ["o".to_owned()].into(), owner: Some(("o".to_owned(), true)) }
+    GroupFact {
+        managed: false,
+        terminating: false,
+        queue: queue.to_owned(),
+        min_member,
+        owners: ["o".to_owned()].into(),
+        owner: Some(("o".to_owned(), true)),
+    }
 }
 
 impl Story {
@@ -70,7 +77,11 @@ impl Story {
     }
 
     fn queue(&mut self, name: &str, parent: &str, capability: &str) -> &mut Self {
-        let now = QueueFact { parent: (!parent.is_empty()).then(|| parent.to_owned()), capability: amounts(capability), allocated: Amounts::default() };
+        let now = QueueFact {
+            parent: (!parent.is_empty()).then(|| parent.to_owned()),
+            capability: amounts(capability),
+            allocated: Amounts::default(),
+        };
         self.add(Change::Queue { name: name.to_owned(), now: Some(Box::new(now)) })
     }
 
@@ -171,7 +182,12 @@ fn the_order_is_that_of_the_resource_versions_whatever_arrives_first() {
 #[test]
 fn a_queue_and_its_ancestors_may_not_be_exceeded() {
     let mut story = Story::begin();
-    story.node("a", "cpu=100").queue("top", "root", "cpu=5").queue("q", "top", "cpu=4").queue("r", "top", "").put_group("g2", Some(group("r", 1)));
+    story
+        .node("a", "cpu=100")
+        .queue("top", "root", "cpu=5")
+        .queue("q", "top", "cpu=4")
+        .queue("r", "top", "")
+        .put_group("g2", Some(group("r", 1)));
     story.wait(60).bind("p1", "cpu=4");
     let second = |node| PodFact { group: key("g2"), ..pod("p2", "cpu=2", node) };
     story.put(second(None)).put(second(Some("a")));
@@ -182,14 +198,29 @@ fn a_queue_and_its_ancestors_may_not_be_exceeded() {
 #[test]
 fn a_pod_whose_group_is_gone_stays_charged() {
     let mut story = Story::begin();
-    story.node("a", "cpu=100").wait(60).bind("p1", "cpu=3").put_group("g", None).wait(1).put_group("g", Some(group("q", 1))).bind("p2", "cpu=2");
+    story
+        .node("a", "cpu=100")
+        .wait(60)
+        .bind("p1", "cpu=3")
+        .put_group("g", None)
+        .wait(1)
+        .put_group("g", Some(group("q", 1)))
+        .bind("p2", "cpu=2");
     assert_eq!(story.found(), [4]);
 }
 
 #[test]
 fn a_tree_that_was_changed_a_moment_ago_is_forgiven() {
     let mut story = Story::begin();
-    story.node("a", "cpu=100").bind("p1", "cpu=4").wait(60).queue("q", "root", "cpu=9").wait(60).queue("q", "root", "cpu=4").wait(1).bind("p2", "cpu=1");
+    story
+        .node("a", "cpu=100")
+        .bind("p1", "cpu=4")
+        .wait(60)
+        .queue("q", "root", "cpu=9")
+        .wait(60)
+        .queue("q", "root", "cpu=4")
+        .wait(1)
+        .bind("p2", "cpu=1");
     assert!(story.found().is_empty());
     story.wait(3).bind("p3", "cpu=1");
     assert_eq!(story.found(), [4]);
@@ -288,7 +319,9 @@ fn at_rest_a_queue_says_what_it_and_its_descendants_hold() {
     let mut story = Story::begin();
     story.queue("q", "root", "").bind("p1", "cpu=1");
     story.found();
-    let wrong = |story: &Story| story.history.at_rest(0).iter().map(|finding| format!("{}: {}", finding.object, finding.detail)).collect::<Vec<_>>();
+    let wrong = |story: &Story| {
+        story.history.at_rest(0).iter().map(|finding| format!("{}: {}", finding.object, finding.detail)).collect::<Vec<_>>()
+    };
     assert_eq!(wrong(&story).len(), 2, "q and root say nothing");
     for name in ["q", "root"] {
         let parent = (name == "q").then(|| "root".to_owned());
@@ -298,7 +331,10 @@ fn at_rest_a_queue_says_what_it_and_its_descendants_hold() {
     story.found();
     assert!(wrong(&story).is_empty());
     story.delete("p1").found();
-    assert_eq!(wrong(&story), ["queue q: status.allocated says 1 cpu, its pods ask for 0", "queue root: status.allocated says 1 cpu, its pods ask for 0"]);
+    assert_eq!(
+        wrong(&story),
+        ["queue q: status.allocated says 1 cpu, its pods ask for 0", "queue root: status.allocated says 1 cpu, its pods ask for 0"]
+    );
 }
 
 #[test]
