@@ -91,7 +91,7 @@ impl Acts {
 
     /// A queue; without `cpu` it has no ceiling.
     pub(crate) async fn queue(&self, name: &str, parent: &str, cpu: &str) -> Result<()> {
-        let mut queue: DynamicObject = serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"parent": parent}}))?;
+        let mut queue: DynamicObject = serde_json::from_value(json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": {"parent": parent}}))?;
         if !cpu.is_empty() {
             queue.data["spec"]["capability"] = json!({"cpu": cpu});
         }
@@ -111,7 +111,7 @@ impl Acts {
 
     pub(crate) async fn group(&self, namespace: &str, name: &str, wish: Wish<'_>) -> Result<()> {
         self.namespace(namespace).await?;
-        let mut group: DynamicObject = serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"minMember": wish.min_member, "queue": wish.queue}}))?;
+        let mut group: DynamicObject = serde_json::from_value(json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": name}, "spec": {"minMember": wish.min_member, "queue": wish.queue}}))?;
         if wish.managed {
             group.labels_mut().insert("podgroup.dev/managed-by".to_owned(), "podgroup-controller".to_owned());
         }
