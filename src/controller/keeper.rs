@@ -171,7 +171,8 @@ impl Keeper {
         let key = turn.work.key().clone();
         let frozen = self.observed.freeze(&key);
         let kept = self.kept.entry(key.clone()).or_default();
-        let situation = Situation { owner: owner(&frozen), members: frozen.members, cached: frozen.cached.as_ref(), memory: &kept.memory };
+        let situation =
+            Situation { owner: owner(&frozen), members: frozen.members, cached: frozen.cached.as_ref(), memory: &kept.memory };
         let step = decide(&situation);
         if step == Step::Rest {
             self.rest(turn, &frozen);
@@ -301,9 +302,7 @@ fn report(key: &GroupKey, step: &Step, answer: &Answer) {
         (_, Answer::Gone(uid)) => tracing::info!(group = %key, step = step.name(), %uid, "gone"),
         (_, Answer::Refused(why)) => tracing::warn!(group = %key, step = step.name(), why, "refused"),
         (_, Answer::Unknown) => tracing::warn!(group = %key, step = step.name(), "the outcome is not known; it is read again"),
-        (_, Answer::Old | Answer::Absent | Answer::Looked { .. }) => {
-            tracing::debug!(group = %key, step = step.name(), ?answer, "what was known is old")
-        }
+        (_, Answer::Old | Answer::Absent | Answer::Looked { .. }) => tracing::debug!(group = %key, step = step.name(), ?answer, "what was known is old"),
     }
 }
 

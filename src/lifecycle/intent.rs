@@ -146,11 +146,7 @@ impl Sources<'_> {
                 Err(_) => faults.push(Fault::new(MIN_RESOURCES, text, "not a JSON object of quantities; the pods' own requests are used")),
             }
         }
-        request
-            .iter()
-            .filter(|(name, _)| &***name != ResourceName::PODS)
-            .map(|(name, amount)| (name.clone(), amount.times(min_member)))
-            .collect()
+        request.iter().filter(|(name, _)| &***name != ResourceName::PODS).map(|(name, amount)| (name.clone(), amount.times(min_member))).collect()
     }
 
     /// The queue that is named, if its name could be one's.

@@ -39,7 +39,9 @@ pub enum ConfigError {
         reason: String,
     },
     /// There is no `--kubeconfig`, and none of the other places has a configuration.
-    #[error("no way to the API server: no --kubeconfig, no ServiceAccount of a pod ({in_cluster}), no default kubeconfig ({kubeconfig})")]
+    #[error(
+        "no way to the API server: no --kubeconfig, no ServiceAccount of a pod ({in_cluster}), no default kubeconfig ({kubeconfig})"
+    )]
     Nowhere {
         /// Why the pod's own ServiceAccount cannot be used.
         in_cluster: String,
@@ -73,7 +75,10 @@ impl std::fmt::Debug for Connection {
 ///
 /// # Errors
 /// [`ConfigError`], whose text is one line for the user.
-pub async fn connect(kubeconfig: Option<&Path>, program: &'static str) -> Result<Connection, ConfigError> {
+pub async fn connect(
+    kubeconfig: Option<&Path>,
+    program: &'static str,
+) -> Result<Connection, ConfigError> {
     let config = match kubeconfig {
         Some(path) => from_file(path).await?,
         None => from_surroundings().await?,
@@ -82,9 +87,14 @@ pub async fn connect(kubeconfig: Option<&Path>, program: &'static str) -> Result
 }
 
 async fn from_file(path: &Path) -> Result<Config, ConfigError> {
-    let fault = |error: &dyn std::error::Error| ConfigError::Flag { path: path.to_owned(), reason: chain(error) };
+    let fault = |error: &dyn std::error::Error| ConfigError::Flag {
+        path: path.to_owned(),
+        reason: chain(error),
+    };
     let file = Kubeconfig::read_from(path).map_err(|e| fault(&e))?;
-    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(|e| fault(&e))
+    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+        .await
+        .map_err(|e| fault(&e))
 }
 
 async fn from_surroundings() -> Result<Config, ConfigError> {
@@ -94,7 +104,10 @@ async fn from_surroundings() -> Result<Config, ConfigError> {
     };
     Config::from_kubeconfig(&KubeConfigOptions::default())
         .await
-        .map_err(|error| ConfigError::Nowhere { in_cluster, kubeconfig: chain(&error) })
+        .map_err(|error| ConfigError::Nowhere {
+            in_cluster,
+            kubeconfig: chain(&error),
+        })
 }
 
 fn build(mut config: Config, program: &'static str) -> Result<Connection, ConfigError> {
@@ -108,7 +121,11 @@ fn build(mut config: Config, program: &'static str) -> Result<Connection, Config
     let namespace = config.default_namespace.clone();
     let server = config.cluster_url.to_string();
     let client = Client::try_from(config).map_err(|e| ConfigError::Unusable(chain(&e)))?;
-    Ok(Connection { client, namespace, server })
+    Ok(Connection {
+        client,
+        namespace,
+        server,
+    })
 }
 
 /// The namespace for the lease: what the flag says, else where the configuration puts us, else

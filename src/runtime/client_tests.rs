@@ -9,14 +9,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::task::JoinSet;
 
 async fn error_of(content: Option<&str>) -> String {
-    let name = format!("podgroup-client-{}-{:?}", std::process::id(), std::thread::current().id());
+    let name = format!(
+        "podgroup-client-{}-{:?}",
+        std::process::id(),
+        std::thread::current().id()
+    );
     let path = std::env::temp_dir().join(name);
     if let Some(content) = content {
         std::fs::write(&path, content).unwrap();
     }
     let error = connect(Some(&path), "test").await.unwrap_err().to_string();
     let _absent = std::fs::remove_file(&path);
-    assert!(error.starts_with(&format!("--kubeconfig {}", path.display())), "{error}");
+    assert!(
+        error.starts_with(&format!("--kubeconfig {}", path.display())),
+        "{error}"
+    );
     assert!(!error.trim().contains('\n'), "one line: {error}");
     error
 }
@@ -26,11 +33,18 @@ async fn a_file_that_is_missing_empty_or_no_kubeconfig_is_one_line_that_names_it
     error_of(None).await;
     error_of(Some("")).await;
     error_of(Some("what: [is this")).await;
-    error_of(Some("apiVersion: v1\nkind: Config\ncurrent-context: none\n")).await;
+    error_of(Some(
+        "apiVersion: v1\nkind: Config\ncurrent-context: none\n",
+    ))
+    .await;
 }
 
 fn at(namespace: &str) -> Connection {
-    Connection { client: Client::new(axum::Router::new(), "x"), namespace: namespace.to_owned(), server: String::new() }
+    Connection {
+        client: Client::new(axum::Router::new(), "x"),
+        namespace: namespace.to_owned(),
+        server: String::new(),
+    }
 }
 
 #[tokio::test]
@@ -60,7 +74,13 @@ async fn a_request_is_sent_once_and_says_who_sent_it() {
 
     let config = Config::new(format!("http://{address}/").parse().unwrap());
     let client = build(config, "podgroup-test").unwrap().client;
-    let error = Api::<Pod>::default_namespaced(client).get("p").await.unwrap_err();
+    let error = Api::<Pod>::default_namespaced(client)
+        .get("p")
+        .await
+        .unwrap_err();
     let error = super::super::call::CallError::from(error);
-    assert_eq!((error.kind(), sent.load(Ordering::Relaxed)), ("unavailable", 1));
+    assert_eq!(
+        (error.kind(), sent.load(Ordering::Relaxed)),
+        ("unavailable", 1)
+    );
 }

@@ -123,7 +123,10 @@ pub async fn watch_into<K, E>(
         failures: 0,
         trouble: None,
     };
-    let outlet = Outlet { events, wrap: Box::new(wrap) };
+    let outlet = Outlet {
+        events,
+        wrap: Box::new(wrap),
+    };
     // Cut off wherever it stands: nothing here writes.
     let _stopped = stop.unless(watch.run(outlet)).await;
 }

@@ -107,8 +107,17 @@ impl Watch {
         };
         let (mut objects, mut bad) = (Vec::new(), Vec::new());
         let version = loop {
-            let request = if self.metadata_only { self.request.list_metadata(&params) } else { self.request.list(&params) };
-            let page: Page<K> = call(self.config.limit, async { self.client.request(request.map_err(Error::BuildRequest)?).await }).await?;
+            let request = if self.metadata_only {
+                self.request.list_metadata(&params)
+            } else {
+                self.request.list(&params)
+            };
+            let page: Page<K> = call(self.config.limit, async {
+                self.client
+                    .request(request.map_err(Error::BuildRequest)?)
+                    .await
+            })
+            .await?;
             for item in page.items {
                 match item {
                     Decoded::Good { object, .. } => objects.push(object),
@@ -121,7 +130,9 @@ impl Watch {
             }
         };
         if version.is_empty() {
-            return Err(CallError::Other("a list without resourceVersion".to_owned()));
+            return Err(CallError::Other(
+                "a list without resourceVersion".to_owned(),
+            ));
         }
         let bad_count = u64::try_from(bad.len()).unwrap_or(u64::MAX);
         self.metrics.bad(self.config.resource, bad_count);
@@ -188,7 +199,11 @@ impl Watch {
             bookmarks: true,
             send_initial_events: false,
         };
-        let request = if self.metadata_only { self.request.watch_metadata(&params, version) } else { self.request.watch(&params, version) };
+        let request = if self.metadata_only {
+            self.request.watch_metadata(&params, version)
+        } else {
+            self.request.watch(&params, version)
+        };
         let opened = call(self.config.limit, async {
             let request = request.map_err(Error::BuildRequest)?;
             self.client.request_events::<Decoded<K>>(request).await
@@ -221,7 +236,11 @@ impl Watch {
                 }
                 Wire::Error(status) => {
                     let error = CallError::from_status(&status);
-                    return if matches!(error, CallError::Expired(_)) { End::Lost(error) } else { End::Failed(error) };
+                    return if matches!(error, CallError::Expired(_)) {
+                        End::Lost(error)
+                    } else {
+                        End::Failed(error)
+                    };
                 }
             };
             let Some(now_at) = decoded.version().filter(|v| !v.is_empty()) else {

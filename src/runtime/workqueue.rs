@@ -155,7 +155,10 @@ impl<K: Clone + Ord> WorkQueue<K> {
                         // One permit woke one worker; what is left is for another.
                         self.0.changed.notify_one();
                     }
-                    return Work { key, queue: self.clone() };
+                    return Work {
+                        key,
+                        queue: self.clone(),
+                    };
                 }
                 until
             };
