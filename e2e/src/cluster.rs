@@ -13,6 +13,7 @@ use tokio::process::Command;
 
 use crate::kit::Kit;
 use crate::scratch::Scratch;
+use crate::wait::{Seen, secs, wait_until};
 use crate::{kubeconfig, say};
 
 /// kwokctl asks which ports are free and binds them later; whoever was quicker wins, so it is tried again.
@@ -104,6 +105,21 @@ impl Cluster {
         self.component_logs().join("audit.log")
     }
 
+    /// Ends one component (`kube-controller-manager`) and starts it again as it was. Returns when kwokctl says that the cluster is ready.
+    pub async fn restart(&self, component: &str) -> Result<()> {
+        let file = self.scratch.folder().join("kwok/clusters").join(&self.name).join("pids").join(format!("{component}.pid"));
+        let pid = std::fs::read_to_string(&file).with_context(|| format!("no {component} runs"))?;
+        let ended = Command::new("kill").args(["-KILL", pid.trim()]).status().await.context("kill")?;
+        anyhow::ensure!(ended.success(), "{component} was not there any more");
+        wait_until(secs(5), &format!("{component} is gone"), || async {
+            let there = Command::new("kill").args(["-0", pid.trim()]).stderr(Stdio::null()).status().await?.success();
+            Ok(Seen::when(!there, || format!("process {}", pid.trim())))
+        })
+        .await?;
+        // It starts whatever does not run.
+        kwokctl(&self.kit, &self.scratch, &["start", "cluster", "--name", &self.name, "--wait=60s"]).await
+    }
+
     /// Lets the cluster live on; returns its folder, which `scratch::remove` ends.
     pub fn keep(self) -> Result<PathBuf> {
         self.scratch.keep()
@@ -162,6 +178,8 @@ async fn create(kit: &Kit, scratch: &Scratch, options: &ClusterOptions, kubeconf
     if !options.runtime_config.is_empty() {
         flag("kube-runtime-config", options.runtime_config.join(","));
     }
+    // There is one; with an election it would wait for its own lease to run out after a restart.
+    flag("extra-args", "kube-controller-manager=leader-elect=false".to_owned());
     for each in &options.extra_args {
         flag("extra-args", each.clone());
     }
