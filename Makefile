@@ -23,8 +23,8 @@ help: ## lists the verbs
 demo: tools debug-build ## a local control plane, both programs and a story in four steps; stays up (DEMO_KEEP=0: does not)
 	@$(RUNNER) demo $(if $(filter 0,$(DEMO_KEEP)),--down)
 
-demo-down: debug-build ## takes the demo's cluster down
-	@$(RUNNER) demo-down
+demo-down: ## takes the demo's cluster down
+	@bash e2e/src/reaper.sh $(CURDIR)/.cluster/demo 1 </dev/null
 
 test: ## everything: format, lints, unit and property tests, the cases on the real control plane
 	@bash e2e/tools/prerequisites.sh
@@ -53,8 +53,8 @@ generate: prerequisites ## writes crds/ and the chart's copies from the Rust typ
 cluster-up: tools debug-build ## a cluster to play with, chart installed, both programs running (PROGRAMS=0: bare)
 	@$(RUNNER) cluster-up $(if $(filter 0,$(PROGRAMS)),,--with-programs)
 
-cluster-down: debug-build ## takes that cluster down
-	@$(RUNNER) cluster-down
+cluster-down: ## takes that cluster down
+	@bash e2e/src/reaper.sh $(CURDIR)/.cluster/up 1 </dev/null
 
 tools: prerequisites ## builds the control plane's programs where they are missing
 	@bash e2e/tools/build.sh
