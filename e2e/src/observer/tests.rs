@@ -187,6 +187,36 @@ fn a_pod_whose_group_is_gone_stays_charged() {
 }
 
 #[test]
+fn a_pod_stays_charged_to_the_queue_that_it_was_bound_in() {
+    let mut story = Story::begin();
+    story.node("a", "cpu=100").queue("r", "root", "cpu=4").wait(60).bind("p1", "cpu=4").put_group("g", Some(group("r", 1))).wait(60);
+    story.put(pod("p1", "cpu=4", Some("a"))).bind("p2", "cpu=4");
+    assert!(story.found().is_empty(), "{:?}", story.history.findings());
+    story.put_group("g", Some(group("q", 1))).wait(60).bind("p3", "cpu=1");
+    assert_eq!(story.found(), [4]);
+}
+
+#[test]
+fn a_queue_that_is_new_has_no_kinder_past() {
+    let mut story = Story::begin();
+    story.queue("new", "root", "cpu=1").put_group("g", Some(group("new", 1))).bind("p1", "cpu=2");
+    assert_eq!(story.found(), [4]);
+}
+
+#[test]
+fn the_time_of_a_change_is_that_of_the_first_sign_that_it_had_happened() {
+    let mut story = Story::begin();
+    let change = |name: &str, node| Change::Pod { uid: name.to_owned(), now: Some(Box::new(pod(name, "cpu=2", node))), exact: true };
+    let version = story.version;
+    // The node shrank just before the binding, but the pods' watch is slow: a later change of another kind shows when it was.
+    story.history.add(version + 1, story.at, change("p1", None));
+    story.node("a", "cpu=1").owner(true);
+    story.history.add(version + 15, story.at + 3000, change("p1", Some("a")));
+    story.wait(60);
+    assert!(story.found().is_empty(), "{:?}", story.history.findings());
+}
+
+#[test]
 fn a_tree_that_was_changed_a_moment_ago_is_forgiven() {
     let mut story = Story::begin();
     story.node("a", "cpu=100").bind("p1", "cpu=4").wait(60).queue("q", "root", "cpu=9").wait(60).queue("q", "root", "cpu=4").wait(1).bind("p2", "cpu=1");
