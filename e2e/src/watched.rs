@@ -32,7 +32,8 @@ impl Watched {
 
     /// At the end of a case: what must hold when nothing moves any more is checked too.
     pub async fn finish(self) -> Vec<String> {
-        let mut findings: Vec<String> = self.observer.at_rest(secs(20)).await.err().unwrap_or_default().iter().map(ToString::to_string).collect();
+        let mut findings: Vec<String> =
+            self.observer.at_rest(secs(20)).await.err().unwrap_or_default().iter().map(ToString::to_string).collect();
         for each in self.observer.stop().await {
             let text = each.to_string();
             if !findings.contains(&text) {

@@ -27,7 +27,9 @@ async fn control_plane(name: &str, kube_scheduler: bool) -> Result<(Cluster, Act
     let cluster = Cluster::start(ClusterOptions { name: name.to_owned(), kube_scheduler, ..ClusterOptions::default() }).await?;
     let crds = e2e::kit::repository().join("crds");
     cluster.run("kubectl", &["apply", "-f", crds.to_str().context("a path of text")?]).await?;
-    cluster.run("kubectl", &["wait", "--for=condition=Established", "crd/podgroups.scheduling.volcano.sh", "crd/queues.scheduling.volcano.sh"]).await?;
+    cluster
+        .run("kubectl", &["wait", "--for=condition=Established", "crd/podgroups.scheduling.volcano.sh", "crd/queues.scheduling.volcano.sh"])
+        .await?;
     let acts = Acts { admin: cluster.client(), kubeconfig: cluster.kubeconfig().to_owned() };
     Ok((cluster, acts))
 }
@@ -52,9 +54,29 @@ async fn every_check_turns_red_for_what_is_wrong_and_for_nothing_else() -> Resul
     queue_status(&acts, &observer).await?;
 
     // All the wrong programs at once, each in a namespace of its own.
-    tokio::try_join!(no_group(&acts), no_owner(&acts), overfull_node(&acts), overfull_queue(&acts), partly_bound(&acts), unguarded(&acts), forbidden(&acts))?;
+    tokio::try_join!(
+        no_group(&acts),
+        no_owner(&acts),
+        overfull_node(&acts),
+        overfull_queue(&acts),
+        partly_bound(&acts),
+        unguarded(&acts),
+        forbidden(&acts)
+    )?;
     growth(&acts, &observer).await?;
-    let expected = [(1, "ob-1a"), (1, "ob-1b"), (2, "ob-2a"), (2, "ob-2b"), (2, "ob-2c"), (3, "ob-3"), (4, "ob-4a"), (4, "ob-4b"), (6, "ob-6"), (7, "ob-7"), (8, "ob-8")];
+    let expected = [
+        (1, "ob-1a"),
+        (1, "ob-1b"),
+        (2, "ob-2a"),
+        (2, "ob-2b"),
+        (2, "ob-2c"),
+        (3, "ob-3"),
+        (4, "ob-4a"),
+        (4, "ob-4b"),
+        (6, "ob-6"),
+        (7, "ob-7"),
+        (8, "ob-8"),
+    ];
     let expected: Vec<(u8, String)> = expected.map(|(check, place)| (check, place.to_owned())).into();
     let seen = wait_until(secs(40), "every wrong program is found", || async {
         let seen = summary(&observer.findings());
@@ -97,7 +119,8 @@ async fn no_group(acts: &Acts) -> Result<()> {
     let uid = acts.pod("ob-1b", "bare", S, "", "1").await?;
     acts.group("ob-1b", &format!("podgroup-{uid}"), Wish::default()).await?;
     let uid = acts.pod("ob-right", "bare", S, "", "1").await?;
-    acts.group("ob-right", &format!("podgroup-{uid}"), Wish { owner: Some(("v1", "Pod", "bare", &uid)), managed: true, ..Wish::default() }).await
+    acts.group("ob-right", &format!("podgroup-{uid}"), Wish { owner: Some(("v1", "Pod", "bare", &uid)), managed: true, ..Wish::default() })
+        .await
 }
 
 /// Check 2: a PodGroup of ours without an owner; one whose owner is gone (a finalizer keeps it from the garbage collector); two of one owner. Right: one whose owner lives.
@@ -172,8 +195,9 @@ async fn forbidden(acts: &Acts) -> Result<()> {
 async fn growth(acts: &Acts, observer: &Observer) -> Result<()> {
     for (user, squared) in [("ob-linear", false), ("ob-squared", true)] {
         acts.allow(user).await?;
-        let mut sizes = Vec::new();
-        for events in [4_u64, 16] {
+        let mut sizes = [(4_u64, 0_u64), (16, 0)];
+        for (events, count) in &mut sizes {
+            let events = *events;
             let before = calls(observer, user);
             let wanted = if squared { events * events } else { 2 * events };
             for _ in 0..wanted {
@@ -183,15 +207,21 @@ async fn growth(acts: &Acts, observer: &Observer) -> Result<()> {
                 let count = calls(observer, user) - before;
                 Ok(if count >= wanted { Seen::Yes(count) } else { Seen::NotYet(count.to_string()) })
             });
-            sizes.push((events, counted.await?));
+            *count = counted.await?;
         }
-        assert_eq!(superlinear(sizes[0], sizes[1], 10).is_some(), squared, "{user}: {sizes:?}");
+        let [small, large] = sizes;
+        assert_eq!(superlinear(small, large, 10).is_some(), squared, "{user}: {sizes:?}");
     }
     Ok(())
 }
 
 fn calls(observer: &Observer, user: &str) -> u64 {
-    observer.api_calls().iter().filter(|(call, _)| call.user == user && call.verb == "get" && call.resource == "podgroups").map(|(_, count)| count).sum()
+    observer
+        .api_calls()
+        .iter()
+        .filter(|(call, _)| call.user == user && call.verb == "get" && call.resource == "podgroups")
+        .map(|(_, count)| count)
+        .sum()
 }
 
 /// Several Deployments go up and down, nodes shrink and grow, and somebody else puts pods on the nodes; the stock scheduler binds through it all.
@@ -213,8 +243,8 @@ async fn a_good_scheduler_under_churn_gives_no_false_alarm() -> Result<()> {
         // A walk through sizes and nodes that is the same in every run; the interleavings differ by themselves.
         acts.scale("ob-churn", &format!("d{}", round % 4), (round * 7) % 9).await?;
         let node = ["ob-a", "ob-b", "ob-c"][round % 3];
-        acts.allocatable(node, if round % 5 == 0 { "1" } else { "4" }).await?;
-        if round % 4 == 0 {
+        acts.allocatable(node, if round.is_multiple_of(5) { "1" } else { "4" }).await?;
+        if round.is_multiple_of(4) {
             let name = format!("foreign-{round}");
             acts.static_pod("ob-churn", &name, "somebody", "500m", node).await?;
             if round >= 8 {

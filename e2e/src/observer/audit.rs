@@ -30,7 +30,13 @@ pub struct Audit {
 impl Audit {
     /// `controller` is the user of the rule about deletes; for both users a refusal is a finding.
     pub fn new(controller: &str, scheduler: &str) -> Self {
-        Self { controller: controller.to_owned(), watched: vec![controller.to_owned(), scheduler.to_owned()], calls: BTreeMap::new(), findings: Vec::new(), markers: Vec::new() }
+        Self {
+            controller: controller.to_owned(),
+            watched: vec![controller.to_owned(), scheduler.to_owned()],
+            calls: BTreeMap::new(),
+            findings: Vec::new(),
+            markers: Vec::new(),
+        }
     }
 
     /// How often each call was made so far; a request counts once, when it has been answered.
@@ -66,10 +72,12 @@ impl Audit {
         }
         *self.calls.entry(Call { user: user.to_owned(), verb: verb.to_owned(), resource: resource.clone() }).or_default() += 1;
         let object = format!("{resource} {}/{name}", text("/objectRef/namespace"));
-        if user == self.controller && resource == "podgroups" && text("/objectRef/apiGroup") == "scheduling.volcano.sh" {
-            if let Some(fault) = unguarded(&event, verb) {
-                self.found(7, &object, &fault, now);
-            }
+        let of_group = resource == "podgroups" && text("/objectRef/apiGroup") == "scheduling.volcano.sh";
+        if user == self.controller
+            && of_group
+            && let Some(fault) = unguarded(&event, verb)
+        {
+            self.found(7, &object, &fault, now);
         }
         // A namespace that is being taken down refuses creations with the same code: nobody can know that in time.
         let ending = text("/responseStatus/message").contains("because it is being terminated");
@@ -92,10 +100,18 @@ fn unguarded(event: &Value, verb: &str) -> Option<String> {
     if verb != "delete" {
         return None;
     }
-    let stated = |key: &str| event.pointer(&format!("/requestObject/preconditions/{key}")).and_then(Value::as_str).is_some_and(|value| !value.is_empty());
+    let stated = |key: &str| {
+        event.pointer(&format!("/requestObject/preconditions/{key}")).and_then(Value::as_str).is_some_and(|value| !value.is_empty())
+    };
     let missing: Vec<&str> = ["uid", "resourceVersion"].into_iter().filter(|key| !stated(key)).collect();
     // Below level Request the body is not in the log, and nothing is shown: that must fail too.
-    (!missing.is_empty()).then(|| format!("a DELETE without {} in its preconditions (audit level {})", missing.join(" and "), event.get("level").and_then(Value::as_str).unwrap_or("?")))
+    (!missing.is_empty()).then(|| {
+        format!(
+            "a DELETE without {} in its preconditions (audit level {})",
+            missing.join(" and "),
+            event.get("level").and_then(Value::as_str).unwrap_or("?")
+        )
+    })
 }
 
 fn resource(event: &Value) -> String {

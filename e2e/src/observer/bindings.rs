@@ -62,7 +62,9 @@ fn trees(world: &World, from: i64) -> Vec<u64> {
 fn over_in_tree(world: &World, queue: &str, asked: &Amounts, version: u64, from: Option<i64>) -> Option<String> {
     let dimensions: Vec<&str> = asked.iter().filter(|(_, amount)| *amount > 0).map(|(name, _)| name).collect();
     for ancestor in world.path(queue, version) {
-        let Some(limits) = world.queues.get(&ancestor).and_then(|track| track.as_of(version)).map(|queue| &queue.capability) else { continue };
+        let Some(limits) = world.queues.get(&ancestor).and_then(|track| track.as_of(version)).map(|queue| &queue.capability) else {
+            continue;
+        };
         for dimension in &dimensions {
             let Some(limit) = limits.limit(dimension) else { continue };
             let used = match from {
@@ -70,7 +72,11 @@ fn over_in_tree(world: &World, queue: &str, asked: &Amounts, version: u64, from:
                 Some(from) => held_since(world, &ancestor, dimension, version, from),
             };
             if used > limit {
-                return Some(format!("its binding (queue {queue}) brings queue {ancestor} to {} {dimension} of {}", show(used), show(limit)));
+                return Some(format!(
+                    "its binding (queue {queue}) brings queue {ancestor} to {} {dimension} of {}",
+                    show(used),
+                    show(limit)
+                ));
             }
         }
     }

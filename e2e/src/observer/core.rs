@@ -35,7 +35,18 @@ pub(super) struct Core {
 impl Core {
     pub(super) fn new(clock: Clock, names: Names, graces: Graces, audit: Audit, tail: Option<Tail>) -> Self {
         let history = History::new(graces);
-        Self { clock, names, history, known: BTreeMap::new(), blind: BTreeMap::new(), begun: false, audit, tail, tail_fault: None, markers: 0 }
+        Self {
+            clock,
+            names,
+            history,
+            known: BTreeMap::new(),
+            blind: BTreeMap::new(),
+            begun: false,
+            audit,
+            tail,
+            tail_fault: None,
+            markers: 0,
+        }
     }
 
     /// Whether every kind has been listed once.
@@ -66,7 +77,11 @@ impl Core {
             self.change(kind, deleted_at, &object, true, false);
         }
         for object in listed {
-            let same = self.known.get(&kind).and_then(|known| known.objects.get(&object.uid()?)).is_some_and(|(version, _)| *version == number(object));
+            let same = self
+                .known
+                .get(&kind)
+                .and_then(|known| known.objects.get(&object.uid()?))
+                .is_some_and(|(version, _)| *version == number(object));
             if !same {
                 self.event(kind, object, false, first);
             }

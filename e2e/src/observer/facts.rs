@@ -84,8 +84,14 @@ pub struct QueueFact {
 /// The queue that every other one is under.
 pub const ROOT: &str = "root";
 /// The kinds of owners whose life the observer follows, with their version: another project's `Job` is another kind.
-const OWNER_KINDS: [(&str, &str); 6] =
-    [("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"), ("apps/v1", "DaemonSet"), ("batch/v1", "Job"), ("v1", "ReplicationController"), ("v1", "Pod")];
+const OWNER_KINDS: [(&str, &str); 6] = [
+    ("apps/v1", "ReplicaSet"),
+    ("apps/v1", "StatefulSet"),
+    ("apps/v1", "DaemonSet"),
+    ("batch/v1", "Job"),
+    ("v1", "ReplicationController"),
+    ("v1", "Pod"),
+];
 
 /// One change of one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,7 +142,9 @@ pub fn read(names: &Names, kind: Kind, object: &DynamicObject, gone: bool, exact
         }
         Kind::Node => Change::Node { name, now: (!gone).then(|| Amounts::read(object.data.pointer("/status/allocatable"))) },
         Kind::Namespace => Change::Namespace { name, terminating: gone || meta.deletion_timestamp.is_some() },
-        Kind::ReplicaSet | Kind::StatefulSet | Kind::DaemonSet | Kind::Job | Kind::ReplicationController => Change::Owner { uid, alive: !gone },
+        Kind::ReplicaSet | Kind::StatefulSet | Kind::DaemonSet | Kind::Job | Kind::ReplicationController => {
+            Change::Owner { uid, alive: !gone }
+        }
     }
 }
 
@@ -148,7 +156,8 @@ fn pod(names: &Names, object: &DynamicObject, key: Key) -> PodFact {
     let annotation = |name: &str| meta.annotations.as_ref().and_then(|all| all.get(name)).filter(|value| !value.is_empty()).cloned();
     let controller = meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.clone());
     let owner = controller.or_else(|| meta.uid.clone()).unwrap_or_default();
-    let asked = names.group_annotations.iter().find_map(|name| annotation(name)).filter(|group| !is_generated(&names.generated_prefix, group));
+    let asked =
+        names.group_annotations.iter().find_map(|name| annotation(name)).filter(|group| !is_generated(&names.generated_prefix, group));
     let (group, group_owner) = match asked {
         Some(group) => (group, None),
         None => (format!("{}{owner}", names.generated_prefix), Some(owner)),

@@ -98,7 +98,12 @@ impl Judge {
     /// What is wrong with the present state, with no grace for 1 and 2, and with check 5.
     pub fn at_rest(&self, now: i64) -> Vec<Finding> {
         let mut wrong: Vec<Finding> = self.timers.standing(now).into_iter().filter(|finding| finding.check != 6).collect();
-        wrong.extend(wrong_allocated(&self.world).into_iter().map(|(queue, detail)| Finding { check: 5, object: format!("queue {queue}"), detail, at: now }));
+        wrong.extend(wrong_allocated(&self.world).into_iter().map(|(queue, detail)| Finding {
+            check: 5,
+            object: format!("queue {queue}"),
+            detail,
+            at: now,
+        }));
         wrong
     }
 
@@ -112,7 +117,8 @@ impl Judge {
         self.bindings = self.bindings.saturating_add(1);
         let from = at.saturating_sub(self.graces.seen);
         let object = self.pod_name(uid);
-        let faults = [(3, over_node(&self.world, uid, from)), (4, over_queue(&self.world, uid, from)), (4, wrong_queue(&self.world, uid, from))];
+        let faults =
+            [(3, over_node(&self.world, uid, from)), (4, over_queue(&self.world, uid, from)), (4, wrong_queue(&self.world, uid, from))];
         for (check, detail) in faults.into_iter().filter_map(|(check, detail)| Some((check, detail?))) {
             self.findings.push(Finding { check, object: object.clone(), detail, at });
         }

@@ -178,7 +178,8 @@ impl Observer {
         let marker = self.shared.with(Core::new_marker);
         if self.has_log {
             // Of PodGroups, because these are what every audit policy that serves check 7 has to log.
-            let groups = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("scheduling.volcano.sh", "v1beta1", "PodGroup"), "podgroups");
+            let groups =
+                ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("scheduling.volcano.sh", "v1beta1", "PodGroup"), "podgroups");
             let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), "default", &groups);
             api.get_opt(&marker).await.context("a request to be seen in the audit log")?;
         }

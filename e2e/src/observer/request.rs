@@ -106,7 +106,8 @@ mod tests {
     #[test]
     fn a_resize_counts_at_its_larger_side_until_it_is_refused_for_good() {
         let spec = json!({"containers": [asks("a", "8")]});
-        let mut status = json!({"containerStatuses": [{"name": "a", "resources": {"requests": {"cpu": "2"}}, "allocatedResources": {"cpu": "3"}}]});
+        let mut status =
+            json!({"containerStatuses": [{"name": "a", "resources": {"requests": {"cpu": "2"}}, "allocatedResources": {"cpu": "3"}}]});
         assert_eq!(cpu(&spec, &status), parse("8").unwrap());
         status["conditions"] = json!([{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]);
         assert_eq!(cpu(&spec, &status), parse("3").unwrap());

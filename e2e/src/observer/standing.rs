@@ -36,16 +36,17 @@ pub fn twin(world: &World, key: &Key) -> Option<String> {
     let group = world.group(key).filter(here)?;
     let (owner, _) = group.owner.as_ref()?;
     let others = world.owned.get(owner).into_iter().flatten().filter(|other| *other != key);
-    let twin = others.filter_map(|other| Some((other, world.group(other).filter(here)?))).find(|(_, other)| other.managed || group.managed)?;
+    let twin =
+        others.filter_map(|other| Some((other, world.group(other).filter(here)?))).find(|(_, other)| other.managed || group.managed)?;
     Some(format!("{} has the same owner {owner}", twin.0.1))
 }
 
 /// How many members of a group count for a gang: those bound (what ended well included), and of these the ones that still hold room and stay.
 pub fn bound(world: &World, key: &Key) -> (i64, i64) {
     let members = world.members.get(key).into_iter().flatten().filter_map(|uid| world.pod(uid));
-    members.filter(|pod| pod.node.is_some() && !pod.failed).fold((0, 0), |(all, staying), pod| {
-        (all.saturating_add(1), staying.saturating_add(i64::from(!pod.ended && !pod.terminating)))
-    })
+    members
+        .filter(|pod| pod.node.is_some() && !pod.failed)
+        .fold((0, 0), |(all, staying), pod| (all.saturating_add(1), staying.saturating_add(i64::from(!pod.ended && !pod.terminating))))
 }
 
 /// Check 5: every queue whose `status.allocated` is not what its pods, those of its descendants included, ask for; name and reason.
@@ -62,7 +63,11 @@ pub fn wrong_allocated(world: &World) -> Vec<(String, String)> {
         for dimension in dimensions {
             let unstated = dimension == "pods" && said.limit(dimension).is_none();
             if !unstated && said.get(dimension) != truth.get(dimension) {
-                let detail = format!("status.allocated says {} {dimension}, its pods ask for {}", show(said.get(dimension)), show(truth.get(dimension)));
+                let detail = format!(
+                    "status.allocated says {} {dimension}, its pods ask for {}",
+                    show(said.get(dimension)),
+                    show(truth.get(dimension))
+                );
                 wrong.push((name.clone(), detail));
             }
         }

@@ -46,7 +46,12 @@ impl Timers {
 
     /// What is wrong now, whatever its age.
     pub fn standing(&self, now: i64) -> Vec<Finding> {
-        let finding = |((check, object), wrong): (&(u8, String), &Wrong)| Finding { check: *check, object: object.clone(), detail: wrong.detail.clone(), at: now };
+        let finding = |((check, object), wrong): (&(u8, String), &Wrong)| Finding {
+            check: *check,
+            object: object.clone(),
+            detail: wrong.detail.clone(),
+            at: now,
+        };
         self.0.iter().map(finding).collect()
     }
 

@@ -34,7 +34,8 @@ pub(super) const KINDS: [(Kind, &str, &str, &str, &str); 10] = [
 /// The objects of one kind, everywhere.
 fn api(client: Client, (_, group, version, kind, plural): (Kind, &str, &str, &str, &str)) -> Api<DynamicObject> {
     let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    let resource = ApiResource { group: group.to_owned(), version: version.to_owned(), api_version, kind: kind.to_owned(), plural: plural.to_owned() };
+    let resource =
+        ApiResource { group: group.to_owned(), version: version.to_owned(), api_version, kind: kind.to_owned(), plural: plural.to_owned() };
     Api::all_with(client, &resource)
 }
 
@@ -137,7 +138,8 @@ impl Known {
     pub(super) fn has(&self, reached: &Reached) -> bool {
         let seen = |uid: &String, version: u64| self.objects.get(uid).is_some_and(|(known, _)| *known >= version);
         self.newest >= reached.version
-            || reached.objects.iter().all(|(uid, version)| seen(uid, *version)) && self.objects.keys().all(|uid| reached.objects.contains_key(uid))
+            || reached.objects.iter().all(|(uid, version)| seen(uid, *version))
+                && self.objects.keys().all(|uid| reached.objects.contains_key(uid))
     }
 
     /// UIDs of what is known and not in a list.

@@ -67,8 +67,10 @@ impl Acts {
     /// Lets a user do everything.
     pub(crate) async fn allow(&self, user: &str) -> Result<()> {
         let name = format!("ob-{}", user.replace(':', "-"));
-        let binding: ClusterRoleBinding = serde_json::from_value(json!({"metadata": {"name": name}, "subjects": [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}],
-            "roleRef": {"kind": "ClusterRole", "name": "cluster-admin", "apiGroup": "rbac.authorization.k8s.io"}}))?;
+        let binding: ClusterRoleBinding = serde_json::from_value(
+            json!({"metadata": {"name": name}, "subjects": [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}],
+            "roleRef": {"kind": "ClusterRole", "name": "cluster-admin", "apiGroup": "rbac.authorization.k8s.io"}}),
+        )?;
         made(Api::all(self.admin.clone()).create(&PostParams::default(), &binding).await)?;
         // The authorizer learns of it by a watch of its own.
         let client = self.as_user(user).await?;
@@ -91,10 +93,10 @@ impl Acts {
 
     /// A queue; without `cpu` it has no ceiling.
     pub(crate) async fn queue(&self, name: &str, parent: &str, cpu: &str) -> Result<()> {
-        let mut queue: DynamicObject = serde_json::from_value(json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": {"parent": parent}}))?;
-        if !cpu.is_empty() {
-            queue.data["spec"]["capability"] = json!({"cpu": cpu});
-        }
+        let capability = if cpu.is_empty() { json!({}) } else { json!({"cpu": cpu}) };
+        let spec = json!({"parent": parent, "capability": capability});
+        let queue = json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec});
+        let queue: DynamicObject = serde_json::from_value(queue)?;
         made(Api::all_with(self.admin.clone(), &volcano("Queue", "queues")).create(&PostParams::default(), &queue).await)
     }
 
@@ -111,7 +113,9 @@ impl Acts {
 
     pub(crate) async fn group(&self, namespace: &str, name: &str, wish: Wish<'_>) -> Result<()> {
         self.namespace(namespace).await?;
-        let mut group: DynamicObject = serde_json::from_value(json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": name}, "spec": {"minMember": wish.min_member, "queue": wish.queue}}))?;
+        let mut group: DynamicObject = serde_json::from_value(
+            json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": name}, "spec": {"minMember": wish.min_member, "queue": wish.queue}}),
+        )?;
         if wish.managed {
             group.labels_mut().insert("podgroup.dev/managed-by".to_owned(), "podgroup-controller".to_owned());
         }
@@ -137,14 +141,16 @@ impl Acts {
 
     async fn make_pod(&self, namespace: &str, name: &str, scheduler: &str, group: &str, cpu: &str, node: Option<&str>) -> Result<String> {
         self.namespace(namespace).await?;
-        let mut pod: Pod = serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"schedulerName": scheduler, "nodeName": node,
+        let mut pod: Pod =
+            serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"schedulerName": scheduler, "nodeName": node,
             "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}]}}))?;
         if !group.is_empty() {
             pod.annotations_mut().insert("scheduling.k8s.io/group-name".to_owned(), group.to_owned());
         }
         let api: Api<Pod> = Api::namespaced(self.admin.clone(), namespace);
         // A new namespace gets its service account a moment later.
-        let made = wait_until(secs(10), "the pod can be made", || async { Ok(Seen::Yes(api.create(&PostParams::default(), &pod).await?)) }).await?;
+        let made = wait_until(secs(10), "the pod can be made", || async { Ok(Seen::Yes(api.create(&PostParams::default(), &pod).await?)) })
+            .await?;
         made.uid().context("a pod has a UID")
     }
 
@@ -165,7 +171,8 @@ impl Acts {
     /// A ReplicaSet of no pods; its UID.
     pub(crate) async fn replica_set(&self, namespace: &str, name: &str) -> Result<String> {
         self.namespace(namespace).await?;
-        let set: ReplicaSet = serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"replicas": 0, "selector": {"matchLabels": {"app": name}},
+        let set: ReplicaSet =
+            serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"replicas": 0, "selector": {"matchLabels": {"app": name}},
             "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "main", "image": "none"}]}}}}))?;
         let made = Api::namespaced(self.admin.clone(), namespace).create(&PostParams::default(), &set).await?;
         made.uid().context("a ReplicaSet has a UID")
@@ -173,7 +180,8 @@ impl Acts {
 
     pub(crate) async fn deployment(&self, namespace: &str, name: &str, scheduler: &str, cpu: &str) -> Result<()> {
         self.namespace(namespace).await?;
-        let all: Deployment = serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"replicas": 0, "selector": {"matchLabels": {"app": name}},
+        let all: Deployment =
+            serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"replicas": 0, "selector": {"matchLabels": {"app": name}},
             "template": {"metadata": {"labels": {"app": name}}, "spec": {"schedulerName": scheduler, "terminationGracePeriodSeconds": 1,
                 "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}]}}}}))?;
         made(Api::namespaced(self.admin.clone(), namespace).create(&PostParams::default(), &all).await)
