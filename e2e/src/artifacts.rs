@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use futures::FutureExt;
 
-use crate::kit;
 use crate::world::World;
+use crate::{kit, say};
 
 /// What is asked of the API server, by kubectl: `describe` is what a person reads first, JSON is what has everything.
 const OBJECTS: [&str; 8] =
@@ -38,7 +38,7 @@ pub async fn keep(world: &mut World, name: &str) -> Result<PathBuf> {
             let lines: Vec<String> = requests.counts.iter().map(|(what, count)| format!("{count:>7} {what}")).collect();
             std::fs::write(folder.join("requests.txt"), lines.join("\n"))?;
         }
-        Err(error) => missing.push(format!("no requests.txt: {error:#}")),
+        Err(error) => missing.push(format!("no requests.txt: {}", say::brief(&error))),
     }
     copy_all(&world.cluster().scratch().path("logs"), &folder, &mut missing);
     copy_all(&world.cluster().component_logs(), &folder, &mut missing);
@@ -61,7 +61,7 @@ fn short(resource: &str) -> &str {
 fn save(file: &Path, content: Result<String>, missing: &mut Vec<String>) {
     let outcome = content.and_then(|content| Ok(std::fs::write(file, content)?));
     if let Err(error) = outcome {
-        missing.push(format!("no {}: {error:#}", file.display()));
+        missing.push(format!("no {}: {}", file.display(), say::brief(&error)));
     }
 }
 

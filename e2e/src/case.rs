@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use crate::report::{Outcome, sum_up};
+use crate::scratch::Scratch;
 use crate::world::{Setup, World};
 use crate::{artifacts, say, scratch};
 
@@ -46,11 +47,14 @@ pub struct Selection {
     pub jobs: usize,
     /// The seed of every world; drawn anew for each if not said.
     pub seed: Option<u64>,
+    /// See [`Setup::stock_places`].
+    pub stock_places: bool,
 }
 
 /// Runs the selected cases of `table`, says how each went and the sum; whether all passed.
 pub async fn run(table: &[Case], selection: &Selection) -> Result<bool> {
-    let chosen = choose(table, &selection.cases)?;
+    let mut chosen = choose(table, &selection.cases)?;
+    chosen.iter_mut().for_each(|case| case.setup.stock_places |= selection.stock_places);
     let start = Instant::now();
     let mut outcomes = Vec::new();
     let mut running = JoinSet::new();
@@ -103,18 +107,26 @@ async fn collect(running: &mut JoinSet<Outcome>, outcomes: &mut Vec<Outcome>) ->
 async fn run_one(case: Case, name: String, seed: u64) -> Outcome {
     let start = Instant::now();
     say::line(format!("        {name}: {}", case.title));
-    let (reasons, artifacts) = match World::start(&case.id.to_lowercase(), &case.setup, seed).await {
+    let world = match Scratch::new(case.id) {
+        Ok(scratch) => World::bare(scratch, &case.id.to_lowercase(), &case.setup, seed).await,
+        Err(error) => Err(error),
+    };
+    let (reasons, artifacts) = match world {
         Ok(world) => judge(&case, &name, world).await,
-        Err(error) => (vec![format!("the world did not start: {error:#}")], None),
+        Err(error) => (vec![say::brief(&error)], None),
     };
     Outcome { name, reasons, took: start.elapsed(), artifacts }
 }
 
 async fn judge(case: &Case, name: &str, mut world: World) -> (Vec<String>, Option<std::path::PathBuf>) {
     let mut reasons = Vec::new();
-    match AssertUnwindSafe(timeout(CASE_TIME, (case.steps)(&mut world))).catch_unwind().await {
+    let whole = async {
+        world.install(&case.setup).await?;
+        (case.steps)(&mut world).await
+    };
+    match AssertUnwindSafe(timeout(CASE_TIME, whole)).catch_unwind().await {
         Ok(Ok(Ok(()))) => {}
-        Ok(Ok(Err(error))) => reasons.push(format!("{error:#}")),
+        Ok(Ok(Err(error))) => reasons.push(say::brief(&error)),
         Ok(Err(_)) => reasons.push(format!("it took over {CASE_TIME:?}")),
         Err(panic) => reasons.push(format!("panicked: {}", panic_text(panic.as_ref()))),
     }
@@ -131,7 +143,7 @@ async fn judge(case: &Case, name: &str, mut world: World) -> (Vec<String>, Optio
     if let Some(folder) = &kept
         && let Err(error) = artifacts::tell_why(folder, world.seed, &reasons)
     {
-        reasons.push(format!("{error:#}"));
+        reasons.push(say::brief(&error));
     }
     // Ending a world waits for its processes; not on a thread that other cases need.
     let ended = tokio::task::spawn_blocking(move || drop(world)).await;

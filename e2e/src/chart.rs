@@ -7,15 +7,15 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::authentication::v1::TokenRequest;
-use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{DynamicObject, PostParams};
 use serde_json::json;
 
 use crate::cluster::Cluster;
 use crate::wait::{Seen, secs, wait_until};
-use crate::{kit, kubeconfig};
+use crate::{kit, kubeconfig, objects};
 
 /// The namespace that the chart is installed into.
 pub const NAMESPACE: &str = "podgroup-system";
@@ -34,7 +34,7 @@ pub fn user(account: &str) -> String {
     format!("system:serviceaccount:{NAMESPACE}:{account}")
 }
 
-/// Installs the chart with `values` (`key=value`, as for `helm --set`) and returns when its CRDs are served.
+/// Installs the chart with `values` (`key=value`, as for `helm --set`) and returns when its CRDs are served; see also [`settle`].
 pub async fn install(cluster: &Cluster, values: &[&str]) -> Result<()> {
     let chart = kit::repository().join("charts/podgroup");
     let chart = chart.to_str().context("the clone's path is no UTF-8")?;
@@ -52,6 +52,37 @@ pub async fn install(cluster: &Cluster, values: &[&str]) -> Result<()> {
         })
         .await?;
     }
+    Ok(())
+}
+
+/// Waits until a fresh installation answers as an old one does, so that no case measures the API server's own first steps: it holds the first creations
+/// of a new CRD for two seconds, and begins to apply a new policy some time after it took it.
+pub async fn settle(cluster: &Cluster, admission_policy: bool) -> Result<()> {
+    let client = cluster.client();
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    let (groups, queues) = (objects::podgroups(&client), objects::queues(&client));
+    let probe = |kind: &str| -> Result<DynamicObject> {
+        let object = json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": kind, "metadata": {"name": "settle"}, "spec": {}});
+        Ok(serde_json::from_value(object)?)
+    };
+    let (group, queue) = (probe("PodGroup")?, probe("Queue")?);
+    let pods: Api<Pod> = Api::namespaced(client.clone(), objects::NAMESPACE);
+    let owned: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "settle", "ownerReferences": [{
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "settle", "uid": "00000000-0000-4000-8000-000000000000", "controller": true,
+        }]},
+        "spec": {"schedulerName": objects::SCHEDULER_NAME, "containers": [objects::container(&[])]},
+    }))?;
+    let created = wait_until(secs(20), "PodGroups and Queues can be created", || async {
+        tokio::try_join!(groups.create(&dry_run, &group), queues.create(&dry_run, &queue))?;
+        Ok(Seen::Yes(()))
+    });
+    let stamped = wait_until(secs(20), "the admission policy stamps pods, or nothing does", || async {
+        let pod = pods.create(&dry_run, &owned).await?;
+        let stamped = pod.metadata.annotations.is_some_and(|all| all.contains_key("scheduling.k8s.io/group-name"));
+        Ok(Seen::when(stamped == admission_policy, || format!("stamped: {stamped}")))
+    });
+    tokio::try_join!(created, stamped)?;
     Ok(())
 }
 

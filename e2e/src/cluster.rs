@@ -23,8 +23,10 @@ const ATTEMPTS: u32 = 3;
 pub struct ClusterOptions {
     /// The cluster's name; a label only, folders are unique anyway.
     pub name: String,
-    /// Runs the stock kube-scheduler too.
+    /// Runs the stock kube-scheduler too. It places pods of `default-scheduler` and of the names in `also_places`.
     pub kube_scheduler: bool,
+    /// Further scheduler names that the stock scheduler answers to.
+    pub also_places: Vec<String>,
     /// Lifts the client-side request limits of kube-controller-manager and kwok. Switches API Priority and Fairness off as well.
     pub disable_qps_limits: bool,
     /// Feature gates of all components, `Name=true`.
@@ -65,7 +67,7 @@ impl Cluster {
             if attempt == ATTEMPTS {
                 return Err(error.context(format!("cluster {} did not start in {ATTEMPTS} attempts", options.name)));
             }
-            say::line(format!("  cluster {} did not start ({error:#}), trying again", options.name));
+            say::line(format!("  cluster {} did not start ({}), trying again", options.name, say::brief(&error)));
             attempt += 1;
         }
         let client = kubeconfig::client(&kubeconfig).await?;
@@ -146,6 +148,10 @@ async fn create(kit: &Kit, scratch: &Scratch, options: &ClusterOptions, kubeconf
     }
     if !options.kube_scheduler {
         flag("disable", "kube-scheduler".to_owned());
+    } else if !options.also_places.is_empty() {
+        let config = scratch.path("kube-scheduler.json");
+        std::fs::write(&config, serde_json::to_vec_pretty(&scheduler_config(&options.also_places))?)?;
+        flag("kube-scheduler-config", config.display().to_string());
     }
     if options.disable_qps_limits {
         flag("disable-qps-limits", "true".to_owned());
@@ -180,6 +186,12 @@ async fn kwokctl(kit: &Kit, scratch: &Scratch, arguments: &[&str]) -> Result<()>
         bail!("kwokctl {}: {}", arguments.first().unwrap_or(&""), text.lines().last().unwrap_or_default());
     }
     Ok(())
+}
+
+fn scheduler_config(also_places: &[String]) -> serde_json::Value {
+    let names = std::iter::once("default-scheduler").chain(also_places.iter().map(String::as_str));
+    let profiles: Vec<_> = names.map(|name| serde_json::json!({"schedulerName": name})).collect();
+    serde_json::json!({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": profiles})
 }
 
 /// What the observer needs to see: every request on PodGroups with its body (the preconditions of a DELETE are in the body), every request of the two

@@ -14,7 +14,7 @@ use crate::say::{headline, line, paragraph};
 use crate::scratch::{self, Scratch};
 use crate::workloads::{Workload, delete, scale, wait_one_group, wait_running};
 use crate::world::{Setup, World};
-use crate::{artifacts, kit};
+use crate::{artifacts, kit, say};
 
 /// Where the demo's cluster lives between `make demo` and `make demo-down`.
 pub fn folder() -> PathBuf {
@@ -29,11 +29,11 @@ pub async fn play(keep: bool) -> Result<bool> {
          programs, with the rights of the chart's own ServiceAccounts.",
     );
     let setup = Setup { no_proxies: true, ..Setup::default() };
-    let mut world = World::start_in(Scratch::at(folder())?, "demo", &setup, scratch::random()).await?;
-    let told = story(&mut world).await;
+    let mut world = World::bare(Scratch::at(folder())?, "demo", &setup, scratch::random()).await?;
+    let told = story(&mut world, &setup).await;
     let mut against = Vec::new();
     if let Err(error) = told {
-        against.push(format!("{error:#}"));
+        against.push(say::brief(&error));
         let kept = artifacts::keep(&mut world, &format!("demo-{:08x}", scratch::random() >> 32)).await?;
         line(format!("  logs, events and objects: {}", kept.display()));
     }
@@ -58,7 +58,8 @@ pub fn end() -> Result<()> {
     scratch::remove(&folder())
 }
 
-async fn story(world: &mut World) -> Result<()> {
+async fn story(world: &mut World, setup: &Setup) -> Result<()> {
+    world.install(setup).await.context("the stage")?;
     all_or_nothing(world).await.context("step 1, all or nothing")?;
     flapping(world).await.context("step 2, flapping")?;
     devices_fail(world).await.context("step 3, devices fail")?;

@@ -35,6 +35,9 @@ enum Verb {
         /// The seed of the proxies' random delays, as a failed case printed it.
         #[arg(long)]
         seed: Option<u64>,
+        /// The stock scheduler in the place of ours, to tell whose fault a red case is.
+        #[arg(long)]
+        stock_scheduler: bool,
         /// Lists the cases and runs none.
         #[arg(long)]
         list: bool,
@@ -75,7 +78,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            say::line(format!("error: {error:#}"));
+            say::line(format!("error: {}", say::brief(&error)));
             ExitCode::FAILURE
         }
     }
@@ -87,7 +90,9 @@ async fn act(verb: Verb) -> Result<bool> {
             cases::table().iter().for_each(|case| say::line(format!("{:<14} {}", case.id, case.title)));
             Ok(true)
         }
-        Verb::Run { cases, repeat, jobs, seed, list: false } => case::run(&cases::table(), &Selection { cases, repeat, jobs, seed }).await,
+        Verb::Run { cases, repeat, jobs, seed, stock_scheduler, list: false } => {
+            case::run(&cases::table(), &Selection { cases, repeat, jobs, seed, stock_places: stock_scheduler }).await
+        }
         Verb::Demo { down } => demo::play(!down).await,
         Verb::DemoDown => demo::end().map(|()| true),
         Verb::ClusterUp { with_programs } => cluster_up(with_programs).await.map(|()| true),
@@ -102,7 +107,8 @@ fn cluster_folder() -> PathBuf {
 
 async fn cluster_up(with_programs: bool) -> Result<()> {
     let setup = Setup { programs: with_programs, no_proxies: true, ..Setup::default() };
-    let world = World::start_in(Scratch::at(cluster_folder())?, "up", &setup, 0).await?;
+    let mut world = World::bare(Scratch::at(cluster_folder())?, "up", &setup, 0).await?;
+    world.install(&setup).await?;
     let kubeconfig = world.cluster().kubeconfig().display().to_string();
     world.keep()?;
     say::line(format!("export KUBECONFIG={kubeconfig}"));

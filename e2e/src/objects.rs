@@ -37,10 +37,12 @@ pub fn amounts(amounts: Amounts<'_>) -> Value {
 
 /// Makes a node that kwok plays the kubelet of. 110 pods fit unless `allocatable` says otherwise.
 pub async fn make_node(client: &Client, name: &str, allocatable: Amounts<'_>) -> Result<()> {
-    let mut amounts = amounts(allocatable);
-    if amounts.get("pods").is_none() {
-        amounts["pods"] = json!("110");
-    }
+    let room = if allocatable.iter().any(|(dimension, _)| *dimension == "pods") {
+        allocatable.to_vec()
+    } else {
+        [allocatable, &[("pods", "110")]].concat()
+    };
+    let amounts = amounts(&room);
     let node: Node = serde_json::from_value(json!({
         "metadata": {
             "name": name,
@@ -64,12 +66,12 @@ pub async fn set_allocatable(client: &Client, name: &str, allocatable: Amounts<'
 
 /// Makes a queue. No parent is root; no capability is unlimited.
 pub async fn make_queue(client: &Client, name: &str, parent: Option<&str>, capability: Amounts<'_>) -> Result<()> {
-    let mut spec = json!({});
+    let mut spec = Map::new();
     if let Some(parent) = parent {
-        spec["parent"] = json!(parent);
+        spec.insert("parent".to_owned(), json!(parent));
     }
     if !capability.is_empty() {
-        spec["capability"] = amounts(capability);
+        spec.insert("capability".to_owned(), amounts(capability));
     }
     let queue: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec,
@@ -151,11 +153,26 @@ pub fn milli(quantity: &str) -> Option<i64> {
     }
 }
 
+/// What stands at `pointer` (`/spec/minMember`) of an object; null where nothing does.
+pub fn field(object: &DynamicObject, pointer: &str) -> Value {
+    object.data.pointer(pointer).cloned().unwrap_or_default()
+}
+
+/// [`milli`] of a quantity in JSON, where a whole number may stand without quotes. Nothing there is 0; what is no such quantity is none.
+pub fn milli_of(quantity: Option<&Value>) -> Option<i64> {
+    let Some(quantity) = quantity else { return Some(0) };
+    match quantity.as_str() {
+        Some(text) => milli(text),
+        None => quantity.as_i64()?.checked_mul(1000),
+    }
+}
+
 /// The condition `kind` of an object: its status, reason and message.
 pub fn condition(object: &DynamicObject, kind: &str) -> Option<(String, String, String)> {
     let conditions = object.data.pointer("/status/conditions")?.as_array()?;
-    let found = conditions.iter().find(|each| each["type"] == kind)?;
-    let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
+    let text_of = |each: &Value, key: &str| each.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let found = conditions.iter().find(|each| text_of(each, "type") == kind)?;
+    let text = |key: &str| text_of(found, key);
     Some((text("status"), text("reason"), text("message")))
 }
 

@@ -149,7 +149,7 @@ impl Program {
 /// Where the two programs are: `PODGROUP_BIN_DIR`, else beside this program (target/debug), also when this is a test in `deps/`.
 pub fn folder() -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os("PODGROUP_BIN_DIR") {
-        return Ok(PathBuf::from(folder).canonicalize().context("PODGROUP_BIN_DIR")?);
+        return PathBuf::from(folder).canonicalize().context("PODGROUP_BIN_DIR");
     }
     let this = std::env::current_exe()?;
     let found = this.ancestors().skip(1).take(2).find(|folder| folder.join("podgroup-controller").exists());

@@ -17,3 +17,19 @@ pub fn paragraph(text: impl AsRef<str>) {
         line(format!("  {}", each.trim()));
     }
 }
+
+/// An error in as few words as tell all: its contexts, and of what the API server answered only reason and message (the client's own text says them three times).
+pub fn brief(error: &anyhow::Error) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for cause in error.chain() {
+        if let Some(kube::Error::Api(status)) = cause.downcast_ref::<kube::Error>() {
+            parts.push(format!("{} {}: {}", status.code, status.reason, status.message));
+            break;
+        }
+        let text = cause.to_string();
+        if parts.iter().all(|part| !part.contains(&text)) {
+            parts.push(text);
+        }
+    }
+    parts.join(": ")
+}

@@ -8,6 +8,8 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use tokio::time::Instant;
 
+use crate::say;
+
 /// How often a condition is looked at. Reads against a local API server take about a millisecond.
 const PACE: Duration = Duration::from_millis(50);
 
@@ -38,7 +40,7 @@ where
         let last = match look().await {
             Ok(Seen::Yes(value)) => return Ok(value),
             Ok(Seen::NotYet(text)) => text,
-            Err(error) => format!("{error:#}"),
+            Err(error) => say::brief(&error),
         };
         if Instant::now() >= end {
             bail!("not within {deadline:?}: {what}; last seen: {last}");

@@ -88,8 +88,8 @@ impl Workload {
     }
 
     fn with(mut self, place: &str, key: &str, value: Value) -> Self {
-        if let Some(place) = self.object.pointer_mut(place) {
-            place[key] = value;
+        if let Some(Value::Object(place)) = self.object.pointer_mut(place) {
+            place.insert(key.to_owned(), value);
         }
         self
     }

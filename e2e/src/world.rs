@@ -4,11 +4,12 @@ use anyhow::{Context, Result};
 use kube::Client;
 
 use crate::cluster::{Cluster, ClusterOptions};
+use crate::objects::SCHEDULER_NAME;
 use crate::programs::Program;
 use crate::proxy::{Dice, Proxy};
 use crate::scratch::Scratch;
 use crate::watched::Watched;
-use crate::{audit, chart, kubeconfig};
+use crate::{audit, chart, kubeconfig, say};
 
 /// What a case wants of its world. The default is the chart as it is with both programs.
 #[derive(Clone, Debug)]
@@ -21,13 +22,23 @@ pub struct Setup {
     pub disable_qps_limits: bool,
     /// Runs the stock scheduler beside ours.
     pub kube_scheduler: bool,
+    /// The stock scheduler in the place of ours, under its name: shows whether a red case is the controller's or the scheduler's. It knows neither gangs
+    /// nor queues.
+    pub stock_places: bool,
     /// Puts no proxies between the programs and the API server: for programs that outlive this process.
     pub no_proxies: bool,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { programs: true, admission_policy: true, disable_qps_limits: false, kube_scheduler: false, no_proxies: false }
+        Self {
+            programs: true,
+            admission_policy: true,
+            disable_qps_limits: false,
+            kube_scheduler: false,
+            stock_places: false,
+            no_proxies: false,
+        }
     }
 }
 
@@ -48,28 +59,24 @@ struct Side {
 }
 
 impl World {
-    /// Starts everything and returns when both programs are ready.
-    pub async fn start(name: &str, setup: &Setup, seed: u64) -> Result<Self> {
-        Self::start_in(Scratch::new(name)?, name, setup, seed).await
-    }
-
-    /// The same in a folder of one's choice.
-    pub async fn start_in(scratch: Scratch, name: &str, setup: &Setup, seed: u64) -> Result<Self> {
+    /// Starts the cluster only, in `scratch`; [`Self::install`] does the rest. In two steps, so that what a failing second step left can be looked at.
+    pub async fn bare(scratch: Scratch, name: &str, setup: &Setup, seed: u64) -> Result<Self> {
         let options = ClusterOptions {
             name: name.to_owned(),
-            kube_scheduler: setup.kube_scheduler,
+            kube_scheduler: setup.kube_scheduler || setup.stock_places,
+            also_places: if setup.stock_places { vec![SCHEDULER_NAME.to_owned()] } else { Vec::new() },
             disable_qps_limits: setup.disable_qps_limits,
             ..ClusterOptions::default()
         };
         let cluster = Cluster::start_in(scratch, options).await?;
-        let mut world = Self { watched: None, controller: None, scheduler: None, cluster, seed };
-        if setup.programs {
-            world.install(setup).await?;
-        }
-        Ok(world)
+        Ok(Self { watched: None, controller: None, scheduler: None, cluster, seed })
     }
 
-    async fn install(&mut self, setup: &Setup) -> Result<()> {
+    /// Installs the chart, starts observer and programs, and returns when they are ready. Nothing if the setup wants no programs.
+    pub async fn install(&mut self, setup: &Setup) -> Result<()> {
+        if !setup.programs {
+            return Ok(());
+        }
         let mut values = Vec::new();
         let mut flags = Vec::new();
         if !setup.admission_policy {
@@ -80,10 +87,20 @@ impl World {
         self.watched = Some(Watched::start(&self.cluster).await?);
         let mut dice = Dice(self.seed);
         let mut controller = self.side(chart::CONTROLLER, (!setup.no_proxies).then(|| dice.roll()), &flags).await?;
-        let mut scheduler = self.side(chart::SCHEDULER, (!setup.no_proxies).then(|| dice.roll()), &[]).await?;
-        tokio::try_join!(controller.program.wait_ready(), scheduler.program.wait_ready())?;
+        let mut scheduler = match setup.stock_places {
+            true => None,
+            false => Some(self.side(chart::SCHEDULER, (!setup.no_proxies).then(|| dice.roll()), &[]).await?),
+        };
+        let ready = async {
+            controller.program.wait_ready().await?;
+            match &mut scheduler {
+                Some(scheduler) => scheduler.program.wait_ready().await,
+                None => Ok(()),
+            }
+        };
+        tokio::try_join!(ready, chart::settle(&self.cluster, setup.admission_policy))?;
+        self.scheduler = scheduler;
         self.controller = Some(controller);
-        self.scheduler = Some(scheduler);
         Ok(())
     }
 
@@ -149,14 +166,14 @@ impl World {
     /// itself, a request that the chart's RBAC did not allow. Ends the observer.
     pub async fn verdict(&mut self) -> Vec<String> {
         let mut against = match self.watched.take() {
-            Some(watched) => watched.finish().await.iter().map(|each| format!("the observer: {each}")).collect(),
+            Some(watched) => watched.finish(self.scheduler.is_some()).await.iter().map(|each| format!("the observer: {each}")).collect(),
             None => Vec::new(),
         };
         against.extend(self.programs().filter_map(Program::unexpected_end));
         if self.controller.is_some() {
             match self.requests() {
                 Ok(requests) => against.extend(requests.refused.into_iter().take(10)),
-                Err(error) => against.push(format!("{error:#}")),
+                Err(error) => against.push(say::brief(&error)),
             }
         }
         against

@@ -7,7 +7,7 @@ use kube::api::DeleteParams;
 use serde_json::Value;
 
 use crate::http;
-use crate::objects::{NAMESPACE, make_bound_pod, make_node, make_static_pod, milli, set_allocatable};
+use crate::objects::{NAMESPACE, make_bound_pod, make_node, make_static_pod, milli_of, set_allocatable};
 use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::{Workload, phases, pods_of, scale, wait_running};
 use crate::world::World;
@@ -74,14 +74,12 @@ pub(super) async fn overfilled_from_outside(w: &mut World) -> Result<()> {
 pub(crate) async fn wait_overcommitted(port: u16, node: &str, dimension: &str, units: i64) -> Result<()> {
     wait_until(secs(5), &format!("the ledger says that {node} is overfull by {units} of {dimension}"), || async {
         let ledger = http::json(port, "/debug/ledger").await?;
-        let nodes = ledger["nodes"].as_array().context("the ledger has no nodes")?;
-        let Some(entry) = nodes.iter().find(|each| each["name"] == node) else {
+        let nodes = ledger.get("nodes").and_then(Value::as_array).context("the ledger has no nodes")?;
+        let Some(entry) = nodes.iter().find(|each| each.get("name").is_some_and(|name| name == node)) else {
             return Ok(Seen::NotYet(format!("it does not know {node}")));
         };
-        let over = match &entry["overcommitted"][dimension] {
-            Value::Null => 0,
-            other => other.as_str().and_then(milli).or_else(|| other.as_i64().map(|whole| whole * 1000)).context("an odd amount")?,
-        };
+        let amount = entry.get("overcommitted").and_then(|all| all.get(dimension));
+        let over = milli_of(amount).with_context(|| format!("an odd amount: {entry}"))?;
         Ok(Seen::when(over == units * 1000, || entry.to_string()))
     })
     .await

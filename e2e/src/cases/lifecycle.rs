@@ -6,7 +6,7 @@ use kube::api::{DeleteParams, DynamicObject, ListParams};
 use kube::{Api, Client, ResourceExt};
 use tokio::time::{Instant, sleep};
 
-use crate::objects::{NAMESPACE, condition, make_node, make_queue, milli, podgroups, queues};
+use crate::objects::{NAMESPACE, condition, field, make_node, make_queue, milli_of, podgroups, queues};
 use crate::proxy::Delay;
 use crate::wait::{Seen, holds_for, millis, secs, wait_until};
 use crate::workloads::{MIN_MEMBER, Workload, annotate, groups_of, live_replica_sets, scale, wait_one_group, wait_running};
@@ -94,8 +94,8 @@ async fn delete_and_see_it_back(client: &Client, workload: &str, queue: &str, me
             Ok(found.filter(|group| group.uid() != before.uid()).map_or_else(|| Seen::NotYet("it is not there".to_owned()), Seen::Yes))
         })
         .await?;
-        let (seen_queue, seen_members) = (&after.data["spec"]["queue"], &after.data["spec"]["minMember"]);
-        ensure!(seen_queue == queue && *seen_members == members, "it is back with queue {seen_queue} and minMember {seen_members}");
+        let (seen_queue, seen_members) = (field(&after, "/spec/queue"), field(&after, "/spec/minMember"));
+        ensure!(seen_queue == queue && seen_members == members, "it is back with queue {seen_queue} and minMember {seen_members}");
         Ok(())
     };
     // Three seconds: longer than the group was away, and than any status write takes.
@@ -110,8 +110,7 @@ async fn delete_and_see_it_back(client: &Client, workload: &str, queue: &str, me
 
 async fn used_milli(client: &Client, queue: &str, resource: &str) -> Result<i64> {
     let object = queues(client).get(queue).await?;
-    let used = &object.data["status"]["allocated"][resource];
-    Ok(used.as_str().and_then(milli).or_else(|| used.as_i64().map(|whole| whole * 1000)).unwrap_or(0))
+    milli_of(object.data.pointer(&format!("/status/allocated/{resource}"))).context("an odd amount")
 }
 
 async fn queue_uses(client: &Client, queue: &str, wanted: i64) -> Result<()> {
@@ -141,11 +140,11 @@ pub(super) async fn min_member_followed(w: &mut World) -> Result<()> {
     Workload::new("d").replicas(4).gang("2").make(&client).await?;
     wait_running(&client, "d", 4, 20).await?;
     let before = wait_one_group(&client, "d", 5).await?;
-    ensure!(before.data["spec"]["minMember"] == 2, "it starts with {}", before.data["spec"]["minMember"]);
+    ensure!(field(&before, "/spec/minMember") == 2, "it starts with {}", field(&before, "/spec/minMember"));
     annotate(&client, "d", MIN_MEMBER, "3").await?;
     wait_until(secs(5), "minMember becomes 3", || async {
         let group = podgroups(&client).get(&before.name_any()).await?;
-        let seen = group.data["spec"]["minMember"].clone();
+        let seen = field(&group, "/spec/minMember");
         Ok(Seen::when(seen == 3 && group.uid() == before.uid(), || {
             format!("minMember {seen}, same object: {}", group.uid() == before.uid())
         }))
@@ -180,7 +179,7 @@ pub(super) async fn absurd_min_member(w: &mut World) -> Result<()> {
     })
     .await?;
     let group = wait_one_group(&client, "absurd", 5).await?;
-    let members = group.data["spec"]["minMember"].as_i64().context("minMember")?;
+    let members = field(&group, "/spec/minMember").as_i64().context("minMember")?;
     ensure!(members == 1, "minMember is at most what the owner wants, 1, and not {members}");
     Ok(())
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::ledger::stays_unbound;
 use super::lifecycle::wait_unschedulable;
-use crate::objects::{Amounts, NAMESPACE, condition, make_member, make_node, make_podgroup, make_queue, podgroups};
+use crate::objects::{Amounts, NAMESPACE, condition, field, make_member, make_node, make_podgroup, make_queue, podgroups};
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{Workload, delete, wait_one_group, wait_running};
 use crate::world::World;
@@ -48,7 +48,7 @@ pub(super) async fn parent_blocks_without_min_resources(w: &mut World) -> Result
     job(&client, "job-2", "test-sub-1").await?;
     blocked_by_parent(w, "job-2", "job-2").await?;
     let group = podgroups(&client).get("job-2").await?;
-    ensure!(group.data["spec"].get("minResources").is_none(), "somebody wrote minResources: {}", group.data["spec"]);
+    ensure!(field(&group, "/spec/minResources").is_null(), "somebody wrote minResources: {}", field(&group, "/spec"));
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default().labels("app=job-1")).await?;
     wait_running(&client, "job-2", 2, 15).await?;
@@ -70,7 +70,7 @@ pub(crate) async fn blocked_by_parent(w: &mut World, group: &str, pods: &str) ->
     ensure!(reason == "NotEnoughResources", "the reason is {reason}: {message}");
     ensure!(message.contains("test-root"), "the message does not name test-root: {message}");
     stays_unbound(w, pods, 3).await?;
-    let phase = podgroups(&client).get(group).await?.data["status"]["phase"].clone();
+    let phase = field(&podgroups(&client).get(group).await?, "/status/phase");
     ensure!(phase == "Pending", "the phase is {phase}");
     Ok(())
 }
@@ -79,7 +79,7 @@ pub(crate) async fn no_longer_unschedulable(client: &Client, group: &str) -> Res
     wait_until(secs(10), &format!("PodGroup {group} is Running and no longer Unschedulable"), || async {
         let object = podgroups(client).get(group).await?;
         let waits = condition(&object, "Unschedulable").is_some_and(|(status, _, _)| status == "True");
-        let phase = object.data["status"]["phase"].clone();
+        let phase = field(&object, "/status/phase");
         Ok(Seen::when(!waits && phase == "Running", || format!("phase {phase}, Unschedulable: {waits}")))
     })
     .await
