@@ -195,8 +195,9 @@ async fn forbidden(acts: &Acts) -> Result<()> {
 async fn growth(acts: &Acts, observer: &Observer) -> Result<()> {
     for (user, squared) in [("ob-linear", false), ("ob-squared", true)] {
         acts.allow(user).await?;
-        let mut sizes = Vec::new();
-        for events in [4_u64, 16] {
+        let mut sizes = [(4_u64, 0_u64), (16, 0)];
+        for (events, count) in &mut sizes {
+            let events = *events;
             let before = calls(observer, user);
             let wanted = if squared { events * events } else { 2 * events };
             for _ in 0..wanted {
@@ -206,9 +207,10 @@ async fn growth(acts: &Acts, observer: &Observer) -> Result<()> {
                 let count = calls(observer, user) - before;
                 Ok(if count >= wanted { Seen::Yes(count) } else { Seen::NotYet(count.to_string()) })
             });
-            sizes.push((events, counted.await?));
+            *count = counted.await?;
         }
-        assert_eq!(superlinear(sizes[0], sizes[1], 10).is_some(), squared, "{user}: {sizes:?}");
+        let [small, large] = sizes;
+        assert_eq!(superlinear(small, large, 10).is_some(), squared, "{user}: {sizes:?}");
     }
     Ok(())
 }
@@ -241,8 +243,8 @@ async fn a_good_scheduler_under_churn_gives_no_false_alarm() -> Result<()> {
         // A walk through sizes and nodes that is the same in every run; the interleavings differ by themselves.
         acts.scale("ob-churn", &format!("d{}", round % 4), (round * 7) % 9).await?;
         let node = ["ob-a", "ob-b", "ob-c"][round % 3];
-        acts.allocatable(node, if round % 5 == 0 { "1" } else { "4" }).await?;
-        if round % 4 == 0 {
+        acts.allocatable(node, if round.is_multiple_of(5) { "1" } else { "4" }).await?;
+        if round.is_multiple_of(4) {
             let name = format!("foreign-{round}");
             acts.static_pod("ob-churn", &name, "somebody", "500m", node).await?;
             if round >= 8 {

@@ -72,10 +72,12 @@ impl Audit {
         }
         *self.calls.entry(Call { user: user.to_owned(), verb: verb.to_owned(), resource: resource.clone() }).or_default() += 1;
         let object = format!("{resource} {}/{name}", text("/objectRef/namespace"));
-        if user == self.controller && resource == "podgroups" && text("/objectRef/apiGroup") == "scheduling.volcano.sh" {
-            if let Some(fault) = unguarded(&event, verb) {
-                self.found(7, &object, &fault, now);
-            }
+        let of_group = resource == "podgroups" && text("/objectRef/apiGroup") == "scheduling.volcano.sh";
+        if user == self.controller
+            && of_group
+            && let Some(fault) = unguarded(&event, verb)
+        {
+            self.found(7, &object, &fault, now);
         }
         // A namespace that is being taken down refuses creations with the same code: nobody can know that in time.
         let ending = text("/responseStatus/message").contains("because it is being terminated");

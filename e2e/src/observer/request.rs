@@ -24,7 +24,6 @@ pub fn effective(spec: &Value, status: &Value) -> Amounts {
     for container in list(spec, "initContainers") {
         if container.get("restartPolicy").and_then(Value::as_str) == Some("Always") {
             sidecars.add(&running(container, list(status, "initContainerStatuses"), infeasible));
-            peak.max_each(&sidecars);
         } else {
             let mut moment = sidecars.clone();
             moment.add(&Amounts::read(container.pointer("/resources/requests")));

@@ -93,12 +93,10 @@ impl Acts {
 
     /// A queue; without `cpu` it has no ceiling.
     pub(crate) async fn queue(&self, name: &str, parent: &str, cpu: &str) -> Result<()> {
-        let mut queue: DynamicObject = serde_json::from_value(
-            json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": {"parent": parent}}),
-        )?;
-        if !cpu.is_empty() {
-            queue.data["spec"]["capability"] = json!({"cpu": cpu});
-        }
+        let capability = if cpu.is_empty() { json!({}) } else { json!({"cpu": cpu}) };
+        let spec = json!({"parent": parent, "capability": capability});
+        let queue = json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec});
+        let queue: DynamicObject = serde_json::from_value(queue)?;
         made(Api::all_with(self.admin.clone(), &volcano("Queue", "queues")).create(&PostParams::default(), &queue).await)
     }
 
