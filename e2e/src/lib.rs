@@ -1,3 +1,28 @@
-//! stub
+//! The cases of the field on the real control plane, and what is needed to run them.
+//!
+//! Nothing here depends on the crate `podgroup`: a case sees what any user of the cluster sees.
+//! In reading order: `scratch` (what a run owns, and who removes it), `cluster` (a control plane in three seconds), `chart` and `programs` (what is tested),
+//! `proxy` (faults on the way between them), `objects` and `workloads` (what users make), `world` (all of it together), `case` (runs one and judges it), `cases` (the
+//! rows of the scenario table), `demo` (the same as a story). `observer` watches all the time and knows none of the others.
 
+pub mod artifacts;
+pub mod audit;
+pub mod case;
+pub mod cases;
+pub mod chart;
+pub mod cluster;
+pub mod demo;
+pub mod http;
+pub mod kit;
+pub mod kubeconfig;
+pub mod objects;
 pub mod observer;
+pub mod programs;
+pub mod proxy;
+pub mod report;
+pub mod say;
+pub mod scratch;
+pub mod wait;
+pub mod watched;
+pub mod workloads;
+pub mod world;

@@ -1,0 +1,72 @@
+# One verb for everything that is done here; CI calls the same. `make` lists them.
+#
+# Unit tests and cases share the dev build: dependencies are compiled once for both (all but a handful: benchmarks switch on features
+# of two small crates), and the cases run with overflow checks and debug
+# assertions on, which release would leave out. `make e2e BIN=target/release` (after `make build`) tries the binaries that ship.
+# All cargo calls say --workspace: with -p, cargo resolves other features and compiles the dependencies again.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# The folder of the two programs that cases and demo run.
+BIN ?= target/debug
+CASE ?=
+REPEAT ?= 1
+JOBS ?= 1
+RUNNER = PODGROUP_BIN_DIR=$(BIN) target/debug/e2e
+
+.PHONY: help demo demo-down test unit e2e check bench generate cluster-up cluster-down tools tools-path build prerequisites debug-build
+
+help: ## lists the verbs
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: tools debug-build ## a local control plane, both programs and a story in four steps; stays up (DEMO_KEEP=0: does not)
+	@$(RUNNER) demo $(if $(filter 0,$(DEMO_KEEP)),--down)
+
+demo-down: ## takes the demo's cluster down
+	@bash e2e/src/reaper.sh $(CURDIR)/.cluster/demo 1 </dev/null
+
+test: ## everything: format, lints, unit and property tests, the cases on the real control plane
+	@bash e2e/tools/prerequisites.sh
+	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory tools
+	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory e2e
+
+unit: tools ## unit and property tests, and the observer's own on a real control plane
+	cargo test --workspace
+
+e2e: tools debug-build ## the cases on the real control plane (CASE=L1 for one, REPEAT=10, JOBS=2)
+	@$(RUNNER) run $(foreach case,$(CASE),--case $(case)) --repeat $(REPEAT) --jobs $(JOBS)
+
+check: prerequisites ## format and lints
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+bench: prerequisites ## benchmarks of decisions
+	cargo bench --workspace --benches
+
+generate: prerequisites ## writes crds/ and the chart's copies from the Rust types
+	cargo build --quiet --workspace --example generate-crds
+	target/debug/examples/generate-crds
+
+cluster-up: tools debug-build ## a cluster to play with, chart installed, both programs running (PROGRAMS=0: bare)
+	@$(RUNNER) cluster-up $(if $(filter 0,$(PROGRAMS)),,--with-programs)
+
+cluster-down: ## takes that cluster down
+	@bash e2e/src/reaper.sh $(CURDIR)/.cluster/up 1 </dev/null
+
+tools: prerequisites ## builds the control plane's programs where they are missing
+	@bash e2e/tools/build.sh
+
+tools-path: ## prints the folder of the control plane's programs
+	@bash e2e/tools/build.sh --path
+
+build: prerequisites ## release binaries in target/release
+	cargo build --release -p podgroup --bins
+
+prerequisites:
+	@bash e2e/tools/prerequisites.sh
+
+debug-build: prerequisites
+	cargo build --workspace --bins

@@ -1,0 +1,105 @@
+//! What does the audit log say about the two programs? Which requests were refused, and how many there were of which kind.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+/// The requests of some users, counted.
+#[derive(Debug, Default)]
+pub struct Requests {
+    /// What was answered with 401 or 403, one text each; must be empty.
+    pub refused: Vec<String>,
+    /// User, verb and resource (`podgroup-scheduler create pods/binding`) to the number of answered requests.
+    pub counts: BTreeMap<String, u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    user: User,
+    verb: String,
+    #[serde(rename = "requestURI")]
+    request_uri: String,
+    #[serde(default)]
+    object_ref: Option<Reference>,
+    #[serde(default)]
+    response_status: Option<Status>,
+}
+
+#[derive(Deserialize)]
+struct User {
+    #[serde(default)]
+    username: String,
+}
+
+#[derive(Deserialize)]
+struct Reference {
+    #[serde(default)]
+    resource: String,
+    #[serde(default)]
+    subresource: String,
+}
+
+#[derive(Deserialize)]
+struct Status {
+    #[serde(default)]
+    code: u16,
+    #[serde(default)]
+    message: String,
+}
+
+/// Reads the whole log and keeps what `users` did. A last line that is still being written is skipped.
+pub fn read(log: &Path, users: &[String]) -> Result<Requests> {
+    let file = File::open(log).with_context(|| format!("the audit log {}", log.display()))?;
+    let mut requests = Requests::default();
+    for line in BufReader::new(file).lines() {
+        requests.take(&line?, users);
+    }
+    Ok(requests)
+}
+
+impl Requests {
+    fn take(&mut self, line: &str, users: &[String]) {
+        let Ok(entry) = serde_json::from_str::<Entry>(line) else { return };
+        if !users.contains(&entry.user.username) {
+            return;
+        }
+        let account = entry.user.username.rsplit(':').next().unwrap_or_default();
+        let what = match &entry.object_ref {
+            Some(reference) if reference.subresource.is_empty() => reference.resource.clone(),
+            Some(reference) => format!("{}/{}", reference.resource, reference.subresource),
+            None => entry.request_uri.clone(),
+        };
+        let text = format!("{account} {} {what}", entry.verb);
+        if let Some(Status { code: code @ (401 | 403), message }) = &entry.response_status {
+            self.refused.push(format!("{text} ({}) was answered with {code}: {message}", entry.request_uri));
+        }
+        let count = self.counts.entry(text).or_default();
+        *count = count.saturating_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forbidden_request_of_a_program_is_found_and_those_of_others_are_not() {
+        let line = |user: &str, code: u16| {
+            format!(
+                r#"{{"user":{{"username":"{user}"}},"verb":"patch","requestURI":"/x","objectRef":{{"resource":"pods","subresource":"status"}},"responseStatus":{{"code":{code},"message":"no"}}}}"#
+            )
+        };
+        let ours = crate::chart::user(crate::chart::SCHEDULER);
+        let mut requests = Requests::default();
+        for each in [line(&ours, 200), line(&ours, 403), line("somebody", 403), "{\"user\":".to_owned()] {
+            requests.take(&each, std::slice::from_ref(&ours));
+        }
+        assert_eq!(requests.refused, ["podgroup-scheduler patch pods/status (/x) was answered with 403: no"]);
+        assert_eq!(requests.counts.get("podgroup-scheduler patch pods/status"), Some(&2));
+    }
+}

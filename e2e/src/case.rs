@@ -1,0 +1,158 @@
+//! How is a case run and judged? In a fresh world each, within a time, and not by its own word alone.
+//!
+//! A fresh cluster costs 3 s and saves asking what an earlier case left behind. A case has passed if it says so **and** nothing speaks against the run:
+//! see `World::verdict`. A panic in a case is a failure like any other.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+use crate::report::{Outcome, sum_up};
+use crate::scratch::Scratch;
+use crate::world::{Setup, World};
+use crate::{artifacts, say, scratch};
+
+/// No case may take longer; each has tighter deadlines of its own.
+const CASE_TIME: Duration = Duration::from_secs(300);
+
+/// The steps of a case.
+pub type Steps = for<'a> fn(&'a mut World) -> BoxFuture<'a, Result<()>>;
+
+/// One row of the table of scenarios.
+#[derive(Clone)]
+pub struct Case {
+    /// The row's id, and a variant after a dash: `L1`, `L1-no-policy`.
+    pub id: &'static str,
+    /// What happens in it, in half a line.
+    pub title: &'static str,
+    /// What it wants of its world.
+    pub setup: Setup,
+    /// What it does and expects.
+    pub steps: Steps,
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// Ids, in small or capital letters; none is all.
+    pub cases: Vec<String>,
+    /// How often the whole list is run.
+    pub repeat: u32,
+    /// How many cases at once.
+    pub jobs: usize,
+    /// The seed of every world; drawn anew for each if not said.
+    pub seed: Option<u64>,
+    /// See [`Setup::stock_places`].
+    pub stock_places: bool,
+}
+
+/// Runs the selected cases of `table`, says how each went and the sum; whether all passed.
+pub async fn run(table: &[Case], selection: &Selection) -> Result<bool> {
+    let mut chosen = choose(table, &selection.cases)?;
+    chosen.iter_mut().for_each(|case| case.setup.stock_places |= selection.stock_places);
+    let start = Instant::now();
+    let mut outcomes = Vec::new();
+    let mut running = JoinSet::new();
+    for round in 1..=selection.repeat {
+        if selection.repeat > 1 {
+            say::headline(format!("round {round} of {}", selection.repeat));
+        }
+        for case in &chosen {
+            if running.len() >= selection.jobs.max(1) {
+                collect(&mut running, &mut outcomes).await?;
+            }
+            let name = if selection.repeat > 1 { format!("{}#{round}", case.id) } else { case.id.to_owned() };
+            let seed = selection.seed.unwrap_or_else(scratch::random);
+            running.spawn(run_one(case.clone(), name, seed));
+        }
+        // A round ends before the next begins, so that its headline is true.
+        while !running.is_empty() {
+            collect(&mut running, &mut outcomes).await?;
+        }
+    }
+    Ok(sum_up(&outcomes, start.elapsed()))
+}
+
+/// The cases that `wanted` names; an unknown name is an error that lists the known.
+pub fn choose(table: &[Case], wanted: &[String]) -> Result<Vec<Case>> {
+    if wanted.is_empty() {
+        return Ok(table.to_vec());
+    }
+    let mut chosen: Vec<Case> = Vec::new();
+    for name in wanted {
+        let exact: Vec<&Case> = table.iter().filter(|case| case.id.eq_ignore_ascii_case(name)).collect();
+        if exact.is_empty() {
+            let known: Vec<&str> = table.iter().map(|case| case.id).collect();
+            return Err(anyhow!("no case is called {name}; there are {}", known.join(", ")));
+        }
+        chosen.extend(exact.into_iter().cloned());
+    }
+    Ok(chosen)
+}
+
+async fn collect(running: &mut JoinSet<Outcome>, outcomes: &mut Vec<Outcome>) -> Result<()> {
+    if let Some(outcome) = running.join_next().await {
+        let outcome = outcome?;
+        outcome.tell();
+        outcomes.push(outcome);
+    }
+    Ok(())
+}
+
+async fn run_one(case: Case, name: String, seed: u64) -> Outcome {
+    let start = Instant::now();
+    say::line(format!("        {name}: {}", case.title));
+    let world = match Scratch::new(case.id) {
+        Ok(scratch) => World::bare(scratch, &case.id.to_lowercase(), &case.setup, seed).await,
+        Err(error) => Err(error),
+    };
+    let (reasons, artifacts) = match world {
+        Ok(world) => judge(&case, &name, world).await,
+        Err(error) => (vec![say::brief(&error)], None),
+    };
+    Outcome { name, reasons, took: start.elapsed(), artifacts }
+}
+
+async fn judge(case: &Case, name: &str, mut world: World) -> (Vec<String>, Option<std::path::PathBuf>) {
+    let mut reasons = Vec::new();
+    let whole = async {
+        world.install(&case.setup).await?;
+        (case.steps)(&mut world).await
+    };
+    match AssertUnwindSafe(timeout(CASE_TIME, whole)).catch_unwind().await {
+        Ok(Ok(Ok(()))) => {}
+        Ok(Ok(Err(error))) => reasons.push(say::brief(&error)),
+        Ok(Err(_)) => reasons.push(format!("it took over {CASE_TIME:?}")),
+        Err(panic) => reasons.push(format!("panicked: {}", panic_text(panic.as_ref()))),
+    }
+    // The objects of a failed case are kept as they were when it failed, so before the observer waits for rest.
+    let run = format!("{}-{:08x}", name.replace('#', "-"), scratch::random() >> 32);
+    let mut kept = None;
+    if !reasons.is_empty() {
+        kept = artifacts::keep(&mut world, &run).await.ok();
+    }
+    reasons.extend(world.verdict().await);
+    if !reasons.is_empty() && kept.is_none() {
+        kept = artifacts::keep(&mut world, &run).await.ok();
+    }
+    if let Some(folder) = &kept
+        && let Err(error) = artifacts::tell_why(folder, world.seed, &reasons)
+    {
+        reasons.push(say::brief(&error));
+    }
+    // Ending a world waits for its processes; not on a thread that other cases need.
+    let ended = tokio::task::spawn_blocking(move || drop(world)).await;
+    if ended.is_err() {
+        reasons.push("the world could not be ended".to_owned());
+    }
+    (reasons, kept)
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("")
+}

@@ -1,0 +1,185 @@
+//! Is there always exactly the PodGroup that should be there? Rows L1, L4, L5 and L8.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Event;
+use kube::api::{DeleteParams, DynamicObject, ListParams};
+use kube::{Api, Client, ResourceExt};
+use tokio::time::{Instant, sleep};
+
+use crate::objects::{NAMESPACE, condition, field, make_node, make_queue, milli_of, podgroups, queues};
+use crate::proxy::Delay;
+use crate::wait::{Seen, holds_for, millis, secs, wait_until};
+use crate::workloads::{MIN_MEMBER, Workload, annotate, groups_of, live_replica_sets, scale, wait_one_group, wait_running};
+use crate::world::World;
+
+/// L1 (#3374). One replica; 200 × scale 0, scale 1, no pause; the controller's API path delayed by 200–500 ms. Then 20 Deployments
+/// together, 3 times, half a second apart, no delay. Within 10 s of the end: 1 pod Running, one PodGroup, right owner UID.
+pub(super) async fn flapping(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;
+    Workload::new("flapping").asks(&[("cpu", "100m")]).make(&client).await?;
+    wait_running(&client, "flapping", 1, 20).await?;
+    w.controller_path()?.delay(Delay::Between(millis(200), millis(500)), Delay::None);
+    for _ in 0..200 {
+        scale(&client, "flapping", 0).await?;
+        scale(&client, "flapping", 1).await?;
+    }
+    settled(&client, &["flapping".to_owned()]).await?;
+
+    w.controller_path()?.delay(Delay::None, Delay::None);
+    let twenty: Vec<String> = (0..20).map(|number| format!("flapping-{number:02}")).collect();
+    for name in &twenty {
+        Workload::new(name).asks(&[("cpu", "100m")]).make(&client).await?;
+    }
+    for name in &twenty {
+        wait_running(&client, name, 1, 30).await?;
+    }
+    for _ in 0..3 {
+        for replicas in [0, 1] {
+            for name in &twenty {
+                scale(&client, name, replicas).await?;
+            }
+            // Not a wait: half a second is what lets the deletion of the last flap meet the pod of the next.
+            sleep(millis(500)).await;
+        }
+    }
+    settled(&client, &twenty).await
+}
+
+pub(crate) async fn settled(client: &Client, names: &[String]) -> Result<()> {
+    let end = Instant::now() + secs(10);
+    for name in names {
+        let left = end.saturating_duration_since(Instant::now()).as_secs();
+        wait_running(client, name, 1, left).await?;
+        wait_one_group(client, name, left).await?;
+    }
+    // What is right for a moment only would be wrong again: the last late DELETE would hit now.
+    holds_for(secs(2), "each has its one PodGroup", || async {
+        for name in names {
+            let groups = groups_of(client, name).await?.len();
+            if groups != 1 {
+                return Ok(Seen::NotYet(format!("{name} has {groups} PodGroups")));
+            }
+        }
+        Ok(Seen::Yes(()))
+    })
+    .await
+}
+
+/// L4. The PodGroup of a running Deployment is deleted, then that of one with a pending pod: back within seconds with the right queue and
+/// minMember; the queue's usage never drops meanwhile; the pending pod is scheduled.
+pub(super) async fn deleted_by_hand(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    make_queue(&client, "team", None, &[("cpu", "2")]).await?;
+    Workload::new("runs").replicas(2).gang("2").queue("team").make(&client).await?;
+    wait_running(&client, "runs", 2, 20).await?;
+    queue_uses(&client, "team", 2000).await?;
+    delete_and_see_it_back(&client, "runs", "team", 2).await?;
+
+    Workload::new("waits").gang("1").queue("team").make(&client).await?;
+    let group = wait_one_group(&client, "waits", 5).await?;
+    wait_unschedulable(&client, &group.name_any()).await?;
+    delete_and_see_it_back(&client, "waits", "team", 1).await?;
+    scale(&client, "runs", 0).await?;
+    wait_running(&client, "waits", 1, 10).await
+}
+
+async fn delete_and_see_it_back(client: &Client, workload: &str, queue: &str, members: i64) -> Result<()> {
+    let before = wait_one_group(client, workload, 5).await?;
+    podgroups(client).delete(&before.name_any(), &DeleteParams::default()).await?;
+    let back = async {
+        let after = wait_until(secs(5), &format!("the PodGroup of {workload} is back"), || async {
+            let found = podgroups(client).get_opt(&before.name_any()).await?;
+            Ok(found.filter(|group| group.uid() != before.uid()).map_or_else(|| Seen::NotYet("it is not there".to_owned()), Seen::Yes))
+        })
+        .await?;
+        let (seen_queue, seen_members) = (field(&after, "/spec/queue"), field(&after, "/spec/minMember"));
+        ensure!(seen_queue == queue && seen_members == members, "it is back with queue {seen_queue} and minMember {seen_members}");
+        Ok(())
+    };
+    // Three seconds: longer than the group was away, and than any status write takes.
+    let usage = holds_for(secs(3), "the queue's usage never drops", || async {
+        let used = used_milli(client, queue, "cpu").await?;
+        Ok(Seen::when(used >= 2000, || format!("{used} thousandths of a cpu")))
+    });
+    let ((), ()) = tokio::try_join!(back, usage)?;
+    wait_one_group(client, workload, 5).await?;
+    Ok(())
+}
+
+async fn used_milli(client: &Client, queue: &str, resource: &str) -> Result<i64> {
+    let object = queues(client).get(queue).await?;
+    milli_of(object.data.pointer(&format!("/status/allocated/{resource}"))).context("an odd amount")
+}
+
+async fn queue_uses(client: &Client, queue: &str, wanted: i64) -> Result<()> {
+    wait_until(secs(10), &format!("queue {queue} uses {wanted} thousandths of a cpu"), || async {
+        let used = used_milli(client, queue, "cpu").await?;
+        Ok(Seen::when(used == wanted, || used.to_string()))
+    })
+    .await
+}
+
+/// Waits until the PodGroup says that it waits, and why; returns the reason and the message.
+pub(crate) async fn wait_unschedulable(client: &Client, group: &str) -> Result<(String, String)> {
+    wait_until(secs(10), &format!("PodGroup {group} says Unschedulable"), || async {
+        let object: DynamicObject = podgroups(client).get(group).await?;
+        Ok(match condition(&object, "Unschedulable") {
+            Some((status, reason, message)) if status == "True" => Seen::Yes((reason, message)),
+            other => Seen::NotYet(format!("{other:?}")),
+        })
+    })
+    .await
+}
+
+/// L5 (#4786, #4792). `kubectl annotate deploy d scheduling.volcano.sh/group-min-member=3 --overwrite` on a running one: minMember becomes 3.
+pub(super) async fn min_member_followed(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    Workload::new("d").replicas(4).gang("2").make(&client).await?;
+    wait_running(&client, "d", 4, 20).await?;
+    let before = wait_one_group(&client, "d", 5).await?;
+    ensure!(field(&before, "/spec/minMember") == 2, "it starts with {}", field(&before, "/spec/minMember"));
+    annotate(&client, "d", MIN_MEMBER, "3").await?;
+    wait_until(secs(5), "minMember becomes 3", || async {
+        let group = podgroups(&client).get(&before.name_any()).await?;
+        let seen = field(&group, "/spec/minMember");
+        Ok(Seen::when(seen == 3 && group.uid() == before.uid(), || {
+            format!("minMember {seen}, same object: {}", group.uid() == before.uid())
+        }))
+    })
+    .await
+}
+
+/// L8. Deployment with `group-min-member: "2000000000"`: an Event says what is wrong; other Deployments' PodGroups come within a second.
+pub(super) async fn absurd_min_member(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    Workload::new("absurd").gang("2000000000").make(&client).await?;
+    for number in 0..5 {
+        let name = format!("other-{number}");
+        Workload::new(&name).make(&client).await?;
+        // From the moment that its ReplicaSet is there: what kube-controller-manager takes for that is not ours.
+        wait_until(secs(10), &format!("{name} has a ReplicaSet"), || async {
+            Ok(Seen::when(!live_replica_sets(&client, &name).await?.is_empty(), || "none".to_owned()))
+        })
+        .await?;
+        wait_one_group(&client, &name, 1).await?;
+    }
+    let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
+    wait_until(secs(10), "an Event says what is wrong with group-min-member", || async {
+        let all = events.list(&ListParams::default()).await?.items;
+        let about = |event: &Event| {
+            let message = event.message.clone().unwrap_or_default();
+            message.contains("group-min-member") || message.contains("2000000000")
+        };
+        let found = all.iter().any(|event| event.type_.as_deref() == Some("Warning") && about(event));
+        Ok(Seen::when(found, || format!("{} other Events", all.len())))
+    })
+    .await?;
+    let group = wait_one_group(&client, "absurd", 5).await?;
+    let members = field(&group, "/spec/minMember").as_i64().context("minMember")?;
+    ensure!(members == 1, "minMember is at most what the owner wants, 1, and not {members}");
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! Which rows of the scenario table are run? This table; each case reads like its row.
+
+pub(crate) mod ledger;
+pub(crate) mod lifecycle;
+pub(crate) mod queues;
+mod rollouts;
+mod selftest;
+
+use crate::case::Case;
+use crate::world::Setup;
+
+macro_rules! case {
+    ($id:literal, $title:literal, $setup:expr, $steps:path) => {
+        Case { id: $id, title: $title, setup: $setup, steps: |world| Box::pin($steps(world)) }
+    };
+}
+
+/// All cases, in the order of the scenario table; those that try the harness itself come first.
+pub fn table() -> Vec<Case> {
+    let usual = Setup::default;
+    let stock = || Setup { programs: false, kube_scheduler: true, ..Setup::default() };
+    let quick = || Setup { disable_qps_limits: true, ..Setup::default() };
+    vec![
+        case!("H1", "the harness: a real cluster runs a Deployment, also seen through a slow proxy", stock(), selftest::a_cluster_works),
+        case!("H2", "the harness: nothing is left running after kill -9 of the runner", stock(), selftest::nothing_is_left_after_kill_9),
+        case!("L1", "flapping Deployments keep exactly one PodGroup, with the right owner", quick(), lifecycle::flapping),
+        case!("L1-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, lifecycle::flapping),
+        case!("L4", "a PodGroup that somebody deletes is back within seconds", usual(), lifecycle::deleted_by_hand),
+        case!(
+            "L4-no-policy",
+            "the same without the admission policy",
+            Setup { admission_policy: false, ..usual() },
+            lifecycle::deleted_by_hand
+        ),
+        case!("L5", "group-min-member of a running Deployment is followed", usual(), lifecycle::min_member_followed),
+        case!("L7", "a rollout with maxSurge 1 of a full gang finishes", usual(), rollouts::surge_of_a_full_gang),
+        case!("L8", "an absurd group-min-member is said and delays nobody else", usual(), lifecycle::absurd_min_member),
+        case!("L15", "ten rollouts leave one PodGroup", usual(), rollouts::ten_rollouts),
+        case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal),
+        case!("A3", "pods that no scheduler placed overfill a node", usual(), ledger::overfilled_from_outside),
+        case!("Q1", "the parent's capability blocks a sibling's gang, which says so", usual(), queues::parent_blocks),
+        case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn no_two_cases_have_one_name() {
+        let mut ids: Vec<_> = super::table().iter().map(|case| case.id.to_lowercase()).collect();
+        let all = ids.len();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), all);
+    }
+}

@@ -1,0 +1,86 @@
+//! Does every level of the queue tree hold? Rows Q1 and Q2.
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, ListParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+
+use super::ledger::stays_unbound;
+use super::lifecycle::wait_unschedulable;
+use crate::objects::{Amounts, NAMESPACE, condition, field, make_member, make_node, make_podgroup, make_queue, podgroups};
+use crate::wait::{Seen, secs, wait_until};
+use crate::workloads::{Workload, delete, wait_one_group, wait_running};
+use crate::world::World;
+
+/// Half of what the parent queue allows; each job has two such pods.
+pub(crate) const HALF: Amounts<'static> = &[("cpu", "1"), ("memory", "2Gi")];
+
+/// root → test-root (2 cpu, 4Gi) → test-sub-0, test-sub-1, on a node with room for far more.
+pub(crate) async fn tree(client: &Client) -> Result<()> {
+    make_node(client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    make_queue(client, "test-root", Some("root"), &[("cpu", "2"), ("memory", "4Gi")]).await?;
+    make_queue(client, "test-sub-0", Some("test-root"), &[]).await?;
+    make_queue(client, "test-sub-1", Some("test-root"), &[]).await
+}
+
+/// Q1 (#4118). job-1 of 2 cpu, 4Gi to test-sub-0, job-2 the same to test-sub-1: job-2 stays Pending with a message that names test-root; when job-1 ends,
+/// it runs.
+pub(super) async fn parent_blocks(w: &mut World) -> Result<()> {
+    let client = w.client();
+    tree(&client).await?;
+    Workload::new("job-1").replicas(2).gang("2").asks(HALF).queue("test-sub-0").make(&client).await?;
+    wait_running(&client, "job-1", 2, 20).await?;
+    Workload::new("job-2").replicas(2).gang("2").asks(HALF).queue("test-sub-1").make(&client).await?;
+    let group = wait_one_group(&client, "job-2", 5).await?.name_any();
+    blocked_by_parent(w, &group, "job-2").await?;
+    delete(&client, "job-1").await?;
+    wait_running(&client, "job-2", 2, 15).await?;
+    no_longer_unschedulable(&client, &group).await
+}
+
+/// Q2. The same, PodGroups without minResources: so made by a user, with pods that name them.
+pub(super) async fn parent_blocks_without_min_resources(w: &mut World) -> Result<()> {
+    let client = w.client();
+    tree(&client).await?;
+    job(&client, "job-1", "test-sub-0").await?;
+    wait_running(&client, "job-1", 2, 20).await?;
+    job(&client, "job-2", "test-sub-1").await?;
+    blocked_by_parent(w, "job-2", "job-2").await?;
+    let group = podgroups(&client).get("job-2").await?;
+    ensure!(field(&group, "/spec/minResources").is_null(), "somebody wrote minResources: {}", field(&group, "/spec"));
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default().labels("app=job-1")).await?;
+    wait_running(&client, "job-2", 2, 15).await?;
+    no_longer_unschedulable(&client, "job-2").await
+}
+
+async fn job(client: &Client, name: &str, queue: &str) -> Result<()> {
+    make_podgroup(client, name, json!({"minMember": 2, "queue": queue})).await?;
+    for number in 0..2 {
+        make_member(client, &format!("{name}-{number}"), name, HALF).await?;
+    }
+    Ok(())
+}
+
+/// The group says that the parent blocks it, is Pending, and none of its pods is bound.
+pub(crate) async fn blocked_by_parent(w: &mut World, group: &str, pods: &str) -> Result<()> {
+    let client = w.client();
+    let (reason, message) = wait_unschedulable(&client, group).await?;
+    ensure!(reason == "NotEnoughResources", "the reason is {reason}: {message}");
+    ensure!(message.contains("test-root"), "the message does not name test-root: {message}");
+    stays_unbound(w, pods, 3).await?;
+    let phase = field(&podgroups(&client).get(group).await?, "/status/phase");
+    ensure!(phase == "Pending", "the phase is {phase}");
+    Ok(())
+}
+
+pub(crate) async fn no_longer_unschedulable(client: &Client, group: &str) -> Result<()> {
+    wait_until(secs(10), &format!("PodGroup {group} is Running and no longer Unschedulable"), || async {
+        let object = podgroups(client).get(group).await?;
+        let waits = condition(&object, "Unschedulable").is_some_and(|(status, _, _)| status == "True");
+        let phase = field(&object, "/status/phase");
+        Ok(Seen::when(!waits && phase == "Running", || format!("phase {phase}, Unschedulable: {waits}")))
+    })
+    .await
+}

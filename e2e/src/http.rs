@@ -1,0 +1,51 @@
+//! What does a program say on its own HTTP port? A GET in the plainest HTTP there is: health, metrics and debug need no more.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// A local program that does not answer within this is not answering.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Status and body of `GET path` at `127.0.0.1:port`. HTTP/1.0, so that the answer ends with the connection and is never chunked.
+pub async fn get(port: u16, path: &str) -> Result<(u16, String)> {
+    timeout(PATIENCE, async {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+        let request = format!("GET {path} HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await?;
+        parse(&String::from_utf8_lossy(&answer))
+    })
+    .await
+    .with_context(|| format!("no answer from port {port} to GET {path}"))?
+    .with_context(|| format!("GET {path} at port {port}"))
+}
+
+/// The JSON at `path`; any status but 200 is an error.
+pub async fn json(port: u16, path: &str) -> Result<serde_json::Value> {
+    let (status, body) = get(port, path).await?;
+    if status != 200 {
+        bail!("GET {path} answered {status}: {body}");
+    }
+    serde_json::from_str(&body).with_context(|| format!("GET {path} answered no JSON: {body}"))
+}
+
+fn parse(answer: &str) -> Result<(u16, String)> {
+    let (head, body) = answer.split_once("\r\n\r\n").context("no end of the head")?;
+    let status = head.split_whitespace().nth(1).context("no status")?.parse()?;
+    Ok((status, body.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn status_and_body_are_told_apart() {
+        let (status, body) = super::parse("HTTP/1.0 503 Service Unavailable\r\na: b\r\n\r\nlists\r\n\r\nmissing").unwrap();
+        assert_eq!((status, body.as_str()), (503, "lists\r\n\r\nmissing"));
+        assert!(super::parse("nonsense").is_err());
+    }
+}

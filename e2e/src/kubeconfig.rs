@@ -1,0 +1,43 @@
+//! As whom, and through which door, does a program meet the API server?
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::json;
+
+/// Writes a kubeconfig that holds a ServiceAccount's token and points at `port` on this machine (a proxy, or the API server itself: its
+/// certificate names 127.0.0.1, so TLS passes through a proxy unharmed). JSON is YAML, so no YAML writer is needed.
+pub fn write(file: &Path, port: u16, authority: &Path, token: &str, namespace: &str) -> Result<()> {
+    let content = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "e2e",
+        "clusters": [{"name": "e2e", "cluster": {
+            "server": format!("https://127.0.0.1:{port}"),
+            "certificate-authority": authority,
+        }}],
+        "users": [{"name": "e2e", "user": {"token": token}}],
+        "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "e2e", "namespace": namespace}}],
+    });
+    std::fs::write(file, serde_json::to_vec_pretty(&content)?).with_context(|| format!("writing {}", file.display()))
+}
+
+/// A client as the user of the kubeconfig `file`.
+pub async fn client(file: &Path) -> Result<kube::Client> {
+    let kubeconfig = Kubeconfig::read_from(file)?;
+    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    // A request that hangs must end the wait of the case with a reason, not the case's time.
+    config.read_timeout = Some(std::time::Duration::from_secs(300));
+    Ok(kube::Client::try_from(config)?)
+}
+
+/// Port of the API server and file of its certificate authority, from the kubeconfig that kwokctl wrote.
+pub fn door(file: &Path) -> Result<(u16, PathBuf)> {
+    let kubeconfig = Kubeconfig::read_from(file)?;
+    let cluster =
+        kubeconfig.clusters.into_iter().find_map(|each| each.cluster).with_context(|| format!("no cluster in {}", file.display()))?;
+    let server = cluster.server.context("no server")?;
+    let port = server.rsplit(':').next().and_then(|port| port.parse().ok()).with_context(|| format!("no port in {server}"))?;
+    Ok((port, PathBuf::from(cluster.certificate_authority.context("no certificate authority")?)))
+}

@@ -1,0 +1,122 @@
+//! The runner that the Makefile's verbs call: cases, demo, and a cluster to play with.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use e2e::case::{self, Selection};
+use e2e::cases;
+use e2e::cluster::{Cluster, ClusterOptions};
+use e2e::scratch::{self, Scratch};
+use e2e::world::{Setup, World};
+use e2e::{demo, kit, say};
+
+#[derive(Parser)]
+#[command(about = "The cases on the real control plane, the demo, and clusters to play with")]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Runs cases, each in a cluster of its own.
+    Run {
+        /// Only this one; may be repeated.
+        #[arg(long = "case")]
+        cases: Vec<String>,
+        /// How often the whole list is run.
+        #[arg(long, default_value_t = 1)]
+        repeat: u32,
+        /// How many cases at once. More than one on two cores makes the times that rows name a matter of luck.
+        #[arg(long, default_value_t = 1)]
+        jobs: usize,
+        /// The seed of the proxies' random delays, as a failed case printed it.
+        #[arg(long)]
+        seed: Option<u64>,
+        /// The stock scheduler in the place of ours, to tell whose fault a red case is.
+        #[arg(long)]
+        stock_scheduler: bool,
+        /// Lists the cases and runs none.
+        #[arg(long)]
+        list: bool,
+    },
+    /// Plays the story on a cluster that is left up.
+    Demo {
+        /// Takes the cluster down at the end.
+        #[arg(long)]
+        down: bool,
+    },
+    /// Takes the demo's cluster down.
+    DemoDown,
+    /// Starts a cluster that stays.
+    ClusterUp {
+        /// Installs the chart and starts both programs too.
+        #[arg(long)]
+        with_programs: bool,
+    },
+    /// Takes that cluster down.
+    ClusterDown,
+    /// Starts a cluster, says its folder and waits: for the case that kills its holder.
+    #[command(hide = true)]
+    Hold,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = tokio::runtime::Runtime::new().map_err(Into::into).and_then(|runtime| {
+        runtime.block_on(async {
+            tokio::select! {
+                outcome = act(arguments.verb) => outcome,
+                // Returning drops all worlds, and with them their clusters; their reapers would do it all the same.
+                _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted; everything that was started is taken away")),
+            }
+        })
+    });
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            say::line(format!("error: {}", say::brief(&error)));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn act(verb: Verb) -> Result<bool> {
+    match verb {
+        Verb::Run { list: true, .. } => {
+            cases::table().iter().for_each(|case| say::line(format!("{:<14} {}", case.id, case.title)));
+            Ok(true)
+        }
+        Verb::Run { cases, repeat, jobs, seed, stock_scheduler, list: false } => {
+            case::run(&cases::table(), &Selection { cases, repeat, jobs, seed, stock_places: stock_scheduler }).await
+        }
+        Verb::Demo { down } => demo::play(!down).await,
+        Verb::DemoDown => demo::end().map(|()| true),
+        Verb::ClusterUp { with_programs } => cluster_up(with_programs).await.map(|()| true),
+        Verb::ClusterDown => scratch::remove(&cluster_folder()).map(|()| true),
+        Verb::Hold => hold().await.map(|()| true),
+    }
+}
+
+fn cluster_folder() -> PathBuf {
+    kit::repository().join(".cluster/up")
+}
+
+async fn cluster_up(with_programs: bool) -> Result<()> {
+    let setup = Setup { programs: with_programs, no_proxies: true, ..Setup::default() };
+    let mut world = World::bare(Scratch::at(cluster_folder())?, "up", &setup, 0).await?;
+    world.install(&setup).await?;
+    let kubeconfig = world.cluster().kubeconfig().display().to_string();
+    world.keep()?;
+    say::line(format!("export KUBECONFIG={kubeconfig}"));
+    Ok(())
+}
+
+async fn hold() -> Result<()> {
+    let cluster = Cluster::start(ClusterOptions { name: "held".to_owned(), ..ClusterOptions::default() }).await?;
+    say::line(cluster.scratch().folder().display().to_string());
+    std::future::pending().await
+}

@@ -1,0 +1,209 @@
+//! What is known so far? The one state behind the watches, the log and the case: what each watch has seen, the history and the audit log.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+
+use super::audit::Audit;
+use super::clock::Clock;
+use super::facts::{Kind, Names, read};
+use super::finding::Finding;
+use super::history::History;
+use super::judge::Graces;
+use super::tail::Tail;
+use super::timers::Excuse;
+use super::watch::{KINDS, Known, Reached};
+
+/// The observer's state.
+#[derive(Debug)]
+pub(super) struct Core {
+    clock: Clock,
+    names: Names,
+    history: History,
+    known: BTreeMap<Kind, Known>,
+    /// The watches that see nothing at present: since when, and why.
+    blind: BTreeMap<Kind, (i64, String)>,
+    begun: bool,
+    pub(super) audit: Audit,
+    tail: Option<Tail>,
+    /// The tail's own trouble, once.
+    tail_fault: Option<Finding>,
+    markers: u64,
+}
+
+impl Core {
+    pub(super) fn new(clock: Clock, names: Names, graces: Graces, audit: Audit, tail: Option<Tail>) -> Self {
+        let history = History::new(graces);
+        Self {
+            clock,
+            names,
+            history,
+            known: BTreeMap::new(),
+            blind: BTreeMap::new(),
+            begun: false,
+            audit,
+            tail,
+            tail_fault: None,
+            markers: 0,
+        }
+    }
+
+    /// Whether every kind has been listed once.
+    pub(super) fn is_complete(&self) -> bool {
+        KINDS.iter().all(|of| self.known.contains_key(&of.0))
+    }
+
+    /// Why watches see nothing.
+    pub(super) fn why_blind(&self) -> Vec<String> {
+        self.blind.values().map(|(_, why)| why.clone()).collect()
+    }
+
+    /// From the newest list on, bindings are judged.
+    pub(super) fn begin(&mut self) {
+        self.begun = true;
+        let newest = self.known.values().map(|known| known.newest).max().unwrap_or(0);
+        self.history.begins_after(newest);
+    }
+
+    /// Takes a whole list. `first` says that nothing was known before; else versions in between were missed.
+    pub(super) fn replace(&mut self, kind: Kind, listed: &[DynamicObject], version: Option<u64>, first: bool) {
+        self.sees(kind);
+        let uids: BTreeSet<String> = listed.iter().filter_map(ResourceExt::uid).collect();
+        let known = self.known.entry(kind).or_default();
+        let gone: Vec<_> = known.gone(&uids).into_iter().filter_map(|uid| known.objects.remove(&uid)).collect();
+        let deleted_at = version.unwrap_or(known.newest.saturating_add(1));
+        for (_, object) in gone {
+            self.change(kind, deleted_at, &object, true, false);
+        }
+        for object in listed {
+            let same = self
+                .known
+                .get(&kind)
+                .and_then(|known| known.objects.get(&object.uid()?))
+                .is_some_and(|(version, _)| *version == number(object));
+            if !same {
+                self.event(kind, object, false, first);
+            }
+        }
+        let known = self.known.entry(kind).or_default();
+        known.newest = known.newest.max(version.unwrap_or(0));
+    }
+
+    /// Takes one version of one object.
+    pub(super) fn event(&mut self, kind: Kind, object: &DynamicObject, gone: bool, exact: bool) {
+        let (version, uid) = (number(object), object.uid().unwrap_or_default());
+        let known = self.known.entry(kind).or_default();
+        known.newest = known.newest.max(version);
+        if gone {
+            known.objects.remove(&uid);
+        } else {
+            known.objects.insert(uid, (version, slim(object)));
+        }
+        self.change(kind, version, object, gone, exact);
+    }
+
+    /// A watch has nothing more to say up to a resourceVersion.
+    pub(super) fn reached(&mut self, kind: Kind, version: &str) {
+        let known = self.known.entry(kind).or_default();
+        known.newest = known.newest.max(version.parse().unwrap_or(0));
+    }
+
+    fn change(&mut self, kind: Kind, version: u64, object: &DynamicObject, gone: bool, exact: bool) {
+        let change = read(&self.names, kind, object, gone, exact);
+        self.history.add(version, self.clock.now(), change);
+    }
+
+    /// A watch sees nothing.
+    pub(super) fn blind(&mut self, kind: Kind, why: &str) {
+        let since = self.blind.get(&kind).map_or_else(|| self.clock.now(), |(since, _)| *since);
+        self.blind.insert(kind, (since, why.to_owned()));
+        self.open_excuse(None);
+    }
+
+    /// A watch sees (again). What is wrong then has its whole grace: nobody knows since when it was.
+    pub(super) fn sees(&mut self, kind: Kind) {
+        if self.blind.remove(&kind).is_some() && self.blind.is_empty() {
+            self.close_excuse(None);
+        }
+    }
+
+    pub(super) fn excuse(&mut self, check: u8) {
+        self.open_excuse(Some(check));
+    }
+
+    pub(super) fn insist(&mut self, check: u8) {
+        self.close_excuse(Some(check));
+    }
+
+    fn open_excuse(&mut self, check: Option<u8>) {
+        let from = self.clock.now();
+        if !self.history.excuses.iter().any(|excuse| excuse.check == check && excuse.to.is_none()) {
+            self.history.excuses.push(Excuse { check, from, to: None });
+        }
+    }
+
+    fn close_excuse(&mut self, check: Option<u8>) {
+        let to = Some(self.clock.now());
+        for excuse in self.history.excuses.iter_mut().filter(|excuse| excuse.check == check && excuse.to.is_none()) {
+            excuse.to = to;
+        }
+    }
+
+    /// Reads the log and judges all but the last moments (`hold`, in milliseconds).
+    pub(super) fn beat(&mut self, hold: i64) {
+        let now = self.clock.now();
+        match self.tail.as_mut().map(Tail::lines) {
+            Some(Ok(lines)) => lines.iter().for_each(|line| self.audit.line(line, now)),
+            Some(Err(error)) if self.tail_fault.is_none() => self.tail_fault = Some(self.own_fault(&format!("audit log: {error}"))),
+            Some(Err(_)) | None => {}
+        }
+        if self.begun {
+            self.history.settle(now.saturating_sub(hold));
+        }
+    }
+
+    pub(super) fn findings(&self) -> Vec<Finding> {
+        let mut all: Vec<Finding> = self.history.findings().iter().chain(self.audit.findings()).chain(&self.tail_fault).cloned().collect();
+        all.sort_by_key(|finding| finding.at);
+        all
+    }
+
+    pub(super) fn judged_bindings(&self) -> u64 {
+        self.history.judged_bindings()
+    }
+
+    /// What is wrong in the state that has been seen, if it is to be one of rest.
+    pub(super) fn at_rest(&mut self) -> Vec<Finding> {
+        self.beat(0);
+        self.history.at_rest(self.clock.now())
+    }
+
+    pub(super) fn own_fault(&self, detail: &str) -> Finding {
+        Finding { check: 0, object: "observer".to_owned(), detail: detail.to_owned(), at: self.clock.now() }
+    }
+
+    pub(super) fn new_marker(&mut self) -> String {
+        self.markers = self.markers.saturating_add(1);
+        // With the time: the log may be older than this observer.
+        format!("{}{}-{}", super::MARKER, self.clock.now(), self.markers)
+    }
+
+    pub(super) fn has(&self, reached: &Reached) -> bool {
+        self.known.get(&reached.kind).is_some_and(|known| known.has(reached))
+    }
+}
+
+/// The resourceVersion as a number: in one etcd these are ordered across all kinds.
+fn number(object: &DynamicObject) -> u64 {
+    object.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0)
+}
+
+/// What is needed to say later that an object is gone: its identity.
+fn slim(object: &DynamicObject) -> DynamicObject {
+    let mut slim = DynamicObject { types: object.types.clone(), metadata: Default::default(), data: serde_json::Value::Null };
+    slim.metadata.name.clone_from(&object.metadata.name);
+    slim.metadata.namespace.clone_from(&object.metadata.namespace);
+    slim.metadata.uid.clone_from(&object.metadata.uid);
+    slim
+}

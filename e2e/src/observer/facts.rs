@@ -1,0 +1,250 @@
+//! What does an object say that the checks need? Objects as the API sends them, turned into small facts once.
+//!
+//! Lenient on purpose: an object that a test made wrong must not blind the observer.
+
+use std::collections::BTreeSet;
+
+use kube::api::DynamicObject;
+use serde_json::Value;
+
+use super::amounts::Amounts;
+use super::request::effective;
+
+/// The names that the cluster under test uses.
+#[derive(Debug, Clone)]
+pub struct Names {
+    /// The scheduler names that are served: pods of others only take room on nodes.
+    pub schedulers: BTreeSet<String>,
+    /// Generated PodGroups are named by this and a UID.
+    pub generated_prefix: String,
+    /// The label, and its value, of the PodGroups that the controller made.
+    pub managed_by: (String, String),
+    /// The pod annotation that the binding writes: the queue that was charged.
+    pub queue_annotation: String,
+    /// The pod annotations that name a group, the strongest first.
+    pub group_annotations: Vec<String>,
+}
+
+/// A namespace and a name.
+pub type Key = (String, String);
+
+/// A pod, as far as the checks care.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodFact {
+    /// Namespace and name.
+    pub key: Key,
+    /// Whether S serves it.
+    pub ours: bool,
+    /// Where it is bound.
+    pub node: Option<String>,
+    /// Succeeded or Failed: it holds nothing any more.
+    pub ended: bool,
+    /// Failed: it does not satisfy a gang.
+    pub failed: bool,
+    /// It has a deletion timestamp.
+    pub terminating: bool,
+    /// The PodGroup it belongs to.
+    pub group: Key,
+    /// For a group of the generated form: who must own it, the pod's controller or else the pod.
+    pub group_owner: Option<String>,
+    /// The queue that the binding wrote down.
+    pub queue: Option<String>,
+    /// The effective request.
+    pub requests: Amounts,
+}
+
+/// A PodGroup.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupFact {
+    /// The controller made it (it carries the label).
+    pub managed: bool,
+    /// It has a deletion timestamp.
+    pub terminating: bool,
+    /// Its `spec.queue`, `default` when unset.
+    pub queue: String,
+    /// Its `spec.minMember`, 0 when unset.
+    pub min_member: i64,
+    /// UIDs of all its owners.
+    pub owners: BTreeSet<String>,
+    /// UID of the owner that is the controller, or else of its first one, and whether that kind is one that the observer watches.
+    pub owner: Option<(String, bool)>,
+}
+
+/// A Queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueFact {
+    /// Its parent; `None` for root only.
+    pub parent: Option<String>,
+    /// Its ceiling: absent is unlimited.
+    pub capability: Amounts,
+    /// `status.allocated`.
+    pub allocated: Amounts,
+}
+
+/// The queue that every other one is under.
+pub const ROOT: &str = "root";
+/// The kinds of owners whose life the observer follows, with their version: another project's `Job` is another kind.
+const OWNER_KINDS: [(&str, &str); 6] = [
+    ("apps/v1", "ReplicaSet"),
+    ("apps/v1", "StatefulSet"),
+    ("apps/v1", "DaemonSet"),
+    ("batch/v1", "Job"),
+    ("v1", "ReplicationController"),
+    ("v1", "Pod"),
+];
+
+/// One change of one object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are the object's identity, and what it is now (`None`: it is gone)")]
+pub enum Change {
+    /// A pod, by UID. `exact` is false when versions in between were missed (a watch that was too old), so that a binding cannot be placed in the history.
+    Pod { uid: String, now: Option<Box<PodFact>>, exact: bool },
+    /// A PodGroup.
+    Group { key: Key, now: Option<Box<GroupFact>> },
+    /// A Queue.
+    Queue { name: String, now: Option<Box<QueueFact>> },
+    /// A node: its allocatable.
+    Node { name: String, now: Option<Amounts> },
+    /// An owner of pods that is not a pod.
+    Owner { uid: String, alive: bool },
+    /// A namespace that begins or ceases to be taken down.
+    Namespace { name: String, terminating: bool },
+}
+
+/// The kinds that are watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Kind {
+    Node,
+    Pod,
+    Namespace,
+    Group,
+    Queue,
+    ReplicaSet,
+    StatefulSet,
+    DaemonSet,
+    Job,
+    ReplicationController,
+}
+
+/// Reads one object; `gone` when it was deleted, `exact` as in [`Change::Pod`].
+pub fn read(names: &Names, kind: Kind, object: &DynamicObject, gone: bool, exact: bool) -> Change {
+    let meta = &object.metadata;
+    let name = meta.name.clone().unwrap_or_default();
+    let uid = meta.uid.clone().unwrap_or_default();
+    let key = (meta.namespace.clone().unwrap_or_default(), name.clone());
+    match kind {
+        Kind::Pod => Change::Pod { uid, now: (!gone).then(|| Box::new(pod(names, object, key))), exact },
+        Kind::Group => Change::Group { key, now: (!gone).then(|| Box::new(group(names, object))) },
+        Kind::Queue => {
+            let now = (!gone).then(|| Box::new(queue(&name, &object.data)));
+            Change::Queue { name, now }
+        }
+        Kind::Node => Change::Node { name, now: (!gone).then(|| Amounts::read(object.data.pointer("/status/allocatable"))) },
+        Kind::Namespace => Change::Namespace { name, terminating: gone || meta.deletion_timestamp.is_some() },
+        Kind::ReplicaSet | Kind::StatefulSet | Kind::DaemonSet | Kind::Job | Kind::ReplicationController => {
+            Change::Owner { uid, alive: !gone }
+        }
+    }
+}
+
+fn pod(names: &Names, object: &DynamicObject, key: Key) -> PodFact {
+    let meta = &object.metadata;
+    let spec = object.data.get("spec").unwrap_or(&Value::Null);
+    let status = object.data.get("status").unwrap_or(&Value::Null);
+    let phase = text(status, "/phase").unwrap_or_default();
+    let annotation = |name: &str| meta.annotations.as_ref().and_then(|all| all.get(name)).filter(|value| !value.is_empty()).cloned();
+    let controller = meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.clone());
+    let owner = controller.or_else(|| meta.uid.clone()).unwrap_or_default();
+    let asked =
+        names.group_annotations.iter().find_map(|name| annotation(name)).filter(|group| !is_generated(&names.generated_prefix, group));
+    let (group, group_owner) = match asked {
+        Some(group) => (group, None),
+        None => (format!("{}{owner}", names.generated_prefix), Some(owner)),
+    };
+    PodFact {
+        ours: text(spec, "/schedulerName").is_some_and(|name| names.schedulers.contains(&name)),
+        node: text(spec, "/nodeName").filter(|node| !node.is_empty()),
+        ended: phase == "Succeeded" || phase == "Failed",
+        failed: phase == "Failed",
+        terminating: meta.deletion_timestamp.is_some(),
+        group: (key.0.clone(), group),
+        key,
+        group_owner,
+        queue: annotation(&names.queue_annotation),
+        requests: effective(spec, status),
+    }
+}
+
+fn group(names: &Names, object: &DynamicObject) -> GroupFact {
+    let meta = &object.metadata;
+    let owners = meta.owner_references.as_deref().unwrap_or_default();
+    let owner = owners.iter().find(|owner| owner.controller == Some(true)).or(owners.first());
+    let (label, value) = &names.managed_by;
+    GroupFact {
+        managed: meta.labels.as_ref().and_then(|labels| labels.get(label)) == Some(value),
+        terminating: meta.deletion_timestamp.is_some(),
+        queue: text(&object.data, "/spec/queue").filter(|queue| !queue.is_empty()).unwrap_or_else(|| "default".to_owned()),
+        min_member: object.data.pointer("/spec/minMember").and_then(Value::as_i64).unwrap_or(0),
+        owners: owners.iter().map(|owner| owner.uid.clone()).collect(),
+        owner: owner.map(|owner| (owner.uid.clone(), OWNER_KINDS.contains(&(owner.api_version.as_str(), owner.kind.as_str())))),
+    }
+}
+
+fn queue(name: &str, data: &Value) -> QueueFact {
+    let parent = text(data, "/spec/parent").filter(|parent| !parent.is_empty()).unwrap_or_else(|| ROOT.to_owned());
+    QueueFact {
+        parent: (name != ROOT).then_some(parent),
+        capability: Amounts::read(data.pointer("/spec/capability")),
+        allocated: Amounts::read(data.pointer("/status/allocated")),
+    }
+}
+
+/// Whether a name is the prefix and a UID: such an annotation is a copy of the rule, never its source.
+fn is_generated(prefix: &str, name: &str) -> bool {
+    let parts: Vec<&str> = name.strip_prefix(prefix).unwrap_or_default().split('-').collect();
+    let hex = |part: &&str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12]) && parts.iter().all(hex)
+}
+
+fn text(value: &Value, pointer: &str) -> Option<String> {
+    value.pointer(pointer).and_then(Value::as_str).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const OWNER: &str = "0aaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee";
+
+    fn names() -> Names {
+        super::super::ObserverConfig::of_chart("s").names
+    }
+
+    fn read_pod(annotations: &Value) -> PodFact {
+        let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n", "uid": "self", "annotations": annotations,
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": OWNER, "controller": true}]}, "spec": {"schedulerName": "s"}});
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        let Change::Pod { now: Some(pod), .. } = read(&names(), Kind::Pod, &object, false, true) else { panic!("a pod is read as a pod") };
+        *pod
+    }
+
+    #[test]
+    fn an_annotation_of_the_generated_form_is_not_a_source() {
+        let group = |annotations| read_pod(&annotations).group.1;
+        let generated = format!("podgroup-{OWNER}");
+        assert_eq!(group(json!({})), generated);
+        assert_eq!(group(json!({"scheduling.k8s.io/group-name": "podgroup-11111111-bbbb-cccc-dddd-eeeeeeeeeeee"})), generated);
+        assert_eq!(group(json!({"scheduling.k8s.io/group-name": "podgroup-mine"})), "podgroup-mine");
+        assert_eq!(read_pod(&json!({})).group_owner.as_deref(), Some(OWNER));
+        assert_eq!(read_pod(&json!({"scheduling.k8s.io/group-name": "spark"})).group_owner, None);
+    }
+
+    #[test]
+    fn a_queue_without_a_parent_is_under_root_and_root_under_nothing() {
+        assert_eq!(queue("a", &json!({})).parent.as_deref(), Some(ROOT));
+        assert_eq!(queue(ROOT, &json!({"spec": {"parent": "a"}})).parent, None);
+    }
+}

@@ -1,0 +1,115 @@
+//! What does a pod ask for in all? The effective request by the Kubernetes rules, read from the pod as the API shows it.
+//!
+//! The rule: containers and sidecars (init containers that always restart) run together; an init container runs beside the sidecars
+//! that were started before it; the larger of both counts. What the pod states as a whole replaces the sum in its dimensions; the overhead comes
+//! on top. While a container is being resized, the larger of what is wanted, what is allocated and what is in force counts, and a resize that
+//! can never be done counts for nothing.
+
+use serde_json::Value;
+
+use super::amounts::Amounts;
+
+/// One pod, in nano-units.
+const ONE: i128 = 1_000_000_000;
+
+/// The effective request, with the dimension `pods` = 1.
+pub fn effective(spec: &Value, status: &Value) -> Amounts {
+    let infeasible = infeasible(status);
+    let mut together = Amounts::default();
+    for container in list(spec, "containers") {
+        together.add(&running(container, list(status, "containerStatuses"), infeasible));
+    }
+    let mut sidecars = Amounts::default();
+    let mut peak = Amounts::default();
+    for container in list(spec, "initContainers") {
+        if container.get("restartPolicy").and_then(Value::as_str) == Some("Always") {
+            sidecars.add(&running(container, list(status, "initContainerStatuses"), infeasible));
+        } else {
+            let mut moment = sidecars.clone();
+            moment.add(&Amounts::read(container.pointer("/resources/requests")));
+            peak.max_each(&moment);
+        }
+    }
+    together.add(&sidecars);
+    together.max_each(&peak);
+    for (name, amount) in Amounts::read(spec.pointer("/resources/requests")).iter() {
+        // Only these can be stated for a pod as a whole.
+        if name == "cpu" || name == "memory" || name.starts_with("hugepages-") {
+            together.set(name, amount);
+        }
+    }
+    together.add(&Amounts::read(spec.get("overhead")));
+    together.set("pods", ONE);
+    together
+}
+
+/// What one container that runs (or will) asks for.
+fn running<'a>(container: &Value, mut statuses: impl Iterator<Item = &'a Value>, infeasible: bool) -> Amounts {
+    let wanted = Amounts::read(container.pointer("/resources/requests"));
+    let name = container.get("name");
+    let Some(status) = statuses.find(|status| status.get("name") == name) else { return wanted };
+    let in_force = status.pointer("/resources/requests");
+    let allocated = status.get("allocatedResources");
+    if in_force.is_none() && allocated.is_none() {
+        return wanted;
+    }
+    let mut total = if infeasible { Amounts::default() } else { wanted };
+    total.max_each(&Amounts::read(in_force));
+    total.max_each(&Amounts::read(allocated));
+    total
+}
+
+/// Whether the pod's resize was refused for good.
+fn infeasible(status: &Value) -> bool {
+    list(status, "conditions").any(|condition| {
+        let text = |key| condition.get(key).and_then(Value::as_str);
+        text("type") == Some("PodResizePending") && text("status") == Some("True") && text("reason") == Some("Infeasible")
+    })
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+    value.get(key).and_then(Value::as_array).into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::observer::amounts::parse;
+
+    fn cpu(spec: &Value, status: &Value) -> i128 {
+        effective(spec, status).get("cpu")
+    }
+
+    fn asks(name: &str, cpu: &str) -> Value {
+        json!({"name": name, "resources": {"requests": {"cpu": cpu}}})
+    }
+
+    #[test]
+    fn an_init_container_a_sidecar_and_the_overhead_count_by_the_rule() {
+        let mut sidecar = asks("side", "1");
+        sidecar["restartPolicy"] = json!("Always");
+        let spec = json!({"containers": [asks("main", "1")], "initContainers": [asks("first", "4"), sidecar], "overhead": {"cpu": "100m"}});
+        assert_eq!(cpu(&spec, &json!({})), parse("4100m").unwrap());
+        let spec = json!({"containers": [asks("main", "1")], "initContainers": [spec["initContainers"][1], asks("then", "4")]});
+        assert_eq!(cpu(&spec, &json!({})), parse("5").unwrap());
+        assert_eq!(effective(&spec, &json!({})).get("pods"), ONE);
+    }
+
+    #[test]
+    fn what_the_pod_states_as_a_whole_replaces_the_sum() {
+        let spec = json!({"containers": [asks("a", "1"), asks("b", "1")], "resources": {"requests": {"cpu": "500m"}}});
+        assert_eq!(cpu(&spec, &json!({})), parse("500m").unwrap());
+    }
+
+    #[test]
+    fn a_resize_counts_at_its_larger_side_until_it_is_refused_for_good() {
+        let spec = json!({"containers": [asks("a", "8")]});
+        let mut status =
+            json!({"containerStatuses": [{"name": "a", "resources": {"requests": {"cpu": "2"}}, "allocatedResources": {"cpu": "3"}}]});
+        assert_eq!(cpu(&spec, &status), parse("8").unwrap());
+        status["conditions"] = json!([{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]);
+        assert_eq!(cpu(&spec, &status), parse("3").unwrap());
+    }
+}

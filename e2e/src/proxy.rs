@@ -1,0 +1,238 @@
+//! What lies between a program and the API server? A TCP proxy that can be slow, cut what is open, and refuse what is new.
+//!
+//! It does not look into the bytes, so TLS passes through it. A delay is latency, not bandwidth: every chunk arrives its delay later,
+//! in order, and chunks that were sent together arrive together. Random delays come from a seed that a red case prints.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use anyhow::Result;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+/// Chunks under way per direction; with 16 KiB each, a megabyte that a slow reader can be behind.
+const UNDER_WAY: usize = 64;
+
+/// How much later a chunk arrives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Delay {
+    /// At once.
+    #[default]
+    None,
+    /// Always this much.
+    Fixed(Duration),
+    /// Something from the first to the second, drawn per chunk.
+    Between(Duration, Duration),
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Faults {
+    to_server: Delay,
+    to_client: Delay,
+    refuse: bool,
+    /// Connections that were made under an older number are cut.
+    era: u64,
+}
+
+/// A running proxy; dropping it closes its port and every connection.
+pub struct Proxy {
+    port: u16,
+    faults: watch::Sender<Faults>,
+    _tasks: JoinSet<()>,
+}
+
+impl Proxy {
+    /// Listens on a free port of this machine and passes everything on to `server` (a port of this machine).
+    pub async fn start(server: u16, seed: u64) -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let port = listener.local_addr()?.port();
+        let (faults, seen) = watch::channel(Faults::default());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(accept(listener, server, seen, seed));
+        Ok(Self { port, faults, _tasks: tasks })
+    }
+
+    /// Where to connect to.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// From now on what goes to the server arrives `to_server` later, and its answers `to_client` later; open connections included.
+    pub fn delay(&self, to_server: Delay, to_client: Delay) {
+        self.faults.send_modify(|faults| {
+            faults.to_server = to_server;
+            faults.to_client = to_client;
+        });
+    }
+
+    /// Cuts every open connection; new ones are taken.
+    pub fn cut(&self) {
+        self.faults.send_modify(|faults| faults.era += 1);
+    }
+
+    /// Whether new connections are closed as soon as they come. Open ones stay: see [`Self::cut`].
+    pub fn refuse(&self, refuse: bool) {
+        self.faults.send_modify(|faults| faults.refuse = refuse);
+    }
+}
+
+async fn accept(listener: TcpListener, server: u16, faults: watch::Receiver<Faults>, seed: u64) {
+    let mut connections = JoinSet::new();
+    let mut dice = Dice(seed);
+    loop {
+        while connections.try_join_next().is_some() {}
+        let Ok((client, _)) = listener.accept().await else { continue };
+        if !faults.borrow().refuse {
+            connections.spawn(serve(client, server, faults.clone(), Dice(dice.roll())));
+        }
+    }
+}
+
+async fn serve(client: TcpStream, server: u16, mut faults: watch::Receiver<Faults>, mut dice: Dice) {
+    let era = faults.borrow().era;
+    let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, server)).await else { return };
+    // Without this the proxy itself would be a fault: small writes would wait for each other's acknowledgement.
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    let second = Dice(dice.roll());
+    let up = pump(from_client, to_server, faults.clone(), |faults| faults.to_server, dice);
+    let down = pump(from_server, to_client, faults.clone(), |faults| faults.to_client, second);
+    tokio::select! {
+        // Either half that ends while the other goes on is a half-closed connection, which HTTP clients may use; both must end.
+        _ = async { tokio::join!(up, down) } => {}
+        _ = faults.wait_for(|faults| faults.era != era) => {}
+    }
+}
+
+/// Moves bytes one way until the end of the stream, each chunk its delay after it was read.
+async fn pump(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    faults: watch::Receiver<Faults>,
+    which: fn(&Faults) -> Delay,
+    mut dice: Dice,
+) {
+    let (sender, mut receiver) = mpsc::channel::<(Instant, Vec<u8>)>(UNDER_WAY);
+    let read = async move {
+        let mut buffer = vec![0; 16 * 1024];
+        let mut last = Instant::now();
+        while let Ok(length @ 1..) = from.read(&mut buffer).await {
+            let delay = dice.draw(which(&faults.borrow()));
+            // Never before what was read earlier: TCP keeps the order.
+            last = last.max(Instant::now() + delay);
+            let chunk = buffer.get(..length).unwrap_or_default().to_vec();
+            if sender.send((last, chunk)).await.is_err() {
+                return;
+            }
+        }
+    };
+    let write = async move {
+        while let Some((due, chunk)) = receiver.recv().await {
+            tokio::time::sleep_until(due).await;
+            if to.write_all(&chunk).await.is_err() {
+                return;
+            }
+        }
+        let _ = to.shutdown().await;
+    };
+    tokio::join!(read, write);
+}
+
+/// A small generator (splitmix64) that is the same for the same seed on every machine.
+#[derive(Clone, Debug)]
+pub struct Dice(pub u64);
+
+impl Dice {
+    /// The next number.
+    pub fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn draw(&mut self, delay: Delay) -> Duration {
+        match delay {
+            Delay::None => Duration::ZERO,
+            Delay::Fixed(duration) => duration,
+            Delay::Between(least, most) => {
+                let span = u64::try_from(most.saturating_sub(least).as_micros()).unwrap_or(u64::MAX);
+                least + Duration::from_micros(self.roll() % span.saturating_add(1))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wait::{millis, secs};
+
+    /// A server that sends back what it gets, and a proxy in front of it.
+    async fn echo() -> (Proxy, JoinSet<()>) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut open = JoinSet::new();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                open.spawn(async move {
+                    let (mut from, mut to) = stream.split();
+                    let _ = tokio::io::copy(&mut from, &mut to).await;
+                });
+            }
+        });
+        (Proxy::start(port, 7).await.unwrap(), tasks)
+    }
+
+    async fn round_trip(stream: &mut TcpStream) -> std::io::Result<Duration> {
+        let start = Instant::now();
+        stream.write_all(b"ping").await?;
+        let mut answer = [0; 4];
+        stream.read_exact(&mut answer).await?;
+        assert_eq!(&answer, b"ping");
+        Ok(start.elapsed())
+    }
+
+    #[tokio::test]
+    async fn both_directions_are_delayed_and_a_delay_can_be_taken_away_again() {
+        let (proxy, _server) = echo().await;
+        let mut stream = TcpStream::connect(("127.0.0.1", proxy.port())).await.unwrap();
+        proxy.delay(Delay::Fixed(millis(60)), Delay::Between(millis(40), millis(50)));
+        assert!(round_trip(&mut stream).await.unwrap() >= millis(100));
+        proxy.delay(Delay::None, Delay::None);
+        assert!(round_trip(&mut stream).await.unwrap() < millis(90));
+    }
+
+    #[tokio::test]
+    async fn a_cut_ends_what_is_open_and_refusing_ends_what_is_new() {
+        let (proxy, _server) = echo().await;
+        let mut stream = TcpStream::connect(("127.0.0.1", proxy.port())).await.unwrap();
+        round_trip(&mut stream).await.unwrap();
+        proxy.cut();
+        let ended = tokio::time::timeout(secs(5), async { while round_trip(&mut stream).await.is_ok() {} }).await;
+        assert!(ended.is_ok());
+        proxy.refuse(true);
+        let mut stream = TcpStream::connect(("127.0.0.1", proxy.port())).await.unwrap();
+        assert!(round_trip(&mut stream).await.is_err());
+        proxy.refuse(false);
+        let mut stream = TcpStream::connect(("127.0.0.1", proxy.port())).await.unwrap();
+        round_trip(&mut stream).await.unwrap();
+    }
+
+    #[test]
+    fn the_same_seed_draws_the_same_delays_within_their_range() {
+        let draw = |seed| {
+            let mut dice = Dice(seed);
+            (0..100).map(|_| dice.draw(Delay::Between(millis(200), millis(500)))).collect::<Vec<_>>()
+        };
+        assert_eq!(draw(1), draw(1));
+        assert_ne!(draw(1), draw(2));
+        assert!(draw(3).iter().all(|each| (millis(200)..=millis(500)).contains(each)));
+    }
+}

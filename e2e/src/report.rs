@@ -1,0 +1,64 @@
+//! What does a run of many cases come to? One line for each, and the sum, which is also the exit status.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::say;
+
+/// How one case went.
+pub struct Outcome {
+    /// Its id, with the round where there are several.
+    pub name: String,
+    /// What speaks against it; empty if it passed.
+    pub reasons: Vec<String>,
+    /// From the start of its cluster to its end.
+    pub took: Duration,
+    /// Where its logs and objects are, if it failed.
+    pub artifacts: Option<PathBuf>,
+}
+
+impl Outcome {
+    /// Whether it passed.
+    pub fn passed(&self) -> bool {
+        self.reasons.is_empty()
+    }
+
+    /// Says how it went, as soon as it is known.
+    pub fn tell(&self) {
+        let word = if self.passed() { "passed" } else { "FAILED" };
+        say::line(format!("{word}  {:<32} {:>6.1} s", self.name, self.took.as_secs_f64()));
+        for reason in &self.reasons {
+            say::line(format!("        {reason}"));
+        }
+        if let Some(folder) = &self.artifacts {
+            say::line(format!("        logs, events and objects: {}", folder.display()));
+        }
+    }
+}
+
+/// Says the sum; whether all passed. Nothing run is not a success.
+pub fn sum_up(outcomes: &[Outcome], took: Duration) -> bool {
+    let failed = outcomes.iter().filter(|outcome| !outcome.passed()).count();
+    if outcomes.len() > 1 {
+        say::headline("summary");
+        let mut names: Vec<&str> = outcomes.iter().map(|outcome| base(&outcome.name)).collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            let of_it: Vec<&Outcome> = outcomes.iter().filter(|outcome| base(&outcome.name) == name).collect();
+            let passed = of_it.iter().filter(|outcome| outcome.passed()).count();
+            let longest = of_it.iter().map(|outcome| outcome.took).max().unwrap_or_default();
+            say::line(format!("{name:<32} {passed:>3} of {:>3}   longest {:>6.1} s", of_it.len(), longest.as_secs_f64()));
+        }
+    }
+    for outcome in outcomes.iter().filter(|outcome| !outcome.passed()) {
+        say::line(format!("failed: {}: {}", outcome.name, outcome.reasons.first().map_or("", String::as_str)));
+    }
+    say::line(format!("cases took {:.0} s", took.as_secs_f64()));
+    say::line(format!("{} passed, {failed} failed", outcomes.len() - failed));
+    failed == 0 && !outcomes.is_empty()
+}
+
+fn base(name: &str) -> &str {
+    name.split('#').next().unwrap_or(name)
+}

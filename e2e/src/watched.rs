@@ -1,0 +1,44 @@
+//! How is the observer wired to a case? It starts before the programs, sees everything, and its findings fail the case whatever the case itself found.
+
+use anyhow::Result;
+
+use crate::chart;
+use crate::cluster::Cluster;
+use crate::objects::SCHEDULER_NAME;
+use crate::observer::{Observer, ObserverConfig};
+use crate::wait::secs;
+
+/// A cluster that is observed.
+pub struct Watched {
+    observer: Observer,
+}
+
+impl Watched {
+    /// Starts observing as cluster admin.
+    pub async fn start(cluster: &Cluster) -> Result<Self> {
+        let config = ObserverConfig {
+            audit_log: Some(cluster.audit_log()),
+            controller_user: chart::user(chart::CONTROLLER),
+            scheduler_user: chart::user(chart::SCHEDULER),
+            ..ObserverConfig::of_chart(SCHEDULER_NAME)
+        };
+        Ok(Self { observer: Observer::start(cluster.client(), config).await? })
+    }
+
+    /// What was found so far, one text each.
+    pub fn findings(&self) -> Vec<String> {
+        self.observer.findings().iter().map(ToString::to_string).collect()
+    }
+
+    /// At the end of a case: what must hold when nothing moves any more is checked too, if `rest` (the stock scheduler writes no queue's status).
+    pub async fn finish(self, rest: bool) -> Vec<String> {
+        let at_rest = if rest { self.observer.at_rest(secs(20)).await.err().unwrap_or_default() } else { Vec::new() };
+        let mut findings: Vec<String> = at_rest.iter().map(ToString::to_string).collect();
+        for text in self.observer.stop().await.iter().map(ToString::to_string) {
+            if !findings.contains(&text) {
+                findings.push(text);
+            }
+        }
+        findings
+    }
+}

@@ -1,0 +1,186 @@
+//! What does a case act in? A cluster of its own with the chart, both programs behind proxies, and the observer.
+
+use anyhow::{Context, Result};
+use kube::Client;
+
+use crate::cluster::{Cluster, ClusterOptions};
+use crate::objects::SCHEDULER_NAME;
+use crate::programs::Program;
+use crate::proxy::{Dice, Proxy};
+use crate::scratch::Scratch;
+use crate::watched::Watched;
+use crate::{audit, chart, kubeconfig, say};
+
+/// What a case wants of its world. The default is the chart as it is with both programs.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Installs the chart and runs the programs. Off for the cases that try the harness itself.
+    pub programs: bool,
+    /// Whether the chart's admission policy stamps group names. Without it the controller is told to annotate pods.
+    pub admission_policy: bool,
+    /// See [`ClusterOptions::disable_qps_limits`].
+    pub disable_qps_limits: bool,
+    /// Runs the stock scheduler beside ours.
+    pub kube_scheduler: bool,
+    /// The stock scheduler in the place of ours, under its name: shows whether a red case is the controller's or the scheduler's. It knows neither gangs
+    /// nor queues.
+    pub stock_places: bool,
+    /// Puts no proxies between the programs and the API server: for programs that outlive this process.
+    pub no_proxies: bool,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            programs: true,
+            admission_policy: true,
+            disable_qps_limits: false,
+            kube_scheduler: false,
+            stock_places: false,
+            no_proxies: false,
+        }
+    }
+}
+
+/// All of it together. Dropping it ends all of it.
+pub struct World {
+    // Fields are dropped in this order: who uses the cluster goes before it.
+    watched: Option<Watched>,
+    controller: Option<Side>,
+    scheduler: Option<Side>,
+    cluster: Cluster,
+    /// What the proxies' random delays come from; a case that draws its own numbers starts here too.
+    pub seed: u64,
+}
+
+struct Side {
+    program: Program,
+    path: Option<Proxy>,
+}
+
+impl World {
+    /// Starts the cluster only, in `scratch`; [`Self::install`] does the rest. In two steps, so that what a failing second step left can be looked at.
+    pub async fn bare(scratch: Scratch, name: &str, setup: &Setup, seed: u64) -> Result<Self> {
+        let options = ClusterOptions {
+            name: name.to_owned(),
+            kube_scheduler: setup.kube_scheduler || setup.stock_places,
+            also_places: if setup.stock_places { vec![SCHEDULER_NAME.to_owned()] } else { Vec::new() },
+            disable_qps_limits: setup.disable_qps_limits,
+            ..ClusterOptions::default()
+        };
+        let cluster = Cluster::start_in(scratch, options).await?;
+        Ok(Self { watched: None, controller: None, scheduler: None, cluster, seed })
+    }
+
+    /// Installs the chart, starts observer and programs, and returns when they are ready. Nothing if the setup wants no programs.
+    pub async fn install(&mut self, setup: &Setup) -> Result<()> {
+        if !setup.programs {
+            return Ok(());
+        }
+        let mut values = Vec::new();
+        let mut flags = Vec::new();
+        if !setup.admission_policy {
+            values.extend(["admissionPolicy.enabled=false", "controller.annotatePods=true"]);
+            flags.push("--annotate-pods".to_owned());
+        }
+        chart::install(&self.cluster, &values).await?;
+        self.watched = Some(Watched::start(&self.cluster).await?);
+        let mut dice = Dice(self.seed);
+        let mut controller = self.side(chart::CONTROLLER, (!setup.no_proxies).then(|| dice.roll()), &flags).await?;
+        let mut scheduler = match setup.stock_places {
+            true => None,
+            false => Some(self.side(chart::SCHEDULER, (!setup.no_proxies).then(|| dice.roll()), &[]).await?),
+        };
+        let ready = async {
+            controller.program.wait_ready().await?;
+            match &mut scheduler {
+                Some(scheduler) => scheduler.program.wait_ready().await,
+                None => Ok(()),
+            }
+        };
+        tokio::try_join!(ready, chart::settle(&self.cluster, setup.admission_policy))?;
+        self.scheduler = scheduler;
+        self.controller = Some(controller);
+        Ok(())
+    }
+
+    /// The program of the account (they are called the same), through a proxy of its own if there is a seed for one.
+    async fn side(&self, account: &'static str, seed: Option<u64>, flags: &[String]) -> Result<Side> {
+        let (server, _) = kubeconfig::door(self.cluster.kubeconfig())?;
+        let path = match seed {
+            Some(seed) => Some(Proxy::start(server, seed).await?),
+            None => None,
+        };
+        let port = path.as_ref().map_or(server, Proxy::port);
+        let kubeconfig = chart::kubeconfig(&self.cluster, account, port).await?;
+        let program = Program::start(self.cluster.scratch(), account, &kubeconfig, flags)?;
+        Ok(Side { program, path })
+    }
+
+    /// The control plane.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// A client as cluster admin: what people and other controllers do goes through it.
+    pub fn client(&self) -> Client {
+        self.cluster.client()
+    }
+
+    /// The controller's process.
+    pub fn controller(&mut self) -> Result<&mut Program> {
+        Ok(&mut self.controller.as_mut().context("this world has no controller")?.program)
+    }
+
+    /// The scheduler's process.
+    pub fn scheduler(&mut self) -> Result<&mut Program> {
+        Ok(&mut self.scheduler.as_mut().context("this world has no scheduler")?.program)
+    }
+
+    /// What lies between the controller and the API server.
+    pub fn controller_path(&self) -> Result<&Proxy> {
+        self.controller.as_ref().and_then(|side| side.path.as_ref()).context("nothing lies between the controller and the API server")
+    }
+
+    /// What lies between the scheduler and the API server.
+    pub fn scheduler_path(&self) -> Result<&Proxy> {
+        self.scheduler.as_ref().and_then(|side| side.path.as_ref()).context("nothing lies between the scheduler and the API server")
+    }
+
+    /// Both programs, as far as there are any.
+    pub fn programs(&mut self) -> impl Iterator<Item = &mut Program> {
+        [&mut self.controller, &mut self.scheduler].into_iter().flatten().map(|side| &mut side.program)
+    }
+
+    /// What the observer found so far.
+    pub fn findings(&self) -> Vec<String> {
+        self.watched.as_ref().map(Watched::findings).unwrap_or_default()
+    }
+
+    /// All requests of both programs so far.
+    pub fn requests(&self) -> Result<audit::Requests> {
+        audit::read(&self.cluster.audit_log(), &[chart::user(chart::CONTROLLER), chart::user(chart::SCHEDULER)])
+    }
+
+    /// Everything that speaks against the run, whatever the case itself thinks of it: the observer's findings, a program that ended by
+    /// itself, a request that the chart's RBAC did not allow. Ends the observer.
+    pub async fn verdict(&mut self) -> Vec<String> {
+        let mut against = match self.watched.take() {
+            Some(watched) => watched.finish(self.scheduler.is_some()).await.iter().map(|each| format!("the observer: {each}")).collect(),
+            None => Vec::new(),
+        };
+        against.extend(self.programs().filter_map(Program::unexpected_end));
+        if self.controller.is_some() {
+            match self.requests() {
+                Ok(requests) => against.extend(requests.refused.into_iter().take(10)),
+                Err(error) => against.push(say::brief(&error)),
+            }
+        }
+        against
+    }
+
+    /// Ends the observer and lets the cluster live on, and the programs too if there are no proxies. Returns the folder.
+    pub fn keep(self) -> Result<std::path::PathBuf> {
+        self.cluster.keep()
+    }
+}

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Says at once everything that is missing to build and test, and how to get it; silent if nothing is.
+set -uo pipefail
+missing=0
+lacks() { # WHAT HOW
+  [ $missing -ne 0 ] || echo 'missing on this machine:' >&2
+  missing=1
+  printf '  %-22s %s\n' "$1" "$2" >&2
+}
+# at_least WANTED FOUND: whether version FOUND is WANTED or newer
+at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -t. -k1,1n -k2,2n | head -n 1)" = "$1" ]; }
+
+rust=1.95
+found=$(rustc --version 2>/dev/null | sed -n 's/^rustc \([0-9]*\.[0-9]*\).*/\1/p')
+if ! command -v cargo >/dev/null || [ -z "$found" ]; then
+  lacks "cargo >= $rust" "https://rustup.rs"
+elif ! at_least $rust "$found"; then
+  lacks "cargo >= $rust" "there is $found: rustup update stable"
+fi
+cargo fmt --version >/dev/null 2>&1 || lacks rustfmt "rustup component add rustfmt"
+cargo clippy --version >/dev/null 2>&1 || lacks clippy "rustup component add clippy"
+
+go=1.26
+found=$(go env GOVERSION 2>/dev/null | sed -n 's/^go\([0-9]*\.[0-9]*\).*/\1/p')
+if [ -z "$found" ]; then
+  lacks "go >= $go" "https://go.dev/dl"
+elif ! at_least $go "$found"; then
+  lacks "go >= $go" "there is $found: https://go.dev/dl"
+fi
+command -v git >/dev/null || lacks git "the package git of your system"
+command -v cc >/dev/null || command -v gcc >/dev/null || command -v clang >/dev/null ||
+  lacks "a C compiler" "the package build-essential (Debian), gcc (Fedora), or xcode-select --install (macOS)"
+exit $missing
