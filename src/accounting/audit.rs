@@ -72,22 +72,10 @@ pub(super) fn compare<'a>(
     for (name, kept) in kept {
         let recounted = recounted.remove(name).unwrap_or_default();
         if *kept != recounted {
-            differences.push(Difference {
-                place,
-                name: name.to_owned(),
-                kept: kept.clone(),
-                recounted,
-            });
+            differences.push(Difference { place, name: name.to_owned(), kept: kept.clone(), recounted });
         }
     }
-    let missed = recounted
-        .into_iter()
-        .filter(|(_, recounted)| !recounted.is_zero());
-    differences.extend(missed.map(|(name, recounted)| Difference {
-        place,
-        name,
-        kept: Resources::new(),
-        recounted,
-    }));
+    let missed = recounted.into_iter().filter(|(_, recounted)| !recounted.is_zero());
+    differences.extend(missed.map(|(name, recounted)| Difference { place, name, kept: Resources::new(), recounted }));
     differences
 }

@@ -149,13 +149,7 @@ impl Books {
     /// # Errors
     ///
     /// As [`Trial::place`]; then nothing has changed (B3).
-    pub fn assume(
-        &mut self,
-        uid: &Uid,
-        node: &str,
-        queue: &str,
-        resources: &Resources,
-    ) -> Result<(), Refusal> {
+    pub fn assume(&mut self, uid: &Uid, node: &str, queue: &str, resources: &Resources) -> Result<(), Refusal> {
         let mut trial = self.trial();
         trial.place(uid, node, queue, resources)?;
         trial.commit();
@@ -183,13 +177,7 @@ impl Books {
     /// this request, whether or not that fits and whether or not they exist. `queue` is `None` for a pod of another
     /// scheduler, `node` for one that has none yet. A pod never loses its node, so one that is charged to a node and is
     /// seen without is seen as it was before its bind: nothing changes then, not even if the bind was confirmed.
-    pub fn charge_observed(
-        &mut self,
-        uid: &Uid,
-        node: Option<&str>,
-        queue: Option<&str>,
-        resources: &Resources,
-    ) {
+    pub fn charge_observed(&mut self, uid: &Uid, node: Option<&str>, queue: Option<&str>, resources: &Resources) {
         let has_node = |(node, _): (Option<&str>, &Resources)| node.is_some();
         if node.is_none() && self.ledger.charge_of(uid).is_some_and(has_node) {
             return;
@@ -205,14 +193,7 @@ impl Books {
         self.stages.remove(uid).is_some()
     }
 
-    pub(super) fn charge(
-        &mut self,
-        uid: &Uid,
-        node: Option<&str>,
-        queue: Option<&str>,
-        resources: &Resources,
-        stage: Stage,
-    ) {
+    pub(super) fn charge(&mut self, uid: &Uid, node: Option<&str>, queue: Option<&str>, resources: &Resources, stage: Stage) {
         self.ledger.charge(uid, node, resources.clone());
         match queue {
             Some(queue) => self.quota.charge(uid, queue, resources.clone()),
@@ -229,19 +210,12 @@ impl Books {
         let stage = *self.stages.get(uid)?;
         let (node, resources) = self.ledger.charge_of(uid)?;
         let queue = self.quota.charge_of(uid).map(|(queue, _)| queue);
-        Some(PodView {
-            stage,
-            node,
-            queue,
-            resources,
-        })
+        Some(PodView { stage, node, queue, resources })
     }
 
     /// The pods that are charged, by UID.
     pub fn pods(&self) -> impl Iterator<Item = (&Uid, PodView<'_>)> {
-        self.stages
-            .keys()
-            .filter_map(|uid| self.pod(uid).map(|pod| (uid, pod)))
+        self.stages.keys().filter_map(|uid| self.pod(uid).map(|pod| (uid, pod)))
     }
 
     /// Recounts everything: nodes, queues, reservations, the tree, and that ledger, quota and stages speak of the same
@@ -257,10 +231,7 @@ impl Books {
         };
         let none = Resources::new();
         for (uid, _, resources) in self.ledger.charges() {
-            let in_queue = self
-                .quota
-                .charge_of(uid)
-                .map_or(resources, |(_, amounts)| amounts);
+            let in_queue = self.quota.charge_of(uid).map_or(resources, |(_, amounts)| amounts);
             let known = matches!(self.stages.get(uid), Some(Stage::Assumed | Stage::Observed));
             if in_queue != resources || !known {
                 differences.push(apart(uid, resources, in_queue));
@@ -271,19 +242,10 @@ impl Books {
                 differences.push(apart(uid, &none, resources));
             }
         }
-        for uid in self
-            .stages
-            .keys()
-            .filter(|uid| self.ledger.charge_of(uid).is_none())
-        {
+        for uid in self.stages.keys().filter(|uid| self.ledger.charge_of(uid).is_none()) {
             differences.push(apart(uid, &none, &none));
         }
-        AuditReport {
-            pods: self.stages.len(),
-            nodes: self.ledger.nodes().count(),
-            queues: self.quota.tree().names().count(),
-            differences,
-        }
+        AuditReport { pods: self.stages.len(), nodes: self.ledger.nodes().count(), queues: self.quota.tree().names().count(), differences }
     }
 }
 

@@ -9,13 +9,8 @@ fn cpus(count: i64) -> Resources {
 }
 
 fn queue(books: &mut Books, name: &str, parent: &str, capability: i64) {
-    let shape = QueueShape {
-        name: name.into(),
-        parent: Some(parent.into()),
-    };
-    let capability = [("cpu".into(), Amount::from_units(capability))]
-        .into_iter()
-        .collect();
+    let shape = QueueShape { name: name.into(), parent: Some(parent.into()) };
+    let capability = [("cpu".into(), Amount::from_units(capability))].into_iter().collect();
     books.queue_upsert(&shape, QueueLimits { capability });
 }
 
@@ -45,28 +40,13 @@ fn b3_a_refusal_at_any_level_leaves_nothing_behind() {
     let node = |short: Option<(i64, i64)>| {
         Refusal::Node(short.map_or(NodeRefusal::UnknownNode, |(asked, idle)| {
             let (asked, idle) = (Amount::from_units(asked), Amount::from_units(idle));
-            NodeRefusal::Short(Shortage {
-                name: "cpu".into(),
-                asked,
-                idle,
-            })
+            NodeRefusal::Short(Shortage { name: "cpu".into(), asked, idle })
         }))
     };
-    let fault = |queue: &str, why| {
-        Refusal::Queue(QueueFault {
-            queue: queue.into(),
-            why,
-        })
-    };
+    let fault = |queue: &str, why| Refusal::Queue(QueueFault { queue: queue.into(), why });
     let ceiling = |asked, used, capability| {
         let [asked, used, capability] = [asked, used, capability].map(Amount::from_units);
-        Refusal::Ceiling(Ceiling {
-            queue: "team".into(),
-            dimension: "cpu".into(),
-            asked,
-            used,
-            capability,
-        })
+        Refusal::Ceiling(Ceiling { queue: "team".into(), dimension: "cpu".into(), asked, used, capability })
     };
     let table = [
         (0, "b", "team", 1, Refusal::AlreadyCharged),
@@ -77,10 +57,7 @@ fn b3_a_refusal_at_any_level_leaves_nothing_behind() {
         (1, "b", "team", 4, ceiling(4, 2, 5)),
     ];
     for (number, on, into, asked, refusal) in table {
-        assert_eq!(
-            books.assume(&pod(number), on, into, &cpus(asked)),
-            Err(refusal)
-        );
+        assert_eq!(books.assume(&pod(number), on, into, &cpus(asked)), Err(refusal));
         assert_eq!(books, before);
     }
 }
@@ -91,16 +68,10 @@ fn a_trial_sees_what_it_placed_and_keeps_all_or_nothing() {
     let before = books.clone();
     let mut trial = books.trial();
     assert_eq!(trial.place(&pod(0), "a", "team", &cpus(3)), Ok(()));
-    assert!(
-        trial.place(&pod(1), "a", "team", &cpus(2)).is_err(),
-        "the node has 1 left"
-    );
+    assert!(trial.place(&pod(1), "a", "team", &cpus(2)).is_err(), "the node has 1 left");
     let halfway = trial.savepoint();
     assert_eq!(trial.place(&pod(1), "b", "team", &cpus(2)), Ok(()));
-    assert!(
-        trial.place(&pod(2), "b", "team", &cpus(1)).is_err(),
-        "the queue has nothing left"
-    );
+    assert!(trial.place(&pod(2), "b", "team", &cpus(1)).is_err(), "the queue has nothing left");
     trial.rollback_to(halfway);
     assert_eq!((trial.len(), trial.is_empty()), (1, false));
     assert_eq!(trial.place(&pod(2), "b", "team", &cpus(1)), Ok(()));
@@ -110,12 +81,8 @@ fn a_trial_sees_what_it_placed_and_keeps_all_or_nothing() {
     let mut trial = books.trial();
     assert_eq!(trial.place(&pod(2), "b", "team", &cpus(1)), Ok(()));
     assert_eq!(trial.place(&pod(1), "a", "team", &cpus(2)), Ok(()));
-    let placed = |number, node: &str, count| Placement {
-        uid: pod(number),
-        node: node.into(),
-        queue: "team".into(),
-        resources: cpus(count),
-    };
+    let placed =
+        |number, node: &str, count| Placement { uid: pod(number), node: node.into(), queue: "team".into(), resources: cpus(count) };
     assert_eq!(trial.commit(), [placed(2, "b", 1), placed(1, "a", 2)]);
     assert_eq!(books.pod(&pod(2)).unwrap().stage, Stage::Assumed);
     assert_eq!(team_uses(&books), cpus(3));
@@ -127,10 +94,7 @@ fn q9_a_gang_is_placed_into_its_own_reservation_and_nothing_is_counted_twice() {
     let mut books = books();
     books.reserve("ns/gang", "team", &cpus(5));
     let before = books.clone();
-    assert!(
-        books.assume(&pod(0), "a", "team", &cpus(1)).is_err(),
-        "others stay out"
-    );
+    assert!(books.assume(&pod(0), "a", "team", &cpus(1)).is_err(), "others stay out");
     for keep in [false, true] {
         let mut trial = books.trial();
         trial.reserve("ns/gang", "team", &Resources::new());
@@ -138,10 +102,7 @@ fn q9_a_gang_is_placed_into_its_own_reservation_and_nothing_is_counted_twice() {
             assert_eq!(trial.place(&pod(number), "a", "team", &cpus(1)), Ok(()));
         }
         trial.reserve("ns/gang", "team", &cpus(2));
-        assert!(
-            trial.place(&pod(3), "b", "team", &cpus(1)).is_err(),
-            "5 are used or reserved"
-        );
+        assert!(trial.place(&pod(3), "b", "team", &cpus(1)).is_err(), "5 are used or reserved");
         if keep {
             assert_eq!(trial.commit().len(), 3);
         } else {
@@ -149,10 +110,7 @@ fn q9_a_gang_is_placed_into_its_own_reservation_and_nothing_is_counted_twice() {
             assert_eq!(books, before);
         }
     }
-    assert_eq!(
-        (team_uses(&books), books.quota().queue("root").reserved),
-        (cpus(3), &cpus(2))
-    );
+    assert_eq!((team_uses(&books), books.quota().queue("root").reserved), (cpus(3), &cpus(2)));
 }
 
 #[test]
@@ -164,21 +122,11 @@ fn an_assumed_pod_is_forgotten_unless_it_was_confirmed_or_seen_since() {
     }
     assert!(books.confirm(&pod(1)));
     books.charge_observed(&pod(1), None, Some("team"), &one);
-    assert_eq!(
-        books.pod(&pod(1)).unwrap().node,
-        Some("a"),
-        "an event from before the bind came after its answer"
-    );
+    assert_eq!(books.pod(&pod(1)).unwrap().node, Some("a"), "an event from before the bind came after its answer");
     books.charge_observed(&pod(2), Some("a"), Some("team"), &one);
     books.charge_observed(&pod(3), None, Some("team"), &one);
-    assert_eq!(
-        books.pod(&pod(3)).unwrap().node,
-        Some("a"),
-        "the watch is behind the bind"
-    );
-    let forgotten: Vec<_> = (0..4)
-        .filter(|number| books.forget(&pod(*number)))
-        .collect();
+    assert_eq!(books.pod(&pod(3)).unwrap().node, Some("a"), "the watch is behind the bind");
+    let forgotten: Vec<_> = (0..4).filter(|number| books.forget(&pod(*number))).collect();
     assert_eq!(forgotten, [0, 3]);
     assert_eq!(team_uses(&books), cpus(2));
     assert_eq!(books.ledger().node("a").unwrap().used, &cpus(2));
@@ -192,19 +140,13 @@ fn what_is_seen_is_the_truth_even_where_it_does_not_fit_or_was_assumed_elsewhere
     assert_eq!(books.assume(&pod(0), "a", "team", &cpus(1)), Ok(()));
     books.charge_observed(&pod(0), Some("b"), Some("team"), &cpus(9));
     let pod_0 = books.pod(&pod(0)).unwrap();
-    assert_eq!(
-        (pod_0.node, pod_0.queue, pod_0.stage),
-        (Some("b"), Some("team"), Stage::Observed)
-    );
+    assert_eq!((pod_0.node, pod_0.queue, pod_0.stage), (Some("b"), Some("team"), Stage::Observed));
     assert_eq!(books.ledger().node("b").unwrap().overcommitted(), cpus(5));
     assert!(books.ledger().node("a").unwrap().used.is_zero());
     assert_eq!(team_uses(&books), cpus(9));
 
     books.charge_observed(&pod(0), Some("b"), None, &cpus(2));
-    assert!(
-        team_uses(&books).is_zero(),
-        "another scheduler's pod is in no queue"
-    );
+    assert!(team_uses(&books).is_zero(), "another scheduler's pod is in no queue");
     assert_eq!(books.ledger().node("b").unwrap().used, &cpus(2));
     assert!(books.audit().is_clean());
 }
@@ -227,13 +169,7 @@ fn the_audit_sees_a_pod_that_is_in_one_book_only_and_a_trial_that_was_left_open(
         assert!(books.audit().is_clean());
         spoil(&mut books);
         let report = books.audit();
-        assert!(
-            !report.is_clean()
-                && report
-                    .differences
-                    .iter()
-                    .all(|difference| difference.place == Place::Pod)
-        );
+        assert!(!report.is_clean() && report.differences.iter().all(|difference| difference.place == Place::Pod));
     }
 }
 

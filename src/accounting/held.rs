@@ -39,10 +39,7 @@ static NOTHING: Resources = Resources::new();
 
 impl<K: Ord> Default for Held<K> {
     fn default() -> Self {
-        Self {
-            holders: BTreeMap::new(),
-            sums: BTreeMap::new(),
-        }
+        Self { holders: BTreeMap::new(), sums: BTreeMap::new() }
     }
 }
 
@@ -50,33 +47,21 @@ impl<K: Ord> Held<K> {
     /// Replaces what the holder held.
     pub(super) fn put(&mut self, key: K, queue: &str, resources: Resources, tree: &QueueTree) {
         let resources = resources.without_negative();
-        if self
-            .holders
-            .get(&key)
-            .is_some_and(|held| *held.queue == *queue && held.resources == resources)
-        {
+        if self.holders.get(&key).is_some_and(|held| *held.queue == *queue && held.resources == resources) {
             return;
         }
         self.take(&key, tree);
         let (way, _) = tree.walk(queue);
         if !resources.is_zero() {
             for queue in &way {
-                self.sums
-                    .entry(Arc::clone(queue))
-                    .or_default()
-                    .subtree
-                    .add(&resources);
+                self.sums.entry(Arc::clone(queue)).or_default().subtree.add(&resources);
             }
         }
         let Some(queue) = way.into_iter().next() else {
             return;
         };
         if !resources.is_zero() {
-            self.sums
-                .entry(Arc::clone(&queue))
-                .or_default()
-                .own
-                .add(&resources);
+            self.sums.entry(Arc::clone(&queue)).or_default().own.add(&resources);
         }
         self.holders.insert(key, Holding { queue, resources });
     }
@@ -103,12 +88,7 @@ impl<K: Ord> Held<K> {
         self.shift(queues, tree, Resources::add);
     }
 
-    fn shift(
-        &mut self,
-        queues: &BTreeSet<Arc<str>>,
-        tree: &QueueTree,
-        by: fn(&mut Resources, &Resources),
-    ) {
+    fn shift(&mut self, queues: &BTreeSet<Arc<str>>, tree: &QueueTree, by: fn(&mut Resources, &Resources)) {
         for queue in queues {
             let own = self.own(queue).clone();
             if own.is_zero() {
@@ -154,25 +134,13 @@ impl<K: Ord> Held<K> {
         let mut owns = BTreeMap::<String, Resources>::new();
         let mut subtrees = BTreeMap::<String, Resources>::new();
         for holding in self.holders.values() {
-            owns.entry(holding.queue.to_string())
-                .or_default()
-                .add(&holding.resources);
+            owns.entry(holding.queue.to_string()).or_default().add(&holding.resources);
             for queue in tree.walk(&holding.queue).0 {
-                subtrees
-                    .entry(queue.to_string())
-                    .or_default()
-                    .add(&holding.resources);
+                subtrees.entry(queue.to_string()).or_default().add(&holding.resources);
             }
         }
-        let mut differences = compare(
-            own,
-            self.sums.iter().map(|(name, sums)| (&**name, &sums.own)),
-            owns,
-        );
-        let kept = self
-            .sums
-            .iter()
-            .map(|(name, sums)| (&**name, &sums.subtree));
+        let mut differences = compare(own, self.sums.iter().map(|(name, sums)| (&**name, &sums.own)), owns);
+        let kept = self.sums.iter().map(|(name, sums)| (&**name, &sums.subtree));
         differences.extend(compare(subtree, kept, subtrees));
         differences
     }

@@ -48,10 +48,7 @@ impl Ledger {
         if let Some(node) = self.nodes.get_mut(name) {
             node.allocatable = Some(allocatable);
         } else {
-            let node = Node {
-                allocatable: Some(allocatable),
-                used: Resources::new(),
-            };
+            let node = Node { allocatable: Some(allocatable), used: Resources::new() };
             self.nodes.insert(Arc::from(name), node);
         }
     }
@@ -73,16 +70,9 @@ impl Ledger {
         }
         self.release(uid);
         let node = node.map(|name| {
-            let name = self
-                .nodes
-                .get_key_value(name)
-                .map_or_else(|| Arc::from(name), |(name, _)| Arc::clone(name));
+            let name = self.nodes.get_key_value(name).map_or_else(|| Arc::from(name), |(name, _)| Arc::clone(name));
             if !resources.is_zero() {
-                self.nodes
-                    .entry(Arc::clone(&name))
-                    .or_default()
-                    .used
-                    .add(&resources);
+                self.nodes.entry(Arc::clone(&name)).or_default().used.add(&resources);
             }
             name
         });
@@ -117,10 +107,7 @@ impl Ledger {
 
     /// The nodes that do not exist and have pods charged to them, by name, with what those use.
     pub fn missing_nodes(&self) -> impl Iterator<Item = (&str, &Resources)> {
-        self.nodes
-            .iter()
-            .filter(|(_, node)| node.allocatable.is_none())
-            .map(|(name, node)| (&**name, &node.used))
+        self.nodes.iter().filter(|(_, node)| node.allocatable.is_none()).map(|(name, node)| (&**name, &node.used))
     }
 
     /// Whether so much more fits on a node. Allocates nothing.
@@ -136,16 +123,12 @@ impl Ledger {
     /// The node (if it is on one) and the amounts that a pod is charged with; `None` if it is not charged.
     #[must_use]
     pub fn charge_of(&self, uid: &Uid) -> Option<(Option<&str>, &Resources)> {
-        self.pods
-            .get(uid)
-            .map(|charge| (charge.node.as_deref(), &charge.resources))
+        self.pods.get(uid).map(|charge| (charge.node.as_deref(), &charge.resources))
     }
 
     /// The pods that are charged, by UID, with their node and amounts.
     pub fn charges(&self) -> impl Iterator<Item = (&Uid, Option<&str>, &Resources)> {
-        self.pods
-            .iter()
-            .map(|(uid, charge)| (uid, charge.node.as_deref(), &charge.resources))
+        self.pods.iter().map(|(uid, charge)| (uid, charge.node.as_deref(), &charge.resources))
     }
 
     /// Recounts every node from the pods (B1).
@@ -154,25 +137,14 @@ impl Ledger {
         let mut recounted = BTreeMap::<String, Resources>::new();
         for charge in self.pods.values() {
             if let Some(node) = &charge.node {
-                recounted
-                    .entry(node.to_string())
-                    .or_default()
-                    .add(&charge.resources);
+                recounted.entry(node.to_string()).or_default().add(&charge.resources);
             }
         }
-        compare(
-            Place::Node,
-            self.nodes.iter().map(|(name, node)| (&**name, &node.used)),
-            recounted,
-        )
+        compare(Place::Node, self.nodes.iter().map(|(name, node)| (&**name, &node.used)), recounted)
     }
 
     fn drop_if_empty(&mut self, name: &str) {
-        if self
-            .nodes
-            .get(name)
-            .is_some_and(|node| node.allocatable.is_none() && node.used.is_zero())
-        {
+        if self.nodes.get(name).is_some_and(|node| node.allocatable.is_none() && node.used.is_zero()) {
             self.nodes.remove(name);
         }
     }
@@ -180,11 +152,7 @@ impl Ledger {
 
 impl Node {
     fn view<'a>(&'a self, name: &'a str) -> Option<NodeView<'a>> {
-        Some(NodeView {
-            name,
-            allocatable: self.allocatable.as_ref()?,
-            used: &self.used,
-        })
+        Some(NodeView { name, allocatable: self.allocatable.as_ref()?, used: &self.used })
     }
 }
 
@@ -195,9 +163,7 @@ mod tests {
     use crate::resources::Amount;
 
     fn gpus(count: i64) -> Resources {
-        Resources::new()
-            .with("cpu", Amount::from_units(1))
-            .with("nvidia.com/gpu", Amount::from_units(count))
+        Resources::new().with("cpu", Amount::from_units(1)).with("nvidia.com/gpu", Amount::from_units(count))
     }
 
     fn cpus(count: i64) -> Resources {
@@ -215,17 +181,10 @@ mod tests {
         for left in [6, 0] {
             ledger.node_upsert("n", offers(left));
             let node = ledger.node("n").unwrap();
-            assert_eq!(
-                node.overcommitted().get("nvidia.com/gpu"),
-                Amount::from_units(8 - left)
-            );
+            assert_eq!(node.overcommitted().get("nvidia.com/gpu"), Amount::from_units(8 - left));
             assert_eq!(node.overcommitted().len(), 1);
             assert_eq!(node.idle(), cpus(8));
-            let short = Shortage {
-                name: "nvidia.com/gpu".into(),
-                asked: Amount::from_units(1),
-                idle: Amount::ZERO,
-            };
+            let short = Shortage { name: "nvidia.com/gpu".into(), asked: Amount::from_units(1), idle: Amount::ZERO };
             assert_eq!(ledger.fits("n", &gpus(1)), Err(NodeRefusal::Short(short)));
             assert_eq!(ledger.fits("n", &cpus(1)), Ok(()));
             assert!(ledger.audit().is_empty());
@@ -270,10 +229,7 @@ mod tests {
         let mut ledger = Ledger::new();
         ledger.charge(&"early".into(), Some("n"), cpus(1));
         assert_eq!(ledger.node("n"), None);
-        assert_eq!(
-            ledger.missing_nodes().collect::<Vec<_>>(),
-            [("n", &cpus(1))]
-        );
+        assert_eq!(ledger.missing_nodes().collect::<Vec<_>>(), [("n", &cpus(1))]);
         assert_eq!(ledger.fits("n", &cpus(1)), Err(NodeRefusal::UnknownNode));
         ledger.node_upsert("n", cpus(4));
         assert_eq!(ledger.node("n").unwrap().idle(), cpus(3));
@@ -289,10 +245,7 @@ mod tests {
         ledger.nodes.get_mut("n").unwrap().used = cpus(2);
         let differences = ledger.audit();
         assert_eq!(differences.len(), 1);
-        assert_eq!(
-            (&differences[0].kept, &differences[0].recounted),
-            (&cpus(2), &cpus(1))
-        );
+        assert_eq!((&differences[0].kept, &differences[0].recounted), (&cpus(2), &cpus(1)));
         ledger.nodes.clear();
         assert_eq!(ledger.audit()[0].recounted, cpus(1));
     }

@@ -20,10 +20,7 @@
 //! * **B4** equal facts give equal books, whatever the order in which they came and how often;
 //! * **B5** a broken queue refuses new pods for itself and its subtree, and for nobody else; every walk is bounded.
 
-#![cfg_attr(
-    not(test),
-    deny(clippy::float_arithmetic, clippy::arithmetic_side_effects)
-)]
+#![cfg_attr(not(test), deny(clippy::float_arithmetic, clippy::arithmetic_side_effects))]
 
 mod audit;
 mod books;
@@ -41,7 +38,5 @@ pub use books::{Books, PodView, Refusal, Stage};
 pub use ledger::Ledger;
 pub use node::{NodeRefusal, NodeView, Shortage};
 pub use quota::{Ceiling, QueueLimits, QueueView, Quota};
-pub use tree::{
-    DEFAULT_QUEUE, MAX_DEPTH, Path, QueueFault, QueueShape, QueueTree, ROOT_QUEUE, Why,
-};
+pub use tree::{DEFAULT_QUEUE, MAX_DEPTH, Path, QueueFault, QueueShape, QueueTree, ROOT_QUEUE, Why};
 pub use trial::{Placement, Savepoint, Trial};

@@ -56,25 +56,15 @@ impl<'a> NodeView<'a> {
     /// What is left of one dimension; 0 where the node is overcommitted.
     #[must_use]
     pub fn idle_of(&self, name: &str) -> Amount {
-        self.allocatable
-            .get(name)
-            .minus(self.used.get(name))
-            .max(Amount::ZERO)
+        self.allocatable.get(name).minus(self.used.get(name)).max(Amount::ZERO)
     }
 
     /// The dimensions in which it has too little, by name. Allocates nothing.
-    pub fn shortages<'b>(
-        self,
-        asked: &'b Resources,
-    ) -> impl Iterator<Item = Shortage> + use<'a, 'b> {
+    pub fn shortages<'b>(self, asked: &'b Resources) -> impl Iterator<Item = Shortage> + use<'a, 'b> {
         asked.iter().filter_map(move |(name, asked)| {
             let idle = self.idle_of(name);
             // What is not asked for cannot be short, not even on an overcommitted node.
-            (asked.is_positive() && asked > idle).then(|| Shortage {
-                name: name.clone(),
-                asked,
-                idle,
-            })
+            (asked.is_positive() && asked > idle).then(|| Shortage { name: name.clone(), asked, idle })
         })
     }
 

@@ -130,13 +130,7 @@ impl Quota {
                 let used = charged.get(dimension).plus(reserved.get(dimension));
                 if used.plus(asked) > capability {
                     let (queue, dimension) = (Arc::clone(queue), dimension.clone());
-                    return Err(Ceiling {
-                        queue,
-                        dimension,
-                        asked,
-                        used,
-                        capability,
-                    });
+                    return Err(Ceiling { queue, dimension, asked, used, capability });
                 }
             }
         }
@@ -161,8 +155,7 @@ impl Quota {
         if resources.is_zero() {
             self.unreserve(group);
         } else {
-            self.reserved
-                .put(Arc::from(group), queue, resources, &self.tree);
+            self.reserved.put(Arc::from(group), queue, resources, &self.tree);
         }
     }
 
@@ -174,24 +167,18 @@ impl Quota {
     /// The queue and the amounts that a pod is charged with; `None` if it is not charged.
     #[must_use]
     pub fn charge_of(&self, uid: &Uid) -> Option<(&str, &Resources)> {
-        self.charged
-            .holding(uid)
-            .map(|held| (&*held.queue, &held.resources))
+        self.charged.holding(uid).map(|held| (&*held.queue, &held.resources))
     }
 
     /// The pods that are charged, by UID, with their queue and amounts.
     pub fn charges(&self) -> impl Iterator<Item = (&Uid, &str, &Resources)> {
-        self.charged
-            .holdings()
-            .map(|(uid, held)| (uid, &*held.queue, &held.resources))
+        self.charged.holdings().map(|(uid, held)| (uid, &*held.queue, &held.resources))
     }
 
     /// The queue and the amounts that a group has reserved; `None` if it has not.
     #[must_use]
     pub fn reservation_of(&self, group: &str) -> Option<(&str, &Resources)> {
-        self.reserved
-            .holding(&Arc::from(group))
-            .map(|held| (&*held.queue, &held.resources))
+        self.reserved.holding(&Arc::from(group)).map(|held| (&*held.queue, &held.resources))
     }
 
     /// One queue, existing or not.
@@ -218,14 +205,8 @@ impl Quota {
     /// Recounts every queue from the pods and groups (B2), and the tree's two indices.
     #[must_use]
     pub fn audit(&self) -> Vec<Difference> {
-        let mut differences = self
-            .charged
-            .audit(Place::QueueOwn, Place::QueueSubtree, &self.tree);
-        differences.extend(self.reserved.audit(
-            Place::ReservedOwn,
-            Place::ReservedSubtree,
-            &self.tree,
-        ));
+        let mut differences = self.charged.audit(Place::QueueOwn, Place::QueueSubtree, &self.tree);
+        differences.extend(self.reserved.audit(Place::ReservedOwn, Place::ReservedSubtree, &self.tree));
         differences.extend(self.tree.misfiled().into_iter().map(|name| Difference {
             place: Place::Tree,
             name: name.to_string(),

@@ -3,32 +3,19 @@
 use super::*;
 
 fn amount(cpu: i64, pods: i64) -> Resources {
-    Resources::new()
-        .with("cpu", Amount::from_units(cpu))
-        .with("pods", Amount::from_units(pods))
+    Resources::new().with("cpu", Amount::from_units(cpu)).with("pods", Amount::from_units(pods))
 }
 
 fn upsert(quota: &mut Quota, name: &str, parent: &str, capability: &[(&str, i64)]) {
-    let capability = capability
-        .iter()
-        .map(|(name, units)| ((*name).into(), Amount::from_units(*units)))
-        .collect();
-    let shape = QueueShape {
-        name: name.into(),
-        parent: (!parent.is_empty()).then(|| parent.into()),
-    };
+    let capability = capability.iter().map(|(name, units)| ((*name).into(), Amount::from_units(*units))).collect();
+    let shape = QueueShape { name: name.into(), parent: (!parent.is_empty()).then(|| parent.into()) };
     quota.queue_upsert(&shape, QueueLimits { capability });
 }
 
 fn refused(quota: &Quota, queue: &str, asked: &Resources) -> Option<(String, String, i64, i64)> {
     let ceiling = quota.fits(&quota.path(queue).unwrap(), asked).err()?;
     let units = |amount: Amount| i64::try_from(amount.nanos() / 1_000_000_000).unwrap();
-    Some((
-        ceiling.queue.to_string(),
-        ceiling.dimension.to_string(),
-        units(ceiling.used),
-        units(ceiling.capability),
-    ))
+    Some((ceiling.queue.to_string(), ceiling.dimension.to_string(), units(ceiling.used), units(ceiling.capability)))
 }
 
 /// root → org → {team, other}
@@ -51,15 +38,8 @@ fn q13_the_level_and_the_dimension_that_bind_are_named() {
             upsert(&mut quota, level, parent, &[(dimension, 2)]);
             let two = Resources::new().with(dimension, Amount::from_units(2));
             assert_eq!(refused(&quota, "team", &two), None);
-            quota.charge(
-                &"pod".into(),
-                "team",
-                Resources::new().with(dimension, Amount::from_units(1)),
-            );
-            assert_eq!(
-                refused(&quota, "team", &two),
-                Some((level.into(), dimension.into(), 1, 2))
-            );
+            quota.charge(&"pod".into(), "team", Resources::new().with(dimension, Amount::from_units(1)));
+            assert_eq!(refused(&quota, "team", &two), Some((level.into(), dimension.into(), 1, 2)));
         }
     }
 }
@@ -68,10 +48,7 @@ fn q13_the_level_and_the_dimension_that_bind_are_named() {
 fn q1_what_one_child_uses_is_missing_for_its_sibling() {
     let mut quota = three_levels();
     quota.charge(&"pod".into(), "other", amount(6, 1));
-    assert_eq!(
-        refused(&quota, "team", &amount(3, 1)),
-        Some(("org".into(), "cpu".into(), 6, 8))
-    );
+    assert_eq!(refused(&quota, "team", &amount(3, 1)), Some(("org".into(), "cpu".into(), 6, 8)));
     assert!(quota.release(&"pod".into()));
     assert_eq!(refused(&quota, "team", &amount(3, 1)), None);
 }
@@ -79,35 +56,21 @@ fn q1_what_one_child_uses_is_missing_for_its_sibling() {
 #[test]
 fn q8_zero_is_zero_unset_is_unlimited_and_pods_are_counted() {
     let mut quota = three_levels();
-    upsert(
-        &mut quota,
-        "team",
-        "org",
-        &[("nvidia.com/gpu", 0), ("pods", 2)],
-    );
+    upsert(&mut quota, "team", "org", &[("nvidia.com/gpu", 0), ("pods", 2)]);
     let gpu = amount(1, 1).with("nvidia.com/gpu", Amount::from_nanos(1));
-    assert_eq!(
-        refused(&quota, "team", &gpu),
-        Some(("team".into(), "nvidia.com/gpu".into(), 0, 0))
-    );
+    assert_eq!(refused(&quota, "team", &gpu), Some(("team".into(), "nvidia.com/gpu".into(), 0, 0)));
     assert_eq!(refused(&quota, "team", &amount(8, 1)), None);
     for pod in ["a", "b"] {
         quota.charge(&pod.into(), "team", amount(0, 1));
     }
-    assert_eq!(
-        refused(&quota, "team", &amount(0, 1)),
-        Some(("team".into(), "pods".into(), 2, 2))
-    );
+    assert_eq!(refused(&quota, "team", &amount(0, 1)), Some(("team".into(), "pods".into(), 2, 2)));
 }
 
 #[test]
 fn a7_a_queue_over_its_ceiling_refuses_only_who_asks_for_that_dimension() {
     let mut quota = three_levels();
     quota.charge(&"resized".into(), "team", amount(9, 1));
-    assert_eq!(
-        refused(&quota, "team", &amount(1, 1)),
-        Some(("team".into(), "cpu".into(), 9, 4))
-    );
+    assert_eq!(refused(&quota, "team", &amount(1, 1)), Some(("team".into(), "cpu".into(), 9, 4)));
     assert_eq!(refused(&quota, "team", &amount(0, 1)), None);
     quota.charge(&"resized".into(), "team", amount(1, 1));
     assert_eq!(refused(&quota, "team", &amount(3, 1)), None);
@@ -118,10 +81,7 @@ fn a_reservation_counts_like_usage_but_is_not_usage() {
     let mut quota = three_levels();
     quota.reserve("ns/gang", "team", amount(3, 3));
     quota.reserve("ns/gang", "team", amount(3, 3));
-    assert_eq!(
-        refused(&quota, "team", &amount(2, 1)),
-        Some(("team".into(), "cpu".into(), 3, 4))
-    );
+    assert_eq!(refused(&quota, "team", &amount(2, 1)), Some(("team".into(), "cpu".into(), 3, 4)));
     assert!(quota.queue("org").used.is_zero());
     assert_eq!(quota.queue("org").reserved, &amount(3, 3));
     quota.reserve("ns/gang", "team", amount(1, 1));
@@ -137,11 +97,7 @@ fn q4_the_pods_of_a_queue_whose_parent_is_gone_count_at_root_and_again_below_it_
     quota.queue_remove("org");
     assert!(quota.path("team").is_err() && quota.path("other").is_err());
     assert_eq!(quota.queue("root").used, &amount(3, 1));
-    assert_eq!(
-        quota.queue("org").used,
-        &amount(3, 1),
-        "kept under its name"
-    );
+    assert_eq!(quota.queue("org").used, &amount(3, 1), "kept under its name");
     assert!(!quota.queue("org").exists);
     upsert(&mut quota, "company", "", &[]);
     upsert(&mut quota, "org", "company", &[("cpu", 8)]);
@@ -161,10 +117,7 @@ fn the_pods_of_a_queue_that_is_gone_count_again_when_it_is_back() {
     let listed: Vec<_> = quota.queues().map(|queue| queue.name.to_owned()).collect();
     assert_eq!(listed, ["default", "org", "other", "root", "team"]);
     upsert(&mut quota, "team", "org", &[("cpu", 4)]);
-    assert_eq!(
-        refused(&quota, "team", &amount(2, 1)),
-        Some(("team".into(), "cpu".into(), 3, 4))
-    );
+    assert_eq!(refused(&quota, "team", &amount(2, 1)), Some(("team".into(), "cpu".into(), 3, 4)));
     assert_eq!(quota.queue("org").used, &amount(3, 1));
 }
 
@@ -177,11 +130,7 @@ fn q12_usage_moves_with_a_subtree_into_a_cycle_and_out_again() {
     upsert(&mut quota, "org", "team", &[("cpu", 8)]);
     assert!(quota.audit().is_empty());
     assert!(quota.path("other").is_err());
-    assert_eq!(
-        quota.queue("root").used,
-        &amount(3, 1),
-        "once, not once per turn"
-    );
+    assert_eq!(quota.queue("root").used, &amount(3, 1), "once, not once per turn");
     upsert(&mut quota, "org", "", &[("cpu", 8)]);
     assert_eq!(quota, before);
 }
@@ -196,13 +145,6 @@ fn the_audit_sees_wrong_sums_of_both_kinds() {
     // Sums that belong to another tree than the one they stand in.
     quota.charged = wrong.charged.clone();
     quota.reserved = wrong.reserved;
-    let places: BTreeSet<_> = quota
-        .audit()
-        .into_iter()
-        .map(|difference| difference.place)
-        .collect();
-    assert_eq!(
-        places.into_iter().collect::<Vec<_>>(),
-        [Place::QueueSubtree, Place::ReservedSubtree]
-    );
+    let places: BTreeSet<_> = quota.audit().into_iter().map(|difference| difference.place).collect();
+    assert_eq!(places.into_iter().collect::<Vec<_>>(), [Place::QueueSubtree, Place::ReservedSubtree]);
 }

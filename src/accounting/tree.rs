@@ -81,11 +81,7 @@ pub struct QueueTree {
 
 impl Default for QueueTree {
     fn default() -> Self {
-        let mut tree = Self {
-            root: Arc::from(ROOT_QUEUE),
-            parents: BTreeMap::new(),
-            children: BTreeMap::new(),
-        };
+        let mut tree = Self { root: Arc::from(ROOT_QUEUE), parents: BTreeMap::new(), children: BTreeMap::new() };
         tree.link(Arc::from(DEFAULT_QUEUE), Arc::from(ROOT_QUEUE));
         tree
     }
@@ -149,10 +145,7 @@ impl QueueTree {
             return Err(fault);
         }
         if *name == *self.root || self.children.contains_key(name) {
-            return Err(QueueFault {
-                queue: self.intern(name),
-                why: Why::NotLeaf,
-            });
+            return Err(QueueFault { queue: self.intern(name), why: Why::NotLeaf });
         }
         Ok(Path(queues))
     }
@@ -172,31 +165,17 @@ impl QueueTree {
         while at != self.root {
             // Linear, as the way is at most MAX_DEPTH long and three long in practice.
             if queues.contains(&at) {
-                fault = Some(QueueFault {
-                    queue: at,
-                    why: Why::Cycle,
-                });
+                fault = Some(QueueFault { queue: at, why: Why::Cycle });
                 break;
             }
             if queues.len() >= MAX_DEPTH {
-                fault = Some(QueueFault {
-                    queue: self.intern(name),
-                    why: Why::TooDeep,
-                });
+                fault = Some(QueueFault { queue: self.intern(name), why: Why::TooDeep });
                 break;
             }
             let Some(parent) = self.parents.get(&at) else {
                 fault = Some(match queues.last() {
-                    None => QueueFault {
-                        queue: Arc::clone(&at),
-                        why: Why::NotFound,
-                    },
-                    Some(child) => QueueFault {
-                        queue: Arc::clone(child),
-                        why: Why::MissingParent {
-                            parent: Arc::clone(&at),
-                        },
-                    },
+                    None => QueueFault { queue: Arc::clone(&at), why: Why::NotFound },
+                    Some(child) => QueueFault { queue: Arc::clone(child), why: Why::MissingParent { parent: Arc::clone(&at) } },
                 });
                 queues.push(at);
                 break;
@@ -213,11 +192,7 @@ impl QueueTree {
         let mut found = BTreeSet::new();
         let mut open = vec![self.intern(name)];
         while let Some(queue) = open.pop() {
-            open.extend(
-                self.children(&queue)
-                    .filter(|child| !found.contains(*child))
-                    .cloned(),
-            );
+            open.extend(self.children(&queue).filter(|child| !found.contains(*child)).cloned());
             found.insert(queue);
         }
         found
@@ -227,17 +202,10 @@ impl QueueTree {
     pub(super) fn misfiled(&self) -> Vec<Arc<str>> {
         let mut recounted = BTreeMap::<Arc<str>, BTreeSet<Arc<str>>>::new();
         for (child, parent) in &self.parents {
-            recounted
-                .entry(Arc::clone(parent))
-                .or_default()
-                .insert(Arc::clone(child));
+            recounted.entry(Arc::clone(parent)).or_default().insert(Arc::clone(child));
         }
         let names: BTreeSet<_> = recounted.keys().chain(self.children.keys()).collect();
-        names
-            .into_iter()
-            .filter(|name| recounted.get(*name) != self.children.get(*name))
-            .cloned()
-            .collect()
+        names.into_iter().filter(|name| recounted.get(*name) != self.children.get(*name)).cloned().collect()
     }
 
     /// Whether the queue is where this shape puts it already; `root` always is.
@@ -246,27 +214,18 @@ impl QueueTree {
     }
 
     fn parent_named<'a>(&'a self, shape: &'a QueueShape) -> &'a Arc<str> {
-        shape
-            .parent
-            .as_ref()
-            .filter(|parent| !parent.is_empty())
-            .unwrap_or(&self.root)
+        shape.parent.as_ref().filter(|parent| !parent.is_empty()).unwrap_or(&self.root)
     }
 
     fn intern(&self, name: &str) -> Arc<str> {
         if *name == *self.root {
             return Arc::clone(&self.root);
         }
-        self.parents
-            .get_key_value(name)
-            .map_or_else(|| Arc::from(name), |(name, _)| Arc::clone(name))
+        self.parents.get_key_value(name).map_or_else(|| Arc::from(name), |(name, _)| Arc::clone(name))
     }
 
     fn link(&mut self, name: Arc<str>, parent: Arc<str>) {
-        self.children
-            .entry(Arc::clone(&parent))
-            .or_default()
-            .insert(Arc::clone(&name));
+        self.children.entry(Arc::clone(&parent)).or_default().insert(Arc::clone(&name));
         self.parents.insert(name, parent);
     }
 

@@ -11,22 +11,15 @@ fn tree(shapes: &[(&str, &str)]) -> QueueTree {
 }
 
 fn shape(name: &str, parent: &str) -> QueueShape {
-    QueueShape {
-        name: name.into(),
-        parent: (!parent.is_empty()).then(|| parent.into()),
-    }
+    QueueShape { name: name.into(), parent: (!parent.is_empty()).then(|| parent.into()) }
 }
 
 fn fault(queue: &str, why: Why) -> Result<Vec<String>, QueueFault> {
-    Err(QueueFault {
-        queue: queue.into(),
-        why,
-    })
+    Err(QueueFault { queue: queue.into(), why })
 }
 
 fn path(tree: &QueueTree, name: &str) -> Result<Vec<String>, QueueFault> {
-    tree.path(name)
-        .map(|path| path.iter().map(ToString::to_string).collect())
+    tree.path(name).map(|path| path.iter().map(ToString::to_string).collect())
 }
 
 fn walk(tree: &QueueTree, name: &str) -> Vec<String> {
@@ -39,20 +32,9 @@ fn ok(queues: &[&str]) -> Result<Vec<String>, QueueFault> {
 
 #[test]
 fn b5_each_fault_is_named_where_it_is_and_blocks_only_what_is_below_it() {
-    let tree = tree(&[
-        ("a", ""),
-        ("b", "a"),
-        ("c", "gone"),
-        ("c1", "c"),
-        ("d", "e"),
-        ("e", "d"),
-        ("f", "e"),
-        ("self", "self"),
-        ("top", "root"),
-    ]);
-    let missing = || Why::MissingParent {
-        parent: "gone".into(),
-    };
+    let tree =
+        tree(&[("a", ""), ("b", "a"), ("c", "gone"), ("c1", "c"), ("d", "e"), ("e", "d"), ("f", "e"), ("self", "self"), ("top", "root")]);
+    let missing = || Why::MissingParent { parent: "gone".into() };
     let table = [
         ("b", ok(&["b", "a", "root"])),
         ("top", ok(&["top", "root"])),
@@ -87,27 +69,14 @@ fn what_is_charged_to_a_broken_queue_counts_as_far_up_as_can_be_known_and_at_roo
 fn a_chain_as_deep_as_the_limit_works_and_one_deeper_does_not() {
     let mut tree = QueueTree::new();
     for level in 1..=MAX_DEPTH + 1 {
-        let parent = if level == 1 {
-            String::new()
-        } else {
-            format!("q{}", level - 1)
-        };
+        let parent = if level == 1 { String::new() } else { format!("q{}", level - 1) };
         tree.upsert(&shape(&format!("q{level}"), &parent));
     }
     let deepest = format!("q{}", MAX_DEPTH + 1);
-    assert_eq!(
-        tree.path(&deepest),
-        Err(QueueFault {
-            queue: deepest.as_str().into(),
-            why: Why::TooDeep
-        })
-    );
+    assert_eq!(tree.path(&deepest), Err(QueueFault { queue: deepest.as_str().into(), why: Why::TooDeep }));
     assert_eq!(tree.walk(&deepest).0.len(), MAX_DEPTH + 1);
     tree.remove(&deepest);
-    assert_eq!(
-        tree.path(&format!("q{MAX_DEPTH}")).unwrap().iter().count(),
-        MAX_DEPTH + 1
-    );
+    assert_eq!(tree.path(&format!("q{MAX_DEPTH}")).unwrap().iter().count(), MAX_DEPTH + 1);
 }
 
 #[test]
@@ -124,19 +93,13 @@ fn q4_a_queue_heals_when_its_parent_is_back_and_root_and_default_cannot_go() {
     tree.remove("root");
     tree.upsert(&shape("root", "c"));
     assert_eq!(path(&tree, "c"), ok(&["c", "p", "root"]));
-    assert_eq!(
-        tree.names().map(|name| &**name).collect::<Vec<_>>(),
-        ["root", "c", "default", "p"]
-    );
+    assert_eq!(tree.names().map(|name| &**name).collect::<Vec<_>>(), ["root", "c", "default", "p"]);
 }
 
 #[test]
 fn an_empty_parent_is_root_and_a_parent_is_a_leaf_again_when_its_children_are_gone() {
     let mut tree = QueueTree::new();
-    tree.upsert(&QueueShape {
-        name: "a".into(),
-        parent: Some("".into()),
-    });
+    tree.upsert(&QueueShape { name: "a".into(), parent: Some("".into()) });
     tree.upsert(&shape("b", "a"));
     assert_eq!(path(&tree, "a"), fault("a", Why::NotLeaf));
     tree.upsert(&shape("b", ""));

@@ -49,10 +49,7 @@ pub struct Placement {
 
 impl<'a> Trial<'a> {
     pub(super) fn new(books: &'a mut Books) -> Self {
-        Self {
-            books,
-            steps: Vec::new(),
-        }
+        Self { books, steps: Vec::new() }
     }
 
     /// The books as they are with everything that was placed.
@@ -64,10 +61,7 @@ impl<'a> Trial<'a> {
     /// How many pods are placed.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.steps
-            .iter()
-            .filter(|step| matches!(step, Step::Placed(_)))
-            .count()
+        self.steps.iter().filter(|step| matches!(step, Step::Placed(_))).count()
     }
 
     /// Whether no pod is placed.
@@ -82,24 +76,14 @@ impl<'a> Trial<'a> {
     ///
     /// The first thing that is in the way: the pod is charged already, its queue, a ceiling, the node. Then nothing has
     /// changed.
-    pub fn place(
-        &mut self,
-        uid: &Uid,
-        node: &str,
-        queue: &str,
-        resources: &Resources,
-    ) -> Result<(), Refusal> {
+    pub fn place(&mut self, uid: &Uid, node: &str, queue: &str, resources: &Resources) -> Result<(), Refusal> {
         if self.books.stages.contains_key(uid) {
             return Err(Refusal::AlreadyCharged);
         }
         // Everything is asked before anything is charged, and a charge cannot fail.
         self.books.fits_queue(queue, resources)?;
-        self.books
-            .ledger
-            .fits(node, resources)
-            .map_err(Refusal::Node)?;
-        self.books
-            .charge(uid, Some(node), Some(queue), resources, Stage::Placed);
+        self.books.ledger.fits(node, resources).map_err(Refusal::Node)?;
+        self.books.charge(uid, Some(node), Some(queue), resources, Stage::Placed);
         self.steps.push(Step::Placed(uid.clone()));
         Ok(())
     }
@@ -107,16 +91,9 @@ impl<'a> Trial<'a> {
     /// Sets what a group has reserved beyond what its pods are charged, so that a gang can be placed into its own
     /// reservation: lower it, place, and both are kept or undone together. Empty takes the reservation back.
     pub fn reserve(&mut self, group: &str, queue: &str, resources: &Resources) {
-        let before = self
-            .books
-            .quota
-            .reservation_of(group)
-            .map(|(queue, amounts)| (Arc::from(queue), amounts.clone()));
+        let before = self.books.quota.reservation_of(group).map(|(queue, amounts)| (Arc::from(queue), amounts.clone()));
         self.books.reserve(group, queue, resources);
-        self.steps.push(Step::Reserved {
-            group: Arc::from(group),
-            before,
-        });
+        self.steps.push(Step::Reserved { group: Arc::from(group), before });
     }
 
     /// The point that is reached now.
@@ -132,16 +109,10 @@ impl<'a> Trial<'a> {
                 Some(Step::Placed(uid)) => {
                     self.books.release(&uid);
                 }
-                Some(Step::Reserved {
-                    group,
-                    before: Some((queue, resources)),
-                }) => {
+                Some(Step::Reserved { group, before: Some((queue, resources)) }) => {
                     self.books.reserve(&group, &queue, &resources);
                 }
-                Some(Step::Reserved {
-                    group,
-                    before: None,
-                }) => {
+                Some(Step::Reserved { group, before: None }) => {
                     self.books.unreserve(&group);
                 }
                 None => break,
@@ -165,14 +136,8 @@ impl<'a> Trial<'a> {
             let (Some(node), Some(queue)) = (pod.node, pod.queue) else {
                 continue;
             };
-            let (node, queue, resources) =
-                (Arc::from(node), Arc::from(queue), pod.resources.clone());
-            placements.push(Placement {
-                uid,
-                node,
-                queue,
-                resources,
-            });
+            let (node, queue, resources) = (Arc::from(node), Arc::from(queue), pod.resources.clone());
+            placements.push(Placement { uid, node, queue, resources });
         }
         placements
     }

@@ -43,7 +43,13 @@ pub fn queue() -> Value {
         column("RUNNING", "integer", ".status.running", "How many groups run", 1),
         column("AGE", "date", ".metadata.creationTimestamp", "When the queue was made", 1),
     ]);
-    definition("Cluster", names, schema::<QueueSpec, QueueStatus>("A share of the cluster, in a tree of shares."), columns, json!({ "status": {} }))
+    definition(
+        "Cluster",
+        names,
+        schema::<QueueSpec, QueueStatus>("A share of the cluster, in a tree of shares."),
+        columns,
+        json!({ "status": {} }),
+    )
 }
 
 fn column(name: &str, kind: &str, path: &str, description: &str, priority: u8) -> Value {

@@ -1,6 +1,5 @@
 //! The definitions are what is checked in, and what volcano-api.md lists.
 
-
 use super::*;
 use crate::api::podgroup::SUBDOMAIN;
 

@@ -11,7 +11,9 @@ use crate::resources::request::{self, ContainerRequest, PodRequestInput};
 use super::fault::Fault;
 use super::membership::{GroupKey, group_of};
 use super::names::{CHARGED_QUEUE, TASK};
-use super::pod::{Container, ContainerStatus, NodeSelectorTerm, Pod, PodAffinityTerm, PodCondition, PodSpec, PodStatus, ResourceNeeds, Toleration};
+use super::pod::{
+    Container, ContainerStatus, NodeSelectorTerm, Pod, PodAffinityTerm, PodCondition, PodSpec, PodStatus, ResourceNeeds, Toleration,
+};
 use super::quantities;
 use super::uid::Uid;
 

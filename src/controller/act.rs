@@ -73,8 +73,7 @@ impl Actor {
 
     /// Sends the DELETE with both preconditions: no other object and no other version can be hit, however late it lands. S1 S2
     async fn delete(&self, groups: &Api<PodGroup>, key: &GroupKey, version: &Version) -> Answer {
-        let preconditions =
-            Preconditions { uid: Some(version.uid.to_string()), resource_version: Some(version.resource_version.clone()) };
+        let preconditions = Preconditions { uid: Some(version.uid.to_string()), resource_version: Some(version.resource_version.clone()) };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
         match self.caller.once("delete", "podgroups", groups.delete(&key.name, &params)).await {
             // With finalizers the answer is the object, which is still there and says that it is ending.
@@ -193,9 +192,10 @@ fn event_name(object: &str, told: u64) -> String {
 
 /// FNV-1a of the parts, which is the same on every machine and in every version.
 fn fnv1a<const N: usize>(parts: [&str; N]) -> u64 {
-    parts.iter().flat_map(|part| part.bytes().chain([0])).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    parts
+        .iter()
+        .flat_map(|part| part.bytes().chain([0]))
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 #[cfg(test)]

@@ -170,8 +170,7 @@ impl Keeper {
         let key = turn.key.clone();
         let frozen = self.observed.freeze(&key);
         let kept = self.kept.entry(key.clone()).or_default();
-        let situation =
-            Situation { owner: owner(&frozen), members: frozen.members, cached: frozen.cached.as_ref(), memory: &kept.memory };
+        let situation = Situation { owner: owner(&frozen), members: frozen.members, cached: frozen.cached.as_ref(), memory: &kept.memory };
         let step = decide(&situation);
         if step == Step::Rest {
             kept.refused = None;
@@ -192,8 +191,12 @@ impl Keeper {
         let key = turn.key.clone();
         let kept = self.kept.entry(key.clone()).or_default();
         let existing = kept.memory.freshest(frozen.cached.as_ref());
-        let found: BTreeSet<Complaint> =
-            frozen.owner.iter().flat_map(|wish| complaints(wish, existing, kept.refused.as_ref().map(|(_, why)| why.as_str()))).take(COMPLAINTS).collect();
+        let found: BTreeSet<Complaint> = frozen
+            .owner
+            .iter()
+            .flat_map(|wish| complaints(wish, existing, kept.refused.as_ref().map(|(_, why)| why.as_str())))
+            .take(COMPLAINTS)
+            .collect();
         let news: Vec<Complaint> = found.difference(&kept.told).cloned().collect();
         let actor = Arc::clone(&self.actor);
         if !news.is_empty() {

@@ -380,15 +380,23 @@ impl Observed {
         if seen.ended {
             return self.drop_pod(&seen.pod.uid).into_iter().collect();
         }
-        let unchanged = |known: &Member| known.group == seen.group && known.deleting == seen.deleting && known.stamped == seen.stamped && known.source == seen.source;
+        let unchanged = |known: &Member| {
+            known.group == seen.group && known.deleting == seen.deleting && known.stamped == seen.stamped && known.source == seen.source
+        };
         if self.members.get(&seen.pod.uid).is_some_and(unchanged) {
             return Vec::new();
         }
         let mut touched: Vec<Touched> = self.drop_pod(&seen.pod.uid).into_iter().collect();
         self.by_group.entry(seen.group.clone()).or_default().insert(seen.pod.uid.clone());
         touched.push(Touched::Member(seen.group.clone()));
-        let member =
-            Member { group: seen.group, scheduler, deleting: seen.deleting, stamped: seen.stamped, name: seen.pod.name, source: seen.source };
+        let member = Member {
+            group: seen.group,
+            scheduler,
+            deleting: seen.deleting,
+            stamped: seen.stamped,
+            name: seen.pod.name,
+            source: seen.source,
+        };
         self.members.insert(seen.pod.uid, member);
         touched
     }

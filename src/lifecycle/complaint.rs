@@ -29,7 +29,8 @@ pub fn complaints(wish: &Wish, existing: Option<&Existing>, refused: Option<&str
     let mut found: Vec<Complaint> = wish.faults.iter().map(|fault| complaint("InvalidPodGroupSource", fault.to_string())).collect();
     if let Some(Existing::Foreign(_)) = existing {
         let name = &wish.intent.group.name;
-        let message = format!("PodGroup {name} was not made by podgroup-controller; it is left alone, and its spec does not follow this object");
+        let message =
+            format!("PodGroup {name} was not made by podgroup-controller; it is left alone, and its spec does not follow this object");
         found.push(complaint("PodGroupNotOurs", message));
     }
     if let Some(why) = refused {

@@ -121,7 +121,11 @@ impl Sources<'_> {
             Some(asked) => {
                 if asked > wants_in_all && wants_in_all > 0 {
                     // Without the number: an autoscaler changes it all day, and each text is an Event.
-                    faults.push(Fault::new(MIN_MEMBER, text, "more than the replicas that are wanted; the gang is as large as the replicas allow"));
+                    faults.push(Fault::new(
+                        MIN_MEMBER,
+                        text,
+                        "more than the replicas that are wanted; the gang is as large as the replicas allow",
+                    ));
                 }
                 asked
             }
@@ -146,7 +150,11 @@ impl Sources<'_> {
                 Err(_) => faults.push(Fault::new(MIN_RESOURCES, text, "not a JSON object of quantities; the pods' own requests are used")),
             }
         }
-        request.iter().filter(|(name, _)| &***name != ResourceName::PODS).map(|(name, amount)| (name.clone(), amount.times(min_member))).collect()
+        request
+            .iter()
+            .filter(|(name, _)| &***name != ResourceName::PODS)
+            .map(|(name, amount)| (name.clone(), amount.times(min_member)))
+            .collect()
     }
 
     /// The queue that is named, if its name could be one's.
@@ -170,7 +178,9 @@ impl Sources<'_> {
             let with = bytes.saturating_add(key.len()).saturating_add(value.len());
             if with > COPIED_BYTES {
                 // One fault, for the first: there may be thousands.
-                full.get_or_insert_with(|| Fault::new(key.clone(), value, "not copied: the annotations to copy are larger than 64 KiB in all"));
+                full.get_or_insert_with(|| {
+                    Fault::new(key.clone(), value, "not copied: the annotations to copy are larger than 64 KiB in all")
+                });
                 continue;
             }
             bytes = with;

@@ -33,11 +33,7 @@ impl Amount {
     /// So many nano-units; what is outside [`Amount::MIN`]..[`Amount::MAX`] becomes the nearer of the two.
     #[must_use]
     pub const fn from_nanos(nanos: i128) -> Self {
-        if nanos == i128::MIN {
-            Self::MIN
-        } else {
-            Self(nanos)
-        }
+        if nanos == i128::MIN { Self::MIN } else { Self(nanos) }
     }
 
     /// The amount in nano-units.
@@ -120,10 +116,7 @@ mod tests {
     #[test]
     fn the_largest_quantity_times_the_largest_count_is_still_exact() {
         let largest = Amount::from_units(i64::MAX);
-        assert_eq!(
-            largest.times(u32::MAX).nanos(),
-            i128::from(i64::MAX) * NANOS_PER_UNIT * i128::from(u32::MAX)
-        );
+        assert_eq!(largest.times(u32::MAX).nanos(), i128::from(i64::MAX) * NANOS_PER_UNIT * i128::from(u32::MAX));
     }
 
     proptest! {

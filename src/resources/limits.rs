@@ -19,10 +19,7 @@ impl Limits {
     /// The limit of one resource; `None` if it is unset.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Amount> {
-        self.place(name)
-            .ok()
-            .and_then(|at| self.0.get(at))
-            .map(|(_, amount)| *amount)
+        self.place(name).ok().and_then(|at| self.0.get(at)).map(|(_, amount)| *amount)
     }
 
     /// Sets the limit of one resource, 0 included.
@@ -93,18 +90,11 @@ mod tests {
     #[test]
     fn limits_are_ordered_by_name_and_the_last_of_one_name_counts() {
         let one = Amount::from_units(1);
-        let limits: Limits = [
-            ("memory", Amount::ZERO),
-            ("cpu", Amount::ZERO),
-            ("memory", one),
-        ]
-        .into_iter()
-        .map(|(name, amount)| (ResourceName::from(name), amount))
-        .collect();
-        let listed: Vec<_> = limits
-            .iter()
-            .map(|(name, amount)| (name.as_str(), amount))
+        let limits: Limits = [("memory", Amount::ZERO), ("cpu", Amount::ZERO), ("memory", one)]
+            .into_iter()
+            .map(|(name, amount)| (ResourceName::from(name), amount))
             .collect();
+        let listed: Vec<_> = limits.iter().map(|(name, amount)| (name.as_str(), amount)).collect();
         assert_eq!(listed, [("cpu", Amount::ZERO), ("memory", one)]);
     }
 }

@@ -7,10 +7,7 @@
 //! *unset*. The two are different types so that nobody can take the one for the other. [`quantity`] is the only way
 //! from text to an [`Amount`], [`request::effective`] the only way from a pod to its [`Resources`].
 
-#![cfg_attr(
-    not(test),
-    deny(clippy::float_arithmetic, clippy::arithmetic_side_effects)
-)]
+#![cfg_attr(not(test), deny(clippy::float_arithmetic, clippy::arithmetic_side_effects))]
 
 mod amount;
 mod limits;

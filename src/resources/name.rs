@@ -40,13 +40,8 @@ impl ResourceName {
     /// How people write amounts of it: bytes with binary suffixes, all else decimal.
     #[must_use]
     pub fn style(&self) -> Style {
-        let is_bytes = matches!(&*self.0, MEMORY | "storage" | "ephemeral-storage")
-            || self.0.starts_with(HUGEPAGES_PREFIX);
-        if is_bytes {
-            Style::Binary
-        } else {
-            Style::Decimal
-        }
+        let is_bytes = matches!(&*self.0, MEMORY | "storage" | "ephemeral-storage") || self.0.starts_with(HUGEPAGES_PREFIX);
+        if is_bytes { Style::Binary } else { Style::Decimal }
     }
 }
 

@@ -31,10 +31,7 @@ pub struct ContainerRequest {
 /// A container that has no status yet.
 impl From<Resources> for ContainerRequest {
     fn from(requests: Resources) -> Self {
-        Self {
-            requests,
-            ..Self::default()
-        }
+        Self { requests, ..Self::default() }
     }
 }
 
@@ -80,11 +77,7 @@ pub fn effective(pod: &PodRequestInput) -> Resources {
     run.max_each(&init);
     if let Some(whole) = &pod.pod_level {
         let in_force = in_force(whole, infeasible);
-        for (name, _) in whole
-            .requests
-            .iter()
-            .filter(|(name, _)| counts_for_the_whole_pod(name))
-        {
+        for (name, _) in whole.requests.iter().filter(|(name, _)| counts_for_the_whole_pod(name)) {
             run.set(name.clone(), in_force.get(name));
         }
     }
@@ -95,15 +88,8 @@ pub fn effective(pod: &PodRequestInput) -> Resources {
 /// The largest of asked, allocated and actual; without asked if the resize will not happen.
 fn in_force(container: &ContainerRequest, infeasible: bool) -> Resources {
     let has_status = container.allocated.is_some() || container.actual.is_some();
-    let mut most = if infeasible && has_status {
-        Resources::new()
-    } else {
-        container.requests.clone()
-    };
-    for known in [&container.allocated, &container.actual]
-        .into_iter()
-        .flatten()
-    {
+    let mut most = if infeasible && has_status { Resources::new() } else { container.requests.clone() };
+    for known in [&container.allocated, &container.actual].into_iter().flatten() {
         most.max_each(known);
     }
     most.without_negative()
@@ -120,10 +106,7 @@ mod tests {
     use crate::resources::quantity::parse;
 
     fn of(entries: &[(&str, &str)]) -> Resources {
-        entries
-            .iter()
-            .map(|(name, text)| ((*name).into(), parse(text).unwrap()))
-            .collect()
+        entries.iter().map(|(name, text)| ((*name).into(), parse(text).unwrap())).collect()
     }
 
     fn cpu(text: &str) -> ContainerRequest {
@@ -131,48 +114,26 @@ mod tests {
     }
 
     fn sidecar(text: &str) -> ContainerRequest {
-        ContainerRequest {
-            restartable_init: true,
-            ..cpu(text)
-        }
+        ContainerRequest { restartable_init: true, ..cpu(text) }
     }
 
     fn resized(asked: &str, allocated: &str, actual: &str) -> ContainerRequest {
-        ContainerRequest {
-            allocated: Some(of(&[("cpu", allocated)])),
-            actual: Some(of(&[("cpu", actual)])),
-            ..cpu(asked)
-        }
+        ContainerRequest { allocated: Some(of(&[("cpu", allocated)])), actual: Some(of(&[("cpu", actual)])), ..cpu(asked) }
     }
 
     #[test]
     fn the_rules_of_kubernetes_hold_case_by_case() {
-        type Case = (
-            &'static str,
-            PodRequestInput,
-            &'static [(&'static str, &'static str)],
-        );
+        type Case = (&'static str, PodRequestInput, &'static [(&'static str, &'static str)]);
         let cases: Vec<Case> = vec![
-            (
-                "nothing asked is one pod",
-                PodRequestInput::default(),
-                &[("pods", "1")],
-            ),
+            ("nothing asked is one pod", PodRequestInput::default(), &[("pods", "1")]),
             (
                 "containers add up",
-                PodRequestInput {
-                    containers: vec![cpu("1"), cpu("500m")],
-                    ..Default::default()
-                },
+                PodRequestInput { containers: vec![cpu("1"), cpu("500m")], ..Default::default() },
                 &[("cpu", "1500m"), ("pods", "1")],
             ),
             (
                 "the largest init container counts, not their sum",
-                PodRequestInput {
-                    containers: vec![cpu("1")],
-                    init_containers: vec![cpu("2"), cpu("3")],
-                    ..Default::default()
-                },
+                PodRequestInput { containers: vec![cpu("1")], init_containers: vec![cpu("2"), cpu("3")], ..Default::default() },
                 &[("cpu", "3"), ("pods", "1")],
             ),
             (
@@ -187,11 +148,7 @@ mod tests {
             ),
             (
                 "a sidecar that started before runs beside the init container",
-                PodRequestInput {
-                    containers: vec![cpu("1")],
-                    init_containers: vec![sidecar("1"), cpu("4")],
-                    ..Default::default()
-                },
+                PodRequestInput { containers: vec![cpu("1")], init_containers: vec![sidecar("1"), cpu("4")], ..Default::default() },
                 &[("cpu", "5"), ("pods", "1")],
             ),
             (
@@ -206,68 +163,41 @@ mod tests {
             (
                 "what the whole pod asks replaces cpu and memory, not devices; overhead comes on top",
                 PodRequestInput {
-                    containers: vec![
-                        of(&[("cpu", "1"), ("memory", "1Gi"), ("nvidia.com/gpu", "1")]).into(),
-                    ],
+                    containers: vec![of(&[("cpu", "1"), ("memory", "1Gi"), ("nvidia.com/gpu", "1")]).into()],
                     overhead: of(&[("cpu", "1")]),
                     pod_level: Some(of(&[("cpu", "4"), ("nvidia.com/gpu", "9")]).into()),
                     ..Default::default()
                 },
-                &[
-                    ("cpu", "5"),
-                    ("memory", "1Gi"),
-                    ("nvidia.com/gpu", "1"),
-                    ("pods", "1"),
-                ],
+                &[("cpu", "5"), ("memory", "1Gi"), ("nvidia.com/gpu", "1"), ("pods", "1")],
             ),
             (
                 "growing: what is asked counts at once",
-                PodRequestInput {
-                    containers: vec![resized("3", "1", "1")],
-                    ..Default::default()
-                },
+                PodRequestInput { containers: vec![resized("3", "1", "1")], ..Default::default() },
                 &[("cpu", "3"), ("pods", "1")],
             ),
             (
                 "shrinking: what is still in use counts",
-                PodRequestInput {
-                    containers: vec![resized("1", "1", "3")],
-                    ..Default::default()
-                },
+                PodRequestInput { containers: vec![resized("1", "1", "3")], ..Default::default() },
                 &[("cpu", "3"), ("pods", "1")],
             ),
             (
                 "what is allocated counts",
-                PodRequestInput {
-                    containers: vec![resized("1", "3", "2")],
-                    ..Default::default()
-                },
+                PodRequestInput { containers: vec![resized("1", "3", "2")], ..Default::default() },
                 &[("cpu", "3"), ("pods", "1")],
             ),
             (
                 "an infeasible resize does not count",
-                PodRequestInput {
-                    containers: vec![resized("30", "1", "2")],
-                    resize_infeasible: true,
-                    ..Default::default()
-                },
+                PodRequestInput { containers: vec![resized("30", "1", "2")], resize_infeasible: true, ..Default::default() },
                 &[("cpu", "2"), ("pods", "1")],
             ),
             (
                 "a resize of the whole pod",
-                PodRequestInput {
-                    containers: vec![cpu("1")],
-                    pod_level: Some(resized("2", "4", "3")),
-                    ..Default::default()
-                },
+                PodRequestInput { containers: vec![cpu("1")], pod_level: Some(resized("2", "4", "3")), ..Default::default() },
                 &[("cpu", "4"), ("pods", "1")],
             ),
             (
                 "less than nothing is nothing, and nobody asks for more than one pod",
-                PodRequestInput {
-                    containers: vec![of(&[("cpu", "-5"), ("pods", "7")]).into(), cpu("1")],
-                    ..Default::default()
-                },
+                PodRequestInput { containers: vec![of(&[("cpu", "-5"), ("pods", "7")]).into(), cpu("1")], ..Default::default() },
                 &[("cpu", "1"), ("pods", "1")],
             ),
         ];

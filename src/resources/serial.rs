@@ -31,11 +31,7 @@ impl Serialize for Limits {
     }
 }
 
-fn entries<'a, S: Serializer>(
-    all: impl Iterator<Item = (&'a ResourceName, Amount)>,
-    len: usize,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+fn entries<'a, S: Serializer>(all: impl Iterator<Item = (&'a ResourceName, Amount)>, len: usize, serializer: S) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(Some(len))?;
     for (name, amount) in all {
         map.serialize_entry(name, &quantity::format(amount, name.style()))?;
@@ -49,17 +45,9 @@ mod tests {
 
     #[test]
     fn json_has_the_quantities_as_the_api_writes_them() {
-        let some = Resources::new()
-            .with("memory", Amount::from_units(1 << 30))
-            .with("cpu", Amount::from_units(2));
-        assert_eq!(
-            serde_json::to_string(&some).unwrap(),
-            r#"{"cpu":"2","memory":"1Gi"}"#
-        );
+        let some = Resources::new().with("memory", Amount::from_units(1 << 30)).with("cpu", Amount::from_units(2));
+        assert_eq!(serde_json::to_string(&some).unwrap(), r#"{"cpu":"2","memory":"1Gi"}"#);
         let none = Limits::new().with("nvidia.com/gpu", Amount::ZERO);
-        assert_eq!(
-            serde_json::to_string(&none).unwrap(),
-            r#"{"nvidia.com/gpu":"0"}"#
-        );
+        assert_eq!(serde_json::to_string(&none).unwrap(), r#"{"nvidia.com/gpu":"0"}"#);
     }
 }

@@ -22,10 +22,7 @@ impl Resources {
     /// The amount of one resource; 0 if it is absent.
     #[must_use]
     pub fn get(&self, name: &str) -> Amount {
-        self.place(name)
-            .ok()
-            .and_then(|at| self.0.get(at))
-            .map_or(Amount::ZERO, |(_, amount)| *amount)
+        self.place(name).ok().and_then(|at| self.0.get(at)).map_or(Amount::ZERO, |(_, amount)| *amount)
     }
 
     /// Sets the amount of one resource; 0 takes it out.
@@ -91,8 +88,7 @@ impl Resources {
         // A name that only `self` has is compared with 0, as absence means.
         if self.0.iter().any(|(_, amount)| amount.is_negative()) {
             let absent_in_other = |name: &str| other.place(name).is_err();
-            self.0
-                .retain(|(name, amount)| !(amount.is_negative() && absent_in_other(name)));
+            self.0.retain(|(name, amount)| !(amount.is_negative() && absent_in_other(name)));
         }
     }
 
@@ -170,11 +166,7 @@ impl fmt::Display for Resources {
         }
         for (index, (name, amount)) in self.iter().enumerate() {
             let comma = if index == 0 { "" } else { ", " };
-            write!(
-                f,
-                "{comma}{name} {}",
-                super::quantity::format(amount, name.style())
-            )?;
+            write!(f, "{comma}{name} {}", super::quantity::format(amount, name.style()))?;
         }
         Ok(())
     }
@@ -201,28 +193,18 @@ mod tests {
     }
 
     fn vector(model: &Model) -> Resources {
-        model
-            .iter()
-            .map(|(name, amount)| (name.as_str().into(), Amount::from_units(*amount)))
-            .collect()
+        model.iter().map(|(name, amount)| (name.as_str().into(), Amount::from_units(*amount))).collect()
     }
 
     fn combined(a: &Model, b: &Model, of: fn(i64, i64) -> i64) -> Resources {
         let names: std::collections::BTreeSet<_> = a.keys().chain(b.keys()).collect();
         let of_name = |name: &String| of(*a.get(name).unwrap_or(&0), *b.get(name).unwrap_or(&0));
-        vector(
-            &names
-                .into_iter()
-                .map(|name| (name.clone(), of_name(name)))
-                .collect(),
-        )
+        vector(&names.into_iter().map(|name| (name.clone(), of_name(name))).collect())
     }
 
     #[test]
     fn what_is_absent_is_zero_and_zero_is_absent() {
-        let some = Resources::new()
-            .with("cpu", Amount::from_units(1))
-            .with("memory", Amount::ZERO);
+        let some = Resources::new().with("cpu", Amount::from_units(1)).with("memory", Amount::ZERO);
         assert_eq!(some.get("memory"), Amount::ZERO);
         assert_eq!(some.len(), 1);
         assert!(some.with("cpu", Amount::ZERO).is_zero());
@@ -230,9 +212,7 @@ mod tests {
 
     #[test]
     fn it_is_written_in_the_order_of_the_names_with_the_suffix_of_each() {
-        let some = Resources::new()
-            .with("memory", Amount::from_units(2 << 30))
-            .with("cpu", Amount::from_nanos(1_500_000_000));
+        let some = Resources::new().with("memory", Amount::from_units(2 << 30)).with("cpu", Amount::from_nanos(1_500_000_000));
         assert_eq!(some.to_string(), "cpu 1500m, memory 2Gi");
         assert_eq!(Resources::new().to_string(), "nothing");
     }

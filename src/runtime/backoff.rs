@@ -33,9 +33,7 @@ impl Backoff {
     pub fn spread(&self, failures: u32, seed: u64) -> Duration {
         let full = self.delay(failures);
         // Mixed first (the multiplier of splitmix64), because seeds that people pass are small and close together.
-        let mixed = seed
-            .wrapping_add(u64::from(failures))
-            .wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = seed.wrapping_add(u64::from(failures)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let hundredths = u32::try_from((mixed >> 32) % 21).unwrap_or(0);
         full.saturating_sub(full.saturating_mul(hundredths) / 100)
     }
@@ -50,20 +48,13 @@ mod tests {
     #[test]
     fn it_doubles_from_the_base_up_to_the_cap() {
         let waits: Vec<u128> = (0..10).map(|n| BACKOFF.delay(n).as_millis()).collect();
-        assert_eq!(
-            waits,
-            [0, 100, 200, 400, 800, 1600, 3200, 6400, 12800, 15000]
-        );
+        assert_eq!(waits, [0, 100, 200, 400, 800, 1600, 3200, 6400, 12800, 15000]);
     }
 
     #[test]
     fn a_count_beyond_every_shift_is_the_cap() {
         for failures in [31, 32, 33, 34, 1000, u32::MAX] {
-            assert_eq!(
-                BACKOFF.delay(failures),
-                Duration::from_secs(15),
-                "{failures}"
-            );
+            assert_eq!(BACKOFF.delay(failures), Duration::from_secs(15), "{failures}");
         }
     }
 

@@ -88,44 +88,28 @@ impl CallError {
 
     /// Whether a write that ended so may have been applied, or may still be.
     pub fn outcome_unknown(&self) -> bool {
-        matches!(
-            self,
-            Self::Timeout(_) | Self::Unavailable(_) | Self::Other(_)
-        )
+        matches!(self, Self::Timeout(_) | Self::Unavailable(_) | Self::Other(_))
     }
 
     /// Whether the same request may well succeed a little later without anybody changing anything.
     pub fn is_transient(&self) -> bool {
-        matches!(
-            self,
-            Self::Timeout(_) | Self::Unavailable(_) | Self::TooManyRequests { .. }
-        )
+        matches!(self, Self::Timeout(_) | Self::Unavailable(_) | Self::TooManyRequests { .. })
     }
 
     /// The least wait that the server asked for, if it did.
     pub fn retry_after(&self) -> Option<Duration> {
-        if let Self::TooManyRequests { retry_after, .. } = self {
-            *retry_after
-        } else {
-            None
-        }
+        if let Self::TooManyRequests { retry_after, .. } = self { *retry_after } else { None }
     }
 
     /// What a status object from the server means.
     pub(super) fn from_status(status: &Status) -> Self {
-        let message = bounded(if status.message.is_empty() {
-            &status.reason
-        } else {
-            &status.message
-        });
+        let message = bounded(if status.message.is_empty() { &status.reason } else { &status.message });
         let details = status.details.as_ref();
         let causes = || details.into_iter().flat_map(|d| &d.causes);
         match status.code {
             400 | 405 | 406 | 413 | 415 | 422 => Self::Invalid(message),
             401 => Self::Unauthorized(message),
-            403 if causes().any(|cause| cause.reason == "NamespaceTerminating") => {
-                Self::NamespaceTerminating(message)
-            }
+            403 if causes().any(|cause| cause.reason == "NamespaceTerminating") => Self::NamespaceTerminating(message),
             403 => Self::Forbidden(message),
             404 => Self::NotFound(message),
             409 if status.is_already_exists() => Self::AlreadyExists(message),
@@ -151,10 +135,7 @@ impl From<kube::Error> for CallError {
             return Self::from_status(status);
         }
         let text = bounded(&chain(&error));
-        if matches!(
-            error,
-            kube::Error::HyperError(_) | kube::Error::Service(_) | kube::Error::ReadEvents(_)
-        ) {
+        if matches!(error, kube::Error::HyperError(_) | kube::Error::Service(_) | kube::Error::ReadEvents(_)) {
             return Self::Unavailable(text);
         }
         if matches!(error, kube::Error::Auth(_)) {
@@ -195,14 +176,10 @@ pub(super) fn bounded(text: &str) -> String {
 ///
 /// # Errors
 /// See [`CallError`].
-pub async fn call<T>(
-    limit: Duration,
-    request: impl Future<Output = Result<T, kube::Error>>,
-) -> Result<T, CallError> {
-    tokio::time::timeout(limit, request).await.map_or_else(
-        |_elapsed| Err(CallError::Timeout(format!("no answer within {limit:?}"))),
-        |answer| answer.map_err(CallError::from),
-    )
+pub async fn call<T>(limit: Duration, request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, CallError> {
+    tokio::time::timeout(limit, request)
+        .await
+        .map_or_else(|_elapsed| Err(CallError::Timeout(format!("no answer within {limit:?}"))), |answer| answer.map_err(CallError::from))
 }
 
 /// Sends requests with one time limit and counts them. Cheap to clone.
@@ -257,12 +234,7 @@ impl Caller {
     ///
     /// # Errors
     /// The last attempt's.
-    pub async fn read<T, F>(
-        &self,
-        verb: &'static str,
-        resource: &'static str,
-        mut make: impl FnMut() -> F,
-    ) -> Result<T, CallError>
+    pub async fn read<T, F>(&self, verb: &'static str, resource: &'static str, mut make: impl FnMut() -> F) -> Result<T, CallError>
     where
         F: Future<Output = Result<T, kube::Error>>,
     {

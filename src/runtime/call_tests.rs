@@ -14,11 +14,7 @@ fn details(seconds: u32, cause: &str) -> StatusDetails {
         group: String::new(),
         kind: String::new(),
         uid: String::new(),
-        causes: vec![StatusCause {
-            reason: cause.to_owned(),
-            message: String::new(),
-            field: String::new(),
-        }],
+        causes: vec![StatusCause { reason: cause.to_owned(), message: String::new(), field: String::new() }],
         retry_after_seconds: seconds,
     }
 }
@@ -53,39 +49,21 @@ fn every_status_code_has_its_kind() {
 
 #[test]
 fn only_an_error_that_leaves_the_server_undecided_has_an_unknown_outcome() {
-    for (code, unknown) in [
-        (404, false),
-        (409, false),
-        (422, false),
-        (429, false),
-        (500, true),
-        (504, true),
-    ] {
-        assert_eq!(
-            CallError::from(api(code, "")).outcome_unknown(),
-            unknown,
-            "{code}"
-        );
+    for (code, unknown) in [(404, false), (409, false), (422, false), (429, false), (500, true), (504, true)] {
+        assert_eq!(CallError::from(api(code, "")).outcome_unknown(), unknown, "{code}");
     }
 }
 
 #[test]
 fn a_terminating_namespace_is_told_apart_from_missing_rights() {
-    let status = Status::failure("ns is being terminated", "Forbidden")
-        .with_code(403)
-        .with_details(details(0, "NamespaceTerminating"));
-    assert_eq!(
-        CallError::from_status(&status).kind(),
-        "namespace_terminating"
-    );
+    let status = Status::failure("ns is being terminated", "Forbidden").with_code(403).with_details(details(0, "NamespaceTerminating"));
+    assert_eq!(CallError::from_status(&status).kind(), "namespace_terminating");
 }
 
 #[test]
 fn the_wait_that_a_server_asks_for_is_kept_and_capped() {
     for (asked, kept) in [(0, None), (3, Some(3)), (3600, Some(30))] {
-        let status = Status::failure("later", "TooManyRequests")
-            .with_code(429)
-            .with_details(details(asked, ""));
+        let status = Status::failure("later", "TooManyRequests").with_code(429).with_details(details(asked, ""));
         let wait = CallError::from_status(&status).retry_after();
         assert_eq!(wait, kept.map(Duration::from_secs), "{asked}");
     }

@@ -39,9 +39,7 @@ pub enum ConfigError {
         reason: String,
     },
     /// There is no `--kubeconfig`, and none of the other places has a configuration.
-    #[error(
-        "no way to the API server: no --kubeconfig, no ServiceAccount of a pod ({in_cluster}), no default kubeconfig ({kubeconfig})"
-    )]
+    #[error("no way to the API server: no --kubeconfig, no ServiceAccount of a pod ({in_cluster}), no default kubeconfig ({kubeconfig})")]
     Nowhere {
         /// Why the pod's own ServiceAccount cannot be used.
         in_cluster: String,
@@ -75,10 +73,7 @@ impl std::fmt::Debug for Connection {
 ///
 /// # Errors
 /// [`ConfigError`], whose text is one line for the user.
-pub async fn connect(
-    kubeconfig: Option<&Path>,
-    program: &'static str,
-) -> Result<Connection, ConfigError> {
+pub async fn connect(kubeconfig: Option<&Path>, program: &'static str) -> Result<Connection, ConfigError> {
     let config = match kubeconfig {
         Some(path) => from_file(path).await?,
         None => from_surroundings().await?,
@@ -92,14 +87,9 @@ fn one_line(error: &dyn std::error::Error) -> String {
 }
 
 async fn from_file(path: &Path) -> Result<Config, ConfigError> {
-    let fault = |error: &dyn std::error::Error| ConfigError::Flag {
-        path: path.to_owned(),
-        reason: one_line(error),
-    };
+    let fault = |error: &dyn std::error::Error| ConfigError::Flag { path: path.to_owned(), reason: one_line(error) };
     let file = Kubeconfig::read_from(path).map_err(|e| fault(&e))?;
-    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
-        .await
-        .map_err(|e| fault(&e))
+    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(|e| fault(&e))
 }
 
 async fn from_surroundings() -> Result<Config, ConfigError> {
@@ -109,10 +99,7 @@ async fn from_surroundings() -> Result<Config, ConfigError> {
     };
     Config::from_kubeconfig(&KubeConfigOptions::default())
         .await
-        .map_err(|error| ConfigError::Nowhere {
-            in_cluster,
-            kubeconfig: one_line(&error),
-        })
+        .map_err(|error| ConfigError::Nowhere { in_cluster, kubeconfig: one_line(&error) })
 }
 
 fn build(mut config: Config, program: &'static str) -> Result<Connection, ConfigError> {
@@ -126,11 +113,7 @@ fn build(mut config: Config, program: &'static str) -> Result<Connection, Config
     let namespace = config.default_namespace.clone();
     let server = config.cluster_url.to_string();
     let client = Client::try_from(config).map_err(|e| ConfigError::Unusable(one_line(&e)))?;
-    Ok(Connection {
-        client,
-        namespace,
-        server,
-    })
+    Ok(Connection { client, namespace, server })
 }
 
 /// The namespace for the lease: what the flag says, else where the configuration puts us, else

@@ -8,21 +8,14 @@ use std::sync::{Arc, Mutex};
 use tokio::task::JoinSet;
 
 async fn error_of(content: Option<&str>) -> String {
-    let name = format!(
-        "podgroup-client-{}-{:?}",
-        std::process::id(),
-        std::thread::current().id()
-    );
+    let name = format!("podgroup-client-{}-{:?}", std::process::id(), std::thread::current().id());
     let path = std::env::temp_dir().join(name);
     if let Some(content) = content {
         std::fs::write(&path, content).unwrap();
     }
     let error = connect(Some(&path), "test").await.unwrap_err().to_string();
     let _absent = std::fs::remove_file(&path);
-    assert!(
-        error.starts_with(&format!("--kubeconfig {}", path.display())),
-        "{error}"
-    );
+    assert!(error.starts_with(&format!("--kubeconfig {}", path.display())), "{error}");
     assert!(!error.trim().contains('\n'), "one line: {error}");
     error
 }
@@ -32,18 +25,11 @@ async fn a_file_that_is_missing_empty_or_no_kubeconfig_is_one_line_that_names_it
     error_of(None).await;
     error_of(Some("")).await;
     error_of(Some("what: [is this")).await;
-    error_of(Some(
-        "apiVersion: v1\nkind: Config\ncurrent-context: none\n",
-    ))
-    .await;
+    error_of(Some("apiVersion: v1\nkind: Config\ncurrent-context: none\n")).await;
 }
 
 fn at(namespace: &str) -> Connection {
-    Connection {
-        client: Client::new(axum::Router::new(), "x"),
-        namespace: namespace.to_owned(),
-        server: String::new(),
-    }
+    Connection { client: Client::new(axum::Router::new(), "x"), namespace: namespace.to_owned(), server: String::new() }
 }
 
 #[tokio::test]

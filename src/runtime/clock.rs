@@ -9,10 +9,7 @@ use tokio::time::Instant;
 
 /// The wall clock, for timestamps that are written into objects. May jump in either direction; never subtract two of
 /// these to learn a duration.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the one place that reads the clock"
-)]
+#[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
 pub fn now() -> Timestamp {
     Timestamp::now()
 }

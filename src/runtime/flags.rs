@@ -52,11 +52,7 @@ pub struct CommonFlags {
 
 /// The flags of `podgroup-controller`.
 #[derive(Clone, Debug, Parser)]
-#[command(
-    name = "podgroup-controller",
-    version,
-    about = "Keeps the PodGroups that the pods of a cluster need"
-)]
+#[command(name = "podgroup-controller", version, about = "Keeps the PodGroups that the pods of a cluster need")]
 pub struct ControllerFlags {
     /// What both programs take.
     #[command(flatten)]
@@ -78,11 +74,7 @@ pub struct ControllerFlags {
 
 /// The flags of `podgroup-scheduler`.
 #[derive(Clone, Debug, Parser)]
-#[command(
-    name = "podgroup-scheduler",
-    version,
-    about = "Places the pods of PodGroups, whole gangs or nothing"
-)]
+#[command(name = "podgroup-scheduler", version, about = "Places the pods of PodGroups, whole gangs or nothing")]
 pub struct SchedulerFlags {
     /// What both programs take.
     #[command(flatten)]
@@ -131,10 +123,7 @@ fn parse_path(text: &str) -> Result<PathBuf, String> {
 /// `IP:PORT`, or `:PORT` for every IPv4 address of the machine.
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let parsed = match text.strip_prefix(':') {
-        Some(port) => port
-            .parse()
-            .ok()
-            .map(|port: u16| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))),
+        Some(port) => port.parse().ok().map(|port: u16| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))),
         None => text.parse().ok(),
     };
     parsed.ok_or_else(|| "expected IP:PORT, [IPV6]:PORT or :PORT".to_owned())
@@ -144,9 +133,7 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
 fn parse_scheduler_name(text: &str) -> Result<String, String> {
     let odd = |c: char| c.is_whitespace() || c.is_control() || c == ',';
     if text.is_empty() || text.len() > 253 || text.contains(odd) {
-        return Err(
-            "expected one name without blanks or commas; repeat the flag for more".to_owned(),
-        );
+        return Err("expected one name without blanks or commas; repeat the flag for more".to_owned());
     }
     Ok(text.to_owned())
 }
@@ -171,13 +158,11 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
 
 /// The Lease object counts whole seconds.
 fn parse_seconds(text: &str) -> Result<Duration, String> {
-    parse_duration(text).and_then(|duration| {
-        if duration.subsec_nanos() == 0 {
-            Ok(duration)
-        } else {
-            Err("expected whole seconds".to_owned())
-        }
-    })
+    parse_duration(text).and_then(
+        |duration| {
+            if duration.subsec_nanos() == 0 { Ok(duration) } else { Err("expected whole seconds".to_owned()) }
+        },
+    )
 }
 
 fn parse_request_timeout(text: &str) -> Result<Duration, String> {

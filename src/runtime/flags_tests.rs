@@ -34,24 +34,13 @@ fn nothing_typed_is_the_documented_default() {
 
 #[test]
 fn a_boolean_is_typed_bare_or_with_its_value() {
-    for (args, on) in [
-        (&[][..], true),
-        (&["--leader-elect"][..], true),
-        (&["--leader-elect=true"][..], true),
-        (&["--leader-elect=false"][..], false),
-    ] {
-        assert_eq!(
-            controller(args).unwrap().common.leader_elect,
-            on,
-            "{args:?}"
-        );
+    for (args, on) in
+        [(&[][..], true), (&["--leader-elect"][..], true), (&["--leader-elect=true"][..], true), (&["--leader-elect=false"][..], false)]
+    {
+        assert_eq!(controller(args).unwrap().common.leader_elect, on, "{args:?}");
     }
     assert!(controller(&["--annotate-pods"]).unwrap().annotate_pods);
-    assert!(
-        !controller(&["--annotate-pods=false"])
-            .unwrap()
-            .annotate_pods
-    );
+    assert!(!controller(&["--annotate-pods=false"]).unwrap().annotate_pods);
 }
 
 #[test]
@@ -63,10 +52,7 @@ fn scheduler_names_that_are_typed_replace_the_default() {
 #[test]
 fn an_unknown_flag_is_an_error_that_names_the_nearest() {
     let error = scheduler(&["--placment", "pack"]).unwrap_err();
-    assert!(
-        error.contains("--placment") && error.contains("'--placement'"),
-        "{error}"
-    );
+    assert!(error.contains("--placment") && error.contains("'--placement'"), "{error}");
     let error = controller(&["--leader-elct=false"]).unwrap_err();
     assert!(error.contains("'--leader-elect'"), "{error}");
 }
@@ -109,8 +95,5 @@ fn a_port_alone_is_every_address() {
 #[test]
 fn the_version_is_the_packages() {
     let shown = controller(&["--version"]).unwrap_err();
-    assert_eq!(
-        shown.trim(),
-        format!("podgroup-controller {}", env!("CARGO_PKG_VERSION"))
-    );
+    assert_eq!(shown.trim(), format!("podgroup-controller {}", env!("CARGO_PKG_VERSION")));
 }

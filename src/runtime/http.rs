@@ -61,14 +61,8 @@ pub struct DebugRoute {
 
 impl DebugRoute {
     /// `answer` is run for each request; `None` is 503 (nobody there to answer).
-    pub fn new(
-        path: &'static str,
-        answer: impl Fn() -> BoxFuture<'static, Option<serde_json::Value>> + Send + Sync + 'static,
-    ) -> Self {
-        Self {
-            path,
-            answer: Arc::new(answer),
-        }
+    pub fn new(path: &'static str, answer: impl Fn() -> BoxFuture<'static, Option<serde_json::Value>> + Send + Sync + 'static) -> Self {
+        Self { path, answer: Arc::new(answer) }
     }
 
     /// Asks the owner of the state: `question` wraps the place for the answer into the owner's own event. 503 when the
@@ -101,21 +95,12 @@ impl Server {
     ///
     /// # Errors
     /// [`HttpError::Bind`].
-    pub async fn bind(
-        address: SocketAddr,
-        registry: Registry,
-        readiness: Readiness,
-        debug: Vec<DebugRoute>,
-    ) -> Result<Self, HttpError> {
+    pub async fn bind(address: SocketAddr, registry: Registry, readiness: Readiness, debug: Vec<DebugRoute>) -> Result<Self, HttpError> {
         let fault = |reason| HttpError::Bind { address, reason };
         let listener = TcpListener::bind(address).await.map_err(fault)?;
         let address = listener.local_addr().map_err(fault)?;
         let app = app(registry, readiness, debug);
-        Ok(Self {
-            listener,
-            app,
-            address,
-        })
+        Ok(Self { listener, app, address })
     }
 
     /// Where it listens, with the real port where 0 was asked for.
@@ -129,9 +114,7 @@ impl Server {
     /// None that is known of: the listener goes on after an error of one connection.
     pub async fn run(self, stop: Shutdown) -> std::io::Result<()> {
         let server = axum::serve(Limited::new(self.listener), self.app);
-        server
-            .with_graceful_shutdown(async move { stop.triggered().await })
-            .await
+        server.with_graceful_shutdown(async move { stop.triggered().await }).await
     }
 }
 
@@ -145,17 +128,12 @@ fn app(registry: Registry, readiness: Readiness, debug: Vec<DebugRoute>) -> Rout
     }
     let free = Arc::new(Semaphore::new(REQUESTS));
     let bounded = move |request: Request, next: Next| bounded(Arc::clone(&free), request, next);
-    app.layer(DefaultBodyLimit::max(BODY))
-        .layer(middleware::from_fn(bounded))
+    app.layer(DefaultBodyLimit::max(BODY)).layer(middleware::from_fn(bounded))
 }
 
 async fn bounded(free: Arc<Semaphore>, request: Request, next: Next) -> Response {
     let Ok(_permit) = free.try_acquire() else {
-        return (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "too many requests at once\n",
-        )
-            .into_response();
+        return (StatusCode::SERVICE_UNAVAILABLE, "too many requests at once\n").into_response();
     };
     match tokio::time::timeout(ANSWER, next.run(request)).await {
         Ok(response) => response,
@@ -164,11 +142,7 @@ async fn bounded(free: Arc<Semaphore>, request: Request, next: Next) -> Response
 }
 
 async fn ready(readiness: Readiness) -> (StatusCode, String) {
-    let code = if readiness.is_ready() {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
-    };
+    let code = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (code, readiness.report())
 }
 
@@ -182,11 +156,7 @@ async fn metrics_text(registry: Registry) -> Response {
 async fn json(answer: BoxFuture<'static, Option<serde_json::Value>>) -> Response {
     match answer.await {
         Some(value) => Json(value).into_response(),
-        None => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "nobody is there to answer\n",
-        )
-            .into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, "nobody is there to answer\n").into_response(),
     }
 }
 

@@ -18,18 +18,11 @@ async fn start(debug: Vec<DebugRoute>) -> Running {
     let readiness = Readiness::new();
     let registry = metrics::registry().unwrap();
     let any = "127.0.0.1:0".parse().unwrap();
-    let server = Server::bind(any, registry, readiness.clone(), debug)
-        .await
-        .unwrap();
+    let server = Server::bind(any, registry, readiness.clone(), debug).await.unwrap();
     let (address, (trigger, stop)) = (server.address(), Shutdown::new());
     let mut tasks = JoinSet::new();
     tasks.spawn(server.run(stop));
-    Running {
-        address,
-        readiness,
-        trigger,
-        tasks,
-    }
+    Running { address, readiness, trigger, tasks }
 }
 
 /// The status line's code and the whole answer.
@@ -58,10 +51,7 @@ async fn it_is_alive_at_once_and_ready_when_the_lists_are_complete() {
     pods.complete();
     assert_eq!(get(running.address, "/readyz").await.0, 200);
     let (code, text) = get(running.address, "/metrics").await;
-    assert!(
-        code == 200 && text.contains("podgroup_build_info{"),
-        "{text}"
-    );
+    assert!(code == 200 && text.contains("podgroup_build_info{"), "{text}");
     assert_eq!(get(running.address, "/nothing").await.0, 404);
 }
 
@@ -69,10 +59,7 @@ async fn it_is_alive_at_once_and_ready_when_the_lists_are_complete() {
 async fn a_debug_path_asks_the_owner_of_the_state() {
     let (owner, mut questions) = mpsc::channel(1);
     let gone = mpsc::channel(1).0;
-    let routes = vec![
-        DebugRoute::ask("/debug/ledger", owner, |reply| reply),
-        DebugRoute::ask("/debug/gone", gone, |reply| reply),
-    ];
+    let routes = vec![DebugRoute::ask("/debug/ledger", owner, |reply| reply), DebugRoute::ask("/debug/gone", gone, |reply| reply)];
     let running = start(routes).await;
     let answering = async {
         let reply: oneshot::Sender<_> = questions.recv().await.unwrap();
@@ -108,10 +95,7 @@ async fn an_address_that_is_taken_is_an_error_that_names_it() {
     let registry = metrics::registry().unwrap();
     let second = Server::bind(running.address, registry, Readiness::new(), Vec::new()).await;
     let error = second.err().unwrap().to_string();
-    assert!(
-        error.starts_with(&format!("--http-address {}", running.address)),
-        "{error}"
-    );
+    assert!(error.starts_with(&format!("--http-address {}", running.address)), "{error}");
 }
 
 #[tokio::test]
@@ -120,9 +104,7 @@ async fn it_ends_when_told_to_also_with_a_connection_that_stays_open() {
     let address = running.address;
     let exchange = move || {
         let mut stream = TcpStream::connect(address).unwrap();
-        stream
-            .write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-            .unwrap();
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         let mut some = [0; 12];
         stream.read_exact(&mut some).unwrap();
         stream

@@ -46,8 +46,7 @@ impl LeaderConfig {
     /// # Errors
     /// One line for the user that says which do not.
     pub fn check(&self) -> Result<(), String> {
-        let (lease, deadline, retry) =
-            (self.lease_duration, self.renew_deadline, self.retry_period);
+        let (lease, deadline, retry) = (self.lease_duration, self.renew_deadline, self.retry_period);
         if deadline >= lease {
             return Err(format!(
                 "--leader-elect-renew-deadline ({deadline:?}) must be shorter than --leader-elect-lease-duration ({lease:?})"
@@ -75,14 +74,8 @@ pub struct LeadershipLost {
 /// A name for this start of this process: the host's name (in a pod the pod's) and something that differs every time.
 pub fn identity() -> String {
     use std::hash::{BuildHasher, Hasher, RandomState};
-    let host = std::env::var("HOSTNAME")
-        .or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"))
-        .unwrap_or_default();
-    let host = if host.trim().is_empty() {
-        "unknown"
-    } else {
-        host.trim()
-    };
+    let host = std::env::var("HOSTNAME").or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname")).unwrap_or_default();
+    let host = if host.trim().is_empty() { "unknown" } else { host.trim() };
     // The standard library seeds its hash maps at random; that is all the randomness that is wanted here.
     let unique = RandomState::new().build_hasher().finish();
     format!("{host}_{unique:016x}")

@@ -58,13 +58,7 @@ pub(super) enum Step {
 
 /// The next step of `identity`, when the lease was seen as `seen` and the newest look showed `look`. `lease` is our own
 /// duration, for a record that names none.
-pub(super) fn decide(
-    seen: Option<&Observed>,
-    look: Look,
-    identity: &str,
-    lease: Duration,
-    now: Instant,
-) -> Step {
+pub(super) fn decide(seen: Option<&Observed>, look: Look, identity: &str, lease: Duration, now: Instant) -> Step {
     let Some(observed) = seen else {
         return Step::Create;
     };
@@ -72,16 +66,12 @@ pub(super) fn decide(
     let held_by_another = !record.holder.is_empty() && record.holder != identity;
     // Also when the object was deleted meanwhile: its holder works on until it notices.
     if held_by_another && now < observed.since + duration(record, lease) {
-        return Step::Wait {
-            holder: record.holder.clone(),
-        };
+        return Step::Wait { holder: record.holder.clone() };
     }
     match look {
         Look::Absent => Step::Create,
         Look::Present if record.holder == identity => Step::Renew,
-        Look::Present => Step::Take {
-            transitions: record.transitions.saturating_add(1),
-        },
+        Look::Present => Step::Take { transitions: record.transitions.saturating_add(1) },
     }
 }
 
@@ -108,12 +98,7 @@ mod tests {
     const LEASE: Duration = Duration::from_secs(15);
 
     fn held(holder: &str, seconds: Option<i32>) -> Record {
-        Record {
-            holder: holder.to_owned(),
-            duration_seconds: seconds,
-            renewed: Some("09:00".to_owned()),
-            transitions: 3,
-        }
+        Record { holder: holder.to_owned(), duration_seconds: seconds, renewed: Some("09:00".to_owned()), transitions: 3 }
     }
 
     fn step(record: Record, look: Look, age: Duration) -> Step {
@@ -123,9 +108,7 @@ mod tests {
     }
 
     fn wait() -> Step {
-        Step::Wait {
-            holder: "other".to_owned(),
-        }
+        Step::Wait { holder: "other".to_owned() }
     }
 
     #[test]
@@ -140,19 +123,13 @@ mod tests {
         let almost = Duration::from_secs(20) - Duration::from_nanos(1);
         assert_eq!(step(record(), Look::Present, almost), wait());
         let taken = Step::Take { transitions: 4 };
-        assert_eq!(
-            step(record(), Look::Present, Duration::from_secs(20)),
-            taken
-        );
+        assert_eq!(step(record(), Look::Present, Duration::from_secs(20)), taken);
     }
 
     #[test]
     fn a_lease_that_was_given_back_is_taken_at_once() {
         let taken = Step::Take { transitions: 4 };
-        assert_eq!(
-            step(held("", Some(1)), Look::Present, Duration::ZERO),
-            taken
-        );
+        assert_eq!(step(held("", Some(1)), Look::Present, Duration::ZERO), taken);
     }
 
     #[test]
@@ -166,36 +143,17 @@ mod tests {
     #[test]
     fn a_lease_that_was_deleted_keeps_others_away_as_long_as_it_would_have() {
         let record = || held("other", Some(15));
-        assert_eq!(
-            step(record(), Look::Absent, Duration::from_secs(14)),
-            wait()
-        );
+        assert_eq!(step(record(), Look::Absent, Duration::from_secs(14)), wait());
         assert_eq!(step(record(), Look::Absent, LEASE), Step::Create);
-        assert_eq!(
-            step(held("me", Some(15)), Look::Absent, Duration::ZERO),
-            Step::Create
-        );
+        assert_eq!(step(held("me", Some(15)), Look::Absent, Duration::ZERO), Step::Create);
     }
 
     #[test]
     fn a_duration_that_is_nonsense_is_ours_and_a_huge_one_is_an_hour() {
-        for (written, seconds) in [
-            (None, 15),
-            (Some(0), 15),
-            (Some(-5), 15),
-            (Some(i32::MAX), 3600),
-        ] {
+        for (written, seconds) in [(None, 15), (Some(0), 15), (Some(-5), 15), (Some(i32::MAX), 3600)] {
             let almost = Duration::from_secs(seconds) - Duration::from_millis(1);
-            assert_eq!(
-                step(held("other", written), Look::Present, almost),
-                wait(),
-                "{written:?}"
-            );
-            let after = step(
-                held("other", written),
-                Look::Present,
-                Duration::from_secs(seconds),
-            );
+            assert_eq!(step(held("other", written), Look::Present, almost), wait(), "{written:?}");
+            let after = step(held("other", written), Look::Present, Duration::from_secs(seconds));
             assert_eq!(after, Step::Take { transitions: 4 }, "{written:?}");
         }
     }
@@ -208,9 +166,6 @@ mod tests {
         assert_eq!(same.since, start);
         let mut renewed = held("other", Some(15));
         renewed.renewed = Some("09:02".to_owned());
-        assert_eq!(
-            observe(Some(first), renewed, start + LEASE).since,
-            start + LEASE
-        );
+        assert_eq!(observe(Some(first), renewed, start + LEASE).since, start + LEASE);
     }
 }

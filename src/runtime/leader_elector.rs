@@ -32,22 +32,8 @@ pub struct Elector {
 }
 
 impl Elector {
-    pub(super) fn new(
-        api: Api<Lease>,
-        caller: Caller,
-        config: LeaderConfig,
-        state: watch::Sender<State>,
-    ) -> Self {
-        Self {
-            api,
-            caller,
-            config,
-            state,
-            known: None,
-            seen: None,
-            until: None,
-            trouble: None,
-        }
+    pub(super) fn new(api: Api<Lease>, caller: Caller, config: LeaderConfig, state: watch::Sender<State>) -> Self {
+        Self { api, caller, config, state, known: None, seen: None, until: None, trouble: None }
     }
 
     /// Runs until `stop`, and gives the lease back then: end the work first.
@@ -64,11 +50,7 @@ impl Elector {
                 self.state.send_replace(State::Lost);
                 return Err(lost);
             }
-            if stop
-                .unless(tokio::time::sleep(self.pause()))
-                .await
-                .is_none()
-            {
+            if stop.unless(tokio::time::sleep(self.pause())).await.is_none() {
                 break;
             }
         }
@@ -105,9 +87,7 @@ impl Elector {
             Err(error) => self.note(format!("cannot reach for the lease: {error}")),
         }
         match self.until {
-            Some(until) if clock::monotonic() >= until => {
-                Err(self.lost("it could not be renewed in time".to_owned()))
-            }
+            Some(until) if clock::monotonic() >= until => Err(self.lost("it could not be renewed in time".to_owned())),
             Some(_) | None => Ok(()),
         }
     }
@@ -116,13 +96,7 @@ impl Elector {
         let look = self.look().await?;
         let began = clock::monotonic();
         let lease = self.config.lease_duration;
-        let step = decide(
-            self.seen.as_ref(),
-            look,
-            &self.config.identity,
-            lease,
-            began,
-        );
+        let step = decide(self.seen.as_ref(), look, &self.config.identity, lease, began);
         let written = match &step {
             Step::Wait { .. } => {
                 // It changes only on the server: look again next time.
@@ -195,11 +169,7 @@ impl Elector {
 
     fn lead_until(&mut self, until: Instant) {
         if self.until.is_none() || self.trouble.is_some() {
-            tracing::info!(
-                lease = self.lease(),
-                identity = self.config.identity,
-                "leading"
-            );
+            tracing::info!(lease = self.lease(), identity = self.config.identity, "leading");
         }
         self.trouble = None;
         self.until = Some(until);
@@ -224,8 +194,7 @@ impl Elector {
         spec.holder_identity = Some(self.config.identity.clone());
         spec.renew_time = Some(now);
         spec.lease_transitions = Some(transitions);
-        spec.lease_duration_seconds =
-            Some(i32::try_from(self.config.lease_duration.as_secs()).unwrap_or(i32::MAX));
+        spec.lease_duration_seconds = Some(i32::try_from(self.config.lease_duration.as_secs()).unwrap_or(i32::MAX));
         lease
     }
 
@@ -265,10 +234,7 @@ impl Elector {
 
     fn lost(&self, why: String) -> LeadershipLost {
         let last = self.trouble.as_ref().map(|last| format!(" ({last})"));
-        LeadershipLost {
-            lease: self.lease(),
-            why: format!("{why}{}", last.unwrap_or_default()),
-        }
+        LeadershipLost { lease: self.lease(), why: format!("{why}{}", last.unwrap_or_default()) }
     }
 
     fn lease(&self) -> String {

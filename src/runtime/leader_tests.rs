@@ -38,9 +38,7 @@ async fn serve(Shared(cluster): Shared<Cluster>, method: Method, body: String) -
         (Method::GET, Some(lease), _) => return Json(lease.clone()).into_response(),
         (Method::GET | Method::PUT, None, _) => return fail(StatusCode::NOT_FOUND, "NotFound"),
         (Method::POST, Some(_), _) => return fail(StatusCode::CONFLICT, "AlreadyExists"),
-        (Method::PUT, Some(old), Some(new))
-            if old.metadata.resource_version != new.metadata.resource_version =>
-        {
+        (Method::PUT, Some(old), Some(new)) if old.metadata.resource_version != new.metadata.resource_version => {
             return fail(StatusCode::CONFLICT, "Conflict");
         }
         (_, _, Some(mut lease)) => {
@@ -71,23 +69,14 @@ fn config(identity: &str) -> LeaderConfig {
 }
 
 fn candidate(cluster: &Cluster, identity: &str) -> Candidate {
-    let app = axum::Router::new()
-        .fallback(serve)
-        .with_state(Arc::clone(cluster));
+    let app = axum::Router::new().fallback(serve).with_state(Arc::clone(cluster));
     let registry = metrics::registry().unwrap();
-    let caller = Caller::new(
-        Duration::from_secs(30),
-        RequestMetrics::new(&registry).unwrap(),
-    );
+    let caller = Caller::new(Duration::from_secs(30), RequestMetrics::new(&registry).unwrap());
     let api = Api::namespaced(Client::new(app, "default"), "system");
     let (leadership, elector) = elect(api, caller, config(identity));
     let ((trigger, stop), mut tasks) = (Shutdown::new(), JoinSet::new());
     tasks.spawn(elector.run(stop));
-    Candidate {
-        leadership,
-        trigger,
-        tasks,
-    }
+    Candidate { leadership, trigger, tasks }
 }
 
 impl Candidate {
@@ -125,10 +114,7 @@ async fn the_first_one_leads_and_keeps_it_and_the_second_waits() {
     }
     let spec = spec(&cluster);
     assert_eq!(spec.holder_identity.as_deref(), Some("one"));
-    assert_eq!(
-        (spec.lease_transitions, spec.lease_duration_seconds),
-        (Some(0), Some(15))
-    );
+    assert_eq!((spec.lease_transitions, spec.lease_duration_seconds), (Some(0), Some(15)));
     assert!(spec.renew_time > spec.acquire_time);
 }
 
@@ -146,10 +132,7 @@ async fn a_clean_end_gives_the_lease_back_and_the_next_leads_within_a_retry() {
     assert!(two.leads().await <= Duration::from_secs(2));
     let spec = spec(&cluster);
     assert_eq!(spec.holder_identity.as_deref(), Some("two"));
-    assert_eq!(
-        (spec.lease_transitions, spec.lease_duration_seconds),
-        (Some(1), Some(15))
-    );
+    assert_eq!((spec.lease_transitions, spec.lease_duration_seconds), (Some(1), Some(15)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -161,10 +144,7 @@ async fn a_leader_that_is_killed_is_followed_after_the_lease_and_not_before() {
     seconds(5).await;
     drop(one);
     let took = two.leads().await;
-    assert!(
-        took >= Duration::from_secs(13) && took <= Duration::from_secs(18),
-        "{took:?}"
-    );
+    assert!(took >= Duration::from_secs(13) && took <= Duration::from_secs(18), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,11 +158,7 @@ async fn a_leader_that_cannot_renew_stops_before_the_lease_can_be_anothers() {
     let lost = one.result().await.unwrap_err();
     let took = clock::monotonic() - began;
     assert!(took <= Duration::from_secs(10), "{took:?}");
-    assert!(
-        lost.to_string()
-            .starts_with("the lease system/program is lost"),
-        "{lost}"
-    );
+    assert!(lost.to_string().starts_with("the lease system/program is lost"), "{lost}");
     assert!(!one.leadership.is_leading());
 }
 
@@ -257,19 +233,9 @@ fn times_that_do_not_fit_together_are_named() {
     let mut wrong = config("x");
     assert_eq!(wrong.check(), Ok(()));
     wrong.renew_deadline = Duration::from_secs(15);
-    assert!(
-        wrong
-            .check()
-            .unwrap_err()
-            .contains("--leader-elect-renew-deadline (15s)")
-    );
+    assert!(wrong.check().unwrap_err().contains("--leader-elect-renew-deadline (15s)"));
     wrong.renew_deadline = Duration::from_secs(2);
-    assert!(
-        wrong
-            .check()
-            .unwrap_err()
-            .contains("--leader-elect-retry-period (2s)")
-    );
+    assert!(wrong.check().unwrap_err().contains("--leader-elect-retry-period (2s)"));
 }
 
 #[test]

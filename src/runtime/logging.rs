@@ -18,20 +18,13 @@ const DEFAULT_FILTER: &str = "info,kube_client=off,kube_runtime=off,hyper=warn,t
 pub fn init(format: LogFormat) {
     let asked = std::env::var(EnvFilter::DEFAULT_ENV).unwrap_or_default();
     let (filter, fault) = filter(&asked);
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
     let set = match format {
         LogFormat::Text => builder.finish().try_init(),
         LogFormat::Json => builder.json().flatten_event(true).finish().try_init(),
     };
     if let (Ok(()), Some(fault)) = (set, fault) {
-        tracing::warn!(
-            RUST_LOG = asked,
-            fault,
-            "RUST_LOG is not readable, the default is used"
-        );
+        tracing::warn!(RUST_LOG = asked, fault, "RUST_LOG is not readable, the default is used");
     }
 }
 

@@ -6,9 +6,7 @@
 
 use std::time::Duration;
 
-use prometheus::{
-    Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder,
-};
+use prometheus::{Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 
 /// An empty registry with the prefix `podgroup_`, that already says which build this is
 /// (`podgroup_build_info{version}` = 1).
@@ -17,10 +15,7 @@ use prometheus::{
 /// None in practice: the prefix is not empty and the one name in it is new.
 pub fn registry() -> Result<Registry, prometheus::Error> {
     let registry = Registry::new_custom(Some("podgroup".to_owned()), None)?;
-    let build = IntGaugeVec::new(
-        Opts::new("build_info", "Always 1; the label says which build runs."),
-        &["version"],
-    )?;
+    let build = IntGaugeVec::new(Opts::new("build_info", "Always 1; the label says which build runs."), &["version"])?;
     build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
     registry.register(Box::new(build))?;
     Ok(registry)
@@ -51,20 +46,12 @@ impl RequestMetrics {
     /// When the names are taken: make one for a program and clone it.
     pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let requests = IntCounterVec::new(
-            Opts::new(
-                "api_requests_total",
-                "Requests to the API server; outcome is ok or the kind of the error.",
-            ),
+            Opts::new("api_requests_total", "Requests to the API server; outcome is ok or the kind of the error."),
             &["verb", "resource", "outcome"],
         )?;
         let seconds = HistogramVec::new(
-            HistogramOpts::new(
-                "api_request_seconds",
-                "How long a request to the API server took, failed ones included.",
-            )
-            .buckets(vec![
-                0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0,
-            ]),
+            HistogramOpts::new("api_request_seconds", "How long a request to the API server took, failed ones included.")
+                .buckets(vec![0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0]),
             &["verb", "resource"],
         )?;
         registry.register(Box::new(requests.clone()))?;
@@ -74,12 +61,8 @@ impl RequestMetrics {
 
     /// Counts one request that ended. `outcome` is `ok` or [`super::call::CallError::kind`].
     pub fn count(&self, verb: &str, resource: &str, outcome: &str, took: Duration) {
-        self.requests
-            .with_label_values(&[verb, resource, outcome])
-            .inc();
-        self.seconds
-            .with_label_values(&[verb, resource])
-            .observe(took.as_secs_f64());
+        self.requests.with_label_values(&[verb, resource, outcome]).inc();
+        self.seconds.with_label_values(&[verb, resource]).observe(took.as_secs_f64());
     }
 }
 
@@ -105,26 +88,10 @@ impl WatchMetrics {
             Ok::<_, prometheus::Error>(counter)
         };
         Ok(Self {
-            lists: counter(
-                "watch_lists_total",
-                "Complete lists of a resource, by how they ended.",
-                &["resource", "outcome"],
-            )?,
-            events: counter(
-                "watch_events_total",
-                "Events that a watch delivered.",
-                &["resource", "type"],
-            )?,
-            ends: counter(
-                "watch_ends_total",
-                "Watches that ended, by why.",
-                &["resource", "reason"],
-            )?,
-            bad: counter(
-                "watch_bad_objects_total",
-                "Objects that could not be decoded.",
-                &["resource"],
-            )?,
+            lists: counter("watch_lists_total", "Complete lists of a resource, by how they ended.", &["resource", "outcome"])?,
+            events: counter("watch_events_total", "Events that a watch delivered.", &["resource", "type"])?,
+            ends: counter("watch_ends_total", "Watches that ended, by why.", &["resource", "reason"])?,
+            bad: counter("watch_bad_objects_total", "Objects that could not be decoded.", &["resource"])?,
         })
     }
 
@@ -158,15 +125,9 @@ mod tests {
         let text = text(&registry).unwrap();
         let version = env!("CARGO_PKG_VERSION");
         assert!(text.contains(&format!("podgroup_build_info{{version=\"{version}\"}} 1")));
-        assert!(text.contains(
-            "podgroup_api_requests_total{outcome=\"ok\",resource=\"pods\",verb=\"get\"} 1"
-        ));
+        assert!(text.contains("podgroup_api_requests_total{outcome=\"ok\",resource=\"pods\",verb=\"get\"} 1"));
         assert!(text.contains("podgroup_watch_lists_total{outcome=\"ok\",resource=\"pods\"} 1"));
-        assert!(
-            text.lines()
-                .filter(|line| !line.starts_with('#'))
-                .all(|line| line.starts_with("podgroup_"))
-        );
+        assert!(text.lines().filter(|line| !line.starts_with('#')).all(|line| line.starts_with("podgroup_")));
     }
 
     #[test]

@@ -33,11 +33,8 @@ pub enum Stage {
     Serve,
 }
 
-const STAGES: [(Stage, Duration); 3] = [
-    (Stage::Work, Duration::from_millis(1000)),
-    (Stage::Lease, Duration::from_millis(500)),
-    (Stage::Serve, Duration::from_millis(300)),
-];
+const STAGES: [(Stage, Duration); 3] =
+    [(Stage::Work, Duration::from_millis(1000)), (Stage::Lease, Duration::from_millis(500)), (Stage::Serve, Duration::from_millis(300))];
 
 /// The tasks of a program.
 #[derive(Debug)]
@@ -65,28 +62,15 @@ impl Program {
         let group = |(stage, time)| {
             let (trigger, shutdown) = Shutdown::new();
             let tasks = JoinSet::new();
-            Group {
-                stage,
-                time,
-                trigger,
-                shutdown,
-                tasks,
-            }
+            Group { stage, time, trigger, shutdown, tasks }
         };
-        Ok(Self {
-            groups: STAGES.into_iter().map(group).collect(),
-            signals: Signals::listen()?,
-        })
+        Ok(Self { groups: STAGES.into_iter().map(group).collect(), signals: Signals::listen()? })
     }
 
     /// Starts a task, which gets the [`Shutdown`] of its stage. It should end soon after that is triggered, and not
     /// before: see the module. `name` is for the log.
-    pub fn spawn<F, E>(
-        &mut self,
-        stage: Stage,
-        name: &'static str,
-        task: impl FnOnce(Shutdown) -> F,
-    ) where
+    pub fn spawn<F, E>(&mut self, stage: Stage, name: &'static str, task: impl FnOnce(Shutdown) -> F)
+    where
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: Display,
     {
@@ -128,10 +112,7 @@ impl Program {
     }
 
     async fn finish(self, code: ExitCode) -> ExitCode {
-        let Self {
-            groups,
-            mut signals,
-        } = self;
+        let Self { groups, mut signals } = self;
         tokio::select! {
             () = end(groups) => tracing::info!("ended"),
             signal = signals.next() => tracing::warn!(signal, "cut off by a second signal"),
@@ -156,10 +137,7 @@ impl Group {
 
 /// The first task of any stage that ends; never, while there is none.
 async fn first_end(groups: &mut [Group]) -> (&'static str, Result<(), String>) {
-    let ends = groups
-        .iter_mut()
-        .filter(|group| !group.tasks.is_empty())
-        .map(|group| Box::pin(group.tasks.join_next()));
+    let ends = groups.iter_mut().filter(|group| !group.tasks.is_empty()).map(|group| Box::pin(group.tasks.join_next()));
     let ends: Vec<_> = ends.collect();
     if ends.is_empty() {
         return std::future::pending().await;

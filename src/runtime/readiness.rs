@@ -37,10 +37,7 @@ impl Readiness {
         self.0.send_modify(|lists| {
             lists.insert(name, List::default());
         });
-        Listed {
-            name,
-            all: self.clone(),
-        }
+        Listed { name, all: self.clone() }
     }
 
     /// Whether every expected list was complete once.
@@ -52,9 +49,7 @@ impl Readiness {
     pub async fn ready(&self) {
         let mut changes = self.0.subscribe();
         // The sender lives in `self`, so the channel cannot close here.
-        let _closed = changes
-            .wait_for(|lists| lists.values().all(|list| list.complete))
-            .await;
+        let _closed = changes.wait_for(|lists| lists.values().all(|list| list.complete)).await;
     }
 
     /// One line for each list, for `/readyz`: `pods: complete`, `podgroups: waiting (not found: …)`.
@@ -88,9 +83,7 @@ impl Listed {
     }
 
     fn set(&self, change: impl FnOnce(&mut List)) {
-        self.all
-            .0
-            .send_modify(|lists| change(lists.entry(self.name).or_default()));
+        self.all.0.send_modify(|lists| change(lists.entry(self.name).or_default()));
     }
 }
 
@@ -106,17 +99,10 @@ mod tests {
         pods.complete();
         nodes.trouble(Some("forbidden: no".to_owned()));
         assert!(!readiness.is_ready());
-        assert_eq!(
-            readiness.report(),
-            "nodes: waiting (forbidden: no)\npods: complete\n"
-        );
+        assert_eq!(readiness.report(), "nodes: waiting (forbidden: no)\npods: complete\n");
         let ((), ()) = tokio::join!(readiness.ready(), async { nodes.complete() });
         nodes.trouble(Some("unavailable: gone".to_owned()));
         assert!(readiness.is_ready());
-        assert!(
-            readiness
-                .report()
-                .contains("nodes: complete (unavailable: gone)")
-        );
+        assert!(readiness.report().contains("nodes: complete (unavailable: gone)"));
     }
 }

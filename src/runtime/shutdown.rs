@@ -66,10 +66,7 @@ impl Signals {
     /// # Errors
     /// When the operating system refuses the handler.
     pub fn listen() -> io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
     /// The next signal, by its name.

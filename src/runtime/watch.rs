@@ -28,7 +28,7 @@ use super::metrics::WatchMetrics;
 use super::readiness::Listed;
 use super::shutdown::Shutdown;
 pub use super::watch_decode::BadObject;
-use super::watch_loop::{Outlet, Watch};
+use super::watch_loop::Watch;
 
 /// What a watch says. The order is the server's order.
 #[derive(Clone, Debug)]
@@ -124,10 +124,7 @@ pub async fn watch_into<K, E>(
         trouble: None,
     };
     let unwanted = events.clone();
-    let outlet = Outlet {
-        events,
-        wrap: Box::new(wrap),
-    };
+    let outlet = Outlet { events, wrap: Box::new(wrap) };
     // Cut off wherever it stands: nothing here writes.
     tokio::select! {
         () = stop.triggered() => {}

@@ -109,9 +109,7 @@ mod tests {
             "name": "p", "resourceVersion": "7", "labels": {"a": "b"}, "managedFields": [{"manager": "kubectl"}]
         }}));
         assert_eq!(decoded.version(), Some("7"));
-        let Decoded::Good { object, .. } = decoded else {
-            panic!("{decoded:?}")
-        };
+        let Decoded::Good { object, .. } = decoded else { panic!("{decoded:?}") };
         assert_eq!(object.metadata.managed_fields, None);
         assert!(object.metadata.labels.is_some());
     }
@@ -122,17 +120,9 @@ mod tests {
             "metadata": {"name": "p", "namespace": "n", "uid": "u", "resourceVersion": "7"},
             "spec": {"containers": "none"}
         }));
-        let Decoded::Bad(bad) = decoded else {
-            panic!("{decoded:?}")
-        };
-        assert_eq!(
-            (bad.namespace.as_deref(), bad.name.as_str()),
-            (Some("n"), "p")
-        );
-        assert_eq!(
-            (bad.uid.as_deref(), bad.resource_version.as_deref()),
-            (Some("u"), Some("7"))
-        );
+        let Decoded::Bad(bad) = decoded else { panic!("{decoded:?}") };
+        assert_eq!((bad.namespace.as_deref(), bad.name.as_str()), (Some("n"), "p"));
+        assert_eq!((bad.uid.as_deref(), bad.resource_version.as_deref()), (Some("u"), Some("7")));
         assert!(bad.error.contains("none"), "{}", bad.error);
     }
 
@@ -153,8 +143,7 @@ mod tests {
 
     #[test]
     fn a_list_of_nothing_may_be_null() {
-        let page: Page<Pod> =
-            serde_json::from_value(json!({"metadata": {}, "items": null})).unwrap();
+        let page: Page<Pod> = serde_json::from_value(json!({"metadata": {}, "items": null})).unwrap();
         assert!(page.items.is_empty());
     }
 }

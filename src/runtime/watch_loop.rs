@@ -9,7 +9,6 @@ use kube::api::{ListParams, WatchParams};
 use kube::core::{Request, WatchEvent as Wire};
 use kube::{Client, Error};
 use serde::de::DeserializeOwned;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::call::{CallError, call};
@@ -37,20 +36,6 @@ enum End {
     Failed(CallError),
     /// Nobody takes events any more.
     Unwanted,
-}
-
-/// Where the events of one kind go.
-pub(super) struct Outlet<K, E> {
-    pub(super) events: mpsc::Sender<E>,
-    pub(super) wrap: Box<dyn Fn(WatchEvent<K>) -> E + Send>,
-}
-
-impl<K, E> Outlet<K, E> {
-    /// False when nobody takes events any more.
-    async fn send(&mut self, event: WatchEvent<K>) -> bool {
-        let event = (self.wrap)(event);
-        self.events.send(event).await.is_ok()
-    }
 }
 
 /// One kind that is watched.
@@ -108,17 +93,8 @@ impl Watch {
         };
         let (mut objects, mut bad) = (Vec::new(), Vec::new());
         let version = loop {
-            let request = if self.metadata_only {
-                self.request.list_metadata(&params)
-            } else {
-                self.request.list(&params)
-            };
-            let page: Page<K> = call(self.config.limit, async {
-                self.client
-                    .request(request.map_err(Error::BuildRequest)?)
-                    .await
-            })
-            .await?;
+            let request = if self.metadata_only { self.request.list_metadata(&params) } else { self.request.list(&params) };
+            let page: Page<K> = call(self.config.limit, async { self.client.request(request.map_err(Error::BuildRequest)?).await }).await?;
             for item in page.items {
                 match item {
                     Decoded::Good { object, .. } => objects.push(object),
@@ -131,9 +107,7 @@ impl Watch {
             }
         };
         if version.is_empty() {
-            return Err(CallError::Other(
-                "a list without resourceVersion".to_owned(),
-            ));
+            return Err(CallError::Other("a list without resourceVersion".to_owned()));
         }
         let bad_count = u64::try_from(bad.len()).unwrap_or(u64::MAX);
         self.metrics.bad(self.config.resource, bad_count);
@@ -199,11 +173,7 @@ impl Watch {
             bookmarks: true,
             send_initial_events: false,
         };
-        let request = if self.metadata_only {
-            self.request.watch_metadata(&params, version)
-        } else {
-            self.request.watch(&params, version)
-        };
+        let request = if self.metadata_only { self.request.watch_metadata(&params, version) } else { self.request.watch(&params, version) };
         let opened = call(self.config.limit, async {
             let request = request.map_err(Error::BuildRequest)?;
             self.client.request_events::<Decoded<K>>(request).await
@@ -236,11 +206,7 @@ impl Watch {
                 }
                 Wire::Error(status) => {
                     let error = CallError::from_status(&status);
-                    return if matches!(error, CallError::Expired(_)) {
-                        End::Lost(error)
-                    } else {
-                        End::Failed(error)
-                    };
+                    return if matches!(error, CallError::Expired(_)) { End::Lost(error) } else { End::Failed(error) };
                 }
             };
             let Some(now_at) = decoded.version().filter(|v| !v.is_empty()) else {

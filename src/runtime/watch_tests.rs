@@ -45,8 +45,7 @@ fn answer(reply: Reply) -> Response {
             Body::from_stream(body).into_response()
         }
         Reply::Status(code) => {
-            let status =
-                json!({"kind": "Status", "code": code, "message": "scripted", "reason": ""});
+            let status = json!({"kind": "Status", "code": code, "message": "scripted", "reason": ""});
             let code = StatusCode::from_u16(code).unwrap();
             (code, axum::Json(status)).into_response()
         }
@@ -67,10 +66,7 @@ struct Run {
 /// Starts a watch of pods against a script; when the script is over, the server is silent.
 fn run(script: Vec<Reply>) -> Run {
     let asked: Arc<Mutex<Vec<(Instant, String)>>> = Arc::default();
-    let (log, script) = (
-        Arc::clone(&asked),
-        Arc::new(Mutex::new(VecDeque::from(script))),
-    );
+    let (log, script) = (Arc::clone(&asked), Arc::new(Mutex::new(VecDeque::from(script))));
     let app = axum::Router::new().fallback(move |uri: Uri| {
         let at = clock::monotonic();
         log.lock().unwrap().push((at, uri.to_string()));
@@ -90,22 +86,12 @@ fn run(script: Vec<Reply>) -> Run {
     let mut tasks = JoinSet::new();
     let api: Api<Pod> = Api::all(Client::new(app, "default"));
     let config = WatchConfig::new("pods");
-    tasks.spawn(watch_into(
-        api, config, listed, metrics, sender, shown, stop,
-    ));
-    Run {
-        events,
-        asked,
-        readiness,
-        registry,
-        _trigger: trigger,
-        tasks,
-    }
+    tasks.spawn(watch_into(api, config, listed, metrics, sender, shown, stop));
+    Run { events, asked, readiness, registry, _trigger: trigger, tasks }
 }
 
 fn shown(event: WatchEvent<Pod>) -> String {
-    let bad_name =
-        |bad: BadObject| format!("{}{}", bad.name, if bad.deleted { " gone" } else { "" });
+    let bad_name = |bad: BadObject| format!("{}{}", bad.name, if bad.deleted { " gone" } else { "" });
     match event {
         WatchEvent::Reset { objects, bad } => {
             let good: Vec<String> = objects.iter().map(ResourceExt::name_any).collect();
@@ -133,10 +119,7 @@ fn event(kind: &str, object: Value) -> Value {
 }
 
 fn gone() -> Value {
-    event(
-        "ERROR",
-        json!({"code": 410, "message": "too old", "reason": "Expired"}),
-    )
+    event("ERROR", json!({"code": 410, "message": "too old", "reason": "Expired"}))
 }
 
 fn empty(version: &'static str) -> Reply {
@@ -176,10 +159,7 @@ async fn a_list_in_pages_is_one_reset_and_the_watch_goes_on_from_it() {
         event("ADDED", pod("c", "11")),
         event("MODIFIED", pod("a", "12")),
         event("DELETED", pod("b", "13")),
-        event(
-            "BOOKMARK",
-            json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "20"}}),
-        ),
+        event("BOOKMARK", json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "20"}})),
     ];
     let mut run = run(vec![
         Reply::List("10", "more", vec![pod("a", "1")]),
@@ -187,25 +167,13 @@ async fn a_list_in_pages_is_one_reset_and_the_watch_goes_on_from_it() {
         Reply::Watch(events, Duration::from_secs(60)),
     ]);
     assert!(!run.readiness.is_ready());
-    run.expect(&[
-        "reset [\"a\", \"b\"] bad []",
-        "apply c",
-        "apply a",
-        "delete b",
-    ])
-    .await;
+    run.expect(&["reset [\"a\", \"b\"] bad []", "apply c", "apply a", "delete b"]).await;
     assert!(run.readiness.is_ready());
     let (_, list) = run.asked(0).await;
-    assert!(
-        list.contains("limit=500") && !list.contains("resourceVersion"),
-        "{list}"
-    );
+    assert!(list.contains("limit=500") && !list.contains("resourceVersion"), "{list}");
     assert!(run.asked(1).await.1.contains("continue=more"));
     let (opened, watch) = run.asked(2).await;
-    assert!(
-        watch.contains("resourceVersion=10") && watch.contains("timeoutSeconds=200"),
-        "{watch}"
-    );
+    assert!(watch.contains("resourceVersion=10") && watch.contains("timeoutSeconds=200"), "{watch}");
     // It lived for a minute, so the next one is opened at once, from the bookmark.
     let (again, watch) = run.asked(3).await;
     assert!(watch.contains("resourceVersion=20"), "{watch}");
@@ -214,27 +182,11 @@ async fn a_list_in_pages_is_one_reset_and_the_watch_goes_on_from_it() {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_cannot_be_read_is_an_event_of_its_own_and_stops_nothing() {
-    let events = vec![
-        event("ADDED", bad_pod("y", "11")),
-        event("DELETED", bad_pod("y", "12")),
-        event("ADDED", pod("b", "13")),
-    ];
-    let mut run = run(vec![
-        Reply::List("10", "", vec![bad_pod("x", "1"), pod("a", "2")]),
-        Reply::Watch(events, FOREVER),
-    ]);
-    run.expect(&[
-        "reset [\"a\"] bad [\"x\"]",
-        "bad y",
-        "bad y gone",
-        "apply b",
-    ])
-    .await;
+    let events = vec![event("ADDED", bad_pod("y", "11")), event("DELETED", bad_pod("y", "12")), event("ADDED", pod("b", "13"))];
+    let mut run = run(vec![Reply::List("10", "", vec![bad_pod("x", "1"), pod("a", "2")]), Reply::Watch(events, FOREVER)]);
+    run.expect(&["reset [\"a\"] bad [\"x\"]", "bad y", "bad y gone", "apply b"]).await;
     let text = metrics::text(&run.registry).unwrap();
-    assert!(
-        text.contains("podgroup_watch_bad_objects_total{resource=\"pods\"} 3"),
-        "{text}"
-    );
+    assert!(text.contains("podgroup_watch_bad_objects_total{resource=\"pods\"} 3"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -260,46 +212,22 @@ async fn a_version_that_is_too_old_means_a_new_list_and_a_reset() {
         Reply::Status(410),
         Reply::List("95", "", vec![pod("d", "91")]),
     ]);
-    run.expect(&[
-        "reset [\"a\"] bad []",
-        "apply b",
-        "reset [\"c\"] bad []",
-        "reset [\"d\"] bad []",
-    ])
-    .await;
+    run.expect(&["reset [\"a\"] bad []", "apply b", "reset [\"c\"] bad []", "reset [\"d\"] bad []"]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_or_is_away_is_asked_until_it_answers_and_says_why_meanwhile() {
-    for (code, why) in [
-        (403, "forbidden"),
-        (404, "not found"),
-        (503, "unavailable"),
-        (500, "unavailable"),
-    ] {
+    for (code, why) in [(403, "forbidden"), (404, "not found"), (503, "unavailable"), (500, "unavailable")] {
         let mut script: Vec<Reply> = (0..12).map(|_| Reply::Status(code)).collect();
         script.push(empty("10"));
         script.push(Reply::Watch(vec![], FOREVER));
         let mut run = run(script);
         run.asked(11).await;
         let report = run.readiness.report();
-        assert!(
-            report.starts_with(&format!("pods: waiting ({why}")),
-            "{report}"
-        );
+        assert!(report.starts_with(&format!("pods: waiting ({why}")), "{report}");
         run.expect(&["reset [] bad []"]).await;
-        let times: Vec<Instant> = run
-            .asked
-            .lock()
-            .unwrap()
-            .iter()
-            .map(|(at, _)| *at)
-            .collect();
-        let longest = times
-            .windows(2)
-            .map(|pair| pair[1] - pair[0])
-            .max()
-            .unwrap();
+        let times: Vec<Instant> = run.asked.lock().unwrap().iter().map(|(at, _)| *at).collect();
+        let longest = times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
         assert!(longest <= Duration::from_millis(15_100), "{longest:?}");
         assert!(longest >= Duration::from_secs(12), "{longest:?}");
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -321,32 +249,20 @@ async fn a_list_and_a_watch_that_never_answer_are_given_up() {
     // The connection is dead: nothing comes, not even the end that the server promised.
     run.expect(&["apply b"]).await;
     let waited = clock::monotonic() - silent_since;
-    assert!(
-        (Duration::from_secs(205)..Duration::from_secs(206)).contains(&waited),
-        "{waited:?}"
-    );
+    assert!((Duration::from_secs(205)..Duration::from_secs(206)).contains(&waited), "{waited:?}");
     assert!(run.asked(4).await.1.contains("resourceVersion=11"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_version_that_the_server_refuses_again_and_again_is_given_up() {
-    let mut run = run(vec![
-        empty("999999"),
-        Reply::Status(504),
-        Reply::Status(504),
-        Reply::Status(504),
-        Reply::List("10", "", vec![pod("a", "1")]),
-    ]);
-    run.expect(&["reset [] bad []", "reset [\"a\"] bad []"])
-        .await;
+    let mut run =
+        run(vec![empty("999999"), Reply::Status(504), Reply::Status(504), Reply::Status(504), Reply::List("10", "", vec![pod("a", "1")])]);
+    run.expect(&["reset [] bad []", "reset [\"a\"] bad []"]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn it_ends_when_nobody_takes_the_events() {
-    let mut run = run(vec![
-        empty("10"),
-        Reply::Watch(vec![event("ADDED", pod("a", "11"))], FOREVER),
-    ]);
+    let mut run = run(vec![empty("10"), Reply::Watch(vec![event("ADDED", pod("a", "11"))], FOREVER)]);
     run.expect(&["reset [] bad []"]).await;
     run.events.close();
     assert!(run.tasks.join_next().await.unwrap().is_ok());

@@ -26,12 +26,8 @@ pub enum Outcome {
 
 /// Works on the keys of `queue`, `count` (at least 1) at a time, until `stop`. Work that is under way then is finished
 /// first; who cannot wait for that drops this future, which cuts it off.
-pub async fn run<K, F>(
-    queue: WorkQueue<K>,
-    count: u16,
-    stop: Shutdown,
-    work: impl Fn(K) -> F + Clone + Send + Sync + 'static,
-) where
+pub async fn run<K, F>(queue: WorkQueue<K>, count: u16, stop: Shutdown, work: impl Fn(K) -> F + Clone + Send + Sync + 'static)
+where
     K: Clone + Ord + Debug + Send + Sync + 'static,
     F: Future<Output = Outcome> + Send + 'static,
 {
@@ -72,10 +68,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn queue() -> WorkQueue<u32> {
-        WorkQueue::new(Backoff::new(
-            Duration::from_millis(5),
-            Duration::from_secs(30),
-        ))
+        WorkQueue::new(Backoff::new(Duration::from_millis(5), Duration::from_secs(30)))
     }
 
     #[tokio::test(start_paused = true)]
@@ -89,10 +82,7 @@ mod tests {
         let work = move |key| {
             let (seen, first) = (Arc::clone(&seen), Arc::clone(&first));
             async move {
-                assert!(
-                    key != 1 || first.fetch_add(1, Ordering::Relaxed) > 0,
-                    "once"
-                );
+                assert!(key != 1 || first.fetch_add(1, Ordering::Relaxed) > 0, "once");
                 seen.fetch_add(1, Ordering::Relaxed);
                 Outcome::Done
             }

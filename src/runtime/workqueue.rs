@@ -156,10 +156,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
                         // both workers (no test can time that): whoever is woken passes it on.
                         self.0.changed.notify_one();
                     }
-                    return Work {
-                        key,
-                        queue: self.clone(),
-                    };
+                    return Work { key, queue: self.clone() };
                 }
                 until
             };

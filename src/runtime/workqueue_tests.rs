@@ -3,10 +3,7 @@
 use super::*;
 
 fn queue() -> WorkQueue<&'static str> {
-    WorkQueue::new(Backoff::new(
-        Duration::from_millis(5),
-        Duration::from_secs(30),
-    ))
+    WorkQueue::new(Backoff::new(Duration::from_millis(5), Duration::from_secs(30)))
 }
 
 /// The next key within `limit`; `None` when there is none.
@@ -116,9 +113,7 @@ async fn every_key_wakes_a_worker_of_its_own() {
         queue.add("b");
     };
     let limit = Duration::from_secs(2);
-    let ((one, two, three), ()) = tokio::time::timeout(limit, async { tokio::join!(both, adding) })
-        .await
-        .unwrap();
+    let ((one, two, three), ()) = tokio::time::timeout(limit, async { tokio::join!(both, adding) }).await.unwrap();
     let mut keys = [*one.key(), *two.key(), *three.key()];
     keys.sort_unstable();
     assert_eq!((keys, queue.in_work()), (["a", "b", "c"], 3));

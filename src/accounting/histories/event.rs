@@ -47,21 +47,11 @@ pub(super) fn amounts() -> impl Strategy<Value = Vec<(&'static str, Amount)>> {
 }
 
 pub(super) fn resources() -> impl Strategy<Value = Resources> {
-    amounts().prop_map(|amounts| {
-        amounts
-            .into_iter()
-            .map(|(name, amount)| (name.into(), amount))
-            .collect()
-    })
+    amounts().prop_map(|amounts| amounts.into_iter().map(|(name, amount)| (name.into(), amount)).collect())
 }
 
 pub(super) fn limits() -> impl Strategy<Value = Limits> {
-    amounts().prop_map(|amounts| {
-        amounts
-            .into_iter()
-            .map(|(name, amount)| (name.into(), amount.times(3)))
-            .collect()
-    })
+    amounts().prop_map(|amounts| amounts.into_iter().map(|(name, amount)| (name.into(), amount.times(3))).collect())
 }
 
 pub(super) fn place() -> impl Strategy<Value = (u8, u8, u8, Resources)> {
@@ -70,31 +60,18 @@ pub(super) fn place() -> impl Strategy<Value = (u8, u8, u8, Resources)> {
 
 pub(super) fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
-        (NODES, resources().prop_map(|amounts| amounts.times(4)))
-            .prop_map(|(node, offers)| Event::Node(node, offers)),
+        (NODES, resources().prop_map(|amounts| amounts.times(4))).prop_map(|(node, offers)| Event::Node(node, offers)),
         NODES.prop_map(Event::NoNode),
-        (QUEUES, QUEUES, limits())
-            .prop_map(|(queue, parent, limits)| Event::Queue(queue, parent, limits)),
+        (QUEUES, QUEUES, limits()).prop_map(|(queue, parent, limits)| Event::Queue(queue, parent, limits)),
         QUEUES.prop_map(Event::NoQueue),
-        (
-            PODS,
-            prop::option::of(NODES),
-            prop::option::of(QUEUES),
-            resources()
-        )
+        (PODS, prop::option::of(NODES), prop::option::of(QUEUES), resources())
             .prop_map(|(pod, node, queue, asked)| Event::Seen(pod, node, queue, asked)),
         PODS.prop_map(Event::Gone),
         place().prop_map(|(pod, node, queue, asked)| Event::Assume(pod, node, queue, asked)),
         PODS.prop_map(Event::Confirm),
         PODS.prop_map(Event::Forget),
-        (PODS, QUEUES, resources())
-            .prop_map(|(group, queue, asked)| Event::Reserve(group, queue, asked)),
+        (PODS, QUEUES, resources()).prop_map(|(group, queue, asked)| Event::Reserve(group, queue, asked)),
         PODS.prop_map(Event::Unreserve),
-        (
-            prop::collection::vec(place(), 0..5),
-            0_usize..5,
-            any::<bool>()
-        )
-            .prop_map(|(places, back, keep)| Event::Try(places, back, keep)),
+        (prop::collection::vec(place(), 0..5), 0_usize..5, any::<bool>()).prop_map(|(places, back, keep)| Event::Try(places, back, keep)),
     ]
 }

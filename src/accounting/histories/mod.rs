@@ -29,22 +29,10 @@ struct Record {
 impl Record {
     /// The events that say just this.
     fn facts(&self) -> Vec<Event> {
-        let nodes = self
-            .nodes
-            .iter()
-            .map(|(node, offers)| Event::Node(*node, offers.clone()));
-        let queues = self
-            .queues
-            .iter()
-            .map(|(queue, (parent, limits))| Event::Queue(*queue, *parent, limits.clone()));
-        let pods = self
-            .pods
-            .iter()
-            .map(|(pod, (node, queue, asked, _))| Event::Seen(*pod, *node, *queue, asked.clone()));
-        let groups = self
-            .groups
-            .iter()
-            .map(|(group, (queue, asked))| Event::Reserve(*group, *queue, asked.clone()));
+        let nodes = self.nodes.iter().map(|(node, offers)| Event::Node(*node, offers.clone()));
+        let queues = self.queues.iter().map(|(queue, (parent, limits))| Event::Queue(*queue, *parent, limits.clone()));
+        let pods = self.pods.iter().map(|(pod, (node, queue, asked, _))| Event::Seen(*pod, *node, *queue, asked.clone()));
+        let groups = self.groups.iter().map(|(group, (queue, asked))| Event::Reserve(*group, *queue, asked.clone()));
         nodes.chain(queues).chain(pods).chain(groups).collect()
     }
 
@@ -82,16 +70,8 @@ fn apply(books: &mut Books, record: &mut Record, event: &Event) {
             record.nodes.remove(&node);
         }
         Event::Queue(queue, parent, capability) => {
-            let shape = QueueShape {
-                name: queue_name(queue).into(),
-                parent: Some(queue_name(parent).into()),
-            };
-            books.queue_upsert(
-                &shape,
-                QueueLimits {
-                    capability: capability.clone(),
-                },
-            );
+            let shape = QueueShape { name: queue_name(queue).into(), parent: Some(queue_name(parent).into()) };
+            books.queue_upsert(&shape, QueueLimits { capability: capability.clone() });
             record.queues.insert(queue, (parent, capability));
         }
         Event::NoQueue(queue) => {
@@ -101,30 +81,17 @@ fn apply(books: &mut Books, record: &mut Record, event: &Event) {
         Event::Seen(pod, node, queue, asked) => {
             let (on, into) = (node.map(node_name), queue.map(queue_name));
             books.charge_observed(&pod_uid(pod), on.as_deref(), into.as_deref(), &asked);
-            let has_node = record
-                .pods
-                .get(&pod)
-                .is_some_and(|(node, ..)| node.is_some());
+            let has_node = record.pods.get(&pod).is_some_and(|(node, ..)| node.is_some());
             if node.is_some() || !has_node {
-                record
-                    .pods
-                    .insert(pod, (node, queue, asked, Stage::Observed));
+                record.pods.insert(pod, (node, queue, asked, Stage::Observed));
             }
         }
         Event::Gone(pod) => {
-            assert_eq!(
-                books.release(&pod_uid(pod)),
-                record.pods.remove(&pod).is_some()
-            );
+            assert_eq!(books.release(&pod_uid(pod)), record.pods.remove(&pod).is_some());
         }
         Event::Assume(pod, node, queue, asked) => {
-            if books
-                .assume(&pod_uid(pod), &node_name(node), &queue_name(queue), &asked)
-                .is_ok()
-            {
-                record
-                    .pods
-                    .insert(pod, (Some(node), Some(queue), asked, Stage::Assumed));
+            if books.assume(&pod_uid(pod), &node_name(node), &queue_name(queue), &asked).is_ok() {
+                record.pods.insert(pod, (Some(node), Some(queue), asked, Stage::Assumed));
             }
         }
         Event::Confirm(pod) => {
@@ -134,10 +101,7 @@ fn apply(books: &mut Books, record: &mut Record, event: &Event) {
             }
         }
         Event::Forget(pod) => {
-            let assumed = record
-                .pods
-                .get(&pod)
-                .is_some_and(|(.., stage)| *stage == Stage::Assumed);
+            let assumed = record.pods.get(&pod).is_some_and(|(.., stage)| *stage == Stage::Assumed);
             assert_eq!(books.forget(&pod_uid(pod)), assumed);
             if assumed {
                 record.pods.remove(&pod);
@@ -155,13 +119,7 @@ fn apply(books: &mut Books, record: &mut Record, event: &Event) {
     }
 }
 
-fn attempt(
-    books: &mut Books,
-    record: &mut Record,
-    places: Vec<(u8, u8, u8, Resources)>,
-    back: usize,
-    keep: bool,
-) {
+fn attempt(books: &mut Books, record: &mut Record, places: Vec<(u8, u8, u8, Resources)>, back: usize, keep: bool) {
     let before = books.clone();
     let mut trial = books.trial();
     let mut kept = Vec::new();
@@ -171,15 +129,8 @@ fn attempt(
             savepoint = trial.savepoint();
         }
         trial.reserve(&node_name(pod), &queue_name(queue), &asked);
-        if trial
-            .place(&pod_uid(pod), &node_name(node), &queue_name(queue), &asked)
-            .is_ok()
-            && index < back
-        {
-            kept.push((
-                pod,
-                (Some(node), Some(queue), asked.clone(), Stage::Assumed),
-            ));
+        if trial.place(&pod_uid(pod), &node_name(node), &queue_name(queue), &asked).is_ok() && index < back {
+            kept.push((pod, (Some(node), Some(queue), asked.clone(), Stage::Assumed)));
         }
         if index < back {
             savepoint = trial.savepoint();
@@ -203,19 +154,12 @@ fn assert_right(books: &Books, record: &Record) {
     assert!(report.is_clean(), "{report:?}");
     for queue in QUEUES {
         let name = queue_name(queue);
-        assert_eq!(
-            *books.quota().queue(&name).used,
-            record.used_by(queue),
-            "{name}"
-        );
+        assert_eq!(*books.quota().queue(&name).used, record.used_by(queue), "{name}");
     }
     for (uid, pod) in books.pods() {
         let number = uid.trim_start_matches("pod-").parse().unwrap();
         let (node, queue, asked, stage) = &record.pods[&number];
-        assert_eq!(
-            (pod.node, pod.stage, pod.resources),
-            (node.map(node_name).as_deref(), *stage, asked)
-        );
+        assert_eq!((pod.node, pod.stage, pod.resources), (node.map(node_name).as_deref(), *stage, asked));
         assert_eq!(pod.queue, queue.map(queue_name).as_deref());
     }
     assert_eq!(books.pods().count(), record.pods.len());

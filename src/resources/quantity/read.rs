@@ -81,19 +81,12 @@ pub fn parse(text: &str) -> Result<Amount, QuantityError> {
     if nanos > MAX_NANOS {
         return Err(QuantityError::TooLarge);
     }
-    Ok(Amount::from_nanos(if negative {
-        nanos.saturating_neg()
-    } else {
-        nanos
-    }))
+    Ok(Amount::from_nanos(if negative { nanos.saturating_neg() } else { nanos }))
 }
 
 /// The leading decimal digits, and what follows them.
 fn split_digits(text: &[u8]) -> (&[u8], &[u8]) {
-    let end = text
-        .iter()
-        .position(|byte| !byte.is_ascii_digit())
-        .unwrap_or(text.len());
+    let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     text.split_at(end)
 }
 
@@ -145,19 +138,12 @@ fn read_exponent(text: &[u8]) -> Result<i32, QuantityError> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return Err(QuantityError::Malformed);
     }
-    let magnitude = digits.iter().fold(0_i32, |value, digit| {
-        value
-            .saturating_mul(10)
-            .saturating_add(i32::from(digit.saturating_sub(b'0')))
-    });
+    let magnitude =
+        digits.iter().fold(0_i32, |value, digit| value.saturating_mul(10).saturating_add(i32::from(digit.saturating_sub(b'0'))));
     if magnitude > MAX_EXPONENT {
         return Err(QuantityError::TooLarge);
     }
-    Ok(if negative {
-        magnitude.saturating_neg()
-    } else {
-        magnitude
-    })
+    Ok(if negative { magnitude.saturating_neg() } else { magnitude })
 }
 
 /// A natural number of any size that a text can give, as decimal digits, the least significant *last* in the text and
@@ -170,10 +156,7 @@ struct Digits {
 
 impl Default for Digits {
     fn default() -> Self {
-        Self {
-            places: [0; MAX_DIGITS],
-            used: 0,
-        }
+        Self { places: [0; MAX_DIGITS], used: 0 }
     }
 }
 
@@ -184,8 +167,7 @@ impl Digits {
         if self.used == 0 && digit == 0 {
             return;
         }
-        self.places
-            .copy_within(..self.used.min(MAX_DIGITS.saturating_sub(1)), 1);
+        self.places.copy_within(..self.used.min(MAX_DIGITS.saturating_sub(1)), 1);
         if let Some(first) = self.places.first_mut() {
             *first = digit;
         }
@@ -215,16 +197,8 @@ impl Digits {
         let mut value = 0_i128;
         let zeros = usize::try_from(shift).unwrap_or(0);
         // Zero stays zero, however many zeros follow; anything else of more than 39 digits overflows within the loop.
-        for digit in kept
-            .iter()
-            .rev()
-            .copied()
-            .chain(std::iter::repeat_n(0, zeros))
-        {
-            value = value
-                .checked_mul(10)
-                .and_then(|tens| tens.checked_add(i128::from(digit)))
-                .ok_or(QuantityError::TooLarge)?;
+        for digit in kept.iter().rev().copied().chain(std::iter::repeat_n(0, zeros)) {
+            value = value.checked_mul(10).and_then(|tens| tens.checked_add(i128::from(digit))).ok_or(QuantityError::TooLarge)?;
         }
         if below.iter().any(|digit| *digit != 0) {
             value = value.checked_add(1).ok_or(QuantityError::TooLarge)?;

@@ -84,11 +84,7 @@ mod tests {
         ];
         for (name, text, want) in table {
             let amount = parse(text).unwrap();
-            assert_eq!(
-                format(amount, ResourceName::from(name).style()),
-                want,
-                "{name} {text}"
-            );
+            assert_eq!(format(amount, ResourceName::from(name).style()), want, "{name} {text}");
         }
     }
 
