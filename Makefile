@@ -59,7 +59,7 @@ cluster-down: ## takes that cluster down
 tools: prerequisites ## builds the control plane's programs where they are missing
 	@bash e2e/tools/build.sh
 
-tools-path: ## prints the folder of the control plane's programs
+tools-path: tools ## prints the folder of the control plane's programs
 	@bash e2e/tools/build.sh --path
 
 build: prerequisites ## release binaries in target/release

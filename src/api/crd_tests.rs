@@ -3,6 +3,8 @@
 use super::*;
 use crate::api::podgroup::SUBDOMAIN;
 
+type Definition = fn() -> Value;
+
 #[test]
 fn the_files_that_are_checked_in_are_in_step_with_the_types() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -25,7 +27,7 @@ fn a_podgroup_has_no_status_subresource_and_a_queue_has_one() {
 /// Every field as volcano-api.md lists it: path, type, and the limits and defaults that are the contract.
 #[test]
 fn the_fields_are_those_of_the_contract() {
-    let fields: &[(fn() -> Value, &str, Value)] = &[
+    let fields: &[(Definition, &str, Value)] = &[
         (podgroup, "spec.minMember", json!({ "type": "integer", "minimum": 0, "format": "int32" })),
         (podgroup, "spec.minTaskMember", json!({ "type": "object" })),
         (podgroup, "spec.networkTopology.highestTierAllowed", json!({ "type": "integer", "minimum": 0 })),
