@@ -109,6 +109,8 @@ impl Cluster {
     pub async fn restart(&self, component: &str) -> Result<()> {
         let file = self.scratch.folder().join("kwok/clusters").join(&self.name).join("pids").join(format!("{component}.pid"));
         let pid = std::fs::read_to_string(&file).with_context(|| format!("no {component} runs"))?;
+        // Its ports are free for a moment, and no other cluster may choose them then.
+        let _lock = ports().await?;
         let ended = Command::new("kill").args(["-KILL", pid.trim()]).status().await.context("kill")?;
         anyhow::ensure!(ended.success(), "{component} was not there any more");
         wait_until(secs(5), &format!("{component} is gone"), || async {
@@ -145,9 +147,7 @@ impl Cluster {
 }
 
 async fn create(kit: &Kit, scratch: &Scratch, options: &ClusterOptions, kubeconfig: &Path, policy: &Path) -> Result<()> {
-    // Between processes of this crate the choice of ports is one at a time; the lock goes with the file handle.
-    let lock = File::create(std::env::temp_dir().join("podgroup-e2e-ports.lock"))?;
-    let lock = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock)).await??;
+    let lock = ports().await?;
     let mut arguments = vec!["create".to_owned(), "cluster".to_owned(), "--runtime=binary".to_owned(), "--wait=60s".to_owned()];
     let mut flag = |name: &str, value: String| arguments.push(format!("--{name}={value}"));
     flag("name", options.name.clone());
@@ -187,6 +187,12 @@ async fn create(kit: &Kit, scratch: &Scratch, options: &ClusterOptions, kubeconf
     kwokctl(kit, scratch, &arguments).await?;
     drop(lock);
     Ok(())
+}
+
+/// The right to choose ports, or to give them up for a moment: one at a time between all processes of this crate. It goes with the file handle.
+async fn ports() -> Result<File> {
+    let lock = File::create(std::env::temp_dir().join("podgroup-e2e-ports.lock"))?;
+    Ok(tokio::task::spawn_blocking(move || lock.lock().map(|()| lock)).await??)
 }
 
 async fn kwokctl(kit: &Kit, scratch: &Scratch, arguments: &[&str]) -> Result<()> {

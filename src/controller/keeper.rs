@@ -172,6 +172,10 @@ impl Keeper {
         let kept = self.kept.entry(key.clone()).or_default();
         let situation = Situation { owner: owner(&frozen), members: frozen.members, cached: frozen.cached.as_ref(), memory: &kept.memory };
         let step = decide(&situation);
+        if let Some(left) = kept.linger(&step, clock::monotonic()) {
+            turn.end_until(left);
+            return;
+        }
         if step == Step::Rest {
             kept.refused = None;
             self.rest(turn, &frozen);

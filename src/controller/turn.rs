@@ -14,6 +14,10 @@ use crate::runtime::workqueue::Work;
 /// (a pod that cannot be read, or that another scheduler places).
 const CACHE_LAG: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_secs(300));
 
+/// How long an owner must have wanted no pods before its group is retired. Who flaps keeps the group, which costs no write; who does not waits
+/// a moment longer for nothing to happen. No promise rests on it: the protocol is right with 0.
+const LINGER: Duration = Duration::from_secs(1);
+
 /// A key's turn: while it lives, nobody else works on the key.
 pub(super) struct Turn {
     /// None once it has ended.
@@ -71,11 +75,23 @@ pub(super) struct Kept {
     /// What the server said of which intent. The first words stay: some servers put a number or a time in them, and each text is an Event.
     pub(super) refused: Option<(Option<Intent>, String)>,
     pub(super) doubts: Doubts,
+    /// Since when nobody needs the group.
+    pub(super) idle_since: Option<Instant>,
     pub(super) told: BTreeSet<Complaint>,
     pub(super) stamped: BTreeSet<Uid>,
 }
 
 impl Kept {
+    /// How long this step still waits, so that an owner that flaps keeps its group; none for a step that is due.
+    pub(super) fn linger(&mut self, step: &Step, now: Instant) -> Option<Duration> {
+        if !matches!(step, Step::Mark(_)) {
+            self.idle_since = None;
+            return None;
+        }
+        let due = *self.idle_since.get_or_insert(now) + LINGER;
+        Some(due.saturating_duration_since(now)).filter(|left| !left.is_zero())
+    }
+
     /// Where a look saw a member that the cache has not shown: how long to wait for it still. Nothing left is the end of the wait: the look is doubted.
     pub(super) fn wait_for_pods(&mut self, now: Instant) -> Option<Duration> {
         if !self.memory.waits_for_pods() {
@@ -116,5 +132,23 @@ pub(super) fn report(key: &GroupKey, step: &Step, answer: &Answer) {
         (_, Answer::Old | Answer::Absent | Answer::Looked { .. }) => {
             tracing::debug!(group = %key, step = step.name(), ?answer, "what was known is old")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lifecycle::Version;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_group_is_retired_only_after_nobody_has_needed_it_for_a_second() {
+        let mark = Step::Mark(Version { uid: Uid::from("u"), resource_version: "1".to_owned() });
+        let (mut kept, start) = (Kept::default(), Instant::now());
+        let after = |millis| start + Duration::from_millis(millis);
+        assert_eq!(kept.linger(&mark, start), Some(LINGER));
+        assert_eq!(kept.linger(&mark, after(600)), Some(Duration::from_millis(400)));
+        assert_eq!(kept.linger(&Step::Rest, after(700)), None, "it is needed again, and keeps its place");
+        assert_eq!(kept.linger(&mark, after(1100)), Some(LINGER), "the second begins anew");
+        assert_eq!(kept.linger(&mark, after(2100)), None, "now it is due");
     }
 }
