@@ -1,5 +1,6 @@
 //! Which rows of the scenario table are run? This table; each case reads like its row.
 
+mod compatibility;
 pub(crate) mod ledger;
 pub(crate) mod lifecycle;
 pub(crate) mod queues;
@@ -23,6 +24,8 @@ pub fn table() -> Vec<Case> {
     vec![
         case!("H1", "the harness: a real cluster runs a Deployment, also seen through a slow proxy", stock(), selftest::a_cluster_works),
         case!("H2", "the harness: nothing is left running after kill -9 of the runner", stock(), selftest::nothing_is_left_after_kill_9),
+        case!("C1", "objects written for Volcano survive whole", usual(), compatibility::objects_of_volcano_survive),
+        case!("C2", "the chart does what it says", Setup { kube_scheduler: false, ..stock() }, compatibility::chart),
         case!("L1", "flapping Deployments keep exactly one PodGroup, with the right owner", quick(), lifecycle::flapping),
         case!("L1-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, lifecycle::flapping),
         case!("L4", "a PodGroup that somebody deletes is back within seconds", usual(), lifecycle::deleted_by_hand),
