@@ -7,6 +7,8 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Map, Value, json};
 
+use crate::wait::{Seen, secs, wait_until};
+
 /// The scheduler whose pods the cases make.
 pub const SCHEDULER_NAME: &str = "podgroup-scheduler";
 
@@ -53,7 +55,13 @@ pub async fn make_node(client: &Client, name: &str, allocatable: Amounts<'_>) ->
     }))?;
     let nodes: Api<Node> = Api::all(client.clone());
     nodes.create(&PostParams::default(), &node).await.with_context(|| format!("making node {name}"))?;
-    Ok(())
+    // A pod that is born with the node's name while kwok is only just taking the node over is never taken up by it.
+    wait_until(secs(20), &format!("kwok has taken node {name} over"), || async {
+        let conditions = nodes.get(name).await?.status.and_then(|status| status.conditions).unwrap_or_default();
+        let ready = conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
+        Ok(Seen::when(ready, || "it is not Ready".to_owned()))
+    })
+    .await
 }
 
 /// Sets capacity and allocatable of a node in the named dimensions, as a device plugin does when a device fails or comes back.
