@@ -1,6 +1,8 @@
 //! How many placements does one scheduling cycle decide in a second? In process, every node looked at; the same work for each size, so that growth is
 //! visible. Numbers are compared within one run only.
 
+#![allow(clippy::panic, reason = "a benchmark whose own input is wrong has nothing to measure")]
+
 use std::time::Duration;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};

@@ -84,7 +84,7 @@ impl NodeFacts {
     #[must_use]
     pub fn of(node: &Node) -> Self {
         let mut faults = Vec::new();
-        let reported = quantities::resources(node.status.allocatable.as_ref(), "status.allocatable", &mut faults);
+        let reported = quantities::offered(node.status.allocatable.as_ref(), "status.allocatable", &mut faults);
         let mut allocatable = Resources::new();
         for (name, amount) in reported.iter() {
             if amount.is_negative() {

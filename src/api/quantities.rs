@@ -59,38 +59,51 @@ impl RawQuantity {
     }
 }
 
-/// The amounts of a map, by name in order, and a fault for each value that is none.
-///
-/// A value that is too large becomes the largest that can be read, so that the books err on the side of what is taken; one that cannot be
-/// read at all is left out. `place` says where the map stands, for the person who has to mend it.
-fn amounts<'a>(
-    raw: impl IntoIterator<Item = (&'a String, RawQuantity)>,
-    place: &str,
-    faults: &mut Vec<Fault>,
-) -> Vec<(ResourceName, Amount)> {
+/// What stands in for a value that cannot be used, so that the books err on the side of who was there before; none leaves it out.
+#[derive(Clone, Copy)]
+struct Instead {
+    too_large: Option<Amount>,
+    unreadable: Option<Amount>,
+}
+
+/// What is asked for: the largest amount that can be read is still more than anybody has. One that cannot be read is left out, and its fault keeps the
+/// pod or group from being placed.
+const ASKED: Instead = Instead { too_large: Some(Amount::from_units(i64::MAX)), unreadable: None };
+/// What is offered: nothing, rather than a node without an end.
+const OFFERED: Instead = Instead { too_large: None, unreadable: None };
+/// What is a ceiling: a very high one is as good as the largest, and one that cannot be read lets nothing pass.
+const CEILING: Instead = Instead { too_large: Some(Amount::from_units(i64::MAX)), unreadable: Some(Amount::ZERO) };
+
+/// The amounts of a map, by name in order, and a fault for each value that is none. `place` says where the map stands, for the person who has to mend
+/// it.
+fn amounts(raw: &RawResources, instead: Instead, place: &str, faults: &mut Vec<Fault>) -> Vec<(ResourceName, Amount)> {
     let mut read = Vec::new();
     for (name, value) in raw {
-        match value.parse() {
-            Ok(amount) => read.push((ResourceName::from(name.as_str()), amount)),
+        let amount = match value.parse() {
+            Ok(amount) => Some(amount),
             Err(error) => {
                 faults.push(Fault::new(format!("{place}.{name}"), &value.shown(), error.to_string()));
-                if error == quantity::QuantityError::TooLarge {
-                    read.push((ResourceName::from(name.as_str()), Amount::from_units(i64::MAX)));
-                }
+                if error == quantity::QuantityError::TooLarge { instead.too_large } else { instead.unreadable }
             }
-        }
+        };
+        read.extend(amount.map(|amount| (ResourceName::from(name.as_str()), amount)));
     }
     read
 }
 
 /// What a map asks for: an absent name is 0.
 pub fn resources(raw: Option<&RawResources>, place: &str, faults: &mut Vec<Fault>) -> Resources {
-    raw.map(|raw| amounts(raw.iter().map(|(name, value)| (name, value.clone())), place, faults).into_iter().collect()).unwrap_or_default()
+    raw.map(|raw| amounts(raw, ASKED, place, faults).into_iter().collect()).unwrap_or_default()
 }
 
-/// What a map limits: an absent name is unset, which is not 0.
+/// What a map offers: an absent name, or one that cannot be used, is 0.
+pub fn offered(raw: Option<&RawResources>, place: &str, faults: &mut Vec<Fault>) -> Resources {
+    raw.map(|raw| amounts(raw, OFFERED, place, faults).into_iter().collect()).unwrap_or_default()
+}
+
+/// What a map limits: an absent name is unset, which is not 0; one that cannot be read is 0.
 pub fn limits(raw: Option<&RawResources>, place: &str, faults: &mut Vec<Fault>) -> Limits {
-    raw.map(|raw| amounts(raw.iter().map(|(name, value)| (name, value.clone())), place, faults).into_iter().collect()).unwrap_or_default()
+    raw.map(|raw| amounts(raw, CEILING, place, faults).into_iter().collect()).unwrap_or_default()
 }
 
 /// The map as we write it: text in the canonical form of each resource.
@@ -103,7 +116,7 @@ pub fn written(resources: &Resources) -> BTreeMap<String, String> {
 /// at all: Volcano's controller writes all of them (design.md §5). Of two that mean the same, the larger counts.
 pub fn minimum(raw: &RawResources, place: &str, faults: &mut Vec<Fault>) -> Resources {
     let mut total = Resources::new();
-    for (name, amount) in amounts(raw.iter().map(|(name, value)| (name, value.clone())), place, faults) {
+    for (name, amount) in amounts(raw, ASKED, place, faults) {
         let counted = match &*name {
             "count/pods" => "pods",
             limit if limit.starts_with("limits.") => continue,
@@ -113,4 +126,28 @@ pub fn minimum(raw: &RawResources, place: &str, faults: &mut Vec<Fault>) -> Reso
         total.set(counted, known.max(amount));
     }
     total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_used_gives_nobody_more_than_there_is() {
+        let raw: RawResources = [("huge", "1e30"), ("long", &*"0".repeat(70)), ("right", "2")]
+            .map(|(name, text)| (name.to_owned(), RawQuantity::Text(text.to_owned())))
+            .into();
+        let (mut asked, mut offers, mut ceiling) = (Vec::new(), Vec::new(), Vec::new());
+        let two = Amount::from_units(2);
+        let largest = Amount::from_units(i64::MAX);
+
+        let request = resources(Some(&raw), "r", &mut asked);
+        assert_eq!(["huge", "long", "right"].map(|name| request.get(name)), [largest, Amount::ZERO, two]);
+        let offer = offered(Some(&raw), "a", &mut offers);
+        assert_eq!(["huge", "long", "right"].map(|name| offer.get(name)), [Amount::ZERO, Amount::ZERO, two]);
+        let limit = limits(Some(&raw), "c", &mut ceiling);
+        assert_eq!(["huge", "long", "right"].map(|name| limit.get(name)), [Some(largest), Some(Amount::ZERO), Some(two)]);
+        assert_eq!(limit.get("absent"), None, "unset is not 0");
+        assert_eq!([asked.len(), offers.len(), ceiling.len()], [2, 2, 2], "each is told");
+    }
 }

@@ -121,7 +121,7 @@ fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<Re
     let Some(facts) = group.facts.clone() else {
         return if group.waiting.is_empty() { Ok(None) } else { Err(Refusal::NoGroup { name: Arc::clone(&key.name) }.into()) };
     };
-    if let Some(fault) = facts.faults.first() {
+    if let Some(fault) = facts.faults.first().filter(|_| !group.waiting.is_empty()) {
         return Err(Refusal::Faulty(fault.clone()).into());
     }
     if facts.network_topology && !group.waiting.is_empty() {

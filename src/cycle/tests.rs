@@ -231,3 +231,22 @@ fn the_higher_priority_and_then_the_emptier_queue_comes_first() {
     world.apply_pod(PodFacts { priority: 9, ..pod("ns", "late", "in-a", &[("cpu", 1)]) });
     assert_eq!(bound(&cycle(&mut world)), [("late", "n")]);
 }
+
+#[test]
+fn a_charge_that_is_settled_does_not_move_when_somebody_edits_the_annotation() {
+    let mut world = World::new(["podgroup-scheduler".to_owned()]);
+    world.apply_node(node("n", &[("cpu", 8)]));
+    world.apply_queue(queue("mine", None, &[("cpu", 2)]));
+    world.apply_queue(queue("theirs", None, &[("cpu", 2)]));
+    let bound = |queue: Option<&str>| PodFacts { charged_queue: queue.map(Into::into), ..running(pod("ns", "p", "g", &[("cpu", 2)]), "n") };
+    for tampered in [Some("theirs"), None, Some("X Y"), Some("mine")] {
+        world.apply_pod(bound(Some("mine")));
+        world.apply_pod(bound(tampered));
+        let used = |queue: &str| world.books().quota().queue(queue).used.get("cpu");
+        assert_eq!(
+            [used("mine"), used("theirs")],
+            [crate::resources::Amount::from_units(2), crate::resources::Amount::ZERO],
+            "{tampered:?}"
+        );
+    }
+}

@@ -49,6 +49,7 @@ async fn it_is_alive_at_once_and_ready_when_the_lists_are_complete() {
     assert_eq!(code, 503);
     assert!(text.ends_with("pods: waiting (forbidden: no)\n"), "{text}");
     pods.complete();
+    pods.trouble(None);
     assert_eq!(get(running.address, "/readyz").await.0, 200);
     let (code, text) = get(running.address, "/metrics").await;
     assert!(code == 200 && text.contains("podgroup_build_info{"), "{text}");

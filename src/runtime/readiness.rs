@@ -1,8 +1,8 @@
 //! Which lists are complete, and what keeps the others from it?
 //!
 //! A program that decides on half a cluster decides wrongly, so `/readyz` and the first decision both wait for this.
-//! A list that was complete once stays so: a watch that breaks later leaves an older picture, not half of one, and its
-//! trouble is shown without taking the program out of service.
+//! A list that was complete once stays so: a watch that breaks later leaves an older picture, not half of one, and the
+//! program goes on with it. `/readyz` says no for as long as that lasts, so that people see it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,9 +40,9 @@ impl Readiness {
         Listed { name, all: self.clone() }
     }
 
-    /// Whether every expected list was complete once.
+    /// Whether every expected list was complete once, and none is in trouble now: the answer of `/readyz`.
     pub fn is_ready(&self) -> bool {
-        self.0.borrow().values().all(|list| list.complete)
+        self.0.borrow().values().all(|list| list.complete && list.trouble.is_none())
     }
 
     /// Waits until every expected list was complete once.
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn it_is_ready_once_the_last_list_is_complete_and_stays_so() {
+    async fn it_is_ready_once_the_last_list_is_complete_and_while_none_is_in_trouble() {
         let readiness = Readiness::new();
         let pods = readiness.expect("pods");
         let nodes = readiness.expect("nodes");
@@ -101,8 +101,10 @@ mod tests {
         assert!(!readiness.is_ready());
         assert_eq!(readiness.report(), "nodes: waiting (forbidden: no)\npods: complete\n");
         let ((), ()) = tokio::join!(readiness.ready(), async { nodes.complete() });
-        nodes.trouble(Some("unavailable: gone".to_owned()));
+        nodes.trouble(None);
         assert!(readiness.is_ready());
+        nodes.trouble(Some("unavailable: gone".to_owned()));
+        assert!(!readiness.is_ready(), "an API server that is away is said");
         assert!(readiness.report().contains("nodes: complete (unavailable: gone)"));
     }
 }

@@ -100,6 +100,7 @@ async fn connect(name: &'static str, common: &CommonFlags, readiness: &Readiness
     loop {
         match client::connect(common.kubeconfig.as_deref(), name).await {
             Ok(connection) => {
+                configuration.trouble(None);
                 configuration.complete();
                 return connection;
             }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::api::Fault;
 use crate::api::quantities::{RawQuantity, written};
 use crate::cycle::status;
 use crate::resources::{Limits, Resources, quantity};
@@ -28,6 +29,7 @@ fn ledger(state: &State) -> Value {
         let count = pods.entry(node).or_default();
         *count = count.saturating_add(1);
     }
+    let nodes = state.world.nodes();
     let node = |node: crate::accounting::NodeView<'_>| {
         json!({
             "name": node.name,
@@ -36,6 +38,7 @@ fn ledger(state: &State) -> Value {
             "idle": written(&node.idle()),
             "overcommitted": written(&node.overcommitted()),
             "pods": pods.get(node.name).copied().unwrap_or(0),
+            "faults": nodes.id(node.name).and_then(|id| nodes.get(id)).map(|facts| faults(&facts.faults)).unwrap_or_default(),
         })
     };
     let missing =
@@ -70,12 +73,17 @@ fn queues(state: &State) -> Value {
                 "used": written(queue.used),
                 "usedByItself": written(queue.own),
                 "fault": quota.tree().fault(queue.name).map(|fault| crate::cycle::explain::Refusal::Queue(fault).to_string()),
+                "faults": state.world.queues().get(queue.name).map(|facts| faults(&facts.faults)).unwrap_or_default(),
                 "waiting": waiting.remove(queue.name).unwrap_or_default(),
             })
         })
         .collect();
     // What names a queue that does not exist.
     json!({ "queues": list, "homeless": waiting })
+}
+
+fn faults(faults: &[Fault]) -> Vec<String> {
+    faults.iter().map(ToString::to_string).collect()
 }
 
 fn limits_written(limits: &Limits) -> BTreeMap<String, RawQuantity> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::api::{GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts, Uid};
+use crate::api::{Fault, GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts, Uid};
 
 use super::event::Change;
 use super::state::{Kind, Now, State};
@@ -16,13 +16,20 @@ impl State {
                 let gone: Vec<_> =
                     self.world.nodes().iter().map(|node| Arc::clone(&node.name)).filter(|name| !there.contains(name)).collect();
                 gone.iter().for_each(|name| self.world.delete_node(name));
-                all.into_iter().for_each(|node| self.world.apply_node(node));
+                all.into_iter().for_each(|node| self.apply_node(node));
                 self.complete.insert(Kind::Nodes);
             }
-            Change::Apply(node) => self.world.apply_node(node),
+            Change::Apply(node) => self.apply_node(node),
             Change::Delete(name) => self.world.delete_node(&name),
             Change::Unreadable(_) => self.metrics.unreadable.inc(),
         }
+    }
+
+    fn apply_node(&mut self, node: NodeFacts) {
+        let nodes = self.world.nodes();
+        let known = nodes.id(&node.name).and_then(|id| nodes.get(id));
+        complain("node", &node.name, known.map(|known| known.faults.as_slice()), &node.faults);
+        self.world.apply_node(node);
     }
 
     pub(super) fn apply_pods(&mut self, change: Change<PodFacts, Uid>) {
@@ -93,6 +100,7 @@ impl State {
     }
 
     fn apply_queue(&mut self, queue: QueueFacts) {
+        complain("queue", &queue.name, self.world.queues().get(&*queue.name).map(|known| known.faults.as_slice()), &queue.faults);
         self.said.queue_seen(&queue.name);
         self.world.apply_queue(queue);
     }
@@ -115,5 +123,12 @@ impl State {
             Change::Delete(name) => self.world.delete_priority_class(&name),
             Change::Unreadable(_) => self.metrics.unreadable.inc(),
         }
+    }
+}
+
+/// One line for each value of a node or queue that cannot be used, when it is new.
+fn complain(kind: &'static str, name: &str, known: Option<&[Fault]>, faults: &[Fault]) {
+    for fault in faults.iter().filter(|fault| !known.is_some_and(|known| known.contains(fault))) {
+        tracing::warn!(kind, name, %fault, "a value cannot be used; it counts as nothing offered, or as a ceiling of 0 where it cannot be read");
     }
 }

@@ -91,10 +91,13 @@ impl Member {
 
 impl World {
     /// A pod is there, with these facts. Pods of other schedulers are charged to their nodes and nothing else.
-    pub fn apply_pod(&mut self, facts: PodFacts) {
+    pub fn apply_pod(&mut self, mut facts: PodFacts) {
         if !self.schedulers.contains(&*facts.scheduler) {
             self.apply_other(&facts);
             return;
+        }
+        if facts.node.is_some() {
+            facts.charged_queue = self.settled_queue(&facts);
         }
         if self.pods.get(&facts.uid).is_some_and(|known| *known.facts == facts) {
             return;
@@ -141,6 +144,16 @@ impl World {
             self.others.remove(&facts.uid);
         }
         self.keepers.set(facts, node);
+    }
+
+    /// The queue that a pod on a node is charged to for good, where one is settled: what we decided, or what its annotation said when it was first seen
+    /// there. Whoever may edit the pod may write the annotation; a charge that is settled does not move for that.
+    fn settled_queue(&self, facts: &PodFacts) -> Option<String> {
+        match self.pods.get(&facts.uid) {
+            Some(known) if known.facts.node.is_some() => known.facts.charged_queue.clone(),
+            Some(Member { assumed: Some(assumed), .. }) => Some(assumed.queue.to_string()),
+            _ => facts.charged_queue.clone(),
+        }
     }
 
     /// Charges a pod that was seen on a node to the queue that its binding named; else to that of its group, or where it was charged before.
