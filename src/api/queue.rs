@@ -10,6 +10,7 @@ use crate::resources::Limits;
 use super::fault::Fault;
 use super::podgroup::SUBDOMAIN;
 use super::quantities::{self, RawResources};
+use super::uid::Uid;
 use super::wire::resource;
 
 /// A share of the cluster, in a tree of shares.
@@ -178,6 +179,8 @@ pub struct Reservation {
 pub struct QueueFacts {
     /// Its name; queues are cluster-scoped.
     pub name: String,
+    /// Its identity.
+    pub uid: Uid,
     /// The queue above it; none means `root`.
     pub parent: Option<String>,
     /// Its ceiling.
@@ -197,6 +200,7 @@ impl QueueFacts {
         let mut faults = Vec::new();
         Self {
             name: queue.metadata.name.clone().unwrap_or_default(),
+            uid: Uid::from(queue.metadata.uid.as_deref().unwrap_or_default()),
             parent: queue.spec.parent.clone().filter(|parent| !parent.is_empty()),
             capability: quantities::limits(queue.spec.capability.as_ref(), "spec.capability", &mut faults),
             priority: queue.spec.priority.unwrap_or(0),

@@ -84,6 +84,7 @@ pub(crate) fn group(namespace: &str, name: &str, min_member: u32, queue: &str) -
 pub(crate) fn queue(name: &str, parent: Option<&str>, capability: &[(&str, i64)]) -> QueueFacts {
     QueueFacts {
         name: name.into(),
+        uid: Uid::from(name),
         parent: parent.map(Into::into),
         capability: capability.iter().map(|(name, units)| ((*name).into(), Amount::from_units(*units))).collect(),
         priority: 0,

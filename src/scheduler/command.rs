@@ -43,6 +43,17 @@ pub enum Command {
         /// The names in `allocated` that stand there and are to go.
         gone: Vec<String>,
     },
+    /// Say in an Event on a queue why it cannot be used as it is.
+    QueueEvent {
+        /// The queue.
+        name: Arc<str>,
+        /// Its UID.
+        uid: Uid,
+        /// What the Event says.
+        message: String,
+        /// When this was decided.
+        now: Timestamp,
+    },
     /// Make `root` or `default`.
     MakeQueue {
         /// Its name.
@@ -139,12 +150,22 @@ pub fn pod_patch(uid: &Uid, condition: &PodCondition, now: Timestamp) -> Value {
     })
 }
 
+/// The reason of an Event on a queue that cannot be used as it is.
+const INVALID_QUEUE: &str = "InvalidQueue";
+
+/// The namespace of Events about objects that have none, as everywhere in Kubernetes.
+pub const CLUSTER_EVENTS: &str = "default";
+
+/// An Event about a queue that cannot be used as it is.
+#[must_use]
+pub fn queue_event(name: &str, uid: &Uid, message: &str, now: Timestamp) -> Value {
+    let about = [("apiVersion", "scheduling.volcano.sh/v1beta1"), ("kind", "Queue"), ("name", name), ("uid", &**uid)];
+    warning(&about.into(), CLUSTER_EVENTS, INVALID_QUEUE, message, now)
+}
+
 /// An Event about a PodGroup that waits.
 #[must_use]
 pub fn event(key: &GroupKey, uid: &Uid, reason: &str, message: &str, now: Timestamp) -> Value {
-    let time = seconds(now);
-    // The API server takes no note of more than 1024 bytes.
-    let note: String = message.chars().take(250).collect();
     let about: BTreeMap<&str, &str> = [
         ("apiVersion", "scheduling.volcano.sh/v1beta1"),
         ("kind", "PodGroup"),
@@ -153,10 +174,17 @@ pub fn event(key: &GroupKey, uid: &Uid, reason: &str, message: &str, now: Timest
         ("uid", &**uid),
     ]
     .into();
+    warning(&about, &key.namespace, reason, message, now)
+}
+
+fn warning(about: &BTreeMap<&str, &str>, namespace: &str, reason: &str, message: &str, now: Timestamp) -> Value {
+    let time = seconds(now);
+    // The API server takes no note of more than 1024 bytes.
+    let note: String = message.chars().take(250).collect();
     json!({
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": { "namespace": &*key.namespace, "generateName": format!("{SCHEDULER}-") },
+        "metadata": { "namespace": namespace, "generateName": format!("{SCHEDULER}-") },
         "involvedObject": about,
         "reason": reason,
         "message": note,

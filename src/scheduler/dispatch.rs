@@ -179,6 +179,10 @@ impl Destination {
                 let body = Patch::Merge(command::queue_patch(&status, &gone));
                 Ok(version(&self.caller.once("patch", "queues/status", queues.patch_status(&name, &params, &body)).await?))
             }
+            Command::QueueEvent { name, uid, message, now } => {
+                self.event(command::queue_event(&name, &uid, &message, now), command::CLUSTER_EVENTS, &created).await;
+                Ok(String::new())
+            }
             Command::MakeQueue { name } => {
                 // As a dynamic object, because the slim type does not carry its own kind, which a creation must name.
                 let queues = Api::<DynamicObject>::all_with(self.client.clone(), &ApiResource::erase::<Queue>(&()));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::api::pod::PodCondition;
 use crate::api::queue::QueueStatus;
-use crate::api::{GroupFacts, GroupKey, Uid};
+use crate::api::{GroupFacts, GroupKey, QueueFacts, Uid};
 use crate::cycle::explain::Refusal;
 use crate::cycle::world::{State as MemberState, World};
 use crate::cycle::{queue_status, status};
@@ -42,6 +42,8 @@ pub struct Said {
     pod_condition: BTreeMap<Uid, PodCondition>,
     /// The kind of refusal that the last Event about a group was about.
     events: BTreeMap<GroupKey, (Uid, &'static str)>,
+    /// What the last Event about a queue said, while that is so.
+    queue_events: BTreeMap<Arc<str>, String>,
     /// Since when these groups have had too few members, which is how every gang begins.
     settling: BTreeMap<GroupKey, Duration>,
     under_way: usize,
@@ -59,6 +61,7 @@ impl Said {
             queue_status: BTreeMap::new(),
             pod_condition: BTreeMap::new(),
             events: BTreeMap::new(),
+            queue_events: BTreeMap::new(),
             settling: BTreeMap::new(),
             under_way: 0,
         }
@@ -117,6 +120,7 @@ impl Said {
 
     /// The queue is gone.
     pub fn queue_gone(&mut self, name: &Arc<str>) {
+        self.queue_events.remove(name);
         self.queue_status.remove(name);
     }
 
@@ -161,7 +165,7 @@ impl Said {
             return Some(command);
         }
         if let Some(name) = self.queues.take(now.since_start) {
-            let command = self.queue_command(&name, world);
+            let command = self.queue_command(&name, world, now);
             if command.is_none() {
                 self.queues.nothing(&name);
             }
@@ -215,10 +219,15 @@ impl Said {
         Some((refusal.reason().to_owned(), refusal.to_string()))
     }
 
-    fn queue_command(&mut self, name: &Arc<str>, world: &World) -> Option<Command> {
+    fn queue_command(&mut self, name: &Arc<str>, world: &World, now: Now) -> Option<Command> {
         let Some(facts) = world.queues().get(name) else {
             return MADE.contains(&&**name).then(|| Command::MakeQueue { name: Arc::clone(name) });
         };
+        if let Some(message) = self.queue_news(name, facts, world) {
+            // Its status is written next.
+            self.queues.want(name, now.since_start, MERGE);
+            return Some(Command::QueueEvent { name: Arc::clone(name), uid: facts.uid.clone(), message, now: now.wall });
+        }
         let stands = self.queue_status.get(name).unwrap_or(&facts.status);
         let wanted = queue_status::status(world, name);
         if queue_status::same(stands, &wanted) {
@@ -229,6 +238,18 @@ impl Said {
         let gone = standing.filter(|key| !kept(key)).cloned().collect();
         self.queue_status.insert(Arc::clone(name), wanted.clone());
         Some(Command::Queue { name: Arc::clone(name), status: wanted, gone })
+    }
+
+    /// Why the queue cannot be used as it is, if that was not said yet: its place in the tree, else a value that cannot be read.
+    fn queue_news(&mut self, name: &Arc<str>, facts: &QueueFacts, world: &World) -> Option<String> {
+        let misplaced = world.books().quota().tree().fault(name).map(|fault| Refusal::Queue(fault).to_string());
+        let Some(why) = misplaced.or_else(|| facts.faults.first().map(ToString::to_string)) else {
+            self.queue_events.remove(name);
+            return None;
+        };
+        let news = self.queue_events.get(name) != Some(&why);
+        self.queue_events.insert(Arc::clone(name), why.clone());
+        news.then_some(why)
     }
 
     fn pod_command(&mut self, uid: &Uid, world: &World, now: Now) -> Option<Command> {

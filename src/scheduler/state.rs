@@ -218,7 +218,9 @@ pub fn subject(command: &Command) -> Option<Subject> {
     match command {
         Command::Bind(_) => None,
         Command::Group { key, .. } => Some(Subject::Group(key.clone())),
-        Command::Queue { name, .. } | Command::MakeQueue { name } => Some(Subject::Queue(Arc::clone(name))),
+        Command::Queue { name, .. } | Command::QueueEvent { name, .. } | Command::MakeQueue { name } => {
+            Some(Subject::Queue(Arc::clone(name)))
+        }
         Command::Pod { uid, .. } => Some(Subject::Pod(uid.clone())),
     }
 }

@@ -41,7 +41,7 @@ fn binds(commands: &[Command]) -> usize {
 fn group_status(commands: &[Command]) -> Option<&PodGroupStatus> {
     commands.iter().find_map(|command| match command {
         Command::Group { status, .. } => Some(status),
-        Command::Bind(_) | Command::Queue { .. } | Command::MakeQueue { .. } | Command::Pod { .. } => None,
+        Command::Bind(_) | Command::Queue { .. } | Command::QueueEvent { .. } | Command::MakeQueue { .. } | Command::Pod { .. } => None,
     })
 }
 
@@ -151,7 +151,9 @@ fn a_pod_that_waits_is_told_why_after_it_has_settled_and_one_that_never_can_at_o
     let told = |commands: Vec<Command>| -> Vec<String> {
         let text = |command: Command| match command {
             Command::Pod { name, condition, .. } => Some(format!("{name}: {}", condition.message.unwrap_or_default())),
-            Command::Bind(_) | Command::Group { .. } | Command::Queue { .. } | Command::MakeQueue { .. } => None,
+            Command::Bind(_) | Command::Group { .. } | Command::Queue { .. } | Command::QueueEvent { .. } | Command::MakeQueue { .. } => {
+                None
+            }
         };
         commands.into_iter().filter_map(text).collect()
     };
@@ -182,7 +184,7 @@ fn what_a_queue_uses_is_told_at_every_level_and_nothing_is_left_when_it_is_over(
             Command::Queue { name, status, gone } => {
                 Some((name.to_string(), status.allocated.map_or(0, |allocated| allocated.len()), gone))
             }
-            Command::Bind(_) | Command::Group { .. } | Command::MakeQueue { .. } | Command::Pod { .. } => None,
+            Command::Bind(_) | Command::Group { .. } | Command::QueueEvent { .. } | Command::MakeQueue { .. } | Command::Pod { .. } => None,
         };
         commands.into_iter().filter_map(told).collect()
     };
@@ -195,4 +197,36 @@ fn what_a_queue_uses_is_told_at_every_level_and_nothing_is_left_when_it_is_over(
     let _cycle = state.tick(at(5000));
     let gone = vec!["cpu".to_owned(), "pods".to_owned()];
     assert_eq!(queues(state.tick(at(6000))), [("default".to_owned(), 0, gone.clone()), ("root".to_owned(), 0, gone)]);
+}
+
+#[test]
+fn a_queue_that_cannot_be_used_says_why_in_one_event_for_each_change() {
+    let mut state = ready(vec![node("n", &[("cpu", 4)])], Vec::new(), Vec::new());
+    let said = |commands: Vec<Command>| -> Vec<String> {
+        let events = commands.into_iter().filter_map(|command| match command {
+            Command::QueueEvent { name, message, .. } => Some(format!("{name}: {message}")),
+            Command::Bind(_) | Command::Group { .. } | Command::Queue { .. } | Command::MakeQueue { .. } | Command::Pod { .. } => None,
+        });
+        events.collect()
+    };
+    let put = |state: &mut State, facts, millis| {
+        state.apply(Event::Queues(Change::Apply(facts)), at(millis));
+        let mut told = Vec::new();
+        // The Event first, then the status; each is answered.
+        for later in [0, 1000, 2000, 3000] {
+            told.extend(said(state.tick(at(millis + later))));
+            for name in ["bad", "root", "default"] {
+                state.learn(Report::Told(Subject::Queue(name.into()), stands("2")), at(millis + later));
+            }
+        }
+        told
+    };
+    let lost = queue("bad", Some("nowhere"), &[]);
+    assert_eq!(put(&mut state, lost.clone(), 0), ["bad: queue bad names the parent nowhere, which does not exist"]);
+    assert!(put(&mut state, crate::api::QueueFacts { priority: 1, ..lost.clone() }, 5_000).is_empty(), "the same is no news");
+    assert!(put(&mut state, queue("bad", Some("root"), &[]), 10_000).is_empty());
+    let fault = crate::api::Fault::new("spec.capability.cpu", "x", "not a quantity");
+    let unreadable = crate::api::QueueFacts { faults: vec![fault], priority: 2, ..queue("bad", Some("root"), &[]) };
+    assert_eq!(put(&mut state, unreadable, 15_000), ["bad: spec.capability.cpu \"x\": not a quantity"]);
+    assert_eq!(put(&mut state, lost, 20_000).len(), 1, "after it was well it is news again");
 }
