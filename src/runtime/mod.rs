@@ -27,5 +27,4 @@ pub mod shutdown;
 pub mod watch;
 mod watch_decode;
 mod watch_loop;
-pub mod workers;
 pub mod workqueue;
