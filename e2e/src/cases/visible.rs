@@ -34,7 +34,8 @@ async fn columns(w: &World, group: &str) -> Result<()> {
         let [header, row] = rows.as_slice() else { return Ok(Seen::NotYet(table)) };
         // Volcano's columns first; who owns it and why it waits are ours. It does not wait.
         let shown = *header == ["NAME", "STATUS", "MINMEMBER", "RUNNINGS", "AGE", "QUEUE", "OWNER", "WHY"];
-        let right = matches!(row.as_slice(), [name, "Running", "2", "2", _age, "default", owner] if *name == group && owner.starts_with("d-"));
+        let right =
+            matches!(row.as_slice(), [name, "Running", "2", "2", _age, "default", owner] if *name == group && owner.starts_with("d-"));
         Ok(Seen::when(shown && right, || table.clone()))
     })
     .await
@@ -47,7 +48,10 @@ async fn events_once(client: &Client) -> Result<()> {
         annotate(client, "d", "volcano.sh/beside", value).await?;
         wait_until(secs(10), &format!("{expected} Events after group-min-member {value:?}"), || async {
             let found = complaints(client).await?;
-            let copied = groups_of(client, "d").await?.iter().any(|group| group.annotations().get("volcano.sh/beside").is_some_and(|text| text == value));
+            let copied = groups_of(client, "d")
+                .await?
+                .iter()
+                .any(|group| group.annotations().get("volcano.sh/beside").is_some_and(|text| text == value));
             Ok(Seen::when(copied && found.len() == expected, || format!("{found:?}; the other annotation is copied: {copied}")))
         })
         .await?;
@@ -63,7 +67,10 @@ async fn events_once(client: &Client) -> Result<()> {
 async fn complaints(client: &Client) -> Result<Vec<Event>> {
     let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
     let all = events.list(&ListParams::default()).await?.items;
-    Ok(all.into_iter().filter(|event| event.source.as_ref().and_then(|source| source.component.as_deref()) == Some("podgroup-controller")).collect())
+    Ok(all
+        .into_iter()
+        .filter(|event| event.source.as_ref().and_then(|source| source.component.as_deref()) == Some("podgroup-controller"))
+        .collect())
 }
 
 /// Somebody writes into the group again and again while its delete is on a slow way: the version that was decided on is never there when it arrives.
@@ -92,8 +99,10 @@ async fn refused_delete(w: &mut World, client: &Client, group: &str) -> Result<(
     .await?;
     w.controller_path()?.delay(Delay::None, Delay::None);
     let log = std::fs::read_to_string(w.controller()?.log())?;
-    let line = log.lines().find(|line| line.contains("a precondition refused the delete")).context("no log line tells of the refused delete")?;
-    let field = |name: &str| line.split_whitespace().find_map(|word| word.strip_prefix(name)).map(|value| value.trim_matches('"').to_owned());
+    let line =
+        log.lines().find(|line| line.contains("a precondition refused the delete")).context("no log line tells of the refused delete")?;
+    let field =
+        |name: &str| line.split_whitespace().find_map(|word| word.strip_prefix(name)).map(|value| value.trim_matches('"').to_owned());
     let versions = (field("decided_resource_version="), field("met_resource_version="));
     ensure!(versions.0.is_some() && versions.1.is_some() && versions.0 != versions.1, "{line}");
     ensure!(field("decided_uid=").is_some() && field("decided_uid=") == field("met_uid="), "{line}");
