@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::api::workload::{DeploymentFacts, PodSource, ReplicaSetFacts};
 use crate::api::{GroupKey, Uid};
-use crate::lifecycle::{Existing, Members, Version, Wish, intend, intend_for_pod};
+use crate::lifecycle::{Existing, Members, Sight, Version, Wish, intend, intend_for_pod};
 use crate::runtime::watch::{BadObject, WatchEvent};
 
 /// What a watch has shown, as facts.
@@ -98,6 +98,18 @@ impl Touched {
     pub const fn key(&self) -> &GroupKey {
         match self {
             Self::Owner(key) | Self::Member(key) | Self::Group(key, _) | Self::MissedGroup(key) => key,
+        }
+    }
+
+    /// The same without the key, as the memory of that group is told.
+    #[must_use]
+    pub const fn sight(&self) -> Sight<'_> {
+        match self {
+            Self::Owner(_) => Sight::Owner,
+            Self::Member(_) => Sight::Member,
+            Self::Group(_, Some(uid)) => Sight::Deleted(uid),
+            // What became of one that a list does not have is said once, of all that are remembered.
+            Self::Group(_, None) | Self::MissedGroup(_) => Sight::Group,
         }
     }
 }
