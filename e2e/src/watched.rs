@@ -25,6 +25,16 @@ impl Watched {
         Ok(Self { observer: Observer::start(cluster.client(), config).await? })
     }
 
+    /// From now on these checks (1, 2, 6) assert nothing, until [`Self::insist`]: for a case that takes away who would have to act.
+    pub fn excuse(&self, checks: &[u8]) {
+        checks.iter().for_each(|check| self.observer.excuse(*check));
+    }
+
+    /// Ends an excuse; what is wrong at this moment has its whole grace again.
+    pub fn insist(&self, checks: &[u8]) {
+        checks.iter().for_each(|check| self.observer.insist(*check));
+    }
+
     /// What was found so far, one text each.
     pub fn findings(&self) -> Vec<String> {
         self.observer.findings().iter().map(ToString::to_string).collect()

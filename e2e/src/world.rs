@@ -152,6 +152,11 @@ impl World {
         [&mut self.controller, &mut self.scheduler].into_iter().flatten().map(|side| &mut side.program)
     }
 
+    /// Who watches, to excuse what a case breaks on purpose.
+    pub fn watched(&self) -> Result<&Watched> {
+        self.watched.as_ref().context("this world has no observer")
+    }
+
     /// What the observer found so far.
     pub fn findings(&self) -> Vec<String> {
         self.watched.as_ref().map(Watched::findings).unwrap_or_default()
