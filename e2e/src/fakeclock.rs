@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use k8s_openapi::jiff::Timestamp;
 
 /// A clock that is wrong by as much as a file says. The process that got [`Self::environment`] looks into it at every call.
 pub struct FakeClock {
@@ -44,6 +45,12 @@ impl FakeClock {
             variable("FAKETIME_DISABLE_SHM", Path::new("1")),
         ]
     }
+}
+
+/// By how many seconds a time that somebody wrote just now differs from the true one.
+#[expect(clippy::disallowed_methods, reason = "a clock can only be compared with another one")]
+pub fn off_by(written: Timestamp) -> i64 {
+    written.as_second().saturating_sub(Timestamp::now().as_second())
 }
 
 /// Where the library is, in the places of the common systems.

@@ -2,16 +2,15 @@
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::jiff::Timestamp;
 use kube::api::PostParams;
 use kube::{Api, Client};
-use serde_json::json;
 
 use crate::chart;
 use crate::wait::{Seen, secs, wait_until};
 
 /// Flags that make leaders follow each other quickly. Lease 3 s, renewed every half second, given up after 2 s.
-pub const QUICK: [&str; 3] =
-    ["--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms"];
+pub const QUICK: [&str; 3] = ["--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms"];
 
 /// The Leases of the chart's namespace.
 pub fn leases(client: &Client) -> Api<Lease> {
@@ -53,15 +52,16 @@ pub async fn steal(client: &Client, thief: &str, seconds: i32) -> Result<String>
     .await
 }
 
+/// When the Lease was last renewed, by its holder's clock.
+pub async fn renewed(client: &Client) -> Result<Timestamp> {
+    let lease = leases(client).get(chart::CONTROLLER).await.context("the Lease")?;
+    Ok(spec(Some(&lease)).renew_time.context("it was never renewed")?.0)
+}
+
 /// How often the Lease went from one to another.
 pub async fn transitions(client: &Client) -> Result<i32> {
     let lease = leases(client).get(chart::CONTROLLER).await.context("the Lease")?;
     Ok(spec(Some(&lease)).lease_transitions.unwrap_or_default())
-}
-
-/// What stands in the Lease, for a line in a failure.
-pub async fn show(client: &Client) -> Result<String> {
-    Ok(json!(spec(leases(client).get_opt(chart::CONTROLLER).await?.as_ref())).to_string())
 }
 
 fn spec(lease: Option<&Lease>) -> LeaseSpec {

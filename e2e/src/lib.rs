@@ -16,8 +16,8 @@ pub mod fakeclock;
 pub mod http;
 pub mod kit;
 pub mod kubeconfig;
-pub mod lease;
 pub mod leaders;
+pub mod lease;
 pub mod objects;
 pub mod observer;
 pub mod programs;
@@ -26,7 +26,6 @@ pub mod replica;
 pub mod report;
 pub mod say;
 pub mod scratch;
-/// placeholder
 pub mod takeover;
 pub mod wait;
 pub mod watched;

@@ -67,7 +67,9 @@ impl LeaderConfig {
             ));
         }
         if lease > LONGEST {
-            return Err(format!("--leader-elect-lease-duration ({lease:?}) must be at most {LONGEST:?}: nobody waits longer for another's lease"));
+            return Err(format!(
+                "--leader-elect-lease-duration ({lease:?}) must be at most {LONGEST:?}: nobody waits longer for another's lease"
+            ));
         }
         Ok(())
     }

@@ -3,11 +3,11 @@
 mod compatibility;
 pub(crate) mod ledger;
 pub(crate) mod lifecycle;
-pub(crate) mod queues;
 mod outages;
 mod outages_lease;
 mod outages_load;
 mod outages_server;
+pub(crate) mod queues;
 mod rollouts;
 mod selftest;
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Result;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -27,13 +28,19 @@ pub(super) struct Load {
     client: Client,
     names: Vec<String>,
     full: bool,
+    flaps: AtomicU64,
 }
 
 impl Load {
     /// Makes `deployments` Deployments that will flap and, if `full`, the StatefulSet and the Deployment that is rolled out; waits until all run.
     pub(super) async fn start(client: &Client, deployments: usize, full: bool) -> Result<Self> {
         make_node(client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;
-        let load = Self { client: client.clone(), names: (0..deployments).map(|number| format!("flaps-{number:02}")).collect(), full };
+        let load = Self {
+            client: client.clone(),
+            names: (0..deployments).map(|number| format!("flaps-{number:02}")).collect(),
+            full,
+            flaps: AtomicU64::new(0),
+        };
         for name in &load.names {
             Workload::new(name).asks(&[("cpu", "100m")]).make(client).await?;
         }
@@ -64,6 +71,7 @@ impl Load {
                     }
                     sleep(millis(500)).await;
                 }
+                self.flaps.fetch_add(1, Ordering::Relaxed);
                 if self.full && round.is_multiple_of(4) {
                     let _ = set_image(&self.client, ROLLED, &format!("image:{round}")).await;
                 }
@@ -99,6 +107,11 @@ impl Load {
             wait_one_group(client, ROLLED, 10).await?;
         }
         settled(client, &self.names).await
+    }
+
+    /// How often everything has flapped so far.
+    pub(super) fn flaps(&self) -> u64 {
+        self.flaps.load(Ordering::Relaxed)
     }
 
     /// How many PodGroups there are at rest.
@@ -145,11 +158,15 @@ async fn wait_set(client: &Client, seconds: u64) -> Result<()> {
         let uid = sets(client).get(SET).await?.uid().unwrap_or_default();
         let phases = phases(&pods_of(client, SET).await?);
         let groups: Vec<DynamicObject> = podgroups(client).list(&ListParams::default()).await?.items;
-        let its: Vec<&DynamicObject> =
-            groups.iter().filter(|group| group.owner_references().iter().any(|owner| owner.uid == uid && owner.controller == Some(true))).collect();
+        let its: Vec<&DynamicObject> = groups
+            .iter()
+            .filter(|group| group.owner_references().iter().any(|owner| owner.uid == uid && owner.controller == Some(true)))
+            .collect();
         let one = matches!(its.as_slice(), [group] if group.name_any() == format!("podgroup-{uid}"));
         let runs = phases == BTreeMap::from([("Running".to_owned(), 1)]);
-        Ok(Seen::when(one && runs, || format!("pods {phases:?}, PodGroups {:?}", its.iter().map(|group| group.name_any()).collect::<Vec<_>>())))
+        Ok(Seen::when(one && runs, || {
+            format!("pods {phases:?}, PodGroups {:?}", its.iter().map(|group| group.name_any()).collect::<Vec<_>>())
+        }))
     })
     .await
 }
