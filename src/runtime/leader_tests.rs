@@ -218,12 +218,13 @@ async fn a_renewal_of_what_is_old_reads_and_renews_at_once_and_leads_on() {
     seconds(1).await;
     for _ in 0..4 {
         // Whatever it replaces is old.
-        let mut server = cluster.lock().unwrap();
-        server.version += 1;
-        let version = server.version.to_string();
-        server.lease.as_mut().unwrap().metadata.resource_version = Some(version);
-        server.asked.clear();
-        drop(server);
+        {
+            let mut server = cluster.lock().unwrap();
+            server.version += 1;
+            let version = server.version.to_string();
+            server.lease.as_mut().unwrap().metadata.resource_version = Some(version);
+            server.asked.clear();
+        }
         seconds(2).await;
         // The renewal from memory, the look, and the renewal of what it showed.
         assert_eq!(cluster.lock().unwrap().asked, [Method::PUT, Method::GET, Method::PUT]);
