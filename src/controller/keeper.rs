@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::api::{GroupKey, Uid};
-use crate::lifecycle::{Answer, Complaint, Members, Owner, Situation, Step, Version, complaints, decide};
+use crate::lifecycle::{Answer, Complaint, Members, Sight, Situation, Step, Version, complaints, decide};
 use crate::runtime::backoff::Backoff;
 use crate::runtime::clock;
 use crate::runtime::leader::Leadership;
@@ -121,17 +121,13 @@ impl Keeper {
                 continue;
             }
             if let Some(kept) = self.kept.get_mut(&key) {
-                match &touched {
-                    Touched::Owner(_) | Touched::Group(_, None) | Touched::MissedGroup(_) => {}
-                    Touched::Member(_) => {
-                        kept.memory.saw_pods();
-                        kept.doubts = Doubts::default();
-                    }
-                    Touched::Group(_, Some(uid)) => kept.memory.saw_deleted(uid),
+                if matches!(&touched, Touched::Member(_)) {
+                    kept.doubts = Doubts::default();
                 }
+                kept.memory.saw(touched.sight());
             }
             if self.started {
-                self.queue.add(key);
+                self.wake(key);
             }
         }
         if relisted {
@@ -148,15 +144,26 @@ impl Keeper {
         let keys = self.observed.keys();
         tracing::info!(groups = keys.len(), "every list is complete, and this process leads");
         for key in keys {
-            self.queue.add(key);
+            self.wake(key);
         }
+    }
+
+    /// There may be something to do about this group.
+    fn wake(&mut self, key: GroupKey) {
+        if self.observed.group(&key).is_none() {
+            self.kept.entry(key.clone()).or_default().missing_since.get_or_insert_with(clock::monotonic);
+        }
+        self.queue.add(key);
     }
 
     /// Groups that only answers have shown may have come and gone between two lists, and no event would ever tell.
     fn doubt_what_no_list_shows(&mut self) {
-        for (key, kept) in self.kept.iter_mut().filter(|(key, _)| self.observed.group(key).is_none()) {
-            kept.memory.missed_by_list();
-            self.queue.add(key.clone());
+        let observed = &self.observed;
+        for (key, kept, there) in self.kept.iter_mut().map(|(key, kept)| (key, kept, observed.group(key).is_some())) {
+            kept.memory.saw(Sight::Listed { there });
+            if !there {
+                self.queue.add(key.clone());
+            }
         }
     }
 
@@ -170,7 +177,8 @@ impl Keeper {
         let key = turn.key.clone();
         let frozen = self.observed.freeze(&key);
         let kept = self.kept.entry(key.clone()).or_default();
-        let situation = Situation { owner: owner(&frozen), members: frozen.members, cached: frozen.cached.as_ref(), memory: &kept.memory };
+        let situation =
+            Situation { owner: frozen.owner.known(), members: frozen.members, cached: frozen.cached.as_ref(), memory: &kept.memory };
         let step = decide(&situation);
         if let Some(left) = kept.linger(&step, clock::monotonic()) {
             turn.end_until(left);
@@ -178,6 +186,7 @@ impl Keeper {
         }
         if step == Step::Rest {
             kept.refused = None;
+            kept.missing_since = None;
             self.rest(turn, &frozen);
             return;
         }
@@ -197,7 +206,8 @@ impl Keeper {
         let existing = kept.memory.freshest(frozen.cached.as_ref());
         let found: BTreeSet<Complaint> = frozen
             .owner
-            .iter()
+            .wish()
+            .into_iter()
             .flat_map(|wish| complaints(wish, existing, kept.refused.as_ref().map(|(_, why)| why.as_str())))
             .take(COMPLAINTS)
             .collect();
@@ -238,7 +248,7 @@ impl Keeper {
             turn.end_until(wait);
             return;
         }
-        if frozen.owner.is_err() && existing_is_none && frozen.cached.is_none() && frozen.members == Members::None {
+        if frozen.owner.wish().is_none() && existing_is_none && frozen.cached.is_none() && frozen.members == Members::None {
             self.kept.remove(&key);
         }
         turn.end();
@@ -251,6 +261,12 @@ impl Keeper {
                 report(&key, &step, &answer);
                 self.metrics.step(&step, &answer);
                 let kept = self.kept.entry(key.clone()).or_default();
+                kept.report_refused_delete(&key, &step, &answer);
+                if let (Step::Create(_), Answer::Is(_)) = (&*step, &*answer)
+                    && let Some(since) = kept.missing_since.take()
+                {
+                    self.metrics.created(clock::monotonic().saturating_duration_since(since));
+                }
                 kept.memory.learn(known.as_ref(), &answer);
                 match *answer {
                     Answer::Is(_) | Answer::Gone(_) => {
@@ -293,14 +309,6 @@ impl Keeper {
                 }
             }
         }
-    }
-}
-
-fn owner(frozen: &Frozen) -> Owner<'_> {
-    match &frozen.owner {
-        Ok(wish) => Owner::Wishes(wish),
-        Err(true) => Owner::Unserved,
-        Err(false) => Owner::Gone,
     }
 }
 

@@ -10,6 +10,7 @@ mod outages_server;
 pub(crate) mod queues;
 mod rollouts;
 mod selftest;
+mod visible;
 
 use crate::case::Case;
 use crate::world::Setup;
@@ -57,6 +58,7 @@ pub fn table() -> Vec<Case> {
         case!("K7-two", "two replicas with different clocks", usual(), outages_lease::clocks_apart),
         case!("Q1", "the parent's capability blocks a sibling's gang, which says so", usual(), queues::parent_blocks),
         case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources),
+        case!("U1", "what people see: columns, Events, the refused delete, metrics", usual(), visible::what_a_user_sees),
     ]
 }
 
