@@ -12,11 +12,11 @@ use tokio::time::{Instant, sleep};
 use crate::lease::{holder, wait_holder};
 use crate::objects::make_node;
 use crate::programs::Program;
-use crate::proxy::Proxy;
+use crate::proxy::{Dice, Proxy};
 use crate::replica::Replica;
 use crate::say;
 use crate::scratch::{self, Scratch};
-use crate::wait::{Seen, secs, wait_until};
+use crate::wait::{Seen, millis, secs, wait_until};
 use crate::workloads::{Workload, deployments, groups_of, wait_one_group, wait_running};
 use crate::world::{Setup, World};
 
@@ -72,12 +72,14 @@ async fn rounds(world: &mut World, repeat: u32, table: &mut Vec<String>) -> Resu
     second.program.wait_ready().await?;
     table.push("| the leader's end | runs | Lease: min | median | max | PodGroup: min | median | max |".to_owned());
     table.push("|---|---|---|---|---|---|---|---|".to_owned());
+    let mut dice = Dice(world.seed);
     for way in [Way::Clean, Way::Killed, Way::Cut] {
         let mut all = Vec::new();
         for round in 1..=repeat {
             // Before each: one that has surely led for a while, and one that has surely seen it.
             wait_holder(&client, LONGEST, "somebody", |holder| !holder.is_empty()).await?;
-            sleep(secs(5)).await;
+            // At no particular moment of its renewals.
+            sleep(secs(5) + millis(dice.roll() % 2000)).await;
             let name = format!("takeover-{way:?}-{round}").to_lowercase();
             let took = one(world, &mut second, way, &name).await.with_context(|| format!("{}, run {round}", way.name()))?;
             say::line(format!("{}: Lease {:.2} s, PodGroup {:.2} s", way.name(), took.lease.as_secs_f64(), took.group.as_secs_f64()));
