@@ -116,8 +116,8 @@ pub(super) async fn two_believe_they_lead(w: &mut World) -> Result<()> {
     });
     quiet.await?;
     let (count, groups) = (at_rest - before, u64::try_from(load.groups())?);
-    // A flap is at most a mark, a deletion and a creation, or a mark and its end, for each of the two, of which one is refused.
-    let bound = groups * (load.flaps() + 1) * 6;
+    // A flap is at most a mark, its end or a deletion, a creation and an amendment for each of the two, and each meets the other once.
+    let bound = groups * (load.flaps() + 1) * 12;
     say::line(format!("        K2: {count} writes by both, of {groups} PodGroups that flapped {} times; {bound} may be", load.flaps()));
     ensure!(count <= bound, "{count} writes of PodGroups, at most {bound} may be");
     let seen = leaders::read(&w.cluster().audit_log(), &chart::user(chart::CONTROLLER))?;

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Result;
+use futures::future::join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
@@ -22,6 +23,9 @@ const SET: &str = "set";
 
 /// The Deployment that is rolled out.
 const ROLLED: &str = "rolled";
+
+/// Annotation: the PodGroup is about to be deleted.
+const RETIRING: &str = "podgroup.dev/retiring";
 
 /// What runs in a case about outages.
 pub(super) struct Load {
@@ -62,14 +66,14 @@ impl Load {
     pub(super) async fn during<T>(&self, outage: impl Future<Output = Result<T>>) -> Result<T> {
         let flaps = async {
             for round in 0_u64.. {
-                for replicas in [0, 1] {
-                    for name in &self.names {
-                        let _ = scale(&self.client, name, replicas).await;
-                    }
+                // Every third time it stays away for as long as it takes to retire a group.
+                let away = if round.is_multiple_of(3) { secs(2) } else { millis(500) };
+                for (replicas, pause) in [(0, away), (1, millis(500))] {
+                    join_all(self.names.iter().map(|name| scale(&self.client, name, replicas))).await;
                     if self.full {
                         let _ = scale_set(&self.client, replicas).await;
                     }
-                    sleep(millis(500)).await;
+                    sleep(pause).await;
                 }
                 self.flaps.fetch_add(1, Ordering::Relaxed);
                 if self.full && round.is_multiple_of(4) {
@@ -106,7 +110,15 @@ impl Load {
             wait_running(client, ROLLED, 3, 10).await?;
             wait_one_group(client, ROLLED, 10).await?;
         }
-        settled(client, &self.names).await
+        settled(client, &self.names).await?;
+        // A mark that somebody left who was killed would let the group be deleted later.
+        wait_until(secs(10), "no PodGroup is marked as to be deleted", || async {
+            let groups = podgroups(client).list(&ListParams::default()).await?.items;
+            let marked: Vec<String> =
+                groups.iter().filter(|group| group.annotations().contains_key(RETIRING)).map(ResourceExt::name_any).collect();
+            Ok(Seen::when(marked.is_empty(), || format!("{marked:?}")))
+        })
+        .await
     }
 
     /// How often everything has flapped so far.
