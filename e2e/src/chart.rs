@@ -90,6 +90,11 @@ pub async fn settle(cluster: &Cluster, admission_policy: bool) -> Result<()> {
 
 /// A kubeconfig for the chart's ServiceAccount `account`, through `port`. The file lies in the run's folder.
 pub async fn kubeconfig(cluster: &Cluster, account: &str, port: u16) -> Result<PathBuf> {
+    kubeconfig_as(cluster, account, account, port).await
+}
+
+/// The same for one of several programs of that account, each with a token of its own, by which the audit log tells them apart. `label` names the file.
+pub async fn kubeconfig_as(cluster: &Cluster, account: &str, label: &str, port: u16) -> Result<PathBuf> {
     let request: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": TOKEN_SECONDS}}))?;
     let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client(), NAMESPACE);
     let answer = accounts
@@ -98,7 +103,7 @@ pub async fn kubeconfig(cluster: &Cluster, account: &str, port: u16) -> Result<P
         .with_context(|| format!("a token for the chart's ServiceAccount {account}"))?;
     let token = answer.status.and_then(|status| status.token).context("the API server gave no token")?;
     let (_, authority) = kubeconfig::door(cluster.kubeconfig())?;
-    let file = cluster.scratch().path(format!("kubeconfig-{account}"));
+    let file = cluster.scratch().path(format!("kubeconfig-{label}"));
     kubeconfig::write(&file, port, &authority, &token, NAMESPACE)?;
     Ok(file)
 }

@@ -10,7 +10,7 @@ use e2e::cases;
 use e2e::cluster::{Cluster, ClusterOptions};
 use e2e::scratch::{self, Scratch};
 use e2e::world::{Setup, World};
-use e2e::{demo, kit, say};
+use e2e::{demo, kit, say, takeover};
 
 #[derive(Parser)]
 #[command(about = "The cases on the real control plane, the demo, and clusters to play with")]
@@ -41,6 +41,12 @@ enum Verb {
         /// Lists the cases and runs none.
         #[arg(long)]
         list: bool,
+    },
+    /// Measures how long nobody is there when a leader goes, and prints the table of docs/operations.md.
+    Takeover {
+        /// How often for each way to go.
+        #[arg(long, default_value_t = 5)]
+        repeat: u32,
     },
     /// Plays the story on a cluster that is left up.
     Demo {
@@ -93,6 +99,7 @@ async fn act(verb: Verb) -> Result<bool> {
         Verb::Run { cases, repeat, jobs, seed, stock_scheduler, list: false } => {
             case::run(&cases::table(), &Selection { cases, repeat, jobs, seed, stock_places: stock_scheduler }).await
         }
+        Verb::Takeover { repeat } => takeover::measure(repeat).await.map(|()| true),
         Verb::Demo { down } => demo::play(!down).await,
         Verb::DemoDown => demo::end().map(|()| true),
         Verb::ClusterUp { with_programs } => cluster_up(with_programs).await.map(|()| true),

@@ -3,6 +3,10 @@
 mod compatibility;
 pub(crate) mod ledger;
 pub(crate) mod lifecycle;
+mod outages;
+mod outages_lease;
+mod outages_load;
+mod outages_server;
 pub(crate) mod queues;
 mod rollouts;
 mod selftest;
@@ -42,6 +46,16 @@ pub fn table() -> Vec<Case> {
         case!("L15", "ten rollouts leave one PodGroup", usual(), rollouts::ten_rollouts),
         case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal),
         case!("A3", "pods that no scheduler placed overfill a node", usual(), ledger::overfilled_from_outside),
+        case!("K1", "kill -9 of the controller every second", usual(), outages::killed_every_second),
+        case!("K1-elected", "kill -9 of whoever leads, with the election", usual(), outages::leaders_killed),
+        case!("K2", "two controllers that both believe they lead", quick(), outages::two_believe_they_lead),
+        case!("K3", "the API server is killed and started again", usual(), outages_server::api_server_restarts),
+        case!("K4", "etcd is killed and started again", usual(), outages_server::etcd_restarts),
+        case!("K5", "the API server stands still for 5 s", usual(), outages_server::api_server_hangs),
+        case!("K5-long", "the API server stands still for 30 s", usual(), outages_server::api_server_hangs_long),
+        case!("K6", "the Lease is taken away mid-write", usual(), outages_lease::lease_taken_away),
+        case!("K7", "the leader's clock jumps", usual(), outages_lease::clock_jumps),
+        case!("K7-two", "two replicas with different clocks", usual(), outages_lease::clocks_apart),
         case!("Q1", "the parent's capability blocks a sibling's gang, which says so", usual(), queues::parent_blocks),
         case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources),
         case!("U1", "what people see: columns, Events, the refused delete, metrics", usual(), visible::what_a_user_sees),
