@@ -12,6 +12,7 @@ pub mod cases;
 pub mod chart;
 pub mod cluster;
 pub mod demo;
+pub mod faults;
 pub mod http;
 pub mod kit;
 pub mod kubeconfig;
