@@ -7,12 +7,20 @@ pub(crate) mod queues;
 mod rollouts;
 mod selftest;
 
-use crate::case::Case;
+use crate::case::{CASE_TIME, Case};
 use crate::world::Setup;
 
 macro_rules! case {
     ($id:literal, $title:literal, $setup:expr, $steps:path) => {
-        Case { id: $id, title: $title, setup: $setup, steps: |world| Box::pin($steps(world)) }
+        Case {
+            id: $id.to_owned(),
+            title: $title,
+            setup: $setup,
+            steps: |world| Box::pin($steps(world)),
+            time: CASE_TIME,
+            also_under_faults: false,
+            only_in_soak: false,
+        }
     };
 }
 
@@ -21,29 +29,31 @@ pub fn table() -> Vec<Case> {
     let usual = Setup::default;
     let stock = || Setup { programs: false, kube_scheduler: true, ..Setup::default() };
     let quick = || Setup { disable_qps_limits: true, ..Setup::default() };
-    vec![
+    let rows = vec![
         case!("H1", "the harness: a real cluster runs a Deployment, also seen through a slow proxy", stock(), selftest::a_cluster_works),
         case!("H2", "the harness: nothing is left running after kill -9 of the runner", stock(), selftest::nothing_is_left_after_kill_9),
         case!("C1", "objects written for Volcano survive whole", usual(), compatibility::objects_of_volcano_survive),
         case!("C2", "the chart does what it says", Setup { kube_scheduler: false, ..stock() }, compatibility::chart),
-        case!("L1", "flapping Deployments keep exactly one PodGroup, with the right owner", quick(), lifecycle::flapping),
+        case!("L1", "flapping Deployments keep exactly one PodGroup, with the right owner", quick(), lifecycle::flapping)
+            .also_under_faults(),
         case!("L1-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, lifecycle::flapping),
-        case!("L4", "a PodGroup that somebody deletes is back within seconds", usual(), lifecycle::deleted_by_hand),
+        case!("L4", "a PodGroup that somebody deletes is back within seconds", usual(), lifecycle::deleted_by_hand).also_under_faults(),
         case!(
             "L4-no-policy",
             "the same without the admission policy",
             Setup { admission_policy: false, ..usual() },
             lifecycle::deleted_by_hand
         ),
-        case!("L5", "group-min-member of a running Deployment is followed", usual(), lifecycle::min_member_followed),
-        case!("L7", "a rollout with maxSurge 1 of a full gang finishes", usual(), rollouts::surge_of_a_full_gang),
-        case!("L8", "an absurd group-min-member is said and delays nobody else", usual(), lifecycle::absurd_min_member),
-        case!("L15", "ten rollouts leave one PodGroup", usual(), rollouts::ten_rollouts),
+        case!("L5", "group-min-member of a running Deployment is followed", usual(), lifecycle::min_member_followed).also_under_faults(),
+        case!("L7", "a rollout with maxSurge 1 of a full gang finishes", usual(), rollouts::surge_of_a_full_gang).also_under_faults(),
+        case!("L8", "an absurd group-min-member is said and delays nobody else", usual(), lifecycle::absurd_min_member).also_under_faults(),
+        case!("L15", "ten rollouts leave one PodGroup", usual(), rollouts::ten_rollouts).also_under_faults(),
         case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal),
         case!("A3", "pods that no scheduler placed overfill a node", usual(), ledger::overfilled_from_outside),
         case!("Q1", "the parent's capability blocks a sibling's gang, which says so", usual(), queues::parent_blocks),
         case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources),
-    ]
+    ];
+    rows.into_iter().flat_map(Case::with_variant).collect()
 }
 
 #[cfg(test)]

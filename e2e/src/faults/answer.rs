@@ -12,15 +12,12 @@ use super::{Body, Broken};
 
 /// The answer of a refusal.
 pub(super) fn refusal(refusal: Refusal, asked: &Asked) -> Result<Response<Body>, Broken> {
-    let after = match refusal {
-        Refusal::TooMany { after, .. } => Some(after),
+    let mut after = None;
+    let mut status = match refusal {
         Refusal::Gateway => return whole(502, "text/html", None, "<html><body><h1>502 Bad Gateway</h1></body></html>".to_owned()),
-        _ => None,
-    };
-    if let Refusal::TooMany { plain: true, .. } = refusal {
-        return whole(429, "text/plain; charset=utf-8", after, "Too many requests, please try again later.\n".to_owned());
-    }
-    let status = match refusal {
+        Refusal::TooMany { after, plain: true } => {
+            return whole(429, "text/plain; charset=utf-8", Some(after), "Too many requests, please try again later.\n".to_owned());
+        }
         Refusal::Conflict => {
             let message = format!(
                 "Operation cannot be fulfilled on {} \"{}\": the object has been modified; please apply your changes to the latest version and try again",
@@ -29,14 +26,14 @@ pub(super) fn refusal(refusal: Refusal, asked: &Asked) -> Result<Response<Body>,
             status(409, "Conflict", &message)
         }
         Refusal::Expired => expired(asked),
-        Refusal::TooMany { .. } => status(429, "TooManyRequests", "the server has received too many requests and has asked us to try again later"),
+        Refusal::TooMany { after: seconds, plain: false } => {
+            after = Some(seconds);
+            status(429, "TooManyRequests", "the server has received too many requests and has asked us to try again later")
+        }
         Refusal::Internal => status(500, "InternalError", "Internal error occurred: etcdserver: leader changed"),
         Refusal::Unavailable => status(503, "ServiceUnavailable", "the server is currently unable to handle the request"),
-        Refusal::Gateway | Refusal::Timeout => {
-            status(504, "Timeout", "Timeout: request did not complete within the allotted timeout")
-        }
+        Refusal::Timeout => status(504, "Timeout", "Timeout: request did not complete within the allotted timeout"),
     };
-    let mut status = status;
     if let (Some(after), Some(object)) = (after, status.as_object_mut()) {
         object.insert("details".to_owned(), json!({ "retryAfterSeconds": after }));
     }

@@ -166,7 +166,8 @@ impl Control {
 
 impl Drawn {
     fn rule(&mut self, asked: &Asked) -> Option<Fault> {
-        let applies = |rule: &&mut Rule| rule.times > 0 && rule.resource == asked.resource && rule.verb.is_none_or(|verb| verb == asked.verb);
+        let applies =
+            |rule: &&mut Rule| rule.times > 0 && rule.resource == asked.resource && rule.verb.is_none_or(|verb| verb == asked.verb);
         let rule = self.rules.iter_mut().find(applies)?;
         rule.times = rule.times.saturating_sub(1);
         Some(rule.fault)

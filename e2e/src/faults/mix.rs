@@ -70,7 +70,7 @@ impl Mix {
         let mut bag = vec![
             Fault::DelayRequest(between(&mut dice, millis(20), longest)),
             Fault::DelayResponse(between(&mut dice, millis(20), longest)),
-            Fault::Refuse(Refusal::TooMany { after: 1, plain: dice.roll() % 2 == 0 }),
+            Fault::Refuse(Refusal::TooMany { after: 1, plain: dice.roll().is_multiple_of(2) }),
             Fault::Refuse(Refusal::Internal),
             Fault::Refuse(Refusal::Gateway),
             Fault::Refuse(Refusal::Unavailable),

@@ -217,9 +217,10 @@ impl Relay {
         let Some((_, what)) = self.next.take() else { return };
         let detail = format!("{what:?} after version {}", self.told);
         // An old view is one only when it has been shown.
-        match what {
-            StreamFault::OldView(_) => self.control.ledger.later(what.kind(), &self.asked, &detail),
-            _ => self.control.ledger.injected(what.kind(), &self.asked, &detail),
+        if matches!(what, StreamFault::OldView(_)) {
+            self.control.ledger.later(what.kind(), &self.asked, &detail);
+        } else {
+            self.control.ledger.injected(what.kind(), &self.asked, &detail);
         }
         match what {
             StreamFault::Close => self.over = true,
