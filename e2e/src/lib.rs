@@ -2,7 +2,7 @@
 //!
 //! Nothing here depends on the crate `podgroup`: a case sees what any user of the cluster sees.
 //! In reading order: `scratch` (what a run owns, and who removes it), `cluster` (a control plane in three seconds), `chart` and `programs` (what is tested),
-//! `proxy` (faults on the way between them), `objects` and `workloads` (what users make), `world` (all of it together), `case` (runs one and judges it), `cases` (the
+//! `proxy` and `faults` (what can go wrong on the way between them), `objects` and `workloads` (what users make), `world` (all of it together), `case` (runs one and judges it), `cases` (the
 //! rows of the scenario table), `demo` (the same as a story). `observer` watches all the time and knows none of the others.
 
 pub mod artifacts;
@@ -23,6 +23,7 @@ pub mod proxy;
 pub mod report;
 pub mod say;
 pub mod scratch;
+pub mod soak;
 pub mod wait;
 pub mod watched;
 pub mod workloads;

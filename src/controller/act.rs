@@ -28,13 +28,14 @@ const PAGE: u32 = 500;
 pub struct Actor {
     client: Client,
     caller: Caller,
+    schedulers: Vec<String>,
 }
 
 impl Actor {
-    /// Hands that send through `caller`, which limits and counts.
+    /// Hands that send through `caller`, which limits and counts. Members are the pods of these schedulers, as they are for the watch.
     #[must_use]
-    pub const fn new(client: Client, caller: Caller) -> Self {
-        Self { client, caller }
+    pub fn new(client: Client, caller: Caller, schedulers: &[String]) -> Self {
+        Self { client, caller, schedulers: schedulers.to_vec() }
     }
 
     /// Carries out one step about the group `key`. `selector` narrows a look to the owner's pods, where the owner is known.
@@ -82,32 +83,32 @@ impl Actor {
                 _ => Answer::Gone(version.uid.clone()),
             },
             Err(CallError::NotFound(_)) => Answer::Gone(version.uid.clone()),
-            Err(error) => {
-                if let CallError::Conflict(met) = &error {
-                    tracing::info!(group = %key, uid = %version.uid, resource_version = %version.resource_version, met, "a precondition refused the delete");
-                }
-                refused_write(error)
-            }
+            Err(error) => refused_write(error),
         }
     }
 
-    /// Lists the members that have not ended, from a quorum, metadata only, and asks the one function whose each is.
+    /// Lists the members that have not ended, from a quorum, metadata only, and asks the one function whose each is. One list for each scheduler that is
+    /// served: a selector of fields knows no "or", and pods of other schedulers would keep a group alive that no watch of ours can explain.
     async fn look(&self, key: &GroupKey, at: &Version, selector: Option<&str>) -> Answer {
         let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &key.namespace);
-        let mut params = ListParams::default().fields("status.phase!=Succeeded,status.phase!=Failed").limit(PAGE);
-        params.label_selector = selector.map(str::to_owned);
-        loop {
-            let Ok(page) = self.caller.once("list", "pods", pods.list(&params)).await else {
-                return Answer::Unknown;
-            };
-            if page.items.iter().any(|pod| group_of(&pod.metadata) == *key) {
-                return Answer::Looked { at: at.clone(), members: true };
-            }
-            params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
-            if params.continue_token.is_none() {
-                return Answer::Looked { at: at.clone(), members: false };
+        for scheduler in &self.schedulers {
+            let fields = format!("status.phase!=Succeeded,status.phase!=Failed,spec.schedulerName={scheduler}");
+            let mut params = ListParams::default().fields(&fields).limit(PAGE);
+            params.label_selector = selector.map(str::to_owned);
+            loop {
+                let Ok(page) = self.caller.once("list", "pods", pods.list(&params)).await else {
+                    return Answer::Unknown;
+                };
+                if page.items.iter().any(|pod| group_of(&pod.metadata) == *key) {
+                    return Answer::Looked { at: at.clone(), members: true };
+                }
+                params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+                if params.continue_token.is_none() {
+                    break;
+                }
             }
         }
+        Answer::Looked { at: at.clone(), members: false }
     }
 
     /// Writes the group's name onto a pod that nobody stamped. Says whether it was done.

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::api::{GroupKey, Uid};
-use crate::lifecycle::{Answer, Complaint, Members, Owner, Situation, Step, Version, complaints, decide};
+use crate::lifecycle::{Answer, Complaint, Members, Situation, Step, Version, complaints, decide};
 use crate::runtime::backoff::Backoff;
 use crate::runtime::clock;
 use crate::runtime::leader::Leadership;
@@ -131,7 +131,7 @@ impl Keeper {
                 }
             }
             if self.started {
-                self.queue.add(key);
+                self.wake(key);
             }
         }
         if relisted {
@@ -148,8 +148,16 @@ impl Keeper {
         let keys = self.observed.keys();
         tracing::info!(groups = keys.len(), "every list is complete, and this process leads");
         for key in keys {
-            self.queue.add(key);
+            self.wake(key);
         }
+    }
+
+    /// There may be something to do about this group.
+    fn wake(&mut self, key: GroupKey) {
+        if self.observed.group(&key).is_none() {
+            self.kept.entry(key.clone()).or_default().missing_since.get_or_insert_with(clock::monotonic);
+        }
+        self.queue.add(key);
     }
 
     /// Groups that only answers have shown may have come and gone between two lists, and no event would ever tell.
@@ -170,7 +178,8 @@ impl Keeper {
         let key = turn.key.clone();
         let frozen = self.observed.freeze(&key);
         let kept = self.kept.entry(key.clone()).or_default();
-        let situation = Situation { owner: owner(&frozen), members: frozen.members, cached: frozen.cached.as_ref(), memory: &kept.memory };
+        let situation =
+            Situation { owner: frozen.owner.known(), members: frozen.members, cached: frozen.cached.as_ref(), memory: &kept.memory };
         let step = decide(&situation);
         if let Some(left) = kept.linger(&step, clock::monotonic()) {
             turn.end_until(left);
@@ -178,6 +187,7 @@ impl Keeper {
         }
         if step == Step::Rest {
             kept.refused = None;
+            kept.missing_since = None;
             self.rest(turn, &frozen);
             return;
         }
@@ -197,7 +207,8 @@ impl Keeper {
         let existing = kept.memory.freshest(frozen.cached.as_ref());
         let found: BTreeSet<Complaint> = frozen
             .owner
-            .iter()
+            .wish()
+            .into_iter()
             .flat_map(|wish| complaints(wish, existing, kept.refused.as_ref().map(|(_, why)| why.as_str())))
             .take(COMPLAINTS)
             .collect();
@@ -238,7 +249,7 @@ impl Keeper {
             turn.end_until(wait);
             return;
         }
-        if frozen.owner.is_err() && existing_is_none && frozen.cached.is_none() && frozen.members == Members::None {
+        if frozen.owner.wish().is_none() && existing_is_none && frozen.cached.is_none() && frozen.members == Members::None {
             self.kept.remove(&key);
         }
         turn.end();
@@ -251,6 +262,12 @@ impl Keeper {
                 report(&key, &step, &answer);
                 self.metrics.step(&step, &answer);
                 let kept = self.kept.entry(key.clone()).or_default();
+                kept.report_refused_delete(&key, &step, &answer);
+                if let (Step::Create(_), Answer::Is(_)) = (&*step, &*answer)
+                    && let Some(since) = kept.missing_since.take()
+                {
+                    self.metrics.created(clock::monotonic().saturating_duration_since(since));
+                }
                 kept.memory.learn(known.as_ref(), &answer);
                 match *answer {
                     Answer::Is(_) | Answer::Gone(_) => {
@@ -293,14 +310,6 @@ impl Keeper {
                 }
             }
         }
-    }
-}
-
-fn owner(frozen: &Frozen) -> Owner<'_> {
-    match &frozen.owner {
-        Ok(wish) => Owner::Wishes(wish),
-        Err(true) => Owner::Unserved,
-        Err(false) => Owner::Gone,
     }
 }
 

@@ -20,9 +20,9 @@ pub struct Rate {
 
 impl Rate {
     /// For the program that the case is about.
-    pub const HIGH: Self = Self { requests: 25, streams: (1200, 6000) };
+    pub const HIGH: Self = Self { requests: 40, streams: (300, 4000) };
     /// For the other one.
-    pub const LOW: Self = Self { requests: 10, streams: (4000, 20_000) };
+    pub const LOW: Self = Self { requests: 15, streams: (2000, 12_000) };
 }
 
 /// The longest that a request or an answer is under way.
