@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use crate::faults::{Fault, HttpProxy, Refusal, Rule, StreamFault, Verb};
 use crate::kubeconfig;
 use crate::objects::NAMESPACE;
-use crate::wait::{Seen, millis, secs, wait_until};
+use crate::wait::{Seen, holds_for, millis, secs, wait_until};
 use crate::world::World;
 
 /// The proxy, and both ways to the same objects.
@@ -133,9 +133,10 @@ impl Lab {
     }
 
     async fn lateness(&self) -> Result<()> {
-        self.next(Verb::Create, Fault::Late(millis(1500)));
+        self.next(Verb::Create, Fault::Late(secs(3)));
         let status = refused(self.create("late").await)?;
-        ensure!(status.code == 504 && !self.exists("late").await?, "{status:?}, and it was done at once");
+        ensure!(status.code == 504, "{status:?}");
+        holds_for(secs(1), "it is not done yet", || async { Ok(Seen::when(!self.exists("late").await?, || "it is".to_owned())) }).await?;
         // Landing is what being calm waits for.
         self.proxy.calm().await?;
         ensure!(self.exists("late").await?, "it was never done");
