@@ -1,6 +1,8 @@
 //! Which rows of the scenario table are run? This table; each case reads like its row.
 
 mod compatibility;
+mod faults;
+mod flaps;
 pub(crate) mod ledger;
 pub(crate) mod lifecycle;
 mod outages;
@@ -12,12 +14,21 @@ mod rollouts;
 mod selftest;
 mod visible;
 
-use crate::case::Case;
+use crate::case::{CASE_TIME, Case};
+use crate::wait::{millis, secs};
 use crate::world::Setup;
 
 macro_rules! case {
-    ($id:literal, $title:literal, $setup:expr, $steps:path) => {
-        Case { id: $id, title: $title, setup: $setup, steps: |world| Box::pin($steps(world)) }
+    ($id:literal, $title:literal, $setup:expr, $steps:path $(, $more:expr)*) => {
+        Case {
+            id: $id.to_owned(),
+            title: $title,
+            setup: $setup,
+            steps: |world| Box::pin($steps(world $(, $more)*)),
+            time: CASE_TIME,
+            also_under_faults: false,
+            only_in_soak: false,
+        }
     };
 }
 
@@ -26,24 +37,41 @@ pub fn table() -> Vec<Case> {
     let usual = Setup::default;
     let stock = || Setup { programs: false, kube_scheduler: true, ..Setup::default() };
     let quick = || Setup { disable_qps_limits: true, ..Setup::default() };
-    vec![
+    let rows = vec![
         case!("H1", "the harness: a real cluster runs a Deployment, also seen through a slow proxy", stock(), selftest::a_cluster_works),
         case!("H2", "the harness: nothing is left running after kill -9 of the runner", stock(), selftest::nothing_is_left_after_kill_9),
+        case!("H3", "the fault proxy: each kind is seen as promised", stock(), faults::each_kind_is_as_promised),
         case!("C1", "objects written for Volcano survive whole", usual(), compatibility::objects_of_volcano_survive),
         case!("C2", "the chart does what it says", Setup { kube_scheduler: false, ..stock() }, compatibility::chart),
-        case!("L1", "flapping Deployments keep exactly one PodGroup, with the right owner", quick(), lifecycle::flapping),
+        case!("L1", "flapping Deployments keep exactly one PodGroup, with the right owner", quick(), lifecycle::flapping)
+            .also_under_faults(),
         case!("L1-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, lifecycle::flapping),
-        case!("L4", "a PodGroup that somebody deletes is back within seconds", usual(), lifecycle::deleted_by_hand),
+        case!("L4", "a PodGroup that somebody deletes is back within seconds", usual(), lifecycle::deleted_by_hand).also_under_faults(),
         case!(
             "L4-no-policy",
             "the same without the admission policy",
             Setup { admission_policy: false, ..usual() },
             lifecycle::deleted_by_hand
         ),
-        case!("L5", "group-min-member of a running Deployment is followed", usual(), lifecycle::min_member_followed),
-        case!("L7", "a rollout with maxSurge 1 of a full gang finishes", usual(), rollouts::surge_of_a_full_gang),
-        case!("L8", "an absurd group-min-member is said and delays nobody else", usual(), lifecycle::absurd_min_member),
-        case!("L15", "ten rollouts leave one PodGroup", usual(), rollouts::ten_rollouts),
+        case!("L5", "group-min-member of a running Deployment is followed", usual(), lifecycle::min_member_followed).also_under_faults(),
+        case!("L7", "a rollout with maxSurge 1 of a full gang finishes", usual(), rollouts::surge_of_a_full_gang).also_under_faults(),
+        case!("L8", "an absurd group-min-member is said and delays nobody else", usual(), lifecycle::absurd_min_member).also_under_faults(),
+        case!("L15", "ten rollouts leave one PodGroup", usual(), rollouts::ten_rollouts).also_under_faults(),
+        case!("F-3x0s", "20 Deployments and 20 StatefulSets flap together 3 times", quick(), flaps::together, 3, secs(0))
+            .also_under_faults(),
+        case!("F-3x500ms", "the same with half a second between", quick(), flaps::together, 3, millis(500)).also_under_faults(),
+        case!("F-3x2s", "the same with two seconds between", quick(), flaps::together, 3, secs(2)).also_under_faults(),
+        case!("F-200x0s", "20 Deployments and 20 StatefulSets flap together 200 times", quick(), flaps::together, 200, secs(0))
+            .within(secs(600))
+            .also_under_faults(),
+        case!("F-200x500ms", "the same with half a second between", quick(), flaps::together, 200, millis(500))
+            .within(secs(900))
+            .only_in_soak()
+            .also_under_faults(),
+        case!("F-200x2s", "the same with two seconds between", quick(), flaps::together, 200, secs(2))
+            .within(secs(1800))
+            .only_in_soak()
+            .also_under_faults(),
         case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal),
         case!("A3", "pods that no scheduler placed overfill a node", usual(), ledger::overfilled_from_outside),
         case!("K1", "kill -9 of the controller every second", usual(), outages::killed_every_second),
@@ -59,7 +87,8 @@ pub fn table() -> Vec<Case> {
         case!("Q1", "the parent's capability blocks a sibling's gang, which says so", usual(), queues::parent_blocks),
         case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources),
         case!("U1", "what people see: columns, Events, the refused delete, metrics", usual(), visible::what_a_user_sees),
-    ]
+    ];
+    rows.into_iter().flat_map(Case::with_variant).collect()
 }
 
 #[cfg(test)]
