@@ -7,6 +7,7 @@
 
 pub mod artifacts;
 pub mod audit;
+pub mod called;
 pub mod case;
 pub mod cases;
 pub mod chart;

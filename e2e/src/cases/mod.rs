@@ -1,11 +1,15 @@
 //! Which rows of the scenario table are run? This table; each case reads like its row.
 
 mod compatibility;
+mod endings;
+mod flaps;
 pub(crate) mod ledger;
 pub(crate) mod lifecycle;
+mod owners;
 pub(crate) mod queues;
 mod rollouts;
 mod selftest;
+mod strangers;
 
 use crate::case::Case;
 use crate::world::Setup;
@@ -28,6 +32,9 @@ pub fn table() -> Vec<Case> {
         case!("C2", "the chart does what it says", Setup { kube_scheduler: false, ..stock() }, compatibility::chart),
         case!("L1", "flapping Deployments keep exactly one PodGroup, with the right owner", quick(), lifecycle::flapping),
         case!("L1-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, lifecycle::flapping),
+        case!("L2", "flapping StatefulSets keep exactly one PodGroup, with the right owner", quick(), flaps::flapping),
+        case!("L2-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, flaps::flapping),
+        case!("L3", "a StatefulSet is made again under its name a hundred times", usual(), flaps::made_again),
         case!("L4", "a PodGroup that somebody deletes is back within seconds", usual(), lifecycle::deleted_by_hand),
         case!(
             "L4-no-policy",
@@ -38,7 +45,20 @@ pub fn table() -> Vec<Case> {
         case!("L5", "group-min-member of a running Deployment is followed", usual(), lifecycle::min_member_followed),
         case!("L7", "a rollout with maxSurge 1 of a full gang finishes", usual(), rollouts::surge_of_a_full_gang),
         case!("L8", "an absurd group-min-member is said and delays nobody else", usual(), lifecycle::absurd_min_member),
+        case!("L14", "pods of another scheduler cost no API call", quick(), strangers::cost_nothing),
         case!("L15", "ten rollouts leave one PodGroup", usual(), rollouts::ten_rollouts),
+        case!("L16", "an orphaned gang is adopted by its StatefulSet's successor", usual(), endings::orphaned_and_adopted),
+        case!("L17", "owners are orphaned while the controller is down", usual(), endings::orphaned_behind_the_controllers_back),
+        case!("O1-stateful-ordered", "an OrderedReady StatefulSet is no gang, and says so", usual(), owners::stateful::one_after_the_other),
+        case!("O1-stateful-parallel", "a Parallel StatefulSet is a gang of its size", usual(), owners::stateful::all_at_once),
+        case!("O2-daemons", "a DaemonSet's pods do not wait for each other", usual(), owners::daemons::one_on_each_node),
+        case!("O3-job", "a Job is a gang, completes, and holds nothing then", usual(), owners::jobs::completes),
+        case!("O3-job-suspended", "a Job is suspended and resumed", usual(), owners::jobs::suspended),
+        case!("O3-job-shrinks", "a Job's gang is as large as what it has left to do", usual(), owners::jobs::as_much_as_is_left),
+        case!("O4-cron-job", "the Job of a CronJob, and what the CronJob is told", usual(), owners::batch::of_a_cron_job),
+        case!("O5-bare", "a bare pod has a group of one", usual(), owners::others::bare_pods),
+        case!("O6-operators", "pods and ReplicaSets of a controller that nobody knows", usual(), owners::others::operators),
+        case!("O7-named", "templates that name a group of their own are left alone", usual(), owners::others::groups_of_their_own),
         case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal),
         case!("A3", "pods that no scheduler placed overfill a node", usual(), ledger::overfilled_from_outside),
         case!("Q1", "the parent's capability blocks a sibling's gang, which says so", usual(), queues::parent_blocks),
