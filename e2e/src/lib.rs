@@ -20,6 +20,7 @@ pub mod objects;
 pub mod observer;
 pub mod programs;
 pub mod proxy;
+pub mod recorded;
 pub mod report;
 pub mod say;
 pub mod scratch;

@@ -7,6 +7,7 @@ pub(crate) mod ledger;
 pub(crate) mod lifecycle;
 mod owners;
 pub(crate) mod queues;
+mod resizing;
 mod rollouts;
 mod selftest;
 mod strangers;
@@ -44,6 +45,9 @@ pub fn table() -> Vec<Case> {
         ),
         case!("L5", "group-min-member of a running Deployment is followed", usual(), lifecycle::min_member_followed),
         case!("L7", "a rollout with maxSurge 1 of a full gang finishes", usual(), rollouts::surge_of_a_full_gang),
+        case!("L7-corners", "rollouts of full gangs in all corners of the strategy", usual(), rollouts::corners),
+        case!("L7-paused", "a rollout is paused in its middle, scaled, resumed and rolled back", usual(), rollouts::paused_in_the_middle),
+        case!("L7-churn", "an autoscaler at work costs no write where nothing changes", quick(), resizing::churn),
         case!("L8", "an absurd group-min-member is said and delays nobody else", usual(), lifecycle::absurd_min_member),
         case!("L14", "pods of another scheduler cost no API call", quick(), strangers::cost_nothing),
         case!("L15", "ten rollouts leave one PodGroup", usual(), rollouts::ten_rollouts),
