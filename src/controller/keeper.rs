@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::api::{GroupKey, Uid};
-use crate::lifecycle::{Answer, Complaint, Members, Owner, Situation, Step, Version, complaints, decide};
+use crate::lifecycle::{Answer, Complaint, Members, Situation, Step, Version, complaints, decide};
 use crate::runtime::backoff::Backoff;
 use crate::runtime::clock;
 use crate::runtime::leader::Leadership;
@@ -170,7 +170,8 @@ impl Keeper {
         let key = turn.key.clone();
         let frozen = self.observed.freeze(&key);
         let kept = self.kept.entry(key.clone()).or_default();
-        let situation = Situation { owner: owner(&frozen), members: frozen.members, cached: frozen.cached.as_ref(), memory: &kept.memory };
+        let situation =
+            Situation { owner: frozen.owner.known(), members: frozen.members, cached: frozen.cached.as_ref(), memory: &kept.memory };
         let step = decide(&situation);
         if let Some(left) = kept.linger(&step, clock::monotonic()) {
             turn.end_until(left);
@@ -197,7 +198,8 @@ impl Keeper {
         let existing = kept.memory.freshest(frozen.cached.as_ref());
         let found: BTreeSet<Complaint> = frozen
             .owner
-            .iter()
+            .wish()
+            .into_iter()
             .flat_map(|wish| complaints(wish, existing, kept.refused.as_ref().map(|(_, why)| why.as_str())))
             .take(COMPLAINTS)
             .collect();
@@ -238,7 +240,7 @@ impl Keeper {
             turn.end_until(wait);
             return;
         }
-        if frozen.owner.is_err() && existing_is_none && frozen.cached.is_none() && frozen.members == Members::None {
+        if frozen.owner.wish().is_none() && existing_is_none && frozen.cached.is_none() && frozen.members == Members::None {
             self.kept.remove(&key);
         }
         turn.end();
@@ -293,14 +295,6 @@ impl Keeper {
                 }
             }
         }
-    }
-}
-
-fn owner(frozen: &Frozen) -> Owner<'_> {
-    match &frozen.owner {
-        Ok(wish) => Owner::Wishes(wish),
-        Err(true) => Owner::Unserved,
-        Err(false) => Owner::Gone,
     }
 }
 

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::*;
 use crate::api::PodGroup;
 use crate::api::names::{CONTROLLER, MANAGED_BY, RETIRING};
-use crate::api::workload::{ReplicaSet, ReplicaSetFacts};
+use crate::api::workload::{NamespaceFacts, OwnerFacts, ReplicaSet};
 use crate::controller::dialect;
-use crate::controller::observed::{SeenGroup, SeenNamespace, SeenPod, SeenReplicaSet};
+use crate::controller::observed::{OwnerKind, SeenGroup, SeenOwner, SeenPod};
 use crate::lifecycle::world::server::merge;
 use crate::runtime::call::Caller;
 use crate::runtime::leader::{LeaderConfig, elect};
@@ -81,7 +81,10 @@ impl Rig {
             Seen::Pod(0, all(Vec::new())),
             Seen::Group(all(groups)),
             Seen::Namespace(all(Vec::new())),
-            Seen::ReplicaSet(all(vec![replica_set(wants)])),
+            Seen::Owner(OwnerKind::StatefulSet, all(Vec::new())),
+            Seen::Owner(OwnerKind::DaemonSet, all(Vec::new())),
+            Seen::Owner(OwnerKind::Job, all(Vec::new())),
+            Seen::Owner(OwnerKind::ReplicaSet, all(vec![replica_set(wants)])),
         ] {
             self.events.send(seen).await.unwrap();
         }
@@ -96,7 +99,7 @@ async fn seconds(number: u64) {
     tokio::time::sleep(Duration::from_secs(number)).await;
 }
 
-fn replica_set(wants: u32) -> SeenReplicaSet {
+fn replica_set(wants: u32) -> SeenOwner {
     let object: ReplicaSet = serde_json::from_value(json!({
         "metadata": { "name": "rs", "namespace": "ns", "uid": OWNER },
         "spec": {
@@ -106,7 +109,7 @@ fn replica_set(wants: u32) -> SeenReplicaSet {
         },
     }))
     .unwrap();
-    SeenReplicaSet::Served(Box::new(ReplicaSetFacts::of(&object)))
+    SeenOwner::Served(Box::new(OwnerFacts::of(&object)))
 }
 
 fn key() -> GroupKey {
@@ -122,7 +125,7 @@ fn created(mut object: Value, version: u32) -> Value {
 
 fn seen_group(object: &Value) -> SeenGroup {
     let group: PodGroup = serde_json::from_value(object.clone()).unwrap();
-    SeenGroup { key: key(), existing: dialect::existing(&group) }
+    SeenGroup { key: key(), existing: dialect::existing(&group), unwatched_owner: false }
 }
 
 fn status(code: u16, message: &str) -> (u16, Value) {
@@ -299,7 +302,7 @@ async fn a_flood_of_events_does_not_keep_the_work_waiting() {
     let (events, mut flood) = (rig.events.clone(), JoinSet::new());
     flood.spawn(async move {
         for number in 0_u32.. {
-            let namespace = SeenNamespace { name: Arc::from("other"), queue: Some(number.to_string()) };
+            let namespace = NamespaceFacts { name: Arc::from("other"), queue: Some(number.to_string()), ending: false };
             if events.send(Seen::Namespace(WatchEvent::Apply(namespace))).await.is_err() {
                 return;
             }

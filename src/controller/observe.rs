@@ -7,9 +7,12 @@ use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
-use crate::api::membership::{generated_name, group_of};
+use crate::api::membership::{controller_of, generated_name, group_of};
 use crate::api::names::GROUP_NAME;
-use crate::api::workload::{self, Deployment, DeploymentFacts, Namespace, PodSource, ReplicaSet, ReplicaSetFacts};
+use crate::api::workload::{
+    DaemonSet, Deployment, DeploymentFacts, Job, Namespace, NamespaceFacts, OwnerFacts, PodOwner, PodSource, ReplicaSet, StatefulSet,
+    is_watched,
+};
 use crate::api::{GroupKey, Pod, PodGroup, Uid};
 use crate::runtime::metrics::WatchMetrics;
 use crate::runtime::program::{Program, Stage};
@@ -17,7 +20,7 @@ use crate::runtime::readiness::Readiness;
 use crate::runtime::watch::{WatchConfig, WatchEvent, watch_into};
 
 use super::dialect;
-use super::observed::{PodRef, Seen, SeenGroup, SeenNamespace, SeenPod, SeenReplicaSet};
+use super::observed::{OwnerKind, PodRef, Seen, SeenGroup, SeenOwner, SeenPod};
 
 /// Where all watches send to, and what they need.
 #[derive(Clone)]
@@ -35,14 +38,16 @@ pub struct Watches {
 impl Watches {
     /// Starts all watches as tasks of the program.
     pub fn start(&self, program: &mut Program, schedulers: &[String]) {
-        let served = schedulers.to_vec();
-        self.watch::<ReplicaSet, _>(program, WatchConfig::new("replicasets"), "replicasets", move |event| {
-            Seen::ReplicaSet(event.map(|object| replica_set(object, &served)))
-        });
+        self.watch_owners::<ReplicaSet>(program, OwnerKind::ReplicaSet, "replicasets", schedulers);
+        self.watch_owners::<StatefulSet>(program, OwnerKind::StatefulSet, "statefulsets", schedulers);
+        self.watch_owners::<DaemonSet>(program, OwnerKind::DaemonSet, "daemonsets", schedulers);
+        self.watch_owners::<Job>(program, OwnerKind::Job, "jobs", schedulers);
         self.watch::<Deployment, _>(program, WatchConfig::new("deployments"), "deployments", |event| {
             Seen::Deployment(event.map(|object| DeploymentFacts::of(&object)))
         });
-        self.watch::<Namespace, _>(program, WatchConfig::new("namespaces"), "namespaces", |event| Seen::Namespace(event.map(namespace)));
+        self.watch::<Namespace, _>(program, WatchConfig::new("namespaces"), "namespaces", |event| {
+            Seen::Namespace(event.map(|object| NamespaceFacts::of(&object)))
+        });
         self.watch::<PodGroup, _>(program, WatchConfig::new("podgroups"), "podgroups", |event| Seen::Group(event.map(group)));
         for (place, scheduler) in schedulers.iter().enumerate() {
             // The pods of other schedulers are never even sent to us.
@@ -50,6 +55,16 @@ impl Watches {
             let config = WatchConfig { field_selector, ..WatchConfig::new("pods") };
             self.watch::<Pod, _>(program, config, "pods", move |event| Seen::Pod(place, event.map(pod)));
         }
+    }
+
+    fn watch_owners<K>(&self, program: &mut Program, kind: OwnerKind, name: &'static str, schedulers: &[String])
+    where
+        K: PodOwner + Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
+    {
+        let served = schedulers.to_vec();
+        self.watch::<K, _>(program, WatchConfig::new(name), name, move |event| {
+            Seen::Owner(kind, event.map(|object| owner(&object, &served)))
+        });
     }
 
     fn watch<K, F>(&self, program: &mut Program, config: WatchConfig, name: &'static str, wrap: F)
@@ -66,24 +81,20 @@ impl Watches {
     }
 }
 
-fn replica_set(object: ReplicaSet, served: &[String]) -> SeenReplicaSet {
-    let scheduler = workload::scheduler_of(&object);
+fn owner<K: PodOwner>(object: &K, served: &[String]) -> SeenOwner {
+    let scheduler = object.template().scheduler();
     if served.iter().any(|name| name == scheduler) {
-        return SeenReplicaSet::Served(Box::new(ReplicaSetFacts::of(&object)));
+        return SeenOwner::Served(Box::new(OwnerFacts::of(object)));
     }
-    let meta = &object.metadata;
-    SeenReplicaSet::Unserved(Arc::from(meta.namespace.as_deref().unwrap_or_default()), Uid::from(meta.uid.as_deref().unwrap_or_default()))
-}
-
-fn namespace(object: Namespace) -> SeenNamespace {
-    let queue = workload::namespace_queue(&object);
-    SeenNamespace { name: Arc::from(object.metadata.name.unwrap_or_default()), queue }
+    let meta = object.metadata();
+    SeenOwner::Unserved(Arc::from(meta.namespace.as_deref().unwrap_or_default()), Uid::from(meta.uid.as_deref().unwrap_or_default()))
 }
 
 fn group(object: PodGroup) -> SeenGroup {
     let meta = &object.metadata;
     let key = GroupKey::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
-    SeenGroup { key, existing: dialect::existing(&object) }
+    let unwatched_owner = controller_of(meta).is_some_and(|owner| !is_watched(&owner.api_version, &owner.kind));
+    SeenGroup { key, existing: dialect::existing(&object), unwatched_owner }
 }
 
 fn pod(object: Pod) -> SeenPod {

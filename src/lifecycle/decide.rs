@@ -24,6 +24,8 @@ pub enum Members {
 pub enum Owner<'a> {
     /// It is not there, or is being deleted: nothing is made for it, since the garbage collector would take it away again, for ever.
     Gone,
+    /// Only its pods can tell of it, and none that is there to stay does: it may live and make more, or be gone.
+    Unseen,
     /// It is there, and its pods need no group of ours: another scheduler places them, or somebody else names their group.
     Unserved,
     /// It is there and says what it wants.
@@ -109,7 +111,7 @@ pub fn decide(situation: &Situation<'_>) -> Step {
     }
     let wanted = match situation.owner {
         Owner::Wishes(wish) if wish.wants_pods || situation.members == Members::Living => Some(wish),
-        Owner::Wishes(_) | Owner::Unserved | Owner::Gone => None,
+        Owner::Wishes(_) | Owner::Unserved | Owner::Unseen | Owner::Gone => None,
     };
     match (situation.memory.freshest(situation.cached), wanted) {
         (None, Some(wish)) => Step::Create(wish.intent.clone()),

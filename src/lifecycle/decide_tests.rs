@@ -116,6 +116,7 @@ fn a_group_that_nobody_needs_is_marked() {
     assert_eq!(step(Owner::Unserved, Members::None, Some(right()), &[]), mark);
     assert_eq!(step(Owner::Gone, Members::None, Some(Ours { owner: None, ..right() }), &[]), mark, "an orphan");
     assert_eq!(step(Owner::Gone, Members::None, Some(right()), &[]), Step::Rest, "the garbage collector takes it with its owner");
+    assert_eq!(step(Owner::Unseen, Members::None, Some(right()), &[]), mark, "its owner may live for years, and want nothing");
     for members in [Members::Ending, Members::Living] {
         assert_eq!(step(Owner::Wishes(&wish), members, Some(right()), &[]), Step::Rest, "{members:?} still uses it");
         assert_eq!(step(Owner::Gone, members, Some(Ours { owner: None, ..right() }), &[]), Step::Rest, "{members:?}");
@@ -127,7 +128,7 @@ fn a_group_that_nobody_needs_is_marked() {
 fn a_marked_version_is_deleted_only_for_its_own_look_that_found_nobody() {
     let (wants, wants_none) = (wish(true), wish(false));
     let marked = || Some(Ours { retiring: true, ..right() });
-    for owner in [Owner::Wishes(&wants_none), Owner::Gone, Owner::Unserved] {
+    for owner in [Owner::Wishes(&wants_none), Owner::Gone, Owner::Unseen, Owner::Unserved] {
         assert_eq!(step(owner, Members::None, marked(), &[]), Step::Look(version("5")), "{owner:?}: not looked yet");
         assert_eq!(step(owner, Members::None, marked(), &[looked("4", false)]), Step::Look(version("5")), "{owner:?}: an old look");
         assert_eq!(step(owner, Members::None, marked(), &[looked("5", true)]), Step::Unmark(version("5")), "{owner:?}: somebody is there");

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::api::names::{COPIED_PREFIX, DEFAULT_QUEUE, MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME};
 use crate::api::quantities::{self, RawResources};
-use crate::api::workload::{DeploymentFacts, GroupAnnotations, ObjectRef, PodSource, ReplicaSetFacts};
+use crate::api::workload::{DeploymentFacts, Gang, GroupAnnotations, ObjectRef, OwnerFacts};
 use crate::api::{Fault, GroupKey};
 use crate::resources::{ResourceName, Resources};
 
@@ -42,59 +42,63 @@ pub struct Wish {
     pub faults: Vec<Fault>,
 }
 
-/// What the ReplicaSet wishes. None where no group is made for it: it is going, its pods are another scheduler's, or somebody else names their group.
+/// What the owner wishes. None where no group is made for it: it is going, its pods are another scheduler's, or somebody else names their group.
 #[must_use]
 pub fn intend(
-    replica_set: &ReplicaSetFacts,
+    owner: &OwnerFacts,
     deployment: Option<&DeploymentFacts>,
     namespace_queue: Option<&str>,
     schedulers: &[String],
 ) -> Option<Wish> {
-    let ours = schedulers.iter().any(|name| **name == *replica_set.scheduler);
-    if replica_set.deleting || replica_set.named_group || !ours {
+    let ours = schedulers.iter().any(|name| **name == *owner.scheduler);
+    if owner.deleting || owner.named_group || !ours {
         return None;
     }
-    let mut faults = replica_set.faults.clone();
+    let mut faults = owner.faults.clone();
     let sources = Sources {
-        owner: deployment.map_or(&replica_set.annotations, |deployment| &deployment.annotations),
-        template: &replica_set.template_annotations,
+        owner: deployment.map_or(&owner.annotations, |deployment| &deployment.annotations),
+        template: &owner.template_annotations,
     };
-    let wants_in_all = deployment.map_or(replica_set.wants, |deployment| deployment.wants);
-    let asked = sources.min_member(wants_in_all, &mut faults);
-    let min_member = asked.min(replica_set.wants).max(1);
+    let asked = sources.asked_min_member(&mut faults);
+    let min_member = in_force(asked, &owner.gang, deployment, &mut faults);
     let fields = Applied {
         min_member,
         asked: (asked != min_member).then_some(asked),
-        min_resources: quantities::written(&sources.min_resources(min_member, &replica_set.request, &mut faults)),
+        min_resources: quantities::written(&sources.min_resources(min_member, &owner.request, &mut faults)),
         queue: sources.queue(namespace_queue, &mut faults),
-        priority_class: replica_set.priority_class.clone(),
+        priority_class: owner.priority_class.clone(),
         annotations: sources.copied(&mut faults),
     };
-    let group = GroupKey::generated(&replica_set.object.namespace, &replica_set.object.uid);
+    let group = GroupKey::generated(&owner.object.namespace, &owner.object.uid);
     Some(Wish {
-        intent: Intent { group, owner: replica_set.object.clone(), fields },
-        wants_pods: replica_set.wants > 0,
-        told: deployment.map_or(&replica_set.object, |deployment| &deployment.object).clone(),
+        intent: Intent { group, owner: owner.object.clone(), fields },
+        wants_pods: owner.wants_pods,
+        told: owner.above.as_ref().unwrap_or(&owner.object).clone(),
         faults,
     })
 }
 
-/// What an owner wishes that is known only through a living pod of it (a bare pod is its own): a group of one, so that each pod is placed by itself.
-#[must_use]
-pub fn intend_for_pod(source: &PodSource, namespace_queue: Option<&str>) -> Wish {
-    let mut faults = source.faults.clone();
-    let none = GroupAnnotations::new();
-    let sources = Sources { owner: &source.annotations, template: &none };
-    let fields = Applied {
-        min_member: 1,
-        asked: None,
-        min_resources: quantities::written(&sources.min_resources(1, &source.request, &mut faults)),
-        queue: sources.queue(namespace_queue, &mut faults),
-        priority_class: source.priority_class.clone(),
-        annotations: sources.copied(&mut faults),
-    };
-    let group = GroupKey::generated(&source.owner.namespace, &source.owner.uid);
-    Wish { intent: Intent { group, owner: source.owner.clone(), fields }, wants_pods: true, told: source.owner.clone(), faults }
+/// The size that is in force of the one that is asked for: never more than the owner makes, or those that it made would wait for ever. People are
+/// told where they ask for more than it ever makes.
+fn in_force(asked: u32, gang: &Gang, deployment: Option<&DeploymentFacts>, faults: &mut Vec<Fault>) -> u32 {
+    match gang {
+        Gang::Unknown => asked,
+        Gang::One(why) => {
+            if asked > 1 {
+                faults.push(Fault::new(MIN_MEMBER, &asked.to_string(), *why));
+            }
+            1
+        }
+        Gang::UpTo { now, in_all } => {
+            let in_all = deployment.map_or(*in_all, |deployment| deployment.wants);
+            if asked > in_all && in_all > 0 {
+                // Without the number that is wanted: an autoscaler changes it all day, and each text is an Event.
+                let why = "more than the pods that are wanted; the gang is as large as they allow";
+                faults.push(Fault::new(MIN_MEMBER, &asked.to_string(), why));
+            }
+            asked.min(*now).max(1)
+        }
+    }
 }
 
 /// The annotations that a field is looked up in, in order.
@@ -108,28 +112,16 @@ impl Sources<'_> {
         self.owner.get(key).or_else(|| self.template.get(key)).map(String::as_str)
     }
 
-    /// The size that is asked for: a positive 32-bit number, else 1. More than the owner wants at all is told, and then `min` does the rest.
-    fn min_member(&self, wants_in_all: u32, faults: &mut Vec<Fault>) -> u32 {
+    /// The size that is asked for: a positive 32-bit number, else 1.
+    fn asked_min_member(&self, faults: &mut Vec<Fault>) -> u32 {
         let Some(text) = self.get(MIN_MEMBER) else {
             return 1;
         };
-        match text.parse::<i32>().ok().and_then(|number| u32::try_from(number).ok()).filter(|number| *number > 0) {
-            None => {
-                faults.push(Fault::new(MIN_MEMBER, text, "not a positive 32-bit number; 1 is used"));
-                1
-            }
-            Some(asked) => {
-                if asked > wants_in_all && wants_in_all > 0 {
-                    // Without the number: an autoscaler changes it all day, and each text is an Event.
-                    faults.push(Fault::new(
-                        MIN_MEMBER,
-                        text,
-                        "more than the replicas that are wanted; the gang is as large as the replicas allow",
-                    ));
-                }
-                asked
-            }
-        }
+        let number = text.parse::<i32>().ok().and_then(|number| u32::try_from(number).ok()).filter(|number| *number > 0);
+        number.unwrap_or_else(|| {
+            faults.push(Fault::new(MIN_MEMBER, text, "not a positive 32-bit number; 1 is used"));
+            1
+        })
     }
 
     /// What is asked for, else what `min_member` pods of the template ask for; the number of pods is minMember's own matter.

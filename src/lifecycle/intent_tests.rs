@@ -16,12 +16,13 @@ fn annotations(pairs: &[(&str, &str)]) -> GroupAnnotations {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-fn replica_set(own: &[(&str, &str)], template: &[(&str, &str)]) -> ReplicaSetFacts {
-    ReplicaSetFacts {
+fn replica_set(own: &[(&str, &str)], template: &[(&str, &str)]) -> OwnerFacts {
+    OwnerFacts {
         object: object("ReplicaSet", RS),
         deleting: false,
-        wants: 4,
-        deployment: None,
+        wants_pods: true,
+        gang: Gang::UpTo { now: 4, in_all: 4 },
+        above: None,
         scheduler: Arc::from("ours"),
         annotations: annotations(own),
         template_annotations: annotations(template),
@@ -34,10 +35,10 @@ fn replica_set(own: &[(&str, &str)], template: &[(&str, &str)]) -> ReplicaSetFac
 }
 
 fn deployment(own: &[(&str, &str)], wants: u32) -> DeploymentFacts {
-    DeploymentFacts { object: object("Deployment", "d"), wants, annotations: annotations(own) }
+    DeploymentFacts { uid: Uid::from("d"), wants, annotations: annotations(own) }
 }
 
-fn wished(replica_set: &ReplicaSetFacts, deployment: Option<&DeploymentFacts>, queue: Option<&str>) -> Wish {
+fn wished(replica_set: &OwnerFacts, deployment: Option<&DeploymentFacts>, queue: Option<&str>) -> Wish {
     intend(replica_set, deployment, queue, &["other".into(), "ours".into()]).unwrap()
 }
 
@@ -64,11 +65,11 @@ fn a_replica_set_without_annotations_gets_a_group_of_one() {
 #[test]
 fn no_group_is_made_where_it_would_be_wrong() {
     let ours = ["ours".to_owned()];
-    let of = |facts: ReplicaSetFacts| intend(&facts, None, None, &ours).is_some();
+    let of = |facts: OwnerFacts| intend(&facts, None, None, &ours).is_some();
     assert!(of(replica_set(&[], &[])));
-    assert!(!of(ReplicaSetFacts { deleting: true, ..replica_set(&[], &[]) }), "it is going");
-    assert!(!of(ReplicaSetFacts { named_group: true, ..replica_set(&[], &[]) }), "somebody names the group");
-    assert!(!of(ReplicaSetFacts { scheduler: Arc::from("default-scheduler"), ..replica_set(&[], &[]) }), "another scheduler's");
+    assert!(!of(OwnerFacts { deleting: true, ..replica_set(&[], &[]) }), "it is going");
+    assert!(!of(OwnerFacts { named_group: true, ..replica_set(&[], &[]) }), "somebody names the group");
+    assert!(!of(OwnerFacts { scheduler: Arc::from("default-scheduler"), ..replica_set(&[], &[]) }), "another scheduler's");
 }
 
 #[test]
@@ -88,7 +89,8 @@ fn the_deployment_counts_and_never_the_copy_on_its_replica_set() {
     assert_eq!((fields.min_member, fields.annotations.len()), (1, 0), "absent is absent");
     let alone = wished(&replica_set(&copied, &template), None, None).intent.fields;
     assert_eq!(alone.annotations, annotations(&[("volcano.sh/x", "copy")]), "only the owner's are copied");
-    assert_eq!(wished(&replica_set(&[], &[]), Some(&bare), None).told, bare.object, "people edit the Deployment");
+    let of_it = OwnerFacts { above: Some(object("Deployment", "d")), ..replica_set(&[], &[]) };
+    assert_eq!(wished(&of_it, Some(&bare), None).told, object("Deployment", "d"), "people edit the Deployment");
 }
 
 #[test]
@@ -121,7 +123,7 @@ fn the_size_in_force_is_what_the_owner_wants_now_at_most_and_what_was_asked_is_k
         ("2147483647", 4, 4, 4, Some(2_147_483_647), true),
     ];
     for (asked, wants, in_all, in_force, kept, told) in table {
-        let facts = ReplicaSetFacts { wants, ..replica_set(&[], &[]) };
+        let facts = OwnerFacts { wants_pods: wants > 0, gang: Gang::UpTo { now: wants, in_all: wants }, ..replica_set(&[], &[]) };
         let wish = wished(&facts, Some(&deployment(&[(MIN_MEMBER, asked)], in_all)), None);
         let fields = &wish.intent.fields;
         assert_eq!((fields.min_member, fields.asked, !wish.faults.is_empty()), (in_force, kept, told), "{asked} {wants} {in_all}");
@@ -195,17 +197,19 @@ fn the_same_facts_are_the_same_wish() {
 }
 
 #[test]
-fn a_pod_that_nobody_else_tells_of_gets_a_group_of_one() {
-    let source = PodSource {
-        owner: object("StatefulSet", RS),
-        annotations: annotations(&[(MIN_MEMBER, "9"), ("volcano.sh/a", "1")]),
-        priority_class: None,
-        request: Resources::new().with("cpu", Amount::from_units(2)),
-        faults: Vec::new(),
-    };
-    let wish = intend_for_pod(&source, Some("team"));
-    let fields = &wish.intent.fields;
-    assert_eq!((fields.min_member, fields.asked, fields.queue.as_str(), wish.wants_pods), (1, None, "team", true));
-    assert_eq!(wish.intent.group, GroupKey::generated("ns", RS));
-    assert_eq!(fields.annotations, annotations(&[("volcano.sh/a", "1")]));
+fn pods_that_cannot_wait_for_each_other_are_a_gang_of_one_and_more_is_told() {
+    let of = |asked: &str| wished(&OwnerFacts { gang: Gang::One("because"), ..replica_set(&[(MIN_MEMBER, asked)], &[]) }, None, None);
+    let wish = of("3");
+    assert_eq!((wish.intent.fields.min_member, wish.intent.fields.asked), (1, Some(3)));
+    assert_eq!(wish.faults, [Fault::new(MIN_MEMBER, "3", "because")]);
+    assert_eq!(wish.intent.fields.min_resources.get("cpu").map(String::as_str), Some("2"));
+    assert!(of("1").faults.is_empty() && of("1").intent.fields.asked.is_none());
+}
+
+#[test]
+fn where_nothing_says_how_many_are_wanted_what_is_asked_for_is_believed() {
+    let of = |pairs: &[(&str, &str)]| wished(&OwnerFacts { gang: Gang::Unknown, ..replica_set(pairs, &[]) }, None, Some("team"));
+    let fields = of(&[(MIN_MEMBER, "9")]).intent.fields;
+    assert_eq!((fields.min_member, fields.asked, fields.queue.as_str()), (9, None, "team"));
+    assert_eq!(of(&[]).intent.fields.min_member, 1);
 }

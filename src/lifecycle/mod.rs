@@ -34,7 +34,7 @@ pub mod memory;
 pub use complaint::{Complaint, complaints};
 pub use decide::{Members, Owner, Situation, Step, decide};
 pub use existing::{Applied, Existing, Ours, Version};
-pub use intent::{Intent, Wish, intend, intend_for_pod};
+pub use intent::{Intent, Wish, intend};
 pub use memory::{Answer, Memory};
 
 #[cfg(test)]

@@ -4,8 +4,10 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::api::workload::{Deployment, PodSource, ReplicaSet};
-use crate::lifecycle::{Memory, Ours, Owner, Situation, Step, decide};
+use std::sync::Arc;
+
+use crate::api::workload::{Deployment, OwnerFacts, PodSource, ReplicaSet, StatefulSet};
+use crate::lifecycle::{Memory, Ours, Situation, Step, Version, decide};
 
 fn uid(number: u32) -> Uid {
     Uid::from(format!("{number:08x}-0000-1111-2222-333344445555"))
@@ -15,7 +17,7 @@ fn key(number: u32) -> GroupKey {
     GroupKey::generated("ns", &uid(number))
 }
 
-fn replica_set(number: u32, wants: u32, deployment: Option<u32>) -> SeenReplicaSet {
+fn replica_set(number: u32, wants: u32, deployment: Option<u32>) -> SeenOwner {
     let owners = deployment
         .map(|number| json!([{ "apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": &*uid(number), "controller": true }]));
     let object: ReplicaSet = serde_json::from_value(json!({
@@ -23,11 +25,11 @@ fn replica_set(number: u32, wants: u32, deployment: Option<u32>) -> SeenReplicaS
         "spec": { "replicas": wants, "selector": { "matchLabels": { "app": "x" } }, "template": { "spec": { "schedulerName": "ours", "containers": [] } } },
     }))
     .unwrap();
-    SeenReplicaSet::Served(Box::new(ReplicaSetFacts::of(&object)))
+    SeenOwner::Served(Box::new(OwnerFacts::of(&object)))
 }
 
-fn unserved(number: u32) -> SeenReplicaSet {
-    SeenReplicaSet::Unserved(Arc::from("ns"), uid(number))
+fn unserved(number: u32) -> SeenOwner {
+    SeenOwner::Unserved(Arc::from("ns"), uid(number))
 }
 
 fn deployment(number: u32, queue: &str) -> DeploymentFacts {
@@ -46,18 +48,23 @@ fn pod(number: u32, group: u32) -> SeenPod {
 
 /// A pod whose owner only its pods tell of.
 fn lone_pod(number: u32, group: u32) -> SeenPod {
-    let value = json!({ "metadata": { "name": "p", "namespace": "ns", "uid": &*uid(group) }, "spec": {}, "status": {} });
+    let value =
+        json!({ "metadata": { "name": "p", "namespace": "ns", "uid": &*uid(group) }, "spec": { "schedulerName": "ours" }, "status": {} });
     let source = PodSource::of(&serde_json::from_value(value).unwrap());
     SeenPod { source: source.map(Box::new), ..pod(number, group) }
 }
 
 fn group(number: u32, version: u32, retiring: bool) -> SeenGroup {
     let version = Version { uid: Uid::from(format!("g{number}")), resource_version: version.to_string() };
-    SeenGroup { key: key(number), existing: Existing::Ours(Ours { version, retiring, ending: false, owner: None, applied: None }) }
+    SeenGroup {
+        key: key(number),
+        existing: Existing::Ours(Ours { version, retiring, ending: false, owner: None, applied: None }),
+        unwatched_owner: false,
+    }
 }
 
-fn namespace(queue: Option<&str>) -> SeenNamespace {
-    SeenNamespace { name: Arc::from("ns"), queue: queue.map(str::to_owned) }
+fn namespace(queue: Option<&str>) -> NamespaceFacts {
+    NamespaceFacts { name: Arc::from("ns"), queue: queue.map(str::to_owned), ending: false }
 }
 
 fn reset<K>(objects: Vec<K>) -> WatchEvent<K> {
@@ -84,8 +91,13 @@ fn observed(events: impl IntoIterator<Item = Seen>) -> Observed {
     observed
 }
 
-use Seen::{Deployment as D, Group as G, Namespace as N, Pod as P, ReplicaSet as R};
+use Seen::{Deployment as D, Group as G, Namespace as N, Pod as P};
 use WatchEvent::{Apply, Bad, Delete};
+
+#[allow(non_snake_case, reason = "stands beside the variants that are called so")]
+fn R(event: WatchEvent<SeenOwner>) -> Seen {
+    Seen::Owner(OwnerKind::ReplicaSet, event)
+}
 
 #[test]
 fn nothing_is_complete_before_every_list_is() {
@@ -98,12 +110,15 @@ fn nothing_is_complete_before_every_list_is() {
         G(reset(vec![])),
         N(reset(vec![])),
         R(Apply(replica_set(1, 1, None))),
+        Seen::Owner(OwnerKind::StatefulSet, reset(vec![])),
+        Seen::Owner(OwnerKind::DaemonSet, reset(vec![])),
+        P(1, reset(vec![])),
     ];
     for list in lists {
         observed.take(list);
         assert!(!observed.is_complete());
     }
-    observed.take(P(1, reset(vec![])));
+    observed.take(Seen::Owner(OwnerKind::Job, reset(vec![])));
     assert!(observed.is_complete());
 }
 
@@ -155,7 +170,7 @@ fn each_event_touches_whom_it_concerns() {
         ("a namespace again", N(Apply(namespace(Some("q")))), vec![]),
         ("a namespace's queue", N(Apply(namespace(Some("r")))), vec![owner(1), owner(2), owner(4)]),
         ("a namespace is gone", N(Delete(namespace(None))), vec![owner(1), owner(2), owner(4)]),
-        ("another namespace", N(Apply(SeenNamespace { name: Arc::from("other"), queue: Some("q".into()) })), vec![]),
+        ("another namespace", N(Apply(NamespaceFacts { name: Arc::from("other"), ..namespace(Some("q")) })), vec![]),
     ];
     for (case, event, expected) in cases {
         assert_eq!(observed(before()).take(event), expected, "{case}");
@@ -184,6 +199,69 @@ fn members_that_end_are_less_than_members_that_live() {
     assert_eq!(members(vec![P(0, Apply(deleting(11)))]), Members::Ending);
     assert_eq!(members(vec![P(0, Apply(deleting(11))), P(0, Apply(pod(12, 1)))]), Members::Living);
     assert_eq!(members(vec![P(0, Apply(pod(12, 1))), P(0, Apply(SeenPod { ended: true, ..pod(12, 1) }))]), Members::None);
+}
+
+#[test]
+fn the_list_of_one_kind_says_nothing_of_another() {
+    let object: StatefulSet = serde_json::from_value(json!({
+        "metadata": { "name": "s", "namespace": "ns", "uid": &*uid(2) },
+        "spec": { "template": { "spec": { "schedulerName": "ours", "containers": [] } } },
+    }))
+    .unwrap();
+    let stateful_set = SeenOwner::Served(Box::new(OwnerFacts::of(&object)));
+    let mut observed = observed([R(reset(vec![replica_set(1, 1, None)])), Seen::Owner(OwnerKind::StatefulSet, reset(vec![stateful_set]))]);
+    assert_eq!(observed.take(R(reset(vec![]))), vec![Touched::Owner(key(1))]);
+    assert!(observed.freeze(&key(2)).owner.wish().is_some());
+}
+
+#[test]
+fn an_owner_in_another_namespace_is_nobodys() {
+    let elsewhere = GroupKey::generated("elsewhere", &uid(1));
+    let liar = SeenPod { group: elsewhere.clone(), source: lone_pod(11, 1).source, ..pod(11, 1) };
+    let before = observed([P(0, Apply(liar.clone()))]);
+    assert!(before.freeze(&elsewhere).owner.wish().is_some(), "as long as nobody knows better");
+    let observed = observed([R(reset(vec![replica_set(1, 1, None)])), P(0, Apply(liar))]);
+    assert!(matches!(observed.freeze(&elsewhere).owner, FrozenOwner::Gone), "the pod lies, and nothing is made for it");
+    assert!(observed.freeze(&key(1)).owner.wish().is_some());
+    assert_eq!(observed.freeze(&key(1)).members, Members::None, "it is no member of the group in the owner's namespace");
+}
+
+#[test]
+fn nothing_is_made_in_a_namespace_that_goes() {
+    let ending = NamespaceFacts { ending: true, ..namespace(None) };
+    let before = vec![R(reset(vec![replica_set(1, 1, None)])), P(0, reset(vec![lone_pod(14, 4)])), N(reset(vec![namespace(None)]))];
+    let mut observed = observed(before);
+    assert_eq!(observed.take(N(Apply(ending))), vec![Touched::Owner(key(1)), Touched::Owner(key(4))]);
+    for number in [1, 4] {
+        assert!(matches!(observed.freeze(&key(number)).owner, FrozenOwner::Gone), "{number}");
+    }
+}
+
+#[test]
+fn of_several_pods_the_newest_tells_of_their_owner() {
+    let told = |number: u32, born: &str, queue: &str| {
+        let value = json!({
+            "metadata": { "name": "p", "namespace": "ns", "uid": &*uid(number), "creationTimestamp": born,
+                "annotations": { "scheduling.volcano.sh/queue-name": queue },
+                "ownerReferences": [{ "apiVersion": "x/v1", "kind": "Rollout", "name": "r", "uid": &*uid(1), "controller": true }] },
+            "spec": { "schedulerName": "ours" },
+        });
+        let source = PodSource::of(&serde_json::from_value(value).unwrap());
+        P(0, Apply(SeenPod { source: source.map(Box::new), ..pod(number, 1) }))
+    };
+    let (old, new) = (told(12, "2026-01-01T00:00:00Z", "old"), told(11, "2026-01-01T00:00:01Z", "new"));
+    let observed = observed([old, new]);
+    let frozen = observed.freeze(&key(1));
+    assert_eq!(frozen.owner.wish().map(|wish| wish.intent.fields.queue.as_str()), Some("new"));
+}
+
+#[test]
+fn a_group_whose_owner_nobody_watches_and_no_pod_tells_of_is_unseen() {
+    let unwatched = |number| SeenGroup { unwatched_owner: true, ..group(number, 5, false) };
+    let observed = observed([G(reset(vec![unwatched(1), group(2, 5, false), unwatched(3)])), P(0, reset(vec![lone_pod(13, 3)]))]);
+    assert!(matches!(observed.freeze(&key(1)).owner, FrozenOwner::Unseen));
+    assert!(matches!(observed.freeze(&key(2)).owner, FrozenOwner::Gone));
+    assert!(observed.freeze(&key(3)).owner.wish().is_some());
 }
 
 /// The events of one kind, in the server's order.
@@ -225,14 +303,10 @@ fn picture(observed: &Observed) -> Vec<String> {
 fn next_steps(observed: &Observed) -> Vec<(Step, String)> {
     let step = |number| {
         let frozen = observed.freeze(&key(number));
-        let owner = match &frozen.owner {
-            Ok(wish) => Owner::Wishes(wish),
-            Err(true) => Owner::Unserved,
-            Err(false) => Owner::Gone,
-        };
         let memory = Memory::default();
-        let step = decide(&Situation { owner, members: frozen.members, cached: frozen.cached.as_ref(), memory: &memory });
-        let faults = frozen.owner.as_ref().map(|wish| format!("{:?}", wish.faults)).unwrap_or_default();
+        let step =
+            decide(&Situation { owner: frozen.owner.known(), members: frozen.members, cached: frozen.cached.as_ref(), memory: &memory });
+        let faults = frozen.owner.wish().map(|wish| format!("{:?}", wish.faults)).unwrap_or_default();
         (step, faults)
     };
     (0..4).map(step).collect()
@@ -285,6 +359,8 @@ proptest! {
         prop_assert_eq!(relisted.take(D(Apply(deployment(7, "z")))), fresh.take(D(Apply(deployment(7, "z")))));
         prop_assert_eq!(relisted.take(N(Apply(namespace(Some("z"))))), fresh.take(N(Apply(namespace(Some("z"))))));
         prop_assert_eq!(relisted.keys(), fresh.keys());
-        prop_assert_eq!((relisted.by_namespace, relisted.by_deployment, relisted.by_group), (fresh.by_namespace, fresh.by_deployment, fresh.by_group));
+        prop_assert_eq!(relisted.owners.by_namespace, fresh.owners.by_namespace);
+        prop_assert_eq!(relisted.owners.by_above, fresh.owners.by_above);
+        prop_assert_eq!(relisted.pods.by_group, fresh.pods.by_group);
     }
 }

@@ -1,0 +1,132 @@
+//! What each kind of owner wants, and who is told about it.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::api::Pod;
+
+fn facts<K: PodOwner + serde::de::DeserializeOwned>(value: &Value) -> OwnerFacts {
+    OwnerFacts::of(&serde_json::from_value::<K>(value.clone()).unwrap())
+}
+
+fn up_to(now: u32, in_all: u32) -> (bool, Gang) {
+    (now > 0, Gang::UpTo { now, in_all })
+}
+
+fn wants<K: PodOwner + serde::de::DeserializeOwned>(value: &Value) -> (bool, Gang) {
+    let facts = facts::<K>(value);
+    (facts.wants_pods, facts.gang)
+}
+
+#[test]
+fn a_replica_set_wants_its_replicas() {
+    for (replicas, expected) in [(json!(null), 1), (json!(0), 0), (json!(7), 7), (json!(-3), 0)] {
+        assert_eq!(
+            wants::<ReplicaSet>(&json!({ "metadata": {}, "spec": { "replicas": replicas } })),
+            up_to(expected, expected),
+            "{replicas}"
+        );
+    }
+}
+
+#[test]
+fn the_pods_of_a_stateful_set_are_a_gang_only_if_they_are_made_in_parallel() {
+    let of = |policy: Value, replicas: i32| {
+        wants::<StatefulSet>(&json!({ "metadata": {}, "spec": { "replicas": replicas, "podManagementPolicy": policy } }))
+    };
+    assert_eq!(of(json!("Parallel"), 3), up_to(3, 3));
+    assert_eq!(of(json!("Parallel"), 0), up_to(0, 0));
+    for policy in [json!("OrderedReady"), json!("")] {
+        assert!(matches!(of(policy.clone(), 3), (true, Gang::One(_))), "{policy}");
+        assert!(matches!(of(policy.clone(), 0), (false, Gang::One(_))), "{policy}");
+    }
+}
+
+#[test]
+fn a_daemon_set_wants_pods_where_a_node_does() {
+    let of = |generation: i64, observed: i64, desired: i32| {
+        let status = json!({ "desiredNumberScheduled": desired, "observedGeneration": observed });
+        wants::<DaemonSet>(&json!({ "metadata": { "generation": generation }, "spec": {}, "status": status })).0
+    };
+    assert_eq!([of(1, 1, 3), of(1, 1, 0), of(2, 1, 0), of(1, 0, 0)], [true, false, true, true], "an old count says nothing");
+}
+
+#[test]
+fn a_job_wants_what_is_left_of_it() {
+    let condition = |kind: &str, status: &str| json!([{ "type": kind, "status": status }]);
+    let table = [
+        ("one", json!({}), json!({}), up_to(1, 1)),
+        ("four at a time of ten", json!({ "parallelism": 4, "completions": 10 }), json!({ "succeeded": 3 }), up_to(4, 4)),
+        ("the last two", json!({ "parallelism": 4, "completions": 10 }), json!({ "succeeded": 8 }), up_to(2, 4)),
+        ("more at a time than in all", json!({ "parallelism": 9, "completions": 2 }), json!({}), up_to(2, 2)),
+        (
+            "indexes that failed",
+            json!({ "parallelism": 4, "completions": 4 }),
+            json!({ "succeeded": 1, "failedIndexes": "0,2" }),
+            up_to(1, 4),
+        ),
+        ("none at a time", json!({ "parallelism": 0, "completions": 4 }), json!({}), up_to(0, 0)),
+        ("suspended", json!({ "parallelism": 3, "completions": 3, "suspend": true }), json!({}), up_to(0, 3)),
+        ("a work queue", json!({ "parallelism": 3 }), json!({}), up_to(3, 3)),
+        ("a work queue that runs out", json!({ "parallelism": 3 }), json!({ "succeeded": 1, "active": 2 }), up_to(2, 3)),
+        ("complete", json!({ "parallelism": 3 }), json!({ "conditions": condition("Complete", "True") }), up_to(0, 3)),
+        ("about to fail", json!({ "parallelism": 3 }), json!({ "conditions": condition("FailureTarget", "True") }), up_to(0, 3)),
+        ("not complete", json!({ "parallelism": 3 }), json!({ "conditions": condition("Complete", "False") }), up_to(3, 3)),
+        ("suspended once", json!({ "parallelism": 3 }), json!({ "conditions": condition("Suspended", "True") }), up_to(3, 3)),
+        ("another cluster's", json!({ "parallelism": 3, "managedBy": "example.com/x" }), json!({}), up_to(0, 3)),
+        ("ours by name", json!({ "parallelism": 3, "managedBy": "kubernetes.io/job-controller" }), json!({}), up_to(3, 3)),
+    ];
+    for (case, mut spec, status, expected) in table {
+        if case == "one" {
+            spec["completions"] = json!(1);
+        }
+        assert_eq!(wants::<Job>(&json!({ "metadata": {}, "spec": spec, "status": status })), expected, "{case}");
+    }
+}
+
+fn controlled(api_version: &str, kind: &str) -> Value {
+    let owner = json!([
+        { "apiVersion": "v1", "kind": "ConfigMap", "name": "also", "uid": "also" },
+        { "apiVersion": api_version, "kind": kind, "name": "above", "uid": "above", "controller": true },
+    ]);
+    json!({ "name": "x", "namespace": "ns", "uid": "own", "ownerReferences": owner })
+}
+
+#[test]
+fn whoever_people_edit_stands_above() {
+    let above = |facts: OwnerFacts| facts.above.map(|above| (above.kind, above.namespace, above.uid.to_string()));
+    let of = |kind: &str| Some((kind.to_owned(), "ns".to_owned(), "above".to_owned()));
+    assert_eq!(above(facts::<ReplicaSet>(&json!({ "metadata": controlled("apps/v1", "Deployment") }))), of("Deployment"));
+    assert_eq!(above(facts::<ReplicaSet>(&json!({ "metadata": controlled("argoproj.io/v1alpha1", "Rollout") }))), of("Rollout"));
+    assert_eq!(above(facts::<ReplicaSet>(&json!({ "metadata": { "name": "x" } }))), None);
+    assert_eq!(above(facts::<Job>(&json!({ "metadata": controlled("batch/v1", "CronJob") }))), of("CronJob"));
+    assert_eq!(
+        above(facts::<Job>(&json!({ "metadata": controlled("jobset.x-k8s.io/v1alpha2", "JobSet") }))),
+        None,
+        "its Jobs are what one looks at"
+    );
+    assert_eq!(above(facts::<StatefulSet>(&json!({ "metadata": controlled("x/v1", "Database") }))), None);
+}
+
+#[test]
+fn only_owners_that_nobody_watches_are_known_through_their_pods() {
+    let of = |metadata: Value| {
+        PodSource::of(&serde_json::from_value::<Pod>(json!({ "metadata": metadata, "spec": { "schedulerName": "s" } })).unwrap())
+    };
+    for (api_version, kind) in [("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"), ("apps/v1beta9", "DaemonSet"), ("batch/v1", "Job")] {
+        assert_eq!(of(controlled(api_version, kind)), None, "{api_version} {kind}");
+    }
+    for (api_version, kind) in [
+        ("v1", "ReplicationController"),
+        ("apps.kruise.io/v1", "StatefulSet"),
+        ("batch.volcano.sh/v1alpha1", "Job"),
+        ("apps/v1", "Deployment"),
+    ] {
+        let owner = of(controlled(api_version, kind)).unwrap().owner;
+        assert_eq!((owner.object.kind.as_str(), owner.object.api_version.as_str(), &*owner.object.uid), (kind, api_version, "above"));
+        assert!(owner.gang == Gang::Unknown && owner.wants_pods && !owner.deleting);
+    }
+    let bare = of(json!({ "name": "x", "namespace": "ns", "uid": "own" })).unwrap().owner;
+    assert_eq!((bare.object.kind.as_str(), &*bare.object.uid), ("Pod", "own"));
+    assert!(matches!(bare.gang, Gang::One(_)));
+}

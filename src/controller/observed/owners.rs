@@ -1,0 +1,220 @@
+//! Which owners of pods are there, what stands above and around them, and what does each wish?
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::api::workload::{DeploymentFacts, NamespaceFacts, OwnerFacts};
+use crate::api::{GroupKey, Uid};
+use crate::lifecycle::{Wish, intend};
+use crate::runtime::watch::WatchEvent;
+
+use super::groups::Groups;
+use super::{Touched, bad_uid, remove};
+
+/// The kinds of owners that are watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OwnerKind {
+    /// ReplicaSets.
+    ReplicaSet,
+    /// StatefulSets.
+    StatefulSet,
+    /// DaemonSets.
+    DaemonSet,
+    /// Jobs.
+    Job,
+}
+
+impl OwnerKind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::ReplicaSet, Self::StatefulSet, Self::DaemonSet, Self::Job];
+}
+
+/// An owner; of those whose pods are another scheduler's nothing is kept but that they are there.
+#[derive(Clone, Debug)]
+pub enum SeenOwner {
+    /// Its pods are ours to serve.
+    Served(Box<OwnerFacts>),
+    /// They are not.
+    Unserved(Arc<str>, Uid),
+}
+
+impl SeenOwner {
+    fn namespace(&self) -> &str {
+        match self {
+            Self::Served(facts) => &facts.object.namespace,
+            Self::Unserved(namespace, _) => namespace,
+        }
+    }
+
+    fn uid(&self) -> &Uid {
+        match self {
+            Self::Served(facts) => &facts.object.uid,
+            Self::Unserved(_, uid) => uid,
+        }
+    }
+
+    fn key(&self) -> GroupKey {
+        GroupKey::generated(self.namespace(), self.uid())
+    }
+}
+
+/// Owners by UID, with Deployments and namespaces, and whom a change of those concerns.
+#[derive(Default)]
+pub(super) struct Owners {
+    by_uid: HashMap<Uid, (OwnerKind, SeenOwner)>,
+    deployments: HashMap<Uid, DeploymentFacts>,
+    namespaces: HashMap<Arc<str>, NamespaceFacts>,
+    /// The served owners that somebody controls, and those in a namespace.
+    pub(super) by_above: HashMap<Uid, BTreeSet<Uid>>,
+    pub(super) by_namespace: HashMap<Arc<str>, BTreeSet<Uid>>,
+}
+
+impl Owners {
+    /// The owner for whom the group is: in its own namespace, where alone an owner can be.
+    pub(super) fn find(&self, key: &GroupKey) -> Option<&SeenOwner> {
+        let (_, seen) = self.by_uid.get(&key.owner()?)?;
+        (seen.namespace() == &*key.namespace).then_some(seen)
+    }
+
+    /// Whether the owner that the group's name speaks of is in another namespace.
+    pub(super) fn is_elsewhere(&self, key: &GroupKey) -> bool {
+        key.owner().and_then(|uid| self.by_uid.get(&uid)).is_some_and(|(_, seen)| seen.namespace() != &*key.namespace)
+    }
+
+    /// Whether the namespace is being deleted.
+    pub(super) fn is_ending(&self, namespace: &str) -> bool {
+        self.namespaces.get(namespace).is_some_and(|namespace| namespace.ending)
+    }
+
+    /// What this owner wishes, with what stands above and around it.
+    pub(super) fn wish(&self, owner: &OwnerFacts, schedulers: &[String]) -> Option<Wish> {
+        let deployment = owner.above.as_ref().and_then(|above| self.deployments.get(&above.uid));
+        let queue = self.namespaces.get(owner.object.namespace.as_str()).and_then(|namespace| namespace.queue.as_deref());
+        intend(owner, deployment, queue, schedulers)
+    }
+
+    /// The groups of all owners that are served.
+    pub(super) fn served(&self) -> impl Iterator<Item = GroupKey> {
+        self.by_uid.values().filter(|(_, seen)| matches!(seen, SeenOwner::Served(_))).map(|(_, seen)| seen.key())
+    }
+
+    pub(super) fn take(&mut self, kind: OwnerKind, event: WatchEvent<SeenOwner>, groups: &Groups) -> Vec<Touched> {
+        match event {
+            WatchEvent::Reset { objects, .. } => {
+                let here: BTreeSet<Uid> = objects.iter().map(|seen| seen.uid().clone()).collect();
+                let gone = |(uid, (of, _)): &(&Uid, &(OwnerKind, SeenOwner))| *of == kind && !here.contains(*uid);
+                let mut gone: Vec<Uid> = self.by_uid.iter().filter(gone).map(|(uid, _)| uid.clone()).collect();
+                gone.sort();
+                let mut touched: Vec<Touched> = gone.iter().filter_map(|uid| self.drop(uid, groups)).collect();
+                touched.extend(objects.into_iter().filter_map(|seen| self.put(kind, seen, groups)));
+                touched
+            }
+            WatchEvent::Apply(seen) => self.put(kind, seen, groups).into_iter().collect(),
+            WatchEvent::Delete(seen) => self.drop(seen.uid(), groups).into_iter().collect(),
+            // It counts as gone: nothing is made, and nothing that has an owner is deleted.
+            WatchEvent::Bad(bad) => self.drop(&bad_uid(&bad), groups).into_iter().collect(),
+        }
+    }
+
+    fn put(&mut self, kind: OwnerKind, seen: SeenOwner, groups: &Groups) -> Option<Touched> {
+        let (key, uid) = (seen.key(), seen.uid().clone());
+        // Its status changes with every pod; only what a group is made of wakes anybody.
+        if let (Some((_, SeenOwner::Served(known))), SeenOwner::Served(facts)) = (self.by_uid.get(&uid), &seen)
+            && known == facts
+        {
+            return None;
+        }
+        let before = self.drop(&uid, groups);
+        let served = match &seen {
+            SeenOwner::Served(facts) => {
+                self.by_namespace.entry(Arc::clone(&key.namespace)).or_default().insert(uid.clone());
+                if let Some(above) = &facts.above {
+                    self.by_above.entry(above.uid.clone()).or_default().insert(uid.clone());
+                }
+                true
+            }
+            SeenOwner::Unserved(..) => false,
+        };
+        self.by_uid.insert(uid, (kind, seen));
+        // One of another scheduler concerns us only where it was ours, or has a group of ours: it costs no work otherwise.
+        (served || before.is_some() || groups.get(&key).is_some()).then_some(Touched::Owner(key))
+    }
+
+    fn drop(&mut self, uid: &Uid, groups: &Groups) -> Option<Touched> {
+        let (_, gone) = self.by_uid.remove(uid)?;
+        let key = gone.key();
+        match &gone {
+            SeenOwner::Unserved(..) => groups.get(&key).is_some().then_some(Touched::Owner(key)),
+            SeenOwner::Served(facts) => {
+                remove(&mut self.by_namespace, &*key.namespace, uid);
+                if let Some(above) = &facts.above {
+                    remove(&mut self.by_above, &above.uid, uid);
+                }
+                Some(Touched::Owner(key))
+            }
+        }
+    }
+
+    pub(super) fn take_deployment(&mut self, event: WatchEvent<DeploymentFacts>) -> Vec<Touched> {
+        let mut changed = BTreeSet::new();
+        match event {
+            WatchEvent::Reset { objects, .. } => {
+                changed.extend(self.deployments.drain().map(|(uid, _)| uid));
+                for facts in objects {
+                    changed.insert(facts.uid.clone());
+                    self.deployments.insert(facts.uid.clone(), facts);
+                }
+            }
+            WatchEvent::Apply(facts) => {
+                let uid = facts.uid.clone();
+                // Its status changes with every pod; only what a group is made of wakes anybody.
+                if self.deployments.get(&uid) != Some(&facts) {
+                    self.deployments.insert(uid.clone(), facts);
+                    changed.insert(uid);
+                }
+            }
+            WatchEvent::Delete(facts) => {
+                self.deployments.remove(&facts.uid);
+                changed.insert(facts.uid);
+            }
+            WatchEvent::Bad(bad) => {
+                let uid = bad_uid(&bad);
+                self.deployments.remove(&uid);
+                changed.insert(uid);
+            }
+        }
+        let owners: BTreeSet<Uid> = changed.iter().filter_map(|uid| self.by_above.get(uid)).flatten().cloned().collect();
+        self.touched(&owners)
+    }
+
+    /// The namespaces that changed, and the owners in them.
+    pub(super) fn take_namespace(&mut self, event: WatchEvent<NamespaceFacts>) -> (BTreeSet<Arc<str>>, Vec<Touched>) {
+        let mut changed = BTreeSet::new();
+        match event {
+            WatchEvent::Reset { objects, .. } => {
+                let before = std::mem::take(&mut self.namespaces);
+                self.namespaces = objects.into_iter().map(|facts| (Arc::clone(&facts.name), facts)).collect();
+                changed.extend(before.keys().chain(self.namespaces.keys()).cloned());
+            }
+            WatchEvent::Apply(facts) => {
+                let name = Arc::clone(&facts.name);
+                if self.namespaces.get(&name) != Some(&facts) {
+                    self.namespaces.insert(Arc::clone(&name), facts);
+                    changed.insert(name);
+                }
+            }
+            WatchEvent::Delete(facts) => {
+                self.namespaces.remove(&facts.name);
+                changed.insert(facts.name);
+            }
+            WatchEvent::Bad(_) => {}
+        }
+        let owners: BTreeSet<Uid> = changed.iter().filter_map(|name| self.by_namespace.get(name)).flatten().cloned().collect();
+        let touched = self.touched(&owners);
+        (changed, touched)
+    }
+
+    fn touched(&self, uids: &BTreeSet<Uid>) -> Vec<Touched> {
+        uids.iter().filter_map(|uid| self.by_uid.get(uid)).map(|(_, seen)| Touched::Owner(seen.key())).collect()
+    }
+}

@@ -1,0 +1,133 @@
+//! Whose member is each pod, and what do pods say of owners that are not watched?
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::api::workload::PodSource;
+use crate::api::{GroupKey, Uid};
+use crate::lifecycle::Members;
+use crate::runtime::watch::WatchEvent;
+
+use super::{Touched, bad_uid, remove};
+
+/// A member of a group, or one that was: pods that have ended are none.
+#[derive(Clone, Debug)]
+pub struct SeenPod {
+    /// Which pod.
+    pub pod: PodRef,
+    /// Whose member it is.
+    pub group: GroupKey,
+    /// Whether it has ended.
+    pub ended: bool,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Whether it names its group.
+    pub stamped: bool,
+    /// What it says of the group, where its owner is not watched itself.
+    pub source: Option<Box<PodSource>>,
+}
+
+/// A pod by name and identity.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodRef {
+    /// Its name, in the namespace of its group.
+    pub name: Arc<str>,
+    /// Its identity.
+    pub uid: Uid,
+}
+
+struct Member {
+    group: GroupKey,
+    scheduler: usize,
+    deleting: bool,
+    stamped: bool,
+    name: Arc<str>,
+    source: Option<Box<PodSource>>,
+}
+
+/// Pods that have not ended, by UID and by group.
+#[derive(Default)]
+pub(super) struct Pods {
+    members: HashMap<Uid, Member>,
+    pub(super) by_group: HashMap<GroupKey, BTreeSet<Uid>>,
+}
+
+impl Pods {
+    /// Every group that has a member.
+    pub(super) fn groups(&self) -> impl Iterator<Item = &GroupKey> {
+        self.by_group.keys()
+    }
+
+    /// The members of a group, and those that do not name it, in the order of their UIDs.
+    pub(super) fn members(&self, key: &GroupKey) -> (Members, Vec<PodRef>) {
+        let mut members = Members::None;
+        let mut unstamped = Vec::new();
+        for (uid, member) in self.by_group.get(key).into_iter().flatten().filter_map(|uid| self.members.get_key_value(uid)) {
+            members = members.max(if member.deleting { Members::Ending } else { Members::Living });
+            if !member.stamped && !member.deleting {
+                unstamped.push(PodRef { name: Arc::clone(&member.name), uid: uid.clone() });
+            }
+        }
+        (members, unstamped)
+    }
+
+    /// What the newest living member says of an owner that is not watched; of several of one second the one with the greatest UID.
+    pub(super) fn newest_source(&self, key: &GroupKey) -> Option<&PodSource> {
+        let members = self.by_group.get(key)?.iter().filter_map(|uid| self.members.get(uid));
+        members.filter(|member| !member.deleting).filter_map(|member| member.source.as_deref()).max_by_key(|source| source.born)
+    }
+
+    /// The groups in these namespaces that only their pods tell of. Namespaces change so seldom that every group may be looked at.
+    pub(super) fn told_of_in(&self, namespaces: &BTreeSet<Arc<str>>) -> impl Iterator<Item = GroupKey> {
+        self.by_group.keys().filter(|key| namespaces.contains(&key.namespace) && self.newest_source(key).is_some()).cloned()
+    }
+
+    pub(super) fn take(&mut self, scheduler: usize, event: WatchEvent<SeenPod>) -> Vec<Touched> {
+        match event {
+            WatchEvent::Reset { objects, .. } => {
+                let here: BTreeSet<&Uid> = objects.iter().map(|seen| &seen.pod.uid).collect();
+                let gone = |(uid, member): &(&Uid, &Member)| member.scheduler == scheduler && !here.contains(*uid);
+                let mut gone: Vec<Uid> = self.members.iter().filter(gone).map(|(uid, _)| uid.clone()).collect();
+                gone.sort();
+                let mut touched: Vec<Touched> = gone.iter().filter_map(|uid| self.drop(uid)).collect();
+                touched.extend(objects.into_iter().flat_map(|seen| self.put(scheduler, seen)));
+                touched
+            }
+            WatchEvent::Apply(seen) => self.put(scheduler, seen),
+            WatchEvent::Delete(seen) => self.drop(&seen.pod.uid).into_iter().collect(),
+            // Whose it is cannot be read; the look before a DELETE lists metadata alone and sees it.
+            WatchEvent::Bad(bad) => self.drop(&bad_uid(&bad)).into_iter().collect(),
+        }
+    }
+
+    fn put(&mut self, scheduler: usize, seen: SeenPod) -> Vec<Touched> {
+        if seen.ended {
+            return self.drop(&seen.pod.uid).into_iter().collect();
+        }
+        let unchanged = |known: &Member| {
+            known.group == seen.group && known.deleting == seen.deleting && known.stamped == seen.stamped && known.source == seen.source
+        };
+        if self.members.get(&seen.pod.uid).is_some_and(unchanged) {
+            return Vec::new();
+        }
+        let mut touched: Vec<Touched> = self.drop(&seen.pod.uid).into_iter().collect();
+        self.by_group.entry(seen.group.clone()).or_default().insert(seen.pod.uid.clone());
+        touched.push(Touched::Member(seen.group.clone()));
+        let member = Member {
+            group: seen.group,
+            scheduler,
+            deleting: seen.deleting,
+            stamped: seen.stamped,
+            name: seen.pod.name,
+            source: seen.source,
+        };
+        self.members.insert(seen.pod.uid, member);
+        touched
+    }
+
+    fn drop(&mut self, uid: &Uid) -> Option<Touched> {
+        let member = self.members.remove(uid)?;
+        remove(&mut self.by_group, &member.group, uid);
+        Some(Touched::Member(member.group))
+    }
+}
