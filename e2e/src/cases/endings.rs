@@ -53,7 +53,8 @@ pub(super) async fn orphaned_and_adopted(w: &mut World) -> Result<()> {
             Ok(Seen::when(runs && pod.uid() != old, || format!("runs: {runs}")))
         })
         .await?;
-        wait_min_member(&client, &second, 3, 5).await
+        wait_min_member(&client, &second, 3, 5).await?;
+        Ok(second)
     };
     let ((), second) = tokio::try_join!(charged, story)?;
     uses(&client, "team", 3000).await?;

@@ -1,5 +1,6 @@
 //! Which rows of the scenario table are run? This table; each case reads like its row.
 
+mod bad;
 mod compatibility;
 mod endings;
 mod flaps;
@@ -10,6 +11,7 @@ pub(crate) mod queues;
 mod resizing;
 mod rollouts;
 mod selftest;
+mod spec;
 mod strangers;
 
 use crate::case::Case;
@@ -44,11 +46,22 @@ pub fn table() -> Vec<Case> {
             lifecycle::deleted_by_hand
         ),
         case!("L5", "group-min-member of a running Deployment is followed", usual(), lifecycle::min_member_followed),
+        case!("L5-sources", "every source of every field is followed", usual(), spec::sources_followed),
+        case!("L5-admin", "what an admin set stays until its source changes", usual(), spec::what_an_admin_set),
+        case!("L6", "a pending StatefulSet is shrunk", usual(), spec::shrunk),
         case!("L7", "a rollout with maxSurge 1 of a full gang finishes", usual(), rollouts::surge_of_a_full_gang),
         case!("L7-corners", "rollouts of full gangs in all corners of the strategy", usual(), rollouts::corners),
         case!("L7-paused", "a rollout is paused in its middle, scaled, resumed and rolled back", usual(), rollouts::paused_in_the_middle),
         case!("L7-churn", "an autoscaler at work costs no write where nothing changes", quick(), resizing::churn),
         case!("L8", "an absurd group-min-member is said and delays nobody else", usual(), lifecycle::absurd_min_member),
+        case!("L8-values", "values that are too large or make no sense", usual(), bad::sizes::values),
+        case!("L8-revisions", "five hundred ReplicaSets of one Deployment cost nothing", quick(), bad::sizes::revisions),
+        case!("L8-owners", "ownerReferences that lie", usual(), bad::lies::owners),
+        case!("L8-taken", "a user's PodGroup under a generated name", usual(), bad::lies::a_name_that_is_taken),
+        case!("L8-vanish", "owners that vanish between two calls", quick(), bad::endings::owners_that_vanish),
+        case!("L8-finalizer", "finalizers on a PodGroup", usual(), bad::endings::finalizers),
+        case!("L8-namespace", "a namespace that is being deleted", usual(), bad::endings::a_namespace),
+        case!("L8-relabelled", "a pod whose labels no longer match", usual(), bad::strays::relabelled),
         case!("L14", "pods of another scheduler cost no API call", quick(), strangers::cost_nothing),
         case!("L15", "ten rollouts leave one PodGroup", usual(), rollouts::ten_rollouts),
         case!("L16", "an orphaned gang is adopted by its StatefulSet's successor", usual(), endings::orphaned_and_adopted),

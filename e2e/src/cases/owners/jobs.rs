@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use kube::Client;
-use kube::api::{DynamicObject, PropagationPolicy};
+use kube::api::PropagationPolicy;
 use serde_json::json;
 
 use crate::cases::ledger::stays_unbound;
@@ -13,8 +13,8 @@ use crate::workloads::kubelet;
 use crate::workloads::owner::{Kind, Owner, delete_as, group_name, patch, wait_min_member, wait_no_group};
 use crate::world::World;
 
-/// Also L10 (#4195). A gang of 3 on room for 2: none is bound; then there is room, and the Job completes. Its PodGroup is gone, or Completed as long as the
-/// Job is there, and holds nothing: a second Job that needs the whole queue completes too. With the Job (its TTL) the PodGroup goes.
+/// Also L10 (#4195). A gang of 3 on room for 2: none is bound; then there is room, and the Job completes. Its PodGroup goes with its work, and holds
+/// nothing: a second Job that needs the whole queue completes too. Nothing is left when the Jobs are gone (one by its TTL).
 pub(in crate::cases) async fn completes(w: &mut World) -> Result<()> {
     let client = w.client();
     make_queue(&client, "team", None, &[("cpu", "3")]).await?;
@@ -25,11 +25,7 @@ pub(in crate::cases) async fn completes(w: &mut World) -> Result<()> {
     stays_unbound(w, "first", 2).await?;
     make_node(&client, "n2", &[("cpu", "8"), ("memory", "64Gi")]).await?;
     wait_condition(&client, "first", "Complete").await?;
-    wait_until(secs(10), "its PodGroup is gone or Completed", || async {
-        let phase = podgroups(&client).get_opt(&group_name(&first)).await?.map(|group| field(&group, "/status/phase"));
-        Ok(Seen::when(phase.as_ref().is_none_or(|phase| phase == "Completed"), || format!("its phase is {phase:?}")))
-    })
-    .await?;
+    wait_no_group(&client, &first, 10).await?;
     let second = Owner::job("second", 3).gang("3").queue("team").with("/spec", "ttlSecondsAfterFinished", json!(2)).make(&client).await?;
     wait_until(secs(30), "the second Job is through and its TTL over", || async {
         let found = Kind::Job.api(&client).get_opt("second").await?;
@@ -95,7 +91,7 @@ pub(in crate::cases) async fn as_much_as_is_left(w: &mut World) -> Result<()> {
     wait_min_member(&client, &job, 1, 10).await?;
     kubelet::end(&client, "work", 1, "Succeeded").await?;
     wait_condition(&client, "work", "Complete").await?;
-    rests(&client, &job).await?;
+    wait_no_group(&client, &job, 10).await?;
 
     let job = Owner::job("indexed", 3)
         .gang("3")
@@ -111,16 +107,7 @@ pub(in crate::cases) async fn as_much_as_is_left(w: &mut World) -> Result<()> {
     wait_min_member(&client, &job, 2, 10).await?;
     kubelet::end(&client, "indexed", 2, "Succeeded").await?;
     wait_condition(&client, "indexed", "Failed").await?;
-    rests(&client, &job).await
-}
-
-/// A finished Job's PodGroup is gone or Completed, and stays so.
-async fn rests(client: &Client, job: &DynamicObject) -> Result<()> {
-    wait_until(secs(10), "the PodGroup of a finished Job is gone or Completed", || async {
-        let phase = podgroups(client).get_opt(&group_name(job)).await?.map(|group| field(&group, "/status/phase"));
-        Ok(Seen::when(phase.as_ref().is_none_or(|phase| phase == "Completed"), || format!("its phase is {phase:?}")))
-    })
-    .await
+    wait_no_group(&client, &job, 10).await
 }
 
 pub(super) async fn wait_condition(client: &Client, name: &str, kind: &str) -> Result<()> {

@@ -10,10 +10,11 @@ use crate::objects::{field, make_node, make_podgroup, make_queue, podgroups};
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::kinds::Order;
 use crate::workloads::owner::{Kind, Owner, delete_as, groups_made, reference, resize, wait_group, wait_min_member, wait_no_group};
+use crate::workloads::told::wait_warning;
 use crate::workloads::{MIN_MEMBER, QUEUE, wait_running};
 use crate::world::World;
 
-/// A bare pod has a group of one, in the queue that it names, which goes with it.
+/// A bare pod has a group of one, in the queue that it names, which goes with it; an Event says so if it asked for more.
 pub(in crate::cases) async fn bare_pods(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "8"), ("memory", "64Gi")]).await?;
@@ -22,6 +23,7 @@ pub(in crate::cases) async fn bare_pods(w: &mut World) -> Result<()> {
         Owner::pod("bare").queue("team").annotation(MIN_MEMBER, "2").with("/metadata/labels", "app", "bare".into()).make(&client).await?;
     let group = wait_min_member(&client, &pod, 1, 10).await?;
     ensure!(field(&group, "/spec/queue") == "team", "its queue is {}", field(&group, "/spec/queue"));
+    wait_warning(&client, "Pod", "bare", "InvalidPodGroupSource", "group-min-member").await?;
     wait_running(&client, "bare", 1, 10).await?;
     Kind::Pod.api(&client).delete("bare", &DeleteParams::default()).await?;
     wait_no_group(&client, &pod, 20).await?;
