@@ -82,12 +82,7 @@ impl Actor {
                 _ => Answer::Gone(version.uid.clone()),
             },
             Err(CallError::NotFound(_)) => Answer::Gone(version.uid.clone()),
-            Err(error) => {
-                if let CallError::Conflict(met) = &error {
-                    tracing::info!(group = %key, uid = %version.uid, resource_version = %version.resource_version, met, "a precondition refused the delete");
-                }
-                refused_write(error)
-            }
+            Err(error) => refused_write(error),
         }
     }
 

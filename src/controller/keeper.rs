@@ -131,7 +131,7 @@ impl Keeper {
                 }
             }
             if self.started {
-                self.queue.add(key);
+                self.wake(key);
             }
         }
         if relisted {
@@ -148,8 +148,16 @@ impl Keeper {
         let keys = self.observed.keys();
         tracing::info!(groups = keys.len(), "every list is complete, and this process leads");
         for key in keys {
-            self.queue.add(key);
+            self.wake(key);
         }
+    }
+
+    /// There may be something to do about this group.
+    fn wake(&mut self, key: GroupKey) {
+        if self.observed.group(&key).is_none() {
+            self.kept.entry(key.clone()).or_default().missing_since.get_or_insert_with(clock::monotonic);
+        }
+        self.queue.add(key);
     }
 
     /// Groups that only answers have shown may have come and gone between two lists, and no event would ever tell.
@@ -179,6 +187,7 @@ impl Keeper {
         }
         if step == Step::Rest {
             kept.refused = None;
+            kept.missing_since = None;
             self.rest(turn, &frozen);
             return;
         }
@@ -253,6 +262,12 @@ impl Keeper {
                 report(&key, &step, &answer);
                 self.metrics.step(&step, &answer);
                 let kept = self.kept.entry(key.clone()).or_default();
+                kept.report_refused_delete(&key, &step, &answer);
+                if let (Step::Create(_), Answer::Is(_)) = (&*step, &*answer)
+                    && let Some(since) = kept.missing_since.take()
+                {
+                    self.metrics.created(clock::monotonic().saturating_duration_since(since));
+                }
                 kept.memory.learn(known.as_ref(), &answer);
                 match *answer {
                     Answer::Is(_) | Answer::Gone(_) => {

@@ -1,34 +1,61 @@
 //! Which numbers does the controller show about its own work?
 
-use prometheus::{IntCounterVec, IntGauge, Opts, Registry};
+use std::time::Duration;
+
+use prometheus::{Histogram, HistogramOpts, IntCounterVec, IntGauge, Opts, Registry};
 
 use crate::lifecycle::{Answer, Step};
+
+/// Upper bounds of the buckets of the time to a PodGroup, in seconds: from one quick round trip to an API server that is away.
+const SECONDS: [f64; 14] = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0];
 
 /// The controller's own metrics.
 #[derive(Clone, Debug)]
 pub struct ControllerMetrics {
     steps: IntCounterVec,
+    refused: IntCounterVec,
     queue: IntGauge,
+    creation: Histogram,
 }
 
 impl ControllerMetrics {
-    /// Registers `podgroup_controller_steps_total{step,outcome}` and `podgroup_controller_queue_depth`.
+    /// Registers `podgroup_controller_steps_total{step,outcome}`, `podgroup_controller_preconditions_refused_total{step}`,
+    /// `podgroup_controller_queue_depth` and `podgroup_controller_creation_seconds`.
     ///
     /// # Errors
     /// When the names are taken: make one for a program and clone it.
     pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let help = "Steps of the controller about PodGroups, by what was done (create, amend, mark, look, delete, unmark, read) and how it ended; \
-                    delete with the outcome old is a delete that a precondition refused.";
+        let help = "Steps of the controller about PodGroups, by what was done (create, amend, mark, look, delete, unmark, read) and how it ended \
+                    (is, gone, absent, looked, old, unknown, refused).";
         let steps = IntCounterVec::new(Opts::new("controller_steps_total", help), &["step", "outcome"])?;
+        let help = "Writes (amend, mark, unmark, delete) that the API server refused since the PodGroup was no longer the object and version \
+                    that they were decided on.";
+        let refused = IntCounterVec::new(Opts::new("controller_preconditions_refused_total", help), &["step"])?;
+        let help = "Seconds from the event after which a PodGroup was missing to the answer that it was created.";
+        let creation = Histogram::with_opts(HistogramOpts::new("controller_creation_seconds", help).buckets(SECONDS.to_vec()))?;
         let queue = IntGauge::new("controller_queue_depth", "PodGroups that wait for their turn.")?;
         registry.register(Box::new(steps.clone()))?;
+        registry.register(Box::new(refused.clone()))?;
         registry.register(Box::new(queue.clone()))?;
-        Ok(Self { steps, queue })
+        registry.register(Box::new(creation.clone()))?;
+        // There from the start, so that a rate over them is not blind to the first.
+        for step in ["amend", "mark", "unmark", "delete"] {
+            refused.with_label_values(&[step]).inc_by(0);
+        }
+        Ok(Self { steps, refused, queue, creation })
     }
 
     /// Counts one step.
     pub fn step(&self, step: &Step, answer: &Answer) {
         self.steps.with_label_values(&[step.name(), answer.name()]).inc();
+        if *answer == Answer::Old && matches!(step, Step::Amend { .. } | Step::Mark(_) | Step::Unmark(_) | Step::Delete(_)) {
+            self.refused.with_label_values(&[step.name()]).inc();
+        }
+    }
+
+    /// Counts one PodGroup that is there, this long after it was found missing.
+    pub fn created(&self, after: Duration) {
+        self.creation.observe(after.as_secs_f64());
     }
 
     /// How many groups wait for their turn.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::api::{GroupKey, Uid};
-use crate::lifecycle::{Answer, Complaint, Intent, Memory, Step};
+use crate::lifecycle::{Answer, Complaint, Intent, Memory, Step, Version};
 use crate::runtime::backoff::Backoff;
 use crate::runtime::workqueue::Work;
 
@@ -75,6 +75,10 @@ pub(super) struct Kept {
     /// What the server said of which intent. The first words stay: some servers put a number or a time in them, and each text is an Event.
     pub(super) refused: Option<(Option<Intent>, String)>,
     pub(super) doubts: Doubts,
+    /// Since when the group is missing, as far as it is known to be needed.
+    pub(super) missing_since: Option<Instant>,
+    /// The version whose DELETE a precondition refused, until a read has shown what is there instead.
+    pub(super) refused_delete: Option<Version>,
     /// Since when nobody needs the group.
     pub(super) idle_since: Option<Instant>,
     pub(super) told: BTreeSet<Complaint>,
@@ -109,6 +113,27 @@ impl Kept {
         Some(until.saturating_duration_since(now))
     }
 
+    /// One line for a DELETE that a precondition refused: what was decided on, and what was met. The refusal itself names only the half that differed, so
+    /// it is said when the read that follows has shown the whole.
+    pub(super) fn report_refused_delete(&mut self, key: &GroupKey, step: &Step, answer: &Answer) {
+        match (step, answer) {
+            (Step::Delete(version), Answer::Old) => self.refused_delete = Some(version.clone()),
+            (Step::Read, Answer::Is(_) | Answer::Absent) => {
+                let Some(decided) = self.refused_delete.take() else { return };
+                let met = if let Answer::Is(existing) = answer { Some(existing.version()) } else { None };
+                tracing::info!(
+                    group = %key,
+                    decided_uid = %decided.uid,
+                    decided_resource_version = decided.resource_version,
+                    met_uid = met.map_or("none", |version| version.uid.as_str()),
+                    met_resource_version = met.map_or("none", |version| version.resource_version.as_str()),
+                    "a precondition refused the delete"
+                );
+            }
+            _ => {}
+        }
+    }
+
     /// The server will not have this step.
     pub(super) fn refuse(&mut self, step: &Step, why: String) {
         let intent = step.intent().cloned();
@@ -138,7 +163,7 @@ pub(super) fn report(key: &GroupKey, step: &Step, answer: &Answer) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lifecycle::Version;
+    use crate::lifecycle::Existing;
 
     #[tokio::test(start_paused = true)]
     async fn a_group_is_retired_only_after_nobody_has_needed_it_for_a_second() {
@@ -150,5 +175,20 @@ mod tests {
         assert_eq!(kept.linger(&Step::Rest, after(700)), None, "it is needed again, and keeps its place");
         assert_eq!(kept.linger(&mark, after(1100)), Some(LINGER), "the second begins anew");
         assert_eq!(kept.linger(&mark, after(2100)), None, "now it is due");
+    }
+
+    #[test]
+    fn a_refused_delete_is_told_once_when_a_read_has_shown_what_is_there() {
+        let decided = Version { uid: Uid::from("u"), resource_version: "1".to_owned() };
+        let met = Answer::Is(Existing::Foreign(Version { uid: Uid::from("v"), resource_version: "7".to_owned() }));
+        let key = GroupKey::new("ns", "g");
+        for (answer, told) in [(Answer::Unknown, false), (Answer::Old, false), (met, true), (Answer::Absent, true)] {
+            let mut kept = Kept::default();
+            kept.report_refused_delete(&key, &Step::Delete(decided.clone()), &Answer::Gone(decided.uid.clone()));
+            assert_eq!(kept.refused_delete, None, "it was not refused");
+            kept.report_refused_delete(&key, &Step::Delete(decided.clone()), &Answer::Old);
+            kept.report_refused_delete(&key, &Step::Read, &answer);
+            assert_eq!(kept.refused_delete.is_none(), told, "{answer:?}");
+        }
     }
 }

@@ -13,6 +13,7 @@ mod rollouts;
 mod selftest;
 mod spec;
 mod strangers;
+mod visible;
 
 use crate::case::Case;
 use crate::world::Setup;
@@ -80,6 +81,7 @@ pub fn table() -> Vec<Case> {
         case!("A3", "pods that no scheduler placed overfill a node", usual(), ledger::overfilled_from_outside),
         case!("Q1", "the parent's capability blocks a sibling's gang, which says so", usual(), queues::parent_blocks),
         case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources),
+        case!("U1", "what people see: columns, Events, the refused delete, metrics", usual(), visible::what_a_user_sees),
     ]
 }
 

@@ -1,0 +1,127 @@
+//! What do people see? Columns, Events, one log line for a delete that was refused, and metrics.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Event;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::http;
+use crate::objects::{NAMESPACE, make_node, podgroups};
+use crate::proxy::Delay;
+use crate::wait::{Seen, millis, secs, wait_until};
+use crate::workloads::{MIN_MEMBER, Workload, annotate, groups_of, scale, wait_one_group, wait_running};
+use crate::world::World;
+
+/// U1. `kubectl get podgroups` shows the columns of Volcano; what is wrong is an Event on the Deployment, once for each change; a delete that a
+/// precondition refused is one log line with what was decided on and what was met; the controller's metrics count all of it.
+pub(super) async fn what_a_user_sees(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    Workload::new("d").replicas(2).gang("2").make(&client).await?;
+    wait_running(&client, "d", 2, 20).await?;
+    let group = wait_one_group(&client, "d", 5).await?.name_any();
+    columns(w, &group).await?;
+    events_once(&client).await?;
+    refused_delete(w, &client, &group).await
+}
+
+async fn columns(w: &World, group: &str) -> Result<()> {
+    wait_until(secs(10), "kubectl get podgroups shows what there is", || async {
+        let table = w.cluster().run("kubectl", &["get", "podgroups", "-n", NAMESPACE, "-o", "wide"]).await?;
+        let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+        let [header, row] = rows.as_slice() else { return Ok(Seen::NotYet(table)) };
+        // Volcano's columns first; who owns it and why it waits are ours. It does not wait.
+        let shown = *header == ["NAME", "STATUS", "MINMEMBER", "RUNNINGS", "AGE", "QUEUE", "OWNER", "WHY"];
+        let right =
+            matches!(row.as_slice(), [name, "Running", "2", "2", _age, "default", owner] if *name == group && owner.starts_with("d-"));
+        Ok(Seen::when(shown && right, || table.clone()))
+    })
+    .await
+}
+
+/// Two mistakes one after the other are two Events; making the first again, and changing other things beside it, is no third.
+async fn events_once(client: &Client) -> Result<()> {
+    for (value, expected) in [("nonsense", 1), ("-7", 2), ("nonsense", 2)] {
+        annotate(client, "d", MIN_MEMBER, value).await?;
+        annotate(client, "d", "volcano.sh/beside", value).await?;
+        wait_until(secs(10), &format!("{expected} Events after group-min-member {value:?}"), || async {
+            let found = complaints(client).await?;
+            let copied = groups_of(client, "d")
+                .await?
+                .iter()
+                .any(|group| group.annotations().get("volcano.sh/beside").is_some_and(|text| text == value));
+            Ok(Seen::when(copied && found.len() == expected, || format!("{found:?}; the other annotation is copied: {copied}")))
+        })
+        .await?;
+    }
+    for event in complaints(client).await? {
+        let about = &event.involved_object;
+        ensure!(about.kind.as_deref() == Some("Deployment") && about.name.as_deref() == Some("d"), "it is about {about:?}");
+        ensure!(event.count == Some(1) && event.reason.as_deref() == Some("InvalidPodGroupSource"), "{event:?}");
+    }
+    Ok(())
+}
+
+async fn complaints(client: &Client) -> Result<Vec<Event>> {
+    let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
+    let all = events.list(&ListParams::default()).await?.items;
+    Ok(all
+        .into_iter()
+        .filter(|event| event.source.as_ref().and_then(|source| source.component.as_deref()) == Some("podgroup-controller"))
+        .collect())
+}
+
+/// Somebody writes into the group again and again while its delete is on a slow way: the version that was decided on is never there when it arrives.
+async fn refused_delete(w: &mut World, client: &Client, group: &str) -> Result<()> {
+    let api = podgroups(client);
+    scale(client, "d", 0).await?;
+    w.controller_path()?.delay(Delay::Fixed(millis(150)), Delay::None);
+    let port = w.controller()?.port();
+    let refused = "podgroup_controller_preconditions_refused_total{step=\"delete\"}";
+    for number in 0_u32.. {
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {"example.com/busy": number.to_string()}}}));
+        // Only once it is marked: the mark itself would be refused too, and nothing would get on.
+        if api.get(group).await?.annotations().contains_key("podgroup.dev/retiring") {
+            api.patch(group, &PatchParams::default(), &patch).await?;
+        }
+        if metric(port, refused).await? > 0.0 {
+            break;
+        }
+        ensure!(number < 150, "no delete was refused");
+        // Longer than a look takes on this way, or the next version is there before a delete is sent; shorter than a look and a delete.
+        sleep(millis(200)).await;
+    }
+    wait_until(secs(20), "the group goes once nobody writes into it", || async {
+        Ok(Seen::when(api.get_opt(group).await?.is_none(), || "it is there".to_owned()))
+    })
+    .await?;
+    w.controller_path()?.delay(Delay::None, Delay::None);
+    let log = std::fs::read_to_string(w.controller()?.log())?;
+    let line =
+        log.lines().find(|line| line.contains("a precondition refused the delete")).context("no log line tells of the refused delete")?;
+    let field =
+        |name: &str| line.split_whitespace().find_map(|word| word.strip_prefix(name)).map(|value| value.trim_matches('"').to_owned());
+    let versions = (field("decided_resource_version="), field("met_resource_version="));
+    ensure!(versions.0.is_some() && versions.1.is_some() && versions.0 != versions.1, "{line}");
+    ensure!(field("decided_uid=").is_some() && field("decided_uid=") == field("met_uid="), "{line}");
+    for (name, least) in [
+        ("podgroup_controller_steps_total{outcome=\"is\",step=\"create\"}", 1.0),
+        ("podgroup_controller_steps_total{outcome=\"is\",step=\"amend\"}", 3.0),
+        ("podgroup_controller_steps_total{outcome=\"gone\",step=\"delete\"}", 1.0),
+        ("podgroup_controller_creation_seconds_count", 1.0),
+    ] {
+        let value = metric(port, name).await?;
+        ensure!(value >= least, "{name} is {value}");
+    }
+    ensure!(metric(port, "podgroup_controller_queue_depth").await? == 0.0, "something still waits");
+    Ok(())
+}
+
+/// The value of one line of /metrics; 0 where it is not there yet.
+async fn metric(port: u16, name: &str) -> Result<f64> {
+    let (_, body) = http::get(port, "/metrics").await?;
+    let line = body.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    Ok(line.map_or(Ok(0.0), |value| value.trim().parse())?)
+}
