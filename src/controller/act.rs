@@ -5,7 +5,7 @@
 
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::PartialObjectMeta;
 use kube::{Client, Resource};
 use serde_json::json;
@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::api::membership::group_of;
 use crate::api::names::{CONTROLLER, GROUP_LABEL, GROUP_NAME};
 use crate::api::{GroupKey, Pod, PodGroup};
-use crate::lifecycle::{Answer, Complaint, Step, Version};
+use crate::lifecycle::{Answer, Complaint, Reply, Step, Version, answer};
 use crate::runtime::call::{CallError, Caller};
 use crate::runtime::clock;
 
@@ -28,81 +28,86 @@ const PAGE: u32 = 500;
 pub struct Actor {
     client: Client,
     caller: Caller,
+    schedulers: Vec<String>,
 }
 
 impl Actor {
-    /// Hands that send through `caller`, which limits and counts.
+    /// Hands that send through `caller`, which limits and counts. Members are the pods of these schedulers, as they are for the watch.
     #[must_use]
-    pub const fn new(client: Client, caller: Caller) -> Self {
-        Self { client, caller }
+    pub fn new(client: Client, caller: Caller, schedulers: &[String]) -> Self {
+        Self { client, caller, schedulers: schedulers.to_vec() }
     }
 
     /// Carries out one step about the group `key`. `selector` narrows a look to the owner's pods, where the owner is known.
     pub async fn carry_out(&self, key: &GroupKey, step: &Step, selector: Option<&str>) -> Answer {
         let groups: Api<PodGroup> = Api::namespaced(self.client.clone(), &key.namespace);
-        match step {
-            Step::Rest => Answer::Absent,
+        let reply = match step {
+            Step::Rest => return Answer::Absent,
             Step::Read => self.read(&groups, key).await,
             Step::Create(intent) => {
                 let object = dialect::object(intent);
                 let params = PostParams { field_manager: Some(CONTROLLER.to_owned()), ..PostParams::default() };
                 let sent = self.caller.once("create", "podgroups", groups.create(&params, &object)).await;
-                sent.map_or_else(refused_write, |group| Answer::Is(dialect::existing(&group)))
+                sent.map_or_else(refused, |group| Reply::Object(dialect::existing(&group)))
             }
             Step::Amend { on, from, to, adopt } => self.patch(&groups, key, dialect::amendment(on, from.as_ref(), to, *adopt)).await,
             Step::Mark(on) => self.patch(&groups, key, dialect::mark(on, true)).await,
             Step::Unmark(on) => self.patch(&groups, key, dialect::mark(on, false)).await,
-            Step::Look(at) => self.look(key, at, selector).await,
+            Step::Look(_) => self.look(key, selector).await,
             Step::Delete(version) => self.delete(&groups, key, version).await,
-        }
+        };
+        answer(step, reply)
     }
 
-    async fn read(&self, groups: &Api<PodGroup>, key: &GroupKey) -> Answer {
+    async fn read(&self, groups: &Api<PodGroup>, key: &GroupKey) -> Reply {
         match self.caller.once("get", "podgroups", groups.get_opt(&key.name)).await {
-            Ok(Some(group)) => Answer::Is(dialect::existing(&group)),
-            Ok(None) | Err(CallError::NotFound(_)) => Answer::Absent,
-            Err(_) => Answer::Unknown,
+            Ok(Some(group)) => Reply::Object(dialect::existing(&group)),
+            Ok(None) => Reply::NotFound,
+            Err(error) => refused(error),
         }
     }
 
-    async fn patch(&self, groups: &Api<PodGroup>, key: &GroupKey, patch: serde_json::Value) -> Answer {
+    async fn patch(&self, groups: &Api<PodGroup>, key: &GroupKey, patch: serde_json::Value) -> Reply {
         let params = PatchParams { field_manager: Some(CONTROLLER.to_owned()), ..PatchParams::default() };
         let sent = self.caller.once("patch", "podgroups", groups.patch(&key.name, &params, &Patch::Merge(patch))).await;
-        sent.map_or_else(refused_write, |group| Answer::Is(dialect::existing(&group)))
+        sent.map_or_else(refused, |group| Reply::Object(dialect::existing(&group)))
     }
 
     /// Sends the DELETE with both preconditions: no other object and no other version can be hit, however late it lands. S1 S2
-    async fn delete(&self, groups: &Api<PodGroup>, key: &GroupKey, version: &Version) -> Answer {
-        let preconditions = Preconditions { uid: Some(version.uid.to_string()), resource_version: Some(version.resource_version.clone()) };
-        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
+    async fn delete(&self, groups: &Api<PodGroup>, key: &GroupKey, version: &Version) -> Reply {
+        let params = DeleteParams { preconditions: Some(dialect::preconditions(version)), ..DeleteParams::background() };
         match self.caller.once("delete", "podgroups", groups.delete(&key.name, &params)).await {
             // With finalizers the answer is the object, which is still there and says that it is ending.
             Ok(answer) => match answer.left() {
-                Some(group) if group.meta().deletion_timestamp.is_some() => Answer::Is(dialect::existing(&group)),
-                _ => Answer::Gone(version.uid.clone()),
+                Some(group) if group.meta().deletion_timestamp.is_some() => Reply::Object(dialect::existing(&group)),
+                _ => Reply::Deleted,
             },
-            Err(CallError::NotFound(_)) => Answer::Gone(version.uid.clone()),
-            Err(error) => refused_write(error),
+            Err(error) => refused(error),
         }
     }
 
-    /// Lists the members that have not ended, from a quorum, metadata only, and asks the one function whose each is.
-    async fn look(&self, key: &GroupKey, at: &Version, selector: Option<&str>) -> Answer {
+    /// Lists the members that have not ended, from a quorum, metadata only, and asks the one function whose each is. One list for each scheduler that is
+    /// served: a selector of fields knows no "or", and pods of other schedulers would keep a group alive that no watch of ours can explain.
+    async fn look(&self, key: &GroupKey, selector: Option<&str>) -> Reply {
         let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &key.namespace);
-        let mut params = ListParams::default().fields("status.phase!=Succeeded,status.phase!=Failed").limit(PAGE);
-        params.label_selector = selector.map(str::to_owned);
-        loop {
-            let Ok(page) = self.caller.once("list", "pods", pods.list(&params)).await else {
-                return Answer::Unknown;
-            };
-            if page.items.iter().any(|pod| group_of(&pod.metadata) == *key) {
-                return Answer::Looked { at: at.clone(), members: true };
-            }
-            params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
-            if params.continue_token.is_none() {
-                return Answer::Looked { at: at.clone(), members: false };
+        for scheduler in &self.schedulers {
+            let fields = format!("status.phase!=Succeeded,status.phase!=Failed,spec.schedulerName={scheduler}");
+            let mut params = ListParams::default().fields(&fields).limit(PAGE);
+            params.label_selector = selector.map(str::to_owned);
+            loop {
+                let Ok(page) = self.caller.once("list", "pods", pods.list(&params)).await else {
+                    return Reply::Unknown;
+                };
+                if page.items.iter().any(|pod| group_of(&pod.metadata) == *key) {
+                    return Reply::Members(true);
+                }
+                params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+                if params.continue_token.is_none() {
+                    break;
+                }
             }
         }
+        Reply::Members(false)
     }
 
     /// Writes the group's name onto a pod that nobody stamped. Says whether it was done.
@@ -162,21 +167,19 @@ impl Actor {
     }
 }
 
-/// What an error of a write means for the decision.
-fn refused_write(error: CallError) -> Answer {
+/// An error as a reply.
+fn refused(error: CallError) -> Reply {
     match error {
-        CallError::Conflict(_) | CallError::AlreadyExists(_) => Answer::Old,
-        // Of a patch: the object went. Of a creation: the namespace or the kind is not there; the read that follows says Absent, and the next
-        // attempt waits its turn.
-        CallError::NotFound(_) => Answer::Old,
+        CallError::Conflict(_) | CallError::AlreadyExists(_) => Reply::Conflict,
+        CallError::NotFound(_) => Reply::NotFound,
         CallError::Invalid(why) | CallError::Forbidden(why) | CallError::NamespaceTerminating(why) | CallError::Unauthorized(why) => {
-            Answer::Refused(why)
+            Reply::Refused(why)
         }
         CallError::Expired(_)
         | CallError::TooManyRequests { .. }
         | CallError::Timeout(_)
         | CallError::Unavailable(_)
-        | CallError::Other(_) => Answer::Unknown,
+        | CallError::Other(_) => Reply::Unknown,
     }
 }
 

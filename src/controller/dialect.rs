@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::api::Preconditions;
 use kube::core::TypeMeta;
 use serde_json::{Map, Value, json};
 
@@ -109,6 +110,12 @@ pub fn amendment(on: &Version, from: Option<&Applied>, to: &Intent, adopt: bool)
 pub fn mark(on: &Version, retiring: bool) -> Value {
     let value = if retiring { json!("true") } else { Value::Null };
     json!({ "metadata": { "uid": &*on.uid, "resourceVersion": on.resource_version, "annotations": { RETIRING: value } } })
+}
+
+/// What a DELETE of this version requires: no other object and no other version can be hit, however late it lands. S1 S2
+#[must_use]
+pub fn preconditions(version: &Version) -> Preconditions {
+    Preconditions { uid: Some(version.uid.to_string()), resource_version: Some(version.resource_version.clone()) }
 }
 
 /// A map as a merge patch: what is new or changed, and null for what went.

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::api::{GroupKey, Uid};
-use crate::lifecycle::{Answer, Complaint, Members, Situation, Step, Version, complaints, decide};
+use crate::lifecycle::{Answer, Complaint, Members, Sight, Situation, Step, Version, complaints, decide};
 use crate::runtime::backoff::Backoff;
 use crate::runtime::clock;
 use crate::runtime::leader::Leadership;
@@ -121,14 +121,10 @@ impl Keeper {
                 continue;
             }
             if let Some(kept) = self.kept.get_mut(&key) {
-                match &touched {
-                    Touched::Owner(_) | Touched::Group(_, None) | Touched::MissedGroup(_) => {}
-                    Touched::Member(_) => {
-                        kept.memory.saw_pods();
-                        kept.doubts = Doubts::default();
-                    }
-                    Touched::Group(_, Some(uid)) => kept.memory.saw_deleted(uid),
+                if matches!(&touched, Touched::Member(_)) {
+                    kept.doubts = Doubts::default();
                 }
+                kept.memory.saw(touched.sight());
             }
             if self.started {
                 self.wake(key);
@@ -162,9 +158,12 @@ impl Keeper {
 
     /// Groups that only answers have shown may have come and gone between two lists, and no event would ever tell.
     fn doubt_what_no_list_shows(&mut self) {
-        for (key, kept) in self.kept.iter_mut().filter(|(key, _)| self.observed.group(key).is_none()) {
-            kept.memory.missed_by_list();
-            self.queue.add(key.clone());
+        let observed = &self.observed;
+        for (key, kept, there) in self.kept.iter_mut().map(|(key, kept)| (key, kept, observed.group(key).is_some())) {
+            kept.memory.saw(Sight::Listed { there });
+            if !there {
+                self.queue.add(key.clone());
+            }
         }
     }
 

@@ -39,7 +39,12 @@ fn caller() -> Caller {
 
 fn keeper(client: kube::Client) -> Keeper {
     let metrics = ControllerMetrics::new(&registry().unwrap()).unwrap();
-    Keeper::new(&["ours".to_owned()], Actor::new(client, caller()), Settings { workers: 2, annotate_pods: false }, metrics)
+    Keeper::new(
+        &["ours".to_owned()],
+        Actor::new(client, caller(), &["ours".to_owned()]),
+        Settings { workers: 2, annotate_pods: false },
+        metrics,
+    )
 }
 
 fn client(answers: Box<Answers>, requests: &Arc<Mutex<Vec<(String, Value)>>>) -> kube::Client {

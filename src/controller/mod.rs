@@ -51,7 +51,7 @@ pub async fn run(flags: ControllerFlags) -> ExitCode {
     let watches = Watches { client: setup.client.clone(), events, readiness: setup.readiness, metrics: setup.watch_metrics };
     watches.start(&mut program, &schedulers);
     let settings = Settings { workers: usize::from(flags.workers), annotate_pods: flags.annotate_pods };
-    let keeper = Keeper::new(&schedulers, Actor::new(setup.client, setup.caller), settings, metrics);
+    let keeper = Keeper::new(&schedulers, Actor::new(setup.client, setup.caller, &schedulers), settings, metrics);
     program.spawn(Stage::Work, "keeper", |stop| async move {
         keeper.run(receiver, setup.leadership, stop).await;
         Ok::<(), String>(())

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::api::{GroupKey, Uid};
-use crate::lifecycle::{Answer, Complaint, Intent, Memory, Step, Version};
+use crate::lifecycle::{Answer, Complaint, Intent, Memory, Sight, Step, Version};
 use crate::runtime::backoff::Backoff;
 use crate::runtime::workqueue::Work;
 
@@ -108,7 +108,7 @@ impl Kept {
         });
         self.doubts.until = Some(until).filter(|until| *until > now);
         if self.doubts.until.is_none() {
-            self.memory.saw_pods();
+            self.memory.saw(Sight::Waited);
         }
         Some(until.saturating_duration_since(now))
     }

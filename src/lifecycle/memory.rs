@@ -55,6 +55,28 @@ pub struct Look {
     pub members: bool,
 }
 
+/// What was seen of one group without asking: an event of a watch, or that none came. One word for each that could teach something, so that
+/// whoever watches chooses nothing: [`Memory::saw`] alone knows what it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight<'a> {
+    /// Its owner, or something that the owner's wishes are made of.
+    Owner,
+    /// A member came, changed or went.
+    Member,
+    /// The group itself, new or changed, or gone from a list: what is there now is in the cache.
+    Group,
+    /// The object with this UID was deleted.
+    Deleted(&'a Uid),
+    /// A complete list of groups has been read again, possibly from an older server. To be said of every group that is remembered, also of one
+    /// that the cache has never shown: what an answer has shown may have come and gone between two lists.
+    Listed {
+        /// Whether the group was in it.
+        there: bool,
+    },
+    /// The cache has had its time to show the member that a look saw, and has not.
+    Waited,
+}
+
 /// The latest that answers have said about the object under the name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Latest {
@@ -130,8 +152,18 @@ impl Memory {
         }
     }
 
-    /// The watch has shown that the object with this UID was deleted.
-    pub fn saw_deleted(&mut self, uid: &Uid) {
+    /// What was seen teaches. Called when the cache shows it already.
+    pub fn saw(&mut self, sight: Sight<'_>) {
+        match sight {
+            Sight::Owner | Sight::Group | Sight::Listed { there: true } => {}
+            // A member that only a look had seen may be there now, or gone; and one that never shows is not waited for again and again.
+            Sight::Member | Sight::Waited => self.seen_beyond_cache = false,
+            Sight::Deleted(uid) => self.saw_deleted(uid),
+            Sight::Listed { there: false } => self.missed_by_list(),
+        }
+    }
+
+    fn saw_deleted(&mut self, uid: &Uid) {
         if self.deleted.len() >= DELETED {
             self.deleted.remove(0);
         }
@@ -143,20 +175,14 @@ impl Memory {
         self.look = None;
     }
 
-    /// A complete list has been read again, possibly from an older server, and the group was not in it: only a read can tell. To be said of every
-    /// group that is remembered, also one that the cache has never shown: what an answer has shown may have come and gone between two lists.
-    pub fn missed_by_list(&mut self) {
+    /// Only a read can tell what became of a group that a list does not have.
+    fn missed_by_list(&mut self) {
         self.missed = true;
         if matches!(self.latest, Latest::Was(_)) {
             self.latest = Latest::Nothing;
             self.look = None;
             self.stale = true;
         }
-    }
-
-    /// The cache of pods has moved on for this group: a member that only a look had seen may be there now, or gone.
-    pub fn saw_pods(&mut self) {
-        self.seen_beyond_cache = false;
     }
 
     /// The later of what the cache shows and what answers have said.

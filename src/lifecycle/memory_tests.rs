@@ -46,7 +46,7 @@ fn an_object_that_is_gone_is_never_believed_again() {
         ("not there twice", learned(&[(Some(version("a", "10")), Answer::Absent), (None, Answer::Old), (None, Answer::Absent)])),
         ("seen deleted", {
             let mut memory = learned(&[(None, Answer::Is(old.clone()))]);
-            memory.saw_deleted(&Uid::from("a"));
+            memory.saw(Sight::Deleted(&Uid::from("a")));
             memory
         }),
     ];
@@ -61,7 +61,7 @@ fn an_object_that_is_gone_is_never_believed_again() {
 #[test]
 fn the_deletion_of_another_object_says_nothing_of_the_one_that_answered() {
     let mut memory = learned(&[(None, Answer::Is(group("b", "12")))]);
-    memory.saw_deleted(&Uid::from("a"));
+    memory.saw(Sight::Deleted(&Uid::from("a")));
     assert_eq!(memory.freshest(None), Some(&group("b", "12")));
 }
 
@@ -81,10 +81,10 @@ fn an_outcome_that_is_not_known_makes_everything_old_until_a_read() {
 #[test]
 fn a_list_without_the_group_is_doubted_where_an_answer_had_shown_it() {
     let mut memory = learned(&[(None, Answer::Is(group("a", "10")))]);
-    memory.missed_by_list();
+    memory.saw(Sight::Listed { there: false });
     assert!(memory.is_stale() && memory.freshest(None).is_none());
     let mut memory = learned(&[(None, Answer::Gone(Uid::from("a")))]);
-    memory.missed_by_list();
+    memory.saw(Sight::Listed { there: false });
     assert!(!memory.is_stale(), "a list without what is gone is no news");
     assert_eq!(memory.freshest(Some(&group("a", "10"))), None);
 }
@@ -107,22 +107,22 @@ fn a_look_holds_for_the_version_that_it_began_on() {
 fn a_member_that_only_a_look_saw_is_waited_for_until_the_cache_moves() {
     let mut memory = learned(&[(None, Answer::Looked { at: version("a", "10"), members: true })]);
     assert!(memory.waits_for_pods());
-    memory.saw_pods();
+    memory.saw(Sight::Member);
     assert!(!memory.waits_for_pods());
 }
 
 #[test]
 fn an_answer_that_the_watch_has_outrun_is_not_believed() {
     let mut memory = Memory::default();
-    memory.saw_deleted(&Uid::from("a"));
-    memory.saw_deleted(&Uid::from("b"));
+    memory.saw(Sight::Deleted(&Uid::from("a")));
+    memory.saw(Sight::Deleted(&Uid::from("b")));
     memory.learn(None, &Answer::Is(group("a", "10")));
     assert!(memory.freshest(None).is_none() && !memory.is_stale(), "it was created, shown, and deleted");
     memory.learn(None, &Answer::Is(group("c", "12")));
     assert_eq!(memory.freshest(None), Some(&group("c", "12")));
 
     let mut memory = Memory::default();
-    memory.missed_by_list();
+    memory.saw(Sight::Listed { there: false });
     memory.learn(None, &Answer::Is(group("a", "10")));
     assert!(memory.is_stale(), "the list may be older than the answer, or younger");
 }

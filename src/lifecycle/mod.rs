@@ -30,13 +30,17 @@ pub mod decide;
 pub mod existing;
 pub mod intent;
 pub mod memory;
+pub mod reply;
 
 pub use complaint::{Complaint, complaints};
 pub use decide::{Members, Owner, Situation, Step, decide};
 pub use existing::{Applied, Existing, Ours, Version};
 pub use intent::{Intent, Wish, intend};
-pub use memory::{Answer, Memory};
+pub use memory::{Answer, Memory, Sight};
+pub use reply::{Reply, answer};
 
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 pub(crate) mod world;
 #[cfg(test)]

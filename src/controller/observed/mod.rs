@@ -13,7 +13,7 @@ use std::hash::Hash;
 
 use crate::api::workload::{DeploymentFacts, NamespaceFacts};
 use crate::api::{GroupKey, Uid};
-use crate::lifecycle::{Existing, Members, Owner, Wish};
+use crate::lifecycle::{Existing, Members, Owner, Sight, Wish};
 use crate::runtime::watch::{BadObject, WatchEvent};
 
 use groups::Groups;
@@ -68,6 +68,18 @@ impl Touched {
     pub const fn key(&self) -> &GroupKey {
         match self {
             Self::Owner(key) | Self::Member(key) | Self::Group(key, _) | Self::MissedGroup(key) => key,
+        }
+    }
+
+    /// The same without the key, as the memory of that group is told.
+    #[must_use]
+    pub const fn sight(&self) -> Sight<'_> {
+        match self {
+            Self::Owner(_) => Sight::Owner,
+            Self::Member(_) => Sight::Member,
+            Self::Group(_, Some(uid)) => Sight::Deleted(uid),
+            // What became of one that a list does not have is said once, of all that are remembered.
+            Self::Group(_, None) | Self::MissedGroup(_) => Sight::Group,
         }
     }
 }

@@ -8,9 +8,11 @@ use serde_json::Value;
 use crate::api::workload::ObjectRef;
 use crate::api::{GroupKey, Uid};
 use crate::controller::dialect;
-use crate::lifecycle::{Answer, Applied, Existing, Intent, Members, Memory, Owner, Situation, Step, Version, Wish, decide};
+use crate::lifecycle::{
+    Answer, Applied, Existing, Intent, Members, Memory, Owner, Reply as Said, Sight, Situation, Step, Version, Wish, answer, decide,
+};
 
-use super::server::{OWNER, OwnerState, Pods, Reply, Request, Server, existing};
+use super::server::{OWNER, OwnerState, Pods, Reply, Request, Server};
 
 /// A rule of the protocol that is broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,10 +93,10 @@ impl Player {
         self.at[kind] += 1;
         self.show(server);
         match kind {
-            1 => self.memory.saw_pods(),
+            1 => self.memory.saw(Sight::Member),
             2 => {
                 if let (Some(before), None) = (&before, &self.group) {
-                    self.memory.saw_deleted(&before.version().uid);
+                    self.memory.saw(Sight::Deleted(&before.version().uid));
                 }
             }
             _ => {}
@@ -107,8 +109,8 @@ impl Player {
         self.at[kind] = old_or_now(server, kind, place);
         self.show(server);
         match kind {
-            1 => self.memory.saw_pods(),
-            2 if self.group.is_none() && self.mutant != Mutant::BelieveAnswers => self.memory.missed_by_list(),
+            1 => self.memory.saw(Sight::Member),
+            2 if self.group.is_none() && self.mutant != Mutant::BelieveAnswers => self.memory.saw(Sight::Listed { there: false }),
             _ => {}
         }
     }
@@ -158,7 +160,7 @@ impl Player {
     pub(super) fn doubt(&mut self) -> bool {
         let waits = !self.busy && self.memory.waits_for_pods();
         if waits {
-            self.memory.saw_pods();
+            self.memory.saw(Sight::Waited);
         }
         waits
     }
@@ -190,7 +192,7 @@ impl Player {
     /// The answer to a step, or none where it was lost or late; `sent` is when the request was sent.
     pub(super) fn learn(&mut self, asked: &Asked, reply: Option<&Reply>, sent: u64) {
         self.busy = false;
-        let answer = answer(&asked.step, reply);
+        let answer = answer(&asked.step, reply.map_or(Said::Unknown, Reply::said));
         if let Answer::Looked { at, members } = &answer {
             self.looked = Some(sent);
             self.early = (!members).then(|| at.uid.clone());
@@ -200,18 +202,6 @@ impl Player {
             }
         }
         self.memory.learn(asked.known.as_ref(), &answer);
-    }
-}
-
-/// What a reply says, as `controller::act` reads it.
-fn answer(step: &Step, reply: Option<&Reply>) -> Answer {
-    match (reply, step) {
-        (None, _) => Answer::Unknown,
-        (Some(Reply::Object(object)), _) => Answer::Is(existing(object)),
-        (Some(Reply::Members(members)), Step::Look(at)) => Answer::Looked { at: at.clone(), members: *members },
-        (Some(Reply::NotFound | Reply::Deleted), Step::Delete(version)) => Answer::Gone(version.uid.clone()),
-        (Some(Reply::NotFound), Step::Read) => Answer::Absent,
-        (Some(Reply::Members(_) | Reply::NotFound | Reply::Deleted | Reply::Conflict), _) => Answer::Old,
     }
 }
 

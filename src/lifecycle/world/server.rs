@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::api::PodGroup;
 use crate::api::names::{APPLIED, RETIRING};
 use crate::controller::dialect;
-use crate::lifecycle::Existing;
+use crate::lifecycle::{Existing, Reply as Said};
 
 /// The owner's UID, from which the group's name is made.
 pub(super) const OWNER: &str = "0a1b2c3d-0000-1111-2222-333344445555";
@@ -53,6 +53,19 @@ pub(super) enum Reply {
     Deleted,
     NotFound,
     Conflict,
+}
+
+impl Reply {
+    /// What the controller's hands make of it.
+    pub(super) fn said(&self) -> Said {
+        match self {
+            Self::Object(object) => Said::Object(existing(object)),
+            Self::Members(members) => Said::Members(*members),
+            Self::Deleted => Said::Deleted,
+            Self::NotFound => Said::NotFound,
+            Self::Conflict => Said::Conflict,
+        }
+    }
 }
 
 impl fmt::Debug for Request {
