@@ -77,6 +77,19 @@ pub fn table() -> Vec<Case> {
         case!("O5-bare", "a bare pod has a group of one", usual(), owners::others::bare_pods),
         case!("O6-operators", "pods and ReplicaSets of a controller that nobody knows", usual(), owners::others::operators),
         case!("O7-named", "templates that name a group of their own are left alone", usual(), owners::others::groups_of_their_own),
+        case!("O7-named-later", "templates that come to name another group or scheduler", usual(), owners::others::change_of_mind),
+        case!(
+            "O6-operators-no-policy",
+            "the same as O6 without the admission policy",
+            Setup { admission_policy: false, ..usual() },
+            owners::others::operators
+        ),
+        case!(
+            "L8-relabelled-no-policy",
+            "a pod whose labels no longer match, without the admission policy",
+            Setup { admission_policy: false, ..usual() },
+            bad::strays::relabelled
+        ),
         case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal),
         case!("A3", "pods that no scheduler placed overfill a node", usual(), ledger::overfilled_from_outside),
         case!("Q1", "the parent's capability blocks a sibling's gang, which says so", usual(), queues::parent_blocks),

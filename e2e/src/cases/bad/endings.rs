@@ -84,7 +84,7 @@ pub(in crate::cases) async fn finalizers(w: &mut World) -> Result<()> {
             scale(&client, "d", 1).await?;
         }
         let moment = called::now(w)?;
-        holds_for(secs(3), "the ending one is there", || async {
+        holds_for(secs(2), "the ending one is there", || async {
             let now = podgroups(&client).get_opt(&name).await?.and_then(|group| group.uid());
             Ok(Seen::when(now == ending, || format!("{now:?}")))
         })

@@ -78,6 +78,11 @@ pub(in crate::cases) async fn as_much_as_is_left(w: &mut World) -> Result<()> {
     let job = Owner::job("work", 3).gang("3").with("/spec", "completions", json!(6)).played_by_the_case().make(&client).await?;
     kubelet::run(&client, "work", 3, 20).await?;
     wait_min_member(&client, &job, 3, 5).await?;
+    patch(&client, Kind::Job, "work", json!({"spec": {"parallelism": 0}})).await?;
+    wait_no_group(&client, &job, 20).await?;
+    patch(&client, Kind::Job, "work", json!({"spec": {"parallelism": 3}})).await?;
+    kubelet::run(&client, "work", 3, 20).await?;
+    wait_min_member(&client, &job, 3, 5).await?;
     patch(&client, Kind::Job, "work", json!({"spec": {"parallelism": 2}})).await?;
     wait_min_member(&client, &job, 2, 5).await?;
     patch(&client, Kind::Job, "work", json!({"spec": {"parallelism": 4}})).await?;

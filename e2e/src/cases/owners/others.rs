@@ -9,10 +9,15 @@ use crate::cases::ledger::stays_unbound;
 use crate::objects::{field, make_node, make_podgroup, make_queue, podgroups};
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::kinds::Order;
-use crate::workloads::owner::{Kind, Owner, delete_as, groups_made, reference, resize, wait_group, wait_min_member, wait_no_group};
+use crate::workloads::owner::{
+    Kind, Owner, delete_as, group_name, groups_made, patch, reference, resize, wait_group, wait_min_member, wait_no_group,
+};
 use crate::workloads::told::wait_warning;
-use crate::workloads::{MIN_MEMBER, QUEUE, wait_running};
+use crate::workloads::{MIN_MEMBER, QUEUE, pods_of, wait_running};
 use crate::world::World;
+
+/// The annotation that names a pod's group.
+const GROUP_NAME: &str = "scheduling.k8s.io/group-name";
 
 /// A bare pod has a group of one, in the queue that it names, which goes with it; an Event says so if it asked for more.
 pub(in crate::cases) async fn bare_pods(w: &mut World) -> Result<()> {
@@ -79,18 +84,47 @@ pub(in crate::cases) async fn operators(w: &mut World) -> Result<()> {
     .await
 }
 
+/// A StatefulSet's template comes to name a group of somebody's own, and no longer does; another's comes to name another scheduler. Our PodGroup is there
+/// for as long as a pod of it is, goes then, and is back.
+pub(in crate::cases) async fn change_of_mind(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    make_podgroup(&client, "mine", serde_json::json!({"minMember": 1})).await?;
+    let set = Owner::stateful_set("set", Order::Parallel).replicas(2).make(&client).await?;
+    let leaves = Owner::stateful_set("leaves", Order::Parallel).make(&client).await?;
+    wait_running(&client, "set", 2, 20).await?;
+    wait_running(&client, "leaves", 1, 20).await?;
+    let before = wait_min_member(&client, &set, 1, 5).await?;
+    let named = |name: Option<&str>| serde_json::json!({"spec": {"template": {"metadata": {"annotations": {GROUP_NAME: name}}}}});
+    patch(&client, Kind::StatefulSet, "set", named(Some("mine"))).await?;
+    wait_no_group(&client, &set, 20).await?;
+    wait_running(&client, "set", 2, 20).await?;
+    patch(&client, Kind::StatefulSet, "set", named(None)).await?;
+    let back = wait_min_member(&client, &set, 1, 10).await?;
+    ensure!(back.uid() != before.uid(), "it was never away");
+    let theirs = serde_json::json!({"spec": {"template": {"spec": {"schedulerName": "somebody-elses"}}}});
+    patch(&client, Kind::StatefulSet, "leaves", theirs).await?;
+    wait_no_group(&client, &leaves, 20).await?;
+    wait_until(secs(20), "the pods are members of ours again", || async {
+        let pods = pods_of(&client, "set").await?;
+        let ours = pods.iter().filter(|pod| pod.annotations().get(GROUP_NAME).is_none_or(|name| *name == group_name(&set))).count();
+        Ok(Seen::when(ours == 2, || format!("{ours} of {}", pods.len())))
+    })
+    .await?;
+    wait_running(&client, "set", 2, 20).await
+}
+
 /// Templates that name a group of somebody's own (Spark, Kubeflow, a user), for each kind of owner: nothing of ours is made, the named PodGroup is not
 /// touched, no call is made, and the pods run when their group is satisfied.
 pub(in crate::cases) async fn groups_of_their_own(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
-    let mine = "scheduling.k8s.io/group-name";
     // Whoever owned it: a label of ours on it is not what makes it ours.
     make_podgroup(&client, "mine", serde_json::json!({"minMember": 3})).await?;
     let before = podgroups(&client).get("mine").await?;
     let moment = called::now(w)?;
     let owner = Owner::operators("trainer").make(&client).await?;
-    let label = |owner: Owner| owner.with_pod("/metadata/labels", "of", "mine".into()).pod_annotation(mine, "mine").gang("2");
+    let label = |owner: Owner| owner.with_pod("/metadata/labels", "of", "mine".into()).pod_annotation(GROUP_NAME, "mine").gang("2");
     label(Owner::deployment("web").replicas(2)).make(&client).await?;
     label(Owner::replica_set("set")).make(&client).await?;
     label(Owner::stateful_set("state", Order::Parallel)).make(&client).await?;
