@@ -77,12 +77,12 @@ pub(super) async fn made_again(w: &mut World) -> Result<()> {
     .await
 }
 
-fn small(name: &str) -> Owner {
+pub(super) fn small(name: &str) -> Owner {
     Owner::stateful_set(name, Order::OrderedReady).asks(&[("cpu", "100m")])
 }
 
 /// Within 10 s each has one pod that runs, which is its own, and its PodGroup; and the PodGroup stays.
-async fn settled(client: &Client, sets: &[DynamicObject]) -> Result<()> {
+pub(super) async fn settled(client: &Client, sets: &[DynamicObject]) -> Result<()> {
     let end = Instant::now() + secs(10);
     loop {
         for set in sets {

@@ -13,6 +13,8 @@ mod rollouts;
 mod selftest;
 mod spec;
 mod strangers;
+mod tampered;
+mod together;
 mod visible;
 
 use crate::case::Case;
@@ -38,6 +40,7 @@ pub fn table() -> Vec<Case> {
         case!("L1-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, lifecycle::flapping),
         case!("L2", "flapping StatefulSets keep exactly one PodGroup, with the right owner", quick(), flaps::flapping),
         case!("L2-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, flaps::flapping),
+        case!("L1-together", "Deployments and StatefulSets flap together at three paces", quick(), together::both_kinds),
         case!("L3", "a StatefulSet is made again under its name a hundred times", usual(), flaps::made_again),
         case!("L4", "a PodGroup that somebody deletes is back within seconds", usual(), lifecycle::deleted_by_hand),
         case!(
@@ -46,6 +49,7 @@ pub fn table() -> Vec<Case> {
             Setup { admission_policy: false, ..usual() },
             lifecycle::deleted_by_hand
         ),
+        case!("L4-tampered", "what somebody does to the controller's own marks is put right", usual(), tampered::what_we_wrote),
         case!("L5", "group-min-member of a running Deployment is followed", usual(), lifecycle::min_member_followed),
         case!("L5-sources", "every source of every field is followed", usual(), spec::sources_followed),
         case!("L5-admin", "what an admin set stays until its source changes", usual(), spec::what_an_admin_set),
@@ -66,6 +70,7 @@ pub fn table() -> Vec<Case> {
         case!("L14", "pods of another scheduler cost no API call", quick(), strangers::cost_nothing),
         case!("L15", "ten rollouts leave one PodGroup", usual(), rollouts::ten_rollouts),
         case!("L16", "an orphaned gang is adopted by its StatefulSet's successor", usual(), endings::orphaned_and_adopted),
+        case!("L16-deployment", "a ReplicaSet is orphaned and adopted by another Deployment", usual(), tampered::another_deployment),
         case!("L17", "owners are orphaned while the controller is down", usual(), endings::orphaned_behind_the_controllers_back),
         case!("O1-stateful-ordered", "an OrderedReady StatefulSet is no gang, and says so", usual(), owners::stateful::one_after_the_other),
         case!("O1-stateful-parallel", "a Parallel StatefulSet is a gang of its size", usual(), owners::stateful::all_at_once),

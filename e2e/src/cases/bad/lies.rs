@@ -78,7 +78,11 @@ pub(in crate::cases) async fn owners(w: &mut World) -> Result<()> {
     let calls = called::since(w, moment)?;
     let elsewhere: Vec<_> = calls.iter().filter(|call| call.namespace == "elsewhere").map(|call| call.line.as_str()).collect();
     ensure!(elsewhere.is_empty(), "the controller wrote elsewhere: {elsewhere:?}");
-    let leaked: Vec<_> = calls.iter().filter(|call| call.line.contains("secret")).map(|call| call.line.as_str()).collect();
+    let leaked: Vec<_> = calls
+        .iter()
+        .filter(|call| call.line.contains("secret"))
+        .map(|call| format!("{} {} {}", call.verb, call.resource, call.name))
+        .collect();
     ensure!(leaked.is_empty(), "what a Deployment elsewhere says was believed: {leaked:?}");
     // Of a dead owner of a kind that nobody watches nothing can be known: its group may be made, once.
     ensure!(calls.len() <= 4 * (lies.len() + 1), "{} lies cost {:?}", lies.len(), tally(&calls));
