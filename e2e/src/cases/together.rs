@@ -33,15 +33,15 @@ pub(super) async fn both_kinds(w: &mut World) -> Result<()> {
     for number in 0..EACH {
         sets.push(flaps::small(&format!("state-{number:02}")).make(&client).await?);
     }
-    let names: Vec<String> = deployments.iter().cloned().chain(sets.iter().map(ResourceExt::name_any)).collect();
-    for name in &names {
+    let stateful: Vec<String> = sets.iter().map(ResourceExt::name_any).collect();
+    for name in deployments.iter().chain(&stateful) {
         wait_running(&client, name, 1, 30).await?;
     }
     for pause in [0, 500, 2000] {
         for _ in 0..flaps() {
             for replicas in [0, 1] {
                 all_to(&client, &deployments, Kind::Deployment, replicas).await?;
-                all_to(&client, &names[EACH..], Kind::StatefulSet, replicas).await?;
+                all_to(&client, &stateful, Kind::StatefulSet, replicas).await?;
                 // Not a wait: the pace is what the case is about. Two seconds is longer than a PodGroup lingers.
                 sleep(millis(pause)).await;
             }

@@ -49,9 +49,10 @@ impl Kind {
 
     /// Its objects in a namespace; a Namespace is in none.
     pub fn api_in(self, client: &Client, namespace: &str) -> Api<DynamicObject> {
-        match self {
-            Self::Namespace => Api::all_with(client.clone(), &self.resource()),
-            _ => Api::namespaced_with(client.clone(), namespace, &self.resource()),
+        if self == Self::Namespace {
+            Api::all_with(client.clone(), &self.resource())
+        } else {
+            Api::namespaced_with(client.clone(), namespace, &self.resource())
         }
     }
 }
