@@ -7,6 +7,7 @@
 
 pub mod artifacts;
 pub mod audit;
+pub mod called;
 pub mod case;
 pub mod cases;
 pub mod chart;
@@ -23,6 +24,7 @@ pub mod objects;
 pub mod observer;
 pub mod programs;
 pub mod proxy;
+pub mod recorded;
 pub mod replica;
 pub mod report;
 pub mod say;
