@@ -67,7 +67,11 @@ pub(super) async fn cost_nothing(w: &mut World) -> Result<()> {
     })
     .await?;
     theirs(&client, "yes", 0).await?;
-    let calls = called::since(w, quiet)?;
+    let mut calls = called::since(w, quiet)?;
+    if !w.faults().is_empty() {
+        // Caches whose watches are broken are listed again, whoever's pods there are.
+        calls.retain(|call| call.verb != "list");
+    }
     ensure!(calls.is_empty(), "the controller made calls: {:?}", tally(&calls));
     let made = groups_made(&client).await?;
     ensure!(made.len() == 1, "there are {made:?}");
