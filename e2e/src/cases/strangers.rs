@@ -24,7 +24,7 @@ fn many() -> u32 {
 }
 
 /// How many of the case's own requests are under way at once.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 8;
 
 /// L14 (#3671). 200 ReplicaSets of another scheduler (`STRANGERS=1000`: as many as the row says) are made, restarted, scaled up and to 0: no API call of
 /// the controller for any of them. One of ours is served as ever.
