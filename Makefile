@@ -15,7 +15,7 @@ REPEAT ?= 1
 JOBS ?= 1
 RUNNER = PODGROUP_BIN_DIR=$(BIN) target/debug/e2e
 
-.PHONY: help demo demo-down test unit e2e check bench generate cluster-up cluster-down tools tools-path build prerequisites debug-build
+.PHONY: help demo demo-down test unit e2e check load bench generate cluster-up cluster-down tools tools-path build prerequisites debug-build
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,12 @@ e2e: tools debug-build ## the cases on the real control plane (CASE=L1 for one, 
 check: prerequisites ## format and lints
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+
+# The release binaries that ship, and a release runner: a flood by a slow client would flatter the controller.
+load: tools build ## measures the controller under load (DEPLOYMENTS=2000 ROUNDS=5 CROWD=10000 IDLE=60 ONLY=race|burst); about 10 minutes
+	cargo build --release -p e2e
+	@PODGROUP_BIN_DIR=target/release target/release/e2e load $(if $(DEPLOYMENTS),--deployments $(DEPLOYMENTS)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
+		$(if $(CROWD),--crowd $(CROWD)) $(if $(IDLE),--idle $(IDLE)) $(if $(ONLY),--only $(ONLY)) $(foreach flag,$(FLAGS),--controller-flag=$(flag))
 
 bench: prerequisites ## benchmarks of decisions
 	cargo bench --workspace --benches

@@ -15,6 +15,7 @@ pub mod demo;
 pub mod http;
 pub mod kit;
 pub mod kubeconfig;
+pub mod load;
 pub mod objects;
 pub mod observer;
 pub mod programs;

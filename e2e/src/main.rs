@@ -10,7 +10,7 @@ use e2e::cases;
 use e2e::cluster::{Cluster, ClusterOptions};
 use e2e::scratch::{self, Scratch};
 use e2e::world::{Setup, World};
-use e2e::{demo, kit, say};
+use e2e::{demo, kit, load, say};
 
 #[derive(Parser)]
 #[command(about = "The cases on the real control plane, the demo, and clusters to play with")]
@@ -42,6 +42,8 @@ enum Verb {
         #[arg(long)]
         list: bool,
     },
+    /// Measures the controller under load, and counts what it asks of the API server.
+    Load(load::Sizes),
     /// Plays the story on a cluster that is left up.
     Demo {
         /// Takes the cluster down at the end.
@@ -93,6 +95,7 @@ async fn act(verb: Verb) -> Result<bool> {
         Verb::Run { cases, repeat, jobs, seed, stock_scheduler, list: false } => {
             case::run(&cases::table(), &Selection { cases, repeat, jobs, seed, stock_places: stock_scheduler }).await
         }
+        Verb::Load(sizes) => load::run(sizes).await,
         Verb::Demo { down } => demo::play(!down).await,
         Verb::DemoDown => demo::end().map(|()| true),
         Verb::ClusterUp { with_programs } => cluster_up(with_programs).await.map(|()| true),

@@ -43,6 +43,12 @@ pub fn table() -> Vec<Case> {
         case!("A3", "pods that no scheduler placed overfill a node", usual(), ledger::overfilled_from_outside),
         case!("Q1", "the parent's capability blocks a sibling's gang, which says so", usual(), queues::parent_blocks),
         case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources),
+        case!(
+            "N1",
+            "200 Deployments, to 0 and back: one creation each, three calls to retire one, no pod written to",
+            quick(),
+            crate::load::case::writes_per_deployment
+        ),
     ]
 }
 
