@@ -91,7 +91,7 @@ async fn waves(stage: &mut Stage, deployments: usize) -> Result<Vec<Wave>> {
     until_count(&groups, deployments, "PodGroups are there").await?;
     until_all_run(&pods, deployments).await?;
     let calls = log.until_calm(&controller()).await?;
-    waves.push(before.until_now(stage, "created", &calls, &[("create podgroups", many)]).await?);
+    waves.push(before.until_now(stage, "created", &calls, many, &[("create podgroups", many)]).await?);
 
     let (before, mut log) = (Before::of(stage).await?, stage.log()?);
     each(deployments, AT_ONCE, |number| {
@@ -102,7 +102,7 @@ async fn waves(stage: &mut Stage, deployments: usize) -> Result<Vec<Wave>> {
     until_count(&groups, 0, "the PodGroups are retired").await?;
     until_count(&pods, 0, "the pods are gone").await?;
     let calls = log.until_calm(&controller()).await?;
-    waves.push(before.until_now(stage, "scaled to 0", &calls, &retired).await?);
+    waves.push(before.until_now(stage, "scaled to 0", &calls, many, &retired).await?);
 
     let (before, mut log) = (Before::of(stage).await?, stage.log()?);
     each(deployments, AT_ONCE, |number| {
@@ -113,7 +113,7 @@ async fn waves(stage: &mut Stage, deployments: usize) -> Result<Vec<Wave>> {
     until_count(&groups, deployments, "the PodGroups are back").await?;
     until_all_run(&pods, deployments).await?;
     let calls = log.until_calm(&controller()).await?;
-    waves.push(before.until_now(stage, "and back", &calls, &[("create podgroups", many)]).await?);
+    waves.push(before.until_now(stage, "and back", &calls, many, &[("create podgroups", many)]).await?);
     Ok(waves)
 }
 

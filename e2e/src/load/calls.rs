@@ -115,6 +115,39 @@ pub fn count(calls: &[Call], user: &str) -> BTreeMap<String, u64> {
     counts
 }
 
+/// The calls of one user that are no upkeep, and how many of them met a version that was old.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// All, by kind.
+    pub all: BTreeMap<String, u64>,
+    /// Those that were not answered with 409, by kind.
+    pub done: BTreeMap<String, u64>,
+    /// Those that were: somebody else, the scheduler that writes a status, was quicker. Each costs a read and the same call once more.
+    pub conflicts: u64,
+}
+
+impl Tally {
+    /// What `user` did.
+    pub fn of(calls: &[Call], user: &str) -> Self {
+        let work: Vec<Call> = calls.iter().filter(|call| call.user == user && !call.is_upkeep()).cloned().collect();
+        let (old, done): (Vec<Call>, Vec<Call>) = work.iter().cloned().partition(|call| call.code == 409);
+        Self { all: count(&work, user), done: count(&done, user), conflicts: old.len() as u64 }
+    }
+
+    /// What is more, or less, than it may be, or of a kind that is not allowed at all. A conflict allows one read, and no more conflicts are believed than
+    /// there are objects: each needs a write of somebody else.
+    pub fn wrong(&self, objects: u64, allowed: &[(&'static str, u64)]) -> Vec<String> {
+        let mut kinds: BTreeMap<&str, (u64, u64)> = self.done.iter().map(|(kind, made)| (kind.as_str(), (*made, 0))).collect();
+        for (kind, allowed) in allowed.iter().copied().chain([("get podgroups", self.conflicts)]) {
+            kinds.entry(kind).or_default().1 = allowed;
+        }
+        let wrong = kinds.into_iter().filter(|(_, (made, allowed))| made != allowed);
+        let mut wrong: Vec<String> = wrong.map(|(kind, (made, allowed))| format!("{made} × {kind} instead of {allowed}")).collect();
+        wrong.extend((self.conflicts > objects).then(|| format!("{} conflicts about {objects} objects", self.conflicts)));
+        wrong
+    }
+}
+
 /// From the first of these calls to the end of the last; none where there are fewer than two.
 pub fn span<'a>(calls: impl Iterator<Item = &'a Call> + Clone) -> Option<SignedDuration> {
     let first = calls.clone().map(|call| call.began).min()?;
@@ -135,5 +168,24 @@ mod tests {
         assert_eq!((call.kind().as_str(), call.owner.as_str(), call.code), ("create podgroups", "rs", 201));
         assert_eq!(span([call].iter()), Some(SignedDuration::from_millis(1500)));
         assert!(Call::parse("{\"verb\":").is_none());
+    }
+
+    #[test]
+    fn one_call_too_many_too_few_or_of_another_kind_is_said() {
+        let call = |kind: &str, code| {
+            let (verb, what) = kind.split_once(' ').unwrap();
+            let (verb, what, now) = (verb.to_owned(), what.to_owned(), Timestamp::UNIX_EPOCH);
+            Call { user: "u".to_owned(), verb, what, name: String::new(), owner: String::new(), code, began: now, ended: now }
+        };
+        let wrong = |calls: &[Call], allowed: &[(&'static str, u64)]| Tally::of(calls, "u").wrong(1, allowed).len();
+        let (create, patch, pod) = (call("create podgroups", 201), call("patch podgroups", 200), call("patch pods", 200));
+        assert_eq!(wrong(&[create.clone(), call("update leases", 200)], &[("create podgroups", 1)]), 0);
+        assert_eq!(wrong(&[create.clone(), create.clone()], &[("create podgroups", 1)]), 1);
+        assert_eq!(wrong(&[], &[("create podgroups", 1)]), 1);
+        assert_eq!(wrong(&[create, pod], &[("create podgroups", 1)]), 1);
+        let (old, read) = (call("patch podgroups", 409), call("get podgroups", 200));
+        assert_eq!(wrong(&[old.clone(), read.clone(), patch.clone()], &[("patch podgroups", 1)]), 0, "a conflict costs a read");
+        assert_eq!(wrong(&[read.clone(), patch.clone()], &[("patch podgroups", 1)]), 1, "a read for nothing");
+        assert_eq!(wrong(&[old.clone(), old, read.clone(), read, patch], &[("patch podgroups", 1)]), 1, "too many conflicts");
     }
 }

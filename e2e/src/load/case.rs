@@ -4,11 +4,10 @@ use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 
-use super::calls::{Log, count};
+use super::calls::{Log, Tally};
 use super::check::wrong_groups;
 use super::look::{until_all_run, until_count};
 use super::stage::{AT_ONCE, controller, each};
-use super::wave::wrong_counts;
 use crate::objects::{NAMESPACE, make_node, podgroups};
 use crate::workloads::{Workload, scale};
 use crate::world::World;
@@ -51,9 +50,8 @@ pub(crate) async fn writes_per_deployment(w: &mut World) -> Result<()> {
 
 /// The controller has made these calls since the last time, and no others but its upkeep.
 async fn expect(log: &mut Log, wave: &str, allowed: &[(&'static str, u64)]) -> Result<()> {
-    let mut calls = log.until_calm(&controller()).await?;
-    calls.retain(|call| !call.is_upkeep());
-    let wrong = wrong_counts(&count(&calls, &controller()), allowed);
+    let calls = log.until_calm(&controller()).await?;
+    let wrong = Tally::of(&calls, &controller()).wrong(u64::try_from(DEPLOYMENTS)?, allowed);
     ensure!(wrong.is_empty(), "{wave}: {}", wrong.join("; "));
     Ok(())
 }

@@ -47,8 +47,9 @@ pub fn burst(burst: &Burst) {
     row("change of a ReplicaSet to its PodGroup, ms: median / 99 % / longest", &|wave| {
         wave.each.map_or("–".to_owned(), |[median, most, longest]| format!("{median:.0} / {most:.0} / {longest:.0}"))
     });
-    row("controller's calls", &|wave| calls(&wave.calls));
-    row("calls per Deployment, and per pod", &|wave| format!("{:.2}", wave.calls.values().sum::<u64>() as f64 / many));
+    row("controller's calls", &|wave| calls(&wave.calls.all));
+    row("of these, conflicts with a status write", &|wave| wave.calls.conflicts.to_string());
+    row("calls per Deployment, and per pod", &|wave| format!("{:.2}", wave.calls.all.values().sum::<u64>() as f64 / many));
     row("controller's CPU, s (ms per Deployment)", &|wave| format!("{:.2} ({:.2})", wave.processor, wave.processor * 1000.0 / many));
     row("controller's memory, MiB: peak / after", &|wave| format!("{:.1} / {:.1}", wave.memory.peak, wave.memory.now));
     say::line(format!("\ncontroller's memory before there was anything: {:.1} MiB", burst.empty.now));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use k8s_openapi::jiff::Timestamp;
 
-use super::calls::{Call, count};
+use super::calls::{Call, Tally};
 use super::counters::Counters;
 use super::process::{self, Memory};
 use super::stage::{Stage, controller, refused};
@@ -17,8 +17,8 @@ use super::stage::{Stage, controller, refused};
 pub struct Wave {
     /// Its name in the table.
     pub name: &'static str,
-    /// The controller's calls by kind, without its upkeep.
-    pub calls: BTreeMap<String, u64>,
+    /// The controller's calls without its upkeep.
+    pub calls: Tally,
     /// Seconds from the last change of a ReplicaSet to the last write of the controller on a PodGroup; negative if that came first.
     pub behind: f64,
     /// Seconds from the first request of the wave to the last write on a PodGroup.
@@ -48,25 +48,33 @@ impl Before {
         Ok(Self { counters: Counters::read(stage.cluster()).await?, processor: process::processor_seconds(pid)?, pid })
     }
 
-    /// The wave between then and now, of which `calls` are all calls; the controller may have made `allowed` of each kind, and no others.
-    pub async fn until_now(self, stage: &mut Stage, name: &'static str, calls: &[Call], allowed: &[(&'static str, u64)]) -> Result<Wave> {
+    /// The wave between then and now, of which `calls` are all calls; about `objects` objects the controller may have made `allowed` of each kind, and no
+    /// others: see [`Tally::wrong`].
+    pub async fn until_now(
+        self,
+        stage: &mut Stage,
+        name: &'static str,
+        calls: &[Call],
+        objects: u64,
+        allowed: &[(&'static str, u64)],
+    ) -> Result<Wave> {
         let grown = Counters::read(stage.cluster()).await?.since(&self.counters);
         let user = controller();
-        let upkeep = |call: &&Call| call.user == user && !call.is_upkeep();
-        let own: Vec<Call> = calls.iter().filter(upkeep).cloned().collect();
-        let counts = count(&own, &user);
-        let mut wrong = wrong_counts(&counts, allowed);
-        wrong.extend(disagreement(&counts, &grown));
+        let own: Vec<Call> = calls.iter().filter(|call| call.user == user).cloned().collect();
+        let tally = Tally::of(&own, &user);
+        let mut wrong = tally.wrong(objects, allowed);
+        wrong.extend(disagreement(&tally.all, &grown));
         wrong.extend(refused(calls));
         wrong.extend(stage.ended());
         let changes = |call: &&Call| call.what == "replicasets" && matches!(call.verb.as_str(), "create" | "update" | "patch");
         let writes = |call: &&Call| call.what == "podgroups" && matches!(call.verb.as_str(), "create" | "delete" | "patch");
-        let first = calls.iter().map(|call| call.began).min();
+        let asks = |call: &&Call| matches!(call.what.as_str(), "deployments" | "deployments/scale") && call.verb != "watch";
+        let first = calls.iter().filter(asks).map(|call| call.began).min();
         let last_change = calls.iter().filter(changes).map(|call| call.ended).max();
         let last_write = own.iter().filter(writes).map(|call| call.ended).max();
         Ok(Wave {
             name,
-            calls: counts,
+            calls: tally,
             behind: seconds_between(last_change, last_write),
             took: seconds_between(first, last_write),
             each: latencies(calls.iter().filter(changes), &own),
@@ -75,16 +83,6 @@ impl Before {
             wrong,
         })
     }
-}
-
-/// What is more, or less, than it may be, or of a kind that is not allowed at all.
-pub fn wrong_counts(counts: &BTreeMap<String, u64>, allowed: &[(&'static str, u64)]) -> Vec<String> {
-    let mut kinds: BTreeMap<&str, (u64, u64)> = counts.iter().map(|(kind, made)| (kind.as_str(), (*made, 0))).collect();
-    for (kind, allowed) in allowed {
-        kinds.entry(kind).or_default().1 = *allowed;
-    }
-    let wrong = kinds.into_iter().filter(|(_, (made, allowed))| made != allowed);
-    wrong.map(|(kind, (made, allowed))| format!("{made} × {kind} instead of {allowed}")).collect()
 }
 
 /// The metrics of the API server know no user, but creations and deletions of PodGroups are the controller's alone here (they lie under `default`), and nobody
@@ -119,12 +117,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_call_too_many_too_few_or_of_another_kind_is_said() {
+    fn witnesses_that_do_not_agree_are_said() {
         let counts = |kind: &str, made| BTreeMap::from([(kind.to_owned(), made)]);
-        assert_eq!(wrong_counts(&counts("create podgroups", 5), &[("create podgroups", 5)]), Vec::<String>::new());
-        assert_eq!(wrong_counts(&counts("create podgroups", 6), &[("create podgroups", 5)]).len(), 1);
-        assert_eq!(wrong_counts(&BTreeMap::new(), &[("create podgroups", 5)]).len(), 1);
-        assert_eq!(wrong_counts(&counts("patch pods", 1), &[]).len(), 1);
+        assert_eq!(disagreement(&counts("create podgroups", 5), &counts("POST podgroups", 5)), Vec::<String>::new());
         assert_eq!(disagreement(&counts("create podgroups", 5), &counts("POST podgroups", 6)).len(), 1);
+        assert_eq!(disagreement(&BTreeMap::new(), &counts("PATCH pods", 1)).len(), 1);
     }
 }
