@@ -17,6 +17,7 @@ use super::process::{self, Memory};
 use super::stage::{AT_ONCE, Stage, controller, each};
 use super::wave::{Before, Wave};
 use crate::objects::{NAMESPACE, container, podgroups};
+use crate::say;
 use crate::wait::secs;
 use crate::workloads::{Workload, scale};
 
@@ -64,12 +65,14 @@ pub async fn run(deployments: usize, crowd: usize, idle: u64, flags: &[String]) 
     stage.start_controller().await?;
     let empty = process::memory(stage.controller_pid()?)?;
     let waves = waves(&mut stage, deployments).await?;
+    say::line("  at rest");
     let mut wrong = wrong_groups(&stage.client()).await?;
     let idle = quiet(&stage, async {
         sleep(secs(idle)).await;
         Ok(())
     });
     let idle = idle.await?;
+    say::line("  beside a crowd");
     let crowd_time = quiet(&stage, a_crowd(&stage, crowd)).await?;
     wrong.extend(wrong_groups(&stage.client()).await?);
     wrong.extend(stage.ended());
@@ -91,7 +94,7 @@ async fn waves(stage: &mut Stage, deployments: usize) -> Result<Vec<Wave>> {
     until_count(&groups, deployments, "PodGroups are there").await?;
     until_all_run(&pods, deployments).await?;
     let calls = log.until_calm(&controller()).await?;
-    waves.push(before.until_now(stage, "created", &calls, many, &[("create podgroups", many)]).await?);
+    tell(&mut waves, before.until_now(stage, "created", &calls, many, &[("create podgroups", many)]).await?);
 
     let (before, mut log) = (Before::of(stage).await?, stage.log()?);
     each(deployments, AT_ONCE, |number| {
@@ -102,7 +105,7 @@ async fn waves(stage: &mut Stage, deployments: usize) -> Result<Vec<Wave>> {
     until_count(&groups, 0, "the PodGroups are retired").await?;
     until_count(&pods, 0, "the pods are gone").await?;
     let calls = log.until_calm(&controller()).await?;
-    waves.push(before.until_now(stage, "scaled to 0", &calls, many, &retired).await?);
+    tell(&mut waves, before.until_now(stage, "scaled to 0", &calls, many, &retired).await?);
 
     let (before, mut log) = (Before::of(stage).await?, stage.log()?);
     each(deployments, AT_ONCE, |number| {
@@ -113,8 +116,14 @@ async fn waves(stage: &mut Stage, deployments: usize) -> Result<Vec<Wave>> {
     until_count(&groups, deployments, "the PodGroups are back").await?;
     until_all_run(&pods, deployments).await?;
     let calls = log.until_calm(&controller()).await?;
-    waves.push(before.until_now(stage, "and back", &calls, many, &[("create podgroups", many)]).await?);
+    tell(&mut waves, before.until_now(stage, "and back", &calls, many, &[("create podgroups", many)]).await?);
     Ok(waves)
+}
+
+/// Keeps a wave, and says it at once: a run is long.
+fn tell(waves: &mut Vec<Wave>, wave: Wave) {
+    say::line(format!("  {}: {:?}, {:.1} s, wrong: {:?}", wave.name, wave.calls.all, wave.took, wave.wrong));
+    waves.push(wave);
 }
 
 /// Does `act` and counts the controller's calls meanwhile.
