@@ -44,10 +44,10 @@ check: prerequisites ## format and lints
 	cargo clippy --workspace --all-targets -- -D warnings
 
 # The release binaries that ship, and a release runner: a flood by a slow client would flatter the controller.
-load: tools build ## measures the controller under load (DEPLOYMENTS=2000 ROUNDS=5 CROWD=10000 IDLE=60 ONLY=race|burst); about 10 minutes
+load: tools build ## measures the controller under load (DEPLOYMENTS=2000 ROUNDS=5 CROWD=10000 IDLE=60 ONLY=race|burst WORKERS='8 32'); about 10 minutes
 	cargo build --release -p e2e
 	@PODGROUP_BIN_DIR=target/release target/release/e2e load $(if $(DEPLOYMENTS),--deployments $(DEPLOYMENTS)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
-		$(if $(CROWD),--crowd $(CROWD)) $(if $(IDLE),--idle $(IDLE)) $(if $(ONLY),--only $(ONLY)) $(foreach flag,$(FLAGS),--controller-flag=$(flag))
+		$(if $(CROWD),--crowd $(CROWD)) $(if $(IDLE),--idle $(IDLE)) $(if $(ONLY),--only $(ONLY)) $(foreach number,$(WORKERS),--workers $(number)) $(foreach flag,$(FLAGS),--controller-flag=$(flag))
 
 bench: prerequisites ## benchmarks of decisions
 	cargo bench --workspace --benches

@@ -62,7 +62,7 @@ pub struct Quiet {
 pub async fn run(deployments: usize, crowd: usize, idle: u64, flags: &[String]) -> Result<Burst> {
     let mut stage = Stage::start("burst", flags).await?;
     stage.start_scheduler(deployments).await?;
-    stage.start_controller().await?;
+    stage.start_controller(&[]).await?;
     let empty = process::memory(stage.controller_pid()?)?;
     let waves = waves(&mut stage, deployments).await?;
     say::line("  at rest");

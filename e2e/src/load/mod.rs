@@ -36,6 +36,9 @@ pub struct Sizes {
     /// Seconds at rest.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     idle: u64,
+    /// In the race: the controller with this number of workers in the place of its default; may be repeated, and then they take turns.
+    #[arg(long)]
+    workers: Vec<u16>,
     /// Only this part.
     #[arg(long)]
     only: Option<Part>,
@@ -59,7 +62,7 @@ pub async fn run(sizes: Sizes) -> Result<bool> {
     let wants = |part| sizes.only.is_none_or(|only| only == part);
     let mut wrong = Vec::new();
     if wants(Part::Race) {
-        let race = race::run(deployments, usize::try_from(sizes.rounds)?, &sizes.flags).await?;
+        let race = race::run(deployments, usize::try_from(sizes.rounds)?, &sizes.workers, &sizes.flags).await?;
         table::race(&race);
     }
     if wants(Part::Burst) {

@@ -47,27 +47,40 @@ pub struct Race {
     pub tried: Vec<(usize, Rate)>,
     /// The number of requests under way that was best.
     pub best: usize,
-    /// Flood and controller, round by round.
-    pub rounds: Vec<(Rate, Rate)>,
+    /// Round by round.
+    pub rounds: Vec<Round>,
+}
+
+/// Flood and controllers in turn.
+#[derive(Debug)]
+pub struct Round {
+    /// The flood.
+    pub flood: Rate,
+    /// The controller, with each number of workers that was asked for (none: its default).
+    pub controllers: Vec<(Option<u16>, Rate)>,
 }
 
 impl Race {
-    /// Controller by flood, in rising order.
-    pub fn ratios(&self) -> Vec<f64> {
-        let mut ratios: Vec<f64> = self.rounds.iter().map(|(flood, controller)| controller.per_second / flood.per_second).collect();
+    /// Controller by flood with this number of workers, in rising order.
+    pub fn ratios(&self, workers: Option<u16>) -> Vec<f64> {
+        let of_round = |round: &Round| {
+            let (_, rate) = round.controllers.iter().find(|(number, _)| *number == workers)?;
+            Some(rate.per_second / round.flood.per_second)
+        };
+        let mut ratios: Vec<f64> = self.rounds.iter().filter_map(of_round).collect();
         ratios.sort_by(f64::total_cmp);
         ratios
     }
 }
 
 /// Runs it on a control plane of its own.
-pub async fn run(objects: usize, rounds: usize, flags: &[String]) -> Result<Race> {
+pub async fn run(objects: usize, rounds: usize, workers: &[u16], flags: &[String]) -> Result<Race> {
     let mut runner = Runner { stage: Stage::start("race", flags).await?, objects };
     let client = runner.stage.client();
     each(objects, AT_ONCE, |number| Workload::new(&format!("d-{number:05}")).asks(&[("cpu", "100m")]).make(&client)).await?;
     until_count(&Api::<ReplicaSet>::namespaced(client.clone(), NAMESPACE), objects, "ReplicaSets are there").await?;
     until_count(&Api::<Pod>::namespaced(client.clone(), NAMESPACE), objects, "pods are there").await?;
-    runner.controlled().await.context("the first round")?;
+    runner.controlled(None).await.context("the first round")?;
     let made = podgroups(&client).list(&ListParams::default()).await?.items;
     ensure!(made.len() == objects, "{} PodGroups for {objects} ReplicaSets", made.len());
     let templates: Vec<DynamicObject> = made.into_iter().map(as_sent).collect();
@@ -76,18 +89,26 @@ pub async fn run(objects: usize, rounds: usize, flags: &[String]) -> Result<Race
         tried.push((concurrency, runner.flood(&templates, concurrency).await?));
     }
     let best = tried.iter().max_by(|(_, one), (_, other)| one.per_second.total_cmp(&other.per_second)).map_or(AT_ONCE, |(best, _)| *best);
+    let variants: Vec<Option<u16>> = if workers.is_empty() { vec![None] } else { workers.iter().copied().map(Some).collect() };
     let mut results = Vec::new();
-    for round in 0..rounds {
+    for round in 1..=rounds {
         // Who is first has the smaller etcd: in turn.
-        let (flood, controlled) = if round % 2 == 0 {
-            let flood = runner.flood(&templates, best).await?;
-            (flood, runner.controlled().await?)
-        } else {
-            let controlled = runner.controlled().await?;
-            (runner.flood(&templates, best).await?, controlled)
+        let (mut flood, mut controllers) = (None, Vec::new());
+        if round % 2 == 1 {
+            flood = Some(runner.flood(&templates, best).await?);
+        }
+        let order: Vec<Option<u16>> = if round % 2 == 1 { variants.clone() } else { variants.iter().rev().copied().collect() };
+        for workers in order {
+            controllers.push((workers, runner.controlled(workers).await?));
+        }
+        let flood = match flood {
+            Some(flood) => flood,
+            None => runner.flood(&templates, best).await?,
         };
-        say::line(format!("  round {}: flood {:.0}/s, controller {:.0}/s", round + 1, flood.per_second, controlled.per_second));
-        results.push((flood, controlled));
+        let rates: Vec<String> =
+            controllers.iter().map(|(workers, rate)| format!("{} {:.0}/s", label(*workers), rate.per_second)).collect();
+        say::line(format!("  round {round}: flood {:.0}/s, controller: {}", flood.per_second, rates.join(", ")));
+        results.push(Round { flood, controllers });
     }
     let ended = runner.stage.ended();
     ensure!(ended.is_empty(), "{}", ended.join("; "));
@@ -115,11 +136,12 @@ impl Runner {
         self.end(&mut log, before, "load", |call| call.user != controller()).await
     }
 
-    async fn controlled(&mut self) -> Result<Rate> {
+    async fn controlled(&mut self, workers: Option<u16>) -> Result<Rate> {
         self.clear().await?;
         let groups = podgroups(&self.stage.client());
         let (mut log, before) = self.begin()?;
-        self.stage.start_controller().await?;
+        let flags: Vec<String> = workers.iter().map(|workers| format!("--workers={workers}")).collect();
+        self.stage.start_controller(&flags).await?;
         until_count(&groups, self.objects, "the controller has made the PodGroups").await?;
         let rate = self.end(&mut log, before, "podgroup-controller", |call| call.user == controller()).await;
         self.stage.stop_controller().await?;
@@ -154,6 +176,11 @@ impl Runner {
         let told = |name: &String| ["etcd", "kube-apiserver", "kube-controller-manager", maker].contains(&name.as_str());
         Ok(Rate { per_second: count / took, cost: cost.filter(|(name, _)| told(name)).collect() })
     }
+}
+
+/// How a controller with so many workers is called.
+pub fn label(workers: Option<u16>) -> String {
+    workers.map_or("as it is".to_owned(), |workers| format!("{workers} workers"))
 }
 
 /// The object as its maker sent it: without what the server adds.

@@ -38,19 +38,16 @@ impl Stage {
         Ok(Self { controller: None, scheduler: None, cluster, flags: flags.to_vec() })
     }
 
-    /// Starts the controller, or starts it again; returns when all its lists are complete.
-    pub async fn start_controller(&mut self) -> Result<()> {
-        if let Some(controller) = &mut self.controller {
-            return controller.restart().await;
-        }
-        let flags = self.flags.clone();
+    /// Starts the controller, with these `further` flags; returns when all its lists are complete.
+    pub async fn start_controller(&mut self, further: &[String]) -> Result<()> {
+        let flags = [self.flags.as_slice(), further].concat();
         self.controller = Some(self.program(chart::CONTROLLER, &flags).await?);
         self.controller.as_mut().context("just started")?.wait_ready().await
     }
 
     /// Ends the controller the way that Kubernetes does.
     pub async fn stop_controller(&mut self) -> Result<()> {
-        self.controller.as_mut().context("never started")?.terminate().await
+        self.controller.take().context("it does not run")?.terminate().await
     }
 
     /// Starts the scheduler, and nodes for `pods` pods.

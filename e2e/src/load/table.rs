@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::burst::{Burst, Quiet};
-use super::race::{Race, Rate};
+use super::race::{Race, Rate, label};
 use super::wave::Wave;
 use crate::say;
 
@@ -13,16 +13,23 @@ pub fn race(race: &Race) {
     let tried = race.tried.iter().map(|(at_once, rate)| format!("{:.0} with {at_once}", rate.per_second));
     let tried: Vec<String> = tried.collect();
     say::line(format!("flood of {} PodGroups by requests under way: {}; taken: {}\n", race.objects, tried.join(", "), race.best));
-    say::line("| round | flood, 1/s | controller, 1/s | ratio | flood, CPU ms each | controller, CPU ms each |");
-    say::line("|---|---|---|---|---|---|");
-    for (number, (flood, controller)) in race.rounds.iter().enumerate() {
-        let ratio = controller.per_second / flood.per_second;
-        let (own, other) = (costs(flood), costs(controller));
-        say::line(format!("| {} | {:.0} | {:.0} | {ratio:.2} | {own} | {other} |", number + 1, flood.per_second, controller.per_second));
+    say::line("| round | flood, 1/s | controller | its rate, 1/s | ratio | flood, CPU ms each | controller, CPU ms each |");
+    say::line("|---|---|---|---|---|---|---|");
+    for (number, round) in race.rounds.iter().enumerate() {
+        for (workers, rate) in &round.controllers {
+            let (flood, ratio) = (round.flood.per_second, rate.per_second / round.flood.per_second);
+            let (name, own, other) = (label(*workers), costs(&round.flood), costs(rate));
+            say::line(format!("| {} | {flood:.0} | {name} | {:.0} | {ratio:.2} | {own} | {other} |", number + 1, rate.per_second));
+        }
     }
-    let ratios = race.ratios();
-    if let (Some(least), Some(median), Some(most)) = (ratios.first(), ratios.get(ratios.len() / 2), ratios.last()) {
-        say::line(format!("\ncontroller by flood: median {median:.2}, least {least:.2}, most {most:.2}"));
+    let mut variants: Vec<Option<u16>> = race.rounds.iter().flat_map(|round| &round.controllers).map(|(workers, _)| *workers).collect();
+    variants.sort_unstable();
+    variants.dedup();
+    for workers in variants {
+        let ratios = race.ratios(workers);
+        if let (Some(least), Some(median), Some(most)) = (ratios.first(), ratios.get(ratios.len() / 2), ratios.last()) {
+            say::line(format!("controller ({}) by flood: median {median:.2}, least {least:.2}, most {most:.2}", label(workers)));
+        }
     }
 }
 
