@@ -45,7 +45,7 @@ pub fn table() -> Vec<Case> {
         case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources),
         case!(
             "N1",
-            "200 Deployments, to 0 and back: one creation each, three calls to retire one, no pod written to",
+            "50 Deployments, to 0 and back: one creation each, three calls to retire one, no pod written to",
             quick(),
             crate::load::case::writes_per_deployment
         ),

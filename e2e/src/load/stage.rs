@@ -10,7 +10,6 @@ use super::process;
 use crate::cluster::{Cluster, ClusterOptions};
 use crate::objects::make_node;
 use crate::programs::Program;
-use crate::wait::secs;
 use crate::{chart, kubeconfig};
 
 /// Requests under way of whoever makes the load.
@@ -116,9 +115,4 @@ where
     F: Future<Output = Result<()>>,
 {
     futures::stream::iter((0..count).map(act)).buffer_unordered(at_once).try_collect().await
-}
-
-/// How long a wave of `objects` may take until it fails: far above what a machine needs on which ten other things run.
-pub fn patience(objects: usize) -> std::time::Duration {
-    secs(120) + std::time::Duration::from_millis(400) * u32::try_from(objects).unwrap_or(u32::MAX)
 }
