@@ -101,8 +101,9 @@ fn latencies<'a>(changes: impl Iterator<Item = &'a Call>, own: &[Call]) -> Optio
         changed.insert(&change.name, change.ended);
     }
     let created = own.iter().filter(|call| call.kind() == "create podgroups");
+    // A creation whose change lies before the wave says nothing about it.
     let mut millis: Vec<f64> =
-        created.filter_map(|call| Some(seconds_between(changed.get(call.owner.as_str()).copied(), Some(call.ended)) * 1000.0)).collect();
+        created.filter_map(|call| Some(seconds_between(Some(*changed.get(call.owner.as_str())?), Some(call.ended)) * 1000.0)).collect();
     millis.sort_by(f64::total_cmp);
     let at = |percent: usize| millis.get((millis.len() * percent / 100).min(millis.len().saturating_sub(1))).copied();
     Some([at(50)?, at(99)?, at(100)?])
