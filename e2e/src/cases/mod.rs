@@ -156,6 +156,12 @@ pub fn table() -> Vec<Case> {
         case!("Q1", "the parent's capability blocks a sibling's gang, which says so", usual(), queues::parent_blocks),
         case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources),
         case!("U1", "what people see: columns, Events, the refused delete, metrics", usual(), visible::what_a_user_sees),
+        case!(
+            "N1",
+            "50 Deployments, to 0 and back: one creation each, three calls to retire one, no pod written to",
+            quick(),
+            crate::load::case::writes_per_deployment
+        ),
     ];
     rows.into_iter().flat_map(Case::with_variant).collect()
 }
