@@ -7,12 +7,15 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
+use serde_json::Value;
+
+use crate::observer::received;
 
 /// The requests of some users, counted.
 #[derive(Debug, Default)]
 pub struct Requests {
-    /// What was answered with 401 or 403, one text each; must be empty.
-    pub refused: Vec<String>,
+    /// What was answered with 401 or 403, and when it was received in milliseconds, if the log says so; must be empty but for what is excused.
+    pub refused: Vec<(Option<i64>, String)>,
     /// User, verb and resource (`podgroup-scheduler create pods/binding`) to the number of answered requests.
     pub counts: BTreeMap<String, u64>,
 }
@@ -64,7 +67,9 @@ pub fn read(log: &Path, users: &[String]) -> Result<Requests> {
 
 impl Requests {
     fn take(&mut self, line: &str, users: &[String]) {
-        let Ok(entry) = serde_json::from_str::<Entry>(line) else { return };
+        let Ok(event) = serde_json::from_str::<Value>(line) else { return };
+        let at = received(&event);
+        let Ok(entry) = serde_json::from_value::<Entry>(event) else { return };
         if !users.contains(&entry.user.username) {
             return;
         }
@@ -75,8 +80,11 @@ impl Requests {
             None => entry.request_uri.clone(),
         };
         let text = format!("{account} {} {what}", entry.verb);
-        if let Some(Status { code: code @ (401 | 403), message }) = &entry.response_status {
-            self.refused.push(format!("{text} ({}) was answered with {code}: {message}", entry.request_uri));
+        // A namespace that is being taken down refuses creations with the same code: nobody can know that in time.
+        if let Some(Status { code: code @ (401 | 403), message }) = &entry.response_status
+            && !message.contains("because it is being terminated")
+        {
+            self.refused.push((at, format!("{text} ({}) was answered with {code}: {message}", entry.request_uri)));
         }
         let count = self.counts.entry(text).or_default();
         *count = count.saturating_add(1);
@@ -99,7 +107,10 @@ mod tests {
         for each in [line(&ours, 200), line(&ours, 403), line("somebody", 403), "{\"user\":".to_owned()] {
             requests.take(&each, std::slice::from_ref(&ours));
         }
-        assert_eq!(requests.refused, ["podgroup-scheduler patch pods/status (/x) was answered with 403: no"]);
+        assert_eq!(requests.refused, [(None, "podgroup-scheduler patch pods/status (/x) was answered with 403: no".to_owned())]);
         assert_eq!(requests.counts.get("podgroup-scheduler patch pods/status"), Some(&2));
+        requests
+            .take(&line(&ours, 403).replace("\"no\"", "\"unable to create: because it is being terminated\""), std::slice::from_ref(&ours));
+        assert_eq!(requests.refused.len(), 1, "the end of a namespace is no right that is missing");
     }
 }

@@ -90,6 +90,11 @@ pub async fn settle(cluster: &Cluster, admission_policy: bool) -> Result<()> {
 
 /// A kubeconfig for the chart's ServiceAccount `account`, through `port`, trusting `authority` (the file of a certificate). It lies in the run's folder.
 pub async fn kubeconfig(cluster: &Cluster, account: &str, port: u16, authority: &Path) -> Result<PathBuf> {
+    kubeconfig_as(cluster, account, account, port, authority).await
+}
+
+/// The same for one of several programs of that account, each with a token of its own, by which the audit log tells them apart. `label` names the file.
+pub async fn kubeconfig_as(cluster: &Cluster, account: &str, label: &str, port: u16, authority: &Path) -> Result<PathBuf> {
     let request: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": TOKEN_SECONDS}}))?;
     let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client(), NAMESPACE);
     let answer = accounts
@@ -97,7 +102,7 @@ pub async fn kubeconfig(cluster: &Cluster, account: &str, port: u16, authority: 
         .await
         .with_context(|| format!("a token for the chart's ServiceAccount {account}"))?;
     let token = answer.status.and_then(|status| status.token).context("the API server gave no token")?;
-    let file = cluster.scratch().path(format!("kubeconfig-{account}"));
+    let file = cluster.scratch().path(format!("kubeconfig-{label}"));
     kubeconfig::write(&file, port, authority, &token, NAMESPACE)?;
     Ok(file)
 }

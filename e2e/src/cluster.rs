@@ -105,10 +105,22 @@ impl Cluster {
         self.component_logs().join("audit.log")
     }
 
+    fn pid(&self, component: &str) -> Result<String> {
+        let file = self.scratch.folder().join("kwok/clusters").join(&self.name).join("pids").join(format!("{component}.pid"));
+        std::fs::read_to_string(&file).with_context(|| format!("no {component} runs"))
+    }
+
+    /// Sends one component (`kube-apiserver`) a signal that does not end it (`STOP`, `CONT`).
+    pub async fn signal(&self, component: &str, signal: &str) -> Result<()> {
+        let pid = self.pid(component)?;
+        let sent = Command::new("kill").args([&format!("-{signal}"), pid.trim()]).status().await.context("kill")?;
+        anyhow::ensure!(sent.success(), "{component} could not be sent {signal}");
+        Ok(())
+    }
+
     /// Ends one component (`kube-controller-manager`) and starts it again as it was. Returns when kwokctl says that the cluster is ready.
     pub async fn restart(&self, component: &str) -> Result<()> {
-        let file = self.scratch.folder().join("kwok/clusters").join(&self.name).join("pids").join(format!("{component}.pid"));
-        let pid = std::fs::read_to_string(&file).with_context(|| format!("no {component} runs"))?;
+        let pid = self.pid(component)?;
         // Its ports are free for a moment, and no other cluster may choose them then.
         let _lock = ports().await?;
         let ended = Command::new("kill").args(["-KILL", pid.trim()]).status().await.context("kill")?;
@@ -180,6 +192,8 @@ async fn create(kit: &Kit, scratch: &Scratch, options: &ClusterOptions, kubeconf
     }
     // There is one; with an election it would wait for its own lease to run out after a restart.
     flag("extra-args", "kube-controller-manager=leader-elect=false".to_owned());
+    // Whoever carries this is left to the case: see workloads::kinds.
+    flag("extra-args", "kwok-controller=disregard-status-with-annotation-selector=kwok.x-k8s.io/status=custom".to_owned());
     for each in &options.extra_args {
         flag("extra-args", each.clone());
     }

@@ -12,7 +12,7 @@ use e2e::cluster::{Cluster, ClusterOptions};
 use e2e::scratch::{self, Scratch};
 use e2e::soak::{self, Plan};
 use e2e::world::{Setup, World};
-use e2e::{demo, kit, say};
+use e2e::{demo, kit, say, takeover};
 
 #[derive(Parser)]
 #[command(about = "The cases on the real control plane, the demo, and clusters to play with")]
@@ -43,6 +43,12 @@ enum Verb {
         /// Lists the cases and runs none.
         #[arg(long)]
         list: bool,
+    },
+    /// Measures how long nobody is there when a leader goes, and prints the table of docs/operations.md.
+    Takeover {
+        /// How often for each way to go.
+        #[arg(long, default_value_t = 5)]
+        repeat: u32,
     },
     /// Runs every case that is run under faults again and again, each time under another seed's mix.
     Soak {
@@ -110,6 +116,7 @@ async fn act(verb: Verb) -> Result<bool> {
         Verb::Run { cases, repeat, jobs, seed, stock_scheduler, list: false } => {
             case::run(&cases::table(), &Selection { cases, repeat, jobs, seed, stock_places: stock_scheduler }).await
         }
+        Verb::Takeover { repeat } => takeover::measure(repeat).await.map(|()| true),
         Verb::Soak { minutes, seed, jobs, cases } => {
             let seed = seed.unwrap_or_else(scratch::random);
             let time = Duration::from_secs(minutes.saturating_mul(60));

@@ -5,10 +5,10 @@
 use std::fs::{File, OpenOptions};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
@@ -25,6 +25,7 @@ pub struct Program {
     name: &'static str,
     path: PathBuf,
     arguments: Vec<String>,
+    environment: Vec<(String, String)>,
     log: PathBuf,
     port: u16,
     child: Option<Child>,
@@ -33,6 +34,18 @@ pub struct Program {
 impl Program {
     /// Starts `name` with `kubeconfig` and further `arguments`. Its log is appended to over restarts; its HTTP port stays the same.
     pub fn start(scratch: &Scratch, name: &'static str, kubeconfig: &Path, arguments: &[String]) -> Result<Self> {
+        Self::start_as(scratch, name, name, kubeconfig, arguments, &[])
+    }
+
+    /// The same, as one of several of that name: `label` names its log. `environment` is added to this process's own.
+    pub fn start_as(
+        scratch: &Scratch,
+        name: &'static str,
+        label: &str,
+        kubeconfig: &Path,
+        arguments: &[String],
+        environment: &[(String, String)],
+    ) -> Result<Self> {
         let port = free_port()?;
         let mut all = vec![
             format!("--kubeconfig={}", kubeconfig.display()),
@@ -41,8 +54,8 @@ impl Program {
         ];
         all.extend_from_slice(arguments);
         let path = scratch.link(&folder()?.join(name))?;
-        let log = scratch.folder().join("logs").join(format!("{name}.log"));
-        let mut program = Self { name, path, arguments: all, log, port, child: None };
+        let log = scratch.folder().join("logs").join(format!("{label}.log"));
+        let mut program = Self { name, path, arguments: all, environment: environment.to_vec(), log, port, child: None };
         program.run()?;
         Ok(program)
     }
@@ -122,6 +135,46 @@ impl Program {
         self.wait_ready().await
     }
 
+    /// Starts it again and does not wait for anything: for who kills it again at any moment of its start.
+    pub fn launch(&mut self) -> Result<()> {
+        if self.child.is_some() {
+            bail!("{} still runs", self.name);
+        }
+        self.run()
+    }
+
+    /// From its next start on it has this flag (`--name=value`) too; no flag may be there twice.
+    pub fn also(&mut self, flag: &str) {
+        self.arguments.push(flag.to_owned());
+    }
+
+    /// From its next start on it has this variable in its environment.
+    pub fn environment(&mut self, name: &str, value: &str) {
+        self.environment.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// Sends it a signal that does not end it (`STOP`, `CONT`).
+    pub async fn signal(&mut self, signal: &str) -> Result<()> {
+        self.alive()?;
+        let pid = self.child.as_ref().and_then(Child::id).context("it has no pid")?.to_string();
+        let sent = Command::new("kill").args([&format!("-{signal}"), &pid]).status().await.context("kill")?;
+        ensure!(sent.success(), "{} could not be sent {signal}", self.name);
+        Ok(())
+    }
+
+    /// Waits until it has ended by itself, as it must where it lost its lease; [`Self::restart`] starts it again, as its kubelet would.
+    pub async fn wait_end(&mut self, deadline: Duration) -> Result<ExitStatus> {
+        let child = self.child.as_mut().with_context(|| format!("{} is stopped", self.name))?;
+        let Ok(status) = timeout(deadline, child.wait()).await else { bail!("{} did not end within {deadline:?}", self.name) };
+        self.child = None;
+        Ok(status?)
+    }
+
+    /// Whether it runs at this moment.
+    pub fn runs(&mut self) -> bool {
+        self.child.is_some() && self.unexpected_end().is_none()
+    }
+
     fn alive(&mut self) -> Result<()> {
         match self.unexpected_end() {
             Some(end) => bail!(end),
@@ -134,6 +187,7 @@ impl Program {
         let child = Command::new(&self.path)
             .args(&self.arguments)
             .env_remove("KUBECONFIG")
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)

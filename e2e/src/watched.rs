@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::chart;
 use crate::cluster::Cluster;
 use crate::objects::SCHEDULER_NAME;
-use crate::observer::{Observer, ObserverConfig};
+use crate::observer::{Excused, Observer, ObserverConfig};
 use crate::wait::secs;
 
 /// A cluster that is observed.
@@ -25,6 +25,21 @@ impl Watched {
             ..ObserverConfig::of_chart(SCHEDULER_NAME)
         };
         Ok(Self { observer: Observer::start(cluster.client(), config).await? })
+    }
+
+    /// From now on these checks (1, 2, 6, 8) assert nothing, until [`Self::insist`]: for a case that takes away who would have to act.
+    pub fn excuse(&self, checks: &[u8]) {
+        checks.iter().for_each(|check| self.observer.excuse(*check));
+    }
+
+    /// Ends an excuse; what is wrong at this moment has its whole grace again.
+    pub fn insist(&self, checks: &[u8]) {
+        checks.iter().for_each(|check| self.observer.insist(*check));
+    }
+
+    /// When refusals were excused.
+    pub fn excused_refusals(&self) -> Excused {
+        self.observer.excused_refusals()
     }
 
     /// Waits longer for what needs a write of somebody, as long as faults are injected; see [`Observer::patient`].

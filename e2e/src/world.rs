@@ -170,6 +170,11 @@ impl World {
         [&mut self.controller, &mut self.scheduler].into_iter().flatten().map(|side| &mut side.program)
     }
 
+    /// Who watches, to excuse what a case breaks on purpose.
+    pub fn watched(&self) -> Result<&Watched> {
+        self.watched.as_ref().context("this world has no observer")
+    }
+
     /// The mix of faults begins (again), if the setup wants one: waits and the observer are patient from now on. It is on from the moment that the programs are ready.
     pub fn storm(&self) {
         // The scheduler's way is better: most rows are about the controller, and without the scheduler nothing would ever run.
@@ -222,6 +227,7 @@ impl World {
     /// Everything that speaks against the run, whatever the case itself thinks of it: the observer's findings, a program that ended by
     /// itself, a request that the chart's RBAC did not allow. Ends the observer.
     pub async fn verdict(&mut self) -> Vec<String> {
+        let excused = self.watched.as_ref().map(Watched::excused_refusals).unwrap_or_default();
         let mut against = match self.watched.take() {
             Some(watched) => watched.finish(self.scheduler.is_some()).await.iter().map(|each| format!("the observer: {each}")).collect(),
             None => Vec::new(),
@@ -229,7 +235,10 @@ impl World {
         against.extend(self.programs().filter_map(Program::unexpected_end));
         if self.controller.is_some() {
             match self.requests() {
-                Ok(requests) => against.extend(requests.refused.into_iter().take(10)),
+                Ok(requests) => {
+                    let refused = requests.refused.into_iter().filter(|(at, _)| !at.is_some_and(|at| excused.holds(at)));
+                    against.extend(refused.map(|(_, text)| text).take(10));
+                }
                 Err(error) => against.push(say::brief(&error)),
             }
         }

@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use super::backoff::Backoff;
 use super::clock;
+use super::leader::Leadership;
 use super::metrics::RequestMetrics;
 
 /// How much of a server's message is kept: enough for every sentence that the API server writes, short of a list of
@@ -186,6 +187,8 @@ pub async fn call<T>(limit: Duration, request: impl Future<Output = Result<T, ku
 #[derive(Clone, Debug)]
 pub struct Caller {
     limit: Duration,
+    /// Sends only while it says so; `None` sends always.
+    leadership: Option<Leadership>,
     metrics: RequestMetrics,
 }
 
@@ -196,12 +199,19 @@ const READ_BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration:
 impl Caller {
     /// A caller whose every request ends within `limit`.
     pub fn new(limit: Duration, metrics: RequestMetrics) -> Self {
-        Self { limit, metrics }
+        Self { limit, leadership: None, metrics }
     }
 
     /// The same, with a limit of at most `limit`.
     pub fn within(mut self, limit: Duration) -> Self {
         self.limit = self.limit.min(limit);
+        self
+    }
+
+    /// The same, which sends only while `leadership` has the lease, and waits for no answer until the lease can be another's: what it sent is over
+    /// by then, or cut off with an unknown outcome.
+    pub fn while_leading(mut self, leadership: Leadership) -> Self {
+        self.leadership = Some(leadership);
         self
     }
 
@@ -222,7 +232,14 @@ impl Caller {
         request: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, CallError> {
         let began = clock::monotonic();
-        let answer = call(self.limit, request).await;
+        let allowed = match &self.leadership {
+            Some(leadership) => leadership.allows(self.limit),
+            None => Some(self.limit),
+        };
+        let answer = match allowed {
+            Some(limit) => call(limit, request).await,
+            None => Err(CallError::Unavailable("not sent: this process does not hold its lease".to_owned())),
+        };
         let outcome = answer.as_ref().map_or_else(CallError::kind, |_| "ok");
         let took = clock::monotonic().saturating_duration_since(began);
         self.metrics.count(verb, resource, outcome, took);

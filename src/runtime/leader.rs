@@ -6,7 +6,12 @@
 //!
 //! A lease fences nothing: a request that was sent in time can land late. Whoever writes protects the object itself (UID
 //! and resourceVersion). The lease keeps two programs from working against each other; it does not have to be right for
-//! the cluster to be.
+//! the cluster to be. Still nothing is sent without it: a [`Caller`] that was bound to it ([`Caller::while_leading`]) sends
+//! only while we lead, and waits for no answer longer than until shortly before the lease can be another's.
+//!
+//! client-go's rules, with three differences: who sees that another holds its lease ends at once and not at the renew
+//! deadline; candidates wait a plain retry period and not up to 2.2 of them at random (the resourceVersion sorts out who
+//! comes together); a lease is never waited for longer than an hour.
 //!
 //! A process that lost its lease ends ([`LeadershipLost`]) and is started again by its kubelet: what it knew and had
 //! under way is of no use any more.
@@ -21,7 +26,11 @@ use tokio::time::Instant;
 
 use super::call::Caller;
 use super::clock;
+use super::leader_decide::LONGEST;
 pub use super::leader_elector::Elector;
+
+/// The renew deadline has room for more than one try: the factor of client-go, whose rule this is.
+const ROOM: f64 = 1.2;
 
 /// Which lease, for whom, and how patiently.
 #[derive(Clone, Debug)]
@@ -52,12 +61,23 @@ impl LeaderConfig {
                 "--leader-elect-renew-deadline ({deadline:?}) must be shorter than --leader-elect-lease-duration ({lease:?})"
             ));
         }
-        if retry >= deadline {
+        if retry.mul_f64(ROOM) >= deadline {
             return Err(format!(
-                "--leader-elect-retry-period ({retry:?}) must be shorter than --leader-elect-renew-deadline ({deadline:?})"
+                "--leader-elect-retry-period ({retry:?}) times {ROOM} must be shorter than --leader-elect-renew-deadline ({deadline:?})"
+            ));
+        }
+        if lease > LONGEST {
+            return Err(format!(
+                "--leader-elect-lease-duration ({lease:?}) must be at most {LONGEST:?}: nobody waits longer for another's lease"
             ));
         }
         Ok(())
+    }
+
+    /// When a write has to be over, counted like the renew deadline: between that and the end of the lease, so that neither an ordinary slow write is
+    /// cut off nor one goes on that the next holder could meet.
+    pub(super) fn writes_end(&self) -> Duration {
+        self.renew_deadline + self.lease_duration.saturating_sub(self.renew_deadline) / 2
     }
 }
 
@@ -89,7 +109,7 @@ pub struct Leadership(watch::Receiver<State>);
 pub(super) enum State {
     Waiting,
     /// `None`: without an end, for a program that was told not to elect.
-    Leading(Option<Instant>),
+    Leading(Option<Term>),
     Lost,
 }
 
@@ -109,10 +129,29 @@ impl Leadership {
     /// longer than the lease.
     pub fn is_leading(&self) -> bool {
         match *self.0.borrow() {
-            State::Leading(until) => until.is_none_or(|until| clock::monotonic() < until),
+            State::Leading(term) => term.is_none_or(|term| clock::monotonic() < term.until),
             State::Waiting | State::Lost => false,
         }
     }
+
+    /// How long a request that is sent now may take at most, where its caller allows it `limit`. `None` while we do not lead: then it is not to be sent.
+    pub(super) fn allows(&self, limit: Duration) -> Option<Duration> {
+        let now = clock::monotonic();
+        match *self.0.borrow() {
+            State::Leading(None) => Some(limit),
+            State::Leading(Some(term)) if now < term.until => Some(limit.min(term.writes_end.saturating_duration_since(now))),
+            State::Leading(Some(_)) | State::Waiting | State::Lost => None,
+        }
+    }
+}
+
+/// One term of a leader; every renewal begins another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Term {
+    /// We work until then.
+    pub(super) until: Instant,
+    /// What we sent before is over then, whatever came of it.
+    pub(super) writes_end: Instant,
 }
 
 /// Makes the pair: what the workers ask, and what has to be run. Sends nothing yet.

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The longest lease that somebody else's record can claim: a slip of the hand there must not lock us out for ever.
-const LONGEST: Duration = Duration::from_secs(3600);
+/// The longest lease that somebody else's record can claim: a slip of the hand there must not lock us out for ever. Nor may our own be longer, or
+/// others would not respect it.
+pub(super) const LONGEST: Duration = Duration::from_secs(3600);
 
 /// What stands in a lease, as far as it decides anything. Any change of it is a sign of life.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub(super) struct Record {
     pub(super) holder: String,
     /// As written; nonsense when not positive.
     pub(super) duration_seconds: Option<i32>,
+    /// Compared, never interpreted.
+    pub(super) acquired: Option<String>,
     /// Compared, never interpreted.
     pub(super) renewed: Option<String>,
     /// How often the holder changed.
@@ -98,7 +101,13 @@ mod tests {
     const LEASE: Duration = Duration::from_secs(15);
 
     fn held(holder: &str, seconds: Option<i32>) -> Record {
-        Record { holder: holder.to_owned(), duration_seconds: seconds, renewed: Some("09:00".to_owned()), transitions: 3 }
+        Record {
+            holder: holder.to_owned(),
+            duration_seconds: seconds,
+            acquired: Some("08:00".to_owned()),
+            renewed: Some("09:00".to_owned()),
+            transitions: 3,
+        }
     }
 
     fn step(record: Record, look: Look, age: Duration) -> Step {
@@ -166,6 +175,9 @@ mod tests {
         assert_eq!(same.since, start);
         let mut renewed = held("other", Some(15));
         renewed.renewed = Some("09:02".to_owned());
-        assert_eq!(observe(Some(first), renewed, start + LEASE).since, start + LEASE);
+        assert_eq!(observe(Some(first.clone()), renewed, start + LEASE).since, start + LEASE);
+        let mut acquired_anew = held("other", Some(15));
+        acquired_anew.acquired = Some("09:00".to_owned());
+        assert_eq!(observe(Some(first), acquired_anew, start + LEASE).since, start + LEASE);
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::call::{CallError, Caller};
 use super::clock;
-use super::leader::{LeaderConfig, LeadershipLost, State};
+use super::leader::{LeaderConfig, LeadershipLost, State, Term};
 use super::leader_decide::{Look, Observed, Record, Step, decide, observe};
 use super::shutdown::Shutdown;
 
@@ -69,8 +69,8 @@ impl Elector {
     async fn round(&mut self) -> Result<(), LeadershipLost> {
         // A round that would outlast our time is cut off at its end.
         let tried = match self.until {
-            None => self.try_once().await,
-            Some(until) => match tokio::time::timeout_at(until, self.try_once()).await {
+            None => self.attempt().await,
+            Some(until) => match tokio::time::timeout_at(until, self.attempt()).await {
                 Ok(tried) => tried,
                 Err(_elapsed) => {
                     self.known = None;
@@ -89,6 +89,16 @@ impl Elector {
         match self.until {
             Some(until) if clock::monotonic() >= until => Err(self.lost("it could not be renewed in time".to_owned())),
             Some(_) | None => Ok(()),
+        }
+    }
+
+    /// What we replaced was not the newest: it is read, and decided again, at once. Who took the lease from us is not worked against for another
+    /// retry period. Once only, so that a server that always says so is not asked without a pause.
+    async fn attempt(&mut self) -> Result<Step, CallError> {
+        let from_memory = self.known.is_some();
+        match self.try_once().await {
+            Err(CallError::Conflict(_) | CallError::NotFound(_)) if from_memory => self.try_once().await,
+            other => other,
         }
     }
 
@@ -122,7 +132,7 @@ impl Elector {
         match written {
             Ok(lease) => {
                 self.remember(lease);
-                self.lead_until(began + self.config.renew_deadline);
+                self.lead_from(began);
                 Ok(step)
             }
             Err(error) => {
@@ -160,6 +170,7 @@ impl Elector {
         let record = Record {
             holder: spec.holder_identity.unwrap_or_default(),
             duration_seconds: spec.lease_duration_seconds,
+            acquired: spec.acquire_time.map(|time| time.0.to_string()),
             renewed: spec.renew_time.map(|time| time.0.to_string()),
             transitions: spec.lease_transitions.unwrap_or(0),
         };
@@ -167,13 +178,15 @@ impl Elector {
         self.known = Some(lease);
     }
 
-    fn lead_until(&mut self, until: Instant) {
+    /// We lead: what follows is counted from `began`, when the request that shows it had not been sent yet.
+    fn lead_from(&mut self, began: Instant) {
+        let term = Term { until: began + self.config.renew_deadline, writes_end: began + self.config.writes_end() };
         if self.until.is_none() || self.trouble.is_some() {
             tracing::info!(lease = self.lease(), identity = self.config.identity, "leading");
         }
         self.trouble = None;
-        self.until = Some(until);
-        self.state.send_replace(State::Leading(Some(until)));
+        self.until = Some(term.until);
+        self.state.send_replace(State::Leading(Some(term)));
     }
 
     /// The lease with us as its holder, from now.
@@ -228,7 +241,9 @@ impl Elector {
         }
         spec.holder_identity = Some(String::new());
         spec.lease_duration_seconds = Some(1);
-        spec.renew_time = Some(MicroTime(clock::now()));
+        let now = MicroTime(clock::now());
+        spec.acquire_time = Some(now.clone());
+        spec.renew_time = Some(now);
         self.put(lease).await.map(drop)
     }
 

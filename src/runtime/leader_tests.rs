@@ -20,6 +20,8 @@ struct Server {
     version: u64,
     /// Answers nothing any more.
     away: bool,
+    /// What was asked, oldest first.
+    asked: Vec<Method>,
 }
 
 type Cluster = Arc<Mutex<Server>>;
@@ -29,6 +31,7 @@ async fn serve(Shared(cluster): Shared<Cluster>, method: Method, body: String) -
         return std::future::pending().await;
     }
     let mut server = cluster.lock().unwrap();
+    server.asked.push(method.clone());
     let fail = |code: StatusCode, reason: &str| {
         let status = json!({"kind": "Status", "code": code.as_u16(), "reason": reason});
         (code, Json(status)).into_response()
@@ -199,8 +202,93 @@ async fn a_leader_whose_lease_another_one_holds_is_lost_at_its_next_look() {
         lease.metadata.resource_version = Some("stolen".to_owned());
         lease.spec.as_mut().unwrap().holder_identity = Some("thief".to_owned());
     }
+    let began = clock::monotonic();
     let lost = one.result().await.unwrap_err();
     assert!(lost.why.contains("thief"), "{lost}");
+    // The renewal meets a conflict, and the look that follows does not wait for another retry period.
+    let took = clock::monotonic() - began;
+    assert!(took <= Duration::from_secs(2), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_of_what_is_old_reads_and_renews_at_once_and_leads_on() {
+    let cluster = Cluster::default();
+    let mut one = candidate(&cluster, "one");
+    one.leads().await;
+    seconds(1).await;
+    for _ in 0..4 {
+        // Whatever it replaces is old.
+        {
+            let mut server = cluster.lock().unwrap();
+            server.version += 1;
+            let version = server.version.to_string();
+            server.lease.as_mut().unwrap().metadata.resource_version = Some(version);
+            server.asked.clear();
+        }
+        seconds(2).await;
+        // The renewal from memory, the look, and the renewal of what it showed.
+        assert_eq!(cluster.lock().unwrap().asked, [Method::PUT, Method::GET, Method::PUT]);
+        assert!(one.leadership.is_leading());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_given_back_says_when() {
+    let cluster = Cluster::default();
+    let mut one = candidate(&cluster, "one");
+    one.leads().await;
+    let acquired = spec(&cluster).acquire_time;
+    seconds(5).await;
+    one.trigger.trigger();
+    assert_eq!(one.result().await, Ok(()));
+    let given = spec(&cluster);
+    assert_eq!((given.holder_identity.as_deref(), given.lease_duration_seconds), (Some(""), Some(1)));
+    assert!(given.acquire_time > acquired && given.acquire_time == given.renew_time);
+}
+
+/// A request that is never answered, and what is known of it.
+async fn sent(sent: &std::sync::atomic::AtomicBool) -> Result<(), kube::Error> {
+    sent.store(true, std::sync::atomic::Ordering::Relaxed);
+    std::future::pending().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_under_way_when_the_lease_cannot_be_renewed_ends_before_the_lease_does() {
+    let cluster = Cluster::default();
+    let mut one = candidate(&cluster, "one");
+    one.leads().await;
+    let registry = metrics::registry().unwrap();
+    let writer = Caller::new(Duration::from_secs(300), RequestMetrics::new(&registry).unwrap()).while_leading(one.leadership.clone());
+    let renewed = clock::monotonic();
+    cluster.lock().unwrap().away = true;
+    // The last moment at which it still leads.
+    seconds(9).await;
+    let was_sent = std::sync::atomic::AtomicBool::new(false);
+    let error = writer.once("create", "podgroups", sent(&was_sent)).await.unwrap_err();
+    assert!(was_sent.load(std::sync::atomic::Ordering::Relaxed) && error.outcome_unknown(), "{error}");
+    let over = clock::monotonic() - renewed;
+    assert!(over > Duration::from_secs(10) && over < Duration::from_secs(15), "{over:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_without_the_lease() {
+    let cluster = Cluster::default();
+    let mut one = candidate(&cluster, "one");
+    one.leads().await;
+    let two = candidate(&cluster, "two");
+    let registry = metrics::registry().unwrap();
+    let caller = Caller::new(Duration::from_secs(10), RequestMetrics::new(&registry).unwrap());
+    seconds(3).await;
+    for candidate in [&two, &one] {
+        if candidate.leadership.is_leading() {
+            // The whole process is stopped: no task runs, the clock goes on.
+            tokio::time::advance(Duration::from_secs(11)).await;
+        }
+        let was_sent = std::sync::atomic::AtomicBool::new(false);
+        let error = caller.clone().while_leading(candidate.leadership.clone()).once("create", "podgroups", sent(&was_sent)).await;
+        assert_eq!(error.unwrap_err().kind(), "unavailable");
+        assert!(!was_sent.load(std::sync::atomic::Ordering::Relaxed));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -234,8 +322,16 @@ fn times_that_do_not_fit_together_are_named() {
     assert_eq!(wrong.check(), Ok(()));
     wrong.renew_deadline = Duration::from_secs(15);
     assert!(wrong.check().unwrap_err().contains("--leader-elect-renew-deadline (15s)"));
-    wrong.renew_deadline = Duration::from_secs(2);
-    assert!(wrong.check().unwrap_err().contains("--leader-elect-retry-period (2s)"));
+    for milliseconds in [2000, 2400] {
+        wrong.renew_deadline = Duration::from_millis(milliseconds);
+        assert!(wrong.check().unwrap_err().contains("--leader-elect-retry-period (2s)"));
+    }
+    wrong.renew_deadline = Duration::from_millis(2401);
+    assert_eq!(wrong.check(), Ok(()));
+    wrong.lease_duration = Duration::from_secs(3600);
+    assert_eq!(wrong.check(), Ok(()));
+    wrong.lease_duration = Duration::from_secs(3601);
+    assert!(wrong.check().unwrap_err().contains("--leader-elect-lease-duration (3601s)"));
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub struct Setup {
     pub program: Program,
     /// To the API server.
     pub client: Client,
-    /// Sends, limits and counts requests.
+    /// Sends, limits and counts requests; sends nothing while this process does not lead.
     pub caller: Caller,
     /// Whether it leads.
     pub leadership: Leadership,
@@ -79,6 +79,7 @@ pub async fn setup<M>(
     );
     let caller = Caller::new(common.request_timeout, metrics.0);
     let leadership = elect(name, common, &connection, &caller, &mut program).map_err(|why| cannot_start(why.into()))?;
+    let caller = caller.while_leading(leadership.clone());
     Ok((Setup { program, client: connection.client, caller, leadership, readiness, watch_metrics: metrics.1 }, own))
 }
 

@@ -1,13 +1,25 @@
 //! Which rows of the scenario table are run? This table; each case reads like its row.
 
+mod bad;
 mod compatibility;
+mod endings;
 mod faults;
 mod flaps;
 pub(crate) mod ledger;
 pub(crate) mod lifecycle;
+mod outages;
+mod outages_lease;
+mod outages_load;
+mod outages_server;
+mod owners;
 pub(crate) mod queues;
+mod resizing;
 mod rollouts;
 mod selftest;
+mod spec;
+mod stateful;
+mod strangers;
+mod tampered;
 mod visible;
 
 use crate::case::{CASE_TIME, Case};
@@ -42,6 +54,9 @@ pub fn table() -> Vec<Case> {
         case!("L1", "flapping Deployments keep exactly one PodGroup, with the right owner", quick(), lifecycle::flapping)
             .also_under_faults(),
         case!("L1-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, lifecycle::flapping),
+        case!("L2", "flapping StatefulSets keep exactly one PodGroup, with the right owner", quick(), stateful::flapping),
+        case!("L2-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, stateful::flapping),
+        case!("L3", "a StatefulSet is made again under its name a hundred times", usual(), stateful::made_again),
         case!("L4", "a PodGroup that somebody deletes is back within seconds", usual(), lifecycle::deleted_by_hand).also_under_faults(),
         case!(
             "L4-no-policy",
@@ -68,8 +83,60 @@ pub fn table() -> Vec<Case> {
             .within(secs(1800))
             .only_in_soak()
             .also_under_faults(),
+        case!("L4-tampered", "what somebody does to the controller's own marks is put right", usual(), tampered::what_we_wrote),
+        case!("L5-sources", "every source of every field is followed", usual(), spec::sources_followed),
+        case!("L5-admin", "what an admin set stays until its source changes", usual(), spec::what_an_admin_set),
+        case!("L6", "a pending StatefulSet is shrunk", usual(), spec::shrunk),
+        case!("L7-corners", "rollouts of full gangs in all corners of the strategy", usual(), rollouts::corners),
+        case!("L7-paused", "a rollout is paused in its middle, scaled, resumed and rolled back", usual(), rollouts::paused_in_the_middle),
+        case!("L7-churn", "an autoscaler at work costs no write where nothing changes", quick(), resizing::churn),
+        case!("L8-values", "values that are too large or make no sense", usual(), bad::sizes::values),
+        case!("L8-revisions", "five hundred ReplicaSets of one Deployment cost nothing", quick(), bad::sizes::revisions),
+        case!("L8-owners", "ownerReferences that lie", usual(), bad::lies::owners),
+        case!("L8-taken", "a user's PodGroup under a generated name", usual(), bad::lies::a_name_that_is_taken),
+        case!("L8-vanish", "owners that vanish between two calls", quick(), bad::endings::owners_that_vanish),
+        case!("L8-finalizer", "finalizers on a PodGroup", usual(), bad::endings::finalizers),
+        case!("L8-namespace", "a namespace that is being deleted", usual(), bad::endings::a_namespace),
+        case!("L8-relabelled", "a pod whose labels no longer match", usual(), bad::strays::relabelled),
+        case!("L14", "pods of another scheduler cost no API call", quick(), strangers::cost_nothing),
+        case!("L16", "an orphaned gang is adopted by its StatefulSet's successor", usual(), endings::orphaned_and_adopted),
+        case!("L16-deployment", "a ReplicaSet is orphaned and adopted by another Deployment", usual(), tampered::another_deployment),
+        case!("L17", "owners are orphaned while the controller is down", usual(), endings::orphaned_behind_the_controllers_back),
+        case!("O1-stateful-ordered", "an OrderedReady StatefulSet is no gang, and says so", usual(), owners::stateful::one_after_the_other),
+        case!("O1-stateful-parallel", "a Parallel StatefulSet is a gang of its size", usual(), owners::stateful::all_at_once),
+        case!("O2-daemons", "a DaemonSet's pods do not wait for each other", usual(), owners::daemons::one_on_each_node),
+        case!("O3-job", "a Job is a gang, completes, and holds nothing then", usual(), owners::jobs::completes),
+        case!("O3-job-suspended", "a Job is suspended and resumed", usual(), owners::jobs::suspended),
+        case!("O3-job-shrinks", "a Job's gang is as large as what it has left to do", usual(), owners::jobs::as_much_as_is_left),
+        case!("O4-cron-job", "the Job of a CronJob, and what the CronJob is told", usual(), owners::batch::of_a_cron_job),
+        case!("O5-bare", "a bare pod has a group of one", usual(), owners::others::bare_pods),
+        case!("O6-operators", "pods and ReplicaSets of a controller that nobody knows", usual(), owners::others::operators),
+        case!("O7-named", "templates that name a group of their own are left alone", usual(), owners::others::groups_of_their_own),
+        case!("O7-named-later", "templates that come to name another group or scheduler", usual(), owners::others::change_of_mind),
+        case!(
+            "O6-operators-no-policy",
+            "the same as O6 without the admission policy",
+            Setup { admission_policy: false, ..usual() },
+            owners::others::operators
+        ),
+        case!(
+            "L8-relabelled-no-policy",
+            "a pod whose labels no longer match, without the admission policy",
+            Setup { admission_policy: false, ..usual() },
+            bad::strays::relabelled
+        ),
         case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal),
         case!("A3", "pods that no scheduler placed overfill a node", usual(), ledger::overfilled_from_outside),
+        case!("K1", "kill -9 of the controller every second", usual(), outages::killed_every_second),
+        case!("K1-elected", "kill -9 of whoever leads, with the election", usual(), outages::leaders_killed),
+        case!("K2", "two controllers that both believe they lead", quick(), outages::two_believe_they_lead),
+        case!("K3", "the API server is killed and started again", usual(), outages_server::api_server_restarts),
+        case!("K4", "etcd is killed and started again", usual(), outages_server::etcd_restarts),
+        case!("K5", "the API server stands still for 5 s", usual(), outages_server::api_server_hangs),
+        case!("K5-long", "the API server stands still for 30 s", usual(), outages_server::api_server_hangs_long),
+        case!("K6", "the Lease is taken away mid-write", usual(), outages_lease::lease_taken_away),
+        case!("K7", "the leader's clock jumps", usual(), outages_lease::clock_jumps),
+        case!("K7-two", "two replicas with different clocks", usual(), outages_lease::clocks_apart),
         case!("Q1", "the parent's capability blocks a sibling's gang, which says so", usual(), queues::parent_blocks),
         case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources),
         case!("U1", "what people see: columns, Events, the refused delete, metrics", usual(), visible::what_a_user_sees),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::finding::Finding;
@@ -25,6 +26,7 @@ pub struct Audit {
     calls: BTreeMap<Call, u64>,
     findings: Vec<Finding>,
     markers: Vec<String>,
+    excused: Excused,
 }
 
 impl Audit {
@@ -36,6 +38,7 @@ impl Audit {
             calls: BTreeMap::new(),
             findings: Vec::new(),
             markers: Vec::new(),
+            excused: Excused::default(),
         }
     }
 
@@ -82,14 +85,50 @@ impl Audit {
         // A namespace that is being taken down refuses creations with the same code: nobody can know that in time.
         let ending = text("/responseStatus/message").contains("because it is being terminated");
         let code = event.pointer("/responseStatus/code").and_then(Value::as_i64);
-        if code == Some(403) && !ending && self.watched.iter().any(|watched| watched == user) {
+        let excused = self.excused.holds(received(&event).unwrap_or(now));
+        if code == Some(403) && !ending && !excused && self.watched.iter().any(|watched| watched == user) {
             self.found(8, &object, &format!("{user} was forbidden to {verb}: {}", text("/responseStatus/message")), now);
         }
+    }
+
+    /// When refusals say nothing of the programs' rights.
+    pub(super) fn excused(&mut self) -> &mut Excused {
+        &mut self.excused
     }
 
     fn found(&mut self, check: u8, object: &str, detail: &str, at: i64) {
         self.findings.push(Finding { check, object: object.to_owned(), detail: detail.to_owned(), at });
     }
+}
+
+/// Times in which an API server that has just been started refuses everybody, because it has not read the roles yet. By the moment at which it received a
+/// request, in milliseconds; what it received before or after counts, however late it is read.
+#[derive(Debug, Clone, Default)]
+pub struct Excused(Vec<(i64, Option<i64>)>);
+
+impl Excused {
+    /// One begins, unless one lasts.
+    pub fn begin(&mut self, at: i64) {
+        if self.0.iter().all(|(_, to)| to.is_some()) {
+            self.0.push((at, None));
+        }
+    }
+
+    /// The one that lasts ends.
+    pub fn end(&mut self, at: i64) {
+        self.0.iter_mut().filter(|(_, to)| to.is_none()).for_each(|(_, to)| *to = Some(at));
+    }
+
+    /// Whether a moment is in one of them.
+    pub fn holds(&self, at: i64) -> bool {
+        self.0.iter().any(|(from, to)| *from <= at && to.is_none_or(|to| at <= to))
+    }
+}
+
+/// When the API server received the request, in milliseconds.
+pub fn received(event: &Value) -> Option<i64> {
+    let text = event.get("requestReceivedTimestamp")?.as_str()?;
+    Some(text.parse::<Timestamp>().ok()?.as_millisecond())
 }
 
 /// Check 7: what a deletion of a PodGroup lacks, in words.
@@ -168,6 +207,23 @@ mod tests {
         assert_eq!(findings("s", "get", refused("no")), [8]);
         assert!(findings("somebody", "get", refused("no")).is_empty());
         assert!(findings("s", "create", refused("namespace n: because it is being terminated")).is_empty());
+    }
+
+    #[test]
+    fn a_refusal_while_the_api_server_starts_is_excused_by_when_it_was_received() {
+        let found = |second: u32| {
+            let mut audit = Audit::new("c", "s");
+            audit.excused().begin(10_000);
+            audit.excused().end(20_000);
+            let line = json!({"stage": "ResponseComplete", "verb": "get", "user": {"username": "s"}, "objectRef": {"resource": "pods"},
+                "responseStatus": {"code": 403}, "requestReceivedTimestamp": format!("1970-01-01T00:00:{second:02}.000000Z")});
+            audit.line(&line.to_string(), 15_000);
+            audit.findings().len()
+        };
+        assert_eq!([9, 10, 20, 21].map(found), [1, 0, 0, 1]);
+        let mut lasts = Excused::default();
+        lasts.begin(5);
+        assert_eq!([4, 5, i64::MAX].map(|at| lasts.holds(at)), [false, true, true]);
     }
 
     #[test]

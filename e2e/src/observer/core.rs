@@ -129,11 +129,19 @@ impl Core {
     }
 
     pub(super) fn excuse(&mut self, check: u8) {
-        self.open_excuse(Some(check), None);
+        let now = self.clock.now();
+        match check {
+            8 => self.audit.excused().begin(now),
+            _ => self.open_excuse(Some(check), None),
+        }
     }
 
     pub(super) fn insist(&mut self, check: u8) {
-        self.close_excuse(Some(check), false);
+        let now = self.clock.now();
+        match check {
+            8 => self.audit.excused().end(now),
+            _ => self.close_excuse(Some(check), false),
+        }
     }
 
     /// Every grace is longer by so many milliseconds, until [`Core::strict`].

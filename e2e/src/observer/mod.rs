@@ -32,7 +32,7 @@ pub mod world;
 #[cfg(test)]
 mod tests;
 
-pub use audit::{Call, superlinear};
+pub use audit::{Call, Excused, received, superlinear};
 pub use finding::Finding;
 pub use judge::Graces;
 pub use observing::{Observer, ObserverConfig};

@@ -12,7 +12,7 @@ use kube::{Api, Client};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::audit::{Audit, Call};
+use super::audit::{Audit, Call, Excused};
 use super::clock::Clock;
 use super::core::Core;
 use super::facts::Names;
@@ -123,9 +123,15 @@ impl Observer {
         self.shared.with(|core| core.judged_bindings())
     }
 
-    /// From now on a check asserts nothing, until [`Observer::insist`]: for a case that breaks it on purpose (the controller is down). Only 1, 2 and 6 can be excused.
+    /// From now on a check asserts nothing, until [`Observer::insist`]: for a case that breaks it on purpose (the controller is down). Only 1, 2 and 6
+    /// can be excused, and 8 for requests that are received meanwhile (by an API server that has only just been started).
     pub fn excuse(&self, check: u8) {
         self.shared.with(|core| core.excuse(check));
+    }
+
+    /// When refusals were excused.
+    pub fn excused_refusals(&self) -> Excused {
+        self.shared.with(|core| core.audit.excused().clone())
     }
 
     /// Ends an excuse; what is wrong at this moment has its whole grace again.

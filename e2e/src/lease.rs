@@ -1,0 +1,69 @@
+//! Who holds the controller's Lease? Read as `kubectl get lease` does, and taken away as an admin or a replica with a wrong clock would.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::PostParams;
+use kube::{Api, Client};
+
+use crate::chart;
+use crate::wait::{Seen, secs, wait_until};
+
+/// Flags that make leaders follow each other quickly. Lease 3 s, renewed every half second, given up after 2 s.
+pub const QUICK: [&str; 3] = ["--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms"];
+
+/// The Leases of the chart's namespace.
+pub fn leases(client: &Client) -> Api<Lease> {
+    Api::namespaced(client.clone(), chart::NAMESPACE)
+}
+
+/// Who holds the controller's Lease now; empty if nobody does.
+pub async fn holder(client: &Client) -> Result<String> {
+    let lease = leases(client).get_opt(chart::CONTROLLER).await?;
+    Ok(spec(lease.as_ref()).holder_identity.unwrap_or_default())
+}
+
+/// Waits until the holder is such a one, and returns it.
+pub async fn wait_holder(client: &Client, seconds: u64, what: &str, is: impl Fn(&str) -> bool) -> Result<String> {
+    wait_until(secs(seconds), &format!("the Lease is held by {what}"), || async {
+        let holder = holder(client).await?;
+        Ok(if is(&holder) { Seen::Yes(holder) } else { Seen::NotYet(format!("{holder:?} holds it")) })
+    })
+    .await
+}
+
+/// Writes `thief` into the Lease as its holder for `seconds`, over whoever holds it. Returns who that was.
+pub async fn steal(client: &Client, thief: &str, seconds: i32) -> Result<String> {
+    // The holder renews all the time, so the version that was read may be old.
+    wait_until(secs(10), "the Lease is taken away", || async {
+        let mut lease = leases(client).get(chart::CONTROLLER).await?;
+        let old = spec(Some(&lease));
+        let holder = old.holder_identity.clone().unwrap_or_default();
+        ensure!(holder != thief, "the thief has it already");
+        lease.spec = Some(LeaseSpec {
+            holder_identity: Some(thief.to_owned()),
+            lease_duration_seconds: Some(seconds),
+            lease_transitions: old.lease_transitions.map(|count| count.saturating_add(1)),
+            ..old
+        });
+        leases(client).replace(chart::CONTROLLER, &PostParams::default(), &lease).await?;
+        Ok(Seen::Yes(holder))
+    })
+    .await
+}
+
+/// When the Lease was last renewed, by its holder's clock.
+pub async fn renewed(client: &Client) -> Result<Timestamp> {
+    let lease = leases(client).get(chart::CONTROLLER).await.context("the Lease")?;
+    Ok(spec(Some(&lease)).renew_time.context("it was never renewed")?.0)
+}
+
+/// How often the Lease went from one to another.
+pub async fn transitions(client: &Client) -> Result<i32> {
+    let lease = leases(client).get(chart::CONTROLLER).await.context("the Lease")?;
+    Ok(spec(Some(&lease)).lease_transitions.unwrap_or_default())
+}
+
+fn spec(lease: Option<&Lease>) -> LeaseSpec {
+    lease.and_then(|lease| lease.spec.clone()).unwrap_or_default()
+}
