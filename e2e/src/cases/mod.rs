@@ -54,9 +54,10 @@ pub fn table() -> Vec<Case> {
         case!("L1", "flapping Deployments keep exactly one PodGroup, with the right owner", quick(), lifecycle::flapping)
             .also_under_faults(),
         case!("L1-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, lifecycle::flapping),
-        case!("L2", "flapping StatefulSets keep exactly one PodGroup, with the right owner", quick(), stateful::flapping),
+        case!("L2", "flapping StatefulSets keep exactly one PodGroup, with the right owner", quick(), stateful::flapping)
+            .also_under_faults(),
         case!("L2-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, stateful::flapping),
-        case!("L3", "a StatefulSet is made again under its name a hundred times", usual(), stateful::made_again),
+        case!("L3", "a StatefulSet is made again under its name a hundred times", usual(), stateful::made_again).also_under_faults(),
         case!("L4", "a PodGroup that somebody deletes is back within seconds", usual(), lifecycle::deleted_by_hand).also_under_faults(),
         case!(
             "L4-no-policy",
@@ -83,25 +84,30 @@ pub fn table() -> Vec<Case> {
             .within(secs(1800))
             .only_in_soak()
             .also_under_faults(),
-        case!("L4-tampered", "what somebody does to the controller's own marks is put right", usual(), tampered::what_we_wrote),
-        case!("L5-sources", "every source of every field is followed", usual(), spec::sources_followed),
-        case!("L5-admin", "what an admin set stays until its source changes", usual(), spec::what_an_admin_set),
-        case!("L6", "a pending StatefulSet is shrunk", usual(), spec::shrunk),
-        case!("L7-corners", "rollouts of full gangs in all corners of the strategy", usual(), rollouts::corners),
-        case!("L7-paused", "a rollout is paused in its middle, scaled, resumed and rolled back", usual(), rollouts::paused_in_the_middle),
+        case!("L4-tampered", "what somebody does to the controller's own marks is put right", usual(), tampered::what_we_wrote)
+            .also_under_faults(),
+        case!("L5-sources", "every source of every field is followed", usual(), spec::sources_followed).also_under_faults(),
+        case!("L5-admin", "what an admin set stays until its source changes", usual(), spec::what_an_admin_set).also_under_faults(),
+        case!("L6", "a pending StatefulSet is shrunk", usual(), spec::shrunk).also_under_faults(),
+        case!("L7-corners", "rollouts of full gangs in all corners of the strategy", usual(), rollouts::corners).also_under_faults(),
+        case!("L7-paused", "a rollout is paused in its middle, scaled, resumed and rolled back", usual(), rollouts::paused_in_the_middle)
+            .also_under_faults(),
         case!("L7-churn", "an autoscaler at work costs no write where nothing changes", quick(), resizing::churn),
-        case!("L8-values", "values that are too large or make no sense", usual(), bad::sizes::values),
+        case!("L8-values", "values that are too large or make no sense", usual(), bad::sizes::values).also_under_faults(),
         case!("L8-revisions", "five hundred ReplicaSets of one Deployment cost nothing", quick(), bad::sizes::revisions),
-        case!("L8-owners", "ownerReferences that lie", usual(), bad::lies::owners),
-        case!("L8-taken", "a user's PodGroup under a generated name", usual(), bad::lies::a_name_that_is_taken),
-        case!("L8-vanish", "owners that vanish between two calls", quick(), bad::endings::owners_that_vanish),
+        case!("L8-owners", "ownerReferences that lie", usual(), bad::lies::owners).also_under_faults(),
+        case!("L8-taken", "a user's PodGroup under a generated name", usual(), bad::lies::a_name_that_is_taken).also_under_faults(),
+        case!("L8-vanish", "owners that vanish between two calls", quick(), bad::endings::owners_that_vanish).also_under_faults(),
         case!("L8-finalizer", "finalizers on a PodGroup", usual(), bad::endings::finalizers),
         case!("L8-namespace", "a namespace that is being deleted", usual(), bad::endings::a_namespace),
         case!("L8-relabelled", "a pod whose labels no longer match", usual(), bad::strays::relabelled),
-        case!("L14", "pods of another scheduler cost no API call", quick(), strangers::cost_nothing),
-        case!("L16", "an orphaned gang is adopted by its StatefulSet's successor", usual(), endings::orphaned_and_adopted),
-        case!("L16-deployment", "a ReplicaSet is orphaned and adopted by another Deployment", usual(), tampered::another_deployment),
-        case!("L17", "owners are orphaned while the controller is down", usual(), endings::orphaned_behind_the_controllers_back),
+        case!("L14", "pods of another scheduler cost no API call", quick(), strangers::cost_nothing).also_under_faults(),
+        case!("L16", "an orphaned gang is adopted by its StatefulSet's successor", usual(), endings::orphaned_and_adopted)
+            .also_under_faults(),
+        case!("L16-deployment", "a ReplicaSet is orphaned and adopted by another Deployment", usual(), tampered::another_deployment)
+            .also_under_faults(),
+        case!("L17", "owners are orphaned while the controller is down", usual(), endings::orphaned_behind_the_controllers_back)
+            .also_under_faults(),
         case!("O1-stateful-ordered", "an OrderedReady StatefulSet is no gang, and says so", usual(), owners::stateful::one_after_the_other),
         case!("O1-stateful-parallel", "a Parallel StatefulSet is a gang of its size", usual(), owners::stateful::all_at_once),
         case!("O2-daemons", "a DaemonSet's pods do not wait for each other", usual(), owners::daemons::one_on_each_node),

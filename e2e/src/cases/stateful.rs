@@ -26,9 +26,11 @@ pub(super) async fn flapping(w: &mut World) -> Result<()> {
         resize(&client, Kind::StatefulSet, "flapping", 1).await?;
     }
     let mut all = vec![one];
+    w.calm().await?;
     settled(&client, &all).await?;
 
     w.controller_path()?.delay(Delay::None, Delay::None);
+    w.storm();
     for number in 0..20 {
         all.push(small(&format!("flapping-{number:02}")).make(&client).await?);
     }
@@ -44,6 +46,7 @@ pub(super) async fn flapping(w: &mut World) -> Result<()> {
             sleep(millis(500)).await;
         }
     }
+    w.calm().await?;
     settled(&client, &all).await
 }
 
@@ -68,6 +71,7 @@ pub(super) async fn made_again(w: &mut World) -> Result<()> {
         }
     }
     let sets = [set];
+    w.calm().await?;
     settled(&client, &sets).await?;
     // The garbage collector takes those of the dead ones.
     wait_until(secs(20), "one PodGroup is left", || async {
