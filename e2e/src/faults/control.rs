@@ -175,11 +175,15 @@ impl Drawn {
 
     fn mix(&mut self, mix: Mix, asked: &Asked) -> Option<Fault> {
         let number = self.number(&format!("{} {}", asked.verb.name(), asked.resource));
-        let call = format!("{} {} {}/{}", asked.verb.name(), asked.whose, asked.namespace, asked.name);
+        let lease = asked.resource == "leases";
+        // A renewal that failed is a read and a write: between two renewals that went through at most one call fails, whichever.
+        let verb = if lease { "any" } else { asked.verb.name() };
+        let call = format!("{verb} {} {}/{}", asked.whose, asked.namespace, asked.name);
         let before = self.in_a_row.get(&call).copied().unwrap_or(0);
         let fault = mix.request(asked, number, before, !self.huge_spent);
         self.huge_spent |= fault.is_some_and(|fault| fault.kind() == "429-huge");
         match fault {
+            None | Some(Fault::DelayRequest(_) | Fault::DelayResponse(_)) if lease && asked.verb != Verb::Update => {}
             None | Some(Fault::DelayRequest(_) | Fault::DelayResponse(_)) => drop(self.in_a_row.remove(&call)),
             Some(_) => drop(self.in_a_row.insert(call, before.saturating_add(1))),
         }
@@ -190,5 +194,70 @@ impl Drawn {
         let number = self.numbers.entry(of.to_owned()).or_default();
         *number += 1;
         *number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::mix::Rate;
+    use super::*;
+    use crate::wait::millis;
+
+    fn control() -> Arc<Control> {
+        static NUMBER: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let log = std::env::temp_dir().join(format!("faults-{}-{number}.log", std::process::id()));
+        let control = Control::new(&log).unwrap();
+        std::fs::remove_file(log).unwrap();
+        Arc::new(control)
+    }
+
+    fn asked(method: &str, uri: &str) -> Asked {
+        Asked::read(&method.parse().unwrap(), &uri.parse().unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_is_calm_when_what_was_held_up_has_landed_and_nobody_was_told_to_stay_away() {
+        let control = control();
+        let start = Instant::now();
+        control.calm().await.unwrap();
+        assert!(start.elapsed() < millis(1));
+        let held = Arc::clone(&control);
+        control.later(async move {
+            let _held = held.hold_up();
+            tokio::time::sleep(secs(5)).await;
+        });
+        tokio::task::yield_now().await;
+        control.calm().await.unwrap();
+        assert!(start.elapsed() >= secs(5));
+        let fault = Fault::Refuse(Refusal::TooMany { after: 3600, plain: false });
+        control.add_rule(Rule { verb: None, resource: "pods", fault, times: 1 });
+        assert_eq!(control.decide(&asked("GET", "/api/v1/pods")), Some(fault));
+        assert_eq!(control.decide(&asked("GET", "/api/v1/pods")), None);
+        let start = Instant::now();
+        control.calm().await.unwrap();
+        assert_eq!(start.elapsed().as_secs(), OBEYED.as_secs());
+    }
+
+    #[tokio::test]
+    async fn between_two_renewals_of_a_lease_at_most_one_call_fails() {
+        let lease = "/apis/coordination.k8s.io/v1/namespaces/n/leases/l";
+        let mut most = 0;
+        for seed in 0..50 {
+            let (control, mut failed) = (control(), 0);
+            control.begin(Mix { seed, rate: Rate { requests: 100, ..Rate::HIGH } });
+            for method in ["GET", "PUT"].into_iter().cycle().take(100) {
+                let fault = control.decide(&asked(method, lease));
+                match fault {
+                    None | Some(Fault::DelayRequest(_) | Fault::DelayResponse(_)) if method == "PUT" => failed = 0,
+                    None | Some(Fault::DelayRequest(_) | Fault::DelayResponse(_)) => {}
+                    Some(_) => failed += 1,
+                }
+                most = most.max(failed);
+            }
+        }
+        assert_eq!(most, 1);
     }
 }

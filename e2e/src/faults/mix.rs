@@ -39,8 +39,8 @@ const OLDEST_VIEW: Duration = secs(8);
 pub(super) const OBEYED: Duration = secs(30);
 /// No call fails more often in a row.
 pub(super) const IN_A_ROW: u32 = 4;
-/// The same for a Lease.
-pub(super) const LEASES_IN_A_ROW: u32 = 2;
+/// A Lease is renewed every two seconds and lost after ten: more than one failure with a slow machine is an outage, and the right outcome of that is another.
+pub(super) const LEASES_IN_A_ROW: u32 = 1;
 
 /// How much longer than usual something may take while the mix goes on: an absurd `Retry-After` that is obeyed for half a minute, then four failures with
 /// delay and back-off (8 s), an old view (8 s), events held back (5 s), and a write that lands late (6 s); rounded up.

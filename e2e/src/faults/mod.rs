@@ -23,7 +23,7 @@
 //!   really was, and the watch that is opened from there tells again, in order, what happened since. That is what a client of an HA pair sees that
 //!   changes over to a stale API server (with `resourceVersion=0`; with a quorum list only where that is served from a watch cache that does not know that it
 //!   lags). What the programs promise must hold all the same.
-//! * No call is failed without an end: after four failures in a row (two for a Lease) the same call goes through. A longer outage is another case, with another
+//! * No call is failed without an end: after four failures in a row the same call goes through, and of a Lease one call at most fails between two renewals. A longer outage is another case, with another
 //!   right outcome (the Lease is lost, and the program ends).
 
 mod answer;

@@ -12,6 +12,8 @@ use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -27,7 +29,17 @@ pub struct HttpProxy {
     port: u16,
     authority: PathBuf,
     control: Arc<Control>,
-    _tasks: JoinSet<()>,
+    /// None once it is being dropped.
+    runtime: Option<Runtime>,
+}
+
+impl Drop for HttpProxy {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // Dropping a runtime waits, which is not allowed where worlds are dropped.
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl HttpProxy {
@@ -38,13 +50,23 @@ impl HttpProxy {
         let authority = folder.join(format!("faults-{name}.pem"));
         std::fs::write(&authority, cert.pem()).with_context(|| format!("writing {}", authority.display()))?;
         let tls = tls(cert.der().to_vec(), &signing_key)?;
-        let server = anonymous(kubeconfig, server).await?;
         let control = Arc::new(Control::new(&folder.join(format!("faults-{name}.log")))?);
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let port = listener.local_addr()?.port();
-        let mut tasks = JoinSet::new();
-        tasks.spawn(accept(listener, tls, Arc::clone(&control), server));
-        Ok(Self { port, authority, control, _tasks: tasks })
+        // A thread of its own: what the harness is busy with must not be a delay that nobody counts. A Lease was lost to that on a machine with much to do.
+        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("faults").enable_all().build()?;
+        let (kubeconfig, shared) = (kubeconfig.to_owned(), Arc::clone(&control));
+        let (port_is, port) = oneshot::channel();
+        let serving = runtime.spawn(async move {
+            let server = anonymous(&kubeconfig, server).await?;
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+            let _ = port_is.send(listener.local_addr()?.port());
+            accept(listener, tls, shared, server).await;
+            anyhow::Ok(())
+        });
+        let Ok(port) = port.await else {
+            serving.await??;
+            anyhow::bail!("the fault proxy ended at its start");
+        };
+        Ok(Self { port, authority, control, runtime: Some(runtime) })
     }
 
     /// Where to connect to, with TLS.
