@@ -14,9 +14,11 @@ CASE ?=
 REPEAT ?= 1
 JOBS ?= 1
 TIMES ?= 5
+MINUTES ?= 60
+SEED ?=
 RUNNER = PODGROUP_BIN_DIR=$(BIN) target/debug/e2e
 
-.PHONY: help demo demo-down test unit e2e takeover check bench generate cluster-up cluster-down tools tools-path build prerequisites debug-build
+.PHONY: help demo demo-down test unit e2e soak takeover check bench generate cluster-up cluster-down tools tools-path build prerequisites debug-build
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +44,9 @@ e2e: tools debug-build ## the cases on the real control plane (CASE=L1 for one, 
 
 takeover: tools debug-build ## how long nobody is there when the controller's leader goes (TIMES=5 for each way)
 	@$(RUNNER) takeover --repeat $(TIMES)
+
+soak: tools debug-build ## every case under faults again and again, new seeds each time (MINUTES=60, SEED=…, JOBS=2, CASE=L1-faults)
+	@$(RUNNER) soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS) $(foreach case,$(CASE),--case $(case))
 
 check: prerequisites ## format and lints
 	cargo fmt --all --check

@@ -12,13 +12,14 @@ use futures::future::BoxFuture;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+use crate::faults::{Counts, Faults};
 use crate::report::{Outcome, sum_up};
 use crate::scratch::Scratch;
 use crate::world::{Setup, World};
 use crate::{artifacts, say, scratch};
 
-/// No case may take longer; each has tighter deadlines of its own.
-const CASE_TIME: Duration = Duration::from_secs(300);
+/// No case may take longer unless it says so; each has tighter deadlines of its own.
+pub const CASE_TIME: Duration = Duration::from_secs(300);
 
 /// The steps of a case.
 pub type Steps = for<'a> fn(&'a mut World) -> BoxFuture<'a, Result<()>>;
@@ -27,19 +28,57 @@ pub type Steps = for<'a> fn(&'a mut World) -> BoxFuture<'a, Result<()>>;
 #[derive(Clone)]
 pub struct Case {
     /// The row's id, and a variant after a dash: `L1`, `L1-no-policy`.
-    pub id: &'static str,
+    pub id: String,
     /// What happens in it, in half a line.
     pub title: &'static str,
     /// What it wants of its world.
     pub setup: Setup,
     /// What it does and expects.
     pub steps: Steps,
+    /// How long it may take.
+    pub time: Duration,
+    /// It is run a second time, as `ID-faults`, under a seeded mix of faults.
+    pub also_under_faults: bool,
+    /// It is run only in the soak, and where it is named.
+    pub only_in_soak: bool,
+}
+
+impl Case {
+    /// See [`Case::also_under_faults`].
+    pub fn also_under_faults(self) -> Self {
+        Self { also_under_faults: true, ..self }
+    }
+
+    /// See [`Case::only_in_soak`].
+    pub fn only_in_soak(self) -> Self {
+        Self { only_in_soak: true, ..self }
+    }
+
+    /// It may take so long.
+    pub fn within(self, time: Duration) -> Self {
+        Self { time, ..self }
+    }
+
+    /// Itself, and the same under faults where it wants that.
+    pub fn with_variant(self) -> Vec<Self> {
+        if !self.also_under_faults {
+            return vec![self];
+        }
+        let variant = Self {
+            id: format!("{}-faults", self.id),
+            setup: Setup { faults: Faults::Mix, ..self.setup.clone() },
+            // Waits are longer, and there may be several.
+            time: self.time.saturating_mul(2),
+            ..self.clone()
+        };
+        vec![self, variant]
+    }
 }
 
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// Ids, in small or capital letters; none is all.
+    /// Ids, in small or capital letters; none is all but those of the soak.
     pub cases: Vec<String>,
     /// How often the whole list is run.
     pub repeat: u32,
@@ -66,7 +105,7 @@ pub async fn run(table: &[Case], selection: &Selection) -> Result<bool> {
             if running.len() >= selection.jobs.max(1) {
                 collect(&mut running, &mut outcomes).await?;
             }
-            let name = if selection.repeat > 1 { format!("{}#{round}", case.id) } else { case.id.to_owned() };
+            let name = if selection.repeat > 1 { format!("{}#{round}", case.id) } else { case.id.clone() };
             let seed = selection.seed.unwrap_or_else(scratch::random);
             running.spawn(run_one(case.clone(), name, seed));
         }
@@ -81,13 +120,13 @@ pub async fn run(table: &[Case], selection: &Selection) -> Result<bool> {
 /// The cases that `wanted` names; an unknown name is an error that lists the known.
 pub fn choose(table: &[Case], wanted: &[String]) -> Result<Vec<Case>> {
     if wanted.is_empty() {
-        return Ok(table.to_vec());
+        return Ok(table.iter().filter(|case| !case.only_in_soak).cloned().collect());
     }
     let mut chosen: Vec<Case> = Vec::new();
     for name in wanted {
         let exact: Vec<&Case> = table.iter().filter(|case| case.id.eq_ignore_ascii_case(name)).collect();
         if exact.is_empty() {
-            let known: Vec<&str> = table.iter().map(|case| case.id).collect();
+            let known: Vec<&str> = table.iter().map(|case| case.id.as_str()).collect();
             return Err(anyhow!("no case is called {name}; there are {}", known.join(", ")));
         }
         chosen.extend(exact.into_iter().cloned());
@@ -95,7 +134,8 @@ pub fn choose(table: &[Case], wanted: &[String]) -> Result<Vec<Case>> {
     Ok(chosen)
 }
 
-async fn collect(running: &mut JoinSet<Outcome>, outcomes: &mut Vec<Outcome>) -> Result<()> {
+/// Takes the next run that ends.
+pub(crate) async fn collect(running: &mut JoinSet<Outcome>, outcomes: &mut Vec<Outcome>) -> Result<()> {
     if let Some(outcome) = running.join_next().await {
         let outcome = outcome?;
         outcome.tell();
@@ -104,30 +144,33 @@ async fn collect(running: &mut JoinSet<Outcome>, outcomes: &mut Vec<Outcome>) ->
     Ok(())
 }
 
-async fn run_one(case: Case, name: String, seed: u64) -> Outcome {
+/// Runs one case in a world of its own.
+pub(crate) async fn run_one(case: Case, name: String, seed: u64) -> Outcome {
     let start = Instant::now();
     say::line(format!("        {name}: {}", case.title));
-    let world = match Scratch::new(case.id) {
+    let world = match Scratch::new(&case.id) {
         Ok(scratch) => World::bare(scratch, &case.id.to_lowercase(), &case.setup, seed).await,
         Err(error) => Err(error),
     };
-    let (reasons, artifacts) = match world {
+    let (reasons, artifacts, faults) = match world {
         Ok(world) => judge(&case, &name, world).await,
-        Err(error) => (vec![say::brief(&error)], None),
+        Err(error) => (vec![say::brief(&error)], None, Counts::new()),
     };
-    Outcome { name, reasons, took: start.elapsed(), artifacts }
+    let faults = (case.setup.faults == Faults::Mix).then_some(faults);
+    Outcome { name, reasons, took: start.elapsed(), artifacts, seed, faults }
 }
 
-async fn judge(case: &Case, name: &str, mut world: World) -> (Vec<String>, Option<std::path::PathBuf>) {
+async fn judge(case: &Case, name: &str, mut world: World) -> (Vec<String>, Option<std::path::PathBuf>, Counts) {
     let mut reasons = Vec::new();
+    let patience = world.patience();
     let whole = async {
         world.install(&case.setup).await?;
         (case.steps)(&mut world).await
     };
-    match AssertUnwindSafe(timeout(CASE_TIME, whole)).catch_unwind().await {
+    match AssertUnwindSafe(timeout(case.time, patience.over(whole))).catch_unwind().await {
         Ok(Ok(Ok(()))) => {}
         Ok(Ok(Err(error))) => reasons.push(say::brief(&error)),
-        Ok(Err(_)) => reasons.push(format!("it took over {CASE_TIME:?}")),
+        Ok(Err(_)) => reasons.push(format!("it took over {:?}", case.time)),
         Err(panic) => reasons.push(format!("panicked: {}", panic_text(panic.as_ref()))),
     }
     // The objects of a failed case are kept as they were when it failed, so before the observer waits for rest.
@@ -135,6 +178,10 @@ async fn judge(case: &Case, name: &str, mut world: World) -> (Vec<String>, Optio
     let mut kept = None;
     if !reasons.is_empty() {
         kept = artifacts::keep(&mut world, &run).await.ok();
+    }
+    // What must hold at the end must hold without faults.
+    if let Err(error) = world.calm().await {
+        reasons.push(say::brief(&error));
     }
     reasons.extend(world.verdict().await);
     if !reasons.is_empty() && kept.is_none() {
@@ -145,12 +192,13 @@ async fn judge(case: &Case, name: &str, mut world: World) -> (Vec<String>, Optio
     {
         reasons.push(say::brief(&error));
     }
+    let faults = world.faults();
     // Ending a world waits for its processes; not on a thread that other cases need.
     let ended = tokio::task::spawn_blocking(move || drop(world)).await;
     if ended.is_err() {
         reasons.push("the world could not be ended".to_owned());
     }
-    (reasons, kept)
+    (reasons, kept, faults)
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {

@@ -3,7 +3,7 @@
 //! kwok would only pretend to run the chart's pods, so the chart is installed with no replicas and the programs run as processes with tokens of
 //! the chart's own ServiceAccounts: a right that the chart forgot is a forbidden request, and that fails the case.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::authentication::v1::TokenRequest;
@@ -88,13 +88,13 @@ pub async fn settle(cluster: &Cluster, admission_policy: bool) -> Result<()> {
     Ok(())
 }
 
-/// A kubeconfig for the chart's ServiceAccount `account`, through `port`. The file lies in the run's folder.
-pub async fn kubeconfig(cluster: &Cluster, account: &str, port: u16) -> Result<PathBuf> {
-    kubeconfig_as(cluster, account, account, port).await
+/// A kubeconfig for the chart's ServiceAccount `account`, through `port`, trusting `authority` (the file of a certificate). It lies in the run's folder.
+pub async fn kubeconfig(cluster: &Cluster, account: &str, port: u16, authority: &Path) -> Result<PathBuf> {
+    kubeconfig_as(cluster, account, account, port, authority).await
 }
 
 /// The same for one of several programs of that account, each with a token of its own, by which the audit log tells them apart. `label` names the file.
-pub async fn kubeconfig_as(cluster: &Cluster, account: &str, label: &str, port: u16) -> Result<PathBuf> {
+pub async fn kubeconfig_as(cluster: &Cluster, account: &str, label: &str, port: u16, authority: &Path) -> Result<PathBuf> {
     let request: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": TOKEN_SECONDS}}))?;
     let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client(), NAMESPACE);
     let answer = accounts
@@ -102,8 +102,7 @@ pub async fn kubeconfig_as(cluster: &Cluster, account: &str, label: &str, port: 
         .await
         .with_context(|| format!("a token for the chart's ServiceAccount {account}"))?;
     let token = answer.status.and_then(|status| status.token).context("the API server gave no token")?;
-    let (_, authority) = kubeconfig::door(cluster.kubeconfig())?;
     let file = cluster.scratch().path(format!("kubeconfig-{label}"));
-    kubeconfig::write(&file, port, &authority, &token, NAMESPACE)?;
+    kubeconfig::write(&file, port, authority, &token, NAMESPACE)?;
     Ok(file)
 }

@@ -192,6 +192,8 @@ async fn create(kit: &Kit, scratch: &Scratch, options: &ClusterOptions, kubeconf
     }
     // There is one; with an election it would wait for its own lease to run out after a restart.
     flag("extra-args", "kube-controller-manager=leader-elect=false".to_owned());
+    // Whoever carries this is left to the case: see workloads::kinds.
+    flag("extra-args", "kwok-controller=disregard-status-with-annotation-selector=kwok.x-k8s.io/status=custom".to_owned());
     for each in &options.extra_args {
         flag("extra-args", each.clone());
     }

@@ -2,17 +2,19 @@
 //!
 //! Nothing here depends on the crate `podgroup`: a case sees what any user of the cluster sees.
 //! In reading order: `scratch` (what a run owns, and who removes it), `cluster` (a control plane in three seconds), `chart` and `programs` (what is tested),
-//! `proxy` (faults on the way between them), `objects` and `workloads` (what users make), `world` (all of it together), `case` (runs one and judges it), `cases` (the
+//! `proxy` and `faults` (what can go wrong on the way between them), `objects` and `workloads` (what users make), `world` (all of it together), `case` (runs one and judges it), `cases` (the
 //! rows of the scenario table), `demo` (the same as a story). `observer` watches all the time and knows none of the others.
 
 pub mod artifacts;
 pub mod audit;
+pub mod called;
 pub mod case;
 pub mod cases;
 pub mod chart;
 pub mod cluster;
 pub mod demo;
 pub mod fakeclock;
+pub mod faults;
 pub mod http;
 pub mod kit;
 pub mod kubeconfig;
@@ -22,10 +24,12 @@ pub mod objects;
 pub mod observer;
 pub mod programs;
 pub mod proxy;
+pub mod recorded;
 pub mod replica;
 pub mod report;
 pub mod say;
 pub mod scratch;
+pub mod soak;
 pub mod takeover;
 pub mod wait;
 pub mod watched;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -9,6 +10,7 @@ use e2e::case::{self, Selection};
 use e2e::cases;
 use e2e::cluster::{Cluster, ClusterOptions};
 use e2e::scratch::{self, Scratch};
+use e2e::soak::{self, Plan};
 use e2e::world::{Setup, World};
 use e2e::{demo, kit, say, takeover};
 
@@ -47,6 +49,21 @@ enum Verb {
         /// How often for each way to go.
         #[arg(long, default_value_t = 5)]
         repeat: u32,
+    },
+    /// Runs every case that is run under faults again and again, each time under another seed's mix.
+    Soak {
+        /// No run begins after so many minutes.
+        #[arg(long, default_value_t = 60)]
+        minutes: u64,
+        /// What all seeds come from; drawn anew if not said.
+        #[arg(long)]
+        seed: Option<u64>,
+        /// How many runs at once.
+        #[arg(long, default_value_t = 1)]
+        jobs: usize,
+        /// Only this one (`L1-faults`); may be repeated.
+        #[arg(long = "case")]
+        cases: Vec<String>,
     },
     /// Plays the story on a cluster that is left up.
     Demo {
@@ -100,6 +117,11 @@ async fn act(verb: Verb) -> Result<bool> {
             case::run(&cases::table(), &Selection { cases, repeat, jobs, seed, stock_places: stock_scheduler }).await
         }
         Verb::Takeover { repeat } => takeover::measure(repeat).await.map(|()| true),
+        Verb::Soak { minutes, seed, jobs, cases } => {
+            let seed = seed.unwrap_or_else(scratch::random);
+            let time = Duration::from_secs(minutes.saturating_mul(60));
+            soak::run(&cases::table(), &Plan { time, seed, jobs, cases }).await
+        }
         Verb::Demo { down } => demo::play(!down).await,
         Verb::DemoDown => demo::end().map(|()| true),
         Verb::ClusterUp { with_programs } => cluster_up(with_programs).await.map(|()| true),

@@ -20,7 +20,12 @@ pub type Amounts<'a> = &'a [(&'a str, &'a str)];
 
 /// PodGroups of the case's namespace, as any client without the types sees them.
 pub fn podgroups(client: &Client) -> Api<DynamicObject> {
-    Api::namespaced_with(client.clone(), NAMESPACE, &volcano("PodGroup", "podgroups"))
+    podgroups_in(client, NAMESPACE)
+}
+
+/// PodGroups of another namespace.
+pub fn podgroups_in(client: &Client, namespace: &str) -> Api<DynamicObject> {
+    Api::namespaced_with(client.clone(), namespace, &volcano("PodGroup", "podgroups"))
 }
 
 /// Queues.

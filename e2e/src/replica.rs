@@ -22,9 +22,9 @@ impl Replica {
     /// lease is ready like one that leads.
     pub async fn start(world: &World, label: &str, flags: &[&str], environment: &[(String, String)]) -> Result<Self> {
         let cluster = world.cluster();
-        let (server, _) = kubeconfig::door(cluster.kubeconfig())?;
+        let (server, authority) = kubeconfig::door(cluster.kubeconfig())?;
         let path = Proxy::start(server, world.seed).await?;
-        let kubeconfig = chart::kubeconfig_as(cluster, chart::CONTROLLER, label, path.port()).await?;
+        let kubeconfig = chart::kubeconfig_as(cluster, chart::CONTROLLER, label, path.port(), &authority).await?;
         let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
         // The programs name themselves by it, as in a pod.
         let mut variables = vec![("HOSTNAME".to_owned(), label.to_owned())];

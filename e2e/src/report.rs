@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::faults::{Counts, add, never, show};
 use crate::say;
 
 /// How one case went.
@@ -15,6 +16,10 @@ pub struct Outcome {
     pub took: Duration,
     /// Where its logs and objects are, if it failed.
     pub artifacts: Option<PathBuf>,
+    /// What its random delays and faults came from.
+    pub seed: u64,
+    /// The faults that were injected; none for a case without any.
+    pub faults: Option<Counts>,
 }
 
 impl Outcome {
@@ -27,6 +32,9 @@ impl Outcome {
     pub fn tell(&self) {
         let word = if self.passed() { "passed" } else { "FAILED" };
         say::line(format!("{word}  {:<32} {:>6.1} s", self.name, self.took.as_secs_f64()));
+        if let Some(faults) = &self.faults {
+            say::line(format!("        seed {}, {}", self.seed, show(faults)));
+        }
         for reason in &self.reasons {
             say::line(format!("        {reason}"));
         }
@@ -49,6 +57,14 @@ pub fn sum_up(outcomes: &[Outcome], took: Duration) -> bool {
             let passed = of_it.iter().filter(|outcome| outcome.passed()).count();
             let longest = of_it.iter().map(|outcome| outcome.took).max().unwrap_or_default();
             say::line(format!("{name:<32} {passed:>3} of {:>3}   longest {:>6.1} s", of_it.len(), longest.as_secs_f64()));
+        }
+    }
+    let mut faults = Counts::new();
+    outcomes.iter().filter_map(|outcome| outcome.faults.as_ref()).for_each(|more| add(&mut faults, more));
+    if outcomes.iter().any(|outcome| outcome.faults.is_some()) {
+        say::line(show(&faults));
+        if !never(&faults).is_empty() {
+            say::line(format!("never injected: {}", never(&faults).join(", ")));
         }
     }
     for outcome in outcomes.iter().filter(|outcome| !outcome.passed()) {

@@ -1,8 +1,13 @@
 //! How does a case wait? For a condition with a deadline, and never by sleeping and hoping.
 //!
+//! Deadlines are those that the row of a case names. Where faults are injected they cannot hold, so a wait has [`Patience`] on top while the faults go on,
+//! and none once all is calm again: so a case reads the same with and without faults.
+//!
 //! A wait that fails tells what it waited for and what it saw last, because that is the first thing that the reader of a red case asks.
 
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -28,6 +33,30 @@ impl Seen<()> {
     }
 }
 
+/// How much longer than its deadline a wait may take at this moment. Clones are the same patience.
+#[derive(Clone, Debug, Default)]
+pub struct Patience(Arc<AtomicU64>);
+
+tokio::task_local! {
+    static PATIENCE: Patience;
+}
+
+impl Patience {
+    /// From now on waits take so much longer.
+    pub fn set(&self, extra: Duration) {
+        self.0.store(u64::try_from(extra.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Runs what waits with this patience. It is that of this task only: what a case spawns has none.
+    pub async fn over<T>(self, what: impl Future<Output = T>) -> T {
+        PATIENCE.scope(self, what).await
+    }
+
+    fn now() -> Duration {
+        millis(PATIENCE.try_with(|patience| patience.0.load(Ordering::Relaxed)).unwrap_or(0))
+    }
+}
+
 /// Looks again and again until `look` says yes; fails after `deadline`, naming `what` and the last thing seen. An error of a look is one
 /// more thing seen: the API server may be away for a moment in the middle of a case.
 pub async fn wait_until<T, F, Fut>(deadline: Duration, what: &str, mut look: F) -> Result<T>
@@ -35,14 +64,15 @@ where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<Seen<T>>>,
 {
-    let end = Instant::now() + deadline;
+    let start = Instant::now();
     loop {
         let last = match look().await {
             Ok(Seen::Yes(value)) => return Ok(value),
             Ok(Seen::NotYet(text)) => text,
             Err(error) => say::brief(&error),
         };
-        if Instant::now() >= end {
+        let deadline = deadline + Patience::now();
+        if start.elapsed() >= deadline {
             bail!("not within {deadline:?}: {what}; last seen: {last}");
         }
         tokio::time::sleep(PACE).await;
@@ -86,6 +116,20 @@ mod tests {
         let result: Result<()> = wait_until(secs(1), "a pod runs", || async { Ok(Seen::NotYet("it is Pending".to_owned())) }).await;
         let text = format!("{:#}", result.unwrap_err());
         assert!(text.contains("a pod runs") && text.contains("it is Pending"), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_is_patient_while_it_should_be_and_not_longer() {
+        let patience = Patience::default();
+        patience.set(secs(60));
+        let start = Instant::now();
+        let late = || async move { Ok(Seen::when(start.elapsed() >= secs(30), || "too early".to_owned())) };
+        patience.clone().over(async { wait_until(secs(1), "it comes late", late).await }).await.unwrap();
+        patience.set(Duration::ZERO);
+        let never = || async { Ok(Seen::NotYet("never".to_owned())) };
+        let start = Instant::now();
+        let outcome: Result<()> = patience.over(async { wait_until(secs(1), "it never comes", never).await }).await;
+        assert!(outcome.is_err() && start.elapsed() < secs(2));
     }
 
     #[tokio::test(start_paused = true)]

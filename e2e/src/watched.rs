@@ -1,5 +1,7 @@
 //! How is the observer wired to a case? It starts before the programs, sees everything, and its findings fail the case whatever the case itself found.
 
+use std::time::Duration;
+
 use anyhow::Result;
 
 use crate::chart;
@@ -38,6 +40,16 @@ impl Watched {
     /// When refusals were excused.
     pub fn excused_refusals(&self) -> Excused {
         self.observer.excused_refusals()
+    }
+
+    /// Waits longer for what needs a write of somebody, as long as faults are injected; see [`Observer::patient`].
+    pub fn patient(&self, extra: Duration) {
+        self.observer.patient(extra);
+    }
+
+    /// Ends that.
+    pub fn strict(&self) {
+        self.observer.strict();
     }
 
     /// What was found so far, one text each.

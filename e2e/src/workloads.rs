@@ -1,4 +1,11 @@
 //! What do users run? Deployments: made, scaled, annotated and rolled out the way kubectl does it, and the PodGroup that belongs to each.
+//!
+//! Other owners of pods: `owner` (any kind), `kinds` (how each looks), `kubelet` (what becomes of their pods), `told` (what people are told of them).
+
+pub mod kinds;
+pub mod kubelet;
+pub mod owner;
+pub mod told;
 
 use std::collections::BTreeMap;
 

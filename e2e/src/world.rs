@@ -1,13 +1,17 @@
 //! What does a case act in? A cluster of its own with the chart, both programs behind proxies, and the observer.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use kube::Client;
 
 use crate::cluster::{Cluster, ClusterOptions};
+use crate::faults::{Counts, Faults, HttpProxy, Mix, PATIENCE, Rate, add};
 use crate::objects::SCHEDULER_NAME;
 use crate::programs::Program;
 use crate::proxy::{Dice, Proxy};
 use crate::scratch::Scratch;
+use crate::wait::Patience;
 use crate::watched::Watched;
 use crate::{audit, chart, kubeconfig, say};
 
@@ -27,6 +31,8 @@ pub struct Setup {
     pub stock_places: bool,
     /// Puts no proxies between the programs and the API server: for programs that outlive this process.
     pub no_proxies: bool,
+    /// What happens to the programs' requests from the moment that they are ready.
+    pub faults: Faults,
 }
 
 impl Default for Setup {
@@ -38,6 +44,7 @@ impl Default for Setup {
             kube_scheduler: false,
             stock_places: false,
             no_proxies: false,
+            faults: Faults::None,
         }
     }
 }
@@ -49,12 +56,14 @@ pub struct World {
     controller: Option<Side>,
     scheduler: Option<Side>,
     cluster: Cluster,
+    patience: Patience,
     /// What the proxies' random delays come from; a case that draws its own numbers starts here too.
     pub seed: u64,
 }
 
 struct Side {
     program: Program,
+    faults: Option<HttpProxy>,
     path: Option<Proxy>,
 }
 
@@ -69,7 +78,7 @@ impl World {
             ..ClusterOptions::default()
         };
         let cluster = Cluster::start_in(scratch, options).await?;
-        Ok(Self { watched: None, controller: None, scheduler: None, cluster, seed })
+        Ok(Self { watched: None, controller: None, scheduler: None, cluster, patience: Patience::default(), seed })
     }
 
     /// Installs the chart, starts observer and programs, and returns when they are ready. Nothing if the setup wants no programs.
@@ -86,10 +95,10 @@ impl World {
         chart::install(&self.cluster, &values).await?;
         self.watched = Some(Watched::start(&self.cluster).await?);
         let mut dice = Dice(self.seed);
-        let mut controller = self.side(chart::CONTROLLER, (!setup.no_proxies).then(|| dice.roll()), &flags).await?;
+        let mut controller = self.side(chart::CONTROLLER, (!setup.no_proxies).then(|| dice.roll()), setup.faults, &flags).await?;
         let mut scheduler = match setup.stock_places {
             true => None,
-            false => Some(self.side(chart::SCHEDULER, (!setup.no_proxies).then(|| dice.roll()), &[]).await?),
+            false => Some(self.side(chart::SCHEDULER, (!setup.no_proxies).then(|| dice.roll()), setup.faults, &[]).await?),
         };
         let ready = async {
             controller.program.wait_ready().await?;
@@ -101,20 +110,29 @@ impl World {
         tokio::try_join!(ready, chart::settle(&self.cluster, setup.admission_policy))?;
         self.scheduler = scheduler;
         self.controller = Some(controller);
+        self.storm();
         Ok(())
     }
 
-    /// The program of the account (they are called the same), through a proxy of its own if there is a seed for one.
-    async fn side(&self, account: &'static str, seed: Option<u64>, flags: &[String]) -> Result<Side> {
-        let (server, _) = kubeconfig::door(self.cluster.kubeconfig())?;
+    /// The program of the account (they are called the same), through a proxy of its own if there is a seed for one, and through a fault proxy before that one
+    /// if the case wants faults.
+    async fn side(&self, account: &'static str, seed: Option<u64>, faults: Faults, flags: &[String]) -> Result<Side> {
+        let (server, authority) = kubeconfig::door(self.cluster.kubeconfig())?;
         let path = match seed {
             Some(seed) => Some(Proxy::start(server, seed).await?),
             None => None,
         };
         let port = path.as_ref().map_or(server, Proxy::port);
-        let kubeconfig = chart::kubeconfig(&self.cluster, account, port).await?;
+        let faults = match faults {
+            Faults::None => None,
+            Faults::Mix => Some(HttpProxy::start(self.cluster.kubeconfig(), port, &self.cluster.scratch().path("logs"), account).await?),
+        };
+        let kubeconfig = match &faults {
+            Some(faults) => chart::kubeconfig(&self.cluster, account, faults.port(), faults.authority()).await?,
+            None => chart::kubeconfig(&self.cluster, account, port, &authority).await?,
+        };
         let program = Program::start(self.cluster.scratch(), account, &kubeconfig, flags)?;
-        Ok(Side { program, path })
+        Ok(Side { program, faults, path })
     }
 
     /// The control plane.
@@ -155,6 +173,45 @@ impl World {
     /// Who watches, to excuse what a case breaks on purpose.
     pub fn watched(&self) -> Result<&Watched> {
         self.watched.as_ref().context("this world has no observer")
+    }
+
+    /// The mix of faults begins (again), if the setup wants one: waits and the observer are patient from now on. It is on from the moment that the programs are ready.
+    pub fn storm(&self) {
+        // The scheduler's way is better: most rows are about the controller, and without the scheduler nothing would ever run.
+        for (side, rate, number) in [(&self.controller, Rate::HIGH, 1), (&self.scheduler, Rate::LOW, 2)] {
+            if let Some(faults) = side.as_ref().and_then(|side| side.faults.as_ref()) {
+                faults.begin(Mix { seed: Dice(self.seed ^ number).roll(), rate });
+                self.patience.set(PATIENCE);
+                self.watched.iter().for_each(|watched| watched.patient(PATIENCE));
+            }
+        }
+    }
+
+    /// The mix of faults ends, and with it all that it held up; from now on times are those that the row names. To be called before what a row says "within N s of
+    /// the end"; without faults it does nothing.
+    pub async fn calm(&self) -> Result<()> {
+        for faults in self.fault_proxies() {
+            faults.calm().await?;
+        }
+        self.patience.set(Duration::ZERO);
+        self.watched.iter().for_each(Watched::strict);
+        Ok(())
+    }
+
+    /// What was injected so far, on both ways.
+    pub fn faults(&self) -> Counts {
+        let mut all = Counts::new();
+        self.fault_proxies().for_each(|faults| add(&mut all, &faults.counts()));
+        all
+    }
+
+    /// With this the steps of a case are waited for.
+    pub fn patience(&self) -> Patience {
+        self.patience.clone()
+    }
+
+    fn fault_proxies(&self) -> impl Iterator<Item = &HttpProxy> {
+        [&self.controller, &self.scheduler].into_iter().flatten().filter_map(|side| side.faults.as_ref())
     }
 
     /// What the observer found so far.

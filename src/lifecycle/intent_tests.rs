@@ -35,7 +35,7 @@ fn replica_set(own: &[(&str, &str)], template: &[(&str, &str)]) -> OwnerFacts {
 }
 
 fn deployment(own: &[(&str, &str)], wants: u32) -> DeploymentFacts {
-    DeploymentFacts { uid: Uid::from("d"), wants, annotations: annotations(own) }
+    DeploymentFacts { uid: Uid::from("d"), namespace: "ns".into(), wants, annotations: annotations(own) }
 }
 
 fn wished(replica_set: &OwnerFacts, deployment: Option<&DeploymentFacts>, queue: Option<&str>) -> Wish {

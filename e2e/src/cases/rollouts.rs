@@ -1,21 +1,107 @@
-//! Does a Deployment get through its rollouts? Rows L7 and L15.
+//! Does a Deployment get through its rollouts? Rows L7 and L15, and their cousins: all corners of the strategy, pause and resume, rollback, two
+//! ReplicaSets at work at once.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
+use futures::future::try_join_all;
+use kube::ResourceExt;
+use serde_json::json;
 
-use crate::objects::make_node;
+use crate::objects::{field, make_node};
+use crate::recorded::Recording;
 use crate::wait::{Seen, secs, wait_until};
-use crate::workloads::{Workload, groups_of, set_image, wait_one_group, wait_rolled_out, wait_running};
+use crate::workloads::owner::{Kind, Owner, patch};
+use crate::workloads::{Workload, groups_of, live_replica_sets, scale, set_image, wait_one_group, wait_rolled_out, wait_running};
 use crate::world::World;
 
 /// L7 (#4739). 4 replicas, group-min-member 4, maxSurge 1, maxUnavailable 0; change the image: the rollout finishes.
 pub(super) async fn surge_of_a_full_gang(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    let recording = Recording::start(&client).await?;
     Workload::new("d").replicas(4).gang("4").rolling(1, 0).make(&client).await?;
     wait_running(&client, "d", 4, 20).await?;
     set_image(&client, "d", "example/2").await?;
     wait_rolled_out(&client, "d", 60).await?;
     wait_one_group(&client, "d", 15).await?;
+    recording.judge().await?;
+    Ok(())
+}
+
+/// Five Deployments of 4 with a gang of 4 and every strategy from "one more at a time" to "all away first", rolled out at once: all finish, with one PodGroup
+/// each, and no minMember is ever above what its ReplicaSet wants.
+pub(super) async fn corners(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;
+    let recording = Recording::start(&client).await?;
+    let corners = [(json!(1), json!(0)), (json!(0), json!(1)), (json!(1), json!(1)), (json!("100%"), json!(0)), (json!(0), json!("100%"))];
+    let names: Vec<String> = (0..corners.len()).map(|number| format!("corner-{number}")).collect();
+    for (name, (surge, unavailable)) in names.iter().zip(corners) {
+        let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}});
+        Owner::deployment(name).replicas(4).gang("4").with("/spec", "strategy", strategy).make(&client).await?;
+    }
+    try_join_all(names.iter().map(|name| wait_running(&client, name, 4, 30))).await?;
+    for image in ["example/2", "example/3"] {
+        for name in &names {
+            set_image(&client, name, image).await?;
+        }
+        try_join_all(names.iter().map(|name| wait_rolled_out(&client, name, 60))).await?;
+    }
+    for name in &names {
+        let group = wait_one_group(&client, name, 15).await?;
+        ensure!(field(&group, "/spec/minMember") == 4, "{name} ends with minMember {}", field(&group, "/spec/minMember"));
+    }
+    recording.judge().await?;
+    Ok(())
+}
+
+/// A rollout is paused in its middle: two ReplicaSets are at work, each with a PodGroup of its own and no larger than itself; what is scaled then is shared
+/// out and followed. It is resumed and finishes; then it is rolled back, to the ReplicaSet of before, which has a PodGroup again.
+pub(super) async fn paused_in_the_middle(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;
+    let recording = Recording::start(&client).await?;
+    Workload::new("d").replicas(4).gang("4").rolling(1, 0).make(&client).await?;
+    wait_running(&client, "d", 4, 20).await?;
+    let first = wait_one_group(&client, "d", 5).await?.name_any();
+
+    patch(&client, Kind::Deployment, "d", json!({"spec": {"paused": true}})).await?;
+    set_image(&client, "d", "example/2").await?;
+    // What kube-controller-manager does to a paused one that is scaled is what makes two ReplicaSets work side by side for as long as one likes; so first
+    // a step of the rollout.
+    patch(&client, Kind::Deployment, "d", json!({"spec": {"paused": false}})).await?;
+    wait_until(secs(10), "there is a second ReplicaSet at work", || async {
+        let sets = live_replica_sets(&client, "d").await?.len();
+        Ok(Seen::when(sets == 2, || format!("{sets}")))
+    })
+    .await?;
+    patch(&client, Kind::Deployment, "d", json!({"spec": {"paused": true}})).await?;
+    scale(&client, "d", 12).await?;
+    let both = wait_until(secs(20), "two ReplicaSets and a PodGroup of each, no larger than it", || async {
+        let sets = live_replica_sets(&client, "d").await?;
+        let groups = groups_of(&client, "d").await?;
+        let mut seen = Vec::new();
+        for set in &sets {
+            let (size, name) =
+                (set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1), format!("podgroup-{}", set.uid().unwrap_or_default()));
+            let members = groups.iter().find(|group| group.name_any() == name).and_then(|group| field(group, "/spec/minMember").as_i64());
+            seen.push((i64::from(size), members));
+        }
+        let wanted: i64 = seen.iter().map(|(size, _)| size).sum();
+        let right = seen.iter().all(|(size, members)| *members == Some((*size).clamp(1, 4)));
+        let text = format!("sizes and minMembers {seen:?}, {} groups", groups.len());
+        Ok(if wanted >= 12 && right && groups.len() == sets.len() { Seen::Yes(seen) } else { Seen::NotYet(text) })
+    })
+    .await?;
+    patch(&client, Kind::Deployment, "d", json!({"spec": {"paused": false}})).await?;
+    wait_rolled_out(&client, "d", 60).await?;
+    let second = wait_one_group(&client, "d", 15).await?.name_any();
+    ensure!(second != first, "the new ReplicaSet has the old one's PodGroup, of {both:?}");
+
+    set_image(&client, "d", "example/1").await?;
+    wait_rolled_out(&client, "d", 60).await?;
+    let back = wait_one_group(&client, "d", 15).await?.name_any();
+    ensure!(back == first, "rolled back to {first}, and the PodGroup is {back}");
+    recording.judge().await?;
     Ok(())
 }
 

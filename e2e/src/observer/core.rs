@@ -118,13 +118,13 @@ impl Core {
     pub(super) fn blind(&mut self, kind: Kind, why: &str) {
         let since = self.blind.get(&kind).map_or_else(|| self.clock.now(), |(since, _)| *since);
         self.blind.insert(kind, (since, why.to_owned()));
-        self.open_excuse(None);
+        self.open_excuse(None, None);
     }
 
     /// A watch sees (again). What is wrong then has its whole grace: nobody knows since when it was.
     pub(super) fn sees(&mut self, kind: Kind) {
         if self.blind.remove(&kind).is_some() && self.blind.is_empty() {
-            self.close_excuse(None);
+            self.close_excuse(None, false);
         }
     }
 
@@ -132,7 +132,7 @@ impl Core {
         let now = self.clock.now();
         match check {
             8 => self.audit.excused().begin(now),
-            _ => self.open_excuse(Some(check)),
+            _ => self.open_excuse(Some(check), None),
         }
     }
 
@@ -140,20 +140,31 @@ impl Core {
         let now = self.clock.now();
         match check {
             8 => self.audit.excused().end(now),
-            _ => self.close_excuse(Some(check)),
+            _ => self.close_excuse(Some(check), false),
         }
     }
 
-    fn open_excuse(&mut self, check: Option<u8>) {
+    /// Every grace is longer by so many milliseconds, until [`Core::strict`].
+    pub(super) fn patient(&mut self, extra: i64) {
+        self.open_excuse(None, Some(extra));
+    }
+
+    pub(super) fn strict(&mut self) {
+        self.close_excuse(None, true);
+    }
+
+    fn open_excuse(&mut self, check: Option<u8>, at_most: Option<i64>) {
         let from = self.clock.now();
-        if !self.history.excuses.iter().any(|excuse| excuse.check == check && excuse.to.is_none()) {
-            self.history.excuses.push(Excuse { check, from, to: None });
+        let same = |excuse: &Excuse| excuse.check == check && excuse.at_most.is_some() == at_most.is_some();
+        if !self.history.excuses.iter().any(|excuse| same(excuse) && excuse.to.is_none()) {
+            self.history.excuses.push(Excuse { check, from, to: None, at_most });
         }
     }
 
-    fn close_excuse(&mut self, check: Option<u8>) {
+    fn close_excuse(&mut self, check: Option<u8>, bounded: bool) {
         let to = Some(self.clock.now());
-        for excuse in self.history.excuses.iter_mut().filter(|excuse| excuse.check == check && excuse.to.is_none()) {
+        let same = |excuse: &&mut Excuse| excuse.check == check && excuse.at_most.is_some() == bounded;
+        for excuse in self.history.excuses.iter_mut().filter(same).filter(|excuse| excuse.to.is_none()) {
             excuse.to = to;
         }
     }

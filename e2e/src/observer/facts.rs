@@ -84,13 +84,15 @@ pub struct QueueFact {
 /// The queue that every other one is under.
 pub const ROOT: &str = "root";
 /// The kinds of owners whose life the observer follows, with their version: another project's `Job` is another kind.
-const OWNER_KINDS: [(&str, &str); 6] = [
+const OWNER_KINDS: [(&str, &str); 7] = [
     ("apps/v1", "ReplicaSet"),
     ("apps/v1", "StatefulSet"),
     ("apps/v1", "DaemonSet"),
     ("batch/v1", "Job"),
     ("v1", "ReplicationController"),
     ("v1", "Pod"),
+    // What the cases let an operator's pods be owned by, as a kind that no program here knows.
+    ("v1", "ConfigMap"),
 ];
 
 /// One change of one object.
@@ -125,6 +127,15 @@ pub enum Kind {
     DaemonSet,
     Job,
     ReplicationController,
+    ConfigMap,
+}
+
+impl Kind {
+    /// Whether pods and PodGroups may be owned by objects of this kind, whose life is followed for that.
+    #[cfg(test)]
+    const fn owns_pods(self) -> bool {
+        !matches!(self, Self::Node | Self::Namespace | Self::Group | Self::Queue)
+    }
 }
 
 /// Reads one object; `gone` when it was deleted, `exact` as in [`Change::Pod`].
@@ -142,7 +153,7 @@ pub fn read(names: &Names, kind: Kind, object: &DynamicObject, gone: bool, exact
         }
         Kind::Node => Change::Node { name, now: (!gone).then(|| Amounts::read(object.data.pointer("/status/allocatable"))) },
         Kind::Namespace => Change::Namespace { name, terminating: gone || meta.deletion_timestamp.is_some() },
-        Kind::ReplicaSet | Kind::StatefulSet | Kind::DaemonSet | Kind::Job | Kind::ReplicationController => {
+        Kind::ReplicaSet | Kind::StatefulSet | Kind::DaemonSet | Kind::Job | Kind::ReplicationController | Kind::ConfigMap => {
             Change::Owner { uid, alive: !gone }
         }
     }
@@ -240,6 +251,20 @@ mod tests {
         assert_eq!(group(json!({"scheduling.k8s.io/group-name": "podgroup-mine"})), "podgroup-mine");
         assert_eq!(read_pod(&json!({})).group_owner.as_deref(), Some(OWNER));
         assert_eq!(read_pod(&json!({"scheduling.k8s.io/group-name": "spark"})).group_owner, None);
+    }
+
+    #[test]
+    fn every_kind_that_is_watched_as_an_owner_is_known_as_one() {
+        let watched = super::super::watch::KINDS.iter().filter(|(kind, ..)| kind.owns_pods());
+        let named: BTreeSet<_> = watched
+            .map(
+                |(_, group, version, kind, _)| {
+                    if group.is_empty() { (*version).to_owned() + "/" + kind } else { format!("{group}/{version}/{kind}") }
+                },
+            )
+            .collect();
+        let known: BTreeSet<_> = OWNER_KINDS.iter().map(|(version, kind)| format!("{version}/{kind}")).collect();
+        assert_eq!(named, known, "one that is known and not watched would be dead for ever, one that is watched and not known alive");
     }
 
     #[test]

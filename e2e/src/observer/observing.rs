@@ -139,6 +139,17 @@ impl Observer {
         self.shared.with(|core| core.insist(check));
     }
 
+    /// From now on checks 1, 2 and 6 wait so much longer, until [`Observer::strict`]: the programs' way to the API server is bad on purpose. All others stay as they are.
+    pub fn patient(&self, extra: Duration) {
+        let extra = i64::try_from(extra.as_millis()).unwrap_or(i64::MAX);
+        self.shared.with(|core| core.patient(extra));
+    }
+
+    /// Ends that; what is wrong at this moment has its usual grace again, and no more.
+    pub fn strict(&self) {
+        self.shared.with(Core::strict);
+    }
+
     /// Waits until the cluster, seen completely, is right: every queue's `status.allocated` is the sum of its pods' requests (5), and 1 and 2 hold without
     /// any grace. It must be so twice running.
     ///

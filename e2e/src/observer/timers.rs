@@ -13,6 +13,8 @@ pub struct Excuse {
     pub from: i64,
     /// Its end; `None` while it lasts.
     pub to: Option<i64>,
+    /// How much longer than its grace a state may be wrong for this, in milliseconds; `None` as long as the excuse lasts.
+    pub at_most: Option<i64>,
 }
 
 /// The wrong states that may still come right in time.
@@ -76,7 +78,11 @@ fn due(check: u8, since: i64, grace: i64, excuses: &[Excuse]) -> Option<i64> {
     mine.sort_by_key(|excuse| excuse.from);
     for excuse in mine {
         if excuse.from <= due && excuse.to.is_none_or(|to| to >= since) {
-            due = due.max(excuse.to?.saturating_add(grace));
+            let anew = excuse.to.map(|to| to.saturating_add(grace));
+            due = match (anew, excuse.at_most) {
+                (anew, None) => due.max(anew?),
+                (anew, Some(most)) => due.max(since.saturating_add(grace).saturating_add(most).min(anew.unwrap_or(i64::MAX))),
+            };
         }
     }
     Some(due)
@@ -108,11 +114,26 @@ mod tests {
     fn an_excuse_makes_the_grace_begin_at_its_end() {
         let mut timers = Timers::default();
         timers.set(1, "p".to_owned(), 1000, Some("x".to_owned()));
-        let lasting = Excuse { check: Some(1), from: 2000, to: None };
+        let lasting = Excuse { check: Some(1), from: 2000, to: None, at_most: None };
         assert_eq!(found(&mut timers, 60_000, &[lasting]), 0);
         let over = Excuse { to: Some(8000), ..lasting };
         assert_eq!(found(&mut timers, 12_999, &[over]), 0);
         let other = Excuse { check: Some(2), ..lasting };
         assert_eq!(found(&mut timers, 13_000, &[over, other]), 1);
+    }
+
+    #[test]
+    fn an_excuse_with_a_bound_is_over_at_its_bound_or_a_grace_after_its_end() {
+        let wrong = || {
+            let mut timers = Timers::default();
+            timers.set(1, "p".to_owned(), 1000, Some("x".to_owned()));
+            timers
+        };
+        let lasting = Excuse { check: None, from: 0, to: None, at_most: Some(60_000) };
+        assert_eq!(found(&mut wrong(), 65_999, &[lasting]), 0);
+        assert_eq!(found(&mut wrong(), 66_000, &[lasting]), 1);
+        let over = Excuse { to: Some(2000), ..lasting };
+        assert_eq!(found(&mut wrong(), 6999, &[over]), 0);
+        assert_eq!(found(&mut wrong(), 7000, &[over]), 1);
     }
 }

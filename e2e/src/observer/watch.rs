@@ -18,7 +18,7 @@ use super::observing::Shared;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// What is watched.
-pub(super) const KINDS: [(Kind, &str, &str, &str, &str); 10] = [
+pub(super) const KINDS: [(Kind, &str, &str, &str, &str); 11] = [
     (Kind::Node, "", "v1", "Node", "nodes"),
     (Kind::Pod, "", "v1", "Pod", "pods"),
     (Kind::Namespace, "", "v1", "Namespace", "namespaces"),
@@ -29,6 +29,7 @@ pub(super) const KINDS: [(Kind, &str, &str, &str, &str); 10] = [
     (Kind::DaemonSet, "apps", "v1", "DaemonSet", "daemonsets"),
     (Kind::Job, "batch", "v1", "Job", "jobs"),
     (Kind::ReplicationController, "", "v1", "ReplicationController", "replicationcontrollers"),
+    (Kind::ConfigMap, "", "v1", "ConfigMap", "configmaps"),
 ];
 
 /// The objects of one kind, everywhere.

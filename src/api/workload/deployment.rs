@@ -35,6 +35,8 @@ pub struct DeploymentSpec {
 pub struct DeploymentFacts {
     /// Its identity.
     pub uid: Uid,
+    /// Where it is: a reference from another namespace lies.
+    pub namespace: String,
     /// How many pods it wants in all.
     pub wants: u32,
     /// Its annotations about the group.
@@ -47,6 +49,7 @@ impl DeploymentFacts {
     pub fn of(object: &Deployment) -> Self {
         Self {
             uid: Uid::from(object.metadata.uid.as_deref().unwrap_or_default()),
+            namespace: object.metadata.namespace.clone().unwrap_or_default(),
             wants: count(object.spec.replicas, 1),
             annotations: group_annotations(&object.metadata),
         }

@@ -89,6 +89,8 @@ impl Owners {
     /// What this owner wishes, with what stands above and around it.
     pub(super) fn wish(&self, owner: &OwnerFacts, schedulers: &[String]) -> Option<Wish> {
         let deployment = owner.above.as_ref().and_then(|above| self.deployments.get(&above.uid));
+        // An owner is in the namespace of what it owns, whatever UID a tenant wrote into a reference.
+        let deployment = deployment.filter(|deployment| deployment.namespace == owner.object.namespace);
         let queue = self.namespaces.get(owner.object.namespace.as_str()).and_then(|namespace| namespace.queue.as_deref());
         intend(owner, deployment, queue, schedulers)
     }

@@ -227,6 +227,13 @@ fn an_owner_in_another_namespace_is_nobodys() {
 }
 
 #[test]
+fn a_deployment_of_another_namespace_has_no_say() {
+    let stranger = DeploymentFacts { namespace: "elsewhere".into(), ..deployment(7, "secret") };
+    let observed = observed([R(reset(vec![replica_set(1, 1, Some(7))])), D(reset(vec![stranger]))]);
+    assert_eq!(observed.freeze(&key(1)).owner.wish().map(|wish| wish.intent.fields.queue.as_str()), Some("default"));
+}
+
+#[test]
 fn nothing_is_made_in_a_namespace_that_goes() {
     let ending = NamespaceFacts { ending: true, ..namespace(None) };
     let before = vec![R(reset(vec![replica_set(1, 1, None)])), P(0, reset(vec![lone_pod(14, 4)])), N(reset(vec![namespace(None)]))];

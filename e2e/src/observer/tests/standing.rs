@@ -89,7 +89,7 @@ fn at_rest_a_queue_says_what_it_and_its_descendants_hold() {
 #[test]
 fn an_excuse_silences_only_its_check() {
     let mut story = Story::begin();
-    story.history.excuses.push(Excuse { check: Some(1), from: 0, to: None });
+    story.history.excuses.push(Excuse { check: Some(1), from: 0, to: None, at_most: None });
     story.put_group("g", Some(group("q", 2))).bind("p1", "cpu=1").put(PodFact { group: key("lost"), ..pod("p2", "", None) }).wait(60);
     assert_eq!(story.found(), [6]);
 }

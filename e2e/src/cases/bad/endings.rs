@@ -1,0 +1,155 @@
+//! Is nothing left over, and nothing done over and over, when something will not be there for long, or will not go?
+
+use anyhow::{Result, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::ResourceExt;
+use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
+use serde_json::json;
+
+use crate::called::{self, tally};
+use crate::objects::{make_node, podgroups, podgroups_in};
+use crate::wait::{Seen, holds_for, secs, wait_until};
+use crate::workloads::kinds::Order;
+use crate::workloads::owner::{Kind, Owner, delete_as, groups_made};
+use crate::workloads::{Workload, scale, wait_one_group, wait_running};
+use crate::world::World;
+
+/// 50 Deployments, StatefulSets and Jobs are made and deleted at once, so that they vanish between any two calls: nothing is left over, and each costs a
+/// bounded number of calls.
+pub(in crate::cases) async fn owners_that_vanish(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    let moment = called::now(w)?;
+    stream::iter(0..50)
+        .map(|number| {
+            let (client, name) = (client.clone(), format!("vanishes-{number}"));
+            async move {
+                let (kind, owner) = match number % 4 {
+                    0 => (Kind::StatefulSet, Owner::stateful_set(&name, Order::Parallel)),
+                    1 => (Kind::Job, Owner::job(&name, 1)),
+                    _ => (Kind::Deployment, Owner::deployment(&name)),
+                };
+                owner.asks(&[("cpu", "10m")]).make(&client).await?;
+                // Of different ages: a few milliseconds to a few tenths of a second, after the first thing that shows that somebody works on it.
+                if number % 3 == 0 {
+                    wait_until(secs(20), &format!("{name} has a pod"), || async {
+                        let there = crate::workloads::pods_of(&client, &name).await?.len();
+                        Ok(Seen::when(there > 0, || "none".to_owned()))
+                    })
+                    .await?;
+                }
+                delete_as(&client, kind, &name, PropagationPolicy::Background).await
+            }
+        })
+        .buffer_unordered(8)
+        .try_collect::<Vec<()>>()
+        .await?;
+    wait_until(secs(30), "no PodGroup is left", || async {
+        let left = groups_made(&client).await?;
+        Ok(Seen::when(left.is_empty(), || format!("{left:?}")))
+    })
+    .await?;
+    let before = called::since(w, moment)?;
+    ensure!(before.len() <= 50 * 6, "50 owners cost {:?}", tally(&before));
+    let rest = called::now(w)?;
+    holds_for(secs(2), "nothing comes back", || async {
+        let made = groups_made(&client).await?;
+        Ok(Seen::when(made.is_empty(), || format!("{made:?}")))
+    })
+    .await?;
+    let calls = called::since(w, rest)?;
+    ensure!(calls.is_empty(), "it goes on: {:?}", tally(&calls));
+    Ok(())
+}
+
+/// A PodGroup carries somebody's finalizer when its Deployment goes to 0: it is retired and ends when the finalizer is taken off. Meanwhile pods are wanted
+/// again: nothing is done over and over, and with the finalizer gone a new one is there. A finalizer does not keep it from ending for good either.
+pub(in crate::cases) async fn finalizers(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    Workload::new("d").make(&client).await?;
+    wait_running(&client, "d", 1, 20).await?;
+    let group = wait_one_group(&client, "d", 5).await?;
+    let name = group.name_any();
+    for comes_back in [true, false] {
+        finalizer(&client, &name, json!(["example.com/mine"])).await?;
+        scale(&client, "d", 0).await?;
+        wait_until(secs(10), "the PodGroup is ending", || async {
+            let ending = podgroups(&client).get(&name).await?.metadata.deletion_timestamp.is_some();
+            Ok(Seen::when(ending, || "it is not".to_owned()))
+        })
+        .await?;
+        let ending = podgroups(&client).get(&name).await?.uid();
+        if comes_back {
+            scale(&client, "d", 1).await?;
+        }
+        let moment = called::now(w)?;
+        holds_for(secs(2), "the ending one is there", || async {
+            let now = podgroups(&client).get_opt(&name).await?.and_then(|group| group.uid());
+            Ok(Seen::when(now == ending, || format!("{now:?}")))
+        })
+        .await?;
+        let calls = called::since(w, moment)?;
+        ensure!(calls.len() <= 4, "while it is ending {:?}", tally(&calls));
+        finalizer(&client, &name, json!(null)).await?;
+        if comes_back {
+            wait_running(&client, "d", 1, 20).await?;
+            let back = wait_one_group(&client, "d", 5).await?;
+            ensure!(back.uid() != ending, "the ending one is back");
+        } else {
+            wait_until(secs(10), "it is gone", || async {
+                let left = groups_made(&client).await?;
+                Ok(Seen::when(left.is_empty(), || format!("{left:?}")))
+            })
+            .await?;
+        }
+    }
+    Ok(())
+}
+
+async fn finalizer(client: &kube::Client, name: &str, finalizers: serde_json::Value) -> Result<()> {
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
+    podgroups(client).patch(name, &PatchParams::default(), &patch).await?;
+    Ok(())
+}
+
+/// A namespace with Deployments, StatefulSets, Jobs and bare pods is deleted, and held up in its end by somebody's finalizer: its PodGroups go, nothing
+/// is made there any more, nothing is done over and over, and another namespace's Deployment is served as ever.
+pub(in crate::cases) async fn a_namespace(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    Owner::namespace("going").make(&client).await?;
+    Owner::deployment("web").replicas(3).gang("3").make_in(&client, "going").await?;
+    Owner::stateful_set("state", Order::Parallel).replicas(2).make_in(&client, "going").await?;
+    Owner::job("job", 2).played_by_the_case().make_in(&client, "going").await?;
+    Owner::pod("bare").make_in(&client, "going").await?;
+    let holder = Owner::operators("holder").with("/metadata", "finalizers", json!(["example.com/mine"]));
+    holder.make_in(&client, "going").await?;
+    let groups = || async { anyhow::Ok(podgroups_in(&client, "going").list(&Default::default()).await?.items.len()) };
+    wait_until(secs(20), "four PodGroups are there", || async {
+        let there = groups().await?;
+        Ok(Seen::when(there == 4, || there.to_string()))
+    })
+    .await?;
+    let moment = called::now(w)?;
+    Kind::Namespace.api(&client).delete("going", &DeleteParams::default()).await?;
+    wait_until(secs(30), "all but the held object is gone", || async {
+        let (groups, pods) = (groups().await?, Kind::Pod.api_in(&client, "going").list(&Default::default()).await?.items.len());
+        Ok(Seen::when(groups + pods == 0, || format!("{groups} PodGroups, {pods} pods")))
+    })
+    .await?;
+    let calls = called::since(w, moment)?;
+    ensure!(calls.len() <= 20, "the end of a namespace with 4 owners cost {:?}", tally(&calls));
+    let rest = called::now(w)?;
+    Workload::new("here").make(&client).await?;
+    wait_running(&client, "here", 1, 20).await?;
+    holds_for(secs(2), "none comes back", || async {
+        let there = groups().await?;
+        Ok(Seen::when(there == 0, || there.to_string()))
+    })
+    .await?;
+    let calls = called::since(w, rest)?;
+    ensure!(calls.iter().all(|call| call.namespace != "going"), "it goes on: {:?}", tally(&calls));
+    // Its end is Kubernetes' own affair, which asks for what is left only now and then.
+    Ok(())
+}

@@ -1,0 +1,6 @@
+//! Does bad input do what is stated, and no harm to anybody else?
+
+pub(super) mod endings;
+pub(super) mod lies;
+pub(super) mod sizes;
+pub(super) mod strays;

@@ -1,0 +1,113 @@
+//! What becomes of values that are too large or make no sense, and of owners that are too many?
+
+use anyhow::{Result, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::ResourceExt;
+use kube::api::ListParams;
+use serde_json::json;
+
+use crate::called::{self, tally, writes};
+use crate::objects::{field, make_node};
+use crate::wait::{Seen, holds_for, secs, wait_until};
+use crate::workloads::owner::{Kind, Owner, groups_made, reference};
+use crate::workloads::told::{wait_warning, warnings};
+use crate::workloads::{MIN_MEMBER, Workload, set_image, wait_one_group, wait_rolled_out, wait_running};
+use crate::world::World;
+
+const MIN_RESOURCES: &str = "scheduling.volcano.sh/group-min-resources";
+
+/// Annotations of 200 KiB in all (the API server takes 256), a minResources that is no JSON, one below 0, a min-member that is no number: each costs its own
+/// value and nothing else, an Event on the Deployment says which, once; the pods run, and others have not waited.
+pub(in crate::cases) async fn values(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    // Half of it, since kube-controller-manager copies them to the ReplicaSet beside its own.
+    let long = "x".repeat(200 * 1024);
+    for (name, key, value, said) in [
+        ("large", "volcano.sh/large", long.as_str(), "volcano.sh/"),
+        ("no-json", MIN_RESOURCES, "{\"cpu\": ", MIN_RESOURCES),
+        ("long-no-json", MIN_RESOURCES, long.as_str(), MIN_RESOURCES),
+        ("negative", MIN_RESOURCES, "{\"cpu\": \"-1\"}", MIN_RESOURCES),
+        ("no-quantity", MIN_RESOURCES, "{\"cpu\": \"1x\", \"memory\": [1]}", MIN_RESOURCES),
+        ("no-number", MIN_MEMBER, "all of them", MIN_MEMBER),
+        ("long-no-number", MIN_MEMBER, long.as_str(), MIN_MEMBER),
+    ] {
+        Owner::deployment(name).annotation(key, value).make(&client).await?;
+        wait_running(&client, name, 1, 20).await?;
+        let group = wait_one_group(&client, name, 5).await?;
+        let (members, cpu) = (field(&group, "/spec/minMember"), field(&group, "/spec/minResources/cpu"));
+        ensure!(members == 1 && cpu == "1", "{name} has minMember {members} and minResources of {cpu} cpu");
+        wait_warning(&client, "Deployment", name, "InvalidPodGroupSource", said).await?;
+        // What a bad value costs is said once, however often the Deployment is looked at.
+        crate::workloads::scale(&client, name, 2).await?;
+        wait_running(&client, name, 2, 20).await?;
+        let told = warnings(&client, "Deployment", name).await?;
+        ensure!(told.len() == if name == "no-quantity" { told.len().min(2) } else { 1 }, "{name} is told {told:?}");
+        ensure!(told.iter().all(|(_, message)| message.len() < 1024), "{name} is told {told:?}");
+    }
+    Ok(())
+}
+
+/// How many ReplicaSets one Deployment has.
+const REVISIONS: usize = 500;
+
+/// 500 old ReplicaSets of one Deployment, which want no pods: no PodGroup of theirs, no call for any of them, not when they come, not at a rollout, not at
+/// a start of the controller, and not when they go.
+pub(in crate::cases) async fn revisions(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    let deployment = Owner::deployment("d").with("/spec", "revisionHistoryLimit", json!(1000)).make(&client).await?;
+    wait_running(&client, "d", 1, 20).await?;
+    wait_one_group(&client, "d", 5).await?;
+    let moment = called::now(w)?;
+    let by = reference(Kind::Deployment, &deployment);
+    stream::iter(0..REVISIONS)
+        .map(|number| {
+            let hash = format!("old{number}");
+            let set = Owner::replica_set(&format!("d-{hash}")).replicas(0).gang("2").owned_by(&by);
+            let set = set.with("/metadata", "labels", json!({"app": "d", "pod-template-hash": hash}));
+            let set = set.with("/spec", "selector", json!({"matchLabels": {"app": "d", "pod-template-hash": hash}}));
+            let set = set.with_pod("/metadata", "labels", json!({"app": "d", "pod-template-hash": hash}));
+            let client = client.clone();
+            async move { set.make(&client).await }
+        })
+        .buffer_unordered(16)
+        .try_collect::<Vec<_>>()
+        .await?;
+    holds_for(secs(1), "one PodGroup is there", || async {
+        let made = groups_made(&client).await?;
+        Ok(Seen::when(made.len() == 1, || format!("{made:?}")))
+    })
+    .await?;
+    let calls = called::since(w, moment)?;
+    ensure!(calls.is_empty(), "{REVISIONS} old ReplicaSets cost {:?}", tally(&calls));
+
+    set_image(&client, "d", "example/2").await?;
+    wait_rolled_out(&client, "d", 60).await?;
+    wait_one_group(&client, "d", 15).await?;
+    let calls = called::since(w, moment)?;
+    ensure!(calls.len() <= 12, "a rollout beside {REVISIONS} old ReplicaSets cost {:?}", tally(&calls));
+
+    w.controller()?.terminate().await?;
+    let moment = called::now(w)?;
+    w.controller()?.restart().await?;
+    Workload::new("other").make(&client).await?;
+    wait_running(&client, "other", 1, 20).await?;
+    let calls = called::since(w, moment)?;
+    ensure!(writes(&calls) <= 1, "a start beside {REVISIONS} old ReplicaSets wrote {:?}", tally(&calls));
+    let moment = called::now(w)?;
+    let old = Kind::ReplicaSet.api(&client).list_metadata(&ListParams::default().labels("app=d")).await?.items;
+    ensure!(old.len() > REVISIONS, "only {} ReplicaSets are left", old.len());
+    crate::workloads::delete(&client, "d").await?;
+    wait_until(secs(60), "all are gone", || async {
+        let left = Kind::ReplicaSet.api(&client).list_metadata(&ListParams::default().labels("app=d")).await?.items;
+        let made = groups_made(&client).await?;
+        Ok(Seen::when(left.is_empty() && made.len() == 1, || {
+            format!("{} ReplicaSets, {made:?}", left.iter().map(ResourceExt::name_any).count())
+        }))
+    })
+    .await?;
+    let calls = called::since(w, moment)?;
+    ensure!(calls.len() <= 8, "their end cost {:?}", tally(&calls));
+    Ok(())
+}

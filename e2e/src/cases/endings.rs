@@ -1,0 +1,127 @@
+//! What becomes of pods and PodGroups whose owner goes without them? Rows L16 and L17.
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, ListParams, PropagationPolicy};
+use kube::{Api, Client, ResourceExt};
+
+use crate::objects::{NAMESPACE, make_node, make_queue, milli_of, podgroups, queues};
+use crate::wait::{Seen, holds_for, secs, wait_until};
+use crate::workloads::kinds::Order;
+use crate::workloads::owner::{Kind, Owner, delete_as, group_name, groups_made, wait_min_member};
+use crate::workloads::{Workload, delete, live_replica_sets, pods_of, wait_one_group, wait_running};
+use crate::world::World;
+
+/// L16. A StatefulSet with a gang is deleted with `--cascade=orphan` and made again with the same spec; a pod of it is deleted: the pods belong to the new
+/// one's group, are charged throughout, and the new pod runs.
+pub(super) async fn orphaned_and_adopted(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    make_queue(&client, "team", None, &[("cpu", "3")]).await?;
+    let set = || Owner::stateful_set("gang", Order::Parallel).replicas(3).gang("3").queue("team");
+    let first = set().make(&client).await?;
+    wait_running(&client, "gang", 3, 20).await?;
+    wait_min_member(&client, &first, 3, 5).await?;
+    uses(&client, "team", 3000).await?;
+
+    let charged = holds_for(secs(8), "the pods are charged", || async {
+        let used = used(&client, "team").await?;
+        // One is deleted and comes back; the two others are there all the time.
+        Ok(Seen::when(used >= 2000, || format!("{used} thousandths of a cpu")))
+    });
+    let story = async {
+        delete_as(&client, Kind::StatefulSet, "gang", PropagationPolicy::Orphan).await?;
+        wait_until(secs(10), "the StatefulSet is gone", || async {
+            let found = Kind::StatefulSet.api(&client).get_opt("gang").await?;
+            Ok(Seen::when(found.is_none(), || "it is there".to_owned()))
+        })
+        .await?;
+        let second = set().make(&client).await?;
+        wait_until(secs(10), "the pods are the new one's", || async {
+            let pods = pods_of(&client, "gang").await?;
+            let of_it =
+                pods.iter().filter(|pod| pod.owner_references().iter().any(|owner| Some(&owner.uid) == second.metadata.uid.as_ref()));
+            Ok(Seen::when(of_it.count() == 3, || format!("{} pods", pods.len())))
+        })
+        .await?;
+        let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+        let old = pods.get("gang-1").await?.uid();
+        pods.delete("gang-1", &DeleteParams::default()).await?;
+        wait_until(secs(10), "gang-1 is another one and runs", || async {
+            let pod = pods.get("gang-1").await?;
+            let runs = pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
+            Ok(Seen::when(runs && pod.uid() != old, || format!("runs: {runs}")))
+        })
+        .await?;
+        wait_min_member(&client, &second, 3, 5).await?;
+        Ok(second)
+    };
+    let ((), second) = tokio::try_join!(charged, story)?;
+    uses(&client, "team", 3000).await?;
+    wait_until(secs(20), "the group of the dead StatefulSet is gone", || async {
+        let left = groups_made(&client).await?;
+        Ok(Seen::when(left == [group_name(&second)], || format!("{left:?}")))
+    })
+    .await
+}
+
+/// L17. The controller is down while an owner is deleted with `--cascade=orphan` and its pods end: no PodGroup is left over after it starts. Once a
+/// ReplicaSet (whose group the garbage collector lets go of too, as it was told to orphan), once a StatefulSet.
+pub(super) async fn orphaned_behind_the_controllers_back(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    Owner::stateful_set("set", Order::Parallel).replicas(2).make(&client).await?;
+    Workload::new("web").replicas(2).make(&client).await?;
+    Workload::new("stays").make(&client).await?;
+    wait_running(&client, "set", 2, 20).await?;
+    wait_running(&client, "web", 2, 20).await?;
+    let stays = wait_one_group(&client, "stays", 10).await?.name_any();
+    let before = groups_made(&client).await?;
+    ensure!(before.len() == 3, "there are {before:?}");
+
+    w.controller()?.terminate().await?;
+    let sets = live_replica_sets(&client, "web").await?;
+    // The Deployment first, or it would make another ReplicaSet.
+    delete_as(&client, Kind::Deployment, "web", PropagationPolicy::Orphan).await?;
+    for set in &sets {
+        delete_as(&client, Kind::ReplicaSet, &set.name_any(), PropagationPolicy::Orphan).await?;
+    }
+    delete_as(&client, Kind::StatefulSet, "set", PropagationPolicy::Orphan).await?;
+    // Only when the garbage collector has let go of them is a PodGroup on its own.
+    wait_until(secs(20), "the PodGroups of both have no owner any more", || async {
+        let groups = podgroups(&client).list(&ListParams::default()).await?.items;
+        let owned: Vec<_> = groups
+            .iter()
+            .filter(|group| group.name_any() != stays && !group.owner_references().is_empty())
+            .map(ResourceExt::name_any)
+            .collect();
+        Ok(Seen::when(owned.is_empty(), || format!("{owned:?} have")))
+    })
+    .await?;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    for name in ["set", "web"] {
+        let label = ListParams::default().labels(&format!("app={name}"));
+        pods.delete_collection(&DeleteParams::default().grace_period(0), &label).await?;
+        wait_running(&client, name, 0, 10).await?;
+    }
+    w.controller()?.restart().await?;
+    wait_until(secs(20), "only the group of who stays is left", || async {
+        let left = groups_made(&client).await?;
+        Ok(Seen::when(left == [stays.clone()], || format!("{left:?}")))
+    })
+    .await?;
+    delete(&client, "stays").await
+}
+
+async fn used(client: &Client, queue: &str) -> Result<i64> {
+    let object = queues(client).get(queue).await?;
+    milli_of(object.data.pointer("/status/allocated/cpu")).ok_or_else(|| anyhow::anyhow!("an odd amount"))
+}
+
+async fn uses(client: &Client, queue: &str, wanted: i64) -> Result<()> {
+    wait_until(secs(10), &format!("queue {queue} uses {wanted} thousandths of a cpu"), || async {
+        let used = used(client, queue).await?;
+        Ok(Seen::when(used == wanted, || used.to_string()))
+    })
+    .await
+}

@@ -1,0 +1,98 @@
+//! Do Deployments and StatefulSets keep their PodGroups when many of them flap together? The failure that this project began with.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use futures::future::try_join_all;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::lifecycle::settled;
+use crate::objects::{NAMESPACE, SCHEDULER_NAME, container, make_node, podgroups};
+use crate::wait::{Seen, holds_for, secs, wait_until};
+use crate::workloads::{Workload, scale, wait_running};
+use crate::world::World;
+
+/// How many of each.
+const EACH: usize = 20;
+
+/// 20 Deployments and 20 StatefulSets are scaled to 0 and to 1 again, so many times, all together and with a pause after each. Within 10 s of the end each has one pod that
+/// runs and exactly one PodGroup of the right owner.
+pub(super) async fn together(w: &mut World, times: u32, pause: Duration) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi"), ("pods", "500")]).await?;
+    let deployments: Vec<String> = (0..EACH).map(|number| format!("deployment-{number:02}")).collect();
+    let sets: Vec<String> = (0..EACH).map(|number| format!("set-{number:02}")).collect();
+    try_join_all(deployments.iter().map(|name| Workload::new(name).asks(&[("cpu", "100m")]).make(&client))).await?;
+    try_join_all(sets.iter().map(|name| make_set(&client, name))).await?;
+    for name in deployments.iter().chain(&sets) {
+        wait_running(&client, name, 1, 60).await?;
+    }
+    for _ in 0..times {
+        for replicas in [0, 1] {
+            let first = try_join_all(deployments.iter().map(|name| scale(&client, name, replicas)));
+            let second = try_join_all(sets.iter().map(|name| scale_set(&client, name, replicas)));
+            tokio::try_join!(first, second)?;
+            // Not a wait: the pause is what the case is about.
+            sleep(pause).await;
+        }
+    }
+    w.calm().await?;
+    let both = async { tokio::try_join!(settled(&client, &deployments), settled_sets(&client, &sets)) };
+    both.await.map(drop)
+}
+
+async fn make_set(client: &Client, name: &str) -> Result<()> {
+    let set: StatefulSet = serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": 1,
+            "serviceName": name,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"schedulerName": SCHEDULER_NAME, "terminationGracePeriodSeconds": 0, "containers": [container(&[("cpu", "100m")])]},
+            },
+        },
+    }))?;
+    stateful_sets(client).create(&PostParams::default(), &set).await.with_context(|| format!("making StatefulSet {name}"))?;
+    Ok(())
+}
+
+async fn scale_set(client: &Client, name: &str, replicas: u32) -> Result<()> {
+    let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+    stateful_sets(client).patch_scale(name, &PatchParams::default(), &patch).await?;
+    Ok(())
+}
+
+/// Within 10 s each StatefulSet has one pod that runs and exactly one PodGroup, its own, and both stay.
+async fn settled_sets(client: &Client, names: &[String]) -> Result<()> {
+    wait_until(secs(10), "each StatefulSet has its pod and exactly one PodGroup", || is_right(client, names)).await?;
+    holds_for(secs(2), "each StatefulSet has its pod and exactly one PodGroup", || is_right(client, names)).await
+}
+
+async fn is_right(client: &Client, names: &[String]) -> Result<Seen<()>> {
+    let sets = stateful_sets(client).list(&ListParams::default()).await?;
+    let groups = podgroups(client).list(&ListParams::default()).await?;
+    for set in sets.iter().filter(|set| names.contains(&set.name_any())) {
+        let (name, uid) = (set.name_any(), set.uid().unwrap_or_default());
+        let of_it =
+            |owner: &k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference| owner.uid == uid && owner.controller == Some(true);
+        let owned: Vec<_> = groups.iter().filter(|group| group.owner_references().iter().any(of_it)).map(ResourceExt::name_any).collect();
+        if owned != [format!("podgroup-{uid}")] {
+            return Ok(Seen::NotYet(format!("{name} ({uid}) has PodGroups {owned:?}")));
+        }
+        let ready = set.status.as_ref().and_then(|status| status.ready_replicas);
+        if ready != Some(1) {
+            return Ok(Seen::NotYet(format!("{name} has {ready:?} ready replicas")));
+        }
+    }
+    Ok(Seen::when(sets.items.len() >= names.len(), || format!("{} StatefulSets", sets.items.len())))
+}
+
+fn stateful_sets(client: &Client) -> Api<StatefulSet> {
+    Api::namespaced(client.clone(), NAMESPACE)
+}

@@ -1,0 +1,47 @@
+//! What is the PodGroup of a CronJob's Job? As that of any Job, and people are told on the CronJob, which is what they edit.
+
+use anyhow::{Result, ensure};
+use kube::api::PropagationPolicy;
+use serde_json::json;
+
+use super::jobs::wait_condition;
+use crate::cases::lifecycle::wait_unschedulable;
+use crate::objects::{field, make_node, make_queue};
+use crate::workloads::owner::{Kind, Owner, delete_as, group_name, wait_min_member, wait_no_group};
+use crate::workloads::told::{wait_warning, warnings};
+use crate::workloads::{MIN_MEMBER, QUEUE};
+use crate::world::World;
+
+/// A CronJob's Job (made by hand, as `kubectl create job --from` does) is a gang as its template asks, and completes. One that asks for nonsense says so on
+/// the CronJob and nowhere else. They go with the CronJob.
+pub(in crate::cases) async fn of_a_cron_job(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_queue(&client, "nightly", None, &[("cpu", "4")]).await?;
+    let annotations = |members: &str| json!({"annotations": {MIN_MEMBER: members, QUEUE: "nightly"}});
+    for (name, members) in [("good", "2"), ("bad", "many")] {
+        Owner::cron_job(name, 2)
+            .with("/spec", "suspend", json!(true))
+            .with("/spec/jobTemplate", "metadata", annotations(members))
+            .make(&client)
+            .await?;
+        w.cluster().run("kubectl", &["create", "job", &format!("{name}-1"), &format!("--from=cronjob/{name}")]).await?;
+    }
+    let (good, bad) = (Kind::Job.api(&client).get("good-1").await?, Kind::Job.api(&client).get("bad-1").await?);
+    // There is no node yet.
+    let group = wait_min_member(&client, &good, 2, 10).await?;
+    ensure!(field(&group, "/spec/queue") == "nightly", "its queue is {}", field(&group, "/spec/queue"));
+    wait_min_member(&client, &bad, 1, 10).await?;
+    wait_unschedulable(&client, &group_name(&good)).await?;
+    wait_warning(&client, "CronJob", "bad", "InvalidPodGroupSource", "group-min-member").await?;
+    let told = warnings(&client, "Job", "bad-1").await?;
+    ensure!(told.is_empty(), "the Job is told {told:?}");
+
+    make_node(&client, "n1", &[("cpu", "8"), ("memory", "64Gi")]).await?;
+    wait_condition(&client, "good-1", "Complete").await?;
+    wait_condition(&client, "bad-1", "Complete").await?;
+    for name in ["good", "bad"] {
+        delete_as(&client, Kind::CronJob, name, PropagationPolicy::Background).await?;
+    }
+    wait_no_group(&client, &good, 20).await?;
+    wait_no_group(&client, &bad, 20).await
+}

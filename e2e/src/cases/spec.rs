@@ -1,0 +1,182 @@
+//! Is a PodGroup's spec kept true for its whole life, and what an admin set left alone? Row L6, and each source of each field.
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::api::{DeleteParams, DynamicObject, PostParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::called::{self, tally, writes};
+use crate::objects::{NAMESPACE, field, make_node, make_queue, podgroups};
+use crate::wait::{Seen, holds_for, secs};
+use crate::workloads::kinds::Order;
+use crate::workloads::owner::{Kind, Owner, group_name, patch, wait_group};
+use crate::workloads::{MIN_MEMBER, QUEUE, Workload, live_replica_sets, wait_one_group, wait_running};
+use crate::world::World;
+
+const MIN_RESOURCES: &str = "scheduling.volcano.sh/group-min-resources";
+const COPIED: &str = "volcano.sh/preemptable";
+
+/// L6 (#4516). The template of a pending StatefulSet is shrunk from 10 cpu to 1: minResources follows, the pod runs. (Kubernetes itself does not replace a
+/// pending pod of an OrderedReady one: that pod is deleted by hand, as its documentation says.)
+pub(super) async fn shrunk(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "4"), ("memory", "16Gi")]).await?;
+    for (name, order) in [("parallel", Order::Parallel), ("ordered", Order::OrderedReady)] {
+        let set = Owner::stateful_set(name, order).asks(&[("cpu", "10")]).make(&client).await?;
+        wait_field(&client, &set, "/spec/minResources/cpu", json!("10")).await?;
+        let small = json!({"spec": {"template": {"spec": {"containers": [crate::objects::container(&[("cpu", "1")])]}}}});
+        patch(&client, Kind::StatefulSet, name, small).await?;
+        wait_field(&client, &set, "/spec/minResources/cpu", json!("1")).await?;
+        if order == Order::OrderedReady {
+            Kind::Pod.api(&client).delete(&format!("{name}-0"), &DeleteParams::default()).await?;
+        }
+        wait_running(&client, name, 1, 20).await?;
+    }
+    Ok(())
+}
+
+/// Each source of each field is added, changed and taken away again: on the Deployment, on the namespace, on a StatefulSet's template. The PodGroup follows
+/// and stays the same object.
+pub(super) async fn sources_followed(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    for queue in ["a", "b", "of-namespace"] {
+        make_queue(&client, queue, None, &[]).await?;
+    }
+    for (name, value) in [("high", 1000), ("low", 10)] {
+        let classes: Api<PriorityClass> = Api::all(client.clone());
+        let class = serde_json::from_value(json!({"metadata": {"name": name}, "value": value}))?;
+        classes.create(&PostParams::default(), &class).await?;
+    }
+    Workload::new("d").replicas(3).make(&client).await?;
+    wait_running(&client, "d", 3, 20).await?;
+    let before = wait_one_group(&client, "d", 5).await?;
+    let set = replica_set(&client, "d").await?;
+    for (key, steps) in [
+        (
+            QUEUE,
+            [
+                (json!("a"), "/spec/queue", json!("a")),
+                (json!("b"), "/spec/queue", json!("b")),
+                (Value::Null, "/spec/queue", json!("default")),
+            ],
+        ),
+        (
+            MIN_MEMBER,
+            [
+                (json!("2"), "/spec/minMember", json!(2)),
+                (json!("3"), "/spec/minMember", json!(3)),
+                (Value::Null, "/spec/minMember", json!(1)),
+            ],
+        ),
+        (
+            MIN_RESOURCES,
+            [
+                (json!(r#"{"cpu": "2"}"#), "/spec/minResources", json!({"cpu": "2"})),
+                (json!(r#"{"memory": "1Gi"}"#), "/spec/minResources", json!({"memory": "1Gi"})),
+                (Value::Null, "/spec/minResources/cpu", json!("1")),
+            ],
+        ),
+    ] {
+        for (value, pointer, expected) in steps {
+            patch(&client, Kind::Deployment, "d", json!({"metadata": {"annotations": {key: value}}})).await?;
+            wait_field(&client, &set, pointer, expected).await?;
+        }
+    }
+    for value in [json!("true"), json!("false"), Value::Null] {
+        patch(&client, Kind::Deployment, "d", json!({"metadata": {"annotations": {COPIED: value}}})).await?;
+        wait_group(&client, &set, 5, &format!("{COPIED} is {value}"), |group| {
+            let seen = group.annotations().get(COPIED).map_or(Value::Null, |text| json!(text));
+            (seen != value).then(|| format!("{seen}"))
+        })
+        .await?;
+    }
+    for (value, expected) in [(json!("of-namespace"), "of-namespace"), (Value::Null, "default")] {
+        patch(&client, Kind::Namespace, NAMESPACE, json!({"metadata": {"annotations": {QUEUE: value}}})).await?;
+        wait_field(&client, &set, "/spec/queue", json!(expected)).await?;
+    }
+    ensure!(wait_one_group(&client, "d", 5).await?.uid() == before.uid(), "it is another one");
+
+    // A template of a StatefulSet is changed in place; that of a Deployment makes another ReplicaSet.
+    let template = |queue: Value, class: Value| json!({"spec": {"template": {"metadata": {"annotations": {QUEUE: queue}}, "spec": {"priorityClassName": class}}}});
+    let set = Owner::stateful_set("set", Order::Parallel).make(&client).await?;
+    wait_field(&client, &set, "/spec/priorityClassName", Value::Null).await?;
+    for (queue, class, expected) in
+        [(json!("a"), json!("high"), "a"), (json!("b"), json!("low"), "b"), (Value::Null, Value::Null, "default")]
+    {
+        patch(&client, Kind::StatefulSet, "set", template(queue, class.clone())).await?;
+        wait_field(&client, &set, "/spec/queue", json!(expected)).await?;
+        wait_field(&client, &set, "/spec/priorityClassName", class).await?;
+    }
+    patch(&client, Kind::Deployment, "d", template(Value::Null, json!("high"))).await?;
+    crate::workloads::wait_rolled_out(&client, "d", 30).await?;
+    let group = wait_one_group(&client, "d", 15).await?;
+    ensure!(field(&group, "/spec/priorityClassName") == "high", "the new one's class is {}", field(&group, "/spec/priorityClassName"));
+    Ok(())
+}
+
+/// What an admin set on the PodGroup stays while its source does not change: through changes of everything else, and through a restart of the controller,
+/// which writes nothing at all. When its source changes, that counts.
+pub(super) async fn what_an_admin_set(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    for queue in ["a", "b", "admins"] {
+        make_queue(&client, queue, None, &[]).await?;
+    }
+    Workload::new("d").replicas(4).gang("3").queue("a").make(&client).await?;
+    wait_running(&client, "d", 4, 20).await?;
+    let set = replica_set(&client, "d").await?;
+    wait_one_group(&client, "d", 5).await?;
+    let by_hand = json!({"metadata": {"annotations": {"admins": "note"}}, "spec": {"minMember": 2, "queue": "admins", "priorityClassName": "admins"}});
+    podgroups(&client).patch(&group_name(&set), &kube::api::PatchParams::default(), &kube::api::Patch::Merge(by_hand)).await?;
+    let stays = || async {
+        let group = podgroups(&client).get(&group_name(&set)).await?;
+        let spec = (field(&group, "/spec/minMember"), field(&group, "/spec/queue"), field(&group, "/spec/priorityClassName"));
+        let note = group.annotations().get("admins").cloned();
+        let right = spec == (json!(2), json!("admins"), json!("admins")) && note.as_deref() == Some("note");
+        Ok(Seen::when(right, || format!("{spec:?}, note {note:?}")))
+    };
+    holds_for(secs(2), "what the admin set stays", stays).await?;
+    // Another field's source changes.
+    patch(&client, Kind::Deployment, "d", json!({"metadata": {"annotations": {COPIED: "true"}}})).await?;
+    wait_group(&client, &set, 5, "the annotation is copied", |group| {
+        (!group.annotations().contains_key(COPIED)).then(|| "it is not".to_owned())
+    })
+    .await?;
+    // More replicas than are asked for as a gang: nothing changes.
+    crate::workloads::scale(&client, "d", 5).await?;
+    wait_running(&client, "d", 5, 20).await?;
+    holds_for(secs(1), "what the admin set stays", stays).await?;
+
+    w.controller()?.terminate().await?;
+    let moment = called::now(w)?;
+    w.controller()?.restart().await?;
+    holds_for(secs(2), "what the admin set stays", stays).await?;
+    let calls = called::since(w, moment)?;
+    ensure!(writes(&calls) == 0, "a restart wrote {:?}", tally(&calls));
+
+    patch(&client, Kind::Deployment, "d", json!({"metadata": {"annotations": {MIN_MEMBER: "4"}}})).await?;
+    wait_field(&client, &set, "/spec/minMember", json!(4)).await?;
+    wait_field(&client, &set, "/spec/queue", json!("admins")).await?;
+    patch(&client, Kind::Deployment, "d", json!({"metadata": {"annotations": {QUEUE: "b"}}})).await?;
+    wait_field(&client, &set, "/spec/queue", json!("b")).await?;
+    wait_field(&client, &set, "/spec/priorityClassName", json!("admins")).await
+}
+
+async fn wait_field(client: &Client, owner: &DynamicObject, pointer: &str, expected: Value) -> Result<()> {
+    wait_group(client, owner, 5, &format!("{pointer} is {expected}"), |group| {
+        let seen = field(group, pointer);
+        (seen != expected).then(|| seen.to_string())
+    })
+    .await?;
+    Ok(())
+}
+
+/// The ReplicaSet of a Deployment that has only one at work.
+async fn replica_set(client: &Client, name: &str) -> Result<DynamicObject> {
+    let sets = live_replica_sets(client, name).await?;
+    ensure!(sets.len() == 1, "{name} has {} ReplicaSets at work", sets.len());
+    let name = sets.first().map(ResourceExt::name_any).unwrap_or_default();
+    Ok(Kind::ReplicaSet.api(client).get(&name).await?)
+}

@@ -1,0 +1,111 @@
+//! Does a StatefulSet, whose pods keep their names, always have exactly the PodGroup that it should have? Rows L2 and L3.
+
+use anyhow::Result;
+use kube::api::{DynamicObject, PropagationPolicy};
+use kube::{Client, ResourceExt};
+use tokio::time::{Instant, sleep};
+
+use crate::objects::make_node;
+use crate::proxy::Delay;
+use crate::wait::{Seen, holds_for, millis, secs, wait_until};
+use crate::workloads::kinds::Order;
+use crate::workloads::owner::{Kind, Owner, delete_as, group_name, groups_made, resize, wait_group};
+use crate::workloads::{pods_of, wait_running};
+use crate::world::World;
+
+/// L2 (#5972). One replica; 200 × scale 0, scale 1, no pause; the controller's API path delayed by 200–500 ms. Then 20 StatefulSets together, 3 times,
+/// half a second apart, no delay. Within 10 s of the end: 1 pod Running, one PodGroup, right owner UID.
+pub(super) async fn flapping(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;
+    let one = small("flapping").make(&client).await?;
+    wait_running(&client, "flapping", 1, 20).await?;
+    w.controller_path()?.delay(Delay::Between(millis(200), millis(500)), Delay::None);
+    for _ in 0..200 {
+        resize(&client, Kind::StatefulSet, "flapping", 0).await?;
+        resize(&client, Kind::StatefulSet, "flapping", 1).await?;
+    }
+    let mut all = vec![one];
+    settled(&client, &all).await?;
+
+    w.controller_path()?.delay(Delay::None, Delay::None);
+    for number in 0..20 {
+        all.push(small(&format!("flapping-{number:02}")).make(&client).await?);
+    }
+    for set in &all {
+        wait_running(&client, &set.name_any(), 1, 30).await?;
+    }
+    for _ in 0..3 {
+        for replicas in [0, 1] {
+            for set in all.iter().skip(1) {
+                resize(&client, Kind::StatefulSet, &set.name_any(), replicas).await?;
+            }
+            // Not a wait: half a second is what lets the deletion of the last flap meet the pod of the next.
+            sleep(millis(500)).await;
+        }
+    }
+    settled(&client, &all).await
+}
+
+/// L3 (#5331). A StatefulSet is deleted and made again under its name, 100 ×: every live pod's group exists and belongs to the live one's UID.
+pub(super) async fn made_again(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;
+    let mut set = small("again").make(&client).await?;
+    wait_running(&client, "again", 1, 20).await?;
+    for round in 0..100 {
+        delete_as(&client, Kind::StatefulSet, "again", PropagationPolicy::Background).await?;
+        set = small("again").make(&client).await?;
+        // Every tenth has the time to get its pod, so that one of them dies with every age of its successor.
+        if round % 10 == 9 {
+            wait_until(secs(20), "the pod is the new one's", || async {
+                let pods = pods_of(&client, "again").await?;
+                let of_it =
+                    pods.iter().filter(|pod| pod.owner_references().iter().any(|owner| Some(&owner.uid) == set.metadata.uid.as_ref()));
+                Ok(Seen::when(of_it.count() == 1, || format!("{} pods", pods.len())))
+            })
+            .await?;
+        }
+    }
+    let sets = [set];
+    settled(&client, &sets).await?;
+    // The garbage collector takes those of the dead ones.
+    wait_until(secs(20), "one PodGroup is left", || async {
+        let left = groups_made(&client).await?;
+        Ok(Seen::when(left == sets.iter().map(group_name).collect::<Vec<_>>(), || format!("{left:?}")))
+    })
+    .await
+}
+
+pub(super) fn small(name: &str) -> Owner {
+    Owner::stateful_set(name, Order::OrderedReady).asks(&[("cpu", "100m")])
+}
+
+/// Within 10 s each has one pod that runs, which is its own, and its PodGroup; and the PodGroup stays.
+pub(super) async fn settled(client: &Client, sets: &[DynamicObject]) -> Result<()> {
+    let end = Instant::now() + secs(10);
+    loop {
+        for set in sets {
+            let left = end.saturating_duration_since(Instant::now()).as_secs();
+            wait_running(client, &set.name_any(), 1, left).await?;
+            wait_group(client, set, left, "it is there", |_| None).await?;
+            let mine = |pod: &k8s_openapi::api::core::v1::Pod| {
+                pod.owner_references().iter().any(|owner| Some(&owner.uid) == set.metadata.uid.as_ref())
+            };
+            wait_until(secs(left), "the pod is the live one's", || async {
+                Ok(Seen::when(pods_of(client, &set.name_any()).await?.iter().all(mine), || "it is a dead one's".to_owned()))
+            })
+            .await?;
+        }
+        let stays = holds_for(secs(2), "each has its PodGroup", || async {
+            let made = groups_made(client).await?;
+            let missing: Vec<_> = sets.iter().filter(|set| !made.contains(&group_name(set))).map(ResourceExt::name_any).collect();
+            Ok(Seen::when(missing.is_empty(), || format!("{missing:?} have none")))
+        });
+        match stays.await {
+            Ok(()) => return Ok(()),
+            Err(error) if Instant::now() >= end => return Err(error),
+            Err(_) => {}
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Do the pods of other schedulers cost anything? Row L14.
+
+use std::future::Future;
+
+use anyhow::{Result, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::Client;
+use kube::api::{DeleteParams, ListParams};
+use serde_json::json;
+
+use crate::called::{self, tally};
+use crate::objects::make_node;
+use crate::wait::{Seen, secs, wait_until};
+use crate::workloads::owner::{Kind, Owner, groups_made, patch, resize};
+use crate::workloads::{Workload, scale, wait_one_group, wait_running};
+use crate::world::World;
+
+/// Who places their pods: nobody, here.
+const THEIRS: &str = "somebody-elses";
+
+/// How many ReplicaSets; the row says 1,000.
+fn many() -> u32 {
+    std::env::var("STRANGERS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
+}
+
+/// How many of the case's own requests are under way at once.
+const AT_ONCE: usize = 16;
+
+/// L14 (#3671). 200 ReplicaSets of another scheduler (`STRANGERS=1000`: as many as the row says) are made, restarted, scaled up and to 0: no API call of
+/// the controller for any of them. One of ours is served as ever.
+pub(super) async fn cost_nothing(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi"), ("pods", "2500")]).await?;
+    Workload::new("ours").make(&client).await?;
+    wait_running(&client, "ours", 1, 20).await?;
+    let ours = wait_one_group(&client, "ours", 5).await?;
+
+    let quiet = called::now(w)?;
+    each(|name| {
+        let client = client.clone();
+        async move {
+            let set = Owner::replica_set(&name).asks(&[("cpu", "10m")]).scheduler(THEIRS).gang("2");
+            set.with_pod("/metadata/labels", "restarted", json!("no")).make(&client).await.map(drop)
+        }
+    })
+    .await?;
+    theirs(&client, "no", 1).await?;
+    // What a restart comes to: another template, and all pods anew.
+    each(|name| {
+        let client = client.clone();
+        let template = json!({"spec": {"template": {"metadata": {"labels": {"restarted": "yes"}}}}});
+        async move { patch(&client, Kind::ReplicaSet, &name, template).await.map(drop) }
+    })
+    .await?;
+    let old = ListParams::default().labels("restarted=no");
+    Kind::Pod.api(&client).delete_collection(&DeleteParams::default(), &old).await?;
+    theirs(&client, "yes", 1).await?;
+    each(|name| {
+        let client = client.clone();
+        async move { resize(&client, Kind::ReplicaSet, &name, 2).await }
+    })
+    .await?;
+    theirs(&client, "yes", 2).await?;
+    each(|name| {
+        let client = client.clone();
+        async move { resize(&client, Kind::ReplicaSet, &name, 0).await }
+    })
+    .await?;
+    theirs(&client, "yes", 0).await?;
+    let calls = called::since(w, quiet)?;
+    ensure!(calls.is_empty(), "the controller made calls: {:?}", tally(&calls));
+    let made = groups_made(&client).await?;
+    ensure!(made.len() == 1, "there are {made:?}");
+
+    // And it is not asleep.
+    scale(&client, "ours", 3).await?;
+    wait_running(&client, "ours", 3, 20).await?;
+    ensure!(wait_one_group(&client, "ours", 5).await?.metadata.uid == ours.metadata.uid, "it is another one");
+    Ok(())
+}
+
+/// Does something with each ReplicaSet, some at a time.
+async fn each<F: Future<Output = Result<()>>>(act: impl Fn(String) -> F) -> Result<()> {
+    stream::iter(0..many())
+        .map(|number| act(format!("other-{number:04}")))
+        .buffer_unordered(AT_ONCE)
+        .try_collect::<Vec<()>>()
+        .await
+        .map(drop)
+}
+
+/// Waits until kube-controller-manager has made (or deleted) so many pods for each. Nobody places them.
+async fn theirs(client: &Client, restarted: &str, of_each: usize) -> Result<()> {
+    let wanted = usize::try_from(many())? * of_each;
+    let theirs = ListParams::default().fields(&format!("spec.schedulerName={THEIRS}")).labels(&format!("restarted={restarted}"));
+    wait_until(secs(120), &format!("there are {wanted} pods of theirs"), || async {
+        let pods = Kind::Pod.api(client).list_metadata(&theirs).await?.items.len();
+        Ok(Seen::when(pods == wanted, || pods.to_string()))
+    })
+    .await
+}

@@ -1,0 +1,54 @@
+//! Does it hold for an hour? Every case that is run under faults, again and again, each time under the mix of another seed, until the time is over.
+//!
+//! All seeds come from one, so that a soak can be run again; a single red run is run again by `run --case ID --seed SEED`, with the seed that it printed. A run
+//! that has begun when the time is over is run to its end.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::case::{Case, collect, run_one};
+use crate::faults::Faults;
+use crate::proxy::Dice;
+use crate::report::{Outcome, sum_up};
+use crate::say;
+
+/// What to run, and how long.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// No run begins after this.
+    pub time: Duration,
+    /// What all seeds come from.
+    pub seed: u64,
+    /// How many runs at once.
+    pub jobs: usize,
+    /// Only these; none is all that are run under faults.
+    pub cases: Vec<String>,
+}
+
+/// Runs the plan; whether every run passed.
+pub async fn run(table: &[Case], plan: &Plan) -> Result<bool> {
+    let wanted = |case: &&Case| plan.cases.is_empty() || plan.cases.iter().any(|name| name.eq_ignore_ascii_case(&case.id));
+    let chosen: Vec<Case> = table.iter().filter(|case| case.setup.faults == Faults::Mix).filter(wanted).cloned().collect();
+    ensure!(!chosen.is_empty(), "no case of these is run under faults");
+    say::line(format!("soak of {} cases for {:?}, seed {}, {} at once", chosen.len(), plan.time, plan.seed, plan.jobs.max(1)));
+    let (start, mut dice) = (Instant::now(), Dice(plan.seed));
+    let (mut running, mut outcomes): (JoinSet<Outcome>, Vec<Outcome>) = (JoinSet::new(), Vec::new());
+    for round in 1_u32.. {
+        for case in &chosen {
+            if running.len() >= plan.jobs.max(1) {
+                collect(&mut running, &mut outcomes).await?;
+            }
+            if start.elapsed() >= plan.time {
+                while !running.is_empty() {
+                    collect(&mut running, &mut outcomes).await?;
+                }
+                return Ok(sum_up(&outcomes, start.elapsed()));
+            }
+            running.spawn(run_one(case.clone(), format!("{}#{round}", case.id), dice.roll()));
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,247 @@
+//! What owns pods, whatever its kind? Objects as a user would type them, made and changed without their types, and the PodGroup that belongs to each.
+
+use anyhow::{Context, Result};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+
+use super::{MIN_MEMBER, QUEUE};
+use crate::objects::{Amounts, NAMESPACE, SCHEDULER_NAME, container, field, podgroups};
+use crate::wait::{Seen, secs, wait_until};
+
+/// A kind of object that pods can come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are those of the API")]
+pub enum Kind {
+    Deployment,
+    ReplicaSet,
+    StatefulSet,
+    DaemonSet,
+    Job,
+    CronJob,
+    Pod,
+    /// Stands for the object of any operator: the API server and its garbage collector ask no more of an owner than to exist.
+    ConfigMap,
+    Namespace,
+}
+
+impl Kind {
+    fn resource(self) -> ApiResource {
+        let (group, kind, plural) = match self {
+            Self::Deployment => ("apps", "Deployment", "deployments"),
+            Self::ReplicaSet => ("apps", "ReplicaSet", "replicasets"),
+            Self::StatefulSet => ("apps", "StatefulSet", "statefulsets"),
+            Self::DaemonSet => ("apps", "DaemonSet", "daemonsets"),
+            Self::Job => ("batch", "Job", "jobs"),
+            Self::CronJob => ("batch", "CronJob", "cronjobs"),
+            Self::Pod => ("", "Pod", "pods"),
+            Self::ConfigMap => ("", "ConfigMap", "configmaps"),
+            Self::Namespace => ("", "Namespace", "namespaces"),
+        };
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural)
+    }
+
+    /// Its objects in the case's namespace.
+    pub fn api(self, client: &Client) -> Api<DynamicObject> {
+        self.api_in(client, NAMESPACE)
+    }
+
+    /// Its objects in a namespace; a Namespace is in none.
+    pub fn api_in(self, client: &Client, namespace: &str) -> Api<DynamicObject> {
+        if self == Self::Namespace {
+            Api::all_with(client.clone(), &self.resource())
+        } else {
+            Api::namespaced_with(client.clone(), namespace, &self.resource())
+        }
+    }
+}
+
+/// An object that owns pods, to be made.
+#[derive(Clone, Debug)]
+pub struct Owner {
+    kind: Kind,
+    object: Value,
+    /// Where the template of its pods stands (`/spec/template`); of a bare pod it is the pod.
+    template: &'static str,
+}
+
+impl Owner {
+    /// An object of this kind whose `spec` stands beside the template of its pods: one container of 1 cpu, the label `app=NAME`, gone at once when deleted.
+    pub(super) fn new(kind: Kind, name: &str, template: &'static str, spec: Value) -> Self {
+        let object = json!({"metadata": {"name": name, "annotations": {}}, "spec": spec});
+        let pod = json!({
+            "metadata": {"labels": {"app": name}, "annotations": {}},
+            "spec": {"schedulerName": SCHEDULER_NAME, "terminationGracePeriodSeconds": 0, "containers": [container(&[("cpu", "1")])]},
+        });
+        let mut owner = Self { kind, object, template };
+        for part in ["metadata", "spec"] {
+            for (key, value) in pod.pointer(&format!("/{part}")).and_then(Value::as_object).into_iter().flatten() {
+                owner.put(&format!("{template}/{part}"), key, value.clone());
+            }
+        }
+        owner
+    }
+
+    /// An object without pods of its own making.
+    pub(super) fn object(kind: Kind, object: Value) -> Self {
+        Self { kind, object, template: "" }
+    }
+
+    /// Sets `key` of the object at `place` (a JSON pointer), which is made where it is missing.
+    pub fn with(mut self, place: &str, key: &str, value: Value) -> Self {
+        self.put(place, key, value);
+        self
+    }
+
+    /// The same, in the template of its pods (`/spec`).
+    pub fn with_pod(mut self, place: &str, key: &str, value: Value) -> Self {
+        let place = format!("{}{place}", self.template);
+        self.put(&place, key, value);
+        self
+    }
+
+    /// How many pods it wants.
+    pub fn replicas(self, replicas: u32) -> Self {
+        self.with("/spec", "replicas", json!(replicas))
+    }
+
+    /// What each pod asks for.
+    pub fn asks(self, requests: Amounts<'_>) -> Self {
+        self.with_pod("/spec", "containers", json!([container(requests)]))
+    }
+
+    /// An annotation of its own.
+    pub fn annotation(self, key: &str, value: &str) -> Self {
+        self.with("/metadata/annotations", key, json!(value))
+    }
+
+    /// An annotation of its pods.
+    pub fn pod_annotation(self, key: &str, value: &str) -> Self {
+        self.with_pod("/metadata/annotations", key, json!(value))
+    }
+
+    /// `group-min-member`, as the text that a user typed.
+    pub fn gang(self, members: &str) -> Self {
+        self.annotation(MIN_MEMBER, members)
+    }
+
+    /// The queue.
+    pub fn queue(self, queue: &str) -> Self {
+        self.annotation(QUEUE, queue)
+    }
+
+    /// Whose scheduler places its pods; our own if this is not said.
+    pub fn scheduler(self, name: &str) -> Self {
+        self.with_pod("/spec", "schedulerName", json!(name))
+    }
+
+    /// Owned by `owner`, as its controller.
+    pub fn owned_by(self, owner: &Value) -> Self {
+        self.with("/metadata", "ownerReferences", json!([owner]))
+    }
+
+    /// Makes it; the object as the API server took it.
+    pub async fn make(self, client: &Client) -> Result<DynamicObject> {
+        self.make_in(client, NAMESPACE).await
+    }
+
+    /// Makes it in another namespace.
+    pub async fn make_in(self, client: &Client, namespace: &str) -> Result<DynamicObject> {
+        let object: DynamicObject = serde_json::from_value(self.object)?;
+        let what = format!("making {:?} {}", self.kind, object.name_any());
+        self.kind.api_in(client, namespace).create(&PostParams::default(), &object).await.context(what)
+    }
+
+    fn put(&mut self, place: &str, key: &str, value: Value) {
+        let mut at = &mut self.object;
+        for step in place.split('/').skip(1) {
+            if at.get(step).is_none_or(Value::is_null)
+                && let Value::Object(map) = at
+            {
+                map.insert(step.to_owned(), json!({}));
+            }
+            let Some(next) = at.get_mut(step) else { return };
+            at = next;
+        }
+        if let Value::Object(map) = at {
+            map.insert(key.to_owned(), value);
+        }
+    }
+}
+
+/// An owner reference to an object, as its controller.
+pub fn reference(kind: Kind, object: &DynamicObject) -> Value {
+    let resource = kind.resource();
+    json!({"apiVersion": resource.api_version, "kind": resource.kind, "name": object.name_any(), "uid": object.uid().unwrap_or_default(), "controller": true})
+}
+
+/// Merges a patch into an object of the case's namespace.
+pub async fn patch(client: &Client, kind: Kind, name: &str, patch: Value) -> Result<DynamicObject> {
+    let what = format!("patching {kind:?} {name}");
+    kind.api(client).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.context(what)
+}
+
+/// Sets how many pods it wants, as `kubectl scale` does.
+pub async fn resize(client: &Client, kind: Kind, name: &str, replicas: u32) -> Result<()> {
+    kind.api(client).patch_scale(name, &PatchParams::default(), &Patch::Merge(json!({"spec": {"replicas": replicas}}))).await?;
+    Ok(())
+}
+
+/// Deletes it: `Background` takes its pods along, `Orphan` (`--cascade=orphan`) leaves them.
+pub async fn delete_as(client: &Client, kind: Kind, name: &str, propagation: PropagationPolicy) -> Result<()> {
+    let params = DeleteParams { propagation_policy: Some(propagation), ..DeleteParams::default() };
+    kind.api(client).delete(name, &params).await.with_context(|| format!("deleting {kind:?} {name}"))?;
+    Ok(())
+}
+
+/// The name of an owner's PodGroup.
+pub fn group_name(owner: &DynamicObject) -> String {
+    format!("podgroup-{}", owner.uid().unwrap_or_default())
+}
+
+/// Waits until the owner's PodGroup is there, is owned by it as its controller, and `wrong` finds nothing wrong with it.
+pub async fn wait_group(
+    client: &Client,
+    owner: &DynamicObject,
+    seconds: u64,
+    what: &str,
+    wrong: impl Fn(&DynamicObject) -> Option<String>,
+) -> Result<DynamicObject> {
+    let (name, uid) = (group_name(owner), owner.uid().unwrap_or_default());
+    wait_until(secs(seconds), &format!("the PodGroup of {}: {what}", owner.name_any()), || async {
+        let Some(group) = podgroups(client).get_opt(&name).await? else { return Ok(Seen::NotYet(format!("there is no {name}"))) };
+        if !group.owner_references().iter().any(|owner| owner.uid == uid && owner.controller == Some(true)) {
+            return Ok(Seen::NotYet(format!("owned by {:?}", group.owner_references())));
+        }
+        Ok(match wrong(&group) {
+            Some(text) => Seen::NotYet(text),
+            None => Seen::Yes(group),
+        })
+    })
+    .await
+}
+
+/// Waits until the owner's PodGroup has this minMember.
+pub async fn wait_min_member(client: &Client, owner: &DynamicObject, members: i64, seconds: u64) -> Result<DynamicObject> {
+    wait_group(client, owner, seconds, &format!("minMember is {members}"), |group| {
+        let seen = field(group, "/spec/minMember");
+        (seen != members).then(|| format!("minMember {seen}"))
+    })
+    .await
+}
+
+/// Waits until the owner's PodGroup is gone (or was never there).
+pub async fn wait_no_group(client: &Client, owner: &DynamicObject, seconds: u64) -> Result<()> {
+    wait_until(secs(seconds), &format!("{} has no PodGroup", owner.name_any()), || async {
+        let found = podgroups(client).get_opt(&group_name(owner)).await?;
+        Ok(Seen::when(found.is_none(), || "it is there".to_owned()))
+    })
+    .await
+}
+
+/// All PodGroups of the case's namespace that the controller made.
+pub async fn groups_made(client: &Client) -> Result<Vec<String>> {
+    let ours = ListParams::default().labels("podgroup.dev/managed-by=podgroup-controller");
+    Ok(podgroups(client).list(&ours).await?.iter().map(ResourceExt::name_any).collect())
+}

@@ -1,0 +1,27 @@
+//! What are people told about an object? Its Events, which must be there, once, and no more than that.
+
+use anyhow::Result;
+use k8s_openapi::api::core::v1::Event;
+use kube::api::ListParams;
+use kube::{Api, Client};
+
+use crate::objects::NAMESPACE;
+use crate::wait::{Seen, secs, wait_until};
+
+/// The Warnings about an object that the controller wrote: reason and message of each.
+pub async fn warnings(client: &Client, kind: &str, name: &str) -> Result<Vec<(String, String)>> {
+    let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
+    let about = ListParams::default().fields(&format!("involvedObject.kind={kind},involvedObject.name={name}"));
+    let ours = |event: &Event| event.source.as_ref().and_then(|source| source.component.as_deref()) == Some("podgroup-controller");
+    let texts = |event: Event| (event.reason.unwrap_or_default(), event.message.unwrap_or_default());
+    Ok(events.list(&about).await?.items.into_iter().filter(ours).map(texts).collect())
+}
+
+/// Waits until a Warning with this reason, whose message holds `part`, is told on the object.
+pub async fn wait_warning(client: &Client, kind: &str, name: &str, reason: &str, part: &str) -> Result<()> {
+    wait_until(secs(10), &format!("{reason} about {part} is told on {kind} {name}"), || async {
+        let told = warnings(client, kind, name).await?;
+        Ok(Seen::when(told.iter().any(|(seen, message)| seen == reason && message.contains(part)), || format!("told are {told:?}")))
+    })
+    .await
+}
