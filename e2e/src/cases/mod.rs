@@ -144,6 +144,7 @@ pub fn table() -> Vec<Case> {
         case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal),
         case!("A3", "pods that no scheduler placed overfill a node", usual(), ledger::overfilled_from_outside),
         case!("K1", "kill -9 of the controller every second", usual(), outages::killed_every_second),
+        case!("K1-slow", "kill -9 between the steps of retirements", usual(), outages::killed_while_retiring),
         case!("K1-elected", "kill -9 of whoever leads, with the election", usual(), outages::leaders_killed),
         case!("K2", "two controllers that both believe they lead", quick(), outages::two_believe_they_lead),
         case!("K3", "the API server is killed and started again", usual(), outages_server::api_server_restarts),
