@@ -225,5 +225,8 @@ fn later<'a>(learned: &'a Existing, cached: &'a Existing) -> &'a Existing {
 }
 
 #[cfg(test)]
+#[path = "model/packed.rs"]
+pub(super) mod packed;
+#[cfg(test)]
 #[path = "memory_tests.rs"]
 mod tests;
