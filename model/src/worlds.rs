@@ -1,11 +1,11 @@
 //! Which worlds are searched?
 
-use super::mutant::Mutant;
-use super::values::Left;
-use super::world::{QUIET, World};
+use crate::mutant::Mutant;
+use crate::values::Left;
+use crate::world::{QUIET, World};
 
 /// One controller, one owner that wants a pod and has its group, and nothing that happens.
-pub(super) const ALONE: World = World {
+pub(crate) const ALONE: World = World {
     name: "alone",
     controllers: 1,
     wants: [Some(1), None],
@@ -24,7 +24,7 @@ const fn first(left: Left) -> [Left; 2] {
 }
 
 /// probe
-pub(super) const PROBE: &[World] = &[
+pub(crate) const PROBE: &[World] = &[
     World { name: "scaled twice", left: first(Left { scales: 2, ..QUIET }), ..ALONE },
     World { name: "late", left: first(Left { scales: 2, timeouts: 1, ..QUIET }), ..ALONE },
     World { name: "lost", left: first(Left { scales: 2, losses: 1, ..QUIET }), ..ALONE },

@@ -1,12 +1,12 @@
 //! Which rule of the protocol is broken on purpose? In the model's layer round the real code, never in the code.
 
-use super::real::{self, Decided, Event, View};
-use super::values::{Back, Flight, Kept, Req};
-use crate::lifecycle::memory::packed::PackedLatest;
+use crate::real::{self, Decided, Event, View};
+use crate::values::{Back, Flight, Kept, Req};
+use crate::packed::PackedLatest;
 
 /// A rule that is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Mutant {
+pub(crate) enum Mutant {
     /// None: the real thing.
     None,
     /// A DELETE without the UID, with the resourceVersion.
@@ -65,7 +65,7 @@ pub(super) enum Mutant {
 
 impl Mutant {
     /// All of them, the real thing not.
-    pub(super) const ALL: [Self; 26] = [
+    pub(crate) const ALL: [Self; 26] = [
         Self::DeleteWithoutUid,
         Self::DeleteWithoutVersion,
         Self::DeleteByName,
@@ -96,7 +96,7 @@ impl Mutant {
 }
 
 /// The next step, as the mutant takes it.
-pub(super) fn mutate(mutant: Mutant, kept: &Kept, decided: Decided, view: View) -> Decided {
+pub(crate) fn mutate(mutant: Mutant, kept: &Kept, decided: Decided, view: View) -> Decided {
     let (step, known) = decided;
     let step = match (mutant, step) {
         (Mutant::NoMark, Some(Req::Mark(on))) | (Mutant::NoLook, Some(Req::Look(on))) => Some(Req::Delete(on)),
@@ -113,7 +113,7 @@ pub(super) fn mutate(mutant: Mutant, kept: &Kept, decided: Decided, view: View) 
 }
 
 /// What the answer teaches, as the mutant hears it.
-pub(super) fn learn(mutant: Mutant, kept: &mut Kept, view: View, flight: &Flight, back: Back) {
+pub(crate) fn learn(mutant: Mutant, kept: &mut Kept, view: View, flight: &Flight, back: Back) {
     let mut back = back;
     if let (Req::Look(on), Back::Members(members)) = (flight.sent.req, back) {
         kept.looked = flight.sent.looked;
@@ -142,7 +142,7 @@ pub(super) fn learn(mutant: Mutant, kept: &mut Kept, view: View, flight: &Flight
 }
 
 /// Whether the mutant does not hear of it.
-pub(super) const fn is_deaf(mutant: Mutant, kept: &Kept, event: Event) -> bool {
+pub(crate) const fn is_deaf(mutant: Mutant, kept: &Kept, event: Event) -> bool {
     match (mutant, event) {
         (Mutant::BelieveAnswers, Event::Listed { there: false }) | (Mutant::DeafToDeletions, Event::Deleted(_)) => true,
         (Mutant::DeafWhileBusy, Event::Deleted(_) | Event::Listed { .. }) => kept.flight.is_some(),

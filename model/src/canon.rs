@@ -5,11 +5,11 @@
 //! * What no watch can show any more is dropped, and a UID in a memory that nobody can ever name again is forgotten.
 //! * Requests on their way have no order, and controllers have no name.
 
-use crate::lifecycle::memory::packed::PackedLatest;
+use crate::packed::PackedLatest;
 
-use super::mutant::Mutant;
-use super::values::{At, Back, Flight, Req, SLOTS, Seen, Sent, State};
-use super::world::World;
+use crate::mutant::Mutant;
+use crate::values::{At, Back, Flight, Req, SLOTS, Seen, Sent, State};
+use crate::world::World;
 
 /// Something that has a label.
 enum Label<'a> {
@@ -18,7 +18,7 @@ enum Label<'a> {
 }
 
 /// The one state that stands for all that are the same as this one.
-pub(super) fn canonical(world: &World, mut state: State) -> State {
+pub(crate) fn canonical(world: &World, mut state: State) -> State {
     trim(world, &mut state);
     forget(world, &mut state);
     relabel(&mut state);

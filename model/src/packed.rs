@@ -1,24 +1,24 @@
-//! How is a real [`Memory`] written down in a few bytes, and read again? A child of `memory`, since nobody else sees its fields.
+//! How is a real [`Memory`] written down in a few bytes, and read again? 
 
-use super::{Latest, Look, Memory};
-use crate::lifecycle::model::real::{at, existing, label, seen, uid, version};
-use crate::lifecycle::model::values::{At, Seen};
+use podgroup::lifecycle::memory::{Latest, Look, Memory};
+use crate::real::{at, existing, label, seen, uid, version};
+use crate::values::{At, Seen};
 
 /// [`Memory`], with labels for UIDs and resourceVersions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(in crate::lifecycle) struct Packed {
-    pub(in crate::lifecycle) latest: PackedLatest,
-    pub(in crate::lifecycle) stale: bool,
-    pub(in crate::lifecycle) look: Option<(At, bool)>,
-    pub(in crate::lifecycle) beyond: bool,
+pub(crate) struct Packed {
+    pub(crate) latest: PackedLatest,
+    pub(crate) stale: bool,
+    pub(crate) look: Option<(At, bool)>,
+    pub(crate) beyond: bool,
     /// The canonical form keeps only those that an answer on its way could tell of: never more than these.
-    pub(in crate::lifecycle) deleted: [u8; 3],
-    pub(in crate::lifecycle) missed: bool,
+    pub(crate) deleted: [u8; 3],
+    pub(crate) missed: bool,
 }
 
 /// The latest that answers have said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(in crate::lifecycle) enum PackedLatest {
+pub(crate) enum PackedLatest {
     #[default]
     Nothing,
     Was(Seen),
@@ -26,7 +26,7 @@ pub(in crate::lifecycle) enum PackedLatest {
 }
 
 /// Writes it down. `slot` says whose owner is the right one.
-pub(in crate::lifecycle) fn pack(memory: &Memory, slot: usize) -> Packed {
+pub(crate) fn pack(memory: &Memory, slot: usize) -> Packed {
     let mut deleted = [0; 3];
     assert!(memory.deleted.len() <= deleted.len(), "the canonical form forgets what no answer can tell of");
     deleted.iter_mut().zip(&memory.deleted).for_each(|(place, uid)| *place = label(uid));
@@ -45,7 +45,7 @@ pub(in crate::lifecycle) fn pack(memory: &Memory, slot: usize) -> Packed {
 }
 
 /// Reads it again.
-pub(in crate::lifecycle) fn unpack(packed: &Packed, slot: usize) -> Memory {
+pub(crate) fn unpack(packed: &Packed, slot: usize) -> Memory {
     Memory {
         latest: match packed.latest {
             PackedLatest::Nothing => Latest::Nothing,

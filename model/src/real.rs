@@ -11,32 +11,32 @@ use std::sync::LazyLock;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::Value;
 
-use crate::api::membership::group_of;
-use crate::api::names::{APPLIED, GROUP_NAME, RETIRING};
-use crate::api::workload::ObjectRef;
-use crate::api::{GroupKey, Uid};
-use crate::controller::dialect;
-use crate::lifecycle::memory::packed::{Packed, pack, unpack};
-use crate::lifecycle::{
+use podgroup::api::membership::group_of;
+use podgroup::api::names::{APPLIED, GROUP_NAME, RETIRING};
+use podgroup::api::workload::ObjectRef;
+use podgroup::api::{GroupKey, Uid};
+use podgroup::controller::dialect;
+use crate::packed::{Packed, pack, unpack};
+use podgroup::lifecycle::{
     Applied, Existing, Intent, Members, Memory, Ours, Owner, Reply, Sight, Situation, Step, Version, Wish, answer, decide as real_decide,
 };
 
-use super::values::{At, Back, Life, NOBODY, Owner as OwnerValue, Pod, Req, SLOTS, Seen, UNREADABLE};
+use crate::values::{At, Back, Life, NOBODY, Owner as OwnerValue, Pod, Req, SLOTS, Seen, UNREADABLE};
 
 const OWNERS: [&str; SLOTS] = ["0a1b2c3d-0000-1111-2222-333344445555", "0a1b2c3d-0000-1111-2222-333344446666"];
 const NAMESPACE: &str = "ns";
 
 /// What a controller sees of one group.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct View {
-    pub(super) slot: usize,
-    pub(super) owner: OwnerValue,
-    pub(super) members: Members,
-    pub(super) cached: Option<Seen>,
+pub(crate) struct View {
+    pub(crate) slot: usize,
+    pub(crate) owner: OwnerValue,
+    pub(crate) members: Members,
+    pub(crate) cached: Option<Seen>,
 }
 
 /// The next step, none for rest, and what is believed to be there.
-pub(super) type Decided = (Option<Req>, Option<At>);
+pub(crate) type Decided = (Option<Req>, Option<At>);
 
 /// Answers of the code under test to every question that came up so far.
 #[derive(Default)]
@@ -52,7 +52,7 @@ thread_local! {
 
 /// A [`Sight`] with labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Event {
+pub(crate) enum Event {
     Owner,
     Member,
     Group,
@@ -62,7 +62,7 @@ pub(super) enum Event {
 }
 
 /// The real decision.
-pub(super) fn decide(view: View, memory: &Packed) -> Decided {
+pub(crate) fn decide(view: View, memory: &Packed) -> Decided {
     ASKED.with_borrow_mut(|asked| *asked.decided.entry((view, *memory)).or_insert_with(|| decide_anew(view, memory)))
 }
 
@@ -76,7 +76,7 @@ fn decide_anew(view: View, packed: &Packed) -> Decided {
 }
 
 /// What the real memory learns from a reply, as the real reading understands it.
-pub(super) fn learn(memory: &Packed, slot: usize, known: Option<At>, req: Req, back: Back) -> Packed {
+pub(crate) fn learn(memory: &Packed, slot: usize, known: Option<At>, req: Req, back: Back) -> Packed {
     let question = (*memory, slot, known, req, back);
     ASKED.with_borrow_mut(|asked| {
         *asked.learned.entry(question).or_insert_with(|| {
@@ -86,7 +86,7 @@ pub(super) fn learn(memory: &Packed, slot: usize, known: Option<At>, req: Req, b
 }
 
 /// What the real memory learns from what was seen.
-pub(super) fn saw(memory: &Packed, slot: usize, event: Event) -> Packed {
+pub(crate) fn saw(memory: &Packed, slot: usize, event: Event) -> Packed {
     ASKED.with_borrow_mut(|asked| {
         *asked.saw.entry((*memory, slot, event)).or_insert_with(|| {
             changed(memory, slot, |memory| match event {
@@ -109,28 +109,28 @@ fn changed(memory: &Packed, slot: usize, change: impl FnOnce(&mut Memory)) -> Pa
 }
 
 /// What the dialect really writes.
-pub(super) struct Protocol {
-    pub(super) amend: Guards,
-    pub(super) mark: Guards,
-    pub(super) unmark: Guards,
-    pub(super) delete: Guards,
+pub(crate) struct Protocol {
+    pub(crate) amend: Guards,
+    pub(crate) mark: Guards,
+    pub(crate) unmark: Guards,
+    pub(crate) delete: Guards,
     /// What a new object says, by the fields that are intended.
-    pub(super) created: [u8; 4],
+    pub(crate) created: [u8; 4],
     /// By what was written last (the fifth: nobody knows) and what is intended: the size and the queue, where they are written.
-    pub(super) amended: [[(Option<u8>, Option<u8>); 4]; 5],
+    pub(crate) amended: [[(Option<u8>, Option<u8>); 4]; 5],
     /// By controller and stamp: the owner whose group the pod is in.
-    pub(super) member_of: [[Option<usize>; 3]; 3],
+    pub(crate) member_of: [[Option<usize>; 3]; 3],
 }
 
 /// Which preconditions a request carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Guards {
-    pub(super) uid: bool,
-    pub(super) at: bool,
+pub(crate) struct Guards {
+    pub(crate) uid: bool,
+    pub(crate) at: bool,
 }
 
 /// Asks the dialect once.
-pub(super) fn protocol() -> &'static Protocol {
+pub(crate) fn protocol() -> &'static Protocol {
     static PROTOCOL: LazyLock<Protocol> = LazyLock::new(|| {
         let on = version((7, 9));
         let guards = |patch: &Value| Guards {
@@ -195,7 +195,7 @@ fn member_of(of: usize, stamp: usize) -> Option<usize> {
 }
 
 /// The owner whose group this pod is in.
-pub(super) fn slot_of(pod: Pod) -> Option<usize> {
+pub(crate) fn slot_of(pod: Pod) -> Option<usize> {
     protocol().member_of[usize::from(pod.of.min(NOBODY))][usize::from(pod.stamp)]
 }
 
@@ -225,28 +225,28 @@ fn wish(slot: usize, to: u8, wants_pods: bool) -> Wish {
 }
 
 /// The object's UID for a label.
-pub(in crate::lifecycle) fn uid(label: u8) -> Uid {
+pub(crate) fn uid(label: u8) -> Uid {
     static UIDS: LazyLock<Vec<Uid>> = LazyLock::new(|| (0..=u8::MAX).map(|label| Uid::from(label.to_string())).collect());
     UIDS[usize::from(label)].clone()
 }
 
 /// And back.
-pub(in crate::lifecycle) fn label(uid: &Uid) -> u8 {
+pub(crate) fn label(uid: &Uid) -> u8 {
     uid.parse().expect("a label")
 }
 
 /// The version for labels.
-pub(in crate::lifecycle) fn version(at: At) -> Version {
+pub(crate) fn version(at: At) -> Version {
     Version { uid: uid(at.0), resource_version: at.1.to_string() }
 }
 
 /// And back.
-pub(in crate::lifecycle) fn at(version: &Version) -> At {
+pub(crate) fn at(version: &Version) -> At {
     (label(&version.uid), version.resource_version.parse().expect("a label"))
 }
 
 /// What a cache has of a group.
-pub(in crate::lifecycle) fn existing(seen: Seen, slot: usize) -> Existing {
+pub(crate) fn existing(seen: Seen, slot: usize) -> Existing {
     Existing::Ours(Ours {
         version: version((seen.uid, seen.at)),
         retiring: seen.retiring,
@@ -257,7 +257,7 @@ pub(in crate::lifecycle) fn existing(seen: Seen, slot: usize) -> Existing {
 }
 
 /// And back.
-pub(in crate::lifecycle) fn seen(existing: &Existing, slot: usize) -> Seen {
+pub(crate) fn seen(existing: &Existing, slot: usize) -> Seen {
     let Existing::Ours(ours) = existing else { panic!("nobody else makes groups here") };
     // An object that was never stored has no version.
     let (uid, at) = if ours.version.uid.is_empty() { (0, 0) } else { at(&ours.version) };

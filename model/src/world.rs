@@ -4,39 +4,39 @@
 
 use stateright::{Model, Property};
 
-use super::canon::canonical;
-use super::mutant::{self, Mutant};
-use super::promises;
-use super::real::{self, Event, View, slot_of};
-use super::values::{
+use crate::canon::canonical;
+use crate::mutant::{self, Mutant};
+use crate::promises;
+use crate::real::{self, Event, View, slot_of};
+use crate::values::{
     Back, Ctrl, Flight, Group, Kept, Left, Life, Looked, NOBODY, Owner, Pod, Pods, Req, SLOTS, Sent, State,
 };
-use crate::lifecycle::Members;
+use podgroup::lifecycle::Members;
 
 /// A bounded world.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct World {
-    pub(super) name: &'static str,
-    pub(super) controllers: usize,
+pub(crate) struct World {
+    pub(crate) name: &'static str,
+    pub(crate) controllers: usize,
     /// How many pods each owner wants at first; they and their group are there. 0: nothing is there yet.
-    pub(super) wants: [Option<u8>; SLOTS],
+    pub(crate) wants: [Option<u8>; SLOTS],
     /// What owners are changed to: how many pods, and the queue.
-    pub(super) targets: &'static [(u8, u8)],
+    pub(crate) targets: &'static [(u8, u8)],
     /// Pods at a time.
-    pub(super) pods: usize,
+    pub(crate) pods: usize,
     /// Whether pods are born with the stamp.
-    pub(super) stamps: &'static [bool],
-    pub(super) left: [Left; SLOTS],
-    pub(super) crashes: u8,
-    pub(super) relists: u8,
+    pub(crate) stamps: &'static [bool],
+    pub(crate) left: [Left; SLOTS],
+    pub(crate) crashes: u8,
+    pub(crate) relists: u8,
     /// How many events back a new start or list may be.
-    pub(super) travel: u8,
-    pub(super) mutant: Mutant,
+    pub(crate) travel: u8,
+    pub(crate) mutant: Mutant,
 }
 
 /// Something that happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(crate) enum Action {
     // People and programs that are not ours.
     Scale { slot: usize, wants: u8, queue: u8 },
     DeleteGroup { slot: usize },
@@ -72,7 +72,7 @@ pub(super) enum Action {
 
 impl Action {
     /// Whether it goes on by itself: no fault, and nobody decides on it anew.
-    pub(super) const fn is_system(&self) -> bool {
+    pub(crate) const fn is_system(&self) -> bool {
         !matches!(
             self,
             Self::Scale { .. }
@@ -91,7 +91,7 @@ impl Action {
 
 impl World {
     /// What the controller sees of a group.
-    pub(super) fn view(&self, state: &State, ctrl: usize, slot: usize) -> View {
+    pub(crate) fn view(&self, state: &State, ctrl: usize, slot: usize) -> View {
         let at = state.ctrls[ctrl].at.map(usize::from);
         let mut owner = state.owners_seen[at[0]][slot];
         if self.mutant == Mutant::CreateForTheDead && owner.life != Life::Alive {
@@ -105,7 +105,7 @@ impl World {
     }
 
     /// What the controller would do next about a group, if it is not busy with it.
-    pub(super) fn decide(&self, state: &State, ctrl: usize, slot: usize) -> Option<real::Decided> {
+    pub(crate) fn decide(&self, state: &State, ctrl: usize, slot: usize) -> Option<real::Decided> {
         let kept = &state.ctrls[ctrl].kept[slot];
         if kept.flight.is_some() {
             return None;
@@ -115,7 +115,7 @@ impl World {
     }
 
     /// Whether nothing goes on by itself any more.
-    pub(super) fn is_quiet(&self, state: &State) -> bool {
+    pub(crate) fn is_quiet(&self, state: &State) -> bool {
         let mut actions = Vec::new();
         self.cluster(state, &mut actions);
         self.controllers(state, &mut actions);
@@ -323,7 +323,7 @@ impl World {
                 1 if of(&state.pods_seen[from], slot) != of(&state.pods_seen[to], slot) => self.saw(state, ctrl, slot, Event::Member),
                 2 => {
                     let (before, after) = (state.groups_seen[from][slot], state.groups_seen[to][slot]);
-                    match super::server::went(before, after).filter(|_| !listed) {
+                    match crate::server::went(before, after).filter(|_| !listed) {
                         Some(uid) => self.saw(state, ctrl, slot, Event::Deleted(uid)),
                         None if before != after => self.saw(state, ctrl, slot, Event::Group),
                         None => {}
@@ -354,7 +354,7 @@ fn of(pods: &Pods, slot: usize) -> Pods {
 }
 
 /// What a cache of pods shows of the members of one group.
-pub(super) fn members(pods: &Pods, slot: usize) -> Members {
+pub(crate) fn members(pods: &Pods, slot: usize) -> Members {
     let member = |pod: Pod| if pod.ending { Members::Ending } else { Members::Living };
     pods.iter().filter(|pod| slot_of(*pod) == Some(slot)).map(member).max().unwrap_or_default()
 }
@@ -474,5 +474,5 @@ impl World {
 }
 
 /// Nothing happens but what goes on by itself.
-pub(super) const QUIET: Left =
+pub(crate) const QUIET: Left =
     Left { scales: 0, timeouts: 0, losses: 0, deletes: 0, strips: 0, statuses: 0, ends: 0, orphans: 0, recreates: 0 };

@@ -1,18 +1,18 @@
 //! What do the API server and everybody else in the cluster do? Requests of controllers are applied here; S1 and S2 are checked at the only place where
 //! they can be broken: where a DELETE takes effect.
 
-use super::mutant::Mutant;
-use super::real::{Guards, protocol, slot_of};
-use super::values::{At, Back, Broken, Group, Life, Looked, NOBODY, Pod, Req, SLOTS, Seen, Sent, State, UNREADABLE};
+use crate::mutant::Mutant;
+use crate::real::{Guards, protocol, slot_of};
+use crate::values::{At, Back, Broken, Group, Life, Looked, NOBODY, Pod, Req, SLOTS, Seen, Sent, State, UNREADABLE};
 
 impl State {
     /// How much of a kind watches can still show: owners, pods, groups.
-    pub(super) fn length(&self, kind: usize) -> usize {
+    pub(crate) fn length(&self, kind: usize) -> usize {
         [self.owners_seen.len(), self.pods_seen.len(), self.groups_seen.len()][kind]
     }
 
     /// Applies a request at this moment. `cache` is how far the sender's watch of pods has come, for a mutant.
-    pub(super) fn apply(&mut self, sent: &Sent, mutant: Mutant, cache: usize) -> (Back, Option<Looked>) {
+    pub(crate) fn apply(&mut self, sent: &Sent, mutant: Mutant, cache: usize) -> (Back, Option<Looked>) {
         let slot = usize::from(sent.slot);
         let back = match sent.req {
             Req::Read => self.groups[slot].map_or(Back::NotFound, |group| Back::Object(group.seen())),
@@ -113,24 +113,24 @@ impl State {
     }
 
     /// Somebody writes a status: there is no subresource, so the version rises (and the generation, which nobody reads).
-    pub(super) fn status(&mut self, slot: usize) {
+    pub(crate) fn status(&mut self, slot: usize) {
         let group = self.groups[slot];
         self.put(slot, group);
     }
 
     /// Somebody deletes the group, or the garbage collector does.
-    pub(super) fn remove(&mut self, slot: usize) {
+    pub(crate) fn remove(&mut self, slot: usize) {
         self.put(slot, None);
     }
 
     /// The group has no owner any more.
-    pub(super) fn strip(&mut self, slot: usize) {
+    pub(crate) fn strip(&mut self, slot: usize) {
         let group = self.groups[slot].map(|group| Group { owned: false, ..group });
         self.put(slot, group);
     }
 
     /// The pods are changed, if anything changes.
-    pub(super) fn change_pods(&mut self, change: impl FnOnce(&mut [Option<Pod>])) {
+    pub(crate) fn change_pods(&mut self, change: impl FnOnce(&mut [Option<Pod>])) {
         let before = self.pods;
         change(&mut self.pods.0);
         self.pods.sort();
@@ -140,7 +140,7 @@ impl State {
     }
 
     /// An owner is changed; a watch shows it if it can tell.
-    pub(super) fn change_owner(&mut self, slot: usize, change: impl FnOnce(&mut super::values::Owner)) {
+    pub(crate) fn change_owner(&mut self, slot: usize, change: impl FnOnce(&mut crate::values::Owner)) {
         change(&mut self.owners[slot]);
         let mut owners = *self.owners_seen.last().expect("a history has an end");
         owners[slot] = self.owners[slot].shown();
@@ -149,18 +149,18 @@ impl State {
         }
         for slot in 0..SLOTS {
             if self.owners[slot].life != Life::Alive {
-                self.owners[slot] = super::values::Owner { life: self.owners[slot].life, ..Default::default() };
+                self.owners[slot] = crate::values::Owner { life: self.owners[slot].life, ..Default::default() };
             }
         }
     }
 
     /// Whether anything still names this owner.
-    pub(super) fn has_dependents(&self, slot: usize) -> bool {
+    pub(crate) fn has_dependents(&self, slot: usize) -> bool {
         self.pods.iter().any(|pod| usize::from(pod.of) == slot) || self.groups[slot].is_some_and(|group| group.owned)
     }
 
     /// What is left behind by an owner that is orphan-deleted.
-    pub(super) fn leave_pods(&mut self, slot: usize) {
+    pub(crate) fn leave_pods(&mut self, slot: usize) {
         self.change_pods(|pods| {
             pods.iter_mut().flatten().filter(|pod| usize::from(pod.of) == slot).for_each(|pod| pod.of = NOBODY);
         });
@@ -176,6 +176,6 @@ fn refuses(group: &Group, on: At, guards: Guards) -> bool {
 }
 
 /// What one look of a cache tells of the group of one owner.
-pub(super) fn went(before: Option<Seen>, after: Option<Seen>) -> Option<u8> {
+pub(crate) fn went(before: Option<Seen>, after: Option<Seen>) -> Option<u8> {
     before.filter(|_| after.is_none()).map(|seen| seen.uid)
 }

@@ -12,23 +12,23 @@ use std::time::{Duration, Instant};
 
 use stateright::Model;
 
-use super::promises::{is_right, properties};
-use super::values::State;
-use super::world::{Action, World};
+use crate::promises::{is_right, properties};
+use crate::values::State;
+use crate::world::{Action, World};
 
 /// What a search found.
-pub(super) struct Found {
+pub(crate) struct Found {
     /// Different states.
-    pub(super) states: usize,
+    pub(crate) states: usize,
     /// Steps between them.
-    pub(super) steps: usize,
+    pub(crate) steps: usize,
     /// The length of the longest of the shortest ways from the start.
-    pub(super) depth: usize,
-    pub(super) time: Duration,
+    pub(crate) depth: usize,
+    pub(crate) time: Duration,
     /// The first that is broken, and the shortest way there.
-    pub(super) broken: Option<(&'static str, Vec<Action>)>,
+    pub(crate) broken: Option<(&'static str, Vec<Action>)>,
     /// Whether every state was seen.
-    pub(super) exhausted: bool,
+    pub(crate) exhausted: bool,
 }
 
 /// A mixer for keys that are hashes already.
@@ -68,7 +68,7 @@ struct Graph {
 
 /// Searches the world to its end, or to `most` states.
 #[expect(clippy::disallowed_methods, reason = "the time that it took is told, and nothing depends on it")]
-pub(super) fn search(world: &World, most: usize) -> Found {
+pub(crate) fn search(world: &World, most: usize) -> Found {
     let began = Instant::now();
     let mut graph = Graph { ids: HashMap::default(), came: Vec::new(), edges: Vec::new(), right: Vec::new(), settled: Vec::new() };
     let mut queue = VecDeque::new();

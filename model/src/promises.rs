@@ -1,15 +1,15 @@
 //! What must be true in every state? The promises of `design.md` §3, as they are worded there.
 //!
-//! L2 (from every state a right one can be reached) is no property of one state: [`super::search`] looks backwards from the right ones.
+//! L2 (from every state a right one can be reached) is no property of one state: [`crate::search`] looks backwards from the right ones.
 
 use stateright::Property;
 
-use super::real::slot_of;
-use super::values::{Broken, Life, Req, SLOTS, State};
-use super::world::World;
+use crate::real::slot_of;
+use crate::values::{Broken, Life, Req, SLOTS, State};
+use crate::world::World;
 
 /// S1, S2, S3 and L1.
-pub(super) fn properties() -> Vec<Property<World>> {
+pub(crate) fn properties() -> Vec<Property<World>> {
     vec![
         Property::always("S1", |_, state: &State| state.broken != Some(Broken::S1)),
         Property::always("S2", |_, state: &State| state.broken != Some(Broken::S2)),
@@ -35,12 +35,12 @@ fn is_needed(state: &State, slot: usize) -> bool {
 }
 
 /// Whether the controller's caches show everything.
-pub(super) fn has_seen_all(state: &State, ctrl: usize) -> bool {
+pub(crate) fn has_seen_all(state: &State, ctrl: usize) -> bool {
     (0..3).all(|kind| usize::from(state.ctrls[ctrl].at[kind]) + 1 == state.length(kind))
 }
 
 /// L1: an owner that wants pods has its PodGroup, with the right spec and not retired; one that wants none, or is gone, has none.
-pub(super) fn is_right(state: &State) -> bool {
+pub(crate) fn is_right(state: &State) -> bool {
     (0..SLOTS).all(|slot| {
         let owner = state.owners[slot];
         match state.groups[slot] {
