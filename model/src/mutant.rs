@@ -64,6 +64,11 @@ pub(crate) enum Mutant {
 }
 
 impl Mutant {
+    /// Whether a promise rests on the rule that it leaves out. The others cost requests, or guard against what is not modelled: `docs/model.md`.
+    pub(crate) const fn is_needed(self) -> bool {
+        true
+    }
+
     /// All of them, the real thing not.
     pub(crate) const ALL: [Self; 26] = [
         Self::DeleteWithoutUid,

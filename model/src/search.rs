@@ -67,8 +67,13 @@ struct Graph {
 }
 
 /// Searches the world to its end, or to `most` states.
-#[expect(clippy::disallowed_methods, reason = "the time that it took is told, and nothing depends on it")]
 pub(crate) fn search(world: &World, most: usize) -> Found {
+    visit(world, most, |_| {})
+}
+
+/// The same, and every state is shown once.
+#[expect(clippy::disallowed_methods, reason = "the time that it took is told, and nothing depends on it")]
+pub(crate) fn visit(world: &World, most: usize, mut visitor: impl FnMut(&State)) -> Found {
     let began = Instant::now();
     let mut graph = Graph { ids: HashMap::default(), came: Vec::new(), edges: Vec::new(), right: Vec::new(), settled: Vec::new() };
     let mut queue = VecDeque::new();
@@ -82,6 +87,7 @@ pub(crate) fn search(world: &World, most: usize) -> Found {
     while let Some(state) = queue.pop_front() {
         let from = next;
         next += 1;
+        visitor(&state);
         if let Some(property) = properties.iter().find(|property| !(property.condition)(world, &state)) {
             broken = Some((property.name, from));
             break;

@@ -22,7 +22,7 @@ pub(crate) struct World {
     pub(crate) wants: [Option<u8>; SLOTS],
     /// What owners are changed to: how many pods, and the queue.
     pub(crate) targets: &'static [(u8, u8)],
-    /// Pods at a time.
+    /// Pods of one owner at a time.
     pub(crate) pods: usize,
     /// Whether pods are born with the stamp.
     pub(crate) stamps: &'static [bool],
@@ -31,6 +31,10 @@ pub(crate) struct World {
     pub(crate) relists: u8,
     /// How many events back a new start or list may be.
     pub(crate) travel: u8,
+    /// How many events a watch can be behind.
+    pub(crate) lag: usize,
+    /// Whether a look that saw a member can be doubted while the cache of pods is still behind.
+    pub(crate) early_doubts: bool,
     pub(crate) mutant: Mutant,
 }
 
@@ -215,7 +219,8 @@ impl World {
             let mine = |pod: &Pod| usize::from(pod.of) == slot && !pod.ending;
             let living = state.pods.iter().filter(mine).count();
             if let Some(wants) = state.manager[slot].map(usize::from) {
-                if living < wants && state.pods.len() < self.pods {
+                let all = state.pods.iter().filter(|pod| usize::from(pod.of) == slot).count();
+                if living < wants && all < self.pods && state.pods.len() < crate::values::PODS {
                     out.extend(self.stamps.iter().map(|stamped| Action::Birth { slot, stamped: *stamped }));
                 }
                 if living > wants {
@@ -262,7 +267,9 @@ impl World {
                         Some((Some(_), _)) => out.push(Action::Send { ctrl, slot }),
                         Some((None, known)) => {
                             let memory = &now.kept[slot].memory;
-                            out.extend((memory.beyond && self.mutant != Mutant::NeverDoubt).then_some(Action::Doubt { ctrl, slot }));
+                            let doubts = self.early_doubts || usize::from(now.at[1]) + 1 == state.length(1);
+                            let waits = memory.beyond && self.mutant != Mutant::NeverDoubt;
+                            out.extend((waits && doubts).then_some(Action::Doubt { ctrl, slot }));
                             let view = self.view(state, ctrl, slot);
                             let nothing = view.owner.life != Life::Alive && view.members == Members::None && view.cached.is_none();
                             out.extend((nothing && known.is_none() && *memory != Default::default()).then_some(Action::Forget { ctrl, slot }));
@@ -378,6 +385,10 @@ impl Model for World {
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
         let mut state = last.clone();
         self.happen(&mut state, action);
+        let behind = |at: &[u8; 3]| (0..3).any(|kind| usize::from(at[kind]) + 1 + self.lag < state.length(kind));
+        if state.ctrls.iter().any(|ctrl| behind(&ctrl.at)) {
+            return None;
+        }
         Some(canonical(self, state))
     }
 

@@ -1,11 +1,13 @@
-//! Which worlds are searched?
+//! Which worlds are searched? Each is bounded by what may happen in it, and is searched to its end; together they cover what the promises hold against.
+//!
+//! [`SMALL`] ones are part of `cargo test`, and every mutant is looked for in them; [`BIG`] ones are `make model`.
 
 use crate::mutant::Mutant;
 use crate::values::Left;
 use crate::world::{QUIET, World};
 
 /// One controller, one owner that wants a pod and has its group, and nothing that happens.
-pub(crate) const ALONE: World = World {
+const ALONE: World = World {
     name: "alone",
     controllers: 1,
     wants: [Some(1), None],
@@ -16,21 +18,90 @@ pub(crate) const ALONE: World = World {
     crashes: 0,
     relists: 0,
     travel: 0,
+    lag: 4,
+    early_doubts: true,
     mutant: Mutant::None,
 };
+
+/// Two controllers that both believe they lead, and watches that are fewer events behind.
+const TWO: World = World { controllers: 2, lag: 2, early_doubts: false, ..ALONE };
+
+const SCALED: Left = Left { scales: 2, ..QUIET };
 
 const fn first(left: Left) -> [Left; 2] {
     [left, QUIET]
 }
 
-/// probe
-pub(crate) const PROBE: &[World] = &[
-    World { name: "scaled twice", left: first(Left { scales: 2, ..QUIET }), ..ALONE },
-    World { name: "late", left: first(Left { scales: 2, timeouts: 1, ..QUIET }), ..ALONE },
-    World { name: "lost", left: first(Left { scales: 2, losses: 1, ..QUIET }), ..ALONE },
-    World { name: "three scales", left: first(Left { scales: 3, ..QUIET }), ..ALONE },
-    World { name: "crash", crashes: 1, left: first(Left { scales: 2, ..QUIET }), ..ALONE },
-    World { name: "relist", relists: 1, left: first(Left { scales: 2, ..QUIET }), ..ALONE },
-    World { name: "crash travel", crashes: 1, travel: 2, left: first(Left { scales: 2, ..QUIET }), ..ALONE },
-    World { name: "two", controllers: 2, left: first(Left { scales: 2, ..QUIET }), ..ALONE },
+/// What may happen to a rollout: each owner is scaled once.
+const ROLLOUT: [Left; 2] = [Left { scales: 1, ..QUIET }; 2];
+
+/// Two owners that have nothing to do with each other, and one of them alone.
+pub(crate) const JOINT: World = World { name: "joint", wants: [Some(1), Some(1)], left: ROLLOUT, crashes: 1, lag: 2, ..ALONE };
+/// See [`JOINT`].
+pub(crate) const SINGLE: World = World { name: "single", left: first(ROLLOUT[0]), wants: [Some(1), None], ..JOINT };
+
+/// Searched in every `cargo test`, and by every mutant.
+pub(crate) const SMALL: &[World] = &[
+    World { name: "scaled to 0 and back", left: first(SCALED), ..ALONE },
+    World { name: "made at first", wants: [Some(0), None], left: first(Left { scales: 2, timeouts: 1, losses: 1, ..QUIET }), ..ALONE },
+    World { name: "a request lands late", left: first(Left { timeouts: 1, ..SCALED }), ..ALONE },
+    World { name: "a reply is lost", left: first(Left { losses: 1, ..SCALED }), ..ALONE },
+    World { name: "a status is written", left: first(Left { statuses: 1, timeouts: 1, ..SCALED }), ..ALONE },
+    World { name: "a person deletes it", left: first(Left { deletes: 1, losses: 1, ..SCALED }), ..ALONE },
+    World { name: "a restart", crashes: 1, left: first(SCALED), ..ALONE },
+    World { name: "a restart onto older caches", crashes: 1, travel: 2, left: first(SCALED), ..ALONE },
+    World { name: "a list again", relists: 2, left: first(Left { deletes: 1, scales: 1, ..QUIET }), ..ALONE },
+    World { name: "a list again, older", relists: 1, travel: 2, left: first(Left { deletes: 1, scales: 1, ..QUIET }), ..ALONE },
+    World { name: "a list again, scaled", relists: 1, left: first(Left { scales: 3, ..QUIET }), ..ALONE },
+    World { name: "the owner is deleted", left: first(Left { ends: 1, scales: 1, timeouts: 1, ..QUIET }), ..ALONE },
+    World { name: "the owner is orphan-deleted", left: first(Left { orphans: 1, scales: 1, timeouts: 1, ..QUIET }), ..ALONE },
+    World { name: "the owner is taken off", left: first(Left { strips: 1, ..SCALED }), ..ALONE },
+    World {
+        name: "two pods, with and without a stamp",
+        wants: [Some(2), None],
+        targets: &[(0, 0), (2, 0)],
+        pods: 3,
+        stamps: &[true, false],
+        left: first(SCALED),
+        lag: 2,
+        ..ALONE
+    },
+    World {
+        name: "size and queue",
+        targets: &[(1, 0), (2, 0), (1, 1), (2, 1)],
+        left: first(Left { timeouts: 1, scales: 2, ..QUIET }),
+        lag: 2,
+        ..ALONE
+    },
+    World { name: "two controllers", left: first(Left { scales: 1, ..QUIET }), ..TWO },
+    World {
+        name: "adoption",
+        wants: [Some(1), None],
+        left: [Left { orphans: 1, ..QUIET }, Left { recreates: 1, ..QUIET }],
+        lag: 2,
+        ..ALONE
+    },
+    World { name: "a rollout", wants: [Some(1), Some(0)], left: ROLLOUT, lag: 2, ..ALONE },
+];
+
+/// Searched by `make model`.
+pub(crate) const BIG: &[World] = &[
+    World { name: "four scales, late and lost", left: first(Left { scales: 4, timeouts: 1, losses: 1, ..QUIET }), ..ALONE },
+    World { name: "three late", left: first(Left { timeouts: 3, ..SCALED }), ..ALONE },
+    World { name: "two pods, late and lost", wants: [Some(2), None], targets: &[(0, 0), (2, 0)], pods: 3, left: first(Left { timeouts: 1, losses: 1, ..SCALED }), ..ALONE },
+    World { name: "restarts, late, older caches", crashes: 2, travel: 2, left: first(Left { timeouts: 1, ..SCALED }), ..ALONE },
+    World { name: "lists, late, older caches", relists: 2, travel: 2, left: first(Left { timeouts: 1, deletes: 1, ..SCALED }), ..ALONE },
+    World { name: "people, statuses, late, lost", left: first(Left { deletes: 1, statuses: 1, strips: 1, timeouts: 1, losses: 1, ..SCALED }), ..ALONE },
+    World { name: "owner deleted, all faults", crashes: 1, relists: 1, travel: 1, left: first(Left { ends: 1, scales: 1, timeouts: 1, losses: 1, ..QUIET }), ..ALONE },
+    World { name: "owner orphaned, all faults", crashes: 1, relists: 1, travel: 1, left: first(Left { orphans: 1, scales: 1, timeouts: 1, losses: 1, ..QUIET }), ..ALONE },
+    World { name: "size and queue, late twice", targets: &[(0, 0), (1, 0), (2, 0), (2, 1)], left: first(Left { timeouts: 2, scales: 2, ..QUIET }), lag: 3, ..ALONE },
+    World { name: "two controllers, scaled twice", left: first(SCALED), ..TWO },
+    World { name: "two controllers, late", left: first(Left { scales: 1, timeouts: 1, ..QUIET }), ..TWO },
+    World { name: "two controllers, a restart", crashes: 1, travel: 1, left: first(Left { scales: 1, ..QUIET }), ..TWO },
+    World { name: "two controllers, a person", left: first(Left { scales: 1, deletes: 1, ..QUIET }), ..TWO },
+    World { name: "two controllers, owner deleted", left: first(Left { ends: 1, scales: 1, ..QUIET }), ..TWO },
+    World { name: "two controllers, late, twice", left: first(Left { timeouts: 1, ..SCALED }), ..TWO },
+    World { name: "adoption, late", left: [Left { orphans: 1, timeouts: 1, ..QUIET }, Left { recreates: 1, scales: 1, ..QUIET }], lag: 2, ..ALONE },
+    World { name: "a rollout, back again", wants: [Some(1), Some(0)], left: [Left { scales: 2, ..QUIET }, Left { scales: 1, timeouts: 1, ..QUIET }], lag: 2, ..ALONE },
+    JOINT,
 ];
