@@ -22,7 +22,7 @@ pub(crate) struct World {
     pub(crate) wants: [Option<u8>; SLOTS],
     /// What owners are changed to: how many pods, and the queue.
     pub(crate) targets: &'static [(u8, u8)],
-    /// Pods of one owner at a time.
+    /// Pods of one owner at a time, with those of nobody.
     pub(crate) pods: usize,
     /// Whether pods are born with the stamp.
     pub(crate) stamps: &'static [bool],
@@ -219,7 +219,7 @@ impl World {
             let mine = |pod: &Pod| usize::from(pod.of) == slot && !pod.ending;
             let living = state.pods.iter().filter(mine).count();
             if let Some(wants) = state.manager[slot].map(usize::from) {
-                let all = state.pods.iter().filter(|pod| usize::from(pod.of) == slot).count();
+                let all = state.pods.iter().filter(|pod| usize::from(pod.of) == slot || pod.of == NOBODY).count();
                 if living < wants && all < self.pods && state.pods.len() < crate::values::PODS {
                     out.extend(self.stamps.iter().map(|stamped| Action::Birth { slot, stamped: *stamped }));
                 }

@@ -36,7 +36,7 @@ const fn first(left: Left) -> [Left; 2] {
 const ROLLOUT: [Left; 2] = [Left { scales: 1, ..QUIET }; 2];
 
 /// Two owners that have nothing to do with each other, and one of them alone.
-pub(crate) const JOINT: World = World { name: "joint", wants: [Some(1), Some(1)], left: ROLLOUT, crashes: 1, lag: 2, ..ALONE };
+pub(crate) const JOINT: World = World { name: "joint", wants: [Some(1), Some(1)], left: ROLLOUT, pods: 1, lag: 1, ..ALONE };
 /// See [`JOINT`].
 pub(crate) const SINGLE: World = World { name: "single", left: first(ROLLOUT[0]), wants: [Some(1), None], ..JOINT };
 
@@ -53,8 +53,8 @@ pub(crate) const SMALL: &[World] = &[
     World { name: "a list again", relists: 2, left: first(Left { deletes: 1, scales: 1, ..QUIET }), ..ALONE },
     World { name: "a list again, older", relists: 1, travel: 2, left: first(Left { deletes: 1, scales: 1, ..QUIET }), ..ALONE },
     World { name: "a list again, scaled", relists: 1, left: first(Left { scales: 3, ..QUIET }), ..ALONE },
-    World { name: "the owner is deleted", left: first(Left { ends: 1, scales: 1, timeouts: 1, ..QUIET }), ..ALONE },
-    World { name: "the owner is orphan-deleted", left: first(Left { orphans: 1, scales: 1, timeouts: 1, ..QUIET }), ..ALONE },
+    World { name: "the owner is deleted", left: first(Left { ends: 1, timeouts: 1, ..QUIET }), lag: 1, ..ALONE },
+    World { name: "the owner is orphan-deleted", left: first(Left { orphans: 1, ..QUIET }), lag: 1, ..ALONE },
     World { name: "the owner is taken off", left: first(Left { strips: 1, ..SCALED }), ..ALONE },
     World {
         name: "two pods, with and without a stamp",
@@ -73,15 +73,15 @@ pub(crate) const SMALL: &[World] = &[
         lag: 2,
         ..ALONE
     },
-    World { name: "two controllers", left: first(Left { scales: 1, ..QUIET }), ..TWO },
+    World { name: "two controllers", left: first(Left { scales: 1, ..QUIET }), lag: 1, ..TWO },
     World {
         name: "adoption",
         wants: [Some(1), None],
         left: [Left { orphans: 1, ..QUIET }, Left { recreates: 1, ..QUIET }],
-        lag: 2,
+        lag: 1,
         ..ALONE
     },
-    World { name: "a rollout", wants: [Some(1), Some(0)], left: ROLLOUT, lag: 2, ..ALONE },
+    World { name: "a rollout", wants: [Some(1), Some(0)], left: ROLLOUT, lag: 1, ..ALONE },
 ];
 
 /// Searched by `make model`.
@@ -101,7 +101,7 @@ pub(crate) const BIG: &[World] = &[
     World { name: "two controllers, a person", left: first(Left { scales: 1, deletes: 1, ..QUIET }), ..TWO },
     World { name: "two controllers, owner deleted", left: first(Left { ends: 1, scales: 1, ..QUIET }), ..TWO },
     World { name: "two controllers, late, twice", left: first(Left { timeouts: 1, ..SCALED }), ..TWO },
-    World { name: "adoption, late", left: [Left { orphans: 1, timeouts: 1, ..QUIET }, Left { recreates: 1, scales: 1, ..QUIET }], lag: 2, ..ALONE },
+    World { name: "adoption, late", left: [Left { orphans: 1, timeouts: 1, ..QUIET }, Left { recreates: 1, scales: 1, ..QUIET }], lag: 1, ..ALONE },
     World { name: "a rollout, back again", wants: [Some(1), Some(0)], left: [Left { scales: 2, ..QUIET }, Left { scales: 1, timeouts: 1, ..QUIET }], lag: 2, ..ALONE },
     JOINT,
 ];
