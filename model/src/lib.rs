@@ -13,4 +13,4 @@ mod values;
 mod world;
 mod worlds;
 
-pub use report::{all, only_interference, only_mutants, small, some};
+pub use report::{all, apart, only_mutants, small, some};

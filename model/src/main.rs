@@ -4,7 +4,7 @@ fn main() -> std::process::ExitCode {
     let wrong = match std::env::args().nth(1).as_deref() {
         None => podgroup_model::all(),
         Some("mutants") => podgroup_model::only_mutants(),
-        Some("interference") => podgroup_model::only_interference(),
+        Some("interference") => podgroup_model::apart(),
         Some(words) => podgroup_model::some(words),
     };
     for wrong in &wrong {

@@ -1,8 +1,8 @@
-//! How is a real [`Memory`] written down in a few bytes, and read again? 
+//! How is a real [`Memory`] written down in a few bytes, and read again?
 
-use podgroup::lifecycle::memory::{Latest, Look, Memory};
 use crate::real::{at, existing, label, seen, uid, version};
 use crate::values::{At, Seen};
+use podgroup::lifecycle::memory::{Latest, Look, Memory};
 
 /// [`Memory`], with labels for UIDs and resourceVersions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -11,12 +11,12 @@ use std::sync::LazyLock;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::Value;
 
+use crate::packed::{Packed, pack, unpack};
 use podgroup::api::membership::group_of;
 use podgroup::api::names::{APPLIED, GROUP_NAME, RETIRING};
 use podgroup::api::workload::ObjectRef;
 use podgroup::api::{GroupKey, Uid};
 use podgroup::controller::dialect;
-use crate::packed::{Packed, pack, unpack};
 use podgroup::lifecycle::{
     Applied, Existing, Intent, Members, Memory, Ours, Owner, Reply, Sight, Situation, Step, Version, Wish, answer, decide as real_decide,
 };
@@ -153,7 +153,10 @@ pub(crate) fn protocol() -> &'static Protocol {
             amend: guards(&amend(0, 1)),
             mark: guards(&mark),
             unmark: guards(&unmark),
-            delete: Guards { uid: delete.uid == Some(on.uid.to_string()), at: delete.resource_version.as_ref() == Some(&on.resource_version) },
+            delete: Guards {
+                uid: delete.uid == Some(on.uid.to_string()),
+                at: delete.resource_version.as_ref() == Some(&on.resource_version),
+            },
             created: std::array::from_fn(|to| created(u8::try_from(to).expect("small"))),
             amended: std::array::from_fn(|from| {
                 let from = if from == 4 { UNREADABLE } else { u8::try_from(from).expect("small") };
@@ -289,9 +292,7 @@ fn step(req: Req, slot: usize) -> Step {
     match req {
         Req::Read => Step::Read,
         Req::Create(to) => Step::Create(wish(slot, to, true).intent),
-        Req::Amend { on, from, to, adopt } => {
-            Step::Amend { on: version(on), from: fields(from), to: wish(slot, to, true).intent, adopt }
-        }
+        Req::Amend { on, from, to, adopt } => Step::Amend { on: version(on), from: fields(from), to: wish(slot, to, true).intent, adopt },
         Req::Mark(on) => Step::Mark(version(on)),
         Req::Unmark(on) => Step::Unmark(version(on)),
         Req::Look(on) => Step::Look(version(on)),

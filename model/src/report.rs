@@ -1,11 +1,10 @@
 //! Worlds and mutants as tables, and what in them is not as it should be.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 
 use stateright::{Checker, Model};
 
-use crate::apart;
 use crate::mutant::Mutant;
 use crate::search::{Found, search, visit};
 use crate::world::{Action, World};
@@ -60,54 +59,82 @@ fn story(way: &[Action]) -> String {
     })
 }
 
-/// Every mutant in every small world: the shortest way to a broken promise. `tell` prints the ways.
-fn mutants(worlds: &[World], tell: bool) -> Vec<String> {
-    println!("| mutant | breaks | steps | in the world | broken in | states |");
-    println!("|---|---|---:|---|---:|---:|");
+/// Each mutant in the first world that finds it, world by world: the first are those in which the least happens.
+fn each_is_found() -> Vec<String> {
+    println!("| mutant | breaks | steps | in the world | states until then |");
+    println!("|---|---|---:|---|---:|");
     let mut wrong = Vec::new();
-    for mutant in Mutant::ALL {
-        let (mut shortest, mut broken, mut states) = (None::<(usize, &str, &str, Vec<Action>)>, 0, 0);
-        for world in worlds {
+    for mutant in Mutant::ALL.into_iter().filter(|mutant| mutant.is_needed()) {
+        let mut states = 0;
+        let first = SMALL.iter().find_map(|world| {
             let found = search(&World { mutant, ..*world }, ENOUGH);
             states += found.states;
-            if let Some((promise, way)) = found.broken {
-                broken += 1;
-                if shortest.as_ref().is_none_or(|(steps, ..)| way.len() < *steps) {
-                    shortest = Some((way.len(), promise, world.name, way));
-                }
-            }
-        }
-        match &shortest {
-            Some((steps, promise, name, way)) => {
-                println!("| {mutant:?} | {promise} | {steps} | {name} | {broken} | {states} |");
-                if tell {
-                    println!("{}", story(way));
-                }
-            }
-            None => println!("| {mutant:?} | nothing | | | 0 | {states} |"),
-        }
-        if shortest.is_some() != mutant.is_needed() {
-            wrong.push(format!("{mutant:?} breaks {:?}", shortest.map(|(_, promise, ..)| promise)));
+            found.broken.map(|(promise, way)| (promise, way.len(), world.name))
+        });
+        match first {
+            Some((promise, steps, name)) => println!("| {mutant:?} | {promise} | {steps} | {name} | {states} |"),
+            None => wrong.push(format!("{mutant:?} breaks nothing")),
         }
     }
     wrong
 }
 
+/// Every mutant in every world: of each promise that it breaks the shortest way there, and where.
+fn mutants(worlds: &[World]) -> Vec<String> {
+    println!("| mutant | breaks (steps of the shortest way, and the world) | in worlds | states |");
+    println!("|---|---|---:|---:|");
+    let (mut wrong, mut stories) = (Vec::new(), String::new());
+    for mutant in Mutant::ALL {
+        let mut shortest = BTreeMap::<&str, (usize, &str, Vec<Action>)>::new();
+        let (mut broken, mut states, mut exhausted) = (0, 0, true);
+        for world in worlds {
+            let found = search(&World { mutant, ..*world }, if mutant.is_needed() { ENOUGH } else { MOST });
+            states += found.states;
+            exhausted &= found.exhausted;
+            if let Some((promise, way)) = found.broken {
+                broken += 1;
+                if shortest.get(promise).is_none_or(|(steps, ..)| way.len() < *steps) {
+                    shortest.insert(promise, (way.len(), world.name, way));
+                }
+            }
+        }
+        let ways: Vec<String> = shortest.iter().map(|(promise, (steps, name, _))| format!("{promise} ({steps}, {name})")).collect();
+        let nothing = if exhausted { "nothing: exhausted" } else { "nothing, NOT exhausted" };
+        println!("| {mutant:?} | {} | {broken} | {states} |", if ways.is_empty() { nothing.to_owned() } else { ways.join("; ") });
+        for (promise, (_, name, way)) in &shortest {
+            let _ = writeln!(stories, "{mutant:?} breaks {promise} in the world \"{name}\":\n{}", story(way));
+        }
+        if (broken > 0) != mutant.is_needed() {
+            wrong.push(format!("{mutant:?} breaks {ways:?}"));
+        }
+    }
+    println!("\n{stories}");
+    wrong
+}
+
 /// Two owners side by side: what each of them and its group go through is what it goes through alone.
-fn interference() -> Vec<String> {
+fn interference(crashes: u8) -> Vec<String> {
+    let (single, joint) = (World { crashes, ..SINGLE }, World { crashes, ..JOINT });
     let mut alone = HashSet::new();
-    let single = visit(&SINGLE, MOST, |state| {
+    let alone_found = visit(&single, MOST, |state| {
         alone.insert(state.clone());
     });
     let mut seen = [HashSet::new(), HashSet::new()];
-    let joint = visit(&JOINT, MOST, |state| {
+    let joint_found = visit(&joint, MOST, |state| {
         for (slot, seen) in seen.iter_mut().enumerate() {
-            seen.insert(apart::alone(state, slot, &SINGLE));
+            seen.insert(crate::apart::alone(state, slot, &single));
         }
     });
     let [first, second] = &seen;
-    println!("{} states of two owners side by side are {} and {} of one, and alone it has {}", joint.states, first.len(), second.len(), alone.len());
-    let right = single.exhausted && joint.exhausted && *first == alone && *second == alone;
+    println!();
+    println!(
+        "{} states of two owners side by side are {} and {} of one, and alone it has {}",
+        joint_found.states,
+        first.len(),
+        second.len(),
+        alone.len()
+    );
+    let right = alone_found.exhausted && joint_found.exhausted && *first == alone && *second == alone;
     if right { Vec::new() } else { vec!["owners interfere".to_owned()] }
 }
 
@@ -115,7 +142,7 @@ fn interference() -> Vec<String> {
 #[must_use]
 pub fn small() -> Vec<String> {
     let mut wrong = worlds(SMALL, true);
-    wrong.extend(mutants(SMALL, false));
+    wrong.extend(each_is_found());
     wrong
 }
 
@@ -123,9 +150,9 @@ pub fn small() -> Vec<String> {
 #[must_use]
 pub fn all() -> Vec<String> {
     let mut wrong = worlds(SMALL, true);
-    wrong.extend(mutants(SMALL, true));
-    wrong.extend(interference());
+    wrong.extend(interference(1));
     wrong.extend(worlds(BIG, false));
+    wrong.extend(mutants(SMALL));
     wrong
 }
 
@@ -139,11 +166,11 @@ pub fn some(words: &str) -> Vec<String> {
 /// The mutants alone.
 #[must_use]
 pub fn only_mutants() -> Vec<String> {
-    mutants(SMALL, true)
+    mutants(SMALL)
 }
 
-/// Two owners alone.
+/// Two owners side by side, as `cargo test` searches them.
 #[must_use]
-pub fn only_interference() -> Vec<String> {
-    interference()
+pub fn apart() -> Vec<String> {
+    interference(0)
 }

@@ -5,8 +5,8 @@
 //! * **No writing for ever**: in states in which owners and pods rest and everybody has seen that, no cycle of requests, answers and events of
 //!   groups changes a group.
 
-use std::collections::{HashMap, VecDeque};
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::time::{Duration, Instant};
 
@@ -205,9 +205,8 @@ impl Graph {
 
 /// Owners and pods rest, every controller has seen that, and nothing of theirs lands late.
 fn is_settled(state: &State) -> bool {
-    state.ctrls.iter().all(|ctrl| {
-        ctrl.late.is_empty() && (0..2).all(|kind| usize::from(ctrl.at[kind]) + 1 == state.length(kind))
-    }) && state.pods.iter().all(|pod| !pod.ending)
+    state.ctrls.iter().all(|ctrl| ctrl.late.is_empty() && (0..2).all(|kind| usize::from(ctrl.at[kind]) + 1 == state.length(kind)))
+        && state.pods.iter().all(|pod| !pod.ending)
 }
 
 /// Strongly connected components (Tarjan), without recursion.

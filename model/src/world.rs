@@ -8,9 +8,7 @@ use crate::canon::canonical;
 use crate::mutant::{self, Mutant};
 use crate::promises;
 use crate::real::{self, Event, View, slot_of};
-use crate::values::{
-    Back, Ctrl, Flight, Group, Kept, Left, Life, Looked, NOBODY, Owner, Pod, Pods, Req, SLOTS, Sent, State,
-};
+use crate::values::{Back, Ctrl, Flight, Group, Kept, Left, Life, Looked, NOBODY, Owner, Pod, Pods, Req, SLOTS, Sent, State};
 use podgroup::lifecycle::Members;
 
 /// A bounded world.
@@ -226,7 +224,8 @@ impl World {
                 if living > wants {
                     out.extend(state.pods.distinct().filter(|(_, pod)| mine(pod)).map(|(pod, _)| Action::ScaleDown { slot, pod }));
                 }
-                if state.pods.iter().any(|pod| pod.of == NOBODY && !pod.ending) {
+                // Who adopts asks the API server first whether the owner is still there.
+                if owner.life == Life::Alive && state.pods.iter().any(|pod| pod.of == NOBODY && !pod.ending) {
                     out.push(Action::Adopt { slot });
                 }
             }
@@ -272,7 +271,9 @@ impl World {
                             out.extend((waits && doubts).then_some(Action::Doubt { ctrl, slot }));
                             let view = self.view(state, ctrl, slot);
                             let nothing = view.owner.life != Life::Alive && view.members == Members::None && view.cached.is_none();
-                            out.extend((nothing && known.is_none() && *memory != Default::default()).then_some(Action::Forget { ctrl, slot }));
+                            out.extend(
+                                (nothing && known.is_none() && *memory != Default::default()).then_some(Action::Forget { ctrl, slot }),
+                            );
                         }
                         None => {}
                     },
