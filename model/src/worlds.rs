@@ -35,6 +35,12 @@ const fn first(left: Left) -> [Left; 2] {
 /// What may happen to a rollout: each owner is scaled once.
 const ROLLOUT: [Left; 2] = [Left { scales: 1, ..QUIET }; 2];
 
+/// The first owner leaves its pods behind, and another one is made that adopts them.
+const ADOPTION: [Left; 2] = [Left { orphans: 1, ..QUIET }, Left { recreates: 1, ..QUIET }];
+
+/// A gang of two.
+const GANG: World = World { wants: [Some(2), None], targets: &[(0, 0), (2, 0)], ..ALONE };
+
 /// What may happen to each of two owners.
 const MUCH: Left = Left { scales: 1, deletes: 1, ..QUIET };
 
@@ -89,66 +95,41 @@ pub(crate) const SMALL: &[World] = &[
 
 /// Searched by `make model`.
 pub(crate) const BIG: &[World] = &[
-    World { name: "four scales, late and lost", left: first(Left { scales: 4, timeouts: 1, losses: 1, ..QUIET }), ..ALONE },
+    World { name: "two pods, late and lost", pods: 3, left: first(Left { timeouts: 1, losses: 1, ..SCALED }), ..GANG },
     World { name: "three late", left: first(Left { timeouts: 3, ..SCALED }), ..ALONE },
+    World { name: "four scales, late and lost", left: first(Left { scales: 4, timeouts: 1, losses: 1, ..QUIET }), lag: 3, ..ALONE },
+    World { name: "restart, late, older caches", crashes: 1, travel: 2, left: first(Left { timeouts: 1, ..SCALED }), lag: 3, ..ALONE },
     World {
-        name: "two pods, late and lost",
-        wants: [Some(2), None],
-        targets: &[(0, 0), (2, 0)],
-        pods: 3,
-        left: first(Left { timeouts: 1, losses: 1, ..SCALED }),
-        ..ALONE
-    },
-    World { name: "restarts, late, older caches", crashes: 2, travel: 2, left: first(Left { timeouts: 1, ..SCALED }), ..ALONE },
-    World { name: "lists, late, older caches", relists: 2, travel: 2, left: first(Left { timeouts: 1, deletes: 1, ..SCALED }), ..ALONE },
-    World {
-        name: "people, statuses, late, lost",
-        left: first(Left { deletes: 1, statuses: 1, strips: 1, timeouts: 1, losses: 1, ..SCALED }),
-        ..ALONE
-    },
-    World {
-        name: "owner deleted, all faults",
-        crashes: 1,
+        name: "list, late, older",
         relists: 1,
-        travel: 1,
-        left: first(Left { ends: 1, scales: 1, timeouts: 1, losses: 1, ..QUIET }),
-        ..ALONE
-    },
-    World {
-        name: "owner orphaned, all faults",
-        crashes: 1,
-        relists: 1,
-        travel: 1,
-        left: first(Left { orphans: 1, scales: 1, timeouts: 1, losses: 1, ..QUIET }),
-        ..ALONE
-    },
-    World {
-        name: "size and queue, late twice",
-        targets: &[(0, 0), (1, 0), (2, 0), (2, 1)],
-        left: first(Left { timeouts: 2, scales: 2, ..QUIET }),
+        travel: 2,
+        left: first(Left { timeouts: 1, deletes: 1, scales: 1, ..QUIET }),
         lag: 3,
         ..ALONE
     },
-    World { name: "two controllers, scaled twice", left: first(SCALED), ..TWO },
-    World { name: "two controllers, late", left: first(Left { scales: 1, timeouts: 1, ..QUIET }), ..TWO },
-    World { name: "two controllers, a restart", crashes: 1, travel: 1, left: first(Left { scales: 1, ..QUIET }), ..TWO },
-    World { name: "two controllers, a person", left: first(Left { scales: 1, deletes: 1, ..QUIET }), ..TWO },
-    World { name: "two controllers, owner deleted", left: first(Left { ends: 1, scales: 1, ..QUIET }), ..TWO },
-    World { name: "two controllers, late, twice", left: first(Left { timeouts: 1, ..SCALED }), ..TWO },
-    World { name: "adoption", pods: 1, left: [Left { orphans: 1, ..QUIET }, Left { recreates: 1, ..QUIET }], lag: 1, ..ALONE },
-    World { name: "adoption, two pods", left: [Left { orphans: 1, ..QUIET }, Left { recreates: 1, ..QUIET }], lag: 1, ..ALONE },
+    World { name: "person, status, late", left: first(Left { deletes: 1, statuses: 1, timeouts: 1, ..SCALED }), lag: 2, ..ALONE },
+    World { name: "deleted, restart, late", crashes: 1, travel: 1, left: first(Left { ends: 1, timeouts: 1, ..QUIET }), lag: 1, ..ALONE },
+    World { name: "orphaned, late and lost", left: first(Left { orphans: 1, timeouts: 1, losses: 1, ..QUIET }), lag: 1, ..ALONE },
     World {
-        name: "adoption, late",
-        pods: 1,
-        left: [Left { orphans: 1, timeouts: 1, ..QUIET }, Left { recreates: 1, timeouts: 1, ..QUIET }],
-        lag: 1,
+        name: "size and queue, late twice",
+        targets: &[(0, 0), (1, 0), (2, 0), (2, 1)],
+        left: first(Left { timeouts: 2, ..SCALED }),
+        lag: 3,
         ..ALONE
     },
+    World { name: "two controllers, a person", left: first(Left { scales: 1, deletes: 1, ..QUIET }), ..TWO },
+    World { name: "two controllers, late", left: first(Left { scales: 1, timeouts: 1, ..QUIET }), ..TWO },
+    World { name: "two controllers, a restart", crashes: 1, travel: 1, left: first(Left { scales: 1, ..QUIET }), ..TWO },
+    World { name: "two controllers, scaled twice", left: first(SCALED), ..TWO },
+    World { name: "two controllers, scaled twice, late", left: first(Left { timeouts: 1, ..SCALED }), lag: 1, ..TWO },
+    World { name: "two controllers, deleted", left: first(Left { ends: 1, ..QUIET }), lag: 1, ..TWO },
     World {
         name: "a rollout, back again",
         wants: [Some(1), Some(0)],
-        left: [Left { scales: 2, ..QUIET }, Left { scales: 1, timeouts: 1, ..QUIET }],
+        left: [SCALED, Left { scales: 1, timeouts: 1, ..QUIET }],
         lag: 2,
         ..ALONE
     },
+    World { name: "adoption", pods: 1, left: ADOPTION, lag: 1, ..ALONE },
+    World { name: "adoption, two pods", left: ADOPTION, lag: 1, ..ALONE },
 ];
