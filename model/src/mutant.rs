@@ -64,18 +64,31 @@ pub(crate) enum Mutant {
 }
 
 impl Mutant {
-    /// Whether a promise rests on the rule that it leaves out. The others cost requests, or guard against what is not modelled: `docs/model.md`.
-    pub(crate) const fn is_needed(self) -> bool {
-        !matches!(
-            self,
-            Self::DeleteWithoutUid
-                | Self::MarkWithoutVersion
-                | Self::UnmarkWithoutVersion
-                | Self::UnknownIsNothing
-                | Self::ConflictIsNothing
-                | Self::WritesTeachNothing
-                | Self::NeverWait
-        )
+    /// The promise that rests on the rule that it leaves out; none where the rule costs or saves requests, or guards against what is not modelled
+    /// (`docs/model.md` says which).
+    pub(crate) const fn breaks(self) -> Option<&'static str> {
+        Some(match self {
+            Self::DeleteByName => "S1",
+            Self::DeleteWithoutVersion
+            | Self::NoMark
+            | Self::NoLook
+            | Self::LookBeforeMark
+            | Self::OldLook
+            | Self::LookAtLabels
+            | Self::LookAtCache
+            | Self::DeleteDespiteMembers => "S2",
+            Self::BelieveAnswers | Self::DeafToDeletions | Self::DeafWhileBusy | Self::BlindToMembers | Self::NeverCreateAgain => "S3",
+            Self::AmendWithoutVersion | Self::NeverUnmark | Self::NeverDoubt => "L1",
+            Self::CreateForTheDead | Self::NeverAdopt => "L2",
+            Self::None
+            | Self::DeleteWithoutUid
+            | Self::MarkWithoutVersion
+            | Self::UnmarkWithoutVersion
+            | Self::UnknownIsNothing
+            | Self::ConflictIsNothing
+            | Self::WritesTeachNothing
+            | Self::NeverWait => return None,
+        })
     }
 
     /// All of them, the real thing not.

@@ -1,6 +1,6 @@
 //! Worlds and mutants as tables, and what in them is not as it should be.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use stateright::{Checker, Model};
@@ -59,56 +59,46 @@ fn story(way: &[Action]) -> String {
     })
 }
 
-/// Each mutant in the first world that finds it, world by world: the first are those in which the least happens.
-fn each_is_found() -> Vec<String> {
+/// Each mutant in the first world in which it breaks its promise: the first are those in which the least happens. `tell` prints the ways.
+fn mutants(tell: bool) -> Vec<String> {
     println!("| mutant | breaks | steps | in the world | states until then |");
     println!("|---|---|---:|---|---:|");
-    let mut wrong = Vec::new();
-    for mutant in Mutant::ALL.into_iter().filter(|mutant| mutant.is_needed()) {
+    let (mut wrong, mut stories) = (Vec::new(), String::new());
+    for (mutant, promise) in Mutant::ALL.into_iter().filter_map(|mutant| Some((mutant, mutant.breaks()?))) {
         let mut states = 0;
         let first = SMALL.iter().find_map(|world| {
-            let found = search(&World { mutant, ..*world }, ENOUGH);
+            let found = visit(&World { mutant, ..*world }, ENOUGH, Some(promise), |_| {});
             states += found.states;
-            found.broken.map(|(promise, way)| (promise, way.len(), world.name))
+            found.broken.map(|(_, way)| (way, world.name))
         });
-        match first {
-            Some((promise, steps, name)) => println!("| {mutant:?} | {promise} | {steps} | {name} | {states} |"),
-            None => wrong.push(format!("{mutant:?} breaks nothing")),
+        if let Some((way, name)) = first {
+            println!("| {mutant:?} | {promise} | {} | {name} | {states} |", way.len());
+            let _ = writeln!(stories, "{mutant:?} breaks {promise} in the world \"{name}\":\n{}", story(&way));
+        } else {
+            wrong.push(format!("{mutant:?} does not break {promise}"));
         }
+    }
+    if tell {
+        println!("\n{stories}");
     }
     wrong
 }
 
-/// Every mutant in every world: of each promise that it breaks the shortest way there, and where.
-fn mutants(worlds: &[World]) -> Vec<String> {
-    println!("| mutant | breaks (steps of the shortest way, and the world) | in worlds | states |");
-    println!("|---|---|---:|---:|");
-    let (mut wrong, mut stories) = (Vec::new(), String::new());
-    for mutant in Mutant::ALL {
-        let mut shortest = BTreeMap::<&str, (usize, &str, Vec<Action>)>::new();
-        let (mut broken, mut states, mut exhausted) = (0, 0, true);
-        for world in worlds {
-            let found = search(&World { mutant, ..*world }, if mutant.is_needed() { ENOUGH } else { MOST });
+/// Rules on which no promise rests: left out, they break nothing in any small world.
+fn unneeded() -> Vec<String> {
+    println!("| left out | breaks | states |");
+    println!("|---|---|---:|");
+    let mut wrong = Vec::new();
+    for mutant in Mutant::ALL.into_iter().filter(|mutant| mutant.breaks().is_none()) {
+        let (mut states, mut exhausted) = (0, true);
+        for world in SMALL {
+            let found = search(&World { mutant, ..*world }, MOST);
             states += found.states;
             exhausted &= found.exhausted;
-            if let Some((promise, way)) = found.broken {
-                broken += 1;
-                if shortest.get(promise).is_none_or(|(steps, ..)| way.len() < *steps) {
-                    shortest.insert(promise, (way.len(), world.name, way));
-                }
-            }
+            wrong.extend(found.broken.map(|(promise, way)| format!("{mutant:?} breaks {promise} in {}:\n{}", world.name, story(&way))));
         }
-        let ways: Vec<String> = shortest.iter().map(|(promise, (steps, name, _))| format!("{promise} ({steps}, {name})")).collect();
-        let nothing = if exhausted { "nothing: exhausted" } else { "nothing, NOT exhausted" };
-        println!("| {mutant:?} | {} | {broken} | {states} |", if ways.is_empty() { nothing.to_owned() } else { ways.join("; ") });
-        for (promise, (_, name, way)) in &shortest {
-            let _ = writeln!(stories, "{mutant:?} breaks {promise} in the world \"{name}\":\n{}", story(way));
-        }
-        if (broken > 0) != mutant.is_needed() {
-            wrong.push(format!("{mutant:?} breaks {ways:?}"));
-        }
+        println!("| {mutant:?} | {} | {states} |", if exhausted { "nothing, exhausted" } else { "nothing, NOT exhausted" });
     }
-    println!("\n{stories}");
     wrong
 }
 
@@ -116,11 +106,11 @@ fn mutants(worlds: &[World]) -> Vec<String> {
 fn interference(crashes: u8) -> Vec<String> {
     let (single, joint) = (World { crashes, ..SINGLE }, World { crashes, ..JOINT });
     let mut alone = HashSet::new();
-    let alone_found = visit(&single, MOST, |state| {
+    let alone_found = visit(&single, MOST, None, |state| {
         alone.insert(state.clone());
     });
     let mut seen = [HashSet::new(), HashSet::new()];
-    let joint_found = visit(&joint, MOST, |state| {
+    let joint_found = visit(&joint, MOST, None, |state| {
         for (slot, seen) in seen.iter_mut().enumerate() {
             seen.insert(crate::apart::alone(state, slot, &single));
         }
@@ -142,7 +132,7 @@ fn interference(crashes: u8) -> Vec<String> {
 #[must_use]
 pub fn small() -> Vec<String> {
     let mut wrong = worlds(SMALL, true);
-    wrong.extend(each_is_found());
+    wrong.extend(mutants(false));
     wrong
 }
 
@@ -152,7 +142,8 @@ pub fn all() -> Vec<String> {
     let mut wrong = worlds(SMALL, true);
     wrong.extend(interference(1));
     wrong.extend(worlds(BIG, false));
-    wrong.extend(mutants(SMALL));
+    wrong.extend(mutants(true));
+    wrong.extend(unneeded());
     wrong
 }
 
@@ -166,7 +157,9 @@ pub fn some(words: &str) -> Vec<String> {
 /// The mutants alone.
 #[must_use]
 pub fn only_mutants() -> Vec<String> {
-    mutants(SMALL)
+    let mut wrong = mutants(true);
+    wrong.extend(unneeded());
+    wrong
 }
 
 /// Two owners side by side, as `cargo test` searches them.

@@ -68,12 +68,12 @@ struct Graph {
 
 /// Searches the world to its end, or to `most` states.
 pub(crate) fn search(world: &World, most: usize) -> Found {
-    visit(world, most, |_| {})
+    visit(world, most, None, |_| {})
 }
 
-/// The same, and every state is shown once.
+/// The same for one promise alone, where one is named; and every state is shown once.
 #[expect(clippy::disallowed_methods, reason = "the time that it took is told, and nothing depends on it")]
-pub(crate) fn visit(world: &World, most: usize, mut visitor: impl FnMut(&State)) -> Found {
+pub(crate) fn visit(world: &World, most: usize, only: Option<&str>, mut visitor: impl FnMut(&State)) -> Found {
     let began = Instant::now();
     let mut graph = Graph { ids: HashMap::default(), came: Vec::new(), edges: Vec::new(), right: Vec::new(), settled: Vec::new() };
     let mut queue = VecDeque::new();
@@ -88,7 +88,9 @@ pub(crate) fn visit(world: &World, most: usize, mut visitor: impl FnMut(&State))
         let from = next;
         next += 1;
         visitor(&state);
-        if let Some(property) = properties.iter().find(|property| !(property.condition)(world, &state)) {
+        if let Some(property) =
+            properties.iter().find(|property| only.is_none_or(|only| only == property.name) && !(property.condition)(world, &state))
+        {
             broken = Some((property.name, from));
             break;
         }
@@ -110,7 +112,7 @@ pub(crate) fn visit(world: &World, most: usize, mut visitor: impl FnMut(&State))
             }
         }
     }
-    if broken.is_none() && exhausted {
+    if broken.is_none() && exhausted && only.is_none_or(|only| only == "L2") {
         broken = graph.stuck().map(|at| ("L2", at)).or_else(|| graph.restless().map(|at| ("writes for ever", at)));
     }
     Found {
