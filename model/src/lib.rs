@@ -2,9 +2,12 @@
 
 mod apart;
 mod canon;
+mod enabled;
+mod happen;
 mod mutant;
 mod packed;
 mod promises;
+mod protocol;
 mod real;
 mod report;
 mod search;

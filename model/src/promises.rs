@@ -4,7 +4,7 @@
 
 use stateright::Property;
 
-use crate::real::slot_of;
+use crate::protocol::slot_of;
 use crate::values::{Broken, Life, Req, SLOTS, State};
 use crate::world::World;
 

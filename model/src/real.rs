@@ -2,29 +2,23 @@
 //! function that says whose member a pod is. Nothing of theirs is repeated here.
 //!
 //! They are functions of values alone, so each distinct question is asked once and its answer kept ([`Asked`]). What the dialect writes is asked
-//! once for each kind of request ([`protocol`]).
+//! once for each kind of request ([`crate::protocol`]).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use serde_json::Value;
-
 use crate::packed::{Packed, pack, unpack};
-use podgroup::api::membership::group_of;
-use podgroup::api::names::{APPLIED, GROUP_NAME, RETIRING};
 use podgroup::api::workload::ObjectRef;
 use podgroup::api::{GroupKey, Uid};
-use podgroup::controller::dialect;
 use podgroup::lifecycle::{
     Applied, Existing, Intent, Members, Memory, Ours, Owner, Reply, Sight, Situation, Step, Version, Wish, answer, decide as real_decide,
 };
 
-use crate::values::{At, Back, Life, NOBODY, Owner as OwnerValue, Pod, Req, SLOTS, Seen, UNREADABLE};
+use crate::values::{At, Back, Life, Owner as OwnerValue, Req, SLOTS, Seen, UNREADABLE};
 
-const OWNERS: [&str; SLOTS] = ["0a1b2c3d-0000-1111-2222-333344445555", "0a1b2c3d-0000-1111-2222-333344446666"];
-const NAMESPACE: &str = "ns";
+pub(crate) const OWNERS: [&str; SLOTS] = ["0a1b2c3d-0000-1111-2222-333344445555", "0a1b2c3d-0000-1111-2222-333344446666"];
+pub(crate) const NAMESPACE: &str = "ns";
 
 /// What a controller sees of one group.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -108,101 +102,7 @@ fn changed(memory: &Packed, slot: usize, change: impl FnOnce(&mut Memory)) -> Pa
     pack(&real, slot)
 }
 
-/// What the dialect really writes.
-pub(crate) struct Protocol {
-    pub(crate) amend: Guards,
-    pub(crate) mark: Guards,
-    pub(crate) unmark: Guards,
-    pub(crate) delete: Guards,
-    /// What a new object says, by the fields that are intended.
-    pub(crate) created: [u8; 4],
-    /// By what was written last (the fifth: nobody knows) and what is intended: the size and the queue, where they are written.
-    pub(crate) amended: [[(Option<u8>, Option<u8>); 4]; 5],
-    /// By controller and stamp: the owner whose group the pod is in.
-    pub(crate) member_of: [[Option<usize>; 3]; 3],
-}
-
-/// Which preconditions a request carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Guards {
-    pub(crate) uid: bool,
-    pub(crate) at: bool,
-}
-
-/// Asks the dialect once.
-pub(crate) fn protocol() -> &'static Protocol {
-    static PROTOCOL: LazyLock<Protocol> = LazyLock::new(|| {
-        let on = version((7, 9));
-        let guards = |patch: &Value| Guards {
-            uid: patch["metadata"]["uid"] == *on.uid,
-            at: patch["metadata"]["resourceVersion"] == *on.resource_version,
-        };
-        let (mark, unmark) = (dialect::mark(&on, true), dialect::mark(&on, false));
-        let marks = |patch: &Value| &patch["metadata"]["annotations"][RETIRING] == &Value::from("true");
-        assert!(marks(&mark) && unmark["metadata"]["annotations"].get(RETIRING) == Some(&Value::Null), "that is what a mark is");
-        let delete = dialect::preconditions(&on);
-        let amend = |from: u8, to: u8| dialect::amendment(&on, fields(from).as_ref(), &wish(0, to, true).intent, true);
-        let written = |from: u8, to: u8| {
-            let patch = amend(from, to);
-            let owner = &patch["metadata"]["ownerReferences"][0]["uid"];
-            let applied = patch["metadata"]["annotations"][APPLIED].as_str().map(|text| serde_json::from_str::<Applied>(text).ok());
-            assert!(*owner == *OWNERS[0] && applied == Some(fields(to)), "whoever amends remembers it");
-            spec(&patch["spec"])
-        };
-        Protocol {
-            amend: guards(&amend(0, 1)),
-            mark: guards(&mark),
-            unmark: guards(&unmark),
-            delete: Guards {
-                uid: delete.uid == Some(on.uid.to_string()),
-                at: delete.resource_version.as_ref() == Some(&on.resource_version),
-            },
-            created: std::array::from_fn(|to| created(u8::try_from(to).expect("small"))),
-            amended: std::array::from_fn(|from| {
-                let from = if from == 4 { UNREADABLE } else { u8::try_from(from).expect("small") };
-                std::array::from_fn(|to| written(from, u8::try_from(to).expect("small")))
-            }),
-            member_of: std::array::from_fn(|of| std::array::from_fn(|stamp| member_of(of, stamp))),
-        }
-    });
-    &PROTOCOL
-}
-
-fn created(to: u8) -> u8 {
-    let object = dialect::object(&wish(0, to, true).intent);
-    let seen = seen(&dialect::existing(&object), 0);
-    assert!(seen.applied == to && seen.owned && !seen.retiring, "a new object says what is intended");
-    let spec = spec(&serde_json::to_value(&object.spec).expect("a spec is JSON"));
-    spec.0.expect("minMember") | spec.1.expect("queue") << 1
-}
-
-/// The size and the queue that a spec, or a patch of one, says.
-fn spec(spec: &Value) -> (Option<u8>, Option<u8>) {
-    let size = spec["minMember"].as_u64().map(|size| u8::from(size > 1));
-    let queue = spec["queue"].as_str().map(|queue| u8::from(queue == "queue-1"));
-    (size, queue)
-}
-
-fn member_of(of: usize, stamp: usize) -> Option<usize> {
-    let controller = OWNERS.get(of).map(|uid| OwnerReference { uid: (*uid).into(), controller: Some(true), ..OwnerReference::default() });
-    let named = stamp.checked_sub(1).and_then(|slot| OWNERS.get(slot));
-    let meta = ObjectMeta {
-        namespace: Some(NAMESPACE.into()),
-        uid: Some("ffffffff-0000-1111-2222-333344445555".into()),
-        owner_references: controller.map(|controller| vec![controller]),
-        annotations: named.map(|uid| [(GROUP_NAME.to_owned(), GroupKey::generated(NAMESPACE, uid).name.to_string())].into()),
-        ..ObjectMeta::default()
-    };
-    let group = group_of(&meta);
-    (0..SLOTS).find(|slot| GroupKey::generated(NAMESPACE, OWNERS[*slot]) == group)
-}
-
-/// The owner whose group this pod is in.
-pub(crate) fn slot_of(pod: Pod) -> Option<usize> {
-    protocol().member_of[usize::from(pod.of.min(NOBODY))][usize::from(pod.stamp)]
-}
-
-fn fields(code: u8) -> Option<Applied> {
+pub(crate) fn fields(code: u8) -> Option<Applied> {
     (code != UNREADABLE).then(|| Applied {
         min_member: u32::from(code & 1) + 1,
         queue: format!("queue-{}", code >> 1),
@@ -214,7 +114,7 @@ fn code(applied: &Applied) -> u8 {
     u8::from(applied.min_member > 1) | u8::from(applied.queue == "queue-1") << 1
 }
 
-fn wish(slot: usize, to: u8, wants_pods: bool) -> Wish {
+pub(crate) fn wish(slot: usize, to: u8, wants_pods: bool) -> Wish {
     let owner = ObjectRef {
         kind: "ReplicaSet".into(),
         api_version: "apps/v1".into(),

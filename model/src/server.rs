@@ -2,7 +2,7 @@
 //! they can be broken: where a DELETE takes effect.
 
 use crate::mutant::Mutant;
-use crate::real::{Guards, protocol, slot_of};
+use crate::protocol::{Guards, protocol, slot_of};
 use crate::values::{At, Back, Broken, Group, Life, Looked, NOBODY, Pod, Req, SLOTS, Seen, Sent, State, UNREADABLE};
 
 impl State {
