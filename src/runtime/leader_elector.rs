@@ -42,6 +42,7 @@ impl Elector {
     /// [`LeadershipLost`]: the work must end now.
     pub async fn run(mut self, stop: Shutdown) -> Result<(), LeadershipLost> {
         loop {
+            let began = clock::monotonic();
             let outcome = stop.unless(self.round()).await;
             if outcome.is_none() {
                 break;
@@ -50,7 +51,7 @@ impl Elector {
                 self.state.send_replace(State::Lost);
                 return Err(lost);
             }
-            if stop.unless(tokio::time::sleep(self.pause())).await.is_none() {
+            if stop.unless(tokio::time::sleep(self.pause(began))).await.is_none() {
                 break;
             }
         }
@@ -58,25 +59,34 @@ impl Elector {
         Ok(())
     }
 
-    /// Until the next round; never past the moment at which we cease to lead.
-    fn pause(&self) -> Duration {
-        let left = |until: Instant| until.saturating_duration_since(clock::monotonic());
-        let retry = self.config.retry_period;
-        self.until.map_or(retry, |until| retry.min(left(until)))
+    /// Until the next round, counted from the beginning of this one: a try that got no answer for longer than a retry period has waited enough. Near the
+    /// deadline the rounds come closer together.
+    fn pause(&self, began: Instant) -> Duration {
+        let now = clock::monotonic();
+        let retry = (began + self.config.retry_period).saturating_duration_since(now);
+        self.until.map_or(retry, |until| retry.min(self.share(until.saturating_duration_since(now))))
+    }
+
+    /// How much of the time that is left until the deadline one try, or one pause, may take: half of it, so that there is always another try, but no less
+    /// than an eighth of a retry period, so that they come to an end. Never more than is left.
+    fn share(&self, left: Duration) -> Duration {
+        left.min((left / 2).max(self.config.retry_period / 8))
     }
 
     /// One try, and what it means for us.
     async fn round(&mut self) -> Result<(), LeadershipLost> {
-        // A round that would outlast our time is cut off at its end.
+        // While we lead no try takes more than its share of the time that is left.
         let tried = match self.until {
             None => self.attempt().await,
-            Some(until) => match tokio::time::timeout_at(until, self.attempt()).await {
-                Ok(tried) => tried,
-                Err(_elapsed) => {
-                    self.known = None;
-                    Err(CallError::Timeout("no answer".to_owned()))
+            Some(until) => {
+                match tokio::time::timeout(self.share(until.saturating_duration_since(clock::monotonic())), self.attempt()).await {
+                    Ok(tried) => tried,
+                    Err(_elapsed) => {
+                        self.known = None;
+                        Err(CallError::Timeout("no answer".to_owned()))
+                    }
                 }
-            },
+            }
         };
         match tried {
             Ok(Step::Wait { holder }) if self.until.is_some() => {

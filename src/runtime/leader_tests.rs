@@ -181,6 +181,29 @@ async fn a_server_that_is_away_for_less_than_the_deadline_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_outage_leaves_time_for_another_try_however_late_it_ends() {
+    let cluster = Cluster::default();
+    let mut one = candidate(&cluster, "one");
+    one.leads().await;
+    for outage in [500, 3000, 5000, 7000, 8000] {
+        // In the middle between two renewals: the deadline is 9 s away.
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        let renewed = |cluster: &Cluster| cluster.lock().unwrap().version;
+        let before = renewed(&cluster);
+        while renewed(&cluster) == before {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        seconds(1).await;
+        cluster.lock().unwrap().away = true;
+        // What is sent meanwhile is never answered, as where packets are lost.
+        tokio::time::sleep(Duration::from_millis(outage)).await;
+        cluster.lock().unwrap().away = false;
+        seconds(3).await;
+        assert!(one.leadership.is_leading(), "{outage} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_is_away_at_the_start_is_waited_for() {
     let cluster = Cluster::default();
     cluster.lock().unwrap().away = true;

@@ -121,6 +121,7 @@ pub async fn watch_into<K, E>(
         listed,
         metrics,
         failures: 0,
+        lists_lost: 0,
         trouble: None,
     };
     let unwanted = events.clone();

@@ -48,6 +48,9 @@ pub(super) struct Watch {
     pub(super) metrics: WatchMetrics,
     /// Attempts in a row that came to nothing.
     pub(super) failures: u32,
+    /// Lists in a row whose watch came to nothing, because the server had forgotten where it should begin. Counted apart from the failures: a server that
+    /// was away and has been started again forgets everything, and what it was away for is no reason to let it wait for the list.
+    pub(super) lists_lost: u32,
     /// In what (list, watch) and of which kind the trouble was that was logged last and is not over.
     pub(super) trouble: Option<(&'static str, &'static str)>,
 }
@@ -127,6 +130,7 @@ impl Watch {
             let end = self.watch_once(&mut version, outlet).await;
             if lived(began) >= PROVED {
                 self.failures = 0;
+                self.lists_lost = 0;
                 refusals = 0;
             }
             match end {
@@ -144,8 +148,9 @@ impl Watch {
                         self.report("watch", &error);
                     }
                     self.metrics.end(self.config.resource, error.kind());
-                    self.failures = self.failures.saturating_add(1);
-                    tokio::time::sleep(self.config.backoff.delay(self.failures)).await;
+                    self.failures = 0;
+                    self.lists_lost = self.lists_lost.saturating_add(1);
+                    tokio::time::sleep(self.config.backoff.delay(self.lists_lost)).await;
                     return true;
                 }
                 End::Failed(error) => {

@@ -216,6 +216,30 @@ async fn a_version_that_is_too_old_means_a_new_list_and_a_reset() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_forgot_everything_while_it_was_away_is_listed_anew_at_once() {
+    // What an API server that was restarted does: nobody there, then "too old" for what the watch had last seen.
+    let mut script = vec![empty("10")];
+    script.extend((0..7).map(|_| Reply::Status(503)));
+    script.extend([Reply::Watch(vec![gone()], FOREVER), empty("90")]);
+    let mut run = run(script);
+    run.expect(&["reset [] bad []", "reset [] bad []"]).await;
+    let ((back, _), (listed, uri)) = (run.asked(8).await, run.asked(9).await);
+    assert!(!uri.contains("watch"), "{uri}");
+    assert!(listed - back <= Duration::from_millis(200), "{:?}", listed - back);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_forgets_every_list_at_once_is_asked_ever_more_slowly() {
+    let script = (0..1000).map(|n| if n % 2 == 0 { empty("10") } else { Reply::Watch(vec![gone()], FOREVER) }).collect();
+    let mut run = run(script);
+    run.expect(&["reset [] bad []"]).await;
+    let (began, _) = run.asked(0).await;
+    let taken = async { while run.events.recv().await.is_some() {} };
+    let _ = tokio::time::timeout_at(began + Duration::from_secs(120), taken).await;
+    assert!((20..40).contains(&run.count()), "{}", run.count());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_or_is_away_is_asked_until_it_answers_and_says_why_meanwhile() {
     for (code, why) in [(403, "forbidden"), (404, "not found"), (503, "unavailable"), (500, "unavailable")] {
         let mut script: Vec<Reply> = (0..12).map(|_| Reply::Status(code)).collect();
