@@ -18,7 +18,7 @@ MINUTES ?= 60
 SEED ?=
 RUNNER = PODGROUP_BIN_DIR=$(BIN) target/debug/e2e
 
-.PHONY: help demo demo-down test unit e2e soak takeover check bench generate cluster-up cluster-down tools tools-path build prerequisites debug-build
+.PHONY: help demo demo-down test unit e2e soak takeover load check bench generate cluster-up cluster-down tools tools-path build prerequisites debug-build
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,12 @@ soak: tools debug-build ## every case under faults again and again, new seeds ea
 check: prerequisites ## format and lints
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+
+# The release binaries that ship, and a release runner: a flood by a slow client would flatter the controller.
+load: tools build ## measures the controller under load (DEPLOYMENTS=2000 ROUNDS=5 CROWD=10000 IDLE=60 ONLY=race|burst WORKERS='8 32'); about 10 minutes
+	cargo build --release -p e2e
+	@PODGROUP_BIN_DIR=target/release target/release/e2e load $(if $(DEPLOYMENTS),--deployments $(DEPLOYMENTS)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
+		$(if $(CROWD),--crowd $(CROWD)) $(if $(IDLE),--idle $(IDLE)) $(if $(ONLY),--only $(ONLY)) $(foreach number,$(WORKERS),--workers $(number)) $(foreach flag,$(FLAGS),--controller-flag=$(flag))
 
 bench: prerequisites ## benchmarks of decisions
 	cargo bench --workspace --benches

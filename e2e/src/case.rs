@@ -37,16 +37,32 @@ pub struct Case {
     pub steps: Steps,
     /// How long it may take.
     pub time: Duration,
-    /// It is run a second time, as `ID-faults`, under a seeded mix of faults.
-    pub also_under_faults: bool,
+    /// Whether it is run a second time, as `ID-faults`, under a seeded mix of faults.
+    pub under_faults: UnderFaults,
     /// It is run only in the soak, and where it is named.
     pub only_in_soak: bool,
 }
 
+/// When a case is run under faults too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnderFaults {
+    /// It counts calls, breaks things itself, or tries the harness.
+    Never,
+    /// In the soak, and where it is named.
+    InSoak,
+    /// Wherever it is run without.
+    Always,
+}
+
 impl Case {
-    /// See [`Case::also_under_faults`].
+    /// See [`UnderFaults::Always`].
     pub fn also_under_faults(self) -> Self {
-        Self { also_under_faults: true, ..self }
+        Self { under_faults: UnderFaults::Always, ..self }
+    }
+
+    /// See [`UnderFaults::InSoak`].
+    pub fn under_faults_in_soak(self) -> Self {
+        Self { under_faults: UnderFaults::InSoak, ..self }
     }
 
     /// See [`Case::only_in_soak`].
@@ -61,7 +77,7 @@ impl Case {
 
     /// Itself, and the same under faults where it wants that.
     pub fn with_variant(self) -> Vec<Self> {
-        if !self.also_under_faults {
+        if self.under_faults == UnderFaults::Never {
             return vec![self];
         }
         let variant = Self {
@@ -69,6 +85,7 @@ impl Case {
             setup: Setup { faults: Faults::Mix, ..self.setup.clone() },
             // Waits are longer, and there may be several.
             time: self.time.saturating_mul(2),
+            only_in_soak: self.only_in_soak || self.under_faults == UnderFaults::InSoak,
             ..self.clone()
         };
         vec![self, variant]

@@ -20,6 +20,7 @@ pub mod kit;
 pub mod kubeconfig;
 pub mod leaders;
 pub mod lease;
+pub mod load;
 pub mod objects;
 pub mod observer;
 pub mod programs;

@@ -12,7 +12,7 @@ use e2e::cluster::{Cluster, ClusterOptions};
 use e2e::scratch::{self, Scratch};
 use e2e::soak::{self, Plan};
 use e2e::world::{Setup, World};
-use e2e::{demo, kit, say, takeover};
+use e2e::{demo, kit, load, say, takeover};
 
 #[derive(Parser)]
 #[command(about = "The cases on the real control plane, the demo, and clusters to play with")]
@@ -65,6 +65,8 @@ enum Verb {
         #[arg(long = "case")]
         cases: Vec<String>,
     },
+    /// Measures the controller under load, and counts what it asks of the API server.
+    Load(load::Sizes),
     /// Plays the story on a cluster that is left up.
     Demo {
         /// Takes the cluster down at the end.
@@ -122,6 +124,7 @@ async fn act(verb: Verb) -> Result<bool> {
             let time = Duration::from_secs(minutes.saturating_mul(60));
             soak::run(&cases::table(), &Plan { time, seed, jobs, cases }).await
         }
+        Verb::Load(sizes) => load::run(sizes).await,
         Verb::Demo { down } => demo::play(!down).await,
         Verb::DemoDown => demo::end().map(|()| true),
         Verb::ClusterUp { with_programs } => cluster_up(with_programs).await.map(|()| true),

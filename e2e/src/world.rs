@@ -131,7 +131,12 @@ impl World {
             Some(faults) => chart::kubeconfig(&self.cluster, account, faults.port(), faults.authority()).await?,
             None => chart::kubeconfig(&self.cluster, account, port, &authority).await?,
         };
-        let program = Program::start(self.cluster.scratch(), account, &kubeconfig, flags)?;
+        let mut flags = flags.to_vec();
+        if faults.is_some() {
+            // On a machine that is busy as well, ten seconds without a renewal are in reach of the mix; what comes of a lost lease is a case of its own.
+            flags.extend(["--leader-elect-lease-duration=60s".to_owned(), "--leader-elect-renew-deadline=40s".to_owned()]);
+        }
+        let program = Program::start(self.cluster.scratch(), account, &kubeconfig, &flags)?;
         Ok(Side { program, faults, path })
     }
 

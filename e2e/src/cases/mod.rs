@@ -22,7 +22,7 @@ mod strangers;
 mod tampered;
 mod visible;
 
-use crate::case::{CASE_TIME, Case};
+use crate::case::{CASE_TIME, Case, UnderFaults};
 use crate::wait::{millis, secs};
 use crate::world::Setup;
 
@@ -34,7 +34,7 @@ macro_rules! case {
             setup: $setup,
             steps: |world| Box::pin($steps(world $(, $more)*)),
             time: CASE_TIME,
-            also_under_faults: false,
+            under_faults: UnderFaults::Never,
             only_in_soak: false,
         }
     };
@@ -54,10 +54,12 @@ pub fn table() -> Vec<Case> {
         case!("C2", "the chart does what it says", Setup { kube_scheduler: false, ..stock() }, compatibility::chart),
         case!("L1", "flapping Deployments keep exactly one PodGroup, with the right owner", quick(), lifecycle::flapping)
             .also_under_faults(),
-        case!("L1-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, lifecycle::flapping),
+        case!("L1-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, lifecycle::flapping)
+            .under_faults_in_soak(),
         case!("L2", "flapping StatefulSets keep exactly one PodGroup, with the right owner", quick(), stateful::flapping)
             .also_under_faults(),
-        case!("L2-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, stateful::flapping),
+        case!("L2-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, stateful::flapping)
+            .under_faults_in_soak(),
         case!("L3", "a StatefulSet is made again under its name a hundred times", usual(), stateful::made_again).also_under_faults(),
         case!("L4", "a PodGroup that somebody deletes is back within seconds", usual(), lifecycle::deleted_by_hand).also_under_faults(),
         case!(
@@ -65,7 +67,8 @@ pub fn table() -> Vec<Case> {
             "the same without the admission policy",
             Setup { admission_policy: false, ..usual() },
             lifecycle::deleted_by_hand
-        ),
+        )
+        .under_faults_in_soak(),
         case!("L5", "group-min-member of a running Deployment is followed", usual(), lifecycle::min_member_followed).also_under_faults(),
         case!("L7", "a rollout with maxSurge 1 of a full gang finishes", usual(), rollouts::surge_of_a_full_gang).also_under_faults(),
         case!("L8", "an absurd group-min-member is said and delays nobody else", usual(), lifecycle::absurd_min_member).also_under_faults(),
@@ -86,39 +89,46 @@ pub fn table() -> Vec<Case> {
             .only_in_soak()
             .also_under_faults(),
         case!("L4-tampered", "what somebody does to the controller's own marks is put right", usual(), tampered::what_we_wrote)
-            .also_under_faults(),
-        case!("L5-sources", "every source of every field is followed", usual(), spec::sources_followed).also_under_faults(),
-        case!("L5-admin", "what an admin set stays until its source changes", usual(), spec::what_an_admin_set).also_under_faults(),
+            .under_faults_in_soak(),
+        case!("L5-sources", "every source of every field is followed", usual(), spec::sources_followed).under_faults_in_soak(),
+        case!("L5-admin", "what an admin set stays until its source changes", usual(), spec::what_an_admin_set).under_faults_in_soak(),
         case!("L6", "a pending StatefulSet is shrunk", usual(), spec::shrunk).also_under_faults(),
         case!("L7-corners", "rollouts of full gangs in all corners of the strategy", usual(), rollouts::corners),
         case!("L7-paused", "a rollout is paused in its middle, scaled, resumed and rolled back", usual(), rollouts::paused_in_the_middle),
         case!("L7-churn", "an autoscaler at work costs no write where nothing changes", quick(), resizing::churn),
-        case!("L8-values", "values that are too large or make no sense", usual(), bad::sizes::values).also_under_faults(),
+        case!("L8-values", "values that are too large or make no sense", usual(), bad::sizes::values),
         case!("L8-revisions", "five hundred ReplicaSets of one Deployment cost nothing", quick(), bad::sizes::revisions),
         case!("L8-owners", "ownerReferences that lie", usual(), bad::lies::owners),
-        case!("L8-taken", "a user's PodGroup under a generated name", usual(), bad::lies::a_name_that_is_taken).also_under_faults(),
+        case!("L8-taken", "a user's PodGroup under a generated name", usual(), bad::lies::a_name_that_is_taken).under_faults_in_soak(),
         case!("L8-vanish", "owners that vanish between two calls", quick(), bad::endings::owners_that_vanish),
-        case!("L8-finalizer", "finalizers on a PodGroup", usual(), bad::endings::finalizers),
+        case!("L8-finalizer", "finalizers on a PodGroup", usual(), bad::endings::finalizers).under_faults_in_soak(),
         case!("L8-namespace", "a namespace that is being deleted", usual(), bad::endings::a_namespace),
-        case!("L8-relabelled", "a pod whose labels no longer match", usual(), bad::strays::relabelled),
+        case!("L8-relabelled", "a pod whose labels no longer match", usual(), bad::strays::relabelled).under_faults_in_soak(),
         case!("L14", "pods of another scheduler cost no API call", quick(), strangers::cost_nothing),
         case!("L16", "an orphaned gang is adopted by its StatefulSet's successor", usual(), endings::orphaned_and_adopted)
             .also_under_faults(),
         case!("L16-deployment", "a ReplicaSet is orphaned and adopted by another Deployment", usual(), tampered::another_deployment)
-            .also_under_faults(),
+            .under_faults_in_soak(),
         case!("L17", "owners are orphaned while the controller is down", usual(), endings::orphaned_behind_the_controllers_back)
             .also_under_faults(),
-        case!("O1-stateful-ordered", "an OrderedReady StatefulSet is no gang, and says so", usual(), owners::stateful::one_after_the_other),
-        case!("O1-stateful-parallel", "a Parallel StatefulSet is a gang of its size", usual(), owners::stateful::all_at_once),
-        case!("O2-daemons", "a DaemonSet's pods do not wait for each other", usual(), owners::daemons::one_on_each_node),
-        case!("O3-job", "a Job is a gang, completes, and holds nothing then", usual(), owners::jobs::completes),
-        case!("O3-job-suspended", "a Job is suspended and resumed", usual(), owners::jobs::suspended),
-        case!("O3-job-shrinks", "a Job's gang is as large as what it has left to do", usual(), owners::jobs::as_much_as_is_left),
+        case!("O1-stateful-ordered", "an OrderedReady StatefulSet is no gang, and says so", usual(), owners::stateful::one_after_the_other)
+            .under_faults_in_soak(),
+        case!("O1-stateful-parallel", "a Parallel StatefulSet is a gang of its size", usual(), owners::stateful::all_at_once)
+            .under_faults_in_soak(),
+        case!("O2-daemons", "a DaemonSet's pods do not wait for each other", usual(), owners::daemons::one_on_each_node)
+            .under_faults_in_soak(),
+        case!("O3-job", "a Job is a gang, completes, and holds nothing then", usual(), owners::jobs::completes).under_faults_in_soak(),
+        case!("O3-job-suspended", "a Job is suspended and resumed", usual(), owners::jobs::suspended).under_faults_in_soak(),
+        case!("O3-job-shrinks", "a Job's gang is as large as what it has left to do", usual(), owners::jobs::as_much_as_is_left)
+            .under_faults_in_soak(),
         case!("O4-cron-job", "the Job of a CronJob, and what the CronJob is told", usual(), owners::batch::of_a_cron_job),
-        case!("O5-bare", "a bare pod has a group of one", usual(), owners::others::bare_pods),
-        case!("O6-operators", "pods and ReplicaSets of a controller that nobody knows", usual(), owners::others::operators),
-        case!("O7-named", "templates that name a group of their own are left alone", usual(), owners::others::groups_of_their_own),
-        case!("O7-named-later", "templates that come to name another group or scheduler", usual(), owners::others::change_of_mind),
+        case!("O5-bare", "a bare pod has a group of one", usual(), owners::others::bare_pods).under_faults_in_soak(),
+        case!("O6-operators", "pods and ReplicaSets of a controller that nobody knows", usual(), owners::others::operators)
+            .under_faults_in_soak(),
+        case!("O7-named", "templates that name a group of their own are left alone", usual(), owners::others::groups_of_their_own)
+            .under_faults_in_soak(),
+        case!("O7-named-later", "templates that come to name another group or scheduler", usual(), owners::others::change_of_mind)
+            .under_faults_in_soak(),
         case!(
             "O6-operators-no-policy",
             "the same as O6 without the admission policy",
@@ -146,6 +156,12 @@ pub fn table() -> Vec<Case> {
         case!("Q1", "the parent's capability blocks a sibling's gang, which says so", usual(), queues::parent_blocks),
         case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources),
         case!("U1", "what people see: columns, Events, the refused delete, metrics", usual(), visible::what_a_user_sees),
+        case!(
+            "N1",
+            "50 Deployments, to 0 and back: one creation each, three calls to retire one, no pod written to",
+            quick(),
+            crate::load::case::writes_per_deployment
+        ),
     ];
     rows.into_iter().flat_map(Case::with_variant).collect()
 }

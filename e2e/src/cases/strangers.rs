@@ -24,7 +24,7 @@ fn many() -> u32 {
 }
 
 /// How many of the case's own requests are under way at once.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 8;
 
 /// L14 (#3671). 200 ReplicaSets of another scheduler (`STRANGERS=1000`: as many as the row says) are made, restarted, scaled up and to 0: no API call of
 /// the controller for any of them. One of ours is served as ever.
@@ -67,7 +67,11 @@ pub(super) async fn cost_nothing(w: &mut World) -> Result<()> {
     })
     .await?;
     theirs(&client, "yes", 0).await?;
-    let calls = called::since(w, quiet)?;
+    let mut calls = called::since(w, quiet)?;
+    if !w.faults().is_empty() {
+        // Caches whose watches are broken are listed again, whoever's pods there are.
+        calls.retain(|call| call.verb != "list");
+    }
     ensure!(calls.is_empty(), "the controller made calls: {:?}", tally(&calls));
     let made = groups_made(&client).await?;
     ensure!(made.len() == 1, "there are {made:?}");

@@ -24,7 +24,7 @@ pub mod judge;
 mod observing;
 pub mod request;
 pub mod standing;
-mod tail;
+pub(crate) mod tail;
 pub mod timers;
 mod watch;
 pub mod world;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// One growing file.
 #[derive(Debug)]
-pub(super) struct Tail {
+pub(crate) struct Tail {
     path: PathBuf,
     file: Option<File>,
     /// The beginning of a line whose end is not written yet.
@@ -15,12 +15,12 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    pub(super) fn new(path: PathBuf) -> Self {
+    pub(crate) fn new(path: PathBuf) -> Self {
         Self { path, file: None, rest: Vec::new() }
     }
 
     /// The lines that are new and whole. A file that is not there yet has none.
-    pub(super) fn lines(&mut self) -> std::io::Result<Vec<String>> {
+    pub(crate) fn lines(&mut self) -> std::io::Result<Vec<String>> {
         let current = match std::fs::metadata(&self.path) {
             Ok(current) => Some((current.dev(), current.ino())),
             Err(error) if error.kind() == ErrorKind::NotFound => None,

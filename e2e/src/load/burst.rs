@@ -1,0 +1,182 @@
+//! Thousands of Deployments at once, all scaled to 0 and back, then at rest beside a crowd of another scheduler's pods: what does the controller do, and what not?
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::calls::{Log, count};
+use super::check::wrong_groups;
+use super::look::{until_all_run, until_count};
+use super::process::{self, Memory};
+use super::stage::{AT_ONCE, Stage, controller, each};
+use super::wave::{Before, Wave};
+use crate::objects::{NAMESPACE, container, podgroups};
+use crate::say;
+use crate::wait::secs;
+use crate::workloads::{Workload, scale};
+
+/// The namespace of the other scheduler's pods.
+const CROWD: &str = "crowd";
+
+/// What came out.
+#[derive(Debug)]
+pub struct Burst {
+    /// Deployments, of one replica each.
+    pub deployments: usize,
+    /// The controller's memory before there was anything.
+    pub empty: Memory,
+    /// The three waves.
+    pub waves: Vec<Wave>,
+    /// At rest with all of them.
+    pub idle: Quiet,
+    /// While the crowd's pods were made, changed and deleted.
+    pub crowd: Quiet,
+    /// Pods of the crowd.
+    pub crowd_pods: usize,
+    /// What is wrong at the end.
+    pub wrong: Vec<String>,
+}
+
+/// A time in which the controller has nothing to do.
+#[derive(Debug)]
+pub struct Quiet {
+    /// How long it was, in seconds.
+    pub seconds: f64,
+    /// Its calls: upkeep, and what there should be none of.
+    pub calls: BTreeMap<String, u64>,
+    /// Processor time in seconds.
+    pub processor: f64,
+    /// Its memory: at the beginning, and at the end with the peak.
+    pub memory: (Memory, Memory),
+    /// Calls that are no upkeep.
+    pub wrong: Vec<String>,
+}
+
+/// Runs it on a control plane of its own, with both programs.
+pub async fn run(deployments: usize, crowd: usize, idle: u64, flags: &[String]) -> Result<Burst> {
+    let mut stage = Stage::start("burst", flags).await?;
+    stage.start_scheduler(deployments).await?;
+    stage.start_controller(&[]).await?;
+    let empty = process::memory(stage.controller_pid()?)?;
+    let waves = waves(&mut stage, deployments).await?;
+    say::line("  at rest");
+    let mut wrong = wrong_groups(&stage.client()).await?;
+    let idle = quiet(&stage, async {
+        sleep(secs(idle)).await;
+        Ok(())
+    });
+    let idle = idle.await?;
+    say::line("  beside a crowd");
+    let crowd_time = quiet(&stage, a_crowd(&stage, crowd)).await?;
+    wrong.extend(wrong_groups(&stage.client()).await?);
+    wrong.extend(stage.ended());
+    Ok(Burst { deployments, empty, waves, idle, crowd: crowd_time, crowd_pods: crowd, wrong })
+}
+
+async fn waves(stage: &mut Stage, deployments: usize) -> Result<Vec<Wave>> {
+    let client = stage.client();
+    let (groups, pods) = (podgroups(&client), Api::<Pod>::namespaced(client.clone(), NAMESPACE));
+    let sets = Api::<ReplicaSet>::namespaced(client.clone(), NAMESPACE);
+    let name = |number: usize| format!("d-{number:05}");
+    let many = u64::try_from(deployments)?;
+    let retired = [("patch podgroups", many), ("list pods", many), ("delete podgroups", many)];
+    let mut waves = Vec::new();
+
+    let (before, mut log) = (Before::of(stage).await?, stage.log()?);
+    each(deployments, AT_ONCE, |number| Workload::new(&name(number)).asks(&[("cpu", "100m")]).make(&client)).await?;
+    until_count(&sets, deployments, "ReplicaSets are there").await?;
+    until_count(&groups, deployments, "PodGroups are there").await?;
+    until_all_run(&pods, deployments).await?;
+    let calls = log.until_calm(&controller()).await?;
+    tell(&mut waves, before.until_now(stage, "created", &calls, many, &[("create podgroups", many)]).await?);
+
+    let (before, mut log) = (Before::of(stage).await?, stage.log()?);
+    each(deployments, AT_ONCE, |number| {
+        let (client, name) = (&client, name(number));
+        async move { scale(client, &name, 0).await }
+    })
+    .await?;
+    until_count(&groups, 0, "the PodGroups are retired").await?;
+    until_count(&pods, 0, "the pods are gone").await?;
+    let calls = log.until_calm(&controller()).await?;
+    tell(&mut waves, before.until_now(stage, "scaled to 0", &calls, many, &retired).await?);
+
+    let (before, mut log) = (Before::of(stage).await?, stage.log()?);
+    each(deployments, AT_ONCE, |number| {
+        let (client, name) = (&client, name(number));
+        async move { scale(client, &name, 1).await }
+    })
+    .await?;
+    until_count(&groups, deployments, "the PodGroups are back").await?;
+    until_all_run(&pods, deployments).await?;
+    let calls = log.until_calm(&controller()).await?;
+    tell(&mut waves, before.until_now(stage, "and back", &calls, many, &[("create podgroups", many)]).await?);
+    Ok(waves)
+}
+
+/// Keeps a wave, and says it at once: a run is long.
+fn tell(waves: &mut Vec<Wave>, wave: Wave) {
+    say::line(format!("  {}: {:?}, {:.1} s, wrong: {:?}", wave.name, wave.calls.all, wave.took, wave.wrong));
+    waves.push(wave);
+}
+
+/// Does `act` and counts the controller's calls meanwhile.
+async fn quiet(stage: &Stage, act: impl Future<Output = Result<()>>) -> Result<Quiet> {
+    let pid = stage.controller_pid()?;
+    process::forget_peak(pid)?;
+    let (mut log, start): (Log, _) = (stage.log()?, tokio::time::Instant::now());
+    let (processor, memory) = (process::processor_seconds(pid)?, process::memory(pid)?);
+    act.await?;
+    // Not until it is calm: it has to be calm all the time.
+    let calls = log.fresh()?;
+    let counts = count(&calls, &controller());
+    let work = calls.iter().filter(|call| call.user == controller() && !call.is_upkeep());
+    Ok(Quiet {
+        seconds: start.elapsed().as_secs_f64(),
+        calls: counts,
+        processor: process::processor_seconds(pid)? - processor,
+        memory: (memory, process::memory(pid)?),
+        wrong: work.take(5).map(|call| format!("{} {} where there is nothing to do", call.kind(), call.name)).collect(),
+    })
+}
+
+/// Pods of another scheduler in a namespace of their own: made and changed one by one, deleted with one request.
+async fn a_crowd(stage: &Stage, count: usize) -> Result<()> {
+    let client = stage.client();
+    let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": CROWD}}))?;
+    Api::all(client.clone()).create(&PostParams::default(), &namespace).await?;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), CROWD);
+    let name = |number: usize| format!("stranger-{number:05}");
+    each(count, AT_ONCE, |number| {
+        let pods = &pods;
+        async move {
+            let pod: Pod = serde_json::from_value(json!({
+                "metadata": {"name": name(number), "labels": {"app": "stranger"}},
+                "spec": {"schedulerName": "somebody-else", "containers": [container(&[("cpu", "100m")])]},
+            }))?;
+            pods.create(&PostParams::default(), &pod).await?;
+            Ok(())
+        }
+    })
+    .await?;
+    until_count(&pods, count, "the crowd is there").await?;
+    each(count, AT_ONCE, |number| {
+        let pods = &pods;
+        async move {
+            let patch = json!({"metadata": {"labels": {"changed": "yes"}}});
+            pods.patch(&name(number), &PatchParams::default(), &Patch::Merge(patch)).await?;
+            Ok(())
+        }
+    })
+    .await?;
+    pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default()).await?;
+    until_count(&pods, 0, "the crowd is gone").await?;
+    ensure!(super::look::count(&Api::<Pod>::namespaced(client, NAMESPACE)).await? > 0, "the pods of ours are gone too");
+    Ok(())
+}

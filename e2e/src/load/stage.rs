@@ -1,0 +1,118 @@
+//! What does a load act on? The control plane with the chart and our programs, nothing between them, and no observer: on two cores it would be half of what is
+//! measured. What the observer would find is looked for at the end, see `check`.
+
+use anyhow::{Context, Result};
+use futures::{StreamExt, TryStreamExt};
+use kube::Client;
+
+use super::calls::{Call, Log};
+use super::process;
+use crate::cluster::{Cluster, ClusterOptions};
+use crate::objects::make_node;
+use crate::programs::Program;
+use crate::{chart, kubeconfig};
+
+/// Requests under way of whoever makes the load.
+pub const AT_ONCE: usize = 32;
+
+/// Pods that fit on one simulated node.
+const PODS_PER_NODE: usize = 100;
+
+/// A control plane to be loaded.
+pub struct Stage {
+    // Dropped in this order.
+    controller: Option<Program>,
+    scheduler: Option<Program>,
+    cluster: Cluster,
+    flags: Vec<String>,
+}
+
+impl Stage {
+    /// Control plane and chart; no program runs. The request limits of kube-controller-manager are lifted, as big clusters do. `flags` are for the controller.
+    pub async fn start(name: &str, flags: &[String]) -> Result<Self> {
+        let options = ClusterOptions { name: name.to_owned(), disable_qps_limits: true, ..ClusterOptions::default() };
+        let cluster = Cluster::start(options).await?;
+        chart::install(&cluster, &[]).await?;
+        chart::settle(&cluster, true).await?;
+        Ok(Self { controller: None, scheduler: None, cluster, flags: flags.to_vec() })
+    }
+
+    /// Starts the controller, with these `further` flags; returns when all its lists are complete.
+    pub async fn start_controller(&mut self, further: &[String]) -> Result<()> {
+        let flags = [self.flags.as_slice(), further].concat();
+        self.controller = Some(self.program(chart::CONTROLLER, &flags).await?);
+        self.controller.as_mut().context("just started")?.wait_ready().await
+    }
+
+    /// Ends the controller the way that Kubernetes does.
+    pub async fn stop_controller(&mut self) -> Result<()> {
+        self.controller.take().context("it does not run")?.terminate().await
+    }
+
+    /// Starts the scheduler, and nodes for `pods` pods.
+    pub async fn start_scheduler(&mut self, pods: usize) -> Result<()> {
+        let client = self.client();
+        let names = (0..pods.div_ceil(PODS_PER_NODE)).map(|number| format!("node-{number:03}"));
+        let room = [("cpu", "32"), ("memory", "256Gi")];
+        futures::stream::iter(names.map(|name| {
+            let client = client.clone();
+            async move { make_node(&client, &name, &room).await }
+        }))
+        .buffer_unordered(AT_ONCE)
+        .try_collect::<()>()
+        .await?;
+        self.scheduler = Some(self.program(chart::SCHEDULER, &[]).await?);
+        self.scheduler.as_mut().context("just started")?.wait_ready().await
+    }
+
+    async fn program(&self, name: &'static str, flags: &[String]) -> Result<Program> {
+        let (server, _) = kubeconfig::door(self.cluster.kubeconfig())?;
+        let kubeconfig = chart::kubeconfig(&self.cluster, name, server).await?;
+        Program::start(self.cluster.scratch(), name, &kubeconfig, flags)
+    }
+
+    /// The control plane.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// As cluster admin.
+    pub fn client(&self) -> Client {
+        self.cluster.client()
+    }
+
+    /// The audit log from now on.
+    pub fn log(&self) -> Result<Log> {
+        Log::from_now(self.cluster.audit_log())
+    }
+
+    /// The controller's process.
+    pub fn controller_pid(&self) -> Result<u32> {
+        process::find(self.cluster.scratch().folder(), chart::CONTROLLER)
+    }
+
+    /// Programs that ended by themselves.
+    pub fn ended(&mut self) -> Vec<String> {
+        [&mut self.controller, &mut self.scheduler].into_iter().flatten().filter_map(Program::unexpected_end).collect()
+    }
+}
+
+/// The user that the controller is.
+pub fn controller() -> String {
+    chart::user(chart::CONTROLLER)
+}
+
+/// What our programs were refused for want of a right.
+pub fn refused(calls: &[Call]) -> Vec<String> {
+    let ours = [chart::user(chart::CONTROLLER), chart::user(chart::SCHEDULER)];
+    let refused = calls.iter().filter(|call| ours.contains(&call.user) && matches!(call.code, 401 | 403));
+    refused.take(5).map(|call| format!("{} {} was answered with {}", call.user, call.kind(), call.code)).collect()
+}
+
+/// Does `act` for each of `0..count`, [`AT_ONCE`] at a time; the first error ends it.
+pub async fn each<F>(count: usize, at_once: usize, act: impl FnMut(usize) -> F) -> Result<()>
+where
+    F: Future<Output = Result<()>>,
+{
+    futures::stream::iter((0..count).map(act)).buffer_unordered(at_once).try_collect().await
+}
