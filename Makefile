@@ -11,6 +11,7 @@ SHELL := /bin/bash
 # The folder of the two programs that cases and demo run.
 BIN ?= target/debug
 CASE ?=
+WORLD ?=
 REPEAT ?= 1
 JOBS ?= 1
 TIMES ?= 5
@@ -18,7 +19,7 @@ MINUTES ?= 60
 SEED ?=
 RUNNER = PODGROUP_BIN_DIR=$(BIN) target/debug/e2e
 
-.PHONY: help demo demo-down test unit e2e soak takeover load check bench generate cluster-up cluster-down tools tools-path build prerequisites debug-build
+.PHONY: help demo demo-down test unit model e2e soak takeover load check bench generate cluster-up cluster-down tools tools-path build prerequisites debug-build
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +39,9 @@ test: ## everything: format, lints, unit and property tests, the cases on the re
 
 unit: tools ## unit and property tests, and the observer's own on a real control plane
 	cargo test --workspace
+
+model: debug-build ## the exhaustive model of a PodGroup's life, all worlds and mutants (minutes; docs/model.md)
+	target/debug/podgroup-model $(WORLD)
 
 e2e: tools debug-build ## the cases on the real control plane (CASE=L1 for one, REPEAT=10, JOBS=2)
 	@$(RUNNER) run $(foreach case,$(CASE),--case $(case)) --repeat $(REPEAT) --jobs $(JOBS)

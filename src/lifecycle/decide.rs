@@ -8,7 +8,7 @@ use super::intent::{Intent, Wish};
 use super::memory::Memory;
 
 /// What the caches show of a group's members: pods that have not ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Members {
     /// None is there.
     #[default]

@@ -79,7 +79,7 @@ pub enum Sight<'a> {
 
 /// The latest that answers have said about the object under the name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum Latest {
+pub enum Latest {
     /// Nothing that the cache could not know.
     #[default]
     Nothing,
@@ -90,16 +90,23 @@ enum Latest {
 }
 
 /// What is remembered of one group between two steps. Dropping it at any moment is safe: it costs reads, never a promise.
+///
+/// It is a plain value, open so that the model (`model/`) can write every memory down and read it again; in the program it changes by
+/// [`Memory::learn`] and [`Memory::saw`] alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    latest: Latest,
-    stale: bool,
-    look: Option<Look>,
-    seen_beyond_cache: bool,
+    /// What answers have said that no cache may show yet.
+    pub latest: Latest,
+    /// Only a read can tell.
+    pub stale: bool,
+    /// The last look at the members.
+    pub look: Option<Look>,
+    /// The last look saw a member that the cache has not shown.
+    pub seen_beyond_cache: bool,
     /// What the watch has shown as deleted since the last answer: an answer that is under way may still tell of it.
-    deleted: Vec<Uid>,
+    pub deleted: Vec<Uid>,
     /// A list without the group has been read since the last answer.
-    missed: bool,
+    pub missed: bool,
 }
 
 /// Deletions that are remembered between two answers: the last ones count, and nobody deletes faster than answers come.

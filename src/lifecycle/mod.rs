@@ -40,8 +40,6 @@ pub use memory::{Answer, Memory, Sight};
 pub use reply::{Reply, answer};
 
 #[cfg(test)]
-mod model;
-#[cfg(test)]
 pub(crate) mod world;
 #[cfg(test)]
 mod world_tests;

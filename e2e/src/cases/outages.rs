@@ -1,25 +1,29 @@
 //! Are the PodGroups right when controllers are killed, and when two of them work at once? Rows K1 and K2.
 
 use anyhow::{Context, Result, ensure};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::outages_load::Load;
 use crate::lease::{QUICK, transitions, wait_holder};
+use crate::proxy::{Delay, Dice};
 use crate::replica::Replica;
-use crate::wait::{Seen, holds_for, secs};
+use crate::wait::{Seen, holds_for, millis, secs};
 use crate::world::World;
 use crate::{chart, leaders, say};
 
 /// How often the controller is killed, where `$PODGROUP_KILLS` (for the soak) says nothing else.
 const KILLS: u32 = 20;
 
+fn kills() -> Result<u32> {
+    match std::env::var("PODGROUP_KILLS") {
+        Ok(text) => text.parse().context("PODGROUP_KILLS"),
+        Err(_) => Ok(KILLS),
+    }
+}
+
 /// K1. `kill -9` of the controller every second, 20 times, whatever it is at: started, listing, or with writes under way. Without an election: its lease
 /// would keep the next one from work for longer than each lives, and it is the protocol that is tried. Everything flaps meanwhile.
 pub(super) async fn killed_every_second(w: &mut World) -> Result<()> {
-    let kills = match std::env::var("PODGROUP_KILLS") {
-        Ok(text) => text.parse().context("PODGROUP_KILLS")?,
-        Err(_) => KILLS,
-    };
     let load = Load::start(&w.client(), 5, true).await?;
     let controller = w.controller()?;
     controller.terminate().await?;
@@ -27,7 +31,7 @@ pub(super) async fn killed_every_second(w: &mut World) -> Result<()> {
     controller.restart().await?;
     let killing = async {
         let mut due = Instant::now();
-        for _ in 0..kills {
+        for _ in 0..kills()? {
             due += secs(1);
             sleep_until(due).await;
             controller.kill().await?;
@@ -37,6 +41,35 @@ pub(super) async fn killed_every_second(w: &mut World) -> Result<()> {
     };
     load.during(killing).await?;
     w.controller()?.wait_ready().await?;
+    load.comes_right(30).await
+}
+
+/// K1-slow. `kill -9` every 1.5 to 3 s, 20 times, over a path that takes 200 to 500 ms: long enough for a retirement to begin, so that many die between the
+/// mark, the look and the deletion, and the next one finds what they left.
+pub(super) async fn killed_while_retiring(w: &mut World) -> Result<()> {
+    let mut load = Load::start(&w.client(), 10, true).await?;
+    load.stays_away_for(secs(4));
+    w.controller_path()?.delay(Delay::Between(millis(200), millis(500)), Delay::None);
+    let mut dice = Dice(w.seed);
+    let controller = w.controller()?;
+    controller.terminate().await?;
+    controller.also("--leader-elect=false");
+    controller.restart().await?;
+    // A start over the slow path and the steps of a retirement take longer than the grace of 5 s where three die in a row.
+    w.watched()?.excuse(&[1]);
+    let controller = w.controller()?;
+    let killing = async {
+        for _ in 0..kills()? {
+            sleep(millis(1500 + dice.roll() % 1500)).await;
+            controller.kill().await?;
+            controller.launch()?;
+        }
+        Ok(())
+    };
+    load.during(killing).await?;
+    w.controller()?.wait_ready().await?;
+    w.controller_path()?.delay(Delay::None, Delay::None);
+    w.watched()?.insist(&[1]);
     load.comes_right(30).await
 }
 

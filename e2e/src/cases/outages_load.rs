@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use anyhow::Result;
 use futures::future::join_all;
@@ -33,6 +34,7 @@ pub(super) struct Load {
     names: Vec<String>,
     full: bool,
     flaps: AtomicU64,
+    away: Duration,
 }
 
 impl Load {
@@ -44,6 +46,7 @@ impl Load {
             names: (0..deployments).map(|number| format!("flaps-{number:02}")).collect(),
             full,
             flaps: AtomicU64::new(0),
+            away: secs(2),
         };
         for name in &load.names {
             Workload::new(name).asks(&[("cpu", "100m")]).make(client).await?;
@@ -61,13 +64,12 @@ impl Load {
         Ok(load)
     }
 
-    /// Carries `outage` out while everything flaps: 0 replicas, 1 replica, half a second each, and a new image every fourth time. What the API server
-    /// does not take meanwhile is left out, as a person would try again.
+    /// Carries `outage` out while everything flaps: 0 replicas, 1 replica, half a second each (every third time longer without, so that the
+    /// group is retired), and a new image every fourth time. What the API server does not take meanwhile is left out.
     pub(super) async fn during<T>(&self, outage: impl Future<Output = Result<T>>) -> Result<T> {
         let flaps = async {
             for round in 0_u64.. {
-                // Every third time it stays away for as long as it takes to retire a group.
-                let away = if round.is_multiple_of(3) { secs(2) } else { millis(500) };
+                let away = if round.is_multiple_of(3) { self.away } else { millis(500) };
                 for (replicas, pause) in [(0, away), (1, millis(500))] {
                     join_all(self.names.iter().map(|name| scale(&self.client, name, replicas))).await;
                     if self.full {
@@ -119,6 +121,11 @@ impl Load {
             Ok(Seen::when(marked.is_empty(), || format!("{marked:?}")))
         })
         .await
+    }
+
+    /// From now on it is without pods for so long every third time.
+    pub(super) fn stays_away_for(&mut self, away: Duration) {
+        self.away = away;
     }
 
     /// How often everything has flapped so far.

@@ -66,8 +66,8 @@ impl Stage {
     }
 
     async fn program(&self, name: &'static str, flags: &[String]) -> Result<Program> {
-        let (server, _) = kubeconfig::door(self.cluster.kubeconfig())?;
-        let kubeconfig = chart::kubeconfig(&self.cluster, name, server).await?;
+        let (server, authority) = kubeconfig::door(self.cluster.kubeconfig())?;
+        let kubeconfig = chart::kubeconfig(&self.cluster, name, server, &authority).await?;
         Program::start(self.cluster.scratch(), name, &kubeconfig, flags)
     }
 

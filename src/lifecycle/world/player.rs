@@ -1,7 +1,7 @@
 //! What does one controller know, and what does it send? The real [`decide`] and the real [`Memory`] between caches and requests of the model.
 //!
 //! It does what `controller::keeper` does with one key, and nothing else. A [`Mutant`] breaks one rule of the protocol on purpose, so that the
-//! tests can show that each rule is needed and that its absence is found.
+//! tests can show that its absence is found; the other rules have their mutants in the exhaustive model (`model/`).
 
 use serde_json::Value;
 
@@ -21,20 +21,8 @@ pub(in crate::lifecycle) enum Mutant {
     None,
     /// A DELETE names the object and not the version.
     DeleteAnyVersion,
-    /// A DELETE names nothing but the name.
-    DeleteByName,
-    /// The members are listed before the mark is set.
-    LookBeforeMark,
-    /// A look that found nobody counts for later versions too.
-    OldLook,
-    /// A mark is never taken away.
-    NoUnmark,
     /// The difference to what was written last is sent without the version that it was computed from.
     AmendAnyVersion,
-    /// A group that a new list does not have is still believed in where an answer had shown it.
-    BelieveAnswers,
-    /// A group is made for an owner that is gone.
-    CreateForTheDead,
 }
 
 /// A request that was decided on.
@@ -57,23 +45,12 @@ pub(super) struct Player {
     pub(super) busy: bool,
     /// When the last look was sent, for S2.
     looked: Option<u64>,
-    /// For the mutants: a look that found nobody, at which object.
-    early: Option<Uid>,
 }
 
 impl Player {
     pub(super) fn new(server: &Server, mutant: Mutant) -> Self {
-        let mut player = Self {
-            mutant,
-            memory: Memory::default(),
-            at: [0; 3],
-            owner: None,
-            pods: Pods::new(),
-            group: None,
-            busy: false,
-            looked: None,
-            early: None,
-        };
+        let mut player =
+            Self { mutant, memory: Memory::default(), at: [0; 3], owner: None, pods: Pods::new(), group: None, busy: false, looked: None };
         player.show(server);
         player
     }
@@ -110,7 +87,7 @@ impl Player {
         self.show(server);
         match kind {
             1 => self.memory.saw(Sight::Member),
-            2 if self.group.is_none() && self.mutant != Mutant::BelieveAnswers => self.memory.saw(Sight::Listed { there: false }),
+            2 => self.memory.saw(Sight::Listed { there: self.group.is_some() }),
             _ => {}
         }
     }
@@ -133,24 +110,13 @@ impl Player {
             Some(true) => Members::Ending,
             Some(false) => Members::Living,
         };
-        let dead = wish_of_the_dead();
-        let owner = match &wish {
-            Some(wish) => Owner::Wishes(wish),
-            None if self.mutant == Mutant::CreateForTheDead => Owner::Wishes(&dead),
-            None => Owner::Gone,
-        };
+        let owner = wish.as_ref().map_or(Owner::Gone, Owner::Wishes);
         let situation = Situation { owner, members, cached: self.group.as_ref(), memory: &self.memory };
-        let mut step = decide(&situation);
-        let known = self.memory.freshest(self.group.as_ref()).map(|existing| existing.version().clone());
-        match (&step, self.mutant) {
-            (Step::Rest, _) | (Step::Unmark(_), Mutant::NoUnmark) => return None,
-            (Step::Mark(on), Mutant::LookBeforeMark) if self.early.as_ref() != Some(&on.uid) => step = Step::Look(on.clone()),
-            (Step::Look(at), Mutant::OldLook | Mutant::LookBeforeMark) if self.early.as_ref() == Some(&at.uid) => {
-                self.memory.learn(None, &Answer::Looked { at: at.clone(), members: false });
-                return self.act();
-            }
-            _ => {}
+        let step = decide(&situation);
+        if step == Step::Rest {
+            return None;
         }
+        let known = self.memory.freshest(self.group.as_ref()).map(|existing| existing.version().clone());
         self.busy = true;
         let request = self.request(&step);
         Some(Asked { step, known, request })
@@ -180,9 +146,8 @@ impl Player {
             Step::Mark(on) => Request::Patch(dialect::mark(on, true)),
             Step::Unmark(on) => Request::Patch(dialect::mark(on, false)),
             Step::Delete(version) => Request::Delete {
-                uid: (self.mutant != Mutant::DeleteByName).then(|| version.uid.to_string()),
-                version: (!matches!(self.mutant, Mutant::DeleteByName | Mutant::DeleteAnyVersion))
-                    .then(|| version.resource_version.clone()),
+                uid: Some(version.uid.to_string()),
+                version: (self.mutant != Mutant::DeleteAnyVersion).then(|| version.resource_version.clone()),
                 decided: version.uid.to_string(),
                 looked: self.looked,
             },
@@ -193,13 +158,8 @@ impl Player {
     pub(super) fn learn(&mut self, asked: &Asked, reply: Option<&Reply>, sent: u64) {
         self.busy = false;
         let answer = answer(&asked.step, reply.map_or(Said::Unknown, Reply::said));
-        if let Answer::Looked { at, members } = &answer {
+        if matches!(&answer, Answer::Looked { .. }) {
             self.looked = Some(sent);
-            self.early = (!members).then(|| at.uid.clone());
-            let marked = matches!(self.memory.freshest(self.group.as_ref()), Some(Existing::Ours(ours)) if ours.retiring);
-            if self.mutant == Mutant::LookBeforeMark && !marked {
-                return;
-            }
         }
         self.memory.learn(asked.known.as_ref(), &answer);
     }
@@ -227,10 +187,6 @@ pub(super) fn wish(state: OwnerState) -> Wish {
     let fields = Applied { min_member: state.wants.max(1), queue: format!("queue-{}", state.queue), ..Applied::default() };
     let intent = Intent { group: GroupKey::generated("ns", OWNER), owner: owner.clone(), fields };
     Wish { intent, wants_pods: state.wants > 0, told: owner, faults: Vec::new() }
-}
-
-fn wish_of_the_dead() -> Wish {
-    wish(OwnerState { wants: 1, queue: 0 })
 }
 
 /// Whether the object of the server is what this owner should have. L1

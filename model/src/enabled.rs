@@ -1,0 +1,131 @@
+//! What may happen in a state?
+
+use podgroup::lifecycle::Members;
+
+use crate::mutant::Mutant;
+use crate::values::{Flight, Life, NOBODY, Pod, SLOTS, State};
+use crate::world::{Action, World};
+
+impl World {
+    /// What people, programs and faults can do.
+    pub(crate) fn others(&self, state: &State, out: &mut Vec<Action>) {
+        for (slot, left) in state.left.iter().enumerate() {
+            let owner = state.owners[slot];
+            if owner.life == Life::Alive {
+                if left.scales > 0 {
+                    let other = |(wants, queue): &(u8, u8)| (*wants, *queue) != (owner.wants, owner.queue);
+                    out.extend(self.targets.iter().copied().filter(other).map(|(wants, queue)| Action::Scale { slot, wants, queue }));
+                }
+                out.extend((left.ends > 0).then_some(Action::DeleteOwner { slot }));
+                out.extend((left.orphans > 0).then_some(Action::OrphanOwner { slot }));
+            }
+            if owner.life == Life::Never && left.recreates > 0 && matches!(state.owners[0].life, Life::Orphaning | Life::Gone) {
+                out.push(Action::RecreateOwner { slot });
+            }
+            if let Some(group) = state.groups[slot] {
+                out.extend((left.deletes > 0).then_some(Action::DeleteGroup { slot }));
+                out.extend((left.strips > 0 && group.owned).then_some(Action::StripOwner { slot }));
+                out.extend((left.statuses > 0).then_some(Action::WriteStatus { slot }));
+            }
+            for (ctrl, kept) in state.ctrls.iter().map(|ctrl| ctrl.kept[slot]).enumerate() {
+                if let Some(flight) = kept.flight {
+                    let budget = if flight.back.is_none() { left.timeouts } else { left.losses };
+                    out.extend((budget > 0).then_some(Action::GiveUp { ctrl, slot }));
+                }
+            }
+        }
+        let places = |kind: usize| {
+            let last = state.length(kind) - 1;
+            (last.saturating_sub(usize::from(self.travel))..=last).map(|at| u8::try_from(at).expect("histories are short"))
+        };
+        for ctrl in 0..state.ctrls.len() {
+            if state.crashes > 0 {
+                for owners in places(0) {
+                    for pods in places(1) {
+                        out.extend(places(2).map(|groups| Action::Crash { ctrl, at: [owners, pods, groups] }));
+                    }
+                }
+            }
+            if state.relists > 0 {
+                for kind in 0..3 {
+                    out.extend(places(kind).map(|at| Action::ListAgain { ctrl, kind, at }));
+                }
+            }
+        }
+    }
+
+    /// What goes on by itself in the cluster.
+    pub(crate) fn cluster(&self, state: &State, out: &mut Vec<Action>) {
+        for (slot, owner) in state.owners.iter().enumerate() {
+            let wanted = (owner.life == Life::Alive).then_some(owner.wants);
+            if wanted != state.manager[slot] {
+                out.push(Action::ManagerSees { slot });
+            }
+            let mine = |pod: &Pod| usize::from(pod.of) == slot && !pod.ending;
+            let living = state.pods.iter().filter(mine).count();
+            if let Some(wants) = state.manager[slot].map(usize::from) {
+                let all = state.pods.iter().filter(|pod| usize::from(pod.of) == slot || pod.of == NOBODY).count();
+                if living < wants && all < self.pods && state.pods.len() < crate::values::PODS {
+                    out.extend(self.stamps.iter().map(|stamped| Action::Birth { slot, stamped: *stamped }));
+                }
+                if living > wants {
+                    out.extend(state.pods.distinct().filter(|(_, pod)| mine(pod)).map(|(pod, _)| Action::ScaleDown { slot, pod }));
+                }
+                // Who adopts asks the API server first whether the owner is still there.
+                if owner.life == Life::Alive && state.pods.iter().any(|pod| pod.of == NOBODY && !pod.ending) {
+                    out.push(Action::Adopt { slot });
+                }
+            }
+            let owned = state.groups[slot].is_some_and(|group| group.owned);
+            match owner.life {
+                Life::Gone => {
+                    out.extend(state.pods.distinct().filter(|(_, pod)| mine(pod)).map(|(pod, _)| Action::CollectPod { pod }));
+                    out.extend(owned.then_some(Action::CollectGroup { slot }));
+                }
+                Life::Orphaning => {
+                    let pods = state.pods.iter().any(|pod| usize::from(pod.of) == slot);
+                    out.extend(pods.then_some(Action::LeavePods { slot }));
+                    out.extend(owned.then_some(Action::LeaveGroup { slot }));
+                    out.extend((!state.has_dependents(slot)).then_some(Action::FinishOrphaning { slot }));
+                }
+                Life::Never | Life::Alive => {}
+            }
+        }
+        out.extend(state.pods.distinct().filter(|(_, pod)| pod.ending).map(|(pod, _)| Action::PodGone { pod }));
+    }
+
+    /// What controllers do, and what becomes of their requests.
+    pub(crate) fn controllers(&self, state: &State, out: &mut Vec<Action>) {
+        for (ctrl, now) in state.ctrls.iter().enumerate() {
+            out.extend((0..3).filter(|kind| usize::from(now.at[*kind]) + 1 < state.length(*kind)).map(|kind| Action::Event { ctrl, kind }));
+            for late in 0..now.late.len() {
+                out.push(Action::LandLate { ctrl, late });
+                out.push(Action::NeverLand { ctrl, late });
+            }
+            for slot in 0..SLOTS {
+                if self.wants[slot].is_none() && self.left[slot].recreates == 0 {
+                    continue;
+                }
+                match now.kept[slot].flight {
+                    Some(Flight { back: None, .. }) => out.push(Action::Land { ctrl, slot }),
+                    Some(Flight { back: Some(_), .. }) => out.push(Action::Answer { ctrl, slot }),
+                    None => match self.decide(state, ctrl, slot) {
+                        Some((Some(_), _)) => out.push(Action::Send { ctrl, slot }),
+                        Some((None, known)) => {
+                            let memory = &now.kept[slot].memory;
+                            let doubts = self.early_doubts || usize::from(now.at[1]) + 1 == state.length(1);
+                            let waits = memory.beyond && self.mutant != Mutant::NeverDoubt;
+                            out.extend((waits && doubts).then_some(Action::Doubt { ctrl, slot }));
+                            let view = self.view(state, ctrl, slot);
+                            let nothing = view.owner.life != Life::Alive && view.members == Members::None && view.cached.is_none();
+                            out.extend(
+                                (nothing && known.is_none() && *memory != Default::default()).then_some(Action::Forget { ctrl, slot }),
+                            );
+                        }
+                        None => {}
+                    },
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What becomes of a state when something happens?
+
+use crate::mutant;
+use crate::protocol::slot_of;
+use crate::real::{self, Event};
+use crate::server::went;
+use crate::values::{Back, Flight, Kept, Life, Looked, NOBODY, Owner, Pod, Pods, Req, SLOTS, Sent, State};
+use crate::world::{Action, World};
+
+impl World {
+    /// The action happens.
+    pub(crate) fn happen(&self, state: &mut State, action: Action) {
+        match action {
+            Action::Scale { slot, wants, queue } => {
+                state.left[slot].scales -= 1;
+                state.change_owner(slot, |owner| *owner = Owner { wants, queue, ..*owner });
+            }
+            Action::DeleteGroup { slot } => {
+                state.left[slot].deletes -= 1;
+                state.remove(slot);
+            }
+            Action::StripOwner { slot } => {
+                state.left[slot].strips -= 1;
+                state.strip(slot);
+            }
+            Action::WriteStatus { slot } => {
+                state.left[slot].statuses -= 1;
+                state.status(slot);
+            }
+            Action::DeleteOwner { slot } => {
+                state.left[slot].ends -= 1;
+                state.change_owner(slot, |owner| owner.life = Life::Gone);
+            }
+            Action::OrphanOwner { slot } => {
+                state.left[slot].orphans -= 1;
+                state.change_owner(slot, |owner| owner.life = Life::Orphaning);
+            }
+            Action::RecreateOwner { slot } => {
+                state.left[slot].recreates -= 1;
+                state.change_owner(slot, |owner| *owner = Owner { life: Life::Alive, wants: 1, queue: 0 });
+            }
+            Action::GiveUp { ctrl, slot } => {
+                let landed = state.ctrls[ctrl].kept[slot].flight.is_some_and(|flight| flight.back.is_some());
+                let left = &mut state.left[slot];
+                *(if landed { &mut left.losses } else { &mut left.timeouts }) -= 1;
+                self.answer(state, ctrl, slot, false);
+            }
+            Action::Crash { ctrl, at } => {
+                state.crashes -= 1;
+                Self::crash(state, ctrl, at);
+            }
+            Action::ListAgain { ctrl, kind, at } => {
+                state.relists -= 1;
+                self.show(state, ctrl, kind, at, true);
+            }
+            Action::ManagerSees { slot } => {
+                state.manager[slot] = (state.owners[slot].life == Life::Alive).then_some(state.owners[slot].wants);
+            }
+            Action::Birth { slot, stamped } => {
+                let of = u8::try_from(slot).expect("few");
+                state.pods.add(Pod { of, ending: false, stamp: if stamped { of + 1 } else { 0 } });
+                state.pods_seen.push(state.pods);
+            }
+            Action::ScaleDown { pod, .. } | Action::CollectPod { pod } => {
+                state.change_pods(|pods| pods[pod].iter_mut().for_each(|pod| pod.ending = true));
+            }
+            Action::Adopt { slot } => {
+                let of = u8::try_from(slot).expect("few");
+                let orphan = |pod: &&mut Pod| pod.of == NOBODY && !pod.ending;
+                state.change_pods(|pods| pods.iter_mut().flatten().filter(orphan).take(1).for_each(|pod| pod.of = of));
+            }
+            Action::PodGone { pod } => state.change_pods(|pods| pods[pod] = None),
+            Action::CollectGroup { slot } => state.remove(slot),
+            Action::LeavePods { slot } => state.leave_pods(slot),
+            Action::LeaveGroup { slot } => state.strip(slot),
+            Action::FinishOrphaning { slot } => state.change_owner(slot, |owner| owner.life = Life::Gone),
+            Action::Event { ctrl, kind } => {
+                let to = state.ctrls[ctrl].at[kind] + 1;
+                self.show(state, ctrl, kind, to, false);
+            }
+            Action::Send { ctrl, slot } => self.send(state, ctrl, slot),
+            Action::Land { ctrl, slot } => self.land(state, ctrl, slot),
+            Action::Answer { ctrl, slot } => self.answer(state, ctrl, slot, true),
+            Action::LandLate { ctrl, late } => {
+                let sent = state.ctrls[ctrl].late.remove(late);
+                let cache = usize::from(state.ctrls[ctrl].at[1]);
+                state.apply(&sent, self.mutant, cache);
+            }
+            Action::NeverLand { ctrl, late } => {
+                state.ctrls[ctrl].late.remove(late);
+            }
+            Action::Doubt { ctrl, slot } => self.saw(state, ctrl, slot, Event::Waited),
+            Action::Forget { ctrl, slot } => state.ctrls[ctrl].kept[slot] = Kept::default(),
+        }
+    }
+
+    fn send(&self, state: &mut State, ctrl: usize, slot: usize) {
+        let Some((Some(req), known)) = self.decide(state, ctrl, slot) else { return };
+        let marked = state.groups[slot].is_some_and(|group| group.marked);
+        let kept = &mut state.ctrls[ctrl].kept[slot];
+        let looked = match req {
+            Req::Look(_) => Some(Looked { under_mark: marked, member: false }),
+            Req::Delete(_) => kept.looked,
+            Req::Read | Req::Create(_) | Req::Amend { .. } | Req::Mark(_) | Req::Unmark(_) => None,
+        };
+        let sent = Sent { slot: u8::try_from(slot).expect("few"), req, looked };
+        kept.flight = Some(Flight { sent, known, back: None });
+    }
+
+    fn land(&self, state: &mut State, ctrl: usize, slot: usize) {
+        let Some(flight) = state.ctrls[ctrl].kept[slot].flight else { return };
+        let cache = usize::from(state.ctrls[ctrl].at[1]);
+        let (back, looked) = state.apply(&flight.sent, self.mutant, cache);
+        let kept = &mut state.ctrls[ctrl].kept[slot];
+        let sent = Sent { looked, ..flight.sent };
+        kept.flight = Some(Flight { sent, back: Some(back), ..flight });
+    }
+
+    fn answer(&self, state: &mut State, ctrl: usize, slot: usize, arrives: bool) {
+        let Some(flight) = state.ctrls[ctrl].kept[slot].flight.take() else { return };
+        let back = if arrives { flight.back.unwrap_or(Back::Unknown) } else { Back::Unknown };
+        if flight.back.is_none() && !matches!(flight.sent.req, Req::Read | Req::Look(_)) {
+            state.ctrls[ctrl].late.push(flight.sent);
+        }
+        let view = self.view(state, ctrl, slot);
+        mutant::learn(self.mutant, &mut state.ctrls[ctrl].kept[slot], view, &flight, back);
+    }
+
+    fn saw(&self, state: &mut State, ctrl: usize, slot: usize, event: Event) {
+        let kept = &mut state.ctrls[ctrl].kept[slot];
+        if !mutant::is_deaf(self.mutant, kept, event) {
+            kept.memory = real::saw(&kept.memory, slot, event);
+        }
+    }
+
+    /// The watch of one kind moves to another place: by an event, or because a list was read again.
+    fn show(&self, state: &mut State, ctrl: usize, kind: usize, to: u8, listed: bool) {
+        let from = usize::from(std::mem::replace(&mut state.ctrls[ctrl].at[kind], to));
+        let to = usize::from(to);
+        for slot in 0..SLOTS {
+            match kind {
+                0 if state.owners_seen[from][slot] != state.owners_seen[to][slot] => self.saw(state, ctrl, slot, Event::Owner),
+                1 if of(&state.pods_seen[from], slot) != of(&state.pods_seen[to], slot) => self.saw(state, ctrl, slot, Event::Member),
+                2 => {
+                    let (before, after) = (state.groups_seen[from][slot], state.groups_seen[to][slot]);
+                    match went(before, after).filter(|_| !listed) {
+                        Some(uid) => self.saw(state, ctrl, slot, Event::Deleted(uid)),
+                        None if before != after => self.saw(state, ctrl, slot, Event::Group),
+                        None => {}
+                    }
+                    if listed {
+                        self.saw(state, ctrl, slot, Event::Listed { there: after.is_some() });
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn crash(state: &mut State, ctrl: usize, at: [u8; 3]) {
+        let ctrl = &mut state.ctrls[ctrl];
+        let writes = ctrl.kept.iter().filter_map(|kept| kept.flight.filter(|flight| flight.back.is_none()).map(|flight| flight.sent));
+        ctrl.late.extend(writes.filter(|sent| !matches!(sent.req, Req::Read | Req::Look(_))));
+        ctrl.kept = [Kept::default(); SLOTS];
+        ctrl.at = at;
+    }
+}
+
+/// The pods of the group of one owner, in order.
+fn of(pods: &Pods, slot: usize) -> Pods {
+    let mut own = Pods(pods.0.map(|pod| pod.filter(|pod| slot_of(*pod) == Some(slot))));
+    own.sort();
+    own
+}

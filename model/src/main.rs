@@ -1,0 +1,14 @@
+//! `make model`: all worlds and all mutants; with words, the worlds whose names contain them.
+
+fn main() -> std::process::ExitCode {
+    let wrong = match std::env::args().nth(1).as_deref() {
+        None => podgroup_model::all(),
+        Some("mutants") => podgroup_model::only_mutants(),
+        Some("interference") => podgroup_model::apart(),
+        Some(words) => podgroup_model::some(words),
+    };
+    for wrong in &wrong {
+        println!("WRONG: {wrong}");
+    }
+    if wrong.is_empty() { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE }
+}

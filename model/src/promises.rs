@@ -1,0 +1,55 @@
+//! What must be true in every state? The promises of `design.md` §3, as they are worded there.
+//!
+//! L2 (from every state a right one can be reached) is no property of one state: [`crate::search`] looks backwards from the right ones.
+
+use stateright::Property;
+
+use crate::protocol::slot_of;
+use crate::values::{Broken, Life, Req, SLOTS, State};
+use crate::world::World;
+
+/// S1, S2, S3 and L1.
+pub(crate) fn properties() -> Vec<Property<World>> {
+    vec![
+        Property::always("S1", |_, state: &State| state.broken != Some(Broken::S1)),
+        Property::always("S2", |_, state: &State| state.broken != Some(Broken::S2)),
+        Property::always("S3", is_made_again),
+        Property::always("L1", |world: &World, state: &State| state.broken.is_some() || is_right(state) || !world.is_quiet(state)),
+    ]
+}
+
+/// S3: a group that is missing and needed is made by everybody who has seen all that happened, at once, or after the read that he needs.
+fn is_made_again(world: &World, state: &State) -> bool {
+    (0..SLOTS).filter(|slot| state.groups[*slot].is_none() && is_needed(state, *slot)).all(|slot| {
+        (0..state.ctrls.len()).filter(|ctrl| has_seen_all(state, *ctrl)).all(|ctrl| match world.decide(state, ctrl, slot) {
+            None => true,
+            Some((step, _)) => matches!(step, Some(Req::Create(_) | Req::Read)),
+        })
+    })
+}
+
+fn is_needed(state: &State, slot: usize) -> bool {
+    let owner = state.owners[slot];
+    let living = state.pods.iter().any(|pod| !pod.ending && slot_of(pod) == Some(slot));
+    owner.life == Life::Alive && (owner.wants > 0 || living)
+}
+
+/// Whether the controller's caches show everything.
+pub(crate) fn has_seen_all(state: &State, ctrl: usize) -> bool {
+    (0..3).all(|kind| usize::from(state.ctrls[ctrl].at[kind]) + 1 == state.length(kind))
+}
+
+/// L1: an owner that wants pods has its PodGroup, with the right spec and not retired; one that wants none, or is gone, has none.
+pub(crate) fn is_right(state: &State) -> bool {
+    (0..SLOTS).all(|slot| {
+        let owner = state.owners[slot];
+        match state.groups[slot] {
+            Some(group) => {
+                let fields = owner.fields();
+                let wanted = owner.life == Life::Alive && owner.wants > 0;
+                wanted && !group.marked && group.owned && group.spec == fields && group.applied == fields
+            }
+            None => owner.life != Life::Alive || owner.wants == 0,
+        }
+    })
+}

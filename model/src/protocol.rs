@@ -1,0 +1,108 @@
+//! What does the dialect write, and whose member is a pod? Asked of the real code once.
+
+use std::sync::LazyLock;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use podgroup::api::GroupKey;
+use podgroup::api::membership::group_of;
+use podgroup::api::names::{APPLIED, GROUP_NAME, RETIRING};
+use podgroup::controller::dialect;
+use podgroup::lifecycle::Applied;
+use serde_json::Value;
+
+use crate::real::{NAMESPACE, OWNERS, fields, seen, version, wish};
+use crate::values::{NOBODY, Pod, SLOTS, UNREADABLE};
+
+/// What the dialect really writes.
+pub(crate) struct Protocol {
+    pub(crate) amend: Guards,
+    pub(crate) mark: Guards,
+    pub(crate) unmark: Guards,
+    pub(crate) delete: Guards,
+    /// What a new object says, by the fields that are intended.
+    pub(crate) created: [u8; 4],
+    /// By what was written last (the fifth: nobody knows) and what is intended: the size and the queue, where they are written.
+    pub(crate) amended: [[(Option<u8>, Option<u8>); 4]; 5],
+    /// By controller and stamp: the owner whose group the pod is in.
+    pub(crate) member_of: [[Option<usize>; 3]; 3],
+}
+
+/// Which preconditions a request carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Guards {
+    pub(crate) uid: bool,
+    pub(crate) at: bool,
+}
+
+/// Asks the dialect once.
+pub(crate) fn protocol() -> &'static Protocol {
+    static PROTOCOL: LazyLock<Protocol> = LazyLock::new(|| {
+        let on = version((7, 9));
+        let guards = |patch: &Value| Guards {
+            uid: patch["metadata"]["uid"] == *on.uid,
+            at: patch["metadata"]["resourceVersion"] == *on.resource_version,
+        };
+        let (mark, unmark) = (dialect::mark(&on, true), dialect::mark(&on, false));
+        let marks = |patch: &Value| patch["metadata"]["annotations"][RETIRING] == "true";
+        assert!(marks(&mark) && unmark["metadata"]["annotations"].get(RETIRING) == Some(&Value::Null), "that is what a mark is");
+        let delete = dialect::preconditions(&on);
+        let amend = |from: u8, to: u8| dialect::amendment(&on, fields(from).as_ref(), &wish(0, to, true).intent, true);
+        let written = |from: u8, to: u8| {
+            let patch = amend(from, to);
+            let owner = &patch["metadata"]["ownerReferences"][0]["uid"];
+            let applied = patch["metadata"]["annotations"][APPLIED].as_str().map(|text| serde_json::from_str::<Applied>(text).ok());
+            assert!(*owner == *OWNERS[0] && applied == Some(fields(to)), "whoever amends remembers it");
+            spec(&patch["spec"])
+        };
+        Protocol {
+            amend: guards(&amend(0, 1)),
+            mark: guards(&mark),
+            unmark: guards(&unmark),
+            delete: Guards {
+                uid: delete.uid == Some(on.uid.to_string()),
+                at: delete.resource_version.as_ref() == Some(&on.resource_version),
+            },
+            created: std::array::from_fn(|to| created(u8::try_from(to).expect("small"))),
+            amended: std::array::from_fn(|from| {
+                let from = if from == 4 { UNREADABLE } else { u8::try_from(from).expect("small") };
+                std::array::from_fn(|to| written(from, u8::try_from(to).expect("small")))
+            }),
+            member_of: std::array::from_fn(|of| std::array::from_fn(|stamp| member_of(of, stamp))),
+        }
+    });
+    &PROTOCOL
+}
+
+fn created(to: u8) -> u8 {
+    let object = dialect::object(&wish(0, to, true).intent);
+    let seen = seen(&dialect::existing(&object), 0);
+    assert!(seen.applied == to && seen.owned && !seen.retiring, "a new object says what is intended");
+    let spec = spec(&serde_json::to_value(&object.spec).expect("a spec is JSON"));
+    spec.0.expect("minMember") | spec.1.expect("queue") << 1
+}
+
+/// The size and the queue that a spec, or a patch of one, says.
+fn spec(spec: &Value) -> (Option<u8>, Option<u8>) {
+    let size = spec["minMember"].as_u64().map(|size| u8::from(size > 1));
+    let queue = spec["queue"].as_str().map(|queue| u8::from(queue == "queue-1"));
+    (size, queue)
+}
+
+fn member_of(of: usize, stamp: usize) -> Option<usize> {
+    let controller = OWNERS.get(of).map(|uid| OwnerReference { uid: (*uid).into(), controller: Some(true), ..OwnerReference::default() });
+    let named = stamp.checked_sub(1).and_then(|slot| OWNERS.get(slot));
+    let meta = ObjectMeta {
+        namespace: Some(NAMESPACE.into()),
+        uid: Some("ffffffff-0000-1111-2222-333344445555".into()),
+        owner_references: controller.map(|controller| vec![controller]),
+        annotations: named.map(|uid| [(GROUP_NAME.to_owned(), GroupKey::generated(NAMESPACE, uid).name.to_string())].into()),
+        ..ObjectMeta::default()
+    };
+    let group = group_of(&meta);
+    (0..SLOTS).find(|slot| GroupKey::generated(NAMESPACE, OWNERS[*slot]) == group)
+}
+
+/// The owner whose group this pod is in.
+pub(crate) fn slot_of(pod: Pod) -> Option<usize> {
+    protocol().member_of[usize::from(pod.of.min(NOBODY))][usize::from(pod.stamp)]
+}

@@ -1,0 +1,181 @@
+//! What do the API server and everybody else in the cluster do? Requests of controllers are applied here; S1 and S2 are checked at the only place where
+//! they can be broken: where a DELETE takes effect.
+
+use crate::mutant::Mutant;
+use crate::protocol::{Guards, protocol, slot_of};
+use crate::values::{At, Back, Broken, Group, Life, Looked, NOBODY, Pod, Req, SLOTS, Seen, Sent, State, UNREADABLE};
+
+impl State {
+    /// How much of a kind watches can still show: owners, pods, groups.
+    pub(crate) fn length(&self, kind: usize) -> usize {
+        [self.owners_seen.len(), self.pods_seen.len(), self.groups_seen.len()][kind]
+    }
+
+    /// Applies a request at this moment. `cache` is how far the sender's watch of pods has come, for a mutant.
+    pub(crate) fn apply(&mut self, sent: &Sent, mutant: Mutant, cache: usize) -> (Back, Option<Looked>) {
+        let slot = usize::from(sent.slot);
+        let back = match sent.req {
+            Req::Read => self.groups[slot].map_or(Back::NotFound, |group| Back::Object(group.seen())),
+            Req::Look(_) => return self.look(slot, sent, mutant, cache),
+            Req::Create(_) if self.groups[slot].is_some() => Back::Conflict,
+            Req::Create(to) => {
+                self.last_uid += 1;
+                let spec = protocol().created[usize::from(to)];
+                let group = Group { uid: self.last_uid, at: 0, marked: false, owned: true, applied: to, spec };
+                self.put(slot, Some(group))
+            }
+            Req::Amend { on, from, to, adopt } => {
+                let guards = without(protocol().amend, mutant == Mutant::AmendWithoutVersion);
+                self.patch(slot, on, guards, |group| {
+                    let from = if from == UNREADABLE { 4 } else { usize::from(from) };
+                    let (size, queue) = protocol().amended[from][usize::from(to)];
+                    group.spec = size.unwrap_or(group.spec & 1) | queue.unwrap_or(group.spec >> 1) << 1;
+                    group.applied = to;
+                    group.owned |= adopt && mutant != Mutant::NeverAdopt;
+                })
+            }
+            Req::Mark(on) => {
+                let guards = without(protocol().mark, mutant == Mutant::MarkWithoutVersion);
+                self.patch(slot, on, guards, |group| group.marked = true)
+            }
+            Req::Unmark(on) => {
+                let guards = without(protocol().unmark, mutant == Mutant::UnmarkWithoutVersion);
+                self.patch(slot, on, guards, |group| group.marked = false)
+            }
+            Req::Delete(on) => self.delete(slot, on, sent.looked, mutant),
+        };
+        (back, None)
+    }
+
+    /// A list of the members, from a quorum.
+    fn look(&mut self, slot: usize, sent: &Sent, mutant: Mutant, cache: usize) -> (Back, Option<Looked>) {
+        let member = |pod: &Pod| slot_of(*pod) == Some(slot);
+        let truth = self.pods.iter().any(|pod| member(&pod));
+        let shown = match mutant {
+            Mutant::LookAtLabels => self.pods.iter().any(|pod| pod.stamp == sent.slot + 1),
+            Mutant::LookAtCache => self.pods_seen[cache].iter().any(|pod| member(&pod)),
+            _ => truth,
+        };
+        (Back::Members(shown), sent.looked.map(|looked| Looked { member: truth, ..looked }))
+    }
+
+    fn patch(&mut self, slot: usize, on: At, guards: Guards, change: impl FnOnce(&mut Group)) -> Back {
+        let Some(group) = self.groups[slot] else { return Back::NotFound };
+        if refuses(&group, on, guards) {
+            return Back::Conflict;
+        }
+        let mut changed = group;
+        change(&mut changed);
+        // A patch that changes nothing makes no new version.
+        if changed == group { Back::Object(group.seen()) } else { self.put(slot, Some(changed)) }
+    }
+
+    fn delete(&mut self, slot: usize, on: At, looked: Option<Looked>, mutant: Mutant) -> Back {
+        let Some(group) = self.groups[slot] else { return Back::NotFound };
+        let by_name = mutant == Mutant::DeleteByName;
+        let guards = Guards {
+            uid: protocol().delete.uid && !by_name && mutant != Mutant::DeleteWithoutUid,
+            at: protocol().delete.at && !by_name && mutant != Mutant::DeleteWithoutVersion,
+        };
+        if refuses(&group, on, guards) {
+            return Back::Conflict;
+        }
+        if group.uid != on.0 {
+            self.broken = Some(Broken::S1);
+        } else if !group.marked || looked != Some(Looked { under_mark: true, member: false }) {
+            self.broken = Some(Broken::S2);
+        }
+        self.put(slot, None)
+    }
+
+    /// Writes the group, or removes it: the next version, and what watches show of it. A mark that ends takes every look with it.
+    fn put(&mut self, slot: usize, group: Option<Group>) -> Back {
+        self.last_at += 1;
+        let at = self.last_at;
+        self.groups[slot] = group.map(|group| Group { at, ..group });
+        let seen = self.groups[slot].map(|group| group.seen());
+        let mut groups = *self.groups_seen.last().expect("a history has an end");
+        groups[slot] = seen;
+        self.groups_seen.push(groups);
+        if seen.is_none_or(|seen| !seen.retiring) {
+            self.end_looks(slot);
+        }
+        seen.map_or(Back::Deleted, Back::Object)
+    }
+
+    fn end_looks(&mut self, slot: usize) {
+        let end = |looked: &mut Option<Looked>| looked.iter_mut().for_each(|looked| looked.under_mark = false);
+        for ctrl in &mut self.ctrls {
+            end(&mut ctrl.kept[slot].looked);
+            ctrl.kept[slot].flight.iter_mut().for_each(|flight| end(&mut flight.sent.looked));
+            ctrl.late.iter_mut().filter(|sent| usize::from(sent.slot) == slot).for_each(|sent| end(&mut sent.looked));
+        }
+    }
+
+    /// Somebody writes a status: there is no subresource, so the version rises (and the generation, which nobody reads).
+    pub(crate) fn status(&mut self, slot: usize) {
+        let group = self.groups[slot];
+        self.put(slot, group);
+    }
+
+    /// Somebody deletes the group, or the garbage collector does.
+    pub(crate) fn remove(&mut self, slot: usize) {
+        self.put(slot, None);
+    }
+
+    /// The group has no owner any more.
+    pub(crate) fn strip(&mut self, slot: usize) {
+        let group = self.groups[slot].map(|group| Group { owned: false, ..group });
+        self.put(slot, group);
+    }
+
+    /// The pods are changed, if anything changes.
+    pub(crate) fn change_pods(&mut self, change: impl FnOnce(&mut [Option<Pod>])) {
+        let before = self.pods;
+        change(&mut self.pods.0);
+        self.pods.sort();
+        if self.pods != before {
+            self.pods_seen.push(self.pods);
+        }
+    }
+
+    /// An owner is changed; a watch shows it if it can tell.
+    pub(crate) fn change_owner(&mut self, slot: usize, change: impl FnOnce(&mut crate::values::Owner)) {
+        change(&mut self.owners[slot]);
+        let mut owners = *self.owners_seen.last().expect("a history has an end");
+        owners[slot] = self.owners[slot].shown();
+        if self.owners_seen.last() != Some(&owners) {
+            self.owners_seen.push(owners);
+        }
+        for slot in 0..SLOTS {
+            if self.owners[slot].life != Life::Alive {
+                self.owners[slot] = crate::values::Owner { life: self.owners[slot].life, ..Default::default() };
+            }
+        }
+    }
+
+    /// Whether anything still names this owner.
+    pub(crate) fn has_dependents(&self, slot: usize) -> bool {
+        self.pods.iter().any(|pod| usize::from(pod.of) == slot) || self.groups[slot].is_some_and(|group| group.owned)
+    }
+
+    /// What is left behind by an owner that is orphan-deleted.
+    pub(crate) fn leave_pods(&mut self, slot: usize) {
+        self.change_pods(|pods| {
+            pods.iter_mut().flatten().filter(|pod| usize::from(pod.of) == slot).for_each(|pod| pod.of = NOBODY);
+        });
+    }
+}
+
+fn without(guards: Guards, version: bool) -> Guards {
+    Guards { at: guards.at && !version, ..guards }
+}
+
+fn refuses(group: &Group, on: At, guards: Guards) -> bool {
+    (guards.uid && group.uid != on.0) || (guards.at && group.at != on.1)
+}
+
+/// What one look of a cache tells of the group of one owner.
+pub(crate) fn went(before: Option<Seen>, after: Option<Seen>) -> Option<u8> {
+    before.filter(|_| after.is_none()).map(|seen| seen.uid)
+}

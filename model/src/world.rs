@@ -1,0 +1,204 @@
+//! How does one modelled world go on? What may happen in a state, and what state it leads to: a [`stateright::Model`].
+//!
+//! A world is bounded by what may still happen ([`Left`], crashes, lists read again, pods at a time), never by a depth: it is searched to its end.
+
+use stateright::{Model, Property};
+
+use crate::canon::canonical;
+use crate::mutant::{self, Mutant};
+use crate::promises;
+use crate::protocol::slot_of;
+use crate::real::{self, View};
+use crate::values::{Ctrl, Group, Kept, Left, Life, Owner, Pod, Pods, SLOTS, State};
+use podgroup::lifecycle::Members;
+
+/// A bounded world.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct World {
+    pub(crate) name: &'static str,
+    pub(crate) controllers: usize,
+    /// How many pods each owner wants at first; they and their group are there. 0: nothing is there yet.
+    pub(crate) wants: [Option<u8>; SLOTS],
+    /// What owners are changed to: how many pods, and the queue.
+    pub(crate) targets: &'static [(u8, u8)],
+    /// Pods of one owner at a time, with those of nobody.
+    pub(crate) pods: usize,
+    /// Whether pods are born with the stamp.
+    pub(crate) stamps: &'static [bool],
+    pub(crate) left: [Left; SLOTS],
+    pub(crate) crashes: u8,
+    pub(crate) relists: u8,
+    /// How many events back a new start or list may be.
+    pub(crate) travel: u8,
+    /// How many events a watch can be behind.
+    pub(crate) lag: usize,
+    /// Whether a look that saw a member can be doubted while the cache of pods is still behind.
+    pub(crate) early_doubts: bool,
+    pub(crate) mutant: Mutant,
+}
+
+/// Something that happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    // People and programs that are not ours.
+    Scale { slot: usize, wants: u8, queue: u8 },
+    DeleteGroup { slot: usize },
+    StripOwner { slot: usize },
+    WriteStatus { slot: usize },
+    DeleteOwner { slot: usize },
+    OrphanOwner { slot: usize },
+    RecreateOwner { slot: usize },
+    // Faults.
+    GiveUp { ctrl: usize, slot: usize },
+    Crash { ctrl: usize, at: [u8; 3] },
+    ListAgain { ctrl: usize, kind: usize, at: u8 },
+    // What goes on by itself.
+    ManagerSees { slot: usize },
+    Birth { slot: usize, stamped: bool },
+    ScaleDown { slot: usize, pod: usize },
+    Adopt { slot: usize },
+    PodGone { pod: usize },
+    CollectPod { pod: usize },
+    CollectGroup { slot: usize },
+    LeavePods { slot: usize },
+    LeaveGroup { slot: usize },
+    FinishOrphaning { slot: usize },
+    Event { ctrl: usize, kind: usize },
+    Send { ctrl: usize, slot: usize },
+    Land { ctrl: usize, slot: usize },
+    Answer { ctrl: usize, slot: usize },
+    LandLate { ctrl: usize, late: usize },
+    NeverLand { ctrl: usize, late: usize },
+    Doubt { ctrl: usize, slot: usize },
+    Forget { ctrl: usize, slot: usize },
+}
+
+impl Action {
+    /// Whether it goes on by itself: no fault, and nobody decides on it anew.
+    pub(crate) const fn is_system(&self) -> bool {
+        !matches!(
+            self,
+            Self::Scale { .. }
+                | Self::DeleteGroup { .. }
+                | Self::StripOwner { .. }
+                | Self::WriteStatus { .. }
+                | Self::DeleteOwner { .. }
+                | Self::OrphanOwner { .. }
+                | Self::RecreateOwner { .. }
+                | Self::GiveUp { .. }
+                | Self::Crash { .. }
+                | Self::ListAgain { .. }
+        )
+    }
+}
+
+impl World {
+    /// What the controller sees of a group.
+    pub(crate) fn view(&self, state: &State, ctrl: usize, slot: usize) -> View {
+        let at = state.ctrls[ctrl].at.map(usize::from);
+        let mut owner = state.owners_seen[at[0]][slot];
+        if self.mutant == Mutant::CreateForTheDead && owner.life != Life::Alive {
+            owner = Owner { life: Life::Alive, wants: 1, queue: 0 };
+        }
+        let mut members = members(&state.pods_seen[at[1]], slot);
+        if self.mutant == Mutant::BlindToMembers {
+            members = Members::None;
+        }
+        View { slot, owner, members, cached: state.groups_seen[at[2]][slot] }
+    }
+
+    /// What the controller would do next about a group, if it is not busy with it.
+    pub(crate) fn decide(&self, state: &State, ctrl: usize, slot: usize) -> Option<real::Decided> {
+        let kept = &state.ctrls[ctrl].kept[slot];
+        if kept.flight.is_some() {
+            return None;
+        }
+        let decided = real::decide(self.view(state, ctrl, slot), &kept.memory);
+        Some(mutant::mutate(self.mutant, kept, decided, self.view(state, ctrl, slot)))
+    }
+
+    /// Whether nothing goes on by itself any more.
+    pub(crate) fn is_quiet(&self, state: &State) -> bool {
+        let mut actions = Vec::new();
+        self.cluster(state, &mut actions);
+        self.controllers(state, &mut actions);
+        actions.is_empty()
+    }
+
+    fn start(&self) -> State {
+        let mut state = State {
+            owners: self.wants.map(|wants| wants.map_or_else(Owner::default, |wants| Owner { life: Life::Alive, wants, queue: 0 })),
+            pods: Pods::default(),
+            groups: [None; SLOTS],
+            manager: self.wants,
+            owners_seen: Vec::new(),
+            pods_seen: Vec::new(),
+            groups_seen: Vec::new(),
+            ctrls: vec![Ctrl { at: [0; 3], kept: [Kept::default(); SLOTS], late: Vec::new() }; self.controllers],
+            left: self.left,
+            crashes: self.crashes,
+            relists: self.relists,
+            last_at: 0,
+            last_uid: 0,
+            broken: None,
+        };
+        for (slot, owner) in state.owners.into_iter().enumerate() {
+            let of = u8::try_from(slot).expect("few");
+            for _ in 0..owner.wants {
+                state.pods.add(Pod { of, ending: false, stamp: if self.stamps[0] { of + 1 } else { 0 } });
+            }
+            if owner.wants > 0 {
+                state.last_at += 1;
+                state.last_uid += 1;
+                let fields = owner.fields();
+                let (uid, at) = (state.last_uid, state.last_at);
+                state.groups[slot] = Some(Group { uid, at, marked: false, owned: true, applied: fields, spec: fields });
+            }
+        }
+        state.owners_seen.push(state.owners.map(Owner::shown));
+        state.pods_seen.push(state.pods);
+        state.groups_seen.push(state.groups.map(|group| group.map(|group| group.seen())));
+        state
+    }
+}
+
+/// What a cache of pods shows of the members of one group.
+pub(crate) fn members(pods: &Pods, slot: usize) -> Members {
+    let member = |pod: Pod| if pod.ending { Members::Ending } else { Members::Living };
+    pods.iter().filter(|pod| slot_of(*pod) == Some(slot)).map(member).max().unwrap_or_default()
+}
+
+impl Model for World {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![canonical(self, self.start())]
+    }
+
+    fn actions(&self, state: &State, out: &mut Vec<Action>) {
+        if state.broken.is_none() {
+            self.others(state, out);
+            self.cluster(state, out);
+            self.controllers(state, out);
+        }
+    }
+
+    fn next_state(&self, last: &State, action: Action) -> Option<State> {
+        let mut state = last.clone();
+        self.happen(&mut state, action);
+        let behind = |at: &[u8; 3]| (0..3).any(|kind| usize::from(at[kind]) + 1 + self.lag < state.length(kind));
+        if state.ctrls.iter().any(|ctrl| behind(&ctrl.at)) {
+            return None;
+        }
+        Some(canonical(self, state))
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        promises::properties()
+    }
+}
+
+/// Nothing happens but what goes on by itself.
+pub(crate) const QUIET: Left =
+    Left { scales: 0, timeouts: 0, losses: 0, deletes: 0, strips: 0, statuses: 0, ends: 0, orphans: 0, recreates: 0 };
