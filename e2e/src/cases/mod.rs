@@ -104,7 +104,7 @@ pub fn table() -> Vec<Case> {
         case!("L8-finalizer", "finalizers on a PodGroup", usual(), bad::endings::finalizers).under_faults_in_soak(),
         case!("L8-namespace", "a namespace that is being deleted", usual(), bad::endings::a_namespace),
         case!("L8-relabelled", "a pod whose labels no longer match", usual(), bad::strays::relabelled).under_faults_in_soak(),
-        case!("L14", "pods of another scheduler cost no API call", quick(), strangers::cost_nothing),
+        case!("L14", "pods of another scheduler cost no API call", quick(), strangers::cost_nothing).also_under_faults(),
         case!("L16", "an orphaned gang is adopted by its StatefulSet's successor", usual(), endings::orphaned_and_adopted)
             .also_under_faults(),
         case!("L16-deployment", "a ReplicaSet is orphaned and adopted by another Deployment", usual(), tampered::another_deployment)
