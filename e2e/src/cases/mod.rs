@@ -78,7 +78,7 @@ pub fn table() -> Vec<Case> {
         case!("F-3x500ms", "the same with half a second between", quick(), flaps::together, 3, millis(500)).also_under_faults(),
         case!("F-3x2s", "the same with two seconds between", quick(), flaps::together, 3, secs(2)).also_under_faults(),
         case!("F-200x0s", "20 Deployments and 20 StatefulSets flap together 200 times", quick(), flaps::together, 200, secs(0))
-            .within(secs(600))
+            .within(secs(900))
             .also_under_faults(),
         case!("F-200x500ms", "the same with half a second between", quick(), flaps::together, 200, millis(500))
             .within(secs(900))
@@ -98,9 +98,9 @@ pub fn table() -> Vec<Case> {
         case!("L7-churn", "an autoscaler at work costs no write where nothing changes", quick(), resizing::churn),
         case!("L8-values", "values that are too large or make no sense", usual(), bad::sizes::values).under_faults_in_soak(),
         case!("L8-revisions", "five hundred ReplicaSets of one Deployment cost nothing", quick(), bad::sizes::revisions),
-        case!("L8-owners", "ownerReferences that lie", usual(), bad::lies::owners).under_faults_in_soak(),
+        case!("L8-owners", "ownerReferences that lie", usual(), bad::lies::owners),
         case!("L8-taken", "a user's PodGroup under a generated name", usual(), bad::lies::a_name_that_is_taken).under_faults_in_soak(),
-        case!("L8-vanish", "owners that vanish between two calls", quick(), bad::endings::owners_that_vanish).under_faults_in_soak(),
+        case!("L8-vanish", "owners that vanish between two calls", quick(), bad::endings::owners_that_vanish),
         case!("L8-finalizer", "finalizers on a PodGroup", usual(), bad::endings::finalizers).under_faults_in_soak(),
         case!("L8-namespace", "a namespace that is being deleted", usual(), bad::endings::a_namespace),
         case!("L8-relabelled", "a pod whose labels no longer match", usual(), bad::strays::relabelled).under_faults_in_soak(),
