@@ -208,7 +208,7 @@ impl Keeper {
             .owner
             .wish()
             .into_iter()
-            .flat_map(|wish| complaints(wish, existing, kept.refused.as_ref().map(|(_, why)| why.as_str())))
+            .flat_map(|wish| complaints(wish, existing, kept.refusal_to_tell(clock::monotonic())))
             .take(COMPLAINTS)
             .collect();
         let news: Vec<Complaint> = found.difference(&kept.told).cloned().collect();
@@ -281,7 +281,7 @@ impl Keeper {
                         turn.end();
                     }
                     Answer::Refused(why) => {
-                        kept.refuse(&step, why);
+                        kept.refuse(&step, why, clock::monotonic());
                         turn.failing = true;
                         let frozen = self.observed.freeze(&key);
                         self.rest(turn, &frozen);

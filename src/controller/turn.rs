@@ -18,6 +18,17 @@ const CACHE_LAG: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_s
 /// a moment longer for nothing to happen. No promise rests on it: the protocol is right with 0.
 const LINGER: Duration = Duration::from_secs(1);
 
+/// How long the API server must have refused the same before people are told.
+const REFUSAL_STAYS: Duration = Duration::from_secs(3);
+
+/// What the API server would not have.
+pub(super) struct Refused {
+    intent: Option<Intent>,
+    /// Its first words.
+    why: String,
+    since: Instant,
+}
+
 /// A key's turn: while it lives, nobody else works on the key.
 pub(super) struct Turn {
     /// None once it has ended.
@@ -73,7 +84,7 @@ pub(super) struct Doubts {
 pub(super) struct Kept {
     pub(super) memory: Memory,
     /// What the server said of which intent. The first words stay: some servers put a number or a time in them, and each text is an Event.
-    pub(super) refused: Option<(Option<Intent>, String)>,
+    pub(super) refused: Option<Refused>,
     pub(super) doubts: Doubts,
     /// Since when the group is missing, as far as it is known to be needed.
     pub(super) missing_since: Option<Instant>,
@@ -135,11 +146,17 @@ impl Kept {
     }
 
     /// The server will not have this step.
-    pub(super) fn refuse(&mut self, step: &Step, why: String) {
+    pub(super) fn refuse(&mut self, step: &Step, why: String, now: Instant) {
         let intent = step.intent().cloned();
-        if self.refused.as_ref().is_none_or(|(refused, _)| *refused != intent) {
-            self.refused = Some((intent, why));
+        if self.refused.as_ref().is_none_or(|refused| refused.intent != intent) {
+            self.refused = Some(Refused { intent, why, since: now });
         }
+    }
+
+    /// What people must be told of a refusal: only one that stays. An API server that has just been started answers everybody with 403 for a moment.
+    pub(super) fn refusal_to_tell(&self, now: Instant) -> Option<&str> {
+        let refused = self.refused.as_ref().filter(|refused| now.saturating_duration_since(refused.since) >= REFUSAL_STAYS)?;
+        Some(&refused.why)
     }
 }
 
@@ -175,6 +192,18 @@ mod tests {
         assert_eq!(kept.linger(&Step::Rest, after(700)), None, "it is needed again, and keeps its place");
         assert_eq!(kept.linger(&mark, after(1100)), Some(LINGER), "the second begins anew");
         assert_eq!(kept.linger(&mark, after(2100)), None, "now it is due");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_is_told_when_it_stays() {
+        let read = Step::Read;
+        let (mut kept, start) = (Kept::default(), Instant::now());
+        let after = |millis| start + Duration::from_millis(millis);
+        assert_eq!(kept.refusal_to_tell(start), None);
+        kept.refuse(&read, "not yet".to_owned(), start);
+        kept.refuse(&read, "still not".to_owned(), after(2900));
+        assert_eq!(kept.refusal_to_tell(after(2900)), None);
+        assert_eq!(kept.refusal_to_tell(after(3000)), Some("not yet"));
     }
 
     #[test]
