@@ -147,14 +147,10 @@ impl Destination {
     async fn tell(&self, command: Command) -> Report {
         let subject = subject(&command);
         let answer = if self.leadership.is_leading() { self.write(command).await } else { Err(CallError::Other("not leading".to_owned())) };
-        let told = match answer {
-            Ok(resource_version) => Told::Stands { resource_version },
-            Err(CallError::NotFound(_) | CallError::Conflict(_) | CallError::AlreadyExists(_)) => Told::Gone,
-            Err(error) => {
-                tracing::debug!(?subject, %error, "could not be written");
-                Told::Failed(error.kind())
-            }
-        };
+        if let Err(error) = &answer {
+            tracing::debug!(?subject, %error, "could not be written");
+        }
+        let told = told(answer);
         // Only binds have no subject, and they do not come here.
         subject.map_or(Report::Told(Subject::Queue("".into()), Told::Gone), |subject| Report::Told(subject, told))
     }
@@ -208,6 +204,31 @@ impl Destination {
     }
 }
 
+/// What the end of a write means. A conflict is no end: other writers were quicker, again and again, and what is to be said may still be so.
+fn told(answer: Result<String, CallError>) -> Told {
+    match answer {
+        Ok(resource_version) => Told::Stands { resource_version },
+        Err(CallError::NotFound(_) | CallError::AlreadyExists(_)) => Told::Gone,
+        Err(error) => Told::Failed(error.kind()),
+    }
+}
+
 fn version<K: Resource>(object: &K) -> String {
     object.resource_version().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_object_that_is_not_there_ends_what_is_to_be_said_of_it() {
+        let text = String::new;
+        let told = |error| told(Err(error));
+        assert_eq!(told(CallError::NotFound(text())), Told::Gone);
+        assert_eq!(told(CallError::AlreadyExists(text())), Told::Gone, "somebody else has made the queue");
+        // Seen under faults: one conflict, and the status of a queue was wrong for good.
+        assert_eq!(told(CallError::Conflict(text())), Told::Failed("conflict"));
+        assert_eq!(told(CallError::Unavailable(text())), Told::Failed("unavailable"));
+    }
 }

@@ -291,7 +291,7 @@ impl Said {
                 self.groups.done(key, now, !failed);
             }
             Subject::Queue(name) => {
-                if failed {
+                if !matches!(told, Told::Stands { .. }) {
                     self.queue_status.remove(name);
                 }
                 self.queues.done(name, now, !failed);
