@@ -1,4 +1,5 @@
-//! Does it hold for an hour? Every case that is run under faults, again and again, each time under the mix of another seed, until the time is over.
+//! Does it hold for an hour? Every case that is run under faults, each time under the mix of another seed, and those that are too long for every day, again and
+//! again until the time is over.
 //!
 //! All seeds come from one, so that a soak can be run again; a single red run is run again by `run --case ID --seed SEED`, with the seed that it printed. A run
 //! that has begun when the time is over is run to its end.
@@ -24,15 +25,16 @@ pub struct Plan {
     pub seed: u64,
     /// How many runs at once.
     pub jobs: usize,
-    /// Only these; none is all that are run under faults.
+    /// Only these; none is all that are run under faults, and all long ones.
     pub cases: Vec<String>,
 }
 
 /// Runs the plan; whether every run passed.
 pub async fn run(table: &[Case], plan: &Plan) -> Result<bool> {
     let wanted = |case: &&Case| plan.cases.is_empty() || plan.cases.iter().any(|name| name.eq_ignore_ascii_case(&case.id));
-    let chosen: Vec<Case> = table.iter().filter(|case| case.setup.faults == Faults::Mix).filter(wanted).cloned().collect();
-    ensure!(!chosen.is_empty(), "no case of these is run under faults");
+    let chosen: Vec<Case> =
+        table.iter().filter(|case| case.setup.faults == Faults::Mix || case.only_in_soak).filter(wanted).cloned().collect();
+    ensure!(!chosen.is_empty(), "none of these is run in the soak");
     say::line(format!("soak of {} cases for {:?}, seed {}, {} at once", chosen.len(), plan.time, plan.seed, plan.jobs.max(1)));
     let (start, mut dice) = (Instant::now(), Dice(plan.seed));
     let (mut running, mut outcomes): (JoinSet<Outcome>, Vec<Outcome>) = (JoinSet::new(), Vec::new());

@@ -104,7 +104,8 @@ pub fn table() -> Vec<Case> {
         case!("L8-finalizer", "finalizers on a PodGroup", usual(), bad::endings::finalizers).under_faults_in_soak(),
         case!("L8-namespace", "a namespace that is being deleted", usual(), bad::endings::a_namespace),
         case!("L8-relabelled", "a pod whose labels no longer match", usual(), bad::strays::relabelled).under_faults_in_soak(),
-        case!("L14", "pods of another scheduler cost no API call", quick(), strangers::cost_nothing).also_under_faults(),
+        case!("L14", "pods of another scheduler cost no API call", quick(), strangers::cost_nothing, 200).also_under_faults(),
+        case!("L14-1000", "the same for a thousand ReplicaSets", quick(), strangers::cost_nothing, 1000).within(secs(900)).only_in_soak(),
         case!("L16", "an orphaned gang is adopted by its StatefulSet's successor", usual(), endings::orphaned_and_adopted)
             .also_under_faults(),
         case!("L16-deployment", "a ReplicaSet is orphaned and adopted by another Deployment", usual(), tampered::another_deployment)
@@ -143,8 +144,10 @@ pub fn table() -> Vec<Case> {
         ),
         case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal),
         case!("A3", "pods that no scheduler placed overfill a node", usual(), ledger::overfilled_from_outside),
-        case!("K1", "kill -9 of the controller every second", usual(), outages::killed_every_second),
-        case!("K1-slow", "kill -9 between the steps of retirements", usual(), outages::killed_while_retiring),
+        case!("K1", "kill -9 of the controller every second", usual(), outages::killed_every_second, 20),
+        case!("K1-300", "the same for five minutes", usual(), outages::killed_every_second, 300).within(secs(1200)).only_in_soak(),
+        case!("K1-slow", "kill -9 between the steps of retirements", usual(), outages::killed_while_retiring, 20),
+        case!("K1-slow-200", "the same two hundred times", usual(), outages::killed_while_retiring, 200).within(secs(1800)).only_in_soak(),
         case!("K1-elected", "kill -9 of whoever leads, with the election", usual(), outages::leaders_killed),
         case!("K2", "two controllers that both believe they lead", quick(), outages::two_believe_they_lead),
         case!("K3", "the API server is killed and started again", usual(), outages_server::api_server_restarts),

@@ -1,6 +1,6 @@
 //! Are the PodGroups right when controllers are killed, and when two of them work at once? Rows K1 and K2.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::outages_load::Load;
@@ -11,19 +11,9 @@ use crate::wait::{Seen, holds_for, millis, secs};
 use crate::world::World;
 use crate::{chart, leaders, say};
 
-/// How often the controller is killed, where `$PODGROUP_KILLS` (for the soak) says nothing else.
-const KILLS: u32 = 20;
-
-fn kills() -> Result<u32> {
-    match std::env::var("PODGROUP_KILLS") {
-        Ok(text) => text.parse().context("PODGROUP_KILLS"),
-        Err(_) => Ok(KILLS),
-    }
-}
-
-/// K1. `kill -9` of the controller every second, 20 times, whatever it is at: started, listing, or with writes under way. Without an election: its lease
+/// K1. `kill -9` of the controller every second, so many times, whatever it is at: started, listing, or with writes under way. Without an election: its lease
 /// would keep the next one from work for longer than each lives, and it is the protocol that is tried. Everything flaps meanwhile.
-pub(super) async fn killed_every_second(w: &mut World) -> Result<()> {
+pub(super) async fn killed_every_second(w: &mut World, kills: u32) -> Result<()> {
     let load = Load::start(&w.client(), 5, true).await?;
     let controller = w.controller()?;
     controller.terminate().await?;
@@ -31,7 +21,7 @@ pub(super) async fn killed_every_second(w: &mut World) -> Result<()> {
     controller.restart().await?;
     let killing = async {
         let mut due = Instant::now();
-        for _ in 0..kills()? {
+        for _ in 0..kills {
             due += secs(1);
             sleep_until(due).await;
             controller.kill().await?;
@@ -46,7 +36,7 @@ pub(super) async fn killed_every_second(w: &mut World) -> Result<()> {
 
 /// K1-slow. `kill -9` every 1.5 to 3 s, 20 times, over a path that takes 200 to 500 ms: long enough for a retirement to begin, so that many die between the
 /// mark, the look and the deletion, and the next one finds what they left.
-pub(super) async fn killed_while_retiring(w: &mut World) -> Result<()> {
+pub(super) async fn killed_while_retiring(w: &mut World, kills: u32) -> Result<()> {
     let mut load = Load::start(&w.client(), 10, true).await?;
     load.stays_away_for(secs(4));
     w.controller_path()?.delay(Delay::Between(millis(200), millis(500)), Delay::None);
@@ -59,7 +49,7 @@ pub(super) async fn killed_while_retiring(w: &mut World) -> Result<()> {
     w.watched()?.excuse(&[1]);
     let controller = w.controller()?;
     let killing = async {
-        for _ in 0..kills()? {
+        for _ in 0..kills {
             sleep(millis(1500 + dice.roll() % 1500)).await;
             controller.kill().await?;
             controller.launch()?;

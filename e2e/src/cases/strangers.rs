@@ -18,17 +18,12 @@ use crate::world::World;
 /// Who places their pods: nobody, here.
 const THEIRS: &str = "somebody-elses";
 
-/// How many ReplicaSets; the row says 1,000.
-fn many() -> u32 {
-    std::env::var("STRANGERS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
-}
-
 /// How many of the case's own requests are under way at once.
 const AT_ONCE: usize = 8;
 
-/// L14 (#3671). 200 ReplicaSets of another scheduler (`STRANGERS=1000`: as many as the row says) are made, restarted, scaled up and to 0: no API call of
-/// the controller for any of them. One of ours is served as ever.
-pub(super) async fn cost_nothing(w: &mut World) -> Result<()> {
+/// L14 (#3671). So many ReplicaSets of another scheduler are made, restarted, scaled up and to 0: no API call of the controller for any of them. One of ours is
+/// served as ever.
+pub(super) async fn cost_nothing(w: &mut World, many: u32) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi"), ("pods", "2500")]).await?;
     Workload::new("ours").make(&client).await?;
@@ -36,7 +31,7 @@ pub(super) async fn cost_nothing(w: &mut World) -> Result<()> {
     let ours = wait_one_group(&client, "ours", 5).await?;
 
     let quiet = called::now(w)?;
-    each(|name| {
+    each(many, |name| {
         let client = client.clone();
         async move {
             let set = Owner::replica_set(&name).asks(&[("cpu", "10m")]).scheduler(THEIRS).gang("2");
@@ -44,9 +39,9 @@ pub(super) async fn cost_nothing(w: &mut World) -> Result<()> {
         }
     })
     .await?;
-    theirs(&client, "no", 1).await?;
+    theirs(&client, "no", many).await?;
     // What a restart comes to: another template, and all pods anew.
-    each(|name| {
+    each(many, |name| {
         let client = client.clone();
         let template = json!({"spec": {"template": {"metadata": {"labels": {"restarted": "yes"}}}}});
         async move { patch(&client, Kind::ReplicaSet, &name, template).await.map(drop) }
@@ -54,14 +49,14 @@ pub(super) async fn cost_nothing(w: &mut World) -> Result<()> {
     .await?;
     let old = ListParams::default().labels("restarted=no");
     Kind::Pod.api(&client).delete_collection(&DeleteParams::default(), &old).await?;
-    theirs(&client, "yes", 1).await?;
-    each(|name| {
+    theirs(&client, "yes", many).await?;
+    each(many, |name| {
         let client = client.clone();
         async move { resize(&client, Kind::ReplicaSet, &name, 2).await }
     })
     .await?;
-    theirs(&client, "yes", 2).await?;
-    each(|name| {
+    theirs(&client, "yes", 2 * many).await?;
+    each(many, |name| {
         let client = client.clone();
         async move { resize(&client, Kind::ReplicaSet, &name, 0).await }
     })
@@ -84,20 +79,15 @@ pub(super) async fn cost_nothing(w: &mut World) -> Result<()> {
 }
 
 /// Does something with each ReplicaSet, some at a time.
-async fn each<F: Future<Output = Result<()>>>(act: impl Fn(String) -> F) -> Result<()> {
-    stream::iter(0..many())
-        .map(|number| act(format!("other-{number:04}")))
-        .buffer_unordered(AT_ONCE)
-        .try_collect::<Vec<()>>()
-        .await
-        .map(drop)
+async fn each<F: Future<Output = Result<()>>>(many: u32, act: impl Fn(String) -> F) -> Result<()> {
+    stream::iter(0..many).map(|number| act(format!("other-{number:04}"))).buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await.map(drop)
 }
 
-/// Waits until kube-controller-manager has made (or deleted) so many pods for each. Nobody places them.
-async fn theirs(client: &Client, restarted: &str, of_each: usize) -> Result<()> {
-    let wanted = usize::try_from(many())? * of_each;
+/// Waits until kube-controller-manager has made or deleted pods until there are so many. Nobody places them.
+async fn theirs(client: &Client, restarted: &str, wanted: u32) -> Result<()> {
     let theirs = ListParams::default().fields(&format!("spec.schedulerName={THEIRS}")).labels(&format!("restarted={restarted}"));
-    wait_until(secs(120), &format!("there are {wanted} pods of theirs"), || async {
+    let wanted = usize::try_from(wanted)?;
+    wait_until(secs(300), &format!("there are {wanted} pods of theirs"), || async {
         let pods = Kind::Pod.api(client).list_metadata(&theirs).await?.items.len();
         Ok(Seen::when(pods == wanted, || pods.to_string()))
     })
