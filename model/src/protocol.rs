@@ -75,7 +75,7 @@ pub(crate) fn protocol() -> &'static Protocol {
 
 fn created(to: u8) -> u8 {
     let object = dialect::object(&wish(0, to, true).intent);
-    let seen = seen(&dialect::existing(&object), 0);
+    let seen = seen(&dialect::existing(&object, &[]), 0);
     assert!(seen.applied == to && seen.owned && !seen.retiring, "a new object says what is intended");
     let spec = spec(&serde_json::to_value(&object.spec).expect("a spec is JSON"));
     spec.0.expect("minMember") | spec.1.expect("queue") << 1

@@ -3,6 +3,8 @@
 //! It chooses nothing: a step holds all that it needs, is sent once, and whatever comes of it is an [`Answer`] for the decision to learn from. A
 //! write whose answer is lost may have been done or may be done later; that is an answer too.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -22,6 +24,9 @@ use super::observed::PodRef;
 
 /// Pods per page of a look.
 const PAGE: u32 = 500;
+
+/// How long to wait where the API server says "later" and not how much later.
+const LATER: Duration = Duration::from_secs(1);
 
 /// The hands of the controller.
 #[derive(Clone)]
@@ -48,7 +53,7 @@ impl Actor {
                 let object = dialect::object(intent);
                 let params = PostParams { field_manager: Some(CONTROLLER.to_owned()), ..PostParams::default() };
                 let sent = self.caller.once("create", "podgroups", groups.create(&params, &object)).await;
-                sent.map_or_else(refused, |group| Reply::Object(dialect::existing(&group)))
+                sent.map_or_else(refused, |group| Reply::Object(dialect::existing(&group, &self.schedulers)))
             }
             Step::Amend { on, from, to, adopt } => self.patch(&groups, key, dialect::amendment(on, from.as_ref(), to, *adopt)).await,
             Step::Mark(on) => self.patch(&groups, key, dialect::mark(on, true)).await,
@@ -61,7 +66,7 @@ impl Actor {
 
     async fn read(&self, groups: &Api<PodGroup>, key: &GroupKey) -> Reply {
         match self.caller.once("get", "podgroups", groups.get_opt(&key.name)).await {
-            Ok(Some(group)) => Reply::Object(dialect::existing(&group)),
+            Ok(Some(group)) => Reply::Object(dialect::existing(&group, &self.schedulers)),
             Ok(None) => Reply::NotFound,
             Err(error) => refused(error),
         }
@@ -70,7 +75,7 @@ impl Actor {
     async fn patch(&self, groups: &Api<PodGroup>, key: &GroupKey, patch: serde_json::Value) -> Reply {
         let params = PatchParams { field_manager: Some(CONTROLLER.to_owned()), ..PatchParams::default() };
         let sent = self.caller.once("patch", "podgroups", groups.patch(&key.name, &params, &Patch::Merge(patch))).await;
-        sent.map_or_else(refused, |group| Reply::Object(dialect::existing(&group)))
+        sent.map_or_else(refused, |group| Reply::Object(dialect::existing(&group, &self.schedulers)))
     }
 
     /// Sends the DELETE with both preconditions: no other object and no other version can be hit, however late it lands. S1 S2
@@ -79,7 +84,7 @@ impl Actor {
         match self.caller.once("delete", "podgroups", groups.delete(&key.name, &params)).await {
             // With finalizers the answer is the object, which is still there and says that it is ending.
             Ok(answer) => match answer.left() {
-                Some(group) if group.meta().deletion_timestamp.is_some() => Reply::Object(dialect::existing(&group)),
+                Some(group) if group.meta().deletion_timestamp.is_some() => Reply::Object(dialect::existing(&group, &self.schedulers)),
                 _ => Reply::Deleted,
             },
             Err(error) => refused(error),
@@ -95,8 +100,9 @@ impl Actor {
             let mut params = ListParams::default().fields(&fields).limit(PAGE);
             params.label_selector = selector.map(str::to_owned);
             loop {
-                let Ok(page) = self.caller.once("list", "pods", pods.list(&params)).await else {
-                    return Reply::Unknown;
+                let page = match self.caller.once("list", "pods", pods.list(&params)).await {
+                    Ok(page) => page,
+                    Err(error) => return refused(error),
                 };
                 if page.items.iter().any(|pod| group_of(&pod.metadata) == *key) {
                     return Reply::Members(true);
@@ -175,11 +181,8 @@ fn refused(error: CallError) -> Reply {
         CallError::Invalid(why) | CallError::Forbidden(why) | CallError::NamespaceTerminating(why) | CallError::Unauthorized(why) => {
             Reply::Refused(why)
         }
-        CallError::Expired(_)
-        | CallError::TooManyRequests { .. }
-        | CallError::Timeout(_)
-        | CallError::Unavailable(_)
-        | CallError::Other(_) => Reply::Unknown,
+        CallError::TooManyRequests { retry_after, .. } => Reply::Later(retry_after.unwrap_or(LATER)),
+        CallError::Expired(_) | CallError::Timeout(_) | CallError::Unavailable(_) | CallError::Other(_) => Reply::Unknown,
     }
 }
 

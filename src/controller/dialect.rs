@@ -10,15 +10,16 @@ use kube::core::TypeMeta;
 use serde_json::{Map, Value, json};
 
 use crate::api::membership::controller_of;
-use crate::api::names::{APPLIED, ASKED_MIN_MEMBER, CONTROLLER, MANAGED_BY, RETIRING};
+use crate::api::names::{APPLIED, ASKED_MIN_MEMBER, CONTROLLER, COPIED_PREFIX, MANAGED_BY, RETIRING};
 use crate::api::podgroup::PodGroupSpec;
 use crate::api::quantities::RawQuantity;
 use crate::api::{PodGroup, Uid};
 use crate::lifecycle::{Applied, Existing, Intent, Ours, Version};
 
-/// What the object says.
+/// What the object says to a controller that serves these schedulers. What another release keeps for schedulers of its own is somebody else's: its
+/// members are in no watch of ours.
 #[must_use]
-pub fn existing(group: &PodGroup) -> Existing {
+pub fn existing(group: &PodGroup, served: &[String]) -> Existing {
     let meta = &group.metadata;
     let version = Version {
         uid: Uid::from(meta.uid.as_deref().unwrap_or_default()),
@@ -29,13 +30,33 @@ pub fn existing(group: &PodGroup) -> Existing {
     if maker.map(String::as_str) != Some(CONTROLLER) {
         return Existing::Foreign(version);
     }
+    let applied = annotation(APPLIED).and_then(|text| serde_json::from_str::<Applied>(text).ok());
+    if applied.as_ref().and_then(|applied| applied.scheduler.as_ref()).is_some_and(|scheduler| !served.contains(scheduler)) {
+        return Existing::Foreign(version);
+    }
     Existing::Ours(Ours {
         version,
         retiring: annotation(RETIRING).is_some(),
         ending: meta.deletion_timestamp.is_some(),
         owner: controller_of(meta).map(|owner| Uid::from(owner.uid.as_str())),
-        applied: annotation(APPLIED).and_then(|text| serde_json::from_str(text).ok()),
+        // Where it cannot be read, what stands there is taken for what was written last, so that all of it is written again and nothing is left over.
+        applied: Some(applied.unwrap_or_else(|| standing(group))),
     })
+}
+
+/// What stands in the object, as something that was written last: the same keys, and no value that is ever wanted, but for the annotations.
+fn standing(group: &PodGroup) -> Applied {
+    let names = group.spec.min_resources.iter().flatten().map(|(name, _)| (name.clone(), String::new()));
+    let copied = group.metadata.annotations.iter().flatten().filter(|(key, _)| key.starts_with(COPIED_PREFIX));
+    Applied {
+        min_member: 0,
+        asked: Some(0),
+        min_resources: names.collect(),
+        queue: String::new(),
+        scheduler: None,
+        priority_class: Some(String::new()),
+        annotations: copied.map(|(key, value)| (key.clone(), value.clone())).collect(),
+    }
 }
 
 /// The object that is created for an intent.

@@ -30,6 +30,7 @@ fn fields() -> Applied {
         asked: Some(5),
         min_resources: map(&[("cpu", "6"), ("memory", "3Gi")]),
         queue: "team".into(),
+        scheduler: Some("ours".into()),
         priority_class: Some("high".into()),
         annotations: map(&[("volcano.sh/a", "1")]),
     }
@@ -47,7 +48,7 @@ fn stored(intent: &Intent) -> Value {
 }
 
 fn read(object: &Value) -> Existing {
-    existing(&serde_json::from_value(object.clone()).unwrap())
+    existing(&serde_json::from_value(object.clone()).unwrap(), &["ours".to_owned()])
 }
 
 #[test]
@@ -85,8 +86,6 @@ fn what_was_written_is_read_back() {
             json!({ "metadata": { "ownerReferences": [{ "apiVersion": "v1", "kind": "X", "name": "x", "uid": "x" }] } }),
             Ours { owner: None, ..ours.clone() },
         ),
-        (json!({ "metadata": { "annotations": { APPLIED: null } } }), Ours { applied: None, ..ours.clone() }),
-        (json!({ "metadata": { "annotations": { APPLIED: "{\"minMember\":-1}" } } }), Ours { applied: None, ..ours.clone() }),
         (json!({ "spec": { "queue": "an admin's", "minMember": 99 }, "status": { "phase": "Running" } }), ours),
     ];
     for (change, expected) in cases {
@@ -102,6 +101,33 @@ fn a_group_without_our_label_is_somebody_elses_whatever_else_it_says() {
         let mut object = stored(&intent(fields()));
         merge(&mut object, &json!({ "metadata": { "labels": { MANAGED_BY: label } } }));
         assert_eq!(read(&object), Existing::Foreign(on()), "{label}");
+    }
+}
+
+#[test]
+fn a_group_that_is_kept_for_another_scheduler_is_somebody_elses() {
+    let of = |scheduler: Option<&str>| read(&stored(&intent(Applied { scheduler: scheduler.map(str::to_owned), ..fields() })));
+    assert_eq!(of(Some("another")), Existing::Foreign(on()), "its members are in no watch of ours");
+    assert!(matches!(of(Some("ours")), Existing::Ours(_)));
+    assert!(matches!(of(None), Existing::Ours(_)), "an older version did not say");
+}
+
+/// What is taken for what was written last where that cannot be read.
+fn unreadable(object: &Value, garbled: &Value) -> Option<Applied> {
+    let mut object = object.clone();
+    merge(&mut object, &json!({ "metadata": { "annotations": { APPLIED: garbled } } }));
+    if let Existing::Ours(ours) = read(&object) { ours.applied } else { None }
+}
+
+#[test]
+fn where_what_was_written_cannot_be_read_everything_is_written_again_and_nothing_is_left_over() {
+    for garbled in [json!(null), json!("{\"minMember\":-1}")] {
+        let mut object = stored(&intent(fields()));
+        merge(&mut object, &json!({ "spec": { "minMember": 9, "queue": "an admin's", "minResources": { "nvidia.com/gpu": 8 } } }));
+        let before = unreadable(&object, &garbled);
+        assert_ne!(before, Some(fields()));
+        merge(&mut object, &amendment(&on(), before.as_ref(), &intent(fields()), false));
+        assert_eq!(object, stored(&intent(fields())), "{garbled}");
     }
 }
 
@@ -157,7 +183,7 @@ fn the_mark_names_its_version_and_nothing_else() {
 }
 
 fn any_map() -> impl Strategy<Value = BTreeMap<String, String>> {
-    proptest::collection::btree_map("volcano.sh/[ab]", "[12]", 0..3)
+    proptest::collection::btree_map("volcano\\.sh/[ab]", "[12]", 0..3)
 }
 
 prop_compose! {
@@ -165,7 +191,7 @@ prop_compose! {
         min_member in 1..4_u32, asked in proptest::option::of(1..4_u32), queue in "[ab]", priority_class in proptest::option::of("[ab]"),
         min_resources in proptest::collection::btree_map("cpu|memory", "[12]", 0..3), annotations in any_map(),
     ) -> Applied {
-        Applied { min_member, asked, min_resources, queue, priority_class, annotations }
+        Applied { min_member, asked, min_resources, queue, scheduler: None, priority_class, annotations }
     }
 }
 
@@ -175,9 +201,8 @@ proptest! {
     #[test]
     fn an_amended_group_is_the_group_that_would_have_been_created(from in any_fields(), to in any_fields(), known in any::<bool>()) {
         let mut object = stored(&intent(from.clone()));
-        // What was written last may be lost; then nothing is known to be taken away, so there only what is there is compared.
-        let to = if known { to } else { Applied { annotations: from.annotations.clone(), min_resources: from.min_resources.clone(), ..to } };
-        merge(&mut object, &amendment(&on(), known.then_some(&from), &intent(to.clone()), false));
+        let before = if known { Some(from) } else { unreadable(&object, &json!("garbled")) };
+        merge(&mut object, &amendment(&on(), before.as_ref(), &intent(to.clone()), false));
         prop_assert_eq!(object, stored(&intent(to)));
     }
 }

@@ -184,6 +184,10 @@ impl Keeper {
             turn.end_until(left);
             return;
         }
+        if let Some(left) = kept.wait_for_refused(&step, clock::monotonic()) {
+            turn.end_until(left);
+            return;
+        }
         if step == Step::Rest {
             kept.refused = None;
             kept.missing_since = None;
@@ -280,6 +284,7 @@ impl Keeper {
                         turn.failing = true;
                         turn.end();
                     }
+                    Answer::Later(wait) => turn.end_until(wait),
                     Answer::Refused(why) => {
                         kept.refuse(&step, why, clock::monotonic());
                         turn.failing = true;

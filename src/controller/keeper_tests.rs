@@ -130,7 +130,7 @@ fn created(mut object: Value, version: u32) -> Value {
 
 fn seen_group(object: &Value) -> SeenGroup {
     let group: PodGroup = serde_json::from_value(object.clone()).unwrap();
-    SeenGroup { key: key(), existing: dialect::existing(&group), unwatched_owner: false }
+    SeenGroup { key: key(), existing: dialect::existing(&group, &["ours".to_owned()]), unwatched_owner: false }
 }
 
 fn status(code: u16, message: &str) -> (u16, Value) {
@@ -212,6 +212,36 @@ async fn a_refusal_is_told_once_whatever_words_the_server_finds_and_tried_ever_m
     rig.show(1, Vec::new()).await;
     seconds(600).await;
     assert_eq!(rig.count("POST events"), 1);
+    let tries = rig.count("POST podgroups");
+    assert!((8..15).contains(&tries), "{tries} tries in ten minutes");
+    // Pods that come wake the key, and it is not tried any sooner for that.
+    for number in 0..60 {
+        rig.events.send(Seen::Pod(0, WatchEvent::Apply(SeenPod { group: key(), ..pod(number) }))).await.unwrap();
+        seconds(1).await;
+    }
+    assert!(rig.count("POST podgroups") <= tries + 1, "{} tries after {tries}", rig.count("POST podgroups"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_later_is_asked_later() {
+    let answers = |_: &str, _: &str, _: &Value| {
+        let details = json!({ "retryAfterSeconds": 10 });
+        (
+            429,
+            json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "TooManyRequests", "code": 429, "details": details }),
+        )
+    };
+    let rig = Rig::start(Box::new(answers), Leadership::always());
+    rig.show(1, Vec::new()).await;
+    seconds(61).await;
+    assert_eq!((rig.count("POST podgroups"), rig.requests.lock().unwrap().len()), (7, 7), "and nothing is read for it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_not_there_is_no_reason_to_hurry() {
+    let rig = Rig::start(Box::new(|_, _, _| status(404, "the server could not find the requested resource")), Leadership::always());
+    rig.show(1, Vec::new()).await;
+    seconds(600).await;
     let tries = rig.count("POST podgroups");
     assert!((20..40).contains(&tries), "{tries} tries in ten minutes");
 }

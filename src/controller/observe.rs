@@ -48,7 +48,10 @@ impl Watches {
         self.watch::<Namespace, _>(program, WatchConfig::new("namespaces"), "namespaces", |event| {
             Seen::Namespace(event.map(|object| NamespaceFacts::of(&object)))
         });
-        self.watch::<PodGroup, _>(program, WatchConfig::new("podgroups"), "podgroups", |event| Seen::Group(event.map(group)));
+        let served = schedulers.to_vec();
+        self.watch::<PodGroup, _>(program, WatchConfig::new("podgroups"), "podgroups", move |event| {
+            Seen::Group(event.map(|object| group(&object, &served)))
+        });
         for (place, scheduler) in schedulers.iter().enumerate() {
             // The pods of other schedulers are never even sent to us.
             let field_selector = Some(format!("spec.schedulerName={scheduler}"));
@@ -90,11 +93,14 @@ fn owner<K: PodOwner>(object: &K, served: &[String]) -> SeenOwner {
     SeenOwner::Unserved(Arc::from(meta.namespace.as_deref().unwrap_or_default()), Uid::from(meta.uid.as_deref().unwrap_or_default()))
 }
 
-fn group(object: PodGroup) -> SeenGroup {
+fn group(object: &PodGroup, served: &[String]) -> SeenGroup {
     let meta = &object.metadata;
     let key = GroupKey::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
-    let unwatched_owner = controller_of(meta).is_some_and(|owner| !is_watched(&owner.api_version, &owner.kind));
-    SeenGroup { key, existing: dialect::existing(&object), unwatched_owner }
+    // A pod's group goes with the pod, which the garbage collector sees to: to look for members would be a list of the namespace for each pod that ends.
+    let is_pod = |api_version: &str, kind: &str| api_version == "v1" && kind == "Pod";
+    let unwatched = |api_version: &str, kind: &str| !is_watched(api_version, kind) && !is_pod(api_version, kind);
+    let unwatched_owner = controller_of(meta).is_some_and(|owner| unwatched(&owner.api_version, &owner.kind));
+    SeenGroup { key, existing: dialect::existing(object, served), unwatched_owner }
 }
 
 fn pod(object: Pod) -> SeenPod {
@@ -110,5 +116,28 @@ fn pod(object: Pod) -> SeenPod {
         deleting: meta.deletion_timestamp.is_some(),
         stamped,
         source: PodSource::of(&object).map(Box::new),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_group_of_a_pod_goes_with_the_pod_and_that_of_an_unknown_kind_must_be_looked_after() {
+        for (api_version, kind, unwatched) in [
+            ("v1", "Pod", false),
+            ("apps/v1", "ReplicaSet", false),
+            ("batch/v1", "Job", false),
+            ("v1", "ReplicationController", true),
+            ("x/v1", "Pod", true),
+        ] {
+            let owner = json!([{ "apiVersion": api_version, "kind": kind, "name": "o", "uid": "u", "controller": true }]);
+            let object = json!({ "metadata": { "name": "g", "namespace": "ns", "ownerReferences": owner }, "spec": {} });
+            let seen = group(&serde_json::from_value(object).unwrap(), &[]);
+            assert_eq!(seen.unwatched_owner, unwatched, "{api_version} {kind}");
+        }
     }
 }

@@ -21,12 +21,19 @@ const LINGER: Duration = Duration::from_secs(1);
 /// How long the API server must have refused the same before people are told.
 const REFUSAL_STAYS: Duration = Duration::from_secs(3);
 
+/// How patiently what the API server refused is tried again. Longer than after a failure, since it is somebody's quota or policy: a tenant with a thousand
+/// pods that may have no PodGroup must not keep everybody else waiting.
+const REFUSED: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(300));
+
 /// What the API server would not have.
 pub(super) struct Refused {
     intent: Option<Intent>,
     /// Its first words.
     why: String,
     since: Instant,
+    times: u32,
+    /// The same is not tried again before this.
+    not_before: Instant,
 }
 
 /// A key's turn: while it lives, nobody else works on the key.
@@ -148,9 +155,19 @@ impl Kept {
     /// The server will not have this step.
     pub(super) fn refuse(&mut self, step: &Step, why: String, now: Instant) {
         let intent = step.intent().cloned();
-        if self.refused.as_ref().is_none_or(|refused| refused.intent != intent) {
-            self.refused = Some(Refused { intent, why, since: now });
+        match &mut self.refused {
+            Some(refused) if refused.intent == intent => {
+                refused.times = refused.times.saturating_add(1);
+                refused.not_before = now + REFUSED.delay(refused.times);
+            }
+            _ => self.refused = Some(Refused { intent, why, since: now, times: 1, not_before: now + REFUSED.delay(1) }),
         }
+    }
+
+    /// How long this step still waits, since the API server has refused the same before, whatever has happened since; none for a step that is due.
+    pub(super) fn wait_for_refused(&self, step: &Step, now: Instant) -> Option<Duration> {
+        let refused = self.refused.as_ref().filter(|refused| step.intent().is_some() && refused.intent.as_ref() == step.intent())?;
+        Some(refused.not_before.saturating_duration_since(now)).filter(|left| !left.is_zero())
     }
 
     /// What people must be told of a refusal: only one that stays. An API server that has just been started answers everybody with 403 for a moment.
@@ -171,6 +188,7 @@ pub(super) fn report(key: &GroupKey, step: &Step, answer: &Answer) {
         (_, Answer::Gone(uid)) => tracing::info!(group = %key, step = step.name(), %uid, "gone"),
         (_, Answer::Refused(why)) => tracing::warn!(group = %key, step = step.name(), why, "refused"),
         (_, Answer::Unknown) => tracing::warn!(group = %key, step = step.name(), "the outcome is not known; it is read again"),
+        (_, Answer::Later(wait)) => tracing::debug!(group = %key, step = step.name(), ?wait, "the API server wants it later"),
         (_, Answer::Old | Answer::Absent | Answer::Looked { .. }) => {
             tracing::debug!(group = %key, step = step.name(), ?answer, "what was known is old")
         }
@@ -204,6 +222,28 @@ mod tests {
         kept.refuse(&read, "still not".to_owned(), after(2900));
         assert_eq!(kept.refusal_to_tell(after(2900)), None);
         assert_eq!(kept.refusal_to_tell(after(3000)), Some("not yet"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_refused_is_not_sent_again_before_its_time_whatever_happens() {
+        let create = |queue: &str| {
+            let fields = crate::lifecycle::Applied { queue: queue.to_owned(), ..Default::default() };
+            let (api_version, kind, namespace, name) = ("v1".to_owned(), "Pod".to_owned(), "ns".to_owned(), "p".to_owned());
+            let owner = crate::api::workload::ObjectRef { kind, api_version, namespace, name, uid: Uid::from("u") };
+            Step::Create(Intent { group: GroupKey::new("ns", "g"), owner, fields })
+        };
+        let (mut kept, start) = (Kept::default(), Instant::now());
+        let after = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(kept.wait_for_refused(&create("a"), start), None);
+        kept.refuse(&create("a"), "a quota".to_owned(), start);
+        assert_eq!(kept.wait_for_refused(&create("a"), start), Some(Duration::from_secs(1)));
+        assert_eq!(kept.wait_for_refused(&create("a"), after(1)), None, "now it is due");
+        assert_eq!(kept.wait_for_refused(&create("b"), start), None, "something else may be had");
+        assert_eq!(kept.wait_for_refused(&Step::Read, start), None);
+        for time in [1, 3, 7] {
+            kept.refuse(&create("a"), "a quota".to_owned(), after(time));
+        }
+        assert_eq!(kept.wait_for_refused(&create("a"), after(7)), Some(Duration::from_secs(8)), "longer each time");
     }
 
     #[test]

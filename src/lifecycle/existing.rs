@@ -27,7 +27,7 @@ impl Version {
 /// What is known of the PodGroup under a generated name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// There is one that we did not make. It is left alone.
+    /// There is one that we did not make, or that a controller keeps which serves other schedulers. It is left alone.
     Foreign(Version),
     /// There is one of ours.
     Ours(Ours),
@@ -74,6 +74,9 @@ pub struct Applied {
     pub min_resources: BTreeMap<String, String>,
     /// The queue.
     pub queue: String,
+    /// Who places the members: a controller that does not serve this scheduler leaves the group alone. None in what an older version wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<String>,
     /// The priority class; none for the cluster's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_class: Option<String>,

@@ -14,9 +14,12 @@ use crate::resources::{ResourceName, Resources};
 
 use super::existing::Applied;
 
-/// The most that copied annotations may come to, in bytes of keys and values: they stand twice on the PodGroup (once to remember what was
-/// written), and the API server takes 256 KiB of annotations in all.
+/// The most that copied annotations may come to, in bytes as JSON writes them, which may be six for one: they stand twice on the PodGroup (once, as
+/// JSON, to remember what was written), and the API server takes 256 KiB of annotations in all.
 const COPIED_BYTES: usize = 64 * 1024;
+
+/// The most resources that may be asked for. No node has nearly as many, and what is asked for stands twice on the PodGroup too.
+const MOST_RESOURCES: usize = 64;
 
 /// The PodGroup that should exist for an owner while it is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +69,7 @@ pub fn intend(
         asked: (asked != min_member).then_some(asked),
         min_resources: quantities::written(&sources.min_resources(min_member, &owner.request, &mut faults)),
         queue: sources.queue(namespace_queue, &mut faults),
+        scheduler: Some(owner.scheduler.to_string()),
         priority_class: owner.priority_class.clone(),
         annotations: sources.copied(&mut faults),
     };
@@ -128,6 +132,9 @@ impl Sources<'_> {
     fn min_resources(&self, min_member: u32, request: &Resources, faults: &mut Vec<Fault>) -> Resources {
         if let Some(text) = self.get(MIN_RESOURCES) {
             match serde_json::from_str::<RawResources>(text) {
+                Ok(raw) if raw.len() > MOST_RESOURCES => {
+                    faults.push(Fault::new(MIN_RESOURCES, text, "more than 64 resources; the pods' own requests are used"));
+                }
                 Ok(raw) => {
                     let mut found = Vec::new();
                     let amounts = quantities::resources(Some(&raw), MIN_RESOURCES, &mut found);
@@ -167,7 +174,7 @@ impl Sources<'_> {
         let mut copied = BTreeMap::new();
         let mut full = None;
         for (key, value) in self.owner.iter().filter(|(key, _)| key.starts_with(COPIED_PREFIX)) {
-            let with = bytes.saturating_add(key.len()).saturating_add(value.len());
+            let with = bytes.saturating_add(key.len()).saturating_add(length_as_json(value));
             if with > COPIED_BYTES {
                 // One fault, for the first: there may be thousands.
                 full.get_or_insert_with(|| {
@@ -181,6 +188,17 @@ impl Sources<'_> {
         faults.extend(full);
         copied
     }
+}
+
+/// How many bytes the text has as JSON: a control character has six.
+fn length_as_json(text: &str) -> usize {
+    text.bytes().fold(2_usize, |length, byte| {
+        length.saturating_add(match byte {
+            b'"' | b'\\' => 2,
+            0..0x20 => 6,
+            _ => 1,
+        })
+    })
 }
 
 /// Whether the text is a DNS-1123 subdomain, as the names of queues must be.

@@ -55,6 +55,7 @@ fn a_replica_set_without_annotations_gets_a_group_of_one() {
         asked: None,
         min_resources: BTreeMap::from([("cpu".into(), "2".into())]),
         queue: "default".into(),
+        scheduler: Some("ours".into()),
         priority_class: Some("high".into()),
         annotations: BTreeMap::new(),
     };
@@ -188,6 +189,28 @@ fn copied_annotations_are_bounded_and_one_fault_says_so() {
     assert_eq!(wish.intent.fields.annotations.keys().collect::<Vec<_>>(), ["volcano.sh/a", "volcano.sh/c"]);
     assert_eq!(wish.faults.len(), 1, "one fault, however many do not fit: {:?}", wish.faults);
     assert!(wish.faults.iter().all(|fault| fault.to_string().len() < 500));
+}
+
+#[test]
+fn what_is_remembered_fits_into_the_annotations_of_an_object() {
+    let control = "\u{1}".repeat(50_000);
+    let names: Vec<String> = (0..65).map(|number| format!("\"example.com/{number}\":\"1\"")).collect();
+    let many = format!("{{{}}}", names.join(","));
+    for (key, value) in [("volcano.sh/x", control.as_str()), (MIN_RESOURCES, many.as_str())] {
+        let wish = with(key, value);
+        assert_eq!(wish.faults.len(), 1, "{key}");
+        let remembered = serde_json::to_string(&wish.intent.fields).unwrap();
+        assert!(remembered.len() < 1000, "{key}: {} bytes", remembered.len());
+    }
+    let few = format!("{{{}}}", names[..64].join(","));
+    assert_eq!(with(MIN_RESOURCES, &few).intent.fields.min_resources.len(), 64);
+}
+
+#[test]
+fn the_length_of_a_text_as_json_is_never_underestimated() {
+    for text in ["", "plain", "\"\\", "\u{0}\u{1f}\n\t", "ü€", "a\u{7f}b"] {
+        assert!(length_as_json(text) >= serde_json::to_string(text).unwrap().len(), "{text:?}");
+    }
 }
 
 #[test]

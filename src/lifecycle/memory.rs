@@ -2,6 +2,8 @@
 //!
 //! A watch lags behind an answer, and an answer is one moment; both are kept, and the later of the two counts.
 
+use std::time::Duration;
+
 use crate::api::Uid;
 
 use super::existing::{Existing, Version};
@@ -28,6 +30,8 @@ pub enum Answer {
     Unknown,
     /// The server will not have it, and would not the next time: the text is for people.
     Refused(String),
+    /// The server wants it later, after this time at least: nothing was done, and nothing is learned.
+    Later(Duration),
 }
 
 impl Answer {
@@ -42,6 +46,7 @@ impl Answer {
             Self::Old => "old",
             Self::Unknown => "unknown",
             Self::Refused(_) => "refused",
+            Self::Later(_) => "later",
         }
     }
 }
@@ -155,7 +160,7 @@ impl Memory {
                 self.look = None;
             }
             // Nothing was done, and nothing is known that was not: the caller waits and decides again.
-            Answer::Refused(_) => {}
+            Answer::Refused(_) | Answer::Later(_) => {}
         }
     }
 

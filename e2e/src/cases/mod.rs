@@ -13,6 +13,7 @@ mod outages_load;
 mod outages_server;
 mod owners;
 pub(crate) mod queues;
+mod releases;
 mod resizing;
 mod rollouts;
 mod selftest;
@@ -157,6 +158,7 @@ pub fn table() -> Vec<Case> {
         case!("K6", "the Lease is taken away mid-write", usual(), outages_lease::lease_taken_away),
         case!("K7", "the leader's clock jumps", usual(), outages_lease::clock_jumps),
         case!("K7-two", "two replicas with different clocks", usual(), outages_lease::clocks_apart),
+        case!("K8", "a second release that serves another scheduler", usual(), releases::each_its_own),
         case!("Q1", "the parent's capability blocks a sibling's gang, which says so", usual(), queues::parent_blocks),
         case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources),
         case!("U1", "what people see: columns, Events, the refused delete, metrics", usual(), visible::what_a_user_sees),

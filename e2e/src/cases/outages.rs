@@ -149,7 +149,7 @@ pub(super) async fn two_believe_they_lead(w: &mut World) -> Result<()> {
 }
 
 /// How often the controllers wrote PodGroups so far, answered with whatever.
-fn writes(w: &World) -> Result<u64> {
+pub(super) fn writes(w: &World) -> Result<u64> {
     let counts = w.requests()?.counts;
     let of = |verb: &str| counts.get(&format!("{} {verb} podgroups", chart::CONTROLLER)).copied().unwrap_or_default();
     Ok(["create", "update", "patch", "delete"].iter().map(|verb| of(verb)).sum())

@@ -112,9 +112,11 @@ impl PodOwner for Job {
     }
 
     fn wants(&self) -> (bool, Gang) {
-        // A Job that another cluster runs for us (spec.managedBy) has pods here only if somebody makes them.
-        let elsewhere = self.spec.managed_by.as_deref().is_some_and(|manager| manager != JOB_CONTROLLER);
-        let now = if self.spec.suspend || elsewhere || self.is_over() { 0 } else { self.wanted() };
+        // Another controller (spec.managedBy) makes its pods: here, or in another cluster; how many at a time it alone knows.
+        if self.spec.managed_by.as_deref().is_some_and(|manager| manager != JOB_CONTROLLER) {
+            return (false, Gang::Unknown);
+        }
+        let now = if self.spec.suspend || self.is_over() { 0 } else { self.wanted() };
         let parallelism = count(self.spec.parallelism, 1);
         let in_all = self.spec.completions.map_or(parallelism, |completions| parallelism.min(count(Some(completions), 0)));
         (now > 0, Gang::UpTo { now, in_all })

@@ -73,7 +73,7 @@ fn a_job_wants_what_is_left_of_it() {
         ("about to fail", json!({ "parallelism": 3 }), json!({ "conditions": condition("FailureTarget", "True") }), up_to(0, 3)),
         ("not complete", json!({ "parallelism": 3 }), json!({ "conditions": condition("Complete", "False") }), up_to(3, 3)),
         ("suspended once", json!({ "parallelism": 3 }), json!({ "conditions": condition("Suspended", "True") }), up_to(3, 3)),
-        ("another cluster's", json!({ "parallelism": 3, "managedBy": "example.com/x" }), json!({}), up_to(0, 3)),
+        ("another cluster's", json!({ "parallelism": 3, "managedBy": "example.com/x" }), json!({}), (false, Gang::Unknown)),
         ("ours by name", json!({ "parallelism": 3, "managedBy": "kubernetes.io/job-controller" }), json!({}), up_to(3, 3)),
     ];
     for (case, mut spec, status, expected) in table {

@@ -71,10 +71,14 @@ impl Pods {
         (members, unstamped)
     }
 
-    /// What the newest living member says of an owner that is not watched; of several of one second the one with the greatest UID.
+    /// What living members say of an owner that is not watched: the owner itself where it is a pod (a Spark driver owns its executors), else the newest,
+    /// and of several of one second the one with the greatest UID.
     pub(super) fn newest_source(&self, key: &GroupKey) -> Option<&PodSource> {
-        let members = self.by_group.get(key)?.iter().filter_map(|uid| self.members.get(uid));
-        members.filter(|member| !member.deleting).filter_map(|member| member.source.as_deref()).max_by_key(|source| source.born)
+        let owner = key.owner();
+        let members = self.by_group.get(key)?.iter().filter_map(|uid| self.members.get_key_value(uid));
+        let living = members.filter(|(_, member)| !member.deleting);
+        let sources = living.filter_map(|(uid, member)| Some((owner.as_ref() == Some(uid), member.source.as_deref()?)));
+        sources.max_by_key(|(is_owner, source)| (*is_owner, source.born)).map(|(_, source)| source)
     }
 
     /// The groups in these namespaces that only their pods tell of. Namespaces change so seldom that every group may be looked at.

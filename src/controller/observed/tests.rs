@@ -263,6 +263,21 @@ fn of_several_pods_the_newest_tells_of_their_owner() {
 }
 
 #[test]
+fn a_pod_that_owns_others_speaks_for_itself() {
+    let told = |number: u32, born: &str, queue: &str| {
+        let value = json!({
+            "metadata": { "name": "p", "namespace": "ns", "uid": &*uid(1), "creationTimestamp": born,
+                "annotations": { "scheduling.volcano.sh/queue-name": queue } },
+            "spec": { "schedulerName": "ours" },
+        });
+        let source = PodSource::of(&serde_json::from_value(value).unwrap());
+        P(0, Apply(SeenPod { source: source.map(Box::new), ..pod(number, 1) }))
+    };
+    let observed = observed([told(1, "2026-01-01T00:00:00Z", "driver"), told(12, "2026-01-01T00:00:09Z", "executor")]);
+    assert_eq!(observed.freeze(&key(1)).owner.wish().map(|wish| wish.intent.fields.queue.as_str()), Some("driver"));
+}
+
+#[test]
 fn a_group_whose_owner_nobody_watches_and_no_pod_tells_of_is_unseen() {
     let unwatched = |number| SeenGroup { unwatched_owner: true, ..group(number, 5, false) };
     let observed = observed([G(reset(vec![unwatched(1), group(2, 5, false), unwatched(3)])), P(0, reset(vec![lone_pod(13, 3)]))]);

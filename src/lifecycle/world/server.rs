@@ -322,7 +322,7 @@ impl Server {
 /// What the controller reads in an object.
 pub(super) fn existing(object: &Value) -> Existing {
     let group: PodGroup = serde_json::from_value(object.clone()).expect("every object of the model is a PodGroup");
-    dialect::existing(&group)
+    dialect::existing(&group, &[])
 }
 
 /// RFC 7396, as the API server applies it.
