@@ -237,7 +237,9 @@ impl Observed {
             None if self.owners.is_elsewhere(key) => (FrozenOwner::Gone, None),
             None => {
                 let told = self.pods.newest_source(key).and_then(|source| self.owners.wish(&source.owner, &self.schedulers));
-                let nobody = if self.groups.has_unwatched_owner(key) { FrozenOwner::Unseen } else { FrozenOwner::Gone };
+                // Of a pod that was bare and has a controller now, the group from then is nobody's, and the garbage collector would leave it as long as the pod.
+                let unseen = self.groups.has_unwatched_owner(key) || self.pods.is_member_elsewhere(key);
+                let nobody = if unseen { FrozenOwner::Unseen } else { FrozenOwner::Gone };
                 (told.map_or(nobody, |wish| FrozenOwner::Wishes(Box::new(wish))), None)
             }
         }

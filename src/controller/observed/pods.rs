@@ -71,6 +71,11 @@ impl Pods {
         (members, unstamped)
     }
 
+    /// Whether the owner that the group's name speaks of is a pod that is a member of another group.
+    pub(super) fn is_member_elsewhere(&self, key: &GroupKey) -> bool {
+        key.owner().and_then(|uid| self.members.get(&uid)).is_some_and(|member| member.group != *key)
+    }
+
     /// What living members say of an owner that is not watched: the owner itself where it is a pod (a Spark driver owns its executors), else the newest,
     /// and of several of one second the one with the greatest UID.
     pub(super) fn newest_source(&self, key: &GroupKey) -> Option<&PodSource> {

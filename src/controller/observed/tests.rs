@@ -278,6 +278,17 @@ fn a_pod_that_owns_others_speaks_for_itself() {
 }
 
 #[test]
+fn the_group_of_a_pod_that_was_adopted_is_nobodys_any_more() {
+    let bare = lone_pod(5, 5);
+    let mut observed = observed([G(reset(vec![group(5, 5, false)])), P(0, reset(vec![bare]))]);
+    assert!(observed.freeze(&key(5)).owner.wish().is_some());
+    assert_eq!(observed.take(P(0, Apply(pod(5, 1)))), vec![Touched::Member(key(5)), Touched::Member(key(1))]);
+    assert!(matches!(observed.freeze(&key(5)).owner, FrozenOwner::Unseen), "it is retired, since its pod may live for years");
+    observed.take(P(0, Delete(pod(5, 1))));
+    assert!(matches!(observed.freeze(&key(5)).owner, FrozenOwner::Gone), "it goes with the pod");
+}
+
+#[test]
 fn a_group_whose_owner_nobody_watches_and_no_pod_tells_of_is_unseen() {
     let unwatched = |number| SeenGroup { unwatched_owner: true, ..group(number, 5, false) };
     let observed = observed([G(reset(vec![unwatched(1), group(2, 5, false), unwatched(3)])), P(0, reset(vec![lone_pod(13, 3)]))]);
