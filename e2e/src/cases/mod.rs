@@ -60,6 +60,7 @@ pub fn table() -> Vec<Case> {
         case!("L2", "flapping StatefulSets keep exactly one PodGroup, with the right owner", quick(), stateful::flapping)
             .also_under_faults(),
         case!("L2-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, stateful::flapping)
+            .only_in_soak()
             .under_faults_in_soak(),
         case!("L3", "a StatefulSet is made again under its name a hundred times", usual(), stateful::made_again).also_under_faults(),
         case!("L4", "a PodGroup that somebody deletes is back within seconds", usual(), lifecycle::deleted_by_hand).also_under_faults(),
@@ -136,18 +137,20 @@ pub fn table() -> Vec<Case> {
             "the same as O6 without the admission policy",
             Setup { admission_policy: false, ..usual() },
             owners::others::operators
-        ),
+        )
+        .only_in_soak(),
         case!(
             "L8-relabelled-no-policy",
             "a pod whose labels no longer match, without the admission policy",
             Setup { admission_policy: false, ..usual() },
             bad::strays::relabelled
-        ),
+        )
+        .only_in_soak(),
         case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal),
         case!("A3", "pods that no scheduler placed overfill a node", usual(), ledger::overfilled_from_outside),
         case!("K1", "kill -9 of the controller every second", usual(), outages::killed_every_second, 20),
         case!("K1-300", "the same for five minutes", usual(), outages::killed_every_second, 300).within(secs(1200)).only_in_soak(),
-        case!("K1-slow", "kill -9 between the steps of retirements", usual(), outages::killed_while_retiring, 20),
+        case!("K1-slow", "kill -9 between the steps of retirements", usual(), outages::killed_while_retiring, 20).only_in_soak(),
         case!("K1-slow-200", "the same two hundred times", usual(), outages::killed_while_retiring, 200).within(secs(1800)).only_in_soak(),
         case!("K1-elected", "kill -9 of whoever leads, with the election", usual(), outages::leaders_killed),
         case!("K2", "two controllers that both believe they lead", quick(), outages::two_believe_they_lead),
