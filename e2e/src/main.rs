@@ -112,7 +112,9 @@ fn main() -> ExitCode {
 async fn act(verb: Verb) -> Result<bool> {
     match verb {
         Verb::Run { list: true, .. } => {
-            cases::table().iter().for_each(|case| say::line(format!("{:<14} {}", case.id, case.title)));
+            cases::table().iter().for_each(|case| {
+                say::line(format!("{:<24} {}{}", case.id, case.title, if case.only_in_soak { " (in the soak)" } else { "" }))
+            });
             Ok(true)
         }
         Verb::Run { cases, repeat, jobs, seed, stock_scheduler, list: false } => {

@@ -80,6 +80,7 @@ pub fn table() -> Vec<Case> {
         case!("F-3x500ms", "the same with half a second between", quick(), flaps::together, 3, millis(500)).also_under_faults(),
         case!("F-3x2s", "the same with two seconds between", quick(), flaps::together, 3, secs(2)).also_under_faults(),
         case!("F-200x0s", "20 Deployments and 20 StatefulSets flap together 200 times", quick(), flaps::together, 200, secs(0))
+            .only_in_soak()
             .within(secs(900))
             .also_under_faults(),
         case!("F-200x500ms", "the same with half a second between", quick(), flaps::together, 200, millis(500))
