@@ -62,7 +62,7 @@ impl Watches {
 
     fn watch_owners<K>(&self, program: &mut Program, kind: OwnerKind, name: &'static str, schedulers: &[String])
     where
-        K: PodOwner + Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
+        K: PodOwner + Clone + DeserializeOwned + Send + Sync + 'static,
     {
         let served = schedulers.to_vec();
         self.watch::<K, _>(program, WatchConfig::new(name), name, move |event| {
@@ -89,7 +89,7 @@ fn owner<K: PodOwner>(object: &K, served: &[String]) -> SeenOwner {
     if served.iter().any(|name| name == scheduler) {
         return SeenOwner::Served(Box::new(OwnerFacts::of(object)));
     }
-    let meta = object.metadata();
+    let meta = object.meta();
     SeenOwner::Unserved(Arc::from(meta.namespace.as_deref().unwrap_or_default()), Uid::from(meta.uid.as_deref().unwrap_or_default()))
 }
 

@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use futures::future::try_join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
-use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::lifecycle::settled;
-use crate::objects::{NAMESPACE, SCHEDULER_NAME, container, make_node, podgroups};
+use super::stateful::small;
+use crate::objects::{NAMESPACE, make_node, podgroups};
 use crate::wait::{Seen, holds_for, secs, wait_until};
+use crate::workloads::owner::{Kind, resize};
 use crate::workloads::{Workload, scale, wait_running};
 use crate::world::World;
 
@@ -27,14 +28,14 @@ pub(super) async fn together(w: &mut World, times: u32, pause: Duration) -> Resu
     let deployments: Vec<String> = (0..EACH).map(|number| format!("deployment-{number:02}")).collect();
     let sets: Vec<String> = (0..EACH).map(|number| format!("set-{number:02}")).collect();
     try_join_all(deployments.iter().map(|name| Workload::new(name).asks(&[("cpu", "100m")]).make(&client))).await?;
-    try_join_all(sets.iter().map(|name| make_set(&client, name))).await?;
+    try_join_all(sets.iter().map(|name| small(name).make(&client))).await?;
     for name in deployments.iter().chain(&sets) {
         wait_running(&client, name, 1, 60).await?;
     }
     for _ in 0..times {
         for replicas in [0, 1] {
             let first = try_join_all(deployments.iter().map(|name| scale(&client, name, replicas)));
-            let second = try_join_all(sets.iter().map(|name| scale_set(&client, name, replicas)));
+            let second = try_join_all(sets.iter().map(|name| resize(&client, Kind::StatefulSet, name, replicas)));
             tokio::try_join!(first, second)?;
             // Not a wait: the pause is what the case is about.
             sleep(pause).await;
@@ -43,29 +44,6 @@ pub(super) async fn together(w: &mut World, times: u32, pause: Duration) -> Resu
     w.calm().await?;
     let both = async { tokio::try_join!(settled(&client, &deployments), settled_sets(&client, &sets)) };
     both.await.map(drop)
-}
-
-async fn make_set(client: &Client, name: &str) -> Result<()> {
-    let set: StatefulSet = serde_json::from_value(json!({
-        "metadata": {"name": name},
-        "spec": {
-            "replicas": 1,
-            "serviceName": name,
-            "selector": {"matchLabels": {"app": name}},
-            "template": {
-                "metadata": {"labels": {"app": name}},
-                "spec": {"schedulerName": SCHEDULER_NAME, "terminationGracePeriodSeconds": 0, "containers": [container(&[("cpu", "100m")])]},
-            },
-        },
-    }))?;
-    stateful_sets(client).create(&PostParams::default(), &set).await.with_context(|| format!("making StatefulSet {name}"))?;
-    Ok(())
-}
-
-async fn scale_set(client: &Client, name: &str, replicas: u32) -> Result<()> {
-    let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
-    stateful_sets(client).patch_scale(name, &PatchParams::default(), &patch).await?;
-    Ok(())
 }
 
 /// Within 10 s each StatefulSet has one pod that runs and exactly one PodGroup, its own, and both stay.

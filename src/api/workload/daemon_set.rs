@@ -1,6 +1,6 @@
 //! DaemonSets, each of whose pods has the one node that it is for.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Serialize};
 
@@ -46,13 +46,6 @@ pub struct DaemonSetStatus {
 }
 
 impl PodOwner for DaemonSet {
-    const KIND: &'static str = "DaemonSet";
-    const API_VERSION: &'static str = "apps/v1";
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
     fn template(&self) -> &PodTemplate {
         &self.spec.template
     }
@@ -66,9 +59,5 @@ impl PodOwner for DaemonSet {
         let counted = self.status.observed_generation >= self.metadata.generation.unwrap_or(0);
         let wants = !counted || self.status.desired_number_scheduled > 0;
         (wants, Gang::One("each pod of a DaemonSet is for its own node, and one node that is full would hold up all others; 1 is used"))
-    }
-
-    fn is_made_by(_: &OwnerReference) -> bool {
-        false
     }
 }

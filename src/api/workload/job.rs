@@ -96,13 +96,6 @@ impl Job {
 }
 
 impl PodOwner for Job {
-    const KIND: &'static str = "Job";
-    const API_VERSION: &'static str = "batch/v1";
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
     fn template(&self) -> &PodTemplate {
         &self.spec.template
     }

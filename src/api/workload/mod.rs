@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::Resource;
 use serde::{Deserialize, Serialize};
 
 use crate::resources::Resources;
@@ -152,14 +153,7 @@ pub struct OwnerFacts {
 }
 
 /// A kind of owner that is watched: what [`OwnerFacts::of`] reads in an object of it.
-pub trait PodOwner {
-    /// The kind.
-    const KIND: &'static str;
-    /// Its group and version.
-    const API_VERSION: &'static str;
-
-    /// The object's metadata.
-    fn metadata(&self) -> &ObjectMeta;
+pub trait PodOwner: Resource<DynamicType = ()> {
     /// What its pods look like.
     fn template(&self) -> &PodTemplate;
     /// Which pods are its own.
@@ -167,19 +161,21 @@ pub trait PodOwner {
     /// Whether it wants any pod now, and how many of them can be a gang.
     fn wants(&self) -> (bool, Gang);
     /// Whether people edit this controller of it and not the object itself.
-    fn is_made_by(controller: &OwnerReference) -> bool;
+    fn is_made_by(_controller: &OwnerReference) -> bool {
+        false
+    }
 }
 
 impl OwnerFacts {
     /// What this object says.
     #[must_use]
     pub fn of<K: PodOwner>(object: &K) -> Self {
-        let meta = object.metadata();
+        let meta = object.meta();
         let template = object.template();
         let (wants_pods, gang) = object.wants();
         let mut faults = Vec::new();
         Self {
-            object: ObjectRef::of(K::KIND, K::API_VERSION, meta),
+            object: ObjectRef::of(&K::kind(&()), &K::api_version(&()), meta),
             deleting: meta.deletion_timestamp.is_some(),
             wants_pods,
             gang,

@@ -35,13 +35,6 @@ pub struct ReplicaSetSpec {
 }
 
 impl PodOwner for ReplicaSet {
-    const KIND: &'static str = "ReplicaSet";
-    const API_VERSION: &'static str = "apps/v1";
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
     fn template(&self) -> &PodTemplate {
         &self.spec.template
     }

@@ -1,6 +1,6 @@
 //! StatefulSets, whose pods start one after the other unless they are told not to.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Serialize};
 
@@ -37,13 +37,6 @@ pub struct StatefulSetSpec {
 }
 
 impl PodOwner for StatefulSet {
-    const KIND: &'static str = "StatefulSet";
-    const API_VERSION: &'static str = "apps/v1";
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
     fn template(&self) -> &PodTemplate {
         &self.spec.template
     }
@@ -60,9 +53,5 @@ impl PodOwner for StatefulSet {
             _ => Gang::One("a StatefulSet makes its pods one after the other unless its podManagementPolicy is Parallel; 1 is used"),
         };
         (replicas > 0, gang)
-    }
-
-    fn is_made_by(_: &OwnerReference) -> bool {
-        false
     }
 }
