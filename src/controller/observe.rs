@@ -10,8 +10,7 @@ use tokio::sync::mpsc;
 use crate::api::membership::{controller_of, generated_name, group_of};
 use crate::api::names::GROUP_NAME;
 use crate::api::workload::{
-    DaemonSet, Deployment, DeploymentFacts, Job, Namespace, NamespaceFacts, OwnerFacts, PodOwner, PodSource, ReplicaSet, StatefulSet,
-    is_watched,
+    DaemonSet, Deployment, DeploymentFacts, Job, Namespace, NamespaceFacts, PodOwner, PodSource, ReplicaSet, StatefulSet, is_watched,
 };
 use crate::api::{GroupKey, Pod, PodGroup, Uid};
 use crate::runtime::metrics::WatchMetrics;
@@ -66,7 +65,7 @@ impl Watches {
     {
         let served = schedulers.to_vec();
         self.watch::<K, _>(program, WatchConfig::new(name), name, move |event| {
-            Seen::Owner(kind, event.map(|object| owner(&object, &served)))
+            Seen::Owner(kind, event.map(|object| SeenOwner::of(&object, &served)))
         });
     }
 
@@ -82,15 +81,6 @@ impl Watches {
             Ok::<(), String>(())
         });
     }
-}
-
-fn owner<K: PodOwner>(object: &K, served: &[String]) -> SeenOwner {
-    let scheduler = object.template().scheduler();
-    if served.iter().any(|name| name == scheduler) {
-        return SeenOwner::Served(Box::new(OwnerFacts::of(object)));
-    }
-    let meta = object.meta();
-    SeenOwner::Unserved(Arc::from(meta.namespace.as_deref().unwrap_or_default()), Uid::from(meta.uid.as_deref().unwrap_or_default()))
 }
 
 fn group(object: &PodGroup, served: &[String]) -> SeenGroup {

@@ -7,17 +7,18 @@ mod groups;
 mod owners;
 mod pods;
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
+use std::sync::Arc;
 
-use crate::api::workload::{DeploymentFacts, NamespaceFacts};
+use crate::api::workload::{DeploymentFacts, NamespaceFacts, OwnerFacts};
 use crate::api::{GroupKey, Uid};
 use crate::lifecycle::{Existing, Members, Owner, Sight, Wish};
 use crate::runtime::watch::{BadObject, WatchEvent};
 
 use groups::Groups;
-use owners::Owners;
+use owners::{Around, Owners};
 use pods::Pods;
 
 pub use groups::SeenGroup;
@@ -164,36 +165,31 @@ impl Observed {
 
     /// Takes one event, and says what it concerned.
     pub fn take(&mut self, seen: Seen) -> Vec<Touched> {
+        let around = Around { groups: &self.groups, pods: &self.pods };
         match seen {
             Seen::Owner(kind, event) => {
-                self.listed(&event, List::Owners(kind));
-                self.owners.take(kind, event, &self.groups)
+                listed(&mut self.complete, &event, List::Owners(kind));
+                self.owners.take(kind, event, around)
             }
             Seen::Deployment(event) => {
-                self.listed(&event, List::Deployments);
-                self.owners.take_deployment(event)
+                listed(&mut self.complete, &event, List::Deployments);
+                self.owners.take_deployment(event, around)
             }
             Seen::Pod(scheduler, event) => {
-                self.listed(&event, List::Pods(scheduler));
+                listed(&mut self.complete, &event, List::Pods(scheduler));
                 self.pods.take(scheduler, event)
             }
             Seen::Group(event) => {
-                self.listed(&event, List::Groups);
+                listed(&mut self.complete, &event, List::Groups);
                 self.groups.take(event)
             }
             Seen::Namespace(event) => {
-                self.listed(&event, List::Namespaces);
-                let (changed, mut touched) = self.owners.take_namespace(event);
+                listed(&mut self.complete, &event, List::Namespaces);
+                let (changed, mut touched) = self.owners.take_namespace(event, around);
                 touched.extend(self.pods.told_of_in(&changed).map(Touched::Owner));
                 touched.sort();
                 touched
             }
-        }
-    }
-
-    fn listed<K>(&mut self, event: &WatchEvent<K>, list: List) {
-        if let WatchEvent::Reset { .. } = event {
-            self.complete.insert(list);
         }
     }
 
@@ -218,6 +214,14 @@ impl Observed {
         Frozen { owner, members, cached: self.groups.get(key).cloned(), selector, unstamped }
     }
 
+    fn wishes_of(&self, owner: &OwnerFacts) -> FrozenOwner {
+        match self.owners.wish(owner, &self.schedulers) {
+            Some(wish) => FrozenOwner::Wishes(Box::new(wish)),
+            None if owner.deleting => FrozenOwner::Gone,
+            None => FrozenOwner::Unserved,
+        }
+    }
+
     fn owner(&self, key: &GroupKey) -> (FrozenOwner, Option<String>) {
         // Nothing can be made where all is taken away; what is there goes with the namespace.
         if self.owners.is_ending(&key.namespace) {
@@ -225,13 +229,14 @@ impl Observed {
         }
         match self.owners.find(key) {
             Some(SeenOwner::Unserved(..)) => (FrozenOwner::Unserved, None),
-            Some(SeenOwner::Served(facts)) => {
-                let owner = match self.owners.wish(facts, &self.schedulers) {
-                    Some(wish) => FrozenOwner::Wishes(Box::new(wish)),
-                    None if facts.deleting => FrozenOwner::Gone,
-                    None => FrozenOwner::Unserved,
-                };
-                (owner, facts.selector.clone())
+            Some(SeenOwner::Served(facts)) => (self.wishes_of(facts), facts.selector.clone()),
+            Some(SeenOwner::Elsewhere(facts)) => {
+                // Whoever placed the pods' name in them knew better than the template.
+                let scheduler = self.pods.scheduler(key).and_then(|place| self.schedulers.get(place));
+                let facts = scheduler.map_or(Cow::Borrowed(&**facts), |name| {
+                    Cow::Owned(OwnerFacts { scheduler: Arc::from(name.as_str()), ..(**facts).clone() })
+                });
+                (self.wishes_of(&facts), facts.selector.clone())
             }
             // Somebody's UID in another namespace: the reference lies, and the garbage collector takes the pod away for it.
             None if self.owners.is_elsewhere(key) => (FrozenOwner::Gone, None),
@@ -243,6 +248,12 @@ impl Observed {
                 (told.map_or(nobody, |wish| FrozenOwner::Wishes(Box::new(wish))), None)
             }
         }
+    }
+}
+
+fn listed<K>(complete: &mut BTreeSet<List>, event: &WatchEvent<K>, list: List) {
+    if let WatchEvent::Reset { .. } = event {
+        complete.insert(list);
     }
 }
 

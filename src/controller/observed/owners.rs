@@ -3,12 +3,13 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::api::workload::{DeploymentFacts, NamespaceFacts, OwnerFacts};
+use crate::api::workload::{DeploymentFacts, NamespaceFacts, OwnerFacts, PodOwner};
 use crate::api::{GroupKey, Uid};
 use crate::lifecycle::{Wish, intend};
 use crate::runtime::watch::WatchEvent;
 
 use super::groups::Groups;
+use super::pods::Pods;
 use super::{Touched, bad_uid, remove};
 
 /// The kinds of owners that are watched.
@@ -29,26 +30,50 @@ impl OwnerKind {
     pub const ALL: [Self; 4] = [Self::ReplicaSet, Self::StatefulSet, Self::DaemonSet, Self::Job];
 }
 
-/// An owner; of those whose pods are another scheduler's nothing is kept but that they are there.
-#[derive(Clone, Debug)]
+/// An owner. Most of a cluster's are another scheduler's and want no pods any more: of those nothing is kept but that they are there.
+#[derive(Clone, Debug, PartialEq)]
 pub enum SeenOwner {
-    /// Its pods are ours to serve.
+    /// Its template names a scheduler that we serve.
     Served(Box<OwnerFacts>),
-    /// They are not.
+    /// Its template names another one. Its pods may be ours all the same: an admission webhook names the scheduler of each when it is made, and then only
+    /// the pods tell of it.
+    Elsewhere(Box<OwnerFacts>),
+    /// Nothing that it says could matter.
     Unserved(Arc<str>, Uid),
 }
 
 impl SeenOwner {
+    /// What this object says, with these schedulers served.
+    #[must_use]
+    pub fn of<K: PodOwner>(object: &K, served: &[String]) -> Self {
+        let scheduler = object.template().scheduler();
+        if served.iter().any(|name| name == scheduler) {
+            return Self::Served(Box::new(OwnerFacts::of(object)));
+        }
+        let meta = object.meta();
+        if object.wants().0 || meta.deletion_timestamp.is_some() {
+            return Self::Elsewhere(Box::new(OwnerFacts::of(object)));
+        }
+        Self::Unserved(Arc::from(meta.namespace.as_deref().unwrap_or_default()), Uid::from(meta.uid.as_deref().unwrap_or_default()))
+    }
+
+    fn facts(&self) -> Option<&OwnerFacts> {
+        match self {
+            Self::Served(facts) | Self::Elsewhere(facts) => Some(facts),
+            Self::Unserved(..) => None,
+        }
+    }
+
     fn namespace(&self) -> &str {
         match self {
-            Self::Served(facts) => &facts.object.namespace,
+            Self::Served(facts) | Self::Elsewhere(facts) => &facts.object.namespace,
             Self::Unserved(namespace, _) => namespace,
         }
     }
 
     fn uid(&self) -> &Uid {
         match self {
-            Self::Served(facts) => &facts.object.uid,
+            Self::Served(facts) | Self::Elsewhere(facts) => &facts.object.uid,
             Self::Unserved(_, uid) => uid,
         }
     }
@@ -64,9 +89,23 @@ pub(super) struct Owners {
     by_uid: HashMap<Uid, (OwnerKind, SeenOwner)>,
     deployments: HashMap<Uid, DeploymentFacts>,
     namespaces: HashMap<Arc<str>, NamespaceFacts>,
-    /// The served owners that somebody controls, and those in a namespace.
+    /// The owners with facts that somebody controls, and those in a namespace.
     pub(super) by_above: HashMap<Uid, BTreeSet<Uid>>,
     pub(super) by_namespace: HashMap<Arc<str>, BTreeSet<Uid>>,
+}
+
+/// What else is there. An owner of another scheduler concerns us only where it has a group or a member of ours: it costs no work otherwise.
+#[derive(Clone, Copy)]
+pub(super) struct Around<'a> {
+    pub(super) groups: &'a Groups,
+    pub(super) pods: &'a Pods,
+}
+
+impl Around<'_> {
+    fn concerns(&self, seen: &SeenOwner) -> bool {
+        let key = seen.key();
+        matches!(seen, SeenOwner::Served(_)) || self.groups.get(&key).is_some() || self.pods.has_member(&key)
+    }
 }
 
 impl Owners {
@@ -100,64 +139,55 @@ impl Owners {
         self.by_uid.values().filter(|(_, seen)| matches!(seen, SeenOwner::Served(_))).map(|(_, seen)| seen.key())
     }
 
-    pub(super) fn take(&mut self, kind: OwnerKind, event: WatchEvent<SeenOwner>, groups: &Groups) -> Vec<Touched> {
+    pub(super) fn take(&mut self, kind: OwnerKind, event: WatchEvent<SeenOwner>, around: Around<'_>) -> Vec<Touched> {
         match event {
             WatchEvent::Reset { objects, .. } => {
                 let here: BTreeSet<Uid> = objects.iter().map(|seen| seen.uid().clone()).collect();
                 let gone = |(uid, (of, _)): &(&Uid, &(OwnerKind, SeenOwner))| *of == kind && !here.contains(*uid);
                 let mut gone: Vec<Uid> = self.by_uid.iter().filter(gone).map(|(uid, _)| uid.clone()).collect();
                 gone.sort();
-                let mut touched: Vec<Touched> = gone.iter().filter_map(|uid| self.drop(uid, groups)).collect();
-                touched.extend(objects.into_iter().filter_map(|seen| self.put(kind, seen, groups)));
+                let mut touched: Vec<Touched> = gone.iter().filter_map(|uid| self.drop(uid, around)).collect();
+                touched.extend(objects.into_iter().filter_map(|seen| self.put(kind, seen, around)));
                 touched
             }
-            WatchEvent::Apply(seen) => self.put(kind, seen, groups).into_iter().collect(),
-            WatchEvent::Delete(seen) => self.drop(seen.uid(), groups).into_iter().collect(),
+            WatchEvent::Apply(seen) => self.put(kind, seen, around).into_iter().collect(),
+            WatchEvent::Delete(seen) => self.drop(seen.uid(), around).into_iter().collect(),
             // It counts as gone: nothing is made, and nothing that has an owner is deleted.
-            WatchEvent::Bad(bad) => self.drop(&bad_uid(&bad), groups).into_iter().collect(),
+            WatchEvent::Bad(bad) => self.drop(&bad_uid(&bad), around).into_iter().collect(),
         }
     }
 
-    fn put(&mut self, kind: OwnerKind, seen: SeenOwner, groups: &Groups) -> Option<Touched> {
+    fn put(&mut self, kind: OwnerKind, seen: SeenOwner, around: Around<'_>) -> Option<Touched> {
         let (key, uid) = (seen.key(), seen.uid().clone());
         // Its status changes with every pod; only what a group is made of wakes anybody.
-        if let (Some((_, SeenOwner::Served(known))), SeenOwner::Served(facts)) = (self.by_uid.get(&uid), &seen)
-            && known == facts
-        {
+        if self.by_uid.get(&uid).is_some_and(|(_, known)| *known == seen) {
             return None;
         }
-        let before = self.drop(&uid, groups);
-        let served = match &seen {
-            SeenOwner::Served(facts) => {
-                self.by_namespace.entry(Arc::clone(&key.namespace)).or_default().insert(uid.clone());
-                if let Some(above) = &facts.above {
-                    self.by_above.entry(above.uid.clone()).or_default().insert(uid.clone());
-                }
-                true
-            }
-            SeenOwner::Unserved(..) => false,
-        };
-        self.by_uid.insert(uid, (kind, seen));
-        // One of another scheduler concerns us only where it was ours, or has a group of ours: it costs no work otherwise.
-        (served || before.is_some() || groups.get(&key).is_some()).then_some(Touched::Owner(key))
-    }
-
-    fn drop(&mut self, uid: &Uid, groups: &Groups) -> Option<Touched> {
-        let (_, gone) = self.by_uid.remove(uid)?;
-        let key = gone.key();
-        match &gone {
-            SeenOwner::Unserved(..) => groups.get(&key).is_some().then_some(Touched::Owner(key)),
-            SeenOwner::Served(facts) => {
-                remove(&mut self.by_namespace, &*key.namespace, uid);
-                if let Some(above) = &facts.above {
-                    remove(&mut self.by_above, &above.uid, uid);
-                }
-                Some(Touched::Owner(key))
+        let before = self.drop(&uid, around);
+        if let Some(facts) = seen.facts() {
+            self.by_namespace.entry(Arc::clone(&key.namespace)).or_default().insert(uid.clone());
+            if let Some(above) = &facts.above {
+                self.by_above.entry(above.uid.clone()).or_default().insert(uid.clone());
             }
         }
+        let concerns = around.concerns(&seen);
+        self.by_uid.insert(uid, (kind, seen));
+        (concerns || before.is_some()).then_some(Touched::Owner(key))
     }
 
-    pub(super) fn take_deployment(&mut self, event: WatchEvent<DeploymentFacts>) -> Vec<Touched> {
+    fn drop(&mut self, uid: &Uid, around: Around<'_>) -> Option<Touched> {
+        let (_, gone) = self.by_uid.remove(uid)?;
+        let key = gone.key();
+        if let Some(facts) = gone.facts() {
+            remove(&mut self.by_namespace, &*key.namespace, uid);
+            if let Some(above) = &facts.above {
+                remove(&mut self.by_above, &above.uid, uid);
+            }
+        }
+        around.concerns(&gone).then_some(Touched::Owner(key))
+    }
+
+    pub(super) fn take_deployment(&mut self, event: WatchEvent<DeploymentFacts>, around: Around<'_>) -> Vec<Touched> {
         let mut changed = BTreeSet::new();
         match event {
             WatchEvent::Reset { objects, .. } => {
@@ -186,11 +216,11 @@ impl Owners {
             }
         }
         let owners: BTreeSet<Uid> = changed.iter().filter_map(|uid| self.by_above.get(uid)).flatten().cloned().collect();
-        self.touched(&owners)
+        self.touched(&owners, around)
     }
 
     /// The namespaces that changed, and the owners in them.
-    pub(super) fn take_namespace(&mut self, event: WatchEvent<NamespaceFacts>) -> (BTreeSet<Arc<str>>, Vec<Touched>) {
+    pub(super) fn take_namespace(&mut self, event: WatchEvent<NamespaceFacts>, around: Around<'_>) -> (BTreeSet<Arc<str>>, Vec<Touched>) {
         let mut changed = BTreeSet::new();
         match event {
             WatchEvent::Reset { objects, .. } => {
@@ -212,11 +242,12 @@ impl Owners {
             WatchEvent::Bad(_) => {}
         }
         let owners: BTreeSet<Uid> = changed.iter().filter_map(|name| self.by_namespace.get(name)).flatten().cloned().collect();
-        let touched = self.touched(&owners);
+        let touched = self.touched(&owners, around);
         (changed, touched)
     }
 
-    fn touched(&self, uids: &BTreeSet<Uid>) -> Vec<Touched> {
-        uids.iter().filter_map(|uid| self.by_uid.get(uid)).map(|(_, seen)| Touched::Owner(seen.key())).collect()
+    fn touched(&self, uids: &BTreeSet<Uid>, around: Around<'_>) -> Vec<Touched> {
+        let seen = uids.iter().filter_map(|uid| self.by_uid.get(uid)).map(|(_, seen)| seen);
+        seen.filter(|seen| around.concerns(seen)).map(|seen| Touched::Owner(seen.key())).collect()
     }
 }

@@ -71,6 +71,17 @@ impl Pods {
         (members, unstamped)
     }
 
+    /// Whether the group has a member.
+    pub(super) fn has_member(&self, key: &GroupKey) -> bool {
+        self.by_group.contains_key(key)
+    }
+
+    /// Who places the living members of a group, by its place in the list of flags: of several the first.
+    pub(super) fn scheduler(&self, key: &GroupKey) -> Option<usize> {
+        let members = self.by_group.get(key)?.iter().filter_map(|uid| self.members.get(uid));
+        members.filter(|member| !member.deleting).map(|member| member.scheduler).min()
+    }
+
     /// Whether the owner that the group's name speaks of is a pod that is a member of another group.
     pub(super) fn is_member_elsewhere(&self, key: &GroupKey) -> bool {
         key.owner().and_then(|uid| self.members.get(&uid)).is_some_and(|member| member.group != *key)

@@ -4,9 +4,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use std::sync::Arc;
 
-use crate::api::workload::{Deployment, OwnerFacts, PodSource, ReplicaSet, StatefulSet};
+use crate::api::workload::{Deployment, PodSource, ReplicaSet, StatefulSet};
 use crate::lifecycle::{Memory, Ours, Situation, Step, Version, decide};
 
 fn uid(number: u32) -> Uid {
@@ -17,19 +16,29 @@ fn key(number: u32) -> GroupKey {
     GroupKey::generated("ns", &uid(number))
 }
 
-fn replica_set(number: u32, wants: u32, deployment: Option<u32>) -> SeenOwner {
+fn placed_by(scheduler: &str, number: u32, wants: u32, deployment: Option<u32>) -> SeenOwner {
     let owners = deployment
         .map(|number| json!([{ "apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": &*uid(number), "controller": true }]));
     let object: ReplicaSet = serde_json::from_value(json!({
         "metadata": { "name": "rs", "namespace": "ns", "uid": &*uid(number), "ownerReferences": owners },
-        "spec": { "replicas": wants, "selector": { "matchLabels": { "app": "x" } }, "template": { "spec": { "schedulerName": "ours", "containers": [] } } },
+        "spec": { "replicas": wants, "selector": { "matchLabels": { "app": "x" } }, "template": { "spec": { "schedulerName": scheduler, "containers": [] } } },
     }))
     .unwrap();
-    SeenOwner::Served(Box::new(OwnerFacts::of(&object)))
+    SeenOwner::of(&object, &["ours".to_owned()])
 }
 
+fn replica_set(number: u32, wants: u32, deployment: Option<u32>) -> SeenOwner {
+    placed_by("ours", number, wants, deployment)
+}
+
+/// Another scheduler's, which wants pods.
+fn elsewhere(number: u32) -> SeenOwner {
+    placed_by("theirs", number, 2, Some(7))
+}
+
+/// Another scheduler's, which wants none.
 fn unserved(number: u32) -> SeenOwner {
-    SeenOwner::Unserved(Arc::from("ns"), uid(number))
+    placed_by("theirs", number, 0, Some(7))
 }
 
 fn deployment(number: u32, queue: &str) -> DeploymentFacts {
@@ -126,7 +135,7 @@ fn nothing_is_complete_before_every_list_is() {
 fn each_event_touches_whom_it_concerns() {
     let before = || {
         vec![
-            R(reset(vec![replica_set(1, 1, Some(7)), replica_set(2, 1, None), unserved(3)])),
+            R(reset(vec![replica_set(1, 1, Some(7)), replica_set(2, 1, None), unserved(3), elsewhere(5)])),
             D(reset(vec![deployment(7, "a"), deployment(8, "a")])),
             P(0, reset(vec![pod(11, 1), pod(12, 2), lone_pod(14, 4)])),
             G(reset(vec![group(1, 5, false), group(2, 5, false)])),
@@ -145,6 +154,8 @@ fn each_event_touches_whom_it_concerns() {
         ("cannot be read", R(Bad(bad(1))), vec![owner(1)]),
         ("another scheduler's, new", R(Apply(unserved(9))), vec![]),
         ("another scheduler's, changed", R(Apply(unserved(3))), vec![]),
+        ("another scheduler's, scaled", R(Apply(elsewhere(3))), vec![]),
+        ("another scheduler's, with a pod of ours", P(0, Apply(pod(15, 5))), vec![member(5)]),
         ("another scheduler's, gone", R(Delete(unserved(3))), vec![]),
         ("became another scheduler's", R(Apply(unserved(2))), vec![owner(2)]),
         ("the list again, one is gone", R(reset(vec![replica_set(2, 1, None)])), vec![owner(1)]),
@@ -179,10 +190,42 @@ fn each_event_touches_whom_it_concerns() {
 
 #[test]
 fn replica_sets_of_other_schedulers_touch_nothing_by_the_thousand() {
-    let mut observed = observed([]);
-    assert_eq!(observed.take(R(reset((0..1000).map(unserved).collect()))), vec![]);
-    assert!((0..1000).all(|number| observed.take(R(Apply(unserved(number)))).is_empty()));
-    assert!(observed.keys().is_empty());
+    for other in [unserved, elsewhere] {
+        let mut observed = observed([D(reset(vec![deployment(7, "a")])), N(reset(vec![namespace(None)]))]);
+        assert_eq!(observed.take(R(reset((10..1000).map(other).collect()))), vec![]);
+        assert!((10..1000).all(|number| observed.take(R(Apply(other(number)))).is_empty()));
+        assert!(observed.take(D(Apply(deployment(7, "b")))).is_empty());
+        assert!(observed.take(N(Apply(namespace(Some("r"))))).is_empty());
+        assert!(observed.keys().is_empty());
+    }
+}
+
+#[test]
+fn pods_that_a_webhook_gave_to_us_have_a_group_whatever_their_template_says() {
+    let lists = || [D(reset(vec![deployment(7, "a")])), G(reset(vec![])), N(reset(vec![namespace(None)]))];
+    for pod_first in [true, false] {
+        let mut observed = observed(lists());
+        let mut touched = BTreeSet::new();
+        let mut events = [R(Apply(elsewhere(1))), P(0, Apply(pod(11, 1)))];
+        if pod_first {
+            events.reverse();
+        }
+        for event in events {
+            touched = observed.take(event).into_iter().map(|touched| touched.key().clone()).collect();
+        }
+        assert!(touched.contains(&key(1)), "the second one wakes whoever makes the group");
+        let wish = observed.freeze(&key(1)).owner.wish().cloned().unwrap();
+        assert!(wish.wants_pods);
+        assert_eq!(
+            (wish.intent.fields.scheduler.as_deref(), &*wish.intent.fields.queue),
+            (Some("ours"), "a"),
+            "its pods' scheduler, its own queue"
+        );
+        assert!(!observed.take(D(Apply(deployment(7, "b")))).is_empty(), "the queue is followed");
+        assert_eq!(observed.keys(), BTreeSet::from([key(1)]), "after a start too");
+        observed.take(P(0, Delete(pod(11, 1))));
+        assert!(matches!(observed.freeze(&key(1)).owner, FrozenOwner::Unserved), "without a pod nothing says that it is ours");
+    }
 }
 
 #[test]
@@ -208,7 +251,7 @@ fn the_list_of_one_kind_says_nothing_of_another() {
         "spec": { "template": { "spec": { "schedulerName": "ours", "containers": [] } } },
     }))
     .unwrap();
-    let stateful_set = SeenOwner::Served(Box::new(OwnerFacts::of(&object)));
+    let stateful_set = SeenOwner::of(&object, &["ours".to_owned()]);
     let mut observed = observed([R(reset(vec![replica_set(1, 1, None)])), Seen::Owner(OwnerKind::StatefulSet, reset(vec![stateful_set]))]);
     assert_eq!(observed.take(R(reset(vec![]))), vec![Touched::Owner(key(1))]);
     assert!(observed.freeze(&key(2)).owner.wish().is_some());
@@ -320,6 +363,7 @@ impl Change {
         match kind {
             // The pods of a ReplicaSet never tell of another owner: the numbers are apart.
             0 if to == 3 => R(event(unserved(number % 3), gone)),
+            0 if to == 2 => R(event(elsewhere(number % 3), gone)),
             0 => R(event(replica_set(number % 3, to, (number < 2).then_some(7 + number)), gone)),
             1 => D(event(deployment(7 + number % 2, ["a", "b", "c", "d"][to as usize]), gone)),
             2 => P(0, event(SeenPod { deleting: to == 1, ..if to == 3 { lone_pod(10 + number, 3) } else { pod(10 + number, to) } }, gone)),
