@@ -17,33 +17,61 @@ use crate::workloads::owner::{Kind, resize};
 use crate::workloads::{Workload, scale, wait_running};
 use crate::world::World;
 
-/// How many of each.
+/// How many of each, for each of the [`PAUSES`].
 const EACH: usize = 20;
 
-/// 20 Deployments and 20 StatefulSets are scaled to 0 and to 1 again, so many times, all together and with a pause after each. Within 10 s of the end each has one pod that
-/// runs and exactly one PodGroup of the right owner.
-pub(super) async fn together(w: &mut World, times: u32, pause: Duration) -> Result<()> {
+/// What lies between two scalings: what a script does, a person, and an autoscaler.
+const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_millis(500), Duration::from_secs(2)];
+
+/// For each pause 20 Deployments and 20 StatefulSets are scaled to 0 and to 1 again, so many times, all together and with the pause after each. Within 10 s of the end each has
+/// one pod that runs and exactly one PodGroup of the right owner. The pauses side by side: most of the time of the long ones is waiting.
+pub(super) async fn together(w: &mut World, times: u32) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi"), ("pods", "500")]).await?;
-    let deployments: Vec<String> = (0..EACH).map(|number| format!("deployment-{number:02}")).collect();
-    let sets: Vec<String> = (0..EACH).map(|number| format!("set-{number:02}")).collect();
-    try_join_all(deployments.iter().map(|name| Workload::new(name).asks(&[("cpu", "100m")]).make(&client))).await?;
-    try_join_all(sets.iter().map(|name| small(name).make(&client))).await?;
-    for name in deployments.iter().chain(&sets) {
-        wait_running(&client, name, 1, 60).await?;
+    let families: Vec<Family> = PAUSES.into_iter().map(Family::new).collect();
+    for family in &families {
+        try_join_all(family.deployments.iter().map(|name| Workload::new(name).asks(&[("cpu", "100m")]).make(&client))).await?;
+        try_join_all(family.sets.iter().map(|name| small(name).make(&client))).await?;
     }
-    for _ in 0..times {
-        for replicas in [0, 1] {
-            let first = try_join_all(deployments.iter().map(|name| scale(&client, name, replicas)));
-            let second = try_join_all(sets.iter().map(|name| resize(&client, Kind::StatefulSet, name, replicas)));
-            tokio::try_join!(first, second)?;
-            // Not a wait: the pause is what the case is about.
-            sleep(pause).await;
+    for family in &families {
+        for name in family.deployments.iter().chain(&family.sets) {
+            wait_running(&client, name, 1, 60).await?;
         }
     }
+    let deployments: Vec<String> = families.iter().flat_map(|family| family.deployments.clone()).collect();
+    let sets: Vec<String> = families.iter().flat_map(|family| family.sets.clone()).collect();
+    try_join_all(families.into_iter().map(|family| family.flap(client.clone(), times))).await?;
     w.calm().await?;
     let both = async { tokio::try_join!(settled(&client, &deployments), settled_sets(&client, &sets)) };
     both.await.map(drop)
+}
+
+/// Those that flap with the same pause.
+struct Family {
+    pause: Duration,
+    deployments: Vec<String>,
+    sets: Vec<String>,
+}
+
+impl Family {
+    fn new(pause: Duration) -> Self {
+        let names = |kind: &str| (0..EACH).map(|number| format!("{kind}-{}ms-{number:02}", pause.as_millis())).collect();
+        Self { pause, deployments: names("deployment"), sets: names("set") }
+    }
+
+    async fn flap(self, client: Client, times: u32) -> Result<()> {
+        let client = &client;
+        for _ in 0..times {
+            for replicas in [0, 1] {
+                let first = try_join_all(self.deployments.iter().map(|name| scale(client, name, replicas)));
+                let second = try_join_all(self.sets.iter().map(|name| resize(client, Kind::StatefulSet, name, replicas)));
+                tokio::try_join!(first, second)?;
+                // Not a wait: the pause is what the case is about.
+                sleep(self.pause).await;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Within 10 s each StatefulSet has one pod that runs and exactly one PodGroup, its own, and both stay.

@@ -5,3 +5,4 @@ pub(super) mod daemons;
 pub(super) mod jobs;
 pub(super) mod others;
 pub(super) mod stateful;
+pub(super) mod webhook;

@@ -1,0 +1,84 @@
+//! Have pods a PodGroup whose scheduler is named only when they are made, by a webhook or an admission policy, and not by their owner's template?
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::admissionregistration::v1::{MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding};
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::objects::{SCHEDULER_NAME, field, make_node, make_queue};
+use crate::wait::{Seen, secs, wait_until};
+use crate::workloads::kinds::Order;
+use crate::workloads::owner::{Kind, Owner, groups_made, patch, resize, wait_group, wait_min_member, wait_no_group};
+use crate::workloads::{pods_of, wait_running};
+use crate::world::World;
+
+/// Whose the pods are by their owner's template.
+const THEIRS: &str = "somebody-elses";
+
+/// A policy of the cluster gives all pods with a label to our scheduler; their owners' templates name another one. A ReplicaSet's pods and a StatefulSet's have their PodGroup
+/// with the size and queue that the owner asks for, follow it, are retired and come back. What has not the label costs nothing and is left alone, and so are pods that lose it.
+pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    make_queue(&client, "team", None, &[("cpu", "8")]).await?;
+    let policy = json!({
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "IfNeeded",
+        "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]},
+        "matchConditions": [{"name": "ours", "expression": "object.metadata.?labels[?'gang'].orValue('') == 'ours'"}],
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {
+            "expression": format!("[JSONPatch{{op: 'replace', path: '/spec/schedulerName', value: '{SCHEDULER_NAME}'}}]")
+        }}],
+    });
+    let metadata = json!({"name": "zz-gangs-are-ours"});
+    let policy: MutatingAdmissionPolicy = serde_json::from_value(json!({"metadata": metadata, "spec": policy}))?;
+    let binding = serde_json::from_value(json!({"metadata": metadata, "spec": {"policyName": "zz-gangs-are-ours"}}))?;
+    Api::all(client.clone()).create(&PostParams::default(), &policy).await?;
+    Api::<MutatingAdmissionPolicyBinding>::all(client.clone()).create(&PostParams::default(), &binding).await?;
+    // A policy is in force some time after it was written.
+    wait_until(secs(30), "the policy is in force", || async {
+        let probe = Owner::pod("probe").scheduler(THEIRS).with("/metadata/labels", "gang", "ours".into());
+        let made = probe.make(&client).await?;
+        Kind::Pod.api(&client).delete("probe", &DeleteParams::default().grace_period(0)).await?;
+        let scheduler = field(&made, "/spec/schedulerName");
+        Ok(Seen::when(scheduler == SCHEDULER_NAME, || scheduler.to_string()))
+    })
+    .await?;
+
+    let ours =
+        |owner: Owner| owner.scheduler(THEIRS).with_pod("/metadata/labels", "gang", "ours".into()).replicas(3).gang("3").queue("team");
+    let mut owners = vec![(Kind::ReplicaSet, ours(Owner::replica_set("set")).make(&client).await?)];
+    owners.push((Kind::StatefulSet, ours(Owner::stateful_set("stateful", Order::Parallel)).make(&client).await?));
+    let theirs = Owner::replica_set("theirs").scheduler(THEIRS).replicas(2).make(&client).await?;
+    for (kind, owner) in &owners {
+        let name = owner.name_any();
+        wait_running(&client, &name, 3, 20).await?;
+        let group = wait_min_member(&client, owner, 3, 10).await?;
+        ensure!(field(&group, "/spec/queue") == "team", "the queue of {name} is {}", field(&group, "/spec/queue"));
+        resize(&client, *kind, &name, 2).await?;
+        wait_min_member(&client, owner, 2, 10).await?;
+        resize(&client, *kind, &name, 0).await?;
+        wait_no_group(&client, owner, 20).await?;
+        resize(&client, *kind, &name, 3).await?;
+        wait_running(&client, &name, 3, 20).await?;
+        let back =
+            wait_group(&client, owner, 10, "it is another one", |seen| (seen.uid() == group.uid()).then(|| "the old one".to_owned()))
+                .await?;
+        ensure!(field(&back, "/spec/minMember") == 3, "its minMember is {}", field(&back, "/spec/minMember"));
+    }
+    ensure!(groups_made(&client).await?.len() == 2, "there are {:?}", groups_made(&client).await?);
+
+    // The template loses the label: the pods that come from now on are theirs, and the last of ours takes the group along.
+    patch(&client, Kind::StatefulSet, "stateful", json!({"spec": {"template": {"metadata": {"labels": {"gang": Value::Null}}}}})).await?;
+    // Nobody places the new ones, so the rollout would stay at the first.
+    let old = ListParams::default().labels("app=stateful,gang=ours");
+    Kind::Pod.api(&client).delete_collection(&DeleteParams::default(), &old).await?;
+    let [_, (_, stateful)] = &owners[..] else { anyhow::bail!("there are two") };
+    wait_no_group(&client, stateful, 40).await?;
+    let (_, set) = &owners[0];
+    wait_min_member(&client, set, 3, 5).await?;
+    wait_no_group(&client, &theirs, 1).await?;
+    ensure!(pods_of(&client, "theirs").await?.len() == 2, "their pods are there");
+    Ok(())
+}
