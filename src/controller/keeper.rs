@@ -22,14 +22,11 @@ use crate::runtime::workqueue::WorkQueue;
 
 use super::act::Actor;
 use super::metrics::ControllerMetrics;
-use super::observed::{Frozen, Observed, PodRef, Seen, Touched};
+use super::observed::{Frozen, Observed, Seen, Touched};
 use super::turn::{Doubts, Kept, Turn, report};
 
 /// Steps for one key in a row before it waits its turn: create, read, amend and the three of retire are six; more is a fight with somebody.
 const STEPS_IN_A_ROW: u8 = 8;
-
-/// Pods that are stamped in one turn.
-const STAMPS: usize = 16;
 
 /// Complaints about one owner; there are fewer kinds, and no object makes more Events than this at a time.
 const COMPLAINTS: usize = 8;
@@ -229,12 +226,7 @@ impl Keeper {
         }
         let existing_is_none = existing.is_none();
         kept.told = found;
-        kept.stamped.retain(|uid| frozen.unstamped.iter().any(|pod| pod.uid == *uid));
-        let to_stamp: Vec<PodRef> = if self.settings.annotate_pods && !turn.failing {
-            frozen.unstamped.iter().filter(|pod| !kept.stamped.contains(&pod.uid)).take(STAMPS).cloned().collect()
-        } else {
-            Vec::new()
-        };
+        let to_stamp = if self.settings.annotate_pods && !turn.failing { kept.to_stamp(&frozen.unstamped) } else { Vec::new() };
         if !to_stamp.is_empty() {
             self.pool.spawn(async move {
                 let mut stamped = Vec::new();

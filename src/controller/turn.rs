@@ -10,6 +10,8 @@ use crate::lifecycle::{Answer, Complaint, Intent, Memory, Sight, Step, Version};
 use crate::runtime::backoff::Backoff;
 use crate::runtime::workqueue::Work;
 
+use super::observed::PodRef;
+
 /// How long a look that saw a member waits for the cache to show it before it is doubted; longer each time, since some members are never shown
 /// (a pod that cannot be read, or that another scheduler places).
 const CACHE_LAG: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_secs(300));
@@ -24,6 +26,9 @@ const REFUSAL_STAYS: Duration = Duration::from_secs(3);
 /// How patiently what the API server refused is tried again. Longer than after a failure, since it is somebody's quota or policy: a tenant with a thousand
 /// pods that may have no PodGroup must not keep everybody else waiting.
 const REFUSED: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(300));
+
+/// Pods that are stamped in one turn.
+pub(super) const STAMPS: usize = 16;
 
 /// What the API server would not have.
 pub(super) struct Refused {
@@ -101,9 +106,24 @@ pub(super) struct Kept {
     pub(super) idle_since: Option<Instant>,
     pub(super) told: BTreeSet<Complaint>,
     pub(super) stamped: BTreeSet<Uid>,
+    /// The last pod whose stamp was tried: the next turn begins after it, so that pods which cannot be patched hold up no others.
+    pub(super) stamp_tried: Option<Uid>,
 }
 
 impl Kept {
+    /// The pods to stamp next, of those that do not name their group, in the order of their UIDs.
+    pub(super) fn to_stamp(&mut self, unstamped: &[PodRef]) -> Vec<PodRef> {
+        self.stamped.retain(|uid| unstamped.iter().any(|pod| pod.uid == *uid));
+        let (mut next, mut after): (Vec<&PodRef>, Vec<&PodRef>) = unstamped
+            .iter()
+            .filter(|pod| !self.stamped.contains(&pod.uid))
+            .partition(|pod| self.stamp_tried.as_ref().is_none_or(|tried| pod.uid > *tried));
+        next.append(&mut after);
+        next.truncate(STAMPS);
+        self.stamp_tried = next.last().map(|pod| pod.uid.clone());
+        next.into_iter().cloned().collect()
+    }
+
     /// How long this step still waits, so that an owner that flaps keeps its group; none for a step that is due.
     pub(super) fn linger(&mut self, step: &Step, now: Instant) -> Option<Duration> {
         if !matches!(step, Step::Mark(_)) {
@@ -244,6 +264,24 @@ mod tests {
             kept.refuse(&create("a"), "a quota".to_owned(), after(time));
         }
         assert_eq!(kept.wait_for_refused(&create("a"), after(7)), Some(Duration::from_secs(8)), "longer each time");
+    }
+
+    #[test]
+    fn pods_that_cannot_be_stamped_hold_up_no_others() {
+        let pods: Vec<PodRef> = (0..40).map(|number| PodRef { name: "p".into(), uid: Uid::from(format!("{number:02}")) }).collect();
+        let mut kept = Kept::default();
+        let mut tried = BTreeSet::new();
+        for _ in 0..3 {
+            // None can be patched: the same ones would be first each time.
+            let now = kept.to_stamp(&pods);
+            assert_eq!(now.len(), STAMPS);
+            tried.extend(now);
+        }
+        assert_eq!(tried.len(), 40);
+        kept.stamped = pods.iter().map(|pod| pod.uid.clone()).collect();
+        assert_eq!(kept.to_stamp(&pods), vec![]);
+        assert_eq!(kept.to_stamp(&pods[..1]), vec![]);
+        assert_eq!(kept.stamped.len(), 1, "what is shown as stamped is forgotten");
     }
 
     #[test]
