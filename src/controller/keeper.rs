@@ -226,7 +226,7 @@ impl Keeper {
         }
         let existing_is_none = existing.is_none();
         kept.told = found;
-        let to_stamp = if self.settings.annotate_pods && !turn.failing { kept.to_stamp(&frozen.unstamped) } else { Vec::new() };
+        let to_stamp = if self.settings.annotate_pods && !turn.failing { kept.next_to_stamp(&frozen.unstamped) } else { Vec::new() };
         if !to_stamp.is_empty() {
             self.pool.spawn(async move {
                 let mut stamped = Vec::new();

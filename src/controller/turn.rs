@@ -112,7 +112,7 @@ pub(super) struct Kept {
 
 impl Kept {
     /// The pods to stamp next, of those that do not name their group, in the order of their UIDs.
-    pub(super) fn to_stamp(&mut self, unstamped: &[PodRef]) -> Vec<PodRef> {
+    pub(super) fn next_to_stamp(&mut self, unstamped: &[PodRef]) -> Vec<PodRef> {
         self.stamped.retain(|uid| unstamped.iter().any(|pod| pod.uid == *uid));
         let (mut next, mut after): (Vec<&PodRef>, Vec<&PodRef>) = unstamped
             .iter()
@@ -273,14 +273,14 @@ mod tests {
         let mut tried = BTreeSet::new();
         for _ in 0..3 {
             // None can be patched: the same ones would be first each time.
-            let now = kept.to_stamp(&pods);
+            let now = kept.next_to_stamp(&pods);
             assert_eq!(now.len(), STAMPS);
             tried.extend(now);
         }
         assert_eq!(tried.len(), 40);
         kept.stamped = pods.iter().map(|pod| pod.uid.clone()).collect();
-        assert_eq!(kept.to_stamp(&pods), vec![]);
-        assert_eq!(kept.to_stamp(&pods[..1]), vec![]);
+        assert_eq!(kept.next_to_stamp(&pods), vec![]);
+        assert_eq!(kept.next_to_stamp(&pods[..1]), vec![]);
         assert_eq!(kept.stamped.len(), 1, "what is shown as stamped is forgotten");
     }
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use futures::future::try_join_all;
+use futures::future::{BoxFuture, try_join_all};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
@@ -46,6 +47,9 @@ pub(super) async fn together(w: &mut World, times: u32) -> Result<()> {
     both.await.map(drop)
 }
 
+/// Requests of one family that are under way at once. The API server works off no more with more of them; they only wait longer, and with them every lease.
+const AT_ONCE: usize = 8;
+
 /// Those that flap with the same pause.
 struct Family {
     pause: Duration,
@@ -63,9 +67,14 @@ impl Family {
         let client = &client;
         for _ in 0..times {
             for replicas in [0, 1] {
-                let first = try_join_all(self.deployments.iter().map(|name| scale(client, name, replicas)));
-                let second = try_join_all(self.sets.iter().map(|name| resize(client, Kind::StatefulSet, name, replicas)));
-                tokio::try_join!(first, second)?;
+                let mut scalings: Vec<BoxFuture<'_, Result<()>>> = Vec::new();
+                for name in &self.deployments {
+                    scalings.push(scale(client, name, replicas).boxed());
+                }
+                for name in &self.sets {
+                    scalings.push(resize(client, Kind::StatefulSet, name, replicas).boxed());
+                }
+                stream::iter(scalings).buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await?;
                 // Not a wait: the pause is what the case is about.
                 sleep(self.pause).await;
             }

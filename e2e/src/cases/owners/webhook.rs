@@ -48,19 +48,19 @@ pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
 
     let ours =
         |owner: Owner| owner.scheduler(THEIRS).with_pod("/metadata/labels", "gang", "ours".into()).replicas(3).gang("3").queue("team");
-    let mut owners = vec![(Kind::ReplicaSet, ours(Owner::replica_set("set")).make(&client).await?)];
-    owners.push((Kind::StatefulSet, ours(Owner::stateful_set("stateful", Order::Parallel)).make(&client).await?));
+    let set = ours(Owner::replica_set("set")).make(&client).await?;
+    let stateful = ours(Owner::stateful_set("stateful", Order::Parallel)).make(&client).await?;
     let theirs = Owner::replica_set("theirs").scheduler(THEIRS).replicas(2).make(&client).await?;
-    for (kind, owner) in &owners {
+    for (kind, owner) in [(Kind::ReplicaSet, &set), (Kind::StatefulSet, &stateful)] {
         let name = owner.name_any();
         wait_running(&client, &name, 3, 20).await?;
         let group = wait_min_member(&client, owner, 3, 10).await?;
         ensure!(field(&group, "/spec/queue") == "team", "the queue of {name} is {}", field(&group, "/spec/queue"));
-        resize(&client, *kind, &name, 2).await?;
+        resize(&client, kind, &name, 2).await?;
         wait_min_member(&client, owner, 2, 10).await?;
-        resize(&client, *kind, &name, 0).await?;
+        resize(&client, kind, &name, 0).await?;
         wait_no_group(&client, owner, 20).await?;
-        resize(&client, *kind, &name, 3).await?;
+        resize(&client, kind, &name, 3).await?;
         wait_running(&client, &name, 3, 20).await?;
         let back =
             wait_group(&client, owner, 10, "it is another one", |seen| (seen.uid() == group.uid()).then(|| "the old one".to_owned()))
@@ -74,10 +74,8 @@ pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
     // Nobody places the new ones, so the rollout would stay at the first.
     let old = ListParams::default().labels("app=stateful,gang=ours");
     Kind::Pod.api(&client).delete_collection(&DeleteParams::default(), &old).await?;
-    let [_, (_, stateful)] = &owners[..] else { anyhow::bail!("there are two") };
-    wait_no_group(&client, stateful, 40).await?;
-    let (_, set) = &owners[0];
-    wait_min_member(&client, set, 3, 5).await?;
+    wait_no_group(&client, &stateful, 40).await?;
+    wait_min_member(&client, &set, 3, 5).await?;
     wait_no_group(&client, &theirs, 1).await?;
     ensure!(pods_of(&client, "theirs").await?.len() == 2, "their pods are there");
     Ok(())
