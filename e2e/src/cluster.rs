@@ -194,6 +194,8 @@ async fn create(kit: &Kit, scratch: &Scratch, options: &ClusterOptions, kubeconf
     flag("extra-args", "kube-controller-manager=leader-elect=false".to_owned());
     // Whoever carries this is left to the case: see workloads::kinds.
     flag("extra-args", "kwok-controller=disregard-status-with-annotation-selector=kwok.x-k8s.io/status=custom".to_owned());
+    // In one file (the default is a new one after 100 MiB): whoever asks how many calls something cost reads it from where it stood.
+    flag("extra-args", "kube-apiserver=audit-log-maxsize=8192".to_owned());
     for each in &options.extra_args {
         flag("extra-args", each.clone());
     }

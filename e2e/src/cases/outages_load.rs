@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use futures::future::join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -14,6 +14,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use crate::objects::{NAMESPACE, SCHEDULER_NAME, container, make_node, podgroups};
+use crate::say;
 use crate::wait::{Seen, millis, secs, wait_until};
 use crate::workloads::{Workload, phases, pods_of, scale, set_image, wait_one_group, wait_rolled_out, wait_running};
 
@@ -28,12 +29,17 @@ const ROLLED: &str = "rolled";
 /// Annotation: the PodGroup is about to be deleted.
 const RETIRING: &str = "podgroup.dev/retiring";
 
+/// Flaps that the API server must have taken for a case to have tried anything.
+const LEAST: u64 = 3;
+
 /// What runs in a case about outages.
 pub(super) struct Load {
     client: Client,
     names: Vec<String>,
     full: bool,
     flaps: AtomicU64,
+    /// Of these, those of which the API server took everything.
+    accepted: AtomicU64,
     away: Duration,
 }
 
@@ -46,6 +52,7 @@ impl Load {
             names: (0..deployments).map(|number| format!("flaps-{number:02}")).collect(),
             full,
             flaps: AtomicU64::new(0),
+            accepted: AtomicU64::new(0),
             away: secs(2),
         };
         for name in &load.names {
@@ -69,15 +76,17 @@ impl Load {
     pub(super) async fn during<T>(&self, outage: impl Future<Output = Result<T>>) -> Result<T> {
         let flaps = async {
             for round in 0_u64.. {
+                let mut accepted = true;
                 let away = if round.is_multiple_of(3) { self.away } else { millis(500) };
                 for (replicas, pause) in [(0, away), (1, millis(500))] {
-                    join_all(self.names.iter().map(|name| scale(&self.client, name, replicas))).await;
+                    accepted &= join_all(self.names.iter().map(|name| scale(&self.client, name, replicas))).await.iter().all(Result::is_ok);
                     if self.full {
-                        let _ = scale_set(&self.client, replicas).await;
+                        accepted &= scale_set(&self.client, replicas).await.is_ok();
                     }
                     sleep(pause).await;
                 }
                 self.flaps.fetch_add(1, Ordering::Relaxed);
+                self.accepted.fetch_add(u64::from(accepted), Ordering::Relaxed);
                 if self.full && round.is_multiple_of(4) {
                     let _ = set_image(&self.client, ROLLED, &format!("image:{round}")).await;
                 }
@@ -92,6 +101,9 @@ impl Load {
     /// Wants one replica of each, and waits until everything is right: what runs within `seconds`, and then exactly one PodGroup for each.
     pub(super) async fn comes_right(&self, seconds: u64) -> Result<()> {
         let client = &self.client;
+        let (flaps, accepted) = (self.flaps(), self.accepted.load(Ordering::Relaxed));
+        say::line(format!("        {flaps} flaps of {} owners, {accepted} of them taken whole", self.names.len()));
+        ensure!(accepted >= LEAST, "the API server took {accepted} flaps whole: too few to have tried anything");
         wait_until(secs(30), "everything is scaled to 1 at last", || async {
             for name in &self.names {
                 scale(client, name, 1).await?;
