@@ -22,7 +22,7 @@ use crate::runtime::workqueue::WorkQueue;
 
 use super::act::Actor;
 use super::metrics::ControllerMetrics;
-use super::observed::{Frozen, Observed, Seen, Touched};
+use super::observed::{Frozen, Observed, PodRef, Seen, Touched};
 use super::turn::{Doubts, Kept, Turn, report};
 
 /// Steps for one key in a row before it waits its turn: create, read, amend and the three of retire are six; more is a fight with somebody.
@@ -35,7 +35,7 @@ const COMPLAINTS: usize = 8;
 enum Done {
     Step { turn: Box<Turn>, step: Box<Step>, known: Option<Version>, answer: Box<Answer> },
     Told { turn: Box<Turn>, complaints: BTreeSet<Complaint>, written: bool },
-    Stamped { turn: Box<Turn>, stamped: Vec<Uid>, failed: bool },
+    Stamped { turn: Box<Turn>, tried: Vec<PodRef>, stamped: Vec<Uid> },
 }
 
 /// What the controller is told to do.
@@ -177,7 +177,7 @@ impl Keeper {
         let situation =
             Situation { owner: frozen.owner.known(), members: frozen.members, cached: frozen.cached.as_ref(), memory: &kept.memory };
         let step = decide(&situation);
-        if let Some(left) = kept.linger(&step, clock::monotonic()) {
+        if let Some(left) = kept.linger(&step, frozen.may_be_ours, clock::monotonic()) {
             turn.end_until(left);
             return;
         }
@@ -235,8 +235,7 @@ impl Keeper {
                         stamped.push(pod.uid.clone());
                     }
                 }
-                let failed = stamped.len() < to_stamp.len();
-                Done::Stamped { turn, stamped, failed }
+                Done::Stamped { turn, tried: to_stamp, stamped }
             });
             return;
         }
@@ -296,8 +295,9 @@ impl Keeper {
                     self.proceed(turn, leadership);
                 }
             }
-            Done::Stamped { mut turn, stamped, failed } => {
-                self.kept.entry(turn.key.clone()).or_default().stamped.extend(stamped);
+            Done::Stamped { mut turn, tried, stamped } => {
+                let failed = stamped.len() < tried.len();
+                self.kept.entry(turn.key.clone()).or_default().have_stamped(&tried, stamped);
                 if failed {
                     turn.failing = true;
                     turn.end();

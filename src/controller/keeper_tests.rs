@@ -12,7 +12,7 @@ use crate::api::PodGroup;
 use crate::api::names::{CONTROLLER, MANAGED_BY, RETIRING};
 use crate::api::workload::{NamespaceFacts, OwnerFacts, ReplicaSet};
 use crate::controller::dialect;
-use crate::controller::observed::{OwnerKind, PodRef, SeenGroup, SeenOwner, SeenPod};
+use crate::controller::observed::{OwnerKind, SeenGroup, SeenOwner, SeenPod};
 use crate::lifecycle::world::server::merge;
 use crate::runtime::call::Caller;
 use crate::runtime::leader::{LeaderConfig, elect};

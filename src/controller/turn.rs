@@ -1,6 +1,6 @@
 //! What does the loop keep of one group: while its key is worked on, and between two turns?
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -19,6 +19,10 @@ const CACHE_LAG: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_s
 /// How long an owner must have wanted no pods before its group is retired. Who flaps keeps the group, which costs no write; who does not waits
 /// a moment longer for nothing to happen. No promise rests on it: the protocol is right with 0.
 const LINGER: Duration = Duration::from_secs(1);
+
+/// The same where the owner wants pods, its template names another scheduler, and the last pod that a webhook gave to us is gone: a Job makes the next
+/// one a second later, or ten if the last has failed.
+const LINGER_FOR_THE_NEXT: Duration = Duration::from_secs(30);
 
 /// How long the API server must have refused the same before people are told.
 const REFUSAL_STAYS: Duration = Duration::from_secs(3);
@@ -106,31 +110,37 @@ pub(super) struct Kept {
     pub(super) idle_since: Option<Instant>,
     pub(super) told: BTreeSet<Complaint>,
     pub(super) stamped: BTreeSet<Uid>,
-    /// The last pod whose stamp was tried: the next turn begins after it, so that pods which cannot be patched hold up no others.
-    pub(super) stamp_tried: Option<Uid>,
+    /// How often a pod's stamp was tried in vain: those that failed less go first, so that pods which cannot be patched hold up no others.
+    pub(super) not_stamped: BTreeMap<Uid, u32>,
 }
 
 impl Kept {
-    /// The pods to stamp next, of those that do not name their group, in the order of their UIDs.
+    /// The pods to stamp next, of those that do not name their group.
     pub(super) fn next_to_stamp(&mut self, unstamped: &[PodRef]) -> Vec<PodRef> {
-        self.stamped.retain(|uid| unstamped.iter().any(|pod| pod.uid == *uid));
-        let (mut next, mut after): (Vec<&PodRef>, Vec<&PodRef>) = unstamped
-            .iter()
-            .filter(|pod| !self.stamped.contains(&pod.uid))
-            .partition(|pod| self.stamp_tried.as_ref().is_none_or(|tried| pod.uid > *tried));
-        next.append(&mut after);
-        next.truncate(STAMPS);
-        self.stamp_tried = next.last().map(|pod| pod.uid.clone());
-        next.into_iter().cloned().collect()
+        let here = |uid: &Uid| unstamped.iter().any(|pod| pod.uid == *uid);
+        self.stamped.retain(here);
+        self.not_stamped.retain(|uid, _| here(uid));
+        let mut next: Vec<&PodRef> = unstamped.iter().filter(|pod| !self.stamped.contains(&pod.uid)).collect();
+        next.sort_by_key(|pod| (self.not_stamped.get(&pod.uid).copied().unwrap_or(0), &pod.uid));
+        next.into_iter().take(STAMPS).cloned().collect()
+    }
+
+    /// What became of the pods that were to be stamped.
+    pub(super) fn have_stamped(&mut self, tried: &[PodRef], stamped: Vec<Uid>) {
+        for pod in tried.iter().filter(|pod| !stamped.contains(&pod.uid)) {
+            let times = self.not_stamped.entry(pod.uid.clone()).or_default();
+            *times = times.saturating_add(1);
+        }
+        self.stamped.extend(stamped);
     }
 
     /// How long this step still waits, so that an owner that flaps keeps its group; none for a step that is due.
-    pub(super) fn linger(&mut self, step: &Step, now: Instant) -> Option<Duration> {
+    pub(super) fn linger(&mut self, step: &Step, may_be_ours: bool, now: Instant) -> Option<Duration> {
         if !matches!(step, Step::Mark(_)) {
             self.idle_since = None;
             return None;
         }
-        let due = *self.idle_since.get_or_insert(now) + LINGER;
+        let due = *self.idle_since.get_or_insert(now) + if may_be_ours { LINGER_FOR_THE_NEXT } else { LINGER };
         Some(due.saturating_duration_since(now)).filter(|left| !left.is_zero())
     }
 
@@ -225,11 +235,12 @@ mod tests {
         let mark = Step::Mark(Version { uid: Uid::from("u"), resource_version: "1".to_owned() });
         let (mut kept, start) = (Kept::default(), Instant::now());
         let after = |millis| start + Duration::from_millis(millis);
-        assert_eq!(kept.linger(&mark, start), Some(LINGER));
-        assert_eq!(kept.linger(&mark, after(600)), Some(Duration::from_millis(400)));
-        assert_eq!(kept.linger(&Step::Rest, after(700)), None, "it is needed again, and keeps its place");
-        assert_eq!(kept.linger(&mark, after(1100)), Some(LINGER), "the second begins anew");
-        assert_eq!(kept.linger(&mark, after(2100)), None, "now it is due");
+        assert_eq!(kept.linger(&mark, false, start), Some(LINGER));
+        assert_eq!(kept.linger(&mark, false, after(600)), Some(Duration::from_millis(400)));
+        assert_eq!(kept.linger(&Step::Rest, false, after(700)), None, "it is needed again, and keeps its place");
+        assert_eq!(kept.linger(&mark, false, after(1100)), Some(LINGER), "the second begins anew");
+        assert_eq!(kept.linger(&mark, false, after(2100)), None, "now it is due");
+        assert_eq!(kept.linger(&mark, true, after(2100)), Some(Duration::from_secs(29)), "unless the next pod may come at any moment");
     }
 
     #[tokio::test(start_paused = true)]
@@ -275,9 +286,13 @@ mod tests {
             // None can be patched: the same ones would be first each time.
             let now = kept.next_to_stamp(&pods);
             assert_eq!(now.len(), STAMPS);
+            kept.have_stamped(&now, Vec::new());
             tried.extend(now);
         }
         assert_eq!(tried.len(), 40);
+        let new = PodRef { name: "p".into(), uid: Uid::from("99") };
+        let with_new: Vec<PodRef> = pods.iter().cloned().chain([new.clone()]).collect();
+        assert_eq!(kept.next_to_stamp(&with_new).first(), Some(&new), "one that never failed does not wait for them");
         kept.stamped = pods.iter().map(|pod| pod.uid.clone()).collect();
         assert_eq!(kept.next_to_stamp(&pods), vec![]);
         assert_eq!(kept.next_to_stamp(&pods[..1]), vec![]);

@@ -26,7 +26,7 @@ pub enum Owner<'a> {
     Gone,
     /// Only its pods can tell of it, and none that is there to stay does: it may live and make more, or be gone.
     Unseen,
-    /// It is there, and its pods need no group of ours: another scheduler places them, or somebody else names their group.
+    /// It is there, and its pods need no group of ours: another scheduler places them, as far as they are there, or somebody else names their group.
     Unserved,
     /// It is there and says what it wants.
     Wishes(&'a Wish),

@@ -41,10 +41,15 @@ pub(super) async fn together(w: &mut World, times: u32) -> Result<()> {
     }
     let deployments: Vec<String> = families.iter().flat_map(|family| family.deployments.clone()).collect();
     let sets: Vec<String> = families.iter().flat_map(|family| family.sets.clone()).collect();
-    try_join_all(families.into_iter().map(|family| family.flap(client.clone(), times))).await?;
+    // What is late by the mix's doing is late: under faults all are judged when they are over.
+    let without_faults = w.faults().is_empty();
+    try_join_all(families.into_iter().map(|family| family.flap(client.clone(), times, without_faults))).await?;
     w.calm().await?;
-    let both = async { tokio::try_join!(settled(&client, &deployments), settled_sets(&client, &sets)) };
-    both.await.map(drop)
+    right(&client, &deployments, &sets).await
+}
+
+async fn right(client: &Client, deployments: &[String], sets: &[String]) -> Result<()> {
+    tokio::try_join!(settled(client, deployments), settled_sets(client, sets)).map(drop)
 }
 
 /// Requests of one family that are under way at once. The API server works off no more with more of them; they only wait longer, and with them every lease.
@@ -63,7 +68,8 @@ impl Family {
         Self { pause, deployments: names("deployment"), sets: names("set") }
     }
 
-    async fn flap(self, client: Client, times: u32) -> Result<()> {
+    /// Flaps so often and, if it is to be judged at its own end, comes right while the others go on.
+    async fn flap(self, client: Client, times: u32, judged: bool) -> Result<()> {
         let client = &client;
         for _ in 0..times {
             for replicas in [0, 1] {
@@ -79,7 +85,7 @@ impl Family {
                 sleep(self.pause).await;
             }
         }
-        Ok(())
+        if judged { right(client, &self.deployments, &self.sets).await } else { Ok(()) }
     }
 }
 
@@ -99,7 +105,8 @@ async fn settled_sets(client: &Client, names: &[String]) -> Result<()> {
 async fn is_right(client: &Client, names: &[String]) -> Result<Seen<()>> {
     let sets = stateful_sets(client).list(&ListParams::default()).await?;
     let groups = podgroups(client).list(&ListParams::default()).await?;
-    for set in sets.iter().filter(|set| names.contains(&set.name_any())) {
+    let sets: Vec<_> = sets.into_iter().filter(|set| names.contains(&set.name_any())).collect();
+    for set in &sets {
         let (name, uid) = (set.name_any(), set.uid().unwrap_or_default());
         let of_it =
             |owner: &k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference| owner.uid == uid && owner.controller == Some(true);
@@ -112,7 +119,7 @@ async fn is_right(client: &Client, names: &[String]) -> Result<Seen<()>> {
             return Ok(Seen::NotYet(format!("{name} has {ready:?} ready replicas")));
         }
     }
-    Ok(Seen::when(sets.items.len() >= names.len(), || format!("{} StatefulSets", sets.items.len())))
+    Ok(Seen::when(sets.len() == names.len(), || format!("{} StatefulSets", sets.len())))
 }
 
 fn stateful_sets(client: &Client) -> Api<StatefulSet> {

@@ -77,7 +77,7 @@ pub fn table() -> Vec<Case> {
         case!("L15", "ten rollouts leave one PodGroup", usual(), rollouts::ten_rollouts).also_under_faults(),
         case!(
             "F-3",
-            "20 Deployments and 20 StatefulSets flap together 3 times, with pauses of 0, 0.5 and 2 s",
+            "20 Deployments and 20 StatefulSets flap together 3 times, without a pause, with half a second, with two",
             quick(),
             flaps::together,
             3

@@ -36,6 +36,7 @@ pub use job::Job;
 pub use namespace::{Namespace, NamespaceFacts};
 pub use pod::{PodSource, is_watched};
 pub use replica_set::ReplicaSet;
+pub use selector::selector_text;
 pub use stateful_set::StatefulSet;
 
 /// What the pods of an owner look like.
@@ -188,7 +189,7 @@ impl OwnerFacts {
             named_group: named_group(template.metadata.annotations.as_ref()).is_some(),
             priority_class: priority_class(&template.spec),
             request: request_of_template(&template.spec, &mut faults),
-            selector: selector::selector_text(object.selector()),
+            selector: selector_text(object.selector()),
             faults,
         }
     }

@@ -3,7 +3,7 @@
 use crate::api::podgroup::Selector;
 
 /// The selector as a list request takes it. None where it is empty (it would select everything) or has an operator that is not known.
-pub(super) fn selector_text(selector: &Selector) -> Option<String> {
+pub fn selector_text(selector: &Selector) -> Option<String> {
     let mut parts: Vec<String> = selector.match_labels.iter().flatten().map(|(key, value)| format!("{key}={value}")).collect();
     for requirement in selector.match_expressions.iter().flatten() {
         let values = requirement.values.as_deref().unwrap_or_default().join(",");

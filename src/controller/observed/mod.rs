@@ -128,6 +128,8 @@ pub struct Frozen {
     pub cached: Option<Existing>,
     /// The selector of the owner's pods, where it is known.
     pub selector: Option<String>,
+    /// Whether the owner wants pods, and only a pod could say that they are ours: the next one may come at any moment.
+    pub may_be_ours: bool,
     /// Members that do not name their group, in order.
     pub unstamped: Vec<PodRef>,
 }
@@ -211,7 +213,8 @@ impl Observed {
     pub fn freeze(&self, key: &GroupKey) -> Frozen {
         let (owner, selector) = self.owner(key);
         let (members, unstamped) = self.pods.members(key);
-        Frozen { owner, members, cached: self.groups.get(key).cloned(), selector, unstamped }
+        let may_be_ours = matches!(self.owners.find(key), Some(SeenOwner::Elsewhere(facts)) if facts.wants_pods && !facts.named_group);
+        Frozen { owner, members, cached: self.groups.get(key).cloned(), selector, may_be_ours, unstamped }
     }
 
     fn wishes_of(&self, owner: &OwnerFacts) -> FrozenOwner {
@@ -228,7 +231,7 @@ impl Observed {
             return (FrozenOwner::Gone, None);
         }
         match self.owners.find(key) {
-            Some(SeenOwner::Unserved(..)) => (FrozenOwner::Unserved, None),
+            Some(SeenOwner::Unserved { selector, .. }) => (FrozenOwner::Unserved, selector.as_deref().map(str::to_owned)),
             Some(SeenOwner::Served(facts)) => (self.wishes_of(facts), facts.selector.clone()),
             Some(SeenOwner::Elsewhere(facts)) => {
                 // Whoever placed the pods' name in them knew better than the template.

@@ -1,9 +1,10 @@
 //! Which owners of pods are there, what stands above and around them, and what does each wish?
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
 use std::sync::Arc;
 
-use crate::api::workload::{DeploymentFacts, NamespaceFacts, OwnerFacts, PodOwner};
+use crate::api::workload::{DeploymentFacts, Gang, NamespaceFacts, OwnerFacts, PodOwner, selector_text};
 use crate::api::{GroupKey, Uid};
 use crate::lifecycle::{Wish, intend};
 use crate::runtime::watch::WatchEvent;
@@ -38,8 +39,15 @@ pub enum SeenOwner {
     /// Its template names another one. Its pods may be ours all the same: an admission webhook names the scheduler of each when it is made, and then only
     /// the pods tell of it.
     Elsewhere(Box<OwnerFacts>),
-    /// Nothing that it says could matter.
-    Unserved(Arc<str>, Uid),
+    /// Nothing that it says could matter, but for what narrows a look at its last pods.
+    Unserved {
+        /// Where it is.
+        namespace: Arc<str>,
+        /// Which one it is.
+        uid: Uid,
+        /// The selector of its pods; see [`OwnerFacts::selector`].
+        selector: Option<Box<str>>,
+    },
 }
 
 impl SeenOwner {
@@ -51,30 +59,36 @@ impl SeenOwner {
             return Self::Served(Box::new(OwnerFacts::of(object)));
         }
         let meta = object.meta();
-        if object.wants().0 || meta.deletion_timestamp.is_some() {
+        let (wants, gang) = object.wants();
+        // Of one that another controller manages only its pods tell whether it wants any.
+        if wants || gang == Gang::Unknown || meta.deletion_timestamp.is_some() {
             return Self::Elsewhere(Box::new(OwnerFacts::of(object)));
         }
-        Self::Unserved(Arc::from(meta.namespace.as_deref().unwrap_or_default()), Uid::from(meta.uid.as_deref().unwrap_or_default()))
+        Self::Unserved {
+            namespace: Arc::from(meta.namespace.as_deref().unwrap_or_default()),
+            uid: Uid::from(meta.uid.as_deref().unwrap_or_default()),
+            selector: selector_text(object.selector()).map(String::into_boxed_str),
+        }
     }
 
     fn facts(&self) -> Option<&OwnerFacts> {
         match self {
             Self::Served(facts) | Self::Elsewhere(facts) => Some(facts),
-            Self::Unserved(..) => None,
+            Self::Unserved { .. } => None,
         }
     }
 
     fn namespace(&self) -> &str {
         match self {
             Self::Served(facts) | Self::Elsewhere(facts) => &facts.object.namespace,
-            Self::Unserved(namespace, _) => namespace,
+            Self::Unserved { namespace, .. } => namespace,
         }
     }
 
     fn uid(&self) -> &Uid {
         match self {
             Self::Served(facts) | Self::Elsewhere(facts) => &facts.object.uid,
-            Self::Unserved(_, uid) => uid,
+            Self::Unserved { uid, .. } => uid,
         }
     }
 
@@ -103,8 +117,11 @@ pub(super) struct Around<'a> {
 
 impl Around<'_> {
     fn concerns(&self, seen: &SeenOwner) -> bool {
+        if matches!(seen, SeenOwner::Served(_)) {
+            return true;
+        }
         let key = seen.key();
-        matches!(seen, SeenOwner::Served(_)) || self.groups.get(&key).is_some() || self.pods.has_member(&key)
+        self.groups.get(&key).is_some() || self.pods.has_member(&key)
     }
 }
 
@@ -191,11 +208,9 @@ impl Owners {
         let mut changed = BTreeSet::new();
         match event {
             WatchEvent::Reset { objects, .. } => {
-                changed.extend(self.deployments.drain().map(|(uid, _)| uid));
-                for facts in objects {
-                    changed.insert(facts.uid.clone());
-                    self.deployments.insert(facts.uid.clone(), facts);
-                }
+                let before = std::mem::take(&mut self.deployments);
+                self.deployments = objects.into_iter().map(|facts| (facts.uid.clone(), facts)).collect();
+                changed = differing(&before, &self.deployments);
             }
             WatchEvent::Apply(facts) => {
                 let uid = facts.uid.clone();
@@ -226,7 +241,7 @@ impl Owners {
             WatchEvent::Reset { objects, .. } => {
                 let before = std::mem::take(&mut self.namespaces);
                 self.namespaces = objects.into_iter().map(|facts| (Arc::clone(&facts.name), facts)).collect();
-                changed.extend(before.keys().chain(self.namespaces.keys()).cloned());
+                changed = differing(&before, &self.namespaces);
             }
             WatchEvent::Apply(facts) => {
                 let name = Arc::clone(&facts.name);
@@ -250,4 +265,9 @@ impl Owners {
         let seen = uids.iter().filter_map(|uid| self.by_uid.get(uid)).map(|(_, seen)| seen);
         seen.filter(|seen| around.concerns(seen)).map(|seen| Touched::Owner(seen.key())).collect()
     }
+}
+
+/// The keys under which two lists have not the same.
+fn differing<K: Clone + Ord + Hash, V: PartialEq>(before: &HashMap<K, V>, after: &HashMap<K, V>) -> BTreeSet<K> {
+    before.keys().chain(after.keys()).filter(|key| before.get(*key) != after.get(*key)).cloned().collect()
 }

@@ -1,11 +1,13 @@
 //! Each event touches the groups that it concerns and no other; whatever the order of the kinds, the picture at the end is the same.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
 
-use crate::api::workload::{Deployment, PodSource, ReplicaSet, StatefulSet};
+use crate::api::workload::{Deployment, Job, PodSource, ReplicaSet, StatefulSet};
 use crate::lifecycle::{Memory, Ours, Situation, Step, Version, decide};
 
 fn uid(number: u32) -> Uid {
@@ -17,14 +19,17 @@ fn key(number: u32) -> GroupKey {
 }
 
 fn placed_by(scheduler: &str, number: u32, wants: u32, deployment: Option<u32>) -> SeenOwner {
+    SeenOwner::of(&template(scheduler, number, wants, deployment), &["ours".to_owned()])
+}
+
+fn template(scheduler: &str, number: u32, wants: u32, deployment: Option<u32>) -> ReplicaSet {
     let owners = deployment
         .map(|number| json!([{ "apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": &*uid(number), "controller": true }]));
-    let object: ReplicaSet = serde_json::from_value(json!({
+    serde_json::from_value(json!({
         "metadata": { "name": "rs", "namespace": "ns", "uid": &*uid(number), "ownerReferences": owners },
         "spec": { "replicas": wants, "selector": { "matchLabels": { "app": "x" } }, "template": { "spec": { "schedulerName": scheduler, "containers": [] } } },
     }))
-    .unwrap();
-    SeenOwner::of(&object, &["ours".to_owned()])
+    .unwrap()
 }
 
 fn replica_set(number: u32, wants: u32, deployment: Option<u32>) -> SeenOwner {
@@ -204,7 +209,8 @@ fn replica_sets_of_other_schedulers_touch_nothing_by_the_thousand() {
 fn pods_that_a_webhook_gave_to_us_have_a_group_whatever_their_template_says() {
     let lists = || [D(reset(vec![deployment(7, "a")])), G(reset(vec![])), N(reset(vec![namespace(None)]))];
     for pod_first in [true, false] {
-        let mut observed = observed(lists());
+        let mut observed = Observed::new(&["ours".to_owned(), "too".to_owned()]);
+        lists().into_iter().for_each(|list| drop(observed.take(list)));
         let mut touched = BTreeSet::new();
         let mut events = [R(Apply(elsewhere(1))), P(0, Apply(pod(11, 1)))];
         if pod_first {
@@ -223,8 +229,45 @@ fn pods_that_a_webhook_gave_to_us_have_a_group_whatever_their_template_says() {
         );
         assert!(!observed.take(D(Apply(deployment(7, "b")))).is_empty(), "the queue is followed");
         assert_eq!(observed.keys(), BTreeSet::from([key(1)]), "after a start too");
-        observed.take(P(0, Delete(pod(11, 1))));
-        assert!(matches!(observed.freeze(&key(1)).owner, FrozenOwner::Unserved), "without a pod nothing says that it is ours");
+        observed.take(P(1, Apply(pod(12, 1))));
+        let scheduler = |observed: &Observed| observed.freeze(&key(1)).owner.wish().and_then(|wish| wish.intent.fields.scheduler.clone());
+        assert_eq!(scheduler(&observed).as_deref(), Some("ours"), "of two that are served the first");
+        observed.take(P(0, Apply(SeenPod { deleting: true, ..pod(11, 1) })));
+        assert_eq!(scheduler(&observed).as_deref(), Some("too"), "of the pods that are there to stay");
+        observed.take(P(1, Delete(pod(12, 1))));
+        let frozen = observed.freeze(&key(1));
+        assert!(matches!(frozen.owner, FrozenOwner::Unserved), "without one that stays nothing says that it is ours");
+        assert!(frozen.may_be_ours, "but the next may be");
+        observed.take(R(Apply(unserved(1))));
+        let frozen = observed.freeze(&key(1));
+        assert!(
+            !frozen.may_be_ours && frozen.selector.is_some(),
+            "it wants none any more, and its last pods are looked for by its selector"
+        );
+        let mut going = template("theirs", 1, 0, None);
+        going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        observed.take(R(Apply(SeenOwner::of(&going, &["ours".to_owned()]))));
+        assert!(matches!(observed.freeze(&key(1)).owner, FrozenOwner::Gone), "the garbage collector takes its group");
+    }
+}
+
+#[test]
+fn a_job_that_another_controller_manages_may_be_given_to_us_by_a_webhook_too() {
+    let job: Job = serde_json::from_value(json!({
+        "metadata": { "name": "j", "namespace": "ns", "uid": &*uid(1) },
+        "spec": { "managedBy": "kueue.x-k8s.io/multikueue", "parallelism": 2, "template": { "spec": { "schedulerName": "theirs", "containers": [] } } },
+    }))
+    .unwrap();
+    let observed = observed([Seen::Owner(OwnerKind::Job, Apply(SeenOwner::of(&job, &["ours".to_owned()]))), P(0, Apply(pod(11, 1)))]);
+    assert!(observed.freeze(&key(1)).owner.wish().is_some());
+}
+
+#[test]
+fn a_list_of_what_was_known_touches_nobody() {
+    let lists = || [D(reset(vec![deployment(7, "a")])), N(reset(vec![namespace(None)]))];
+    let mut observed = observed(lists().into_iter().chain([R(reset(vec![replica_set(1, 1, Some(7))]))]));
+    for list in lists() {
+        assert_eq!(observed.take(list), vec![]);
     }
 }
 

@@ -6,10 +6,12 @@ use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::objects::{SCHEDULER_NAME, field, make_node, make_queue};
-use crate::wait::{Seen, secs, wait_until};
+use super::jobs::wait_condition;
+use crate::called::{self, tally};
+use crate::objects::{SCHEDULER_NAME, field, make_node, make_queue, podgroups};
+use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::kinds::Order;
-use crate::workloads::owner::{Kind, Owner, groups_made, patch, resize, wait_group, wait_min_member, wait_no_group};
+use crate::workloads::owner::{Kind, Owner, group_name, groups_made, patch, resize, wait_min_member, wait_no_group};
 use crate::workloads::{pods_of, wait_running};
 use crate::world::World;
 
@@ -48,9 +50,9 @@ pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
 
     let ours =
         |owner: Owner| owner.scheduler(THEIRS).with_pod("/metadata/labels", "gang", "ours".into()).replicas(3).gang("3").queue("team");
-    let set = ours(Owner::replica_set("set")).make(&client).await?;
-    let stateful = ours(Owner::stateful_set("stateful", Order::Parallel)).make(&client).await?;
-    let theirs = Owner::replica_set("theirs").scheduler(THEIRS).replicas(2).make(&client).await?;
+    let set = ours(Owner::replica_set("set").replicas(3).gang("3")).make(&client).await?;
+    let stateful = ours(Owner::stateful_set("stateful", Order::Parallel).replicas(3).gang("3")).make(&client).await?;
+    let moment = called::now(w)?;
     for (kind, owner) in [(Kind::ReplicaSet, &set), (Kind::StatefulSet, &stateful)] {
         let name = owner.name_any();
         wait_running(&client, &name, 3, 20).await?;
@@ -62,21 +64,61 @@ pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
         wait_no_group(&client, owner, 20).await?;
         resize(&client, kind, &name, 3).await?;
         wait_running(&client, &name, 3, 20).await?;
-        let back =
-            wait_group(&client, owner, 10, "it is another one", |seen| (seen.uid() == group.uid()).then(|| "the old one".to_owned()))
-                .await?;
-        ensure!(field(&back, "/spec/minMember") == 3, "its minMember is {}", field(&back, "/spec/minMember"));
+        wait_min_member(&client, owner, 3, 10).await?;
     }
     ensure!(groups_made(&client).await?.len() == 2, "there are {:?}", groups_made(&client).await?);
+    // A Job makes its next pod a second after the last one is through: one group for all of them.
+    let job = ours(Owner::job("one-by-one", 1)).with("/spec", "completions", json!(3)).make(&client).await?;
+    wait_condition(&client, "one-by-one", "Complete").await?;
+    wait_no_group(&client, &job, 40).await?;
+    for (owner, expected) in [(&set, 2), (&stateful, 2), (&job, 1)] {
+        let calls: Vec<_> = called::since(w, moment)?.into_iter().filter(|call| call.name == group_name(owner)).collect();
+        let creations = calls.iter().filter(|call| call.verb == "create").count();
+        ensure!(
+            w.faults().values().sum::<u64>() > 0 || creations == expected,
+            "{} was made {creations} times: {:?}",
+            owner.name_any(),
+            tally(&calls)
+        );
+    }
+
+    // Those without the label cost nothing, and nobody writes to their pods.
+    let moment = called::now(w)?;
+    let theirs = Owner::replica_set("theirs").scheduler(THEIRS).replicas(2).make(&client).await?;
+    wait_until(secs(20), "their pods are there", || async {
+        let pods = pods_of(&client, "theirs").await?.len();
+        Ok(Seen::when(pods == 2, || pods.to_string()))
+    })
+    .await?;
+    holds_for(secs(2), "theirs has no PodGroup", || async {
+        let found = podgroups(&client).get_opt(&group_name(&theirs)).await?;
+        Ok(Seen::when(found.is_none(), || "it is there".to_owned()))
+    })
+    .await?;
+    let calls: Vec<_> = called::since(w, moment)?.into_iter().filter(|call| call.verb != "list" && call.verb != "get").collect();
+    ensure!(calls.is_empty(), "theirs cost {:?}", tally(&calls));
 
     // The template loses the label: the pods that come from now on are theirs, and the last of ours takes the group along.
     patch(&client, Kind::StatefulSet, "stateful", json!({"spec": {"template": {"metadata": {"labels": {"gang": Value::Null}}}}})).await?;
     // Nobody places the new ones, so the rollout would stay at the first.
     let old = ListParams::default().labels("app=stateful,gang=ours");
     Kind::Pod.api(&client).delete_collection(&DeleteParams::default(), &old).await?;
-    wait_no_group(&client, &stateful, 40).await?;
-    wait_min_member(&client, &set, 3, 5).await?;
-    wait_no_group(&client, &theirs, 1).await?;
-    ensure!(pods_of(&client, "theirs").await?.len() == 2, "their pods are there");
-    Ok(())
+    wait_no_group(&client, &stateful, 60).await?;
+    holds_for(secs(3), "stateful has no PodGroup any more", || async {
+        let found = podgroups(&client).get_opt(&group_name(&stateful)).await?;
+        Ok(Seen::when(found.is_none(), || "it is there".to_owned()))
+    })
+    .await?;
+    let left = pods_of(&client, "stateful").await?;
+    ensure!(!left.is_empty(), "stateful has no pods");
+    for pod in left {
+        let scheduler = pod.spec.as_ref().and_then(|spec| spec.scheduler_name.clone()).unwrap_or_default();
+        ensure!(
+            scheduler == THEIRS && !pod.labels().contains_key("podgroup.dev/group"),
+            "{} is {scheduler}'s: {:?}",
+            pod.name_any(),
+            pod.labels()
+        );
+    }
+    wait_min_member(&client, &set, 3, 5).await.map(drop)
 }
