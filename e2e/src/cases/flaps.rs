@@ -18,75 +18,41 @@ use crate::workloads::owner::{Kind, resize};
 use crate::workloads::{Workload, scale, wait_running};
 use crate::world::World;
 
-/// How many of each, for each of the [`PAUSES`].
+/// How many of each.
 const EACH: usize = 20;
 
-/// What lies between two scalings: what a script does, a person, and an autoscaler.
-const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_millis(500), Duration::from_secs(2)];
-
-/// For each pause 20 Deployments and 20 StatefulSets are scaled to 0 and to 1 again, so many times, all together and with the pause after each. Within 10 s of the end each has
-/// one pod that runs and exactly one PodGroup of the right owner. The pauses side by side: most of the time of the long ones is waiting.
-pub(super) async fn together(w: &mut World, times: u32) -> Result<()> {
-    let client = w.client();
-    make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi"), ("pods", "500")]).await?;
-    let families: Vec<Family> = PAUSES.into_iter().map(Family::new).collect();
-    for family in &families {
-        try_join_all(family.deployments.iter().map(|name| Workload::new(name).asks(&[("cpu", "100m")]).make(&client))).await?;
-        try_join_all(family.sets.iter().map(|name| small(name).make(&client))).await?;
-    }
-    for family in &families {
-        for name in family.deployments.iter().chain(&family.sets) {
-            wait_running(&client, name, 1, 60).await?;
-        }
-    }
-    let deployments: Vec<String> = families.iter().flat_map(|family| family.deployments.clone()).collect();
-    let sets: Vec<String> = families.iter().flat_map(|family| family.sets.clone()).collect();
-    // What is late by the mix's doing is late: under faults all are judged when they are over.
-    let without_faults = w.faults().is_empty();
-    try_join_all(families.into_iter().map(|family| family.flap(client.clone(), times, without_faults))).await?;
-    w.calm().await?;
-    right(&client, &deployments, &sets).await
-}
-
-async fn right(client: &Client, deployments: &[String], sets: &[String]) -> Result<()> {
-    tokio::try_join!(settled(client, deployments), settled_sets(client, sets)).map(drop)
-}
-
-/// Requests of one family that are under way at once. The API server works off no more with more of them; they only wait longer, and with them every lease.
+/// Requests that are under way at once. The API server works off no more with more of them; they only wait longer, and with them every lease.
 const AT_ONCE: usize = 8;
 
-/// Those that flap with the same pause.
-struct Family {
-    pause: Duration,
-    deployments: Vec<String>,
-    sets: Vec<String>,
-}
-
-impl Family {
-    fn new(pause: Duration) -> Self {
-        let names = |kind: &str| (0..EACH).map(|number| format!("{kind}-{}ms-{number:02}", pause.as_millis())).collect();
-        Self { pause, deployments: names("deployment"), sets: names("set") }
+/// 20 Deployments and 20 StatefulSets are scaled to 0 and to 1 again, so many times, all together and with a pause after each. Within 10 s of the end each has one pod that
+/// runs and exactly one PodGroup of the right owner.
+pub(super) async fn together(w: &mut World, times: u32, pause: Duration) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi"), ("pods", "500")]).await?;
+    let deployments: Vec<String> = (0..EACH).map(|number| format!("deployment-{number:02}")).collect();
+    let sets: Vec<String> = (0..EACH).map(|number| format!("set-{number:02}")).collect();
+    try_join_all(deployments.iter().map(|name| Workload::new(name).asks(&[("cpu", "100m")]).make(&client))).await?;
+    try_join_all(sets.iter().map(|name| small(name).make(&client))).await?;
+    for name in deployments.iter().chain(&sets) {
+        wait_running(&client, name, 1, 60).await?;
     }
-
-    /// Flaps so often and, if it is to be judged at its own end, comes right while the others go on.
-    async fn flap(self, client: Client, times: u32, judged: bool) -> Result<()> {
-        let client = &client;
-        for _ in 0..times {
-            for replicas in [0, 1] {
-                let mut scalings: Vec<BoxFuture<'_, Result<()>>> = Vec::new();
-                for name in &self.deployments {
-                    scalings.push(scale(client, name, replicas).boxed());
-                }
-                for name in &self.sets {
-                    scalings.push(resize(client, Kind::StatefulSet, name, replicas).boxed());
-                }
-                stream::iter(scalings).buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await?;
-                // Not a wait: the pause is what the case is about.
-                sleep(self.pause).await;
+    for _ in 0..times {
+        for replicas in [0, 1] {
+            let mut scalings: Vec<BoxFuture<'_, Result<()>>> = Vec::new();
+            for name in &deployments {
+                scalings.push(scale(&client, name, replicas).boxed());
             }
+            for name in &sets {
+                scalings.push(resize(&client, Kind::StatefulSet, name, replicas).boxed());
+            }
+            stream::iter(scalings).buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await?;
+            // Not a wait: the pause is what the case is about.
+            sleep(pause).await;
         }
-        if judged { right(client, &self.deployments, &self.sets).await } else { Ok(()) }
     }
+    w.calm().await?;
+    let both = async { tokio::try_join!(settled(&client, &deployments), settled_sets(&client, &sets)) };
+    both.await.map(drop)
 }
 
 /// Within 10 s each StatefulSet has one pod that runs and exactly one PodGroup, its own, and both stay.

@@ -24,7 +24,7 @@ mod tampered;
 mod visible;
 
 use crate::case::{CASE_TIME, Case, UnderFaults};
-use crate::wait::secs;
+use crate::wait::{millis, secs};
 use crate::world::Setup;
 
 macro_rules! case {
@@ -75,15 +75,20 @@ pub fn table() -> Vec<Case> {
         case!("L7", "a rollout with maxSurge 1 of a full gang finishes", usual(), rollouts::surge_of_a_full_gang).also_under_faults(),
         case!("L8", "an absurd group-min-member is said and delays nobody else", usual(), lifecycle::absurd_min_member).also_under_faults(),
         case!("L15", "ten rollouts leave one PodGroup", usual(), rollouts::ten_rollouts).also_under_faults(),
-        case!(
-            "F-3",
-            "20 Deployments and 20 StatefulSets flap together 3 times, without a pause, with half a second, with two",
-            quick(),
-            flaps::together,
-            3
-        )
-        .also_under_faults(),
-        case!("F-200", "the same 200 times", quick(), flaps::together, 200).within(secs(1800)).also_under_faults(),
+        case!("F-3x0s", "20 Deployments and 20 StatefulSets flap together 3 times", quick(), flaps::together, 3, secs(0))
+            .also_under_faults(),
+        case!("F-3x500ms", "the same with half a second between", quick(), flaps::together, 3, millis(500)).also_under_faults(),
+        case!("F-3x2s", "the same with two seconds between", quick(), flaps::together, 3, secs(2)).also_under_faults(),
+        case!("F-200x0s", "20 Deployments and 20 StatefulSets flap together 200 times", quick(), flaps::together, 200, secs(0))
+            .within(secs(900))
+            .also_under_faults(),
+        case!("F-200x500ms", "the same with half a second between", quick(), flaps::together, 200, millis(500))
+            .within(secs(900))
+            .also_under_faults(),
+        case!("F-200x2s", "the same with two seconds between", quick(), flaps::together, 200, secs(2))
+            .within(secs(1800))
+            .only_in_soak()
+            .also_under_faults(),
         case!("L4-tampered", "what somebody does to the controller's own marks is put right", usual(), tampered::what_we_wrote)
             .under_faults_in_soak(),
         case!("L5-sources", "every source of every field is followed", usual(), spec::sources_followed).under_faults_in_soak(),
