@@ -15,6 +15,15 @@ pub const TASK: &str = "volcano.sh/task-spec";
 /// Every annotation of an owner that begins so is copied to its PodGroup.
 pub const COPIED_PREFIX: &str = "volcano.sh/";
 
+/// The annotation of a Queue that says whether it takes new groups: [`OPEN`] or [`CLOSED`].
+pub const QUEUE_DESIRED_STATE: &str = "scheduling.volcano.sh/queue-desired-state";
+/// A queue that takes new groups.
+pub const OPEN: &str = "Open";
+/// A queue that takes none.
+pub const CLOSED: &str = "Closed";
+/// A queue that takes none and in which something is still charged.
+pub const CLOSING: &str = "Closing";
+
 /// The queue of whoever names none.
 pub const DEFAULT_QUEUE: &str = "default";
 /// The implied parent of every queue that names none.
