@@ -107,5 +107,5 @@ fn priority(world: &World, queue: &str) -> Reverse<i32> {
 
 fn share(world: &World, queue: &str) -> Share {
     let view = world.books().quota().queue(queue);
-    Share::dominant(view.used, view.limits.map(|limits| &limits.capability), world.nodes().total())
+    Share::dominant(view.used, view.limits.map(|limits| &limits.capability), world.books().ledger().total())
 }

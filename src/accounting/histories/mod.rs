@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::{Books, QueueLimits, QueueShape, Stage};
-use crate::resources::{Limits, Resources};
+use crate::resources::Resources;
 use event::{Event, QUEUES, event, node_name, pod_uid, queue_name};
 
 mod event;
@@ -21,7 +21,7 @@ type Charged = (Option<u8>, Option<u8>, Resources, Stage);
 #[derive(Default)]
 struct Record {
     nodes: BTreeMap<u8, Resources>,
-    queues: BTreeMap<u8, (u8, Limits)>,
+    queues: BTreeMap<u8, (u8, QueueLimits)>,
     pods: BTreeMap<u8, Charged>,
     groups: BTreeMap<u8, (u8, Resources)>,
 }
@@ -69,10 +69,10 @@ fn apply(books: &mut Books, record: &mut Record, event: &Event) {
             books.node_delete(&node_name(node));
             record.nodes.remove(&node);
         }
-        Event::Queue(queue, parent, capability) => {
+        Event::Queue(queue, parent, limits) => {
             let shape = QueueShape { name: queue_name(queue).into(), parent: Some(queue_name(parent).into()) };
-            books.queue_upsert(&shape, QueueLimits { capability: capability.clone() });
-            record.queues.insert(queue, (parent, capability));
+            books.queue_upsert(&shape, limits.clone());
+            record.queues.insert(queue, (parent, limits));
         }
         Event::NoQueue(queue) => {
             books.queue_remove(&queue_name(queue));
