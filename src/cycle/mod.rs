@@ -13,7 +13,8 @@
 //!
 //! Promises, cited by the tests:
 //!
-//! * **C1** no plan puts a node over its allocatable, in a dimension that the pod asks for, or a queue or an ancestor over its capability;
+//! * **C1** no plan puts a node over its allocatable, in a dimension that the pod asks for, or a queue or an ancestor over its capability, takes what is
+//!   kept for the guarantee of another queue, or places anybody in a queue that is closed or broken;
 //! * **C2** a gang that is not satisfied is placed with all that it needs, or not at all;
 //! * **C3** the same facts give the same plan, whatever the order in which they came;
 //! * **C4** the books are right after every step: the audit is clean.
@@ -149,8 +150,10 @@ fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<Re
         }
     };
     if group.waiting.is_empty() {
-        let admitted = admit::admit(world, group, &facts, &[]);
-        world.judge_group(key, admitted.is_ok(), admitted.err().map(Arc::new));
+        // A group that has its places keeps them, whatever became of its queue since (O2).
+        let satisfied = group.counts.placed > 0 || group.counts.succeeded > 0;
+        let refusal = if satisfied { None } else { admit::admit(world, group, &facts, &[]).err() };
+        world.judge_group(key, refusal.is_none(), refusal.map(Arc::new));
         return Ok(None);
     }
     let oldest = group.waiting.iter().filter_map(|uid| world.pods.get(uid)).map(|member| member.facts.created).min();

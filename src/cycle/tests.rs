@@ -1,11 +1,11 @@
 //! What a cycle decides, as small stories.
 
-use super::testing::{group, node, pod, queue, running};
+use super::testing::{group, limits, node, pod, queue, running};
 use super::world::{Phase, World};
 use super::*;
 use crate::api::names::DEFAULT_SCHEDULER;
 use crate::api::pod_facts::{PodPhase, Unsupported};
-use crate::api::{GroupFacts, PodFacts};
+use crate::api::{GroupFacts, PodFacts, QueueFacts};
 use crate::resources::Amount;
 
 fn world() -> World {
@@ -249,4 +249,71 @@ fn a_charge_that_is_settled_does_not_move_when_somebody_edits_the_annotation() {
             "{tampered:?}"
         );
     }
+}
+
+#[test]
+fn q7_what_is_guaranteed_to_an_idle_queue_stays_free_for_it() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 10)]));
+    world.apply_queue(QueueFacts { guarantee: limits(&[("cpu", 6)]), ..queue("g1", None, &[]) });
+    world.apply_queue(queue("g2", None, &[]));
+    for index in 0..10 {
+        gang(&mut world, &format!("g2-{index}"), 1, "g2", 1, &[("cpu", 1)]);
+    }
+    assert_eq!(bound(&cycle(&mut world)).len(), 4);
+    assert_eq!(message(&world, "g2-9"), "queue root is full: cpu asked 1, used 4 of the cluster's 10, 6 kept for guarantees");
+    gang(&mut world, "late", 6, "g1", 6, &[("cpu", 1)]);
+    assert_eq!(bound(&cycle(&mut world)).len(), 6, "the whole gang, at once");
+    world.apply_queue(queue("g1", None, &[]));
+    world.apply_node(node("m", &[("cpu", 10)]));
+    assert_eq!(bound(&cycle(&mut world)).len(), 6, "without a guarantee nothing is kept");
+    assert!(world.books().audit().is_clean());
+}
+
+#[test]
+fn q10_a_closed_queue_binds_nobody_not_even_best_effort_and_keeps_what_runs() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 4)]));
+    world.apply_queue(queue("org", None, &[]));
+    world.apply_queue(queue("team", Some("org"), &[]));
+    gang(&mut world, "old", 1, "team", 1, &[]);
+    assert_eq!(bound(&cycle(&mut world)), [("old-0", "n")]);
+    world.apply_queue(QueueFacts { closed_by_hand: true, ..queue("org", None, &[]) });
+    let state = |world: &World, queue: &str| queue_status::status(world, queue).state.unwrap_or_default();
+    let told = world.take_dirty().queues;
+    assert!(told.contains("org") && told.contains("team"), "the state of what is below it changed, too");
+    assert_eq!(["root", "org", "team", "default"].map(|queue| state(&world, queue)), ["Open", "Closing", "Closing", "Open"]);
+    gang(&mut world, "best-effort", 1, "team", 2, &[]);
+    world.apply_pod(pod("ns", "more", "old", &[]));
+    world.apply_group(group("ns", "empty", 0, "team"));
+    assert!(cycle(&mut world).binds.is_empty());
+    for name in ["best-effort", "empty"] {
+        assert_eq!((message(&world, name), phase(&world, name)), ("queue org is closed".into(), Phase::Pending));
+    }
+    assert_eq!(world.pods()[&Uid::from("ns/more")].refusal.as_ref().unwrap().to_string(), "queue org is closed");
+    assert_eq!(phase(&world, "old"), Phase::Running);
+    world.delete_pod(&Uid::from("ns/more"));
+    world.delete_pod(&Uid::from("ns/best-effort-0"));
+    assert!(cycle(&mut world).binds.is_empty());
+    assert_eq!(message(&world, "old"), "", "it has its place and nothing to complain about");
+    world.delete_pod(&Uid::from("ns/old-0"));
+    assert_eq!(["org", "team"].map(|queue| state(&world, queue)), ["Closed", "Closed"]);
+    world.apply_queue(queue("org", None, &[]));
+    assert_eq!(bound(&cycle(&mut world)), [("best-effort-1", "n")]);
+    assert_eq!(state(&world, "team"), "Open");
+}
+
+#[test]
+fn t2_a_queue_that_is_promised_less_than_its_children_blocks_those_and_heals() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 10)]));
+    let promised = |name: &str, parent, cpu| QueueFacts { guarantee: limits(&[("cpu", cpu)]), ..queue(name, parent, &[]) };
+    world.apply_queue(promised("org", None, 2));
+    world.apply_queue(promised("team", Some("org"), 3));
+    gang(&mut world, "blocked", 1, "team", 1, &[("cpu", 1)]);
+    gang(&mut world, "fine", 1, "default", 1, &[("cpu", 1)]);
+    assert_eq!(bound(&cycle(&mut world)), [("fine-0", "n")]);
+    assert_eq!(message(&world, "blocked"), "queue org is guaranteed cpu 2, and the queues below it 3 together");
+    world.apply_queue(promised("org", None, 3));
+    assert_eq!(bound(&cycle(&mut world)), [("blocked-0", "n")]);
 }

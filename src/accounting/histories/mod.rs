@@ -2,7 +2,7 @@
 //!
 //! Random events over few names, so that they collide: nodes and queues that come, go and move, pods that are seen twice,
 //! resized, elsewhere, assumed, forgotten, tried. Beside the books runs the plainest possible record of the
-//! facts. After every step the audit is clean; at the end, and from the record's facts in any order and repeated, the
+//! facts, on which the rules are worked out word for word. After every step the audit is clean; at the end, and from the record's facts in any order and repeated, the
 //! books are the same.
 
 use std::collections::BTreeMap;
@@ -14,6 +14,7 @@ use crate::resources::Resources;
 use event::{Event, QUEUES, event, node_name, pod_uid, queue_name};
 
 mod event;
+mod rules;
 
 type Charged = (Option<u8>, Option<u8>, Resources, Stage);
 
@@ -38,20 +39,10 @@ impl Record {
 
     /// By the definition: on the way up of each pod's queue, without any of the code under test.
     fn used_by(&self, of: u8) -> Resources {
-        let parent = |queue: u8| match (queue, self.queues.get(&queue)) {
-            (0, _) => None,
-            (1, None) => Some(0),
-            (_, found) => found.map(|(parent, _)| *parent),
-        };
         let mut sum = Resources::new();
         for (_, queue, asked, _) in self.pods.values() {
             let Some(queue) = *queue else { continue };
-            let (mut at, mut way) = (queue, vec![queue, 0]);
-            while let Some(above) = parent(at).filter(|above| *above == 0 || !way.contains(above)) {
-                way.push(above);
-                at = above;
-            }
-            if way.contains(&of) {
+            if self.way(queue).contains(&of) {
                 sum.add(asked);
             }
         }
@@ -90,6 +81,8 @@ fn apply(books: &mut Books, record: &mut Record, event: &Event) {
             assert_eq!(books.release(&pod_uid(pod)), record.pods.remove(&pod).is_some());
         }
         Event::Assume(pod, node, queue, asked) => {
+            let fits = books.fits_queue(&queue_name(queue), &asked);
+            assert_eq!(fits.is_ok(), record.fits(queue, &asked), "{fits:?}");
             if books.assume(&pod_uid(pod), &node_name(node), &queue_name(queue), &asked).is_ok() {
                 record.pods.insert(pod, (Some(node), Some(queue), asked, Stage::Assumed));
             }
@@ -154,7 +147,9 @@ fn assert_right(books: &Books, record: &Record) {
     assert!(report.is_clean(), "{report:?}");
     for queue in QUEUES {
         let name = queue_name(queue);
-        assert_eq!(*books.quota().queue(&name).used, record.used_by(queue), "{name}");
+        let view = books.quota().queue(&name);
+        assert_eq!(*view.used, record.used_by(queue), "{name}");
+        assert_eq!((view.floor, view.kept), (&record.floors(queue), &record.kept(queue)), "{name}");
     }
     for (uid, pod) in books.pods() {
         let number = uid.trim_start_matches("pod-").parse().unwrap();
@@ -189,6 +184,10 @@ proptest! {
         }
         prop_assert_eq!(again.ledger(), books.ledger());
         prop_assert_eq!(again.quota(), books.quota());
+        for queue in QUEUES {
+            let name = queue_name(queue);
+            prop_assert_eq!(again.quota().queue(&name), books.quota().queue(&name), "what is kept does not depend on the order of the charges");
+        }
     }
 
     #[test]
