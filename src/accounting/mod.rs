@@ -37,8 +37,10 @@ mod node;
 mod quota;
 mod ranked;
 mod refusal;
+mod shares;
 mod tree;
 mod trial;
+mod water;
 
 pub use audit::{AuditReport, Difference, Place};
 pub use books::{Books, PodView, Refusal, Stage};
@@ -48,5 +50,6 @@ pub use limits::QueueLimits;
 pub use node::{NodeRefusal, NodeView, Shortage};
 pub use quota::{QueueView, Quota};
 pub use refusal::{Bound, Ceiling, QueueRefusal};
+pub use shares::{Shares, Waiting};
 pub use tree::{DEFAULT_QUEUE, MAX_DEPTH, Path, QueueFault, QueueShape, QueueTree, ROOT_QUEUE, Why};
 pub use trial::{Placement, Savepoint, Trial};

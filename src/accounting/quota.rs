@@ -44,7 +44,7 @@ pub struct QueueView<'a> {
 /// The tree of queues with what each may use and does use.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Quota {
-    tree: QueueTree,
+    pub(super) tree: QueueTree,
     /// Of the queues that have an object.
     pub(super) limits: BTreeMap<Arc<str>, QueueLimits>,
     /// What all nodes offer together.

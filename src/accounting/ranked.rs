@@ -62,6 +62,11 @@ impl Ranked {
         self.0.len()
     }
 
+    /// The children of a queue.
+    pub(super) fn of_children(&self, entry: &Entry) -> &[Entry] {
+        Self::children(entry, &self.0)
+    }
+
     /// What the children of a queue have, of a list in the same order.
     pub(super) fn children<'a, T>(entry: &Entry, of: &'a [T]) -> &'a [T] {
         of.get(entry.children.clone()).unwrap_or_default()
