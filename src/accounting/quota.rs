@@ -206,6 +206,12 @@ impl Quota {
         self.reserved.holding(&Arc::from(group)).map(|held| (&*held.queue, &held.resources))
     }
 
+    /// What the pods of the queue and of all below it use.
+    #[must_use]
+    pub fn used(&self, name: &str) -> &Resources {
+        self.charged.subtree(name)
+    }
+
     /// One queue, existing or not.
     #[must_use]
     pub fn queue<'a>(&'a self, name: &'a str) -> QueueView<'a> {

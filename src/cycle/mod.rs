@@ -105,6 +105,9 @@ pub fn run(world: &mut World, policy: Placement, now: Duration) -> Plan {
         }
         plan.looked_at.push(key);
     }
+    if turns.contend() {
+        world.share_out();
+    }
     turns.rank_all(world);
     while let Some((queue, rank, want)) = turns.pop() {
         if let Some(want) = take_turn(world, policy, &queue, want, &mut plan) {

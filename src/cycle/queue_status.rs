@@ -14,7 +14,7 @@ use super::world::{Phase, World};
 pub fn status(world: &World, queue: &str) -> QueueStatus {
     let count = |phase| Some(world.in_phase(queue, phase)).filter(|count| *count > 0);
     let quota = world.books().quota();
-    let used = quota.queue(queue).used;
+    let used = quota.used(queue);
     // O3.
     let state = match quota.closed_by(queue) {
         None => OPEN,

@@ -1,6 +1,6 @@
 //! What a cycle decides, as small stories.
 
-use super::testing::{group, limits, node, pod, queue, running};
+use super::testing::{amounts, group, limits, node, pod, queue, running};
 use super::world::{Phase, World};
 use super::*;
 use crate::api::names::DEFAULT_SCHEDULER;
@@ -316,4 +316,63 @@ fn t2_a_queue_that_is_promised_less_than_its_children_blocks_those_and_heals() {
     assert_eq!(message(&world, "blocked"), "queue org is guaranteed cpu 2, and the queues below it 3 together");
     world.apply_queue(promised("org", None, 3));
     assert_eq!(bound(&cycle(&mut world)), [("blocked-0", "n")]);
+}
+
+#[test]
+fn p1_the_queue_that_uses_less_of_its_share_comes_first_and_weights_are_kept_as_places_come() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 9)]));
+    world.apply_queue(QueueFacts { weight: 2, ..queue("heavy", None, &[]) });
+    world.apply_queue(queue("light", None, &[]));
+    for index in 0..9 {
+        gang(&mut world, &format!("h{index}"), 1, "heavy", 1, &[("cpu", 1)]);
+        gang(&mut world, &format!("l{index}"), 1, "light", 1, &[("cpu", 1)]);
+    }
+    let plan = cycle(&mut world);
+    let of_heavy = plan.binds.iter().filter(|bind| &*bind.queue == "heavy").count();
+    assert_eq!((of_heavy, plan.binds.len()), (6, 9));
+    let share = |world: &World, queue: &str| world.shares().map(|shares| shares.of(queue).get("cpu"));
+    assert_eq!([share(&world, "heavy"), share(&world, "light")], [6, 3].map(|units| Some(Amount::from_units(units))));
+}
+
+#[test]
+fn shares_are_worked_out_where_queues_contend_and_kept_until_something_changes() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 9)]));
+    world.apply_queue(queue("a", None, &[]));
+    gang(&mut world, "one", 1, "a", 1, &[("cpu", 1)]);
+    assert_eq!(bound(&cycle(&mut world)), [("one-0", "n")]);
+    assert_eq!(world.shares(), None, "nobody contends");
+    gang(&mut world, "two", 1, "a", 1, &[("cpu", 1)]);
+    gang(&mut world, "three", 1, "default", 1, &[("cpu", 2)]);
+    let plan = cycle(&mut world);
+    let shares = world.shares().cloned();
+    assert_eq!(shares.as_ref().map(|shares| shares.of("default").get("cpu")), Some(Amount::from_units(2)));
+    for bind in &plan.binds {
+        world.confirm(&bind.uid);
+        let facts = PodFacts::clone(&world.pods()[&bind.uid].facts);
+        world.apply_pod(PodFacts { charged_queue: Some(bind.queue.to_string()), ..running(facts, &bind.node) });
+    }
+    assert_eq!(world.shares(), shares.as_ref(), "what was placed is taken as it was asked for");
+    // What they would be from scratch.
+    world.apply_node(node("m", &[]));
+    world.delete_node("m");
+    assert_eq!(world.shares(), None);
+    world.share_out();
+    assert_eq!(world.shares(), shares.as_ref());
+    world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 7)])), ..group("ns", "soon", 1, "a") });
+    world.share_out();
+    assert_eq!(
+        world.shares().map(|shares| shares.of("a").get("cpu")),
+        Some(Amount::from_units(7)),
+        "2 and 7 are 9, of which default has 2"
+    );
+    for event in
+        [|world: &mut World| world.delete_group(&GroupKey::new("ns", "soon")), |world: &mut World| world.delete_pod(&Uid::from("ns/one-0"))]
+    {
+        event(&mut world);
+        assert_eq!(world.shares(), None);
+        world.share_out();
+    }
+    assert_eq!(world.shares().map(|shares| shares.of("a").get("cpu")), Some(Amount::from_units(1)));
 }

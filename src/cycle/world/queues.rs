@@ -21,6 +21,7 @@ impl World {
             self.dirty_path(&name);
             let shape = QueueShape { name: Arc::clone(&name), parent: facts.parent.as_deref().map(Arc::from) };
             self.books.queue_upsert(&shape, limits);
+            self.shares = None;
             self.dirty_path(&name);
             self.dirty_below(&name);
             self.gained = true;
@@ -35,6 +36,7 @@ impl World {
         self.dirty_below(name);
         if self.queues.remove(name).is_some() {
             self.books.queue_remove(name);
+            self.shares = None;
             self.gained = true;
         }
     }
