@@ -46,6 +46,27 @@ impl Quota {
         }
         Ok(())
     }
+
+    /// Whether the queue and all above it use no more than they have a right to with so much more (S3), in what is asked for.
+    ///
+    /// # Errors
+    ///
+    /// What is broken on the way; else the nearest queue, and its first dimension, in which it would be borrowed.
+    pub fn by_right(&self, queue: &str, asked: &Resources) -> Result<(), QueueRefusal> {
+        let rights = self.rights();
+        for queue in self.path(queue).map_err(QueueRefusal::Fault)?.iter() {
+            let (charged, right) = (self.charged.subtree(queue), rights.of(queue));
+            for (dimension, asked) in asked.iter().filter(|(_, asked)| asked.is_positive()) {
+                let (used, limit) = (charged.get(dimension), right.get(dimension));
+                if used.plus(asked) > limit {
+                    let (queue, dimension) = (Arc::clone(queue), dimension.clone());
+                    let bound = Bound::Right;
+                    return Err(QueueRefusal::Ceiling(Ceiling { queue, dimension, asked, used, kept: Amount::ZERO, limit, bound }));
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// One dimension at one queue on the way up.

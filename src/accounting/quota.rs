@@ -16,6 +16,7 @@ use super::derived::Derived;
 use super::held::Held;
 use super::kept::Kept;
 use super::limits::QueueLimits;
+use super::shares::{Shares, Waiting};
 use super::tree::{Path, QueueFault, QueueShape, QueueTree, Why};
 
 /// One queue as it is at this moment.
@@ -53,6 +54,8 @@ pub struct Quota {
     pub(super) reserved: Held<Arc<str>>,
     /// Follows from all the rest; a charge changes it, and whatever else changes makes it unknown.
     kept: Derived<Kept>,
+    /// Follows from the shape, the limits and the total.
+    rights: Derived<Shares>,
 }
 
 impl Quota {
@@ -72,7 +75,7 @@ impl Quota {
     pub fn queue_upsert(&mut self, shape: &QueueShape, limits: QueueLimits) {
         if self.limits.get(&shape.name) != Some(&limits) {
             self.limits.insert(Arc::clone(&shape.name), limits);
-            self.kept.forget();
+            self.unknown();
         }
         if !self.tree.agrees_with(shape) {
             self.reshape(&shape.name, |tree| tree.upsert(shape));
@@ -86,7 +89,7 @@ impl Quota {
     }
 
     fn reshape(&mut self, name: &str, change: impl FnOnce(&mut QueueTree)) {
-        self.kept.forget();
+        self.unknown();
         let moved = self.tree.subtree(name);
         self.charged.lift(&moved, &self.tree);
         self.reserved.lift(&moved, &self.tree);
@@ -99,7 +102,7 @@ impl Quota {
     pub fn set_total(&mut self, total: &Resources) {
         if self.total != *total {
             self.total = total.clone();
-            self.kept.forget();
+            self.unknown();
         }
     }
 
@@ -133,6 +136,17 @@ impl Quota {
 
     pub(super) fn kept(&self) -> &Kept {
         self.kept.get(|| self.count_kept())
+    }
+
+    /// What each queue has a right to, whatever others ask for (S3).
+    #[must_use]
+    pub fn rights(&self) -> &Shares {
+        self.rights.get(|| self.shares(Waiting::Unlimited))
+    }
+
+    fn unknown(&mut self) {
+        self.kept.forget();
+        self.rights.forget();
     }
 
     fn count_kept(&self) -> Kept {

@@ -46,4 +46,6 @@ pub enum Bound {
     Capability,
     /// What all nodes offer together, of which the guarantees are a part.
     Cluster,
+    /// What the queue has a right to, of which one who is not preemptable must not have more (S3).
+    Right,
 }

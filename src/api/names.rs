@@ -12,6 +12,10 @@ pub const MIN_RESOURCES: &str = "scheduling.volcano.sh/group-min-resources";
 pub const QUEUE_NAME: &str = "scheduling.volcano.sh/queue-name";
 /// The annotation of a pod that names its task, which minTaskMember counts.
 pub const TASK: &str = "volcano.sh/task-spec";
+/// The annotation of a PodGroup or a pod that says, with [`NEVER`], that nobody else may take its place.
+pub const PREEMPTABLE: &str = "volcano.sh/preemptable";
+/// What [`PREEMPTABLE`] says where it says no; whatever else it says, and nothing, is yes.
+pub const NEVER: &str = "false";
 /// Every annotation of an owner that begins so is copied to its PodGroup.
 pub const COPIED_PREFIX: &str = "volcano.sh/";
 

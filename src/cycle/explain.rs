@@ -222,6 +222,10 @@ fn ceiling(f: &mut fmt::Formatter<'_>, ceiling: &Ceiling) -> fmt::Result {
     let whose = match ceiling.bound {
         Bound::Capability => "capability",
         Bound::Cluster => "the cluster's",
+        Bound::Right => {
+            let borrows = "which one that is not preemptable must not exceed";
+            return write!(f, "queue {queue} has a right to {dimension} {limit}, {borrows}: asked {asked}, used {used}");
+        }
     };
     write!(f, "queue {queue} is full: {dimension} asked {asked}, used {used} of {whose} {limit}")?;
     if ceiling.kept.is_zero() { Ok(()) } else { write!(f, ", {kept} kept for guarantees") }
@@ -273,6 +277,8 @@ mod tests {
         };
         assert_eq!(full(0, Bound::Capability), "queue q is full: memory asked 1Gi, used 4Gi of capability 10Gi");
         assert_eq!(full(6, Bound::Capability), "queue q is full: memory asked 1Gi, used 4Gi of capability 10Gi, 6Gi kept for guarantees");
+        let right = "queue q has a right to memory 10Gi, which one that is not preemptable must not exceed: asked 1Gi, used 4Gi";
+        assert_eq!(full(0, Bound::Right), right);
         assert_eq!(full(6, Bound::Cluster), "queue q is full: memory asked 1Gi, used 4Gi of the cluster's 10Gi, 6Gi kept for guarantees");
     }
 

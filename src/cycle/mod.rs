@@ -75,18 +75,18 @@ type Ready = (Arc<str>, GroupRank, Want);
 /// A group that gets no turn, and whether it is admitted all the same.
 struct Refused {
     admitted: bool,
-    why: Refusal,
+    why: Box<Refusal>,
 }
 
 impl Refused {
-    const fn yet_admitted(why: Refusal) -> Self {
-        Self { admitted: true, why }
+    fn yet_admitted(why: Refusal) -> Self {
+        Self { admitted: true, why: Box::new(why) }
     }
 }
 
 impl From<Refusal> for Refused {
     fn from(why: Refusal) -> Self {
-        Self { admitted: false, why }
+        Self { admitted: false, why: Box::new(why) }
     }
 }
 
@@ -101,7 +101,7 @@ pub fn run(world: &mut World, policy: Placement, now: Duration) -> Plan {
         match prepare(world, &key, now) {
             Ok(Some((queue, rank, want))) => turns.push(queue, rank, want),
             Ok(None) => {}
-            Err(Refused { admitted, why }) => refuse(world, &key, admitted, &Arc::new(why)),
+            Err(Refused { admitted, why }) => refuse(world, &key, admitted, &Arc::new(*why)),
         }
         plan.looked_at.push(key);
     }
@@ -181,7 +181,7 @@ fn take_turn(world: &mut World, policy: Placement, queue: &str, mut want: Want, 
             refuse(world, &want.key, false, &Arc::new(refusal));
             return None;
         }
-        match place::place(world, policy, &Attempt { queue, members, needed, first, last: &last }) {
+        match place::place(world, policy, &Attempt { queue, members, needed, first, preemptable: facts.preemptable, last: &last }) {
             Err(refusal) => {
                 refuse(world, &want.key, true, &Arc::new(refusal));
                 return None;
@@ -193,7 +193,11 @@ fn take_turn(world: &mut World, policy: Placement, queue: &str, mut want: Want, 
         want.next = 0;
     } else {
         let one = members.get(..1).unwrap_or_default();
-        match place::place(world, policy, &Attempt { queue, members: one, needed: 1, first: 0, last: &last }) {
+        match place::place(
+            world,
+            policy,
+            &Attempt { queue, members: one, needed: 1, first: 0, preemptable: facts.preemptable, last: &last },
+        ) {
             Err(refusal) => {
                 let refusal = Arc::new(refusal);
                 for uid in one {
@@ -249,5 +253,7 @@ fn refuse_blocked(world: &mut World, key: &GroupKey) {
 
 #[cfg(test)]
 mod promises;
+#[cfg(test)]
+mod queue_tests;
 #[cfg(test)]
 mod tests;
