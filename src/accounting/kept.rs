@@ -105,6 +105,11 @@ impl Kept {
         self.excesses.get(queue)
     }
 
+    /// The queues that have an excess, by name.
+    pub(super) fn excessive(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.excesses.keys()
+    }
+
     pub(super) fn floor(&self, queue: &str) -> &Resources {
         self.queues.get(queue).map_or(&NOTHING, |entry| &entry.floor)
     }

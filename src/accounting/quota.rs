@@ -123,6 +123,11 @@ impl Quota {
         fault.or_else(|| self.overpromised(way.iter()))
     }
 
+    /// The queues whose children are guaranteed more than they are themselves (T2), by name.
+    pub fn overpromising(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.kept().excessive()
+    }
+
     fn overpromised<'a>(&self, mut way: impl Iterator<Item = &'a Arc<str>>) -> Option<QueueFault> {
         let kept = self.kept();
         way.find_map(|queue| Some(QueueFault { queue: Arc::clone(queue), why: Why::Guarantees(kept.excess(queue)?.clone()) }))

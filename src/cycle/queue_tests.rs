@@ -65,11 +65,14 @@ fn t2_a_queue_that_is_promised_less_than_its_children_blocks_those_and_heals() {
     world.apply_node(node("n", &[("cpu", 10)]));
     let promised = |name: &str, parent, cpu| QueueFacts { guarantee: limits(&[("cpu", cpu)]), ..queue(name, parent, &[]) };
     world.apply_queue(promised("org", None, 2));
+    world.apply_queue(queue("sibling", Some("org"), &[]));
+    assert!(cycle(&mut world).binds.is_empty() && world.take_dirty().queues.contains("sibling"));
     world.apply_queue(promised("team", Some("org"), 3));
     gang(&mut world, "blocked", 1, "team", 1, &[("cpu", 1)]);
     gang(&mut world, "fine", 1, "default", 1, &[("cpu", 1)]);
     assert_eq!(bound(&cycle(&mut world)), [("fine-0", "n")]);
     assert_eq!(message(&world, "blocked"), "queue org is guaranteed cpu 2, and the queues below it 3 together");
+    assert!(world.take_dirty().queues.contains("sibling"), "it is broken, too, though nobody touched it");
     world.apply_queue(promised("org", None, 3));
     assert_eq!(bound(&cycle(&mut world)), [("blocked-0", "n")]);
 }

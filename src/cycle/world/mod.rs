@@ -63,6 +63,8 @@ pub struct World {
     demands: BTreeMap<Arc<str>, Resources>,
     /// The shares of all queues; none when something changed that they follow from, and nobody needed them since.
     shares: Option<Shares>,
+    /// The queues whose children were guaranteed more than they themselves when a cycle last looked.
+    overpromising: BTreeSet<Arc<str>>,
     priority_classes: BTreeMap<String, i32>,
     /// Groups that wait for a place or for admission.
     backlog: BTreeSet<GroupKey>,
@@ -103,6 +105,7 @@ impl World {
             phases: BTreeMap::new(),
             demands: BTreeMap::new(),
             shares: None,
+            overpromising: BTreeSet::new(),
             priority_classes: BTreeMap::new(),
             backlog: BTreeSet::new(),
             dirty_groups: BTreeSet::new(),
@@ -242,6 +245,7 @@ impl World {
         let mut candidates = std::mem::take(&mut self.dirty_groups);
         if std::mem::take(&mut self.gained) {
             candidates.extend(self.backlog.iter().cloned());
+            self.notice_overpromising();
         }
         if self.classes.tidy() {
             self.views.retain(&self.classes);

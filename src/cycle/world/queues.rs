@@ -58,6 +58,14 @@ impl World {
         self.dirty_queues.extend(self.books.quota().tree().subtree(name));
     }
 
+    /// One queue's guarantee breaks or heals another above it, and so all below that: what is said about those changed.
+    pub(super) fn notice_overpromising(&mut self) {
+        let now = self.books.quota().overpromising().cloned().collect();
+        let before = std::mem::replace(&mut self.overpromising, now);
+        let changed: Vec<_> = before.symmetric_difference(&self.overpromising).cloned().collect();
+        changed.iter().for_each(|queue| self.dirty_below(queue));
+    }
+
     /// Counts the group in its queue under its phase; under none where it is gone.
     pub fn file(&mut self, key: &GroupKey, phase: Option<Phase>) {
         let Some(group) = self.groups.get_mut(key) else { return };
