@@ -9,7 +9,7 @@ use crate::accounting::ROOT_QUEUE;
 use crate::api::names::DEFAULT_SCHEDULER;
 use crate::api::pod_facts::PodPhase;
 use crate::api::{PodFacts, QueueFacts};
-use crate::resources::{Amount, Limits, Resources};
+use crate::resources::{Limits, Resources};
 
 fn world() -> World {
     World::new([DEFAULT_SCHEDULER.to_owned()])

@@ -88,3 +88,19 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
         (prop::collection::vec(place(), 0..5), 0_usize..5, any::<bool>()).prop_map(|(places, back, keep)| Event::Try(places, back, keep)),
     ]
 }
+
+/// A tree in which all is well and everybody is guaranteed something, and nodes for it.
+pub(super) fn guaranteed() -> Vec<Event> {
+    let units = |count| ["cpu", "memory", "nvidia.com/gpu"].map(|name| (name.into(), Amount::from_units(count)));
+    let terms = |guarantee| QueueLimits { guarantee: units(guarantee).into_iter().collect(), ..QueueLimits::default() };
+    let queues = [(2, 0, 5), (3, 2, 2), (4, 2, 1), (5, 0, 3)];
+    let queues = queues.map(|(queue, parent, guarantee)| Event::Queue(queue, parent, terms(guarantee)));
+    std::iter::once(Event::Node(0, units(7).into_iter().collect())).chain(queues).collect()
+}
+
+/// What changes charges and reservations only.
+pub(super) fn charge() -> impl Strategy<Value = Event> {
+    event().prop_filter("the tree and the nodes stay", |event| {
+        !matches!(event, Event::Node(..) | Event::NoNode(_) | Event::Queue(..) | Event::NoQueue(_))
+    })
+}

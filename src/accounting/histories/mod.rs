@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::{Books, QueueLimits, QueueShape, Stage};
 use crate::resources::Resources;
-use event::{Event, QUEUES, event, node_name, pod_uid, queue_name};
+use event::{Event, QUEUES, charge, event, guaranteed, node_name, pod_uid, queue_name};
 
 mod event;
 mod rules;
@@ -187,6 +187,15 @@ proptest! {
         for queue in QUEUES {
             let name = queue_name(queue);
             prop_assert_eq!(again.quota().queue(&name), books.quota().queue(&name), "what is kept does not depend on the order of the charges");
+        }
+    }
+
+    #[test]
+    fn f4_what_is_kept_follows_every_charge_and_reservation(events in prop::collection::vec(charge(), 0..40)) {
+        let (mut books, mut record) = (Books::new(), Record::default());
+        for event in guaranteed().iter().chain(&events) {
+            apply(&mut books, &mut record, event);
+            assert_right(&books, &record);
         }
     }
 
