@@ -30,6 +30,8 @@ mod histories;
 mod ledger;
 mod node;
 mod quota;
+#[cfg(test)]
+mod reference;
 mod tree;
 mod trial;
 
