@@ -36,6 +36,8 @@ mod limits;
 mod node;
 mod quota;
 mod ranked;
+#[cfg(test)]
+mod reference;
 mod refusal;
 mod shares;
 mod tree;
