@@ -55,6 +55,10 @@ pub enum Place {
     ReservedOwn,
     /// What the groups of a queue and of all below it have reserved.
     ReservedSubtree,
+    /// What is kept for the guarantees in a queue and below it.
+    Kept,
+    /// What all nodes offer together; one is what the queues were told.
+    Total,
     /// The list of a queue's children is not what the parents say.
     Tree,
     /// A pod whose charge to its node (kept) is not its charge to its queue (recounted), or that is charged without

@@ -29,9 +29,11 @@ use crate::resources::Resources;
 
 use super::audit::{AuditReport, Difference, Place};
 use super::ledger::Ledger;
+use super::limits::QueueLimits;
 use super::node::NodeRefusal;
-use super::quota::{Ceiling, QueueLimits, Quota};
-use super::tree::{QueueFault, QueueShape};
+use super::quota::Quota;
+use super::refusal::QueueRefusal;
+use super::tree::QueueShape;
 use super::trial::Trial;
 
 /// The books of a cluster.
@@ -72,10 +74,8 @@ pub struct PodView<'a> {
 pub enum Refusal {
     /// It is charged already: placed, assumed, or seen on a node.
     AlreadyCharged,
-    /// Its queue takes no pods.
-    Queue(QueueFault),
-    /// Its queue or an ancestor would be over its capability.
-    Ceiling(Ceiling),
+    /// Its queue does not take it.
+    Queue(QueueRefusal),
     /// The node cannot take it.
     Node(NodeRefusal),
 }
@@ -102,11 +102,13 @@ impl Books {
     /// See [`Ledger::node_upsert`].
     pub fn node_upsert(&mut self, name: &str, allocatable: Resources) {
         self.ledger.node_upsert(name, allocatable);
+        self.quota.set_total(self.ledger.total());
     }
 
     /// See [`Ledger::node_delete`].
     pub fn node_delete(&mut self, name: &str) {
         self.ledger.node_delete(name);
+        self.quota.set_total(self.ledger.total());
     }
 
     /// See [`Quota::queue_upsert`].
@@ -129,14 +131,13 @@ impl Books {
         self.quota.unreserve(group)
     }
 
-    /// Whether so much more fits in a queue and in all above it.
+    /// See [`Quota::fits`].
     ///
     /// # Errors
     ///
-    /// [`Refusal::Queue`] or [`Refusal::Ceiling`].
-    pub fn fits_queue(&self, queue: &str, asked: &Resources) -> Result<(), Refusal> {
-        let path = self.quota.path(queue).map_err(Refusal::Queue)?;
-        self.quota.fits(&path, asked).map_err(Refusal::Ceiling)
+    /// As there.
+    pub fn fits_queue(&self, queue: &str, asked: &Resources) -> Result<(), QueueRefusal> {
+        self.quota.fits(queue, asked)
     }
 
     /// Begins to place pods, all or none.
@@ -222,7 +223,7 @@ impl Books {
     /// pods.
     pub fn audit(&self) -> AuditReport {
         let mut differences = self.ledger.audit();
-        differences.extend(self.quota.audit());
+        differences.extend(self.quota.audit(self.ledger.total()));
         let apart = |uid: &Uid, kept: &Resources, recounted: &Resources| Difference {
             place: Place::Pod,
             name: uid.to_string(),

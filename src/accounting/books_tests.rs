@@ -1,7 +1,7 @@
 //! Does a pod's life in the books go as it is drawn, and does what is refused or dropped leave nothing behind?
 
 use super::*;
-use crate::accounting::{Placement, Shortage, Why};
+use crate::accounting::{Bound, Ceiling, Placement, QueueFault, Shortage, Why};
 use crate::resources::Amount;
 
 fn cpus(count: i64) -> Resources {
@@ -11,7 +11,7 @@ fn cpus(count: i64) -> Resources {
 fn queue(books: &mut Books, name: &str, parent: &str, capability: i64) {
     let shape = QueueShape { name: name.into(), parent: Some(parent.into()) };
     let capability = [("cpu".into(), Amount::from_units(capability))].into_iter().collect();
-    books.queue_upsert(&shape, QueueLimits { capability });
+    books.queue_upsert(&shape, QueueLimits { capability, ..QueueLimits::default() });
 }
 
 /// Two nodes of 4, and root → org (6) → team (5).
@@ -43,10 +43,11 @@ fn b3_a_refusal_at_any_level_leaves_nothing_behind() {
             NodeRefusal::Short(Shortage { name: "cpu".into(), asked, idle })
         }))
     };
-    let fault = |queue: &str, why| Refusal::Queue(QueueFault { queue: queue.into(), why });
-    let ceiling = |asked, used, capability| {
-        let [asked, used, capability] = [asked, used, capability].map(Amount::from_units);
-        Refusal::Ceiling(Ceiling { queue: "team".into(), dimension: "cpu".into(), asked, used, capability })
+    let fault = |queue: &str, why| Refusal::Queue(QueueRefusal::Fault(QueueFault { queue: queue.into(), why }));
+    let ceiling = |asked, used, limit| {
+        let ([asked, used, limit], bound) = ([asked, used, limit].map(Amount::from_units), Bound::Capability);
+        let (queue, dimension) = ("team".into(), "cpu".into());
+        Refusal::Queue(QueueRefusal::Ceiling(Ceiling { queue, dimension, asked, used, kept: Amount::ZERO, limit, bound }))
     };
     let table = [
         (0, "b", "team", 1, Refusal::AlreadyCharged),

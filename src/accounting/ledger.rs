@@ -20,6 +20,8 @@ pub struct Ledger {
     /// equal values (B4).
     nodes: BTreeMap<Arc<str>, Node>,
     pods: BTreeMap<Uid, Charge>,
+    /// Invariant: the sum of what the nodes that exist offer.
+    total: Resources,
 }
 
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
@@ -45,8 +47,11 @@ impl Ledger {
 
     /// A node exists and offers so much.
     pub fn node_upsert(&mut self, name: &str, allocatable: Resources) {
+        self.total.add(&allocatable);
         if let Some(node) = self.nodes.get_mut(name) {
-            node.allocatable = Some(allocatable);
+            if let Some(old) = node.allocatable.replace(allocatable) {
+                self.total.sub(&old);
+            }
         } else {
             let node = Node { allocatable: Some(allocatable), used: Resources::new() };
             self.nodes.insert(Arc::from(name), node);
@@ -55,8 +60,8 @@ impl Ledger {
 
     /// There is no such node any more. Its pods stay charged to its name.
     pub fn node_delete(&mut self, name: &str) {
-        if let Some(node) = self.nodes.get_mut(name) {
-            node.allocatable = None;
+        if let Some(old) = self.nodes.get_mut(name).and_then(|node| node.allocatable.take()) {
+            self.total.sub(&old);
         }
         self.drop_if_empty(name);
     }
@@ -105,6 +110,12 @@ impl Ledger {
         self.nodes.iter().filter_map(|(name, node)| node.view(name))
     }
 
+    /// What all nodes that exist offer together.
+    #[must_use]
+    pub fn total(&self) -> &Resources {
+        &self.total
+    }
+
     /// The nodes that do not exist and have pods charged to them, by name, with what those use.
     pub fn missing_nodes(&self) -> impl Iterator<Item = (&str, &Resources)> {
         self.nodes.iter().filter(|(_, node)| node.allocatable.is_none()).map(|(name, node)| (&**name, &node.used))
@@ -131,7 +142,7 @@ impl Ledger {
         self.pods.iter().map(|(uid, charge)| (uid, charge.node.as_deref(), &charge.resources))
     }
 
-    /// Recounts every node from the pods (B1).
+    /// Recounts every node from the pods (B1), and the total from the nodes.
     #[must_use]
     pub fn audit(&self) -> Vec<Difference> {
         let mut recounted = BTreeMap::<String, Resources>::new();
@@ -140,7 +151,11 @@ impl Ledger {
                 recounted.entry(node.to_string()).or_default().add(&charge.resources);
             }
         }
-        compare(Place::Node, self.nodes.iter().map(|(name, node)| (&**name, &node.used)), recounted)
+        let mut differences = compare(Place::Node, self.nodes.iter().map(|(name, node)| (&**name, &node.used)), recounted);
+        let mut total = Resources::new();
+        self.nodes().for_each(|node| total.add(node.allocatable));
+        differences.extend(compare(Place::Total, [("", &self.total)].into_iter(), [(String::new(), total)].into()));
+        differences
     }
 
     fn drop_if_empty(&mut self, name: &str) {
@@ -236,6 +251,22 @@ mod tests {
         ledger.node_delete("n");
         ledger.node_upsert("n", cpus(2));
         assert_eq!(ledger.node("n").unwrap().idle(), cpus(1));
+    }
+
+    #[test]
+    fn the_total_is_of_the_nodes_that_exist_now() {
+        let mut ledger = Ledger::new();
+        ledger.charge(&"early".into(), Some("a"), cpus(9));
+        for (name, count) in [("a", 4), ("b", 2), ("a", 3)] {
+            ledger.node_upsert(name, cpus(count));
+        }
+        assert_eq!(ledger.total(), &cpus(5));
+        ledger.node_delete("a");
+        ledger.node_delete("a");
+        assert_eq!(ledger.total(), &cpus(2));
+        assert!(ledger.audit().is_empty());
+        ledger.total = cpus(3);
+        assert_eq!(ledger.audit()[0].place, Place::Total);
     }
 
     #[test]

@@ -4,14 +4,15 @@
 //!  nodes, pods ──▶ Ledger  used per node   ─┐
 //!                                           ├─ Books ── Trial: place many, keep all or none
 //!  queues, pods ─▶ Quota   used per queue  ─┘    └───── audit: recount everything
-//!                    └── QueueTree: the shape, no amounts
+//!                    ├── QueueTree: the shape, no amounts
+//!                    └── Kept: what is kept for guarantees beyond what is used
 //! ```
 //!
 //! Front door: [`Books`]. All sums are kept as events come and can be recounted from the pods at any time; the two must
 //! agree ([`Books::audit`]). No clock, no API, no logging, no arithmetic that can wrap, and nothing here decides what to
 //! schedule.
 //!
-//! Invariants, cited by the tests and the audit:
+//! The rules of the queues (T1 and on) stand in `docs/accounting.md`. Invariants, cited by the tests and the audit:
 //!
 //! * **B1** a node's `used` is the sum over the pods charged to it, each pod (by UID) once;
 //! * **B2** a queue's usage is the sum over the pods charged to it and to every queue below it, whether or not the pod's
@@ -24,19 +25,33 @@
 
 mod audit;
 mod books;
+mod derived;
+mod fits;
 mod held;
 #[cfg(test)]
 mod histories;
+mod kept;
 mod ledger;
+mod limits;
 mod node;
 mod quota;
+mod ranked;
+#[cfg(test)]
+mod reference;
+mod refusal;
+mod shares;
 mod tree;
 mod trial;
+mod water;
 
 pub use audit::{AuditReport, Difference, Place};
 pub use books::{Books, PodView, Refusal, Stage};
+pub use kept::Excess;
 pub use ledger::Ledger;
+pub use limits::QueueLimits;
 pub use node::{NodeRefusal, NodeView, Shortage};
-pub use quota::{Ceiling, QueueLimits, QueueView, Quota};
+pub use quota::{QueueView, Quota};
+pub use refusal::{Bound, Ceiling, QueueRefusal};
+pub use shares::{Shares, Waiting};
 pub use tree::{DEFAULT_QUEUE, MAX_DEPTH, Path, QueueFault, QueueShape, QueueTree, ROOT_QUEUE, Why};
 pub use trial::{Placement, Savepoint, Trial};

@@ -1,7 +1,7 @@
-//! How much may each queue use, how much does it, and would more fit at every level?
+//! How much may each queue use, and how much does it?
 //!
-//! [`Quota::fits`] is the one function that answers for a queue and all its ancestors (F6); admit, allocate, and what
-//! later preempts or reclaims, ask it and nothing else. What counts is what pods use plus what groups have reserved.
+//! What counts is what pods use plus what groups have reserved, and beside it what must stay kept for the guarantees of
+//! others. Whether more would fit is asked in `fits`.
 //!
 //! The tree can change under the pods: what is used moves with the queues, at once, and an audit recounts it.
 
@@ -9,33 +9,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::api::Uid;
-use crate::resources::{Amount, Limits, ResourceName, Resources};
+use crate::resources::Resources;
 
-use super::audit::{Difference, Place};
+use super::audit::{Difference, Place, compare};
+use super::derived::Derived;
 use super::held::Held;
-use super::tree::{Path, QueueFault, QueueShape, QueueTree};
-
-/// What one queue is allowed, as its object says.
-#[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct QueueLimits {
-    /// The ceiling of the queue with all below it; unset is unlimited.
-    pub capability: Limits,
-}
-
-/// A ceiling that something would break.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Ceiling {
-    /// The queue whose ceiling it is: the one asked about or an ancestor, the nearest that binds.
-    pub queue: Arc<str>,
-    /// The first dimension, by name, that binds there.
-    pub dimension: ResourceName,
-    /// What was asked; above 0.
-    pub asked: Amount,
-    /// What is used and reserved in the queue and below it already.
-    pub used: Amount,
-    /// The ceiling.
-    pub capability: Amount,
-}
+use super::kept::Kept;
+use super::limits::QueueLimits;
+use super::shares::{Shares, Waiting};
+use super::tree::{Path, QueueFault, QueueShape, QueueTree, Why};
 
 /// One queue as it is at this moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,16 +36,26 @@ pub struct QueueView<'a> {
     pub used: &'a Resources,
     /// What groups of the queue and of all below it have reserved beyond that.
     pub reserved: &'a Resources,
+    /// What of the guarantee is in force (F3); of `root`, whose floor is the cluster, nothing.
+    pub floor: &'a Resources,
+    /// What must be kept for the guarantees in the queue and below it, beyond what is used and reserved (F4).
+    pub kept: &'a Resources,
 }
 
 /// The tree of queues with what each may use and does use.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Quota {
-    tree: QueueTree,
+    pub(super) tree: QueueTree,
     /// Of the queues that have an object.
-    limits: BTreeMap<Arc<str>, QueueLimits>,
-    charged: Held<Uid>,
-    reserved: Held<Arc<str>>,
+    pub(super) limits: BTreeMap<Arc<str>, QueueLimits>,
+    /// What all nodes offer together.
+    pub(super) total: Resources,
+    pub(super) charged: Held<Uid>,
+    pub(super) reserved: Held<Arc<str>>,
+    /// Follows from all the rest; a charge changes it, and whatever else changes makes it unknown.
+    kept: Derived<Kept>,
+    /// Follows from the shape, the limits and the total.
+    rights: Derived<Shares>,
 }
 
 impl Quota {
@@ -81,7 +73,10 @@ impl Quota {
 
     /// A queue exists, is there, and may use so much. What is used below it moves with it.
     pub fn queue_upsert(&mut self, shape: &QueueShape, limits: QueueLimits) {
-        self.limits.insert(Arc::clone(&shape.name), limits);
+        if self.limits.get(&shape.name) != Some(&limits) {
+            self.limits.insert(Arc::clone(&shape.name), limits);
+            self.unknown();
+        }
         if !self.tree.agrees_with(shape) {
             self.reshape(&shape.name, |tree| tree.upsert(shape));
         }
@@ -94,6 +89,7 @@ impl Quota {
     }
 
     fn reshape(&mut self, name: &str, change: impl FnOnce(&mut QueueTree)) {
+        self.unknown();
         let moved = self.tree.subtree(name);
         self.charged.lift(&moved, &self.tree);
         self.reserved.lift(&moved, &self.tree);
@@ -102,66 +98,114 @@ impl Quota {
         self.reserved.lay(&moved, &self.tree);
     }
 
+    /// All nodes offer so much together.
+    pub fn set_total(&mut self, total: &Resources) {
+        if self.total != *total {
+            self.total = total.clone();
+            self.unknown();
+        }
+    }
+
     /// The way up from a queue that can take pods.
     ///
     /// # Errors
     ///
-    /// Why it can take none.
+    /// Why it can take none (T1, T2).
     pub fn path(&self, queue: &str) -> Result<Path, QueueFault> {
-        self.tree.path(queue)
+        let path = self.tree.path(queue)?;
+        self.overpromised(path.iter()).map_or(Ok(path), Err)
     }
 
-    /// Whether so much more fits at every level of a path (F6). A dimension that is not asked for is not looked at, one
-    /// that no node has is.
-    ///
-    /// # Errors
-    ///
-    /// The nearest queue, and its first dimension, in which it does not.
-    pub fn fits(&self, path: &Path, asked: &Resources) -> Result<(), Ceiling> {
-        for queue in path.iter() {
-            let Some(limits) = self.limits.get(queue) else {
-                continue;
-            };
-            let (charged, reserved) = (self.charged.subtree(queue), self.reserved.subtree(queue));
-            for (dimension, asked) in asked.iter().filter(|(_, asked)| asked.is_positive()) {
-                let Some(capability) = limits.capability.get(dimension) else {
-                    continue;
-                };
-                let used = charged.get(dimension).plus(reserved.get(dimension));
-                if used.plus(asked) > capability {
-                    let (queue, dimension) = (Arc::clone(queue), dimension.clone());
-                    return Err(Ceiling { queue, dimension, asked, used, capability });
-                }
-            }
+    /// What is wrong with the queue or with the first one above it (T2); having children is not.
+    #[must_use]
+    pub fn fault(&self, queue: &str) -> Option<QueueFault> {
+        let (way, fault) = self.tree.walk(queue);
+        fault.or_else(|| self.overpromised(way.iter()))
+    }
+
+    /// The queues whose children are guaranteed more than they are themselves (T2), by name.
+    pub fn overpromising(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.kept().excessive()
+    }
+
+    fn overpromised<'a>(&self, mut way: impl Iterator<Item = &'a Arc<str>>) -> Option<QueueFault> {
+        let kept = self.kept();
+        way.find_map(|queue| Some(QueueFault { queue: Arc::clone(queue), why: Why::Guarantees(kept.excess(queue)?.clone()) }))
+    }
+
+    /// The queue that somebody closed: this one or the nearest above it; none while it is open (O2).
+    #[must_use]
+    pub fn closed_by(&self, queue: &str) -> Option<Arc<str>> {
+        self.tree.walk(queue).0.into_iter().find(|queue| self.limits.get(queue).is_some_and(|limits| limits.closed_by_hand))
+    }
+
+    pub(super) fn kept(&self) -> &Kept {
+        self.kept.get(|| self.count_kept())
+    }
+
+    /// What each queue has a right to, whatever others ask for (S3).
+    #[must_use]
+    pub fn rights(&self) -> &Shares {
+        self.rights.get(|| self.shares(Waiting::Unlimited))
+    }
+
+    fn unknown(&mut self) {
+        self.kept.forget();
+        self.rights.forget();
+    }
+
+    fn count_kept(&self) -> Kept {
+        Kept::of(&self.tree, &self.limits, &self.total, |queue| self.taken(queue))
+    }
+
+    /// T4.
+    fn taken(&self, queue: &str) -> Resources {
+        taken(&self.charged, &self.reserved, queue)
+    }
+
+    /// What is kept on the way up from these queues is counted again, if anything is.
+    fn refresh(&mut self, queues: impl IntoIterator<Item = Arc<str>>) {
+        let (charged, reserved) = (&self.charged, &self.reserved);
+        let Some(kept) = self.kept.known_mut().filter(|kept| !kept.is_empty()) else { return };
+        for queue in queues {
+            kept.refresh(&queue, &self.tree, |queue| taken(charged, reserved, queue));
         }
-        Ok(())
     }
 
     /// Charges a pod to a queue, existing or not, and to all above it; replaces what it was charged before. Never
     /// refuses; negative amounts count as 0.
     pub fn charge(&mut self, uid: &Uid, queue: &str, resources: Resources) {
+        let old = self.charged.holding(uid).map(|held| Arc::clone(&held.queue)).filter(|old| **old != *queue);
         self.charged.put(uid.clone(), queue, resources, &self.tree);
+        let new = self.charged.holding(uid).map(|held| Arc::clone(&held.queue));
+        self.refresh(old.into_iter().chain(new));
     }
 
     /// Takes a pod's charge back at every level. Returns whether there was one.
     pub fn release(&mut self, uid: &Uid) -> bool {
-        self.charged.take(uid, &self.tree).is_some()
+        let old = self.charged.take(uid, &self.tree).map(|held| held.queue);
+        let was = old.is_some();
+        self.refresh(old);
+        was
     }
 
     /// Reserves so much for a group, at every level; replaces what it had reserved, and nothing is no reservation. It is
     /// what the group still needs: the caller lowers it by what its pods are charged, so that nothing is counted twice.
     pub fn reserve(&mut self, group: &str, queue: &str, resources: Resources) {
+        self.unreserve(group);
         let resources = resources.without_negative();
-        if resources.is_zero() {
-            self.unreserve(group);
-        } else {
+        if !resources.is_zero() {
             self.reserved.put(Arc::from(group), queue, resources, &self.tree);
+            self.refresh([Arc::from(queue)]);
         }
     }
 
     /// Takes a group's reservation back. Returns whether there was one.
     pub fn unreserve(&mut self, group: &str) -> bool {
-        self.reserved.take(&Arc::from(group), &self.tree).is_some()
+        let old = self.reserved.take(&Arc::from(group), &self.tree).map(|held| held.queue);
+        let was = old.is_some();
+        self.refresh(old);
+        was
     }
 
     /// The queue and the amounts that a pod is charged with; `None` if it is not charged.
@@ -181,6 +225,12 @@ impl Quota {
         self.reserved.holding(&Arc::from(group)).map(|held| (&*held.queue, &held.resources))
     }
 
+    /// What the pods of the queue and of all below it use.
+    #[must_use]
+    pub fn used(&self, name: &str) -> &Resources {
+        self.charged.subtree(name)
+    }
+
     /// One queue, existing or not.
     #[must_use]
     pub fn queue<'a>(&'a self, name: &'a str) -> QueueView<'a> {
@@ -192,6 +242,8 @@ impl Quota {
             own: self.charged.own(name),
             used: self.charged.subtree(name),
             reserved: self.reserved.subtree(name),
+            floor: self.kept().floor(name),
+            kept: self.kept().kept(name),
         }
     }
 
@@ -202,11 +254,18 @@ impl Quota {
         names.into_iter().map(|name| self.queue(name))
     }
 
-    /// Recounts every queue from the pods and groups (B2), and the tree's two indices.
+    /// Recounts every queue from the pods and groups (B2), what is kept, the tree's two indices, and whether the total is still that of
+    /// the nodes.
     #[must_use]
-    pub fn audit(&self) -> Vec<Difference> {
+    pub fn audit(&self, total: &Resources) -> Vec<Difference> {
         let mut differences = self.charged.audit(Place::QueueOwn, Place::QueueSubtree, &self.tree);
         differences.extend(self.reserved.audit(Place::ReservedOwn, Place::ReservedSubtree, &self.tree));
+        if let Some(kept) = self.kept.known() {
+            let recounted = self.count_kept();
+            let recounted = recounted.iter().map(|(name, kept)| (name.to_owned(), kept.clone())).collect();
+            differences.extend(compare(Place::Kept, kept.iter(), recounted));
+        }
+        differences.extend(compare(Place::Total, [("", &self.total)].into_iter(), [(String::new(), total.clone())].into()));
         differences.extend(self.tree.misfiled().into_iter().map(|name| Difference {
             place: Place::Tree,
             name: name.to_string(),
@@ -215,6 +274,12 @@ impl Quota {
         }));
         differences
     }
+}
+
+fn taken(charged: &Held<Uid>, reserved: &Held<Arc<str>>, queue: &str) -> Resources {
+    let mut taken = charged.subtree(queue).clone();
+    taken.add(reserved.subtree(queue));
+    taken
 }
 
 #[cfg(test)]

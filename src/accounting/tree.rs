@@ -14,6 +14,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::kept::Excess;
+
 /// The queue above all; it exists always and its own parent is ignored.
 pub const ROOT_QUEUE: &str = "root";
 /// The queue of those who name none; it exists always, below `root` unless it says otherwise.
@@ -65,6 +67,8 @@ pub enum Why {
     Cycle,
     /// There are more than [`MAX_DEPTH`] queues on its way up.
     TooDeep,
+    /// The guarantees of its children come to more than its own.
+    Guarantees(Excess),
     /// It has queues below it (or is `root`), and pods go to leaves only.
     NotLeaf,
 }
@@ -188,7 +192,8 @@ impl QueueTree {
 
     /// The queues whose way up leads through `name`, itself included. Does not depend on what `name` says its own parent
     /// is, so it is the same before and after that changes.
-    pub(super) fn subtree(&self, name: &str) -> BTreeSet<Arc<str>> {
+    #[must_use]
+    pub fn subtree(&self, name: &str) -> BTreeSet<Arc<str>> {
         let mut found = BTreeSet::new();
         let mut open = vec![self.intern(name)];
         while let Some(queue) = open.pop() {

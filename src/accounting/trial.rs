@@ -81,7 +81,7 @@ impl<'a> Trial<'a> {
             return Err(Refusal::AlreadyCharged);
         }
         // Everything is asked before anything is charged, and a charge cannot fail.
-        self.books.fits_queue(queue, resources)?;
+        self.books.fits_queue(queue, resources).map_err(Refusal::Queue)?;
         self.books.ledger.fits(node, resources).map_err(Refusal::Node)?;
         self.books.charge(uid, Some(node), Some(queue), resources, Stage::Placed);
         self.steps.push(Step::Placed(uid.clone()));

@@ -9,6 +9,7 @@ use crate::resources::Resources;
 use super::fault::Fault;
 use super::membership::GroupKey;
 use super::names::DEFAULT_QUEUE;
+use super::pod_facts::preemptable;
 use super::podgroup::{PodGroup, PodGroupStatus};
 use super::quantities;
 use super::uid::Uid;
@@ -32,6 +33,8 @@ pub struct GroupFacts {
     pub queue: String,
     /// The class that its priority comes from.
     pub priority_class: Option<String>,
+    /// Whether others may take the places of its members.
+    pub preemptable: bool,
     /// When it was created.
     pub created: Timestamp,
     /// Whether it is being deleted.
@@ -66,6 +69,7 @@ impl GroupFacts {
                 .collect(),
             queue: spec.queue.clone().filter(|queue| !queue.is_empty()).unwrap_or_else(|| DEFAULT_QUEUE.to_owned()),
             priority_class: spec.priority_class_name.clone().filter(|class| !class.is_empty()),
+            preemptable: preemptable(meta),
             created: meta.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             deleting: meta.deletion_timestamp.is_some(),
             network_topology: spec.network_topology.as_ref().is_some_and(hard)

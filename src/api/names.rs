@@ -12,8 +12,21 @@ pub const MIN_RESOURCES: &str = "scheduling.volcano.sh/group-min-resources";
 pub const QUEUE_NAME: &str = "scheduling.volcano.sh/queue-name";
 /// The annotation of a pod that names its task, which minTaskMember counts.
 pub const TASK: &str = "volcano.sh/task-spec";
+/// The annotation of a PodGroup or a pod that says, with [`NEVER`], that nobody else may take its place.
+pub const PREEMPTABLE: &str = "volcano.sh/preemptable";
+/// What [`PREEMPTABLE`] says where it says no; whatever else it says, and nothing, is yes.
+pub const NEVER: &str = "false";
 /// Every annotation of an owner that begins so is copied to its PodGroup.
 pub const COPIED_PREFIX: &str = "volcano.sh/";
+
+/// The annotation of a Queue that says whether it takes new groups: [`OPEN`] or [`CLOSED`].
+pub const QUEUE_DESIRED_STATE: &str = "scheduling.volcano.sh/queue-desired-state";
+/// A queue that takes new groups.
+pub const OPEN: &str = "Open";
+/// A queue that takes none.
+pub const CLOSED: &str = "Closed";
+/// A queue that takes none and in which something is still charged.
+pub const CLOSING: &str = "Closing";
 
 /// The queue of whoever names none.
 pub const DEFAULT_QUEUE: &str = "default";

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::resources::Resources;
@@ -10,7 +11,7 @@ use crate::resources::request::{self, ContainerRequest, PodRequestInput};
 
 use super::fault::Fault;
 use super::membership::{GroupKey, group_of};
-use super::names::{CHARGED_QUEUE, TASK};
+use super::names::{CHARGED_QUEUE, NEVER, PREEMPTABLE, TASK};
 use super::pod::{
     Container, ContainerStatus, NodeSelectorTerm, Pod, PodAffinityTerm, PodCondition, PodSpec, PodStatus, ResourceNeeds, Toleration,
 };
@@ -117,6 +118,8 @@ pub struct PodFacts {
     pub request: Resources,
     /// Its priority.
     pub priority: i32,
+    /// Whether others may take its place.
+    pub preemptable: bool,
     /// Whether something must be lifted before it may be placed.
     pub gated: bool,
     /// Where it may go.
@@ -154,6 +157,7 @@ impl PodFacts {
             task: meta.annotations.as_ref().and_then(|annotations| annotations.get(TASK)).cloned(),
             request,
             priority: pod.spec.priority.unwrap_or(0),
+            preemptable: preemptable(meta),
             gated: !pod.spec.scheduling_gates.is_empty(),
             unsupported: unsupported(&pod.spec),
             anti_affinity: affinity
@@ -172,6 +176,11 @@ impl PodFacts {
             faults,
         }
     }
+}
+
+/// Whether this pod or PodGroup lets others take its place.
+pub(super) fn preemptable(meta: &ObjectMeta) -> bool {
+    meta.annotations.as_ref().and_then(|annotations| annotations.get(PREEMPTABLE)).is_none_or(|says| says != NEVER)
 }
 
 fn phase_of(text: &str) -> PodPhase {

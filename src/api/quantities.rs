@@ -64,28 +64,44 @@ impl RawQuantity {
 struct Instead {
     too_large: Option<Amount>,
     unreadable: Option<Amount>,
+    /// What stands in for an amount below 0; none where the one who reads the map deals with those.
+    negative: Option<Option<Amount>>,
+    /// What people are told that comes of it.
+    effect: &'static str,
 }
 
 /// What is asked for: the largest amount that can be read is still more than anybody has. One that cannot be read is left out, and its fault keeps the
 /// pod or group from being placed.
-const ASKED: Instead = Instead { too_large: Some(Amount::from_units(i64::MAX)), unreadable: None };
+const ASKED: Instead = Instead { too_large: Some(Amount::from_units(i64::MAX)), unreadable: None, negative: None, effect: "" };
 /// What is offered: nothing, rather than a node without an end.
-const OFFERED: Instead = Instead { too_large: None, unreadable: None };
+const OFFERED: Instead = Instead { too_large: None, unreadable: None, negative: None, effect: "; it counts as 0" };
 /// What is a ceiling: a very high one is as good as the largest, and one that cannot be read lets nothing pass.
-const CEILING: Instead = Instead { too_large: Some(Amount::from_units(i64::MAX)), unreadable: Some(Amount::ZERO) };
+const CEILING: Instead = Instead {
+    too_large: Some(Amount::from_units(i64::MAX)),
+    unreadable: Some(Amount::ZERO),
+    negative: Some(Some(Amount::ZERO)),
+    effect: "; it counts as 0",
+};
+/// What is promised to a queue: what cannot be used promises nothing, since it would be taken from the others.
+const PROMISED: Instead = Instead { too_large: None, unreadable: None, negative: Some(None), effect: "; it counts as unset" };
 
 /// The amounts of a map, by name in order, and a fault for each value that is none. `place` says where the map stands, for the person who has to mend
 /// it.
 fn amounts(raw: &RawResources, instead: Instead, place: &str, faults: &mut Vec<Fault>) -> Vec<(ResourceName, Amount)> {
     let mut read = Vec::new();
     for (name, value) in raw {
-        let amount = match value.parse() {
-            Ok(amount) => Some(amount),
-            Err(error) => {
-                faults.push(Fault::new(format!("{place}.{name}"), &value.shown(), error.to_string()));
-                if error == quantity::QuantityError::TooLarge { instead.too_large } else { instead.unreadable }
+        let (amount, why) = match (value.parse(), instead.negative) {
+            (Ok(amount), Some(counts)) if amount.is_negative() => (counts, format!("below 0{}", instead.effect)),
+            (Ok(amount), _) => {
+                read.push((ResourceName::from(name.as_str()), amount));
+                continue;
             }
+            (Err(error @ quantity::QuantityError::TooLarge), _) if instead.too_large.is_some() => {
+                (instead.too_large, format!("{error}; it counts as the largest amount"))
+            }
+            (Err(error), _) => (instead.unreadable, format!("{error}{}", instead.effect)),
         };
+        faults.push(Fault::new(format!("{place}.{name}"), &value.shown(), why));
         read.extend(amount.map(|amount| (ResourceName::from(name.as_str()), amount)));
     }
     read
@@ -101,7 +117,12 @@ pub fn offered(raw: Option<&RawResources>, place: &str, faults: &mut Vec<Fault>)
     raw.map(|raw| amounts(raw, OFFERED, place, faults).into_iter().collect()).unwrap_or_default()
 }
 
-/// What a map limits: an absent name is unset, which is not 0; one that cannot be read is 0.
+/// What a map promises: an absent name, or one that cannot be used, is unset, which is not 0.
+pub fn promised(raw: Option<&RawResources>, place: &str, faults: &mut Vec<Fault>) -> Limits {
+    raw.map(|raw| amounts(raw, PROMISED, place, faults).into_iter().collect()).unwrap_or_default()
+}
+
+/// What a map limits: an absent name is unset, which is not 0; one that cannot be read or is below 0 is 0.
 pub fn limits(raw: Option<&RawResources>, place: &str, faults: &mut Vec<Fault>) -> Limits {
     raw.map(|raw| amounts(raw, CEILING, place, faults).into_iter().collect()).unwrap_or_default()
 }
@@ -131,6 +152,27 @@ pub fn minimum(raw: &RawResources, place: &str, faults: &mut Vec<Fault>) -> Reso
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_below_zero_or_unreadable_is_no_ceiling_above_zero_and_no_promise() {
+        let raw: RawResources = [("huge", "1e30"), ("less", "-1"), ("long", &*"0".repeat(70)), ("none", "0")]
+            .map(|(name, text)| (name.to_owned(), RawQuantity::Text(text.to_owned())))
+            .into();
+        let (mut of_ceiling, mut of_promise) = (Vec::new(), Vec::new());
+        let (ceiling, promise) = (limits(Some(&raw), "c", &mut of_ceiling), promised(Some(&raw), "p", &mut of_promise));
+        let (zero, largest) = (Some(Amount::ZERO), Some(Amount::from_units(i64::MAX)));
+        assert_eq!(["huge", "less", "long", "none"].map(|name| ceiling.get(name)), [largest, zero, zero, zero]);
+        assert_eq!(["huge", "less", "long", "none"].map(|name| promise.get(name)), [None, None, None, zero], "unset is not 0");
+        let whys = |faults: &[Fault]| faults.iter().map(|fault| fault.why.clone()).collect::<Vec<_>>().join(" | ");
+        assert_eq!(
+            whys(&of_ceiling),
+            "too large; it counts as the largest amount | below 0; it counts as 0 | longer than 64 characters; it counts as 0"
+        );
+        assert_eq!(
+            whys(&of_promise),
+            "too large; it counts as unset | below 0; it counts as unset | longer than 64 characters; it counts as unset"
+        );
+    }
 
     #[test]
     fn what_cannot_be_used_gives_nobody_more_than_there_is() {

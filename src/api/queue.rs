@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::resources::Limits;
 
 use super::fault::Fault;
+use super::names::{CLOSED, OPEN, QUEUE_DESIRED_STATE};
 use super::podgroup::SUBDOMAIN;
 use super::quantities::{self, RawResources};
 use super::uid::Uid;
@@ -174,6 +175,16 @@ pub struct Reservation {
     pub resource: Option<RawResources>,
 }
 
+/// What a queue does while its first group finds no place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DequeueStrategy {
+    /// Nobody passes the first.
+    Fifo,
+    /// Others pass.
+    #[default]
+    Traverse,
+}
+
 /// A queue as the scheduler knows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueFacts {
@@ -185,6 +196,18 @@ pub struct QueueFacts {
     pub parent: Option<String>,
     /// Its ceiling.
     pub capability: Limits,
+    /// Its fair share, where it is stated.
+    pub deserved: Limits,
+    /// Its floor, where it is stated.
+    pub guarantee: Limits,
+    /// Its part of what its parent has left, beside its siblings; at least 1.
+    pub weight: u32,
+    /// Whether others may take back what it uses beyond its share.
+    pub reclaimable: bool,
+    /// Whether it waits for its first group.
+    pub dequeue_strategy: DequeueStrategy,
+    /// Whether somebody closed this very queue.
+    pub closed_by_hand: bool,
     /// Which of two siblings comes first: the higher.
     pub priority: i32,
     /// What its status says now, so that nothing is written that stands there already.
@@ -198,14 +221,49 @@ impl QueueFacts {
     #[must_use]
     pub fn of(queue: &Queue) -> Self {
         let mut faults = Vec::new();
+        let spec = &queue.spec;
+        let guarantee = spec.guarantee.as_ref().and_then(|guarantee| guarantee.resource.as_ref());
         Self {
             name: queue.metadata.name.clone().unwrap_or_default(),
             uid: Uid::from(queue.metadata.uid.as_deref().unwrap_or_default()),
-            parent: queue.spec.parent.clone().filter(|parent| !parent.is_empty()),
-            capability: quantities::limits(queue.spec.capability.as_ref(), "spec.capability", &mut faults),
-            priority: queue.spec.priority.unwrap_or(0),
+            parent: spec.parent.clone().filter(|parent| !parent.is_empty()),
+            capability: quantities::limits(spec.capability.as_ref(), "spec.capability", &mut faults),
+            deserved: quantities::promised(spec.deserved.as_ref(), "spec.deserved", &mut faults),
+            guarantee: quantities::promised(guarantee, "spec.guarantee.resource", &mut faults),
+            weight: spec.weight.and_then(|weight| u32::try_from(weight).ok()).unwrap_or(1).max(1),
+            reclaimable: spec.reclaimable.unwrap_or(true),
+            dequeue_strategy: dequeue_strategy(spec.dequeue_strategy.as_deref(), &mut faults),
+            closed_by_hand: closed_by_hand(&queue.metadata, &mut faults),
+            priority: spec.priority.unwrap_or(0),
             status: queue.status.clone().unwrap_or_default(),
             faults,
         }
     }
 }
+
+fn dequeue_strategy(raw: Option<&str>, faults: &mut Vec<Fault>) -> DequeueStrategy {
+    match raw {
+        Some("fifo") => DequeueStrategy::Fifo,
+        None | Some("" | "traverse") => DequeueStrategy::Traverse,
+        Some(other) => {
+            faults.push(Fault::new("spec.dequeueStrategy", other, "neither fifo nor traverse; it counts as traverse"));
+            DequeueStrategy::Traverse
+        }
+    }
+}
+
+/// O1.
+fn closed_by_hand(metadata: &ObjectMeta, faults: &mut Vec<Fault>) -> bool {
+    match metadata.annotations.as_ref().and_then(|annotations| annotations.get(QUEUE_DESIRED_STATE)).map(String::as_str) {
+        Some(CLOSED) => true,
+        None | Some(OPEN) => false,
+        Some(other) => {
+            faults.push(Fault::new(QUEUE_DESIRED_STATE, other, format!("neither {OPEN} nor {CLOSED}; it counts as {OPEN}")));
+            false
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "queue_tests.rs"]
+mod tests;

@@ -1,4 +1,4 @@
-//! May a group's minimum come in below every ceiling?
+//! May a group's minimum come in below every ceiling, and beside what is kept for others?
 //!
 //! `Pending → Inqueue`. Asked is what `spec.minResources` says less what its members are charged already (nothing counts twice), or, where it
 //! says nothing, what the members ask for that are needed now. The one function that answers is the quota's (F6). Nothing is reserved yet:
@@ -15,7 +15,7 @@ use super::world::{Group, World};
 ///
 /// # Errors
 ///
-/// The queue that takes no pods, or the nearest ceiling and its first dimension that is in the way.
+/// The queue that is broken or closed, or the nearest ceiling and its first dimension that is in the way.
 pub fn admit(world: &World, group: &Group, facts: &GroupFacts, needed: &[Uid]) -> Result<(), Refusal> {
     let asked = match &facts.min_resources {
         Some(minimum) => {
@@ -31,14 +31,13 @@ pub fn admit(world: &World, group: &Group, facts: &GroupFacts, needed: &[Uid]) -
             asked
         }
     };
-    world.books().fits_queue(&facts.queue, &asked).map_err(refusal)
+    world.books().fits_queue(&facts.queue, &asked).map_err(Refusal::from)
 }
 
 /// What the books' no means to a group.
 pub(super) fn refusal(refusal: accounting::Refusal) -> Refusal {
     match refusal {
-        accounting::Refusal::Queue(fault) => Refusal::Queue(fault),
-        accounting::Refusal::Ceiling(ceiling) => Refusal::Ceiling(ceiling),
+        accounting::Refusal::Queue(refusal) => refusal.into(),
         // Only asked of pods that wait and of nodes that said yes: neither happens, and trying again is right if it does.
         accounting::Refusal::AlreadyCharged | accounting::Refusal::Node(_) => {
             Refusal::Backoff { why: "the books changed".to_owned(), failures: 0 }

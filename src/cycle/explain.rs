@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::accounting::{Ceiling, QueueFault, Why};
+use crate::accounting::{Bound, Ceiling, QueueFault, QueueRefusal, Why};
 use crate::api::Fault;
 use crate::api::node::Taint;
 use crate::api::pod_facts::Unsupported;
@@ -68,7 +68,12 @@ pub enum Refusal {
     NetworkTopology,
     /// The queue takes no pods.
     Queue(QueueFault),
-    /// It does not fit below a ceiling.
+    /// The queue takes nothing for now.
+    Closed {
+        /// The queue that somebody closed: the group's own or one above it.
+        queue: Arc<str>,
+    },
+    /// It does not fit below a ceiling, or beside what is kept for the guarantees of others.
     Ceiling(Ceiling),
     /// There are fewer members than must be placed together.
     NotEnoughTasks {
@@ -116,6 +121,7 @@ impl Refusal {
             | Self::Faulty(_)
             | Self::NetworkTopology
             | Self::Queue(_)
+            | Self::Closed { .. }
             | Self::Ceiling(_)
             | Self::Nodes { .. }
             | Self::Backoff { .. } => "NotEnoughResources",
@@ -131,11 +137,22 @@ impl Refusal {
             Self::Faulty(_) => "faulty",
             Self::NetworkTopology => "network_topology",
             Self::Queue(_) => "queue",
+            Self::Closed { .. } => "closed",
             Self::Ceiling(_) => "ceiling",
             Self::NotEnoughTasks { .. } => "not_enough_tasks",
             Self::NotEnoughPodsOfTask { .. } => "not_enough_pods_of_task",
             Self::Nodes { .. } => "nodes",
             Self::Backoff { .. } => "backoff",
+        }
+    }
+}
+
+impl From<QueueRefusal> for Refusal {
+    fn from(refusal: QueueRefusal) -> Self {
+        match refusal {
+            QueueRefusal::Fault(fault) => Self::Queue(fault),
+            QueueRefusal::Closed { queue } => Self::Closed { queue },
+            QueueRefusal::Ceiling(ceiling) => Self::Ceiling(ceiling),
         }
     }
 }
@@ -186,15 +203,8 @@ impl fmt::Display for Refusal {
             Self::Faulty(fault) => write!(f, "cannot be read: {fault}"),
             Self::NetworkTopology => f.write_str("this scheduler cannot honour yet: spec.networkTopology with mode hard"),
             Self::Queue(fault) => queue_fault(f, fault),
-            Self::Ceiling(ceiling) => write!(
-                f,
-                "queue {} is full: {} asked {}, used {} of capability {}",
-                ceiling.queue,
-                ceiling.dimension,
-                shown(&ceiling.dimension, ceiling.asked),
-                shown(&ceiling.dimension, ceiling.used),
-                shown(&ceiling.dimension, ceiling.capability),
-            ),
+            Self::Closed { queue } => write!(f, "queue {queue} is closed"),
+            Self::Ceiling(full) => ceiling(f, full),
             Self::NotEnoughTasks { wanted, there } => write!(f, "the gang needs {wanted} members, {there} exist"),
             Self::NotEnoughPodsOfTask { task, wanted, there } => {
                 write!(f, "the gang needs {wanted} members of task {task}, {there} exist")
@@ -206,6 +216,21 @@ impl fmt::Display for Refusal {
     }
 }
 
+fn ceiling(f: &mut fmt::Formatter<'_>, ceiling: &Ceiling) -> fmt::Result {
+    let Ceiling { queue, dimension, .. } = ceiling;
+    let [asked, used, kept, limit] = [ceiling.asked, ceiling.used, ceiling.kept, ceiling.limit].map(|amount| shown(dimension, amount));
+    let whose = match ceiling.bound {
+        Bound::Capability => "capability",
+        Bound::Cluster => "the cluster's",
+        Bound::Right => {
+            let borrows = "which one that is not preemptable must not exceed";
+            return write!(f, "queue {queue} has a right to {dimension} {limit}, {borrows}: asked {asked}, used {used}");
+        }
+    };
+    write!(f, "queue {queue} is full: {dimension} asked {asked}, used {used} of {whose} {limit}")?;
+    if ceiling.kept.is_zero() { Ok(()) } else { write!(f, ", {kept} kept for guarantees") }
+}
+
 fn queue_fault(f: &mut fmt::Formatter<'_>, fault: &QueueFault) -> fmt::Result {
     let queue = &fault.queue;
     match &fault.why {
@@ -213,6 +238,10 @@ fn queue_fault(f: &mut fmt::Formatter<'_>, fault: &QueueFault) -> fmt::Result {
         Why::MissingParent { parent } => write!(f, "queue {queue} names the parent {parent}, which does not exist"),
         Why::Cycle => write!(f, "queue {queue} is below itself"),
         Why::TooDeep => write!(f, "queue {queue} has too many queues above it"),
+        Why::Guarantees(excess) => {
+            let [children, own] = [excess.children, excess.guarantee].map(|amount| shown(&excess.dimension, amount));
+            write!(f, "queue {queue} is guaranteed {} {own}, and the queues below it {children} together", excess.dimension)
+        }
         Why::NotLeaf => write!(f, "queue {queue} has queues below it, and pods go to queues that have none"),
     }
 }
@@ -224,6 +253,7 @@ fn shown(name: &ResourceName, amount: Amount) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::accounting::Excess;
 
     #[test]
     fn counts_stand_with_the_most_frequent_first_and_amounts_in_their_units() {
@@ -239,14 +269,24 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_is_named_with_its_level_and_dimension() {
-        let refusal = Refusal::Ceiling(Ceiling {
-            queue: Arc::from("test-root"),
-            dimension: "memory".into(),
-            asked: Amount::from_units(4 << 30),
-            used: Amount::from_units(4 << 30),
-            capability: Amount::from_units(4 << 30),
-        });
-        assert_eq!(refusal.to_string(), "queue test-root is full: memory asked 4Gi, used 4Gi of capability 4Gi");
+    fn a_full_queue_is_named_with_its_level_and_dimension_and_what_is_kept_in_it() {
+        let full = |kept, bound| {
+            let [asked, used, kept, limit] = [1, 4, kept, 10].map(|gibis| Amount::from_units(gibis << 30));
+            let (queue, dimension) = (Arc::from("q"), "memory".into());
+            Refusal::Ceiling(Ceiling { queue, dimension, asked, used, kept, limit, bound }).to_string()
+        };
+        assert_eq!(full(0, Bound::Capability), "queue q is full: memory asked 1Gi, used 4Gi of capability 10Gi");
+        assert_eq!(full(6, Bound::Capability), "queue q is full: memory asked 1Gi, used 4Gi of capability 10Gi, 6Gi kept for guarantees");
+        let right = "queue q has a right to memory 10Gi, which one that is not preemptable must not exceed: asked 1Gi, used 4Gi";
+        assert_eq!(full(0, Bound::Right), right);
+        assert_eq!(full(6, Bound::Cluster), "queue q is full: memory asked 1Gi, used 4Gi of the cluster's 10Gi, 6Gi kept for guarantees");
+    }
+
+    #[test]
+    fn a_closed_queue_and_one_that_promises_too_much_are_named() {
+        assert_eq!(Refusal::Closed { queue: "q".into() }.to_string(), "queue q is closed");
+        let excess = Excess { dimension: "cpu".into(), children: Amount::from_units(5), guarantee: Amount::from_units(4) };
+        let refusal = Refusal::Queue(QueueFault { queue: "q".into(), why: Why::Guarantees(excess) });
+        assert_eq!(refusal.to_string(), "queue q is guaranteed cpu 4, and the queues below it 5 together");
     }
 }

@@ -13,7 +13,8 @@
 //!
 //! Promises, cited by the tests:
 //!
-//! * **C1** no plan puts a node over its allocatable, in a dimension that the pod asks for, or a queue or an ancestor over its capability;
+//! * **C1** no plan puts a node over its allocatable, in a dimension that the pod asks for, or a queue or an ancestor over its capability, takes what is
+//!   kept for the guarantee of another queue, or places anybody in a queue that is closed or broken;
 //! * **C2** a gang that is not satisfied is placed with all that it needs, or not at all;
 //! * **C3** the same facts give the same plan, whatever the order in which they came;
 //! * **C4** the books are right after every step: the audit is clean.
@@ -74,18 +75,18 @@ type Ready = (Arc<str>, GroupRank, Want);
 /// A group that gets no turn, and whether it is admitted all the same.
 struct Refused {
     admitted: bool,
-    why: Refusal,
+    why: Box<Refusal>,
 }
 
 impl Refused {
-    const fn yet_admitted(why: Refusal) -> Self {
-        Self { admitted: true, why }
+    fn yet_admitted(why: Refusal) -> Self {
+        Self { admitted: true, why: Box::new(why) }
     }
 }
 
 impl From<Refusal> for Refused {
     fn from(why: Refusal) -> Self {
-        Self { admitted: false, why }
+        Self { admitted: false, why: Box::new(why) }
     }
 }
 
@@ -100,9 +101,12 @@ pub fn run(world: &mut World, policy: Placement, now: Duration) -> Plan {
         match prepare(world, &key, now) {
             Ok(Some((queue, rank, want))) => turns.push(queue, rank, want),
             Ok(None) => {}
-            Err(Refused { admitted, why }) => refuse(world, &key, admitted, &Arc::new(why)),
+            Err(Refused { admitted, why }) => refuse(world, &key, admitted, &Arc::new(*why)),
         }
         plan.looked_at.push(key);
+    }
+    if turns.contend() {
+        world.share_out();
     }
     turns.rank_all(world);
     while let Some((queue, rank, want)) = turns.pop() {
@@ -149,8 +153,10 @@ fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<Re
         }
     };
     if group.waiting.is_empty() {
-        let admitted = admit::admit(world, group, &facts, &[]);
-        world.judge_group(key, admitted.is_ok(), admitted.err().map(Arc::new));
+        // A group that has its places keeps them, whatever became of its queue since (O2).
+        let satisfied = group.counts.placed > 0 || group.counts.succeeded > 0;
+        let refusal = if satisfied { None } else { admit::admit(world, group, &facts, &[]).err() };
+        world.judge_group(key, refusal.is_none(), refusal.map(Arc::new));
         return Ok(None);
     }
     let oldest = group.waiting.iter().filter_map(|uid| world.pods.get(uid)).map(|member| member.facts.created).min();
@@ -175,7 +181,7 @@ fn take_turn(world: &mut World, policy: Placement, queue: &str, mut want: Want, 
             refuse(world, &want.key, false, &Arc::new(refusal));
             return None;
         }
-        match place::place(world, policy, &Attempt { queue, members, needed, first, last: &last }) {
+        match place::place(world, policy, &Attempt { queue, members, needed, first, preemptable: facts.preemptable, last: &last }) {
             Err(refusal) => {
                 refuse(world, &want.key, true, &Arc::new(refusal));
                 return None;
@@ -187,7 +193,11 @@ fn take_turn(world: &mut World, policy: Placement, queue: &str, mut want: Want, 
         want.next = 0;
     } else {
         let one = members.get(..1).unwrap_or_default();
-        match place::place(world, policy, &Attempt { queue, members: one, needed: 1, first: 0, last: &last }) {
+        match place::place(
+            world,
+            policy,
+            &Attempt { queue, members: one, needed: 1, first: 0, preemptable: facts.preemptable, last: &last },
+        ) {
             Err(refusal) => {
                 let refusal = Arc::new(refusal);
                 for uid in one {
@@ -243,5 +253,7 @@ fn refuse_blocked(world: &mut World, key: &GroupKey) {
 
 #[cfg(test)]
 mod promises;
+#[cfg(test)]
+mod queue_tests;
 #[cfg(test)]
 mod tests;

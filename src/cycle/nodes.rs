@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::NodeFacts;
-use crate::resources::Resources;
 
 /// A node's number: dense, and given to another node once its owner is gone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -32,8 +31,6 @@ pub struct Nodes {
     /// By number; none where the number is free.
     slots: Vec<Option<Arc<NodeFacts>>>,
     free: Vec<NodeId>,
-    /// Invariant: the sum of what all nodes offer.
-    total: Resources,
     log: Vec<NodeId>,
     /// How many entries were cut off the log's front.
     cut: u64,
@@ -58,10 +55,6 @@ impl Nodes {
         if slot.as_deref() == Some(&facts) {
             return false;
         }
-        if let Some(old) = slot {
-            self.total.sub(&old.allocatable);
-        }
-        self.total.add(&facts.allocatable);
         *slot = Some(Arc::new(facts));
         self.touch(id);
         true
@@ -70,8 +63,8 @@ impl Nodes {
     /// A node is gone. Whether it had been there.
     pub fn remove(&mut self, name: &str) -> bool {
         let Some(id) = self.ids.remove(name) else { return false };
-        if let Some(old) = self.slots.get_mut(id.index()).and_then(Option::take) {
-            self.total.sub(&old.allocatable);
+        if let Some(slot) = self.slots.get_mut(id.index()) {
+            *slot = None;
         }
         self.free.push(id);
         self.touch(id);
@@ -142,31 +135,22 @@ impl Nodes {
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
-
-    /// What all nodes offer together.
-    #[must_use]
-    pub const fn total(&self) -> &Resources {
-        &self.total
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cycle::testing::node;
-    use crate::resources::Amount;
 
     #[test]
-    fn the_total_follows_every_change_and_the_same_facts_are_no_news() {
+    fn the_same_facts_are_no_news() {
         let mut nodes = Nodes::default();
         assert!(nodes.upsert(node("a", &[("cpu", 4)])));
         assert!(!nodes.upsert(node("a", &[("cpu", 4)])));
         assert!(nodes.upsert(node("b", &[("cpu", 2)])));
         assert!(nodes.upsert(node("a", &[("cpu", 3)])));
-        assert_eq!(nodes.total().get("cpu"), Amount::from_units(5));
         assert!(nodes.remove("a"));
         assert!(!nodes.remove("a"));
-        assert_eq!(nodes.total().get("cpu"), Amount::from_units(2));
     }
 
     #[test]

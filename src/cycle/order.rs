@@ -1,8 +1,9 @@
 //! Who comes next?
 //!
-//! Between sibling queues: the higher priority, then the smaller dominant share of what it may use, then the one whose first group comes
-//! first, then the name. Within a queue: the group of higher priority, then of the older waiting member (so a group that was made again keeps
-//! its place), then the name. Shares change with every placement, so a queue is ranked again, with all above it, after each turn.
+//! Between sibling queues: the higher priority, then the one that uses the smaller part of its share, then the one whose first group comes
+//! first, then the name (P1). Within a queue: the group of higher priority, then of the older waiting member (so a group that was made again keeps
+//! its place), then the name (P2). What is used changes with every placement, so a queue is ranked again, with all above it, after each turn; what
+//! its share is stays as it is for the whole cycle.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,6 +57,12 @@ impl<T> Turns<T> {
         self.waiting.entry(queue).or_default().insert(rank, what);
     }
 
+    /// Whether it matters which queue comes first.
+    #[must_use]
+    pub fn contend(&self) -> bool {
+        self.waiting.len() > 1
+    }
+
     /// Ranks the queue and all above it anew.
     pub fn rank(&mut self, queue: &Arc<str>, world: &World) {
         let tree = world.books().quota().tree();
@@ -105,7 +112,8 @@ fn priority(world: &World, queue: &str) -> Reverse<i32> {
     Reverse(world.queues().get(queue).map_or(0, |facts| facts.priority))
 }
 
+/// Nothing where nobody asked what the shares are, because nobody contends.
 fn share(world: &World, queue: &str) -> Share {
-    let view = world.books().quota().queue(queue);
-    Share::dominant(view.used, view.limits.map(|limits| &limits.capability), world.nodes().total())
+    let used = world.books().quota().used(queue);
+    world.shares().map(|shares| Share::dominant(used, shares.of(queue))).unwrap_or_default()
 }

@@ -29,6 +29,8 @@ pub(super) struct Attempt<'a> {
     pub(super) needed: u32,
     /// How many of the first of them must be among those, because their task needs them.
     pub(super) first: u32,
+    /// Whether others may take these places again.
+    pub(super) preemptable: bool,
     /// Nodes to take only where no other fits.
     pub(super) last: &'a BTreeSet<Arc<str>>,
 }
@@ -63,6 +65,12 @@ pub(super) fn place(world: &mut World, policy: Policy, attempt: &Attempt<'_>) ->
             let Some((node, facts)) = view.best(&last).and_then(|node| Some((node, Arc::clone(nodes.get(node)?)))) else {
                 break 'member Some((id, Refusal::Nodes { needed: attempt.needed, placed, tally: view.tally() }));
             };
+            let stays = !attempt.preemptable || !member.facts.preemptable;
+            if stays && let Err(refusal) = trial.books().quota().by_right(attempt.queue, &class.request) {
+                // Its like may be preemptable, so this says nothing about the class.
+                why.get_or_insert(refusal.into());
+                break 'member None;
+            }
             match trial.place(uid, &facts.name, attempt.queue, &class.request) {
                 Ok(()) => {
                     nodes.touch(node);

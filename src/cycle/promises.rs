@@ -2,12 +2,14 @@
 
 use proptest::prelude::*;
 
-use super::testing::{group, node, pod, queue, running};
+use super::testing::{group, limits, node, pod, queue, running};
 use super::world::World;
 use super::*;
-use crate::api::PodFacts;
+use crate::accounting::ROOT_QUEUE;
 use crate::api::names::DEFAULT_SCHEDULER;
 use crate::api::pod_facts::PodPhase;
+use crate::api::{PodFacts, QueueFacts};
+use crate::resources::{Limits, Resources};
 
 fn world() -> World {
     World::new([DEFAULT_SCHEDULER.to_owned()])
@@ -23,6 +25,8 @@ enum Step {
     Node(u8, i64),
     NodeGone(u8),
     Queue(u8, i64),
+    /// Its guarantee (0 is none), its priority, and whether it is closed; 3 is `top`.
+    Terms(u8, i64, i32, bool),
     Pod(u8, u8, i64),
     Group(u8, u8, u32),
     GroupGone(u8),
@@ -39,6 +43,8 @@ fn step() -> impl Strategy<Value = Step> {
         (0..4_u8, 0..6_i64).prop_map(|(n, cpu)| Step::Node(n, cpu)),
         (0..4_u8).prop_map(Step::NodeGone),
         (0..3_u8, 0..8_i64).prop_map(|(q, cpu)| Step::Queue(q, cpu)),
+        (0..4_u8, 0..5_i64, 0..2_i32, prop::bool::weighted(0.2))
+            .prop_map(|(q, cpu, priority, closed)| Step::Terms(q, cpu, priority, closed)),
         (0..12_u8, 0..4_u8, 0..3_i64).prop_map(|(p, g, cpu)| Step::Pod(p, g, cpu)),
         (0..12_u8, 0..4_u8, 0..3_i64).prop_map(|(p, g, cpu)| Step::Pod(p, g, cpu)),
         (0..4_u8, 0..4_u8, 0..5_u32).prop_map(|(g, q, min)| Step::Group(g, q, min)),
@@ -70,8 +76,13 @@ fn take(world: &mut World, step: &Step) {
         Step::Node(n, cpu) => world.apply_node(node(&format!("n{n}"), &[("cpu", *cpu)])),
         Step::NodeGone(n) => world.delete_node(&format!("n{n}")),
         Step::Queue(q, cpu) => {
-            let parent = (*q < 2).then_some("top");
-            world.apply_queue(queue(&format!("q{q}"), parent, &[("cpu", *cpu)]));
+            let known = world.queues()[&*format!("q{q}")].clone();
+            world.apply_queue(QueueFacts { capability: limits(&[("cpu", *cpu)]), ..(*known).clone() });
+        }
+        Step::Terms(q, cpu, priority, closed_by_hand) => {
+            let known = world.queues()[if *q == 3 { "top".to_owned() } else { format!("q{q}") }.as_str()].clone();
+            let guarantee = if *cpu == 0 { Limits::new() } else { limits(&[("cpu", *cpu)]) };
+            world.apply_queue(QueueFacts { guarantee, priority: *priority, closed_by_hand: *closed_by_hand, ..(*known).clone() });
         }
         Step::Pod(p, g, cpu) => {
             if !world.pods().contains_key(&name(*p)) {
@@ -120,16 +131,33 @@ fn checked_cycle(world: &mut World) -> Plan {
             Some((key.clone(), (min, group.counts.placed + group.counts.succeeded)))
         })
         .collect();
+    let stood: std::collections::BTreeMap<String, (Resources, Resources)> =
+        world.books().quota().queues().map(|queue| (queue.name.to_owned(), (queue.used.clone(), queue.kept.clone()))).collect();
     let plan = cycle(world);
     for bind in &plan.binds {
         let asks = &world.pods()[&bind.uid].facts.request;
         let over = world.books().ledger().node(&bind.node).unwrap().overcommitted();
         assert!(asks.iter().all(|(dimension, _)| over.get(dimension).is_zero()), "C1: {bind:?} puts its node over");
+        let quota = world.books().quota();
+        assert_eq!(
+            (quota.closed_by(&bind.queue), quota.fault(&bind.queue)),
+            (None, None),
+            "C1: {bind:?} goes to a queue that takes nobody"
+        );
         let mut at = Some(Arc::clone(&bind.queue));
         while let Some(queue) = at {
             let view = world.books().quota().queue(&queue);
             for (dimension, ceiling) in view.limits.into_iter().flat_map(|limits| limits.capability.iter()) {
                 assert!(asks.get(dimension).is_zero() || view.used.get(dimension) <= ceiling, "C1: {bind:?} puts {queue} over");
+            }
+            // F5, as all stands now: what is held may have grown only up to a ceiling, wherever something is kept for anybody.
+            let (used, kept) = &stood[&*queue];
+            let total = world.books().ledger().total().iter().filter(|_| &*queue == ROOT_QUEUE);
+            let ceilings = view.limits.into_iter().flat_map(|limits| limits.capability.iter()).chain(total);
+            for (dimension, ceiling) in ceilings.filter(|(dimension, _)| view.kept.get(dimension).is_positive()) {
+                let held = |used: &Resources, kept: &Resources| used.get(dimension).plus(kept.get(dimension));
+                let (before, after) = (held(used, kept), held(view.used, view.kept));
+                assert!(after <= before || after <= ceiling, "C1: {bind:?} takes what is kept in {queue}");
             }
             at = view.parent.map(Arc::from);
         }

@@ -2,6 +2,7 @@
 //!
 //! Only our own fields; what else stands in the status (a reservation that another program wrote) is nobody's business here.
 
+use crate::api::names::{CLOSED, CLOSING, OPEN};
 use crate::api::quantities::{RawQuantity, RawResources, written};
 use crate::api::queue::QueueStatus;
 use crate::resources::{Resources, quantity};
@@ -12,7 +13,14 @@ use super::world::{Phase, World};
 #[must_use]
 pub fn status(world: &World, queue: &str) -> QueueStatus {
     let count = |phase| Some(world.in_phase(queue, phase)).filter(|count| *count > 0);
-    let used = world.books().quota().queue(queue).used;
+    let quota = world.books().quota();
+    let used = quota.used(queue);
+    // O3.
+    let state = match quota.closed_by(queue) {
+        None => OPEN,
+        Some(_) if used.is_zero() => CLOSED,
+        Some(_) => CLOSING,
+    };
     QueueStatus {
         allocated: Some(written(used).into_iter().map(|(name, text)| (name, RawQuantity::Text(text))).collect()),
         completed: count(Phase::Completed),
@@ -20,7 +28,7 @@ pub fn status(world: &World, queue: &str) -> QueueStatus {
         pending: count(Phase::Pending),
         reservation: None,
         running: count(Phase::Running),
-        state: Some("Open".to_owned()),
+        state: Some(state.to_owned()),
         unknown: count(Phase::Unknown),
     }
 }

@@ -1,11 +1,11 @@
-//! Which of two queues uses the larger part of what it may use?
+//! Which of two queues uses the larger part of its share?
 //!
 //! A share is a fraction of two integers, compared exactly: cross-multiplying could overflow, so whole parts are compared and then, upside
 //! down, what is left, as Euclid does.
 
 use std::cmp::Ordering;
 
-use crate::resources::{Amount, Limits, Resources};
+use crate::resources::{Amount, Resources};
 
 /// A part of a whole. Of nothing: 0 if nothing is used, else more than any other share.
 #[derive(Clone, Copy, Debug)]
@@ -20,18 +20,23 @@ impl Share {
     pub fn new(part: Amount, whole: Amount) -> Self {
         let natural = |amount: Amount| u128::try_from(amount.nanos()).unwrap_or(0);
         match (natural(part), natural(whole)) {
-            (0, _) => Self { part: 0, whole: 1 },
+            (0, _) => Self::default(),
             // 1/0: infinite, however much it is.
             (_, 0) => Self { part: 1, whole: 0 },
             (part, whole) => Self { part, whole },
         }
     }
 
-    /// The largest share over all dimensions in use: of the capability where one is set, else of what all nodes offer.
+    /// The largest over all dimensions in use: how much of the queue's share is used.
     #[must_use]
-    pub fn dominant(used: &Resources, capability: Option<&Limits>, total: &Resources) -> Self {
-        let whole = |name: &str| capability.and_then(|limits| limits.get(name)).unwrap_or_else(|| total.get(name));
-        used.iter().map(|(name, used)| Self::new(used, whole(name))).max().unwrap_or_else(|| Self::new(Amount::ZERO, Amount::ZERO))
+    pub fn dominant(used: &Resources, share: &Resources) -> Self {
+        used.iter().map(|(name, used)| Self::new(used, share.get(name))).max().unwrap_or_default()
+    }
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self { part: 0, whole: 1 }
     }
 }
 
@@ -96,12 +101,11 @@ mod tests {
     }
 
     #[test]
-    fn the_dominant_share_is_of_the_capability_and_else_of_the_cluster() {
+    fn the_dominant_part_is_the_largest_and_of_no_share_more_than_any() {
         let used = amounts(&[("cpu", 2), ("memory", 3)]);
-        let limits = Limits::new().with("cpu", Amount::from_units(4));
-        let total = amounts(&[("cpu", 100), ("memory", 4)]);
-        assert_eq!(Share::dominant(&used, Some(&limits), &total), share(3, 4));
-        assert_eq!(Share::dominant(&used, None, &amounts(&[("cpu", 2), ("memory", 4)])), share(1, 1));
+        assert_eq!(Share::dominant(&used, &amounts(&[("cpu", 4), ("memory", 4), ("pods", 1)])), share(3, 4));
+        assert_eq!(Share::dominant(&used, &amounts(&[("cpu", 2)])), share(1, 0));
+        assert_eq!(Share::dominant(&Resources::new(), &amounts(&[])), share(0, 1));
     }
 
     proptest! {

@@ -6,12 +6,17 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::api::pod_facts::{Constraints, PodPhase};
 use crate::api::podgroup::PodGroupStatus;
-use crate::api::queue::QueueStatus;
+use crate::api::queue::{DequeueStrategy, QueueStatus};
 use crate::api::{GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts, Uid};
-use crate::resources::{Amount, Resources};
+use crate::resources::{Amount, Limits, Resources};
 
 /// Whole units by name.
 pub(crate) fn amounts(list: &[(&str, i64)]) -> Resources {
+    list.iter().map(|(name, units)| ((*name).into(), Amount::from_units(*units))).collect()
+}
+
+/// The same as limits.
+pub(crate) fn limits(list: &[(&str, i64)]) -> Limits {
     list.iter().map(|(name, units)| ((*name).into(), Amount::from_units(*units))).collect()
 }
 
@@ -45,6 +50,7 @@ pub(crate) fn pod(namespace: &str, name: &str, group: &str, asks: &[(&str, i64)]
         task: None,
         request: amounts(asks).with("pods", Amount::from_units(1)),
         priority: 0,
+        preemptable: true,
         gated: false,
         constraints: Constraints::default(),
         unsupported: Vec::new(),
@@ -72,6 +78,7 @@ pub(crate) fn group(namespace: &str, name: &str, min_member: u32, queue: &str) -
         min_task_member: [].into(),
         queue: queue.into(),
         priority_class: None,
+        preemptable: true,
         created: Timestamp::UNIX_EPOCH,
         deleting: false,
         network_topology: false,
@@ -86,7 +93,13 @@ pub(crate) fn queue(name: &str, parent: Option<&str>, capability: &[(&str, i64)]
         name: name.into(),
         uid: Uid::from(name),
         parent: parent.map(Into::into),
-        capability: capability.iter().map(|(name, units)| ((*name).into(), Amount::from_units(*units))).collect(),
+        capability: limits(capability),
+        deserved: Limits::new(),
+        guarantee: Limits::new(),
+        weight: 1,
+        reclaimable: true,
+        dequeue_strategy: DequeueStrategy::Traverse,
+        closed_by_hand: false,
         priority: 0,
         status: QueueStatus::default(),
         faults: Vec::new(),

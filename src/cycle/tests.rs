@@ -8,30 +8,30 @@ use crate::api::pod_facts::{PodPhase, Unsupported};
 use crate::api::{GroupFacts, PodFacts};
 use crate::resources::Amount;
 
-fn world() -> World {
+pub(super) fn world() -> World {
     World::new([DEFAULT_SCHEDULER.to_owned()])
 }
 
-fn cycle(world: &mut World) -> Plan {
+pub(super) fn cycle(world: &mut World) -> Plan {
     run(world, Placement::Spread, Duration::ZERO)
 }
 
-fn bound(plan: &Plan) -> Vec<(&str, &str)> {
+pub(super) fn bound(plan: &Plan) -> Vec<(&str, &str)> {
     plan.binds.iter().map(|bind| (&*bind.name, &*bind.node)).collect()
 }
 
-fn gang(world: &mut World, name: &str, min: u32, queue: &str, count: u32, asks: &[(&str, i64)]) {
+pub(super) fn gang(world: &mut World, name: &str, min: u32, queue: &str, count: u32, asks: &[(&str, i64)]) {
     world.apply_group(group("ns", name, min, queue));
     for index in 0..count {
         world.apply_pod(pod("ns", &format!("{name}-{index}"), name, asks));
     }
 }
 
-fn message(world: &World, name: &str) -> String {
+pub(super) fn message(world: &World, name: &str) -> String {
     world.groups()[&GroupKey::new("ns", name)].refusal.as_ref().map(ToString::to_string).unwrap_or_default()
 }
 
-fn phase(world: &World, name: &str) -> Phase {
+pub(super) fn phase(world: &World, name: &str) -> Phase {
     let group = &world.groups()[&GroupKey::new("ns", name)];
     status::phase(group, group.facts.as_ref().unwrap())
 }

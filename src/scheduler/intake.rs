@@ -129,6 +129,6 @@ impl State {
 /// One line for each value of a node or queue that cannot be used, when it is new.
 fn complain(kind: &'static str, name: &str, known: Option<&[Fault]>, faults: &[Fault]) {
     for fault in faults.iter().filter(|fault| !known.is_some_and(|known| known.contains(fault))) {
-        tracing::warn!(kind, name, %fault, "a value cannot be used; it counts as nothing offered, or as a ceiling of 0 where it cannot be read");
+        tracing::warn!(kind, name, %fault, "a value cannot be used");
     }
 }

@@ -242,7 +242,7 @@ impl Said {
 
     /// Why the queue cannot be used as it is, if that was not said yet: its place in the tree, else a value that cannot be read.
     fn queue_news(&mut self, name: &Arc<str>, facts: &QueueFacts, world: &World) -> Option<String> {
-        let misplaced = world.books().quota().tree().fault(name).map(|fault| Refusal::Queue(fault).to_string());
+        let misplaced = world.books().quota().fault(name).map(|fault| Refusal::Queue(fault).to_string());
         let Some(why) = misplaced.or_else(|| facts.faults.first().map(ToString::to_string)) else {
             self.queue_events.remove(name);
             return None;

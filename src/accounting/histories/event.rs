@@ -4,6 +4,7 @@
 
 use proptest::prelude::*;
 
+use crate::accounting::QueueLimits;
 use crate::api::Uid;
 use crate::resources::{Amount, Limits, Resources};
 
@@ -11,7 +12,7 @@ use crate::resources::{Amount, Limits, Resources};
 pub(super) enum Event {
     Node(u8, Resources),
     NoNode(u8),
-    Queue(u8, u8, Limits),
+    Queue(u8, u8, QueueLimits),
     NoQueue(u8),
     Seen(u8, Option<u8>, Option<u8>, Resources),
     Gone(u8),
@@ -54,6 +55,18 @@ pub(super) fn limits() -> impl Strategy<Value = Limits> {
     amounts().prop_map(|amounts| amounts.into_iter().map(|(name, amount)| (name.into(), amount.times(3))).collect())
 }
 
+/// Mostly without a guarantee and open, so that much is placed.
+pub(super) fn queue_limits() -> impl Strategy<Value = QueueLimits> {
+    let guarantee = prop_oneof![2 => Just(Limits::new()), 1 => limits()];
+    (limits(), guarantee, 0_i32..3, prop::bool::weighted(0.1)).prop_map(|(capability, guarantee, priority, closed_by_hand)| QueueLimits {
+        capability,
+        guarantee,
+        priority,
+        closed_by_hand,
+        ..QueueLimits::default()
+    })
+}
+
 pub(super) fn place() -> impl Strategy<Value = (u8, u8, u8, Resources)> {
     (PODS, NODES, QUEUES, resources())
 }
@@ -62,7 +75,7 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         (NODES, resources().prop_map(|amounts| amounts.times(4))).prop_map(|(node, offers)| Event::Node(node, offers)),
         NODES.prop_map(Event::NoNode),
-        (QUEUES, QUEUES, limits()).prop_map(|(queue, parent, limits)| Event::Queue(queue, parent, limits)),
+        (QUEUES, QUEUES, queue_limits()).prop_map(|(queue, parent, limits)| Event::Queue(queue, parent, limits)),
         QUEUES.prop_map(Event::NoQueue),
         (PODS, prop::option::of(NODES), prop::option::of(QUEUES), resources())
             .prop_map(|(pod, node, queue, asked)| Event::Seen(pod, node, queue, asked)),
@@ -74,4 +87,20 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
         PODS.prop_map(Event::Unreserve),
         (prop::collection::vec(place(), 0..5), 0_usize..5, any::<bool>()).prop_map(|(places, back, keep)| Event::Try(places, back, keep)),
     ]
+}
+
+/// A tree in which all is well and everybody is guaranteed something, and nodes for it.
+pub(super) fn guaranteed() -> Vec<Event> {
+    let units = |count| ["cpu", "memory", "nvidia.com/gpu"].map(|name| (name.into(), Amount::from_units(count)));
+    let terms = |guarantee| QueueLimits { guarantee: units(guarantee).into_iter().collect(), ..QueueLimits::default() };
+    let queues = [(2, 0, 5), (3, 2, 2), (4, 2, 1), (5, 0, 3)];
+    let queues = queues.map(|(queue, parent, guarantee)| Event::Queue(queue, parent, terms(guarantee)));
+    std::iter::once(Event::Node(0, units(7).into_iter().collect())).chain(queues).collect()
+}
+
+/// What changes charges and reservations only.
+pub(super) fn charge() -> impl Strategy<Value = Event> {
+    event().prop_filter("the tree and the nodes stay", |event| {
+        !matches!(event, Event::Node(..) | Event::NoNode(_) | Event::Queue(..) | Event::NoQueue(_))
+    })
 }

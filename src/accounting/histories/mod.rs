@@ -2,7 +2,7 @@
 //!
 //! Random events over few names, so that they collide: nodes and queues that come, go and move, pods that are seen twice,
 //! resized, elsewhere, assumed, forgotten, tried. Beside the books runs the plainest possible record of the
-//! facts. After every step the audit is clean; at the end, and from the record's facts in any order and repeated, the
+//! facts, on which the rules are worked out word for word. After every step the audit is clean; at the end, and from the record's facts in any order and repeated, the
 //! books are the same.
 
 use std::collections::BTreeMap;
@@ -10,10 +10,11 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::{Books, QueueLimits, QueueShape, Stage};
-use crate::resources::{Limits, Resources};
-use event::{Event, QUEUES, event, node_name, pod_uid, queue_name};
+use crate::resources::Resources;
+use event::{Event, QUEUES, charge, event, guaranteed, node_name, pod_uid, queue_name};
 
 mod event;
+mod rules;
 
 type Charged = (Option<u8>, Option<u8>, Resources, Stage);
 
@@ -21,7 +22,7 @@ type Charged = (Option<u8>, Option<u8>, Resources, Stage);
 #[derive(Default)]
 struct Record {
     nodes: BTreeMap<u8, Resources>,
-    queues: BTreeMap<u8, (u8, Limits)>,
+    queues: BTreeMap<u8, (u8, QueueLimits)>,
     pods: BTreeMap<u8, Charged>,
     groups: BTreeMap<u8, (u8, Resources)>,
 }
@@ -38,20 +39,10 @@ impl Record {
 
     /// By the definition: on the way up of each pod's queue, without any of the code under test.
     fn used_by(&self, of: u8) -> Resources {
-        let parent = |queue: u8| match (queue, self.queues.get(&queue)) {
-            (0, _) => None,
-            (1, None) => Some(0),
-            (_, found) => found.map(|(parent, _)| *parent),
-        };
         let mut sum = Resources::new();
         for (_, queue, asked, _) in self.pods.values() {
             let Some(queue) = *queue else { continue };
-            let (mut at, mut way) = (queue, vec![queue, 0]);
-            while let Some(above) = parent(at).filter(|above| *above == 0 || !way.contains(above)) {
-                way.push(above);
-                at = above;
-            }
-            if way.contains(&of) {
+            if self.way(queue).contains(&of) {
                 sum.add(asked);
             }
         }
@@ -69,10 +60,10 @@ fn apply(books: &mut Books, record: &mut Record, event: &Event) {
             books.node_delete(&node_name(node));
             record.nodes.remove(&node);
         }
-        Event::Queue(queue, parent, capability) => {
+        Event::Queue(queue, parent, limits) => {
             let shape = QueueShape { name: queue_name(queue).into(), parent: Some(queue_name(parent).into()) };
-            books.queue_upsert(&shape, QueueLimits { capability: capability.clone() });
-            record.queues.insert(queue, (parent, capability));
+            books.queue_upsert(&shape, limits.clone());
+            record.queues.insert(queue, (parent, limits));
         }
         Event::NoQueue(queue) => {
             books.queue_remove(&queue_name(queue));
@@ -90,6 +81,8 @@ fn apply(books: &mut Books, record: &mut Record, event: &Event) {
             assert_eq!(books.release(&pod_uid(pod)), record.pods.remove(&pod).is_some());
         }
         Event::Assume(pod, node, queue, asked) => {
+            let fits = books.fits_queue(&queue_name(queue), &asked);
+            assert_eq!(fits.is_ok(), record.fits(queue, &asked), "{fits:?}");
             if books.assume(&pod_uid(pod), &node_name(node), &queue_name(queue), &asked).is_ok() {
                 record.pods.insert(pod, (Some(node), Some(queue), asked, Stage::Assumed));
             }
@@ -154,7 +147,9 @@ fn assert_right(books: &Books, record: &Record) {
     assert!(report.is_clean(), "{report:?}");
     for queue in QUEUES {
         let name = queue_name(queue);
-        assert_eq!(*books.quota().queue(&name).used, record.used_by(queue), "{name}");
+        let view = books.quota().queue(&name);
+        assert_eq!(*view.used, record.used_by(queue), "{name}");
+        assert_eq!((view.floor, view.kept), (&record.floors(queue), &record.kept(queue)), "{name}");
     }
     for (uid, pod) in books.pods() {
         let number = uid.trim_start_matches("pod-").parse().unwrap();
@@ -189,6 +184,19 @@ proptest! {
         }
         prop_assert_eq!(again.ledger(), books.ledger());
         prop_assert_eq!(again.quota(), books.quota());
+        for queue in QUEUES {
+            let name = queue_name(queue);
+            prop_assert_eq!(again.quota().queue(&name), books.quota().queue(&name), "what is kept does not depend on the order of the charges");
+        }
+    }
+
+    #[test]
+    fn f4_what_is_kept_follows_every_charge_and_reservation(events in prop::collection::vec(charge(), 0..40)) {
+        let (mut books, mut record) = (Books::new(), Record::default());
+        for event in guaranteed().iter().chain(&events) {
+            apply(&mut books, &mut record, event);
+            assert_right(&books, &record);
+        }
     }
 
     #[test]

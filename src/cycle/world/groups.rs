@@ -29,6 +29,8 @@ pub struct Group {
     pub tasks: BTreeMap<String, u32>,
     /// What the members that have a place cost.
     pub charged: Resources,
+    /// What the members that wait ask for.
+    pub asked: Resources,
     /// Whether its minimum fitted below every ceiling when a cycle last looked.
     pub admitted: bool,
     /// Why it waits; none where it does not, or no cycle looked yet.
@@ -37,6 +39,8 @@ pub struct Group {
     pub retry: Retry,
     /// Where it is counted in its queue.
     pub(super) filed: Option<(Arc<str>, Phase)>,
+    /// What its queue's demand has of it.
+    pub(super) demand: Option<(Arc<str>, Resources)>,
 }
 
 /// How many members are where.
@@ -105,12 +109,23 @@ impl Group {
         self.waiting.is_empty() && self.blocked.is_empty() && self.counts.placed == 0 && self.counts.aside == 0
     }
 
+    /// What it waits for: its members that wait, or, while there are none yet, its minimum.
+    fn waits_for(&self) -> Option<(&str, &Resources)> {
+        let facts = self.facts.as_ref().filter(|facts| facts.status.phase.as_deref() != Some(Phase::Completed.as_str()))?;
+        let before_all = self.is_idle() && self.counts.succeeded == 0;
+        let asked = if before_all { facts.min_resources.as_ref()? } else { &self.asked };
+        (!asked.is_zero()).then_some((&facts.queue, asked))
+    }
+
     pub(super) fn count(&mut self, member: &Member) {
         self.tally(member, |number| *number = number.saturating_add(1));
         let uid = &member.facts.uid;
         self.members.insert(uid.clone());
         match member.state() {
-            State::Waiting => self.waiting.insert(uid.clone()),
+            State::Waiting => {
+                self.asked.add(&member.facts.request);
+                self.waiting.insert(uid.clone())
+            }
             State::Blocked => self.blocked.insert(uid.clone()),
             State::Placed => {
                 self.charged.add(&member.facts.request);
@@ -124,7 +139,9 @@ impl Group {
         self.tally(member, |number| *number = number.saturating_sub(1));
         let uid = &member.facts.uid;
         self.members.remove(uid);
-        self.waiting.remove(uid);
+        if self.waiting.remove(uid) {
+            self.asked.sub(&member.facts.request);
+        }
         self.blocked.remove(uid);
         if member.state() == State::Placed {
             self.charged.sub(&member.facts.request);
@@ -204,6 +221,28 @@ impl World {
             self.backlog.remove(key);
         }
         self.dirty_groups.insert(key.clone());
+        self.demand_again(key);
+    }
+
+    /// The demand of the group's queue follows what the group waits for (S1).
+    fn demand_again(&mut self, key: &GroupKey) {
+        let Some(group) = self.groups.get_mut(key) else { return };
+        let now = group.waits_for();
+        if group.demand.as_ref().map(|(queue, asked)| (&**queue, asked)) == now {
+            return;
+        }
+        let now = now.map(|(queue, asked)| (Arc::from(queue), asked.clone()));
+        if let Some((queue, asked)) = std::mem::replace(&mut group.demand, now.clone()) {
+            let left = self.demands.entry(Arc::clone(&queue)).or_default();
+            left.sub(&asked);
+            if left.is_zero() {
+                self.demands.remove(&queue);
+            }
+        }
+        if let Some((queue, asked)) = now {
+            self.demands.entry(queue).or_default().add(&asked);
+        }
+        self.shares = None;
     }
 
     pub(super) fn drop_empty_group(&mut self, key: &GroupKey) {

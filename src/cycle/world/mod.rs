@@ -23,8 +23,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::accounting::Books;
+use crate::accounting::{Books, Shares, Waiting};
 use crate::api::{GroupKey, NodeFacts, QueueFacts, Uid};
+use crate::resources::Resources;
 
 use super::class::Classes;
 use super::filter::Keepers;
@@ -58,6 +59,12 @@ pub struct World {
     queues: BTreeMap<Arc<str>, Arc<QueueFacts>>,
     /// How many groups of each queue are in each phase.
     phases: BTreeMap<Arc<str>, BTreeMap<Phase, i32>>,
+    /// What the groups of each queue wait for.
+    demands: BTreeMap<Arc<str>, Resources>,
+    /// The shares of all queues; none when something changed that they follow from, and nobody needed them since.
+    shares: Option<Shares>,
+    /// The queues whose children were guaranteed more than they themselves when a cycle last looked.
+    overpromising: BTreeSet<Arc<str>>,
     priority_classes: BTreeMap<String, i32>,
     /// Groups that wait for a place or for admission.
     backlog: BTreeSet<GroupKey>,
@@ -96,6 +103,9 @@ impl World {
             groups: BTreeMap::new(),
             queues: BTreeMap::new(),
             phases: BTreeMap::new(),
+            demands: BTreeMap::new(),
+            shares: None,
+            overpromising: BTreeSet::new(),
             priority_classes: BTreeMap::new(),
             backlog: BTreeSet::new(),
             dirty_groups: BTreeSet::new(),
@@ -113,6 +123,7 @@ impl World {
             return;
         }
         self.books.node_upsert(&name, allocatable);
+        self.shares = None;
         self.keepers.nodes_changed();
         self.gained = true;
     }
@@ -121,6 +132,7 @@ impl World {
     pub fn delete_node(&mut self, name: &str) {
         if self.nodes.remove(name) {
             self.books.node_delete(name);
+            self.shares = None;
             self.keepers.nodes_changed();
             // Nothing is gained, but what is said about the nodes has changed.
             self.gained = true;
@@ -169,6 +181,19 @@ impl World {
     #[must_use]
     pub const fn queues(&self) -> &BTreeMap<Arc<str>, Arc<QueueFacts>> {
         &self.queues
+    }
+
+    /// The shares of all queues, as they were when somebody last needed them; none where something changed since.
+    #[must_use]
+    pub const fn shares(&self) -> Option<&Shares> {
+        self.shares.as_ref()
+    }
+
+    /// Somebody needs the shares now. They hold for the whole cycle: what a placement adds to what is taken it takes from what waits.
+    pub(in crate::cycle) fn share_out(&mut self) {
+        if self.shares.is_none() {
+            self.shares = Some(self.books.quota().shares(Waiting::Of(&self.demands)));
+        }
     }
 
     /// The names of the priority classes.
@@ -220,6 +245,7 @@ impl World {
         let mut candidates = std::mem::take(&mut self.dirty_groups);
         if std::mem::take(&mut self.gained) {
             candidates.extend(self.backlog.iter().cloned());
+            self.notice_overpromising();
         }
         if self.classes.tidy() {
             self.views.retain(&self.classes);
@@ -239,5 +265,6 @@ impl World {
             self.dirty_path(queue);
         }
         self.gained |= freed;
+        self.shares = None;
     }
 }

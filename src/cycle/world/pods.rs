@@ -187,12 +187,15 @@ impl World {
 
     /// A cycle placed the pod; the books have it already.
     pub(in crate::cycle) fn assume(&mut self, placement: &Placement) {
+        let shares = self.shares.take();
         let Some(mut member) = self.detach(&placement.uid) else { return };
         member.assumed = Some(Assumed { node: Arc::clone(&placement.node), queue: Arc::clone(&placement.queue), confirmed: false });
         member.refusal = None;
         let facts = Arc::clone(&member.facts);
         self.keepers.set(&facts, Some(&placement.node));
         self.attach(member);
+        // What waited is taken now, so the demand is what it was, and so are the shares.
+        self.shares = shares;
         self.dirty_path(&placement.queue);
     }
 

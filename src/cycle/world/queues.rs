@@ -11,14 +11,19 @@ impl World {
     /// A queue is there, with these facts.
     pub fn apply_queue(&mut self, facts: QueueFacts) {
         let name: Arc<str> = Arc::from(facts.name.as_str());
-        let old = self.queues.get(&name);
-        let same_spec =
-            |old: &Arc<QueueFacts>| old.parent == facts.parent && old.capability == facts.capability && old.priority == facts.priority;
-        if !old.is_some_and(same_spec) {
+        let limits = limits(&facts);
+        let same = |old: &Arc<QueueFacts>| {
+            old.parent == facts.parent
+                && old.dequeue_strategy == facts.dequeue_strategy
+                && self.books.quota().queue(&name).limits == Some(&limits)
+        };
+        if !self.queues.get(&name).is_some_and(same) {
             self.dirty_path(&name);
             let shape = QueueShape { name: Arc::clone(&name), parent: facts.parent.as_deref().map(Arc::from) };
-            self.books.queue_upsert(&shape, QueueLimits { capability: facts.capability.clone() });
+            self.books.queue_upsert(&shape, limits);
+            self.shares = None;
             self.dirty_path(&name);
+            self.dirty_below(&name);
             self.gained = true;
         }
         self.dirty_queues.insert(Arc::clone(&name));
@@ -28,8 +33,10 @@ impl World {
     /// There is no such queue any more. What is used in it stays charged to its name.
     pub fn delete_queue(&mut self, name: &str) {
         self.dirty_path(name);
+        self.dirty_below(name);
         if self.queues.remove(name).is_some() {
             self.books.queue_remove(name);
+            self.shares = None;
             self.gained = true;
         }
     }
@@ -44,6 +51,19 @@ impl World {
             at = parent;
         }
         self.dirty_queues.insert(Arc::from(ROOT_QUEUE));
+    }
+
+    /// What holds for this queue and so for all below it changed: whether it is open, or broken.
+    fn dirty_below(&mut self, name: &str) {
+        self.dirty_queues.extend(self.books.quota().tree().subtree(name));
+    }
+
+    /// One queue's guarantee breaks or heals another above it, and so all below that: what is said about those changed.
+    pub(super) fn notice_overpromising(&mut self) {
+        let now = self.books.quota().overpromising().cloned().collect();
+        let before = std::mem::replace(&mut self.overpromising, now);
+        let changed: Vec<_> = before.symmetric_difference(&self.overpromising).cloned().collect();
+        changed.iter().for_each(|queue| self.dirty_below(queue));
     }
 
     /// Counts the group in its queue under its phase; under none where it is gone.
@@ -71,5 +91,17 @@ impl World {
     #[must_use]
     pub fn in_phase(&self, queue: &str, phase: Phase) -> i32 {
         self.phases.get(queue).and_then(|phases| phases.get(&phase)).copied().unwrap_or(0)
+    }
+}
+
+fn limits(facts: &QueueFacts) -> QueueLimits {
+    QueueLimits {
+        capability: facts.capability.clone(),
+        deserved: facts.deserved.clone(),
+        guarantee: facts.guarantee.clone(),
+        weight: facts.weight,
+        priority: facts.priority,
+        reclaimable: facts.reclaimable,
+        closed_by_hand: facts.closed_by_hand,
     }
 }

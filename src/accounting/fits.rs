@@ -1,0 +1,101 @@
+//! Would so much more fit in a queue, at every level?
+//!
+//! [`Quota::fits`] is the one function that answers for a queue and all its ancestors (F6); admit, allocate, and what
+//! later preempts or reclaims, ask it and nothing else. It costs the depth and the dimensions, however many queues there are.
+
+use std::sync::Arc;
+
+use crate::resources::{Amount, ResourceName, Resources};
+
+use super::kept::Change;
+use super::quota::Quota;
+use super::refusal::{Bound, Ceiling, QueueRefusal};
+use super::tree::ROOT_QUEUE;
+
+impl Quota {
+    /// Whether so much more fits at every level of a queue (F1, F5, O2, T2). A dimension that is not asked for is not looked at, one
+    /// that no node has is.
+    ///
+    /// # Errors
+    ///
+    /// What is broken on the way; else the nearest queue that is closed or in which it does not fit, and its first dimension.
+    pub fn fits(&self, queue: &str, asked: &Resources) -> Result<(), QueueRefusal> {
+        let path = self.path(queue).map_err(QueueRefusal::Fault)?;
+        let kept = self.kept();
+        // By dimension: what the charge changes in what the queue below keeps. Empty where nobody keeps anything.
+        let mut changes: Vec<Option<Change>> = vec![None; if kept.is_empty() { 0 } else { asked.len() }];
+        for queue in path.iter() {
+            let limits = self.limits.get(queue);
+            if limits.is_some_and(|limits| limits.closed_by_hand) {
+                return Err(QueueRefusal::Closed { queue: Arc::clone(queue) });
+            }
+            let (charged, reserved) = (self.charged.subtree(queue), self.reserved.subtree(queue));
+            for (at, (dimension, asked)) in asked.iter().enumerate().filter(|(_, (_, asked))| asked.is_positive()) {
+                let capability = limits.and_then(|limits| limits.capability.get(dimension));
+                if capability.is_none() && changes.is_empty() {
+                    continue;
+                }
+                let used = charged.get(dimension).plus(reserved.get(dimension));
+                let change = changes.get_mut(at).map(|change| *change.insert(kept.change(queue, dimension, used.plus(asked), *change)));
+                let level = Level { queue, dimension, asked, used, change: change.unwrap_or_default() };
+                level.fits(capability, Bound::Capability)?;
+                if **queue == *ROOT_QUEUE && level.change.after.is_positive() {
+                    level.fits(Some(self.total.get(dimension)), Bound::Cluster)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the queue and all above it use no more than they have a right to with so much more (S3), in what is asked for.
+    ///
+    /// # Errors
+    ///
+    /// What is broken on the way; else the nearest queue, and its first dimension, in which it would be borrowed.
+    pub fn by_right(&self, queue: &str, asked: &Resources) -> Result<(), QueueRefusal> {
+        let rights = self.rights();
+        for queue in self.path(queue).map_err(QueueRefusal::Fault)?.iter() {
+            let (charged, right) = (self.charged.subtree(queue), rights.of(queue));
+            for (dimension, asked) in asked.iter().filter(|(_, asked)| asked.is_positive()) {
+                let (used, limit) = (charged.get(dimension), right.get(dimension));
+                if used.plus(asked) > limit {
+                    let (queue, dimension) = (Arc::clone(queue), dimension.clone());
+                    let bound = Bound::Right;
+                    return Err(QueueRefusal::Ceiling(Ceiling { queue, dimension, asked, used, kept: Amount::ZERO, limit, bound }));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One dimension at one queue on the way up.
+struct Level<'a> {
+    queue: &'a Arc<str>,
+    dimension: &'a ResourceName,
+    asked: Amount,
+    /// What is taken already.
+    used: Amount,
+    change: Change,
+}
+
+impl Level<'_> {
+    /// F1: what is taken, which always grows, stays below the ceiling; and F5: so does what is held, if it grows.
+    fn fits(&self, limit: Option<Amount>, bound: Bound) -> Result<(), QueueRefusal> {
+        let Some(limit) = limit else { return Ok(()) };
+        let taken = self.used.plus(self.asked);
+        let held = taken.plus(self.change.after);
+        let grows = held > self.used.plus(self.change.before);
+        let capable = bound == Bound::Cluster || taken <= limit;
+        if capable && (held <= limit || !grows) {
+            return Ok(());
+        }
+        let kept = if capable { self.change.after } else { Amount::ZERO };
+        let (queue, dimension) = (Arc::clone(self.queue), self.dimension.clone());
+        Err(QueueRefusal::Ceiling(Ceiling { queue, dimension, asked: self.asked, used: self.used, kept, limit, bound }))
+    }
+}
+
+#[cfg(test)]
+#[path = "fits_tests.rs"]
+mod tests;

@@ -1,0 +1,189 @@
+//! Do closed and broken queues refuse, and is what is guaranteed to one queue kept from all others?
+
+use super::*;
+use crate::accounting::{Excess, QueueFault, QueueLimits, QueueShape, Why};
+use crate::resources::Limits;
+
+fn cpus(count: i64) -> Resources {
+    Resources::new().with("cpu", Amount::from_units(count))
+}
+
+fn limit(cpu: i64) -> Limits {
+    Limits::new().with("cpu", Amount::from_units(cpu))
+}
+
+fn guaranteed(cpu: i64) -> QueueLimits {
+    QueueLimits { guarantee: limit(cpu), ..QueueLimits::default() }
+}
+
+fn capable(cpu: i64) -> QueueLimits {
+    QueueLimits { capability: limit(cpu), ..QueueLimits::default() }
+}
+
+fn closed() -> QueueLimits {
+    QueueLimits { closed_by_hand: true, ..QueueLimits::default() }
+}
+
+fn quota(total: i64, queues: &[(&str, &str, QueueLimits)]) -> Quota {
+    let mut quota = Quota::new();
+    quota.set_total(&cpus(total));
+    for (name, parent, limits) in queues {
+        put(&mut quota, name, parent, limits);
+    }
+    quota
+}
+
+fn put(quota: &mut Quota, name: &str, parent: &str, limits: &QueueLimits) {
+    quota.queue_upsert(&QueueShape { name: (*name).into(), parent: Some(parent.into()) }, limits.clone());
+}
+
+/// How many pods of one cpu a queue takes, one after the other, and where it ends. They stay charged.
+fn fill(quota: &mut Quota, queue: &str) -> (i64, QueueRefusal) {
+    for count in 0..100 {
+        match quota.fits(queue, &cpus(1)) {
+            Ok(()) => quota.charge(&format!("{queue}-{count}").as_str().into(), queue, cpus(1)),
+            Err(refusal) => return (count, refusal),
+        }
+        assert!(quota.audit(&quota.total).is_empty(), "what is kept is right after every charge");
+    }
+    panic!("nothing stops {queue}");
+}
+
+fn ceiling(queue: &str, [asked, used, kept, limit]: [i64; 4], bound: Bound) -> QueueRefusal {
+    let [asked, used, kept, limit] = [asked, used, kept, limit].map(Amount::from_units);
+    QueueRefusal::Ceiling(Ceiling { queue: queue.into(), dimension: "cpu".into(), asked, used, kept, limit, bound })
+}
+
+fn floor(quota: &Quota, queue: &str) -> Resources {
+    quota.queue(queue).floor.clone()
+}
+
+#[test]
+fn q7_what_is_guaranteed_to_an_idle_queue_is_kept_from_its_siblings_and_taken_by_itself() {
+    let mut quota = quota(10, &[("g1", "root", guaranteed(6)), ("g2", "root", QueueLimits::default())]);
+    assert_eq!(fill(&mut quota, "g2"), (4, ceiling("root", [1, 4, 6, 10], Bound::Cluster)));
+    for pod in 0..6 {
+        assert_eq!(quota.fits("g1", &cpus(1)), Ok(()), "the {pod}th of its own six");
+        quota.charge(&format!("own-{pod}").as_str().into(), "g1", cpus(1));
+    }
+    assert_eq!(quota.fits("g1", &cpus(1)), Ok(()), "nothing is kept any more, so the nodes are the limit");
+    assert!(quota.queue("root").kept.is_zero());
+    quota.release(&"own-0".into());
+    assert_eq!(quota.queue("root").kept, &cpus(1));
+    assert_eq!(quota.fits("g2", &cpus(1)), Err(ceiling("root", [1, 9, 1, 10], Bound::Cluster)));
+    assert_eq!(quota.fits("g2", &Resources::new().with("memory", Amount::from_units(1))), Ok(()), "each dimension by itself");
+}
+
+#[test]
+fn f5_a_guarantee_is_kept_below_the_capability_of_the_parent_too() {
+    let mut quota = quota(100, &[("org", "root", capable(10)), ("safe", "org", guaranteed(6)), ("free", "org", QueueLimits::default())]);
+    assert_eq!(fill(&mut quota, "free"), (4, ceiling("org", [1, 4, 6, 10], Bound::Capability)));
+    assert_eq!(quota.queue("org").kept, &cpus(6), "the sum of its children's");
+    assert_eq!(fill(&mut quota, "safe"), (6, ceiling("org", [1, 10, 0, 10], Bound::Capability)));
+}
+
+#[test]
+fn f5_what_does_not_grow_what_is_held_is_let_in_even_where_more_is_promised_than_there_is() {
+    // Seen pods took the cluster and more; the guaranteed queue may still fill its floor.
+    let mut quota = quota(4, &[("safe", "root", guaranteed(3)), ("free", "root", QueueLimits::default())]);
+    quota.charge(&"seen".into(), "free", cpus(9));
+    assert_eq!(quota.fits("safe", &cpus(3)), Ok(()));
+    assert_eq!(quota.fits("safe", &cpus(4)), Ok(()), "nothing would be kept after it, so it is for the nodes to say");
+    assert_eq!(quota.fits("free", &cpus(1)), Err(ceiling("root", [1, 9, 3, 4], Bound::Cluster)));
+    put(&mut quota, "safe", "root", &QueueLimits { capability: limit(2), ..guaranteed(3) });
+    assert_eq!(quota.fits("safe", &cpus(2)), Ok(()));
+    assert_eq!(quota.fits("safe", &cpus(3)), Err(ceiling("safe", [3, 0, 0, 2], Bound::Capability)));
+}
+
+#[test]
+fn f5_a_queue_over_its_floor_holds_what_it_takes_and_reservations_count() {
+    let mut quota = quota(10, &[("g1", "root", guaranteed(3)), ("g2", "root", QueueLimits::default())]);
+    quota.reserve("ns/gang", "g1", cpus(2));
+    assert_eq!((quota.queue("g1").kept, quota.queue("root").kept), (&cpus(1), &cpus(1)));
+    assert_eq!(fill(&mut quota, "g2").0, 7);
+    quota.unreserve("ns/gang");
+    assert_eq!(quota.queue("root").kept, &cpus(3));
+    quota.reserve("ns/gang", "g1", cpus(5));
+    assert!(quota.queue("root").kept.is_zero());
+    assert!(quota.audit(&cpus(10)).is_empty());
+}
+
+#[test]
+fn f3_guarantees_beyond_the_cluster_are_cut_by_priority_and_then_by_name() {
+    let high = QueueLimits { priority: 1, ..guaranteed(4) };
+    let mut quota = quota(7, &[("a", "root", guaranteed(2)), ("b", "root", guaranteed(2)), ("high", "root", high)]);
+    assert_eq!(["high", "a", "b"].map(|queue| floor(&quota, queue)), [cpus(4), cpus(2), cpus(1)]);
+    quota.set_total(&cpus(5));
+    assert_eq!(["high", "a", "b"].map(|queue| floor(&quota, queue)), [cpus(4), cpus(1), Resources::new()]);
+    assert!(quota.audit(&cpus(5)).is_empty());
+}
+
+#[test]
+fn f2_what_is_not_stated_is_the_sum_of_the_children_and_zero_is_stated() {
+    let none = QueueLimits::default;
+    let mut quota = quota(20, &[("org", "root", none()), ("a", "org", guaranteed(2)), ("b", "org", guaranteed(3))]);
+    assert_eq!(["org", "a", "b"].map(|queue| floor(&quota, queue)), [cpus(5), cpus(2), cpus(3)]);
+    // More for itself than for its children: the rest is for whoever of them needs it.
+    put(&mut quota, "org", "root", &guaranteed(9));
+    put(&mut quota, "c", "org", &none());
+    put(&mut quota, "out", "root", &none());
+    assert_eq!(quota.queue("root").kept, &cpus(9));
+    assert_eq!(fill(&mut quota, "out").0, 11);
+    quota.charge(&"in-c".into(), "c", cpus(4));
+    assert_eq!((quota.queue("org").kept, quota.queue("root").kept), (&cpus(5), &cpus(5)));
+    quota.charge(&"in-c".into(), "c", cpus(6));
+    assert_eq!(quota.queue("root").kept, &cpus(5), "the floors of the others stay");
+    put(&mut quota, "org", "root", &guaranteed(0));
+    assert_eq!(quota.queue("root").kept, &Resources::new(), "their parent has none to part");
+}
+
+#[test]
+fn t2_children_who_are_promised_more_than_their_parent_break_it_and_what_is_below_and_nobody_else() {
+    let queues = [("org", "root", guaranteed(4)), ("a", "org", guaranteed(3)), ("b", "org", guaranteed(2)), ("c", "root", guaranteed(9))];
+    let mut quota = quota(50, &queues);
+    let excess = Excess { dimension: "cpu".into(), children: Amount::from_units(5), guarantee: Amount::from_units(4) };
+    let fault = QueueFault { queue: "org".into(), why: Why::Guarantees(excess) };
+    for queue in ["a", "b"] {
+        assert_eq!(quota.fits(queue, &Resources::new()), Err(QueueRefusal::Fault(fault.clone())));
+        assert_eq!(quota.fault(queue), Some(fault.clone()));
+    }
+    assert_eq!((quota.fits("c", &cpus(1)), quota.fault("c"), quota.fault("root")), (Ok(()), None, None));
+    put(&mut quota, "org", "root", &guaranteed(5));
+    assert_eq!((quota.fits("a", &cpus(1)), quota.fault("org")), (Ok(()), None));
+    put(&mut quota, "org", "root", &QueueLimits { guarantee: Limits::new().with("memory", Amount::ZERO), ..capable(50) });
+    assert_eq!(quota.fits("a", &cpus(1)), Ok(()), "in cpu its own is not stated");
+}
+
+#[test]
+fn o2_a_closed_queue_takes_nothing_not_even_nothing_and_names_who_was_closed_by_hand() {
+    let none = QueueLimits::default;
+    let mut quota = quota(9, &[("org", "root", closed()), ("team", "org", none()), ("free", "root", none())]);
+    for asked in [cpus(1), Resources::new()] {
+        assert_eq!(quota.fits("team", &asked), Err(QueueRefusal::Closed { queue: "org".into() }));
+    }
+    assert_eq!((quota.fits("free", &cpus(1)), quota.closed_by("free")), (Ok(()), None));
+    put(&mut quota, "team", "org", &closed());
+    assert_eq!(quota.fits("team", &cpus(1)), Err(QueueRefusal::Closed { queue: "team".into() }), "the nearest");
+    put(&mut quota, "org", "root", &none());
+    assert_eq!(quota.closed_by("team").as_deref(), Some("team"), "O3: it stays closed when its parent opens");
+    put(&mut quota, "root", "", &closed());
+    assert_eq!(quota.fits("free", &cpus(1)), Err(QueueRefusal::Closed { queue: "root".into() }));
+}
+
+#[test]
+fn q8_a_capability_of_zero_is_zero_and_what_is_asked_for_twice_over_saturates() {
+    let quota = quota(9, &[("none", "root", capable(0)), ("safe", "root", guaranteed(1)), ("free", "root", QueueLimits::default())]);
+    let nano = Resources::new().with("cpu", Amount::from_nanos(1));
+    assert!(matches!(quota.fits("none", &nano), Err(QueueRefusal::Ceiling(Ceiling { limit: Amount::ZERO, .. }))));
+    assert_eq!(quota.fits("none", &Resources::new()), Ok(()));
+    assert!(quota.fits("free", &Resources::new().with("cpu", Amount::MAX)).is_err());
+}
+
+#[test]
+fn a_queue_that_hangs_loose_keeps_nothing_and_what_is_charged_to_it_counts_at_root() {
+    let mut quota =
+        quota(10, &[("lost", "gone", guaranteed(6)), ("safe", "root", guaranteed(2)), ("free", "root", QueueLimits::default())]);
+    quota.charge(&"seen".into(), "lost", cpus(5));
+    assert!(floor(&quota, "lost").is_zero());
+    assert_eq!(fill(&mut quota, "free"), (3, ceiling("root", [1, 8, 2, 10], Bound::Cluster)));
+}

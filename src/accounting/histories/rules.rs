@@ -1,0 +1,136 @@
+//! The rules of docs/accounting.md, word for word and slowly, on the record's facts.
+
+use std::collections::BTreeSet;
+
+use super::Record;
+use crate::resources::{Amount, Resources};
+
+/// The dimensions of these histories.
+const DIMENSIONS: [&str; 3] = ["cpu", "memory", "nvidia.com/gpu"];
+const ROOT: u8 = 0;
+const DEFAULT: u8 = 1;
+
+impl Record {
+    fn parent(&self, queue: u8) -> Option<u8> {
+        match (queue, self.queues.get(&queue)) {
+            (ROOT, _) => None,
+            (DEFAULT, None) => Some(ROOT),
+            (_, found) => found.map(|(parent, _)| *parent),
+        }
+    }
+
+    /// In the order in which they share (F3).
+    fn children(&self, of: u8) -> Vec<u8> {
+        let mut children: Vec<u8> = super::QUEUES.filter(|queue| self.parent(*queue) == Some(of)).collect();
+        children.sort_by_key(|queue| (-self.queues.get(queue).map_or(0, |(_, limits)| limits.priority), super::queue_name(*queue)));
+        children
+    }
+
+    /// The queue, those above it and `root`, each once (T3).
+    pub(super) fn way(&self, queue: u8) -> BTreeSet<u8> {
+        let mut way = BTreeSet::from([ROOT]);
+        let mut at = Some(queue);
+        while let Some(queue) = at.filter(|queue| *queue == ROOT || way.insert(*queue)) {
+            at = self.parent(queue);
+        }
+        way
+    }
+
+    fn total(&self, dimension: &str) -> Amount {
+        self.nodes.values().fold(Amount::ZERO, |sum, offers| sum.plus(offers.get(dimension)))
+    }
+
+    /// T4.
+    fn taken(&self, of: u8, dimension: &str) -> Amount {
+        let pods = self.pods.values().filter_map(|(_, queue, asked, _)| Some(((*queue)?, asked)));
+        let all = pods.chain(self.groups.values().map(|(queue, asked)| (*queue, asked)));
+        all.filter(|(queue, _)| self.way(*queue).contains(&of)).fold(Amount::ZERO, |sum, (_, asked)| sum.plus(asked.get(dimension)))
+    }
+
+    /// F2.
+    fn guarantee(&self, queue: u8, dimension: &str) -> Amount {
+        let stated = self.queues.get(&queue).and_then(|(_, limits)| limits.guarantee.get(dimension));
+        stated.unwrap_or_else(|| self.children_guarantee(queue, dimension))
+    }
+
+    fn children_guarantee(&self, queue: u8, dimension: &str) -> Amount {
+        self.children(queue).into_iter().fold(Amount::ZERO, |sum, child| sum.plus(self.guarantee(child, dimension)))
+    }
+
+    /// F3; nothing for what does not hang below `root`.
+    fn floor(&self, queue: u8, dimension: &str) -> Amount {
+        if queue == ROOT {
+            return self.total(dimension);
+        }
+        let Some(parent) = self.parent(queue).filter(|_| self.hangs(queue)) else { return Amount::ZERO };
+        let mut left = self.floor(parent, dimension);
+        for child in self.children(parent) {
+            let floor = self.guarantee(child, dimension).min(left);
+            if child == queue {
+                return floor;
+            }
+            left = left.minus(floor);
+        }
+        Amount::ZERO
+    }
+
+    fn hangs(&self, queue: u8) -> bool {
+        let (mut at, mut steps) = (queue, 0);
+        while let Some(parent) = self.parent(at).filter(|_| steps <= super::QUEUES.end) {
+            (at, steps) = (parent, steps + 1);
+        }
+        at == ROOT
+    }
+
+    /// F4. What is taken and counts for none of its children is its own; at `root` that is also what hangs loose.
+    fn held(&self, queue: u8, dimension: &str) -> Amount {
+        let taken = self.taken(queue, dimension);
+        if !self.hangs(queue) {
+            return taken;
+        }
+        let own = self.children(queue).into_iter().fold(taken, |own, child| own.minus(self.taken(child, dimension)));
+        let sum = self.children(queue).into_iter().fold(own, |sum, child| sum.plus(self.held(child, dimension)));
+        if queue == ROOT { sum } else { sum.max(self.floor(queue, dimension)) }
+    }
+
+    pub(super) fn floors(&self, queue: u8) -> Resources {
+        DIMENSIONS.map(|name| (name.into(), if queue == ROOT { Amount::ZERO } else { self.floor(queue, name) })).into_iter().collect()
+    }
+
+    pub(super) fn kept(&self, queue: u8) -> Resources {
+        DIMENSIONS.map(|name| (name.into(), self.held(queue, name).minus(self.taken(queue, name)))).into_iter().collect()
+    }
+
+    /// T1, T2, O2, F1 and F5.
+    pub(super) fn fits(&mut self, queue: u8, asked: &Resources) -> bool {
+        let exists = |queue: u8| queue <= DEFAULT || self.queues.contains_key(&queue);
+        let way = self.way(queue);
+        let broken = |at: &u8| {
+            let stated = self.queues.get(at).into_iter().flat_map(|(_, limits)| limits.guarantee.iter());
+            !exists(*at) || stated.into_iter().any(|(name, own)| self.hangs(queue) && self.children_guarantee(*at, name) > own)
+        };
+        let closed = |at: &u8| self.queues.get(at).is_some_and(|(_, limits)| limits.closed_by_hand);
+        let no_leaf = queue == ROOT || !self.children(queue).is_empty();
+        if no_leaf || !self.hangs(queue) || way.iter().any(|at| broken(at) || closed(at)) {
+            return false;
+        }
+        let look = |record: &Self| -> Vec<[Amount; 2]> {
+            let every = way.iter().flat_map(|at| DIMENSIONS.map(|name| (*at, name)));
+            every.map(|(at, name)| [record.taken(at, name), record.held(at, name)]).collect()
+        };
+        let before = look(self);
+        let charged = (None, Some(queue), asked.clone(), super::Stage::Placed);
+        self.pods.insert(u8::MAX, charged);
+        let after = look(self);
+        self.pods.remove(&u8::MAX);
+        let every = way.iter().flat_map(|at| DIMENSIONS.map(|name| (*at, name)));
+        every.zip(before.into_iter().zip(after)).all(|((at, name), ([taken_before, held_before], [taken, held]))| {
+            let capability = self.queues.get(&at).and_then(|(_, limits)| limits.capability.get(name)).unwrap_or(Amount::MAX);
+            let below = |grown: bool, amount: Amount, ceiling: Amount| !grown || amount <= ceiling;
+            let grows = held > held_before;
+            below(taken > taken_before, taken, capability)
+                && below(grows, held, capability)
+                && (at != ROOT || held <= taken || below(grows, held, self.total(name)))
+        })
+    }
+}

@@ -1,0 +1,175 @@
+//! What is there: nodes, queues, pods, groups and reservations, as plain values?
+//!
+//! Amounts are nano-units. In [`Amounts`] an absent name is 0; in [`Bounds`] it is unset, which limits nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How much of each dimension; absent is 0.
+pub(super) type Amounts = BTreeMap<String, i128>;
+/// Up to where in each dimension; absent is unset.
+pub(super) type Bounds = BTreeMap<String, i128>;
+
+/// Everything that the rules speak of.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub(super) struct Cluster {
+    /// What all nodes offer together, where `nodes` is empty.
+    pub(super) total: Amounts,
+    /// By name, what each offers.
+    pub(super) nodes: BTreeMap<String, Amounts>,
+    /// Those that have an object; `root` and `default` exist without one.
+    pub(super) queues: BTreeMap<String, Queue>,
+    /// By UID.
+    pub(super) pods: BTreeMap<String, Pod>,
+    pub(super) groups: BTreeMap<String, Group>,
+    /// By group.
+    pub(super) reservations: BTreeMap<String, Reservation>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Queue {
+    pub(super) parent: Option<String>,
+    pub(super) capability: Bounds,
+    pub(super) deserved: Bounds,
+    pub(super) guarantee: Bounds,
+    pub(super) weight: i128,
+    pub(super) priority: i64,
+    pub(super) reclaimable: bool,
+    pub(super) closed_by_hand: bool,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        let unset = Bounds::new();
+        Self {
+            parent: None,
+            capability: unset.clone(),
+            deserved: unset.clone(),
+            guarantee: unset,
+            weight: 1,
+            priority: 0,
+            reclaimable: true,
+            closed_by_hand: false,
+        }
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Pod {
+    pub(super) queue: String,
+    pub(super) amounts: Amounts,
+    pub(super) node: Option<String>,
+    pub(super) group: Option<String>,
+    pub(super) priority: i64,
+    /// Its place in the order of creation; larger is younger.
+    pub(super) created: u64,
+    pub(super) preemptable: bool,
+    pub(super) terminating: bool,
+    /// Whether it is a pod of this scheduler.
+    pub(super) ours: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Group {
+    pub(super) queue: String,
+    pub(super) min_member: usize,
+    /// What each member that has no place asks for, in the order in which they would be placed.
+    pub(super) asks: Vec<Amounts>,
+    /// `spec.minResources`, keys as they are written.
+    pub(super) min_resources: Option<Amounts>,
+    pub(super) priority: i64,
+    pub(super) preemptable: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Reservation {
+    pub(super) queue: String,
+    pub(super) amounts: Amounts,
+}
+
+impl Cluster {
+    /// `T`: what all nodes offer together.
+    pub(super) fn offered(&self) -> Amounts {
+        if self.nodes.is_empty() { self.total.clone() } else { self.nodes.values().fold(Amounts::new(), |sum, node| plus(&sum, node)) }
+    }
+
+    /// Every dimension that is spoken of anywhere.
+    pub(super) fn dimensions(&self) -> BTreeSet<String> {
+        let of_queues = self.queues.values().flat_map(|queue| [&queue.capability, &queue.deserved, &queue.guarantee]);
+        let of_groups = self.groups.values().flat_map(|group| &group.asks);
+        let held = self.pods.values().map(|pod| &pod.amounts).chain(self.reservations.values().map(|held| &held.amounts));
+        let all = of_queues.chain(of_groups).chain(held).chain(self.nodes.values()).chain([&self.total]);
+        all.flat_map(|amounts| amounts.keys().cloned()).collect()
+    }
+
+    /// The same with one more pod.
+    pub(super) fn with_charge(&self, queue: &str, amounts: &Amounts) -> Self {
+        let mut after = self.clone();
+        let uid = format!("charge-{}", after.pods.len());
+        after.pods.insert(uid, Pod { queue: queue.to_owned(), amounts: amounts.clone(), ..Pod::default() });
+        after
+    }
+
+    /// The same without these pods.
+    pub(super) fn without_pods(&self, gone: &BTreeSet<String>) -> Self {
+        let mut after = self.clone();
+        after.pods.retain(|uid, _| !gone.contains(uid));
+        after
+    }
+
+    /// The same without what this group has reserved (A4).
+    pub(super) fn without_reservation(&self, group: &str) -> Self {
+        let mut after = self.clone();
+        after.reservations.remove(group);
+        after
+    }
+}
+
+impl Default for Pod {
+    fn default() -> Self {
+        Self {
+            queue: String::new(),
+            amounts: Amounts::new(),
+            node: None,
+            group: None,
+            priority: 0,
+            created: 0,
+            preemptable: true,
+            terminating: false,
+            ours: true,
+        }
+    }
+}
+
+/// One amount; absent is 0.
+pub(super) fn amount(amounts: &Amounts, dimension: &str) -> i128 {
+    amounts.get(dimension).copied().unwrap_or(0)
+}
+
+/// The sum.
+pub(super) fn plus(a: &Amounts, b: &Amounts) -> Amounts {
+    let mut sum = a.clone();
+    for (dimension, amount) in b {
+        *sum.entry(dimension.clone()).or_default() += amount;
+    }
+    sum
+}
+
+/// The difference, nowhere below 0.
+pub(super) fn less(a: &Amounts, b: &Amounts) -> Amounts {
+    a.iter().map(|(dimension, own)| (dimension.clone(), (own - amount(b, dimension)).max(0))).collect()
+}
+
+/// The larger in each dimension.
+pub(super) fn larger(a: &Amounts, b: &Amounts) -> Amounts {
+    let mut larger = a.clone();
+    for (dimension, amount) in b {
+        let own = larger.entry(dimension.clone()).or_default();
+        *own = (*own).max(*amount);
+    }
+    larger
+}
+
+/// The dimensions that are asked for.
+pub(super) fn asked_in(asked: &Amounts) -> impl Iterator<Item = (&str, i128)> {
+    asked.iter().filter(|(_, amount)| **amount > 0).map(|(dimension, amount)| (dimension.as_str(), *amount))
+}

@@ -1,0 +1,120 @@
+//! What is kept for a queue, and would so much more fit in it (F1–F6)?
+
+use super::cluster::{Amounts, Cluster, amount, asked_in};
+use super::tree::{broken, children, closed_by, is_below_root, is_leaf, own, parent, said, taken, walk};
+
+/// F6: who refuses, in which dimension if it is one, and by which rule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Refusal {
+    pub(super) queue: String,
+    pub(super) dimension: Option<String>,
+    pub(super) rule: &'static str,
+}
+
+/// F2: as stated, else the sum of the children's. Of a queue that is not below `root`: nothing.
+pub(super) fn guarantee(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
+    if !is_below_root(cluster, queue) {
+        return 0;
+    }
+    let stated = said(cluster, queue).guarantee.get(dimension).copied();
+    stated.unwrap_or_else(|| children(cluster, queue).iter().map(|child| guarantee(cluster, child, dimension)).sum())
+}
+
+/// What `root` may use at most for sure: what all nodes offer, and no more than its own capability.
+pub(super) fn all(cluster: &Cluster, dimension: &str) -> i128 {
+    let offered = amount(&cluster.offered(), dimension);
+    said(cluster, "root").capability.get(dimension).map_or(offered, |capability| offered.min(*capability))
+}
+
+/// The children of a queue in the order in which they are served: higher priority first, then by name.
+pub(super) fn in_order(cluster: &Cluster, queue: &str) -> Vec<String> {
+    let mut children = children(cluster, queue);
+    children.sort_by_key(|child| (std::cmp::Reverse(said(cluster, child).priority), child.clone()));
+    children
+}
+
+/// F3: what of the guarantee is in force.
+pub(super) fn floor(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
+    if queue == "root" {
+        return all(cluster, dimension);
+    }
+    let Some(parent) = parent(cluster, queue).filter(|_| is_below_root(cluster, queue)) else {
+        return 0;
+    };
+    let mut left = floor(cluster, &parent, dimension);
+    for child in in_order(cluster, &parent) {
+        let gets = guarantee(cluster, &child, dimension).min(left);
+        if child == queue {
+            return gets;
+        }
+        left -= gets;
+    }
+    0
+}
+
+/// F4: what the queue uses and what must be kept for it.
+pub(super) fn held(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
+    if !is_below_root(cluster, queue) {
+        return taken(cluster, queue, dimension);
+    }
+    let in_children: i128 = children(cluster, queue).iter().map(|child| held(cluster, child, dimension)).sum();
+    let sum = own(cluster, queue, dimension) + in_children;
+    if queue == "root" { sum } else { sum.max(floor(cluster, queue, dimension)) }
+}
+
+/// F1: by how much a charge would bring the queue above its capability.
+pub(super) fn above_capability(cluster: &Cluster, queue: &str, dimension: &str, asked: i128) -> Option<i128> {
+    let capability = *said(cluster, queue).capability.get(dimension)?;
+    let above = taken(cluster, queue, dimension) + asked - capability;
+    (above > 0).then_some(above)
+}
+
+/// F5: by how much a charge to `charged`, which is this queue or below it, would take what is kept for others here.
+pub(super) fn takes_what_is_kept(cluster: &Cluster, queue: &str, charged: &str, dimension: &str, asked: i128) -> Option<i128> {
+    let after = cluster.with_charge(charged, &Amounts::from([(dimension.to_owned(), asked)]));
+    let held_after = held(&after, queue, dimension);
+    if held_after <= held(cluster, queue, dimension) {
+        return None;
+    }
+    let mut limits: Vec<i128> = said(cluster, queue).capability.get(dimension).copied().into_iter().collect();
+    if queue == "root" && held_after > taken(&after, "root", dimension) {
+        limits.push(amount(&cluster.offered(), dimension));
+    }
+    let above = held_after - limits.into_iter().min()?;
+    (above > 0).then_some(above)
+}
+
+/// F6: whether so much more fits, with the nearest queue that refuses, its first dimension by name, and the rule. A queue that
+/// is broken or closed is named before any amount is looked at; in one dimension the ceiling comes before what is kept.
+pub(super) fn fits(cluster: &Cluster, queue: &str, asked: &Amounts) -> Result<(), Refusal> {
+    let refused = |queue: String, rule| Err(Refusal { queue, dimension: None, rule });
+    if let Some(broken) = broken(cluster, queue) {
+        return refused(broken, "T2");
+    }
+    if !is_leaf(cluster, queue) {
+        return refused(queue.to_owned(), "T1");
+    }
+    if let Some(closed) = closed_by(cluster, queue) {
+        return refused(closed, "O2");
+    }
+    for above in walk(cluster, queue) {
+        if let Some((dimension, rule, _)) = lacking(cluster, &above, queue, asked).into_iter().next() {
+            return Err(Refusal { queue: above, dimension: Some(dimension), rule });
+        }
+    }
+    Ok(())
+}
+
+/// What one queue on the way up from `charged` lacks for a charge: the dimension, the rule, and how much, by dimension.
+pub(super) fn lacking(cluster: &Cluster, queue: &str, charged: &str, asked: &Amounts) -> Vec<(String, &'static str, i128)> {
+    let mut lacking = Vec::new();
+    for (dimension, asked) in asked_in(asked) {
+        let ceiling = above_capability(cluster, queue, dimension, asked).map(|lack| ("F1", lack));
+        let kept = takes_what_is_kept(cluster, queue, charged, dimension, asked).map(|lack| ("F5", lack));
+        let most = ceiling.iter().chain(&kept).map(|(_, lack)| *lack).max();
+        if let (Some((rule, _)), Some(most)) = (ceiling.or(kept), most) {
+            lacking.push((dimension.to_owned(), rule, most));
+        }
+    }
+    lacking
+}

@@ -1,0 +1,19 @@
+//! What do the rules of `docs/accounting.md` say, computed as slowly and plainly as they are written?
+//!
+//! A second implementation, for tests only: the duel asks it and the real one the same questions. It was written from the
+//! text of the rules, not from the code, and shares nothing with it: plain maps and `i128` nano-units, a pure function of a
+//! [`cluster::Cluster`], everything recomputed at each question, one function for each rule. Where it and the code differ,
+//! one of them or the text is wrong.
+//!
+//! `scenario` reads and writes clusters and questions as text; `src/accounting/scenarios/` keeps those that matter.
+
+mod admission;
+mod cluster;
+mod limits;
+mod properties;
+mod reclaim;
+mod reclaim_properties;
+mod scenario;
+mod scenario_text;
+mod shares;
+mod tree;

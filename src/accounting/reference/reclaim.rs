@@ -1,0 +1,214 @@
+//! May these pods be evicted so that this group is placed (R1–R8, and R11 within a queue)?
+//!
+//! What is terminating counts as gone, and what the group itself has reserved is left out (A4): every function here is given
+//! the cluster as [`settled`] makes it. Shares are those before the taking.
+
+use std::collections::BTreeSet;
+
+use super::admission::{live_members, needed, sum};
+use super::cluster::{Amounts, Cluster, Group, Pod, amount, asked_in};
+use super::limits::{Refusal, above_capability, fits, floor};
+use super::shares::{is_within_right, share};
+use super::tree::{common_ancestor, said, up_to_below, used, walk};
+
+type Victims = BTreeSet<String>;
+/// Whether a rule is kept by taking these from a settled cluster.
+type Rule = fn(&Cluster, &Claimant<'_>, &Victims) -> bool;
+
+/// Who asks, with what its needed members ask for.
+struct Claimant<'a> {
+    queue: &'a str,
+    group: &'a Group,
+    members: Vec<Amounts>,
+    asked: Amounts,
+}
+
+/// Without what is terminating, and without what the group itself has reserved.
+fn settled(before: &Cluster, claimant: &str) -> Cluster {
+    let mut after = before.without_reservation(claimant);
+    after.pods.retain(|_, pod| !pod.terminating);
+    after
+}
+
+/// The first rule that taking these victims for this group violates.
+pub(super) fn reclaim_is_right(before: &Cluster, claimant: &str, victims: &Victims) -> Result<(), &'static str> {
+    // Before anything is settled, as a pod that is terminating is no victim.
+    let Some(group) = before.groups.get(claimant) else {
+        return Err("no such group");
+    };
+    let pods: Option<Vec<&Pod>> = victims.iter().map(|uid| before.pods.get(uid)).collect();
+    let Some(pods) = pods else {
+        return Err("no such victim");
+    };
+    if !pods.iter().all(|pod| may_go(pod, group)) {
+        return Err("R8");
+    }
+    let cluster = settled(before, claimant);
+    let members = needed(&cluster, claimant);
+    let claimant = Claimant { queue: &group.queue, group, asked: sum(&members), members };
+    if is_placed(&cluster, &claimant, &Victims::new()) {
+        // Either it fits as it is, or what is terminating is enough and is waited for.
+        return if victims.is_empty() { Ok(()) } else { Err("R4") };
+    }
+    rightly_taken(&cluster, &claimant, victims)?;
+    if parts_of(victims).any(|fewer| rightly_taken(&cluster, &claimant, &fewer).is_ok()) {
+        return Err("R7");
+    }
+    Ok(())
+}
+
+/// All rules but that nobody is taken who is not needed.
+fn rightly_taken(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> Result<(), &'static str> {
+    let rules: [(&str, Rule); 6] = [
+        ("R6", gangs_stay_or_go),
+        ("R1", has_the_right_to_take),
+        ("R2", all_borrow),
+        ("R3", nobody_falls_below_its_floor),
+        ("R5", no_wall_is_left),
+        ("R4", is_placed),
+    ];
+    rules.iter().find(|(_, holds)| !holds(cluster, claimant, victims)).map_or(Ok(()), |(rule, _)| Err(rule))
+}
+
+/// R8, and R11 within one queue.
+fn may_go(pod: &Pod, claimant: &Group) -> bool {
+    let low_enough = if pod.queue == claimant.queue { pod.priority < claimant.priority } else { pod.priority <= claimant.priority };
+    pod.preemptable && !pod.terminating && pod.ours && low_enough
+}
+
+/// R1, against the queue of every victim.
+fn has_the_right_to_take(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> bool {
+    queues_of(cluster, victims).iter().all(|victim| {
+        up_to_below(cluster, claimant.queue, &common_ancestor(cluster, claimant.queue, victim)).iter().all(|queue| {
+            asked_in(&claimant.asked).all(|(dimension, asked)| used(cluster, queue, dimension) + asked <= share(cluster, queue, dimension))
+        })
+    })
+}
+
+/// R2: there is an order in which each that goes finds its queue over its share, with what went before it gone.
+fn all_borrow(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> bool {
+    let units = units(cluster, victims);
+    victims.is_empty()
+        || units.iter().any(|last| {
+            let before: Victims = victims.difference(last).cloned().collect();
+            last.iter().all(|uid| borrows(cluster, claimant, uid, &before)) && all_borrow(cluster, claimant, &before)
+        })
+}
+
+/// R2, for one pod, after others went.
+fn borrows(cluster: &Cluster, claimant: &Claimant<'_>, uid: &str, gone: &Victims) -> bool {
+    let Some(pod) = cluster.pods.get(uid) else {
+        return false;
+    };
+    let left = cluster.without_pods(gone);
+    let way = up_to_below(cluster, &pod.queue, &common_ancestor(cluster, claimant.queue, &pod.queue));
+    let over = |dimension: &String| way.iter().all(|queue| used(&left, queue, dimension) > share(cluster, queue, dimension));
+    let reclaimable = way.iter().all(|queue| said(cluster, queue).reclaimable);
+    // Within its own queue (R11) the way is empty and nobody borrows.
+    way.is_empty() || reclaimable && lacked(cluster, claimant).iter().any(over)
+}
+
+/// R2: what the one who asks lacks: where F6 refuses or less is idle than it asks for; where the room is there but in pieces,
+/// everything that it asks for.
+fn lacked(cluster: &Cluster, claimant: &Claimant<'_>) -> Vec<String> {
+    let dimensions: Vec<(String, i128)> = asked_in(&claimant.asked).map(|(name, asked)| (name.to_owned(), asked)).collect();
+    let lacks = |(name, asked): &&(String, i128)| {
+        let alone = Amounts::from([(name.clone(), *asked)]);
+        idle(cluster, name) < *asked || matches!(fits(cluster, claimant.queue, &alone), Err(Refusal { dimension: Some(_), .. }))
+    };
+    let lacked: Vec<String> = dimensions.iter().filter(lacks).map(|(name, _)| name.clone()).collect();
+    if lacked.is_empty() { dimensions.into_iter().map(|(name, _)| name).collect() } else { lacked }
+}
+
+/// R3: for every queue from a victim's up to below the common ancestor.
+fn nobody_falls_below_its_floor(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> bool {
+    let after = cluster.without_pods(victims);
+    queues_of(cluster, victims).iter().all(|victim| {
+        up_to_below(cluster, victim, &common_ancestor(cluster, claimant.queue, victim)).iter().all(|queue| {
+            cluster.dimensions().iter().all(|dimension| {
+                let (was, is) = (used(cluster, queue, dimension), used(&after, queue, dimension));
+                is == was || is >= floor(cluster, queue, dimension)
+            })
+        })
+    })
+}
+
+/// R4: all needed members have a place when the victims are gone.
+fn is_placed(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> bool {
+    let after = cluster.without_pods(victims);
+    let may_stay = claimant.group.preemptable || is_within_right(&after, claimant.queue, &claimant.asked);
+    fits(&after, claimant.queue, &claimant.asked).is_ok() && may_stay && have_nodes(&after, &claimant.members)
+}
+
+/// N3, by trying every node for every member; where no nodes are named, of all nodes together.
+fn have_nodes(cluster: &Cluster, members: &[Amounts]) -> bool {
+    if cluster.nodes.is_empty() {
+        return asked_in(&sum(members)).all(|(dimension, asked)| asked <= idle(cluster, dimension));
+    }
+    let Some((first, rest)) = members.split_first() else {
+        return true;
+    };
+    cluster.nodes.iter().any(|(node, offered)| {
+        let on_node = cluster.pods.values().filter(|pod| pod.node.as_ref() == Some(node));
+        let charged = sum(&on_node.map(|pod| pod.amounts.clone()).collect::<Vec<_>>());
+        let room = asked_in(first).all(|(dimension, asked)| amount(&charged, dimension) + asked <= amount(offered, dimension));
+        let mut with_first = cluster.clone();
+        let uid = format!("member-{}", rest.len());
+        with_first.pods.insert(uid, Pod { amounts: first.clone(), node: Some(node.clone()), ..Pod::default() });
+        room && have_nodes(&with_first, rest)
+    })
+}
+
+/// What no pod uses: of all nodes together, or the sum of what is left on each.
+fn idle(cluster: &Cluster, dimension: &str) -> i128 {
+    if cluster.nodes.is_empty() {
+        return amount(&cluster.total, dimension) - used(cluster, "root", dimension);
+    }
+    let left = |(node, offered): (&String, &Amounts)| {
+        let on_node = cluster.pods.values().filter(|pod| pod.node.as_ref() == Some(node));
+        (amount(offered, dimension) - on_node.map(|pod| amount(&pod.amounts, dimension)).sum::<i128>()).max(0)
+    };
+    cluster.nodes.iter().map(left).sum()
+}
+
+/// R5: against a queue that refuses for its own capability only what goes below it helps, and that must be enough.
+fn no_wall_is_left(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> bool {
+    let after = cluster.without_pods(victims);
+    walk(&after, claimant.queue)
+        .iter()
+        .all(|queue| asked_in(&claimant.asked).all(|(dimension, asked)| above_capability(&after, queue, dimension, asked).is_none()))
+}
+
+/// R6: of each group that loses members, minMember stay or none does.
+fn gangs_stay_or_go(cluster: &Cluster, _: &Claimant<'_>, victims: &Victims) -> bool {
+    cluster.groups.iter().all(|(name, group)| {
+        let live = live_members(cluster, name);
+        let stay = live.iter().filter(|uid| !victims.contains(*uid)).count();
+        stay == live.len() || stay == 0 || stay >= group.min_member
+    })
+}
+
+/// R6: what goes together: a whole gang, or each member beyond minMember, or each pod of no group, by itself.
+fn units(cluster: &Cluster, victims: &Victims) -> Vec<Victims> {
+    let whole = |uid: &String| {
+        let group = cluster.pods.get(uid).and_then(|pod| pod.group.clone())?;
+        let live: Victims = live_members(cluster, &group).into_iter().collect();
+        let is_gang = cluster.groups.get(&group).is_some_and(|said| said.min_member > 0);
+        (is_gang && live.is_subset(victims)).then_some(live)
+    };
+    let units: BTreeSet<Victims> = victims.iter().map(|uid| whole(uid).unwrap_or_else(|| Victims::from([uid.clone()]))).collect();
+    units.into_iter().collect()
+}
+
+fn queues_of(cluster: &Cluster, victims: &Victims) -> BTreeSet<String> {
+    victims.iter().filter_map(|uid| cluster.pods.get(uid)).map(|pod| pod.queue.clone()).collect()
+}
+
+/// Every choice of some of them, without that of all. There are few in a test.
+fn parts_of(victims: &Victims) -> impl Iterator<Item = Victims> {
+    let all: Vec<String> = victims.iter().cloned().collect();
+    (0..(1_usize << all.len()) - 1).map(move |chosen| {
+        let is_in = |(at, uid): (usize, &String)| (chosen >> at & 1 == 1).then(|| uid.clone());
+        all.iter().enumerate().filter_map(is_in).collect()
+    })
+}

@@ -1,0 +1,137 @@
+//! Does a right reclaim keep its promises, and is it never undone by another?
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::cluster::{Amounts, Bounds, Cluster, Group, Pod, Queue};
+use super::limits::floor;
+use super::reclaim::reclaim_is_right;
+use super::shares::share;
+use super::tree::{common_ancestor, up_to_below, used};
+
+fn cpu(nanos: i128) -> Amounts {
+    Amounts::from([("cpu".to_owned(), nanos)])
+}
+
+/// Two levels, and mostly deserved, so that there are borrowers at each.
+fn queues() -> impl Strategy<Value = BTreeMap<String, Queue>> {
+    let bounds = |most: i128, of_ten: f64| prop::option::weighted(of_ten, 0..=most).prop_map(|nanos| nanos.map_or_else(Bounds::new, cpu));
+    let one = (bounds(12, 0.1), bounds(6, 0.7), bounds(2, 0.3), 0..3_i128, prop::bool::weighted(0.9));
+    prop::collection::vec(one, 5).prop_map(|all| {
+        let shape = [("a", None), ("b", None), ("p", None), ("pa", Some("p")), ("pb", Some("p"))];
+        let queue = |((name, parent), (capability, deserved, guarantee, weight, reclaimable)): ((&str, Option<&str>), _)| {
+            let parent = parent.map(str::to_owned);
+            (name.to_owned(), Queue { parent, capability, deserved, guarantee, weight, reclaimable, ..Queue::default() })
+        };
+        shape.into_iter().zip(all).map(queue).collect()
+    })
+}
+
+fn leaf() -> impl Strategy<Value = String> {
+    prop::sample::select(&["a", "b", "pa", "pb"][..]).prop_map(str::to_owned)
+}
+
+/// A full cluster of single pods, some in gangs, and a group `asking` that waits.
+fn full_cluster() -> impl Strategy<Value = Cluster> {
+    let pods = prop::collection::vec((leaf(), 1..5_i128, prop::option::of(0..2_usize), 0..2_i64), 1..6);
+    let asking = (leaf(), 1..5_i128, 1..3_usize);
+    (queues(), pods, asking, 0..3_i128, 1..3_usize).prop_map(|(queues, pods, (queue, each, count), idle, min_member)| {
+        let group = |queue: &str, min_member, asks| Group {
+            queue: queue.to_owned(),
+            min_member,
+            asks,
+            min_resources: None,
+            priority: 1,
+            preemptable: true,
+        };
+        let mut cluster = Cluster { queues, ..Cluster::default() };
+        cluster.total = cpu(pods.iter().map(|(_, nanos, _, _)| nanos).sum::<i128>() + idle);
+        for (at, (queue, nanos, gang, priority)) in pods.into_iter().enumerate() {
+            let name = gang.map(|gang| format!("gang-{gang}-{queue}"));
+            if let Some(name) = &name {
+                cluster.groups.insert(name.clone(), group(&queue, min_member, Vec::new()));
+            }
+            cluster.pods.insert(format!("p{at}"), Pod { queue, amounts: cpu(nanos), group: name, priority, ..Pod::default() });
+        }
+        cluster.groups.insert("asking".to_owned(), group(&queue, count, vec![cpu(each); count]));
+        cluster
+    })
+}
+
+/// Every set of pods that may rightly go, none left out.
+fn right_victims(cluster: &Cluster) -> Vec<BTreeSet<String>> {
+    let uids: Vec<&String> = cluster.pods.keys().collect();
+    let chosen = |set: usize| uids.iter().enumerate().filter(move |(at, _)| set >> at & 1 == 1).map(|(_, uid)| (*uid).clone()).collect();
+    (1..1_usize << uids.len()).map(chosen).filter(|victims| reclaim_is_right(cluster, "asking", victims).is_ok()).collect()
+}
+
+/// The victims are gone and wait again, as one group for each queue; those who asked are placed.
+fn after(cluster: &Cluster, victims: &BTreeSet<String>) -> Cluster {
+    let mut after = cluster.without_pods(victims);
+    let asking = after.groups["asking"].clone();
+    for (at, asks) in asking.asks.iter().enumerate() {
+        let group = Some("asking".to_owned());
+        let pod = Pod { queue: asking.queue.clone(), amounts: asks.clone(), group, priority: 1, ..Pod::default() };
+        after.pods.insert(format!("placed-{at}"), pod);
+    }
+    after.groups.insert("asking".to_owned(), Group { asks: Vec::new(), ..asking });
+    for uid in victims {
+        let gone = &cluster.pods[uid];
+        let back = after.groups.entry(format!("back-{}", gone.queue)).or_insert_with(|| Group {
+            queue: gone.queue.clone(),
+            min_member: 0,
+            asks: Vec::new(),
+            min_resources: None,
+            priority: gone.priority,
+            preemptable: true,
+        });
+        back.asks.push(gone.amounts.clone());
+        back.min_member += 1;
+        back.priority = back.priority.min(gone.priority);
+    }
+    after
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// R1, R3.
+    #[test]
+    fn a_right_reclaim_takes_nobody_below_its_floor_and_brings_nobody_above_its_share(cluster in full_cluster()) {
+        for victims in right_victims(&cluster) {
+            let after = after(&cluster, &victims);
+            for victim in victims.iter().map(|uid| &cluster.pods[uid]) {
+                let asking = &cluster.groups["asking"].queue;
+                let ancestor = common_ancestor(&cluster, asking, &victim.queue);
+                for queue in up_to_below(&cluster, &victim.queue, &ancestor) {
+                    prop_assert!(used(&after, &queue, "cpu") >= floor(&cluster, &queue, "cpu"), "{queue}");
+                }
+                for queue in up_to_below(&cluster, asking, &ancestor) {
+                    prop_assert!(used(&after, &queue, "cpu") <= share(&cluster, &queue, "cpu"), "{queue}");
+                }
+            }
+        }
+    }
+
+    /// R1 against R2: those who were evicted cannot take it back from those who took it.
+    #[test]
+    fn what_was_rightly_taken_is_not_taken_back(cluster in full_cluster()) {
+        for victims in right_victims(&cluster) {
+            let after = after(&cluster, &victims);
+            let placed: BTreeSet<String> = after.pods.keys().filter(|uid| uid.starts_with("placed-")).cloned().collect();
+            for group in after.groups.keys().filter(|name| name.starts_with("back-")) {
+                prop_assert!(reclaim_is_right(&after, group, &placed).is_err(), "{group}");
+            }
+        }
+    }
+}
+
+/// The two above would hold of nothing.
+#[test]
+fn there_are_right_reclaims_among_those_that_are_tried() {
+    use proptest::strategy::ValueTree;
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let tried = (0..60).map(|_| full_cluster().new_tree(&mut runner).unwrap().current());
+    assert!(tried.filter(|cluster| !right_victims(cluster).is_empty()).count() >= 8);
+}

@@ -1,0 +1,150 @@
+//! Which queue is below which, which are broken or closed, and what is counted where (T1–T4, O1–O3)?
+
+use super::cluster::{Cluster, Queue, amount};
+use super::limits::guarantee;
+
+const ROOT: &str = "root";
+/// T2: with more queues than this above it, `root` among them, a queue is broken.
+const DEEPEST: usize = 64;
+
+/// Whether there is such a queue (T1: `root` and `default` exist always).
+pub(super) fn exists(cluster: &Cluster, queue: &str) -> bool {
+    queue == ROOT || queue == "default" || cluster.queues.contains_key(queue)
+}
+
+/// What the queue's object says; nothing, if there is none.
+pub(super) fn said(cluster: &Cluster, queue: &str) -> Queue {
+    cluster.queues.get(queue).cloned().unwrap_or_default()
+}
+
+/// T1: the queue directly above; none above `root` and above what does not exist.
+pub(super) fn parent(cluster: &Cluster, queue: &str) -> Option<String> {
+    if queue == ROOT || !exists(cluster, queue) {
+        return None;
+    }
+    let named = said(cluster, queue).parent.filter(|parent| !parent.is_empty());
+    Some(named.unwrap_or_else(|| ROOT.to_owned()))
+}
+
+/// The queues that exist and name this one as their parent, by name.
+pub(super) fn children(cluster: &Cluster, queue: &str) -> Vec<String> {
+    names(cluster).into_iter().filter(|name| parent(cluster, name).as_deref() == Some(queue)).collect()
+}
+
+/// The queues that exist, by name.
+pub(super) fn names(cluster: &Cluster) -> Vec<String> {
+    let mut names: Vec<String> = cluster.queues.keys().cloned().chain([ROOT.to_owned(), "default".to_owned()]).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// T1: pods go to leaves only; `root` is none.
+pub(super) fn is_leaf(cluster: &Cluster, queue: &str) -> bool {
+    queue != ROOT && children(cluster, queue).is_empty()
+}
+
+/// T3: the queues for which a charge to this one counts: itself, all above it whether they exist or not, each once, and `root`.
+pub(super) fn walk(cluster: &Cluster, queue: &str) -> Vec<String> {
+    let mut walk = Vec::new();
+    let mut at = Some(queue.to_owned());
+    while let Some(queue) = at.filter(|queue| queue != ROOT && !walk.contains(queue)) {
+        at = parent(cluster, &queue);
+        walk.push(queue);
+    }
+    walk.push(ROOT.to_owned());
+    walk
+}
+
+/// Whether a queue exists and the way up from it leads to `root` through queues that exist.
+pub(super) fn is_below_root(cluster: &Cluster, queue: &str) -> bool {
+    let walk = walk(cluster, queue);
+    let last = walk.iter().rev().nth(1);
+    walk.iter().all(|queue| exists(cluster, queue)) && last.is_none_or(|last| parent(cluster, last).as_deref() == Some(ROOT))
+}
+
+/// T2, of the queue itself: the one whose fault it is may be above it, see [`broken`].
+pub(super) fn is_broken_itself(cluster: &Cluster, queue: &str) -> bool {
+    let no_parent = parent(cluster, queue).is_some_and(|parent| !exists(cluster, &parent));
+    let below_itself = parent(cluster, queue).is_some_and(|parent| walk(cluster, &parent).contains(&queue.to_owned()));
+    let above = walk(cluster, queue).len() - 1;
+    !exists(cluster, queue) || no_parent || below_itself || above > DEEPEST || promises_too_much(cluster, queue)
+}
+
+/// T2: the guarantees of the children come to more than its own, where that is stated. `root` promises what there is (F3).
+fn promises_too_much(cluster: &Cluster, queue: &str) -> bool {
+    queue != ROOT
+        && is_below_root(cluster, queue)
+        && said(cluster, queue).guarantee.iter().any(|(dimension, own)| {
+            let promised: i128 = children(cluster, queue).iter().map(|child| guarantee(cluster, child, dimension)).sum();
+            promised > *own
+        })
+}
+
+/// T2: the nearest broken queue from this one up, itself included; a queue takes new pods only if there is none.
+pub(super) fn broken(cluster: &Cluster, queue: &str) -> Option<String> {
+    walk(cluster, queue).into_iter().find(|queue| is_broken_itself(cluster, queue))
+}
+
+/// O2: the nearest queue from this one up that is closed by hand; the queue is closed if there is one.
+pub(super) fn closed_by(cluster: &Cluster, queue: &str) -> Option<String> {
+    walk(cluster, queue).into_iter().find(|queue| said(cluster, queue).closed_by_hand)
+}
+
+/// O3: `status.state`.
+pub(super) fn state(cluster: &Cluster, queue: &str) -> &'static str {
+    let charged = cluster.pods.values().any(|pod| walk(cluster, &pod.queue).contains(&queue.to_owned()));
+    match (closed_by(cluster, queue), charged) {
+        (None, _) => "Open",
+        (Some(_), true) => "Closing",
+        (Some(_), false) => "Closed",
+    }
+}
+
+/// T4: what the pods in the queue and below it are charged.
+pub(super) fn used(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
+    let counts = |charged: &str| walk(cluster, charged).iter().any(|above| above == queue);
+    cluster.pods.values().filter(|pod| counts(&pod.queue)).map(|pod| amount(&pod.amounts, dimension)).sum()
+}
+
+/// T4: what the groups in the queue and below it have reserved.
+pub(super) fn reserved(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
+    let counts = |charged: &str| walk(cluster, charged).iter().any(|above| above == queue);
+    cluster.reservations.values().filter(|held| counts(&held.queue)).map(|held| amount(&held.amounts, dimension)).sum()
+}
+
+/// T4: both.
+pub(super) fn taken(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
+    used(cluster, queue, dimension) + reserved(cluster, queue, dimension)
+}
+
+/// What is taken in the queue and in none of its children: what is charged to it itself, and of `root` also what is charged to
+/// queues that are not below it.
+pub(super) fn own(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
+    taken(cluster, queue, dimension) - children(cluster, queue).iter().map(|child| taken(cluster, child, dimension)).sum::<i128>()
+}
+
+/// The lowest queue that is above both or is one of them.
+pub(super) fn common_ancestor(cluster: &Cluster, a: &str, b: &str) -> String {
+    let above_b = walk(cluster, b);
+    walk(cluster, a).into_iter().find(|queue| above_b.contains(queue)).unwrap_or_else(|| ROOT.to_owned())
+}
+
+/// From a queue up to just below another.
+pub(super) fn up_to_below(cluster: &Cluster, queue: &str, ancestor: &str) -> Vec<String> {
+    walk(cluster, queue).into_iter().take_while(|queue| queue != ancestor).collect()
+}
+
+/// T2, T3: 64 queues may be above one, `root` among them; one more is too deep, takes nothing, and counts all the way up.
+#[test]
+fn a_queue_with_more_than_64_above_it_is_broken_and_counts_all_the_same() {
+    let mut chain = String::from("total cpu:9\nqueue q1\n");
+    for at in 2..=65 {
+        chain += &format!("queue q{at} parent=q{}\n", at - 1);
+    }
+    let cluster = super::scenario::cluster(&(chain + "pod deep in q65 cpu:1\n"));
+    assert_eq!(broken(&cluster, "q64"), None);
+    assert_eq!(broken(&cluster, "q65").as_deref(), Some("q65"));
+    assert_eq!(used(&cluster, "q1", "cpu"), 1_000_000_000);
+    assert_eq!(common_ancestor(&cluster, "q65", "q3"), "q3");
+}

@@ -1,0 +1,129 @@
+//! What part of the cluster has each queue a share in? (S1–S4)
+//!
+//! A pure function of the tree, the limits, what is taken, and what waits. It goes over the tree twice, demands upwards and shares downwards, and costs the
+//! queues and the dimensions that the nodes have: what no node has there is no share of.
+//!
+//! ```text
+//! demand(leaf) = taken + what waits      demand(inner) = its own taken + the sum of demand of its children      each at most capability
+//! share(root) = T; parted: floors first, then up to what is deserved, then the demands of those who deserve nothing in particular
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::resources::{Amount, ResourceName, Resources};
+
+use super::limits::QueueLimits;
+use super::quota::Quota;
+use super::ranked::{Entry, Ranked};
+use super::water::{Part, fill};
+
+/// What the groups of the leaves wait for.
+#[derive(Clone, Copy, Debug)]
+pub enum Waiting<'a> {
+    /// So much, by leaf: the shares (S2).
+    Of(&'a BTreeMap<Arc<str>, Resources>),
+    /// More than anybody has: what each queue has a right to, whatever others ask for (S3).
+    Unlimited,
+}
+
+/// The share of every queue that hangs below `root` and is not too deep.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Shares(BTreeMap<Arc<str>, Resources>);
+
+static NOTHING: Resources = Resources::new();
+
+impl Shares {
+    /// The share of a queue; nothing for one that hangs loose.
+    #[must_use]
+    pub fn of(&self, queue: &str) -> &Resources {
+        self.0.get(queue).unwrap_or(&NOTHING)
+    }
+
+    /// The dimensions in which a queue uses more than its share, by name (S4).
+    pub fn over<'a>(&'a self, queue: &str, used: &'a Resources) -> impl Iterator<Item = &'a ResourceName> {
+        let share = self.of(queue);
+        used.iter().filter(|(dimension, used)| *used > share.get(dimension)).map(|(dimension, _)| dimension)
+    }
+}
+
+impl Quota {
+    /// S1 to S3.
+    #[must_use]
+    pub fn shares(&self, waiting: Waiting<'_>) -> Shares {
+        let ranked = Ranked::of(&self.tree, |name| self.limits.get(name).map_or(0, |limits| limits.priority));
+        let mut shares = vec![Resources::new(); ranked.len()];
+        for (dimension, total) in self.total.iter() {
+            for (share, amount) in shares.iter_mut().zip(self.shares_in(&ranked, dimension, total, waiting)) {
+                share.set(dimension.clone(), amount);
+            }
+        }
+        Shares(ranked.down().map(|(_, entry)| Arc::clone(&entry.name)).zip(shares).collect())
+    }
+
+    /// In one dimension, in the order of `ranked`.
+    fn shares_in(&self, ranked: &Ranked, dimension: &ResourceName, total: Amount, waiting: Waiting<'_>) -> Vec<Amount> {
+        let demands = self.demands(ranked, dimension, waiting);
+        let mut shares = vec![Amount::ZERO; ranked.len()];
+        if let Some(root) = shares.first_mut() {
+            *root = total;
+        }
+        let mut claims = Vec::new();
+        for (at, entry) in ranked.down().filter(|(_, entry)| !entry.children.is_empty()) {
+            let share = shares.get(at).copied().unwrap_or_default();
+            claims.clear();
+            let children = Ranked::children(entry, &demands).iter().zip(ranked.of_children(entry));
+            claims.extend(children.map(|(demand, child)| self.claim(child, dimension, *demand)));
+            let floors = claims.iter().fold(Amount::ZERO, |sum, claim: &Claim| sum.plus(claim.part.has));
+            let mut rest = share.minus(floors);
+            for stated in [true, false] {
+                let here = claims.iter_mut().filter(|claim| claim.stated == stated).map(|claim| &mut claim.part);
+                rest = fill(rest, &mut here.collect::<Vec<_>>());
+            }
+            for (slot, claim) in shares.get_mut(entry.children.clone()).into_iter().flatten().zip(&claims) {
+                *slot = claim.part.has;
+            }
+        }
+        shares
+    }
+
+    fn claim(&self, child: &Entry, dimension: &ResourceName, demand: Amount) -> Claim {
+        let limits = self.limits.get(&child.name);
+        let deserved = limits.and_then(|limits| limits.deserved.get(dimension));
+        let target = deserved.map_or(demand, |deserved| deserved.min(capability(limits, dimension)));
+        let weight = limits.map_or(1, |limits| limits.weight.max(1));
+        Claim { stated: deserved.is_some(), part: Part { has: self.kept().floor(&child.name).get(dimension), target, weight } }
+    }
+
+    /// S1.
+    fn demands(&self, ranked: &Ranked, dimension: &ResourceName, waiting: Waiting<'_>) -> Vec<Amount> {
+        let mut demands = vec![Amount::ZERO; ranked.len()];
+        for (at, entry) in ranked.up() {
+            let of = |queue: &str| self.charged.own(queue).get(dimension).plus(self.reserved.own(queue).get(dimension));
+            let own = of(&entry.name);
+            let demand = match waiting {
+                _ if !entry.children.is_empty() => Ranked::children(entry, &demands).iter().fold(own, |sum, demand| sum.plus(*demand)),
+                Waiting::Of(waiting) => own.plus(waiting.get(&entry.name).map_or(Amount::ZERO, |waits| waits.get(dimension))),
+                Waiting::Unlimited => Amount::MAX,
+            };
+            if let Some(slot) = demands.get_mut(at) {
+                *slot = demand.min(capability(self.limits.get(&entry.name), dimension));
+            }
+        }
+        demands
+    }
+}
+
+/// What one child may get, and in which of the two rounds.
+struct Claim {
+    stated: bool,
+    part: Part,
+}
+
+fn capability(limits: Option<&QueueLimits>, dimension: &ResourceName) -> Amount {
+    limits.and_then(|limits| limits.capability.get(dimension)).unwrap_or(Amount::MAX)
+}
+
+#[cfg(test)]
+#[path = "shares_tests.rs"]
+mod tests;

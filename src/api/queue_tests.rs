@@ -1,0 +1,51 @@
+//! Is everything that a Queue says read as it is meant?
+
+use super::*;
+use crate::resources::Amount;
+use serde_json::{Value, from_value, json};
+
+fn facts(annotations: Value, spec: Value) -> QueueFacts {
+    QueueFacts::of(&from_value(json!({ "metadata": { "name": "q", "annotations": annotations }, "spec": spec })).unwrap())
+}
+
+#[test]
+fn what_is_unset_is_the_default_and_unset_is_not_zero() {
+    let facts = facts(json!({}), json!({}));
+    assert_eq!((&facts.deserved, &facts.guarantee, facts.weight), (&Limits::new(), &Limits::new(), 1));
+    assert!(facts.reclaimable && !facts.closed_by_hand && facts.faults.is_empty());
+    assert_eq!(facts.dequeue_strategy, DequeueStrategy::Traverse);
+}
+
+#[test]
+fn what_is_set_is_read_and_a_weight_below_one_is_one() {
+    let of_weight = |weight: i32| facts(json!({}), json!({ "weight": weight })).weight;
+    let spec = json!({
+        "deserved": { "cpu": 4 }, "guarantee": { "resource": { "cpu": "0", "memory": "1Gi" } },
+        "weight": 7, "reclaimable": false, "dequeueStrategy": "fifo",
+    });
+    let facts = facts(json!({ QUEUE_DESIRED_STATE: "Closed" }), spec);
+    assert_eq!(facts.deserved, Limits::new().with("cpu", Amount::from_units(4)));
+    assert_eq!(facts.guarantee, Limits::new().with("cpu", Amount::ZERO).with("memory", Amount::from_units(1 << 30)));
+    assert_eq!((facts.weight, facts.reclaimable, facts.closed_by_hand), (7, false, true));
+    assert_eq!((facts.dequeue_strategy, facts.faults.len()), (DequeueStrategy::Fifo, 0));
+    for weight in [0, -3] {
+        assert_eq!(of_weight(weight), 1);
+    }
+}
+
+#[test]
+fn o1_a_state_that_is_neither_is_open_and_told_like_all_that_cannot_be_read() {
+    let spec = json!({ "deserved": { "cpu": "x" }, "guarantee": { "resource": { "cpu": "-1" } }, "dequeueStrategy": "lifo" });
+    let facts = facts(json!({ QUEUE_DESIRED_STATE: "closed" }), spec);
+    assert!(!facts.closed_by_hand);
+    let told: Vec<_> = facts.faults.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "spec.deserved.cpu \"x\": not a quantity; it counts as unset",
+            "spec.guarantee.resource.cpu \"-1\": below 0; it counts as unset",
+            "spec.dequeueStrategy \"lifo\": neither fifo nor traverse; it counts as traverse",
+            "scheduling.volcano.sh/queue-desired-state \"closed\": neither Open nor Closed; it counts as Open",
+        ]
+    );
+}

@@ -1,0 +1,160 @@
+//! What a cycle decides where queues guarantee, close, and contend, as small stories.
+
+use super::testing::{amounts, group, limits, node, pod, queue, running};
+use super::tests::{bound, cycle, gang, message, phase, world};
+use super::world::{Phase, World};
+use super::*;
+use crate::api::{GroupFacts, PodFacts, QueueFacts};
+use crate::resources::Amount;
+
+#[test]
+fn q7_what_is_guaranteed_to_an_idle_queue_stays_free_for_it() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 10)]));
+    world.apply_queue(QueueFacts { guarantee: limits(&[("cpu", 6)]), ..queue("g1", None, &[]) });
+    world.apply_queue(queue("g2", None, &[]));
+    for index in 0..10 {
+        gang(&mut world, &format!("g2-{index}"), 1, "g2", 1, &[("cpu", 1)]);
+    }
+    assert_eq!(bound(&cycle(&mut world)).len(), 4);
+    assert_eq!(message(&world, "g2-9"), "queue root is full: cpu asked 1, used 4 of the cluster's 10, 6 kept for guarantees");
+    gang(&mut world, "late", 6, "g1", 6, &[("cpu", 1)]);
+    assert_eq!(bound(&cycle(&mut world)).len(), 6, "the whole gang, at once");
+    world.apply_queue(queue("g1", None, &[]));
+    world.apply_node(node("m", &[("cpu", 10)]));
+    assert_eq!(bound(&cycle(&mut world)).len(), 6, "without a guarantee nothing is kept");
+    assert!(world.books().audit().is_clean());
+}
+
+#[test]
+fn q10_a_closed_queue_binds_nobody_not_even_best_effort_and_keeps_what_runs() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 4)]));
+    world.apply_queue(queue("org", None, &[]));
+    world.apply_queue(queue("team", Some("org"), &[]));
+    gang(&mut world, "old", 1, "team", 1, &[]);
+    assert_eq!(bound(&cycle(&mut world)), [("old-0", "n")]);
+    world.apply_queue(QueueFacts { closed_by_hand: true, ..queue("org", None, &[]) });
+    let state = |world: &World, queue: &str| queue_status::status(world, queue).state.unwrap_or_default();
+    let told = world.take_dirty().queues;
+    assert!(told.contains("org") && told.contains("team"), "the state of what is below it changed, too");
+    assert_eq!(["root", "org", "team", "default"].map(|queue| state(&world, queue)), ["Open", "Closing", "Closing", "Open"]);
+    gang(&mut world, "best-effort", 1, "team", 2, &[]);
+    world.apply_pod(pod("ns", "more", "old", &[]));
+    world.apply_group(group("ns", "empty", 0, "team"));
+    assert!(cycle(&mut world).binds.is_empty());
+    for name in ["best-effort", "empty"] {
+        assert_eq!((message(&world, name), phase(&world, name)), ("queue org is closed".into(), Phase::Pending));
+    }
+    assert_eq!(world.pods()[&Uid::from("ns/more")].refusal.as_ref().unwrap().to_string(), "queue org is closed");
+    assert_eq!(phase(&world, "old"), Phase::Running);
+    world.delete_pod(&Uid::from("ns/more"));
+    world.delete_pod(&Uid::from("ns/best-effort-0"));
+    assert!(cycle(&mut world).binds.is_empty());
+    assert_eq!(message(&world, "old"), "", "it has its place and nothing to complain about");
+    world.delete_pod(&Uid::from("ns/old-0"));
+    assert_eq!(["org", "team"].map(|queue| state(&world, queue)), ["Closed", "Closed"]);
+    world.apply_queue(queue("org", None, &[]));
+    assert_eq!(bound(&cycle(&mut world)), [("best-effort-1", "n")]);
+    assert_eq!(state(&world, "team"), "Open");
+}
+
+#[test]
+fn t2_a_queue_that_is_promised_less_than_its_children_blocks_those_and_heals() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 10)]));
+    let promised = |name: &str, parent, cpu| QueueFacts { guarantee: limits(&[("cpu", cpu)]), ..queue(name, parent, &[]) };
+    world.apply_queue(promised("org", None, 2));
+    world.apply_queue(queue("sibling", Some("org"), &[]));
+    assert!(cycle(&mut world).binds.is_empty() && world.take_dirty().queues.contains("sibling"));
+    world.apply_queue(promised("team", Some("org"), 3));
+    gang(&mut world, "blocked", 1, "team", 1, &[("cpu", 1)]);
+    gang(&mut world, "fine", 1, "default", 1, &[("cpu", 1)]);
+    assert_eq!(bound(&cycle(&mut world)), [("fine-0", "n")]);
+    assert_eq!(message(&world, "blocked"), "queue org is guaranteed cpu 2, and the queues below it 3 together");
+    assert!(world.take_dirty().queues.contains("sibling"), "it is broken, too, though nobody touched it");
+    world.apply_queue(promised("org", None, 3));
+    assert_eq!(bound(&cycle(&mut world)), [("blocked-0", "n")]);
+}
+
+#[test]
+fn p1_the_queue_that_uses_less_of_its_share_comes_first_and_weights_are_kept_as_places_come() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 9)]));
+    world.apply_queue(QueueFacts { weight: 2, ..queue("heavy", None, &[]) });
+    world.apply_queue(queue("light", None, &[]));
+    for index in 0..9 {
+        gang(&mut world, &format!("h{index}"), 1, "heavy", 1, &[("cpu", 1)]);
+        gang(&mut world, &format!("l{index}"), 1, "light", 1, &[("cpu", 1)]);
+    }
+    let plan = cycle(&mut world);
+    let of_heavy = plan.binds.iter().filter(|bind| &*bind.queue == "heavy").count();
+    assert_eq!((of_heavy, plan.binds.len()), (6, 9));
+    let share = |world: &World, queue: &str| world.shares().map(|shares| shares.of(queue).get("cpu"));
+    assert_eq!([share(&world, "heavy"), share(&world, "light")], [6, 3].map(|units| Some(Amount::from_units(units))));
+}
+
+#[test]
+fn shares_are_worked_out_where_queues_contend_and_kept_until_something_changes() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 9)]));
+    world.apply_queue(queue("a", None, &[]));
+    gang(&mut world, "one", 1, "a", 1, &[("cpu", 1)]);
+    assert_eq!(bound(&cycle(&mut world)), [("one-0", "n")]);
+    assert_eq!(world.shares(), None, "nobody contends");
+    gang(&mut world, "two", 1, "a", 1, &[("cpu", 1)]);
+    gang(&mut world, "three", 1, "default", 1, &[("cpu", 2)]);
+    let plan = cycle(&mut world);
+    let shares = world.shares().cloned();
+    assert_eq!(shares.as_ref().map(|shares| shares.of("default").get("cpu")), Some(Amount::from_units(2)));
+    for bind in &plan.binds {
+        world.confirm(&bind.uid);
+        let facts = PodFacts::clone(&world.pods()[&bind.uid].facts);
+        world.apply_pod(PodFacts { charged_queue: Some(bind.queue.to_string()), ..running(facts, &bind.node) });
+    }
+    assert_eq!(world.shares(), shares.as_ref(), "what was placed is taken as it was asked for");
+    // What they would be from scratch.
+    world.apply_node(node("m", &[]));
+    world.delete_node("m");
+    assert_eq!(world.shares(), None);
+    world.share_out();
+    assert_eq!(world.shares(), shares.as_ref());
+    world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 7)])), ..group("ns", "soon", 1, "a") });
+    world.share_out();
+    assert_eq!(
+        world.shares().map(|shares| shares.of("a").get("cpu")),
+        Some(Amount::from_units(7)),
+        "2 and 7 are 9, of which default has 2"
+    );
+    for event in
+        [|world: &mut World| world.delete_group(&GroupKey::new("ns", "soon")), |world: &mut World| world.delete_pod(&Uid::from("ns/one-0"))]
+    {
+        event(&mut world);
+        assert_eq!(world.shares(), None);
+        world.share_out();
+    }
+    assert_eq!(world.shares().map(|shares| shares.of("a").get("cpu")), Some(Amount::from_units(1)));
+}
+
+#[test]
+fn s3_who_is_not_preemptable_borrows_nothing_and_others_do() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 8)]));
+    world.apply_queue(QueueFacts { deserved: limits(&[("cpu", 3), ("pods", 9)]), ..queue("a", None, &[]) });
+    world.apply_queue(QueueFacts { deserved: limits(&[("cpu", 5), ("pods", 9)]), ..queue("b", None, &[]) });
+    world.apply_group(GroupFacts { preemptable: false, ..group("ns", "stays", 1, "a") });
+    for index in 0..4 {
+        world.apply_pod(pod("ns", &format!("stays-{index}"), "stays", &[("cpu", 1)]));
+    }
+    assert_eq!(bound(&cycle(&mut world)).len(), 3);
+    let why = |world: &World, pod: &str| world.pods()[&Uid::from(pod)].refusal.as_ref().map(ToString::to_string).unwrap_or_default();
+    assert_eq!(
+        why(&world, "ns/stays-3"),
+        "queue a has a right to cpu 3, which one that is not preemptable must not exceed: asked 1, used 3"
+    );
+    // Its pods may say so as well, and who is preemptable borrows what nobody uses.
+    world.apply_group(group("ns", "goes", 1, "a"));
+    world.apply_pod(PodFacts { preemptable: false, ..pod("ns", "goes-0", "goes", &[("cpu", 1)]) });
+    world.apply_pod(pod("ns", "goes-1", "goes", &[("cpu", 1)]));
+    assert_eq!(bound(&cycle(&mut world)), [("goes-1", "n")]);
+}
