@@ -81,9 +81,11 @@ pub fn table() -> Vec<Case> {
         case!("F-3x2s", "the same with two seconds between", quick(), flaps::together, 3, secs(2)).also_under_faults(),
         case!("F-200x0s", "20 Deployments and 20 StatefulSets flap together 200 times", quick(), flaps::together, 200, secs(0))
             .within(secs(900))
+            .only_in_soak()
             .also_under_faults(),
         case!("F-200x500ms", "the same with half a second between", quick(), flaps::together, 200, millis(500))
             .within(secs(900))
+            .only_in_soak()
             .also_under_faults(),
         case!("F-200x2s", "the same with two seconds between", quick(), flaps::together, 200, secs(2))
             .within(secs(1800))
