@@ -85,6 +85,8 @@ pub(super) async fn api_server_hangs_long(w: &mut World) -> Result<()> {
 async fn hangs(w: &World, load: &Load, seconds: u64) -> Result<()> {
     let cluster = w.cluster();
     load.during(async {
+        // Things go on before, so that it stands still in the middle of something.
+        sleep(secs(6)).await;
         cluster.signal("kube-apiserver", "STOP").await?;
         sleep(secs(seconds)).await;
         cluster.signal("kube-apiserver", "CONT").await?;

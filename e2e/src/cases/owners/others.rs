@@ -104,7 +104,8 @@ pub(in crate::cases) async fn change_of_mind(w: &mut World) -> Result<()> {
     ensure!(back.uid() != before.uid(), "it was never away");
     let theirs = serde_json::json!({"spec": {"template": {"spec": {"schedulerName": "somebody-elses"}}}});
     patch(&client, Kind::StatefulSet, "leaves", theirs).await?;
-    wait_no_group(&client, &leaves, 20).await?;
+    // Half a minute after its last pod: the next one could have been given to us.
+    wait_no_group(&client, &leaves, 50).await?;
     wait_until(secs(20), "the pods are members of ours again", || async {
         let pods = pods_of(&client, "set").await?;
         let ours = pods.iter().filter(|pod| pod.annotations().get(GROUP_NAME).is_none_or(|name| *name == group_name(&set))).count();
