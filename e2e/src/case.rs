@@ -3,7 +3,6 @@
 //! A fresh cluster costs 3 s and saves asking what an earlier case left behind. A case has passed if it says so **and** nothing speaks against the run:
 //! see `World::verdict`. A panic in a case is a failure like any other.
 
-use std::cmp::Reverse;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
@@ -76,10 +75,6 @@ impl Case {
         Self { time, ..self }
     }
 
-    fn is_long(&self) -> bool {
-        self.time > CASE_TIME.saturating_mul(2)
-    }
-
     /// Itself, and the same under faults where it wants that.
     pub fn with_variant(self) -> Vec<Self> {
         if self.under_faults == UnderFaults::Never {
@@ -115,34 +110,25 @@ pub struct Selection {
 /// Runs the selected cases of `table`, says how each went and the sum; whether all passed.
 pub async fn run(table: &[Case], selection: &Selection) -> Result<bool> {
     let mut chosen = choose(table, &selection.cases)?;
-    // The long ones first, or one of them would run alone at the end.
-    chosen.sort_by_key(|case| Reverse(case.time));
     chosen.iter_mut().for_each(|case| case.setup.stock_places |= selection.stock_places);
     let start = Instant::now();
     let mut outcomes = Vec::new();
+    let mut running = JoinSet::new();
     for round in 1..=selection.repeat {
         if selection.repeat > 1 {
             say::headline(format!("round {round} of {}", selection.repeat));
         }
-        let mut waiting = chosen.clone();
-        let mut running = JoinSet::new();
-        // Never two long ones at once: they are the heavy ones too.
-        let mut long_runs = false;
-        loop {
-            while running.len() < selection.jobs.max(1)
-                && let Some(next) = waiting.iter().position(|case| !(long_runs && case.is_long()))
-            {
-                let case = waiting.remove(next);
-                long_runs |= case.is_long();
-                let name = if selection.repeat > 1 { format!("{}#{round}", case.id) } else { case.id.clone() };
-                let seed = selection.seed.unwrap_or_else(scratch::random);
-                running.spawn(async move { (case.is_long(), run_one(case, name, seed).await) });
+        for case in &chosen {
+            if running.len() >= selection.jobs.max(1) {
+                collect(&mut running, &mut outcomes).await?;
             }
-            let Some(ended) = running.join_next().await else { break };
-            let (long, outcome) = ended?;
-            long_runs &= !long;
-            outcome.tell();
-            outcomes.push(outcome);
+            let name = if selection.repeat > 1 { format!("{}#{round}", case.id) } else { case.id.clone() };
+            let seed = selection.seed.unwrap_or_else(scratch::random);
+            running.spawn(run_one(case.clone(), name, seed));
+        }
+        // A round ends before the next begins, so that its headline is true.
+        while !running.is_empty() {
+            collect(&mut running, &mut outcomes).await?;
         }
     }
     Ok(sum_up(&outcomes, start.elapsed()))
@@ -163,6 +149,16 @@ pub fn choose(table: &[Case], wanted: &[String]) -> Result<Vec<Case>> {
         chosen.extend(exact.into_iter().cloned());
     }
     Ok(chosen)
+}
+
+/// Takes the next run that ends.
+pub(crate) async fn collect(running: &mut JoinSet<Outcome>, outcomes: &mut Vec<Outcome>) -> Result<()> {
+    if let Some(outcome) = running.join_next().await {
+        let outcome = outcome?;
+        outcome.tell();
+        outcomes.push(outcome);
+    }
+    Ok(())
 }
 
 /// Runs one case in a world of its own.

@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::case::{Case, run_one};
+use crate::case::{Case, collect, run_one};
 use crate::faults::Faults;
 use crate::proxy::Dice;
 use crate::report::{Outcome, sum_up};
@@ -53,14 +53,4 @@ pub async fn run(table: &[Case], plan: &Plan) -> Result<bool> {
         }
     }
     Ok(false)
-}
-
-/// Takes the next run that ends.
-async fn collect(running: &mut JoinSet<Outcome>, outcomes: &mut Vec<Outcome>) -> Result<()> {
-    if let Some(outcome) = running.join_next().await {
-        let outcome = outcome?;
-        outcome.tell();
-        outcomes.push(outcome);
-    }
-    Ok(())
 }

@@ -44,13 +44,13 @@ impl<K: Ord> Default for Held<K> {
 }
 
 impl<K: Ord> Held<K> {
-    /// Replaces what the holder held.
-    pub(super) fn put(&mut self, key: K, queue: &str, resources: Resources, tree: &QueueTree) {
+    /// Replaces what the holder held. The queues whose sums changed by it, each with all above: that from before, and this one; none where it holds that already.
+    pub(super) fn put(&mut self, key: K, queue: &str, resources: Resources, tree: &QueueTree) -> [Option<Arc<str>>; 2] {
         let resources = resources.without_negative();
         if self.holders.get(&key).is_some_and(|held| *held.queue == *queue && held.resources == resources) {
-            return;
+            return [None, None];
         }
-        self.take(&key, tree);
+        let before = self.take(&key, tree).map(|held| held.queue);
         let (way, _) = tree.walk(queue);
         if !resources.is_zero() {
             for queue in &way {
@@ -58,12 +58,13 @@ impl<K: Ord> Held<K> {
             }
         }
         let Some(queue) = way.into_iter().next() else {
-            return;
+            return [before, None];
         };
         if !resources.is_zero() {
             self.sums.entry(Arc::clone(&queue)).or_default().own.add(&resources);
         }
-        self.holders.insert(key, Holding { queue, resources });
+        self.holders.insert(key, Holding { queue: Arc::clone(&queue), resources });
+        [before.filter(|before| *before != queue), Some(queue)]
     }
 
     /// Takes out what the holder held, if it held anything.

@@ -175,10 +175,8 @@ impl Quota {
     /// Charges a pod to a queue, existing or not, and to all above it; replaces what it was charged before. Never
     /// refuses; negative amounts count as 0.
     pub fn charge(&mut self, uid: &Uid, queue: &str, resources: Resources) {
-        let old = self.charged.holding(uid).map(|held| Arc::clone(&held.queue)).filter(|old| **old != *queue);
-        self.charged.put(uid.clone(), queue, resources, &self.tree);
-        let new = self.charged.holding(uid).map(|held| Arc::clone(&held.queue));
-        self.refresh(old.into_iter().chain(new));
+        let changed = self.charged.put(uid.clone(), queue, resources, &self.tree);
+        self.refresh(changed.into_iter().flatten());
     }
 
     /// Takes a pod's charge back at every level. Returns whether there was one.
@@ -192,11 +190,12 @@ impl Quota {
     /// Reserves so much for a group, at every level; replaces what it had reserved, and nothing is no reservation. It is
     /// what the group still needs: the caller lowers it by what its pods are charged, so that nothing is counted twice.
     pub fn reserve(&mut self, group: &str, queue: &str, resources: Resources) {
-        self.unreserve(group);
         let resources = resources.without_negative();
-        if !resources.is_zero() {
-            self.reserved.put(Arc::from(group), queue, resources, &self.tree);
-            self.refresh([Arc::from(queue)]);
+        if resources.is_zero() {
+            self.unreserve(group);
+        } else {
+            let changed = self.reserved.put(Arc::from(group), queue, resources, &self.tree);
+            self.refresh(changed.into_iter().flatten());
         }
     }
 

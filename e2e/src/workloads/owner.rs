@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{MIN_MEMBER, QUEUE};
 use crate::objects::{Amounts, NAMESPACE, SCHEDULER_NAME, container, field, podgroups};
-use crate::wait::{Seen, secs, wait_until};
+use crate::wait::{Seen, holds_for, secs, wait_until};
 
 /// A kind of object that pods can come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,6 +234,15 @@ pub async fn wait_min_member(client: &Client, owner: &DynamicObject, members: i6
 /// Waits until the owner's PodGroup is gone (or was never there).
 pub async fn wait_no_group(client: &Client, owner: &DynamicObject, seconds: u64) -> Result<()> {
     wait_until(secs(seconds), &format!("{} has no PodGroup", owner.name_any()), || async {
+        let found = podgroups(client).get_opt(&group_name(owner)).await?;
+        Ok(Seen::when(found.is_none(), || "it is there".to_owned()))
+    })
+    .await
+}
+
+/// For so many seconds the owner has no PodGroup.
+pub async fn stays_without_group(client: &Client, owner: &DynamicObject, seconds: u64) -> Result<()> {
+    holds_for(secs(seconds), &format!("{} has no PodGroup", owner.name_any()), || async {
         let found = podgroups(client).get_opt(&group_name(owner)).await?;
         Ok(Seen::when(found.is_none(), || "it is there".to_owned()))
     })

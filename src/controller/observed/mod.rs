@@ -211,9 +211,10 @@ impl Observed {
     /// Everything about this group now.
     #[must_use]
     pub fn freeze(&self, key: &GroupKey) -> Frozen {
-        let (owner, selector) = self.owner(key);
+        let seen = self.owners.find(key);
+        let (owner, selector) = self.owner(key, seen);
         let (members, unstamped) = self.pods.members(key);
-        let may_be_ours = matches!(self.owners.find(key), Some(SeenOwner::Elsewhere(facts)) if facts.wants_pods && !facts.named_group);
+        let may_be_ours = matches!(seen, Some(SeenOwner::Elsewhere(facts)) if facts.wants_pods && !facts.named_group);
         Frozen { owner, members, cached: self.groups.get(key).cloned(), selector, may_be_ours, unstamped }
     }
 
@@ -225,12 +226,12 @@ impl Observed {
         }
     }
 
-    fn owner(&self, key: &GroupKey) -> (FrozenOwner, Option<String>) {
+    fn owner(&self, key: &GroupKey, seen: Option<&SeenOwner>) -> (FrozenOwner, Option<String>) {
         // Nothing can be made where all is taken away; what is there goes with the namespace.
         if self.owners.is_ending(&key.namespace) {
             return (FrozenOwner::Gone, None);
         }
-        match self.owners.find(key) {
+        match seen {
             Some(SeenOwner::Unserved { selector, .. }) => (FrozenOwner::Unserved, selector.as_deref().map(str::to_owned)),
             Some(SeenOwner::Served(facts)) => (self.wishes_of(facts), facts.selector.clone()),
             Some(SeenOwner::Elsewhere(facts)) => {

@@ -7,10 +7,10 @@ use serde_json::json;
 
 use crate::cases::ledger::stays_unbound;
 use crate::cases::lifecycle::wait_unschedulable;
-use crate::objects::{field, make_node, make_queue, podgroups};
-use crate::wait::{Seen, holds_for, secs, wait_until};
+use crate::objects::{field, make_node, make_queue};
+use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::kubelet;
-use crate::workloads::owner::{Kind, Owner, delete_as, group_name, patch, wait_min_member, wait_no_group};
+use crate::workloads::owner::{Kind, Owner, delete_as, group_name, patch, stays_without_group, wait_min_member, wait_no_group};
 use crate::world::World;
 
 /// Also L10 (#4195). A gang of 3 on room for 2: none is bound; then there is room, and the Job completes. Its PodGroup goes with its work, and holds
@@ -51,11 +51,7 @@ pub(in crate::cases) async fn suspended(w: &mut World) -> Result<()> {
     wait_no_group(&client, &first, 20).await?;
 
     let second = long("second").with("/spec", "suspend", json!(true)).make(&client).await?;
-    holds_for(secs(2), "a Job that is suspended from the start has no PodGroup", || async {
-        let found = podgroups(&client).get_opt(&group_name(&second)).await?;
-        Ok(Seen::when(found.is_none(), || "it has one".to_owned()))
-    })
-    .await?;
+    stays_without_group(&client, &second, 2).await?;
     patch(&client, Kind::Job, "second", json!({"spec": {"suspend": false}})).await?;
     kubelet::run(&client, "second", 2, 20).await?;
     wait_min_member(&client, &second, 2, 5).await?;

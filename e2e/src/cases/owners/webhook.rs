@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::jobs::wait_condition;
 use crate::called::{self, tally};
-use crate::objects::{SCHEDULER_NAME, field, make_node, make_queue, podgroups};
-use crate::wait::{Seen, holds_for, secs, wait_until};
+use crate::objects::{SCHEDULER_NAME, field, make_node, make_queue};
+use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::kinds::Order;
-use crate::workloads::owner::{Kind, Owner, group_name, groups_made, patch, resize, wait_min_member, wait_no_group};
+use crate::workloads::owner::{Kind, Owner, group_name, groups_made, patch, resize, stays_without_group, wait_min_member, wait_no_group};
 use crate::workloads::{pods_of, wait_running};
 use crate::world::World;
 
@@ -90,11 +90,7 @@ pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
         Ok(Seen::when(pods == 2, || pods.to_string()))
     })
     .await?;
-    holds_for(secs(2), "theirs has no PodGroup", || async {
-        let found = podgroups(&client).get_opt(&group_name(&theirs)).await?;
-        Ok(Seen::when(found.is_none(), || "it is there".to_owned()))
-    })
-    .await?;
+    stays_without_group(&client, &theirs, 2).await?;
     let calls: Vec<_> = called::since(w, moment)?.into_iter().filter(|call| call.verb != "list" && call.verb != "get").collect();
     ensure!(calls.is_empty(), "theirs cost {:?}", tally(&calls));
 
@@ -104,11 +100,7 @@ pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
     let old = ListParams::default().labels("app=stateful,gang=ours");
     Kind::Pod.api(&client).delete_collection(&DeleteParams::default(), &old).await?;
     wait_no_group(&client, &stateful, 60).await?;
-    holds_for(secs(3), "stateful has no PodGroup any more", || async {
-        let found = podgroups(&client).get_opt(&group_name(&stateful)).await?;
-        Ok(Seen::when(found.is_none(), || "it is there".to_owned()))
-    })
-    .await?;
+    stays_without_group(&client, &stateful, 3).await?;
     let left = pods_of(&client, "stateful").await?;
     ensure!(!left.is_empty(), "stateful has no pods");
     for pod in left {

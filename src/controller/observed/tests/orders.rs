@@ -1,0 +1,108 @@
+//! Whatever the order of the kinds, and however often a list is read again: is the picture at the end the same, and is everybody touched whom it concerns?
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::lifecycle::{Memory, Situation, Step, decide};
+
+/// The events of one kind, in the server's order.
+fn any_of(kind: usize) -> BoxedStrategy<Vec<Change>> {
+    let change = (0..4_u32, 0..4_u32, any::<bool>()).prop_map(move |(number, to, gone)| Change { kind, number, to, gone });
+    proptest::collection::vec(change, 0..6).boxed()
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    kind: usize,
+    number: u32,
+    to: u32,
+    gone: bool,
+}
+
+impl Change {
+    fn event(self) -> Seen {
+        let Self { kind, number, to, gone } = self;
+        fn event<K>(object: K, gone: bool) -> WatchEvent<K> {
+            if gone { Delete(object) } else { Apply(object) }
+        }
+        match kind {
+            // The pods of a ReplicaSet never tell of another owner: the numbers are apart.
+            0 if to == 3 => R(event(unserved(number % 3), gone)),
+            0 if to == 2 => R(event(elsewhere(number % 3), gone)),
+            0 => R(event(replica_set(number % 3, to, (number < 2).then_some(7 + number)), gone)),
+            1 => D(event(deployment(7 + number % 2, ["a", "b", "c", "d"][to as usize]), gone)),
+            2 => P(0, event(SeenPod { deleting: to == 1, ..if to == 3 { lone_pod(10 + number, 3) } else { pod(10 + number, to) } }, gone)),
+            3 => G(event(group(number, 5 + to, to == 1), gone)),
+            _ => N(event(namespace(["a", "b", "c", "d"].get(to as usize).copied()), gone)),
+        }
+    }
+}
+
+fn picture(observed: &Observed) -> Vec<String> {
+    (0..4).map(|number| format!("{:?}", observed.freeze(&key(number)))).collect()
+}
+
+fn next_steps(observed: &Observed) -> Vec<(Step, String)> {
+    let step = |number| {
+        let frozen = observed.freeze(&key(number));
+        let memory = Memory::default();
+        let step =
+            decide(&Situation { owner: frozen.owner.known(), members: frozen.members, cached: frozen.cached.as_ref(), memory: &memory });
+        let faults = frozen.owner.wish().map(|wish| format!("{:?}", wish.faults)).unwrap_or_default();
+        (step, faults)
+    };
+    (0..4).map(step).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn kinds_in_any_order_and_events_twice_are_the_same_picture(
+        kinds in [any_of(0), any_of(1), any_of(2), any_of(3), any_of(4)], picks in proptest::collection::vec(0..5_usize, 60), twice in any::<bool>(),
+    ) {
+        let in_order = observed(kinds.iter().flatten().map(|change| change.event()));
+        let mut left: Vec<_> = kinds.iter().map(|kind| kind.iter()).collect();
+        let mut shuffled = observed([]);
+        for pick in picks.into_iter().chain((0..5).flat_map(|kind| [kind; 6])) {
+            if let Some(change) = left[pick].next() {
+                shuffled.take(change.event());
+                if twice {
+                    shuffled.take(change.event());
+                }
+            }
+        }
+        prop_assert_eq!(picture(&in_order), picture(&shuffled));
+    }
+
+    #[test]
+    fn whoever_has_another_next_step_is_touched(changes in proptest::collection::vec((0..5_usize, 0..4_u32, 0..4_u32, any::<bool>()), 1..24)) {
+        let mut observed = observed([]);
+        for (kind, number, to, gone) in changes {
+            let before = next_steps(&observed);
+            let touched = observed.take(Change { kind, number, to, gone }.event());
+            for (number, (before, after)) in (0..).zip(before.iter().zip(next_steps(&observed))) {
+                prop_assert!(*before == after || touched.iter().any(|touched| *touched.key() == key(number)), "{number}: {before:?} became {after:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_again_is_the_picture_of_what_is_in_it(kept in proptest::collection::vec(0..4_u32, 0..4), changes in any_of(0), pods in any_of(2)) {
+        let mut relisted = observed(changes.iter().chain(&pods).map(|change| change.event()));
+        let kept: BTreeSet<u32> = kept.into_iter().collect();
+        let replica_sets = || R(reset(kept.iter().map(|number| replica_set(*number, 1, Some(7))).collect()));
+        let pods = || P(0, reset(kept.iter().map(|number| pod(10 + number, *number)).collect()));
+        relisted.take(replica_sets());
+        relisted.take(pods());
+        let mut fresh = observed([replica_sets(), pods()]);
+        prop_assert_eq!(picture(&relisted), picture(&fresh));
+        // And the indexes are those of a fresh one.
+        prop_assert_eq!(relisted.take(D(Apply(deployment(7, "z")))), fresh.take(D(Apply(deployment(7, "z")))));
+        prop_assert_eq!(relisted.take(N(Apply(namespace(Some("z"))))), fresh.take(N(Apply(namespace(Some("z"))))));
+        prop_assert_eq!(relisted.keys(), fresh.keys());
+        prop_assert_eq!(relisted.owners.by_namespace, fresh.owners.by_namespace);
+        prop_assert_eq!(relisted.owners.by_above, fresh.owners.by_above);
+        prop_assert_eq!(relisted.pods.by_group, fresh.pods.by_group);
+    }
+}
