@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use futures::future::join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -29,8 +29,8 @@ const ROLLED: &str = "rolled";
 /// Annotation: the PodGroup is about to be deleted.
 const RETIRING: &str = "podgroup.dev/retiring";
 
-/// Flaps that the API server must have taken for a case to have tried anything.
-const LEAST: u64 = 3;
+/// Flaps around each outage that the API server must have taken whole for the case to have tried anything.
+const LEAST: u64 = 2;
 
 /// What runs in a case about outages.
 pub(super) struct Load {
@@ -72,8 +72,19 @@ impl Load {
     }
 
     /// Carries `outage` out while everything flaps: 0 replicas, 1 replica, half a second each (every third time longer without, so that the
-    /// group is retired), and a new image every fourth time. What the API server does not take meanwhile is left out.
+    /// group is retired), and a new image every fourth time. What the API server does not take meanwhile is left out; it goes on after the
+    /// outage until the API server has taken enough of it.
     pub(super) async fn during<T>(&self, outage: impl Future<Output = Result<T>>) -> Result<T> {
+        let enough = self.accepted() + LEAST;
+        let outage = async {
+            let outcome = outage.await?;
+            wait_until(secs(60), "flaps are taken whole again", || async {
+                let accepted = self.accepted();
+                Ok(Seen::when(accepted >= enough, || format!("{accepted} of {enough}")))
+            })
+            .await?;
+            Ok(outcome)
+        };
         let flaps = async {
             for round in 0_u64.. {
                 let mut accepted = true;
@@ -101,9 +112,7 @@ impl Load {
     /// Wants one replica of each, and waits until everything is right: what runs within `seconds`, and then exactly one PodGroup for each.
     pub(super) async fn comes_right(&self, seconds: u64) -> Result<()> {
         let client = &self.client;
-        let (flaps, accepted) = (self.flaps(), self.accepted.load(Ordering::Relaxed));
-        say::line(format!("        {flaps} flaps of {} owners, {accepted} of them taken whole", self.names.len()));
-        ensure!(accepted >= LEAST, "the API server took {accepted} flaps whole: too few to have tried anything");
+        say::line(format!("        {} flaps of {} owners, {} of them taken whole", self.flaps(), self.names.len(), self.accepted()));
         wait_until(secs(30), "everything is scaled to 1 at last", || async {
             for name in &self.names {
                 scale(client, name, 1).await?;
@@ -143,6 +152,10 @@ impl Load {
     /// How often everything has flapped so far.
     pub(super) fn flaps(&self) -> u64 {
         self.flaps.load(Ordering::Relaxed)
+    }
+
+    fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
     }
 
     /// How many PodGroups there are at rest.
