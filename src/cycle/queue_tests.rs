@@ -137,6 +137,20 @@ fn shares_are_worked_out_where_queues_contend_and_kept_until_something_changes()
 }
 
 #[test]
+fn s1_a_group_waits_for_its_minimum_though_not_all_of_it_is_there_and_for_nothing_once_all_is_placed() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 9)]));
+    world.apply_queue(queue("a", None, &[]));
+    gang(&mut world, "one", 1, "a", 1, &[("cpu", 1)]);
+    world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 5)])), ..group("ns", "one", 1, "a") });
+    for (share, binds) in [(5, 1), (1, 0)] {
+        world.share_out();
+        assert_eq!(world.shares().map(|shares| shares.of("a").get("cpu")), Some(Amount::from_units(share)));
+        assert_eq!(cycle(&mut world).binds.len(), binds);
+    }
+}
+
+#[test]
 fn s3_who_is_not_preemptable_borrows_nothing_and_others_do() {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 8)]));

@@ -109,11 +109,18 @@ impl Group {
         self.waiting.is_empty() && self.blocked.is_empty() && self.counts.placed == 0 && self.counts.aside == 0
     }
 
-    /// What it waits for: its members that wait, or, while there are none yet, its minimum.
-    fn waits_for(&self) -> Option<(&str, &Resources)> {
+    /// What it waits for (S1): its members that wait, or what its minimum has beyond what its members are charged where that is more (they need
+    /// not all be there yet). One that has all its members placed waits for nothing, whatever its minimum says.
+    fn waits_for(&self) -> Option<(&str, Resources)> {
         let facts = self.facts.as_ref().filter(|facts| facts.status.phase.as_deref() != Some(Phase::Completed.as_str()))?;
         let before_all = self.is_idle() && self.counts.succeeded == 0;
-        let asked = if before_all { facts.min_resources.as_ref()? } else { &self.asked };
+        if self.waiting.is_empty() && !before_all {
+            return None;
+        }
+        let mut asked = facts.min_resources.clone().unwrap_or_default();
+        asked.sub(&self.charged);
+        let mut asked = asked.without_negative();
+        asked.max_each(&self.asked);
         (!asked.is_zero()).then_some((&facts.queue, asked))
     }
 
@@ -228,10 +235,10 @@ impl World {
     fn demand_again(&mut self, key: &GroupKey) {
         let Some(group) = self.groups.get_mut(key) else { return };
         let now = group.waits_for();
-        if group.demand.as_ref().map(|(queue, asked)| (&**queue, asked)) == now {
+        if group.demand.as_ref().map(|(queue, asked)| (&**queue, asked)) == now.as_ref().map(|(queue, asked)| (*queue, asked)) {
             return;
         }
-        let now = now.map(|(queue, asked)| (Arc::from(queue), asked.clone()));
+        let now = now.map(|(queue, asked)| (Arc::from(queue), asked));
         if let Some((queue, asked)) = std::mem::replace(&mut group.demand, now.clone()) {
             let left = self.demands.entry(Arc::clone(&queue)).or_default();
             left.sub(&asked);

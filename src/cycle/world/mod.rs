@@ -63,6 +63,8 @@ pub struct World {
     demands: BTreeMap<Arc<str>, Resources>,
     /// The shares of all queues; none when something changed that they follow from, and nobody needed them since.
     shares: Option<Shares>,
+    /// The shares hold for this cycle only: a placement took more from what waits than it added to what is taken.
+    outdated: bool,
     /// The queues whose children were guaranteed more than they themselves when a cycle last looked.
     overpromising: BTreeSet<Arc<str>>,
     priority_classes: BTreeMap<String, i32>,
@@ -105,6 +107,7 @@ impl World {
             phases: BTreeMap::new(),
             demands: BTreeMap::new(),
             shares: None,
+            outdated: false,
             overpromising: BTreeSet::new(),
             priority_classes: BTreeMap::new(),
             backlog: BTreeSet::new(),
@@ -189,9 +192,10 @@ impl World {
         self.shares.as_ref()
     }
 
-    /// Somebody needs the shares now. They hold for the whole cycle: what a placement adds to what is taken it takes from what waits.
+    /// Somebody needs the shares now. They hold for the whole cycle: what a placement adds to what is taken it takes from what waits (or more,
+    /// where it is the last of a group whose minimum is larger than its members).
     pub(in crate::cycle) fn share_out(&mut self) {
-        if self.shares.is_none() {
+        if std::mem::take(&mut self.outdated) || self.shares.is_none() {
             self.shares = Some(self.books.quota().shares(Waiting::Of(&self.demands)));
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::accounting::Placement;
 use crate::api::names::DEFAULT_QUEUE;
 use crate::api::pod_facts::PodPhase;
-use crate::api::{PodFacts, Uid};
+use crate::api::{GroupKey, PodFacts, Uid};
 use crate::cycle::class::ClassId;
 use crate::cycle::explain::Refusal;
 
@@ -188,6 +188,9 @@ impl World {
     /// A cycle placed the pod; the books have it already.
     pub(in crate::cycle) fn assume(&mut self, placement: &Placement) {
         let shares = self.shares.take();
+        let waits = |world: &Self, key: &GroupKey| world.groups.get(key).and_then(|group| Some(group.demand.as_ref()?.1.clone()));
+        let Some(key) = self.pods.get(&placement.uid).map(|member| member.facts.group.clone()) else { return };
+        let mut left = waits(self, &key).unwrap_or_default();
         let Some(mut member) = self.detach(&placement.uid) else { return };
         member.assumed = Some(Assumed { node: Arc::clone(&placement.node), queue: Arc::clone(&placement.queue), confirmed: false });
         member.refusal = None;
@@ -196,6 +199,8 @@ impl World {
         self.attach(member);
         // What waited is taken now, so the demand is what it was, and so are the shares.
         self.shares = shares;
+        left.sub(&placement.resources);
+        self.outdated |= left != waits(self, &key).unwrap_or_default();
         self.dirty_path(&placement.queue);
     }
 
