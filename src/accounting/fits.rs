@@ -10,6 +10,7 @@ use crate::resources::{Amount, ResourceName, Resources};
 use super::kept::Change;
 use super::quota::Quota;
 use super::refusal::{Bound, Ceiling, QueueRefusal};
+use super::rules::{Rule, holds};
 use super::tree::ROOT_QUEUE;
 
 impl Quota {
@@ -18,33 +19,40 @@ impl Quota {
     ///
     /// # Errors
     ///
-    /// What is broken on the way; else the nearest queue that is closed or in which it does not fit, and its first dimension.
+    /// What is broken on the way; else that it is no leaf; else the nearest queue that is closed; else the nearest in which it does not
+    /// fit, and its first dimension.
     pub fn fits(&self, queue: &str, asked: &Resources) -> Result<(), QueueRefusal> {
         let path = self.path(queue).map_err(QueueRefusal::Fault)?;
+        let open = || match self.first_closed(path.iter()).cloned() {
+            Some(queue) => Err(QueueRefusal::Closed { queue }),
+            None => Ok(()),
+        };
+        if holds(Rule::O2) && holds(Rule::F6Closed) {
+            open()?;
+        }
         let kept = self.kept();
         // By dimension: what the charge changes in what the queue below keeps. Empty where nobody keeps anything.
         let mut changes: Vec<Option<Change>> = vec![None; if kept.is_empty() { 0 } else { asked.len() }];
         for queue in path.iter() {
             let limits = self.limits.get(queue);
-            if limits.is_some_and(|limits| limits.closed_by_hand) {
-                return Err(QueueRefusal::Closed { queue: Arc::clone(queue) });
-            }
             let (charged, reserved) = (self.charged.subtree(queue), self.reserved.subtree(queue));
             for (at, (dimension, asked)) in asked.iter().enumerate().filter(|(_, (_, asked))| asked.is_positive()) {
                 let capability = limits.and_then(|limits| limits.capability.get(dimension));
                 if capability.is_none() && changes.is_empty() {
                     continue;
                 }
-                let used = charged.get(dimension).plus(reserved.get(dimension));
+                let reserved = if holds(Rule::T4) { reserved.get(dimension) } else { Amount::ZERO };
+                let used = charged.get(dimension).plus(reserved);
                 let change = changes.get_mut(at).map(|change| *change.insert(kept.change(queue, dimension, used.plus(asked), *change)));
                 let level = Level { queue, dimension, asked, used, change: change.unwrap_or_default() };
                 level.fits(capability, Bound::Capability)?;
-                if **queue == *ROOT_QUEUE && level.change.after.is_positive() {
+                let for_others = level.change.after.is_positive() || !holds(Rule::F5Others);
+                if **queue == *ROOT_QUEUE && for_others && holds(Rule::F5Cluster) {
                     level.fits(Some(self.total.get(dimension)), Bound::Cluster)?;
                 }
             }
         }
-        Ok(())
+        if holds(Rule::F6Closed) { Ok(()) } else { open() }
     }
 
     /// Whether the queue and all above it use no more than they have a right to with so much more (S3), in what is asked for.
@@ -54,7 +62,8 @@ impl Quota {
     /// What is broken on the way; else the nearest queue, and its first dimension, in which it would be borrowed.
     pub fn by_right(&self, queue: &str, asked: &Resources) -> Result<(), QueueRefusal> {
         let rights = self.rights();
-        for queue in self.path(queue).map_err(QueueRefusal::Fault)?.iter() {
+        let levels = if holds(Rule::S3Above) { usize::MAX } else { 1 };
+        for queue in self.path(queue).map_err(QueueRefusal::Fault)?.iter().take(levels) {
             let (charged, right) = (self.charged.subtree(queue), rights.of(queue));
             for (dimension, asked) in asked.iter().filter(|(_, asked)| asked.is_positive()) {
                 let (used, limit) = (charged.get(dimension), right.get(dimension));
@@ -85,12 +94,12 @@ impl Level<'_> {
         let Some(limit) = limit else { return Ok(()) };
         let taken = self.used.plus(self.asked);
         let held = taken.plus(self.change.after);
-        let grows = held > self.used.plus(self.change.before);
-        let capable = bound == Bound::Cluster || taken <= limit;
-        if capable && (held <= limit || !grows) {
+        let grows = held > self.used.plus(self.change.before) || !holds(Rule::F5Grows);
+        let capable = bound == Bound::Cluster || taken <= limit || !holds(Rule::F1);
+        if capable && (held <= limit || !grows || !holds(Rule::F5)) {
             return Ok(());
         }
-        let kept = if capable { self.change.after } else { Amount::ZERO };
+        let kept = if capable || !holds(Rule::F6Ceiling) { self.change.after } else { Amount::ZERO };
         let (queue, dimension) = (Arc::clone(self.queue), self.dimension.clone());
         Err(QueueRefusal::Ceiling(Ceiling { queue, dimension, asked: self.asked, used: self.used, kept, limit, bound }))
     }

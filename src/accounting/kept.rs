@@ -18,6 +18,7 @@ use crate::resources::{Amount, ResourceName, Resources};
 
 use super::limits::QueueLimits;
 use super::ranked::Ranked;
+use super::rules::{Rule, holds};
 use super::tree::{MAX_DEPTH, QueueTree, ROOT_QUEUE};
 
 /// What is kept for whom.
@@ -72,7 +73,7 @@ impl Kept {
         }
         let ranked = Ranked::of(tree, |name| limits.get(name).map_or(0, |limits| limits.priority));
         let (guarantees, excesses) = guarantees(&ranked, limits);
-        let floors = floors(&ranked, &guarantees, total);
+        let floors = floors(&ranked, &guarantees, root_floor(limits, total));
         let mut kept = vec![Resources::new(); ranked.len()];
         let mut queues = BTreeMap::new();
         for (at, entry) in ranked.up() {
@@ -157,14 +158,26 @@ impl Kept {
 impl Entry {
     fn settle(&mut self, taken: &Resources) {
         let mut kept = self.floor.clone();
-        kept.sub(taken);
+        if holds(Rule::F4Taken) {
+            kept.sub(taken);
+        }
         kept = kept.without_negative();
-        kept.max_each(&self.below);
+        if holds(Rule::F4Below) {
+            kept.max_each(&self.below);
+        }
         self.kept = kept;
     }
 }
 
-/// F2, and where the children's come to more than is stated.
+/// F3: the floor of `root`, which is also its share (S2).
+pub(super) fn root_floor(limits: &BTreeMap<Arc<str>, QueueLimits>, total: &Resources) -> Resources {
+    let capability = limits.get(ROOT_QUEUE).map(|limits| &limits.capability).filter(|_| holds(Rule::F3Root));
+    let within =
+        |name: &str, offered: Amount| capability.and_then(|capability| capability.get(name)).map_or(offered, |most| most.min(offered));
+    total.iter().map(|(name, offered)| (name.clone(), within(name.as_str(), offered))).collect()
+}
+
+/// F2, and where the children's come to more than is stated (T2). What `root` states is not read.
 fn guarantees(ranked: &Ranked, limits: &BTreeMap<Arc<str>, QueueLimits>) -> (Vec<Resources>, BTreeMap<Arc<str>, Excess>) {
     let mut guarantees = vec![Resources::new(); ranked.len()];
     let mut excesses = BTreeMap::new();
@@ -172,7 +185,8 @@ fn guarantees(ranked: &Ranked, limits: &BTreeMap<Arc<str>, QueueLimits>) -> (Vec
         let mut sum = Resources::new();
         Ranked::children(entry, &guarantees).iter().for_each(|child| sum.add(child));
         let stated = limits.get(&entry.name).map(|limits| &limits.guarantee);
-        let mut own = sum.clone();
+        let stated = stated.filter(|_| at != 0 || !holds(Rule::T2Root));
+        let mut own = if holds(Rule::F2) { sum.clone() } else { NOTHING.clone() };
         for (dimension, guarantee) in stated.into_iter().flat_map(|stated| stated.iter()) {
             let children = sum.get(dimension);
             if children > guarantee {
@@ -189,17 +203,19 @@ fn guarantees(ranked: &Ranked, limits: &BTreeMap<Arc<str>, QueueLimits>) -> (Vec
 }
 
 /// F3: every queue's floor is parted among its children, the first first.
-fn floors(ranked: &Ranked, guarantees: &[Resources], total: &Resources) -> Vec<Resources> {
+fn floors(ranked: &Ranked, guarantees: &[Resources], of_root: Resources) -> Vec<Resources> {
     let mut floors = vec![Resources::new(); ranked.len()];
     if let Some(root) = floors.first_mut() {
-        *root = total.clone();
+        *root = of_root;
     }
     for (at, entry) in ranked.down() {
         let mut left = floors.get(at).cloned().unwrap_or_default();
         for child in entry.children.clone() {
             let (Some(guarantee), Some(floor)) = (guarantees.get(child), floors.get_mut(child)) else { continue };
             *floor = guarantee.iter().map(|(name, amount)| (name.clone(), amount.min(left.get(name)))).collect();
-            left.sub(floor);
+            if holds(Rule::F3Left) {
+                left.sub(floor);
+            }
         }
     }
     floors

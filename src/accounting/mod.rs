@@ -25,7 +25,10 @@
 
 mod audit;
 mod books;
+mod closed;
 mod derived;
+#[cfg(test)]
+mod duel;
 mod fits;
 mod held;
 #[cfg(test)]
@@ -39,6 +42,7 @@ mod ranked;
 #[cfg(test)]
 mod reference;
 mod refusal;
+mod rules;
 mod shares;
 mod tree;
 mod trial;
@@ -46,6 +50,7 @@ mod water;
 
 pub use audit::{AuditReport, Difference, Place};
 pub use books::{Books, PodView, Refusal, Stage};
+pub use closed::QueueState;
 pub use kept::Excess;
 pub use ledger::Ledger;
 pub use limits::QueueLimits;

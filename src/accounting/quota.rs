@@ -16,6 +16,7 @@ use super::derived::Derived;
 use super::held::Held;
 use super::kept::Kept;
 use super::limits::QueueLimits;
+use super::rules::{Rule, holds};
 use super::shares::{Shares, Waiting};
 use super::tree::{Path, QueueFault, QueueShape, QueueTree, Why};
 
@@ -54,7 +55,7 @@ pub struct Quota {
     pub(super) reserved: Held<Arc<str>>,
     /// Follows from all the rest; a charge changes it, and whatever else changes makes it unknown.
     kept: Derived<Kept>,
-    /// Follows from the shape, the limits and the total.
+    /// Follows from the shape, the limits, the total, and what is taken in queues that have others below them.
     rights: Derived<Shares>,
 }
 
@@ -94,8 +95,10 @@ impl Quota {
         self.charged.lift(&moved, &self.tree);
         self.reserved.lift(&moved, &self.tree);
         change(&mut self.tree);
-        self.charged.lay(&moved, &self.tree);
-        self.reserved.lay(&moved, &self.tree);
+        if holds(Rule::T3Moves) {
+            self.charged.lay(&moved, &self.tree);
+            self.reserved.lay(&moved, &self.tree);
+        }
     }
 
     /// All nodes offer so much together.
@@ -112,8 +115,12 @@ impl Quota {
     ///
     /// Why it can take none (T1, T2).
     pub fn path(&self, queue: &str) -> Result<Path, QueueFault> {
-        let path = self.tree.path(queue)?;
-        self.overpromised(path.iter()).map_or(Ok(path), Err)
+        match self.tree.path(queue) {
+            Ok(path) => self.overpromised(path.iter()).map_or(Ok(path), Err),
+            // What is broken is named before what is no leaf (F6).
+            Err(fault) if fault.why == Why::NotLeaf && holds(Rule::F6Broken) => Err(self.fault(queue).unwrap_or(fault)),
+            Err(fault) => Err(fault),
+        }
     }
 
     /// What is wrong with the queue or with the first one above it (T2); having children is not.
@@ -129,14 +136,11 @@ impl Quota {
     }
 
     fn overpromised<'a>(&self, mut way: impl Iterator<Item = &'a Arc<str>>) -> Option<QueueFault> {
+        if !holds(Rule::T2Guarantees) {
+            return None;
+        }
         let kept = self.kept();
         way.find_map(|queue| Some(QueueFault { queue: Arc::clone(queue), why: Why::Guarantees(kept.excess(queue)?.clone()) }))
-    }
-
-    /// The queue that somebody closed: this one or the nearest above it; none while it is open (O2).
-    #[must_use]
-    pub fn closed_by(&self, queue: &str) -> Option<Arc<str>> {
-        self.tree.walk(queue).0.into_iter().find(|queue| self.limits.get(queue).is_some_and(|limits| limits.closed_by_hand))
     }
 
     pub(super) fn kept(&self) -> &Kept {
@@ -163,12 +167,18 @@ impl Quota {
         taken(&self.charged, &self.reserved, queue)
     }
 
-    /// What is kept on the way up from these queues is counted again, if anything is.
+    /// What is taken in these queues changed, and with it what is kept on their way up, if anything is.
     fn refresh(&mut self, queues: impl IntoIterator<Item = Arc<str>>) {
         let (charged, reserved) = (&self.charged, &self.reserved);
-        let Some(kept) = self.kept.known_mut().filter(|kept| !kept.is_empty()) else { return };
+        let mut kept = self.kept.known_mut().filter(|kept| !kept.is_empty() && holds(Rule::F4Charges));
         for queue in queues {
-            kept.refresh(&queue, &self.tree, |queue| taken(charged, reserved, queue));
+            // What a queue above others has itself is demand (S1), in its right, too.
+            if holds(Rule::S3Charges) && self.tree.children(&queue).next().is_some() {
+                self.rights.forget();
+            }
+            if let Some(kept) = &mut kept {
+                kept.refresh(&queue, &self.tree, |queue| taken(charged, reserved, queue));
+            }
         }
     }
 
@@ -277,7 +287,9 @@ impl Quota {
 
 fn taken(charged: &Held<Uid>, reserved: &Held<Arc<str>>, queue: &str) -> Resources {
     let mut taken = charged.subtree(queue).clone();
-    taken.add(reserved.subtree(queue));
+    if holds(Rule::T4) {
+        taken.add(reserved.subtree(queue));
+    }
     taken
 }
 

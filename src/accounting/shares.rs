@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! demand(leaf) = taken + what waits      demand(inner) = its own taken + the sum of demand of its children      each at most capability
-//! share(root) = T; parted: floors first, then up to what is deserved, then the demands of those who deserve nothing in particular
+//! share(root) = floor(root); parted: floors first, then up to what is deserved, then the demands of those who deserve nothing in particular
 //! ```
 
 use std::collections::BTreeMap;
@@ -13,9 +13,11 @@ use std::sync::Arc;
 
 use crate::resources::{Amount, ResourceName, Resources};
 
+use super::kept::root_floor;
 use super::limits::QueueLimits;
 use super::quota::Quota;
 use super::ranked::{Entry, Ranked};
+use super::rules::{Rule, holds};
 use super::water::{Part, fill};
 
 /// What the groups of the leaves wait for.
@@ -43,7 +45,8 @@ impl Shares {
     /// The dimensions in which a queue uses more than its share, by name (S4).
     pub fn over<'a>(&'a self, queue: &str, used: &'a Resources) -> impl Iterator<Item = &'a ResourceName> {
         let share = self.of(queue);
-        used.iter().filter(|(dimension, used)| *used > share.get(dimension)).map(|(dimension, _)| dimension)
+        let over = |used: Amount, share: Amount| used > share || (used == share && !holds(Rule::S4));
+        used.iter().filter(move |(dimension, used)| over(*used, share.get(dimension))).map(|(dimension, _)| dimension)
     }
 }
 
@@ -53,8 +56,9 @@ impl Quota {
     pub fn shares(&self, waiting: Waiting<'_>) -> Shares {
         let ranked = Ranked::of(&self.tree, |name| self.limits.get(name).map_or(0, |limits| limits.priority));
         let mut shares = vec![Resources::new(); ranked.len()];
-        for (dimension, total) in self.total.iter() {
-            for (share, amount) in shares.iter_mut().zip(self.shares_in(&ranked, dimension, total, waiting)) {
+        let of_root = if holds(Rule::S2Root) { root_floor(&self.limits, &self.total) } else { self.total.clone() };
+        for (dimension, of_root) in of_root.iter() {
+            for (share, amount) in shares.iter_mut().zip(self.shares_in(&ranked, dimension, of_root, waiting)) {
                 share.set(dimension.clone(), amount);
             }
         }
@@ -62,11 +66,11 @@ impl Quota {
     }
 
     /// In one dimension, in the order of `ranked`.
-    fn shares_in(&self, ranked: &Ranked, dimension: &ResourceName, total: Amount, waiting: Waiting<'_>) -> Vec<Amount> {
+    fn shares_in(&self, ranked: &Ranked, dimension: &ResourceName, of_root: Amount, waiting: Waiting<'_>) -> Vec<Amount> {
         let demands = self.demands(ranked, dimension, waiting);
         let mut shares = vec![Amount::ZERO; ranked.len()];
         if let Some(root) = shares.first_mut() {
-            *root = total;
+            *root = of_root;
         }
         let mut claims = Vec::new();
         for (at, entry) in ranked.down().filter(|(_, entry)| !entry.children.is_empty()) {
@@ -76,7 +80,7 @@ impl Quota {
             claims.extend(children.map(|(demand, child)| self.claim(child, dimension, *demand)));
             let floors = claims.iter().fold(Amount::ZERO, |sum, claim: &Claim| sum.plus(claim.part.has));
             let mut rest = share.minus(floors);
-            for stated in [true, false] {
+            for stated in if holds(Rule::S2First) { [true, false] } else { [false, true] } {
                 let here = claims.iter_mut().filter(|claim| claim.stated == stated).map(|claim| &mut claim.part);
                 rest = fill(rest, &mut here.collect::<Vec<_>>());
             }
@@ -89,25 +93,30 @@ impl Quota {
 
     fn claim(&self, child: &Entry, dimension: &ResourceName, demand: Amount) -> Claim {
         let limits = self.limits.get(&child.name);
-        let deserved = limits.and_then(|limits| limits.deserved.get(dimension));
-        let target = deserved.map_or(demand, |deserved| deserved.min(capability(limits, dimension)));
-        let weight = limits.map_or(1, |limits| limits.weight.max(1));
-        Claim { stated: deserved.is_some(), part: Part { has: self.kept().floor(&child.name).get(dimension), target, weight } }
+        let deserved = limits.and_then(|limits| limits.deserved.get(dimension)).filter(|_| holds(Rule::S2Deserved));
+        let most = if holds(Rule::S2Capability) { capability(limits, dimension) } else { Amount::MAX };
+        let target = deserved.map_or(demand, |deserved| deserved.min(most));
+        let least = u32::from(holds(Rule::S2NoWeight));
+        let weight = limits.filter(|_| holds(Rule::S2Weight)).map_or(1, |limits| limits.weight.max(least));
+        let has = if holds(Rule::S2Floor) { self.kept().floor(&child.name).get(dimension) } else { Amount::ZERO };
+        Claim { stated: deserved.is_some(), part: Part { has, target, weight } }
     }
 
     /// S1.
     fn demands(&self, ranked: &Ranked, dimension: &ResourceName, waiting: Waiting<'_>) -> Vec<Amount> {
         let mut demands = vec![Amount::ZERO; ranked.len()];
         for (at, entry) in ranked.up() {
-            let of = |queue: &str| self.charged.own(queue).get(dimension).plus(self.reserved.own(queue).get(dimension));
-            let own = of(&entry.name);
+            let of = |held: &Resources, rule| if holds(rule) { held.get(dimension) } else { Amount::ZERO };
+            let own = of(self.charged.own(&entry.name), Rule::S1Taken).plus(of(self.reserved.own(&entry.name), Rule::S1Reserved));
             let demand = match waiting {
                 _ if !entry.children.is_empty() => Ranked::children(entry, &demands).iter().fold(own, |sum, demand| sum.plus(*demand)),
                 Waiting::Of(waiting) => own.plus(waiting.get(&entry.name).map_or(Amount::ZERO, |waits| waits.get(dimension))),
-                Waiting::Unlimited => Amount::MAX,
+                Waiting::Unlimited if holds(Rule::S3Unlimited) => Amount::MAX,
+                Waiting::Unlimited => own,
             };
+            let most = if holds(Rule::S1Capability) { capability(self.limits.get(&entry.name), dimension) } else { Amount::MAX };
             if let Some(slot) = demands.get_mut(at) {
-                *slot = demand.min(capability(self.limits.get(&entry.name), dimension));
+                *slot = demand.min(most);
             }
         }
         demands

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::kept::Excess;
+use super::rules::{Rule, holds};
 
 /// The queue above all; it exists always and its own parent is ignored.
 pub const ROOT_QUEUE: &str = "root";
@@ -148,7 +149,7 @@ impl QueueTree {
         if let Some(fault) = fault {
             return Err(fault);
         }
-        if *name == *self.root || self.children.contains_key(name) {
+        if holds(Rule::T1Leaf) && (*name == *self.root || self.children.contains_key(name)) {
             return Err(QueueFault { queue: self.intern(name), why: Why::NotLeaf });
         }
         Ok(Path(queues))
@@ -169,7 +170,7 @@ impl QueueTree {
         while at != self.root {
             // Linear, as the way is at most MAX_DEPTH long and three long in practice.
             if queues.contains(&at) {
-                fault = Some(QueueFault { queue: at, why: Why::Cycle });
+                fault = holds(Rule::T2Circle).then_some(QueueFault { queue: at, why: Why::Cycle });
                 break;
             }
             if queues.len() >= MAX_DEPTH {
@@ -181,12 +182,17 @@ impl QueueTree {
                     None => QueueFault { queue: Arc::clone(&at), why: Why::NotFound },
                     Some(child) => QueueFault { queue: Arc::clone(child), why: Why::MissingParent { parent: Arc::clone(&at) } },
                 });
-                queues.push(at);
+                if queues.is_empty() || holds(Rule::T3Missing) {
+                    queues.push(at);
+                }
+                fault = fault.filter(|_| holds(Rule::T2Missing));
                 break;
             };
             queues.push(std::mem::replace(&mut at, Arc::clone(parent)));
         }
-        queues.push(Arc::clone(&self.root));
+        if fault.is_none() || holds(Rule::T3Root) {
+            queues.push(Arc::clone(&self.root));
+        }
         (queues, fault)
     }
 

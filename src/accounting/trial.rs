@@ -10,6 +10,7 @@ use crate::api::Uid;
 use crate::resources::Resources;
 
 use super::books::{Books, Refusal, Stage};
+use super::rules::{Rule, holds};
 
 /// Places pods in the books, to be kept all together or not at all (B3).
 #[must_use = "a trial that is dropped is undone"]
@@ -145,6 +146,8 @@ impl<'a> Trial<'a> {
 
 impl Drop for Trial<'_> {
     fn drop(&mut self) {
-        self.rollback_to(Savepoint(0));
+        if holds(Rule::B3) {
+            self.rollback_to(Savepoint(0));
+        }
     }
 }

@@ -5,6 +5,8 @@
 
 use crate::resources::Amount;
 
+use super::rules::{Rule, holds};
+
 /// One who takes part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Part {
@@ -38,10 +40,10 @@ pub(super) fn fill(rest: Amount, parts: &mut [&mut Part]) -> Amount {
             rest = rest.minus(takes);
             satisfied |= part.wants().is_zero();
         }
-        if satisfied {
+        if satisfied && holds(Rule::S2Again) {
             continue;
         }
-        for part in parts.iter_mut() {
+        for part in parts.iter_mut().filter(|_| holds(Rule::S2Rounding)) {
             let nano = Amount::from_nanos(1).min(rest).min(part.wants());
             part.has = part.has.plus(nano);
             rest = rest.minus(nano);

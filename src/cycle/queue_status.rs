@@ -2,6 +2,7 @@
 //!
 //! Only our own fields; what else stands in the status (a reservation that another program wrote) is nobody's business here.
 
+use crate::accounting::QueueState;
 use crate::api::names::{CLOSED, CLOSING, OPEN};
 use crate::api::quantities::{RawQuantity, RawResources, written};
 use crate::api::queue::QueueStatus;
@@ -15,11 +16,10 @@ pub fn status(world: &World, queue: &str) -> QueueStatus {
     let count = |phase| Some(world.in_phase(queue, phase)).filter(|count| *count > 0);
     let quota = world.books().quota();
     let used = quota.used(queue);
-    // O3.
-    let state = match quota.closed_by(queue) {
-        None => OPEN,
-        Some(_) if used.is_zero() => CLOSED,
-        Some(_) => CLOSING,
+    let state = match quota.state(queue) {
+        QueueState::Open => OPEN,
+        QueueState::Closing => CLOSING,
+        QueueState::Closed => CLOSED,
     };
     QueueStatus {
         allocated: Some(written(used).into_iter().map(|(name, text)| (name, RawQuantity::Text(text))).collect()),

@@ -5,9 +5,11 @@
 //! [`cluster::Cluster`], everything recomputed at each question, one function for each rule. Where it and the code differ,
 //! one of them or the text is wrong.
 //!
-//! `scenario` reads and writes clusters and questions as text; `src/accounting/scenarios/` keeps those that matter.
+//! `scenario` reads and writes clusters and questions as text; `src/accounting/scenarios/` keeps those that matter, and both
+//! implementations answer them (`beside`).
 
 mod admission;
+mod beside;
 mod cluster;
 mod limits;
 mod properties;
@@ -17,3 +19,9 @@ mod scenario;
 mod scenario_text;
 mod shares;
 mod tree;
+
+/// The answers to questions about a cluster, all as scenarios write them.
+pub(super) fn answers(facts: &str, questions: &[String]) -> Vec<String> {
+    let cluster = scenario::cluster(facts);
+    questions.iter().map(|question| scenario::answer(&cluster, question).unwrap()).collect()
+}

@@ -41,12 +41,12 @@ fn wrong_answers(text: &str) -> Result<Vec<String>, Fault> {
     Ok(wrong)
 }
 
-fn lines(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(|line| line.split('#').next().unwrap_or_default().trim()).filter(|line| !line.is_empty())
 }
 
 /// Amounts as they are written here; anything else as it is.
-fn normal(text: &str) -> String {
+pub(super) fn normal(text: &str) -> String {
     read_amount(text)
         .map(write_amount)
         .or_else(|_| read_amounts(text).map(|amounts| write_amounts(&amounts)))
@@ -110,7 +110,9 @@ fn every_scenario_is_answered_as_it_says() {
         let text = std::fs::read_to_string(&file).unwrap();
         assert!(text.contains("->"), "{} asks something", file.display());
         let answers = wrong_answers(&text).unwrap_or_else(|fault| vec![fault]);
-        wrong.extend(answers.into_iter().map(|answer| format!("{}: {answer}", file.file_name().unwrap().display())));
+        let by_books = super::beside::wrong_answers(&text).unwrap_or_else(|fault| vec![fault]);
+        let by_books = by_books.into_iter().map(|answer| format!("the books: {answer}"));
+        wrong.extend(answers.into_iter().chain(by_books).map(|answer| format!("{}: {answer}", file.file_name().unwrap().display())));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -10,6 +10,9 @@
 //! group g in a min=2 asks=cpu:1 times=3 minresources=requests.cpu:3 priority=1 preemptable=no
 //! reserve g in a cpu:3
 //! gone p1
+//! no queue a
+//! no node n1
+//! no reserve g
 //! ```
 
 use std::fmt::Write;
@@ -46,6 +49,15 @@ pub(super) fn read_fact(cluster: &mut Cluster, line: &str) -> Result<(), Fault> 
         }
         ["gone", uid] => {
             cluster.pods.remove(*uid).ok_or_else(|| format!("no pod {uid}"))?;
+        }
+        ["no", "queue", name] => {
+            cluster.queues.remove(*name).ok_or_else(|| format!("no queue {name}"))?;
+        }
+        ["no", "node", name] => {
+            cluster.nodes.remove(*name).ok_or_else(|| format!("no node {name}"))?;
+        }
+        ["no", "reserve", group] => {
+            cluster.reservations.remove(*group).ok_or_else(|| format!("no reservation of {group}"))?;
         }
         _ => return Err(format!("not a fact: {line}")),
     }

@@ -1,0 +1,92 @@
+//! Do the books and the rules say the same after every step of any history?
+//!
+//! ```text
+//!  history ──▶ Books                          ─┐
+//!      │                                       ├─ the same, after every step (`compare`)
+//!      ╰─────▶ Facts ──▶ Sheet: the rules     ─┘
+//!                          ╰── the same as the slow reference says, once in a while
+//! ```
+//!
+//! And would it be noticed if they did not? Every rule is left out once (`mutants`).
+//!
+//! `PODGROUP_DUEL_HISTORIES` asks for more or fewer histories, `PODGROUP_DUEL_SEED` for those of an earlier run. A history that fails is
+//! shrunk and told as the lines of a scenario; what it was belongs in `src/accounting/scenarios`.
+
+use std::cell::Cell;
+use std::fmt::Write;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+
+use both::Both;
+use compare::ask_the_reference;
+pub(super) use compare::{read_refusal, written};
+use events::{Step, history, read};
+
+mod both;
+mod compare;
+mod events;
+mod facts;
+mod mutants;
+mod parting;
+mod sheet;
+
+/// How many histories there are if nobody says otherwise.
+const HISTORIES: u32 = 12_000;
+/// After every so many steps, and the last, everything is compared.
+const WHOLLY: usize = 10;
+/// At the end of every so many histories the reference is asked.
+const REFERENCE: u32 = 400;
+
+/// The first difference.
+fn play(history: &[Step], ask: bool) -> Result<(), String> {
+    let mut both = Both::default();
+    for (at, step) in history.iter().enumerate() {
+        let (event, questions) = read(at, step);
+        let last = at + 1 == history.len();
+        let compared = both.take(&event).and_then(|()| {
+            let sheet = both.facts.sheet();
+            both.compare_briefly(&sheet, &questions)?;
+            if last || at % WHOLLY == WHOLLY - 1 {
+                both.compare_wholly(&sheet, &questions)?;
+            }
+            if last && ask { ask_the_reference(&both.facts, &sheet, questions[0], at % 3) } else { Ok(()) }
+        });
+        compared.map_err(|what| format!("after step {at}: {what}"))?;
+    }
+    Ok(())
+}
+
+fn runner(histories: u32, seed: u64) -> TestRunner {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let config = Config { cases: histories, failure_persistence: None, max_shrink_iters: 20_000, ..Config::default() };
+    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
+}
+
+fn told(history: &[Step]) -> String {
+    let mut text = String::new();
+    for (at, step) in history.iter().enumerate() {
+        let _ = write!(text, "{}", read(at, step).0);
+    }
+    text
+}
+
+#[test]
+fn the_books_and_the_rules_say_the_same_after_every_step() {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    let histories = number("PODGROUP_DUEL_HISTORIES").map_or(HISTORIES, |number| u32::try_from(number).unwrap());
+    let seed = number("PODGROUP_DUEL_SEED").unwrap_or_else(|| RandomState::new().build_hasher().finish());
+    let (begin, played) = (crate::runtime::clock::monotonic(), Cell::new(0_u32));
+    let outcome = runner(histories, seed).run(&history(), |history| {
+        played.set(played.get() + 1);
+        play(&history, played.get().is_multiple_of(REFERENCE)).map_err(TestCaseError::fail)
+    });
+    let seconds = begin.elapsed().as_secs_f32();
+    println!("{} histories in {seconds:.1} s, PODGROUP_DUEL_SEED={seed}", played.get());
+    match outcome {
+        Ok(()) => {}
+        Err(TestError::Fail(why, history)) => panic!("PODGROUP_DUEL_SEED={seed}: {why}\n{}", told(&history)),
+        Err(TestError::Abort(why)) => panic!("PODGROUP_DUEL_SEED={seed}: {why}"),
+    }
+}

@@ -1,0 +1,130 @@
+//! Do the books answer a scenario as it says?
+//!
+//! After each fact they are told what is other than before, so that they go through the history that the scenario is. They are asked what they can answer:
+//! who is admitted and who is reclaimed from is for the cycle to say.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::admission::wanted;
+use super::cluster::{Amounts, Bounds, Cluster};
+use super::scenario::{lines, normal};
+use super::scenario_text::{Fault, read_amounts, read_fact, write_amount};
+use crate::accounting::duel::{read_refusal, written};
+use crate::accounting::{Books, QueueLimits, QueueShape, Waiting};
+use crate::resources::{Amount, Limits, Resources};
+
+/// The questions that the books answer otherwise.
+pub(super) fn wrong_answers(text: &str) -> Result<Vec<String>, Fault> {
+    let (mut books, mut cluster, mut wrong) = (Books::new(), Cluster::default(), Vec::new());
+    for line in lines(text) {
+        let Some((question, want)) = line.split_once("->") else {
+            let before = cluster.clone();
+            read_fact(&mut cluster, line)?;
+            tell(&mut books, &before, &cluster);
+            continue;
+        };
+        let want = normal(want.trim());
+        if let Some(got) = answer(&books, &cluster, question)?.filter(|got| *got != want) {
+            wrong.push(format!("{} -> {got}, not {want}", question.trim()));
+        }
+    }
+    let report = books.audit();
+    wrong.extend(report.differences.iter().map(|difference| format!("{difference:?}")));
+    Ok(wrong)
+}
+
+fn tell(books: &mut Books, before: &Cluster, now: &Cluster) {
+    let (nodes_before, nodes) = (nodes(before), nodes(now));
+    nodes_before.keys().filter(|name| !nodes.contains_key(*name)).for_each(|name| books.node_delete(name));
+    nodes.iter().for_each(|(name, offers)| books.node_upsert(name, resources(offers)));
+    before.queues.keys().filter(|name| !now.queues.contains_key(*name)).for_each(|name| books.queue_remove(name));
+    for (name, said) in now.queues.iter().filter(|(name, said)| before.queues.get(*name) != Some(*said)) {
+        let terms = QueueLimits {
+            capability: limits(&said.capability),
+            deserved: limits(&said.deserved),
+            guarantee: limits(&said.guarantee),
+            weight: u32::try_from(said.weight).unwrap(),
+            priority: i32::try_from(said.priority).unwrap(),
+            reclaimable: said.reclaimable,
+            closed_by_hand: said.closed_by_hand,
+        };
+        books.queue_upsert(&QueueShape { name: name.as_str().into(), parent: said.parent.as_deref().map(Arc::from) }, terms);
+    }
+    for uid in before.pods.iter().filter(|(uid, pod)| now.pods.get(*uid) != Some(*pod)).map(|(uid, _)| uid) {
+        books.release(&uid.as_str().into());
+    }
+    for (uid, pod) in now.pods.iter().filter(|(uid, pod)| before.pods.get(*uid) != Some(*pod)) {
+        books.charge_observed(&uid.as_str().into(), pod.node.as_deref(), Some(&pod.queue), &resources(&pod.amounts));
+    }
+    for group in before.reservations.keys().filter(|group| !now.reservations.contains_key(*group)) {
+        books.unreserve(group);
+    }
+    now.reservations.iter().for_each(|(group, held)| books.reserve(group, &held.queue, &resources(&held.amounts)));
+}
+
+/// `total` is one node where no nodes are named.
+fn nodes(cluster: &Cluster) -> BTreeMap<String, Amounts> {
+    if cluster.nodes.is_empty() { BTreeMap::from([("all".to_owned(), cluster.total.clone())]) } else { cluster.nodes.clone() }
+}
+
+fn resources(amounts: &Amounts) -> Resources {
+    amounts.iter().map(|(name, amount)| (name.as_str().into(), Amount::from_nanos(*amount))).collect()
+}
+
+fn limits(bounds: &Bounds) -> Limits {
+    bounds.iter().map(|(name, bound)| (name.as_str().into(), Amount::from_nanos(*bound))).collect()
+}
+
+/// None where it is no question for the books.
+fn answer(books: &Books, cluster: &Cluster, question: &str) -> Result<Option<String>, Fault> {
+    let yes = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
+    let words: Vec<&str> = question.split_whitespace().collect();
+    let quota = books.quota();
+    Ok(Some(match words.as_slice() {
+        ["fits", queue, asked] => match quota.fits(queue, &resources(&read_amounts(asked)?)) {
+            Ok(()) => yes(true),
+            Err(refusal) => {
+                let (at, dimension, rule) = read_refusal(&refusal);
+                ["no at", at.as_str(), dimension.as_deref().unwrap_or_default(), rule].join(" ").replace("  ", " ")
+            }
+        },
+        ["walk", queue] => quota.tree().walk(queue).0.join(" "),
+        ["broken", queue] => quota.fault(queue).map_or_else(|| yes(false), |fault| format!("at {}", fault.queue)),
+        ["state", queue] => written(quota.state(queue)).to_owned(),
+        ["may-stay", queue, asked] => yes(quota.by_right(queue, &resources(&read_amounts(asked)?)).is_ok()),
+        ["over", queue, dimension] => {
+            let shares = quota.shares(Waiting::Of(&waiting(cluster)));
+            yes(shares.over(queue, quota.used(queue)).any(|over| over.as_str() == *dimension))
+        }
+        [what, queue, dimension] => {
+            let view = quota.queue(queue);
+            let of = |resources: &Resources| resources.get(dimension);
+            let taken = of(view.used).plus(of(view.reserved));
+            write_amount(
+                match *what {
+                    "used" => of(view.used),
+                    "reserved" => of(view.reserved),
+                    "taken" => taken,
+                    "held" => taken.plus(of(view.kept)),
+                    "right" => of(quota.rights().of(queue)),
+                    "floor" if *queue != "root" => of(view.floor),
+                    // Which is the floor of root (S2).
+                    "floor" | "share" => of(quota.shares(Waiting::Of(&waiting(cluster))).of(queue)),
+                    _ => return Ok(None),
+                }
+                .nanos(),
+            )
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// S1, as the cycle tells it.
+fn waiting(cluster: &Cluster) -> BTreeMap<Arc<str>, Resources> {
+    let mut waiting = BTreeMap::<Arc<str>, Resources>::new();
+    for (name, group) in &cluster.groups {
+        waiting.entry(group.queue.as_str().into()).or_default().add(&resources(&wanted(cluster, name)));
+    }
+    waiting
+}
