@@ -60,7 +60,8 @@ impl Record {
     /// F3; nothing for what does not hang below `root`.
     fn floor(&self, queue: u8, dimension: &str) -> Amount {
         if queue == ROOT {
-            return self.total(dimension);
+            let capability = self.queues.get(&ROOT).and_then(|(_, limits)| limits.capability.get(dimension));
+            return self.total(dimension).min(capability.unwrap_or(Amount::MAX));
         }
         let Some(parent) = self.parent(queue).filter(|_| self.hangs(queue)) else { return Amount::ZERO };
         let mut left = self.floor(parent, dimension);
@@ -107,7 +108,8 @@ impl Record {
         let way = self.way(queue);
         let broken = |at: &u8| {
             let stated = self.queues.get(at).into_iter().flat_map(|(_, limits)| limits.guarantee.iter());
-            !exists(*at) || stated.into_iter().any(|(name, own)| self.hangs(queue) && self.children_guarantee(*at, name) > own)
+            !exists(*at)
+                || stated.into_iter().any(|(name, own)| *at != ROOT && self.hangs(queue) && self.children_guarantee(*at, name) > own)
         };
         let closed = |at: &u8| self.queues.get(at).is_some_and(|(_, limits)| limits.closed_by_hand);
         let no_leaf = queue == ROOT || !self.children(queue).is_empty();
