@@ -7,9 +7,13 @@ use std::time::Duration;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use podgroup::api::{GroupFacts, Node, NodeFacts, Pod, PodFacts, PodGroup};
+use podgroup::cycle::policy::Policy;
 use podgroup::cycle::world::World;
 use podgroup::runtime::flags::Placement;
 use serde_json::{Value, from_value, json};
+
+/// The settings that nobody changed.
+const POLICY: Policy = Policy { placement: Placement::Spread, patience: Duration::from_secs(30) };
 
 /// Pods that wait, in gangs.
 const PODS: u32 = 1_000;
@@ -56,7 +60,7 @@ fn cycle(criterion: &mut Criterion) {
                 bencher.iter_batched_ref(
                     || world(nodes, gang),
                     |world| {
-                        let plan = podgroup::cycle::run(world, Placement::Spread, Duration::ZERO);
+                        let plan = podgroup::cycle::run(world, &POLICY, Duration::ZERO);
                         assert_eq!(plan.binds.len(), PODS as usize, "every pod finds a place");
                     },
                     BatchSize::LargeInput,

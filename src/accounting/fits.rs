@@ -3,6 +3,7 @@
 //! [`Quota::fits`] is the one function that answers for a queue and all its ancestors (F6); admit, allocate, and what
 //! later preempts or reclaims, ask it and nothing else. It costs the depth and the dimensions, however many queues there are.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::resources::{Amount, ResourceName, Resources};
@@ -11,7 +12,7 @@ use super::kept::Change;
 use super::quota::Quota;
 use super::refusal::{Bound, Ceiling, QueueRefusal};
 use super::rules::{Rule, holds};
-use super::tree::ROOT_QUEUE;
+use super::tree::{Path, ROOT_QUEUE};
 
 impl Quota {
     /// Whether so much more fits at every level of a queue (F1, F5, O2, T2). A dimension that is not asked for is not looked at, one
@@ -30,6 +31,30 @@ impl Quota {
         if holds(Rule::O2) && holds(Rule::F6Closed) {
             open()?;
         }
+        let mut first = Ok(());
+        self.each_refusal(&path, asked, |_, ceiling| {
+            first = Err(QueueRefusal::Ceiling(ceiling));
+            ControlFlow::Break(())
+        });
+        first?;
+        if holds(Rule::F6Closed) { Ok(()) } else { open() }
+    }
+
+    /// Whether so much could come in if nobody else were there: no capability on the way up is below it, nor what all nodes offer (A6).
+    #[must_use]
+    pub fn ever_fits(&self, queue: &str, asked: &Resources) -> bool {
+        let Ok(path) = self.path(queue) else { return false };
+        let offered = asked.iter().all(|(dimension, asked)| asked <= self.total.get(dimension));
+        let below = |queue: &Arc<str>| {
+            let capability = self.limits.get(queue).map(|limits| &limits.capability);
+            asked.iter().all(|(dimension, asked)| capability.and_then(|most| most.get(dimension)).is_none_or(|most| asked <= most))
+        };
+        offered && path.iter().all(below)
+    }
+
+    /// Every ceiling that refuses so much more (F1, F5), with by how much, from the queue upwards, and in each queue by dimension; a queue may refuse
+    /// in one dimension twice. Stops when it is told to.
+    pub(super) fn each_refusal(&self, path: &Path, asked: &Resources, mut refuses: impl FnMut(Amount, Ceiling) -> ControlFlow<()>) {
         let kept = self.kept();
         // By dimension: what the charge changes in what the queue below keeps. Empty where nobody keeps anything.
         let mut changes: Vec<Option<Change>> = vec![None; if kept.is_empty() { 0 } else { asked.len() }];
@@ -45,14 +70,17 @@ impl Quota {
                 let used = charged.get(dimension).plus(reserved);
                 let change = changes.get_mut(at).map(|change| *change.insert(kept.change(queue, dimension, used.plus(asked), *change)));
                 let level = Level { queue, dimension, asked, used, change: change.unwrap_or_default() };
-                level.fits(capability, Bound::Capability)?;
                 let for_others = level.change.after.is_positive() || !holds(Rule::F5Others);
-                if **queue == *ROOT_QUEUE && for_others && holds(Rule::F5Cluster) {
-                    level.fits(Some(self.total.get(dimension)), Bound::Cluster)?;
+                let of_cluster = **queue == *ROOT_QUEUE && for_others && holds(Rule::F5Cluster);
+                let cluster = of_cluster.then(|| (self.total.get(dimension), Bound::Cluster));
+                for (limit, bound) in capability.map(|limit| (limit, Bound::Capability)).into_iter().chain(cluster) {
+                    let Some((lack, ceiling)) = level.refusal(limit, bound) else { continue };
+                    if refuses(lack, ceiling).is_break() {
+                        return;
+                    }
                 }
             }
         }
-        if holds(Rule::F6Closed) { Ok(()) } else { open() }
     }
 
     /// Whether the queue and all above it use no more than they have a right to with so much more (S3), in what is asked for.
@@ -89,19 +117,20 @@ struct Level<'a> {
 }
 
 impl Level<'_> {
-    /// F1: what is taken, which always grows, stays below the ceiling; and F5: so does what is held, if it grows.
-    fn fits(&self, limit: Option<Amount>, bound: Bound) -> Result<(), QueueRefusal> {
-        let Some(limit) = limit else { return Ok(()) };
+    /// F1: what is taken, which always grows, stays below the ceiling; and F5: so does what is held, if it grows. Else by how much it is too much.
+    fn refusal(&self, limit: Amount, bound: Bound) -> Option<(Amount, Ceiling)> {
         let taken = self.used.plus(self.asked);
         let held = taken.plus(self.change.after);
         let grows = held > self.used.plus(self.change.before) || !holds(Rule::F5Grows);
         let capable = bound == Bound::Cluster || taken <= limit || !holds(Rule::F1);
-        if capable && (held <= limit || !grows || !holds(Rule::F5)) {
-            return Ok(());
+        let takes_kept = held > limit && grows && holds(Rule::F5);
+        if capable && !takes_kept {
+            return None;
         }
+        let lack = if takes_kept { held } else { taken }.minus(limit);
         let kept = if capable || !holds(Rule::F6Ceiling) { self.change.after } else { Amount::ZERO };
         let (queue, dimension) = (Arc::clone(self.queue), self.dimension.clone());
-        Err(QueueRefusal::Ceiling(Ceiling { queue, dimension, asked: self.asked, used: self.used, kept, limit, bound }))
+        Some((lack, Ceiling { queue, dimension, asked: self.asked, used: self.used, kept, limit, bound }))
     }
 }
 

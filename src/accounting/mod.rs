@@ -37,6 +37,7 @@ mod kept;
 mod ledger;
 mod limits;
 mod node;
+mod owed;
 mod quota;
 mod ranked;
 #[cfg(test)]

@@ -92,6 +92,10 @@ pub(super) enum Rule {
     S3Above,
     /// Over is more than the share.
     S4,
+    /// Who is owed something stays within its share.
+    A3Share,
+    /// Only what may be taken back is owed.
+    A3Reclaimable,
     /// A trial that is dropped leaves nothing behind.
     B3,
 }
@@ -135,7 +139,7 @@ impl Drop for Without {
 
 /// Every rule that can be left out.
 #[cfg(test)]
-pub(super) const ALL: [Rule; 44] = {
+pub(super) const ALL: [Rule; 46] = {
     use Rule::*;
     [
         T1Leaf,
@@ -181,6 +185,8 @@ pub(super) const ALL: [Rule; 44] = {
         S3Charges,
         S3Above,
         S4,
+        A3Share,
+        A3Reclaimable,
         B3,
     ]
 };

@@ -48,6 +48,12 @@ pub struct GroupFacts {
 }
 
 impl GroupFacts {
+    /// Whether it has had all that it was for: it waits for nothing and reserves nothing, whatever its spec says. Completed is final.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.status.phase.as_deref() == Some("Completed")
+    }
+
     /// What this object says.
     #[must_use]
     pub fn of(group: &PodGroup) -> Self {

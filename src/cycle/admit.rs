@@ -1,37 +1,82 @@
-//! May a group's minimum come in below every ceiling, and beside what is kept for others?
+//! May a group's minimum come in? (A1 to A4)
 //!
 //! `Pending → Inqueue`. Asked is what `spec.minResources` says less what its members are charged already (nothing counts twice), or, where it
-//! says nothing, what the members ask for that are needed now. The one function that answers is the quota's (F6). Nothing is reserved yet:
-//! a group that is admitted and finds no node keeps nobody out, and admission is asked again at every look.
+//! says nothing, what the members ask for that are needed now. The one function that answers is the quota's (F6), without what the group itself has reserved; where
+//! it refuses for amounts alone, those may be owed (A3). Who is admitted and finds no places reserves what it asked for ([`World::reserve`]).
 
-use crate::accounting;
-use crate::api::{GroupFacts, Uid};
+use std::sync::Arc;
+
+use crate::accounting::{self, QueueRefusal};
+use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::resources::Resources;
 
 use super::explain::Refusal;
-use super::world::{Group, World};
+use super::world::World;
 
-/// Whether the group's minimum fits at every level of its queue.
+/// Whether the group's minimum may come in: then all that it comes to, with what its members are charged already.
 ///
 /// # Errors
 ///
 /// The queue that is broken or closed, or the nearest ceiling and its first dimension that is in the way.
-pub fn admit(world: &World, group: &Group, facts: &GroupFacts, needed: &[Uid]) -> Result<(), Refusal> {
-    let asked = match &facts.min_resources {
-        Some(minimum) => {
-            let mut asked = minimum.clone();
-            asked.sub(&group.charged);
-            asked.without_negative()
-        }
-        None => {
-            let mut asked = Resources::new();
-            for member in needed.iter().filter_map(|uid| world.pods().get(uid)) {
-                asked.add(&member.facts.request);
-            }
-            asked
+pub(super) fn admit(world: &mut World, key: &GroupKey, needed: &[Uid]) -> Result<Resources, Refusal> {
+    let Some((facts, asked, mut minimum)) = asks(world, key, needed) else { return Ok(Resources::new()) };
+    let Some(group) = world.groups.get(key) else { return Ok(minimum) };
+    let held = world.reserved(group);
+    // What is reserved already is not asked for again, but a queue may have been closed since.
+    let asked = if held.covers(&asked) { Resources::new() } else { asked };
+    minimum.add(if asked.is_zero() { held } else { &asked });
+    let fits = match group.holds.clone().filter(|_| !asked.is_zero()) {
+        None => world.books.fits_queue(&facts.queue, &asked),
+        Some(holds) => {
+            let mut trial = world.books.trial();
+            trial.reserve(&holds, &facts.queue, &Resources::new());
+            trial.books().fits_queue(&facts.queue, &asked)
         }
     };
-    world.books().fits_queue(&facts.queue, &asked).map_err(Refusal::from)
+    match fits {
+        Ok(()) => Ok(minimum),
+        Err(QueueRefusal::Ceiling(_)) if is_owed(world, key, &facts.queue, &asked) => Ok(minimum),
+        Err(refusal) => Err(refusal.into()),
+    }
+}
+
+/// What the group asks for (A1), and what its members are charged.
+fn asks(world: &World, key: &GroupKey, needed: &[Uid]) -> Option<(Arc<GroupFacts>, Resources, Resources)> {
+    let group = world.groups.get(key)?;
+    let facts = group.facts.clone()?;
+    let mut asked = Resources::new();
+    match &facts.min_resources {
+        Some(minimum) => {
+            asked = minimum.clone();
+            asked.sub(&group.charged);
+            asked = asked.without_negative();
+        }
+        None => needed.iter().filter_map(|uid| world.pods.get(uid)).for_each(|member| asked.add(&member.facts.request)),
+    }
+    Some((facts, asked, group.charged.clone()))
+}
+
+/// A3.
+fn is_owed(world: &mut World, key: &GroupKey, queue: &str, asked: &Resources) -> bool {
+    world.share_out();
+    let Some(holds) = world.groups.get(key).map(|group| group.holds.clone()) else { return false };
+    let World { books, .. } = world;
+    let mut trial = books.trial();
+    if let Some(holds) = holds {
+        trial.reserve(&holds, queue, &Resources::new());
+    }
+    let quota = trial.books().quota();
+    world.shares.as_ref().is_some_and(|shares| quota.owed(queue, asked, shares))
+}
+
+/// What a group asks for that has its turn, at least: what keeps it from ever being placed if it is too much.
+pub(super) fn least(world: &World, key: &GroupKey, members: &[Uid], needed: u32) -> Resources {
+    let count = usize::try_from(needed.max(1)).unwrap_or(usize::MAX);
+    let mut least = asks(world, key, members.get(..count).unwrap_or(members)).map(|(_, asked, _)| asked).unwrap_or_default();
+    if let Some(member) = members.first().and_then(|uid| world.pods.get(uid)) {
+        least.max_each(&member.facts.request);
+    }
+    least
 }
 
 /// What the books' no means to a group.

@@ -7,9 +7,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::accounting::{Bound, Ceiling, QueueFault, QueueRefusal, Why};
-use crate::api::Fault;
 use crate::api::node::Taint;
 use crate::api::pod_facts::Unsupported;
+use crate::api::{Fault, GroupKey};
 use crate::resources::{Amount, ResourceName, quantity};
 
 /// Why a node does not take a pod.
@@ -100,6 +100,11 @@ pub enum Refusal {
         /// What the nodes said about the first that did not.
         tally: Arc<Tally>,
     },
+    /// Its queue is fifo, and another group is before it (A6).
+    Behind {
+        /// The group that comes first.
+        first: GroupKey,
+    },
     /// A bind was refused; the group is tried again after a while.
     Backoff {
         /// What the API server said, by kind.
@@ -124,6 +129,7 @@ impl Refusal {
             | Self::Closed { .. }
             | Self::Ceiling(_)
             | Self::Nodes { .. }
+            | Self::Behind { .. }
             | Self::Backoff { .. } => "NotEnoughResources",
         }
     }
@@ -142,6 +148,7 @@ impl Refusal {
             Self::NotEnoughTasks { .. } => "not_enough_tasks",
             Self::NotEnoughPodsOfTask { .. } => "not_enough_pods_of_task",
             Self::Nodes { .. } => "nodes",
+            Self::Behind { .. } => "behind",
             Self::Backoff { .. } => "backoff",
         }
     }
@@ -211,6 +218,7 @@ impl fmt::Display for Refusal {
             }
             Self::Nodes { needed: 1, tally, .. } => write!(f, "no node takes it: {tally}"),
             Self::Nodes { needed, placed, tally } => write!(f, "{placed} of {needed} members find a place; for the next one: {tally}"),
+            Self::Behind { first } => write!(f, "its queue is fifo, and {first} comes first"),
             Self::Backoff { why, failures } => write!(f, "a bind failed ({why}, {failures} in a row); it is tried again"),
         }
     }

@@ -52,6 +52,12 @@ pub fn resolve(world: &World, group: &Group, facts: &GroupFacts) -> Result<Gang,
     Ok(Gang { needed: needed.max(of_tasks), tasks })
 }
 
+/// Whether the group needs no further places together: its minimum has them, or had them.
+#[must_use]
+pub fn is_satisfied(group: &Group, facts: &GroupFacts) -> bool {
+    group.counts.placed.saturating_add(group.counts.succeeded) >= facts.min_member && missing_tasks(group, facts).is_empty()
+}
+
 /// How many members of each task still need a place; tasks that have enough are left out.
 ///
 /// Where minMember is below the sum of minTaskMember, Volcano does not ask for the tasks, and jobs are written with that in mind.

@@ -8,7 +8,7 @@
 //!            gained, all    now?                                                           reason
 //! ```
 //!
-//! Reading order: [`world`] (what is known), [`gang`], [`order`], [`admit`], [`place`](mod@self::place), [`filter`], [`view`] and [`score`],
+//! Reading order: [`policy`], [`world`] (what is known), [`gang`], [`order`], [`admit`], [`place`](mod@self::place), [`filter`], [`view`] and [`score`],
 //! [`explain`], [`plan`], and what is told to people: [`status`] and [`queue_status`].
 //!
 //! Promises, cited by the tests:
@@ -32,6 +32,7 @@ pub mod nodes;
 pub mod order;
 mod place;
 pub mod plan;
+pub mod policy;
 pub mod queue_status;
 pub mod score;
 pub mod share;
@@ -42,56 +43,57 @@ pub mod view;
 pub mod world;
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::pod_facts::PodFacts;
-use crate::api::{GroupKey, Uid};
-use crate::runtime::flags::Placement;
+use crate::api::{GroupFacts, GroupKey, Uid};
 
 use explain::Refusal;
 use gang::Gang;
 use order::{GroupRank, Turns};
 use place::Attempt;
 use plan::{Bind, Plan};
-use world::World;
+use policy::Policy;
+use world::{Group, World};
 
 /// A group that waits for its turn.
 #[derive(Debug)]
 struct Want {
     key: GroupKey,
     gang: Gang,
-    /// Its waiting members, in the order in which they are placed.
+    /// Its waiting members, in the order in which they are placed; none where it only waits for admission.
     members: Vec<Uid>,
+    /// Why its members cannot be placed though it may be admitted: they are not all there yet.
+    incomplete: Option<Refusal>,
     /// How many of the members had their turn: for a satisfied group, which places one in a turn.
     next: usize,
     /// Why a member found no place in an earlier turn.
     refusal: Option<Arc<Refusal>>,
 }
 
+impl Want {
+    fn new(key: &GroupKey, gang: Gang, members: Vec<Uid>) -> Self {
+        Self { key: key.clone(), gang, members, incomplete: None, next: 0, refusal: None }
+    }
+}
+
 /// A group whose turn will come: its queue, its place there, and what it wants.
 type Ready = (Arc<str>, GroupRank, Want);
 
-/// A group that gets no turn, and whether it is admitted all the same.
-struct Refused {
-    admitted: bool,
-    why: Box<Refusal>,
-}
-
-impl Refused {
-    fn yet_admitted(why: Refusal) -> Self {
-        Self { admitted: true, why: Box::new(why) }
-    }
-}
-
-impl From<Refusal> for Refused {
-    fn from(why: Refusal) -> Self {
-        Self { admitted: false, why: Box::new(why) }
-    }
+/// How a turn ended.
+enum Turn {
+    /// Nothing is left to do for the group.
+    Over,
+    /// It has further members to place.
+    Again(Want),
+    /// It waits for room, and whoever comes after it in a fifo queue waits for it (A6).
+    First,
 }
 
 /// Looks at every group that something may have changed for, places what can be placed, and charges it. `now` is of the monotonic clock.
-pub fn run(world: &mut World, policy: Placement, now: Duration) -> Plan {
+pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
     let mut plan = Plan::default();
     let mut turns = Turns::default();
     for key in world.take_candidates(now) {
@@ -101,7 +103,7 @@ pub fn run(world: &mut World, policy: Placement, now: Duration) -> Plan {
         match prepare(world, &key, now) {
             Ok(Some((queue, rank, want))) => turns.push(queue, rank, want),
             Ok(None) => {}
-            Err(Refused { admitted, why }) => refuse(world, &key, admitted, &Arc::new(*why)),
+            Err(refusal) => refuse(world, &key, &Arc::new(refusal)),
         }
         plan.looked_at.push(key);
     }
@@ -109,95 +111,116 @@ pub fn run(world: &mut World, policy: Placement, now: Duration) -> Plan {
         world.share_out();
     }
     turns.rank_all(world);
+    let mut first: BTreeMap<Arc<str>, GroupKey> = BTreeMap::new();
     while let Some((queue, rank, want)) = turns.pop() {
-        if let Some(want) = take_turn(world, policy, &queue, want, &mut plan) {
-            turns.push(Arc::clone(&queue), rank, want);
+        if let Some(first) = first.get(&queue) {
+            world.pend(&want.key);
+            refuse(world, &want.key, &Arc::new(Refusal::Behind { first: first.clone() }));
+        } else {
+            let key = want.key.clone();
+            match take_turn(world, policy, &queue, want, now, &mut plan) {
+                Turn::Over => {}
+                Turn::Again(want) => turns.push(Arc::clone(&queue), rank, want),
+                Turn::First => _ = first.insert(Arc::clone(&queue), key),
+            }
         }
         turns.rank(&queue, world);
     }
+    world.notice_kept();
     plan
 }
 
 /// What the group wants in this cycle; nothing where nobody waits.
-fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<Ready>, Refused> {
+fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<Ready>, Refusal> {
     refuse_blocked(world, key);
     let Some(group) = world.groups.get(key) else { return Ok(None) };
     let Some(facts) = group.facts.clone() else {
-        return if group.waiting.is_empty() { Ok(None) } else { Err(Refusal::NoGroup { name: Arc::clone(&key.name) }.into()) };
+        return if group.waiting.is_empty() { Ok(None) } else { Err(Refusal::NoGroup { name: Arc::clone(&key.name) }) };
     };
-    if let Some(fault) = facts.faults.first().filter(|_| !group.waiting.is_empty()) {
-        return Err(Refusal::Faulty(fault.clone()).into());
-    }
-    if facts.network_topology && !group.waiting.is_empty() {
-        return Err(Refusal::NetworkTopology.into());
-    }
-    if let Err(fault) = world.books.quota().path(&facts.queue) {
-        return Err(Refusal::Queue(fault).into());
+    if let Some(refusal) = unusable(world, group, &facts) {
+        world.pend(key);
+        return Err(refusal);
     }
     if group.retry.at.is_some_and(|at| at > now) {
-        let retry = &group.retry;
-        return Err(Refused::yet_admitted(Refusal::Backoff { why: retry.why.clone(), failures: retry.failures }));
+        return Err(Refusal::Backoff { why: group.retry.why.clone(), failures: group.retry.failures });
     }
-    let gang = match gang::resolve(world, group, &facts) {
-        Ok(gang) => gang,
-        Err(_) if group.is_idle() => {
-            // Nobody waits, so there is nothing to complain about. Volcano's job controller makes the pods only once the group is admitted.
-            let admitted = admit::admit(world, group, &facts, &[]);
-            world.judge_group(key, admitted.is_ok(), admitted.err().map(Arc::new));
-            return Ok(None);
-        }
-        Err(refusal) => {
-            // A group that has not all its pods yet is admitted all the same.
-            admit::admit(world, group, &facts, &[])?;
-            return Err(Refused::yet_admitted(refusal));
-        }
-    };
-    if group.waiting.is_empty() {
+    let gang = gang::resolve(world, group, &facts);
+    let has_places = gang.is_ok() && (group.counts.placed > 0 || group.counts.succeeded > 0);
+    if group.waiting.is_empty() && (has_places || facts.is_over()) {
         // A group that has its places keeps them, whatever became of its queue since (O2).
-        let satisfied = group.counts.placed > 0 || group.counts.succeeded > 0;
-        let refusal = if satisfied { None } else { admit::admit(world, group, &facts, &[]).err() };
-        world.judge_group(key, refusal.is_none(), refusal.map(Arc::new));
+        world.satisfied(key);
+        world.judge_group(key, None);
         return Ok(None);
+    }
+    let mut want = match gang {
+        Ok(gang) => {
+            let members = gang::in_order(world, group, &gang);
+            Want::new(key, gang, members)
+        }
+        Err(refusal) => Want { incomplete: Some(refusal), ..Want::new(key, Gang::default(), Vec::new()) },
+    };
+    if group.is_idle() {
+        // Nobody waits, so there is nothing to complain about. Volcano's job controller makes the pods only once the group is admitted.
+        want.incomplete = None;
     }
     let oldest = group.waiting.iter().filter_map(|uid| world.pods.get(uid)).map(|member| member.facts.created).min();
     let rank = GroupRank { priority: Reverse(world.priority(group)), oldest: oldest.unwrap_or(facts.created), key: key.clone() };
-    let members = gang::in_order(world, group, &gang);
-    Ok(Some((Arc::from(facts.queue.as_str()), rank, Want { key: key.clone(), gang, members, next: 0, refusal: None })))
+    Ok(Some((Arc::from(facts.queue.as_str()), rank, want)))
 }
 
-/// One turn of a group: its gang whole, or one further member. What it still wants then, if anything.
-fn take_turn(world: &mut World, policy: Placement, queue: &str, mut want: Want, plan: &mut Plan) -> Option<Want> {
-    let (facts, last) = {
-        let group = world.groups.get(&want.key)?;
-        (Arc::clone(group.facts.as_ref()?), group.retry.last.clone())
-    };
+/// Why the group as it stands can have no place and is not admitted, whatever is free.
+fn unusable(world: &World, group: &Group, facts: &GroupFacts) -> Option<Refusal> {
+    let waits = !group.waiting.is_empty();
+    if let Some(fault) = facts.faults.first().filter(|_| waits) {
+        return Some(Refusal::Faulty(fault.clone()));
+    }
+    if facts.network_topology && waits {
+        return Some(Refusal::NetworkTopology);
+    }
+    world.books.quota().path(&facts.queue).err().map(Refusal::Queue)
+}
+
+/// One turn of a group: admission, and then its gang whole, or one further member.
+fn take_turn(world: &mut World, policy: &Policy, queue: &str, mut want: Want, now: Duration, plan: &mut Plan) -> Turn {
+    let Some(group) = world.groups.get(&want.key) else { return Turn::Over };
+    let Some(facts) = group.facts.clone() else { return Turn::Over };
+    let (last, holds) = (group.retry.last.clone(), group.holds.clone());
     let needed = want.gang.needed;
     let members = want.members.get(want.next..).unwrap_or_default();
-    if needed > 0 {
-        let first = want.gang.tasks.values().fold(0_u32, |sum, missing| sum.saturating_add(*missing));
+    let attempt = Attempt { queue, members, needed, first: 0, preemptable: facts.preemptable, last: &last, holds: holds.as_deref() };
+    if members.is_empty() || needed > 0 {
         let gang_members = members.get(..usize::try_from(needed).unwrap_or(usize::MAX)).unwrap_or(members);
-        let group = world.groups.get(&want.key)?;
-        if let Err(refusal) = admit::admit(world, group, &facts, gang_members) {
-            refuse(world, &want.key, false, &Arc::new(refusal));
-            return None;
-        }
-        match place::place(world, policy, &Attempt { queue, members, needed, first, preemptable: facts.preemptable, last: &last }) {
+        let minimum = match admit::admit(world, &want.key, gang_members) {
+            Ok(minimum) => minimum,
             Err(refusal) => {
-                refuse(world, &want.key, true, &Arc::new(refusal));
-                return None;
+                world.pend(&want.key);
+                return waits(world, queue, &want, refusal);
+            }
+        };
+        if members.is_empty() {
+            world.reserve(&want.key, minimum, now, policy.patience);
+            match want.incomplete {
+                // It waits for its members and not for room, so nobody waits for it.
+                Some(refusal) => refuse(world, &want.key, &Arc::new(refusal)),
+                None => world.judge_group(&want.key, None),
+            }
+            return Turn::Over;
+        }
+        let first = want.gang.tasks.values().fold(0_u32, |sum, missing| sum.saturating_add(*missing));
+        match place::place(world, policy.placement, &Attempt { first, ..attempt }) {
+            Err(refusal) => {
+                world.reserve(&want.key, minimum, now, policy.patience);
+                return waits(world, queue, &want, refusal);
             }
             Ok(placements) => keep(world, &want.key, &placements, plan),
         }
+        world.satisfied(&want.key);
         want.gang = Gang::default();
         want.members.retain(|uid| world.pods.get(uid).is_some_and(|member| member.assumed.is_none()));
         want.next = 0;
     } else {
         let one = members.get(..1).unwrap_or_default();
-        match place::place(
-            world,
-            policy,
-            &Attempt { queue, members: one, needed: 1, first: 0, preemptable: facts.preemptable, last: &last },
-        ) {
+        match place::place(world, policy.placement, &Attempt { members: one, needed: 1, ..attempt }) {
             Err(refusal) => {
                 let refusal = Arc::new(refusal);
                 for uid in one {
@@ -210,10 +233,31 @@ fn take_turn(world: &mut World, policy: Placement, queue: &str, mut want: Want, 
         want.next = want.next.saturating_add(1);
     }
     if want.next < want.members.len() {
-        return Some(want);
+        return Turn::Again(want);
     }
-    world.judge_group(&want.key, true, want.refusal);
-    None
+    world.satisfied(&want.key);
+    let Some(refusal) = want.refusal.take() else {
+        world.judge_group(&want.key, None);
+        return Turn::Over;
+    };
+    let comes_first = is_first(world, queue, &want);
+    world.judge_group(&want.key, Some(refusal));
+    if comes_first { Turn::First } else { Turn::Over }
+}
+
+/// The group found no room in its turn.
+fn waits(world: &mut World, queue: &str, want: &Want, refusal: Refusal) -> Turn {
+    let comes_first = is_first(world, queue, want);
+    refuse(world, &want.key, &Arc::new(refusal));
+    if comes_first { Turn::First } else { Turn::Over }
+}
+
+/// Whether whoever comes after the group in its queue waits for it: while the queue is fifo and the group could ever fit (A6).
+fn is_first(world: &World, queue: &str, want: &Want) -> bool {
+    world.is_fifo(queue) && {
+        let least = admit::least(world, &want.key, &want.members, want.gang.needed);
+        world.books.quota().ever_fits(queue, &least)
+    }
 }
 
 /// What the trial placed is assumed, and planned.
@@ -233,13 +277,13 @@ fn keep(world: &mut World, key: &GroupKey, placements: &[crate::accounting::Plac
 }
 
 /// The group waits, and each waiting member for the same reason.
-fn refuse(world: &mut World, key: &GroupKey, admitted: bool, refusal: &Arc<Refusal>) {
+fn refuse(world: &mut World, key: &GroupKey, refusal: &Arc<Refusal>) {
     let waiting: Vec<_> = world.groups.get(key).map(|group| group.waiting.iter().cloned().collect()).unwrap_or_default();
     for uid in waiting {
         world.refuse_pod(&uid, Some(refusal));
     }
     let exists = world.groups.get(key).is_some_and(|group| group.facts.is_some());
-    world.judge_group(key, admitted, exists.then(|| Arc::clone(refusal)));
+    world.judge_group(key, exists.then(|| Arc::clone(refusal)));
 }
 
 /// Members that can never be placed as they are say so, whatever their group does.
@@ -251,6 +295,8 @@ fn refuse_blocked(world: &mut World, key: &GroupKey) {
     }
 }
 
+#[cfg(test)]
+mod admission_tests;
 #[cfg(test)]
 mod promises;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::accounting::Placement;
 use crate::api::Uid;
+use crate::resources::Resources;
 use crate::runtime::flags::Placement as Policy;
 
 use super::admit;
@@ -33,6 +34,8 @@ pub(super) struct Attempt<'a> {
     pub(super) preemptable: bool,
     /// Nodes to take only where no other fits.
     pub(super) last: &'a BTreeSet<Arc<str>>,
+    /// The name under which the group has something reserved in the queue, which is not in its own way (A4). It is gone once the group is placed.
+    pub(super) holds: Option<&'a str>,
 }
 
 /// Places the needed number of members, or nobody.
@@ -44,6 +47,9 @@ pub(super) fn place(world: &mut World, policy: Policy, attempt: &Attempt<'_>) ->
     let last: BTreeSet<NodeId> = attempt.last.iter().filter_map(|name| world.nodes.id(name)).collect();
     let World { books, nodes, keepers, classes, views, pods, .. } = world;
     let mut trial = books.trial();
+    if let Some(name) = attempt.holds {
+        trial.reserve(name, attempt.queue, &Resources::new());
+    }
     let mut touched = Vec::new();
     let mut refused: BTreeSet<ClassId> = BTreeSet::new();
     let mut why = None;

@@ -27,6 +27,21 @@ fn q7_what_is_guaranteed_to_an_idle_queue_stays_free_for_it() {
 }
 
 #[test]
+fn f5_once_the_guaranteed_have_theirs_whoever_was_kept_out_has_another_look() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 1)]));
+    world.apply_queue(QueueFacts { guarantee: limits(&[("cpu", 1)]), ..queue("guaranteed", None, &[]) });
+    world.apply_queue(queue("a", None, &[]));
+    gang(&mut world, "mixed", 1, "a", 1, &[("cpu", 1)]);
+    world.apply_pod(pod("ns", "mixed-none", "mixed", &[]));
+    assert!(cycle(&mut world).binds.is_empty());
+    assert!(message(&world, "mixed").contains("kept for guarantees"));
+    gang(&mut world, "entitled", 1, "guaranteed", 1, &[("cpu", 1)]);
+    assert_eq!(bound(&cycle(&mut world)), [("entitled-0", "n")]);
+    assert_eq!(bound(&cycle(&mut world)), [("mixed-none", "n")], "nothing is kept any more, and this one asks for no cpu");
+}
+
+#[test]
 fn q10_a_closed_queue_binds_nobody_not_even_best_effort_and_keeps_what_runs() {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 4)]));

@@ -18,7 +18,7 @@ const SCHEDULED: &str = "Scheduled";
 /// Where the group is in its life.
 #[must_use]
 pub fn phase(group: &Group, facts: &GroupFacts) -> Phase {
-    if facts.status.phase.as_deref() == Some(Phase::Completed.as_str()) {
+    if facts.is_over() {
         return Phase::Completed;
     }
     let counts = group.counts;
@@ -29,7 +29,7 @@ pub fn phase(group: &Group, facts: &GroupFacts) -> Phase {
         (true, 0) if counts.succeeded >= facts.min_member.max(1) => Phase::Completed,
         (true, _) if counts.placed > 0 => Phase::Running,
         _ if counts.running > 0 && group.refusal.is_some() => Phase::Unknown,
-        _ if group.admitted || counts.placed > 0 => Phase::Inqueue,
+        _ if group.is_admitted() || counts.placed > 0 => Phase::Inqueue,
         _ => Phase::Pending,
     }
 }

@@ -1,6 +1,7 @@
 //! Facts for the tests of this folder and of the scheduler: everything at its plainest, and then changed where a test says so.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
@@ -8,7 +9,12 @@ use crate::api::pod_facts::{Constraints, PodPhase};
 use crate::api::podgroup::PodGroupStatus;
 use crate::api::queue::{DequeueStrategy, QueueStatus};
 use crate::api::{GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts, Uid};
+use crate::cycle::policy::Policy;
 use crate::resources::{Amount, Limits, Resources};
+use crate::runtime::flags::Placement;
+
+/// The settings that nobody changed.
+pub(crate) const POLICY: Policy = Policy { placement: Placement::Spread, patience: Duration::from_secs(30) };
 
 /// Whole units by name.
 pub(crate) fn amounts(list: &[(&str, i64)]) -> Resources {

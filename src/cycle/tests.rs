@@ -1,6 +1,6 @@
 //! What a cycle decides, as small stories.
 
-use super::testing::{group, node, pod, queue, running};
+use super::testing::{POLICY, group, node, pod, queue, running};
 use super::world::{Phase, World};
 use super::*;
 use crate::api::names::DEFAULT_SCHEDULER;
@@ -13,7 +13,7 @@ pub(super) fn world() -> World {
 }
 
 pub(super) fn cycle(world: &mut World) -> Plan {
-    run(world, Placement::Spread, Duration::ZERO)
+    run(world, &POLICY, Duration::ZERO)
 }
 
 pub(super) fn bound(plan: &Plan) -> Vec<(&str, &str)> {
@@ -185,10 +185,10 @@ fn a_refused_bind_waits_and_comes_back_with_the_failed_node_last() {
     assert_eq!(bound(&plan), [("g-0", "n1")]);
     let uid = plan.binds[0].uid.clone();
     world.refuse_bind(&uid, "forbidden", Duration::from_secs(1), |_| Duration::from_secs(2));
-    assert!(run(&mut world, Placement::Spread, Duration::from_secs(2)).binds.is_empty());
+    assert!(run(&mut world, &POLICY, Duration::from_secs(2)).binds.is_empty());
     assert_eq!(message(&world, "g"), "a bind failed (forbidden, 1 in a row); it is tried again");
-    assert_eq!(world.next_retry(), Some(Duration::from_secs(3)));
-    assert_eq!(bound(&run(&mut world, Placement::Spread, Duration::from_secs(3))), [("g-0", "n2")]);
+    assert_eq!(world.next_look(), Some(Duration::from_secs(3)));
+    assert_eq!(bound(&run(&mut world, &POLICY, Duration::from_secs(3))), [("g-0", "n2")]);
     assert!(world.books().audit().is_clean());
 }
 

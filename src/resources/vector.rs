@@ -92,6 +92,20 @@ impl Resources {
         }
     }
 
+    /// Lowers each amount to that of `other` where that is smaller; of amounts that are not negative.
+    pub fn min_each(&mut self, other: &Self) {
+        for (name, amount) in &mut self.0 {
+            *amount = (*amount).min(other.get(name.as_str()));
+        }
+        self.drop_zeros();
+    }
+
+    /// Whether no amount of `other` is larger than the one here.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        other.0.iter().all(|(name, amount)| *amount <= self.get(name.as_str()))
+    }
+
     /// The same without the negative amounts.
     #[must_use]
     pub fn without_negative(mut self) -> Self {

@@ -88,6 +88,11 @@ pub struct SchedulerFlags {
     #[arg(long, value_enum, default_value_t = Placement::Spread)]
     pub placement: Placement,
 
+    /// How long a group that is admitted and finds no places keeps others out of its queue; then it waits without, and twice as long
+    /// each time before it is admitted again. 0s: for ever
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_patience)]
+    pub admission_patience: Duration,
+
     /// How many bindings are under way at the same time
     #[arg(long, value_name = "COUNT", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub bind_concurrency: u16,
@@ -154,6 +159,12 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
         .and_then(|signed| Duration::try_from(signed).ok())
         .filter(|duration| !duration.is_zero() && *duration <= Duration::from_secs(86_400))
         .ok_or_else(|| "expected a duration such as 500ms, 10s or 1m30s".to_owned())
+}
+
+/// 0 means for ever.
+fn parse_patience(text: &str) -> Result<Duration, String> {
+    let zero = text.parse::<SignedDuration>().is_ok_and(|patience| patience.is_zero());
+    if zero { Ok(Duration::ZERO) } else { parse_duration(text) }
 }
 
 /// The Lease object counts whole seconds.

@@ -78,6 +78,7 @@ fn queues(state: &State) -> Value {
                 "kept": written(queue.kept),
                 "closedBy": quota.closed_by(queue.name).as_deref(),
                 "used": written(queue.used),
+                "reserved": written(queue.reserved),
                 "usedByItself": written(queue.own),
                 "fault": quota.fault(queue.name).map(|fault| crate::cycle::explain::Refusal::Queue(fault).to_string()),
                 "faults": state.world.queues().get(queue.name).map(|facts| faults(&facts.faults)).unwrap_or_default(),

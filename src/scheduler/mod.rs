@@ -35,6 +35,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::api::names::SCHEDULER;
+use crate::cycle::policy::Policy;
 use crate::runtime::clock;
 use crate::runtime::flags::SchedulerFlags;
 use crate::runtime::http::DebugRoute;
@@ -68,7 +69,8 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
     };
     let Setup { mut program, client, caller, leadership, readiness, watch_metrics } = setup;
     observe::start(&mut program, &client, &readiness, &watch_metrics, &sender);
-    let state = State::new(flags.common.scheduler_names, flags.placement, metrics);
+    let policy = Policy { placement: flags.placement, patience: flags.admission_patience };
+    let state = State::new(flags.common.scheduler_names, policy, metrics);
     let dispatcher = Dispatcher::new(client, caller, leadership.clone(), flags.bind_concurrency);
     program.spawn(Stage::Work, "scheduler", |stop| own(state, dispatcher, leadership, events, stop));
     program.run().await

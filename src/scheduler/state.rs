@@ -10,10 +10,10 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::api::Uid;
+use crate::cycle::policy::Policy;
 use crate::cycle::world::World;
 use crate::cycle::{self, status};
 use crate::runtime::backoff::Backoff;
-use crate::runtime::flags::Placement;
 
 use super::command::{Command, MADE};
 use super::event::{Event, Report, Subject, Told};
@@ -54,7 +54,7 @@ const KINDS: usize = 5;
 pub struct State {
     pub(super) world: World,
     pub(super) said: Said,
-    policy: Placement,
+    policy: Policy,
     pub(super) complete: BTreeSet<Kind>,
     leading: bool,
     /// When each bind that is under way was decided.
@@ -67,7 +67,7 @@ pub struct State {
 impl State {
     /// Knows nothing yet; serves the pods of these schedulers.
     #[must_use]
-    pub fn new(schedulers: impl IntoIterator<Item = String>, policy: Placement, metrics: Metrics) -> Self {
+    pub fn new(schedulers: impl IntoIterator<Item = String>, policy: Policy, metrics: Metrics) -> Self {
         Self {
             world: World::new(schedulers),
             said: Said::new(),
@@ -145,7 +145,7 @@ impl State {
         }
         let mut commands = Vec::new();
         if self.world.has_work(now.since_start) {
-            let plan = cycle::run(&mut self.world, self.policy, now.since_start);
+            let plan = cycle::run(&mut self.world, &self.policy, now.since_start);
             for key in &plan.looked_at {
                 let phase = self.world.groups().get(key).and_then(|group| Some(status::phase(group, group.facts.as_ref()?)));
                 self.world.file(key, phase);
@@ -172,7 +172,7 @@ impl State {
         if !self.decides() {
             return None;
         }
-        self.world.next_retry().into_iter().chain(self.said.next()).min()
+        self.world.next_look().into_iter().chain(self.said.next()).min()
     }
 
     pub(super) fn make_queues(&mut self, now: Now) {

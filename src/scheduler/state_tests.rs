@@ -5,12 +5,12 @@ use crate::api::names::DEFAULT_SCHEDULER;
 use crate::api::pod_facts::Unsupported;
 use crate::api::podgroup::PodGroupStatus;
 use crate::api::{GroupFacts, GroupKey, PodFacts};
-use crate::cycle::testing::{group, node, pod, queue, running};
+use crate::cycle::testing::{POLICY, group, node, pod, queue, running};
 use crate::scheduler::event::Change;
 
 fn state() -> State {
     let registry = prometheus::Registry::new();
-    State::new([DEFAULT_SCHEDULER.to_owned()], Placement::Spread, Metrics::new(&registry).unwrap())
+    State::new([DEFAULT_SCHEDULER.to_owned()], POLICY, Metrics::new(&registry).unwrap())
 }
 
 fn at(millis: u64) -> Now {

@@ -42,6 +42,12 @@ impl Both {
             let ought: Vec<&str> = (0..3).filter(|at| used[*at] > share[*at]).map(|at| DIMENSIONS[at]).collect();
             same(format_args!("{name} is over its share"), over, ought)?;
         }
+        for question in
+            questions.iter().filter(|question| sheet.fits(&self.facts, question.queue, &question.asked).is_err_and(|no| no.1.is_some()))
+        {
+            let is = quota.owed(NAMES[question.queue], &resources(&question.asked), &shares);
+            same(format_args!("{question:?} is owed"), is, sheet.owed(&self.facts, question.queue, &question.asked, &by_rule))?;
+        }
         let rights = sheet.shares(&self.facts, true);
         compare_shares("right", quota.rights(), &rights)?;
         for question in questions.iter().filter(|question| quota.path(NAMES[question.queue]).is_ok()) {

@@ -28,6 +28,7 @@ mod compare;
 mod events;
 mod facts;
 mod mutants;
+mod owed;
 mod parting;
 mod sheet;
 

@@ -61,7 +61,7 @@ impl Facts {
         way
     }
 
-    fn capability(&self, queue: usize, dimension: usize) -> i128 {
+    pub(super) fn capability(&self, queue: usize, dimension: usize) -> i128 {
         self.queues[queue].and_then(|said| said.capability[dimension]).unwrap_or(i128::MAX)
     }
 
@@ -165,6 +165,14 @@ impl Sheet {
         if queue == ROOT { base } else { std::array::from_fn(|at| base[at].max(self.floor[queue][at])) }
     }
 
+    /// What is held and what is taken in a queue on the way up after a charge, by which so much more is held in the one below.
+    pub(super) fn after(&self, queue: usize, asked: &Amounts, grown: &Amounts) -> (Amounts, Amounts) {
+        let (mut base, mut taken) = (self.base[queue], self.taken(queue));
+        add(&mut base, grown);
+        add(&mut taken, asked);
+        (self.with_floor(queue, base), taken)
+    }
+
     /// T2 and O2.
     fn judge(&mut self, facts: &Facts, overpromised: &Each<bool>) {
         let broken: Each<bool> = std::array::from_fn(|queue| {
@@ -201,10 +209,7 @@ impl Sheet {
         }
         let mut grown = *asked;
         for above in &self.ways[queue] {
-            let (mut base, mut taken) = (self.base[*above], self.taken(*above));
-            add(&mut base, &grown);
-            add(&mut taken, asked);
-            let held = self.with_floor(*above, base);
+            let (held, taken) = self.after(*above, asked, &grown);
             for at in (0..3).filter(|at| asked[*at] > 0) {
                 let capability = facts.capability(*above, at);
                 if taken[at] > capability {

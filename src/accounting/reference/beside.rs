@@ -1,12 +1,12 @@
 //! Do the books answer a scenario as it says?
 //!
 //! After each fact they are told what is other than before, so that they go through the history that the scenario is. They are asked what they can answer:
-//! who is admitted and who is reclaimed from is for the cycle to say.
+//! who is reclaimed from is for the cycle to say.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::admission::wanted;
+use super::admission::{Verdict, admit as reference_admit, asks, wanted};
 use super::cluster::{Amounts, Bounds, Cluster};
 use super::scenario::{lines, normal};
 use super::scenario_text::{Fault, read_amounts, read_fact, write_amount};
@@ -89,6 +89,7 @@ fn answer(books: &Books, cluster: &Cluster, question: &str) -> Result<Option<Str
                 ["no at", at.as_str(), dimension.as_deref().unwrap_or_default(), rule].join(" ").replace("  ", " ")
             }
         },
+        ["admit", group] => return Ok(admit(books, cluster, group)),
         ["walk", queue] => quota.tree().walk(queue).0.join(" "),
         ["broken", queue] => quota.fault(queue).map_or_else(|| yes(false), |fault| format!("at {}", fault.queue)),
         ["state", queue] => written(quota.state(queue)).to_owned(),
@@ -118,6 +119,26 @@ fn answer(books: &Books, cluster: &Cluster, question: &str) -> Result<Option<Str
         }
         _ => return Ok(None),
     }))
+}
+
+/// A2 to A4, for a group that asks for so much by A1; none for one that asks for nothing.
+fn admit(books: &Books, cluster: &Cluster, group: &str) -> Option<String> {
+    let queue = &cluster.groups.get(group).filter(|_| reference_admit(cluster, group) != Verdict::Nothing)?.queue;
+    let asked = resources(&asks(cluster, group));
+    let mut books = books.clone();
+    let mut trial = books.trial();
+    trial.reserve(group, queue, &Resources::new());
+    let quota = trial.books().quota();
+    Some(match quota.fits(queue, &asked) {
+        Ok(()) => "yes".to_owned(),
+        Err(_) if quota.owed(queue, &asked, &quota.shares(Waiting::Of(&waiting(&cluster.without_reservation(group))))) => {
+            "by right".to_owned()
+        }
+        Err(refusal) => {
+            let (at, dimension, rule) = read_refusal(&refusal);
+            ["no at", at.as_str(), dimension.as_deref().unwrap_or_default(), rule].join(" ").replace("  ", " ")
+        }
+    })
 }
 
 /// S1, as the cycle tells it.

@@ -10,6 +10,7 @@ use crate::cycle::explain::Refusal;
 use crate::resources::Resources;
 
 use super::World;
+use super::admission::{Admission, Rest};
 use super::pods::{Member, State};
 
 /// A group with what follows from its members. Exists as long as the object does or a pod refers to it.
@@ -31,8 +32,10 @@ pub struct Group {
     pub charged: Resources,
     /// What the members that wait ask for.
     pub asked: Resources,
-    /// Whether its minimum fitted below every ceiling when a cycle last looked.
-    pub admitted: bool,
+    /// Whether its minimum may come in.
+    pub admission: Admission,
+    /// How it rests, if it found no places for too long.
+    pub rest: Rest,
     /// Why it waits; none where it does not, or no cycle looked yet.
     pub refusal: Option<Arc<Refusal>>,
     /// What became of its last binds.
@@ -41,6 +44,10 @@ pub struct Group {
     pub(super) filed: Option<(Arc<str>, Phase)>,
     /// What its queue's demand has of it.
     pub(super) demand: Option<(Arc<str>, Resources)>,
+    /// The same with what it has reserved: what the shares follow from.
+    pub(super) claim: Resources,
+    /// The name under which it has something reserved.
+    pub(in crate::cycle) holds: Option<Arc<str>>,
 }
 
 /// How many members are where.
@@ -112,7 +119,7 @@ impl Group {
     /// What it waits for (S1): its members that wait, or what its minimum has beyond what its members are charged where that is more (they need
     /// not all be there yet). One that has all its members placed waits for nothing, whatever its minimum says.
     fn waits_for(&self) -> Option<(&str, Resources)> {
-        let facts = self.facts.as_ref().filter(|facts| facts.status.phase.as_deref() != Some(Phase::Completed.as_str()))?;
+        let facts = self.facts.as_ref().filter(|facts| !facts.is_over())?;
         let before_all = self.is_idle() && self.counts.succeeded == 0;
         if self.waiting.is_empty() && !before_all {
             return None;
@@ -187,8 +194,14 @@ impl World {
             return;
         }
         let queue_changed = group.facts.as_ref().is_none_or(|old| old.queue != facts.queue);
+        let asks_anew = queue_changed || group.facts.as_ref().is_none_or(|old| old.min_resources != facts.min_resources);
+        let over = facts.is_over();
         group.facts = Some(Arc::new(facts));
+        if asks_anew || over {
+            self.pend(&key);
+        }
         if queue_changed {
+            self.wake_behind(&key);
             self.recharge(&key);
         }
         self.look_at(&key);
@@ -199,7 +212,8 @@ impl World {
         let Some(group) = self.groups.get_mut(key) else { return };
         group.facts = None;
         group.refusal = None;
-        group.admitted = false;
+        self.pend(key);
+        self.wake_behind(key);
         self.look_at(key);
         self.file(key, None);
         self.drop_empty_group(key);
@@ -218,27 +232,55 @@ impl World {
 
     /// The group is to be looked at by the next cycle.
     pub(super) fn look_at(&mut self, key: &GroupKey) {
-        let waits = self
-            .groups
-            .get(key)
-            .is_some_and(|group| !group.waiting.is_empty() || (group.facts.is_some() && !group.admitted && group.counts.placed == 0));
-        if waits {
-            self.backlog.insert(key.clone());
-        } else {
-            self.backlog.remove(key);
-        }
+        self.settle(key);
+        self.park(key);
         self.dirty_groups.insert(key.clone());
         self.demand_again(key);
     }
 
-    /// The demand of the group's queue follows what the group waits for (S1).
-    fn demand_again(&mut self, key: &GroupKey) {
-        let Some(group) = self.groups.get_mut(key) else { return };
-        let now = group.waits_for();
-        if group.demand.as_ref().map(|(queue, asked)| (&**queue, asked)) == now.as_ref().map(|(queue, asked)| (*queue, asked)) {
+    /// The backlog has the group if it waits.
+    fn park(&mut self, key: &GroupKey) {
+        match self.groups.get(key).filter(|group| group.is_waiting()) {
+            Some(group) => self.backlog.insert(key, group.facts.as_ref().map(|facts| facts.queue.as_str())),
+            None => {
+                self.backlog.remove(key);
+            }
+        }
+    }
+
+    /// The group leaves its queue: whoever waited behind it (A6) has its turn.
+    fn wake_behind(&mut self, key: &GroupKey) {
+        if let Some(queue) = self.backlog.remove(key) {
+            self.gained |= self.is_fifo(&queue);
+        }
+    }
+
+    /// The demand of the group's queue follows what the group waits for beyond what it has reserved (S1).
+    pub(super) fn demand_again(&mut self, key: &GroupKey) {
+        let Some(group) = self.groups.get(key) else { return };
+        let reserved = self.reserved(group);
+        let mut claim = reserved.clone();
+        let now = group.waits_for().and_then(|(queue, mut asked)| {
+            claim.max_each(&asked);
+            asked.sub(reserved);
+            let asked = asked.without_negative();
+            (!asked.is_zero()).then(|| (queue, asked))
+        });
+        let same = group.demand.as_ref().map(|(queue, asked)| (&**queue, asked)) == now.as_ref().map(|(queue, asked)| (*queue, asked));
+        if same && group.claim == claim {
             return;
         }
-        let now = now.map(|(queue, asked)| (Arc::from(queue), asked));
+        let now = now.map(|(queue, asked)| (Arc::<str>::from(queue), asked));
+        let Some(group) = self.groups.get_mut(key) else { return };
+        let moved = group.demand.as_ref().zip(now.as_ref()).is_some_and(|((was, _), (is, _))| was != is);
+        // What is reserved now of what it waited for before changes no share.
+        if group.claim != claim || moved {
+            self.shares = None;
+        }
+        group.claim = claim;
+        if same {
+            return;
+        }
         if let Some((queue, asked)) = std::mem::replace(&mut group.demand, now.clone()) {
             let left = self.demands.entry(Arc::clone(&queue)).or_default();
             left.sub(&asked);
@@ -249,30 +291,23 @@ impl World {
         if let Some((queue, asked)) = now {
             self.demands.entry(queue).or_default().add(&asked);
         }
-        self.shares = None;
     }
 
     pub(super) fn drop_empty_group(&mut self, key: &GroupKey) {
         let empty = |group: &Group| group.facts.is_none() && group.members.is_empty();
         if self.groups.get(key).is_some_and(empty) {
             if let Some(at) = self.groups.remove(key).and_then(|group| group.retry.at) {
-                self.retries.remove(&(at, key.clone()));
+                self.alarms.remove(&(at, key.clone()));
             }
             self.backlog.remove(key);
         }
     }
 
-    /// What a cycle found out about a group: whether it is admitted, and why it waits.
-    pub(in crate::cycle) fn judge_group(&mut self, key: &GroupKey, admitted: bool, refusal: Option<Arc<Refusal>>) {
+    /// What a cycle found out about a group: why it waits, if it does.
+    pub(in crate::cycle) fn judge_group(&mut self, key: &GroupKey, refusal: Option<Arc<Refusal>>) {
         let Some(group) = self.groups.get_mut(key) else { return };
-        group.admitted = admitted;
         group.refusal = refusal;
-        let waits = !group.waiting.is_empty() || (group.facts.is_some() && !admitted && group.counts.placed == 0);
-        if waits {
-            self.backlog.insert(key.clone());
-        } else {
-            self.backlog.remove(key);
-        }
+        self.park(key);
     }
 
     /// The group's priority: that of its class where it names one that exists, else the highest of its waiting members.

@@ -15,6 +15,8 @@
 //!
 //! **Architecture invariant:** no clock, no API, no logging here; a test drives it with facts alone.
 
+mod admission;
+mod backlog;
 mod groups;
 mod pods;
 mod queues;
@@ -32,6 +34,8 @@ use super::filter::Keepers;
 use super::nodes::Nodes;
 use super::view::Views;
 
+pub use admission::{Admission, Rest};
+pub use backlog::Backlog;
 pub use groups::{Counts, Group, Phase, Retry};
 pub use pods::{Assumed, Member, State};
 
@@ -62,22 +66,24 @@ pub struct World {
     /// What the groups of each queue wait for.
     demands: BTreeMap<Arc<str>, Resources>,
     /// The shares of all queues; none when something changed that they follow from, and nobody needed them since.
-    shares: Option<Shares>,
+    pub(in crate::cycle) shares: Option<Shares>,
     /// The shares hold for this cycle only: a placement took more from what waits than it added to what is taken.
     outdated: bool,
     /// The queues whose children were guaranteed more than they themselves when a cycle last looked.
     overpromising: BTreeSet<Arc<str>>,
+    /// What was kept for guarantees in the whole cluster when a cycle last looked.
+    kept: Resources,
     priority_classes: BTreeMap<String, i32>,
     /// Groups that wait for a place or for admission.
-    backlog: BTreeSet<GroupKey>,
+    backlog: Backlog,
     /// Groups to be looked at although nothing was gained.
     dirty_groups: BTreeSet<GroupKey>,
     dirty_queues: BTreeSet<Arc<str>>,
     dirty_pods: BTreeSet<Uid>,
     /// Something became free: the whole backlog is looked at.
     gained: bool,
-    /// When groups that failed are tried again.
-    retries: BTreeSet<(Duration, GroupKey)>,
+    /// When groups are looked at although nothing happened: a bind had failed, or a reservation has been kept for long enough.
+    alarms: BTreeSet<(Duration, GroupKey)>,
 }
 
 /// What changed since it was last asked, to be told to people.
@@ -109,13 +115,14 @@ impl World {
             shares: None,
             outdated: false,
             overpromising: BTreeSet::new(),
+            kept: Resources::new(),
             priority_classes: BTreeMap::new(),
-            backlog: BTreeSet::new(),
+            backlog: Backlog::default(),
             dirty_groups: BTreeSet::new(),
             dirty_queues: BTreeSet::new(),
             dirty_pods: BTreeSet::new(),
             gained: false,
-            retries: BTreeSet::new(),
+            alarms: BTreeSet::new(),
         }
     }
 
@@ -212,7 +219,7 @@ impl World {
 
     /// The groups that wait for a place or for admission.
     #[must_use]
-    pub const fn backlog(&self) -> &BTreeSet<GroupKey> {
+    pub const fn backlog(&self) -> &Backlog {
         &self.backlog
     }
 
@@ -230,27 +237,36 @@ impl World {
     /// Whether a cycle would look at anything at this moment.
     #[must_use]
     pub fn has_work(&self, now: Duration) -> bool {
-        self.gained || !self.dirty_groups.is_empty() || self.next_retry().is_some_and(|at| at <= now)
+        self.next_look().is_some_and(|at| at <= now)
     }
 
-    /// When the next group that failed is to be tried again.
+    /// When a cycle is to look at something although nothing happens until then; at once where something was gained by the last one.
     #[must_use]
-    pub fn next_retry(&self) -> Option<Duration> {
-        self.retries.first().map(|(at, _)| *at)
+    pub fn next_look(&self) -> Option<Duration> {
+        if self.gained || !self.dirty_groups.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        self.alarms.first().map(|(at, _)| *at)
     }
 
     /// The groups that a cycle looks at now; they are not dirty any more.
     pub(in crate::cycle) fn take_candidates(&mut self, now: Duration) -> BTreeSet<GroupKey> {
-        while self.retries.first().is_some_and(|(at, _)| *at <= now) {
-            if let Some((_, key)) = self.retries.pop_first() {
+        while self.alarms.first().is_some_and(|(at, _)| *at <= now) {
+            if let Some((_, key)) = self.alarms.pop_first() {
                 self.dirty_groups.insert(key);
             }
         }
+        self.notice_kept();
         let mut candidates = std::mem::take(&mut self.dirty_groups);
         if std::mem::take(&mut self.gained) {
             candidates.extend(self.backlog.iter().cloned());
             self.notice_overpromising();
         }
+        // Whoever comes first in a fifo queue is known only beside everybody else who waits there (A6).
+        let queue = |key: &GroupKey| Some(self.groups.get(key)?.facts.as_ref()?.queue.as_str());
+        let fifo: BTreeSet<_> = candidates.iter().filter_map(queue).filter(|queue| self.is_fifo(queue)).collect();
+        let beside: Vec<_> = fifo.iter().flat_map(|queue| self.backlog.in_queue(queue)).cloned().collect();
+        candidates.extend(beside);
         if self.classes.tidy() {
             self.views.retain(&self.classes);
         }

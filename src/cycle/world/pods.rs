@@ -188,9 +188,9 @@ impl World {
     /// A cycle placed the pod; the books have it already.
     pub(in crate::cycle) fn assume(&mut self, placement: &Placement) {
         let shares = self.shares.take();
-        let waits = |world: &Self, key: &GroupKey| world.groups.get(key).and_then(|group| Some(group.demand.as_ref()?.1.clone()));
+        let claim = |world: &Self, key: &GroupKey| world.groups.get(key).map(|group| group.claim.clone()).unwrap_or_default();
         let Some(key) = self.pods.get(&placement.uid).map(|member| member.facts.group.clone()) else { return };
-        let mut left = waits(self, &key).unwrap_or_default();
+        let mut left = claim(self, &key);
         let Some(mut member) = self.detach(&placement.uid) else { return };
         member.assumed = Some(Assumed { node: Arc::clone(&placement.node), queue: Arc::clone(&placement.queue), confirmed: false });
         member.refusal = None;
@@ -200,7 +200,7 @@ impl World {
         // What waited is taken now, so the demand is what it was, and so are the shares.
         self.shares = shares;
         left.sub(&placement.resources);
-        self.outdated |= left != waits(self, &key).unwrap_or_default();
+        self.outdated |= left != claim(self, &key);
         self.dirty_path(&placement.queue);
     }
 
@@ -226,22 +226,26 @@ impl World {
             return;
         }
         let Some(mut member) = self.detach(uid) else { return };
-        let node = member.assumed.take().map(|assumed| assumed.node);
+        let assumed = member.assumed.take();
         let key = member.facts.group.clone();
         self.release(uid);
         let facts = Arc::clone(&member.facts);
         self.keepers.set(&facts, None);
         self.attach(member);
+        if let Some(assumed) = &assumed {
+            self.swap_back(&key, &assumed.queue, &facts.request);
+            self.demand_again(&key);
+        }
         let Some(group) = self.groups.get_mut(&key) else { return };
         if let Some(at) = group.retry.at.take() {
-            self.retries.remove(&(at, key.clone()));
+            self.alarms.remove(&(at, key.clone()));
         }
         group.retry.failures = group.retry.failures.saturating_add(1);
         group.retry.why = why.to_owned();
-        group.retry.last.extend(node);
+        group.retry.last.extend(assumed.map(|assumed| assumed.node));
         let at = now.saturating_add(wait(group.retry.failures));
         group.retry.at = Some(at);
-        self.retries.insert((at, key));
+        self.alarms.insert((at, key));
     }
 
     /// Takes the pod out of its group's sums.

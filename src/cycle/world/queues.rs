@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::accounting::{MAX_DEPTH, QueueLimits, QueueShape, ROOT_QUEUE};
+use crate::api::queue::DequeueStrategy;
 use crate::api::{GroupKey, QueueFacts};
 
 use super::{Phase, World};
@@ -41,6 +42,12 @@ impl World {
         }
     }
 
+    /// Whether nobody passes the one who comes first (A6).
+    #[must_use]
+    pub fn is_fifo(&self, queue: &str) -> bool {
+        self.queues.get(queue).is_some_and(|facts| facts.dequeue_strategy == DequeueStrategy::Fifo)
+    }
+
     /// What is used in this queue and in all above it changed.
     pub(super) fn dirty_path(&mut self, name: &str) {
         let mut at: Arc<str> = Arc::from(name);
@@ -64,6 +71,14 @@ impl World {
         let before = std::mem::replace(&mut self.overpromising, now);
         let changed: Vec<_> = before.symmetric_difference(&self.overpromising).cloned().collect();
         changed.iter().for_each(|queue| self.dirty_below(queue));
+    }
+
+    /// Where nothing is kept for anybody any more, because those who are guaranteed it have it, the nodes themselves are the limit (F5): whoever was kept out
+    /// has another look. It is the one thing by which a charge helps somebody else.
+    pub(in crate::cycle) fn notice_kept(&mut self) {
+        let now = self.books.quota().queue(ROOT_QUEUE).kept.clone();
+        self.gained |= self.kept.iter().any(|(dimension, was)| was.is_positive() && !now.get(dimension.as_str()).is_positive());
+        self.kept = now;
     }
 
     /// Counts the group in its queue under its phase; under none where it is gone.

@@ -1,0 +1,43 @@
+//! A3 by the sheet: would reclaim bring back what a queue lacks?
+
+use super::facts::{Amounts, Facts, QUEUES, add};
+use super::sheet::Sheet;
+
+impl Sheet {
+    /// By how much each queue on the way up refuses so much more, by dimension; 0 where it does not (F1, F5).
+    fn lacking(&self, facts: &Facts, queue: usize, asked: &Amounts) -> Vec<(usize, Amounts)> {
+        let mut grown = *asked;
+        let mut lacking = Vec::new();
+        for above in &self.ways[queue] {
+            let (held, taken) = self.after(*above, asked, &grown);
+            let lack = |at: usize| {
+                let capability = facts.capability(*above, at);
+                let for_others = *above == super::facts::ROOT && held[at] > taken[at];
+                let limit = if for_others { capability.min(self.total[at]) } else { capability };
+                let over = if held[at] > self.held[*above][at] { held[at].saturating_sub(limit) } else { 0 };
+                if asked[at] > 0 { over.max(taken[at].saturating_sub(capability)).max(0) } else { 0 }
+            };
+            lacking.push((*above, std::array::from_fn(lack)));
+            grown = std::array::from_fn(|at| held[at] - self.held[*above][at]);
+        }
+        lacking
+    }
+
+    /// Whether everything that refuses is owed to it; only asked where F6 refuses by amounts, or not at all.
+    pub(super) fn owed(&self, facts: &Facts, queue: usize, asked: &Amounts, shares: &[Amounts; QUEUES]) -> bool {
+        let lacking = self.lacking(facts, queue, asked);
+        lacking.iter().enumerate().filter(|(_, (_, lack))| *lack != [0; 3]).all(|(upto, (_, lack))| {
+            let way = &self.ways[queue][..upto];
+            let within = way.iter().all(|queue| {
+                let mut taken = self.taken(*queue);
+                add(&mut taken, asked);
+                (0..3).all(|at| asked[at] == 0 || taken[at] <= shares[*queue][at])
+            });
+            let beside = way.iter().filter_map(|own| facts.parent(*own)).flat_map(|fork| &self.children[fork]);
+            let reclaimable = |queue: &&usize| facts.queues[**queue].is_none_or(|said| said.reclaimable);
+            let lenders: Vec<usize> = beside.filter(|queue| !way.contains(queue)).filter(reclaimable).copied().collect();
+            let borrowed = |at: usize| lenders.iter().map(|queue| (self.used[*queue][at] - shares[*queue][at]).max(0)).sum::<i128>();
+            within && (0..3).all(|at| borrowed(at) >= lack[at])
+        })
+    }
+}

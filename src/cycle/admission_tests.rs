@@ -1,0 +1,214 @@
+//! Who is admitted, what is reserved for whom, and for how long, as small stories (A2 to A6).
+
+use super::testing::{POLICY, amounts, group, limits, node, pod, queue, running};
+use super::tests::{bound, gang, message, phase, world};
+use super::world::{Phase, World};
+use super::*;
+use crate::api::podgroup::PodGroupStatus;
+use crate::api::queue::DequeueStrategy;
+use crate::api::{GroupFacts, PodFacts, QueueFacts};
+use crate::resources::Amount;
+
+fn at(world: &mut World, seconds: u64) -> Plan {
+    let plan = run(world, &POLICY, Duration::from_secs(seconds));
+    assert!(world.books().audit().is_clean());
+    plan
+}
+
+fn reserved(world: &World, queue: &str) -> Amount {
+    world.books().quota().queue(queue).reserved.get("cpu")
+}
+
+fn cpus(count: i64) -> Amount {
+    Amount::from_units(count)
+}
+
+/// `a` and `b` below `team`, which may use 8 cpu, on nodes of 4.
+fn team() -> World {
+    let mut world = world();
+    world.apply_queue(queue("team", None, &[("cpu", 8)]));
+    world.apply_queue(queue("a", Some("team"), &[]));
+    world.apply_queue(queue("b", Some("team"), &[]));
+    for name in ["n1", "n2", "n3"] {
+        world.apply_node(node(name, &[("cpu", 4)]));
+    }
+    world
+}
+
+#[test]
+fn a2_who_finds_no_node_has_its_minimum_reserved_on_the_whole_way_up() {
+    let mut world = team();
+    gang(&mut world, "big", 1, "a", 1, &[("cpu", 6)]);
+    gang(&mut world, "small", 3, "b", 3, &[("cpu", 1)]);
+    assert!(at(&mut world, 0).binds.is_empty());
+    assert_eq!(["a", "b", "team", "root"].map(|queue| reserved(&world, queue)), [6, 0, 6, 6].map(cpus));
+    assert_eq!((phase(&world, "big"), phase(&world, "small")), (Phase::Inqueue, Phase::Pending));
+    assert_eq!(message(&world, "small"), "queue team is full: cpu asked 3, used 6 of capability 8");
+    gang(&mut world, "smaller", 2, "b", 2, &[("cpu", 1)]);
+    assert_eq!(bound(&at(&mut world, 1)).len(), 2, "beside what is reserved there is room for two");
+}
+
+#[test]
+fn a4_a_gang_is_placed_into_its_own_reservation_and_nothing_counts_twice() {
+    let mut world = team();
+    world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 8)])), ..group("ns", "g", 2, "a") });
+    assert!(at(&mut world, 0).binds.is_empty());
+    assert_eq!((reserved(&world, "team"), phase(&world, "g")), (cpus(8), Phase::Inqueue));
+    for index in 0..2 {
+        world.apply_pod(pod("ns", &format!("g-{index}"), "g", &[("cpu", 3)]));
+    }
+    gang(&mut world, "other", 1, "b", 1, &[("cpu", 2)]);
+    assert_eq!(bound(&at(&mut world, 1)).len(), 3, "what it asked for beyond its members is free once it has its places");
+    assert_eq!(reserved(&world, "team"), cpus(0));
+}
+
+#[test]
+fn a4_somebody_else_binds_a_member_and_the_reservation_shrinks_by_it() {
+    let mut world = team();
+    gang(&mut world, "g", 2, "a", 2, &[("cpu", 4)]);
+    world.delete_node("n2");
+    world.delete_node("n3");
+    assert!(at(&mut world, 0).binds.is_empty());
+    assert_eq!(reserved(&world, "team"), cpus(8));
+    world.apply_pod(running(pod("ns", "g-0", "g", &[("cpu", 4)]), "n1"));
+    assert_eq!(reserved(&world, "team"), cpus(4));
+    assert!(at(&mut world, 0).binds.is_empty());
+    assert_eq!(reserved(&world, "team"), cpus(4));
+    assert!(at(&mut world, 1_000).binds.is_empty());
+    assert_eq!(reserved(&world, "team"), cpus(4), "a gang of which a part runs keeps what it needs to be finished");
+    world.apply_node(node("n2", &[("cpu", 4)]));
+    assert_eq!(bound(&at(&mut world, 1_001)), [("g-1", "n2")]);
+    assert_eq!(reserved(&world, "team"), cpus(0));
+}
+
+#[test]
+fn a4_what_a_refused_bind_gives_back_stays_reserved_for_its_gang() {
+    let mut world = team();
+    gang(&mut world, "g", 2, "a", 2, &[("cpu", 4)]);
+    assert_eq!(bound(&at(&mut world, 0)).len(), 2);
+    gang(&mut world, "late", 1, "b", 1, &[("cpu", 1)]);
+    world.confirm(&Uid::from("ns/g-0"));
+    world.refuse_bind(&Uid::from("ns/g-1"), "test", Duration::ZERO, |_| Duration::from_secs(9));
+    assert_eq!(reserved(&world, "team"), cpus(4));
+    assert!(at(&mut world, 1).binds.is_empty(), "nobody takes what the gang is about to use");
+    assert!(message(&world, "late").contains("queue team is full"));
+    assert_eq!(bound(&at(&mut world, 9)).len(), 1);
+    assert_eq!(reserved(&world, "team"), cpus(0));
+}
+
+#[test]
+fn q5_a_hopeless_group_keeps_others_out_for_its_patience_and_then_less_and_less() {
+    let mut world = team();
+    gang(&mut world, "hopeless", 1, "a", 1, &[("cpu", 8)]);
+    gang(&mut world, "small", 1, "b", 1, &[("cpu", 1)]);
+    assert!(at(&mut world, 0).binds.is_empty());
+    assert_eq!(world.next_look(), Some(Duration::from_secs(30)));
+    assert!(at(&mut world, 30).binds.is_empty());
+    assert_eq!((phase(&world, "hopeless"), world.next_look()), (Phase::Pending, Some(Duration::ZERO)), "others have their turn at once");
+    assert_eq!(bound(&at(&mut world, 30)), [("small-0", "n1")]);
+    assert!(message(&world, "hopeless").contains("lacks cpu") || message(&world, "hopeless").contains("is full"));
+    // It rests for as long; what is gained meanwhile may place it, and reserves nothing.
+    world.delete_pod(&Uid::from("ns/small-0"));
+    assert!(at(&mut world, 59).binds.is_empty());
+    assert_eq!(reserved(&world, "team"), cpus(0));
+    world.apply_node(node("n4", &[("cpu", 4)]));
+    assert!(at(&mut world, 60).binds.is_empty());
+    assert_eq!(reserved(&world, "team"), cpus(8), "after the rest, something having been gained, it is admitted again");
+    assert!(at(&mut world, 90).binds.is_empty());
+    world.apply_node(node("n5", &[("cpu", 4)]));
+    assert!(at(&mut world, 149).binds.is_empty());
+    assert_eq!(reserved(&world, "team"), cpus(0), "the second rest is twice as long");
+    world.apply_node(node("big", &[("cpu", 8)]));
+    assert_eq!(bound(&at(&mut world, 149)), [("hopeless-0", "big")], "it may be placed while it rests");
+    assert_eq!(world.groups()[&GroupKey::new("ns", "hopeless")].rest.times, 0);
+}
+
+#[test]
+fn a5_who_is_over_or_gone_or_asks_for_something_else_reserves_nothing() {
+    let mut world = team();
+    let asks = |cpu, queue| GroupFacts { min_resources: Some(amounts(&[("cpu", cpu)])), ..group("ns", "g", 1, queue) };
+    world.apply_group(asks(6, "a"));
+    let _plan = at(&mut world, 0);
+    assert_eq!(reserved(&world, "a"), cpus(6));
+    world.apply_group(asks(5, "a"));
+    assert_eq!(reserved(&world, "a"), cpus(0));
+    let _plan = at(&mut world, 0);
+    assert_eq!(reserved(&world, "a"), cpus(5));
+    world.apply_group(asks(5, "b"));
+    let _plan = at(&mut world, 0);
+    assert_eq!(["a", "b"].map(|queue| reserved(&world, queue)), [0, 5].map(cpus));
+    let completed = PodGroupStatus { phase: Some("Completed".into()), ..PodGroupStatus::default() };
+    world.apply_group(GroupFacts { status: completed, ..asks(5, "b") });
+    let _plan = at(&mut world, 0);
+    assert_eq!(reserved(&world, "b"), cpus(0), "L10: its pods are gone, and so is what it needed");
+    world.apply_group(asks(5, "b"));
+    let _plan = at(&mut world, 0);
+    assert_eq!(reserved(&world, "b"), cpus(5));
+    world.delete_group(&GroupKey::new("ns", "g"));
+    assert_eq!(reserved(&world, "root"), cpus(0));
+}
+
+#[test]
+fn a_queue_that_is_closed_takes_its_groups_reservations_back() {
+    let mut world = team();
+    gang(&mut world, "g", 1, "a", 1, &[("cpu", 6)]);
+    let _plan = at(&mut world, 0);
+    assert_eq!(reserved(&world, "a"), cpus(6));
+    world.apply_queue(QueueFacts { closed_by_hand: true, ..queue("a", Some("team"), &[]) });
+    let _plan = at(&mut world, 0);
+    assert_eq!((reserved(&world, "a"), phase(&world, "g"), message(&world, "g")), (cpus(0), Phase::Pending, "queue a is closed".into()));
+}
+
+#[test]
+fn q6_beside_a_borrower_who_is_owed_its_share_is_admitted_and_nobody_borrows_more() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 10)]));
+    world.apply_queue(queue("team", None, &[("cpu", 10)]));
+    for name in ["a", "b"] {
+        world.apply_queue(QueueFacts { deserved: limits(&[("cpu", 5)]), ..queue(name, Some("team"), &[]) });
+    }
+    gang(&mut world, "borrows", 1, "a", 11, &[("cpu", 1)]);
+    assert_eq!(bound(&at(&mut world, 0)).len(), 10);
+    gang(&mut world, "owed", 5, "b", 5, &[("cpu", 1)]);
+    gang(&mut world, "greedy", 6, "b", 6, &[("cpu", 1)]);
+    assert!(at(&mut world, 1).binds.is_empty());
+    assert_eq!((phase(&world, "owed"), reserved(&world, "b")), (Phase::Inqueue, cpus(5)));
+    assert_eq!(phase(&world, "greedy"), Phase::Pending, "more than its share is not owed to it");
+    world.delete_pod(&Uid::from("ns/borrows-0"));
+    assert!(at(&mut world, 2).binds.is_empty(), "what the borrower gives back it does not get again");
+    for index in 1..5 {
+        world.delete_pod(&Uid::from(format!("ns/borrows-{index}").as_str()));
+    }
+    assert_eq!(bound(&at(&mut world, 3)).len(), 5);
+    assert_eq!(phase(&world, "owed"), Phase::Running);
+}
+
+#[test]
+fn q11_in_a_fifo_queue_nobody_passes_the_first_unless_it_can_never_fit() {
+    for strategy in [DequeueStrategy::Fifo, DequeueStrategy::Traverse] {
+        let fifo = strategy == DequeueStrategy::Fifo;
+        let mut world = world();
+        world.apply_node(node("n1", &[("cpu", 4)]));
+        world.apply_node(node("n2", &[("cpu", 4)]));
+        world.apply_queue(QueueFacts { dequeue_strategy: strategy, ..queue("q", None, &[("cpu", 6)]) });
+        gang(&mut world, "runs", 1, "q", 1, &[("cpu", 3)]);
+        assert_eq!(bound(&at(&mut world, 0)).len(), 1);
+        gang(&mut world, "big", 1, "q", 1, &[("cpu", 4)]);
+        gang(&mut world, "small", 1, "q", 1, &[("cpu", 1)]);
+        assert_eq!(bound(&at(&mut world, 1)).len(), usize::from(!fifo));
+        if fifo {
+            assert_eq!(message(&world, "small"), "its queue is fifo, and ns/big comes first");
+            // Somebody new comes alone and waits behind it, too.
+            gang(&mut world, "tiny", 1, "q", 1, &[]);
+            assert!(at(&mut world, 2).binds.is_empty());
+            assert_eq!(message(&world, "tiny"), "its queue is fifo, and ns/big comes first");
+        }
+        gang(&mut world, "impossible", 1, "q", 1, &[("cpu", 7)]);
+        let first = PodFacts { created: k8s_openapi::jiff::Timestamp::MIN, ..pod("ns", "impossible-0", "impossible", &[("cpu", 7)]) };
+        world.apply_pod(first);
+        world.delete_pod(&Uid::from("ns/big-0"));
+        world.delete_group(&GroupKey::new("ns", "big"));
+        let rest = bound(&at(&mut world, 3)).len();
+        assert_eq!(rest, if fifo { 2 } else { 0 }, "nobody waits for what can never fit");
+    }
+}

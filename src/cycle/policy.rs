@@ -1,0 +1,14 @@
+//! By which settings does a cycle decide?
+
+use std::time::Duration;
+
+use crate::runtime::flags::Placement;
+
+/// What an operator may choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Which of the nodes that fit is taken.
+    pub placement: Placement,
+    /// How long a group that finds no places keeps its reservation (A5); 0 is for ever.
+    pub patience: Duration,
+}

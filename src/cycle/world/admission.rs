@@ -1,0 +1,182 @@
+//! What has a group reserved in its queue, for how long, and what becomes of it? (A2, A4, A5)
+//!
+//! ```text
+//!            admitted: reserves its minimum                 placed, or over
+//!  Pending ─────────────────────────────────► Inqueue ───────────────────────► Inqueue, reserves nothing
+//!     ▲                                       │  │  ▲ shrinks by what members are charged
+//!     │ refused, its object changed           │  ╰──╯
+//!     ├───────────────────────────────────────┤
+//!     │ no places for the whole patience      │
+//!     ╰── rests: may be placed, reserves nothing, twice as long each time
+//! ```
+//!
+//! A reservation only ever shrinks by itself; it grows where admission has asked the queues (F6), and where a refused bind gives a charge back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::api::GroupKey;
+use crate::cycle::gang::is_satisfied;
+use crate::resources::Resources;
+
+use super::{Group, World};
+
+/// After so many times the rest does not become longer.
+const LONGEST: u32 = 5;
+
+static NOTHING: Resources = Resources::new();
+
+/// Whether a group is admitted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Admission {
+    /// It waits for admission, and reserves nothing.
+    #[default]
+    Pending,
+    /// Its minimum may come in.
+    Inqueue {
+        /// Its minimum: what it asked for and what its members were charged then. Of it, what they are not charged now may be reserved.
+        minimum: Resources,
+        /// Until when it is kept for one that finds no places (monotonic); none where there is no end.
+        until: Option<Duration>,
+    },
+}
+
+/// How a group rests that has found no places for the whole patience.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rest {
+    /// How often that was so since it last had its places.
+    pub times: u32,
+    /// Until when it reserves nothing (monotonic).
+    pub until: Duration,
+}
+
+impl Group {
+    /// Whether its minimum may come in.
+    #[must_use]
+    pub const fn is_admitted(&self) -> bool {
+        matches!(self.admission, Admission::Inqueue { .. })
+    }
+
+    /// Whether it waits for admission or for a place.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty() || (self.facts.is_some() && !self.is_admitted() && self.counts.placed == 0)
+    }
+}
+
+impl World {
+    /// What the group has reserved beyond what its members are charged.
+    #[must_use]
+    pub fn reserved(&self, group: &Group) -> &Resources {
+        group.holds.as_deref().and_then(|name| self.books.quota().reservation_of(name)).map_or(&NOTHING, |(_, amounts)| amounts)
+    }
+
+    /// The group is not admitted, and reserves nothing.
+    pub(in crate::cycle) fn pend(&mut self, key: &GroupKey) {
+        if let Some(group) = self.groups.get_mut(key) {
+            group.admission = Admission::Pending;
+        }
+        self.release_reservation(key);
+    }
+
+    /// The group has all the places that its minimum needs: nothing is reserved any more, and its patience is new.
+    pub(in crate::cycle) fn satisfied(&mut self, key: &GroupKey) {
+        let Some(group) = self.groups.get_mut(key) else { return };
+        group.rest = Rest::default();
+        group.admission = Admission::Inqueue { minimum: Resources::new(), until: None };
+        self.release_reservation(key);
+    }
+
+    /// Admission took the group, which has no places yet: what its members are not charged of its minimum is reserved, at all levels in one step, for as
+    /// long as `patience` (0: for ever). Whether it is admitted; one that rests is not. A gang of which a part is bound keeps its reservation until it is
+    /// finished.
+    pub(in crate::cycle) fn reserve(&mut self, key: &GroupKey, minimum: Resources, now: Duration, patience: Duration) -> bool {
+        let Some(group) = self.groups.get_mut(key) else { return false };
+        let Some(facts) = group.facts.clone() else { return false };
+        let half_bound = group.counts.placed > 0;
+        let was = match &group.admission {
+            Admission::Inqueue { until, .. } => *until,
+            Admission::Pending => None,
+        };
+        if !half_bound && was.is_some_and(|until| until <= now) {
+            group.rest.times = group.rest.times.saturating_add(1);
+            group.rest.until = now.saturating_add(patience.saturating_mul(1 << group.rest.times.saturating_sub(1).min(LONGEST)));
+        }
+        if !half_bound && group.rest.until > now {
+            self.pend(key);
+            return false;
+        }
+        let mut asked = minimum.clone();
+        asked.sub(&group.charged);
+        let asked = if is_satisfied(group, &facts) { Resources::new() } else { asked.without_negative() };
+        let ends = !half_bound && !patience.is_zero() && !asked.is_zero();
+        let until = ends.then(|| was.unwrap_or_else(|| now.saturating_add(patience)));
+        group.admission = Admission::Inqueue { minimum, until };
+        if let Some(until) = until.filter(|_| until != was) {
+            self.alarms.insert((until, key.clone()));
+        }
+        self.hold(key, &facts.queue, asked);
+        self.demand_again(key);
+        true
+    }
+
+    /// What the group reserves follows what its members are charged (A4), and goes when it needs no places any more.
+    pub(super) fn settle(&mut self, key: &GroupKey) {
+        let Some(group) = self.groups.get(key) else { return };
+        let Some(facts) = group.facts.as_ref().filter(|_| group.holds.is_some()) else { return };
+        let Admission::Inqueue { minimum, .. } = &group.admission else { return };
+        let held = self.reserved(group).clone();
+        let mut left = minimum.clone();
+        left.sub(&group.charged);
+        let mut left = left.without_negative();
+        left.min_each(&held);
+        let queue = facts.queue.clone();
+        if is_satisfied(group, facts) {
+            // What it does not use of its minimum is free for others.
+            self.gained |= !left.is_zero();
+            left = Resources::new();
+        }
+        if left != held {
+            self.hold(key, &queue, left);
+        }
+    }
+
+    /// A bind was refused: what its pod was charged is reserved for its group in the same step, so that nobody else takes it meanwhile.
+    pub(super) fn swap_back(&mut self, key: &GroupKey, queue: &str, charged: &Resources) {
+        let Some(group) = self.groups.get(key) else { return };
+        if group.facts.as_ref().is_none_or(|facts| facts.queue != *queue || is_satisfied(group, facts)) {
+            return;
+        }
+        let Some(group) = self.groups.get(key).filter(|group| group.is_admitted()) else { return };
+        let mut held = self.reserved(group).clone();
+        held.add(charged);
+        // What is charged and reserved now belongs to its minimum, or it would shrink at once.
+        let mut least = group.charged.clone();
+        least.add(&held);
+        if let Some(Admission::Inqueue { minimum, .. }) = self.groups.get_mut(key).map(|group| &mut group.admission) {
+            minimum.max_each(&least);
+        }
+        self.hold(key, queue, held);
+    }
+
+    fn release_reservation(&mut self, key: &GroupKey) {
+        let Some(group) = self.groups.get_mut(key) else { return };
+        if let Some(name) = group.holds.take()
+            && self.books.unreserve(&name)
+        {
+            self.gained = true;
+            self.demand_again(key);
+        }
+    }
+
+    fn hold(&mut self, key: &GroupKey, queue: &str, amounts: Resources) {
+        let Some(group) = self.groups.get_mut(key) else { return };
+        if amounts.is_zero() {
+            if let Some(name) = group.holds.take() {
+                self.books.unreserve(&name);
+            }
+            return;
+        }
+        let name = group.holds.get_or_insert_with(|| Arc::from(key.to_string()));
+        self.books.reserve(name, queue, &amounts);
+    }
+}
