@@ -16,6 +16,8 @@ REPEAT ?= 1
 JOBS ?= 1
 TIMES ?= 5
 MINUTES ?= 60
+# Random histories on which the books and their rules must say the same.
+HISTORIES ?= 100000
 SEED ?=
 RUNNER = PODGROUP_BIN_DIR=$(BIN) target/debug/e2e
 
@@ -38,7 +40,7 @@ test: ## everything: format, lints, unit and property tests, the cases on the re
 	@$(MAKE) --no-print-directory e2e
 
 unit: tools ## unit and property tests, and the observer's own on a real control plane
-	cargo test --workspace
+	PODGROUP_DUEL_HISTORIES=$(HISTORIES) cargo test --workspace
 
 model: debug-build ## the exhaustive model of a PodGroup's life, all worlds and mutants (minutes; docs/model.md)
 	target/debug/podgroup-model $(WORLD)
@@ -50,6 +52,7 @@ takeover: tools debug-build ## how long nobody is there when the controller's le
 	@$(RUNNER) takeover --repeat $(TIMES)
 
 soak: tools debug-build ## every case under faults again and again, new seeds each time (MINUTES=60, SEED=…, JOBS=2, CASE=L1-faults)
+	PODGROUP_DUEL_HISTORIES=$$(( $(MINUTES) * 5000 )) cargo test --lib accounting::duel -- --nocapture
 	@$(RUNNER) soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS) $(foreach case,$(CASE),--case $(case))
 
 check: prerequisites ## format and lints

@@ -9,7 +9,7 @@
 //!
 //! And would it be noticed if they did not? Every rule is left out once (`mutants`).
 //!
-//! `PODGROUP_DUEL_HISTORIES` asks for more or fewer histories, `PODGROUP_DUEL_SEED` for those of an earlier run. A history that fails is
+//! `PODGROUP_DUEL_HISTORIES` asks for more or fewer histories (`make test` plays 100,000), `PODGROUP_DUEL_SEED` for those of an earlier run. A history that fails is
 //! shrunk and told as the lines of a scenario; what it was belongs in `src/accounting/scenarios`.
 
 use std::cell::Cell;
@@ -34,6 +34,8 @@ mod sheet;
 
 /// How many histories there are if nobody says otherwise.
 const HISTORIES: u32 = 12_000;
+/// They are played side by side.
+const THREADS: u32 = 2;
 /// After every so many steps, and the last, everything is compared.
 const WHOLLY: usize = 10;
 /// At the end of every so many histories the reference is asked.
@@ -78,16 +80,30 @@ fn the_books_and_the_rules_say_the_same_after_every_step() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
     let histories = number("PODGROUP_DUEL_HISTORIES").map_or(HISTORIES, |number| u32::try_from(number).unwrap());
     let seed = number("PODGROUP_DUEL_SEED").unwrap_or_else(|| RandomState::new().build_hasher().finish());
-    let (begin, played) = (crate::runtime::clock::monotonic(), Cell::new(0_u32));
+    let begin = crate::runtime::clock::monotonic();
+    let each = histories.div_ceil(THREADS);
+    // Every thread has histories of its own.
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..THREADS).map(|thread| scope.spawn(move || play_many(each, seed.wrapping_add(u64::from(thread))))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let played: u32 = outcomes.iter().map(|(played, _)| played).sum();
+    println!("{played} histories in {:.1} s, PODGROUP_DUEL_SEED={seed}", begin.elapsed().as_secs_f32());
+    let wrong: Vec<_> = outcomes.into_iter().filter_map(|(_, outcome)| outcome.err()).collect();
+    assert!(wrong.is_empty(), "PODGROUP_DUEL_SEED={seed}: {}", wrong.join("\n"));
+}
+
+/// How many were played, and the first difference as a scenario.
+fn play_many(histories: u32, seed: u64) -> (u32, Result<(), String>) {
+    let played = Cell::new(0_u32);
     let outcome = runner(histories, seed).run(&history(), |history| {
         played.set(played.get() + 1);
         play(&history, played.get().is_multiple_of(REFERENCE)).map_err(TestCaseError::fail)
     });
-    let seconds = begin.elapsed().as_secs_f32();
-    println!("{} histories in {seconds:.1} s, PODGROUP_DUEL_SEED={seed}", played.get());
-    match outcome {
-        Ok(()) => {}
-        Err(TestError::Fail(why, history)) => panic!("PODGROUP_DUEL_SEED={seed}: {why}\n{}", told(&history)),
-        Err(TestError::Abort(why)) => panic!("PODGROUP_DUEL_SEED={seed}: {why}"),
-    }
+    let outcome = outcome.map_err(|error| match error {
+        TestError::Fail(why, history) => format!("{why}\n{}", told(&history)),
+        TestError::Abort(why) => why.to_string(),
+    });
+    (played.get(), outcome)
 }
