@@ -1,7 +1,9 @@
 //! Does it hold for an hour? Every case that is run under faults, each time under the mix of another seed, and those that are too long for every day, again and
 //! again until the time is over.
 //!
-//! All seeds come from one, so that a soak can be run again; a single red run is run again by `run --case ID --seed SEED`, with the seed that it printed. A run
+//! Each round has an order of its own, so that an hour meets another part of the table each time and the few that take ten minutes do not come together.
+//!
+//! All seeds come from one, and so do the orders, so that a soak can be run again; a single red run is run again by `run --case ID --seed SEED`, with the seed that it printed. A run
 //! that has begun when the time is over is run to its end.
 
 use std::time::Duration;
@@ -32,13 +34,17 @@ pub struct Plan {
 /// Runs the plan; whether every run passed.
 pub async fn run(table: &[Case], plan: &Plan) -> Result<bool> {
     let wanted = |case: &&Case| plan.cases.is_empty() || plan.cases.iter().any(|name| name.eq_ignore_ascii_case(&case.id));
-    let chosen: Vec<Case> =
+    let mut chosen: Vec<Case> =
         table.iter().filter(|case| case.setup.faults == Faults::Mix || case.only_in_soak).filter(wanted).cloned().collect();
     ensure!(!chosen.is_empty(), "none of these is run in the soak");
     say::line(format!("soak of {} cases for {:?}, seed {}, {} at once", chosen.len(), plan.time, plan.seed, plan.jobs.max(1)));
     let (start, mut dice) = (Instant::now(), Dice(plan.seed));
     let (mut running, mut outcomes): (JoinSet<Outcome>, Vec<Outcome>) = (JoinSet::new(), Vec::new());
     for round in 1_u32.. {
+        for last in (1..chosen.len()).rev() {
+            let other = usize::try_from(dice.roll() % (last as u64 + 1))?;
+            chosen.swap(last, other);
+        }
         for case in &chosen {
             if running.len() >= plan.jobs.max(1) {
                 collect(&mut running, &mut outcomes).await?;
