@@ -86,10 +86,21 @@ pub async fn make_queue(client: &Client, name: &str, parent: Option<&str>, capab
     if !capability.is_empty() {
         spec.insert("capability".to_owned(), amounts(capability));
     }
+    make_queue_of(client, name, Value::Object(spec)).await
+}
+
+/// Makes a queue with this `spec`, which may be anything that the API server takes.
+pub async fn make_queue_of(client: &Client, name: &str, spec: Value) -> Result<()> {
     let queue: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec,
     }))?;
     queues(client).create(&PostParams::default(), &queue).await.with_context(|| format!("making queue {name}"))?;
+    Ok(())
+}
+
+/// Merges a patch into a queue.
+pub async fn patch_queue(client: &Client, name: &str, patch: Value) -> Result<()> {
+    queues(client).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.with_context(|| format!("patching queue {name}"))?;
     Ok(())
 }
 
@@ -145,10 +156,21 @@ pub async fn make_static_pod(client: &Client, name: &str, node: &str, requests: 
     .await
 }
 
-async fn make_pod(client: &Client, pod: Value) -> Result<()> {
+/// Makes a pod as it is written there.
+pub async fn make_pod(client: &Client, pod: Value) -> Result<()> {
     let pod: Pod = serde_json::from_value(pod)?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     pods.create(&PostParams::default(), &pod).await.context("making a pod")?;
+    Ok(())
+}
+
+/// Binds a pod as a scheduler does.
+pub async fn bind(client: &Client, pod: &str, node: &str) -> Result<()> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    let target = json!({"apiVersion": "v1", "kind": "Node", "name": node});
+    let body = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod, "namespace": NAMESPACE}, "target": target});
+    let params = PostParams::default();
+    pods.create_subresource::<Value, Value>("binding", pod, &params, &body).await.with_context(|| format!("binding pod {pod}"))?;
     Ok(())
 }
 

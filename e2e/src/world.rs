@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use kube::Client;
 
 use crate::cluster::{Cluster, ClusterOptions};
-use crate::faults::{Counts, Faults, HttpProxy, Mix, PATIENCE, Rate, add};
+use crate::faults::{Counts, Faults, HttpProxy, Mix, PATIENCE, Rate, Rule, add};
 use crate::objects::SCHEDULER_NAME;
 use crate::programs::Program;
 use crate::proxy::{Dice, Proxy};
@@ -57,6 +57,8 @@ pub struct World {
     scheduler: Option<Side>,
     cluster: Cluster,
     patience: Patience,
+    /// Whether [`Self::storm`] begins a mix.
+    mixed: bool,
     /// What the proxies' random delays come from; a case that draws its own numbers starts here too.
     pub seed: u64,
 }
@@ -78,7 +80,15 @@ impl World {
             ..ClusterOptions::default()
         };
         let cluster = Cluster::start_in(scratch, options).await?;
-        Ok(Self { watched: None, controller: None, scheduler: None, cluster, patience: Patience::default(), seed })
+        Ok(Self {
+            watched: None,
+            controller: None,
+            scheduler: None,
+            cluster,
+            patience: Patience::default(),
+            mixed: setup.faults == Faults::Mix,
+            seed,
+        })
     }
 
     /// Installs the chart, starts observer and programs, and returns when they are ready. Nothing if the setup wants no programs.
@@ -95,7 +105,9 @@ impl World {
         chart::install(&self.cluster, &values).await?;
         self.watched = Some(Watched::start(&self.cluster).await?);
         let mut dice = Dice(self.seed);
-        let mut controller = self.side(chart::CONTROLLER, (!setup.no_proxies).then(|| dice.roll()), setup.faults, &flags).await?;
+        // A case aims at the scheduler only.
+        let on_controller = if setup.faults == Faults::Aimed { Faults::None } else { setup.faults };
+        let mut controller = self.side(chart::CONTROLLER, (!setup.no_proxies).then(|| dice.roll()), on_controller, &flags).await?;
         let mut scheduler = match setup.stock_places {
             true => None,
             false => Some(self.side(chart::SCHEDULER, (!setup.no_proxies).then(|| dice.roll()), setup.faults, &[]).await?),
@@ -123,16 +135,19 @@ impl World {
             None => None,
         };
         let port = path.as_ref().map_or(server, Proxy::port);
+        let mixed = faults == Faults::Mix;
         let faults = match faults {
             Faults::None => None,
-            Faults::Mix => Some(HttpProxy::start(self.cluster.kubeconfig(), port, &self.cluster.scratch().path("logs"), account).await?),
+            Faults::Aimed | Faults::Mix => {
+                Some(HttpProxy::start(self.cluster.kubeconfig(), port, &self.cluster.scratch().path("logs"), account).await?)
+            }
         };
         let kubeconfig = match &faults {
             Some(faults) => chart::kubeconfig(&self.cluster, account, faults.port(), faults.authority()).await?,
             None => chart::kubeconfig(&self.cluster, account, port, &authority).await?,
         };
         let mut flags = flags.to_vec();
-        if faults.is_some() {
+        if mixed {
             // On a machine that is busy as well, ten seconds without a renewal are in reach of the mix; what comes of a lost lease is a case of its own.
             flags.extend(["--leader-elect-lease-duration=60s".to_owned(), "--leader-elect-renew-deadline=40s".to_owned()]);
         }
@@ -182,6 +197,9 @@ impl World {
 
     /// The mix of faults begins (again), if the setup wants one: waits and the observer are patient from now on. It is on from the moment that the programs are ready.
     pub fn storm(&self) {
+        if !self.mixed {
+            return;
+        }
         // The scheduler's way is better: most rows are about the controller, and without the scheduler nothing would ever run.
         for (side, rate, number) in [(&self.controller, Rate::HIGH, 1), (&self.scheduler, Rate::LOW, 2)] {
             if let Some(faults) = side.as_ref().and_then(|side| side.faults.as_ref()) {
@@ -201,6 +219,21 @@ impl World {
         self.patience.set(Duration::ZERO);
         self.watched.iter().for_each(Watched::strict);
         Ok(())
+    }
+
+    /// From now on this happens to requests of the scheduler. Only where the setup wants faults.
+    pub fn aim(&self, rule: Rule) -> Result<()> {
+        self.aimed()?.rule(rule);
+        Ok(())
+    }
+
+    /// How often this kind of fault (see [`crate::faults::KINDS`]) has hit a request of the scheduler.
+    pub fn hits(&self, kind: &str) -> Result<u64> {
+        Ok(self.aimed()?.counts().get(kind).copied().unwrap_or_default())
+    }
+
+    fn aimed(&self) -> Result<&HttpProxy> {
+        self.scheduler.as_ref().and_then(|side| side.faults.as_ref()).context("no fault proxy lies before the scheduler")
     }
 
     /// What was injected so far, on both ways.

@@ -58,7 +58,7 @@ impl Lab {
 
     /// The next request of this verb meets this.
     fn next(&self, verb: Verb, fault: Fault) {
-        self.proxy.rule(Rule { verb: Some(verb), resource: "configmaps", fault, times: 1 });
+        self.proxy.rule(Rule { verb: Some(verb), resource: "configmaps", name: None, fault, times: 1 });
     }
 
     async fn create(&self, name: &str) -> Result<ConfigMap, Error> {

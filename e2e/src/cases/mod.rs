@@ -1,11 +1,15 @@
 //! Which rows of the scenario table are run? This table; each case reads like its row.
 
 mod bad;
+mod behind;
+mod binds;
 mod compatibility;
 mod endings;
 mod faults;
 mod flaps;
+mod half;
 pub(crate) mod ledger;
+mod levels;
 pub(crate) mod lifecycle;
 mod outages;
 mod outages_lease;
@@ -14,18 +18,30 @@ mod outages_server;
 mod owners;
 pub(crate) mod queues;
 mod releases;
+mod requests;
 mod resizing;
+mod rivals;
 mod rollouts;
+mod seen;
 mod selftest;
 mod spec;
+mod starts;
 mod stateful;
 mod strangers;
 mod tampered;
+mod tree;
+mod tree_changes;
+mod tree_large;
 mod visible;
+mod waits;
 
 use crate::case::{CASE_TIME, Case, UnderFaults};
+use crate::faults::Faults;
 use crate::wait::{millis, secs};
 use crate::world::Setup;
+
+const SMALL: tree_large::Size = tree_large::Size { tops: 10, leaves: 1, pods: 500, budget: "0.1" };
+const LARGE: tree_large::Size = tree_large::Size { tops: 10, leaves: 19, pods: 5000, budget: "2" };
 
 macro_rules! case {
     ($id:literal, $title:literal, $setup:expr, $steps:path $(, $more:expr)*) => {
@@ -47,6 +63,7 @@ pub fn table() -> Vec<Case> {
     let usual = Setup::default;
     let stock = || Setup { programs: false, kube_scheduler: true, ..Setup::default() };
     let quick = || Setup { disable_qps_limits: true, ..Setup::default() };
+    let aimed = || Setup { faults: Faults::Aimed, ..Setup::default() };
     let rows = vec![
         case!("H1", "the harness: a real cluster runs a Deployment, also seen through a slow proxy", stock(), selftest::a_cluster_works),
         case!("H2", "the harness: nothing is left running after kill -9 of the runner", stock(), selftest::nothing_is_left_after_kill_9),
@@ -107,6 +124,16 @@ pub fn table() -> Vec<Case> {
         case!("L8-finalizer", "finalizers on a PodGroup", usual(), bad::endings::finalizers).under_faults_in_soak(),
         case!("L8-namespace", "a namespace that is being deleted", usual(), bad::endings::a_namespace),
         case!("L8-relabelled", "a pod whose labels no longer match", usual(), bad::strays::relabelled).under_faults_in_soak(),
+        case!("L9", "a queue is made after the pods that name it", usual(), waits::queue_made_later, 3).also_under_faults(),
+        case!("L9-120", "the same two minutes after", usual(), waits::queue_made_later, 120).only_in_soak(),
+        case!("L10", "a user's PodGroup stays Completed after its Job and holds nothing", usual(), waits::completed_stays)
+            .under_faults_in_soak(),
+        case!("L11", "a Job that is suspended makes room for the one that waits", usual(), waits::suspended_makes_room)
+            .under_faults_in_soak(),
+        case!("L12", "a gang of nobody, and of Failed members, is not satisfied", usual(), waits::nothing_is_not_enough)
+            .under_faults_in_soak(),
+        case!("L13", "a gang that has waited says so no longer", usual(), waits::no_longer_waits, 3).also_under_faults(),
+        case!("L13-60", "the same after a minute", usual(), waits::no_longer_waits, 60).only_in_soak(),
         case!("L14", "pods of another scheduler cost no API call", quick(), strangers::cost_nothing, 200).also_under_faults(),
         case!("L14-1000", "the same for a thousand ReplicaSets", quick(), strangers::cost_nothing, 1000).within(secs(900)).only_in_soak(),
         case!("L16", "an orphaned gang is adopted by its StatefulSet's successor", usual(), endings::orphaned_and_adopted)
@@ -151,6 +178,37 @@ pub fn table() -> Vec<Case> {
         .only_in_soak(),
         case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal),
         case!("A3", "pods that no scheduler placed overfill a node", usual(), ledger::overfilled_from_outside),
+        case!("A2", "a second scheduler binds and deletes pods on the same nodes", quick(), rivals::on_the_same_nodes, 10),
+        case!("A2-600", "the same for ten minutes", quick(), rivals::on_the_same_nodes, 600).within(secs(1200)).only_in_soak(),
+        case!("A4", "nothing is bound before all lists are there", aimed(), starts::lists_come_late, 3, 4, 2),
+        case!(
+            "A4-30000",
+            "the same beside 2,000 nodes and 30,000 pods",
+            Setup { disable_qps_limits: true, ..aimed() },
+            starts::lists_come_late,
+            2000,
+            15,
+            8
+        )
+        .within(secs(3600))
+        .only_in_soak(),
+        case!("A6", "a pod that is leaving holds its queue's room until it is gone", usual(), behind::leaving_still_counts)
+            .under_faults_in_soak(),
+        case!("A7", "a running pod is resized past its queue's capability and back", usual(), requests::resized_in_place)
+            .under_faults_in_soak(),
+        case!(
+            "A8",
+            "init containers, sidecars and overhead cost what the kubelet's rule says",
+            usual(),
+            requests::init_sidecar_and_overhead
+        )
+        .under_faults_in_soak(),
+        case!("A9", "sums of large and odd amounts are exact", quick(), requests::large_and_odd).under_faults_in_soak(),
+        case!("B1", "every binding of a gang goes wrong in another way", aimed(), binds::every_way_but_the_right_one),
+        case!("B2", "a node refuses half of a gang", usual(), half::refused_on_one_node).under_faults_in_soak(),
+        case!("B3", "a node goes between decision and binding", aimed(), binds::node_gone),
+        case!("B4", "a pod goes between decision and binding", aimed(), binds::pod_gone),
+        case!("B5", "another scheduler takes a pod between decision and binding", aimed(), binds::taken_by_another),
         case!("K1", "kill -9 of the controller every second", usual(), outages::killed_every_second, 20),
         case!("K1-300", "the same for five minutes", usual(), outages::killed_every_second, 300).within(secs(1200)).only_in_soak(),
         case!("K1-slow", "kill -9 between the steps of retirements", usual(), outages::killed_while_retiring, 20).only_in_soak(),
@@ -167,6 +225,32 @@ pub fn table() -> Vec<Case> {
         case!("K8", "a second release that serves another scheduler", usual(), releases::each_its_own),
         case!("Q1", "the parent's capability blocks a sibling's gang, which says so", usual(), queues::parent_blocks),
         case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources),
+        case!("Q3", "PodGroups in root and in parent queues block themselves only", usual(), tree::groups_where_none_belong)
+            .under_faults_in_soak(),
+        case!("Q4", "a queue's parent is deleted and comes back", usual(), tree::parent_deleted).also_under_faults(),
+        case!("Q7", "what is guaranteed to an idle queue is kept for it", usual(), tree::guaranteed_and_idle).also_under_faults(),
+        case!("Q8", "a capability of 0 is 0, and pods are counted", usual(), tree::zero_is_zero).under_faults_in_soak(),
+        case!("Q10", "closed queues bind nobody, best-effort pods included", usual(), tree::closed).under_faults_in_soak(),
+        case!("Q12", "the tree is changed while pods come and go", quick(), tree_changes::under_the_pods, 120),
+        case!("Q12-1000", "the same for a thousand pods", quick(), tree_changes::under_the_pods, 1000).within(secs(1200)).only_in_soak(),
+        case!(
+            "Q13",
+            "each of three levels binds in each of three dimensions, and is named",
+            usual(),
+            levels::every_level_in_every_dimension
+        )
+        .under_faults_in_soak(),
+        case!("Q14", "two hundred queues, five hundred pods that wait: a cycle's budget, and memory", quick(), tree_large::backlog, SMALL),
+        case!("Q14-2000", "two thousand queues, five thousand pods that wait", quick(), tree_large::backlog, LARGE)
+            .within(secs(1800))
+            .only_in_soak(),
+        case!("X1", "queues below themselves, orphans, and promises beyond the parent's", usual(), bad::queues::shapes)
+            .under_faults_in_soak(),
+        case!("X2", "amounts of queues that make no sense", usual(), bad::queues::amounts).under_faults_in_soak(),
+        case!("X3", "a tree 64 deep, and five hundred siblings", usual(), bad::queues::deep_and_wide, 500),
+        case!("X3-5000", "the same with five thousand", usual(), bad::queues::deep_and_wide, 5000).only_in_soak(),
+        case!("X4", "nodes that report less than nothing, or thousands of resources", usual(), bad::supplies::nodes).under_faults_in_soak(),
+        case!("X5", "pods that ask for too much, for nothing, or for what nobody has", usual(), bad::supplies::pods).under_faults_in_soak(),
         case!("U1", "what people see: columns, Events, the refused delete, metrics", usual(), visible::what_a_user_sees),
         case!(
             "N1",

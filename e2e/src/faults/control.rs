@@ -28,6 +28,8 @@ pub struct Rule {
     pub verb: Option<Verb>,
     /// Only this resource (`podgroups`, `pods/binding`).
     pub resource: &'static str,
+    /// Only the object of this name; none is any.
+    pub name: Option<&'static str>,
     /// What happens.
     pub fault: Fault,
     /// To how many requests.
@@ -166,8 +168,12 @@ impl Control {
 
 impl Drawn {
     fn rule(&mut self, asked: &Asked) -> Option<Fault> {
-        let applies =
-            |rule: &&mut Rule| rule.times > 0 && rule.resource == asked.resource && rule.verb.is_none_or(|verb| verb == asked.verb);
+        let applies = |rule: &&mut Rule| {
+            rule.times > 0
+                && rule.resource == asked.resource
+                && rule.verb.is_none_or(|verb| verb == asked.verb)
+                && rule.name.is_none_or(|name| name == asked.name)
+        };
         let rule = self.rules.iter_mut().find(applies)?;
         rule.times = rule.times.saturating_sub(1);
         Some(rule.fault)
@@ -233,7 +239,7 @@ mod tests {
         control.calm().await.unwrap();
         assert!(start.elapsed() >= secs(5));
         let fault = Fault::Refuse(Refusal::TooMany { after: 3600, plain: false });
-        control.add_rule(Rule { verb: None, resource: "pods", fault, times: 1 });
+        control.add_rule(Rule { verb: None, resource: "pods", name: None, fault, times: 1 });
         assert_eq!(control.decide(&asked("GET", "/api/v1/pods")), Some(fault));
         assert_eq!(control.decide(&asked("GET", "/api/v1/pods")), None);
         let start = Instant::now();

@@ -52,6 +52,8 @@ pub enum Faults {
     /// The way to the API server is what the case itself makes of it.
     #[default]
     None,
+    /// What the case aims at single requests of the scheduler: see `World::aim`.
+    Aimed,
     /// A seeded mix of all kinds on the way of both programs, from the moment that they are ready until `World::calm`.
     Mix,
 }

@@ -2,5 +2,7 @@
 
 pub(super) mod endings;
 pub(super) mod lies;
+pub(super) mod queues;
 pub(super) mod sizes;
 pub(super) mod strays;
+pub(super) mod supplies;

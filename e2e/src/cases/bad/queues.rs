@@ -1,0 +1,200 @@
+//! What becomes of queues that make no sense? Each blocks itself and what is below it, says why, and heals; everybody else goes on.
+
+use anyhow::Result;
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::api::DeleteParams;
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::cases::ledger::stays_unbound;
+use crate::cases::seen::{group_says, queue_uses};
+use crate::cases::tree::queue_complains;
+use crate::http;
+use crate::objects::{make_node, make_queue, make_queue_of, patch_queue, queues};
+use crate::wait::{Seen, secs, wait_until};
+use crate::workloads::{Workload, wait_one_group, wait_running};
+use crate::world::World;
+
+/// Queues that are below each other or themselves, that name a parent that is not there, or are promised more than their parent has: their groups wait and say so, an Event
+/// on the queue says so, others run, and each heals as soon as its queue does.
+pub(in crate::cases) async fn shapes(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "32"), ("memory", "64Gi")]).await?;
+    let promised = |cpu: &str, parent: &str| json!({"parent": parent, "guarantee": {"resource": {"cpu": cpu}}});
+    for (name, spec) in [
+        ("itself", json!({"parent": "itself"})),
+        ("egg", json!({"parent": "hen"})),
+        ("hen", json!({"parent": "egg"})),
+        ("orphan", json!({"parent": "nowhere"})),
+        ("promises", promised("2", "root")),
+        ("much", promised("3", "promises")),
+        ("good", json!({"parent": "root"})),
+    ] {
+        make_queue_of(&client, name, spec).await?;
+    }
+    for queue in ["root", "default"] {
+        wait_until(secs(10), &format!("the scheduler has made queue {queue}"), || async {
+            Ok(Seen::when(queues(&client).get_opt(queue).await?.is_some(), || "it is not there".to_owned()))
+        })
+        .await?;
+    }
+    // Names that are taken: the queues that are always there, moved by somebody.
+    patch_queue(&client, "root", json!({"spec": {"parent": "good"}})).await?;
+    patch_queue(&client, "default", json!({"spec": {"parent": "orphan"}})).await?;
+    let bad = [
+        ("itself", "queue itself is below itself"),
+        ("egg", "is below itself"),
+        ("hen", "is below itself"),
+        ("orphan", "queue orphan has queues below it"),
+        ("default", "queue orphan names the parent nowhere, which does not exist"),
+        ("much", "queue promises is guaranteed cpu 2, and the queues below it 3 together"),
+    ];
+    for (queue, why) in bad {
+        Workload::new(queue).queue(queue).make(&client).await?;
+        let group = wait_one_group(&client, queue, 10).await?.name_any();
+        if queue != "orphan" {
+            group_says(&client, &group, why).await?;
+        }
+    }
+    for (queue, why) in [("itself", "is below itself"), ("egg", "is below itself"), ("orphan", "nowhere"), ("promises", "3 together")] {
+        queue_complains(&client, queue, why).await?;
+    }
+    goes_on(&client, "meanwhile").await?;
+    for (queue, _) in bad {
+        stays_unbound(w, queue, 0).await?;
+    }
+    for (queue, spec) in [
+        ("itself", json!({"parent": "root"})),
+        ("egg", json!({"parent": "root"})),
+        ("hen", json!({"parent": null})),
+        ("default", json!({"parent": "root"})),
+        ("much", promised("2", "promises")),
+    ] {
+        patch_queue(&client, queue, json!({"spec": spec})).await?;
+        if queue != "egg" {
+            wait_running(&client, queue, 1, 10).await?;
+        }
+    }
+    patch_queue(&client, "orphan", json!({"spec": {"parent": "hen"}})).await?;
+    // Now hen has a queue below it: what runs there stays, and orphan is a leaf.
+    wait_running(&client, "orphan", 1, 10).await?;
+    wait_running(&client, "egg", 1, 10).await?;
+    wait_running(&client, "hen", 1, 0).await?;
+    queue_uses(&client, "root", "cpu", "7").await
+}
+
+async fn goes_on(client: &Client, name: &str) -> Result<()> {
+    Workload::new(name).queue("good").make(client).await?;
+    wait_running(client, name, 1, 10).await
+}
+
+/// Amounts that make no sense: each costs itself, is told by name in /debug/queues, and nobody else notices.
+pub(in crate::cases) async fn amounts(w: &mut World) -> Result<()> {
+    let client = w.client();
+    let port = w.scheduler()?.port();
+    make_node(&client, "n1", &[("cpu", "32"), ("memory", "64Gi")]).await?;
+    // What it says, what becomes of a pod of 1 cpu, and what is told.
+    let cases = [
+        ("negative", json!({"capability": {"cpu": "-1"}}), false, "capability.cpu"),
+        ("negative-number", json!({"capability": {"cpu": -1}}), false, "capability.cpu"),
+        ("zero", json!({"capability": {"cpu": 0}}), false, ""),
+        ("unset", json!({"capability": {}}), true, ""),
+        ("another", json!({"capability": {"example.com/nobody-has-it": "1"}}), true, ""),
+        ("huge", json!({"capability": {"cpu": "9223372036854775808"}}), true, "capability.cpu"),
+        ("huger", json!({"capability": {"cpu": "9e40"}}), true, "capability.cpu"),
+        ("tiny", json!({"capability": {"cpu": "1n"}}), false, ""),
+        ("promises-less-than-nothing", json!({"guarantee": {"resource": {"cpu": "-5"}}, "deserved": {"cpu": "-5"}}), true, "guarantee"),
+        ("promises-too-much", json!({"guarantee": {"resource": {"memory": "8Ei"}}}), true, "guarantee"),
+        ("weighs-nothing", json!({"weight": 0}), true, ""),
+        ("weighs-less", json!({"weight": -3, "priority": -2_147_483_648_i64}), true, ""),
+        ("no-strategy", json!({"dequeueStrategy": "whatever"}), true, "dequeueStrategy"),
+    ];
+    for (name, spec, _, _) in &cases {
+        // What the API server itself refuses is no bad input of ours.
+        if make_queue_of(&client, name, spec.clone()).await.is_ok() {
+            Workload::new(name).queue(name).make(&client).await?;
+        }
+    }
+    make_queue(&client, "good", None, &[]).await?;
+    goes_on(&client, "meanwhile").await?;
+    let mut tried = 0;
+    for (name, _, runs, fault) in &cases {
+        if queues(&client).get_opt(name).await?.is_none() {
+            continue;
+        }
+        tried += 1;
+        if *runs {
+            wait_running(&client, name, 1, 10).await?;
+        } else {
+            let group = wait_one_group(&client, name, 10).await?.name_any();
+            group_says(&client, &group, &format!("queue {name} is full: cpu asked 1, used 0 of capability")).await?;
+            stays_unbound(w, name, 0).await?;
+        }
+        told(port, name, fault).await?;
+    }
+    anyhow::ensure!(tried >= 9, "the API server took {tried} of these queues only");
+    for (name, _, runs, _) in &cases {
+        if !runs && queues(&client).get_opt(name).await?.is_some() {
+            patch_queue(&client, name, json!({"spec": {"capability": {"cpu": "1"}}})).await?;
+            wait_running(&client, name, 1, 10).await?;
+            told(port, name, "").await?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits until /debug/queues tells of a fault of this queue that names the field; of none where nothing is named.
+async fn told(port: u16, queue: &str, field: &str) -> Result<()> {
+    wait_until(secs(5), &format!("/debug/queues tells of {field:?} in queue {queue}"), || async {
+        let all = http::json(port, "/debug/queues").await?;
+        let list = all.get("queues").and_then(Value::as_array).cloned().unwrap_or_default();
+        let found = list.into_iter().find(|each| each.get("name").is_some_and(|name| name == queue));
+        let faults = found.and_then(|found| found.get("faults").cloned()).unwrap_or_default();
+        let texts: Vec<String> = faults.as_array().into_iter().flatten().map(ToString::to_string).collect();
+        let right = if field.is_empty() { texts.is_empty() } else { texts.iter().any(|text| text.contains(field)) };
+        Ok(Seen::when(right, || format!("{texts:?}")))
+    })
+    .await
+}
+
+/// A tree as deep as may be, one that is deeper, and so many siblings: the deepest leaf's pod runs, the one below it waits and says so, and a pod beside all of them is
+/// bound as fast as ever. Then a queue in the middle of the chain goes and comes back.
+pub(in crate::cases) async fn deep_and_wide(w: &mut World, siblings: usize) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "32"), ("memory", "64Gi")]).await?;
+    // With root there are 64 above deep-64.
+    for level in 1..=65 {
+        let parent = if level == 1 { "root".to_owned() } else { format!("deep-{}", level - 1) };
+        make_queue(&client, &format!("deep-{level}"), Some(&parent), &[]).await?;
+    }
+    Workload::new("too-deep").queue("deep-65").make(&client).await?;
+    let group = wait_one_group(&client, "too-deep", 10).await?.name_any();
+    group_says(&client, &group, "queue deep-65 has too many queues above it").await?;
+    stays_unbound(w, "too-deep", 1).await?;
+    queues(&client).delete("deep-65", &DeleteParams::default()).await?;
+    Workload::new("deep").queue("deep-64").make(&client).await?;
+    wait_running(&client, "deep", 1, 10).await?;
+    queue_uses(&client, "deep-1", "cpu", "1").await?;
+
+    stream::iter(0..siblings)
+        .map(|number| {
+            let client = client.clone();
+            async move { make_queue(&client, &format!("sibling-{number}"), Some("deep-2"), &[("cpu", "1")]).await }
+        })
+        .buffer_unordered(16)
+        .try_collect::<Vec<()>>()
+        .await?;
+    let last = format!("sibling-{}", siblings.saturating_sub(1));
+    Workload::new("beside").queue(&last).make(&client).await?;
+    wait_running(&client, "beside", 1, 10).await?;
+    queues(&client).delete("deep-30", &DeleteParams::default()).await?;
+    Workload::new("late").queue("deep-64").make(&client).await?;
+    let group = wait_one_group(&client, "late", 10).await?.name_any();
+    group_says(&client, &group, "queue deep-31 names the parent deep-30, which does not exist").await?;
+    Workload::new("above").queue(&last).make(&client).await?;
+    let group = wait_one_group(&client, "above", 10).await?.name_any();
+    group_says(&client, &group, &format!("queue {last} is full")).await?;
+    make_queue(&client, "deep-30", Some("deep-29"), &[]).await?;
+    wait_running(&client, "late", 1, 10).await?;
+    queue_uses(&client, "root", "cpu", "3").await
+}

@@ -1,0 +1,169 @@
+//! What becomes of a pod whose binding does not go as it should? Its places are charged until the outcome is known, and given back if there is none.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::DeleteParams;
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+
+use super::ledger::stays_unbound;
+use super::seen::{books_are_true, bound, group_says, queue_uses};
+use crate::faults::{Fault, Refusal, Rule, Verb};
+use crate::objects::{NAMESPACE, bind, make_member, make_node, make_podgroup, make_queue};
+use crate::wait::{Seen, millis, secs, wait_until};
+use crate::workloads::{Workload, pods_of, wait_running};
+use crate::world::World;
+
+/// What goes wrong with the binding of each member of the gang.
+const WRONG: [(&str, Fault); 10] = [
+    ("gang-cut-before", Fault::CutBefore),
+    ("gang-cut-middle", Fault::CutMiddle),
+    ("gang-lost", Fault::LoseReply),
+    ("gang-late", Fault::Late(secs(2))),
+    ("gang-500", Fault::Refuse(Refusal::Internal)),
+    ("gang-502", Fault::Refuse(Refusal::Gateway)),
+    ("gang-429", Fault::Refuse(Refusal::TooMany { after: 1, plain: false })),
+    ("gang-504", Fault::Refuse(Refusal::Timeout)),
+    // Beyond what the scheduler waits for an answer.
+    ("gang-slow-answer", Fault::DelayResponse(secs(4))),
+    ("gang-slow-request", Fault::DelayRequest(secs(4))),
+];
+
+/// Every member of a gang meets another trouble: its answer is lost, it is applied late, it is refused for a while, it times out. The gang is whole in the end,
+/// each member where its first attempt may have put it, and the one that the queue has no room for never gets in between.
+pub(super) async fn every_way_but_the_right_one(w: &mut World) -> Result<()> {
+    let client = w.client();
+    quick_to_give_up(w).await?;
+    for node in ["n1", "n2"] {
+        make_node(&client, node, &[("cpu", "5"), ("memory", "16Gi")]).await?;
+    }
+    make_queue(&client, "team", None, &[("cpu", "10")]).await?;
+    make_podgroup(&client, "gang", json!({"minMember": 10, "queue": "team"})).await?;
+    for (name, fault) in WRONG {
+        aim(w, Some(name), fault)?;
+        make_member(&client, name, "gang", &[("cpu", "1")]).await?;
+    }
+    wait_until(secs(5), "all but what is cut, lost or late is bound", || async {
+        let count = bound(&client, "gang").await?;
+        Ok(Seen::when(count >= 3, || format!("{count} are bound")))
+    })
+    .await?;
+    Workload::new("next").queue("team").make(&client).await?;
+    wait_running(&client, "gang", 10, 15).await?;
+    stays_unbound(w, "next", 3).await?;
+    let hit: u64 = w.faults().values().sum();
+    ensure!(hit == 10, "{hit} bindings went wrong: {:?}", w.faults());
+    queue_uses(&client, "team", "cpu", "10").await?;
+    books_are_true(w).await
+}
+
+/// A node goes between the decision and the binding, which the API server takes all the same: the pod is charged there and nowhere else, also when the node
+/// is back, and until the pod is gone.
+pub(super) async fn node_gone(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "1"), ("memory", "16Gi")]).await?;
+    // Not so long that the observer would call it a decision about a node that is known to be gone.
+    aim(w, None, Fault::DelayRequest(millis(1500)))?;
+    Workload::new("first").make(&client).await?;
+    under_way(w, 1).await?;
+    let nodes: Api<Node> = Api::all(client.clone());
+    nodes.delete("n1", &DeleteParams::default().grace_period(0)).await?;
+    wait_until(secs(10), "the binding has landed", || async {
+        let count = bound(&client, "first").await?;
+        Ok(Seen::when(count == 1, || "it has not".to_owned()))
+    })
+    .await?;
+    queue_uses(&client, "default", "cpu", "1").await?;
+    books_are_true(w).await?;
+    Workload::new("second").make(&client).await?;
+    make_node(&client, "n1", &[("cpu", "1"), ("memory", "16Gi")]).await?;
+    stays_unbound(w, "second", 2).await?;
+    books_are_true(w).await?;
+    // What the garbage collector of pods does to one whose node is gone.
+    let pod = pods_of(&client, "first").await?.first().map(ResourceExt::name_any).context("no pod")?;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    pods.delete(&pod, &DeleteParams::default().grace_period(0)).await?;
+    // The older one first: whose pod is new is new.
+    wait_running(&client, "second", 1, 10).await?;
+    stays_unbound(w, "first", 1).await?;
+    make_node(&client, "n2", &[("cpu", "1"), ("memory", "16Gi")]).await?;
+    wait_running(&client, "first", 1, 10).await?;
+    queue_uses(&client, "default", "cpu", "2").await?;
+    books_are_true(w).await
+}
+
+/// A pod goes between the decision and the binding, and another one comes under its name: nothing is bound by the old decision, and the room is the next one's.
+pub(super) async fn pod_gone(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "2"), ("memory", "16Gi")]).await?;
+    make_queue(&client, "team", None, &[("cpu", "2")]).await?;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    for (number, name) in ["gone", "made-again"].into_iter().enumerate() {
+        make_podgroup(&client, name, json!({"minMember": 1, "queue": "team"})).await?;
+        aim(w, Some(name), Fault::DelayRequest(millis(1500)))?;
+        make_member(&client, name, name, &[("cpu", "1")]).await?;
+        under_way(w, u64::try_from(number + 1)?).await?;
+        pods.delete(name, &DeleteParams::default().grace_period(0)).await?;
+    }
+    // The group is the same, the pod is not: it asks for more than there is.
+    make_member(&client, "made-again", "made-again", &[("cpu", "3")]).await?;
+    Workload::new("next").replicas(2).gang("2").queue("team").make(&client).await?;
+    wait_running(&client, "next", 2, 10).await?;
+    group_says(&client, "made-again", "queue team is full: cpu asked 3").await?;
+    stays_unbound(w, "made-again", 2).await?;
+    queue_uses(&client, "team", "cpu", "2").await?;
+    books_are_true(w).await
+}
+
+/// A pod that another scheduler took first, onto another node than we wanted: charged there, and what was meant for it is free again.
+pub(super) async fn taken_by_another(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "ours", &[("cpu", "1"), ("memory", "16Gi")]).await?;
+    make_queue(&client, "team", None, &[("cpu", "2")]).await?;
+    make_podgroup(&client, "taken", json!({"minMember": 1, "queue": "team"})).await?;
+    aim(w, Some("taken"), Fault::DelayRequest(millis(2000)))?;
+    make_member(&client, "taken", "taken", &[("cpu", "1")]).await?;
+    under_way(w, 1).await?;
+    make_node(&client, "theirs", &[("cpu", "1"), ("memory", "16Gi")]).await?;
+    bind(&client, "taken", "theirs").await?;
+    Workload::new("next").queue("team").make(&client).await?;
+    wait_running(&client, "next", 1, 10).await?;
+    wait_running(&client, "taken", 1, 10).await?;
+    queue_uses(&client, "team", "cpu", "2").await?;
+    books_are_true(w).await?;
+    let on = |pods: Vec<Pod>| pods.first().and_then(|pod| pod.spec.as_ref()?.node_name.clone()).unwrap_or_default();
+    let nodes = (on(pods_of(&client, "taken").await?), on(pods_of(&client, "next").await?));
+    ensure!(nodes == ("theirs".to_owned(), "ours".to_owned()), "they are on {nodes:?}");
+    // The binding that came too late is what another scheduler's pod costs, and no more.
+    Workload::new("third").make(&client).await?;
+    stays_unbound(w, "third", 1).await?;
+    taken_off(&client, "taken").await?;
+    wait_running(&client, "third", 1, 10).await
+}
+
+async fn taken_off(client: &Client, pod: &str) -> Result<()> {
+    Api::<Pod>::namespaced(client.clone(), NAMESPACE).delete(pod, &DeleteParams::default().grace_period(0)).await?;
+    Ok(())
+}
+
+/// The next binding (of this pod) meets this.
+fn aim(w: &World, name: Option<&'static str>, fault: Fault) -> Result<()> {
+    w.aim(Rule { verb: Some(Verb::Create), resource: "pods/binding", name, fault, times: 1 })
+}
+
+/// Waits until so many bindings were held up.
+async fn under_way(w: &World, count: u64) -> Result<()> {
+    wait_until(secs(15), &format!("{count} bindings were held up"), || async {
+        let seen = w.hits("delay-request")?;
+        Ok(Seen::when(seen == count, || seen.to_string()))
+    })
+    .await
+}
+
+/// The scheduler waits two seconds for an answer, and not ten.
+async fn quick_to_give_up(w: &mut World) -> Result<()> {
+    let scheduler = w.scheduler()?;
+    scheduler.terminate().await?;
+    scheduler.also("--request-timeout=2s");
+    scheduler.restart().await
+}

@@ -1,0 +1,86 @@
+//! What becomes of a gang of which one half is bound and the other is refused? It is finished first, elsewhere, and nobody else waits for it.
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, DynamicObject, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use super::seen::{books_are_true, bound, group_says, queue_uses};
+use crate::objects::{NAMESPACE, make_member, make_node, make_pod, make_podgroup, make_queue};
+use crate::wait::{Seen, holds_for, secs, wait_until};
+use crate::workloads::{Workload, pods_of, wait_running};
+use crate::world::World;
+
+/// An admission policy refuses to bind members of the gang to one of its nodes (any webhook, quota or policy can do so). What is bound stays bound, the
+/// gang tries again after a back-off, and others come to the node that the gang cannot have. A third node comes: the gang is finished there, the node that
+/// refused it being the last that it would take. What was refused is charged to nobody.
+pub(super) async fn refused_on_one_node(w: &mut World) -> Result<()> {
+    let client = w.client();
+    let policy = |kind: &str, plural: &str, object: Value| {
+        let kind = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind);
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk_with_plural(&kind, plural));
+        async move { api.create(&PostParams::default(), &serde_json::from_value(object)?).await.map_err(anyhow::Error::from) }
+    };
+    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/binding"]});
+    let says_no = json!({
+        "expression": "!(object.metadata.name.startsWith('gang') && object.target.name == 'refuses')", "message": "not there", "reason": "Invalid",
+    });
+    let refuses = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "refuses"},
+        "spec": {"matchConstraints": {"resourceRules": [rule]}, "validations": [says_no]},
+    });
+    policy("ValidatingAdmissionPolicy", "validatingadmissionpolicies", refuses).await?;
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "refuses"},
+        "spec": {"policyName": "refuses", "validationActions": ["Deny"]},
+    });
+    policy("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", binding).await?;
+    in_force(&client).await?;
+
+    for node in ["takes", "refuses"] {
+        make_node(&client, node, &[("cpu", "2"), ("memory", "16Gi")]).await?;
+    }
+    make_queue(&client, "team", None, &[("cpu", "4")]).await?;
+    make_podgroup(&client, "gang", json!({"minMember": 4, "queue": "team"})).await?;
+    for number in 0..4 {
+        make_member(&client, &format!("gang-{number}"), "gang", &[("cpu", "1")]).await?;
+    }
+    group_says(&client, "gang", "a bind failed (invalid").await?;
+    let half = || async {
+        let count = bound(&client, "gang").await?;
+        Ok(Seen::when(count == 2, || format!("{count} are bound")))
+    };
+    wait_until(secs(5), "half of the gang is bound", half).await?;
+    // It is not that the node takes nobody.
+    Workload::new("other").asks(&[("memory", "8Gi")]).on_node("refuses").make(&client).await?;
+    wait_running(&client, "other", 1, 5).await?;
+    holds_for(secs(1), "what is bound stays", half).await?;
+    make_node(&client, "third", &[("cpu", "2"), ("memory", "16Gi")]).await?;
+    wait_running(&client, "gang", 4, 15).await?;
+    let nodes: Vec<_> = pods_of(&client, "gang").await?.into_iter().filter_map(|pod| pod.spec?.node_name).collect();
+    ensure!(!nodes.iter().any(|node| node == "refuses"), "they are on {nodes:?}");
+    queue_uses(&client, "team", "cpu", "4").await?;
+    books_are_true(w).await
+}
+
+/// A binding that the policy refuses is tried until it is; a dry run changes nothing.
+async fn in_force(client: &Client) -> Result<()> {
+    make_pod(
+        client,
+        json!({"metadata": {"name": "gang-probe"}, "spec": {"schedulerName": "nobody", "containers": [crate::objects::container(&[])]}}),
+    )
+    .await?;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    let target = json!({"apiVersion": "v1", "kind": "Node", "name": "refuses"});
+    let body = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "gang-probe", "namespace": NAMESPACE}, "target": target});
+    let dry = PostParams { dry_run: true, ..PostParams::default() };
+    wait_until(secs(20), "the policy is in force", || async {
+        let outcome = pods.create_subresource::<Value, Value>("binding", "gang-probe", &dry, &body).await;
+        Ok(Seen::when(matches!(&outcome, Err(kube::Error::Api(status)) if status.code == 422), || format!("{outcome:?}")))
+    })
+    .await?;
+    pods.delete("gang-probe", &DeleteParams::default().grace_period(0)).await?;
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! Does the condition name the level and the dimension that bind? Row Q13.
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::DeleteParams;
+use kube::{Api, Client};
+use serde_json::json;
+
+use super::ledger::GPU;
+use super::queues::no_longer_unschedulable;
+use super::seen::{bound, group_says};
+use crate::objects::{Amounts, NAMESPACE, make_member, make_node, make_podgroup, make_queue_of, patch_queue, podgroups};
+use crate::wait::secs;
+use crate::workloads::wait_running;
+use crate::world::World;
+
+/// What each pod asks for.
+const ONE: Amounts<'static> = &[("cpu", "1"), ("memory", "1Gi"), (GPU, "1")];
+
+/// Q13. Three levels, each level's capability the one that binds, in each of three dimensions: the condition names the level and the dimension. With
+/// two levels in the way it is the nearer one.
+pub(super) async fn every_level_in_every_dimension(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi"), (GPU, "16")]).await?;
+    let wide = json!({"cpu": "10", "memory": "10Gi", GPU: "10"});
+    for (name, parent) in [("upper", "root"), ("middle", "upper"), ("lower", "middle")] {
+        make_queue_of(&client, name, json!({"parent": parent, "capability": wide})).await?;
+    }
+    make_podgroup(&client, "holds", json!({"minMember": 1, "queue": "lower"})).await?;
+    make_member(&client, "holds-0", "holds", ONE).await?;
+    wait_running(&client, "holds", 1, 20).await?;
+    for (number, level) in ["upper", "middle", "lower"].into_iter().enumerate() {
+        for (dimension, one, two) in [("cpu", "1", "1500m"), ("memory", "1Gi", "1536Mi"), (GPU, "1", "1")] {
+            patch_queue(&client, level, json!({"spec": {"capability": {dimension: two}}})).await?;
+            let name = format!("waits-{number}-{}", dimension.trim_start_matches("nvidia.com/"));
+            submit(&client, &name).await?;
+            let said = group_says(&client, &name, "is full").await?;
+            let wanted = format!("queue {level} is full: {dimension} asked {one}, used {one} of capability {two}");
+            ensure!(said == wanted, "it says {said:?}, and {wanted:?} is right");
+            ensure!(bound(&client, &name).await? == 0, "{name} is bound");
+            patch_queue(&client, level, json!({"spec": {"capability": wide}})).await?;
+            wait_running(&client, &name, 1, 5).await?;
+            no_longer_unschedulable(&client, &name).await?;
+            withdraw(&client, &name).await?;
+        }
+    }
+    patch_queue(&client, "upper", json!({"spec": {"capability": {"cpu": "1"}}})).await?;
+    patch_queue(&client, "middle", json!({"spec": {"capability": {GPU: "1"}}})).await?;
+    submit(&client, "twice").await?;
+    group_says(&client, "twice", &format!("queue middle is full: {GPU} asked 1")).await?;
+    // The reason follows, though nothing else changes.
+    patch_queue(&client, "middle", json!({"spec": {"capability": wide}})).await?;
+    group_says(&client, "twice", "queue upper is full: cpu asked 1").await?;
+    patch_queue(&client, "upper", json!({"spec": {"capability": wide}})).await?;
+    wait_running(&client, "twice", 1, 5).await
+}
+
+async fn submit(client: &Client, name: &str) -> Result<()> {
+    make_podgroup(client, name, json!({"minMember": 1, "queue": "lower"})).await?;
+    make_member(client, &format!("{name}-0"), name, ONE).await
+}
+
+async fn withdraw(client: &Client, name: &str) -> Result<()> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    pods.delete(&format!("{name}-0"), &DeleteParams::default().grace_period(0)).await?;
+    wait_running(client, name, 0, secs(5).as_secs()).await?;
+    podgroups(client).delete(name, &DeleteParams::default()).await?;
+    Ok(())
+}

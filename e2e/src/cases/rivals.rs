@@ -1,0 +1,118 @@
+//! Are the books right beside a second scheduler that works on the same nodes? Row A2.
+
+use std::collections::VecDeque;
+
+use anyhow::{Context, Result, ensure};
+use futures::future::try_join_all;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, ListParams};
+use kube::{Api, Client};
+use serde_json::json;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::seen::{books_are_true, bound_so_far, queue_uses};
+use crate::objects::{NAMESPACE, bind, container, make_node, make_pod};
+use crate::proxy::Dice;
+use crate::say;
+use crate::wait::{Seen, millis, secs, wait_until};
+use crate::workloads::{Workload, pods_of, scale, wait_running};
+use crate::world::World;
+
+/// Nodes that both work on.
+const NODES: u64 = 4;
+
+/// How many pods the other scheduler makes, binds and deletes in a second, where the machine is quick enough; and in how many lanes.
+const A_SECOND: u64 = 50;
+const LANES: u64 = 8;
+
+/// Gangs of ours.
+const GANGS: usize = 5;
+
+/// A2. A second scheduler binds and deletes pods on the same nodes, 50 a second as far as the machine goes, and looks at nobody else's, while ours binds gangs that come and go: no
+/// restart, no binding of ours too many (the observer), and at rest the ledger equals the API.
+pub(super) async fn on_the_same_nodes(w: &mut World, seconds: u64) -> Result<()> {
+    let client = w.client();
+    for number in 0..NODES {
+        make_node(&client, &format!("n{number}"), &[("cpu", "6"), ("memory", "64Gi"), ("pods", "500")]).await?;
+    }
+    let gangs: Vec<String> = (0..GANGS).map(|number| format!("gang-{number}")).collect();
+    for name in &gangs {
+        Workload::new(name).replicas(4).gang("4").make(&client).await?;
+    }
+    for name in &gangs {
+        wait_running(&client, name, 4, 30).await?;
+    }
+    let port = w.scheduler()?.port();
+    let before = bound_so_far(port).await?;
+    let end = Instant::now() + secs(seconds);
+    let (count, flaps) = tokio::try_join!(rival(client.clone(), end, w.seed), flap(client.clone(), &gangs, end))?;
+    let ours = bound_so_far(port).await? - before;
+    say::line(format!("        A2: the other one bound {count} pods, ours {ours} of {flaps} gangs"));
+    ensure!(count >= seconds * 2, "the other scheduler bound {count} pods only");
+    // A gang that was there when it was scaled down again has bound nothing.
+    ensure!(ours >= 4.0, "ours bound {ours} pods only");
+    books_are_true(w).await?;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default().labels("app=rival")).await?;
+    for name in &gangs {
+        scale(&client, name, 4).await?;
+    }
+    for name in &gangs {
+        wait_running(&client, name, 4, 30).await?;
+    }
+    queue_uses(&client, "default", "cpu", "20").await?;
+    books_are_true(w).await
+}
+
+/// Makes, binds and deletes pods until the end, in several lanes, so that it is the cluster and not each answer that sets the pace; each lane keeps two alive.
+async fn rival(client: Client, end: Instant, seed: u64) -> Result<u64> {
+    let lanes = (0..LANES).map(|lane| one_lane(client.clone(), end, lane, Dice(seed ^ lane)));
+    Ok(try_join_all(lanes).await?.into_iter().sum())
+}
+
+async fn one_lane(client: Client, end: Instant, lane: u64, mut dice: Dice) -> Result<u64> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    let (mut alive, mut count, mut due) = (VecDeque::new(), 0, Instant::now());
+    while Instant::now() < end {
+        due = Instant::now().max(due + millis(1000 * LANES / A_SECOND));
+        sleep_until(due).await;
+        let name = format!("rival-{lane}-{count}");
+        make_pod(
+            &client,
+            json!({
+                "metadata": {"name": name, "labels": {"app": "rival"}},
+                "spec": {"schedulerName": "rival", "terminationGracePeriodSeconds": 0, "containers": [container(&[("cpu", "500m")])]},
+            }),
+        )
+        .await?;
+        bind(&client, &name, &format!("n{}", dice.roll() % NODES)).await?;
+        alive.push_back(name);
+        if alive.len() > 2 {
+            let oldest = alive.pop_front().context("just seen")?;
+            pods.delete(&oldest, &DeleteParams::default().grace_period(0)).await?;
+        }
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Scales one gang after the other to nothing and back.
+async fn flap(client: Client, gangs: &[String], end: Instant) -> Result<u64> {
+    let mut flaps = 0;
+    for name in gangs.iter().cycle() {
+        if Instant::now() >= end {
+            break;
+        }
+        scale(&client, name, 0).await?;
+        wait_until(secs(20), &format!("{name} has no pods"), || async {
+            let left = pods_of(&client, name).await?.len();
+            Ok(Seen::when(left == 0, || left.to_string()))
+        })
+        .await?;
+        scale(&client, name, 4).await?;
+        flaps += 1;
+        // Not a wait: a moment for the gang to be bound.
+        sleep(millis(200)).await;
+    }
+    Ok(flaps)
+}

@@ -1,0 +1,116 @@
+//! What can a case see of the scheduler's books, and are they what the API says?
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DynamicObject, ListParams};
+use kube::{Api, Client};
+use serde_json::Value;
+
+use crate::http;
+use crate::objects::{condition, field, milli_of, podgroups, queues};
+use crate::wait::{Seen, secs, wait_until};
+use crate::workloads::pods_of;
+use crate::world::World;
+
+/// Waits until the PodGroup says Unschedulable with a message that holds `part`; the message.
+pub(super) async fn group_says(client: &Client, group: &str, part: &str) -> Result<String> {
+    wait_until(secs(10), &format!("PodGroup {group} says: {part}"), || async {
+        let object: DynamicObject = podgroups(client).get(group).await?;
+        Ok(match condition(&object, "Unschedulable") {
+            Some((status, _, message)) if status == "True" && message.contains(part) => Seen::Yes(message),
+            other => Seen::NotYet(format!("{other:?}")),
+        })
+    })
+    .await
+}
+
+/// Waits until a pod of `name` says PodScheduled=False with a message that holds `part`.
+pub(super) async fn pod_says(client: &Client, name: &str, part: &str) -> Result<()> {
+    wait_until(secs(15), &format!("a pod of {name} says: {part}"), || async {
+        let said: Vec<_> = pods_of(client, name).await?.iter().filter_map(super::ledger::why_unscheduled).collect();
+        Ok(Seen::when(said.iter().any(|message| message.contains(part)), || format!("{said:?}")))
+    })
+    .await
+}
+
+/// The PodGroup's phase.
+pub(super) async fn phase(client: &Client, group: &str) -> Result<String> {
+    let object = podgroups(client).get(group).await?;
+    Ok(field(&object, "/status/phase").as_str().unwrap_or_default().to_owned())
+}
+
+/// Waits until the status of a queue says that so much of a dimension is allocated, in the words of the API; `0` is also nothing at all.
+pub(super) async fn queue_uses(client: &Client, queue: &str, dimension: &str, wanted: &str) -> Result<()> {
+    let pointer = format!("/status/allocated/{}", dimension.replace('/', "~1"));
+    wait_until(secs(10), &format!("queue {queue} uses {wanted} {dimension}"), || async {
+        let object = queues(client).get(queue).await?;
+        let seen = field(&object, &pointer);
+        let text = seen.as_str().map_or_else(|| if seen.is_null() { "0".to_owned() } else { seen.to_string() }, str::to_owned);
+        Ok(Seen::when(text == wanted, || format!("{text}; all of it: {}", field(&object, "/status/allocated"))))
+    })
+    .await
+}
+
+/// Waits until a queue is in this state.
+pub(super) async fn queue_is(client: &Client, queue: &str, state: &str) -> Result<()> {
+    wait_until(secs(10), &format!("queue {queue} is {state}"), || async {
+        let seen = field(&queues(client).get(queue).await?, "/status/state");
+        Ok(Seen::when(seen == state, || seen.to_string()))
+    })
+    .await
+}
+
+/// How many pods of `name` are bound, those that are being deleted left out.
+pub(super) async fn bound(client: &Client, name: &str) -> Result<usize> {
+    let has_node = |pod: &&Pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+    Ok(pods_of(client, name).await?.iter().filter(has_node).count())
+}
+
+/// How many pods the scheduler has bound since its start.
+pub(super) async fn bound_so_far(port: u16) -> Result<f64> {
+    metric(port, "podgroup_scheduler_binds_total{outcome=\"bound\"}").await
+}
+
+/// The value of one line of /metrics; 0 where it is not there yet.
+pub(super) async fn metric(port: u16, name: &str) -> Result<f64> {
+    let (_, body) = http::get(port, "/metrics").await?;
+    let line = body.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    Ok(line.map_or(Ok(0.0), |value| value.trim().parse())?)
+}
+
+/// The ledger of each node (cpu and number of pods) is the sum of the pods that the API shows there, and a recount of all books finds no difference. For
+/// pods of one container; it must be so within five seconds.
+pub(super) async fn books_are_true(w: &mut World) -> Result<()> {
+    let (client, port) = (w.client(), w.scheduler()?.port());
+    let pods: Api<Pod> = Api::all(client);
+    wait_until(secs(5), "the ledger says what the API says", || async {
+        let mut wanted: BTreeMap<String, (i64, i64)> = BTreeMap::new();
+        for pod in pods.list(&ListParams::default()).await?.items {
+            let ended =
+                pod.status.as_ref().and_then(|status| status.phase.as_deref()).is_some_and(|it| it == "Succeeded" || it == "Failed");
+            let Some((node, spec)) = pod.spec.and_then(|spec| Some((spec.node_name.clone()?, spec))).filter(|_| !ended) else { continue };
+            let requests = spec.containers.first().and_then(|main| main.resources.as_ref()?.requests.as_ref()?.get("cpu").cloned());
+            let cpu = requests.map_or(Some(0), |cpu| crate::objects::milli(&cpu.0)).context("an odd amount")?;
+            let sum = wanted.entry(node).or_default();
+            *sum = (sum.0 + cpu, sum.1 + 1);
+        }
+        let ledger = http::json(port, "/debug/ledger").await?;
+        let mut seen = BTreeMap::new();
+        for node in ["nodes", "missingNodes"].iter().filter_map(|key| ledger.get(key)?.as_array()).flatten() {
+            let name = node.get("name").and_then(Value::as_str).context("a node without a name")?;
+            let cpu = milli_of(node.pointer("/used/cpu")).context("an odd amount")?;
+            let count = node.get("pods").and_then(Value::as_i64).context("pods")?;
+            if count > 0 {
+                seen.insert(name.to_owned(), (cpu, count));
+            }
+        }
+        Ok(Seen::when(seen == wanted, || format!("{seen:?}, and the pods come to {wanted:?}")))
+    })
+    .await?;
+    let audit = http::json(port, "/debug/audit").await?;
+    let differences = audit.get("differences").and_then(Value::as_array).context("no differences")?;
+    ensure!(differences.is_empty(), "a recount differs: {differences:?}");
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! Do the limits hold while the tree itself changes under pods that come and go? Row Q12.
+
+use anyhow::{Result, ensure};
+use kube::Client;
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use super::seen::{books_are_true, bound_so_far, queue_uses};
+use crate::objects::{make_node, make_queue, patch_queue};
+use crate::proxy::Dice;
+use crate::say;
+use crate::wait::{Seen, millis, secs, wait_until};
+use crate::workloads::{Workload, pods_of, scale, wait_running};
+use crate::world::World;
+
+/// The queues that pods go to.
+const LEAVES: [&str; 3] = ["a", "b", "c"];
+
+/// Pods of each Deployment; there are two in each queue, one of them a gang.
+const EACH: u32 = 10;
+
+/// Q12. The queue tree is changed (re-parented, capabilities lowered and raised, a queue deleted and made again) while so many pods come and go: no binding breaks a capability
+/// as the tree is at that moment (the observer, check 4), and at rest what each queue says is true. In the end all run.
+pub(super) async fn under_the_pods(w: &mut World, pods: u32) -> Result<()> {
+    let client = w.client();
+    for node in ["n1", "n2"] {
+        make_node(&client, node, &[("cpu", "64"), ("memory", "256Gi"), ("pods", "500")]).await?;
+    }
+    for name in ["left", "right"] {
+        make_queue(&client, name, None, &[("cpu", "10")]).await?;
+    }
+    for name in LEAVES {
+        make_queue(&client, name, Some("left"), &[]).await?;
+    }
+    let names: Vec<String> = LEAVES.iter().flat_map(|leaf| ["one", "gang"].map(|kind| format!("{kind}-{leaf}"))).collect();
+    for name in &names {
+        let (kind, leaf) = name.split_once('-').unwrap_or_default();
+        let workload = Workload::new(name).replicas(EACH).asks(&[("cpu", "500m")]).queue(leaf);
+        if kind == "gang" { workload.gang("4") } else { workload }.make(&client).await?;
+    }
+    let port = w.scheduler()?.port();
+    let rounds = pods / (EACH * u32::try_from(names.len())?);
+    let (changes, ()) = {
+        let going = come_and_go(client.clone(), &names, rounds);
+        tokio::pin!(going);
+        let changing = change(client.clone(), Dice(w.seed));
+        tokio::pin!(changing);
+        let mut changes = 0;
+        loop {
+            tokio::select! {
+                done = &mut going => { done?; break }
+                outcome = &mut changing => { outcome?; changes += 1; changing.set(change(client.clone(), Dice(w.seed.wrapping_add(changes)))); }
+            }
+        }
+        (changes, ())
+    };
+    let bound = bound_so_far(port).await?;
+    say::line(format!("        Q12: {changes} changes of the tree, {bound} bindings"));
+    ensure!(changes >= 10 && bound >= 50.0, "{changes} changes and {bound} bindings try nothing");
+    for name in LEAVES {
+        patch_queue(&client, name, json!({"spec": {"parent": "right", "capability": {"cpu": null}}})).await?;
+    }
+    for name in ["left", "right"] {
+        patch_queue(&client, name, json!({"spec": {"capability": {"cpu": "100"}}})).await?;
+    }
+    for name in &names {
+        scale(&client, name, EACH).await?;
+    }
+    for name in &names {
+        wait_running(&client, name, usize::try_from(EACH)?, 60).await?;
+    }
+    queue_uses(&client, "right", "cpu", "30").await?;
+    queue_uses(&client, "left", "cpu", "0").await?;
+    books_are_true(w).await
+}
+
+/// Scales every Deployment to nothing and back, so many times; half of the pods are seen bound in between.
+async fn come_and_go(client: Client, names: &[String], rounds: u32) -> Result<()> {
+    for _ in 0..rounds {
+        for replicas in [EACH, 0] {
+            for name in names {
+                scale(&client, name, replicas).await?;
+            }
+            let wanted = usize::try_from(replicas)?;
+            for name in names {
+                wait_until(secs(60), &format!("{name} has {wanted} pods"), || async {
+                    let there = pods_of(&client, name).await?.len();
+                    Ok(Seen::when(there == wanted, || there.to_string()))
+                })
+                .await?;
+            }
+            // Not a wait: a moment for some to be bound as the tree is.
+            sleep(millis(400)).await;
+        }
+    }
+    Ok(())
+}
+
+/// One change of the tree, and a moment.
+async fn change(client: Client, mut dice: Dice) -> Result<()> {
+    let end = Instant::now() + millis(150);
+    let leaf = usize::try_from(dice.roll() % 3)?;
+    let leaf = LEAVES.get(leaf).copied().unwrap_or("a");
+    let parent = if dice.roll().is_multiple_of(2) { "left" } else { "right" };
+    let cpu = (2 + dice.roll() % 10).to_string();
+    match dice.roll() % 4 {
+        0 => patch_queue(&client, leaf, json!({"spec": {"parent": parent}})).await?,
+        1 => patch_queue(&client, parent, json!({"spec": {"capability": {"cpu": cpu}}})).await?,
+        2 => patch_queue(&client, leaf, json!({"spec": {"capability": {"cpu": cpu}}})).await?,
+        _ => patch_queue(&client, leaf, json!({"spec": {"capability": {"cpu": null}}})).await?,
+    }
+    tokio::time::sleep_until(end).await;
+    Ok(())
+}

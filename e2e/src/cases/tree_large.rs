@@ -1,0 +1,130 @@
+//! Does a large tree with a long backlog cost what it must and no more? Row Q14.
+
+use anyhow::{Context, Result, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, ListParams};
+use kube::{Api, Client};
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::seen::{books_are_true, group_says, metric, queue_uses};
+use crate::chart;
+use crate::load::process;
+use crate::objects::{NAMESPACE, make_member, make_node, make_podgroup, make_queue, set_allocatable};
+use crate::say;
+use crate::wait::{Seen, millis, secs, wait_until};
+use crate::world::World;
+
+/// Members of each gang.
+const GANG: usize = 10;
+
+/// Requests of the case under way.
+const AT_ONCE: usize = 32;
+
+/// How often everybody who waits is looked at again.
+const LOOKS: i64 = 30;
+
+/// A tree of three levels, and who waits in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size {
+    /// Queues directly below root; each has as many below it.
+    pub(super) tops: usize,
+    /// Queues below each of those.
+    pub(super) leaves: usize,
+    /// Pods that wait, in gangs of ten.
+    pub(super) pods: usize,
+    /// The most that a cycle may take, as the metric's bucket writes it.
+    pub(super) budget: &'static str,
+}
+
+/// Q14. So many queues in three levels, so many pods that wait for a node with room: each look at all of them stays within its budget, and memory is flat. Then there is room,
+/// and all are bound.
+pub(super) async fn backlog(w: &mut World, size: Size) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "500m"), ("memory", "64Gi"), ("pods", "20000")]).await?;
+    let leaves = tree(&client, size).await?;
+    let gangs = size.pods / GANG;
+    each(gangs, |number| {
+        let (client, queue) = (client.clone(), leaves.get(number % leaves.len().max(1)).cloned().unwrap_or_default());
+        async move {
+            let name = format!("gang-{number}");
+            make_podgroup(&client, &name, json!({"minMember": GANG, "queue": queue})).await?;
+            for member in 0..GANG {
+                make_member(&client, &format!("{name}-{member}"), &name, &[("cpu", "1")]).await?;
+            }
+            Ok(())
+        }
+    })
+    .await?;
+    let port = w.scheduler()?.port();
+    let pending = f64::from(u32::try_from(gangs * GANG)?);
+    wait_until(secs(60), "all of them wait", || async {
+        let seen = metric(port, "podgroup_scheduler_pending_pods").await?;
+        Ok(Seen::when(seen == pending, || seen.to_string()))
+    })
+    .await?;
+    group_says(&client, &format!("gang-{}", gangs.saturating_sub(1)), "1/1 nodes: lacks cpu (asked 1, most free 500m)").await?;
+
+    let pid = process::find(w.cluster().scratch().folder(), chart::SCHEDULER)?;
+    let of = |name: &str| format!("podgroup_scheduler_cycle_seconds_{name}");
+    let (within, all) = (of(&format!("bucket{{le=\"{}\"}}", size.budget)), of("count"));
+    let (memory, before) =
+        (process::memory(pid)?, (metric(port, &within).await?, metric(port, &all).await?, metric(port, &of("sum")).await?));
+    ensure!(before.1 > 0.0, "the metric of cycles is not there");
+    for look in 0..LOOKS {
+        // Whatever a node gains may help somebody, so everybody is looked at.
+        set_allocatable(&client, "n1", &[("cpu", &format!("{}m", 501 + look))]).await?;
+        // Not a wait: looks that came together would be one.
+        sleep(millis(200)).await;
+    }
+    let (after, grown) =
+        ((metric(port, &within).await?, metric(port, &all).await?, metric(port, &of("sum")).await?), process::memory(pid)?);
+    let (cycles, slow, took) = (after.1 - before.1, (after.1 - after.0) - (before.1 - before.0), after.2 - before.2);
+    say::line(format!(
+        "        Q14: {} queues, {pending} pods: {cycles} cycles, {:.1} ms each, {slow} over {} s; memory {:.0} MiB, then {:.0}",
+        leaves.len() + size.tops * (size.tops + 1),
+        took / cycles.max(1.0) * 1000.0,
+        size.budget,
+        memory.now,
+        grown.now
+    ));
+    ensure!(cycles >= 20.0, "{cycles} cycles try nothing");
+    ensure!(slow == 0.0, "{slow} of {cycles} cycles took over {} s", size.budget);
+    ensure!(grown.now < memory.now * 1.1 + 8.0, "memory grew from {:.1} to {:.1} MiB", memory.now, grown.now);
+
+    set_allocatable(&client, "n1", &[("cpu", "20000")]).await?;
+    wait_until(secs(300), "all are bound", || async {
+        let seen = metric(port, "podgroup_scheduler_binds_total{outcome=\"bound\"}").await?;
+        Ok(Seen::when(seen >= pending, || seen.to_string()))
+    })
+    .await?;
+    queue_uses(&client, "root", "cpu", &pending.to_string()).await?;
+    books_are_true(w).await?;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default()).await?;
+    queue_uses(&client, "root", "cpu", "0").await
+}
+
+/// Makes the tree; the names of its leaves.
+async fn tree(client: &Client, size: Size) -> Result<Vec<String>> {
+    for top in 0..size.tops {
+        make_queue(client, &format!("t{top}"), None, &[]).await?;
+    }
+    each(size.tops * size.tops, |number| async move {
+        let top = number.checked_div(size.tops).context("no queues")?;
+        make_queue(client, &format!("m{number}"), Some(&format!("t{top}")), &[("cpu", "20000")]).await
+    })
+    .await?;
+    let leaves = size.tops * size.tops * size.leaves;
+    each(leaves, |number| async move {
+        let middle = number.checked_div(size.leaves).context("no queues")?;
+        make_queue(client, &format!("l{number}"), Some(&format!("m{middle}")), &[("cpu", "20000")]).await
+    })
+    .await?;
+    Ok((0..leaves).map(|number| format!("l{number}")).collect())
+}
+
+async fn each<F: Future<Output = Result<()>>>(count: usize, act: impl Fn(usize) -> F) -> Result<()> {
+    stream::iter((0..count).map(act)).buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await.map(drop)
+}
