@@ -1,6 +1,7 @@
 //! Facts for the tests of this folder and of the scheduler: everything at its plainest, and then changed where a test says so.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
@@ -44,6 +45,8 @@ pub(crate) fn pod(namespace: &str, name: &str, group: &str, asks: &[(&str, i64)]
         node: None,
         phase: PodPhase::Pending,
         deleting: false,
+        ready: false,
+        grace: Duration::from_secs(30),
         created: Timestamp::UNIX_EPOCH,
         group: GroupKey::new(namespace, group),
         charged_queue: None,
@@ -64,6 +67,7 @@ pub(crate) fn pod(namespace: &str, name: &str, group: &str, asks: &[(&str, i64)]
 pub(crate) fn running(mut pod: PodFacts, node: &str) -> PodFacts {
     pod.node = Some(Arc::from(node));
     pod.phase = PodPhase::Running;
+    pod.ready = true;
     pod
 }
 
