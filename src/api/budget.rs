@@ -117,9 +117,13 @@ mod tests {
 
     #[test]
     fn who_is_not_ready_is_free_while_enough_others_are_or_always() {
-        for (policy, current, desired, free) in
-            [(None, 2, 2, true), (None, 1, 2, false), (None, 0, 0, false), (Some("AlwaysAllow"), 0, 2, true), (Some("IfHealthyBudget"), 0, 2, false)]
-        {
+        for (policy, current, desired, free) in [
+            (None, 2, 2, true),
+            (None, 1, 2, false),
+            (None, 0, 0, false),
+            (Some("AlwaysAllow"), 0, 2, true),
+            (Some("IfHealthyBudget"), 0, 2, false),
+        ] {
             let facts = facts(
                 &json!({ "unhealthyPodEvictionPolicy": policy }),
                 &json!({ "observedGeneration": 2, "currentHealthy": current, "desiredHealthy": desired }),

@@ -160,7 +160,10 @@ impl PodFacts {
             phase: phase_of(&pod.status.phase),
             deleting: meta.deletion_timestamp.is_some(),
             ready: pod.status.conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == "True"),
-            grace: pod.spec.termination_grace_period_seconds.map_or(GRACE, |seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0))),
+            grace: pod
+                .spec
+                .termination_grace_period_seconds
+                .map_or(GRACE, |seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0))),
             created: meta.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             group: group_of(meta),
             charged_queue: meta.annotations.as_ref().and_then(|annotations| annotations.get(CHARGED_QUEUE)).cloned(),

@@ -94,6 +94,7 @@ impl From<Refusal> for Refused {
 pub fn run(world: &mut World, policy: Placement, now: Duration) -> Plan {
     let mut plan = Plan::default();
     let mut turns = Turns::default();
+    plan.binds = world.take_fulfilled(now);
     for key in world.take_candidates(now) {
         if !world.groups.contains_key(&key) {
             continue;
@@ -137,6 +138,9 @@ fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<Re
     if group.retry.at.is_some_and(|at| at > now) {
         let retry = &group.retry;
         return Err(Refused::yet_admitted(Refusal::Backoff { why: retry.why.clone(), failures: retry.failures }));
+    }
+    if let Some(waits) = world.nominated(key) {
+        return Err(Refused::yet_admitted((**waits).clone()));
     }
     let gang = match gang::resolve(world, group, &facts) {
         Ok(gang) => gang,

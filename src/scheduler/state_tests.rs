@@ -26,6 +26,7 @@ fn ready(nodes: Vec<crate::api::NodeFacts>, pods: Vec<PodFacts>, groups: Vec<Gro
     state.apply(Event::Groups(reset(groups)), at(0));
     state.apply(Event::Queues(reset(queues)), at(0));
     state.apply(Event::PriorityClasses(reset(Vec::new())), at(0));
+    state.apply(Event::Budgets(reset(Vec::new())), at(0));
     state.lead(at(0));
     state
 }
@@ -41,7 +42,13 @@ fn binds(commands: &[Command]) -> usize {
 fn group_status(commands: &[Command]) -> Option<&PodGroupStatus> {
     commands.iter().find_map(|command| match command {
         Command::Group { status, .. } => Some(status),
-        Command::Bind(_) | Command::Queue { .. } | Command::QueueEvent { .. } | Command::MakeQueue { .. } | Command::Pod { .. } => None,
+        Command::Bind(_)
+        | Command::Evict { .. }
+        | Command::Desist { .. }
+        | Command::Queue { .. }
+        | Command::QueueEvent { .. }
+        | Command::MakeQueue { .. }
+        | Command::Pod { .. } => None,
     })
 }
 
@@ -58,6 +65,7 @@ fn nothing_is_decided_before_all_lists_are_complete_and_the_lease_is_ours() {
     state.apply(Event::Queues(reset(Vec::new())), at(0));
     state.apply(Event::Pods(Change::Apply(pod("ns", "p", "g", &[("cpu", 1)]))), at(0));
     state.apply(Event::PriorityClasses(reset(Vec::new())), at(0));
+    state.apply(Event::Budgets(reset(Vec::new())), at(0));
     assert!(state.tick(at(1000)).is_empty());
     assert_eq!(state.next(), None);
     state.apply(Event::Pods(reset(vec![pod("ns", "p", "g", &[("cpu", 1)])])), at(1000));
@@ -151,9 +159,13 @@ fn a_pod_that_waits_is_told_why_after_it_has_settled_and_one_that_never_can_at_o
     let told = |commands: Vec<Command>| -> Vec<String> {
         let text = |command: Command| match command {
             Command::Pod { name, condition, .. } => Some(format!("{name}: {}", condition.message.unwrap_or_default())),
-            Command::Bind(_) | Command::Group { .. } | Command::Queue { .. } | Command::QueueEvent { .. } | Command::MakeQueue { .. } => {
-                None
-            }
+            Command::Bind(_)
+            | Command::Evict { .. }
+            | Command::Desist { .. }
+            | Command::Group { .. }
+            | Command::Queue { .. }
+            | Command::QueueEvent { .. }
+            | Command::MakeQueue { .. } => None,
         };
         commands.into_iter().filter_map(text).collect()
     };
@@ -184,7 +196,13 @@ fn what_a_queue_uses_is_told_at_every_level_and_nothing_is_left_when_it_is_over(
             Command::Queue { name, status, gone } => {
                 Some((name.to_string(), status.allocated.map_or(0, |allocated| allocated.len()), gone))
             }
-            Command::Bind(_) | Command::Group { .. } | Command::QueueEvent { .. } | Command::MakeQueue { .. } | Command::Pod { .. } => None,
+            Command::Bind(_)
+            | Command::Evict { .. }
+            | Command::Desist { .. }
+            | Command::Group { .. }
+            | Command::QueueEvent { .. }
+            | Command::MakeQueue { .. }
+            | Command::Pod { .. } => None,
         };
         commands.into_iter().filter_map(told).collect()
     };
@@ -205,7 +223,13 @@ fn a_queue_that_cannot_be_used_says_why_in_one_event_for_each_change() {
     let said = |commands: Vec<Command>| -> Vec<String> {
         let events = commands.into_iter().filter_map(|command| match command {
             Command::QueueEvent { name, message, .. } => Some(format!("{name}: {message}")),
-            Command::Bind(_) | Command::Group { .. } | Command::Queue { .. } | Command::MakeQueue { .. } | Command::Pod { .. } => None,
+            Command::Bind(_)
+            | Command::Evict { .. }
+            | Command::Desist { .. }
+            | Command::Group { .. }
+            | Command::Queue { .. }
+            | Command::MakeQueue { .. }
+            | Command::Pod { .. } => None,
         });
         events.collect()
     };

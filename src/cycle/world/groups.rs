@@ -27,7 +27,7 @@ pub struct Group {
     pub counts: Counts,
     /// How many of each task have their place or succeeded.
     pub tasks: BTreeMap<String, u32>,
-    /// What the members that have a place cost.
+    /// What the members cost that have a place or for which one is kept.
     pub charged: Resources,
     /// What the members that wait ask for.
     pub asked: Resources,
@@ -48,7 +48,9 @@ pub struct Group {
 pub struct Counts {
     /// With a place: bound or being bound, not leaving.
     pub placed: u32,
-    /// Of those, the ones that run.
+    /// Without a place, and one is kept until others are gone.
+    pub nominated: u32,
+    /// Of those with a place, the ones that run.
     pub running: u32,
     /// Ended well.
     pub succeeded: u32,
@@ -106,7 +108,13 @@ impl Group {
     /// Whether it has no member that lives.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.blocked.is_empty() && self.counts.placed == 0 && self.counts.aside == 0
+        let live = [self.counts.placed, self.counts.nominated, self.counts.aside];
+        self.waiting.is_empty() && self.blocked.is_empty() && live == [0; 3]
+    }
+
+    /// Whether a member waits for a place, or for others to leave one.
+    pub(super) fn waits(&self) -> bool {
+        !self.waiting.is_empty() || self.counts.nominated > 0
     }
 
     /// What it waits for (S1): its members that wait, or what its minimum has beyond what its members are charged where that is more (they need
@@ -134,7 +142,7 @@ impl Group {
                 self.waiting.insert(uid.clone())
             }
             State::Blocked => self.blocked.insert(uid.clone()),
-            State::Placed => {
+            State::Placed | State::Nominated => {
                 self.charged.add(&member.facts.request);
                 true
             }
@@ -150,7 +158,7 @@ impl Group {
             self.asked.sub(&member.facts.request);
         }
         self.blocked.remove(uid);
-        if member.state() == State::Placed {
+        if matches!(member.state(), State::Placed | State::Nominated) {
             self.charged.sub(&member.facts.request);
         }
     }
@@ -163,6 +171,7 @@ impl Group {
                     change(&mut self.counts.running);
                 }
             }
+            State::Nominated => change(&mut self.counts.nominated),
             State::Succeeded => change(&mut self.counts.succeeded),
             State::Failed => change(&mut self.counts.failed),
             State::Leaving | State::Gated => change(&mut self.counts.aside),
@@ -181,6 +190,7 @@ impl Group {
 impl World {
     /// A PodGroup is there, with these facts.
     pub fn apply_group(&mut self, facts: GroupFacts) {
+        self.notice_terms(&facts);
         let key = facts.key.clone();
         let group = self.groups.entry(key.clone()).or_default();
         if group.facts.as_deref() == Some(&facts) {
@@ -196,6 +206,7 @@ impl World {
 
     /// There is no such PodGroup any more. Its members stay charged where they are.
     pub fn delete_group(&mut self, key: &GroupKey) {
+        self.take_back(key, "group_gone");
         let Some(group) = self.groups.get_mut(key) else { return };
         group.facts = None;
         group.refusal = None;
@@ -221,7 +232,7 @@ impl World {
         let waits = self
             .groups
             .get(key)
-            .is_some_and(|group| !group.waiting.is_empty() || (group.facts.is_some() && !group.admitted && group.counts.placed == 0));
+            .is_some_and(|group| group.waits() || (group.facts.is_some() && !group.admitted && group.counts.placed == 0));
         if waits {
             self.backlog.insert(key.clone());
         } else {
@@ -267,7 +278,7 @@ impl World {
         let Some(group) = self.groups.get_mut(key) else { return };
         group.admitted = admitted;
         group.refusal = refusal;
-        let waits = !group.waiting.is_empty() || (group.facts.is_some() && !admitted && group.counts.placed == 0);
+        let waits = group.waits() || (group.facts.is_some() && !admitted && group.counts.placed == 0);
         if waits {
             self.backlog.insert(key.clone());
         } else {

@@ -13,9 +13,13 @@
 //!   └────────────────────────┘  └──────────────── ended, gone ──────────────────┘
 //! ```
 //!
+//! A gang for which others leave is *nominated* in between: [`nominations`].
+//!
 //! **Architecture invariant:** no clock, no API, no logging here; a test drives it with facts alone.
 
+mod budgets;
 mod groups;
+mod nominations;
 mod pods;
 mod queues;
 
@@ -24,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::accounting::{Books, Shares, Waiting};
-use crate::api::{GroupKey, NodeFacts, QueueFacts, Uid};
+use crate::api::{BudgetFacts, BudgetKey, GroupKey, NodeFacts, QueueFacts, Uid};
 use crate::resources::Resources;
 
 use super::class::Classes;
@@ -33,6 +37,7 @@ use super::nodes::Nodes;
 use super::view::Views;
 
 pub use groups::{Counts, Group, Phase, Retry};
+pub use nominations::{LONGEST_GRACE, PATIENCE};
 pub use pods::{Assumed, Member, State};
 
 /// Everything that a cycle decides on.
@@ -57,6 +62,10 @@ pub struct World {
     /// Every group that exists or that a pod refers to.
     pub(in crate::cycle) groups: BTreeMap<GroupKey, Group>,
     queues: BTreeMap<Arc<str>, Arc<QueueFacts>>,
+    /// The disruption budgets.
+    budgets: BTreeMap<BudgetKey, BudgetFacts>,
+    /// What is kept for gangs until others are gone.
+    nominations: nominations::Nominations,
     /// How many groups of each queue are in each phase.
     phases: BTreeMap<Arc<str>, BTreeMap<Phase, i32>>,
     /// What the groups of each queue wait for.
@@ -104,6 +113,8 @@ impl World {
             others: BTreeSet::new(),
             groups: BTreeMap::new(),
             queues: BTreeMap::new(),
+            budgets: BTreeMap::new(),
+            nominations: nominations::Nominations::default(),
             phases: BTreeMap::new(),
             demands: BTreeMap::new(),
             shares: None,
@@ -126,6 +137,7 @@ impl World {
             return;
         }
         self.books.node_upsert(&name, allocatable);
+        self.nominations.node_changed(&name);
         self.shares = None;
         self.keepers.nodes_changed();
         self.gained = true;
@@ -135,6 +147,7 @@ impl World {
     pub fn delete_node(&mut self, name: &str) {
         if self.nodes.remove(name) {
             self.books.node_delete(name);
+            self.nominations.node_changed(name);
             self.shares = None;
             self.keepers.nodes_changed();
             // Nothing is gained, but what is said about the nodes has changed.
@@ -230,13 +243,14 @@ impl World {
     /// Whether a cycle would look at anything at this moment.
     #[must_use]
     pub fn has_work(&self, now: Duration) -> bool {
-        self.gained || !self.dirty_groups.is_empty() || self.next_retry().is_some_and(|at| at <= now)
+        let due = self.next_retry().is_some_and(|at| at <= now);
+        self.gained || !self.dirty_groups.is_empty() || self.nominations.has_work() || due
     }
 
-    /// When the next group that failed is to be tried again.
+    /// When the next group that failed is to be tried again, or the time of the next nomination is over.
     #[must_use]
     pub fn next_retry(&self) -> Option<Duration> {
-        self.retries.first().map(|(at, _)| *at)
+        self.retries.first().map(|(at, _)| *at).into_iter().chain(self.nominations.next_deadline()).min()
     }
 
     /// The groups that a cycle looks at now; they are not dirty any more.
