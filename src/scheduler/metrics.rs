@@ -105,6 +105,12 @@ impl Metrics {
         self.evictions.with_label_values(&[why]).inc();
     }
 
+    /// How many ended so.
+    #[cfg(test)]
+    pub(super) fn evictions(&self, outcome: &str) -> u64 {
+        self.evictions.with_label_values(&[outcome]).get()
+    }
+
     /// A pod was not bound.
     pub fn not_bound(&self, why: &'static str) {
         self.binds.with_label_values(&[why]).inc();

@@ -150,6 +150,22 @@ mod tests {
     }
 
     #[test]
+    fn who_is_on_its_way_out_for_somebody_else_is_counted() {
+        let mut world = with(&[("a", "x"), ("b", "x")]);
+        world.apply_budget(budget("x", "x", 1));
+        world.apply_group(crate::cycle::testing::group("ns", "asks", 1, "default"));
+        world.apply_pod(pod("ns", "p", "asks", &[("cpu", 1)]));
+        let resources = world.pods()[&Uid::from("ns/p")].facts.request.clone();
+        let place = crate::accounting::Placement { uid: "ns/p".into(), node: "n".into(), queue: "default".into(), resources };
+        let (key, until) = (crate::api::GroupKey::new("ns", "asks"), std::time::Duration::from_secs(9));
+        assert!(allows(&world, &["b"]));
+        assert!(world.nominate(&key, &[place], &["ns/a".into()], crate::cycle::plan::Taking::Preemption, until).is_some());
+        assert!(!allows(&world, &["b"]) && allows(&world, &["a"]));
+        world.delete_pod(&"ns/a".into());
+        assert!(allows(&world, &["b"]));
+    }
+
+    #[test]
     fn a_budget_that_allows_more_wakes_those_that_wait() {
         let mut world = world();
         world.apply_budget(budget("x", "x", 1));
