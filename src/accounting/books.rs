@@ -18,6 +18,9 @@
 //!            charge_observed: somebody else bound it, or it was there at the start
 //! ```
 //!
+//! A pod that is *Nominated* is charged before there is room for it: others must go first, and what they leave is kept for it (R10). It is
+//! charged without being asked whether it fits (`nominate`); [`Books::withdraw`] takes that back, and a trial then places it like any other.
+//!
 //! `forget` of an Observed pod does nothing: a bind whose answer was lost and that the watch has shown since did happen.
 //! What was seen in the cluster is never refused, however far over it is: it is the truth, and only what *we* place is
 //! asked whether it fits.
@@ -48,6 +51,8 @@ pub struct Books {
 /// How sure it is that a pod is where it is charged. Drawn in the module's text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
+    /// It has no place yet: what others will leave is kept for it.
+    Nominated,
     /// In a trial that is still open; never seen outside of one.
     Placed,
     /// We decided it, the cluster has not shown it yet.
@@ -157,14 +162,29 @@ impl Books {
         Ok(())
     }
 
+    /// Keeps a place for a pod that is not charged yet: it is charged, whether or not that fits now. Returns whether it is.
+    pub fn nominate(&mut self, uid: &Uid, node: &str, queue: &str, resources: &Resources) -> bool {
+        let free = !self.stages.contains_key(uid);
+        if free {
+            self.charge(uid, Some(node), Some(queue), resources, Stage::Nominated);
+        }
+        free
+    }
+
+    /// The place of a nominated pod is not kept any more. Returns whether it was.
+    pub fn withdraw(&mut self, uid: &Uid) -> bool {
+        self.stages.get(uid) == Some(&Stage::Nominated) && self.release(uid)
+    }
+
     /// The bind of an assumed pod succeeded. Returns whether the pod is charged.
     pub fn confirm(&mut self, uid: &Uid) -> bool {
         match self.stages.get_mut(uid) {
+            // Nobody is binding one that is nominated.
+            None | Some(Stage::Nominated) => false,
             Some(stage) => {
                 *stage = Stage::Observed;
                 true
             }
-            None => false,
         }
     }
 
@@ -233,7 +253,7 @@ impl Books {
         let none = Resources::new();
         for (uid, _, resources) in self.ledger.charges() {
             let in_queue = self.quota.charge_of(uid).map_or(resources, |(_, amounts)| amounts);
-            let known = matches!(self.stages.get(uid), Some(Stage::Assumed | Stage::Observed));
+            let known = matches!(self.stages.get(uid), Some(Stage::Nominated | Stage::Assumed | Stage::Observed));
             if in_queue != resources || !known {
                 differences.push(apart(uid, resources, in_queue));
             }

@@ -183,3 +183,18 @@ fn the_report_is_json_for_the_debug_page() {
         r#"{"pods":0,"nodes":2,"queues":4,"differences":[{"place":"pod","name":"pod-0","kept":{"cpu":"2"},"recounted":{"cpu":"2"}}]}"#
     );
 }
+
+#[test]
+fn a_nominated_pod_is_charged_over_what_there_is_until_it_is_withdrawn() {
+    let mut books = books();
+    books.charge_observed(&pod(0), Some("a"), Some("team"), &cpus(4));
+    let before = books.clone();
+    assert!(books.nominate(&pod(1), "a", "team", &cpus(3)));
+    assert!(!books.nominate(&pod(0), "b", "team", &cpus(1)), "what is charged already stays as it is");
+    assert_eq!(books.ledger().node("a").unwrap().overcommitted(), cpus(3));
+    assert_eq!(team_uses(&books), cpus(7));
+    assert!(!books.confirm(&pod(1)) && !books.forget(&pod(1)), "nobody is binding it");
+    assert!(books.audit().is_clean());
+    assert!(!books.withdraw(&pod(0)) && books.withdraw(&pod(1)));
+    assert_eq!(books, before);
+}

@@ -4,8 +4,9 @@
 //! not be read is a [`Fault`] beside the rest, never an error that costs the object or the list it came in. Nothing behind this door parses.
 //!
 //! Reading order: [`names`] (the words), [`membership`] (which group a pod belongs to), [`podgroup`] and [`queue`] (the API that we serve),
-//! [`pod`] and [`node`] (what others write), [`pod_facts`] and [`group_facts`] (what it means), [`workload`] (the owners of pods), [`crd`].
+//! [`pod`], [`node`] and [`budget`] (what others write), [`pod_facts`] and [`group_facts`] (what it means), [`workload`] (the owners of pods), [`crd`].
 
+pub mod budget;
 pub mod crd;
 pub mod fault;
 pub mod group_facts;
@@ -21,6 +22,7 @@ pub mod uid;
 mod wire;
 pub mod workload;
 
+pub use budget::{BudgetFacts, BudgetKey, PodDisruptionBudget};
 pub use fault::Fault;
 pub use group_facts::GroupFacts;
 pub use membership::GroupKey;

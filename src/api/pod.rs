@@ -43,6 +43,8 @@ pub struct PodSpec {
     pub overhead: Option<RawResources>,
     /// Requests of the pod as a whole.
     pub resources: Option<ResourceNeeds>,
+    /// How many seconds it has to end when it is deleted.
+    pub termination_grace_period_seconds: Option<i64>,
     /// The number behind the priority class.
     pub priority: Option<i32>,
     /// The priority class.
@@ -237,7 +239,7 @@ pub struct PodStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodCondition {
-    /// PodScheduled is the one that we write.
+    /// PodScheduled is the one that we write, and DisruptionTarget on one that is evicted.
     #[serde(rename = "type")]
     pub kind: String,
     /// True, False or Unknown.

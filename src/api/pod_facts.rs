@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
@@ -17,6 +18,9 @@ use super::pod::{
 };
 use super::quantities;
 use super::uid::Uid;
+
+/// The time that a pod has to end where it says none, as the API server has it.
+const GRACE: Duration = Duration::from_secs(30);
 
 /// Where a pod is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -106,6 +110,10 @@ pub struct PodFacts {
     pub phase: PodPhase,
     /// Whether it is being deleted; it is charged until it has ended.
     pub deleting: bool,
+    /// Whether it serves, as far as its disruption budget is concerned.
+    pub ready: bool,
+    /// How long it may take to end when it is deleted.
+    pub grace: Duration,
     /// When it was created.
     pub created: Timestamp,
     /// The group it belongs to, whether that exists or not.
@@ -151,6 +159,11 @@ impl PodFacts {
             node: pod.spec.node_name.as_deref().filter(|node| !node.is_empty()).map(Arc::from),
             phase: phase_of(&pod.status.phase),
             deleting: meta.deletion_timestamp.is_some(),
+            ready: pod.status.conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == "True"),
+            grace: pod
+                .spec
+                .termination_grace_period_seconds
+                .map_or(GRACE, |seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0))),
             created: meta.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             group: group_of(meta),
             charged_queue: meta.annotations.as_ref().and_then(|annotations| annotations.get(CHARGED_QUEUE)).cloned(),

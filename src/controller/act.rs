@@ -178,9 +178,11 @@ fn refused(error: CallError) -> Reply {
     match error {
         CallError::Conflict(_) | CallError::AlreadyExists(_) => Reply::Conflict,
         CallError::NotFound(_) => Reply::NotFound,
-        CallError::Invalid(why) | CallError::Forbidden(why) | CallError::NamespaceTerminating(why) | CallError::Unauthorized(why) => {
-            Reply::Refused(why)
-        }
+        CallError::Invalid(why)
+        | CallError::Forbidden(why)
+        | CallError::NamespaceTerminating(why)
+        | CallError::Unauthorized(why)
+        | CallError::DisruptionBudget(why) => Reply::Refused(why),
         CallError::TooManyRequests { retry_after, .. } => Reply::Later(retry_after.unwrap_or(LATER)),
         CallError::Expired(_) | CallError::Timeout(_) | CallError::Unavailable(_) | CallError::Other(_) => Reply::Unknown,
     }

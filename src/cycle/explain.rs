@@ -2,7 +2,7 @@
 //!
 //! The counts are exact: every node is looked at, and each is counted once, under the first predicate that refuses it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -105,9 +105,16 @@ pub enum Refusal {
         /// The group that comes first.
         first: GroupKey,
     },
-    /// A bind was refused; the group is tried again after a while.
+    /// Others are leaving for it; their places are kept for it until they are gone.
+    Nominated {
+        /// How many.
+        victims: u32,
+        /// The queues that they are in.
+        queues: BTreeSet<Arc<str>>,
+    },
+    /// A bind or an eviction was refused; the group is tried again after a while.
     Backoff {
-        /// What the API server said, by kind.
+        /// What failed, and what the API server said, by kind.
         why: String,
         /// How often in a row.
         failures: u32,
@@ -130,6 +137,7 @@ impl Refusal {
             | Self::Ceiling(_)
             | Self::Nodes { .. }
             | Self::Behind { .. }
+            | Self::Nominated { .. }
             | Self::Backoff { .. } => "NotEnoughResources",
         }
     }
@@ -149,6 +157,7 @@ impl Refusal {
             Self::NotEnoughPodsOfTask { .. } => "not_enough_pods_of_task",
             Self::Nodes { .. } => "nodes",
             Self::Behind { .. } => "behind",
+            Self::Nominated { .. } => "nominated",
             Self::Backoff { .. } => "backoff",
         }
     }
@@ -219,9 +228,22 @@ impl fmt::Display for Refusal {
             Self::Nodes { needed: 1, tally, .. } => write!(f, "no node takes it: {tally}"),
             Self::Nodes { needed, placed, tally } => write!(f, "{placed} of {needed} members find a place; for the next one: {tally}"),
             Self::Behind { first } => write!(f, "its queue is fifo, and {first} comes first"),
-            Self::Backoff { why, failures } => write!(f, "a bind failed ({why}, {failures} in a row); it is tried again"),
+            Self::Nominated { victims, queues } => nominated(f, *victims, queues),
+            Self::Backoff { why, failures } => write!(f, "{why} ({failures} in a row); it is tried again"),
         }
     }
+}
+
+/// How many queues are named: there may be as many as victims.
+const NAMED: usize = 3;
+
+fn nominated(f: &mut fmt::Formatter<'_>, victims: u32, queues: &BTreeSet<Arc<str>>) -> fmt::Result {
+    let named: Vec<&str> = queues.iter().take(NAMED).map(|queue| &**queue).collect();
+    let pods = if victims == 1 { "pod" } else { "pods" };
+    let whose = if queues.len() == 1 { "queue" } else { "queues" };
+    write!(f, "waits for {victims} {pods} of {whose} {} to go", named.join(", "))?;
+    let more = queues.len().saturating_sub(NAMED);
+    if more == 0 { Ok(()) } else { write!(f, " (and {more} further queues)") }
 }
 
 fn ceiling(f: &mut fmt::Formatter<'_>, ceiling: &Ceiling) -> fmt::Result {
@@ -288,6 +310,15 @@ mod tests {
         let right = "queue q has a right to memory 10Gi, which one that is not preemptable must not exceed: asked 1Gi, used 4Gi";
         assert_eq!(full(0, Bound::Right), right);
         assert_eq!(full(6, Bound::Cluster), "queue q is full: memory asked 1Gi, used 4Gi of the cluster's 10Gi, 6Gi kept for guarantees");
+    }
+
+    #[test]
+    fn who_waits_for_others_to_go_says_how_many_and_of_which_queues() {
+        let waits =
+            |victims, queues: &[&str]| Refusal::Nominated { victims, queues: queues.iter().map(|q| Arc::from(*q)).collect() }.to_string();
+        assert_eq!(waits(1, &["a"]), "waits for 1 pod of queue a to go");
+        assert_eq!(waits(3, &["a", "b"]), "waits for 3 pods of queues a, b to go");
+        assert_eq!(waits(9, &["a", "b", "c", "d", "e"]), "waits for 9 pods of queues a, b, c to go (and 2 further queues)");
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub fn is_satisfied(group: &Group, facts: &GroupFacts) -> bool {
 /// How many members of each task still need a place; tasks that have enough are left out.
 ///
 /// Where minMember is below the sum of minTaskMember, Volcano does not ask for the tasks, and jobs are written with that in mind.
-fn missing_tasks(group: &Group, facts: &GroupFacts) -> BTreeMap<String, u32> {
+pub(super) fn missing_tasks(group: &Group, facts: &GroupFacts) -> BTreeMap<String, u32> {
     let sum = facts.min_task_member.values().fold(0_u32, |sum, minimum| sum.saturating_add(*minimum));
     if facts.min_member < sum {
         return BTreeMap::new();

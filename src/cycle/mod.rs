@@ -96,6 +96,7 @@ enum Turn {
 pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
     let mut plan = Plan::default();
     let mut turns = Turns::default();
+    plan.binds = world.take_fulfilled(now);
     for key in world.take_candidates(now) {
         if !world.groups.contains_key(&key) {
             continue;
@@ -143,6 +144,9 @@ fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<Re
     }
     if group.retry.at.is_some_and(|at| at > now) {
         return Err(Refusal::Backoff { why: group.retry.why.clone(), failures: group.retry.failures });
+    }
+    if let Some(waits) = world.nominated(key) {
+        return Err((**waits).clone());
     }
     let gang = gang::resolve(world, group, &facts);
     let has_places = gang.is_ok() && (group.counts.placed > 0 || group.counts.succeeded > 0);

@@ -10,6 +10,8 @@ use crate::api::{GroupKey, Uid};
 pub struct Plan {
     /// The pods to bind, in the order in which they were placed; the members of a gang stand together.
     pub binds: Vec<Bind>,
+    /// Who is to go for whom, in the order in which it was decided.
+    pub evictions: Vec<Eviction>,
     /// The groups that were looked at: their status may have changed.
     pub looked_at: Vec<GroupKey>,
 }
@@ -26,6 +28,47 @@ pub struct Bind {
     /// The node.
     pub node: Arc<str>,
     /// The queue it is charged to, which the binding writes onto it.
+    pub queue: Arc<str>,
+    /// Its group.
+    pub group: GroupKey,
+}
+
+/// One taking: the pods that go so that a gang has room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Eviction {
+    /// Which nomination it is for; never given again by this process.
+    pub nomination: u64,
+    /// The group that asks.
+    pub group: GroupKey,
+    /// Its UID.
+    pub group_uid: Uid,
+    /// The queue that it asks in.
+    pub queue: Arc<str>,
+    /// From whom it takes.
+    pub taking: Taking,
+    /// Who goes, in the order in which they are asked; those that are leaving already are not among them.
+    pub victims: Vec<Victim>,
+}
+
+/// From whom a group takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taking {
+    /// From other queues, up to its own queue's share (R1).
+    Reclaim,
+    /// From groups of its own queue that are of lower priority (R11).
+    Preemption,
+}
+
+/// A pod that goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Victim {
+    /// The pod.
+    pub uid: Uid,
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// The queue that it is charged to.
     pub queue: Arc<str>,
     /// Its group.
     pub group: GroupKey,

@@ -23,7 +23,8 @@ pub fn phase(group: &Group, facts: &GroupFacts) -> Phase {
     }
     let counts = group.counts;
     let has = counts.placed.saturating_add(counts.succeeded);
-    let live = counts.placed.saturating_add(counts.aside).saturating_add(waiting(group));
+    // Those for which others leave have no places yet: they wait.
+    let live = counts.placed.saturating_add(counts.aside).saturating_add(counts.nominated).saturating_add(waiting(group));
     let enough = has > 0 && has >= facts.min_member;
     match (enough, live) {
         (true, 0) if counts.succeeded >= facts.min_member.max(1) => Phase::Completed,

@@ -50,6 +50,8 @@ pub(crate) fn pod(namespace: &str, name: &str, group: &str, asks: &[(&str, i64)]
         node: None,
         phase: PodPhase::Pending,
         deleting: false,
+        ready: false,
+        grace: Duration::from_secs(30),
         created: Timestamp::UNIX_EPOCH,
         group: GroupKey::new(namespace, group),
         charged_queue: None,
@@ -70,6 +72,7 @@ pub(crate) fn pod(namespace: &str, name: &str, group: &str, asks: &[(&str, i64)]
 pub(crate) fn running(mut pod: PodFacts, node: &str) -> PodFacts {
     pod.node = Some(Arc::from(node));
     pod.phase = PodPhase::Running;
+    pod.ready = true;
     pod
 }
 

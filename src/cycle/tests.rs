@@ -8,7 +8,7 @@ use crate::api::pod_facts::{PodPhase, Unsupported};
 use crate::api::{GroupFacts, PodFacts};
 use crate::resources::Amount;
 
-pub(super) fn world() -> World {
+pub(in crate::cycle) fn world() -> World {
     World::new([DEFAULT_SCHEDULER.to_owned()])
 }
 
@@ -186,7 +186,7 @@ fn a_refused_bind_waits_and_comes_back_with_the_failed_node_last() {
     let uid = plan.binds[0].uid.clone();
     world.refuse_bind(&uid, "forbidden", Duration::from_secs(1), |_| Duration::from_secs(2));
     assert!(run(&mut world, &POLICY, Duration::from_secs(2)).binds.is_empty());
-    assert_eq!(message(&world, "g"), "a bind failed (forbidden, 1 in a row); it is tried again");
+    assert_eq!(message(&world, "g"), "a bind failed: forbidden (1 in a row); it is tried again");
     assert_eq!(world.next_look(), Some(Duration::from_secs(3)));
     assert_eq!(bound(&run(&mut world, &POLICY, Duration::from_secs(3))), [("g-0", "n2")]);
     assert!(world.books().audit().is_clean());

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use kube::core::Status;
+use serde_json::Value;
 use thiserror::Error;
 
 use super::backoff::Backoff;
@@ -17,6 +18,9 @@ use super::metrics::RequestMetrics;
 /// How much of a server's message is kept: enough for every sentence that the API server writes, short of a list of
 /// a thousand field errors.
 const MESSAGE_LIMIT: usize = 600;
+
+/// How the API server begins to say that two disruption budgets guard a pod, which nothing but its words tells apart from trouble of its own.
+const TWO_BUDGETS: &str = "This pod has more than one PodDisruptionBudget";
 
 /// Why a request did not succeed. Text is for people; decide on the variant.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -45,7 +49,10 @@ pub enum CallError {
     /// 410: the resourceVersion or the continue token is too old; list again.
     #[error("expired: {0}")]
     Expired(String),
-    /// 429: the server, or a disruption budget, wants it later. The wait is what the server asked for, if it did, at
+    /// A disruption budget keeps the pod (429 with that cause), or two of them make it impossible to ask (500): it is no matter of time alone.
+    #[error("disruption budget: {0}")]
+    DisruptionBudget(String),
+    /// 429: the server wants it later. The wait is what the server asked for, if it did, at
     /// most [`MAX_RETRY_AFTER`].
     #[error("too many requests: {message}")]
     TooManyRequests {
@@ -80,6 +87,7 @@ impl CallError {
             Self::NamespaceTerminating(_) => "namespace_terminating",
             Self::Unauthorized(_) => "unauthorized",
             Self::Expired(_) => "expired",
+            Self::DisruptionBudget(_) => "disruption_budget",
             Self::TooManyRequests { .. } => "too_many_requests",
             Self::Timeout(_) => "timeout",
             Self::Unavailable(_) => "unavailable",
@@ -102,6 +110,16 @@ impl CallError {
         if let Self::TooManyRequests { retry_after, .. } = self { *retry_after } else { None }
     }
 
+    /// What the body of a successful answer says all the same: the API server sends some refusals of an eviction as a Status with 201 around it.
+    /// None where it is no failure.
+    pub fn inside(body: &Value) -> Option<Self> {
+        if body.get("status").and_then(Value::as_str) != Some("Failure") {
+            return None;
+        }
+        let error = |error: serde_json::Error| Self::Other(bounded(&error.to_string()));
+        Some(serde_json::from_value::<Status>(body.clone()).map_or_else(error, |status| Self::from_status(&status)))
+    }
+
     /// What a status object from the server means.
     pub(super) fn from_status(status: &Status) -> Self {
         let message = bounded(if status.message.is_empty() { &status.reason } else { &status.message });
@@ -116,6 +134,8 @@ impl CallError {
             409 if status.is_already_exists() => Self::AlreadyExists(message),
             409 => Self::Conflict(message),
             410 => Self::Expired(message),
+            429 if causes().any(|cause| cause.reason == "DisruptionBudget") => Self::DisruptionBudget(message),
+            500 if status.message.starts_with(TWO_BUDGETS) => Self::DisruptionBudget(message),
             429 => Self::TooManyRequests {
                 retry_after: details
                     .map(|d| d.retry_after_seconds)

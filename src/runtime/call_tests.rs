@@ -61,6 +61,26 @@ fn a_terminating_namespace_is_told_apart_from_missing_rights() {
 }
 
 #[test]
+fn a_disruption_budget_is_told_apart_from_flow_control_and_two_of_them_from_trouble() {
+    let kind = |status: &Status| CallError::from_status(status).kind();
+    let of_budget = Status::failure("no", "TooManyRequests").with_code(429).with_details(details(10, "DisruptionBudget"));
+    assert_eq!(kind(&of_budget), "disruption_budget");
+    assert!(!CallError::from_status(&of_budget).is_transient());
+    let of_flow = Status::failure("later", "TooManyRequests").with_code(429).with_details(details(1, ""));
+    assert_eq!(kind(&of_flow), "too_many_requests");
+    let two = Status::failure("This pod has more than one PodDisruptionBudget, which …", "").with_code(500);
+    assert_eq!(kind(&two), "disruption_budget");
+    let body = serde_json::json!({ "status": "Failure", "message": two.message, "code": 500 });
+    assert_eq!(CallError::inside(&body).map(|error| error.kind()), Some("disruption_budget"));
+    assert_eq!(CallError::inside(&serde_json::json!({ "status": "Failure", "code": "?" })).map(|error| error.kind()), Some("other"));
+    for fine in
+        [serde_json::json!({ "status": "Success" }), serde_json::json!({ "status": { "phase": "Running" } }), serde_json::json!(null)]
+    {
+        assert_eq!(CallError::inside(&fine), None);
+    }
+}
+
+#[test]
 fn the_wait_that_a_server_asks_for_is_kept_and_capped() {
     for (asked, kept) in [(0, None), (3, Some(3)), (3600, Some(30))] {
         let status = Status::failure("later", "TooManyRequests").with_code(429).with_details(details(asked, ""));

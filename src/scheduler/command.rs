@@ -13,7 +13,7 @@ use crate::api::pod::PodCondition;
 use crate::api::podgroup::PodGroupStatus;
 use crate::api::queue::QueueStatus;
 use crate::api::{GroupKey, Uid};
-use crate::cycle::plan::Bind;
+use crate::cycle::plan::{Bind, Eviction, Taking, Victim};
 use crate::cycle::status::seconds;
 
 /// One write.
@@ -21,6 +21,18 @@ use crate::cycle::status::seconds;
 pub enum Command {
     /// Bind a pod.
     Bind(Bind),
+    /// Evict the pods of one taking.
+    Evict {
+        /// Who goes for whom.
+        eviction: Eviction,
+        /// When this was decided.
+        now: Timestamp,
+    },
+    /// Evict nobody more for this nomination.
+    Desist {
+        /// Its number.
+        nomination: u64,
+    },
     /// Write the status of a PodGroup, and say so in an Event where the reason to wait is a new one.
     Group {
         /// The PodGroup.
@@ -90,6 +102,17 @@ pub fn binding(bind: &Bind) -> Value {
     })
 }
 
+/// The Eviction, with the pod's UID, which the API server checks.
+#[must_use]
+pub fn eviction(victim: &Victim) -> Value {
+    json!({
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": { "namespace": &*victim.namespace, "name": &*victim.name },
+        "deleteOptions": { "preconditions": { "uid": &*victim.uid } },
+    })
+}
+
 /// A merge patch of a PodGroup's status: numbers that are 0 are taken out, as Volcano has it.
 #[must_use]
 pub fn group_patch(uid: &Uid, status: &PodGroupStatus) -> Value {
@@ -148,6 +171,38 @@ pub fn pod_patch(uid: &Uid, condition: &PodCondition, now: Timestamp) -> Value {
             "lastTransitionTime": seconds(now),
         }] },
     })
+}
+
+/// The condition of a pod that goes for a gang, in the words of Kubernetes; what people read names for whom.
+#[must_use]
+pub fn disruption_patch(eviction: &Eviction, victim: &Victim, now: Timestamp) -> Value {
+    let condition = PodCondition {
+        kind: "DisruptionTarget".to_owned(),
+        status: "True".to_owned(),
+        reason: Some("PreemptionByScheduler".to_owned()),
+        message: Some(taken(eviction)),
+    };
+    pod_patch(&victim.uid, &condition, now)
+}
+
+/// An Event about a pod that goes for a gang.
+#[must_use]
+pub fn victim_event(eviction: &Eviction, victim: &Victim, now: Timestamp) -> Value {
+    let about: BTreeMap<&str, &str> =
+        [("apiVersion", "v1"), ("kind", "Pod"), ("namespace", &*victim.namespace), ("name", &*victim.name), ("uid", &*victim.uid)].into();
+    let reason = match eviction.taking {
+        Taking::Reclaim => "Reclaimed",
+        Taking::Preemption => "Preempted",
+    };
+    warning(&about, &victim.namespace, reason, &taken(eviction), now)
+}
+
+fn taken(eviction: &Eviction) -> String {
+    let Eviction { group, queue, .. } = eviction;
+    match eviction.taking {
+        Taking::Reclaim => format!("{SCHEDULER}: reclaimed for PodGroup {group}, whose queue {queue} is below its share"),
+        Taking::Preemption => format!("{SCHEDULER}: preempted for PodGroup {group} of queue {queue}, which has a higher priority"),
+    }
 }
 
 /// The reason of an Event on a queue that cannot be used as it is.

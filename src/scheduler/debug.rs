@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::accounting::{NodeView, Stage};
 use crate::api::Fault;
 use crate::api::quantities::{RawQuantity, written};
 use crate::cycle::status;
 use crate::resources::{Limits, Resources, quantity};
 
 use super::event::Question;
+use super::overcommit;
 use super::state::State;
 
 /// The answer.
@@ -25,18 +27,21 @@ pub fn answer(state: &State, question: Question) -> Value {
 fn ledger(state: &State) -> Value {
     let ledger = state.world.books().ledger();
     let mut pods: BTreeMap<&str, u32> = BTreeMap::new();
-    for node in ledger.charges().filter_map(|(_, node, _)| node) {
+    let there = state.world.books().pods().filter(|(_, pod)| pod.stage != Stage::Nominated);
+    for node in there.filter_map(|(_, pod)| pod.node) {
         let count = pods.entry(node).or_default();
         *count = count.saturating_add(1);
     }
     let nodes = state.world.nodes();
-    let node = |node: crate::accounting::NodeView<'_>| {
+    let node = |node: NodeView<'_>| {
+        let used = overcommit::used(node, &state.world);
         json!({
             "name": node.name,
             "allocatable": written(node.allocatable),
-            "used": written(node.used),
+            "used": written(&used),
+            "nominated": state.world.nominated_on(node.name).map(written).unwrap_or_default(),
             "idle": written(&node.idle()),
-            "overcommitted": written(&node.overcommitted()),
+            "overcommitted": written(&NodeView { used: &used, ..node }.overcommitted()),
             "pods": pods.get(node.name).copied().unwrap_or(0),
             "faults": nodes.id(node.name).and_then(|id| nodes.get(id)).map(|facts| faults(&facts.faults)).unwrap_or_default(),
         })

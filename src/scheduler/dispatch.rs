@@ -1,13 +1,18 @@
-//! How are the decisions carried out? The only file of the scheduler that writes.
+//! How are the decisions carried out? The only file of the scheduler that writes, but for its part [`evict`].
 //!
 //! A bounded number of binds and of other writes is under way; binds go first. It chooses nothing: each write was decided, and how it ended is
 //! reported. A binding whose outcome is unknown (no answer, 5xx) is sent again **to the same node** until an answer is known: a first attempt
 //! that lands late then meets its own result, and never takes room that was meanwhile given to somebody else.
 
-use std::collections::VecDeque;
+mod evict;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Client, Resource, ResourceExt};
 use serde_json::Value;
@@ -15,7 +20,7 @@ use tokio::task::JoinSet;
 
 use crate::api::names::SCHEDULER;
 use crate::api::{Pod, PodGroup, Queue};
-use crate::cycle::plan::Bind;
+use crate::cycle::plan::{Bind, Eviction};
 use crate::runtime::backoff::Backoff;
 use crate::runtime::call::{CallError, Caller};
 use crate::runtime::leader::Leadership;
@@ -27,6 +32,9 @@ use super::state::subject;
 /// How patiently a binding is sent again whose outcome is unknown.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
 
+/// How many takings are under way at the same time.
+const TAKINGS: usize = 4;
+
 /// Carries out commands.
 #[derive(Debug)]
 pub struct Dispatcher {
@@ -34,6 +42,10 @@ pub struct Dispatcher {
     concurrency: usize,
     waiting: VecDeque<Bind>,
     binding: usize,
+    /// Takings that wait for their turn.
+    takings: VecDeque<(Eviction, Timestamp)>,
+    /// Those under way, each with what tells it to stop.
+    evicting: BTreeMap<u64, Arc<AtomicBool>>,
     running: JoinSet<Report>,
 }
 
@@ -56,17 +68,32 @@ impl Dispatcher {
     #[must_use]
     pub fn new(client: Client, caller: Caller, leadership: Leadership, concurrency: u16) -> Self {
         let to = Destination { client, caller, leadership };
-        Self { to, concurrency: usize::from(concurrency), waiting: VecDeque::new(), binding: 0, running: JoinSet::new() }
+        Self {
+            to,
+            concurrency: usize::from(concurrency),
+            waiting: VecDeque::new(),
+            binding: 0,
+            takings: VecDeque::new(),
+            evicting: BTreeMap::new(),
+            running: JoinSet::new(),
+        }
     }
 
     /// Takes commands over.
     pub fn send(&mut self, commands: Vec<Command>) {
         for command in commands {
-            if let Command::Bind(bind) = command {
-                self.waiting.push_back(bind);
-            } else {
-                let to = self.to.clone();
-                self.running.spawn(async move { to.tell(command).await });
+            match command {
+                Command::Bind(bind) => self.waiting.push_back(bind),
+                Command::Evict { eviction, now } => self.takings.push_back((eviction, now)),
+                Command::Desist { nomination } => self.desist(nomination),
+                Command::Group { .. }
+                | Command::Queue { .. }
+                | Command::QueueEvent { .. }
+                | Command::MakeQueue { .. }
+                | Command::Pod { .. } => {
+                    let to = self.to.clone();
+                    self.running.spawn(async move { to.tell(command).await });
+                }
             }
         }
         self.start();
@@ -74,10 +101,24 @@ impl Dispatcher {
 
     fn start(&mut self) {
         while self.binding < self.concurrency {
-            let Some(bind) = self.waiting.pop_front() else { return };
+            let Some(bind) = self.waiting.pop_front() else { break };
             self.binding = self.binding.saturating_add(1);
             let to = self.to.clone();
             self.running.spawn(async move { to.bind(bind).await });
+        }
+        while self.evicting.len() < TAKINGS {
+            let Some((eviction, now)) = self.takings.pop_front() else { return };
+            let (to, stop) = (self.to.clone(), Arc::<AtomicBool>::default());
+            self.evicting.insert(eviction.nomination, Arc::clone(&stop));
+            self.running.spawn(async move { to.evict(eviction, now, &stop).await });
+        }
+    }
+
+    /// Nobody more goes for this nomination.
+    fn desist(&mut self, nomination: u64) {
+        self.takings.retain(|(eviction, _)| eviction.nomination != nomination);
+        if let Some(stop) = self.evicting.get(&nomination) {
+            stop.store(true, Ordering::Relaxed);
         }
     }
 
@@ -89,10 +130,14 @@ impl Dispatcher {
                 // Its report is lost: the watch, or the object's next change, puts it right. It was logged by the panic itself.
                 Some(Err(error)) => tracing::error!(%error, "a write panicked"),
                 Some(Ok(report)) => {
-                    if matches!(report, Report::Bound(_) | Report::NotBound(..)) {
-                        self.binding = self.binding.saturating_sub(1);
-                        self.start();
+                    match &report {
+                        Report::Bound(_) | Report::NotBound(..) => self.binding = self.binding.saturating_sub(1),
+                        Report::Evicted(taken) | Report::NotEvicted(taken, _) => {
+                            self.evicting.remove(&taken.nomination);
+                        }
+                        Report::Told(..) => return report,
                     }
+                    self.start();
                     return report;
                 }
             }
@@ -151,7 +196,7 @@ impl Destination {
             tracing::debug!(?subject, %error, "could not be written");
         }
         let told = told(answer);
-        // Only binds have no subject, and they do not come here.
+        // Only binds and evictions have no subject, and they do not come here.
         subject.map_or(Report::Told(Subject::Queue("".into()), Told::Gone), |subject| Report::Told(subject, told))
     }
 
@@ -160,7 +205,7 @@ impl Destination {
         let params = PatchParams { field_manager: Some(SCHEDULER.to_owned()), ..PatchParams::default() };
         let created = PostParams { field_manager: Some(SCHEDULER.to_owned()), ..PostParams::default() };
         match command {
-            Command::Bind(_) => Ok(String::new()),
+            Command::Bind(_) | Command::Evict { .. } | Command::Desist { .. } => Ok(String::new()),
             Command::Group { key, uid, status, event, now } => {
                 let groups = Api::<PodGroup>::namespaced(self.client.clone(), &key.namespace);
                 let body = Patch::Merge(command::group_patch(&uid, &status));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::api::{GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts, Uid};
+use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts, Uid};
 
 /// One thing that happened.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub enum Event {
     Queues(Change<QueueFacts, Arc<str>>),
     /// Of the priority classes, by name: their value.
     PriorityClasses(Change<(String, i32), String>),
+    /// Of the disruption budgets.
+    Budgets(Change<BudgetFacts, BudgetKey>),
     /// Somebody asks.
     Ask(Question, oneshot::Sender<serde_json::Value>),
 }
@@ -59,8 +61,25 @@ pub enum Report {
     Bound(Uid),
     /// The pod was not bound, for a reason of a bounded set.
     NotBound(Uid, &'static str),
+    /// All victims of a taking go.
+    Evicted(Taken),
+    /// One of them stays, for a reason of a bounded set, and so does who was to follow.
+    NotEvicted(Taken, &'static str),
     /// A status, a condition or a queue was written, or not.
     Told(Subject, Told),
+}
+
+/// How far a taking came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// The group that asks.
+    pub group: GroupKey,
+    /// The number of its nomination.
+    pub nomination: u64,
+    /// How many pods were evicted.
+    pub evicted: u32,
+    /// How many had gone by themselves.
+    pub gone: u32,
 }
 
 /// What a write was about.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::api::{Fault, GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts, Uid};
+use crate::api::{BudgetFacts, BudgetKey, Fault, GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts, Uid};
 
 use super::event::Change;
 use super::state::{Kind, Now, State};
@@ -121,6 +121,21 @@ impl State {
             }
             Change::Apply((name, value)) => self.world.apply_priority_class(&name, value),
             Change::Delete(name) => self.world.delete_priority_class(&name),
+            Change::Unreadable(_) => self.metrics.unreadable.inc(),
+        }
+    }
+
+    pub(super) fn apply_budgets(&mut self, change: Change<BudgetFacts, BudgetKey>) {
+        match change {
+            Change::Reset { all, unreadable } => {
+                let there: BTreeSet<_> = all.iter().map(|budget| budget.key.clone()).chain(unreadable).collect();
+                let gone: Vec<_> = self.world.budget_keys().filter(|key| !there.contains(*key)).cloned().collect();
+                gone.iter().for_each(|key| self.world.delete_budget(key));
+                all.into_iter().for_each(|budget| self.world.apply_budget(budget));
+                self.complete.insert(Kind::Budgets);
+            }
+            Change::Apply(budget) => self.world.apply_budget(budget),
+            Change::Delete(key) => self.world.delete_budget(&key),
             Change::Unreadable(_) => self.metrics.unreadable.inc(),
         }
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::event::Taken;
+
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
 /// The numbers of the scheduler. Cheap to clone.
@@ -10,6 +12,7 @@ pub struct Metrics {
     cycles: Histogram,
     binds: IntCounterVec,
     bind_seconds: Histogram,
+    evictions: IntCounterVec,
     /// Pods of ours that wait.
     pub pending_pods: IntGauge,
     /// Groups that wait.
@@ -44,6 +47,14 @@ impl Metrics {
             &["outcome"],
         )?;
         registry.register(Box::new(binds.clone()))?;
+        let evictions = IntCounterVec::new(
+            Opts::new(
+                "scheduler_evictions_total",
+                "Pods that were to go for others, by outcome: evicted, gone, or the kind of the refusal.",
+            ),
+            &["outcome"],
+        )?;
+        registry.register(Box::new(evictions.clone()))?;
         let unreadable = IntCounter::new(
             "scheduler_unreadable_objects_total",
             "Times that an object could not be read, so that what was known of it stayed.",
@@ -61,6 +72,7 @@ impl Metrics {
                 vec![0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0],
             )?,
             binds,
+            evictions,
             pending_pods: gauge("scheduler_pending_pods", "Pods of our schedulers that could be placed and have no place.")?,
             pending_groups: gauge("scheduler_pending_podgroups", "PodGroups that wait for admission or for places.")?,
             overcommitted_nodes: gauge("scheduler_overcommitted_nodes", "Nodes on which the pods ask for more than there is.")?,
@@ -80,6 +92,23 @@ impl Metrics {
         if let Some(took) = took {
             self.bind_seconds.observe(took.as_secs_f64());
         }
+    }
+
+    /// So far came a taking.
+    pub fn evicted(&self, taken: &Taken) {
+        self.evictions.with_label_values(&["evicted"]).inc_by(u64::from(taken.evicted));
+        self.evictions.with_label_values(&["gone"]).inc_by(u64::from(taken.gone));
+    }
+
+    /// A pod stays that was to go.
+    pub fn not_evicted(&self, why: &'static str) {
+        self.evictions.with_label_values(&[why]).inc();
+    }
+
+    /// How many ended so.
+    #[cfg(test)]
+    pub(super) fn evictions(&self, outcome: &str) -> u64 {
+        self.evictions.with_label_values(&[outcome]).get()
     }
 
     /// A pod was not bound.

@@ -7,7 +7,9 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
-use crate::api::{GroupFacts, GroupKey, Node, NodeFacts, Pod, PodFacts, PodGroup, Queue, QueueFacts, Uid};
+use crate::api::{
+    BudgetFacts, BudgetKey, GroupFacts, GroupKey, Node, NodeFacts, Pod, PodDisruptionBudget, PodFacts, PodGroup, Queue, QueueFacts, Uid,
+};
 use crate::runtime::metrics::WatchMetrics;
 use crate::runtime::program::{Program, Stage};
 use crate::runtime::readiness::Readiness;
@@ -15,7 +17,7 @@ use crate::runtime::watch::{BadObject, WatchConfig, WatchEvent, watch_into};
 
 use super::event::{Change, Event};
 
-/// Starts the five watches, each of which ends up in `events`.
+/// Starts the six watches, each of which ends up in `events`.
 pub fn start(program: &mut Program, client: &Client, readiness: &Readiness, metrics: &WatchMetrics, events: &mpsc::Sender<Event>) {
     let mut watches = Watches { program, client, readiness, metrics, events };
     watches.start("nodes", "watch nodes", |event| {
@@ -37,6 +39,10 @@ pub fn start(program: &mut Program, client: &Client, readiness: &Readiness, metr
         let facts = |class: &PriorityClass| (class.metadata.name.clone().unwrap_or_default(), class.value.unwrap_or(0));
         let key = |class: &PriorityClass| class.metadata.name.clone().unwrap_or_default();
         Event::PriorityClasses(change(event, facts, key, |bad| bad.name.clone()))
+    });
+    watches.start("poddisruptionbudgets", "watch poddisruptionbudgets", |event| {
+        let key = |budget: &PodDisruptionBudget| BudgetFacts::of(budget).key;
+        Event::Budgets(change(event, BudgetFacts::of, key, |bad| BudgetKey::new(bad.namespace.as_deref().unwrap_or_default(), &bad.name)))
     });
 }
 

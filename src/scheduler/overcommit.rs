@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::accounting::Ledger;
-use crate::cycle::nodes::Nodes;
+use crate::accounting::NodeView;
+use crate::cycle::world::World;
 use crate::resources::Resources;
 
 /// The nodes that were overcommitted at the last look.
@@ -16,7 +16,8 @@ pub struct Overcommit {
 
 impl Overcommit {
     /// The nodes that are overcommitted in other dimensions than at the last look, with the amounts; none for those that have healed.
-    pub fn look(&mut self, nodes: &Nodes, ledger: &Ledger) -> Vec<(Arc<str>, Option<Resources>)> {
+    pub fn look(&mut self, world: &World) -> Vec<(Arc<str>, Option<Resources>)> {
+        let nodes = world.nodes();
         let changed: Vec<_> = match self.mark.and_then(|mark| nodes.since(mark)) {
             Some(changed) => changed.to_vec(),
             None => nodes.ids().collect(),
@@ -24,7 +25,7 @@ impl Overcommit {
         self.mark = Some(nodes.head());
         let mut said = Vec::new();
         for facts in changed.into_iter().filter_map(|id| nodes.get(id)) {
-            let over = ledger.node(&facts.name).map(|node| node.overcommitted()).unwrap_or_default();
+            let over = world.books().ledger().node(&facts.name).map(|node| over(node, world)).unwrap_or_default();
             let name = Arc::clone(&facts.name);
             if over.is_zero() {
                 if self.nodes.remove(&name).is_some() {
@@ -54,4 +55,18 @@ impl Overcommit {
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
+}
+
+/// By how much more is used on the node than there is. What is kept there for gangs that wait for others to go uses nothing yet.
+fn over(node: NodeView<'_>, world: &World) -> Resources {
+    NodeView { used: &used(node, world), ..node }.overcommitted()
+}
+
+/// What the pods use that are on the node.
+pub(super) fn used(node: NodeView<'_>, world: &World) -> Resources {
+    let mut used = node.used.clone();
+    if let Some(kept) = world.nominated_on(node.name) {
+        used.sub(kept);
+    }
+    used
 }

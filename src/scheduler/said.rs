@@ -88,7 +88,7 @@ impl Said {
         let Some(member) = world.pods().get(uid).filter(|member| member.refusal.is_some()) else { return };
         match member.state() {
             MemberState::Blocked => self.pods.want(uid, now, MERGE),
-            MemberState::Waiting => self.pods.want(uid, now, SETTLE),
+            MemberState::Waiting | MemberState::Nominated => self.pods.want(uid, now, SETTLE),
             MemberState::Gated
             | MemberState::Placed
             | MemberState::Leaving
@@ -254,7 +254,8 @@ impl Said {
 
     fn pod_command(&mut self, uid: &Uid, world: &World, now: Now) -> Option<Command> {
         let member = world.pods().get(uid)?;
-        let refusal = member.refusal.as_ref().filter(|_| matches!(member.state(), MemberState::Waiting | MemberState::Blocked))?;
+        let waits = matches!(member.state(), MemberState::Waiting | MemberState::Nominated | MemberState::Blocked);
+        let refusal = member.refusal.as_ref().filter(|_| waits)?;
         let condition = PodCondition {
             kind: "PodScheduled".to_owned(),
             status: "False".to_owned(),

@@ -44,10 +44,11 @@ pub(super) enum Kind {
     Groups,
     Queues,
     PriorityClasses,
+    Budgets,
 }
 
 /// How many kinds there are.
-const KINDS: usize = 5;
+const KINDS: usize = 6;
 
 /// All that the scheduler knows.
 #[derive(Debug)]
@@ -101,6 +102,7 @@ impl State {
             Event::Groups(change) => self.apply_groups(change),
             Event::Queues(change) => self.apply_queues(change, now),
             Event::PriorityClasses(change) => self.apply_priority_classes(change),
+            Event::Budgets(change) => self.apply_budgets(change),
             Event::Ask(question, reply) => {
                 // Who asked may have gone away meanwhile.
                 let _gone = reply.send(super::debug::answer(self, question));
@@ -121,6 +123,12 @@ impl State {
                 self.metrics.not_bound(why);
                 tracing::warn!(pod = %uid, why, "not bound");
                 self.world.refuse_bind(&uid, why, now.since_start, |failures| BIND_BACKOFF.delay(failures));
+            }
+            Report::Evicted(taken) => self.metrics.evicted(&taken),
+            Report::NotEvicted(taken, why) => {
+                self.metrics.evicted(&taken);
+                self.metrics.not_evicted(why);
+                self.world.refuse_eviction(&taken.group, taken.nomination, why);
             }
             Report::Told(subject, told) => {
                 if let Told::Failed(why) = told {
@@ -155,6 +163,10 @@ impl State {
                 self.binding.insert(bind.uid.clone(), now.since_start);
                 commands.push(Command::Bind(bind));
             }
+            let withdrawn = self.world.take_withdrawn().into_iter().map(|nomination| Command::Desist { nomination });
+            commands.extend(withdrawn);
+            let evictions = plan.evictions.into_iter().filter(|eviction| !eviction.victims.is_empty());
+            commands.extend(evictions.map(|eviction| Command::Evict { eviction, now: now.wall }));
             self.metrics.pending_groups.set(count(self.world.backlog().len()));
         }
         let dirty = self.world.take_dirty();
@@ -185,7 +197,7 @@ impl State {
     }
 
     fn watch_overcommit(&mut self) {
-        let changes = self.overcommit.look(self.world.nodes(), self.world.books().ledger());
+        let changes = self.overcommit.look(&self.world);
         for (name, over) in changes {
             match over {
                 Some(over) => tracing::warn!(node = %name, over = %over, "overcommitted: takes no pod that asks for these"),
@@ -212,11 +224,11 @@ fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The subject of a command, under which its end is reported; binds are reported by their pod.
+/// The subject of a command, under which its end is reported; binds are reported by their pod, evictions by their group.
 #[must_use]
 pub fn subject(command: &Command) -> Option<Subject> {
     match command {
-        Command::Bind(_) => None,
+        Command::Bind(_) | Command::Evict { .. } | Command::Desist { .. } => None,
         Command::Group { key, .. } => Some(Subject::Group(key.clone())),
         Command::Queue { name, .. } | Command::QueueEvent { name, .. } | Command::MakeQueue { name } => {
             Some(Subject::Queue(Arc::clone(name)))

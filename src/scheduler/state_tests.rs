@@ -26,6 +26,7 @@ fn ready(nodes: Vec<crate::api::NodeFacts>, pods: Vec<PodFacts>, groups: Vec<Gro
     state.apply(Event::Groups(reset(groups)), at(0));
     state.apply(Event::Queues(reset(queues)), at(0));
     state.apply(Event::PriorityClasses(reset(Vec::new())), at(0));
+    state.apply(Event::Budgets(reset(Vec::new())), at(0));
     state.lead(at(0));
     state
 }
@@ -41,7 +42,13 @@ fn binds(commands: &[Command]) -> usize {
 fn group_status(commands: &[Command]) -> Option<&PodGroupStatus> {
     commands.iter().find_map(|command| match command {
         Command::Group { status, .. } => Some(status),
-        Command::Bind(_) | Command::Queue { .. } | Command::QueueEvent { .. } | Command::MakeQueue { .. } | Command::Pod { .. } => None,
+        Command::Bind(_)
+        | Command::Evict { .. }
+        | Command::Desist { .. }
+        | Command::Queue { .. }
+        | Command::QueueEvent { .. }
+        | Command::MakeQueue { .. }
+        | Command::Pod { .. } => None,
     })
 }
 
@@ -58,6 +65,7 @@ fn nothing_is_decided_before_all_lists_are_complete_and_the_lease_is_ours() {
     state.apply(Event::Queues(reset(Vec::new())), at(0));
     state.apply(Event::Pods(Change::Apply(pod("ns", "p", "g", &[("cpu", 1)]))), at(0));
     state.apply(Event::PriorityClasses(reset(Vec::new())), at(0));
+    state.apply(Event::Budgets(reset(Vec::new())), at(0));
     assert!(state.tick(at(1000)).is_empty());
     assert_eq!(state.next(), None);
     state.apply(Event::Pods(reset(vec![pod("ns", "p", "g", &[("cpu", 1)])])), at(1000));
@@ -151,9 +159,13 @@ fn a_pod_that_waits_is_told_why_after_it_has_settled_and_one_that_never_can_at_o
     let told = |commands: Vec<Command>| -> Vec<String> {
         let text = |command: Command| match command {
             Command::Pod { name, condition, .. } => Some(format!("{name}: {}", condition.message.unwrap_or_default())),
-            Command::Bind(_) | Command::Group { .. } | Command::Queue { .. } | Command::QueueEvent { .. } | Command::MakeQueue { .. } => {
-                None
-            }
+            Command::Bind(_)
+            | Command::Evict { .. }
+            | Command::Desist { .. }
+            | Command::Group { .. }
+            | Command::Queue { .. }
+            | Command::QueueEvent { .. }
+            | Command::MakeQueue { .. } => None,
         };
         commands.into_iter().filter_map(text).collect()
     };
@@ -184,7 +196,13 @@ fn what_a_queue_uses_is_told_at_every_level_and_nothing_is_left_when_it_is_over(
             Command::Queue { name, status, gone } => {
                 Some((name.to_string(), status.allocated.map_or(0, |allocated| allocated.len()), gone))
             }
-            Command::Bind(_) | Command::Group { .. } | Command::QueueEvent { .. } | Command::MakeQueue { .. } | Command::Pod { .. } => None,
+            Command::Bind(_)
+            | Command::Evict { .. }
+            | Command::Desist { .. }
+            | Command::Group { .. }
+            | Command::QueueEvent { .. }
+            | Command::MakeQueue { .. }
+            | Command::Pod { .. } => None,
         };
         commands.into_iter().filter_map(told).collect()
     };
@@ -205,7 +223,13 @@ fn a_queue_that_cannot_be_used_says_why_in_one_event_for_each_change() {
     let said = |commands: Vec<Command>| -> Vec<String> {
         let events = commands.into_iter().filter_map(|command| match command {
             Command::QueueEvent { name, message, .. } => Some(format!("{name}: {message}")),
-            Command::Bind(_) | Command::Group { .. } | Command::Queue { .. } | Command::MakeQueue { .. } | Command::Pod { .. } => None,
+            Command::Bind(_)
+            | Command::Evict { .. }
+            | Command::Desist { .. }
+            | Command::Group { .. }
+            | Command::Queue { .. }
+            | Command::MakeQueue { .. }
+            | Command::Pod { .. } => None,
         });
         events.collect()
     };
@@ -229,4 +253,78 @@ fn a_queue_that_cannot_be_used_says_why_in_one_event_for_each_change() {
     let unreadable = crate::api::QueueFacts { faults: vec![fault], priority: 2, ..queue("bad", Some("root"), &[]) };
     assert_eq!(put(&mut state, unreadable, 15_000), ["bad: spec.capability.cpu \"x\": not a quantity"]);
     assert_eq!(put(&mut state, lost, 20_000).len(), 1, "after it was well it is news again");
+}
+
+/// A node of 4 cpus full of `v`, for which `g` waits: the places of `g` are kept for it as if a cycle had found out.
+fn nominated() -> State {
+    let pods = vec![running(pod("ns", "v", "v", &[("cpu", 4)]), "n"), pod("ns", "a", "g", &[("cpu", 3)])];
+    let groups = vec![group("ns", "g", 1, "default"), group("ns", "v", 1, "default")];
+    let mut state = ready(vec![node("n", &[("cpu", 4)])], pods, groups);
+    let _cycle = state.tick(at(0));
+    let resources = state.world.pods()[&Uid::from("ns/a")].facts.request.clone();
+    let place = crate::accounting::Placement { uid: "ns/a".into(), node: "n".into(), queue: "default".into(), resources };
+    let (key, until) = (GroupKey::new("ns", "g"), Duration::from_secs(90));
+    let taking = crate::cycle::plan::Taking::Preemption;
+    assert!(state.world.nominate(&key, &[place], &["ns/v".into()], taking, until).is_some());
+    state
+}
+
+fn taken() -> crate::scheduler::event::Taken {
+    crate::scheduler::event::Taken { group: GroupKey::new("ns", "g"), nomination: 1, evicted: 2, gone: 1 }
+}
+
+#[test]
+fn what_is_kept_for_a_gang_overcommits_no_node_and_is_shown_by_itself() {
+    let mut state = nominated();
+    let _cycle = state.tick(at(100));
+    assert_eq!(state.metrics.overcommitted_nodes.get(), 0);
+    let ledger = crate::scheduler::debug::answer(&state, crate::scheduler::event::Question::Ledger);
+    let shown = &ledger["nodes"][0];
+    assert_eq!((&shown["used"]["cpu"], &shown["nominated"]["cpu"]), (&"4".into(), &"3".into()));
+    assert_eq!((shown["overcommitted"].as_object().unwrap().len(), &shown["pods"]), (0, &1.into()));
+    let told = [state.tick(at(300)), state.tick(at(2500))].concat();
+    assert_eq!(group_status(&told).unwrap().phase.as_deref(), Some("Inqueue"));
+    let message = |command: &Command| match command {
+        Command::Group { event: Some((_, message)), .. } => Some(message.clone()),
+        Command::Pod { condition, .. } => condition.message.clone(),
+        _ => None,
+    };
+    let said: Vec<_> = told.iter().filter_map(message).collect();
+    assert_eq!(said, ["waits for 1 pod of queue default to go"; 2], "on the group, and on the pod that waits");
+    // A pod that is there and too big is another matter.
+    state.apply(Event::Pods(Change::Apply(running(pod("ns", "w", "v", &[("cpu", 1)]), "n"))), at(400));
+    let _cycle = state.tick(at(400));
+    assert_eq!(state.metrics.overcommitted_nodes.get(), 1);
+}
+
+#[test]
+fn a_refused_eviction_ends_the_nomination_and_one_that_was_sent_waits_for_the_pods() {
+    let mut state = nominated();
+    let _cycle = state.tick(at(100));
+    assert_eq!(state.next().map(|at| at > Duration::from_millis(100)), Some(true));
+    state.learn(Report::Evicted(taken()), at(200));
+    let key = GroupKey::new("ns", "g");
+    assert!(state.world.nominated(&key).is_some());
+    state.learn(Report::NotEvicted(taken(), "disruption_budget"), at(300));
+    assert!(state.world.nominated(&key).is_none());
+    let commands = state.tick(at(300));
+    assert!(commands.contains(&Command::Desist { nomination: 1 }));
+    assert_eq!((state.metrics.evictions("evicted"), state.metrics.evictions("gone")), (4, 2));
+    assert_eq!(state.metrics.evictions("disruption_budget"), 1);
+    assert!(state.tick(at(301)).iter().all(|command| !matches!(command, Command::Desist { .. })), "it is told once");
+}
+
+#[test]
+fn the_wait_for_victims_wakes_the_loop_when_its_time_is_over() {
+    let mut state = nominated();
+    let _cycle = state.tick(at(100));
+    for millis in [300, 2500, 12_500] {
+        for command in state.tick(at(millis)) {
+            if let Some(subject) = subject(&command) {
+                state.learn(Report::Told(subject, stands("2")), at(millis));
+            }
+        }
+    }
+    assert_eq!(state.next(), Some(Duration::from_secs(90)));
+    assert!(state.has_work(at(90_000)) && !state.has_work(at(89_999)));
 }

@@ -118,7 +118,8 @@ fn means(term: &PodAffinityTerm, own: &str, audience: &Audience) -> bool {
     namespace && term.label_selector.as_ref().is_some_and(|selector| selects(selector, &audience.labels))
 }
 
-fn selects(selector: &Selector, labels: &BTreeMap<String, String>) -> bool {
+/// Whether a selector of pods means one with these labels.
+pub(in crate::cycle) fn selects(selector: &Selector, labels: &BTreeMap<String, String>) -> bool {
     selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value))
         && selector.match_expressions.iter().flatten().all(|requirement| meets(requirement, labels.get(&requirement.key)))
 }

@@ -11,6 +11,7 @@ mod resources;
 mod taints;
 mod unschedulable;
 
+pub(super) use anti_affinity::selects;
 pub use anti_affinity::{Audience, Keepers};
 
 use std::collections::BTreeSet;

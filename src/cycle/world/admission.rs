@@ -59,7 +59,7 @@ impl Group {
 
     /// Whether it waits for admission or for a place.
     pub(super) fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty() || (self.facts.is_some() && !self.is_admitted() && self.counts.placed == 0)
+        self.waits() || (self.facts.is_some() && !self.is_admitted() && self.counts.placed == 0)
     }
 }
 
@@ -72,6 +72,7 @@ impl World {
 
     /// The group is not admitted, and reserves nothing.
     pub(in crate::cycle) fn pend(&mut self, key: &GroupKey) {
+        self.without_end(key);
         if let Some(group) = self.groups.get_mut(key) {
             group.admission = Admission::Pending;
         }
@@ -80,10 +81,27 @@ impl World {
 
     /// The group has all the places that its minimum needs: nothing is reserved any more, and its patience is new.
     pub(in crate::cycle) fn satisfied(&mut self, key: &GroupKey) {
+        self.without_end(key);
         let Some(group) = self.groups.get_mut(key) else { return };
         group.rest = Rest::default();
         group.admission = Admission::Inqueue { minimum: Resources::new(), until: None };
         self.release_reservation(key);
+    }
+
+    /// Places are kept for the group and charged (R10): they are not reserved as well, and it waits for them as long as its nomination says.
+    pub(super) fn reserves_elsewhere(&mut self, key: &GroupKey, queue: &str) {
+        self.without_end(key);
+        self.hold(key, queue, Resources::new());
+    }
+
+    /// The end of the group's patience, if there was one, wakes nobody any more.
+    fn without_end(&mut self, key: &GroupKey) {
+        let Some(group) = self.groups.get_mut(key) else { return };
+        if let Admission::Inqueue { until, .. } = &mut group.admission
+            && let Some(at) = until.take().filter(|at| group.retry.at != Some(*at))
+        {
+            self.alarms.remove(&(at, key.clone()));
+        }
     }
 
     /// Admission took the group, which has no places yet: what its members are not charged of its minimum is reserved, at all levels in one step, for as
@@ -120,7 +138,7 @@ impl World {
     }
 
     /// What the group reserves follows what its members are charged (A4), and goes when it needs no places any more.
-    pub(super) fn settle(&mut self, key: &GroupKey) {
+    pub(super) fn shrink_reservation(&mut self, key: &GroupKey) {
         let Some(group) = self.groups.get(key) else { return };
         let Some(facts) = group.facts.as_ref().filter(|_| group.holds.is_some()) else { return };
         let Admission::Inqueue { minimum, .. } = &group.admission else { return };

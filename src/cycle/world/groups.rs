@@ -28,7 +28,7 @@ pub struct Group {
     pub counts: Counts,
     /// How many of each task have their place or succeeded.
     pub tasks: BTreeMap<String, u32>,
-    /// What the members that have a place cost.
+    /// What the members cost that have a place or for which one is kept.
     pub charged: Resources,
     /// What the members that wait ask for.
     pub asked: Resources,
@@ -55,7 +55,9 @@ pub struct Group {
 pub struct Counts {
     /// With a place: bound or being bound, not leaving.
     pub placed: u32,
-    /// Of those, the ones that run.
+    /// Without a place, and one is kept until others are gone.
+    pub nominated: u32,
+    /// Of those with a place, the ones that run.
     pub running: u32,
     /// Ended well.
     pub succeeded: u32,
@@ -113,7 +115,13 @@ impl Group {
     /// Whether it has no member that lives.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.blocked.is_empty() && self.counts.placed == 0 && self.counts.aside == 0
+        let live = [self.counts.placed, self.counts.nominated, self.counts.aside];
+        self.waiting.is_empty() && self.blocked.is_empty() && live == [0; 3]
+    }
+
+    /// Whether a member waits for a place, or for others to leave one.
+    pub(super) fn waits(&self) -> bool {
+        !self.waiting.is_empty() || self.counts.nominated > 0
     }
 
     /// What it waits for (S1): its members that wait, or what its minimum has beyond what its members are charged where that is more (they need
@@ -141,7 +149,7 @@ impl Group {
                 self.waiting.insert(uid.clone())
             }
             State::Blocked => self.blocked.insert(uid.clone()),
-            State::Placed => {
+            State::Placed | State::Nominated => {
                 self.charged.add(&member.facts.request);
                 true
             }
@@ -157,7 +165,7 @@ impl Group {
             self.asked.sub(&member.facts.request);
         }
         self.blocked.remove(uid);
-        if member.state() == State::Placed {
+        if matches!(member.state(), State::Placed | State::Nominated) {
             self.charged.sub(&member.facts.request);
         }
     }
@@ -170,6 +178,7 @@ impl Group {
                     change(&mut self.counts.running);
                 }
             }
+            State::Nominated => change(&mut self.counts.nominated),
             State::Succeeded => change(&mut self.counts.succeeded),
             State::Failed => change(&mut self.counts.failed),
             State::Leaving | State::Gated => change(&mut self.counts.aside),
@@ -188,6 +197,7 @@ impl Group {
 impl World {
     /// A PodGroup is there, with these facts.
     pub fn apply_group(&mut self, facts: GroupFacts) {
+        self.notice_terms(&facts);
         let key = facts.key.clone();
         let group = self.groups.entry(key.clone()).or_default();
         if group.facts.as_deref() == Some(&facts) {
@@ -209,6 +219,7 @@ impl World {
 
     /// There is no such PodGroup any more. Its members stay charged where they are.
     pub fn delete_group(&mut self, key: &GroupKey) {
+        self.take_back(key, "group_gone");
         let Some(group) = self.groups.get_mut(key) else { return };
         group.facts = None;
         group.refusal = None;
@@ -232,7 +243,7 @@ impl World {
 
     /// The group is to be looked at by the next cycle.
     pub(super) fn look_at(&mut self, key: &GroupKey) {
-        self.settle(key);
+        self.shrink_reservation(key);
         self.park(key);
         self.dirty_groups.insert(key.clone());
         self.demand_again(key);

@@ -13,11 +13,15 @@
 //!   └────────────────────────┘  └──────────────── ended, gone ──────────────────┘
 //! ```
 //!
+//! A gang for which others leave is *nominated* in between: [`nominations`].
+//!
 //! **Architecture invariant:** no clock, no API, no logging here; a test drives it with facts alone.
 
 mod admission;
 mod backlog;
+mod budgets;
 mod groups;
+mod nominations;
 mod pods;
 mod queues;
 
@@ -26,7 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::accounting::{Books, Shares, Waiting};
-use crate::api::{GroupKey, NodeFacts, QueueFacts, Uid};
+use crate::api::{BudgetFacts, BudgetKey, GroupKey, NodeFacts, QueueFacts, Uid};
 use crate::resources::Resources;
 
 use super::class::Classes;
@@ -37,6 +41,7 @@ use super::view::Views;
 pub use admission::{Admission, Rest};
 pub use backlog::Backlog;
 pub use groups::{Counts, Group, Phase, Retry};
+pub use nominations::{LONGEST_GRACE, PATIENCE};
 pub use pods::{Assumed, Member, State};
 
 /// Everything that a cycle decides on.
@@ -61,6 +66,10 @@ pub struct World {
     /// Every group that exists or that a pod refers to.
     pub(in crate::cycle) groups: BTreeMap<GroupKey, Group>,
     queues: BTreeMap<Arc<str>, Arc<QueueFacts>>,
+    /// The disruption budgets.
+    budgets: BTreeMap<BudgetKey, BudgetFacts>,
+    /// What is kept for gangs until others are gone.
+    nominations: nominations::Nominations,
     /// How many groups of each queue are in each phase.
     phases: BTreeMap<Arc<str>, BTreeMap<Phase, i32>>,
     /// What the groups of each queue wait for.
@@ -110,6 +119,8 @@ impl World {
             others: BTreeSet::new(),
             groups: BTreeMap::new(),
             queues: BTreeMap::new(),
+            budgets: BTreeMap::new(),
+            nominations: nominations::Nominations::default(),
             phases: BTreeMap::new(),
             demands: BTreeMap::new(),
             shares: None,
@@ -133,6 +144,7 @@ impl World {
             return;
         }
         self.books.node_upsert(&name, allocatable);
+        self.nominations.node_changed(&name);
         self.shares = None;
         self.keepers.nodes_changed();
         self.gained = true;
@@ -142,6 +154,7 @@ impl World {
     pub fn delete_node(&mut self, name: &str) {
         if self.nodes.remove(name) {
             self.books.node_delete(name);
+            self.nominations.node_changed(name);
             self.shares = None;
             self.keepers.nodes_changed();
             // Nothing is gained, but what is said about the nodes has changed.
@@ -243,10 +256,10 @@ impl World {
     /// When a cycle is to look at something although nothing happens until then; at once where something was gained by the last one.
     #[must_use]
     pub fn next_look(&self) -> Option<Duration> {
-        if self.gained || !self.dirty_groups.is_empty() {
+        if self.gained || !self.dirty_groups.is_empty() || self.nominations.has_work() {
             return Some(Duration::ZERO);
         }
-        self.alarms.first().map(|(at, _)| *at)
+        self.alarms.first().map(|(at, _)| *at).into_iter().chain(self.nominations.next_deadline()).min()
     }
 
     /// The groups that a cycle looks at now; they are not dirty any more.

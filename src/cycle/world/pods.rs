@@ -19,6 +19,8 @@ pub struct Member {
     pub facts: Arc<PodFacts>,
     /// Where we decided to put it, while the cluster has not shown it there yet.
     pub assumed: Option<Assumed>,
+    /// Where a place is kept for it until others are gone.
+    pub nominated: Option<Assumed>,
     /// Its class, while it waits.
     pub class: Option<ClassId>,
     /// Why it waits, as the last cycle saw it; none where it does not, or no cycle looked yet.
@@ -41,6 +43,8 @@ pub struct Assumed {
 pub enum State {
     /// It may be placed.
     Waiting,
+    /// A place is kept for it until others are gone: nobody binds it yet.
+    Nominated,
     /// Somebody has to lift a gate first: it is left alone.
     Gated,
     /// It asks for something that cannot be honoured.
@@ -74,6 +78,7 @@ impl Member {
             (false, true) => State::Gone,
             (false, false) if facts.gated => State::Gated,
             (false, false) if !facts.unsupported.is_empty() || !facts.faults.is_empty() => State::Blocked,
+            (false, false) if self.nominated.is_some() => State::Nominated,
             (false, false) => State::Waiting,
         }
     }
@@ -99,25 +104,40 @@ impl World {
         if facts.node.is_some() {
             facts.charged_queue = self.settled_queue(&facts);
         }
-        if self.pods.get(&facts.uid).is_some_and(|known| *known.facts == facts) {
-            return;
+        if let Some(known) = self.pods.get_mut(&facts.uid) {
+            let ready = std::mem::replace(&mut facts.ready, known.facts.ready);
+            if *known.facts == facts {
+                // Whether it is ready means something to disruption budgets only: nothing is decided again for that.
+                if ready != facts.ready {
+                    facts.ready = ready;
+                    known.facts = Arc::new(facts);
+                }
+                return;
+            }
+            facts.ready = ready;
         }
+        self.notice_change(&facts);
         let uid = facts.uid.clone();
         let old = self.detach(&uid);
         let ended = facts.phase.ended();
         let assumed = old.as_ref().and_then(|old| old.assumed.clone()).filter(|_| facts.node.is_none() && !ended);
+        // What broke the nomination is noticed above, so here it goes on.
+        let nominated = old.as_ref().and_then(|old| old.nominated.clone());
         let refusal = old.and_then(|old| old.refusal).filter(|_| facts.node.is_none() && !ended);
         if facts.node.is_some() && !ended {
             self.charge_seen(&facts);
-        } else if assumed.is_none() {
+        } else if assumed.is_none() && nominated.is_none() {
             self.release(&uid);
         }
         self.keepers.set(&facts, facts.node.as_ref().filter(|_| !ended));
-        self.attach(Member { facts: Arc::new(facts), assumed, class: None, refusal });
+        self.attach(Member { facts: Arc::new(facts), assumed, nominated, class: None, refusal });
     }
 
     /// A pod is gone.
     pub fn delete_pod(&mut self, uid: &Uid) {
+        if let Some(key) = self.pods.get(uid).filter(|member| member.nominated.is_some()).map(|member| member.facts.group.clone()) {
+            self.take_back(&key, "pod_gone");
+        }
         let member = self.detach(uid);
         self.others.remove(uid);
         self.keepers.remove(uid);
@@ -182,6 +202,7 @@ impl World {
         let Some(pod) = self.books.pod(uid) else { return };
         let (node, queue) = (pod.node.map(Arc::<str>::from), pod.queue.map(Arc::<str>::from));
         self.books.release(uid);
+        self.nominations.gone(uid);
         self.books_changed(node.as_deref(), queue.as_deref(), true);
     }
 
@@ -193,6 +214,7 @@ impl World {
         let mut left = claim(self, &key);
         let Some(mut member) = self.detach(&placement.uid) else { return };
         member.assumed = Some(Assumed { node: Arc::clone(&placement.node), queue: Arc::clone(&placement.queue), confirmed: false });
+        member.nominated = None;
         member.refusal = None;
         let facts = Arc::clone(&member.facts);
         self.keepers.set(&facts, Some(&placement.node));
@@ -236,16 +258,22 @@ impl World {
             self.swap_back(&key, &assumed.queue, &facts.request);
             self.demand_again(&key);
         }
-        let Some(group) = self.groups.get_mut(&key) else { return };
+        let node = assumed.map(|assumed| assumed.node);
+        self.back_off(&key, format!("a bind failed: {why}"), now, node, wait);
+    }
+
+    /// The group is tried again later, with this node last.
+    pub(super) fn back_off(&mut self, key: &GroupKey, why: String, now: Duration, node: Option<Arc<str>>, wait: impl Fn(u32) -> Duration) {
+        let Some(group) = self.groups.get_mut(key) else { return };
         if let Some(at) = group.retry.at.take() {
             self.alarms.remove(&(at, key.clone()));
         }
         group.retry.failures = group.retry.failures.saturating_add(1);
-        group.retry.why = why.to_owned();
-        group.retry.last.extend(assumed.map(|assumed| assumed.node));
+        group.retry.why = why;
+        group.retry.last.extend(node);
         let at = now.saturating_add(wait(group.retry.failures));
         group.retry.at = Some(at);
-        self.alarms.insert((at, key));
+        self.alarms.insert((at, key.clone()));
     }
 
     /// Takes the pod out of its group's sums.

@@ -25,6 +25,7 @@ impl World {
             self.shares = None;
             self.dirty_path(&name);
             self.dirty_below(&name);
+            self.nominations.queues_changed();
             self.gained = true;
         }
         self.dirty_queues.insert(Arc::clone(&name));
@@ -37,6 +38,7 @@ impl World {
         self.dirty_below(name);
         if self.queues.remove(name).is_some() {
             self.books.queue_remove(name);
+            self.nominations.queues_changed();
             self.shares = None;
             self.gained = true;
         }

@@ -1,0 +1,178 @@
+//! Would the disruption budgets let these pods go? (R9)
+//!
+//! The answer is made of what the watch showed last and counts like the API server: of the pods that a budget guards no more than it allows, a pod
+//! that is not ready is free where the budget says so, one that does not run yet or is leaving always is, and one that two budgets guard cannot
+//! be evicted at all. What is on its way out for somebody else counts too, because the status does not know it yet. It is asked before anybody
+//! is chosen; the API server is asked before anybody goes, and its word is the last.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::api::pod_facts::PodPhase;
+use crate::api::{BudgetFacts, BudgetKey, PodFacts, Uid};
+use crate::cycle::filter::selects;
+
+use super::World;
+
+impl World {
+    /// A budget is there, with these facts.
+    pub fn apply_budget(&mut self, facts: BudgetFacts) {
+        let old = self.budgets.insert(facts.key.clone(), facts.clone());
+        // Who found no victims may find some now.
+        self.gained |= old.is_some_and(|old| old.allowed < facts.allowed || old.selector != facts.selector || facts.frees_unready);
+    }
+
+    /// There is no such budget any more.
+    pub fn delete_budget(&mut self, key: &BudgetKey) {
+        self.gained |= self.budgets.remove(key).is_some();
+    }
+
+    /// The keys of the budgets.
+    pub fn budget_keys(&self) -> impl Iterator<Item = &BudgetKey> {
+        self.budgets.keys()
+    }
+
+    /// Whether all of these pods may be evicted now, together.
+    #[must_use]
+    pub fn budgets_allow(&self, victims: &BTreeSet<Uid>) -> bool {
+        if self.budgets.is_empty() {
+            return true;
+        }
+        let facts = |uid: &Uid| self.pods.get(uid).map(|member| &member.facts).filter(|facts| guarded(facts));
+        let mut concerned: BTreeSet<&BudgetKey> = BTreeSet::new();
+        for pod in victims.iter().filter_map(facts) {
+            let mut guards = self.guards(pod);
+            concerned.extend(guards.next().map(|budget| &budget.key));
+            if guards.next().is_some() {
+                return false;
+            }
+        }
+        let going: BTreeSet<&Uid> = victims.iter().chain(self.nominations.victims()).collect();
+        concerned.into_iter().filter_map(|key| self.budgets.get(key)).all(|budget| {
+            let counts = |pod: &&Arc<PodFacts>| costs(budget, pod);
+            let going = going.iter().filter_map(|uid| facts(uid)).filter(counts).count();
+            // A budget that is spent stops nobody who costs it nothing.
+            let asked = victims.iter().filter_map(facts).filter(counts).count();
+            asked == 0 || u32::try_from(going).is_ok_and(|going| going <= budget.allowed)
+        })
+    }
+
+    /// The budgets that guard the pod.
+    fn guards<'a>(&'a self, pod: &'a PodFacts) -> impl Iterator<Item = &'a BudgetFacts> {
+        let of_namespace = self.budgets.range(BudgetKey { namespace: Arc::clone(&pod.namespace), name: Arc::from("") }..);
+        let of_namespace = of_namespace.map(|(_, budget)| budget).take_while(|budget| budget.key.namespace == pod.namespace);
+        of_namespace.filter(|budget| guards(budget, pod))
+    }
+}
+
+/// Whether budgets are asked about it at all.
+const fn guarded(pod: &PodFacts) -> bool {
+    !pod.deleting && !pod.phase.ended() && !matches!(pod.phase, PodPhase::Pending)
+}
+
+fn guards(budget: &BudgetFacts, pod: &PodFacts) -> bool {
+    budget.key.namespace == pod.namespace && budget.selector.as_ref().is_some_and(|selector| selects(selector, &pod.labels))
+}
+
+fn costs(budget: &BudgetFacts, pod: &PodFacts) -> bool {
+    guards(budget, pod) && (pod.ready || !budget.frees_unready)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::podgroup::Selector;
+    use crate::cycle::testing::{pod, running};
+    use crate::cycle::tests::world;
+
+    fn budget(name: &str, app: &str, allowed: u32) -> BudgetFacts {
+        let selector = Selector { match_labels: Some([("app".to_owned(), app.to_owned())].into()), match_expressions: None };
+        BudgetFacts { key: BudgetKey::new("ns", name), selector: Some(selector), allowed, frees_unready: false }
+    }
+
+    fn with(pods: &[(&str, &str)]) -> World {
+        let mut world = world();
+        for (name, app) in pods {
+            let labels = [("app".to_owned(), (*app).to_owned())].into();
+            world.apply_pod(PodFacts { labels, ..running(pod("ns", name, "g", &[("cpu", 1)]), "n") });
+        }
+        world
+    }
+
+    fn allows(world: &World, names: &[&str]) -> bool {
+        world.budgets_allow(&names.iter().map(|name| Uid::from(format!("ns/{name}").as_str())).collect())
+    }
+
+    fn change(world: &mut World, name: &str, change: impl Fn(PodFacts) -> PodFacts) {
+        let facts = PodFacts::clone(&world.pods()[&Uid::from(format!("ns/{name}").as_str())].facts);
+        world.apply_pod(change(facts));
+    }
+
+    #[test]
+    fn of_the_pods_that_a_budget_guards_no_more_go_than_it_allows() {
+        let mut world = with(&[("a", "x"), ("b", "x"), ("c", "y")]);
+        assert!(allows(&world, &["a", "b", "c"]));
+        world.apply_budget(budget("x", "x", 1));
+        assert!(allows(&world, &["a", "c"]) && !allows(&world, &["a", "b"]));
+        world.apply_budget(BudgetFacts { key: BudgetKey::new("other", "y"), ..budget("y", "y", 0) });
+        assert!(allows(&world, &["c"]), "a budget guards its namespace only");
+        world.apply_budget(BudgetFacts { selector: Some(Selector::default()), ..budget("x", "", 2) });
+        assert!(allows(&world, &["a", "b"]) && !allows(&world, &["a", "b", "c"]), "an empty selector is all");
+        world.apply_budget(BudgetFacts { selector: None, ..budget("x", "", 0) });
+        assert!(allows(&world, &["a", "b", "c"]), "and none is nobody");
+        world.apply_budget(budget("x", "x", 0));
+        world.delete_budget(&BudgetKey::new("ns", "x"));
+        assert!(allows(&world, &["a", "b"]));
+    }
+
+    #[test]
+    fn who_is_not_ready_is_free_where_the_budget_says_so() {
+        let mut world = with(&[("a", "x"), ("b", "x")]);
+        change(&mut world, "a", |facts| PodFacts { ready: false, ..facts });
+        world.apply_budget(budget("x", "x", 0));
+        assert!(!allows(&world, &["a"]));
+        world.apply_budget(BudgetFacts { frees_unready: true, ..budget("x", "x", 0) });
+        assert!(allows(&world, &["a"]) && !allows(&world, &["b"]));
+    }
+
+    #[test]
+    fn who_does_not_run_yet_or_is_leaving_costs_nothing_and_whom_two_budgets_guard_stays() {
+        let mut world = with(&[("a", "x"), ("b", "x")]);
+        world.apply_budget(budget("x", "x", 0));
+        change(&mut world, "a", |facts| PodFacts { phase: PodPhase::Pending, ..facts });
+        change(&mut world, "b", |facts| PodFacts { deleting: true, ..facts });
+        assert!(allows(&world, &["a", "b"]));
+        change(&mut world, "a", |facts| PodFacts { phase: PodPhase::Running, ..facts });
+        for name in ["x", "z"] {
+            world.apply_budget(budget(name, "x", 9));
+        }
+        assert!(!allows(&world, &["a"]));
+    }
+
+    #[test]
+    fn who_is_on_its_way_out_for_somebody_else_is_counted() {
+        let mut world = with(&[("a", "x"), ("b", "x")]);
+        world.apply_budget(budget("x", "x", 1));
+        world.apply_group(crate::cycle::testing::group("ns", "asks", 1, "default"));
+        world.apply_pod(pod("ns", "p", "asks", &[("cpu", 1)]));
+        let resources = world.pods()[&Uid::from("ns/p")].facts.request.clone();
+        let place = crate::accounting::Placement { uid: "ns/p".into(), node: "n".into(), queue: "default".into(), resources };
+        let (key, until) = (crate::api::GroupKey::new("ns", "asks"), std::time::Duration::from_secs(9));
+        assert!(allows(&world, &["b"]));
+        assert!(world.nominate(&key, &[place], &["ns/a".into()], crate::cycle::plan::Taking::Preemption, until).is_some());
+        assert!(!allows(&world, &["b"]) && allows(&world, &["a"]));
+        world.delete_pod(&"ns/a".into());
+        assert!(allows(&world, &["b"]));
+    }
+
+    #[test]
+    fn a_budget_that_allows_more_wakes_those_that_wait() {
+        let mut world = world();
+        world.apply_budget(budget("x", "x", 1));
+        assert!(!world.has_work(std::time::Duration::ZERO));
+        world.apply_budget(budget("x", "x", 0));
+        assert!(!world.has_work(std::time::Duration::ZERO));
+        world.apply_budget(budget("x", "x", 1));
+        assert!(world.has_work(std::time::Duration::ZERO));
+    }
+}

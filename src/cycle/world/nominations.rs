@@ -1,0 +1,434 @@
+//! What is kept for a gang while others leave for it, and when does it get that? (R10)
+//!
+//! ```text
+//!            nominate                 victims gone, and it fits
+//!  waiting ───────────▶ nominated ─────────────────────────────▶ assumed, bound like any other
+//!     ▲                     │
+//!     ╰──── take back ──────╯  as a whole, and the group backs off
+//! ```
+//!
+//! The places of a nominated gang are charged at once, to its nodes and its queue, though their present users are there still: both are
+//! overcommitted in the books for that time, so nobody else is placed there. A nominated member neither waits nor has a place: it does not
+//! count for its gang, and nobody binds it. When the last victim holds nothing any more, the whole gang is tried once more like a placement
+//! (every filter, every limit of its queue, its right), with what is kept for *others* left out: they have nothing yet. So no bind is sent
+//! while a victim still holds what it needs.
+//!
+//! Taken back, always as a whole: the time is over; an eviction was refused; one of its pods, or what its group asks for, changed or is gone
+//! (bound by another scheduler, deleted, gated, another minimum); a node is gone or refuses it (cordon, taint); its queue is broken, gone or
+//! closed (a closed queue places no pod, O2); it would not satisfy its gang any more; or the victims are gone and it does not fit all the same.
+//! In that last case it goes on waiting, within its time, as long as a pod is leaving there that could make the difference.
+//!
+//! Nothing of this is persisted. Pods that are being deleted count as gone in the search for victims, so a process that starts in between
+//! finds the same room, nominates again, and evicts nobody twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::accounting::{Placement, QueueRefusal, Refusal as BooksRefusal};
+use crate::api::{GroupFacts, GroupKey, PodFacts, Uid};
+use crate::cycle::explain::Refusal;
+use crate::cycle::filter::{self, Asked, Audience, Sight};
+use crate::cycle::gang;
+use crate::cycle::plan::{Bind, Eviction, Taking, Victim};
+use crate::resources::Resources;
+use crate::runtime::backoff::Backoff;
+
+use super::pods::Assumed;
+use super::{Member, State, World};
+
+/// How long victims may take beyond their own time to end, before the nomination is taken back.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The longest time to end that is waited for: whoever writes a pod can write any number there.
+pub const LONGEST_GRACE: Duration = Duration::from_secs(600);
+
+/// How patiently a group asks again whose nomination was taken back.
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
+
+/// All that is kept for gangs.
+#[derive(Debug, Default)]
+pub(super) struct Nominations {
+    gangs: BTreeMap<GroupKey, Nomination>,
+    deadlines: BTreeSet<(Duration, GroupKey)>,
+    /// Who waits for this pod to go.
+    victims: BTreeMap<Uid, BTreeSet<GroupKey>>,
+    /// What is kept on each node; none where nothing is.
+    nodes: BTreeMap<Arc<str>, Resources>,
+    /// Those for which something changed.
+    look: BTreeSet<GroupKey>,
+    /// Those that were taken back since the last cycle, and why, of a bounded set.
+    failed: BTreeMap<GroupKey, &'static str>,
+    /// The same by number, so that nobody more is evicted for them.
+    withdrawn: Vec<u64>,
+    last: u64,
+}
+
+#[derive(Debug)]
+struct Nomination {
+    id: u64,
+    places: Vec<Placement>,
+    /// The victims that still hold something.
+    victims: BTreeSet<Uid>,
+    until: Duration,
+    refusal: Arc<Refusal>,
+}
+
+impl Nominations {
+    fn insert(&mut self, key: &GroupKey, nomination: Nomination) {
+        for uid in &nomination.victims {
+            self.victims.entry(uid.clone()).or_default().insert(key.clone());
+        }
+        for place in &nomination.places {
+            self.nodes.entry(Arc::clone(&place.node)).or_default().add(&place.resources);
+        }
+        self.deadlines.insert((nomination.until, key.clone()));
+        self.look.insert(key.clone());
+        self.gangs.insert(key.clone(), nomination);
+    }
+
+    fn remove(&mut self, key: &GroupKey) -> Option<Nomination> {
+        let nomination = self.gangs.remove(key)?;
+        self.deadlines.remove(&(nomination.until, key.clone()));
+        self.look.remove(key);
+        for uid in &nomination.victims {
+            self.forget_victim(uid, key);
+        }
+        for place in &nomination.places {
+            let Some(kept) = self.nodes.get_mut(&place.node) else { continue };
+            kept.sub(&place.resources);
+            if kept.is_zero() {
+                self.nodes.remove(&place.node);
+            }
+        }
+        Some(nomination)
+    }
+
+    fn forget_victim(&mut self, uid: &Uid, key: &GroupKey) {
+        let Some(groups) = self.victims.get_mut(uid) else { return };
+        groups.remove(key);
+        if groups.is_empty() {
+            self.victims.remove(uid);
+        }
+    }
+
+    /// A pod holds nothing any more.
+    pub(super) fn gone(&mut self, uid: &Uid) {
+        for key in self.victims.remove(uid).into_iter().flatten() {
+            let Some(nomination) = self.gangs.get_mut(&key) else { continue };
+            nomination.victims.remove(uid);
+            if nomination.victims.is_empty() {
+                self.look.insert(key);
+            }
+        }
+    }
+
+    /// Something about a node changed.
+    pub(super) fn node_changed(&mut self, node: &str) {
+        if self.nodes.contains_key(node) {
+            let there = |nomination: &Nomination| nomination.places.iter().any(|place| *place.node == *node);
+            self.look.extend(self.gangs.iter().filter(|(_, nomination)| there(nomination)).map(|(key, _)| key.clone()));
+        }
+    }
+
+    /// Something about queues changed.
+    pub(super) fn queues_changed(&mut self) {
+        self.look.extend(self.gangs.keys().cloned());
+    }
+
+    /// Whether a cycle has something to do here.
+    pub(super) fn has_work(&self) -> bool {
+        !self.look.is_empty() || !self.failed.is_empty()
+    }
+
+    /// When the next one is over.
+    pub(super) fn next_deadline(&self) -> Option<Duration> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// The pods that are to go and do perhaps not know it yet.
+    pub(super) fn victims(&self) -> impl Iterator<Item = &Uid> {
+        self.victims.keys()
+    }
+}
+
+/// What is to become of a nomination.
+enum Outlook {
+    Waits,
+    Ready,
+    Broken(&'static str),
+}
+
+impl World {
+    /// Keeps these places for waiting members of the group, all together, until these pods are gone or it is `until`. Among `victims` are those
+    /// that must go and those that are leaving already and that it counts on. What is to be evicted; none, and nothing has changed, where a
+    /// member does not wait or something is kept for the group already.
+    pub fn nominate(&mut self, key: &GroupKey, places: &[Placement], victims: &[Uid], taking: Taking, until: Duration) -> Option<Eviction> {
+        let group_uid = self.groups.get(key)?.facts.as_ref()?.uid.clone();
+        let queue = Arc::clone(&places.first()?.queue);
+        let members: BTreeSet<&Uid> = places.iter().map(|place| &place.uid).collect();
+        let waits = |uid: &&Uid| self.groups.get(key).is_some_and(|group| group.waiting.contains(*uid)) && self.books.pod(uid).is_none();
+        if self.nominations.gangs.contains_key(key) || members.len() != places.len() || !members.iter().all(waits) {
+            return None;
+        }
+        let there: Vec<Victim> = victims.iter().filter_map(|uid| self.victim(uid)).collect();
+        let queues = there.iter().map(|victim| Arc::clone(&victim.queue)).collect();
+        let refusal = Arc::new(Refusal::Nominated { victims: u32::try_from(there.len()).unwrap_or(u32::MAX), queues });
+        let shares = self.shares.take();
+        self.reserves_elsewhere(key, &queue);
+        for place in places {
+            self.books.nominate(&place.uid, &place.node, &place.queue, &place.resources);
+            if let Some(mut member) = self.detach(&place.uid) {
+                member.nominated = Some(Assumed { node: Arc::clone(&place.node), queue: Arc::clone(&place.queue), confirmed: false });
+                member.refusal = Some(Arc::clone(&refusal));
+                self.attach(member);
+            }
+            self.nodes.touch_name(&place.node);
+            self.dirty_path(&place.queue);
+        }
+        // Who has his turn in this cycle is ranked by the shares before the taking.
+        self.shares = shares;
+        self.outdated = true;
+        self.nominations.last = self.nominations.last.saturating_add(1);
+        let id = self.nominations.last;
+        let waited_for = there.iter().map(|victim| victim.uid.clone()).collect();
+        let nomination = Nomination { id, places: places.to_vec(), victims: waited_for, until, refusal: Arc::clone(&refusal) };
+        self.nominations.insert(key, nomination);
+        self.judge_group(key, Some(refusal));
+        let leaving = |uid: &Uid| self.pods.get(uid).is_some_and(|member| member.facts.deleting);
+        let victims = there.into_iter().filter(|victim| !leaving(&victim.uid)).collect();
+        Some(Eviction { nomination: id, group: key.clone(), group_uid, queue, taking, victims })
+    }
+
+    /// When a nomination that waits for these pods is over: the longest time that one of them may take to end (within reason), and then some.
+    #[must_use]
+    pub fn nomination_deadline(&self, victims: &[Uid], now: Duration) -> Duration {
+        let grace = victims.iter().filter_map(|uid| self.pods.get(uid)).map(|member| member.facts.grace.min(LONGEST_GRACE)).max();
+        now.saturating_add(grace.unwrap_or_default()).saturating_add(PATIENCE)
+    }
+
+    /// Settles every nomination for which something changed; to be asked first in a cycle. What is to be bound now is charged like any placement.
+    pub(in crate::cycle) fn take_fulfilled(&mut self, now: Duration) -> Vec<Bind> {
+        while let Some((at, key)) = self.nominations.deadlines.first().cloned().filter(|(at, _)| *at <= now) {
+            self.nominations.deadlines.remove(&(at, key.clone()));
+            self.take_back(&key, "timeout");
+        }
+        let mut look = std::mem::take(&mut self.nominations.look);
+        look.extend(self.dirty_groups.iter().filter(|key| self.nominations.gangs.contains_key(*key)).cloned());
+        if self.gained {
+            let unsettled = self.nominations.gangs.iter().filter(|(_, nomination)| nomination.victims.is_empty());
+            look.extend(unsettled.map(|(key, _)| key.clone()));
+        }
+        let mut in_order: Vec<(u64, GroupKey)> =
+            look.into_iter().filter_map(|key| Some((self.nominations.gangs.get(&key)?.id, key))).collect();
+        in_order.sort();
+        let mut binds = Vec::new();
+        for (_, key) in in_order {
+            match self.outlook(&key) {
+                Outlook::Waits => {}
+                Outlook::Broken(why) => self.take_back(&key, why),
+                Outlook::Ready => match self.settle(&key) {
+                    Ok(placed) => binds.extend(self.fulfil(&key, &placed)),
+                    Err(refusal) if self.others_leave(&key, &refusal) => {}
+                    Err(_) => self.take_back(&key, "no_room"),
+                },
+            }
+        }
+        for (key, why) in std::mem::take(&mut self.nominations.failed) {
+            self.back_off(&key, format!("its nomination was taken back: {why}"), now, None, |failures| BACKOFF.delay(failures));
+        }
+        binds
+    }
+
+    /// An eviction was refused, for a reason of a bounded set: what it was for is taken back, unless that has happened already.
+    pub fn refuse_eviction(&mut self, key: &GroupKey, nomination: u64, why: &'static str) {
+        if self.nominations.gangs.get(key).is_some_and(|known| known.id == nomination) {
+            self.take_back(key, why);
+        }
+    }
+
+    /// Why the group waits while places are kept for it; none where none are.
+    #[must_use]
+    pub fn nominated(&self, key: &GroupKey) -> Option<&Arc<Refusal>> {
+        self.nominations.gangs.get(key).map(|nomination| &nomination.refusal)
+    }
+
+    /// What is kept on a node for gangs that are not there yet. The books charge it; nobody uses it.
+    #[must_use]
+    pub fn nominated_on(&self, node: &str) -> Option<&Resources> {
+        self.nominations.nodes.get(node)
+    }
+
+    /// Whether the pod is to go for somebody, and does perhaps not know it yet: for a search for victims it counts as gone.
+    #[must_use]
+    pub fn is_victim(&self, uid: &Uid) -> bool {
+        self.nominations.victims.contains_key(uid)
+    }
+
+    /// The nominations that were taken back since this was last asked: nobody more is to be evicted for them.
+    pub fn take_withdrawn(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.nominations.withdrawn)
+    }
+
+    /// Takes the places of a gang back, all of them; the next cycle lets it back off. `why` is of a bounded set.
+    pub(super) fn take_back(&mut self, key: &GroupKey, why: &'static str) {
+        let Some(nomination) = self.nominations.remove(key) else { return };
+        for place in &nomination.places {
+            if self.books.withdraw(&place.uid) {
+                self.books_changed(Some(&place.node), Some(&place.queue), true);
+            }
+            if let Some(mut member) = self.detach(&place.uid) {
+                member.nominated = None;
+                member.refusal = None;
+                self.attach(member);
+            }
+        }
+        self.nominations.withdrawn.push(nomination.id);
+        self.nominations.failed.insert(key.clone(), why);
+        self.look_at(key);
+    }
+
+    /// What this news of a pod means to the nomination that it is part of: another pod than the one that places were kept for.
+    pub(super) fn notice_change(&mut self, facts: &PodFacts) {
+        let Some(known) = self.pods.get(&facts.uid).filter(|known| known.nominated.is_some()) else { return };
+        let old = &known.facts;
+        let same = (&old.group, &old.task, &old.request, &old.constraints, old.preemptable)
+            == (&facts.group, &facts.task, &facts.request, &facts.constraints, facts.preemptable);
+        let next = Member { facts: Arc::new(facts.clone()), ..known.clone() };
+        if !same || next.state() != State::Nominated {
+            let key = old.group.clone();
+            self.take_back(&key, "pod_changed");
+        }
+    }
+
+    /// The same of a group: it asks for something else. Its status is our own word and says nothing.
+    pub(super) fn notice_terms(&mut self, facts: &GroupFacts) {
+        let Some(old) = self.groups.get(&facts.key).and_then(|group| group.facts.as_ref()) else { return };
+        let (status, resource_version) = (facts.status.clone(), facts.resource_version.clone());
+        if (GroupFacts { status, resource_version, ..(**old).clone() }) != *facts {
+            self.take_back(&facts.key, "group_changed");
+        }
+    }
+
+    fn victim(&self, uid: &Uid) -> Option<Victim> {
+        let facts = &self.pods.get(uid)?.facts;
+        let queue = Arc::from(self.books.pod(uid)?.queue?);
+        let (namespace, name) = (Arc::clone(&facts.namespace), Arc::clone(&facts.name));
+        Some(Victim { uid: uid.clone(), namespace, name, queue, group: facts.group.clone() })
+    }
+
+    fn outlook(&self, key: &GroupKey) -> Outlook {
+        let Some(nomination) = self.nominations.gangs.get(key) else { return Outlook::Waits };
+        let Some((group, facts)) = self.groups.get(key).and_then(|group| Some((group, group.facts.as_deref()?))) else {
+            return Outlook::Broken("group_gone");
+        };
+        let quota = self.books.quota();
+        if nomination.places.iter().any(|place| quota.path(&place.queue).is_err() || quota.closed_by(&place.queue).is_some()) {
+            return Outlook::Broken("queue");
+        }
+        if !nomination.places.iter().all(|place| self.takes(place)) {
+            return Outlook::Broken("node");
+        }
+        let has = group.counts.placed.saturating_add(group.counts.succeeded);
+        let kept = |task: Option<&str>| {
+            let of_task = |uid: &Uid| task.is_none() || self.pods.get(uid).is_some_and(|member| member.facts.task.as_deref() == task);
+            u32::try_from(nomination.places.iter().filter(|place| of_task(&place.uid)).count()).unwrap_or(u32::MAX)
+        };
+        let tasks = gang::missing_tasks(group, facts);
+        if facts.min_member.saturating_sub(has) > kept(None) || tasks.iter().any(|(task, missing)| *missing > kept(Some(task))) {
+            return Outlook::Broken("gang_changed");
+        }
+        if nomination.victims.is_empty() { Outlook::Ready } else { Outlook::Waits }
+    }
+
+    /// Whether the node is there and takes the pod, but for what is used on it.
+    fn takes(&self, place: &Placement) -> bool {
+        let Some(facts) = self.nodes.id(&place.node).and_then(|id| self.nodes.get(id)) else { return false };
+        let (Some(books), Some(member)) = (self.books.ledger().node(&place.node), self.pods.get(&place.uid)) else { return false };
+        let audience = Audience { namespace: Arc::clone(&member.facts.namespace), labels: member.facts.labels.clone() };
+        let forbidden = if self.keepers.is_empty() || !self.victims_gone(&member.facts.group) {
+            BTreeSet::new()
+        } else {
+            self.keepers.forbidden(&audience, &self.nodes)
+        };
+        let asked = Asked { request: &Resources::new(), constraints: &member.facts.constraints, forbidden: &forbidden };
+        filter::refusal(&asked, &Sight { facts, books }).is_none()
+    }
+
+    /// A victim may itself be what keeps the gang away.
+    fn victims_gone(&self, key: &GroupKey) -> bool {
+        self.nominations.gangs.get(key).is_none_or(|nomination| nomination.victims.is_empty())
+    }
+
+    /// Places the gang where it was nominated, in books that hold nothing of what is kept for others; all of it, or the books are as before.
+    fn settle(&mut self, key: &GroupKey) -> Result<Vec<Placement>, BooksRefusal> {
+        let all: Vec<Placement> = self.nominations.gangs.values().flat_map(|nomination| nomination.places.iter().cloned()).collect();
+        let own = self.nominations.gangs.get(key).map(|nomination| nomination.places.clone()).unwrap_or_default();
+        let stays = |uid: &Uid| {
+            let lasting = |group: &super::Group| group.facts.as_ref().is_some_and(|facts| !facts.preemptable);
+            self.groups.get(key).is_some_and(lasting) || self.pods.get(uid).is_some_and(|member| !member.facts.preemptable)
+        };
+        for place in &all {
+            self.books.withdraw(&place.uid);
+        }
+        let mut trial = self.books.trial();
+        let placed = own.iter().try_for_each(|place| {
+            if stays(&place.uid) {
+                trial.books().quota().by_right(&place.queue, &place.resources).map_err(BooksRefusal::Queue)?;
+            }
+            trial.place(&place.uid, &place.node, &place.queue, &place.resources)
+        });
+        let placed = placed.map(|()| trial.commit());
+        // Those that were placed are charged, and stay as they are.
+        for place in &all {
+            self.books.nominate(&place.uid, &place.node, &place.queue, &place.resources);
+        }
+        placed
+    }
+
+    /// What was kept is taken: the gang is assumed there.
+    fn fulfil(&mut self, key: &GroupKey, placed: &[Placement]) -> Vec<Bind> {
+        self.nominations.remove(key);
+        let mut binds = Vec::with_capacity(placed.len());
+        for place in placed {
+            self.assume(place);
+            let Some(facts) = self.pods.get(&place.uid).map(|member| Arc::clone(&member.facts)) else { continue };
+            binds.push(Bind {
+                uid: place.uid.clone(),
+                namespace: Arc::clone(&facts.namespace),
+                name: Arc::clone(&facts.name),
+                node: Arc::clone(&place.node),
+                queue: Arc::clone(&place.queue),
+                group: key.clone(),
+            });
+        }
+        self.satisfied(key);
+        self.judge_group(key, None);
+        binds
+    }
+
+    /// Whether a pod is leaving that could make the difference.
+    fn others_leave(&self, key: &GroupKey, refusal: &BooksRefusal) -> bool {
+        let leaves = |uid: &Uid| self.pods.get(uid).is_some_and(|member| member.state() == State::Leaving) || self.is_victim(uid);
+        let mut leaving = self.pods.keys().filter(|uid| leaves(uid)).filter_map(|uid| self.books.pod(uid));
+        match refusal {
+            BooksRefusal::Node(_) => {
+                let places = self.nominations.gangs.get(key).map(|nomination| nomination.places.as_slice()).unwrap_or_default();
+                let nodes: BTreeSet<&str> = places.iter().map(|place| &*place.node).collect();
+                leaving.any(|pod| pod.node.is_some_and(|node| nodes.contains(node)))
+            }
+            BooksRefusal::Queue(QueueRefusal::Ceiling(ceiling)) => {
+                let below = self.books.quota().tree().subtree(&ceiling.queue);
+                leaving.any(|pod| pod.queue.is_some_and(|queue| below.contains(queue)))
+            }
+            BooksRefusal::Queue(_) | BooksRefusal::AlreadyCharged => false,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "nominations_promises.rs"]
+mod promises;
+#[cfg(test)]
+#[path = "nominations_tests.rs"]
+mod tests;

@@ -1,0 +1,264 @@
+//! What becomes of a nomination, as small stories.
+
+use super::*;
+use crate::api::pod_facts::PodPhase;
+use crate::cycle::plan::Plan;
+use crate::cycle::run;
+use crate::cycle::testing::{POLICY, amounts, group, limits, node, pod, queue, running};
+use crate::cycle::tests::{bound, gang, message, phase, world};
+use crate::cycle::world::Phase;
+
+fn cycle(world: &mut World, now: u64) -> Plan {
+    run(world, &POLICY, Duration::from_secs(now))
+}
+
+fn key(name: &str) -> GroupKey {
+    GroupKey::new("ns", name)
+}
+
+fn place(name: &str, node: &str, cpu: i64) -> Placement {
+    let resources = amounts(&[("cpu", cpu), ("pods", 1)]);
+    Placement { uid: format!("ns/{name}").as_str().into(), node: node.into(), queue: "mine".into(), resources }
+}
+
+/// Two nodes of 4 cpus full of `v-0` and `v-1` of the queue `theirs`, and the gang `g` of two that asks for 3 each in the queue `mine`.
+fn full() -> World {
+    let mut world = world();
+    for name in ["mine", "theirs"] {
+        world.apply_queue(queue(name, None, &[]));
+    }
+    for index in 0..2 {
+        world.apply_node(node(&format!("n{index}"), &[("cpu", 4)]));
+        world.apply_pod(running(pod("ns", &format!("v-{index}"), "v", &[("cpu", 4)]), &format!("n{index}")));
+    }
+    world.apply_group(group("ns", "v", 1, "theirs"));
+    gang(&mut world, "g", 2, "mine", 2, &[("cpu", 3)]);
+    assert!(cycle(&mut world, 0).binds.is_empty());
+    world
+}
+
+fn nominate(world: &mut World, until: u64) -> Option<Eviction> {
+    let (places, victims) = ([place("g-0", "n0", 3), place("g-1", "n1", 3)], ["ns/v-0".into(), "ns/v-1".into()]);
+    world.nominate(&key("g"), &places, &victims, Taking::Reclaim, Duration::from_secs(until))
+}
+
+fn nominated() -> World {
+    let mut world = full();
+    assert!(nominate(&mut world, 90).is_some());
+    assert!(cycle(&mut world, 0).binds.is_empty());
+    world
+}
+
+/// It waits again, backs off, and nothing is kept for it.
+fn assert_taken_back(world: &mut World, why: &str, now: u64) {
+    assert!(cycle(world, now).binds.is_empty(), "{why}");
+    assert!(world.nominated(&key("g")).is_none(), "{why}");
+    assert!(world.books().pods().all(|(_, pod)| pod.stage != crate::accounting::Stage::Nominated), "{why}");
+    let group = &world.groups()[&key("g")];
+    assert_eq!((group.retry.failures, group.retry.why.as_str()), (1, &*format!("its nomination was taken back: {why}")));
+    assert_eq!(world.next_look(), Some(Duration::from_secs(now + 1)), "{why}");
+    assert_eq!(world.take_withdrawn().len(), 1, "{why}");
+    assert!(world.books().audit().is_clean());
+}
+
+#[test]
+fn what_victims_leave_is_kept_for_the_gang_and_bound_when_the_last_is_gone() {
+    let mut world = full();
+    let eviction = nominate(&mut world, 90).unwrap();
+    assert_eq!((&eviction.group, &*eviction.queue, &*eviction.group_uid), (&key("g"), "mine", "ns/g/group"));
+    let victims: Vec<_> = eviction.victims.iter().map(|victim| (&*victim.name, &*victim.queue, &*victim.group.name)).collect();
+    assert_eq!(victims, [("v-0", "theirs", "v"), ("v-1", "theirs", "v")]);
+    assert!(world.is_victim(&"ns/v-0".into()));
+    gang(&mut world, "other", 1, "mine", 1, &[("cpu", 1)]);
+    assert!(cycle(&mut world, 0).binds.is_empty());
+    assert_eq!((message(&world, "g"), phase(&world, "g")), ("waits for 2 pods of queue theirs to go".to_owned(), Phase::Inqueue));
+    assert_eq!((world.groups()[&key("g")].counts.placed, world.waiting_pods()), (0, 1));
+    assert_eq!(world.nominated_on("n0"), Some(&amounts(&[("cpu", 3), ("pods", 1)])));
+    // The first is gone: nobody else takes what it left, and the gang waits for the second.
+    world.delete_pod(&"ns/v-0".into());
+    let plan = cycle(&mut world, 1);
+    assert_eq!(bound(&plan), [("other-0", "n0")], "what is not kept is free");
+    world.delete_pod(&"ns/other-0".into());
+    let last = PodFacts { phase: PodPhase::Succeeded, ..running(pod("ns", "v-1", "v", &[("cpu", 4)]), "n1") };
+    world.apply_pod(last);
+    assert!(world.has_work(Duration::from_secs(1)));
+    assert_eq!(bound(&cycle(&mut world, 1)), [("g-0", "n0"), ("g-1", "n1")]);
+    assert_eq!((message(&world, "g"), phase(&world, "g"), world.nominated_on("n0")), (String::new(), Phase::Running, None));
+    assert!(!world.is_victim(&"ns/v-0".into()) && world.next_look().is_none());
+    assert!(world.books().audit().is_clean());
+}
+
+#[test]
+fn the_time_of_a_nomination_is_the_longest_that_a_victim_may_take_within_reason_and_then_some() {
+    let mut world = full();
+    let victims: [Uid; 2] = ["ns/v-0".into(), "ns/v-1".into()];
+    let deadline = |world: &World| world.nomination_deadline(&victims, Duration::from_secs(7)).as_secs();
+    assert_eq!(deadline(&world), 7 + 30 + 60);
+    for (seconds, is) in [(0, 97), (300, 367), (u64::MAX, 667)] {
+        let grace = Duration::from_secs(seconds);
+        world.apply_pod(PodFacts { grace, ..running(pod("ns", "v-0", "v", &[("cpu", 4)]), "n0") });
+        assert_eq!(deadline(&world), is);
+    }
+}
+
+#[test]
+fn when_its_time_is_over_all_is_taken_back() {
+    let mut world = nominated();
+    assert_eq!(world.next_look(), Some(Duration::from_secs(90)));
+    world.delete_pod(&"ns/v-0".into());
+    assert!(cycle(&mut world, 89).binds.is_empty());
+    assert!(!world.has_work(Duration::from_secs(89)) && world.has_work(Duration::from_secs(90)));
+    assert_taken_back(&mut world, "timeout", 90);
+    // It may ask again after its back-off.
+    assert!(cycle(&mut world, 91).looked_at.contains(&key("g")));
+    assert!(nominate(&mut world, 200).is_some());
+}
+
+#[test]
+fn a_refused_eviction_takes_back_what_it_was_for_and_nothing_later() {
+    let mut world = nominated();
+    world.refuse_eviction(&key("g"), 7, "disruption_budget");
+    assert!(world.nominated(&key("g")).is_some(), "that was another one");
+    world.refuse_eviction(&key("g"), 1, "disruption_budget");
+    assert_taken_back(&mut world, "disruption_budget", 5);
+}
+
+#[test]
+fn whatever_changes_the_gang_takes_it_back_as_a_whole() {
+    type Change = fn(&mut World);
+    let changes: [(&str, Change); 9] = [
+        ("pod_gone", |world| world.delete_pod(&"ns/g-1".into())),
+        ("pod_changed", |world| world.apply_pod(PodFacts { deleting: true, ..pod("ns", "g-1", "g", &[("cpu", 3)]) })),
+        ("pod_changed", |world| world.apply_pod(PodFacts { gated: true, ..pod("ns", "g-1", "g", &[("cpu", 3)]) })),
+        ("pod_changed", |world| world.apply_pod(pod("ns", "g-1", "g", &[("cpu", 4)]))),
+        ("pod_changed", |world| world.apply_pod(running(pod("ns", "g-1", "g", &[("cpu", 3)]), "elsewhere"))),
+        ("group_changed", |world| world.apply_group(group("ns", "g", 1, "mine"))),
+        ("node", |world| world.delete_node("n1")),
+        ("node", |world| world.apply_node(crate::api::NodeFacts { unschedulable: true, ..node("n1", &[("cpu", 4)]) })),
+        ("queue", |world| world.apply_queue(crate::api::QueueFacts { closed_by_hand: true, ..queue("mine", None, &[]) })),
+    ];
+    for (why, change) in changes {
+        let mut world = nominated();
+        change(&mut world);
+        assert_taken_back(&mut world, why, 5);
+    }
+    let mut world = nominated();
+    world.delete_group(&key("g"));
+    assert!(cycle(&mut world, 5).binds.is_empty() && world.nominated(&key("g")).is_none());
+    assert!(world.books().pod(&"ns/g-0".into()).is_none());
+}
+
+#[test]
+fn what_says_nothing_about_the_gang_leaves_it_alone() {
+    let mut world = nominated();
+    let status = crate::api::podgroup::PodGroupStatus { phase: Some("Inqueue".into()), ..Default::default() };
+    world.apply_group(GroupFacts { status, resource_version: "9".into(), ..group("ns", "g", 2, "mine") });
+    let condition = crate::api::pod::PodCondition { kind: "PodScheduled".into(), ..Default::default() };
+    world.apply_pod(PodFacts { scheduled_condition: Some(condition), ..pod("ns", "g-0", "g", &[("cpu", 3)]) });
+    world.apply_node(node("n0", &[("cpu", 5)]));
+    world.apply_queue(queue("theirs", None, &[("cpu", 9)]));
+    assert!(cycle(&mut world, 1).binds.is_empty());
+    assert!(world.nominated(&key("g")).is_some());
+    assert_eq!(message(&world, "g"), "waits for 2 pods of queue theirs to go");
+}
+
+#[test]
+fn a_gang_that_lost_a_running_member_has_too_little_kept_for_it() {
+    let mut world = full();
+    world.apply_group(group("ns", "g", 3, "mine"));
+    world.apply_node(node("n2", &[("cpu", 1)]));
+    world.apply_pod(running(pod("ns", "g-9", "g", &[("cpu", 1)]), "n2"));
+    assert!(cycle(&mut world, 0).binds.is_empty());
+    assert!(nominate(&mut world, 90).is_some());
+    assert!(cycle(&mut world, 0).binds.is_empty() && world.nominated(&key("g")).is_some());
+    world.delete_pod(&"ns/g-9".into());
+    assert_taken_back(&mut world, "gang_changed", 5);
+}
+
+#[test]
+fn who_took_the_room_meanwhile_ends_it_and_who_is_leaving_is_waited_for() {
+    for leaving in [false, true] {
+        let mut world = nominated();
+        let late = PodFacts { deleting: leaving, ..running(pod("ns", "late", "v", &[("cpu", 2)]), "n0") };
+        world.apply_pod(late);
+        for name in ["v-0", "v-1"] {
+            world.delete_pod(&format!("ns/{name}").as_str().into());
+        }
+        if !leaving {
+            assert_taken_back(&mut world, "no_room", 5);
+            continue;
+        }
+        assert!(cycle(&mut world, 5).binds.is_empty() && world.nominated(&key("g")).is_some());
+        world.delete_pod(&"ns/late".into());
+        assert_eq!(cycle(&mut world, 6).binds.len(), 2);
+    }
+}
+
+#[test]
+fn a_ceiling_that_came_down_meanwhile_ends_it() {
+    let mut world = nominated();
+    world.apply_queue(queue("mine", None, &[("cpu", 5)]));
+    assert!(cycle(&mut world, 1).binds.is_empty() && world.nominated(&key("g")).is_some(), "it may be up again by then");
+    for name in ["v-0", "v-1"] {
+        world.delete_pod(&format!("ns/{name}").as_str().into());
+    }
+    assert_taken_back(&mut world, "no_room", 5);
+}
+
+#[test]
+fn one_that_is_not_preemptable_gets_no_more_than_its_right() {
+    let mut world = full();
+    for (name, deserved) in [("mine", 5), ("theirs", 3)] {
+        world.apply_queue(crate::api::QueueFacts { deserved: limits(&[("cpu", deserved)]), ..queue(name, None, &[]) });
+    }
+    world.apply_group(GroupFacts { preemptable: false, ..group("ns", "g", 2, "mine") });
+    assert!(cycle(&mut world, 0).binds.is_empty());
+    assert!(nominate(&mut world, 90).is_some());
+    for name in ["v-0", "v-1"] {
+        world.delete_pod(&format!("ns/{name}").as_str().into());
+    }
+    assert_taken_back(&mut world, "no_room", 5);
+}
+
+#[test]
+fn two_nominations_on_one_node_are_no_hindrance_to_each_other() {
+    let mut world = full();
+    world.apply_pod(running(pod("ns", "v-0", "v", &[("cpu", 2)]), "n0"));
+    world.apply_pod(running(pod("ns", "v-2", "v", &[("cpu", 2)]), "n0"));
+    for name in ["a", "b"] {
+        gang(&mut world, name, 1, "mine", 1, &[("cpu", 2)]);
+    }
+    let mut take = |name: &str, victim: &str| {
+        let (places, until) = ([place(&format!("{name}-0"), "n0", 2)], Duration::from_secs(90));
+        world.nominate(&key(name), &places, &[format!("ns/{victim}").as_str().into()], Taking::Preemption, until)
+    };
+    assert!(take("a", "v-0").is_some() && take("b", "v-2").is_some());
+    world.delete_pod(&"ns/v-2".into());
+    assert_eq!(bound(&cycle(&mut world, 1)), [("b-0", "n0")]);
+    world.delete_pod(&"ns/v-0".into());
+    assert_eq!(bound(&cycle(&mut world, 2)), [("a-0", "n0")]);
+    assert!(world.books().audit().is_clean());
+}
+
+#[test]
+fn only_who_waits_is_nominated_and_once_and_only_who_stays_is_evicted() {
+    let mut world = full();
+    let (places, until) = ([place("g-0", "n0", 3)], Duration::from_secs(90));
+    let take = |world: &mut World, places: &[Placement], victims: &[&str]| {
+        let victims: Vec<Uid> = victims.iter().map(|name| Uid::from(format!("ns/{name}").as_str())).collect();
+        world.nominate(&key("g"), places, &victims, Taking::Reclaim, until)
+    };
+    assert_eq!(take(&mut world, &[], &["v-0"]), None);
+    assert_eq!(take(&mut world, &[place("v-0", "n1", 4)], &["v-1"]), None, "it runs");
+    assert_eq!(take(&mut world, &[place("g-0", "n0", 3), place("g-0", "n1", 3)], &["v-0"]), None, "the same twice");
+    world.apply_group(group("ns", "g", 1, "mine"));
+    world.apply_pod(PodFacts { deleting: true, ..running(pod("ns", "v-0", "v", &[("cpu", 4)]), "n0") });
+    let eviction = take(&mut world, &places, &["v-0", "v-1", "nobody"]).unwrap();
+    assert_eq!(eviction.victims.iter().map(|victim| &*victim.name).collect::<Vec<_>>(), ["v-1"]);
+    assert_eq!(take(&mut world, &[place("g-1", "n1", 3)], &["v-1"]), None, "something is kept for it already");
+    world.delete_pod(&"ns/v-1".into());
+    assert!(cycle(&mut world, 1).binds.is_empty(), "it waits for the one that is leaving too");
+    world.delete_pod(&"ns/v-0".into());
+    let plan = cycle(&mut world, 1);
+    assert_eq!(bound(&plan), [("g-0", "n0"), ("g-1", "n1")], "its further member is placed like any other");
+}

@@ -1,0 +1,247 @@
+//! What is sent for one taking, in which order, and what do the answers mean? Against an API server that answers as it is told.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::to_bytes;
+use axum::extract::Request;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use kube::Client;
+use serde_json::json;
+
+use super::super::super::command::Command;
+use super::super::Dispatcher;
+use super::*;
+use crate::api::GroupKey;
+use crate::cycle::plan::Taking;
+use crate::runtime::call::Caller;
+use crate::runtime::leader::Leadership;
+use crate::runtime::metrics::{self, RequestMetrics};
+
+type Answer = (u16, Value);
+
+/// The answer to an eviction: of whom, whether it is a dry run, and the how-manieth time.
+type Script = dyn Fn(&str, bool, u32) -> Answer + Send + Sync;
+
+/// What was sent, in order, with its body.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<(String, Value)>>>);
+
+impl Log {
+    fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap().iter().map(|(line, _)| line.clone()).collect()
+    }
+
+    fn body(&self, line: &str) -> Value {
+        self.0.lock().unwrap().iter().find(|(said, _)| said == line).unwrap().1.clone()
+    }
+
+    fn took(&self, line: &str) -> usize {
+        self.lines().iter().filter(|said| *said == line).count()
+    }
+}
+
+fn ok() -> Answer {
+    (201, json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201 }))
+}
+
+fn failure(code: u16, reason: &str, message: &str, cause: Option<&str>) -> Answer {
+    let causes: Vec<Value> = cause.into_iter().map(|cause| json!({ "reason": cause, "message": "why" })).collect();
+    let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": reason, "message": message,
+        "code": code, "details": { "causes": causes } });
+    (code, status)
+}
+
+fn budget() -> Answer {
+    failure(429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.", Some("DisruptionBudget"))
+}
+
+fn two_budgets() -> Value {
+    failure(500, "", "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.", None).1
+}
+
+async fn serve(request: Request, script: Arc<Script>, pod: Value, log: Log) -> Response {
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let dry_run = request.uri().query().is_some_and(|query| query.contains("dryRun=All"));
+    let body = to_bytes(request.into_body(), 1 << 20).await.unwrap();
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let parts: Vec<&str> = path.split('/').collect();
+    let (line, answer) = match (&method, parts.as_slice()) {
+        (&Method::POST, [.., "pods", name, "eviction"]) => {
+            let line = format!("{} {name}", if dry_run { "dry" } else { "evict" });
+            let answer = script(name, dry_run, u32::try_from(log.took(&line)).unwrap());
+            (line, answer)
+        }
+        (&Method::PATCH, [.., "pods", name, "status"]) => (format!("status {name}"), (200, json!({ "metadata": { "name": name } }))),
+        (&Method::GET, [.., "pods", name]) => {
+            let missing = failure(404, "NotFound", "not found", None);
+            (format!("get {name}"), if pod.is_null() { missing } else { (200, pod) })
+        }
+        (&Method::POST, [.., "events"]) => (format!("event {}", body["involvedObject"]["name"].as_str().unwrap()), (201, body.clone())),
+        other => panic!("{other:?}"),
+    };
+    log.0.lock().unwrap().push((line, body));
+    (StatusCode::from_u16(answer.0).unwrap(), answer.1.to_string()).into_response()
+}
+
+fn dispatcher(pod: Value, script: impl Fn(&str, bool, u32) -> Answer + Send + Sync + 'static) -> (Dispatcher, Log) {
+    let (log, script): (Log, Arc<Script>) = (Log::default(), Arc::new(script));
+    let seen = log.clone();
+    let app = Router::new().fallback(move |request: Request| serve(request, Arc::clone(&script), pod.clone(), seen.clone()));
+    let registry = metrics::registry().unwrap();
+    let caller = Caller::new(Duration::from_secs(10), RequestMetrics::new(&registry).unwrap());
+    (Dispatcher::new(Client::new(app, "ns"), caller, Leadership::always(), 1), log)
+}
+
+fn command(names: &[&str]) -> Command {
+    let victim = |name: &&str| Victim {
+        uid: format!("uid-{name}").as_str().into(),
+        namespace: "ns".into(),
+        name: (*name).into(),
+        queue: "theirs".into(),
+        group: GroupKey::new("ns", "v"),
+    };
+    let eviction = Eviction {
+        nomination: 7,
+        group: GroupKey::new("ns", "g"),
+        group_uid: "g".into(),
+        queue: "mine".into(),
+        taking: Taking::Reclaim,
+        victims: names.iter().map(victim).collect(),
+    };
+    Command::Evict { eviction, now: Timestamp::UNIX_EPOCH }
+}
+
+/// How the taking of these pods ends: why not, how many went, how many had gone.
+async fn take(dispatcher: &mut Dispatcher, names: &[&str]) -> (Option<&'static str>, u32, u32) {
+    dispatcher.send(vec![command(names)]);
+    match dispatcher.next().await {
+        Report::Evicted(taken) => (None, taken.evicted, taken.gone),
+        Report::NotEvicted(taken, why) => {
+            assert_eq!((taken.group, taken.nomination), (GroupKey::new("ns", "g"), 7));
+            (Some(why), taken.evicted, taken.gone)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_are_asked_before_anybody_goes_and_then_it_is_said_on_each() {
+    let (mut to, log) = dispatcher(Value::Null, |_, _, _| ok());
+    assert_eq!(take(&mut to, &["a", "b"]).await, (None, 2, 0));
+    assert_eq!(log.lines(), ["dry a", "dry b", "evict a", "evict b", "status a", "event a", "status b", "event b"]);
+    for line in ["dry a", "evict a"] {
+        assert_eq!(log.body(line)["deleteOptions"]["preconditions"]["uid"], "uid-a");
+        assert_eq!((&log.body(line)["apiVersion"], &log.body(line)["metadata"]["name"]), (&json!("policy/v1"), &json!("a")));
+    }
+    let condition = &log.body("status b")["status"]["conditions"][0];
+    assert_eq!((&condition["type"], &condition["status"]), (&json!("DisruptionTarget"), &json!("True")));
+    assert_eq!(condition["reason"], "PreemptionByScheduler");
+    let message = "podgroup-scheduler: reclaimed for PodGroup ns/g, whose queue mine is below its share";
+    assert_eq!((&condition["message"], &log.body("event b")["message"]), (&json!(message), &json!(message)));
+    assert_eq!((&log.body("event b")["reason"], &log.body("status b")["metadata"]["uid"]), (&json!("Reclaimed"), &json!("uid-b")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn r9_if_one_would_stay_nobody_goes() {
+    let refusals: [(Answer, &str); 5] = [
+        (budget(), "disruption_budget"),
+        ((201, two_budgets()), "disruption_budget"),
+        ((500, two_budgets()), "disruption_budget"),
+        (failure(403, "Forbidden", "no", None), "forbidden"),
+        (failure(422, "Invalid", "no", None), "invalid"),
+    ];
+    for (refusal, why) in refusals {
+        let (mut to, log) = dispatcher(Value::Null, move |name, _, _| if name == "b" { refusal.clone() } else { ok() });
+        assert_eq!(take(&mut to, &["a", "b", "c"]).await, (Some(why), 0, 0));
+        assert_eq!(log.lines(), ["dry a", "dry b"], "{why}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn r9_if_one_is_refused_midway_the_rest_stays() {
+    let (mut to, log) = dispatcher(Value::Null, |name, dry_run, _| if name == "b" && !dry_run { budget() } else { ok() });
+    assert_eq!(take(&mut to, &["a", "b", "c"]).await, (Some("disruption_budget"), 1, 0));
+    assert_eq!(log.lines(), ["dry a", "dry b", "dry c", "evict a", "evict b", "status a", "event a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a5_what_had_no_answer_is_asked_again_until_it_has() {
+    let troubles: [Answer; 4] = [
+        failure(500, "InternalError", "etcd", None),
+        failure(504, "Timeout", "late", None),
+        failure(429, "TooManyRequests", "later", None),
+        (503, Value::Null),
+    ];
+    for trouble in troubles {
+        let (mut to, log) = dispatcher(Value::Null, move |_, dry_run, nth| if !dry_run && nth < 2 { trouble.clone() } else { ok() });
+        assert_eq!(take(&mut to, &["a"]).await, (None, 1, 0));
+        assert_eq!(log.lines(), ["dry a", "evict a", "evict a", "evict a", "status a", "event a"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_not_asked_for_ever() {
+    let began = clock::monotonic();
+    let (mut to, log) = dispatcher(Value::Null, |name, _, _| if name == "b" { failure(503, "", "", None) } else { ok() });
+    assert_eq!(take(&mut to, &["a", "b"]).await, (Some("unavailable"), 0, 0));
+    let took = clock::monotonic() - began;
+    assert!(took > LIMIT / 2 && took <= LIMIT, "{took:?}");
+    assert!((5..20).contains(&log.took("dry b")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_gone_is_no_hindrance_and_another_of_its_name_is_not_meant() {
+    let pod = |uid: &str, deleted: Option<&str>| json!({ "metadata": { "name": "a", "uid": uid, "deletionTimestamp": deleted } });
+    let missing = || failure(404, "NotFound", "no", None);
+    let conflict = || failure(409, "Conflict", "the UID in the precondition does not match", None);
+    let leaving = Some("2026-01-01T00:00:00Z");
+    for (answer, pod, ends) in [
+        (missing(), Value::Null, (None, 0, 1)),
+        (conflict(), pod("another", None), (None, 0, 1)),
+        (conflict(), pod("uid-a", leaving), (None, 1, 0)),
+        (conflict(), pod("uid-a", None), (Some("conflict"), 0, 0)),
+        (missing(), pod("uid-a", None), (Some("conflict"), 0, 0)),
+    ] {
+        let (mut to, log) = dispatcher(pod.clone(), move |_, _, _| answer.clone());
+        assert_eq!(take(&mut to, &["a"]).await, ends, "{pod}");
+        assert_eq!(log.took("evict a") > 0, ends.0.is_none());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_more_goes_for_what_was_taken_back() {
+    let (mut to, log) = dispatcher(Value::Null, |_, _, _| failure(503, "", "", None));
+    to.send(vec![command(&["a"])]);
+    let cut = tokio::time::timeout(Duration::from_secs(1), to.next()).await;
+    assert!(cut.is_err() && log.took("dry a") > 1, "it is under way");
+    to.send(vec![Command::Desist { nomination: 8 }]);
+    assert!(tokio::time::timeout(Duration::from_secs(1), to.next()).await.is_err(), "that was another one");
+    let sent = log.took("dry a");
+    to.send(vec![Command::Desist { nomination: 7 }]);
+    assert!(matches!(to.next().await, Report::NotEvicted(taken, "withdrawn") if taken.evicted == 0));
+    assert_eq!(log.took("dry a"), sent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bounded_number_of_takings_is_under_way_and_the_next_follows() {
+    let (mut to, log) = dispatcher(Value::Null, |_, _, _| ok());
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let numbered = |(at, name): (usize, &&str)| match command(&[name]) {
+        Command::Evict { eviction, now } => {
+            Command::Evict { eviction: Eviction { nomination: u64::try_from(at).unwrap(), ..eviction }, now }
+        }
+        other => other,
+    };
+    to.send(names.iter().enumerate().map(numbered).collect());
+    to.send(vec![Command::Desist { nomination: 5 }]);
+    let mut ended = BTreeMap::new();
+    for _ in 0..5 {
+        let Report::Evicted(taken) = to.next().await else { panic!("one was refused") };
+        ended.insert(taken.nomination, taken.evicted);
+    }
+    assert_eq!(ended, (0..5).map(|at| (at, 1)).collect());
+    assert_eq!(log.took("dry f"), 0, "what had not begun does not begin");
+}
