@@ -261,12 +261,16 @@ fn nominated() -> State {
     let groups = vec![group("ns", "g", 1, "default"), group("ns", "v", 1, "default")];
     let mut state = ready(vec![node("n", &[("cpu", 4)])], pods, groups);
     let _cycle = state.tick(at(0));
+    nominate(&mut state);
+    state
+}
+
+fn nominate(state: &mut State) {
     let resources = state.world.pods()[&Uid::from("ns/a")].facts.request.clone();
     let place = crate::accounting::Placement { uid: "ns/a".into(), node: "n".into(), queue: "default".into(), resources };
     let (key, until) = (GroupKey::new("ns", "g"), Duration::from_secs(90));
     let taking = crate::cycle::plan::Taking::Preemption;
     assert!(state.world.nominate(&key, &[place], &["ns/v".into()], taking, until).is_some());
-    state
 }
 
 fn taken() -> crate::scheduler::event::Taken {
@@ -287,7 +291,13 @@ fn what_is_kept_for_a_gang_overcommits_no_node_and_is_shown_by_itself() {
     let message = |command: &Command| match command {
         Command::Group { event: Some((_, message)), .. } => Some(message.clone()),
         Command::Pod { condition, .. } => condition.message.clone(),
-        _ => None,
+        Command::Bind(_)
+        | Command::Evict { .. }
+        | Command::Desist { .. }
+        | Command::Group { .. }
+        | Command::Queue { .. }
+        | Command::QueueEvent { .. }
+        | Command::MakeQueue { .. } => None,
     };
     let said: Vec<_> = told.iter().filter_map(message).collect();
     assert_eq!(said, ["waits for 1 pod of queue default to go"; 2], "on the group, and on the pod that waits");
@@ -327,4 +337,28 @@ fn the_wait_for_victims_wakes_the_loop_when_its_time_is_over() {
     }
     assert_eq!(state.next(), Some(Duration::from_secs(90)));
     assert!(state.has_work(at(90_000)) && !state.has_work(at(89_999)));
+}
+
+#[test]
+fn a_pod_that_was_told_why_it_waits_is_told_when_others_leave_for_it() {
+    let pods = vec![running(pod("ns", "v", "v", &[("cpu", 4)]), "n"), pod("ns", "a", "g", &[("cpu", 3)])];
+    let groups = vec![group("ns", "g", 1, "default"), group("ns", "v", 1, "default")];
+    let mut state = ready(vec![node("n", &[("cpu", 4)])], pods, groups);
+    let told = |state: &mut State, millis: u64| -> Vec<String> {
+        let mut messages = Vec::new();
+        for command in state.tick(at(millis)) {
+            if let Some(subject) = subject(&command) {
+                state.learn(Report::Told(subject, stands("2")), at(millis));
+            }
+            if let Command::Pod { condition, .. } = command {
+                messages.extend(condition.message);
+            }
+        }
+        messages
+    };
+    let _cycle = told(&mut state, 0);
+    assert_eq!(told(&mut state, 2500), ["no node takes it: 1/1 nodes: lacks cpu (asked 3, most free 0)"]);
+    nominate(&mut state);
+    let _cycle = told(&mut state, 3000);
+    assert_eq!(told(&mut state, 13_000), ["waits for 1 pod of queue default to go"]);
 }

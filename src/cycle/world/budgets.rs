@@ -161,6 +161,10 @@ mod tests {
         assert!(allows(&world, &["b"]));
         assert!(world.nominate(&key, &[place], &["ns/a".into()], crate::cycle::plan::Taking::Preemption, until).is_some());
         assert!(!allows(&world, &["b"]) && allows(&world, &["a"]));
+        change(&mut world, "b", |facts| PodFacts { ready: false, ..facts });
+        world.apply_budget(BudgetFacts { frees_unready: true, ..budget("x", "x", 0) });
+        assert!(allows(&world, &["b"]) && !allows(&world, &["a"]), "what costs nothing is not stopped by what others cost");
+        world.apply_budget(budget("x", "x", 1));
         world.delete_pod(&"ns/a".into());
         assert!(allows(&world, &["b"]));
     }

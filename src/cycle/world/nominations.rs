@@ -21,7 +21,9 @@
 //! Nothing of this is persisted. Pods that are being deleted count as gone in the search for victims, so a process that starts in between
 //! finds the same room, nominates again, and evicts nobody twice.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod register;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +36,9 @@ use crate::cycle::plan::{Bind, Eviction, Taking, Victim};
 use crate::resources::Resources;
 use crate::runtime::backoff::Backoff;
 
+use register::Nomination;
+pub(super) use register::Nominations;
+
 use super::pods::Assumed;
 use super::{Member, State, World};
 
@@ -45,112 +50,6 @@ pub const LONGEST_GRACE: Duration = Duration::from_secs(600);
 
 /// How patiently a group asks again whose nomination was taken back.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
-
-/// All that is kept for gangs.
-#[derive(Debug, Default)]
-pub(super) struct Nominations {
-    gangs: BTreeMap<GroupKey, Nomination>,
-    deadlines: BTreeSet<(Duration, GroupKey)>,
-    /// Who waits for this pod to go.
-    victims: BTreeMap<Uid, BTreeSet<GroupKey>>,
-    /// What is kept on each node; none where nothing is.
-    nodes: BTreeMap<Arc<str>, Resources>,
-    /// Those for which something changed.
-    look: BTreeSet<GroupKey>,
-    /// Those that were taken back since the last cycle, and why, of a bounded set.
-    failed: BTreeMap<GroupKey, &'static str>,
-    /// The same by number, so that nobody more is evicted for them.
-    withdrawn: Vec<u64>,
-    last: u64,
-}
-
-#[derive(Debug)]
-struct Nomination {
-    id: u64,
-    places: Vec<Placement>,
-    /// The victims that still hold something.
-    victims: BTreeSet<Uid>,
-    until: Duration,
-    refusal: Arc<Refusal>,
-}
-
-impl Nominations {
-    fn insert(&mut self, key: &GroupKey, nomination: Nomination) {
-        for uid in &nomination.victims {
-            self.victims.entry(uid.clone()).or_default().insert(key.clone());
-        }
-        for place in &nomination.places {
-            self.nodes.entry(Arc::clone(&place.node)).or_default().add(&place.resources);
-        }
-        self.deadlines.insert((nomination.until, key.clone()));
-        self.look.insert(key.clone());
-        self.gangs.insert(key.clone(), nomination);
-    }
-
-    fn remove(&mut self, key: &GroupKey) -> Option<Nomination> {
-        let nomination = self.gangs.remove(key)?;
-        self.deadlines.remove(&(nomination.until, key.clone()));
-        self.look.remove(key);
-        for uid in &nomination.victims {
-            self.forget_victim(uid, key);
-        }
-        for place in &nomination.places {
-            let Some(kept) = self.nodes.get_mut(&place.node) else { continue };
-            kept.sub(&place.resources);
-            if kept.is_zero() {
-                self.nodes.remove(&place.node);
-            }
-        }
-        Some(nomination)
-    }
-
-    fn forget_victim(&mut self, uid: &Uid, key: &GroupKey) {
-        let Some(groups) = self.victims.get_mut(uid) else { return };
-        groups.remove(key);
-        if groups.is_empty() {
-            self.victims.remove(uid);
-        }
-    }
-
-    /// A pod holds nothing any more.
-    pub(super) fn gone(&mut self, uid: &Uid) {
-        for key in self.victims.remove(uid).into_iter().flatten() {
-            let Some(nomination) = self.gangs.get_mut(&key) else { continue };
-            nomination.victims.remove(uid);
-            if nomination.victims.is_empty() {
-                self.look.insert(key);
-            }
-        }
-    }
-
-    /// Something about a node changed.
-    pub(super) fn node_changed(&mut self, node: &str) {
-        if self.nodes.contains_key(node) {
-            let there = |nomination: &Nomination| nomination.places.iter().any(|place| *place.node == *node);
-            self.look.extend(self.gangs.iter().filter(|(_, nomination)| there(nomination)).map(|(key, _)| key.clone()));
-        }
-    }
-
-    /// Something about queues changed.
-    pub(super) fn queues_changed(&mut self) {
-        self.look.extend(self.gangs.keys().cloned());
-    }
-
-    /// Whether a cycle has something to do here.
-    pub(super) fn has_work(&self) -> bool {
-        !self.look.is_empty() || !self.failed.is_empty()
-    }
-
-    /// When the next one is over.
-    pub(super) fn next_deadline(&self) -> Option<Duration> {
-        self.deadlines.first().map(|(at, _)| *at)
-    }
-
-    /// The pods that are to go and do perhaps not know it yet.
-    pub(super) fn victims(&self) -> impl Iterator<Item = &Uid> {
-        self.victims.keys()
-    }
-}
 
 /// What is to become of a nomination.
 enum Outlook {

@@ -123,7 +123,7 @@ async fn take(dispatcher: &mut Dispatcher, names: &[&str]) -> (Option<&'static s
             assert_eq!((taken.group, taken.nomination), (GroupKey::new("ns", "g"), 7));
             (Some(why), taken.evicted, taken.gone)
         }
-        other => panic!("{other:?}"),
+        Report::Bound(_) | Report::NotBound(..) | Report::Told(..) => panic!("no such thing was asked for"),
     }
 }
 
@@ -169,11 +169,12 @@ async fn r9_if_one_is_refused_midway_the_rest_stays() {
 
 #[tokio::test(start_paused = true)]
 async fn a5_what_had_no_answer_is_asked_again_until_it_has() {
-    let troubles: [Answer; 4] = [
+    let troubles: [Answer; 5] = [
         failure(500, "InternalError", "etcd", None),
         failure(504, "Timeout", "late", None),
         failure(429, "TooManyRequests", "later", None),
         (503, Value::Null),
+        (418, json!("what nobody understands")),
     ];
     for trouble in troubles {
         let (mut to, log) = dispatcher(Value::Null, move |_, dry_run, nth| if !dry_run && nth < 2 { trouble.clone() } else { ok() });
@@ -229,11 +230,9 @@ async fn nobody_more_goes_for_what_was_taken_back() {
 async fn a_bounded_number_of_takings_is_under_way_and_the_next_follows() {
     let (mut to, log) = dispatcher(Value::Null, |_, _, _| ok());
     let names = ["a", "b", "c", "d", "e", "f"];
-    let numbered = |(at, name): (usize, &&str)| match command(&[name]) {
-        Command::Evict { eviction, now } => {
-            Command::Evict { eviction: Eviction { nomination: u64::try_from(at).unwrap(), ..eviction }, now }
-        }
-        other => other,
+    let numbered = |(at, name): (usize, &&str)| {
+        let Command::Evict { eviction, now } = command(&[name]) else { panic!("no eviction") };
+        Command::Evict { eviction: Eviction { nomination: u64::try_from(at).unwrap(), ..eviction }, now }
     };
     to.send(names.iter().enumerate().map(numbered).collect());
     to.send(vec![Command::Desist { nomination: 5 }]);
