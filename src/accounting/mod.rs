@@ -40,7 +40,7 @@ mod node;
 mod quota;
 mod ranked;
 #[cfg(test)]
-mod reference;
+pub(crate) mod reference;
 mod refusal;
 mod rules;
 mod shares;

@@ -40,7 +40,7 @@ pub(super) fn reclaim_is_right(before: &Cluster, claimant: &str, victims: &Victi
     let Some(pods) = pods else {
         return Err("no such victim");
     };
-    if !pods.iter().all(|pod| may_go(pod, group)) {
+    if !pods.iter().all(|pod| may_go(pod, group, claimant)) {
         return Err("R8");
     }
     let cluster = settled(before, claimant);
@@ -57,6 +57,33 @@ pub(super) fn reclaim_is_right(before: &Cluster, claimant: &str, victims: &Victi
     Ok(())
 }
 
+/// The fewest victims, or nobody, that may rightly be taken for this group, by trying every choice.
+pub(super) fn some_taking(before: &Cluster, claimant: &str) -> Option<Victims> {
+    if reclaim_is_right(before, claimant, &Victims::new()).is_ok() {
+        return Some(Victims::new());
+    }
+    let group = before.groups.get(claimant)?;
+    let cluster = settled(before, claimant);
+    let members = needed(&cluster, claimant);
+    let may: Victims = before.pods.iter().filter(|(_, pod)| may_go(pod, group, claimant)).map(|(uid, _)| uid.clone()).collect();
+    let claimant = Claimant { queue: &group.queue, group, asked: sum(&members), members };
+    // Who may not go first may not go at all, and who may not go at all need not be tried with others.
+    let alone = |uid: &String| {
+        let one = Victims::from([uid.clone()]);
+        has_the_right_to_take(&cluster, &claimant, &one) && borrows(&cluster, &claimant, uid, &Victims::new())
+    };
+    let may: Victims = may.into_iter().filter(alone).collect();
+    let mut choices: Vec<Victims> = parts_of(&may).chain([may.clone()]).filter(|choice| !choice.is_empty()).collect();
+    choices.sort_by_key(Victims::len);
+    // What costs least to answer is asked first.
+    let is_right = |victims: &Victims| {
+        gangs_stay_or_go(&cluster, &claimant, victims)
+            && is_placed(&cluster, &claimant, victims)
+            && rightly_taken(&cluster, &claimant, victims).is_ok()
+    };
+    choices.into_iter().find(is_right)
+}
+
 /// All rules but that nobody is taken who is not needed.
 fn rightly_taken(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> Result<(), &'static str> {
     let rules: [(&str, Rule); 6] = [
@@ -71,9 +98,9 @@ fn rightly_taken(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) 
 }
 
 /// R8, and R11 within one queue.
-fn may_go(pod: &Pod, claimant: &Group) -> bool {
+fn may_go(pod: &Pod, claimant: &Group, name: &str) -> bool {
     let low_enough = if pod.queue == claimant.queue { pod.priority < claimant.priority } else { pod.priority <= claimant.priority };
-    pod.preemptable && !pod.terminating && pod.ours && low_enough
+    pod.preemptable && !pod.terminating && pod.ours && low_enough && pod.group.as_deref() != Some(name)
 }
 
 /// R1, against the queue of every victim.

@@ -54,15 +54,17 @@ pub struct World {
     pub(in crate::cycle) pods: BTreeMap<Uid, Member>,
     /// The pods of other schedulers that are charged to a node.
     others: BTreeSet<Uid>,
+    /// The pods that are charged to a node and being deleted, ours and others'.
+    pub(in crate::cycle) leaving: BTreeSet<Uid>,
     /// Every group that exists or that a pod refers to.
     pub(in crate::cycle) groups: BTreeMap<GroupKey, Group>,
     queues: BTreeMap<Arc<str>, Arc<QueueFacts>>,
     /// How many groups of each queue are in each phase.
     phases: BTreeMap<Arc<str>, BTreeMap<Phase, i32>>,
     /// What the groups of each queue wait for.
-    demands: BTreeMap<Arc<str>, Resources>,
+    pub(in crate::cycle) demands: BTreeMap<Arc<str>, Resources>,
     /// The shares of all queues; none when something changed that they follow from, and nobody needed them since.
-    shares: Option<Shares>,
+    pub(in crate::cycle) shares: Option<Shares>,
     /// The shares hold for this cycle only: a placement took more from what waits than it added to what is taken.
     outdated: bool,
     /// The queues whose children were guaranteed more than they themselves when a cycle last looked.
@@ -102,6 +104,7 @@ impl World {
             views: Views::default(),
             pods: BTreeMap::new(),
             others: BTreeSet::new(),
+            leaving: BTreeSet::new(),
             groups: BTreeMap::new(),
             queues: BTreeMap::new(),
             phases: BTreeMap::new(),

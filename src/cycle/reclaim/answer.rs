@@ -1,0 +1,124 @@
+//! Who goes, or why does nobody?
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::api::Uid;
+use crate::cycle::explain::Refusal;
+use crate::resources::{Amount, ResourceName, quantity};
+
+/// Who must go, and where the members are placed then.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::cycle) struct Taking {
+    /// The pods to evict, the cheapest first, a gang together; none if what is terminating is enough.
+    pub(in crate::cycle) victims: Vec<Uid>,
+    /// Each member that was asked for, with its node.
+    pub(in crate::cycle) places: Vec<(Uid, Arc<str>)>,
+}
+
+/// Why nobody is taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cycle) enum NotTaken {
+    /// It would not be placed if all went who may.
+    Unplaceable(Refusal),
+    /// Nobody may go.
+    Nobody(Kept, Refusal),
+    /// There are some who may go, but not enough of them together.
+    NotEnough {
+        /// What keeps the others.
+        limits: BTreeSet<Limit>,
+        /// Why it is not placed when all these are gone.
+        refusal: Refusal,
+    },
+    /// The search was ended; another set might do.
+    TooMuch,
+}
+
+/// Why others were no candidates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::cycle) struct Kept {
+    /// The nearest queue of its own that would use more than its share (R1).
+    pub(in crate::cycle) share: Option<OverShare>,
+    /// How many pods, in queues that owe, have too high a priority.
+    pub(in crate::cycle) higher: u32,
+    /// How many of them are not preemptable, or are being bound.
+    pub(in crate::cycle) stay: u32,
+    /// How many are under a budget that lets nobody go.
+    pub(in crate::cycle) budget: u32,
+}
+
+/// A queue that would use more than its share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cycle) struct OverShare {
+    pub(in crate::cycle) queue: Arc<str>,
+    pub(in crate::cycle) dimension: ResourceName,
+    pub(in crate::cycle) asked: Amount,
+    pub(in crate::cycle) used: Amount,
+    pub(in crate::cycle) share: Amount,
+}
+
+/// What keeps one from going after others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::cycle) enum Limit {
+    /// Its queue would no longer be over its share (R2).
+    Share,
+    /// Its queue would fall below its floor (R3).
+    Floor,
+    /// Its gang needs it (R6).
+    Gang,
+    /// Its budget lets no more go (R9).
+    Budget,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Share => "no queue would be over its share any more",
+            Self::Floor => "a queue would fall below its guarantee",
+            Self::Gang => "a gang would be broken",
+            Self::Budget => "a PodDisruptionBudget lets no more go",
+        })
+    }
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = [
+            (self.higher, "of too high a priority"),
+            (self.stay, "not preemptable"),
+            (self.budget, "kept by a PodDisruptionBudget"),
+        ];
+        let mut said = false;
+        for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
+            write!(f, "{}{count} {what}", if said { ", " } else { "" })?;
+            said = true;
+        }
+        match &self.share {
+            Some(over) => {
+                let [asked, used, share] = [over.asked, over.used, over.share].map(|amount| quantity::format(amount, over.dimension.style()));
+                let comma = if said { ", " } else { "" };
+                write!(f, "{comma}queue {} has a share of {} {share}: asked {asked}, used {used}", over.queue, over.dimension)
+            }
+            None if said => Ok(()),
+            None => f.write_str("no queue is over its share"),
+        }
+    }
+}
+
+impl fmt::Display for NotTaken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unplaceable(refusal) => write!(f, "it would not be placed if others went: {refusal}"),
+            Self::Nobody(kept, _) => write!(f, "nobody may go for it ({kept})"),
+            Self::NotEnough { limits, refusal } => {
+                f.write_str("too few may go for it")?;
+                for (at, limit) in limits.iter().enumerate() {
+                    write!(f, "{}{limit}", if at == 0 { " (" } else { ", " })?;
+                }
+                write!(f, "{}: {refusal}", if limits.is_empty() { "" } else { ")" })
+            }
+            Self::TooMuch => f.write_str("who must go for it was not found: there are too many to choose from"),
+        }
+    }
+}
