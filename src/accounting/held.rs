@@ -178,3 +178,29 @@ impl<K: Ord + Clone> Held<K> {
         differences
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resources::Amount;
+
+    #[test]
+    fn who_holds_in_a_queue_is_listed_there_wherever_it_was_before_and_the_audit_sees_a_list_that_is_wrong() {
+        let (tree, mut held) = (QueueTree::new(), Held::<u8>::default());
+        let one = Resources::new().with("cpu", Amount::from_units(1));
+        held.put(1, "a", one.clone(), &tree);
+        held.put(2, "b", Resources::new(), &tree);
+        held.put(1, "b", one, &tree);
+        assert_eq!((held.holders_in("a").count(), held.holders_in("b").copied().collect::<Vec<_>>()), (0, vec![1, 2]));
+        held.take(&2, &tree);
+        assert_eq!(held.queues_of_holders().map(|queue| &**queue).collect::<Vec<_>>(), ["b"]);
+        let audit = |held: &Held<u8>| held.audit(Place::QueueOwn, Place::QueueSubtree, &tree);
+        assert!(audit(&held).is_empty());
+        let before = held.clone();
+        held.by_queue.clear();
+        assert_eq!(audit(&held)[0].place, Place::Holders);
+        held = before;
+        held.by_queue.insert("c".into(), [1].into());
+        assert_eq!((audit(&held).len(), audit(&held)[0].name.as_str()), (1, "c"));
+    }
+}

@@ -113,12 +113,8 @@ impl<'a> Trial<'a> {
     /// released when it is gone (N1). No step, so no savepoint brings it back. Whether it was charged, and by nobody in this trial.
     pub fn set_aside(&mut self, uid: &Uid) -> bool {
         let Some(pod) = self.books.pod(uid).filter(|pod| pod.stage != Stage::Placed) else { return false };
-        let aside = Aside {
-            node: pod.node.map(Arc::from),
-            queue: pod.queue.map(Arc::from),
-            resources: pod.resources.clone(),
-            stage: pod.stage,
-        };
+        let aside =
+            Aside { node: pod.node.map(Arc::from), queue: pod.queue.map(Arc::from), resources: pod.resources.clone(), stage: pod.stage };
         self.books.release(uid);
         self.aside.insert(uid.clone(), aside);
         true

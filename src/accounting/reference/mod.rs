@@ -32,6 +32,6 @@ pub(crate) fn reclaim(facts: &str, claimant: &str, victims: &[String]) -> Result
 }
 
 /// Some victims, or nobody, that may rightly be taken for this group, if there are any; the fewest.
-pub(crate) fn some_reclaim(facts: &str, claimant: &str) -> Option<Vec<String>> {
-    reclaim::some_taking(&scenario::cluster(facts), claimant).map(|victims| victims.into_iter().collect())
+pub(crate) fn some_reclaim(facts: &str, claimant: &str, thoroughly: bool) -> Option<Vec<String>> {
+    reclaim::some_taking(&scenario::cluster(facts), claimant, thoroughly).map(|victims| victims.into_iter().collect())
 }

@@ -28,11 +28,11 @@ pub(in crate::cycle) enum NotTaken {
     NotEnough {
         /// What keeps the others.
         limits: BTreeSet<Limit>,
-        /// Why it is not placed when all these are gone.
+        /// Why it is not placed when those are gone who come first.
         refusal: Refusal,
+        /// Whether every choice was tried; if not there may be one that would do (R12).
+        every: bool,
     },
-    /// The search was ended; another set might do.
-    TooMuch,
 }
 
 /// Why others were no candidates.
@@ -84,11 +84,8 @@ impl fmt::Display for Limit {
 
 impl fmt::Display for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts = [
-            (self.higher, "of too high a priority"),
-            (self.stay, "not preemptable"),
-            (self.budget, "kept by a PodDisruptionBudget"),
-        ];
+        let counts =
+            [(self.higher, "of too high a priority"), (self.stay, "not preemptable"), (self.budget, "kept by a PodDisruptionBudget")];
         let mut said = false;
         for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
             write!(f, "{}{count} {what}", if said { ", " } else { "" })?;
@@ -96,7 +93,8 @@ impl fmt::Display for Kept {
         }
         match &self.share {
             Some(over) => {
-                let [asked, used, share] = [over.asked, over.used, over.share].map(|amount| quantity::format(amount, over.dimension.style()));
+                let [asked, used, share] =
+                    [over.asked, over.used, over.share].map(|amount| quantity::format(amount, over.dimension.style()));
                 let comma = if said { ", " } else { "" };
                 write!(f, "{comma}queue {} has a share of {} {share}: asked {asked}, used {used}", over.queue, over.dimension)
             }
@@ -111,14 +109,13 @@ impl fmt::Display for NotTaken {
         match self {
             Self::Unplaceable(refusal) => write!(f, "it would not be placed if others went: {refusal}"),
             Self::Nobody(kept, _) => write!(f, "nobody may go for it ({kept})"),
-            Self::NotEnough { limits, refusal } => {
-                f.write_str("too few may go for it")?;
+            Self::NotEnough { limits, refusal, every } => {
+                f.write_str(if *every { "too few may go for it" } else { "it was not found who could go for it" })?;
                 for (at, limit) in limits.iter().enumerate() {
                     write!(f, "{}{limit}", if at == 0 { " (" } else { ", " })?;
                 }
                 write!(f, "{}: {refusal}", if limits.is_empty() { "" } else { ")" })
             }
-            Self::TooMuch => f.write_str("who must go for it was not found: there are too many to choose from"),
         }
     }
 }

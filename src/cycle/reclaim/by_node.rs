@@ -33,8 +33,7 @@ impl Search<'_, '_> {
         self.owed.clear();
         let mut units = BTreeMap::<Arc<str>, Vec<usize>>::new();
         for (at, unit) in self.units.iter().enumerate() {
-            let nodes: BTreeSet<&Arc<str>> =
-                unit.pods.iter().filter_map(|pod| self.owed.candidates.get(*pod)?.node.as_ref()).collect();
+            let nodes: BTreeSet<&Arc<str>> = unit.pods.iter().filter_map(|pod| self.owed.candidates.get(*pod)?.node.as_ref()).collect();
             nodes.into_iter().for_each(|node| units.entry(Arc::clone(node)).or_default().push(at));
         }
         let mut room = Room { units, idle: BTreeMap::new() };

@@ -121,7 +121,8 @@ impl Scope<'_> {
         if !holds(Rule::R1) {
             return own.len();
         }
-        for (at, queue) in own.iter().enumerate() {
+        // The last is `root`, above which there is no common ancestor.
+        for (at, queue) in own.iter().take(own.len().saturating_sub(1)).enumerate() {
             let (used, share) = (self.books.quota().used(queue), self.shares.of(queue));
             let over = |(name, asked): &(&ResourceName, Amount)| used.get(name).plus(*asked) > share.get(name);
             if let Some((dimension, asked)) = self.asked.iter().filter(|(_, asked)| asked.is_positive()).find(over) {
@@ -150,8 +151,7 @@ impl Scope<'_> {
             matches!(self.books.fits_queue(self.claim.queue, &alone), Err(QueueRefusal::Ceiling(_)))
         };
         let lacks = |((name, asked), idle): &(&(&ResourceName, Amount), &Amount)| **idle < *asked || refused(name, *asked);
-        let lacking: Vec<ResourceName> =
-            asked.iter().zip(&idle).filter(lacks).map(|((name, _), _)| (*name).clone()).collect();
+        let lacking: Vec<ResourceName> = asked.iter().zip(&idle).filter(lacks).map(|((name, _), _)| (*name).clone()).collect();
         if lacking.is_empty() || !holds(Rule::R2Lacking) {
             return asked.into_iter().map(|(name, _)| name.clone()).collect();
         }
@@ -166,8 +166,7 @@ impl Scope<'_> {
             let levels = if holds(Rule::R2Above) { way.len() } else { 1 };
             way.iter().take(levels).all(|queue| quota.used(queue).get(dimension) > self.shares.of(queue).get(dimension))
         };
-        way.is_empty()
-            || (way.iter().all(reclaimable) || !holds(Rule::R2Reclaimable)) && (lacking.iter().any(over) || !holds(Rule::R2))
+        way.is_empty() || (way.iter().all(reclaimable) || !holds(Rule::R2Reclaimable)) && (lacking.iter().any(over) || !holds(Rule::R2))
     }
 
     fn slot(&self, queue: &str) -> Slot {

@@ -18,7 +18,7 @@
 //! **What one call costs.** Whom the rules name as candidates is read from the list of each queue's pods, so pods of queues that owe nothing are
 //! not looked at. Of the candidates the first [`MOST_UNITS`] in R7's order are considered. The gang is placed for a try about 2·log₂ of that many
 //! times, and once for each unit that may turn out not to be needed; all tries of one call place no more than [`MOST_PLACINGS`] members and weigh no
-//! more than [`MOST_STEPS`] times whether somebody's queue still owes. Where that ends a search it says so ([`NotTaken::TooMuch`]); where it ends
+//! more than [`MOST_STEPS`] times whether somebody's queue still owes. Where that ends a search it says so ([`NotTaken::NotEnough`]); where it ends
 //! the sparing, somebody may go who was not needed, and every other rule holds all the same (R12).
 
 mod answer;
@@ -135,5 +135,5 @@ pub(in crate::cycle) fn find(world: &mut World, policy: Policy, claim: &Claim<'_
         return Err(NotTaken::Nobody(found.kept, refusal));
     }
     let units = units::units(&found.candidates, &found.gangs);
-    Search::new(&mut stage, claim, budgets.left, found, units).run()
+    Search::new(&mut stage, claim, budgets.left, found, units).run(refusal)
 }

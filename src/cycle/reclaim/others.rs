@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use super::rules::{Rule, holds};
 use super::search::Search;
 use super::stage::Places;
 
@@ -18,7 +19,7 @@ impl Search<'_, '_> {
     }
 
     pub(super) fn others(&mut self) -> Option<Places> {
-        if !self.is_small() {
+        if !self.is_small() || !holds(Rule::Others) {
             return None;
         }
         self.owed.clear();
@@ -45,8 +46,7 @@ impl Search<'_, '_> {
                 }
                 self.owed.give_back(&pods);
                 let rest = self.units.get(chosen.len().saturating_add(1)..).unwrap_or_default();
-                let most: BTreeSet<usize> =
-                    rest.iter().flat_map(|unit| unit.pods.iter()).chain(self.owed.taken()).copied().collect();
+                let most: BTreeSet<usize> = rest.iter().flat_map(|unit| unit.pods.iter()).chain(self.owed.taken()).copied().collect();
                 if self.try_with(&most).is_ok() {
                     chosen.push(Vec::new());
                     break;

@@ -170,9 +170,7 @@ impl Owed {
         let Some(pod) = self.candidates.get(pod) else { return false };
         let levels = if holds(Rule::R2Above) { pod.way.len() } else { 1 };
         let over = |slot: &Slot, name: &ResourceName| slot.used.get(name) > slot.share.get(name);
-        let owes = |name: &ResourceName| {
-            pod.way.iter().take(levels).all(|slot| self.slots.get(*slot).is_some_and(|slot| over(slot, name)))
-        };
+        let owes = |name: &ResourceName| pod.way.iter().take(levels).all(|slot| self.slots.get(*slot).is_some_and(|slot| over(slot, name)));
         pod.way.is_empty() || !holds(Rule::R2) || self.lacking.iter().any(owes)
     }
 

@@ -46,6 +46,8 @@ pub(super) enum Rule {
     R8Higher,
     /// Within a queue only lower priority.
     R11,
+    /// Where the first in order do not do, others may.
+    Others,
 }
 
 /// Whether a rule is in force.
@@ -87,7 +89,7 @@ impl Drop for Without {
 
 /// Every rule that can be left out.
 #[cfg(test)]
-pub(super) const ALL: [Rule; 19] = {
+pub(super) const ALL: [Rule; 20] = {
     use Rule::*;
     [
         A4,
@@ -109,5 +111,6 @@ pub(super) const ALL: [Rule; 19] = {
         R8Stays,
         R8Higher,
         R11,
+        Others,
     ]
 };

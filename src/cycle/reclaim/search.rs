@@ -36,7 +36,8 @@ impl<'s, 'w> Search<'s, 'w> {
         Self { stage, claim, owed: Owed::new(found, budgets), units, aside: BTreeSet::new() }
     }
 
-    pub(super) fn run(mut self) -> Result<Taking, NotTaken> {
+    /// `without` is why it is not placed while nobody goes.
+    pub(super) fn run(mut self, without: Refusal) -> Result<Taking, NotTaken> {
         let all: BTreeSet<usize> = self.units.iter().flat_map(|unit| unit.pods.iter().copied()).collect();
         if let Err(Some(refusal)) = self.try_with(&all) {
             return Err(NotTaken::Unplaceable(refusal));
@@ -46,8 +47,10 @@ impl<'s, 'w> Search<'s, 'w> {
         let found = self.cheapest_first(&mut limits, &mut last).or_else(|| self.by_node()).or_else(|| self.others());
         match found {
             Some(places) => Ok(self.spare(places)),
-            None if self.is_spent() || !self.is_small() => Err(NotTaken::TooMuch),
-            None => Err(last.map_or(NotTaken::TooMuch, |refusal| NotTaken::NotEnough { limits, refusal })),
+            None => {
+                let every = self.is_small() && !self.is_spent();
+                Err(NotTaken::NotEnough { limits, refusal: last.unwrap_or(without), every })
+            }
         }
     }
 
@@ -120,7 +123,8 @@ impl<'s, 'w> Search<'s, 'w> {
     pub(super) fn taking(&self, places: Places) -> Taking {
         let mut victims = Vec::new();
         for unit in &self.units {
-            let is_part = |pod: usize| self.owed.candidates.get(pod).and_then(|pod| pod.gang).is_some_and(|gang| self.owed.goes_whole(gang));
+            let is_part =
+                |pod: usize| self.owed.candidates.get(pod).and_then(|pod| pod.gang).is_some_and(|gang| self.owed.goes_whole(gang));
             let goes = |pod: &&usize| self.owed.taken().contains(*pod) && (unit.gang.is_some() == is_part(**pod));
             victims.extend(unit.pods.iter().filter(goes).filter_map(|pod| self.owed.candidates.get(*pod)).map(|pod| pod.uid.clone()));
         }

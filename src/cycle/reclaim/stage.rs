@@ -54,7 +54,19 @@ impl<'w> Stage<'w> {
         last: &BTreeSet<Arc<str>>,
     ) -> Self {
         let last = last.iter().filter_map(|name| nodes.id(name)).collect();
-        Self { trial: books.trial(), nodes, keepers, classes, views, pods, policy, last, aside: BTreeMap::new(), left: MOST_PLACINGS, before: Places::new() }
+        Self {
+            trial: books.trial(),
+            nodes,
+            keepers,
+            classes,
+            views,
+            pods,
+            policy,
+            last,
+            aside: BTreeMap::new(),
+            left: MOST_PLACINGS,
+            before: Places::new(),
+        }
     }
 
     pub(super) fn books(&self) -> &Books {
@@ -160,8 +172,7 @@ impl<'w> Stage<'w> {
             };
             let labels = || Audience { namespace: Arc::clone(&member.facts.namespace), labels: member.facts.labels.clone() };
             let audience = (!self.keepers.is_empty()).then(labels);
-            let scene =
-                Scene { nodes: self.nodes, ledger: self.trial.books().ledger(), keepers: self.keepers, placement: self.policy };
+            let scene = Scene { nodes: self.nodes, ledger: self.trial.books().ledger(), keepers: self.keepers, placement: self.policy };
             let view = self.views.look(id, &class, audience, scene);
             let Some((node, facts)) = view.best(&self.last).and_then(|node| Some((node, Arc::clone(self.nodes.get(node)?)))) else {
                 return Err(Refusal::Nodes { needed: count(claim.members.len()), placed: there, tally: view.tally() });

@@ -37,9 +37,8 @@ pub(super) fn units(candidates: &[Candidate], gangs: &[Gang]) -> Vec<Unit> {
         gang: None,
         rank: Rank { priority: pod.priority, size: 1, created: Reverse(pod.created), uid: pod.uid.clone() },
     };
-    let may_go_alone = |(_, pod): &(usize, &Candidate)| {
-        !holds(Rule::R6) || pod.gang.and_then(|gang| gangs.get(gang)).is_none_or(Gang::has_surplus)
-    };
+    let may_go_alone =
+        |(_, pod): &(usize, &Candidate)| !holds(Rule::R6) || pod.gang.and_then(|gang| gangs.get(gang)).is_none_or(Gang::has_surplus);
     let mut units: Vec<Unit> = candidates.iter().enumerate().filter(may_go_alone).map(single).collect();
     if holds(Rule::R6Whole) {
         units.extend(gangs.iter().enumerate().filter_map(|(at, gang)| whole(candidates, at, gang)));

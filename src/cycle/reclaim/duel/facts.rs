@@ -18,8 +18,7 @@ type Bounds = [Option<i64>; 2];
 
 const DIMENSIONS: [&str; 2] = ["cpu", "memory"];
 /// The queues that there are, with their parents; the pods go to the leaves.
-const SHAPE: [(&str, Option<&str>); 6] =
-    [("a", None), ("b", None), ("p", None), ("pa", Some("p")), ("pb", Some("p")), ("pc", Some("p"))];
+const SHAPE: [(&str, Option<&str>); 6] = [("a", None), ("b", None), ("p", None), ("pa", Some("p")), ("pb", Some("p")), ("pc", Some("p"))];
 const LEAVES: [&str; 5] = ["a", "b", "pa", "pb", "pc"];
 
 #[derive(Clone, Debug)]
@@ -73,8 +72,8 @@ pub(super) struct Facts {
 
 fn said() -> impl Strategy<Value = Said> {
     let bound = |most: i64, set: f64| prop::option::weighted(set, 0..=most);
-    let bounds = move |most: i64, set: f64| [bound(most, set), bound(most, set / 2.0)];
-    let amounts = (bounds(12, 0.12), bounds(6, 0.55), bounds(3, 0.2));
+    let bounds = move |most: Pair, set: f64| most.map(|most| bound(most, set));
+    let amounts = (bounds([12, 6], 0.08), bounds([7, 2], 0.6), bounds([3, 1], 0.2));
     (amounts, 0..3_u32, 0..2_i32, prop::bool::weighted(0.9), prop::bool::weighted(0.03)).prop_map(
         |((capability, deserved, guarantee), weight, priority, reclaimable, closed)| Said {
             capability,
@@ -90,7 +89,7 @@ fn said() -> impl Strategy<Value = Said> {
 
 fn one() -> impl Strategy<Value = Running> {
     let flags = (prop::bool::weighted(0.08), prop::bool::weighted(0.08));
-    let memory = prop_oneof![2 => Just(0_i64), 1 => 0..3_i64];
+    let memory = prop_oneof![1 => Just(0_i64), 1 => 0..3_i64];
     let asks = (1..5_i64, memory).prop_map(|(cpu, memory)| [cpu, memory]);
     (0..LEAVES.len(), asks, 0..3_usize, prop::option::weighted(0.5, 0..2_usize), 0..3_i32, any::<u8>(), flags).prop_map(
         |(queue, asks, node, gang, priority, created, (stays, terminating))| Running {
@@ -108,21 +107,27 @@ fn one() -> impl Strategy<Value = Running> {
 
 fn asking() -> impl Strategy<Value = Asking> {
     let flags = (prop::bool::weighted(0.9), prop::bool::weighted(0.2), prop::bool::weighted(0.1));
-    (0..LEAVES.len(), 1..5_i64, 0..2_i64, 1..4_usize, 1..4_i32, flags).prop_map(
-        |(queue, cpu, memory, members, priority, (preemptable, reserved, runs))| Asking {
+    (
+        0..LEAVES.len(),
+        prop_oneof![3 => 1..3_i64, 1 => 3..5_i64],
+        prop::bool::weighted(0.3),
+        prop_oneof![3 => 1..3_usize, 1 => Just(3)],
+        1..4_i32,
+        flags,
+    )
+        .prop_map(|(queue, cpu, memory, members, priority, (preemptable, reserved, runs))| Asking {
             queue,
-            asks: [cpu, memory],
+            asks: [cpu, i64::from(memory)],
             members,
             priority,
             preemptable,
             reserved,
             runs,
-        },
-    )
+        })
 }
 
 pub(super) fn facts() -> impl Strategy<Value = Facts> {
-    let slack = prop::collection::vec([-1..3_i64, -1..3_i64], 1..4);
+    let slack = prop::collection::vec([-1..3_i64, -1..4_i64], 1..4);
     let queues = prop::collection::vec(said(), SHAPE.len());
     let waits = prop::option::weighted(0.2, (0..LEAVES.len(), [0..4_i64, 0..2_i64]));
     (queues, prop::collection::vec(one(), 1..8), slack, [0..4_u32, 1..3_u32], asking(), waits)
@@ -210,7 +215,8 @@ impl Facts {
         let stays = if asking.preemptable { "" } else { " preemptable=no" };
         let min = asking.members + usize::from(asking.runs);
         let (queue, asks) = (LEAVES[asking.queue], pair(asking.asks));
-        let _ = writeln!(text, "group asking in {queue} min={min} asks={asks} times={} priority={}{stays}", asking.members, asking.priority);
+        let _ =
+            writeln!(text, "group asking in {queue} min={min} asks={asks} times={} priority={}{stays}", asking.members, asking.priority);
         if let Some((queue, asks)) = self.waits {
             let _ = writeln!(text, "group waits in {} asks={}", LEAVES[queue], pair(asks));
         }

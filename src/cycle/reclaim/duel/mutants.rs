@@ -15,7 +15,7 @@ fn found(rule: Rule) -> Option<usize> {
     let mut runner = runner(1, SEED);
     let mut next = || facts().new_tree(&mut runner).unwrap().current();
     let _without = Without::rule(rule);
-    (1..=MOST).find(|_| play(&next()).is_err())
+    (1..=MOST).find(|_| play(&next(), false).is_err())
 }
 
 #[test]
