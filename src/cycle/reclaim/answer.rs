@@ -21,15 +21,15 @@ pub(in crate::cycle) struct Taking {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cycle) enum NotTaken {
     /// It would not be placed if all went who may.
-    Unplaceable(Refusal),
+    Unplaceable(Box<Refusal>),
     /// Nobody may go.
-    Nobody(Kept, Refusal),
+    Nobody(Box<Kept>),
     /// There are some who may go, but not enough of them together.
     NotEnough {
         /// What keeps the others.
         limits: BTreeSet<Limit>,
         /// Why it is not placed when those are gone who come first.
-        refusal: Refusal,
+        refusal: Box<Refusal>,
         /// Whether every choice was tried; if not there may be one that would do (R12).
         every: bool,
     },
@@ -108,7 +108,7 @@ impl fmt::Display for NotTaken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unplaceable(refusal) => write!(f, "it would not be placed if others went: {refusal}"),
-            Self::Nobody(kept, _) => write!(f, "nobody may go for it ({kept})"),
+            Self::Nobody(kept) => write!(f, "nobody may go for it ({kept})"),
             Self::NotEnough { limits, refusal, every } => {
                 f.write_str(if *every { "too few may go for it" } else { "it was not found who could go for it" })?;
                 for (at, limit) in limits.iter().enumerate() {

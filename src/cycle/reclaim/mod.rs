@@ -114,7 +114,7 @@ pub(in crate::cycle) fn find(world: &mut World, policy: Policy, claim: &Claim<'_
         asked.add(&member.facts.request);
     }
     if let Some(fault) = stage.unhelpable(claim.queue) {
-        return Err(NotTaken::Unplaceable(fault));
+        return Err(NotTaken::Unplaceable(Box::new(fault)));
     }
     // Shares are those before the taking, of what is left when the rest is gone; what it has reserved it wants, then.
     let settled;
@@ -132,7 +132,7 @@ pub(in crate::cycle) fn find(world: &mut World, policy: Policy, claim: &Claim<'_
     let scope = Scope { books: stage.books(), pods, groups, shares, claim, asked: &asked, budgets };
     let found = scope.candidates();
     if found.candidates.is_empty() {
-        return Err(NotTaken::Nobody(found.kept, refusal));
+        return Err(NotTaken::Nobody(Box::new(found.kept)));
     }
     let units = units::units(&found.candidates, &found.gangs);
     Search::new(&mut stage, claim, budgets.left, found, units).run(refusal)

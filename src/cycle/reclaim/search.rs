@@ -40,7 +40,7 @@ impl<'s, 'w> Search<'s, 'w> {
     pub(super) fn run(mut self, without: Refusal) -> Result<Taking, NotTaken> {
         let all: BTreeSet<usize> = self.units.iter().flat_map(|unit| unit.pods.iter().copied()).collect();
         if let Err(Some(refusal)) = self.try_with(&all) {
-            return Err(NotTaken::Unplaceable(refusal));
+            return Err(NotTaken::Unplaceable(Box::new(refusal)));
         }
         let mut limits = BTreeSet::new();
         let mut last = None;
@@ -49,7 +49,7 @@ impl<'s, 'w> Search<'s, 'w> {
             Some(places) => Ok(self.spare(places)),
             None => {
                 let every = self.is_small() && !self.is_spent();
-                Err(NotTaken::NotEnough { limits, refusal: last.unwrap_or(without), every })
+                Err(NotTaken::NotEnough { limits, refusal: Box::new(last.unwrap_or(without)), every })
             }
         }
     }
