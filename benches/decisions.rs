@@ -13,7 +13,7 @@ use podgroup::runtime::flags::Placement;
 use serde_json::{Value, from_value, json};
 
 /// The settings that nobody changed.
-const POLICY: Policy = Policy { placement: Placement::Spread, patience: Duration::from_secs(30) };
+const POLICY: Policy = Policy { placement: Placement::Spread, evictions: true, patience: Duration::from_secs(30) };
 
 /// Pods that wait, in gangs.
 const PODS: u32 = 1_000;

@@ -55,6 +55,8 @@ pub enum Place {
     ReservedOwn,
     /// What the groups of a queue and of all below it have reserved.
     ReservedSubtree,
+    /// The list of those who hold something in a queue is not what their charges say.
+    Holders,
     /// What is kept for the guarantees in a queue and below it.
     Kept,
     /// What all nodes offer together; one is what the queues were told.

@@ -91,6 +91,37 @@ fn a_trial_sees_what_it_placed_and_keeps_all_or_nothing() {
 }
 
 #[test]
+fn who_is_set_aside_in_a_trial_is_back_however_it_ends() {
+    let mut books = books();
+    for number in 0..2 {
+        books.assume(&pod(number), "a", "team", &cpus(2)).unwrap();
+    }
+    books.confirm(&pod(0));
+    books.charge_observed(&pod(3), Some("b"), None, &cpus(1));
+    let before = books.clone();
+    for commits in [false, true] {
+        let mut trial = books.trial();
+        assert!(trial.place(&pod(2), "a", "team", &cpus(1)).is_err(), "the node is full");
+        assert!(!trial.set_aside(&pod(2)) && !trial.put_back(&pod(0)), "one is not there, the other is");
+        assert!(trial.set_aside(&pod(0)) && !trial.set_aside(&pod(0)) && trial.set_aside(&pod(3)));
+        assert!(trial.place(&pod(0), "b", "team", &cpus(1)).is_err(), "it is aside and not gone");
+        assert_eq!(trial.place(&pod(2), "a", "team", &cpus(1)), Ok(()));
+        assert!(!trial.set_aside(&pod(2)), "it is placed in this trial");
+        assert!(trial.set_aside(&pod(1)) && trial.put_back(&pod(1)));
+        assert_eq!(team_uses(trial.books()), cpus(3));
+        if !commits {
+            drop(trial);
+            assert_eq!(books, before);
+            continue;
+        }
+        assert_eq!(trial.commit().len(), 1);
+        assert_eq!(books.ledger().node("a").unwrap().overcommitted(), cpus(1), "until who was aside is gone");
+        assert_eq!(books.pod(&pod(0)).unwrap().stage, Stage::Observed);
+        assert!(books.forget(&pod(2)) && books == before && books.audit().is_clean());
+    }
+}
+
+#[test]
 fn q9_a_gang_is_placed_into_its_own_reservation_and_nothing_is_counted_twice() {
     let mut books = books();
     books.reserve("ns/gang", "team", &cpus(5));

@@ -18,6 +18,8 @@ pub(super) struct Held<K: Ord> {
     holders: BTreeMap<K, Holding>,
     /// By queue; an entry of which both sums are 0 is taken out (B4).
     sums: BTreeMap<Arc<str>, Sums>,
+    /// The inverse of `holders`: who holds in this very queue. No entry is empty (B4).
+    by_queue: BTreeMap<Arc<str>, BTreeSet<K>>,
 }
 
 /// One holder's part.
@@ -39,11 +41,11 @@ static NOTHING: Resources = Resources::new();
 
 impl<K: Ord> Default for Held<K> {
     fn default() -> Self {
-        Self { holders: BTreeMap::new(), sums: BTreeMap::new() }
+        Self { holders: BTreeMap::new(), sums: BTreeMap::new(), by_queue: BTreeMap::new() }
     }
 }
 
-impl<K: Ord> Held<K> {
+impl<K: Ord + Clone> Held<K> {
     /// Replaces what the holder held. The queues whose sums changed by it, each with all above: that from before, and this one; none where it holds that already.
     pub(super) fn put(&mut self, key: K, queue: &str, resources: Resources, tree: &QueueTree) -> [Option<Arc<str>>; 2] {
         let resources = resources.without_negative();
@@ -63,6 +65,7 @@ impl<K: Ord> Held<K> {
         if !resources.is_zero() {
             self.sums.entry(Arc::clone(&queue)).or_default().own.add(&resources);
         }
+        self.by_queue.entry(Arc::clone(&queue)).or_default().insert(key.clone());
         self.holders.insert(key, Holding { queue: Arc::clone(&queue), resources });
         [before.filter(|before| *before != queue), Some(queue)]
     }
@@ -70,6 +73,12 @@ impl<K: Ord> Held<K> {
     /// Takes out what the holder held, if it held anything.
     pub(super) fn take(&mut self, key: &K, tree: &QueueTree) -> Option<Holding> {
         let holding = self.holders.remove(key)?;
+        if let Some(there) = self.by_queue.get_mut(&holding.queue) {
+            there.remove(key);
+            if there.is_empty() {
+                self.by_queue.remove(&holding.queue);
+            }
+        }
         if let Some(sums) = self.sums.get_mut(&holding.queue) {
             sums.own.sub(&holding.resources);
         }
@@ -125,6 +134,16 @@ impl<K: Ord> Held<K> {
         self.holders.iter()
     }
 
+    /// Who holds in the queue itself, in order.
+    pub(super) fn holders_in(&self, queue: &str) -> impl Iterator<Item = &K> {
+        self.by_queue.get(queue).into_iter().flatten()
+    }
+
+    /// The queues in which somebody holds something, be it nothing.
+    pub(super) fn queues_of_holders(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.by_queue.keys()
+    }
+
     /// The queues in which or below which something is held.
     pub(super) fn queues(&self) -> impl Iterator<Item = &Arc<str>> {
         self.sums.keys()
@@ -143,6 +162,45 @@ impl<K: Ord> Held<K> {
         let mut differences = compare(own, self.sums.iter().map(|(name, sums)| (&**name, &sums.own)), owns);
         let kept = self.sums.iter().map(|(name, sums)| (&**name, &sums.subtree));
         differences.extend(compare(subtree, kept, subtrees));
+        let mut there = BTreeMap::<&Arc<str>, BTreeSet<&K>>::new();
+        for (key, holding) in &self.holders {
+            there.entry(&holding.queue).or_default().insert(key);
+        }
+        let listed = |queue: &Arc<str>| self.by_queue.get(queue).into_iter().flatten().collect::<BTreeSet<_>>();
+        let recounted = |queue: &Arc<str>| there.get(queue).cloned().unwrap_or_default();
+        let queues: BTreeSet<_> = self.by_queue.keys().chain(there.keys().copied()).collect();
+        differences.extend(queues.into_iter().filter(|queue| listed(queue) != recounted(queue)).map(|queue| Difference {
+            place: Place::Holders,
+            name: queue.to_string(),
+            kept: Resources::new(),
+            recounted: Resources::new(),
+        }));
         differences
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resources::Amount;
+
+    #[test]
+    fn who_holds_in_a_queue_is_listed_there_wherever_it_was_before_and_the_audit_sees_a_list_that_is_wrong() {
+        let (tree, mut held) = (QueueTree::new(), Held::<u8>::default());
+        let one = Resources::new().with("cpu", Amount::from_units(1));
+        held.put(1, "a", one.clone(), &tree);
+        held.put(2, "b", Resources::new(), &tree);
+        held.put(1, "b", one, &tree);
+        assert_eq!((held.holders_in("a").count(), held.holders_in("b").copied().collect::<Vec<_>>()), (0, vec![1, 2]));
+        held.take(&2, &tree);
+        assert_eq!(held.queues_of_holders().map(|queue| &**queue).collect::<Vec<_>>(), ["b"]);
+        let audit = |held: &Held<u8>| held.audit(Place::QueueOwn, Place::QueueSubtree, &tree);
+        assert!(audit(&held).is_empty());
+        let before = held.clone();
+        held.by_queue.clear();
+        assert_eq!(audit(&held)[0].place, Place::Holders);
+        held = before;
+        held.by_queue.insert("c".into(), [1].into());
+        assert_eq!((audit(&held).len(), audit(&held)[0].name.as_str()), (1, "c"));
     }
 }

@@ -41,7 +41,7 @@ mod owed;
 mod quota;
 mod ranked;
 #[cfg(test)]
-mod reference;
+pub(crate) mod reference;
 mod refusal;
 mod rules;
 mod shares;

@@ -228,6 +228,16 @@ impl Quota {
         self.charged.holdings().map(|(uid, held)| (uid, &*held.queue, &held.resources))
     }
 
+    /// The pods that are charged to the queue itself, by UID.
+    pub fn pods_in(&self, queue: &str) -> impl Iterator<Item = &Uid> {
+        self.charged.holders_in(queue)
+    }
+
+    /// The queues that pods are charged to, existing or not, by name.
+    pub fn queues_with_pods(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.charged.queues_of_holders()
+    }
+
     /// The queue and the amounts that a group has reserved; `None` if it has not.
     #[must_use]
     pub fn reservation_of(&self, group: &str) -> Option<(&str, &Resources)> {

@@ -161,6 +161,12 @@ impl QueueTree {
         self.walk(name).1
     }
 
+    /// The queues that what is charged to `name` counts for (T3): itself, all above it whether they exist or not, and `root`.
+    #[must_use]
+    pub fn way(&self, name: &str) -> Vec<Arc<str>> {
+        self.walk(name).0
+    }
+
     /// The queues that what is charged to `name` counts for, `name` first and `root` last, each once, and what is wrong
     /// on the way. Names that do not exist are in it, so that a charge counts again when they do.
     pub(super) fn walk(&self, name: &str) -> (Vec<Arc<str>>, Option<QueueFault>) {

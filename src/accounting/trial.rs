@@ -4,6 +4,7 @@
 //! and takes it all back when it is dropped. Only [`Trial::commit`] keeps it. A panic or an early return in between
 //! drops it too.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::Uid;
@@ -19,6 +20,17 @@ pub struct Trial<'a> {
     books: &'a mut Books,
     /// What was done, in order; undone from the end.
     steps: Vec<Step>,
+    /// Whose charges are left out for the while.
+    aside: BTreeMap<Uid, Aside>,
+}
+
+/// A charge as it was before it was left out.
+#[derive(Debug)]
+struct Aside {
+    node: Option<Arc<str>>,
+    queue: Option<Arc<str>>,
+    resources: Resources,
+    stage: Stage,
 }
 
 #[derive(Debug)]
@@ -50,7 +62,7 @@ pub struct Placement {
 
 impl<'a> Trial<'a> {
     pub(super) fn new(books: &'a mut Books) -> Self {
-        Self { books, steps: Vec::new() }
+        Self { books, steps: Vec::new(), aside: BTreeMap::new() }
     }
 
     /// The books as they are with everything that was placed.
@@ -78,7 +90,7 @@ impl<'a> Trial<'a> {
     /// The first thing that is in the way: the pod is charged already, its queue, a ceiling, the node. Then nothing has
     /// changed.
     pub fn place(&mut self, uid: &Uid, node: &str, queue: &str, resources: &Resources) -> Result<(), Refusal> {
-        if self.books.stages.contains_key(uid) {
+        if self.books.stages.contains_key(uid) || self.aside.contains_key(uid) {
             return Err(Refusal::AlreadyCharged);
         }
         // Everything is asked before anything is charged, and a charge cannot fail.
@@ -95,6 +107,30 @@ impl<'a> Trial<'a> {
         let before = self.books.quota.reservation_of(group).map(|(queue, amounts)| (Arc::from(queue), amounts.clone()));
         self.books.reserve(group, queue, resources);
         self.steps.push(Step::Reserved { group: Arc::from(group), before });
+    }
+
+    /// Leaves a pod's charge out, as if the pod had gone, until it is put back or the trial ends, however it ends: what really goes is
+    /// released when it is gone (N1). No step, so no savepoint brings it back. Whether it was charged, and by nobody in this trial.
+    pub fn set_aside(&mut self, uid: &Uid) -> bool {
+        let Some(pod) = self.books.pod(uid).filter(|pod| pod.stage != Stage::Placed) else { return false };
+        let aside =
+            Aside { node: pod.node.map(Arc::from), queue: pod.queue.map(Arc::from), resources: pod.resources.clone(), stage: pod.stage };
+        self.books.release(uid);
+        self.aside.insert(uid.clone(), aside);
+        true
+    }
+
+    /// Charges a pod again that was set aside, whether or not that fits: it is there. Whether it was aside.
+    pub fn put_back(&mut self, uid: &Uid) -> bool {
+        let Some(aside) = self.aside.remove(uid) else { return false };
+        self.books.charge(uid, aside.node.as_deref(), aside.queue.as_deref(), &aside.resources, aside.stage);
+        true
+    }
+
+    fn put_all_back(&mut self) {
+        while let Some((uid, aside)) = self.aside.pop_first() {
+            self.books.charge(&uid, aside.node.as_deref(), aside.queue.as_deref(), &aside.resources, aside.stage);
+        }
     }
 
     /// The point that is reached now.
@@ -122,8 +158,9 @@ impl<'a> Trial<'a> {
     }
 
     /// Keeps everything; the pods are Assumed. They come in the order in which they were placed; reservations are not
-    /// among them.
+    /// among them. Who was set aside is charged again, so that a node may have more on it than it offers until they are gone (R10).
     pub fn commit(mut self) -> Vec<Placement> {
+        self.put_all_back();
         let steps = std::mem::take(&mut self.steps);
         let mut placements = Vec::with_capacity(steps.len());
         for step in steps {
@@ -148,6 +185,7 @@ impl Drop for Trial<'_> {
     fn drop(&mut self) {
         if holds(Rule::B3) {
             self.rollback_to(Savepoint(0));
+            self.put_all_back();
         }
     }
 }

@@ -12,6 +12,8 @@ use crate::api::pod_facts::Unsupported;
 use crate::api::{Fault, GroupKey};
 use crate::resources::{Amount, ResourceName, quantity};
 
+use super::reclaim::NotTaken;
+
 /// Why a node does not take a pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
@@ -105,6 +107,13 @@ pub enum Refusal {
         /// The group that comes first.
         first: GroupKey,
     },
+    /// The same, and others do not go for it.
+    Kept {
+        /// What is in its way.
+        refusal: Arc<Refusal>,
+        /// Why nobody goes.
+        why: Arc<NotTaken>,
+    },
     /// Others are leaving for it; their places are kept for it until they are gone.
     Nominated {
         /// How many.
@@ -137,6 +146,7 @@ impl Refusal {
             | Self::Ceiling(_)
             | Self::Nodes { .. }
             | Self::Behind { .. }
+            | Self::Kept { .. }
             | Self::Nominated { .. }
             | Self::Backoff { .. } => "NotEnoughResources",
         }
@@ -144,7 +154,7 @@ impl Refusal {
 
     /// The name of the variant, one of a bounded set, for a metric's label.
     #[must_use]
-    pub const fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         match self {
             Self::NoGroup { .. } => "no_group",
             Self::Unsupported(_) => "unsupported",
@@ -157,6 +167,7 @@ impl Refusal {
             Self::NotEnoughPodsOfTask { .. } => "not_enough_pods_of_task",
             Self::Nodes { .. } => "nodes",
             Self::Behind { .. } => "behind",
+            Self::Kept { refusal, .. } => refusal.kind(),
             Self::Nominated { .. } => "nominated",
             Self::Backoff { .. } => "backoff",
         }
@@ -228,6 +239,7 @@ impl fmt::Display for Refusal {
             Self::Nodes { needed: 1, tally, .. } => write!(f, "no node takes it: {tally}"),
             Self::Nodes { needed, placed, tally } => write!(f, "{placed} of {needed} members find a place; for the next one: {tally}"),
             Self::Behind { first } => write!(f, "its queue is fifo, and {first} comes first"),
+            Self::Kept { refusal, why } => write!(f, "{refusal}; {why}"),
             Self::Nominated { victims, queues } => nominated(f, *victims, queues),
             Self::Backoff { why, failures } => write!(f, "{why} ({failures} in a row); it is tried again"),
         }

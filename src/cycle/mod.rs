@@ -24,6 +24,7 @@
 #![cfg_attr(not(test), deny(clippy::float_arithmetic, clippy::arithmetic_side_effects))]
 
 pub mod admit;
+mod claim;
 pub mod class;
 pub mod explain;
 pub mod filter;
@@ -34,6 +35,7 @@ mod place;
 pub mod plan;
 pub mod policy;
 pub mod queue_status;
+pub mod reclaim;
 pub mod score;
 pub mod share;
 pub mod status;
@@ -50,6 +52,7 @@ use std::time::Duration;
 use crate::api::pod_facts::PodFacts;
 use crate::api::{GroupFacts, GroupKey, Uid};
 
+use claim::Unplaced;
 use explain::Refusal;
 use gang::Gang;
 use order::{GroupRank, Turns};
@@ -71,11 +74,13 @@ struct Want {
     next: usize,
     /// Why a member found no place in an earlier turn.
     refusal: Option<Arc<Refusal>>,
+    /// The members that found none.
+    unplaced: Vec<Uid>,
 }
 
 impl Want {
     fn new(key: &GroupKey, gang: Gang, members: Vec<Uid>) -> Self {
-        Self { key: key.clone(), gang, members, incomplete: None, next: 0, refusal: None }
+        Self { key: key.clone(), gang, members, incomplete: None, next: 0, refusal: None, unplaced: Vec::new() }
     }
 }
 
@@ -113,19 +118,23 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
     }
     turns.rank_all(world);
     let mut first: BTreeMap<Arc<str>, GroupKey> = BTreeMap::new();
+    let mut unplaced = Vec::new();
     while let Some((queue, rank, want)) = turns.pop() {
         if let Some(first) = first.get(&queue) {
             world.pend(&want.key);
             refuse(world, &want.key, &Arc::new(Refusal::Behind { first: first.clone() }));
         } else {
             let key = want.key.clone();
-            match take_turn(world, policy, &queue, want, now, &mut plan) {
+            match take_turn(world, policy, &queue, want, now, &mut plan, &mut unplaced) {
                 Turn::Over => {}
                 Turn::Again(want) => turns.push(Arc::clone(&queue), rank, want),
                 Turn::First => _ = first.insert(Arc::clone(&queue), key),
             }
         }
         turns.rank(&queue, world);
+    }
+    if policy.evictions {
+        claim::ask(world, policy, unplaced, now, &mut plan);
     }
     world.notice_kept();
     plan
@@ -185,7 +194,15 @@ fn unusable(world: &World, group: &Group, facts: &GroupFacts) -> Option<Refusal>
 }
 
 /// One turn of a group: admission, and then its gang whole, or one further member.
-fn take_turn(world: &mut World, policy: &Policy, queue: &str, mut want: Want, now: Duration, plan: &mut Plan) -> Turn {
+fn take_turn(
+    world: &mut World,
+    policy: &Policy,
+    queue: &Arc<str>,
+    mut want: Want,
+    now: Duration,
+    plan: &mut Plan,
+    unplaced: &mut Vec<Unplaced>,
+) -> Turn {
     let Some(group) = world.groups.get(&want.key) else { return Turn::Over };
     let Some(facts) = group.facts.clone() else { return Turn::Over };
     let (last, holds) = (group.retry.last.clone(), group.holds.clone());
@@ -214,6 +231,12 @@ fn take_turn(world: &mut World, policy: &Policy, queue: &str, mut want: Want, no
         match place::place(world, policy.placement, &Attempt { first, ..attempt }) {
             Err(refusal) => {
                 world.reserve(&want.key, minimum, now, policy.patience);
+                unplaced.push(Unplaced {
+                    key: want.key.clone(),
+                    queue: Arc::clone(queue),
+                    members: gang_members.to_vec(),
+                    all_or_none: true,
+                });
                 return waits(world, queue, &want, refusal);
             }
             Ok(placements) => keep(world, &want.key, &placements, plan),
@@ -231,6 +254,7 @@ fn take_turn(world: &mut World, policy: &Policy, queue: &str, mut want: Want, no
                     world.refuse_pod(uid, Some(&refusal));
                 }
                 want.refusal.get_or_insert(refusal);
+                want.unplaced.extend(one.iter().cloned());
             }
             Ok(placements) => keep(world, &want.key, &placements, plan),
         }
@@ -246,6 +270,7 @@ fn take_turn(world: &mut World, policy: &Policy, queue: &str, mut want: Want, no
     };
     let comes_first = is_first(world, queue, &want);
     world.judge_group(&want.key, Some(refusal));
+    unplaced.push(Unplaced { key: want.key, queue: Arc::clone(queue), members: want.unplaced, all_or_none: false });
     if comes_first { Turn::First } else { Turn::Over }
 }
 
@@ -301,6 +326,8 @@ fn refuse_blocked(world: &mut World, key: &GroupKey) {
 
 #[cfg(test)]
 mod admission_tests;
+#[cfg(test)]
+mod claim_tests;
 #[cfg(test)]
 mod promises;
 #[cfg(test)]

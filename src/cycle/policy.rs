@@ -9,6 +9,8 @@ use crate::runtime::flags::Placement;
 pub struct Policy {
     /// Which of the nodes that fit is taken.
     pub placement: Placement,
+    /// Whether pods may be evicted so that others have their places (R).
+    pub evictions: bool,
     /// How long a group that finds no places keeps its reservation (A5); 0 is for ever.
     pub patience: Duration,
 }

@@ -14,7 +14,10 @@ use crate::resources::{Amount, Limits, Resources};
 use crate::runtime::flags::Placement;
 
 /// The settings that nobody changed.
-pub(crate) const POLICY: Policy = Policy { placement: Placement::Spread, patience: Duration::from_secs(30) };
+pub(crate) const POLICY: Policy = Policy { placement: Placement::Spread, evictions: true, patience: Duration::from_secs(30) };
+
+/// Nobody goes for anybody.
+pub(crate) const PEACEFUL: Policy = Policy { evictions: false, ..POLICY };
 
 /// Whole units by name.
 pub(crate) fn amounts(list: &[(&str, i64)]) -> Resources {

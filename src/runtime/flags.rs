@@ -88,6 +88,10 @@ pub struct SchedulerFlags {
     #[arg(long, value_enum, default_value_t = Placement::Spread)]
     pub placement: Placement,
 
+    /// Whether pods may be evicted so that a queue gets back what it is owed, or a higher priority its place
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
+    pub evictions: bool,
+
     /// How long a group that is admitted and finds no places keeps others out of its queue; then it waits without, and twice as long
     /// each time before it is admitted again. 0s: for ever
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_patience)]

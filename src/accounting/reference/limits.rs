@@ -71,6 +71,10 @@ pub(super) fn above_capability(cluster: &Cluster, queue: &str, dimension: &str, 
 
 /// F5: by how much a charge to `charged`, which is this queue or below it, would take what is kept for others here.
 pub(super) fn takes_what_is_kept(cluster: &Cluster, queue: &str, charged: &str, dimension: &str, asked: i128) -> Option<i128> {
+    // Where nothing limits what is held, it need not be counted.
+    if queue != "root" && !said(cluster, queue).capability.contains_key(dimension) {
+        return None;
+    }
     let after = cluster.with_charge(charged, &Amounts::from([(dimension.to_owned(), asked)]));
     let held_after = held(&after, queue, dimension);
     if held_after <= held(cluster, queue, dimension) {

@@ -25,3 +25,13 @@ pub(super) fn answers(facts: &str, questions: &[String]) -> Vec<String> {
     let cluster = scenario::cluster(facts);
     questions.iter().map(|question| scenario::answer(&cluster, question).unwrap()).collect()
 }
+
+/// The first rule that taking these victims for this group violates.
+pub(crate) fn reclaim(facts: &str, claimant: &str, victims: &[String]) -> Result<(), &'static str> {
+    reclaim::reclaim_is_right(&scenario::cluster(facts), claimant, &victims.iter().cloned().collect())
+}
+
+/// Some victims, or nobody, that may rightly be taken for this group, if there are any; the fewest.
+pub(crate) fn some_reclaim(facts: &str, claimant: &str, thoroughly: bool) -> Option<Vec<String>> {
+    reclaim::some_taking(&scenario::cluster(facts), claimant, thoroughly).map(|victims| victims.into_iter().collect())
+}

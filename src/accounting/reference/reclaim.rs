@@ -3,7 +3,8 @@
 //! What is terminating counts as gone, and what the group itself has reserved is left out (A4): every function here is given
 //! the cluster as [`settled`] makes it. Shares are those before the taking.
 
-use std::collections::BTreeSet;
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::admission::{live_members, needed, sum};
 use super::cluster::{Amounts, Cluster, Group, Pod, amount, asked_in};
@@ -21,6 +22,22 @@ struct Claimant<'a> {
     group: &'a Group,
     members: Vec<Amounts>,
     asked: Amounts,
+    /// The shares before the taking, as far as they were asked for: many choices are tried of one cluster.
+    shares: RefCell<BTreeMap<(String, String), i128>>,
+    lacked: OnceCell<Vec<String>>,
+}
+
+impl<'a> Claimant<'a> {
+    fn of(cluster: &Cluster, name: &str, group: &'a Group) -> Self {
+        let members = needed(cluster, name);
+        let (shares, lacked) = (RefCell::default(), OnceCell::new());
+        Self { queue: &group.queue, group, asked: sum(&members), members, shares, lacked }
+    }
+
+    fn share(&self, cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
+        let mut shares = self.shares.borrow_mut();
+        *shares.entry((queue.to_owned(), dimension.to_owned())).or_insert_with(|| share(cluster, queue, dimension))
+    }
 }
 
 /// Without what is terminating, and without what the group itself has reserved.
@@ -40,12 +57,11 @@ pub(super) fn reclaim_is_right(before: &Cluster, claimant: &str, victims: &Victi
     let Some(pods) = pods else {
         return Err("no such victim");
     };
-    if !pods.iter().all(|pod| may_go(pod, group)) {
+    if !pods.iter().all(|pod| may_go(pod, group, claimant)) {
         return Err("R8");
     }
     let cluster = settled(before, claimant);
-    let members = needed(&cluster, claimant);
-    let claimant = Claimant { queue: &group.queue, group, asked: sum(&members), members };
+    let claimant = Claimant::of(&cluster, claimant, group);
     if is_placed(&cluster, &claimant, &Victims::new()) {
         // Either it fits as it is, or what is terminating is enough and is waited for.
         return if victims.is_empty() { Ok(()) } else { Err("R4") };
@@ -55,6 +71,39 @@ pub(super) fn reclaim_is_right(before: &Cluster, claimant: &str, victims: &Victi
         return Err("R7");
     }
     Ok(())
+}
+
+/// The fewest victims, or nobody, that may rightly be taken for this group, by trying every choice. Unless it is asked `thoroughly`, no choice is tried where not
+/// even all together would be enough.
+pub(super) fn some_taking(before: &Cluster, claimant: &str, thoroughly: bool) -> Option<Victims> {
+    if reclaim_is_right(before, claimant, &Victims::new()).is_ok() {
+        return Some(Victims::new());
+    }
+    let group = before.groups.get(claimant)?;
+    let cluster = settled(before, claimant);
+    let may: Victims = before.pods.iter().filter(|(_, pod)| may_go(pod, group, claimant)).map(|(uid, _)| uid.clone()).collect();
+    let claimant = Claimant::of(&cluster, claimant, group);
+    if !thoroughly && !is_placed(&cluster, &claimant, &may) {
+        return None;
+    }
+    // Who may not go first may not go at all, and who may not go at all need not be tried with others.
+    let alone = |uid: &String| {
+        let one = Victims::from([uid.clone()]);
+        has_the_right_to_take(&cluster, &claimant, &one) && borrows(&cluster, &claimant, uid, &Victims::new())
+    };
+    let may: Victims = may.into_iter().filter(alone).collect();
+    if !thoroughly && !is_placed(&cluster, &claimant, &may) {
+        return None;
+    }
+    let mut choices: Vec<Victims> = parts_of(&may).chain([may.clone()]).filter(|choice| !choice.is_empty()).collect();
+    choices.sort_by_key(Victims::len);
+    // What costs least to answer is asked first.
+    let is_right = |victims: &Victims| {
+        gangs_stay_or_go(&cluster, &claimant, victims)
+            && is_placed(&cluster, &claimant, victims)
+            && rightly_taken(&cluster, &claimant, victims).is_ok()
+    };
+    choices.into_iter().find(is_right)
 }
 
 /// All rules but that nobody is taken who is not needed.
@@ -71,16 +120,17 @@ fn rightly_taken(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) 
 }
 
 /// R8, and R11 within one queue.
-fn may_go(pod: &Pod, claimant: &Group) -> bool {
+fn may_go(pod: &Pod, claimant: &Group, name: &str) -> bool {
     let low_enough = if pod.queue == claimant.queue { pod.priority < claimant.priority } else { pod.priority <= claimant.priority };
-    pod.preemptable && !pod.terminating && pod.ours && low_enough
+    pod.preemptable && !pod.terminating && pod.ours && low_enough && pod.group.as_deref() != Some(name)
 }
 
 /// R1, against the queue of every victim.
 fn has_the_right_to_take(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> bool {
     queues_of(cluster, victims).iter().all(|victim| {
         up_to_below(cluster, claimant.queue, &common_ancestor(cluster, claimant.queue, victim)).iter().all(|queue| {
-            asked_in(&claimant.asked).all(|(dimension, asked)| used(cluster, queue, dimension) + asked <= share(cluster, queue, dimension))
+            asked_in(&claimant.asked)
+                .all(|(dimension, asked)| used(cluster, queue, dimension) + asked <= claimant.share(cluster, queue, dimension))
         })
     })
 }
@@ -102,10 +152,10 @@ fn borrows(cluster: &Cluster, claimant: &Claimant<'_>, uid: &str, gone: &Victims
     };
     let left = cluster.without_pods(gone);
     let way = up_to_below(cluster, &pod.queue, &common_ancestor(cluster, claimant.queue, &pod.queue));
-    let over = |dimension: &String| way.iter().all(|queue| used(&left, queue, dimension) > share(cluster, queue, dimension));
+    let over = |dimension: &String| way.iter().all(|queue| used(&left, queue, dimension) > claimant.share(cluster, queue, dimension));
     let reclaimable = way.iter().all(|queue| said(cluster, queue).reclaimable);
     // Within its own queue (R11) the way is empty and nobody borrows.
-    way.is_empty() || reclaimable && lacked(cluster, claimant).iter().any(over)
+    way.is_empty() || reclaimable && claimant.lacked.get_or_init(|| lacked(cluster, claimant)).iter().any(over)
 }
 
 /// R2: what the one who asks lacks: where F6 refuses or less is idle than it asks for; where the room is there but in pieces,

@@ -36,8 +36,9 @@ pub struct Keepers {
     epoch: u64,
 }
 
+/// One pod that keeps others away.
 #[derive(Debug, PartialEq)]
-struct Keeper {
+pub(in crate::cycle) struct Keeper {
     namespace: Arc<str>,
     node: Arc<str>,
     terms: Vec<PodAffinityTerm>,
@@ -66,6 +67,24 @@ impl Keepers {
         if self.pods.remove(uid).is_some() {
             self.changed();
         }
+    }
+
+    /// Leaves the pod out for the while, until it is put back. Nothing where it keeps nobody away.
+    pub(in crate::cycle) fn set_aside(&mut self, uid: &Uid) -> Option<Keeper> {
+        let keeper = self.pods.remove(uid)?;
+        self.changed();
+        Some(keeper)
+    }
+
+    /// The inverse of [`set_aside`](Self::set_aside).
+    pub(in crate::cycle) fn put_back(&mut self, uid: &Uid, keeper: Keeper) {
+        self.pods.insert(uid.clone(), keeper);
+        self.changed();
+    }
+
+    /// Whether the pod keeps others away.
+    pub(in crate::cycle) fn contains(&self, uid: &Uid) -> bool {
+        self.pods.contains_key(uid)
     }
 
     /// Node labels changed, which moves the domains.

@@ -11,6 +11,7 @@ mod resources;
 mod taints;
 mod unschedulable;
 
+pub(in crate::cycle) use anti_affinity::Keeper;
 pub(super) use anti_affinity::selects;
 pub use anti_affinity::{Audience, Keepers};
 

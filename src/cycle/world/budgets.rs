@@ -5,7 +5,7 @@
 //! be evicted at all. What is on its way out for somebody else counts too, because the status does not know it yet. It is asked before anybody
 //! is chosen; the API server is asked before anybody goes, and its word is the last.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::api::pod_facts::PodPhase;
@@ -17,14 +17,14 @@ use super::World;
 impl World {
     /// A budget is there, with these facts.
     pub fn apply_budget(&mut self, facts: BudgetFacts) {
-        let old = self.budgets.insert(facts.key.clone(), facts.clone());
+        let old = Arc::make_mut(&mut self.budgets).insert(facts.key.clone(), facts.clone());
         // Who found no victims may find some now.
         self.gained |= old.is_some_and(|old| old.allowed < facts.allowed || old.selector != facts.selector || facts.frees_unready);
     }
 
     /// There is no such budget any more.
     pub fn delete_budget(&mut self, key: &BudgetKey) {
-        self.gained |= self.budgets.remove(key).is_some();
+        self.gained |= Arc::make_mut(&mut self.budgets).remove(key).is_some();
     }
 
     /// The keys of the budgets.
@@ -41,7 +41,7 @@ impl World {
         let facts = |uid: &Uid| self.pods.get(uid).map(|member| &member.facts).filter(|facts| guarded(facts));
         let mut concerned: BTreeSet<&BudgetKey> = BTreeSet::new();
         for pod in victims.iter().filter_map(facts) {
-            let mut guards = self.guards(pod);
+            let mut guards = guards_of(&self.budgets, pod);
             concerned.extend(guards.next().map(|budget| &budget.key));
             if guards.next().is_some() {
                 return false;
@@ -56,13 +56,60 @@ impl World {
             asked == 0 || u32::try_from(going).is_ok_and(|going| going <= budget.allowed)
         })
     }
+}
 
-    /// The budgets that guard the pod.
-    fn guards<'a>(&'a self, pod: &'a PodFacts) -> impl Iterator<Item = &'a BudgetFacts> {
-        let of_namespace = self.budgets.range(BudgetKey { namespace: Arc::clone(&pod.namespace), name: Arc::from("") }..);
-        let of_namespace = of_namespace.map(|(_, budget)| budget).take_while(|budget| budget.key.namespace == pod.namespace);
-        of_namespace.filter(|budget| guards(budget, pod))
+/// How many pods each budget lets go beyond those that are to go already; a moment's copy.
+#[derive(Debug)]
+pub(in crate::cycle) struct BudgetRoom {
+    budgets: Arc<BTreeMap<BudgetKey, BudgetFacts>>,
+    places: BTreeMap<BudgetKey, usize>,
+    left: Vec<u32>,
+}
+
+impl BudgetRoom {
+    /// By place.
+    pub(in crate::cycle) fn left(&self) -> &[u32] {
+        &self.left
     }
+
+    /// The places of the budgets that it would cost something if this pod went.
+    pub(in crate::cycle) fn of(&self, pod: &PodFacts) -> Vec<usize> {
+        if self.budgets.is_empty() || !guarded(pod) {
+            return Vec::new();
+        }
+        let mut guards = guards_of(&self.budgets, pod);
+        let Some(first) = guards.next() else { return Vec::new() };
+        if guards.next().is_some() {
+            // Nobody can evict it; beyond the last place nothing is left.
+            return vec![self.left.len()];
+        }
+        if costs(first, pod) { self.places.get(&first.key).copied().into_iter().collect() } else { Vec::new() }
+    }
+}
+
+impl World {
+    /// What the budgets let go now.
+    pub(in crate::cycle) fn budget_room(&self) -> BudgetRoom {
+        let budgets = Arc::clone(&self.budgets);
+        let places: BTreeMap<_, _> = budgets.keys().cloned().enumerate().map(|(place, key)| (key, place)).collect();
+        let mut room = BudgetRoom { left: budgets.values().map(|budget| budget.allowed).collect(), budgets, places };
+        for uid in self.nominations.victims() {
+            let Some(member) = self.pods.get(uid) else { continue };
+            for place in room.of(&member.facts) {
+                if let Some(left) = room.left.get_mut(place) {
+                    *left = left.saturating_sub(1);
+                }
+            }
+        }
+        room
+    }
+}
+
+/// The budgets that guard the pod.
+fn guards_of<'a>(budgets: &'a BTreeMap<BudgetKey, BudgetFacts>, pod: &'a PodFacts) -> impl Iterator<Item = &'a BudgetFacts> {
+    let of_namespace = budgets.range(BudgetKey { namespace: Arc::clone(&pod.namespace), name: Arc::from("") }..);
+    let of_namespace = of_namespace.map(|(_, budget)| budget).take_while(|budget| budget.key.namespace == pod.namespace);
+    of_namespace.filter(|budget| guards(budget, pod))
 }
 
 /// Whether budgets are asked about it at all.

@@ -139,6 +139,19 @@ impl Group {
         (!asked.is_zero()).then_some((&facts.queue, asked))
     }
 
+    /// The demands as they are when the group has reserved nothing: then it wants all that it asks for (S1, A4).
+    pub(in crate::cycle) fn demand_without_reservation(&self, demands: &mut BTreeMap<Arc<str>, Resources>) {
+        let Some(facts) = &self.facts else { return };
+        if let Some((queue, asked)) = &self.demand {
+            demands.entry(Arc::clone(queue)).or_default().sub(asked);
+        }
+        let mut asked = facts.min_resources.clone().unwrap_or_default();
+        asked.sub(&self.charged);
+        let mut asked = asked.without_negative();
+        asked.max_each(&self.asked);
+        demands.entry(Arc::from(facts.queue.as_str())).or_default().add(&asked);
+    }
+
     pub(super) fn count(&mut self, member: &Member) {
         self.tally(member, |number| *number = number.saturating_add(1));
         let uid = &member.facts.uid;
@@ -255,6 +268,7 @@ impl World {
             Some(group) => self.backlog.insert(key, group.facts.as_ref().map(|facts| facts.queue.as_str())),
             None => {
                 self.backlog.remove(key);
+                self.asking.forget(key);
             }
         }
     }
@@ -311,6 +325,7 @@ impl World {
                 self.alarms.remove(&(at, key.clone()));
             }
             self.backlog.remove(key);
+            self.asking.forget(key);
         }
     }
 

@@ -18,6 +18,7 @@
 //! **Architecture invariant:** no clock, no API, no logging here; a test drives it with facts alone.
 
 mod admission;
+mod asking;
 mod backlog;
 mod budgets;
 mod groups;
@@ -38,7 +39,10 @@ use super::filter::Keepers;
 use super::nodes::Nodes;
 use super::view::Views;
 
+use asking::Asking;
+
 pub use admission::{Admission, Rest};
+pub use asking::MOST_CLAIMS;
 pub use backlog::Backlog;
 pub use groups::{Counts, Group, Phase, Retry};
 pub use nominations::{LONGEST_GRACE, PATIENCE};
@@ -63,23 +67,27 @@ pub struct World {
     pub(in crate::cycle) pods: BTreeMap<Uid, Member>,
     /// The pods of other schedulers that are charged to a node.
     others: BTreeSet<Uid>,
+    /// The pods that are charged to a node and being deleted, ours and others'.
+    pub(in crate::cycle) leaving: BTreeSet<Uid>,
     /// Every group that exists or that a pod refers to.
     pub(in crate::cycle) groups: BTreeMap<GroupKey, Group>,
     queues: BTreeMap<Arc<str>, Arc<QueueFacts>>,
     /// The disruption budgets.
-    budgets: BTreeMap<BudgetKey, BudgetFacts>,
+    budgets: Arc<BTreeMap<BudgetKey, BudgetFacts>>,
     /// What is kept for gangs until others are gone.
     nominations: nominations::Nominations,
     /// How many groups of each queue are in each phase.
     phases: BTreeMap<Arc<str>, BTreeMap<Phase, i32>>,
     /// What the groups of each queue wait for.
-    demands: BTreeMap<Arc<str>, Resources>,
+    pub(in crate::cycle) demands: BTreeMap<Arc<str>, Resources>,
     /// The shares of all queues; none when something changed that they follow from, and nobody needed them since.
     pub(in crate::cycle) shares: Option<Shares>,
     /// The shares hold for this cycle only: a placement took more from what waits than it added to what is taken.
     outdated: bool,
     /// The queues whose children were guaranteed more than they themselves when a cycle last looked.
     overpromising: BTreeSet<Arc<str>>,
+    /// Who asked in vain for the places of others.
+    asking: Asking,
     /// What was kept for guarantees in the whole cluster when a cycle last looked.
     kept: Resources,
     priority_classes: BTreeMap<String, i32>,
@@ -117,15 +125,17 @@ impl World {
             views: Views::default(),
             pods: BTreeMap::new(),
             others: BTreeSet::new(),
+            leaving: BTreeSet::new(),
             groups: BTreeMap::new(),
             queues: BTreeMap::new(),
-            budgets: BTreeMap::new(),
+            budgets: Arc::default(),
             nominations: nominations::Nominations::default(),
             phases: BTreeMap::new(),
             demands: BTreeMap::new(),
             shares: None,
             outdated: false,
             overpromising: BTreeSet::new(),
+            asking: Asking::default(),
             kept: Resources::new(),
             priority_classes: BTreeMap::new(),
             backlog: Backlog::default(),
@@ -271,6 +281,9 @@ impl World {
         }
         self.notice_kept();
         let mut candidates = std::mem::take(&mut self.dirty_groups);
+        if self.gained || self.shares.is_none() {
+            candidates.extend(self.asking.changed());
+        }
         if std::mem::take(&mut self.gained) {
             candidates.extend(self.backlog.iter().cloned());
             self.notice_overpromising();

@@ -152,6 +152,11 @@ impl World {
         self.nominations.gangs.get(key).map(|nomination| &nomination.refusal)
     }
 
+    /// Everybody of ours who is leaving or is to go for somebody: they count as gone in a search for victims.
+    pub(in crate::cycle) fn leaving_or_told_to(&self) -> BTreeSet<Uid> {
+        self.leaving.iter().chain(self.nominations.victims.keys()).cloned().collect()
+    }
+
     /// What is kept on a node for gangs that are not there yet. The books charge it; nobody uses it.
     #[must_use]
     pub fn nominated_on(&self, node: &str) -> Option<&Resources> {

@@ -10,7 +10,7 @@ use crate::api::pod_facts::PodPhase;
 use crate::api::{NodeFacts, QueueFacts};
 use crate::cycle::plan::Plan;
 use crate::cycle::run;
-use crate::cycle::testing::{POLICY, group, node, pod, queue, running};
+use crate::cycle::testing::{PEACEFUL, group, node, pod, queue, running};
 use crate::cycle::tests::world;
 
 #[derive(Clone, Debug)]
@@ -199,7 +199,7 @@ impl History {
                 Some((key.clone(), group.facts.as_ref()?.min_member.saturating_sub(has)))
             })
             .collect();
-        let plan: Plan = run(&mut self.world, &POLICY, Duration::from_secs(self.now));
+        let plan: Plan = run(&mut self.world, &PEACEFUL, Duration::from_secs(self.now));
         let world = &self.world;
         // Counted from the pods themselves: who is on the node, or is being bound to it.
         let holds = |member: &Member| match (&member.facts.node, &member.assumed) {

@@ -4,12 +4,12 @@ use super::*;
 use crate::api::pod_facts::PodPhase;
 use crate::cycle::plan::Plan;
 use crate::cycle::run;
-use crate::cycle::testing::{POLICY, amounts, group, limits, node, pod, queue, running};
+use crate::cycle::testing::{PEACEFUL, amounts, group, limits, node, pod, queue, running};
 use crate::cycle::tests::{bound, gang, message, phase, world};
 use crate::cycle::world::Phase;
 
 fn cycle(world: &mut World, now: u64) -> Plan {
-    run(world, &POLICY, Duration::from_secs(now))
+    run(world, &PEACEFUL, Duration::from_secs(now))
 }
 
 fn key(name: &str) -> GroupKey {

@@ -140,6 +140,7 @@ impl World {
         }
         let member = self.detach(uid);
         self.others.remove(uid);
+        self.leaving.remove(uid);
         self.keepers.remove(uid);
         self.release(uid);
         if let Some(member) = member {
@@ -149,6 +150,11 @@ impl World {
 
     fn apply_other(&mut self, facts: &PodFacts) {
         let node = facts.node.as_ref().filter(|_| !facts.phase.ended());
+        if node.is_some() && facts.deleting {
+            self.leaving.insert(facts.uid.clone());
+        } else {
+            self.leaving.remove(&facts.uid);
+        }
         if let Some(node) = node {
             let before = self.books.pod(&facts.uid).map(|pod| (pod.node.map(Arc::<str>::from), pod.resources.clone()));
             if before.as_ref().is_some_and(|(at, asked)| at.as_deref() == Some(&**node) && *asked == facts.request) {
@@ -279,6 +285,7 @@ impl World {
     /// Takes the pod out of its group's sums.
     pub(super) fn detach(&mut self, uid: &Uid) -> Option<Member> {
         let mut member = self.pods.remove(uid)?;
+        self.leaving.remove(uid);
         if let Some(class) = member.class.take() {
             self.classes.leave(class);
         }
@@ -293,6 +300,9 @@ impl World {
     pub(super) fn attach(&mut self, mut member: Member) {
         if member.state() == State::Waiting {
             member.class = Some(self.classes.join(&member.facts));
+        }
+        if member.state() == State::Leaving {
+            self.leaving.insert(member.facts.uid.clone());
         }
         let key = member.facts.group.clone();
         self.groups.entry(key.clone()).or_default().count(&member);

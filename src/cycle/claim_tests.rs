@@ -1,0 +1,148 @@
+//! Who goes for whom, from the claim to the bind, as small stories (Q6, R1 to R11).
+
+use super::plan::Eviction;
+use super::testing::{POLICY, group, limits, node, pod, queue, running};
+use super::tests::{bound, gang, message, phase, world};
+use super::world::{Phase, World};
+use super::*;
+use crate::api::{GroupFacts, PodFacts, QueueFacts};
+
+fn at(world: &mut World, seconds: u64) -> Plan {
+    let plan = run(world, &POLICY, Duration::from_secs(seconds));
+    assert!(world.books().audit().is_clean());
+    plan
+}
+
+fn confirm(world: &mut World, plan: &Plan) {
+    for bind in &plan.binds {
+        world.confirm(&bind.uid);
+        let facts = PodFacts::clone(&world.pods()[&bind.uid].facts);
+        world.apply_pod(PodFacts { charged_queue: Some(bind.queue.to_string()), ..running(facts, &bind.node) });
+    }
+}
+
+fn names(eviction: &Eviction) -> Vec<&str> {
+    eviction.victims.iter().map(|victim| &*victim.name).collect()
+}
+
+/// `a` and `b` deserve 5 of 10 cpu each; `a` has borrowed all.
+fn borrowed() -> World {
+    let mut world = world();
+    for name in ["n1", "n2"] {
+        world.apply_node(node(name, &[("cpu", 5)]));
+    }
+    for name in ["a", "b"] {
+        world.apply_queue(QueueFacts { deserved: limits(&[("cpu", 5)]), ..queue(name, None, &[]) });
+    }
+    gang(&mut world, "borrows", 1, "a", 10, &[("cpu", 1)]);
+    let plan = at(&mut world, 0);
+    assert_eq!(plan.binds.len(), 10);
+    confirm(&mut world, &plan);
+    world
+}
+
+#[test]
+fn q6_who_is_owed_its_share_gets_it_back_and_no_more() {
+    let mut world = borrowed();
+    gang(&mut world, "owed", 5, "b", 5, &[("cpu", 1)]);
+    gang(&mut world, "too-much", 1, "b", 1, &[("cpu", 1)]);
+    let plan = at(&mut world, 1);
+    assert!(plan.binds.is_empty());
+    let [eviction] = plan.evictions.as_slice() else { panic!("{:?}", plan.evictions) };
+    assert_eq!((eviction.victims.len(), eviction.taking), (5, plan::Taking::Reclaim));
+    assert_eq!(phase(&world, "owed"), Phase::Inqueue);
+    assert_eq!(message(&world, "owed"), "waits for 5 pods of queue a to go");
+    for second in 2..4 {
+        let plan = at(&mut world, second);
+        assert!(plan.binds.is_empty() && plan.evictions.is_empty(), "asked once, and nobody else is: {plan:?}");
+    }
+    let victims: Vec<_> = eviction.victims.iter().map(|victim| victim.uid.clone()).collect();
+    for (count, uid) in victims.iter().enumerate() {
+        assert!(at(&mut world, 5).binds.is_empty(), "{count} of 5 are gone");
+        world.delete_pod(uid);
+    }
+    assert_eq!(at(&mut world, 6).binds.len(), 5);
+    assert_eq!(phase(&world, "owed"), Phase::Running);
+    // What was evicted comes again and does not take it back (no ping-pong), and `b` has what it deserves.
+    for index in 0..5 {
+        world.apply_pod(pod("ns", &format!("again-{index}"), "borrows", &[("cpu", 1)]));
+    }
+    for second in 7..12 {
+        let plan = at(&mut world, second);
+        assert!(plan.binds.is_empty() && plan.evictions.is_empty(), "{plan:?}");
+    }
+}
+
+#[test]
+fn further_members_of_a_group_take_what_their_queue_is_owed_as_many_as_can() {
+    let mut world = borrowed();
+    gang(&mut world, "deployment", 1, "b", 7, &[("cpu", 1)]);
+    let mut binds = 0;
+    for second in 1..9 {
+        let plan = at(&mut world, second);
+        binds += plan.binds.len();
+        confirm(&mut world, &plan);
+        let gone: Vec<_> = plan.evictions.iter().flat_map(|eviction| &eviction.victims).map(|victim| victim.uid.clone()).collect();
+        gone.iter().for_each(|uid| world.delete_pod(uid));
+    }
+    assert_eq!(binds, 5, "its share, and no more");
+}
+
+#[test]
+fn r11_within_a_queue_the_higher_priority_takes_from_the_lower_and_not_from_its_like() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 2)]));
+    for (name, value) in [("low", 1), ("high", 2)] {
+        world.apply_priority_class(name, value);
+    }
+    let of = |class: &str, name: &str| GroupFacts { priority_class: Some(class.into()), ..group("ns", name, 1, "default") };
+    world.apply_group(of("low", "l"));
+    world.apply_pod(PodFacts { priority: 1, ..pod("ns", "l-0", "l", &[("cpu", 1)]) });
+    world.apply_group(of("high", "h"));
+    world.apply_pod(PodFacts { priority: 2, ..pod("ns", "h-0", "h", &[("cpu", 1)]) });
+    let plan = at(&mut world, 0);
+    assert_eq!(plan.binds.len(), 2);
+    confirm(&mut world, &plan);
+    world.apply_group(of("high", "next"));
+    world.apply_pod(PodFacts { priority: 2, ..pod("ns", "next-0", "next", &[("cpu", 1)]) });
+    let plan = at(&mut world, 1);
+    assert_eq!(
+        plan.evictions.iter().map(|eviction| (names(eviction), eviction.taking)).collect::<Vec<_>>(),
+        [(vec!["l-0"], plan::Taking::Preemption)]
+    );
+    world.delete_pod(&Uid::from("ns/l-0"));
+    assert_eq!(bound(&at(&mut world, 2)), [("next-0", "n")]);
+    world.apply_pod(PodFacts { priority: 1, ..pod("ns", "l-1", "l", &[("cpu", 1)]) });
+    assert!(at(&mut world, 3).evictions.is_empty());
+    assert!(message(&world, "l").starts_with("no node takes it"), "{}", message(&world, "l"));
+}
+
+#[test]
+fn a_refused_eviction_takes_all_back_and_the_gang_asks_again_later() {
+    let mut world = borrowed();
+    gang(&mut world, "owed", 2, "b", 2, &[("cpu", 1)]);
+    let plan = at(&mut world, 1);
+    let eviction = plan.evictions[0].clone();
+    world.refuse_eviction(&eviction.group, eviction.nomination, "budget");
+    assert!(at(&mut world, 1).evictions.is_empty());
+    assert!(message(&world, "owed").contains("tried again"), "{}", message(&world, "owed"));
+    let again = at(&mut world, 60);
+    assert_eq!(again.evictions.len(), 1);
+}
+
+#[test]
+fn many_who_wait_in_vain_ask_a_few_at_a_time_and_come_to_rest() {
+    let mut world = borrowed();
+    for index in 0..40 {
+        gang(&mut world, &format!("big-{index}"), 1, "b", 1, &[("cpu", 6)]);
+    }
+    let mut now = Duration::from_secs(1);
+    let mut cycles = 0;
+    while world.has_work(now) {
+        assert!(run(&mut world, &POLICY, now).evictions.is_empty(), "a node has 5");
+        cycles += 1;
+        assert!(cycles < 20, "it comes to rest");
+        now += Duration::from_millis(100);
+    }
+    assert!(cycles >= 3, "in {cycles} cycles");
+}

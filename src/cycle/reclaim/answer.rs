@@ -1,0 +1,137 @@
+//! Who goes, or why does nobody?
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::api::Uid;
+use crate::cycle::explain::Refusal;
+use crate::resources::{Amount, ResourceName, quantity};
+
+/// Who must go, and where the members are placed then.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taking {
+    /// The pods to evict, the cheapest first, a gang together; none if what is terminating is enough.
+    pub victims: Vec<Uid>,
+    /// Each member that was asked for, with its node.
+    pub places: Vec<(Uid, Arc<str>)>,
+}
+
+/// Why nobody is taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotTaken {
+    /// It would not be placed if all went who may.
+    Unplaceable(Box<Refusal>),
+    /// Nobody may go.
+    Nobody(Box<Kept>),
+    /// There are some who may go, but not enough of them together.
+    NotEnough {
+        /// What keeps the others.
+        limits: BTreeSet<Limit>,
+        /// Why it is not placed when those are gone who come first.
+        refusal: Box<Refusal>,
+        /// Whether every choice was tried; if not there may be one that would do (R12).
+        every: bool,
+    },
+}
+
+/// Why others were no candidates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// The nearest queue of its own that would use more than its share (R1).
+    pub share: Option<OverShare>,
+    /// How many pods, in queues that owe, have too high a priority.
+    pub higher: u32,
+    /// How many of them are not preemptable, or are being bound.
+    pub stay: u32,
+    /// How many are under a budget that lets nobody go.
+    pub budget: u32,
+}
+
+/// A queue that would use more than its share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverShare {
+    /// The queue.
+    pub queue: Arc<str>,
+    /// The first dimension, by name, in which it would.
+    pub dimension: ResourceName,
+    /// What is asked for.
+    pub asked: Amount,
+    /// What it uses.
+    pub used: Amount,
+    /// Its share.
+    pub share: Amount,
+}
+
+/// What keeps one from going after others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Limit {
+    /// Its queue would no longer be over its share (R2).
+    Share,
+    /// Its queue would fall below its floor (R3).
+    Floor,
+    /// Its gang needs it (R6).
+    Gang,
+    /// Its budget lets no more go (R9).
+    Budget,
+}
+
+impl NotTaken {
+    /// Whether this is news to somebody who knows what is in his way.
+    pub(in crate::cycle) fn says_something(&self) -> bool {
+        match self {
+            Self::Unplaceable(_) => false,
+            Self::Nobody(kept) => **kept != Kept::default(),
+            Self::NotEnough { .. } => true,
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Share => "no queue would be over its share any more",
+            Self::Floor => "a queue would fall below its guarantee",
+            Self::Gang => "a gang would be broken",
+            Self::Budget => "a PodDisruptionBudget lets no more go",
+        })
+    }
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts =
+            [(self.higher, "of too high a priority"), (self.stay, "not preemptable"), (self.budget, "kept by a PodDisruptionBudget")];
+        let mut said = false;
+        for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
+            write!(f, "{}{count} {what}", if said { ", " } else { "" })?;
+            said = true;
+        }
+        match &self.share {
+            Some(over) => {
+                let [asked, used, share] =
+                    [over.asked, over.used, over.share].map(|amount| quantity::format(amount, over.dimension.style()));
+                let comma = if said { ", " } else { "" };
+                write!(f, "{comma}queue {} has a share of {} {share}: asked {asked}, used {used}", over.queue, over.dimension)
+            }
+            None if said => Ok(()),
+            None => f.write_str("no queue is over its share"),
+        }
+    }
+}
+
+impl fmt::Display for NotTaken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unplaceable(refusal) => write!(f, "it would not be placed if others went: {refusal}"),
+            Self::Nobody(kept) => write!(f, "nobody may go for it ({kept})"),
+            Self::NotEnough { limits, refusal, every } => {
+                f.write_str(if *every { "too few may go for it" } else { "it was not found who could go for it" })?;
+                for (at, limit) in limits.iter().enumerate() {
+                    write!(f, "{}{limit}", if at == 0 { " (" } else { ", " })?;
+                }
+                write!(f, "{}: {refusal}", if limits.is_empty() { "" } else { ")" })
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Who may go for this claim at all? (R1, R2, R8)
+//!
+//! Only the pods of queues are looked at that owe something: where the one who asks has the right to take (R1) and that are, with all above them, over
+//! their shares in something that it lacks (R2).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+
+use crate::accounting::{Books, QueueRefusal, Shares};
+use crate::api::{GroupKey, Uid};
+use crate::cycle::world::{Group, Member, State};
+use crate::resources::{Amount, ResourceName, Resources};
+
+use super::answer::{Kept, OverShare};
+use super::owed::Slot;
+use super::rules::{Rule, holds};
+use super::{Budgets, Claim};
+
+/// What decides who may go.
+pub(super) struct Scope<'a> {
+    pub(super) books: &'a Books,
+    pub(super) pods: &'a BTreeMap<Uid, Member>,
+    pub(super) groups: &'a BTreeMap<GroupKey, Group>,
+    pub(super) shares: &'a Shares,
+    pub(super) claim: &'a Claim<'a>,
+    /// What all members ask for together.
+    pub(super) asked: &'a Resources,
+    pub(super) budgets: Budgets<'a>,
+}
+
+/// One pod that may go.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub(super) uid: Uid,
+    pub(super) node: Option<Arc<str>>,
+    pub(super) priority: i32,
+    pub(super) created: Timestamp,
+    /// The queues from its own up to below the common ancestor, by their place among the slots.
+    pub(super) way: Arc<[usize]>,
+    pub(super) amounts: Resources,
+    /// The gang it belongs to; none where nothing binds it to others.
+    pub(super) gang: Option<usize>,
+    /// Its task, by its place among those of the gang, where the gang needs some of it.
+    pub(super) task: Option<usize>,
+    pub(super) budgets: Vec<usize>,
+}
+
+/// A group of which some must stay together.
+#[derive(Debug)]
+pub(super) struct Gang {
+    pub(super) live: u32,
+    pub(super) min: u32,
+    /// Those of its members that may go.
+    pub(super) members: Vec<usize>,
+    /// Of each task that is needed how many live, and how many must.
+    pub(super) tasks: Vec<(u32, u32)>,
+}
+
+impl Gang {
+    /// Whether somebody may go alone.
+    pub(super) fn has_surplus(&self) -> bool {
+        self.live > self.min
+    }
+}
+
+/// Everybody who may go, with what binds them.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) candidates: Vec<Candidate>,
+    pub(super) gangs: Vec<Gang>,
+    pub(super) slots: Vec<Slot>,
+    /// The dimensions that the one who asks lacks (R2).
+    pub(super) lacking: Vec<ResourceName>,
+    /// Why others may not.
+    pub(super) kept: Kept,
+}
+
+impl Scope<'_> {
+    pub(super) fn candidates(&self) -> Found {
+        let mut found = Found { lacking: self.lacking(), ..Found::default() };
+        let quota = self.books.quota();
+        let own: Vec<Arc<str>> = quota.tree().way(self.claim.queue);
+        let reach = self.reach(&own, &mut found.kept);
+        let mut slots: BTreeMap<Arc<str>, usize> = BTreeMap::new();
+        for queue in quota.queues_with_pods() {
+            let whole_way = quota.tree().way(queue);
+            let level = |queue: &Arc<str>| own.iter().position(|above| above == queue);
+            let Some(common) = whole_way.iter().find_map(level) else { continue };
+            if common > reach {
+                continue;
+            }
+            let way: Vec<Arc<str>> = whole_way.into_iter().take_while(|queue| level(queue).is_none()).collect();
+            if !self.owes(&way, &found.lacking) {
+                continue;
+            }
+            let way: Vec<usize> = way
+                .into_iter()
+                .map(|queue| {
+                    *slots.entry(Arc::clone(&queue)).or_insert_with(|| {
+                        found.slots.push(self.slot(&queue));
+                        found.slots.len().saturating_sub(1)
+                    })
+                })
+                .collect();
+            let way: Arc<[usize]> = Arc::from(way);
+            let own_queue = **queue == *self.claim.queue;
+            for uid in quota.pods_in(queue) {
+                if let Some(candidate) = self.candidate(uid, &way, own_queue, &mut found.kept) {
+                    found.candidates.push(candidate);
+                }
+            }
+        }
+        self.bind(&mut found);
+        found
+    }
+
+    /// R1: how far up the common ancestor may be, by its place on the way.
+    fn reach(&self, own: &[Arc<str>], kept: &mut Kept) -> usize {
+        if !holds(Rule::R1) {
+            return own.len();
+        }
+        // The last is `root`, above which there is no common ancestor.
+        for (at, queue) in own.iter().take(own.len().saturating_sub(1)).enumerate() {
+            let (used, share) = (self.books.quota().used(queue), self.shares.of(queue));
+            let over = |(name, asked): &(&ResourceName, Amount)| used.get(name).plus(*asked) > share.get(name);
+            if let Some((dimension, asked)) = self.asked.iter().filter(|(_, asked)| asked.is_positive()).find(over) {
+                let (used, share) = (used.get(dimension), share.get(dimension));
+                kept.share = Some(OverShare { queue: Arc::clone(queue), dimension: dimension.clone(), asked, used, share });
+                return at;
+            }
+            if !holds(Rule::R1Above) {
+                return own.len();
+            }
+        }
+        own.len()
+    }
+
+    /// R2: where F6 refuses, or less is idle on all nodes together than is asked; if neither, everything that it asks for.
+    fn lacking(&self) -> Vec<ResourceName> {
+        let asked: Vec<(&ResourceName, Amount)> = self.asked.iter().filter(|(_, asked)| asked.is_positive()).collect();
+        let mut idle = vec![Amount::ZERO; asked.len()];
+        for node in self.books.ledger().nodes() {
+            for ((name, _), idle) in asked.iter().zip(&mut idle) {
+                *idle = idle.plus(node.idle_of(name.as_str()));
+            }
+        }
+        let refused = |name: &ResourceName, asked: Amount| {
+            let alone = Resources::new().with(name.clone(), asked);
+            matches!(self.books.fits_queue(self.claim.queue, &alone), Err(QueueRefusal::Ceiling(_)))
+        };
+        let lacks = |((name, asked), idle): &(&(&ResourceName, Amount), &Amount)| **idle < *asked || refused(name, *asked);
+        let lacking: Vec<ResourceName> = asked.iter().zip(&idle).filter(lacks).map(|((name, _), _)| (*name).clone()).collect();
+        if lacking.is_empty() || !holds(Rule::R2Lacking) {
+            return asked.into_iter().map(|(name, _)| name.clone()).collect();
+        }
+        lacking
+    }
+
+    /// R2, before anybody goes. Whose queue is on the way itself owes by being there.
+    fn owes(&self, way: &[Arc<str>], lacking: &[ResourceName]) -> bool {
+        let quota = self.books.quota();
+        let reclaimable = |queue: &Arc<str>| quota.queue(queue).limits.is_none_or(|limits| limits.reclaimable);
+        let over = |dimension: &ResourceName| {
+            let levels = if holds(Rule::R2Above) { way.len() } else { 1 };
+            way.iter().take(levels).all(|queue| quota.used(queue).get(dimension) > self.shares.of(queue).get(dimension))
+        };
+        way.is_empty() || (way.iter().all(reclaimable) || !holds(Rule::R2Reclaimable)) && (lacking.iter().any(over) || !holds(Rule::R2))
+    }
+
+    fn slot(&self, queue: &str) -> Slot {
+        let view = self.books.quota().queue(queue);
+        Slot { used: view.used.clone(), share: self.shares.of(queue).clone(), floor: view.floor.clone() }
+    }
+
+    /// R8, and R11 within one queue.
+    fn candidate(&self, uid: &Uid, way: &Arc<[usize]>, own_queue: bool, kept: &mut Kept) -> Option<Candidate> {
+        let member = self.pods.get(uid).filter(|member| member.state() == State::Placed)?;
+        let facts = &member.facts;
+        if facts.group == *self.claim.group {
+            return None;
+        }
+        let group = self.groups.get(&facts.group).and_then(|group| group.facts.as_ref());
+        let is_bound = member.assumed.as_ref().is_none_or(|assumed| assumed.confirmed);
+        let may_go = facts.preemptable && group.is_none_or(|group| group.preemptable);
+        let high = if own_queue && holds(Rule::R11) { facts.priority >= self.claim.priority } else { facts.priority > self.claim.priority };
+        let budgets = (self.budgets.of)(facts);
+        let counter = if high && holds(Rule::R8Higher) {
+            &mut kept.higher
+        } else if !is_bound || !may_go && holds(Rule::R8Stays) {
+            &mut kept.stay
+        } else if budgets.iter().any(|budget| self.budgets.left.get(*budget).is_none_or(|left| *left == 0)) {
+            &mut kept.budget
+        } else {
+            let charged = self.books.pod(uid)?;
+            return Some(Candidate {
+                uid: uid.clone(),
+                node: charged.node.map(Arc::from),
+                priority: facts.priority,
+                created: facts.created,
+                way: Arc::clone(way),
+                amounts: charged.resources.clone(),
+                gang: None,
+                task: None,
+                budgets,
+            });
+        };
+        *counter = counter.saturating_add(1);
+        None
+    }
+
+    /// R6: which of them are bound to others.
+    fn bind(&self, found: &mut Found) {
+        // Who is to go for somebody else already counts as gone.
+        let is_live = |uid: &Uid| self.pods.get(uid).is_some_and(|pod| pod.state() == State::Placed);
+        let told_to_go = |group: &Group| {
+            let gone = group.members.iter().filter(|uid| is_live(uid) && self.books.pod(uid).is_none()).count();
+            u32::try_from(gone).unwrap_or(u32::MAX)
+        };
+        let mut gangs: BTreeMap<&GroupKey, (usize, Vec<&String>)> = BTreeMap::new();
+        for (at, candidate) in found.candidates.iter_mut().enumerate() {
+            let Some(member) = self.pods.get(&candidate.uid) else { continue };
+            let Some(group) = self.groups.get(&member.facts.group) else { continue };
+            let Some(facts) = group.facts.as_ref().filter(|facts| facts.min_member > 0) else { continue };
+            let (gang, tasks) = gangs.entry(&facts.key).or_insert_with(|| {
+                // As for placing: where minMember is below the sum of the tasks, those are not asked for.
+                let sum = facts.min_task_member.values().fold(0_u32, |sum, min| sum.saturating_add(*min));
+                let needed: Vec<(&String, u32)> =
+                    facts.min_task_member.iter().filter(|_| facts.min_member >= sum).map(|(task, min)| (task, *min)).collect();
+                let live = |task: &String| {
+                    let of_task = |uid: &&Uid| {
+                        is_live(uid)
+                            && self.books.pod(uid).is_some()
+                            && self.pods.get(*uid).is_some_and(|pod| pod.facts.task.as_ref() == Some(task))
+                    };
+                    u32::try_from(group.members.iter().filter(of_task).count()).unwrap_or(u32::MAX)
+                };
+                found.gangs.push(Gang {
+                    live: group.counts.placed.saturating_sub(told_to_go(group)),
+                    min: facts.min_member,
+                    members: Vec::new(),
+                    tasks: needed.iter().map(|(task, min)| (live(task), *min)).collect(),
+                });
+                (found.gangs.len().saturating_sub(1), needed.into_iter().map(|(task, _)| task).collect())
+            });
+            candidate.gang = Some(*gang);
+            candidate.task = member.facts.task.as_ref().and_then(|task| tasks.iter().position(|known| *known == task));
+            if let Some(gang) = found.gangs.get_mut(*gang) {
+                gang.members.push(at);
+            }
+        }
+    }
+}

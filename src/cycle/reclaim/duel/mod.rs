@@ -1,0 +1,142 @@
+//! Does the search take only whom the rules let go, and does it take somebody whenever they let it?
+//!
+//! ```text
+//!  a small world ──▶ World ─▶ find ──▶ victims: right, says the slow reference
+//!        ╰─────────▶ text ─▶ the reference, which tries every choice ──▶ nobody: neither does it find anybody
+//! ```
+//!
+//! And would it be noticed? Every rule is left out once (`mutants`). A world that fails is shrunk and told as the lines of a scenario.
+//! `PODGROUP_DUEL_RECLAIMS` asks for more or fewer worlds, `PODGROUP_DUEL_SEED` for those of an earlier run.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+
+use super::{Budgets, Claim, NotTaken, Taking, find};
+use crate::accounting::reference::{reclaim, some_reclaim};
+use crate::api::GroupKey;
+use crate::cycle::world::World;
+use crate::runtime::flags::Placement;
+use facts::Facts;
+
+mod facts;
+mod mutants;
+
+/// How many worlds there are if nobody says otherwise.
+const WORLDS: u32 = 2_000;
+
+/// For every so many worlds the reference tries every choice, whatever comes of it.
+const THOROUGHLY: u32 = 20;
+
+/// What came of it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Outcome {
+    Fits,
+    Waits,
+    Took(usize),
+    Nobody,
+}
+
+fn ask(facts: &Facts, world: &mut World) -> Result<Taking, NotTaken> {
+    let (key, members, last): (GroupKey, _, _) = (Facts::key(), facts.members(), Facts::no_nodes());
+    let claim = Claim {
+        group: &key,
+        reservation: "ns/asking",
+        queue: facts.queue(),
+        members: &members,
+        priority: facts.asking.priority,
+        preemptable: facts.asking.preemptable,
+        last: &last,
+    };
+    find(world, Placement::Spread, &claim, Budgets { left: &[], of: &|_| Vec::new() })
+}
+
+/// The first thing that is wrong.
+fn play(facts: &Facts, thoroughly: bool) -> Result<Outcome, String> {
+    let mut world = facts.world();
+    let before = world.books().clone();
+    let answer = ask(facts, &mut world);
+    if *world.books() != before || !world.books().audit().is_clean() {
+        return Err("the books are not as before".to_owned());
+    }
+    let text = facts.text();
+    let taking = match answer {
+        Ok(taking) => taking,
+        Err(why) => {
+            return match some_reclaim(&text, "asking", thoroughly) {
+                Some(victims) => Err(format!("nobody is taken ({why}), and {victims:?} would be right")),
+                None => Ok(Outcome::Nobody),
+            };
+        }
+    };
+    let victims: Vec<String> = taking.victims.iter().map(ToString::to_string).collect();
+    reclaim(&text, "asking", &victims).map_err(|rule| format!("{victims:?} are taken: {rule}"))?;
+    let mut on = BTreeMap::<Arc<str>, i64>::new();
+    taking.places.iter().for_each(|(_, node)| *on.entry(Arc::clone(node)).or_default() += 1);
+    let room = |(node, count): (&Arc<str>, &i64)| {
+        facts.left_on(node, &victims).iter().zip(facts.asking.asks).all(|(left, asks)| asks == 0 || asks * count <= *left)
+    };
+    if taking.places.len() != facts.asking.members || !on.iter().all(room) {
+        return Err(format!("{:?} is no place for each", taking.places));
+    }
+    Ok(match victims.len() {
+        0 if facts.pods.iter().any(|pod| pod.terminating) => Outcome::Waits,
+        0 => Outcome::Fits,
+        count => {
+            cheapest(facts, &text, &victims)?;
+            Outcome::Took(count)
+        }
+    })
+}
+
+/// R7: where one goes, nobody cheaper would have been enough.
+fn cheapest(facts: &Facts, text: &str, victims: &[String]) -> Result<(), String> {
+    let [victim] = victims else { return Ok(()) };
+    let rank = |at: usize| {
+        let pod = &facts.pods[at];
+        (pod.priority, std::cmp::Reverse(pod.created), format!("p{at}"))
+    };
+    let Some(taken) = (0..facts.pods.len()).find(|at| format!("p{at}") == *victim) else { return Err(format!("{victim} is taken")) };
+    for other in (0..facts.pods.len()).filter(|at| rank(*at) < rank(taken)) {
+        if reclaim(text, "asking", &[format!("p{other}")]).is_ok() {
+            return Err(format!("{victim} is taken, and p{other} is cheaper"));
+        }
+    }
+    Ok(())
+}
+
+fn runner(worlds: u32, seed: u64) -> TestRunner {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let config = Config { cases: worlds, failure_persistence: None, max_shrink_iters: 5_000, ..Config::default() };
+    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
+}
+
+#[test]
+fn whoever_is_taken_may_go_and_nobody_is_taken_only_where_nobody_may() {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    let worlds = number("PODGROUP_DUEL_RECLAIMS").map_or(WORLDS, |number| u32::try_from(number).unwrap());
+    let seed = number("PODGROUP_DUEL_SEED").unwrap_or_else(|| RandomState::new().build_hasher().finish());
+    let played = Cell::new(0_u32);
+    let (begin, seen) = (crate::runtime::clock::monotonic(), Cell::new(BTreeMap::<Outcome, u32>::new()));
+    let outcome = runner(worlds, seed).run(&facts::facts(), |facts| {
+        played.set(played.get() + 1);
+        let outcome = play(&facts, played.get().is_multiple_of(THOROUGHLY)).map_err(TestCaseError::fail)?;
+        let mut counts = seen.take();
+        *counts.entry(outcome).or_default() += 1;
+        seen.set(counts);
+        Ok(())
+    });
+    let counts = seen.take();
+    println!("{worlds} worlds in {:.1} s, PODGROUP_DUEL_SEED={seed}: {counts:?}", begin.elapsed().as_secs_f32());
+    match outcome {
+        Ok(()) => {}
+        Err(TestError::Fail(why, facts)) => panic!("PODGROUP_DUEL_SEED={seed}: {why}\n{}", facts.text()),
+        Err(TestError::Abort(why)) => panic!("PODGROUP_DUEL_SEED={seed}: {why}"),
+    }
+    let took: u32 = counts.iter().filter(|(outcome, _)| matches!(outcome, Outcome::Took(_))).map(|(_, count)| count).sum();
+    assert!(took * 50 >= worlds, "the worlds are such that somebody goes");
+}

@@ -1,0 +1,226 @@
+//! Who goes, as small stories: what the reference does not know (taints, labels, anti-affinity, tasks, budgets) and what small worlds do not have.
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+
+use super::*;
+use crate::api::node::Taint;
+use crate::api::pod::PodAffinityTerm;
+use crate::api::podgroup::Selector;
+use crate::api::{GroupFacts, NodeFacts, QueueFacts};
+use crate::cycle::plan::Plan;
+use crate::cycle::run;
+use crate::cycle::testing::{PEACEFUL, group, limits, node, pod, queue, running};
+use crate::cycle::tests::{gang, world};
+
+/// Two queues; `a` deserves so much, and `b` the rest of what it may ask for.
+fn two_queues(deserved: [i64; 2]) -> World {
+    let mut world = world();
+    for (name, cpu) in ["a", "b"].into_iter().zip(deserved) {
+        world.apply_queue(QueueFacts { deserved: limits(&[("cpu", cpu), ("pods", 500)]), ..queue(name, None, &[]) });
+    }
+    world
+}
+
+fn cycle(world: &mut World) -> Plan {
+    run(world, &PEACEFUL, std::time::Duration::ZERO)
+}
+
+/// A pod of `a` that runs; the later, the younger.
+fn borrower(world: &mut World, number: i64, node: &str, change: impl FnOnce(&mut PodFacts)) {
+    let mut facts = running(pod("ns", &format!("p{number}"), "none", &[("cpu", 1)]), node);
+    facts.created = Timestamp::UNIX_EPOCH + SignedDuration::from_secs(number);
+    facts.charged_queue = Some("a".into());
+    change(&mut facts);
+    world.apply_pod(facts);
+}
+
+fn taken_with(world: &mut World, name: &str, budgets: Budgets<'_>) -> Result<(Vec<String>, Vec<String>), String> {
+    let key = GroupKey::new("ns", name);
+    let group = &world.groups()[&key];
+    let facts = Arc::clone(group.facts.as_ref().unwrap());
+    let members: Vec<Uid> = group.waiting.iter().cloned().collect();
+    let (before, last) = (world.books().clone(), BTreeSet::new());
+    let priority = world.priority(&world.groups()[&key]);
+    let claim = Claim {
+        group: &key,
+        reservation: name,
+        queue: &facts.queue,
+        members: &members,
+        priority,
+        preemptable: facts.preemptable,
+        last: &last,
+    };
+    let taking = find(world, Policy::Spread, &claim, budgets);
+    assert!(*world.books() == before && world.books().audit().is_clean(), "nothing stays of it");
+    let taking = taking.map_err(|why| why.to_string())?;
+    let names = |uid: &Uid| uid.as_str().trim_start_matches("ns/").to_owned();
+    Ok((taking.victims.iter().map(names).collect(), taking.places.iter().map(|(_, node)| node.to_string()).collect()))
+}
+
+fn taken(world: &mut World, name: &str) -> Result<(Vec<String>, Vec<String>), String> {
+    taken_with(world, name, Budgets { left: &[], of: &|_| Vec::new() })
+}
+
+fn victims(world: &mut World, name: &str) -> Vec<String> {
+    taken(world, name).unwrap().0
+}
+
+#[test]
+fn q6_what_is_borrowed_goes_the_youngest_first_and_nothing_stays_of_the_search() {
+    let mut world = two_queues([5, 5]);
+    world.apply_node(node("n", &[("cpu", 10)]));
+    (0..10).for_each(|number| borrower(&mut world, number, "n", |_| {}));
+    gang(&mut world, "asks", 2, "b", 2, &[("cpu", 1)]);
+    assert!(cycle(&mut world).binds.is_empty());
+    assert_eq!(taken(&mut world, "asks"), Ok((vec!["p9".into(), "p8".into()], vec!["n".into(), "n".into()])));
+    world.apply_group(group("ns", "other", 0, "b"));
+    world.apply_pod(pod("ns", "other-0", "other", &[("cpu", 1)]));
+    assert!(cycle(&mut world).binds.is_empty(), "the views do not see room that is not there");
+    gang(&mut world, "more", 6, "b", 6, &[("cpu", 1)]);
+    assert_eq!(taken(&mut world, "more"), Err("nobody may go for it (queue b has a share of cpu 5: asked 6, used 0)".into()));
+}
+
+#[test]
+fn what_is_leaving_is_waited_for_whoever_placed_it() {
+    let mut world = two_queues([1, 1]);
+    world.apply_node(node("n", &[("cpu", 2)]));
+    borrower(&mut world, 0, "n", |_| {});
+    let leaves = |pod: &mut PodFacts| pod.deleting = true;
+    borrower(&mut world, 1, "n", |pod| {
+        pod.scheduler = "other".into();
+        leaves(pod);
+    });
+    gang(&mut world, "asks", 1, "b", 1, &[("cpu", 1)]);
+    assert_eq!(taken(&mut world, "asks"), Ok((vec![], vec!["n".into()])));
+    // Of another scheduler that stays nobody goes; of ours, who leaves is enough.
+    borrower(&mut world, 1, "n", |pod| pod.scheduler = "other".into());
+    assert!(world.leaving.is_empty());
+    assert!(taken(&mut world, "asks").unwrap_err().starts_with("nobody may go for it (no queue is over its share)"));
+    borrower(&mut world, 0, "n", leaves);
+    assert_eq!((world.leaving.len(), taken(&mut world, "asks")), (1, Ok((vec![], vec!["n".into()]))));
+    world.delete_pod(&Uid::from("ns/p0"));
+    assert!(world.leaving.is_empty());
+}
+
+#[test]
+fn who_goes_is_where_the_gang_may_go_even_where_another_would_come_first() {
+    // With one that is borrowed, who comes first keeps the other from going; with two, it is spared.
+    for deserved in [1, 0] {
+        let mut world = two_queues([deserved, 2 - deserved]);
+        let taint = Taint { key: "team".into(), value: None, effect: "NoSchedule".into() };
+        world.apply_node(NodeFacts { taints: vec![taint], ..node("tainted", &[("cpu", 1)]) });
+        world.apply_node(node("plain", &[("cpu", 1)]));
+        borrower(&mut world, 0, "plain", |_| {});
+        borrower(&mut world, 1, "tainted", |_| {});
+        gang(&mut world, "asks", 1, "b", 1, &[("cpu", 1)]);
+        assert_eq!(taken(&mut world, "asks"), Ok((vec!["p0".into()], vec!["plain".into()])));
+    }
+}
+
+#[test]
+fn who_keeps_others_away_no_longer_does_when_it_goes() {
+    let mut world = two_queues([0, 2]);
+    let mut facts = node("n", &[("cpu", 9)]);
+    facts.labels.insert("host".into(), "n".into());
+    world.apply_node(facts);
+    borrower(&mut world, 0, "n", |pod| {
+        let selector = Selector { match_labels: Some([("app".to_owned(), "db".to_owned())].into()), match_expressions: None };
+        let term = PodAffinityTerm { label_selector: Some(selector), topology_key: "host".into(), ..PodAffinityTerm::default() };
+        pod.anti_affinity = vec![term];
+    });
+    borrower(&mut world, 1, "n", |_| {});
+    world.apply_group(group("ns", "asks", 1, "b"));
+    let mut db = pod("ns", "asks-0", "asks", &[("cpu", 1)]);
+    db.labels.insert("app".into(), "db".into());
+    world.apply_pod(db);
+    assert_eq!(taken(&mut world, "asks"), Ok((vec!["p0".into()], vec!["n".into()])));
+    assert!(cycle(&mut world).binds.is_empty(), "it is there still");
+}
+
+#[test]
+fn a_gang_keeps_its_minimum_and_that_of_each_task_or_goes_whole() {
+    let mut world = two_queues([0, 9]);
+    world.apply_node(node("n", &[("cpu", 4)]));
+    let minimum = |world: &mut World, min, tasks: &[(&str, u32)]| {
+        let min_task_member = tasks.iter().map(|(task, min)| ((*task).to_owned(), *min)).collect();
+        world.apply_group(GroupFacts { min_task_member, ..group("ns", "lends", min, "a") });
+    };
+    for number in 0..4 {
+        borrower(&mut world, number, "n", |pod| {
+            pod.group = GroupKey::new("ns", "lends");
+            pod.task = Some(if number < 2 { "head" } else { "worker" }.into());
+        });
+    }
+    gang(&mut world, "asks", 1, "b", 1, &[("cpu", 1)]);
+    minimum(&mut world, 3, &[]);
+    assert_eq!(victims(&mut world, "asks"), ["p3"]);
+    minimum(&mut world, 3, &[("worker", 2), ("head", 1)]);
+    assert_eq!(victims(&mut world, "asks"), ["p1"], "the workers are needed");
+    minimum(&mut world, 4, &[]);
+    assert_eq!(victims(&mut world, "asks").len(), 4);
+    borrower(&mut world, 2, "n", |pod| {
+        pod.group = GroupKey::new("ns", "lends");
+        pod.preemptable = false;
+    });
+    let why = taken(&mut world, "asks").unwrap_err();
+    assert!(why.starts_with("it would not be placed if others went"), "{why}");
+}
+
+#[test]
+fn nobody_goes_who_is_being_bound_or_stays_or_is_of_the_group_itself() {
+    let mut world = two_queues([0, 2]);
+    world.apply_node(node("n", &[("cpu", 2)]));
+    gang(&mut world, "new", 1, "a", 1, &[("cpu", 1)]);
+    assert_eq!(cycle(&mut world).binds.len(), 1);
+    borrower(&mut world, 1, "n", |pod| {
+        pod.group = GroupKey::new("ns", "asks");
+        pod.priority = -1;
+    });
+    world.apply_group(group("ns", "asks", 2, "b"));
+    world.apply_pod(pod("ns", "asks-0", "asks", &[("cpu", 1)]));
+    assert!(taken(&mut world, "asks").unwrap_err().starts_with("nobody may go for it (1 not preemptable)"));
+    world.confirm(&Uid::from("ns/new-0"));
+    assert_eq!(victims(&mut world, "asks"), ["new-0"]);
+    world.apply_group(GroupFacts { preemptable: false, ..group("ns", "new", 1, "a") });
+    assert!(taken(&mut world, "asks").is_err(), "its group says that it stays");
+}
+
+#[test]
+fn r9_a_budget_lets_so_many_go_and_others_go_instead() {
+    let mut world = two_queues([0, 9]);
+    world.apply_node(node("n", &[("cpu", 4)]));
+    (0..4).for_each(|number| borrower(&mut world, number, "n", |_| {}));
+    gang(&mut world, "asks", 2, "b", 2, &[("cpu", 1)]);
+    let of = |pod: &PodFacts| if ["p1", "p2", "p3"].contains(&&*pod.name) { vec![0] } else { Vec::new() };
+    let gone = |world: &mut World, left: u32| taken_with(world, "asks", Budgets { left: &[left], of: &of }).map(|(victims, _)| victims);
+    assert_eq!(gone(&mut world, 2), Ok(vec!["p3".into(), "p2".into()]));
+    assert_eq!(gone(&mut world, 1), Ok(vec!["p3".into(), "p0".into()]));
+    assert!(gone(&mut world, 0).unwrap_err().starts_with("it would not be placed if others went"));
+}
+
+#[test]
+fn whole_nodes_are_freed_where_the_youngest_are_strewn_over_all_of_them() {
+    let mut world = two_queues([100, 60]);
+    for number in 0..160 {
+        let name = format!("n{:02}", number % 40);
+        world.apply_node(node(&name, &[("cpu", 4)]));
+        borrower(&mut world, number, &name, |_| {});
+    }
+    gang(&mut world, "asks", 2, "b", 2, &[("cpu", 4)]);
+    let (victims, places) = taken(&mut world, "asks").unwrap();
+    // The dearest who must go is the youngest there is.
+    assert_eq!((victims.len(), places), (8, vec!["n38".to_owned(), "n39".to_owned()]));
+    let of = |node: i64| (0..4).map(move |at| format!("p{}", node + at * 40));
+    assert_eq!(victims.into_iter().collect::<BTreeSet<_>>(), of(38).chain(of(39)).collect());
+}
+
+#[test]
+fn r5_a_wall_is_named_and_nothing_is_taken_elsewhere() {
+    let mut world = two_queues([0, 9]);
+    world.apply_node(node("n", &[("cpu", 4)]));
+    (0..4).for_each(|number| borrower(&mut world, number, "n", |_| {}));
+    world.apply_queue(QueueFacts { deserved: limits(&[("cpu", 9), ("pods", 500)]), ..queue("b", None, &[("cpu", 1)]) });
+    gang(&mut world, "asks", 2, "b", 2, &[("cpu", 1)]);
+    let why = taken(&mut world, "asks").unwrap_err();
+    assert!(why.ends_with("queue b is full: cpu asked 1, used 1 of capability 1") || why.starts_with("nobody"), "{why}");
+}

@@ -1,0 +1,68 @@
+//! What goes together, and in which order is it tried? (R6, R7)
+
+use std::cmp::Reverse;
+
+use k8s_openapi::jiff::Timestamp;
+
+use crate::api::Uid;
+
+use super::MOST_UNITS;
+use super::candidates::{Candidate, Gang};
+use super::rules::{Rule, holds};
+
+/// What goes at once: one pod, or all of a gang.
+#[derive(Debug)]
+pub(super) struct Unit {
+    /// The pods, by their place among the candidates.
+    pub(super) pods: Vec<usize>,
+    /// The gang that goes whole; none for a pod that goes alone.
+    pub(super) gang: Option<usize>,
+    /// Its place in the order; the smallest goes first.
+    pub(super) rank: Rank,
+}
+
+/// Lower priority, fewer that go with it, younger; then by UID, so that it is one order.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rank {
+    priority: i32,
+    size: usize,
+    created: Reverse<Timestamp>,
+    uid: Uid,
+}
+
+/// All units, in the order in which they are tried.
+pub(super) fn units(candidates: &[Candidate], gangs: &[Gang]) -> Vec<Unit> {
+    let single = |(at, pod): (usize, &Candidate)| Unit {
+        pods: vec![at],
+        gang: None,
+        rank: Rank { priority: pod.priority, size: 1, created: Reverse(pod.created), uid: pod.uid.clone() },
+    };
+    let may_go_alone =
+        |(_, pod): &(usize, &Candidate)| !holds(Rule::R6) || pod.gang.and_then(|gang| gangs.get(gang)).is_none_or(Gang::has_surplus);
+    let mut units: Vec<Unit> = candidates.iter().enumerate().filter(may_go_alone).map(single).collect();
+    if holds(Rule::R6Whole) {
+        units.extend(gangs.iter().enumerate().filter_map(|(at, gang)| whole(candidates, at, gang)));
+    }
+    units.sort_by(|a, b| a.rank.cmp(&b.rank));
+    if !holds(Rule::R7Order) {
+        units.reverse();
+    }
+    units.truncate(MOST_UNITS);
+    units
+}
+
+/// A gang goes whole only if each of its live members may go. It is as dear as its dearest member, and as old as its oldest.
+fn whole(candidates: &[Candidate], at: usize, gang: &Gang) -> Option<Unit> {
+    if u32::try_from(gang.members.len()).ok() != Some(gang.live) {
+        return None;
+    }
+    let members = || gang.members.iter().filter_map(|at| candidates.get(*at));
+    let oldest = members().min_by(|a, b| a.created.cmp(&b.created).then_with(|| a.uid.cmp(&b.uid)))?;
+    let rank = Rank {
+        priority: members().map(|pod| pod.priority).max()?,
+        size: gang.members.len(),
+        created: Reverse(oldest.created),
+        uid: oldest.uid.clone(),
+    };
+    Some(Unit { pods: gang.members.clone(), gang: Some(at), rank })
+}
