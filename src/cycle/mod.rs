@@ -92,7 +92,7 @@ enum Turn {
     /// Nothing is left to do for the group.
     Over,
     /// It has further members to place.
-    Again(Want),
+    Again(Box<Want>),
     /// It waits for room, and whoever comes after it in a fifo queue waits for it (A6).
     First,
 }
@@ -127,7 +127,7 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
             let key = want.key.clone();
             match take_turn(world, policy, &queue, want, now, &mut plan, &mut unplaced) {
                 Turn::Over => {}
-                Turn::Again(want) => turns.push(Arc::clone(&queue), rank, want),
+                Turn::Again(want) => turns.push(Arc::clone(&queue), rank, *want),
                 Turn::First => _ = first.insert(Arc::clone(&queue), key),
             }
         }
@@ -261,7 +261,7 @@ fn take_turn(
         want.next = want.next.saturating_add(1);
     }
     if want.next < want.members.len() {
-        return Turn::Again(want);
+        return Turn::Again(Box::new(want));
     }
     world.satisfied(&want.key);
     let Some(refusal) = want.refusal.take() else {

@@ -289,7 +289,7 @@ impl World {
             claim.max_each(&asked);
             asked.sub(reserved);
             let asked = asked.without_negative();
-            (!asked.is_zero()).then(|| (queue, asked))
+            (!asked.is_zero()).then_some((queue, asked))
         });
         let same = group.demand.as_ref().map(|(queue, asked)| (&**queue, asked)) == now.as_ref().map(|(queue, asked)| (*queue, asked));
         if same && group.claim == claim {
