@@ -40,8 +40,8 @@ use crate::faults::Faults;
 use crate::wait::{millis, secs};
 use crate::world::Setup;
 
-const SMALL: tree_large::Size = tree_large::Size { tops: 10, leaves: 1, pods: 500, budget: "0.1" };
-const LARGE: tree_large::Size = tree_large::Size { tops: 10, leaves: 19, pods: 5000, budget: "2" };
+const SMALL: tree_large::Size = tree_large::Size { tops: 10, leaves: 1, pods: 500, budget: 0.1 };
+const LARGE: tree_large::Size = tree_large::Size { tops: 10, leaves: 19, pods: 5000, budget: 0.5 };
 
 macro_rules! case {
     ($id:literal, $title:literal, $setup:expr, $steps:path $(, $more:expr)*) => {
@@ -124,7 +124,7 @@ pub fn table() -> Vec<Case> {
         case!("L8-finalizer", "finalizers on a PodGroup", usual(), bad::endings::finalizers).under_faults_in_soak(),
         case!("L8-namespace", "a namespace that is being deleted", usual(), bad::endings::a_namespace),
         case!("L8-relabelled", "a pod whose labels no longer match", usual(), bad::strays::relabelled).under_faults_in_soak(),
-        case!("L9", "a queue is made after the pods that name it", usual(), waits::queue_made_later, 3).also_under_faults(),
+        case!("L9", "a queue is made after the pods that name it", usual(), waits::queue_made_later, 3).under_faults_in_soak(),
         case!("L9-120", "the same two minutes after", usual(), waits::queue_made_later, 120).only_in_soak(),
         case!("L10", "a user's PodGroup stays Completed after its Job and holds nothing", usual(), waits::completed_stays)
             .under_faults_in_soak(),
@@ -132,7 +132,7 @@ pub fn table() -> Vec<Case> {
             .under_faults_in_soak(),
         case!("L12", "a gang of nobody, and of Failed members, is not satisfied", usual(), waits::nothing_is_not_enough)
             .under_faults_in_soak(),
-        case!("L13", "a gang that has waited says so no longer", usual(), waits::no_longer_waits, 3).also_under_faults(),
+        case!("L13", "a gang that has waited says so no longer", usual(), waits::no_longer_waits, 3).under_faults_in_soak(),
         case!("L13-60", "the same after a minute", usual(), waits::no_longer_waits, 60).only_in_soak(),
         case!("L14", "pods of another scheduler cost no API call", quick(), strangers::cost_nothing, 200).also_under_faults(),
         case!("L14-1000", "the same for a thousand ReplicaSets", quick(), strangers::cost_nothing, 1000).within(secs(900)).only_in_soak(),
@@ -227,8 +227,8 @@ pub fn table() -> Vec<Case> {
         case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources),
         case!("Q3", "PodGroups in root and in parent queues block themselves only", usual(), tree::groups_where_none_belong)
             .under_faults_in_soak(),
-        case!("Q4", "a queue's parent is deleted and comes back", usual(), tree::parent_deleted).also_under_faults(),
-        case!("Q7", "what is guaranteed to an idle queue is kept for it", usual(), tree::guaranteed_and_idle).also_under_faults(),
+        case!("Q4", "a queue's parent is deleted and comes back", usual(), tree::parent_deleted).under_faults_in_soak(),
+        case!("Q7", "what is guaranteed to an idle queue is kept for it", usual(), tree::guaranteed_and_idle).under_faults_in_soak(),
         case!("Q8", "a capability of 0 is 0, and pods are counted", usual(), tree::zero_is_zero).under_faults_in_soak(),
         case!("Q10", "closed queues bind nobody, best-effort pods included", usual(), tree::closed).under_faults_in_soak(),
         case!("Q12", "the tree is changed while pods come and go", quick(), tree_changes::under_the_pods, 120),
