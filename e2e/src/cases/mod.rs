@@ -15,6 +15,7 @@ mod outages;
 mod outages_lease;
 mod outages_load;
 mod outages_server;
+mod owed;
 mod owners;
 pub(crate) mod queues;
 mod releases;
@@ -225,6 +226,13 @@ pub fn table() -> Vec<Case> {
         case!("K8", "a second release that serves another scheduler", usual(), releases::each_its_own),
         case!("Q1", "the parent's capability blocks a sibling's gang, which says so", usual(), queues::parent_blocks),
         case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources),
+        case!("A5", "evictions go wrong once each, in every way", aimed(), owed::evictions_go_wrong_once),
+        case!("Q5", "a group that fits no node holds its queue up for its patience only", usual(), owed::hopeless_holds_nobody_up)
+            .under_faults_in_soak(),
+        case!("Q6", "what is owed to a queue comes back by reclaim", usual(), owed::what_is_owed_comes_back).under_faults_in_soak(),
+        case!("Q6-budget", "a disruption budget is obeyed", usual(), owed::a_budget_is_obeyed).under_faults_in_soak(),
+        case!("Q9", "a gang that is being bound counts once", aimed(), owed::nothing_counts_twice),
+        case!("Q11", "fifo waits for what can fit", usual(), owed::fifo_waits_for_what_can_fit).under_faults_in_soak(),
         case!("Q3", "PodGroups in root and in parent queues block themselves only", usual(), tree::groups_where_none_belong)
             .under_faults_in_soak(),
         case!("Q4", "a queue's parent is deleted and comes back", usual(), tree::parent_deleted).under_faults_in_soak(),

@@ -1,0 +1,190 @@
+//! Does a queue get back what it is owed, and does nobody wait for ever, or in vain? Rows Q5, Q6, Q9, Q11 and A5.
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::{Event, Pod};
+use kube::api::{DeleteParams, ListParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+
+use super::ledger::stays_unbound;
+use super::seen::{books_are_true, bound, group_says, metric, phase};
+use crate::faults::{Fault, Refusal, Rule, Verb};
+use crate::objects::{NAMESPACE, make_member, make_node, make_podgroup, make_queue, make_queue_of};
+use crate::wait::{Seen, holds_for, secs, wait_until};
+use crate::workloads::{Workload, delete, pods_of, wait_running};
+use crate::world::World;
+
+/// Q5 (#5006). A PodGroup that fits no node is admitted in a queue of 8; small jobs follow: they run as soon as its patience is over.
+pub(super) async fn hopeless_holds_nobody_up(w: &mut World) -> Result<()> {
+    let client = w.client();
+    let scheduler = w.scheduler()?;
+    scheduler.terminate().await?;
+    scheduler.also("--admission-patience=5s");
+    scheduler.restart().await?;
+    for node in ["n1", "n2"] {
+        make_node(&client, node, &[("cpu", "6"), ("memory", "16Gi")]).await?;
+    }
+    make_queue(&client, "team", None, &[("cpu", "8")]).await?;
+    make_podgroup(&client, "hopeless", json!({"minMember": 1, "queue": "team"})).await?;
+    make_member(&client, "hopeless-0", "hopeless", &[("cpu", "8")]).await?;
+    group_says(&client, "hopeless", "lacks cpu").await?;
+    ensure!(phase(&client, "hopeless").await? == "Inqueue", "it is not admitted");
+    for name in ["small-1", "small-2", "small-3"] {
+        Workload::new(name).asks(&[("cpu", "1")]).queue("team").make(&client).await?;
+    }
+    stays_unbound(w, "small-1", 1).await?;
+    for name in ["small-1", "small-2", "small-3"] {
+        wait_running(&client, name, 1, 10).await?;
+    }
+    books_are_true(w).await
+}
+
+/// Queues `a` and `b` deserve 5 of 10 cpu each; `a` has borrowed all.
+async fn borrowed(client: &Client) -> Result<()> {
+    for node in ["n1", "n2"] {
+        make_node(client, node, &[("cpu", "5"), ("memory", "16Gi")]).await?;
+    }
+    for name in ["a", "b"] {
+        make_queue_of(client, name, json!({"deserved": {"cpu": "5"}})).await?;
+    }
+    Workload::new("borrows").replicas(10).asks(&[("cpu", "1")]).queue("a").make(client).await?;
+    wait_running(client, "borrows", 10, 20).await
+}
+
+/// Q6 (#4679, #4817). `a` borrows all, `b` submits what it deserves: it gets that by reclaim, and no more. The victims say why they went, they come again and wait,
+/// and nobody goes after that.
+pub(super) async fn what_is_owed_comes_back(w: &mut World) -> Result<()> {
+    let client = w.client();
+    borrowed(&client).await?;
+    Workload::new("owed").replicas(5).gang("5").asks(&[("cpu", "1")]).queue("b").make(&client).await?;
+    wait_running(&client, "owed", 5, 20).await?;
+    Workload::new("more").asks(&[("cpu", "1")]).queue("b").make(&client).await?;
+    five_each(&client, 5).await?;
+    let port = w.scheduler()?.port();
+    let evicted = metric(port, "podgroup_scheduler_evictions_total{outcome=\"evicted\"}").await?;
+    ensure!((evicted - 5.0).abs() < 0.5, "{evicted} pods were evicted, and 5 are owed");
+    let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
+    let told = events.list(&ListParams::default()).await?.items;
+    let reclaimed = told.iter().filter(|event| event.reason.as_deref() == Some("Reclaimed")).count();
+    ensure!(reclaimed == 5, "{reclaimed} Events say of whom it was reclaimed");
+    stays_unbound(w, "more", 2).await?;
+    // Half of what came again is withdrawn, and one queue has room again.
+    delete(&client, "owed").await?;
+    wait_running(&client, "more", 1, 10).await?;
+    books_are_true(w).await
+}
+
+async fn five_each(client: &Client, seconds: u64) -> Result<()> {
+    wait_until(secs(seconds), "each queue has what it deserves", || async {
+        let (a, b) = (bound(client, "borrows").await?, bound(client, "owed").await?);
+        Ok(Seen::when((a, b) == (5, 5), || format!("a has {a}, b has {b}")))
+    })
+    .await?;
+    holds_for(secs(3), "and it stays so", || async {
+        let (a, b) = (bound(client, "borrows").await?, bound(client, "owed").await?);
+        Ok(Seen::when((a, b) == (5, 5), || format!("a has {a}, b has {b}")))
+    })
+    .await
+}
+
+/// A5. Evictions go wrong once each, in every way: they are repeated, and the one who asked runs.
+pub(super) async fn evictions_go_wrong_once(w: &mut World) -> Result<()> {
+    let client = w.client();
+    borrowed(&client).await?;
+    let wrong = [
+        Fault::Refuse(Refusal::Internal),
+        Fault::LoseReply,
+        Fault::CutBefore,
+        Fault::Refuse(Refusal::Gateway),
+        Fault::Late(secs(1)),
+        Fault::Refuse(Refusal::TooMany { after: 1, plain: false }),
+    ];
+    for fault in wrong {
+        w.aim(Rule { verb: Some(Verb::Create), resource: "pods/eviction", name: None, fault, times: 1 })?;
+    }
+    Workload::new("owed").replicas(5).gang("5").asks(&[("cpu", "1")]).queue("b").make(&client).await?;
+    wait_running(&client, "owed", 5, 40).await?;
+    five_each(&client, 10).await?;
+    let hit: u64 = w.faults().values().sum();
+    ensure!(hit == 6, "{hit} evictions went wrong: {:?}", w.faults());
+    books_are_true(w).await
+}
+
+/// A budget lets nobody of `a` go: `b` waits and says so; it is lifted, and `b` has what it is owed.
+pub(super) async fn a_budget_is_obeyed(w: &mut World) -> Result<()> {
+    let client = w.client();
+    borrowed(&client).await?;
+    let budgets: Api<k8s_openapi::api::policy::v1::PodDisruptionBudget> = Api::namespaced(client.clone(), NAMESPACE);
+    let budget = json!({"metadata": {"name": "all"}, "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "borrows"}}}});
+    budgets.create(&kube::api::PostParams::default(), &serde_json::from_value(budget)?).await?;
+    wait_until(secs(10), "the budget is in force", || async {
+        let status = budgets.get("all").await?.status;
+        Ok(Seen::when(status.as_ref().is_some_and(|status| status.expected_pods == Some(10)), || format!("{status:?}")))
+    })
+    .await?;
+    Workload::new("owed").replicas(5).gang("5").asks(&[("cpu", "1")]).queue("b").make(&client).await?;
+    let group = crate::workloads::wait_one_group(&client, "owed", 10).await?.name_any();
+    group_says(&client, &group, "PodDisruptionBudget").await?;
+    stays_unbound(w, "owed", 3).await?;
+    ensure!(bound(&client, "borrows").await? == 10, "somebody went against the budget");
+    budgets.delete("all", &DeleteParams::default()).await?;
+    wait_running(&client, "owed", 5, 20).await?;
+    five_each(&client, 10).await
+}
+
+/// Q9 (#5099). A queue of 4 cpu; a gang of 3 × 1 is being bound through a slow API server; 1 × 1 is submitted: it is admitted at once, as nothing is counted twice.
+pub(super) async fn nothing_counts_twice(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "16Gi")]).await?;
+    make_queue(&client, "team", None, &[("cpu", "4")]).await?;
+    w.aim(Rule { verb: Some(Verb::Create), resource: "pods/binding", name: None, fault: Fault::DelayRequest(secs(4)), times: 3 })?;
+    make_podgroup(&client, "gang", json!({"minMember": 3, "queue": "team", "minResources": {"cpu": "3"}})).await?;
+    for name in ["gang-0", "gang-1", "gang-2"] {
+        make_member(&client, name, "gang", &[("cpu", "1")]).await?;
+    }
+    wait_until(secs(10), "the bindings of the gang are under way", || async {
+        let held = w.hits("delay-request")?;
+        Ok(Seen::when(held == 3, || held.to_string()))
+    })
+    .await?;
+    make_podgroup(&client, "one", json!({"minMember": 1, "queue": "team", "minResources": {"cpu": "1"}})).await?;
+    make_member(&client, "one-0", "one", &[("cpu", "1")]).await?;
+    wait_until(secs(3), "the one is bound before the gang", || async {
+        let (one, gang) = (bound(&client, "one").await?, bound(&client, "gang").await?);
+        Ok(Seen::when(one == 1 && gang == 0, || format!("{one} of 1 and {gang} of 3 are bound")))
+    })
+    .await?;
+    wait_running(&client, "gang", 3, 15).await?;
+    books_are_true(w).await
+}
+
+/// Q11. `dequeueStrategy: fifo`, a big group at the head that does not fit now, small ones behind: they wait for it, and do not for one that can never fit; `traverse`: they
+/// run.
+pub(super) async fn fifo_waits_for_what_can_fit(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "16Gi")]).await?;
+    for strategy in ["fifo", "traverse"] {
+        make_queue_of(&client, strategy, json!({"capability": {"cpu": "4"}, "dequeueStrategy": strategy})).await?;
+        let name = |what: &str| format!("{strategy}-{what}");
+        Workload::new(&name("runs")).asks(&[("cpu", "2")]).queue(strategy).make(&client).await?;
+        wait_running(&client, &name("runs"), 1, 15).await?;
+        one(&client, &name("big"), strategy, "3").await?;
+        group_says(&client, &name("big"), "is full").await?;
+        one(&client, &name("small"), strategy, "1").await?;
+    }
+    wait_running(&client, "traverse-small", 1, 5).await?;
+    group_says(&client, "fifo-small", "fifo-big comes first").await?;
+    stays_unbound(w, "fifo-small", 2).await?;
+    // The head is withdrawn, and what can never fit is the first then.
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    one(&client, "fifo-impossible", "fifo", "5").await?;
+    pods.delete("fifo-big-0", &DeleteParams::default().grace_period(0)).await?;
+    wait_running(&client, "fifo-small", 1, 5).await?;
+    ensure!(pods_of(&client, "fifo-impossible").await?.len() == 1, "it is gone");
+    books_are_true(w).await
+}
+
+async fn one(client: &Client, name: &str, queue: &str, cpu: &str) -> Result<()> {
+    make_podgroup(client, name, json!({"minMember": 1, "queue": queue})).await?;
+    make_member(client, &format!("{name}-0"), name, &[("cpu", cpu)]).await
+}
