@@ -1,15 +1,16 @@
-//! What may be bound while what was decided before is not over: pods that are leaving, and groups that the scheduler has not seen the last of? Row A6.
+//! What may be bound while what was decided before is not over: pods that are leaving, and groups that the scheduler has not seen the last of? Rows A6 and A10.
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
 use super::ledger::{GPU, stays_unbound};
-use super::seen::{group_says, queue_uses};
-use crate::objects::{NAMESPACE, make_node, make_queue};
-use crate::wait::{Seen, secs, wait_until};
+use super::seen::{bound, group_says, pod_says, queue_uses};
+use crate::faults::{Fault, Rule, StreamFault, Verb};
+use crate::objects::{NAMESPACE, make_member, make_node, make_podgroup, make_queue, podgroups};
+use crate::wait::{Seen, holds_for, millis, secs, wait_until};
 use crate::workloads::owner::{Owner, group_name};
 use crate::workloads::{QUEUE, kubelet, wait_running};
 use crate::world::World;
@@ -39,4 +40,42 @@ pub(super) async fn leaving_still_counts(w: &mut World) -> Result<()> {
     pods.delete("holder", &DeleteParams::default().grace_period(0)).await?;
     wait_running(&client, "replacement", 1, 5).await?;
     queue_uses(&client, "team", GPU, "2").await
+}
+
+/// A10 (#6010). The user raises minMember of a running gang of 4 to 8, then makes 4 more pods, for 2 of which there is room, while the scheduler's watch of PodGroups lags by three
+/// seconds: 4 are bound, and 8 when there is room, never 5 to 7 for long.
+pub(super) async fn minimum_raised_unseen(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "6"), ("memory", "64Gi")]).await?;
+    make_podgroup(&client, "gang", json!({"minMember": 4, "queue": "default"})).await?;
+    for number in 0..4 {
+        make_member(&client, &format!("gang-{number}"), "gang", &[("cpu", "1")]).await?;
+    }
+    wait_running(&client, "gang", 4, 20).await?;
+    w.aim(Rule {
+        verb: Some(Verb::Watch),
+        resource: "podgroups",
+        name: None,
+        fault: Fault::Stream(millis(0), StreamFault::Hold(secs(3))),
+        times: 1,
+    })?;
+    w.scheduler_path()?.cut();
+    wait_until(secs(10), "the watch of PodGroups lags", || async {
+        let hits = w.hits("watch-hold")?;
+        Ok(Seen::when(hits == 1, || "it is not open yet".to_owned()))
+    })
+    .await?;
+    let raised = Patch::Merge(json!({"spec": {"minMember": 8}}));
+    podgroups(&client).patch("gang", &PatchParams::default(), &raised).await?;
+    for number in 4..8 {
+        make_member(&client, &format!("gang-{number}"), "gang", &[("cpu", "1")]).await?;
+    }
+    holds_for(secs(5), "four are bound", || async {
+        let count = bound(&client, "gang").await?;
+        Ok(Seen::when(count == 4, || format!("{count} are bound")))
+    })
+    .await?;
+    pod_says(&client, "gang", "2 of 4 members find a place").await?;
+    make_node(&client, "n2", &[("cpu", "2"), ("memory", "64Gi")]).await?;
+    wait_running(&client, "gang", 8, 10).await
 }

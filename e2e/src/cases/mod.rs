@@ -205,6 +205,7 @@ pub fn table() -> Vec<Case> {
         )
         .under_faults_in_soak(),
         case!("A9", "sums of large and odd amounts are exact", quick(), requests::large_and_odd).under_faults_in_soak(),
+        case!("A10", "minMember of a running gang is raised while the watch of PodGroups lags", aimed(), behind::minimum_raised_unseen),
         case!("B1", "every binding of a gang goes wrong in another way", aimed(), binds::every_way_but_the_right_one),
         case!("B2", "a node refuses half of a gang", usual(), half::refused_on_one_node).under_faults_in_soak(),
         case!("B3", "a node goes between decision and binding", aimed(), binds::node_gone),
