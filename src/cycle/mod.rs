@@ -239,7 +239,7 @@ fn take_turn(
                 });
                 return waits(world, queue, &want, refusal);
             }
-            Ok(placements) => keep(world, &want.key, &placements, plan),
+            Ok(placements) => keep(world, &want.key, &placements, None, plan),
         }
         world.satisfied(&want.key);
         want.gang = Gang::default();
@@ -256,7 +256,7 @@ fn take_turn(
                 want.refusal.get_or_insert(refusal);
                 want.unplaced.extend(one.iter().cloned());
             }
-            Ok(placements) => keep(world, &want.key, &placements, plan),
+            Ok(placements) => keep(world, &want.key, &placements, Some(facts.min_member).filter(|minimum| *minimum > 1), plan),
         }
         want.next = want.next.saturating_add(1);
     }
@@ -290,7 +290,7 @@ fn is_first(world: &World, queue: &str, want: &Want) -> bool {
 }
 
 /// What the trial placed is assumed, and planned.
-fn keep(world: &mut World, key: &GroupKey, placements: &[crate::accounting::Placement], plan: &mut Plan) {
+fn keep(world: &mut World, key: &GroupKey, placements: &[crate::accounting::Placement], minimum: Option<u32>, plan: &mut Plan) {
     for placement in placements {
         world.assume(placement);
         let Some(facts): Option<Arc<PodFacts>> = world.pods.get(&placement.uid).map(|member| Arc::clone(&member.facts)) else { continue };
@@ -301,6 +301,7 @@ fn keep(world: &mut World, key: &GroupKey, placements: &[crate::accounting::Plac
             node: Arc::clone(&placement.node),
             queue: Arc::clone(&placement.queue),
             group: key.clone(),
+            minimum,
         });
     }
 }

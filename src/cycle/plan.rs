@@ -31,6 +31,9 @@ pub struct Bind {
     pub queue: Arc<str>,
     /// Its group.
     pub group: GroupKey,
+    /// The minMember that this was decided on, where the pod is one more of a gang that has its minimum: a user may just have raised that, and then the
+    /// pod goes with others or not at all (#6010). None where nothing depends on it.
+    pub minimum: Option<u32>,
 }
 
 /// One taking: the pods that go so that a gang has room.

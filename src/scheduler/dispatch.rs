@@ -150,6 +150,9 @@ impl Destination {
         let pods = Api::<Pod>::namespaced(self.client.clone(), &bind.namespace);
         let body = command::binding(&bind);
         let (params, mut failures) = (PostParams::default(), 0);
+        if let Some(why) = self.outdated(&bind).await {
+            return Report::NotBound(bind.uid, why);
+        }
         loop {
             if !self.leadership.is_leading() {
                 return Report::NotBound(bind.uid, "not_leading");
@@ -170,6 +173,18 @@ impl Destination {
             }
             failures += 1;
             tokio::time::sleep(BACKOFF.delay(failures).max(error.retry_after().unwrap_or_default())).await;
+        }
+    }
+
+    /// Why the decision does not stand any more, as far as its group is concerned: the watch may lag, so the group of one more member of a gang is read before
+    /// that is bound (#6010).
+    async fn outdated(&self, bind: &Bind) -> Option<&'static str> {
+        let minimum = bind.minimum?;
+        let groups = Api::<PodGroup>::namespaced(self.client.clone(), &bind.group.namespace);
+        match self.caller.read("get", "podgroups", || groups.get(&bind.group.name)).await {
+            Ok(group) if group.spec.min_member.and_then(|now| u32::try_from(now).ok()) == Some(minimum) => None,
+            Ok(_) | Err(CallError::NotFound(_)) => Some("group_changed"),
+            Err(error) => Some(error.kind()),
         }
     }
 

@@ -293,6 +293,8 @@ impl World {
     /// What was kept is taken: the gang is assumed there.
     fn fulfil(&mut self, key: &GroupKey, placed: &[Placement]) -> Vec<Bind> {
         self.nominations.remove(key);
+        let known = self.groups.get(key).and_then(|group| Some((group, group.facts.as_ref()?)));
+        let minimum = known.filter(|(group, facts)| facts.min_member > 1 && gang::is_satisfied(group, facts)).map(|(_, facts)| facts.min_member);
         let mut binds = Vec::with_capacity(placed.len());
         for place in placed {
             self.assume(place);
@@ -304,6 +306,7 @@ impl World {
                 node: Arc::clone(&place.node),
                 queue: Arc::clone(&place.queue),
                 group: key.clone(),
+                minimum,
             });
         }
         self.satisfied(key);
