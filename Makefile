@@ -21,7 +21,7 @@ HISTORIES ?= 100000
 SEED ?=
 RUNNER = PODGROUP_BIN_DIR=$(BIN) target/debug/e2e
 
-.PHONY: help demo demo-down test unit model e2e soak takeover load check bench generate cluster-up cluster-down tools tools-path build prerequisites debug-build
+.PHONY: help demo demo-down test unit model e2e soak takeover load check bench bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites debug-build
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,8 +65,14 @@ load: tools build ## measures the controller under load (DEPLOYMENTS=2000 ROUNDS
 	@PODGROUP_BIN_DIR=target/release target/release/e2e load $(if $(DEPLOYMENTS),--deployments $(DEPLOYMENTS)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 		$(if $(CROWD),--crowd $(CROWD)) $(if $(IDLE),--idle $(IDLE)) $(if $(ONLY),--only $(ONLY)) $(foreach number,$(WORKERS),--workers $(number)) $(foreach flag,$(FLAGS),--controller-flag=$(flag))
 
-bench: prerequisites ## benchmarks of decisions
-	cargo bench --workspace --benches
+bench: prerequisites ## decisions per second, in process; about 5 minutes (ONLY=gangs)
+	cargo bench --workspace --bench decisions -- $(ONLY)
+
+# As for load: what ships, and a release client.
+bench-e2e: tools build ## how fast pods come to their nodes, beside kube-scheduler and a raw flood (NODES=1000 PODS=3000 RUNNING=20000 ROUNDS=2 SECONDS_EACH=60 DEPLOYMENTS=100 ONLY='rate trickle writes full'); about 20 minutes
+	cargo build --release -p e2e
+	@PODGROUP_BIN_DIR=target/release target/release/e2e bench $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS)) $(if $(RUNNING),--running $(RUNNING)) \
+		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH)) $(if $(DEPLOYMENTS),--deployments $(DEPLOYMENTS)) $(foreach part,$(ONLY),--only $(part))
 
 generate: prerequisites ## writes crds/ and the chart's copies from the Rust types
 	cargo build --quiet --workspace --example generate-crds

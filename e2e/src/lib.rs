@@ -3,10 +3,11 @@
 //! Nothing here depends on the crate `podgroup`: a case sees what any user of the cluster sees.
 //! In reading order: `scratch` (what a run owns, and who removes it), `cluster` (a control plane in three seconds), `chart` and `programs` (what is tested),
 //! `proxy` and `faults` (what can go wrong on the way between them), `objects` and `workloads` (what users make), `world` (all of it together), `case` (runs one and judges it), `cases` (the
-//! rows of the scenario table), `demo` (the same as a story). `observer` watches all the time and knows none of the others.
+//! rows of the scenario table), `demo` (the same as a story), `load` and `bench` (figures). `observer` watches all the time and knows none of the others.
 
 pub mod artifacts;
 pub mod audit;
+pub mod bench;
 pub mod called;
 pub mod case;
 pub mod cases;

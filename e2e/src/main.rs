@@ -12,7 +12,7 @@ use e2e::cluster::{Cluster, ClusterOptions};
 use e2e::scratch::{self, Scratch};
 use e2e::soak::{self, Plan};
 use e2e::world::{Setup, World};
-use e2e::{demo, kit, load, say, takeover};
+use e2e::{bench, demo, kit, load, say, takeover};
 
 #[derive(Parser)]
 #[command(about = "The cases on the real control plane, the demo, and clusters to play with")]
@@ -67,6 +67,8 @@ enum Verb {
     },
     /// Measures the controller under load, and counts what it asks of the API server.
     Load(load::Sizes),
+    /// Measures how fast pods come to their nodes, beside kube-scheduler and a raw flood of bindings.
+    Bench(bench::Sizes),
     /// Plays the story on a cluster that is left up.
     Demo {
         /// Takes the cluster down at the end.
@@ -127,6 +129,7 @@ async fn act(verb: Verb) -> Result<bool> {
             soak::run(&cases::table(), &Plan { time, seed, jobs, cases }).await
         }
         Verb::Load(sizes) => load::run(sizes).await,
+        Verb::Bench(sizes) => bench::run(sizes).await,
         Verb::Demo { down } => demo::play(!down).await,
         Verb::DemoDown => demo::end().map(|()| true),
         Verb::ClusterUp { with_programs } => cluster_up(with_programs).await.map(|()| true),

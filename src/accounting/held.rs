@@ -49,10 +49,11 @@ impl<K: Ord + Clone> Held<K> {
     /// Replaces what the holder held. The queues whose sums changed by it, each with all above: that from before, and this one; none where it holds that already.
     pub(super) fn put(&mut self, key: K, queue: &str, resources: Resources, tree: &QueueTree) -> [Option<Arc<str>>; 2] {
         let resources = resources.without_negative();
-        if self.holders.get(&key).is_some_and(|held| *held.queue == *queue && held.resources == resources) {
-            return [None, None];
-        }
-        let before = self.take(&key, tree).map(|held| held.queue);
+        let before = match self.holders.get(&key) {
+            Some(held) if *held.queue == *queue && held.resources == resources => return [None, None],
+            Some(_) => self.take(&key, tree).map(|held| held.queue),
+            None => None,
+        };
         let (way, _) = tree.walk(queue);
         if !resources.is_zero() {
             for queue in &way {

@@ -69,11 +69,12 @@ impl Ledger {
     /// Charges a pod to a node, or to none where it is not placed. Never refuses; negative amounts count as 0.
     pub fn charge(&mut self, uid: &Uid, node: Option<&str>, resources: Resources) {
         let resources = resources.without_negative();
-        let same = |old: &Charge| old.node.as_deref() == node && old.resources == resources;
-        if self.pods.get(uid).is_some_and(same) {
-            return;
+        if let Some(old) = self.pods.get(uid) {
+            if old.node.as_deref() == node && old.resources == resources {
+                return;
+            }
+            self.release(uid);
         }
-        self.release(uid);
         let node = node.map(|name| {
             let name = self.nodes.get_key_value(name).map_or_else(|| Arc::from(name), |(name, _)| Arc::clone(name));
             if !resources.is_zero() {

@@ -3,38 +3,80 @@
 //! The UID that the API server gave. Names come back; UIDs do not. So everything that is counted or kept is keyed by it.
 
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
 /// `metadata.uid` of an object: cheap to clone, ordered as text.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Uid(Arc<str>);
+#[derive(Clone)]
+pub struct Uid {
+    /// The first bytes of the text, as a number that is ordered as they are. UIDs are random, so this alone tells nearly any two apart, and a map with many of
+    /// them is searched without reading their texts.
+    head: u64,
+    text: Arc<str>,
+}
 
 impl Uid {
     /// The UID as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
+    }
+
+    fn new(text: Arc<str>) -> Self {
+        let mut head = [0; 8];
+        // Where the text is shorter, 0 stands: before any byte that another may have there.
+        for (to, from) in head.iter_mut().zip(text.bytes()) {
+            *to = from;
+        }
+        Self { head: u64::from_be_bytes(head), text }
     }
 }
 
 impl From<&str> for Uid {
     fn from(uid: &str) -> Self {
-        Self(Arc::from(uid))
+        Self::new(Arc::from(uid))
     }
 }
 
 impl From<String> for Uid {
     fn from(uid: String) -> Self {
-        Self(Arc::from(uid))
+        Self::new(Arc::from(uid))
     }
 }
 
-// Hash and Ord are derived from the text alone, so a map keyed by UIDs can be asked with a &str.
+impl Ord for Uid {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.head.cmp(&other.head).then_with(|| self.text.cmp(&other.text))
+    }
+}
+
+impl PartialOrd for Uid {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Uid {
+    fn eq(&self, other: &Self) -> bool {
+        self.head == other.head && self.text == other.text
+    }
+}
+
+impl Eq for Uid {}
+
+impl Hash for Uid {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+// Hash and Ord are those of the text, so a map keyed by UIDs can be asked with a &str.
 impl Borrow<str> for Uid {
     fn borrow(&self) -> &str {
-        &self.0
+        &self.text
     }
 }
 
@@ -42,18 +84,32 @@ impl Deref for Uid {
     type Target = str;
 
     fn deref(&self) -> &str {
-        &self.0
+        &self.text
     }
 }
 
 impl fmt::Display for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
+        f.pad(&self.text)
     }
 }
 
 impl fmt::Debug for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&*self.0, f)
+        fmt::Debug::fmt(&*self.text, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn uids_are_ordered_as_their_texts(a in "[ab\u{0}é]{0,10}", b in "[ab\u{0}é]{0,10}") {
+            prop_assert_eq!(Uid::from(a.as_str()).cmp(&Uid::from(b.as_str())), a.cmp(&b));
+            prop_assert_eq!(Uid::from(a.as_str()) == Uid::from(b.as_str()), a == b);
+        }
     }
 }

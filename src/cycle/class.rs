@@ -76,6 +76,12 @@ impl Classes {
         self.users
     }
 
+    /// How many pods of the class wait.
+    #[must_use]
+    pub fn users_of(&self, id: ClassId) -> usize {
+        self.classes.get(&id).map_or(0, |entry| entry.users)
+    }
+
     /// The class of this number; none if it was dropped.
     #[must_use]
     pub fn get(&self, id: ClassId) -> Option<&Arc<Class>> {

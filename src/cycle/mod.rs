@@ -8,7 +8,7 @@
 //!            gained, all    now?                                                           reason
 //! ```
 //!
-//! Reading order: [`policy`], [`world`] (what is known), [`gang`], [`order`], [`admit`], [`place`](mod@self::place), [`filter`], [`view`] and [`score`],
+//! Reading order: [`policy`], [`world`] (what is known), [`gang`], [`order`], [`admit`], [`place`](mod@self::place), [`filter`], [`view`] (and `board`) and [`score`],
 //! [`explain`], [`plan`], and what is told to people: [`status`] and [`queue_status`].
 //!
 //! Promises, cited by the tests:
@@ -24,6 +24,7 @@
 #![cfg_attr(not(test), deny(clippy::float_arithmetic, clippy::arithmetic_side_effects))]
 
 pub mod admit;
+mod board;
 mod claim;
 pub mod class;
 pub mod explain;

@@ -36,12 +36,20 @@ struct QueueRank {
     name: Arc<str>,
 }
 
+/// The queues below one that have somebody. There may be thousands, and each turn ranks one of them anew.
+#[derive(Debug, Default)]
+struct Siblings {
+    in_order: BTreeSet<QueueRank>,
+    /// Their first groups, with whose they are; not needed of those below `root`, which itself is not ranked.
+    firsts: BTreeSet<(GroupRank, Arc<str>)>,
+}
+
 /// Who waits for a turn in this cycle, as a tree of queues.
 #[derive(Debug)]
 pub struct Turns<T> {
     waiting: BTreeMap<Arc<str>, BTreeMap<GroupRank, T>>,
-    /// Of each queue that has somebody below it: those queues, in their order.
-    children: BTreeMap<Arc<str>, BTreeSet<QueueRank>>,
+    /// Of each queue that has somebody below it: those queues.
+    children: BTreeMap<Arc<str>, Siblings>,
     ranks: BTreeMap<Arc<str>, QueueRank>,
 }
 
@@ -70,11 +78,16 @@ impl<T> Turns<T> {
         for _ in 0..=MAX_DEPTH {
             let Some(parent) = tree.parent(&at).cloned() else { return };
             if let (Some(old), Some(siblings)) = (self.ranks.remove(&at), self.children.get_mut(&parent)) {
-                siblings.remove(&old);
+                siblings.in_order.remove(&old);
+                siblings.firsts.remove(&(old.first, old.name));
             }
             if let Some(first) = self.first(&at) {
                 let rank = QueueRank { priority: priority(world, &at), share: share(world, &at), first, name: Arc::clone(&at) };
-                self.children.entry(Arc::clone(&parent)).or_default().insert(rank.clone());
+                let siblings = self.children.entry(Arc::clone(&parent)).or_default();
+                if *parent != *ROOT_QUEUE {
+                    siblings.firsts.insert((rank.first.clone(), Arc::clone(&rank.name)));
+                }
+                siblings.in_order.insert(rank.clone());
                 self.ranks.insert(at, rank);
             }
             at = parent;
@@ -96,14 +109,14 @@ impl<T> Turns<T> {
             if let Some((rank, what)) = self.waiting.get_mut(&at).and_then(BTreeMap::pop_first) {
                 return Some((at, rank, what));
             }
-            at = Arc::clone(&self.children.get(&at)?.first()?.name);
+            at = Arc::clone(&self.children.get(&at)?.in_order.first()?.name);
         }
         None
     }
 
     fn first(&self, queue: &Arc<str>) -> Option<GroupRank> {
         let own = self.waiting.get(queue).and_then(|waiting| waiting.first_key_value()).map(|(rank, _)| rank);
-        let below = self.children.get(queue).into_iter().flatten().map(|rank| &rank.first).min();
+        let below = self.children.get(queue).and_then(|siblings| siblings.firsts.first()).map(|(rank, _)| rank);
         own.into_iter().chain(below).min().cloned()
     }
 }

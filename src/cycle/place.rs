@@ -67,9 +67,10 @@ pub(super) fn place(world: &mut World, policy: Policy, attempt: &Attempt<'_>) ->
             if audience.is_none() && refused.contains(&id) {
                 break 'member None;
             }
-            let view = views.look(id, &class, audience, Scene { nodes, ledger: trial.books().ledger(), keepers, placement: policy });
-            let Some((node, facts)) = view.best(&last).and_then(|node| Some((node, Arc::clone(nodes.get(node)?)))) else {
-                break 'member Some((id, Refusal::Nodes { needed: attempt.needed, placed, tally: view.tally() }));
+            let scene = Scene { nodes, ledger: trial.books().ledger(), keepers, placement: policy };
+            let mut look = views.look(id, &class, classes.users_of(id), audience, scene);
+            let Some((node, facts)) = look.best(&last).and_then(|node| Some((node, Arc::clone(nodes.get(node)?)))) else {
+                break 'member Some((id, Refusal::Nodes { needed: attempt.needed, placed, tally: look.tally() }));
             };
             let stays = !attempt.preemptable || !member.facts.preemptable;
             if stays && let Err(refusal) = trial.books().quota().by_right(attempt.queue, &class.request) {

@@ -27,7 +27,7 @@ pub struct Score {
 }
 
 /// A whole, in the steps that fullness is measured in. Finer steps than a millionth tell no two nodes apart that differ.
-const WHOLE: u32 = 1_000_000;
+pub(super) const WHOLE: u32 = 1_000_000;
 
 /// The score of a node that can take the request.
 #[must_use]

@@ -3,6 +3,9 @@
 //! A view holds the verdict of every node for one class, and the nodes that fit in the order of their scores. It is brought up to date from
 //! the log of changed nodes, so a placement costs the one node that it touched, an undone trial costs the nodes that it had touched, and
 //! nothing is filtered again because a cycle began. Only what reaches further than a node (anti-affinity) makes a view start over.
+//!
+//! A view pays where many pods share a class. For a few, and where there are too many classes to remember them all, the board answers, which looks at every
+//! node anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,6 +13,7 @@ use std::sync::Arc;
 use crate::accounting::Ledger;
 use crate::runtime::flags::Placement;
 
+use super::board::Board;
 use super::class::{Class, ClassId, Classes};
 use super::explain::{Count, Tally};
 use super::filter::{Asked, Audience, Keepers, No, Sight, refusal};
@@ -29,24 +33,121 @@ pub struct Scene<'a> {
     pub placement: Placement,
 }
 
-/// The views of all classes that were asked about, kept from cycle to cycle.
-#[derive(Debug, Default)]
+/// Up to so many pods that wait, the nodes are looked at for each of them, and no view is made.
+const FEW: usize = 32;
+
+/// So many verdicts are kept at most (about 100 bytes each), however many classes there are.
+const MOST_VERDICTS: usize = 500_000;
+
+/// A view that nobody has looked at for so many looks makes room for another.
+const STALE: u64 = 10_000;
+
+/// The views of the classes that many pods share, kept from cycle to cycle, and the board for the others.
+#[derive(Debug)]
 pub struct Views {
     views: BTreeMap<(ClassId, Option<Audience>), View>,
+    board: Board,
+    looks: u64,
+    most_verdicts: usize,
+}
+
+impl Default for Views {
+    fn default() -> Self {
+        Self { views: BTreeMap::new(), board: Board::default(), looks: 0, most_verdicts: MOST_VERDICTS }
+    }
+}
+
+/// What the nodes say to one class.
+#[derive(Debug)]
+pub enum Look<'a> {
+    /// As it is remembered.
+    View(&'a mut View),
+    /// As it is found out now.
+    Board(Found<'a>),
+}
+
+/// A look at the board.
+#[derive(Debug)]
+pub struct Found<'a> {
+    board: &'a mut Board,
+    class: &'a Class,
+    forbidden: BTreeSet<(String, String)>,
+    scene: Scene<'a>,
+}
+
+impl Found<'_> {
+    const fn asked(&self) -> Asked<'_> {
+        Asked { request: &self.class.request, constraints: &self.class.constraints, forbidden: &self.forbidden }
+    }
+}
+
+impl Look<'_> {
+    /// The best node; one of `last` only where no other fits.
+    pub fn best(&mut self, last: &BTreeSet<NodeId>) -> Option<NodeId> {
+        match self {
+            Self::View(view) => view.best(last),
+            Self::Board(found) => {
+                let asked = Asked { request: &found.class.request, constraints: &found.class.constraints, forbidden: &found.forbidden };
+                found.board.best(&asked, last, found.scene)
+            }
+        }
+    }
+
+    /// How many nodes refuse, and why.
+    pub fn tally(&mut self) -> Arc<Tally> {
+        match self {
+            Self::View(view) => view.tally(),
+            Self::Board(found) => found.board.tally(&found.asked(), found.scene),
+        }
+    }
 }
 
 impl Views {
-    /// The view of a class, up to date. `audience` tells pods apart that anti-affinity could mean; none where nobody keeps anybody away.
-    pub fn look(&mut self, id: ClassId, class: &Class, audience: Option<Audience>, scene: Scene<'_>) -> &mut View {
+    /// What the nodes say to a class of which `users` pods wait. `audience` tells pods apart that anti-affinity could mean; none where nobody keeps anybody away.
+    pub fn look<'a>(&'a mut self, id: ClassId, class: &'a Class, users: usize, audience: Option<Audience>, scene: Scene<'a>) -> Look<'a> {
+        self.looks = self.looks.saturating_add(1);
         let forbidden = |audience: &Option<Audience>| {
             audience.as_ref().map(|audience| scene.keepers.forbidden(audience, scene.nodes)).unwrap_or_default()
         };
-        let view = self.views.entry((id, audience.clone())).or_insert_with(|| View::new(scene.keepers.epoch(), forbidden(&audience)));
+        let key = (id, audience);
+        if !self.views.contains_key(&key) {
+            let wanted = users > FEW && self.has_room(scene.nodes.len(), STALE);
+            if !wanted && self.board.prepare(&class.request, scene) {
+                let forbidden = forbidden(&key.1);
+                return Look::Board(Found { board: &mut self.board, class, forbidden, scene });
+            }
+            // What the board cannot answer must have a view, however short its life is.
+            self.has_room(scene.nodes.len(), 0);
+        }
+        let audience = key.1.clone();
+        let view = self.views.entry(key).or_insert_with(|| View::new(scene.keepers.epoch(), forbidden(&audience)));
         if audience.is_some() && view.epoch != scene.keepers.epoch() {
             *view = View::new(scene.keepers.epoch(), forbidden(&audience));
         }
+        view.looked = self.looks;
         view.refresh(class, scene);
-        view
+        Look::View(view)
+    }
+
+    /// Whether there is room for one more view, once the oldest is gone if nobody looked at it in the last `stale` looks.
+    fn has_room(&mut self, nodes: usize, stale: u64) -> bool {
+        if self.views.len().saturating_add(1).saturating_mul(nodes) <= self.most_verdicts {
+            return true;
+        }
+        let oldest = self.views.iter().min_by_key(|(_, view)| view.looked).map(|(key, view)| (key.clone(), view.looked));
+        let Some((key, _)) = oldest.filter(|(_, looked)| self.looks.saturating_sub(*looked) > stale) else { return self.views.is_empty() };
+        self.views.remove(&key);
+        true
+    }
+
+    #[cfg(test)]
+    pub(super) fn keeping(most_verdicts: usize) -> Self {
+        Self { most_verdicts, ..Self::default() }
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.views.len()
     }
 
     /// Forgets the views of classes that are gone.
@@ -64,6 +165,8 @@ impl Views {
 #[derive(Debug)]
 pub struct View {
     epoch: u64,
+    /// The number of the last look at it.
+    looked: u64,
     forbidden: BTreeSet<(String, String)>,
     /// Where the log of the nodes stood; none before the first look.
     mark: Option<u64>,
@@ -84,7 +187,7 @@ enum Verdict {
 
 impl View {
     fn new(epoch: u64, forbidden: BTreeSet<(String, String)>) -> Self {
-        Self { epoch, forbidden, mark: None, verdicts: Vec::new(), fits: BTreeSet::new(), tally: None }
+        Self { epoch, looked: 0, forbidden, mark: None, verdicts: Vec::new(), fits: BTreeSet::new(), tally: None }
     }
 
     fn refresh(&mut self, class: &Class, scene: Scene<'_>) {

@@ -4,20 +4,57 @@
 //! know whether it is bytes.
 
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
 use super::quantity::Style;
 
 /// The name of a resource as Kubernetes spells it: `cpu`, `memory`, `pods`, `nvidia.com/gpu`. Ordered as text.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ResourceName(Arc<str>);
+#[derive(Clone)]
+pub struct ResourceName(Text);
+
+/// The names that nearly every pod and node has are not kept once for each of them.
+#[derive(Clone)]
+enum Text {
+    Known(Known),
+    Other(Arc<str>),
+}
+
+/// In the order of their texts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Known {
+    Cpu,
+    EphemeralStorage,
+    Memory,
+    Pods,
+}
+
+impl Known {
+    const ALL: [Self; 4] = [Self::Cpu, Self::EphemeralStorage, Self::Memory, Self::Pods];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cpu => CPU,
+            Self::EphemeralStorage => EPHEMERAL_STORAGE,
+            Self::Memory => MEMORY,
+            Self::Pods => PODS,
+        }
+    }
+
+    fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.as_str() == name)
+    }
+}
 
 /// Processor time, in cores.
 pub(super) const CPU: &str = "cpu";
 /// Memory, in bytes.
 pub(super) const MEMORY: &str = "memory";
+/// Disk that goes with the pod, in bytes.
+const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 /// The number of pods; every pod asks for exactly one.
 pub(super) const PODS: &str = "pods";
 /// Pages of one size, in bytes; the size follows the prefix.
@@ -34,33 +71,65 @@ impl ResourceName {
     /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        match &self.0 {
+            Text::Known(known) => known.as_str(),
+            Text::Other(text) => text,
+        }
     }
 
     /// How people write amounts of it: bytes with binary suffixes, all else decimal.
     #[must_use]
     pub fn style(&self) -> Style {
-        let is_bytes = matches!(&*self.0, MEMORY | "storage" | "ephemeral-storage") || self.0.starts_with(HUGEPAGES_PREFIX);
+        let is_bytes = matches!(self.as_str(), MEMORY | EPHEMERAL_STORAGE | "storage") || self.starts_with(HUGEPAGES_PREFIX);
         if is_bytes { Style::Binary } else { Style::Decimal }
     }
 }
 
 impl From<&str> for ResourceName {
     fn from(name: &str) -> Self {
-        Self(Arc::from(name))
+        Self(Known::of(name).map_or_else(|| Text::Other(Arc::from(name)), Text::Known))
     }
 }
 
 impl From<String> for ResourceName {
     fn from(name: String) -> Self {
-        Self(Arc::from(name))
+        Self::from(name.as_str())
     }
 }
 
-// Hash and Ord are derived from the text alone, so a map keyed by names can be asked with a &str.
+impl Ord for ResourceName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (&self.0, &other.0) {
+            (Text::Known(own), Text::Known(theirs)) => own.cmp(theirs),
+            _ => self.as_str().cmp(other.as_str()),
+        }
+    }
+}
+
+impl PartialOrd for ResourceName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for ResourceName {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for ResourceName {}
+
+impl Hash for ResourceName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+// Hash and Ord are those of the text, so a map keyed by names can be asked with a &str.
 impl Borrow<str> for ResourceName {
     fn borrow(&self) -> &str {
-        &self.0
+        self.as_str()
     }
 }
 
@@ -68,18 +137,37 @@ impl Deref for ResourceName {
     type Target = str;
 
     fn deref(&self) -> &str {
-        &self.0
+        self.as_str()
     }
 }
 
 impl fmt::Display for ResourceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
+        f.pad(self.as_str())
     }
 }
 
 impl fmt::Debug for ResourceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&*self.0, f)
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_ordered_as_their_texts_whether_they_are_known_or_not() {
+        let texts =
+            ["", "cpu", "cpu-shares", "ephemeral-storage", "hugepages-2Mi", "memory", "nvidia.com/gpu", "pods", "pods.x", "storage"];
+        for (at, one) in texts.iter().enumerate() {
+            for (behind, other) in texts.iter().enumerate() {
+                let (one, other) = (ResourceName::from(*one), ResourceName::from(*other));
+                assert_eq!(one.cmp(&other), at.cmp(&behind), "{one} {other}");
+                assert_eq!(one == other, at == behind, "{one} {other}");
+            }
+        }
+        assert!(texts.iter().all(|text| ResourceName::from(*text).as_str() == *text));
     }
 }

@@ -76,7 +76,7 @@ impl Log {
     /// From now on.
     pub fn from_now(path: PathBuf) -> Result<Self> {
         let mut log = Self(Tail::new(path));
-        log.fresh().context("the audit log")?;
+        log.0.lines().context("the audit log")?;
         Ok(log)
     }
 

@@ -173,9 +173,9 @@ impl<'w> Stage<'w> {
             let labels = || Audience { namespace: Arc::clone(&member.facts.namespace), labels: member.facts.labels.clone() };
             let audience = (!self.keepers.is_empty()).then(labels);
             let scene = Scene { nodes: self.nodes, ledger: self.trial.books().ledger(), keepers: self.keepers, placement: self.policy };
-            let view = self.views.look(id, &class, audience, scene);
-            let Some((node, facts)) = view.best(&self.last).and_then(|node| Some((node, Arc::clone(self.nodes.get(node)?)))) else {
-                return Err(Refusal::Nodes { needed: count(claim.members.len()), placed: there, tally: view.tally() });
+            let mut look = self.views.look(id, &class, self.classes.users_of(id), audience, scene);
+            let Some((node, facts)) = look.best(&self.last).and_then(|node| Some((node, Arc::clone(self.nodes.get(node)?)))) else {
+                return Err(Refusal::Nodes { needed: count(claim.members.len()), placed: there, tally: look.tally() });
             };
             if !claim.preemptable || !member.facts.preemptable {
                 self.trial.books().quota().by_right(claim.queue, &class.request)?;

@@ -294,7 +294,8 @@ impl World {
     fn fulfil(&mut self, key: &GroupKey, placed: &[Placement]) -> Vec<Bind> {
         self.nominations.remove(key);
         let known = self.groups.get(key).and_then(|group| Some((group, group.facts.as_ref()?)));
-        let minimum = known.filter(|(group, facts)| facts.min_member > 1 && gang::is_satisfied(group, facts)).map(|(_, facts)| facts.min_member);
+        let minimum =
+            known.filter(|(group, facts)| facts.min_member > 1 && gang::is_satisfied(group, facts)).map(|(_, facts)| facts.min_member);
         let mut binds = Vec::with_capacity(placed.len());
         for place in placed {
             self.assume(place);

@@ -212,23 +212,28 @@ impl World {
         self.books_changed(node.as_deref(), queue.as_deref(), true);
     }
 
-    /// A cycle placed the pod; the books have it already.
+    /// A cycle placed the pod; the books have it already. Where it stands it stays, as this is done for each placement.
     pub(in crate::cycle) fn assume(&mut self, placement: &Placement) {
-        let shares = self.shares.take();
-        let claim = |world: &Self, key: &GroupKey| world.groups.get(key).map(|group| group.claim.clone()).unwrap_or_default();
-        let Some(key) = self.pods.get(&placement.uid).map(|member| member.facts.group.clone()) else { return };
-        let mut left = claim(self, &key);
-        let Some(mut member) = self.detach(&placement.uid) else { return };
+        let Some(member) = self.pods.get_mut(&placement.uid) else { return };
+        let Some(group) = self.groups.get_mut(&member.facts.group) else { return };
+        let mut left = group.claim.clone();
+        group.forget(member);
+        if let Some(class) = member.class.take() {
+            self.classes.leave(class);
+        }
         member.assumed = Some(Assumed { node: Arc::clone(&placement.node), queue: Arc::clone(&placement.queue), confirmed: false });
         member.nominated = None;
         member.refusal = None;
-        let facts = Arc::clone(&member.facts);
-        self.keepers.set(&facts, Some(&placement.node));
-        self.attach(member);
+        group.count(member);
+        self.keepers.set(&member.facts, Some(&placement.node));
+        self.dirty_pods.insert(placement.uid.clone());
+        let key = member.facts.group.clone();
         // What waited is taken now, so the demand is what it was, and so are the shares.
+        let shares = self.shares.take();
+        self.look_at(&key);
         self.shares = shares;
         left.sub(&placement.resources);
-        self.outdated |= left != claim(self, &key);
+        self.outdated |= self.groups.get(&key).is_some_and(|group| left != group.claim);
         self.dirty_path(&placement.queue);
     }
 

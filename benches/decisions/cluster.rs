@@ -1,0 +1,179 @@
+//! What is decided on? A cluster of equal nodes with pods that run, and pods that come.
+//!
+//! Objects are read once and copied, and UIDs are scattered, as those that the API server gives are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use podgroup::api::names::DEFAULT_QUEUE;
+use podgroup::api::pod_facts::PodPhase;
+use podgroup::api::{GroupFacts, GroupKey, Node, NodeFacts, Pod, PodFacts, PodGroup, Queue, QueueFacts, Uid};
+use podgroup::cycle::plan::Plan;
+use podgroup::cycle::policy::Policy;
+use podgroup::cycle::world::World;
+use podgroup::resources::{Amount, Resources};
+use podgroup::runtime::flags::Placement;
+use serde_json::{Value, from_value, json};
+
+/// The settings that nobody changed.
+const POLICY: Policy = Policy { placement: Placement::Spread, evictions: true, patience: Duration::from_secs(30) };
+
+/// How large the input is; the default is what the other sizes are compared with.
+#[derive(Clone, Copy)]
+pub(crate) struct Size {
+    pub(crate) nodes: u32,
+    /// Pods that come.
+    pub(crate) pods: u32,
+    /// How many of them are a gang.
+    pub(crate) gang: u32,
+    /// Pods that are there and run.
+    pub(crate) running: u32,
+    /// Queues below one queue below `root`, among which groups are dealt in turn; if it is one, that is `default`.
+    pub(crate) queues: u32,
+    /// Whether each pod asks for something that no other asks for.
+    pub(crate) own_classes: bool,
+}
+
+impl Default for Size {
+    fn default() -> Self {
+        Self { nodes: 5_000, pods: 10_000, gang: 8, running: 0, queues: 1, own_classes: false }
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    from_value(value).unwrap_or_else(|error| panic!("the benchmark's own object: {error}"))
+}
+
+/// A UID as they look, in no order.
+fn uid(kind: u32, number: u32) -> Uid {
+    let scattered = number.wrapping_mul(2_654_435_761).rotate_left(13) ^ kind;
+    Uid::from(format!("{scattered:08x}-{kind:04x}-4000-8000-{number:012x}"))
+}
+
+/// Cores in thousandths and memory in mebibytes, and so many nano-cores more.
+pub(crate) fn request(millis: i64, mebibytes: i64, nanos: u32) -> Resources {
+    let cpu = Amount::from_nanos(i128::from(millis) * 1_000_000 + i128::from(nanos));
+    Resources::new().with("cpu", cpu).with("memory", Amount::from_units(mebibytes << 20)).with("pods", Amount::from_units(1))
+}
+
+/// A world with what [`Size`] says is there, and the templates of what comes.
+pub(crate) struct Cluster {
+    pub(crate) world: World,
+    pub(crate) size: Size,
+    pod: PodFacts,
+    group: GroupFacts,
+    /// Pods that come in a later round differ a little, so that no view is left of them.
+    round: u32,
+}
+
+impl Cluster {
+    /// With `size.running` pods of this request on its nodes, in groups of ten.
+    pub(crate) fn new(size: Size, runs: &Resources) -> Self {
+        let pod: Pod = read(json!({
+            "metadata": {"namespace": "team", "name": "p", "uid": "p", "labels": {"app": "train"}, "annotations": {"scheduling.k8s.io/group-name": "g"}},
+            "spec": {"schedulerName": "podgroup-scheduler", "containers": [{"name": "c"}]},
+            "status": {"phase": "Pending"},
+        }));
+        let group: PodGroup = read(json!({"metadata": {"namespace": "team", "name": "g", "uid": "g"}, "spec": {}}));
+        let world = World::new(["podgroup-scheduler".to_owned()]);
+        let mut cluster = Self { world, size, pod: PodFacts::of(&pod), group: GroupFacts::of(&group), round: 0 };
+        for number in 0..size.nodes {
+            cluster.world.apply_node(node(number));
+        }
+        let mut queue = |name: &str, parent: &str| {
+            let queue: Queue = read(json!({"metadata": {"name": name, "uid": name}, "spec": {"parent": parent}}));
+            cluster.world.apply_queue(QueueFacts::of(&queue));
+        };
+        if size.queues > 1 {
+            queue("org", "root");
+            (0..size.queues).for_each(|number| queue(&name_of_queue(number), "org"));
+        }
+        for number in 0..size.running {
+            if number.is_multiple_of(10) {
+                cluster.world.apply_group(cluster.group("runs", number / 10, 10));
+            }
+            cluster.world.apply_pod(cluster.runs(number, runs));
+        }
+        let _none = cluster.decide();
+        cluster
+    }
+
+    fn queue(&self, number: u32) -> String {
+        if self.size.queues > 1 { name_of_queue(number % self.size.queues) } else { DEFAULT_QUEUE.to_owned() }
+    }
+
+    /// A PodGroup; groups are dealt among the queues.
+    pub(crate) fn group(&self, kind: &str, number: u32, gang: u32) -> GroupFacts {
+        let key = GroupKey::new("team", &format!("{kind}-{number:05}"));
+        GroupFacts { uid: uid(1, number), min_member: gang, queue: self.queue(number), key, ..self.group.clone() }
+    }
+
+    /// A pod that waits, of this group.
+    pub(crate) fn waits(&self, group: &GroupKey, number: u32, request: Resources) -> PodFacts {
+        let name = Arc::from(format!("waits-{number:06}"));
+        PodFacts { name, uid: uid(2, number), group: group.clone(), request, ..self.pod.clone() }
+    }
+
+    /// A pod that runs; they are dealt among the nodes.
+    pub(crate) fn runs(&self, number: u32, request: &Resources) -> PodFacts {
+        PodFacts {
+            name: Arc::from(format!("runs-{number:06}")),
+            uid: uid(3, number),
+            group: GroupKey::new("team", &format!("runs-{:05}", number / 10)),
+            node: Some(Arc::from(format!("node-{:05}", number % self.size.nodes))),
+            phase: PodPhase::Running,
+            charged_queue: Some(self.queue(number / 10)),
+            request: request.clone(),
+            ..self.pod.clone()
+        }
+    }
+
+    /// `size.pods` new pods in gangs, with their groups, each asking for half a core.
+    pub(crate) fn arrivals(&mut self) -> (Vec<GroupFacts>, Vec<PodFacts>) {
+        self.round += 1;
+        let groups: Vec<_> =
+            (0..self.size.pods.div_ceil(self.size.gang)).map(|number| self.group("waits", number, self.size.gang)).collect();
+        let pod = |number: u32| {
+            let own = if self.size.own_classes { number } else { 0 };
+            let group = groups.get((number / self.size.gang) as usize).unwrap_or_else(|| panic!("pod {number} has no group"));
+            self.waits(&group.key, number, request(500, 1024, self.round * 100_000 + own))
+        };
+        let pods = (0..groups.len() as u32 * self.size.gang).map(pod).collect();
+        (groups, pods)
+    }
+
+    /// They come.
+    pub(crate) fn come(&mut self, (groups, pods): (Vec<GroupFacts>, Vec<PodFacts>)) {
+        groups.into_iter().for_each(|group| self.world.apply_group(group));
+        pods.into_iter().for_each(|pod| self.world.apply_pod(pod));
+    }
+
+    /// They are gone, and all is as before them.
+    pub(crate) fn go(&mut self, groups: &[GroupKey], pods: &[Uid]) {
+        pods.iter().for_each(|uid| self.world.delete_pod(uid));
+        groups.iter().for_each(|key| self.world.delete_group(key));
+        let _none = self.decide();
+        let _told = self.world.take_dirty();
+    }
+
+    /// One cycle.
+    pub(crate) fn decide(&mut self) -> Plan {
+        podgroup::cycle::run(&mut self.world, &POLICY, Duration::ZERO)
+    }
+}
+
+fn name_of_queue(number: u32) -> String {
+    format!("queue-{number:04}")
+}
+
+/// A node of 32 cores.
+pub(crate) fn node(number: u32) -> NodeFacts {
+    let allocatable = json!({"cpu": "32", "memory": "256Gi", "pods": "110", "ephemeral-storage": "500Gi"});
+    let labels =
+        json!({"kubernetes.io/hostname": format!("node-{number:05}"), "kubernetes.io/os": "linux", "zone": format!("z{}", number % 3)});
+    let node: Node = read(json!({
+        "metadata": {"name": format!("node-{number:05}"), "uid": uid(4, number).as_str(), "labels": labels},
+        "status": {"allocatable": allocatable},
+    }));
+    NodeFacts::of(&node)
+}

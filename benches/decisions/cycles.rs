@@ -1,0 +1,73 @@
+//! How fast is a cycle that places pods? From one size in the middle (5,000 nodes, 10,000 pods in gangs of 8, nothing running, one queue) along each axis by
+//! itself. What is measured is the cycle: from the last event to the plan, in which the books hold every placement. No view of the nodes is left from before.
+
+use std::time::{Duration, Instant};
+
+use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
+
+use super::cluster::{Cluster, Size, request};
+
+fn measure(criterion: &mut Criterion, axis: &str, sizes: impl IntoIterator<Item = (u32, Size)>) {
+    let mut group = criterion.benchmark_group(axis);
+    group.sampling_mode(SamplingMode::Flat);
+    for (at, size) in sizes {
+        let size = Size { pods: size.pods.div_ceil(size.gang) * size.gang, ..size };
+        let mut cluster = None;
+        group.throughput(Throughput::Elements(u64::from(size.pods)));
+        group.bench_function(BenchmarkId::from_parameter(at), |bencher| {
+            let cluster = cluster.get_or_insert_with(|| Cluster::new(size, &request(100, 256, 0)));
+            bencher.iter_custom(|times| (0..times).map(|_| once(cluster)).sum());
+        });
+    }
+    group.finish();
+}
+
+fn once(cluster: &mut Cluster) -> Duration {
+    let (groups, pods) = cluster.arrivals();
+    let keys: Vec<_> = groups.iter().map(|group| group.key.clone()).collect();
+    let uids: Vec<_> = pods.iter().map(|pod| pod.uid.clone()).collect();
+    cluster.come((groups, pods));
+    let start = Instant::now();
+    let plan = cluster.decide();
+    let took = start.elapsed();
+    assert_eq!(plan.binds.len(), uids.len(), "every pod finds a place");
+    drop(plan);
+    cluster.go(&keys, &uids);
+    took
+}
+
+/// More nodes.
+pub(crate) fn nodes(criterion: &mut Criterion) {
+    let of = |nodes| (nodes, Size { nodes, ..Size::default() });
+    measure(criterion, "nodes", [1_000, 5_000, 10_000].map(of));
+}
+
+/// Fewer pods at once.
+pub(crate) fn pods(criterion: &mut Criterion) {
+    let of = |pods| (pods, Size { pods, ..Size::default() });
+    measure(criterion, "pods", [1_000].map(of));
+}
+
+/// Pods by themselves, and larger gangs.
+pub(crate) fn gangs(criterion: &mut Criterion) {
+    let of = |gang| (gang, Size { gang, ..Size::default() });
+    measure(criterion, "gangs", [1, 256].map(of));
+}
+
+/// Pods that run already.
+pub(crate) fn running(criterion: &mut Criterion) {
+    let of = |running| (running, Size { running, ..Size::default() });
+    measure(criterion, "running", [50_000].map(of));
+}
+
+/// More queues, whose turns come by their shares.
+pub(crate) fn queues(criterion: &mut Criterion) {
+    let of = |queues| (queues, Size { queues, ..Size::default() });
+    measure(criterion, "queues", [100, 2_000].map(of));
+}
+
+/// Every pod a class of its own: nothing that was worked out for one pod helps another. By nodes.
+pub(crate) fn own_classes(criterion: &mut Criterion) {
+    let of = |nodes| (nodes, Size { nodes, pods: 1_000, gang: 1, own_classes: true, ..Size::default() });
+    measure(criterion, "own classes", [1_000, 5_000, 10_000].map(of));
+}

@@ -1,0 +1,124 @@
+//! What does it cost when little or nothing happens? In a cluster of 5,000 nodes on which 50,000 pods run.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use criterion::{BatchSize, Criterion, SamplingMode, Throughput};
+use podgroup::api::pod_facts::PodPhase;
+use podgroup::api::{GroupKey, PodFacts, Uid};
+use podgroup::cycle::plan::Plan;
+
+use super::cluster::{Cluster, Size, node, request};
+
+const RUNNING: u32 = 50_000;
+const WAITING: u32 = 10_000;
+
+fn timed(act: impl FnOnce() -> Plan) -> Duration {
+    let start = Instant::now();
+    let plan = act();
+    let took = start.elapsed();
+    assert_eq!(plan.binds.len(), 0, "nothing is placed");
+    took
+}
+
+/// An event that changes nothing, and a cycle in which nothing is to be done.
+pub(crate) fn nothing(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("nothing");
+    let runs = request(100, 256, 0);
+    let mut cluster = Cluster::new(Size { running: RUNNING, ..Size::default() }, &runs);
+    group.bench_function("a pod as it was", |bencher| {
+        let same = cluster.runs(4_711, &runs);
+        bencher.iter_batched(|| same.clone(), |pod| cluster.world.apply_pod(pod), BatchSize::SmallInput);
+    });
+    group.bench_function("a node as it was", |bencher| {
+        let same = node(4_711);
+        bencher.iter_batched(|| same.clone(), |node| cluster.world.apply_node(node), BatchSize::SmallInput);
+    });
+    assert!(!cluster.world.has_work(Duration::ZERO), "nothing has happened");
+    group.bench_function("a cycle", |bencher| bencher.iter(|| black_box(cluster.decide())));
+    group.finish();
+}
+
+/// One event and the cycle behind it where every node is full and 10,000 pods wait that find no place: gangs that share a template, and pods that are each
+/// a class of their own.
+pub(crate) fn full(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("full");
+    group.sampling_mode(SamplingMode::Flat);
+    for (name, gang, own_classes) in [("gangs of 8", 8, false), ("own classes", 1, true)] {
+        let mut made = None;
+        let runs = request(3_200, 1_024, 0);
+        let size = Size { running: RUNNING, pods: WAITING, gang, own_classes, ..Size::default() };
+        let mut full = || {
+            let mut cluster = Cluster::new(size, &runs);
+            let arrivals = cluster.arrivals();
+            cluster.come(arrivals);
+            assert_eq!(cluster.decide().binds.len(), 0, "no node has room");
+            cluster
+        };
+        group.bench_function(format!("{name}: a pod that finds no place either"), |bencher| {
+            let cluster = made.get_or_insert_with(&mut full);
+            bencher.iter_custom(|times| (0..times).map(|_| comes(cluster)).sum());
+        });
+        group.bench_function(format!("{name}: a pod ended, too small for anybody"), |bencher| {
+            let cluster = made.get_or_insert_with(&mut full);
+            let small = PodFacts { request: request(0, 1, 0), ..cluster.runs(RUNNING, &runs) };
+            bencher.iter_custom(|times| (0..times).map(|_| ends(cluster, &small)).sum());
+        });
+    }
+    group.finish();
+}
+
+fn comes(cluster: &mut Cluster) -> Duration {
+    let (group, number) = (cluster.group("new", 0, 1), WAITING + 8);
+    let pod = cluster.waits(&group.key, number, request(500, 1024, 0));
+    let (key, uid) = (group.key.clone(), pod.uid.clone());
+    let took = timed(|| {
+        cluster.come((vec![group], vec![pod]));
+        cluster.decide()
+    });
+    cluster.go(&[key], &[uid]);
+    took
+}
+
+fn ends(cluster: &mut Cluster, small: &PodFacts) -> Duration {
+    cluster.world.apply_pod(small.clone());
+    let _none = cluster.decide();
+    let ended = PodFacts { phase: PodPhase::Succeeded, ..small.clone() };
+    let took = timed(|| {
+        cluster.world.apply_pod(ended);
+        cluster.decide()
+    });
+    cluster.world.delete_pod(&small.uid);
+    let _none = cluster.decide();
+    let _told = cluster.world.take_dirty();
+    took
+}
+
+/// Everything that happens to a pod, from its creation to its end, with all the cycles between: 10,000 pods in gangs of 8.
+pub(crate) fn life(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("life");
+    group.sampling_mode(SamplingMode::Flat).throughput(Throughput::Elements(u64::from(WAITING)));
+    let mut cluster = Cluster::new(Size { running: RUNNING, ..Size::default() }, &request(100, 256, 0));
+    group.bench_function("of a pod", |bencher| bencher.iter_custom(|times| (0..times).map(|_| lives(&mut cluster)).sum()));
+    group.finish();
+}
+
+fn lives(cluster: &mut Cluster) -> Duration {
+    let (groups, pods) = cluster.arrivals();
+    let keys: Vec<GroupKey> = groups.iter().map(|group| group.key.clone()).collect();
+    let uids: Vec<Uid> = pods.iter().map(|pod| pod.uid.clone()).collect();
+    let start = Instant::now();
+    cluster.come((groups, pods));
+    let plan = cluster.decide();
+    for bind in plan.binds {
+        cluster.world.confirm(&bind.uid);
+        let Some(facts) = cluster.world.pods().get(&bind.uid).map(|member| (*member.facts).clone()) else { continue };
+        let bound = PodFacts { node: Some(bind.node), charged_queue: Some(bind.queue.to_string()), ..facts };
+        cluster.world.apply_pod(bound.clone());
+        cluster.world.apply_pod(PodFacts { phase: PodPhase::Running, ..bound.clone() });
+        cluster.world.apply_pod(PodFacts { phase: PodPhase::Succeeded, ..bound });
+    }
+    let _none = cluster.decide();
+    cluster.go(&keys, &uids);
+    start.elapsed()
+}

@@ -1,0 +1,99 @@
+//! What does it happen on? The control plane with the chart, many nodes, and whoever is to take part, who comes and goes. Nothing lies between them and the API server, and there is
+//! no observer: on two cores it would be half of what is measured.
+
+use anyhow::{Context, Result};
+use kube::Client;
+
+use super::stock::Stock;
+use crate::cluster::{Cluster, ClusterOptions};
+use crate::load::calls::Log;
+use crate::load::stage::{AT_ONCE, each};
+use crate::objects::make_node;
+use crate::programs::Program;
+use crate::{chart, kubeconfig};
+
+/// A control plane on which schedulers are compared.
+pub struct Stage {
+    // Dropped in this order.
+    controller: Option<Program>,
+    scheduler: Option<Program>,
+    stock: Option<Stock>,
+    cluster: Cluster,
+}
+
+impl Stage {
+    /// Control plane, chart and nodes; no scheduler runs. Client-side request limits are lifted for all.
+    pub async fn start(nodes: usize) -> Result<Self> {
+        let options = ClusterOptions { name: "bench".to_owned(), disable_qps_limits: true, ..ClusterOptions::default() };
+        let cluster = Cluster::start(options).await?;
+        chart::install(&cluster, &[]).await?;
+        chart::settle(&cluster, true).await?;
+        let client = cluster.client();
+        each(nodes, AT_ONCE, |number| {
+            let client = client.clone();
+            async move { make_node(&client, &format!("node-{number:04}"), &[("cpu", "32"), ("memory", "256Gi")]).await }
+        })
+        .await?;
+        Stock::allow(&client).await?;
+        Ok(Self { controller: None, scheduler: None, stock: None, cluster })
+    }
+
+    /// Starts podgroup-scheduler and waits for nothing.
+    pub async fn launch_scheduler(&mut self) -> Result<()> {
+        self.scheduler = Some(self.program(chart::SCHEDULER).await?);
+        Ok(())
+    }
+
+    /// Starts kube-scheduler and waits for nothing.
+    pub async fn launch_stock(&mut self) -> Result<()> {
+        self.stock = Some(Stock::start(&self.cluster).await?);
+        Ok(())
+    }
+
+    /// Starts both of our programs, and returns when they are ready.
+    pub async fn start_ours(&mut self) -> Result<()> {
+        self.launch_scheduler().await?;
+        self.controller = Some(self.program(chart::CONTROLLER).await?);
+        for program in [&mut self.scheduler, &mut self.controller].into_iter().flatten() {
+            program.wait_ready().await?;
+        }
+        Ok(())
+    }
+
+    /// Ends whoever runs, the way that Kubernetes does.
+    pub async fn stop(&mut self) -> Result<()> {
+        for mut program in [self.controller.take(), self.scheduler.take()].into_iter().flatten() {
+            program.terminate().await?;
+        }
+        match self.stock.take() {
+            Some(stock) => stock.stop().await,
+            None => Ok(()),
+        }
+    }
+
+    async fn program(&self, name: &'static str) -> Result<Program> {
+        let (server, authority) = kubeconfig::door(self.cluster.kubeconfig())?;
+        let kubeconfig = chart::kubeconfig(&self.cluster, name, server, &authority).await?;
+        Program::start(self.cluster.scratch(), name, &kubeconfig, &[])
+    }
+
+    /// The control plane.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// As cluster admin.
+    pub fn client(&self) -> Client {
+        self.cluster.client()
+    }
+
+    /// The audit log from now on.
+    pub fn log(&self) -> Result<Log> {
+        Log::from_now(self.cluster.audit_log()).context("the audit log")
+    }
+
+    /// Programs of ours that ended by themselves.
+    pub fn ended(&mut self) -> Vec<String> {
+        [&mut self.controller, &mut self.scheduler].into_iter().flatten().filter_map(Program::unexpected_end).collect()
+    }
+}

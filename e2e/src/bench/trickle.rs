@@ -1,0 +1,94 @@
+//! How long does a pod wait for its node when nothing else is to be done?
+//!
+//! Some pods a second, each made on time whether or not those before it are bound. From the moment at which the API server had answered the creation to the one at which it had answered
+//! the binding, by the audit log.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use super::pods::{Kind, binds, clear, make, make_groups, until_bound};
+use super::stage::Stage;
+use crate::objects::NAMESPACE;
+use crate::say;
+use crate::wait::secs;
+
+/// Between the start of who is measured and the first pod: it has told what it found.
+const REST: Duration = secs(4);
+
+/// Milliseconds from creation to binding.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// Of half of the pods at most.
+    pub median: f64,
+    /// Of 99 in 100.
+    pub most: f64,
+    /// The longest.
+    pub longest: f64,
+}
+
+impl Times {
+    /// Of these, in any order; none of none.
+    pub fn of(mut millis: Vec<f64>) -> Option<Self> {
+        millis.sort_by(f64::total_cmp);
+        let at = |percent: usize| millis.get((millis.len() * percent / 100).min(millis.len().saturating_sub(1))).copied();
+        Some(Self { median: at(50)?, most: at(99)?, longest: at(100)? })
+    }
+}
+
+/// `per_second` pods for so many seconds; afterwards they are gone, and so is who bound them.
+pub async fn measure(stage: &mut Stage, kind: Kind, per_second: u32, seconds: u64) -> Result<Times> {
+    let count = usize::try_from(u64::from(per_second) * seconds)?;
+    make_groups(stage, kind, count).await?;
+    match kind {
+        Kind::Stock => stage.launch_stock().await?,
+        Kind::Bare => stage.start_ours().await?,
+        Kind::Gangs | Kind::Single | Kind::Flood => stage.launch_scheduler().await?,
+    }
+    sleep(REST).await;
+    let mut log = stage.log()?;
+    let pods = Api::<Pod>::namespaced(stage.client(), NAMESPACE);
+    let mut clock = interval(Duration::from_secs(1) / per_second);
+    clock.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    let mut making = JoinSet::new();
+    for number in 0..count {
+        clock.tick().await;
+        let pods = pods.clone();
+        making.spawn(async move { make(&pods, kind, number).await });
+    }
+    while let Some(made) = making.join_next().await {
+        made??;
+    }
+    let calls = until_bound(&mut log, count).await?;
+    stage.stop().await?;
+    clear(stage).await?;
+    let mut created = BTreeMap::new();
+    for call in calls.iter().filter(|call| call.kind() == "create pods" && call.code == 201) {
+        created.insert(&call.name, call.ended);
+    }
+    let wait = |call: &crate::load::calls::Call| Some(call.ended.duration_since(*created.get(&call.name)?).as_secs_f64() * 1000.0);
+    let millis: Vec<f64> = calls.iter().filter(|call| binds(call)).filter_map(wait).collect();
+    ensure!(millis.len() == count, "{} of {count} pods were seen to be made and bound", millis.len());
+    let times = Times::of(millis).context("no pods")?;
+    say::line(format!("    {:.0} ms, 99 %: {:.0}, longest {:.0}", times.median, times.most, times.longest));
+    Ok(times)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_hundred_times_the_99th_of_100_is_the_last_but_none() {
+        let times = Times::of((0..100).rev().map(f64::from).collect()).unwrap();
+        assert_eq!((times.median, times.most, times.longest), (50.0, 99.0, 99.0));
+        let times = Times::of((0..1000).map(f64::from).collect()).unwrap();
+        assert_eq!((times.median, times.most, times.longest), (500.0, 990.0, 999.0));
+        assert!(Times::of(Vec::new()).is_none());
+    }
+}

@@ -1,0 +1,79 @@
+//! What do Deployments cost in requests? Everything that our two programs, or kube-scheduler, ask of the API server until all pods run and nobody asks anything more.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams};
+use tokio::time::sleep;
+
+use super::stage::Stage;
+use super::stock;
+use crate::chart;
+use crate::load::calls::Tally;
+use crate::load::look::{until_all_run, until_count};
+use crate::load::stage::{AT_ONCE, each};
+use crate::objects::{NAMESPACE, podgroups};
+use crate::wait::secs;
+use crate::workloads::{Workload, deployments};
+
+/// Pods of each Deployment.
+const REPLICAS: u32 = 3;
+
+/// The requests of one who took part.
+#[derive(Clone, Debug)]
+pub struct Writes {
+    /// Who: our two programs, or kube-scheduler.
+    pub stock: bool,
+    /// Pods.
+    pub pods: usize,
+    /// Calls without upkeep, by kind.
+    pub calls: BTreeMap<String, u64>,
+}
+
+impl Writes {
+    /// Writes per pod.
+    pub fn per_pod(&self) -> f64 {
+        let reads = |kind: &str| ["get ", "list ", "watch "].iter().any(|verb| kind.starts_with(verb));
+        self.calls.iter().filter(|(kind, _)| !reads(kind)).map(|(_, number)| *number as f64).sum::<f64>() / self.pods as f64
+    }
+
+    /// Lists.
+    pub fn lists(&self) -> u64 {
+        self.calls.iter().filter(|(kind, _)| kind.starts_with("list ")).map(|(_, number)| number).sum()
+    }
+}
+
+/// `count` Deployments; afterwards they are gone, and so is who bound their pods.
+pub async fn measure(stage: &mut Stage, count: usize, stock: bool) -> Result<Writes> {
+    let programs: &[&str] = if stock { &[stock::NAME] } else { &[chart::SCHEDULER, chart::CONTROLLER] };
+    if stock {
+        stage.launch_stock().await?
+    } else {
+        stage.start_ours().await?
+    }
+    sleep(secs(4)).await;
+    let (client, mut log) = (stage.client(), stage.log()?);
+    let pods = count * usize::try_from(REPLICAS)?;
+    each(count, AT_ONCE, |number| {
+        let workload = Workload::new(&format!("d-{number:05}")).replicas(REPLICAS).asks(&[("cpu", "100m")]);
+        if stock { workload.scheduler("default-scheduler") } else { workload }.make(&client)
+    })
+    .await?;
+    let api = Api::<Pod>::namespaced(client.clone(), NAMESPACE);
+    until_all_run(&api, pods).await?;
+    let mut made = Vec::new();
+    for name in programs {
+        made.extend(log.until_calm(&chart::user(name)).await?);
+    }
+    let mut calls = BTreeMap::new();
+    for name in programs {
+        Tally::of(&made, &chart::user(name)).all.into_iter().for_each(|(kind, number)| *calls.entry(kind).or_default() += number);
+    }
+    deployments(&client).delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
+    until_count(&api, 0, "the pods are gone").await?;
+    until_count(&podgroups(&client), 0, "the PodGroups are gone").await?;
+    stage.stop().await?;
+    Ok(Writes { stock, pods, calls })
+}

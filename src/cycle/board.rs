@@ -1,0 +1,325 @@
+//! Which node is the best for a pod that is like no other, and why does none take it?
+//!
+//! A view remembers a class, which pays where many pods share it. For a class of a few pods every node is looked at once and nothing is remembered, so that must
+//! be cheap: what is left on the nodes stands here as one column of numbers for each resource, in the order of the nodes' names, and is kept up to date from the
+//! log of changed nodes. Neither a name is compared nor anything divided for a node, and the answers are those of a view, to the last digit:
+//!
+//! ```text
+//! ⌊(used + asked) · WHOLE / offered⌋  =  ⌊used · WHOLE / offered⌋  +  ⌊asked · WHOLE / offered⌋  +  1 if the two remainders reach offered
+//!                                        kept for each node            once for each different amount that nodes offer
+//! ```
+//!
+//! The last term is looked at only where a node could be better than the best so far; so are its labels and taints where they matter.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter::zip;
+use std::sync::Arc;
+
+use crate::accounting::NodeView;
+use crate::resources::{Amount, ResourceName, Resources};
+use crate::runtime::flags::Placement;
+
+use super::explain::{Count, Reason, Tally};
+use super::filter::{Asked, Sight, refusal};
+use super::nodes::NodeId;
+use super::score::WHOLE;
+use super::view::Scene;
+
+/// So many resources at most have a column; when there would be more, those that are asked for now begin anew.
+const MOST_COLUMNS: usize = 8;
+
+/// Up to here products with [`WHOLE`] are exact; a hundred times what one object can ask for. Beyond, the board does not answer.
+const LARGEST: i128 = 1_000_000_000_000_000_000_000_000_000_000;
+
+/// What is left on every node.
+#[derive(Debug, Default)]
+pub(super) struct Board {
+    /// Where the log of the nodes stood; none before the first look.
+    mark: Option<u64>,
+    /// By place, which is the order of the names: the node there.
+    nodes: Vec<Entry>,
+    /// By node number: its place.
+    places: BTreeMap<NodeId, usize>,
+    columns: Vec<Column>,
+    /// The places with amounts beyond [`LARGEST`].
+    beyond: BTreeSet<usize>,
+    /// By place: the least cost that it can have for what is asked at this moment.
+    least: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    id: NodeId,
+    /// Whether no pod is kept away by anything but what is left.
+    plain: bool,
+    /// How many kinds of devices it offers.
+    devices: u32,
+}
+
+/// One resource on every node, by place.
+#[derive(Debug)]
+struct Column {
+    name: ResourceName,
+    idle: Vec<Amount>,
+    /// How full it is, rounded down, and the remainder of that division.
+    full: Vec<u32>,
+    rest: Vec<i128>,
+    /// The number of what it offers among `offers`.
+    offer: Vec<usize>,
+    offers: Vec<i128>,
+    numbers: BTreeMap<i128, usize>,
+}
+
+/// What is asked of one resource.
+struct Wanted<'a> {
+    column: &'a Column,
+    asked: Amount,
+    /// By offer: how much fuller the pod makes it, rounded down, and the remainder.
+    steps: Vec<(u32, i128)>,
+}
+
+impl Board {
+    /// Brings the board up to date, with a column for everything that is asked for. Whether it can answer.
+    pub(super) fn prepare(&mut self, request: &Resources, scene: Scene<'_>) -> bool {
+        if request.len() > MOST_COLUMNS || request.iter().any(|(_, asked)| !asked.is_positive() || asked.nanos() > LARGEST) {
+            return false;
+        }
+        self.refresh(scene);
+        let missing = |board: &Self| -> Vec<ResourceName> {
+            request.iter().map(|(name, _)| name).filter(|name| board.columns.iter().all(|column| column.name != **name)).cloned().collect()
+        };
+        if self.columns.len().saturating_add(missing(self).len()) > MOST_COLUMNS {
+            self.columns.clear();
+            self.beyond.clear();
+        }
+        for name in missing(self) {
+            let mut column = Column::new(name, self.nodes.len());
+            for (place, entry) in self.nodes.iter().enumerate() {
+                if !column.set(place, books(entry.id, scene)) {
+                    self.beyond.insert(place);
+                }
+            }
+            self.columns.push(column);
+        }
+        self.beyond.is_empty()
+    }
+
+    fn refresh(&mut self, scene: Scene<'_>) {
+        // What nodes offered once is forgotten with the rest, so that it cannot grow for ever.
+        let many = self.nodes.len().saturating_mul(2).max(64);
+        let overgrown = self.columns.iter().any(|column| column.offers.len() > many);
+        let changed = self.mark.filter(|_| !overgrown).and_then(|mark| scene.nodes.since(mark));
+        let known = changed.is_some_and(|changed| changed.iter().all(|id| self.set(*id, scene)));
+        if !known {
+            self.rebuild(scene);
+        }
+        self.mark = Some(scene.nodes.head());
+    }
+
+    /// Whether it is there still, under the place that it has.
+    fn set(&mut self, id: NodeId, scene: Scene<'_>) -> bool {
+        let Some((place, fresh)) = self.places.get(&id).copied().zip(entry(id, scene)) else { return false };
+        // The number may be another node's now.
+        let ordered = |at: usize, before: bool| {
+            let name = |id: NodeId| scene.nodes.get(id).map(|facts| &facts.name);
+            let Some((other, own)) = self.nodes.get(at).and_then(|entry| name(entry.id)).zip(name(id)) else { return true };
+            if before { other < own } else { own < other }
+        };
+        let first = place == 0 || ordered(place.saturating_sub(1), true);
+        if !first || !ordered(place.saturating_add(1), false) {
+            return false;
+        }
+        if let Some(entry) = self.nodes.get_mut(place) {
+            *entry = fresh;
+        }
+        let books = books(id, scene);
+        let mut exact = true;
+        for column in &mut self.columns {
+            exact &= column.set(place, books);
+        }
+        if exact {
+            self.beyond.remove(&place);
+        } else {
+            self.beyond.insert(place);
+        }
+        true
+    }
+
+    fn rebuild(&mut self, scene: Scene<'_>) {
+        self.columns.clear();
+        self.beyond.clear();
+        let by_name = scene.nodes.iter().filter_map(|facts| scene.nodes.id(&facts.name));
+        self.nodes = by_name.filter_map(|id| entry(id, scene)).collect();
+        self.places = self.nodes.iter().enumerate().map(|(place, entry)| (entry.id, place)).collect();
+    }
+
+    fn wanted(&self, request: &Resources) -> Vec<Wanted<'_>> {
+        let wanted = |(name, asked): (&ResourceName, Amount)| {
+            let column = self.columns.iter().find(|column| column.name == *name)?;
+            Some(Wanted { column, asked, steps: column.offers.iter().map(|offer| parts(asked.nanos(), *offer)).collect() })
+        };
+        request.iter().filter_map(wanted).collect()
+    }
+
+    /// The best node; one of `last` only where no other fits. To be asked after [`prepare`](Self::prepare).
+    pub(super) fn best(&mut self, asked: &Asked<'_>, last: &BTreeSet<NodeId>, scene: Scene<'_>) -> Option<NodeId> {
+        let best = self.best_but(last, asked, scene);
+        if last.is_empty() { best } else { best.or_else(|| self.best_but(&BTreeSet::new(), asked, scene)) }
+    }
+
+    fn best_but(&mut self, not: &BTreeSet<NodeId>, asked: &Asked<'_>, scene: Scene<'_>) -> Option<NodeId> {
+        let mut least = std::mem::take(&mut self.least);
+        least.clear();
+        least.resize(self.nodes.len(), 0);
+        let wanted = self.wanted(asked.request);
+        for want in &wanted {
+            for ((least, full), offer) in zip(zip(&mut least, &want.column.full), &want.column.offer) {
+                let step = want.steps.get(*offer).map_or(0, |(step, _)| *step);
+                *least = (*least).max(full.saturating_add(step));
+            }
+        }
+        let devices = asked.request.iter().filter(|(name, _)| name.contains('/')).count();
+        let devices = u32::try_from(devices).unwrap_or(u32::MAX);
+        let choosy = choosy(asked);
+        let mut best = None;
+        for (place, (entry, least)) in zip(&self.nodes, &least).enumerate() {
+            // Of a node that takes the pod, all devices that it asks for are among those that the node offers.
+            let wasted = entry.devices.saturating_sub(devices);
+            let bound = match scene.placement {
+                Placement::Spread => *least,
+                Placement::Pack => WHOLE.saturating_sub(least.saturating_add(1)),
+            };
+            // Of equal nodes the first by name is the best.
+            if best.is_some_and(|(score, _)| score <= (wasted, bound)) || wanted.iter().any(|want| want.short(place).is_some()) {
+                continue;
+            }
+            let fullness = wanted.iter().map(|want| want.fullness(place)).max().unwrap_or(0);
+            let cost = match scene.placement {
+                Placement::Spread => fullness,
+                Placement::Pack => WHOLE.saturating_sub(fullness),
+            };
+            let better = best.is_none_or(|(score, _)| (wasted, cost) < score);
+            if better && !not.contains(&entry.id) && ((entry.plain && !choosy) || takes(asked, entry.id, scene)) {
+                best = Some(((wasted, cost), entry.id));
+            }
+        }
+        drop(wanted);
+        self.least = least;
+        best.map(|(_, id)| id)
+    }
+
+    /// How many nodes refuse, and why. To be asked after [`prepare`](Self::prepare).
+    pub(super) fn tally(&self, asked: &Asked<'_>, scene: Scene<'_>) -> Arc<Tally> {
+        let mut tally = Tally { nodes: u32::try_from(self.nodes.len()).unwrap_or(u32::MAX), ..Tally::default() };
+        let wanted = self.wanted(asked.request);
+        let mut lacking = vec![Count::default(); wanted.len()];
+        let choosy = choosy(asked);
+        let mut count = |reason: Reason, asked, free| {
+            let count = tally.reasons.entry(reason).or_insert(Count { asked, ..Count::default() });
+            count.nodes = count.nodes.saturating_add(1);
+            count.most_free = count.most_free.max(free);
+        };
+        for (place, entry) in self.nodes.iter().enumerate() {
+            if !entry.plain || choosy {
+                let no = scene
+                    .nodes
+                    .get(entry.id)
+                    .zip(books(entry.id, scene))
+                    .and_then(|(facts, books)| refusal(asked, &Sight { facts, books }));
+                if let Some(no) = no {
+                    count(no.reason, no.asked, no.free);
+                }
+                continue;
+            }
+            let short = zip(&wanted, &mut lacking).find_map(|(want, lacking)| Some((want.short(place)?, lacking)));
+            if let Some((free, lacking)) = short {
+                lacking.nodes = lacking.nodes.saturating_add(1);
+                lacking.most_free = lacking.most_free.max(free);
+            }
+        }
+        for (want, lacking) in zip(&wanted, lacking).filter(|(_, lacking)| lacking.nodes > 0) {
+            let count =
+                tally.reasons.entry(Reason::Lacks(want.column.name.clone())).or_insert(Count { asked: want.asked, ..Count::default() });
+            count.nodes = count.nodes.saturating_add(lacking.nodes);
+            count.most_free = count.most_free.max(lacking.most_free);
+        }
+        Arc::new(tally)
+    }
+}
+
+impl Column {
+    fn new(name: ResourceName, nodes: usize) -> Self {
+        let (idle, full, rest, offer) = (vec![Amount::ZERO; nodes], vec![0; nodes], vec![0; nodes], vec![0; nodes]);
+        Self { name, idle, full, rest, offer, offers: Vec::new(), numbers: BTreeMap::new() }
+    }
+
+    /// What is left on the node in this place. Whether that is exact.
+    fn set(&mut self, place: usize, books: Option<NodeView<'_>>) -> bool {
+        let amount = |of: &Resources| of.get(&self.name);
+        let (offered, used) = books.map_or((Amount::ZERO, Amount::ZERO), |books| (amount(books.allocatable), amount(books.used)));
+        let offers = offered.nanos().max(0);
+        let number = *self.numbers.entry(offers).or_insert_with(|| {
+            self.offers.push(offers);
+            self.offers.len().saturating_sub(1)
+        });
+        let (full, rest) = parts(used.nanos().max(0), offers);
+        fn put<T>(column: &mut [T], place: usize, value: T) {
+            if let Some(slot) = column.get_mut(place) {
+                *slot = value;
+            }
+        }
+        put(&mut self.idle, place, offered.minus(used));
+        put(&mut self.full, place, full);
+        put(&mut self.rest, place, rest);
+        put(&mut self.offer, place, number);
+        offers <= LARGEST && used.nanos() <= LARGEST
+    }
+}
+
+impl Wanted<'_> {
+    /// What is left there, if that is less than is asked for.
+    fn short(&self, place: usize) -> Option<Amount> {
+        let free = self.column.idle.get(place).copied().unwrap_or_default().max(Amount::ZERO);
+        (self.asked > free).then_some(free)
+    }
+
+    /// How full a node is with the pod that takes it; exact, as [`score`](super::score::score) has it.
+    fn fullness(&self, place: usize) -> u32 {
+        let at = self.column.offer.get(place).copied().unwrap_or_default();
+        let (step, rest) = self.steps.get(at).copied().unwrap_or_default();
+        let rests = self.column.rest.get(place).copied().unwrap_or_default().saturating_add(rest);
+        let carried = u32::from(self.column.offers.get(at).is_some_and(|offered| rests >= *offered));
+        self.column.full.get(place).copied().unwrap_or_default().saturating_add(step).saturating_add(carried).min(WHOLE)
+    }
+}
+
+/// `amount` of `whole` in parts of [`WHOLE`], rounded down, and what is left; of nothing all.
+fn parts(amount: i128, whole: i128) -> (u32, i128) {
+    let scaled = amount.saturating_mul(i128::from(WHOLE));
+    let quotient = scaled.checked_div(whole).map_or(WHOLE, |parts| u32::try_from(parts).unwrap_or(u32::MAX));
+    (quotient, scaled.checked_rem(whole).unwrap_or(0))
+}
+
+fn entry(id: NodeId, scene: Scene<'_>) -> Option<Entry> {
+    let facts = scene.nodes.get(id)?;
+    let devices = books(id, scene)?.allocatable.iter().filter(|(name, _)| name.contains('/')).count();
+    Some(Entry { id, plain: !facts.unschedulable && facts.taints.is_empty(), devices: u32::try_from(devices).unwrap_or(u32::MAX) })
+}
+
+fn books<'a>(id: NodeId, scene: Scene<'a>) -> Option<NodeView<'a>> {
+    scene.ledger.node(&scene.nodes.get(id)?.name)
+}
+
+/// Whether it asks for more than room.
+fn choosy(asked: &Asked<'_>) -> bool {
+    !asked.constraints.node_selector.is_empty() || asked.constraints.node_affinity.is_some() || !asked.forbidden.is_empty()
+}
+
+fn takes(asked: &Asked<'_>, id: NodeId, scene: Scene<'_>) -> bool {
+    let sight = scene.nodes.get(id).zip(books(id, scene));
+    sight.is_some_and(|(facts, books)| refusal(asked, &Sight { facts, books }).is_none())
+}
+
+#[cfg(test)]
+#[path = "board_tests.rs"]
+mod tests;
