@@ -209,6 +209,7 @@ async fn judge(case: &Case, name: &str, mut world: World) -> (Vec<String>, Optio
     {
         reasons.push(say::brief(&error));
     }
+    world.started_again().iter().for_each(|text| say::line(format!("        {name}: {text}")));
     let faults = world.faults();
     // Ending a world waits for its processes; not on a thread that other cases need.
     let ended = tokio::task::spawn_blocking(move || drop(world)).await;

@@ -1,21 +1,28 @@
 //! How do the two programs run here? As processes on this machine, with logs in the run's folder, killed and restarted as a case wants.
 //!
-//! A program that ends without being told to is a failure of the case, whatever else went well (rule 8 of the observer).
+//! A program that ends without being told to is a failure of the case, whatever else went well (rule 8 of the observer). One that a [`Kubelet`] keeps may lose
+//! its lease, and is started again then.
 
-use std::fs::{File, OpenOptions};
+mod again;
+mod kubelet;
+mod process;
+
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use tokio::process::{Child, Command};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::http;
 use crate::proxy::Dice;
 use crate::scratch::{self, Scratch};
-use crate::wait::{Seen, secs, wait_until};
+use crate::wait::{Seen, millis, secs, wait_until};
+use crate::{chart, http};
+
+pub use kubelet::{Kubelet, LEASE};
+use process::{Process, Shared, State};
 
 /// Both programs promise to be gone two seconds after SIGTERM; more than that is reported as a failure.
 const GRACE: Duration = Duration::from_secs(2);
@@ -23,12 +30,9 @@ const GRACE: Duration = Duration::from_secs(2);
 /// One of the two programs, running or stopped.
 pub struct Program {
     name: &'static str,
-    path: PathBuf,
-    arguments: Vec<String>,
-    environment: Vec<(String, String)>,
     log: PathBuf,
     port: u16,
-    child: Option<Child>,
+    process: Shared,
 }
 
 impl Program {
@@ -55,9 +59,14 @@ impl Program {
         all.extend_from_slice(arguments);
         let path = scratch.link(&folder()?.join(name))?;
         let log = scratch.folder().join("logs").join(format!("{label}.log"));
-        let mut program = Self { name, path, arguments: all, environment: environment.to_vec(), log, port, child: None };
-        program.run()?;
+        let program = Self::of(name, path, all, environment, log, port);
+        program.process.lock().start()?;
         Ok(program)
+    }
+
+    fn of(name: &'static str, path: PathBuf, all: Vec<String>, environment: &[(String, String)], log: PathBuf, port: u16) -> Self {
+        let lease = format!("{}/{name}", chart::NAMESPACE);
+        Self { name, log: log.clone(), port, process: Shared::new(Process::new(path, all, environment.to_vec(), log, lease)) }
     }
 
     /// Its name.
@@ -83,27 +92,39 @@ impl Program {
             let (status, body) = http::get(port, "/readyz").await?;
             Ok(Seen::when(status == 200, || format!("/readyz says {status}: {}", body.trim())))
         });
-        let child = self.child.as_mut().with_context(|| format!("{name} is stopped"))?;
+        ensure!(!self.is_stopped(), "{name} is stopped");
+        let ended = async {
+            loop {
+                if let Some(end) = self.unexpected_end() {
+                    return end;
+                }
+                sleep(millis(20)).await;
+            }
+        };
         tokio::select! {
             outcome = ready => outcome,
-            status = child.wait() => bail!("{name} ended while it started: {}", status?),
+            end = ended => bail!("while it started, {end}"),
         }
     }
 
-    /// How it ended, if it did without being told to.
+    /// How it ended, if it did without being told to and is not to be started again.
     pub fn unexpected_end(&mut self) -> Option<String> {
-        let status = self.child.as_mut()?.try_wait();
-        match status {
+        match self.process.lock().ended(Instant::now()) {
             Ok(None) => None,
             Ok(Some(status)) => Some(format!("{} ended by itself: {status}", self.name)),
             Err(error) => Some(format!("{} cannot be asked: {error}", self.name)),
         }
     }
 
+    /// How often it ended for its lost lease and was left to its kubelet.
+    pub fn losses(&self) -> u32 {
+        self.process.lock().losses()
+    }
+
     /// `kill -9`.
     pub async fn kill(&mut self) -> Result<()> {
         self.alive()?;
-        if let Some(mut child) = self.child.take() {
+        if let Some(mut child) = self.take() {
             child.kill().await?;
         }
         Ok(())
@@ -112,7 +133,7 @@ impl Program {
     /// SIGTERM, and it must be gone within two seconds, with status 0.
     pub async fn terminate(&mut self) -> Result<()> {
         self.alive()?;
-        let Some(mut child) = self.child.take() else { return Ok(()) };
+        let Some(mut child) = self.take() else { return Ok(()) };
         let pid = child.id().context("it has no pid")?.to_string();
         Command::new("kill").args(["-TERM", &pid]).status().await.context("kill")?;
         let Ok(status) = timeout(GRACE, child.wait()).await else {
@@ -120,7 +141,8 @@ impl Program {
             bail!("{} was not gone {GRACE:?} after SIGTERM", self.name);
         };
         let status = status?;
-        if !status.success() {
+        // It may have lost its lease just before it was told.
+        if !status.success() && !self.process.lock().forgives(status)? {
             bail!("{} ended with {status} after SIGTERM", self.name);
         }
         Ok(())
@@ -128,35 +150,34 @@ impl Program {
 
     /// Starts it again after `kill` or `terminate`, with the same arguments, and waits until it is ready.
     pub async fn restart(&mut self) -> Result<()> {
-        if self.child.is_some() {
-            bail!("{} still runs", self.name);
-        }
-        self.run()?;
+        self.launch()?;
         self.wait_ready().await
     }
 
     /// Starts it again and does not wait for anything: for who kills it again at any moment of its start.
     pub fn launch(&mut self) -> Result<()> {
-        if self.child.is_some() {
-            bail!("{} still runs", self.name);
-        }
-        self.run()
+        ensure!(self.is_stopped(), "{} still runs", self.name);
+        self.process.lock().start()
     }
 
     /// From its next start on it has this flag (`--name=value`) too; no flag may be there twice.
     pub fn also(&mut self, flag: &str) {
-        self.arguments.push(flag.to_owned());
+        self.process.lock().arguments.push(flag.to_owned());
     }
 
     /// From its next start on it has this variable in its environment.
     pub fn environment(&mut self, name: &str, value: &str) {
-        self.environment.push((name.to_owned(), value.to_owned()));
+        self.process.lock().environment.push((name.to_owned(), value.to_owned()));
     }
 
     /// Sends it a signal that does not end it (`STOP`, `CONT`).
     pub async fn signal(&mut self, signal: &str) -> Result<()> {
         self.alive()?;
-        let pid = self.child.as_ref().and_then(Child::id).context("it has no pid")?.to_string();
+        let pid = match &self.process.lock().state {
+            State::Started(child) => child.id(),
+            State::Stopped | State::Waits(..) => None,
+        };
+        let pid = pid.context("it has no pid")?.to_string();
         let sent = Command::new("kill").args([&format!("-{signal}"), &pid]).status().await.context("kill")?;
         ensure!(sent.success(), "{} could not be sent {signal}", self.name);
         Ok(())
@@ -164,15 +185,24 @@ impl Program {
 
     /// Waits until it has ended by itself, as it must where it lost its lease; [`Self::restart`] starts it again, as its kubelet would.
     pub async fn wait_end(&mut self, deadline: Duration) -> Result<ExitStatus> {
-        let child = self.child.as_mut().with_context(|| format!("{} is stopped", self.name))?;
-        let Ok(status) = timeout(deadline, child.wait()).await else { bail!("{} did not end within {deadline:?}", self.name) };
-        self.child = None;
-        Ok(status?)
+        // Taken out of what the kubelet sees: this end is the case's.
+        let before = std::mem::replace(&mut self.process.lock().state, State::Stopped);
+        match before {
+            State::Stopped => bail!("{} is stopped", self.name),
+            State::Waits(status, _) => Ok(status),
+            State::Started(mut child) => match timeout(deadline, child.wait()).await {
+                Ok(status) => Ok(status?),
+                Err(_) => {
+                    self.process.lock().state = State::Started(child);
+                    bail!("{} did not end within {deadline:?}", self.name)
+                }
+            },
+        }
     }
 
     /// Whether it runs at this moment.
     pub fn runs(&mut self) -> bool {
-        self.child.is_some() && self.unexpected_end().is_none()
+        self.unexpected_end().is_none() && matches!(self.process.lock().state, State::Started(_))
     }
 
     fn alive(&mut self) -> Result<()> {
@@ -182,21 +212,23 @@ impl Program {
         }
     }
 
-    fn run(&mut self) -> Result<()> {
-        let log: File = OpenOptions::new().create(true).append(true).open(&self.log)?;
-        let child = Command::new(&self.path)
-            .args(&self.arguments)
-            .env_remove("KUBECONFIG")
-            .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            // A group of its own: Ctrl-C at the terminal is for the runner, and a demo's programs outlive it.
-            .process_group(0)
-            .spawn()
-            .with_context(|| format!("starting {}", self.path.display()))?;
-        self.child = Some(child);
-        Ok(())
+    fn is_stopped(&self) -> bool {
+        matches!(self.process.lock().state, State::Stopped)
+    }
+
+    /// Makes it stopped: nobody starts it again by himself. Its process, if there is one.
+    fn take(&mut self) -> Option<Child> {
+        match std::mem::replace(&mut self.process.lock().state, State::Stopped) {
+            State::Started(child) => Some(child),
+            State::Stopped | State::Waits(..) => None,
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // The run's reaper ends the process, if it is to end; the kubelet must start none behind its back.
+        self.take();
     }
 }
 

@@ -47,12 +47,17 @@ impl Patience {
         self.0.store(u64::try_from(extra.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
+    /// From now on waits take so much longer still.
+    pub fn add(&self, extra: Duration) {
+        self.0.fetch_add(u64::try_from(extra.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
     /// Runs what waits with this patience. It is that of this task only: what a case spawns has none.
     pub async fn over<T>(self, what: impl Future<Output = T>) -> T {
         PATIENCE.scope(self, what).await
     }
 
-    fn now() -> Duration {
+    pub(crate) fn now() -> Duration {
         millis(PATIENCE.try_with(|patience| patience.0.load(Ordering::Relaxed)).unwrap_or(0))
     }
 }

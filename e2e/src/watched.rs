@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::chart;
 use crate::cluster::Cluster;
 use crate::objects::SCHEDULER_NAME;
-use crate::observer::{Excused, Observer, ObserverConfig};
+use crate::observer::{Absences, Excused, Observer, ObserverConfig};
 use crate::wait::secs;
 
 /// A cluster that is observed.
@@ -50,6 +50,11 @@ impl Watched {
     /// Ends that.
     pub fn strict(&self) {
         self.observer.strict();
+    }
+
+    /// For who sees that a program is away; see [`Absences`].
+    pub fn absences(&self) -> Absences {
+        self.observer.absences()
     }
 
     /// What was found so far, one text each.

@@ -8,7 +8,7 @@ use kube::Client;
 use crate::cluster::{Cluster, ClusterOptions};
 use crate::faults::{Counts, Faults, HttpProxy, Mix, PATIENCE, Rate, Rule, add};
 use crate::objects::SCHEDULER_NAME;
-use crate::programs::Program;
+use crate::programs::{Kubelet, LEASE, Program};
 use crate::proxy::{Dice, Proxy};
 use crate::scratch::Scratch;
 use crate::wait::Patience;
@@ -53,6 +53,8 @@ impl Default for Setup {
 pub struct World {
     // Fields are dropped in this order: who uses the cluster goes before it.
     watched: Option<Watched>,
+    /// Under the mix of faults only.
+    kubelet: Option<Kubelet>,
     controller: Option<Side>,
     scheduler: Option<Side>,
     cluster: Cluster,
@@ -82,6 +84,7 @@ impl World {
         let cluster = Cluster::start_in(scratch, options).await?;
         Ok(Self {
             watched: None,
+            kubelet: None,
             controller: None,
             scheduler: None,
             cluster,
@@ -122,6 +125,10 @@ impl World {
         tokio::try_join!(ready, chart::settle(&self.cluster, setup.admission_policy))?;
         self.scheduler = scheduler;
         self.controller = Some(controller);
+        if setup.faults == Faults::Mix {
+            let (absences, patience) = (self.watched.as_ref().map(Watched::absences), self.patience());
+            self.kubelet = Some(Kubelet::start(self.programs(), absences, patience));
+        }
         self.storm();
         Ok(())
     }
@@ -148,8 +155,9 @@ impl World {
         };
         let mut flags = flags.to_vec();
         if mixed {
-            // On a machine that is busy as well, ten seconds without a renewal are in reach of the mix; what comes of a lost lease is a case of its own.
-            flags.extend(["--leader-elect-lease-duration=60s".to_owned(), "--leader-elect-renew-deadline=40s".to_owned()]);
+            // On a machine that is busy as well, ten seconds without a renewal are in reach of the mix; what comes of a lost lease is a case of its own. Forty
+            // are in reach of etcd choosing another leader there: hence the kubelet.
+            flags.extend([format!("--leader-elect-lease-duration={}s", LEASE.as_secs()), "--leader-elect-renew-deadline=40s".to_owned()]);
         }
         let program = Program::start(self.cluster.scratch(), account, &kubeconfig, &flags)?;
         Ok(Side { program, faults, path })
@@ -210,11 +218,14 @@ impl World {
         }
     }
 
-    /// The mix of faults ends, and with it all that it held up; from now on times are those that the row names. To be called before what a row says "within N s of
+    /// The mix of faults ends, and with it all that it held up, and who lost its lease by it leads again; from now on times are those that the row names. To be called before what a row says "within N s of
     /// the end"; without faults it does nothing.
     pub async fn calm(&self) -> Result<()> {
         for faults in self.fault_proxies() {
             faults.calm().await?;
+        }
+        if let Some(kubelet) = &self.kubelet {
+            kubelet.all_back().await?;
         }
         self.patience.set(Duration::ZERO);
         self.watched.iter().for_each(Watched::strict);
@@ -241,6 +252,12 @@ impl World {
         let mut all = Counts::new();
         self.fault_proxies().for_each(|faults| add(&mut all, &faults.counts()));
         all
+    }
+
+    /// Who lost its lease and was started again, and how often, one text each.
+    pub fn started_again(&mut self) -> Vec<String> {
+        let lost = self.programs().map(|program| (program.name(), program.losses())).filter(|(_, losses)| *losses > 0);
+        lost.map(|(name, losses)| format!("{name} lost its lease and was started again: {losses}")).collect()
     }
 
     /// With this the steps of a case are waited for.

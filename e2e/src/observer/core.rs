@@ -153,6 +153,16 @@ impl Core {
         self.close_excuse(None, true);
     }
 
+    /// Who would have to act is away, through nobody's fault: checks 1, 2 and 6 wait for him, but for no object longer than so many milliseconds, until
+    /// [`Core::present`]. Beside what a case excuses, so that neither ends the other.
+    pub(super) fn absent(&mut self, at_most: i64) {
+        [1, 2, 6].into_iter().for_each(|check| self.open_excuse(Some(check), Some(at_most)));
+    }
+
+    pub(super) fn present(&mut self) {
+        [1, 2, 6].into_iter().for_each(|check| self.close_excuse(Some(check), true));
+    }
+
     fn open_excuse(&mut self, check: Option<u8>, at_most: Option<i64>) {
         let from = self.clock.now();
         let same = |excuse: &Excuse| excuse.check == check && excuse.at_most.is_some() == at_most.is_some();

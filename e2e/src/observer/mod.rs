@@ -35,7 +35,7 @@ mod tests;
 pub use audit::{Call, Excused, received, superlinear};
 pub use finding::Finding;
 pub use judge::Graces;
-pub use observing::{Observer, ObserverConfig};
+pub use observing::{Absences, Observer, ObserverConfig};
 
 /// How the objects are named that the observer asks for (and never finds), only to see how far the audit log has come.
 const MARKER: &str = "observer-marker-";

@@ -70,6 +70,23 @@ impl Shared {
     }
 }
 
+/// Tells an observer that who would have to act is away; for who is not where the observer is.
+#[derive(Debug, Clone)]
+pub struct Absences(Shared);
+
+impl Absences {
+    /// From now on checks 1, 2 and 6 wait for who is away, until [`Absences::end`], but for no object so much longer than they always do.
+    pub fn begin(&self, at_most: Duration) {
+        let at_most = i64::try_from(at_most.as_millis()).unwrap_or(i64::MAX);
+        self.0.with(|core| core.absent(at_most));
+    }
+
+    /// Ends that; what is wrong at this moment has its usual grace again.
+    pub fn end(&self) {
+        self.0.with(Core::present);
+    }
+}
+
 /// A running observer. Dropping it ends its watches.
 pub struct Observer {
     client: Client,
@@ -148,6 +165,11 @@ impl Observer {
     /// Ends that; what is wrong at this moment has its usual grace again, and no more.
     pub fn strict(&self) {
         self.shared.with(Core::strict);
+    }
+
+    /// For who sees that a program is away.
+    pub fn absences(&self) -> Absences {
+        Absences(self.shared.clone())
     }
 
     /// Waits until the cluster, seen completely, is right: every queue's `status.allocated` is the sum of its pods' requests (5), and 1 and 2 hold without

@@ -1,0 +1,138 @@
+//! Does the kubelet start again whom it should, and nobody else? With a shell as the program.
+
+use std::path::Path;
+use std::sync::MutexGuard;
+
+use super::*;
+use crate::programs::process::{BACK_OFF, Process, State};
+use crate::scratch::{Scratch, processes_of};
+
+const NAME: &str = "podgroup-controller";
+
+/// Loses its lease at its first `times` starts, and leads for good from then on.
+fn loses(times: u32) -> String {
+    format!(
+        "echo start >>\"$0\"
+         echo ' INFO leader_elector: leading lease=\"podgroup-system/{NAME}\" identity=\"x\"'
+         if [ $(wc -l <\"$0\") -gt {times} ]; then mkfifo \"$0.fifo\"; read -r <>\"$0.fifo\"; fi
+         echo 'ERROR program: failed; the program ends task=\"leader election\" error=\"the lease podgroup-system/{NAME} is lost: x\"'
+         echo ' INFO program: ended'
+         exit 1"
+    )
+}
+
+/// A shell that does this; it counts its starts in a file.
+fn program(scratch: &Scratch, script: &str) -> Program {
+    let path = scratch.link(Path::new("/bin/bash")).unwrap();
+    let counted = scratch.path("starts").display().to_string();
+    let arguments = vec!["-c".to_owned(), script.to_owned(), counted];
+    let mut program = Program::of(NAME, path, arguments, &[], scratch.folder().join("logs/shell.log"), 0);
+    program.launch().unwrap();
+    program
+}
+
+fn starts(scratch: &Scratch) -> usize {
+    std::fs::read_to_string(scratch.path("starts")).unwrap_or_default().lines().count()
+}
+
+/// Looks until it is so.
+async fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !so() {
+        assert!(start.elapsed() < secs(30), "{what}");
+        sleep(millis(10)).await;
+    }
+}
+
+fn process(program: &Program) -> MutexGuard<'_, Process> {
+    program.process.lock()
+}
+
+fn waits(program: &Program) -> bool {
+    matches!(process(program).state, State::Waits(..))
+}
+
+#[tokio::test]
+async fn who_lost_its_lease_is_started_again_and_waited_for() {
+    let scratch = Scratch::new("unit").unwrap();
+    let mut program = program(&scratch, &loses(2));
+    let patience = Patience::default();
+    let kubelet = Kubelet::start([&mut program].into_iter(), None, patience.clone());
+    until("it runs for the third time", || {
+        assert_eq!(program.unexpected_end(), None);
+        starts(&scratch) == 3
+    })
+    .await;
+    kubelet.all_back().await.unwrap();
+    assert!(program.runs());
+    assert_eq!(program.losses(), 2);
+    let longer = patience.over(async { Patience::now() }).await;
+    assert_eq!(longer, AWAY * 2);
+}
+
+#[tokio::test]
+async fn the_fourth_time_it_has_ended_by_itself() {
+    let scratch = Scratch::new("unit").unwrap();
+    let mut program = program(&scratch, &loses(9));
+    let _kubelet = Kubelet::start([&mut program].into_iter(), None, Patience::default());
+    until("it has ended", || program.unexpected_end().is_some()).await;
+    assert_eq!(program.unexpected_end().unwrap(), format!("{NAME} ended by itself: exit status: 1"));
+    assert_eq!((starts(&scratch), program.losses()), (4, 3));
+}
+
+#[tokio::test]
+async fn without_a_kubelet_every_end_is_its_own() {
+    let scratch = Scratch::new("unit").unwrap();
+    let mut program = program(&scratch, &loses(9));
+    until("it has ended", || program.unexpected_end().is_some()).await;
+    process(&program).tend(Instant::now() + BACK_OFF).unwrap();
+    assert_eq!(program.unexpected_end().unwrap(), format!("{NAME} ended by itself: exit status: 1"));
+    assert!(!program.runs() && program.kill().await.is_err());
+}
+
+#[tokio::test]
+async fn another_end_is_its_own_under_a_kubelet_too() {
+    let scratch = Scratch::new("unit").unwrap();
+    let mut program = program(&scratch, &loses(9).replace("exit 1", "kill -KILL $$"));
+    let _kubelet = Kubelet::start([&mut program].into_iter(), None, Patience::default());
+    until("it has ended", || program.unexpected_end().is_some()).await;
+    assert_eq!((starts(&scratch), program.losses()), (1, 0));
+}
+
+#[tokio::test]
+async fn whom_the_case_ends_is_not_started_again() {
+    for end in ["kill", "terminate", "wait_end"] {
+        let scratch = Scratch::new("unit").unwrap();
+        let mut program = program(&scratch, &loses(99));
+        process(&program).kept = true;
+        until("it waits", || program.unexpected_end().is_none() && waits(&program)).await;
+        process(&program).tend(Instant::now()).unwrap();
+        assert!(!program.runs() && process(&program).away());
+        match end {
+            "kill" => program.kill().await.unwrap(),
+            "terminate" => program.terminate().await.unwrap(),
+            _ => assert_eq!(program.wait_end(secs(1)).await.unwrap().code(), Some(1)),
+        }
+        let before = starts(&scratch);
+        process(&program).tend(Instant::now() + BACK_OFF).unwrap();
+        assert!(program.is_stopped() && !process(&program).away(), "{end}");
+        program.launch().unwrap();
+        until("the case starts it", || starts(&scratch) == before + 1).await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_started_once_its_program_is_dropped() {
+    let scratch = Scratch::new("unit").unwrap();
+    let mut program = program(&scratch, &loses(1));
+    let process = program.process.clone();
+    process.lock().kept = true;
+    until("it waits", || program.unexpected_end().is_none() && waits(&program)).await;
+    drop(program);
+    process.lock().tend(Instant::now() + BACK_OFF).unwrap();
+    assert!(processes_of(scratch.folder()).is_empty());
+    // As it would have been, were it still there.
+    process.lock().start().unwrap();
+    until("it runs", || starts(&scratch) == 2).await;
+    assert_eq!(processes_of(scratch.folder()).len(), 1);
+}

@@ -1,0 +1,147 @@
+//! What is a program's process doing? It runs, a case has stopped it, or it lost its lease and waits to be started again.
+//!
+//! A case and the kubelet share it, so each takes a step under one lock, and what is started is always in it: whoever stops a process that waits, or drops its
+//! program, can be sure that it is not started any more.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tokio::process::{Child, Command};
+use tokio::time::Instant;
+
+use super::again::{leads, starts_again};
+
+/// A kubelet's first restart is at once, but for what it needs to see the end.
+pub(super) const BACK_OFF: Duration = Duration::from_secs(1);
+
+/// The end of a log is at most so long.
+const LONGEST_END: u64 = 64 * 1024;
+
+/// How a process is started, and what it is doing.
+pub(super) struct Process {
+    pub(super) path: PathBuf,
+    pub(super) arguments: Vec<String>,
+    pub(super) environment: Vec<(String, String)>,
+    pub(super) log: PathBuf,
+    /// `namespace/name` of its lease.
+    pub(super) lease: String,
+    /// Whether a kubelet starts it again.
+    pub(super) kept: bool,
+    pub(super) state: State,
+    /// Where in the log the present start begins.
+    begin: u64,
+    /// How often it ended for its lost lease.
+    losses: u32,
+    /// It lost its lease and does not lead again yet.
+    away: bool,
+}
+
+pub(super) enum State {
+    /// Never started, or ended by the case.
+    Stopped,
+    /// Started; it may have ended by itself.
+    Started(Child),
+    /// It lost its lease, ended so and then, and the kubelet has not started it again yet.
+    Waits(ExitStatus, Instant),
+}
+
+/// What a case and the kubelet share.
+#[derive(Clone)]
+pub(super) struct Shared(Arc<Mutex<Process>>);
+
+impl Shared {
+    pub(super) fn new(process: Process) -> Self {
+        Self(Arc::new(Mutex::new(process)))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Process> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Process {
+    /// One that was never started.
+    pub(super) fn new(path: PathBuf, arguments: Vec<String>, environment: Vec<(String, String)>, log: PathBuf, lease: String) -> Self {
+        Self { path, arguments, environment, log, lease, kept: false, state: State::Stopped, begin: 0, losses: 0, away: false }
+    }
+
+    /// Starts it, whatever it was before.
+    pub(super) fn start(&mut self) -> Result<()> {
+        let log: File = OpenOptions::new().create(true).append(true).open(&self.log)?;
+        self.begin = log.metadata()?.len();
+        let child = Command::new(&self.path)
+            .args(&self.arguments)
+            .env_remove("KUBECONFIG")
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            // A group of its own: Ctrl-C at the terminal is for the runner, and a demo's programs outlive it.
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("starting {}", self.path.display()))?;
+        self.state = State::Started(child);
+        Ok(())
+    }
+
+    /// How it ended by itself, if it did and is not to be started again.
+    pub(super) fn ended(&mut self, now: Instant) -> Result<Option<ExitStatus>> {
+        let State::Started(child) = &mut self.state else { return Ok(None) };
+        let Some(status) = child.try_wait()? else { return Ok(None) };
+        if self.forgives(status)? {
+            self.state = State::Waits(status, now);
+            return Ok(None);
+        }
+        Ok(Some(status))
+    }
+
+    /// Whether an end with this status is one for which a kubelet is here to start it again; it is counted then.
+    pub(super) fn forgives(&mut self, status: ExitStatus) -> Result<bool> {
+        let forgives = self.kept && starts_again(status.code(), &self.since_start(Some(LONGEST_END))?, &self.lease, self.losses);
+        if forgives {
+            self.losses = self.losses.saturating_add(1);
+            self.away = true;
+        }
+        Ok(forgives)
+    }
+
+    /// What a kubelet does: it starts again who has waited for long enough, and sees who leads.
+    pub(super) fn tend(&mut self, now: Instant) -> Result<()> {
+        self.ended(now)?;
+        if let State::Waits(_, since) = self.state
+            && now.saturating_duration_since(since) >= BACK_OFF
+        {
+            self.start()?;
+        }
+        // Before it is started again its log is still that of the one that did lead.
+        if self.away && matches!(self.state, State::Started(_)) && leads(&self.since_start(None)?, &self.lease) {
+            self.away = false;
+        }
+        Ok(())
+    }
+
+    /// Whether it lost its lease and does not lead again yet. One that the case has stopped is the case's.
+    pub(super) fn away(&self) -> bool {
+        self.away && !matches!(self.state, State::Stopped)
+    }
+
+    /// How often it ended for its lost lease.
+    pub(super) fn losses(&self) -> u32 {
+        self.losses
+    }
+
+    /// What it wrote since its start; at most so many bytes from its end.
+    fn since_start(&self, at_most: Option<u64>) -> Result<String> {
+        let mut log = File::open(&self.log).with_context(|| format!("the log {}", self.log.display()))?;
+        let end = log.metadata()?.len();
+        log.seek(SeekFrom::Start(at_most.map_or(self.begin, |most| self.begin.max(end.saturating_sub(most)))))?;
+        let mut bytes = Vec::new();
+        log.read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
