@@ -126,7 +126,39 @@ fn asking() -> impl Strategy<Value = Asking> {
         })
 }
 
+/// Any world, or one in which nothing but shares decides and the one who asks has a share.
 pub(super) fn facts() -> impl Strategy<Value = Facts> {
+    (any_facts(), prop::bool::weighted(0.4)).prop_map(|(facts, lends)| if lends { lending(facts) } else { facts })
+}
+
+/// All cpu is lent and some memory is left: who borrows only memory owes nothing of what is lacking, and some borrow so little that not all of theirs may go.
+fn lending(mut facts: Facts) -> Facts {
+    let asking = facts.asking.queue;
+    for ((name, _), said) in SHAPE.iter().zip(&mut facts.queues) {
+        let own = *name == LEAVES[asking] || *name == "p";
+        let [cpu, memory] = said.deserved.map(|deserved| deserved.unwrap_or(1));
+        let deserved = if own { [Some(6), Some(4)] } else { [Some(cpu), Some(memory)] };
+        *said = Said {
+            capability: [None; 2],
+            guarantee: [None; 2],
+            deserved,
+            priority: i32::from(own),
+            reclaimable: true,
+            closed: false,
+            ..said.clone()
+        };
+    }
+    for pod in &mut facts.pods {
+        *pod = Running { gang: None, stays: false, terminating: false, ..pod.clone() };
+    }
+    facts.slack.iter_mut().for_each(|slack| *slack = [0, 2]);
+    facts.waits = None;
+    let [cpu, _] = facts.asking.asks;
+    facts.asking = Asking { asks: [cpu, 1], priority: 3, preemptable: true, reserved: false, runs: false, ..facts.asking.clone() };
+    facts
+}
+
+fn any_facts() -> impl Strategy<Value = Facts> {
     let slack = prop::collection::vec([-1..3_i64, -1..4_i64], 1..4);
     let queues = prop::collection::vec(said(), SHAPE.len());
     let waits = prop::option::weighted(0.2, (0..LEAVES.len(), [0..4_i64, 0..2_i64]));
