@@ -42,7 +42,7 @@ pub(super) fn ask(world: &mut World, policy: &Policy, mut unplaced: Vec<Unplaced
             continue;
         }
         world.asks(&group.key);
-        if somebody_owes || world.has_lower(&group.queue, &group.key) {
+        if somebody_owes || world.has_lower(&group.key) {
             left = left.saturating_sub(1);
             take(world, policy, &group, now, plan);
         }
@@ -108,10 +108,11 @@ impl World {
         quota.queues().any(|queue| shares.over(queue.name, queue.used).next().is_some())
     }
 
-    /// Whether a pod of lower priority than the group has its place in this queue.
-    fn has_lower(&self, queue: &str, key: &GroupKey) -> bool {
-        let Some(priority) = self.groups.get(key).map(|group| self.priority(group)) else { return false };
-        self.books().quota().pods_in(queue).any(|uid| self.pods.get(uid).is_some_and(|member| member.facts.priority < priority))
+    /// Whether a pod of lower priority than the group has its place anywhere. If not, nobody of its own queue goes for it (R11), and nobody is looked through to
+    /// find that out.
+    fn has_lower(&self, key: &GroupKey) -> bool {
+        let lowest = self.placed.lowest();
+        self.groups.get(key).is_some_and(|group| lowest.is_some_and(|lowest| lowest < self.priority(group)))
     }
 
     /// What stands in the group's way is told with why nobody goes for it.

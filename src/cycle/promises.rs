@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::testing::{POLICY, group, limits, node, pod, queue, running};
-use super::world::World;
+use super::world::{State, World};
 use super::*;
 use crate::accounting::ROOT_QUEUE;
 use crate::api::names::DEFAULT_SCHEDULER;
@@ -214,6 +214,8 @@ proptest! {
                 let queue = world.books().quota().reservation_of(&key.to_string()).map(|(queue, _)| queue.to_owned());
                 prop_assert!(queue.is_none() || queue == facts.map(|facts| facts.queue.clone()), "A2: {} reserves elsewhere", key);
             }
+            let placed = world.pods().values().filter(|member| member.state() == State::Placed).map(|member| member.facts.priority).min();
+            prop_assert_eq!(world.placed.lowest(), placed);
             let counted: usize = world.groups().values().map(|group| group.waiting.len()).sum();
             prop_assert_eq!(counted, world.waiting_pods());
         }

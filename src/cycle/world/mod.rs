@@ -39,7 +39,7 @@ use super::filter::Keepers;
 use super::nodes::Nodes;
 use super::view::Views;
 
-use asking::Asking;
+use asking::{Asking, Priorities};
 
 pub use admission::{Admission, Rest};
 pub use asking::MOST_CLAIMS;
@@ -88,6 +88,8 @@ pub struct World {
     overpromising: BTreeSet<Arc<str>>,
     /// Who asked in vain for the places of others.
     asking: Asking,
+    /// The priorities of our pods that have their places.
+    pub(in crate::cycle) placed: Priorities,
     /// What was kept for guarantees in the whole cluster when a cycle last looked.
     kept: Resources,
     priority_classes: BTreeMap<String, i32>,
@@ -136,6 +138,7 @@ impl World {
             outdated: false,
             overpromising: BTreeSet::new(),
             asking: Asking::default(),
+            placed: Priorities::default(),
             kept: Resources::new(),
             priority_classes: BTreeMap::new(),
             backlog: Backlog::default(),

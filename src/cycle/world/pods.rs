@@ -225,6 +225,9 @@ impl World {
         member.nominated = None;
         member.refusal = None;
         group.count(member);
+        if member.state() == State::Placed {
+            self.placed.join(member.facts.priority);
+        }
         self.keepers.set(&member.facts, Some(&placement.node));
         self.dirty_pods.insert(placement.uid.clone());
         let key = member.facts.group.clone();
@@ -297,6 +300,9 @@ impl World {
         if let Some(group) = self.groups.get_mut(&member.facts.group) {
             group.forget(&member);
         }
+        if member.state() == State::Placed {
+            self.placed.leave(member.facts.priority);
+        }
         self.look_at(&member.facts.group.clone());
         Some(member)
     }
@@ -308,6 +314,9 @@ impl World {
         }
         if member.state() == State::Leaving {
             self.leaving.insert(member.facts.uid.clone());
+        }
+        if member.state() == State::Placed {
+            self.placed.join(member.facts.priority);
         }
         let key = member.facts.group.clone();
         self.groups.entry(key.clone()).or_default().count(&member);
