@@ -116,9 +116,9 @@ impl Program {
         }
     }
 
-    /// How often it ended for its lost lease and was left to its kubelet.
-    pub fn losses(&self) -> u32 {
-        self.process.lock().losses()
+    /// How often it lost its lease and was started again.
+    pub fn started_again(&self) -> u32 {
+        self.process.lock().started_again()
     }
 
     /// `kill -9`.

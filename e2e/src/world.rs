@@ -256,8 +256,8 @@ impl World {
 
     /// Who lost its lease and was started again, and how often, one text each.
     pub fn started_again(&mut self) -> Vec<String> {
-        let lost = self.programs().map(|program| (program.name(), program.losses())).filter(|(_, losses)| *losses > 0);
-        lost.map(|(name, losses)| format!("{name} lost its lease and was started again: {losses}")).collect()
+        let often = self.programs().map(|program| (program.name(), program.started_again())).filter(|(_, often)| *often > 0);
+        often.map(|(name, often)| format!("{name} lost its lease and was started again: {often}")).collect()
     }
 
     /// With this the steps of a case are waited for.

@@ -63,6 +63,40 @@ fn a4_a_gang_is_placed_into_its_own_reservation_and_nothing_counts_twice() {
 }
 
 #[test]
+fn a4_who_was_refused_before_a_gang_was_placed_has_what_that_did_not_use() {
+    let mut world = world();
+    world.apply_queue(queue("team", None, &[("cpu", 10)]));
+    world.apply_queue(QueueFacts { priority: 1, ..queue("first", Some("team"), &[]) });
+    world.apply_queue(queue("then", Some("team"), &[]));
+    world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 8)])), ..group("ns", "g", 1, "then") });
+    world.apply_pod(pod("ns", "g-0", "g", &[("cpu", 4)]));
+    gang(&mut world, "s", 1, "first", 1, &[("cpu", 4)]);
+    world.delete_group(&GroupKey::new("ns", "s"));
+    assert!(at(&mut world, 0).binds.is_empty());
+    assert_eq!(reserved(&world, "team"), cpus(8));
+    world.apply_group(group("ns", "s", 1, "first"));
+    world.apply_node(node("n", &[("cpu", 10)]));
+    assert_eq!(bound(&at(&mut world, 1)), [("g-0", "n")]);
+    assert_eq!(bound(&at(&mut world, 1)), [("s-0", "n")]);
+}
+
+#[test]
+fn a5_a_group_whose_pods_are_made_once_it_is_admitted_is_admitted_again_after_its_rest() {
+    let mut world = team();
+    world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 6)])), ..group("ns", "g", 1, "a") });
+    let mut phases = Vec::new();
+    let mut now = 0;
+    for _ in 0..4 {
+        let _plan = at(&mut world, now);
+        let _rest = at(&mut world, now);
+        phases.push((now, phase(&world, "g")));
+        now = world.next_look().map_or(u64::MAX, |at| at.as_secs());
+    }
+    use Phase::{Inqueue, Pending};
+    assert_eq!(phases, [(0, Inqueue), (30, Pending), (60, Inqueue), (90, Pending)]);
+}
+
+#[test]
 fn a4_somebody_else_binds_a_member_and_the_reservation_shrinks_by_it() {
     let mut world = team();
     gang(&mut world, "g", 2, "a", 2, &[("cpu", 4)]);

@@ -108,10 +108,11 @@ impl World {
         quota.queues().any(|queue| shares.over(queue.name, queue.used).next().is_some())
     }
 
-    /// Whether a pod of lower priority than the group has its place anywhere. If not, nobody of its own queue goes for it (R11), and nobody is looked through to
+    /// Whether a pod of lower priority than the group may have its place anywhere. If not, nobody of its own queue goes for it (R11), and nobody is looked through to
     /// find that out.
     fn has_lower(&self, key: &GroupKey) -> bool {
-        let lowest = self.placed.lowest();
+        // A class may bring a pod lower than it says itself.
+        let lowest = self.placed.lowest().into_iter().chain(self.priority_classes.values().copied()).min();
         self.groups.get(key).is_some_and(|group| lowest.is_some_and(|lowest| lowest < self.priority(group)))
     }
 

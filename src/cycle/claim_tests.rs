@@ -118,6 +118,26 @@ fn r11_within_a_queue_the_higher_priority_takes_from_the_lower_and_not_from_its_
 }
 
 #[test]
+fn a_class_counts_for_who_asks_and_for_who_goes_so_nobody_takes_a_place_back() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 1)]));
+    world.apply_priority_class("high", 100);
+    world.apply_group(group("ns", "l", 1, "default"));
+    world.apply_pod(PodFacts { priority: 5, ..pod("ns", "l-0", "l", &[("cpu", 1)]) });
+    let plan = at(&mut world, 0);
+    confirm(&mut world, &plan);
+    world.apply_group(GroupFacts { priority_class: Some("high".into()), ..group("ns", "h", 1, "default") });
+    world.apply_pod(pod("ns", "h-0", "h", &[("cpu", 1)]));
+    assert_eq!(at(&mut world, 1).evictions.iter().map(names).collect::<Vec<_>>(), [["l-0"]]);
+    world.delete_pod(&Uid::from("ns/l-0"));
+    let plan = at(&mut world, 2);
+    assert_eq!(bound(&plan), [("h-0", "n")]);
+    confirm(&mut world, &plan);
+    world.apply_pod(PodFacts { priority: 5, ..pod("ns", "l-1", "l", &[("cpu", 1)]) });
+    assert!(at(&mut world, 3).evictions.is_empty(), "its pod says 0, and its class 100");
+}
+
+#[test]
 fn a_refused_eviction_takes_all_back_and_the_gang_asks_again_later() {
     let mut world = borrowed();
     gang(&mut world, "owed", 2, "b", 2, &[("cpu", 1)]);

@@ -58,6 +58,13 @@ pub fn is_satisfied(group: &Group, facts: &GroupFacts) -> bool {
     group.counts.placed.saturating_add(group.counts.succeeded) >= facts.min_member && missing_tasks(group, facts).is_empty()
 }
 
+/// Whether there are as many members as its minimum needs, with a place or without.
+#[must_use]
+pub fn is_whole(group: &Group, facts: &GroupFacts) -> bool {
+    let waiting = u32::try_from(group.waiting.len()).unwrap_or(u32::MAX);
+    group.counts.placed.saturating_add(group.counts.succeeded).saturating_add(waiting) >= facts.min_member
+}
+
 /// How many members of each task still need a place; tasks that have enough are left out.
 ///
 /// Where minMember is below the sum of minTaskMember, Volcano does not ask for the tasks, and jobs are written with that in mind.

@@ -121,7 +121,9 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
     let mut first: BTreeMap<Arc<str>, GroupKey> = BTreeMap::new();
     let mut unplaced = Vec::new();
     while let Some((queue, rank, want)) = turns.pop() {
-        if let Some(first) = first.get(&queue) {
+        // A gang of which a part is bound is finished first, whoever waits before it.
+        let half_bound = want.gang.needed > 0 && world.groups.get(&want.key).is_some_and(|group| group.counts.placed > 0);
+        if let Some(first) = first.get(&queue).filter(|_| !half_bound) {
             world.pend(&want.key);
             refuse(world, &want.key, &Arc::new(Refusal::Behind { first: first.clone() }));
         } else {
@@ -206,7 +208,7 @@ fn take_turn(
 ) -> Turn {
     let Some(group) = world.groups.get(&want.key) else { return Turn::Over };
     let Some(facts) = group.facts.clone() else { return Turn::Over };
-    let (last, holds) = (group.retry.last.clone(), group.holds.clone());
+    let (last, holds, reserved) = (group.retry.last.clone(), group.holds.clone(), world.reserved(group).clone());
     let needed = want.gang.needed;
     let members = want.members.get(want.next..).unwrap_or_default();
     let attempt = Attempt { queue, members, needed, first: 0, preemptable: facts.preemptable, last: &last, holds: holds.as_deref() };
@@ -240,7 +242,10 @@ fn take_turn(
                 });
                 return waits(world, queue, &want, refusal);
             }
-            Ok(placements) => keep(world, &want.key, &placements, None, plan),
+            Ok(placements) => {
+                world.free_surplus(&reserved, &placements);
+                keep(world, &want.key, &placements, None, plan);
+            }
         }
         world.satisfied(&want.key);
         want.gang = Gang::default();

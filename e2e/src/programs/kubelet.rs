@@ -20,8 +20,9 @@ use crate::wait::{Patience, Seen, millis, secs, wait_until};
 /// The lease of a program under the mix.
 pub const LEASE: Duration = secs(60);
 
-/// The longest from the end of a program to the moment that it leads again: its back-off, its start, the lease, a retry period that is cut off, and another.
-const AWAY: Duration = LEASE.saturating_add(secs(15));
+/// The longest from the end of a program to the moment that it leads again. It has to see its own old lease unchanged for a lease; on a machine that is slow
+/// enough for losing it, the rest (the start, the first look at the lease, tries that are cut off) took 50 s once.
+const AWAY: Duration = LEASE.saturating_mul(2);
 
 /// Keeps programs. Dropping it ends that.
 pub struct Kubelet {

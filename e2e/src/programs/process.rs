@@ -135,6 +135,12 @@ impl Process {
         self.losses
     }
 
+    /// How often it was started again after that, by whomever.
+    pub(super) fn started_again(&self) -> u32 {
+        let not_yet = self.away && !matches!(self.state, State::Started(_));
+        self.losses.saturating_sub(u32::from(not_yet))
+    }
+
     /// What it wrote since its start; at most so many bytes from its end.
     fn since_start(&self, at_most: Option<u64>) -> Result<String> {
         let mut log = File::open(&self.log).with_context(|| format!("the log {}", self.log.display()))?;

@@ -10,7 +10,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::accounting::{Books, QueueRefusal, Shares};
 use crate::api::{GroupKey, Uid};
-use crate::cycle::world::{Group, Member, State};
+use crate::cycle::world::{Group, Member, State, standing};
 use crate::resources::{Amount, ResourceName, Resources};
 
 use super::answer::{Kept, OverShare};
@@ -23,6 +23,8 @@ pub(super) struct Scope<'a> {
     pub(super) books: &'a Books,
     pub(super) pods: &'a BTreeMap<Uid, Member>,
     pub(super) groups: &'a BTreeMap<GroupKey, Group>,
+    /// The values of the priority classes.
+    pub(super) classes: &'a BTreeMap<String, i32>,
     pub(super) shares: &'a Shares,
     pub(super) claim: &'a Claim<'a>,
     /// What all members ask for together.
@@ -184,7 +186,8 @@ impl Scope<'_> {
         let group = self.groups.get(&facts.group).and_then(|group| group.facts.as_ref());
         let is_bound = member.assumed.as_ref().is_none_or(|assumed| assumed.confirmed);
         let may_go = facts.preemptable && group.is_none_or(|group| group.preemptable);
-        let high = if own_queue && holds(Rule::R11) { facts.priority >= self.claim.priority } else { facts.priority > self.claim.priority };
+        let priority = standing(self.groups, self.classes, member);
+        let high = if own_queue && holds(Rule::R11) { priority >= self.claim.priority } else { priority > self.claim.priority };
         let budgets = (self.budgets.of)(facts);
         let counter = if high && holds(Rule::R8Higher) {
             &mut kept.higher
@@ -197,7 +200,7 @@ impl Scope<'_> {
             return Some(Candidate {
                 uid: uid.clone(),
                 node: charged.node.map(Arc::from),
-                priority: facts.priority,
+                priority,
                 created: facts.created,
                 way: Arc::clone(way),
                 amounts: charged.resources.clone(),

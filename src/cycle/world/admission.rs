@@ -15,6 +15,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::accounting::Placement;
 use crate::api::GroupKey;
 use crate::cycle::gang::is_satisfied;
 use crate::resources::Resources;
@@ -88,9 +89,18 @@ impl World {
         self.release_reservation(key);
     }
 
+    /// What the group had reserved beyond what it is charged now is free for others, who are to have a look.
+    pub(in crate::cycle) fn free_surplus(&mut self, reserved: &Resources, placements: &[Placement]) {
+        let mut placed = Resources::new();
+        placements.iter().for_each(|placement| placed.add(&placement.resources));
+        self.gained |= !placed.covers(reserved);
+    }
+
     /// Places are kept for the group and charged (R10): they are not reserved as well, and it waits for them as long as its nomination says.
     pub(super) fn reserves_elsewhere(&mut self, key: &GroupKey, queue: &str) {
         self.without_end(key);
+        // More may have been reserved than is charged now.
+        self.gained |= self.groups.get(key).is_some_and(|group| group.holds.is_some());
         self.hold(key, queue, Resources::new());
     }
 
@@ -110,7 +120,8 @@ impl World {
     pub(in crate::cycle) fn reserve(&mut self, key: &GroupKey, minimum: Resources, now: Duration, patience: Duration) -> bool {
         let Some(group) = self.groups.get_mut(key) else { return false };
         let Some(facts) = group.facts.clone() else { return false };
-        let half_bound = group.counts.placed > 0;
+        // One that waits for members of its own, which may never come, is no such gang.
+        let half_bound = group.counts.placed > 0 && crate::cycle::gang::is_whole(group, &facts);
         let was = match &group.admission {
             Admission::Inqueue { until, .. } => *until,
             Admission::Pending => None,
@@ -118,6 +129,8 @@ impl World {
         if !half_bound && was.is_some_and(|until| until <= now) {
             group.rest.times = group.rest.times.saturating_add(1);
             group.rest.until = now.saturating_add(patience.saturating_mul(1 << group.rest.times.saturating_sub(1).min(LONGEST)));
+            // Nothing else may ever happen: who makes the pods of a group may wait for its admission.
+            self.alarms.insert((group.rest.until, key.clone()));
         }
         if !half_bound && group.rest.until > now {
             self.pend(key);

@@ -19,7 +19,9 @@ impl World {
     pub fn apply_budget(&mut self, facts: BudgetFacts) {
         let old = Arc::make_mut(&mut self.budgets).insert(facts.key.clone(), facts.clone());
         // Who found no victims may find some now.
-        self.gained |= old.is_some_and(|old| old.allowed < facts.allowed || old.selector != facts.selector || facts.frees_unready);
+        self.gained |= old.is_some_and(|old| {
+            old.allowed < facts.allowed || old.selector != facts.selector || (facts.frees_unready && !old.frees_unready)
+        });
     }
 
     /// There is no such budget any more.

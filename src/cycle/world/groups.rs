@@ -345,3 +345,10 @@ impl World {
         })
     }
 }
+
+/// What a pod counts with where it might go for somebody: the value of the class that its group names, if there is one, as for its group when that asks, else its own
+/// priority. Otherwise two groups could take the same place from each other for ever.
+pub(in crate::cycle) fn standing(groups: &BTreeMap<GroupKey, Group>, classes: &BTreeMap<String, i32>, member: &Member) -> i32 {
+    let class = groups.get(&member.facts.group).and_then(|group| group.facts.as_ref()?.priority_class.as_ref());
+    class.and_then(|class| classes.get(class)).copied().unwrap_or(member.facts.priority)
+}

@@ -44,6 +44,7 @@ use asking::{Asking, Priorities};
 pub use admission::{Admission, Rest};
 pub use asking::MOST_CLAIMS;
 pub use backlog::Backlog;
+pub(in crate::cycle) use groups::standing;
 pub use groups::{Counts, Group, Phase, Retry};
 pub use nominations::{LONGEST_GRACE, PATIENCE};
 pub use pods::{Assumed, Member, State};
@@ -92,7 +93,7 @@ pub struct World {
     pub(in crate::cycle) placed: Priorities,
     /// What was kept for guarantees in the whole cluster when a cycle last looked.
     kept: Resources,
-    priority_classes: BTreeMap<String, i32>,
+    pub(in crate::cycle) priority_classes: BTreeMap<String, i32>,
     /// Groups that wait for a place or for admission.
     backlog: Backlog,
     /// Groups to be looked at although nothing was gained.

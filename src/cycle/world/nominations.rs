@@ -317,8 +317,7 @@ impl World {
 
     /// Whether a pod is leaving that could make the difference.
     fn others_leave(&self, key: &GroupKey, refusal: &BooksRefusal) -> bool {
-        let leaves = |uid: &Uid| self.pods.get(uid).is_some_and(|member| member.state() == State::Leaving) || self.is_victim(uid);
-        let mut leaving = self.pods.keys().filter(|uid| leaves(uid)).filter_map(|uid| self.books.pod(uid));
+        let mut leaving = self.leaving.iter().chain(self.nominations.victims.keys()).filter_map(|uid| self.books.pod(uid));
         match refusal {
             BooksRefusal::Node(_) => {
                 let places = self.nominations.gangs.get(key).map(|nomination| nomination.places.as_slice()).unwrap_or_default();
