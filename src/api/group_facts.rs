@@ -54,6 +54,13 @@ impl GroupFacts {
         self.status.phase.as_deref() == Some("Completed")
     }
 
+    /// Whether the other says the same but for its status.
+    #[must_use]
+    pub fn asks_the_same(&self, other: &Self) -> bool {
+        let (status, resource_version) = (other.status.clone(), other.resource_version.clone());
+        *other == Self { status, resource_version, ..self.clone() }
+    }
+
     /// What this object says.
     #[must_use]
     pub fn of(group: &PodGroup) -> Self {

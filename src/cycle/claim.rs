@@ -1,6 +1,6 @@
 //! Who asks for the places of others in this cycle, and what becomes of it?
 //!
-//! After everybody had a turn, so that nobody goes for whom there was room. A group that may come in and found no places asks again whenever something changed; a bounded
+//! After everybody had a turn, so that nobody goes for whom there was room. A group that found no places, or is kept out by amounts alone, asks again whenever something changed; a bounded
 //! number asks in one cycle, those first that have not asked for longest, the others a moment later.
 
 use std::collections::BTreeSet;
@@ -24,6 +24,15 @@ pub(super) struct Unplaced {
     /// The members that need places: all together, or, of a group that has its minimum, as many as can have one.
     pub(super) members: Vec<Uid>,
     pub(super) all_or_none: bool,
+    /// Whether it is admitted, so that what it lacks is places.
+    pub(super) admitted: bool,
+}
+
+impl Unplaced {
+    /// A gang that needs places for all of these.
+    pub(super) fn gang(key: &GroupKey, queue: &Arc<str>, members: &[Uid], admitted: bool) -> Self {
+        Self { key: key.clone(), queue: Arc::clone(queue), members: members.to_vec(), all_or_none: true, admitted }
+    }
 }
 
 /// Lets them ask, in the order of their turns.
@@ -64,7 +73,8 @@ fn take(world: &mut World, policy: &Policy, group: &Unplaced, now: Duration, pla
         }
         count = if group.all_or_none { 0 } else { count / 2 };
     }
-    if let Some(why) = why.filter(NotTaken::says_something) {
+    // Who is not admitted knows all that is in its way.
+    if let Some(why) = why.filter(|why| group.admitted && why.says_something()) {
         world.explain_further(&group.key, &Arc::new(why));
     }
 }

@@ -118,6 +118,37 @@ fn r11_within_a_queue_the_higher_priority_takes_from_the_lower_and_not_from_its_
 }
 
 #[test]
+fn r11_in_a_queue_that_is_full_the_higher_priority_comes_in_by_the_place_of_a_lower_one() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 8)]));
+    world.apply_queue(queue("q", None, &[("cpu", 2)]));
+    gang(&mut world, "low", 1, "q", 2, &[("cpu", 1)]);
+    let plan = at(&mut world, 0);
+    confirm(&mut world, &plan);
+    world.apply_group(group("ns", "high", 1, "q"));
+    world.apply_pod(PodFacts { priority: 1, ..pod("ns", "high-0", "high", &[("cpu", 1)]) });
+    let plan = at(&mut world, 1);
+    let [eviction] = plan.evictions.as_slice() else { panic!("{}", message(&world, "high")) };
+    assert_eq!((eviction.victims.len(), phase(&world, "high")), (1, Phase::Inqueue));
+    world.delete_pod(&eviction.victims[0].uid);
+    assert_eq!(bound(&at(&mut world, 2)), [("high-0", "n")]);
+}
+
+#[test]
+fn who_asked_in_vain_and_is_changed_asks_again() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 1)]));
+    world.apply_priority_class("high", 1);
+    gang(&mut world, "low", 1, "default", 1, &[("cpu", 1)]);
+    let plan = at(&mut world, 0);
+    confirm(&mut world, &plan);
+    gang(&mut world, "rises", 1, "default", 1, &[("cpu", 1)]);
+    assert!(at(&mut world, 1).evictions.is_empty());
+    world.apply_group(GroupFacts { priority_class: Some("high".into()), ..group("ns", "rises", 1, "default") });
+    assert_eq!(at(&mut world, 2).evictions.len(), 1);
+}
+
+#[test]
 fn a_class_counts_for_who_asks_and_for_who_goes_so_nobody_takes_a_place_back() {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 1)]));

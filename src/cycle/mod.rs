@@ -218,6 +218,10 @@ fn take_turn(
             Ok(minimum) => minimum,
             Err(refusal) => {
                 world.pend(&want.key);
+                // Where only amounts are in the way, others may go for it: in a queue that is full of lower priorities nobody is admitted before one of those goes.
+                if matches!(refusal, Refusal::Ceiling(_)) && !gang_members.is_empty() {
+                    unplaced.push(Unplaced::gang(&want.key, queue, gang_members, false));
+                }
                 return waits(world, queue, &want, refusal);
             }
         };
@@ -234,12 +238,7 @@ fn take_turn(
         match place::place(world, policy.placement, &Attempt { first, ..attempt }) {
             Err(refusal) => {
                 world.reserve(&want.key, minimum, now, policy.patience);
-                unplaced.push(Unplaced {
-                    key: want.key.clone(),
-                    queue: Arc::clone(queue),
-                    members: gang_members.to_vec(),
-                    all_or_none: true,
-                });
+                unplaced.push(Unplaced::gang(&want.key, queue, gang_members, true));
                 return waits(world, queue, &want, refusal);
             }
             Ok(placements) => {
@@ -276,7 +275,7 @@ fn take_turn(
     };
     let comes_first = is_first(world, queue, &want);
     world.judge_group(&want.key, Some(refusal));
-    unplaced.push(Unplaced { key: want.key, queue: Arc::clone(queue), members: want.unplaced, all_or_none: false });
+    unplaced.push(Unplaced { key: want.key, queue: Arc::clone(queue), members: want.unplaced, all_or_none: false, admitted: true });
     if comes_first { Turn::First } else { Turn::Over }
 }
 

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::ledger::stays_unbound;
 use super::seen::{books_are_true, bound, group_says, queue_uses};
 use crate::faults::{Fault, Refusal, Rule, Verb};
-use crate::objects::{NAMESPACE, bind, make_member, make_node, make_podgroup, make_queue};
+use crate::objects::{NAMESPACE, bind, make_member, make_node, make_podgroup, make_queue, make_queue_of};
 use crate::wait::{Seen, millis, secs, wait_until};
 use crate::workloads::{Workload, pods_of, wait_running};
 use crate::world::World;
@@ -119,7 +119,8 @@ pub(super) async fn pod_gone(w: &mut World) -> Result<()> {
 pub(super) async fn taken_by_another(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "ours", &[("cpu", "1"), ("memory", "16Gi")]).await?;
-    make_queue(&client, "team", None, &[("cpu", "2")]).await?;
+    // Or what it has beyond its share would be reclaimed for the third, which is in another queue.
+    make_queue_of(&client, "team", json!({"capability": {"cpu": "2"}, "reclaimable": false})).await?;
     make_podgroup(&client, "taken", json!({"minMember": 1, "queue": "team"})).await?;
     aim(w, Some("taken"), Fault::DelayRequest(millis(2000)))?;
     make_member(&client, "taken", "taken", &[("cpu", "1")]).await?;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::ledger::stays_unbound;
 use super::seen::{group_says, pod_says, queue_uses};
-use crate::objects::{NAMESPACE, amounts, container, make_node, make_queue, set_allocatable};
+use crate::objects::{NAMESPACE, amounts, container, make_node, make_queue, make_queue_of, set_allocatable};
 use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::owner::{Owner, wait_group};
 use crate::workloads::{Workload, pods_of, scale, wait_one_group, wait_running};
@@ -20,7 +20,8 @@ use crate::world::World;
 pub(super) async fn resized_in_place(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "8"), ("memory", "64Gi")]).await?;
-    make_queue(&client, "team", None, &[("cpu", "4")]).await?;
+    // Or what it has beyond its share would be reclaimed for who waits beside it.
+    make_queue_of(&client, "team", json!({"capability": {"cpu": "4"}, "reclaimable": false})).await?;
     Workload::new("grows").asks(&[("cpu", "2")]).queue("team").make(&client).await?;
     wait_running(&client, "grows", 1, 20).await?;
     queue_uses(&client, "team", "cpu", "2").await?;

@@ -102,6 +102,9 @@ impl World {
         // More may have been reserved than is charged now.
         self.gained |= self.groups.get(key).is_some_and(|group| group.holds.is_some());
         self.hold(key, queue, Resources::new());
+        if let Some(group) = self.groups.get_mut(key) {
+            group.admission = Admission::Inqueue { minimum: Resources::new(), until: None };
+        }
     }
 
     /// The end of the group's patience, if there was one, wakes nobody any more.

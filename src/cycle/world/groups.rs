@@ -219,6 +219,9 @@ impl World {
         let queue_changed = group.facts.as_ref().is_none_or(|old| old.queue != facts.queue);
         let asks_anew = queue_changed || group.facts.as_ref().is_none_or(|old| old.min_resources != facts.min_resources);
         let over = facts.is_over();
+        if group.facts.as_ref().is_none_or(|old| !old.asks_the_same(&facts)) {
+            self.asking.forget(&key);
+        }
         group.facts = Some(Arc::new(facts));
         if asks_anew || over {
             self.pend(&key);
