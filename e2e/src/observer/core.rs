@@ -236,3 +236,31 @@ fn slim(object: &DynamicObject) -> DynamicObject {
     slim.metadata.uid.clone_from(&object.metadata.uid);
     slim
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::ObserverConfig;
+    use super::*;
+
+    #[test]
+    fn who_is_back_ends_neither_what_a_case_excuses_nor_the_patience() {
+        let names = ObserverConfig::of_chart("s").names;
+        let mut core = Core::new(Clock::start(), names, Graces::default(), Audit::new("a", "b"), None);
+        let open = |core: &Core| -> Vec<_> {
+            core.history.excuses.iter().filter(|each| each.to.is_none()).map(|each| (each.check, each.at_most)).collect()
+        };
+        core.excuse(1);
+        core.patient(1000);
+        core.absent(5000);
+        core.absent(5000);
+        let of_both = [(Some(1), None), (None, Some(1000))];
+        let absent = [1, 2, 6].map(|check| (Some(check), Some(5000)));
+        assert_eq!(open(&core), [of_both.as_slice(), &absent].concat());
+        core.present();
+        assert_eq!(open(&core), of_both);
+        core.absent(5000);
+        core.insist(1);
+        core.strict();
+        assert_eq!(open(&core), absent);
+    }
+}
