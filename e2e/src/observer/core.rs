@@ -72,8 +72,11 @@ impl Core {
         let uids: BTreeSet<String> = listed.iter().filter_map(ResourceExt::uid).collect();
         let known = self.known.entry(kind).or_default();
         let gone: Vec<_> = known.gone(&uids).into_iter().filter_map(|uid| known.objects.remove(&uid)).collect();
-        let deleted_at = version.unwrap_or(known.newest.saturating_add(1));
+        let at_latest = version.unwrap_or(known.newest.saturating_add(1));
+        // Whose name another has was gone before that one came, whose change is added after this one.
+        let successors: BTreeMap<_, u64> = listed.iter().map(|object| (name(object), number(object))).collect();
         for (_, object) in gone {
+            let deleted_at = successors.get(&name(&object)).map_or(at_latest, |version| at_latest.min(*version));
             self.change(kind, deleted_at, &object, true, false);
         }
         for object in listed {
@@ -228,6 +231,11 @@ fn number(object: &DynamicObject) -> u64 {
     object.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
+/// What no two objects of one kind have at the same time.
+fn name(object: &DynamicObject) -> (Option<String>, Option<String>) {
+    (object.namespace(), object.metadata.name.clone())
+}
+
 /// What is needed to say later that an object is gone: its identity.
 fn slim(object: &DynamicObject) -> DynamicObject {
     let mut slim = DynamicObject { types: object.types.clone(), metadata: Default::default(), data: serde_json::Value::Null };
@@ -239,8 +247,40 @@ fn slim(object: &DynamicObject) -> DynamicObject {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::super::ObserverConfig;
     use super::*;
+
+    /// An object as a list shows it.
+    fn listed(kind: &str, name: &str, uid: &str, version: u64, more: serde_json::Value) -> DynamicObject {
+        let mut object = json!({"kind": kind, "metadata": {"namespace": "default", "name": name, "uid": uid, "resourceVersion": version.to_string()}});
+        object.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn who_was_made_again_while_nobody_watched_is_there() {
+        let names = ObserverConfig::of_chart("s").names;
+        let mut core = Core::new(Clock::start(), names, Graces { group: 0, ..Graces::default() }, Audit::new("a", "b"), None);
+        let pod = json!({"spec": {"schedulerName": "s"}});
+        let mut pod = listed("Pod", "p", "pod", 2, pod);
+        pod.annotations_mut().insert("scheduling.k8s.io/group-name".to_owned(), "g".to_owned());
+        let group = |uid, version| {
+            let mut group = listed("PodGroup", "g", uid, version, json!({"spec": {"minMember": 1}}));
+            let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "pod", "controller": true}]);
+            group.metadata.owner_references = serde_json::from_value(owner).unwrap();
+            group
+        };
+        core.replace(Kind::Group, &[group("first", 1)], Some(1), true);
+        core.replace(Kind::Pod, &[pod], Some(2), true);
+        core.begin();
+        assert_eq!(core.at_rest(), []);
+        core.replace(Kind::Group, &[group("second", 8)], Some(10), false);
+        assert_eq!(core.at_rest(), []);
+        core.replace(Kind::Group, &[], Some(12), false);
+        assert_eq!(core.at_rest().len(), 1);
+    }
 
     #[test]
     fn who_is_back_ends_neither_what_a_case_excuses_nor_the_patience() {
