@@ -63,7 +63,7 @@ pub(super) async fn killed_while_retiring(w: &mut World, kills: u32) -> Result<(
     load.comes_right(30).await
 }
 
-/// K1-elected. The same with the election (a lease of 3 s) and a second replica: whoever leads is killed as soon as it has begun to, 5 times.
+/// K1-elected. The same with the election (a lease of 6 s) and a second replica: whoever leads is killed as soon as it has begun to, 5 times.
 pub(super) async fn leaders_killed(w: &mut World) -> Result<()> {
     let client = w.client();
     let load = Load::start(&client, 5, true).await?;
