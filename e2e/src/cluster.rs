@@ -123,8 +123,8 @@ impl Cluster {
         let pid = self.pid(component)?;
         // Its ports are free for a moment, and no other cluster may choose them then.
         let _lock = ports().await?;
-        let ended = Command::new("kill").args(["-KILL", pid.trim()]).status().await.context("kill")?;
-        anyhow::ensure!(ended.success(), "{component} was not there any more");
+        // That it is not there any more is as good: some end by themselves when the API server stays away.
+        let _ = Command::new("kill").args(["-KILL", pid.trim()]).stderr(Stdio::null()).status().await.context("kill")?;
         wait_until(secs(5), &format!("{component} is gone"), || async {
             let there = Command::new("kill").args(["-0", pid.trim()]).stderr(Stdio::null()).status().await?.success();
             Ok(Seen::when(!there, || format!("process {}", pid.trim())))
