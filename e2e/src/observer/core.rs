@@ -254,7 +254,8 @@ mod tests {
 
     /// An object as a list shows it.
     fn listed(kind: &str, name: &str, uid: &str, version: u64, more: serde_json::Value) -> DynamicObject {
-        let mut object = json!({"kind": kind, "metadata": {"namespace": "default", "name": name, "uid": uid, "resourceVersion": version.to_string()}});
+        let mut object =
+            json!({"kind": kind, "metadata": {"namespace": "default", "name": name, "uid": uid, "resourceVersion": version.to_string()}});
         object.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         serde_json::from_value(object).unwrap()
     }
