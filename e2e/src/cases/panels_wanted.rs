@@ -96,7 +96,7 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "Refusals per second",
             vec![Within(
-                vec!["reason=capability", "reason=kept_for_guarantees", "reason=node_resources", "reason=queue_closed"],
+                vec!["reason=capability", "reason=evicting", "reason=node_resources", "reason=queue_closed"],
                 1e-9,
                 100.0,
             )],
@@ -115,7 +115,7 @@ pub(super) fn rows() -> Vec<Row> {
         row("Who borrows", vec![Exactly(vec![("queue=a", 2.0)])]),
         row("Used by queue", vec![Exactly(vec![("queue=a", 8.0), ("queue=b", 6.0), ("queue=ml", 2.0)])]),
         of("How long the oldest pod waits", "b", "", vec![Within(vec!["queue=b"], 0.0, 200.0)]),
-        of("What waits, and why", "a", "", vec![Exactly(vec![("at=root,queue=a,reason=kept_for_guarantees,resource=cpu", 1.0)])]),
+        of("What waits, and why", "a", "", vec![Exactly(vec![("queue=a,reason=node_resources,resource=cpu", 1.0)])]),
         of("What waits, and why", "b", "", vec![Exactly(vec![("queue=b,reason=node_resources,resource=example.com/gpu", 1.0)])]),
         of("What waits, and why", "ml", "", vec![Exactly(vec![("at=team,queue=ml,reason=capability,resource=cpu", 1.0)])]),
         of("What waits, and why", "shut", "", vec![Exactly(vec![("at=shut,queue=shut,reason=queue_closed", 1.0)])]),
