@@ -56,6 +56,9 @@ admissionPolicy.enabled=maybe|/admissionPolicy/enabled
 admissionPolicy.failurePolicy=Fail|'failurePolicy'
 rbac.aggregateRole=false|'aggregateRole'
 metrics.service.enable=false|'enable'
+dashboards.enable=true|'enable'
+alerts.for.PodgroupQueueOwed=soon|PodgroupQueueOwed
+serviceMonitor.interval=often|/serviceMonitor/interval
 leaderElection.enable=false|'enable'
 logFormat=xml|/logFormat
 http.bindAddress=here|/http/bindAddress
@@ -81,6 +84,13 @@ END
   equal 'crds.enabled=false' '-CustomResourceDefinition/podgroups.scheduling.volcano.sh -CustomResourceDefinition/queues.scheduling.volcano.sh' "$(change --set crds.enabled=false)"
   equal 'rbac.aggregateRoles=false' '-ClusterRole/podgroup-edit -ClusterRole/podgroup-view' "$(change --set rbac.aggregateRoles=false)"
   equal 'metrics.service.enabled=false' '-Service/podgroup-controller -Service/podgroup-scheduler' "$(change --set metrics.service.enabled=false)"
+  equal 'dashboards.enabled=true' '+ConfigMap/podgroup-dashboard-lifecycle +ConfigMap/podgroup-dashboard-operator +ConfigMap/podgroup-dashboard-queue' "$(change --set dashboards.enabled=true)"
+  equal 'alerts.enabled=true' '+PrometheusRule/podgroup' "$(change --set alerts.enabled=true)"
+  equal 'serviceMonitor.enabled=true' '+ServiceMonitor/podgroup-controller +ServiceMonitor/podgroup-scheduler' "$(change --set serviceMonitor.enabled=true)"
+  equal 'no alert about a program that is not installed' 'PodgroupControllerAbsent PodgroupNotReady' \
+    "$(render -s templates/alerts.yaml --set alerts.enabled=true,scheduler.enabled=false | awk '/- alert:/{printf "%s%s", n++?" ":"", $3}')"
+  refuses 'a duration for an alert that is none is refused' 'there is no such alert' render --set alerts.enabled=true,alerts.for.Nothing=1m
+  refuses 'a ServiceMonitor without Services is refused' metrics.service.enabled render --set serviceMonitor.enabled=true,metrics.service.enabled=false
   equal 'leaderElection.enabled=false' '-Role/podgroup-controller-lease -Role/podgroup-scheduler-lease -RoleBinding/podgroup-controller-lease -RoleBinding/podgroup-scheduler-lease' \
     "$(change --set leaderElection.enabled=false)"
   equal 'controller.enabled=false leaves nothing of it' "$(gone controller)" "$(change --set controller.enabled=false)"

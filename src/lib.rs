@@ -32,6 +32,8 @@ pub mod api;
 pub mod controller;
 pub mod cycle;
 pub mod lifecycle;
+#[cfg(test)]
+mod metrics_page;
 pub mod resources;
 pub mod runtime;
 pub mod scheduler;

@@ -244,7 +244,7 @@ pub fn folder() -> Result<PathBuf> {
 
 /// A port that nobody has now. Outside of what the system gives to outgoing connections (32768 and up) and of what kwokctl takes (32767 downwards), so
 /// that it is still free a moment later.
-fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     let mut dice = Dice(scratch::random());
     for _ in 0..100 {
         let port = 20_000 + u16::try_from(dice.roll() % 8_000)?;

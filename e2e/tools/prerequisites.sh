@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Says at once everything that is missing to build and test, and how to get it; silent if nothing is. Installs nothing but libfaketime (see below).
+# Says at once everything that is missing to build and test, and how to get it; silent if nothing is. Installs nothing but libfaketime, and gets Prometheus into the
+# cache (see below).
 set -uo pipefail
 missing=0
 lacks() { # WHAT HOW
@@ -46,4 +47,7 @@ if [ "$(uname -s)" = Linux ] && ! faketime; then
   fi
   faketime || echo 'without libfaketime (the package of that name) the cases K7 and K7-two cannot run' >&2
 fi
+# For the cases and tests in which dashboards and alerts are asked of a real Prometheus; the same holds for it.
+bash "$(dirname "$0")/prometheus.sh" --fetch >/dev/null ||
+  echo 'without prometheus and promtool in PATH (the package prometheus) the cases M1 and M2 and the test of the alerts cannot run' >&2
 exit $missing

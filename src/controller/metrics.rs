@@ -39,6 +39,9 @@ impl ControllerMetrics {
         registry.register(Box::new(queue.clone()))?;
         registry.register(Box::new(creation.clone()))?;
         // There from the start, so that a rate over them is not blind to the first.
+        for (step, outcome) in [("create", "is"), ("amend", "is"), ("mark", "is"), ("unmark", "is"), ("delete", "gone")] {
+            steps.with_label_values(&[step, outcome]).inc_by(0);
+        }
         for step in ["amend", "mark", "unmark", "delete"] {
             refused.with_label_values(&[step]).inc_by(0);
         }

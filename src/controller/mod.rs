@@ -25,6 +25,7 @@ use std::process::ExitCode;
 use tokio::sync::mpsc;
 
 use crate::api::names::CONTROLLER;
+use crate::runtime::exposition::Refresh;
 use crate::runtime::flags::ControllerFlags;
 use crate::runtime::program::Stage;
 use crate::runtime::setup::setup;
@@ -39,7 +40,8 @@ const EVENTS: usize = 1024;
 
 /// Runs the controller until a signal; returns its exit status.
 pub async fn run(flags: ControllerFlags) -> ExitCode {
-    let (setup, metrics) = match setup(CONTROLLER, &flags.common, flags.http_address, Vec::new(), ControllerMetrics::new).await {
+    let own = |registry: &_| Ok((ControllerMetrics::new(registry)?, Refresh::nothing()));
+    let (setup, metrics) = match setup(CONTROLLER, &flags.common, flags.http_address, Vec::new(), own).await {
         Ok(ready) => ready,
         Err(status) => return status,
     };

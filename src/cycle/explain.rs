@@ -54,6 +54,21 @@ pub struct Count {
     pub most_free: Amount,
 }
 
+impl Tally {
+    /// The most frequent first.
+    fn listed(&self) -> Vec<(&Reason, &Count)> {
+        let mut listed: Vec<_> = self.reasons.iter().collect();
+        listed.sort_by(|a, b| b.1.nodes.cmp(&a.1.nodes).then(a.0.cmp(b.0)));
+        listed
+    }
+
+    /// What most nodes say: what the text begins with. None where there are no nodes.
+    #[must_use]
+    pub fn first(&self) -> Option<&Reason> {
+        self.listed().first().map(|(reason, _)| *reason)
+    }
+}
+
 /// Why a group or a pod of it waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -206,9 +221,7 @@ impl fmt::Display for Tally {
         if self.nodes == 0 {
             return f.write_str("there are no nodes");
         }
-        let mut listed: Vec<_> = self.reasons.iter().collect();
-        listed.sort_by(|a, b| b.1.nodes.cmp(&a.1.nodes).then(a.0.cmp(b.0)));
-        for (index, (reason, count)) in listed.into_iter().enumerate() {
+        for (index, (reason, count)) in self.listed().into_iter().enumerate() {
             let comma = if index == 0 { "" } else { "; " };
             write!(f, "{comma}{}/{} nodes: {reason}", count.nodes, self.nodes)?;
             if let Reason::Lacks(name) = reason {

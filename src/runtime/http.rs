@@ -18,13 +18,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use futures::future::BoxFuture;
-use prometheus::Registry;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
+use super::exposition::Exposition;
 use super::http_listener::Limited;
-use super::metrics;
 use super::readiness::Readiness;
 use super::shutdown::Shutdown;
 
@@ -95,11 +94,11 @@ impl Server {
     ///
     /// # Errors
     /// [`HttpError::Bind`].
-    pub async fn bind(address: SocketAddr, registry: Registry, readiness: Readiness, debug: Vec<DebugRoute>) -> Result<Self, HttpError> {
+    pub async fn bind(address: SocketAddr, metrics: Exposition, readiness: Readiness, debug: Vec<DebugRoute>) -> Result<Self, HttpError> {
         let fault = |reason| HttpError::Bind { address, reason };
         let listener = TcpListener::bind(address).await.map_err(fault)?;
         let address = listener.local_addr().map_err(fault)?;
-        let app = app(registry, readiness, debug);
+        let app = app(metrics, readiness, debug);
         Ok(Self { listener, app, address })
     }
 
@@ -118,11 +117,11 @@ impl Server {
     }
 }
 
-fn app(registry: Registry, readiness: Readiness, debug: Vec<DebugRoute>) -> Router {
+fn app(metrics: Exposition, readiness: Readiness, debug: Vec<DebugRoute>) -> Router {
     let mut app = Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(move || ready(readiness.clone())))
-        .route("/metrics", get(move || metrics_text(registry.clone())));
+        .route("/metrics", get(move || metrics_text(metrics.clone())));
     for route in debug {
         app = app.route(route.path, get(move || json((route.answer)())));
     }
@@ -146,8 +145,8 @@ async fn ready(readiness: Readiness) -> (StatusCode, String) {
     (code, readiness.report())
 }
 
-async fn metrics_text(registry: Registry) -> Response {
-    match metrics::text(&registry) {
+async fn metrics_text(metrics: Exposition) -> Response {
+    match metrics.text().await {
         Ok(text) => ([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }

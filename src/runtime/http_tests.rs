@@ -2,7 +2,8 @@
 
 use super::super::shutdown::Trigger;
 use super::*;
-use crate::runtime::clock;
+use crate::runtime::exposition::Refresh;
+use crate::runtime::{clock, metrics};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use tokio::task::{JoinSet, spawn_blocking};
@@ -16,9 +17,9 @@ struct Running {
 
 async fn start(debug: Vec<DebugRoute>) -> Running {
     let readiness = Readiness::new();
-    let registry = metrics::registry().unwrap();
+    let metrics = Exposition::new(metrics::registry().unwrap(), Refresh::nothing());
     let any = "127.0.0.1:0".parse().unwrap();
-    let server = Server::bind(any, registry, readiness.clone(), debug).await.unwrap();
+    let server = Server::bind(any, metrics, readiness.clone(), debug).await.unwrap();
     let (address, (trigger, stop)) = (server.address(), Shutdown::new());
     let mut tasks = JoinSet::new();
     tasks.spawn(server.run(stop));
@@ -93,8 +94,8 @@ async fn an_owner_that_does_not_answer_and_a_crowd_are_refused() {
 #[tokio::test]
 async fn an_address_that_is_taken_is_an_error_that_names_it() {
     let running = start(Vec::new()).await;
-    let registry = metrics::registry().unwrap();
-    let second = Server::bind(running.address, registry, Readiness::new(), Vec::new()).await;
+    let metrics = Exposition::new(metrics::registry().unwrap(), Refresh::nothing());
+    let second = Server::bind(running.address, metrics, Readiness::new(), Vec::new()).await;
     let error = second.err().unwrap().to_string();
     assert!(error.starts_with(&format!("--http-address {}", running.address)), "{error}");
 }

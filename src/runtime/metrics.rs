@@ -95,19 +95,19 @@ impl WatchMetrics {
         })
     }
 
-    pub(super) fn list(&self, resource: &str, outcome: &str) {
+    pub(crate) fn list(&self, resource: &str, outcome: &str) {
         self.lists.with_label_values(&[resource, outcome]).inc();
     }
 
-    pub(super) fn event(&self, resource: &str, kind: &str) {
+    pub(crate) fn event(&self, resource: &str, kind: &str) {
         self.events.with_label_values(&[resource, kind]).inc();
     }
 
-    pub(super) fn end(&self, resource: &str, reason: &str) {
+    pub(crate) fn end(&self, resource: &str, reason: &str) {
         self.ends.with_label_values(&[resource, reason]).inc();
     }
 
-    pub(super) fn bad(&self, resource: &str, how_many: u64) {
+    pub(crate) fn bad(&self, resource: &str, how_many: u64) {
         self.bad.with_label_values(&[resource]).inc_by(how_many);
     }
 }

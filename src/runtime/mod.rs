@@ -1,6 +1,6 @@
 //! What every program needs to live in a cluster, and nothing about PodGroups.
 //!
-//! In reading order: what was asked for ([`flags`]), how it speaks ([`logging`], [`metrics`], [`http`]), what it lives
+//! In reading order: what was asked for ([`flags`]), how it speaks ([`logging`], [`metrics`], [`standing`], [`exposition`], [`http`]), what it lives
 //! in ([`clock`], [`backoff`], [`shutdown`], [`program`]), how it talks to the API server ([`client`], [`call`],
 //! [`watch`], [`readiness`], [`leader`]), and where waiting work stands ([`workqueue`]).
 //!
@@ -12,6 +12,7 @@ pub mod backoff;
 pub mod call;
 pub mod client;
 pub mod clock;
+pub mod exposition;
 pub mod flags;
 pub mod http;
 mod http_listener;
@@ -24,6 +25,7 @@ pub mod program;
 pub mod readiness;
 pub mod setup;
 pub mod shutdown;
+pub mod standing;
 pub mod watch;
 mod watch_decode;
 mod watch_loop;

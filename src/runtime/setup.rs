@@ -14,6 +14,7 @@ use prometheus::Registry;
 use super::backoff::Backoff;
 use super::call::Caller;
 use super::client::{self, Connection};
+use super::exposition::{Exposition, Refresh};
 use super::flags::CommonFlags;
 use super::http::{DebugRoute, Server};
 use super::leader::{self, LeaderConfig, Leadership};
@@ -21,6 +22,7 @@ use super::logging;
 use super::metrics::{self, RequestMetrics, WatchMetrics};
 use super::program::{Program, Stage};
 use super::readiness::Readiness;
+use super::standing::Standing;
 
 /// The exit status of a program that could not start: what was asked for cannot be done.
 pub const CANNOT_START: u8 = 2;
@@ -44,8 +46,8 @@ pub struct Setup {
     pub watch_metrics: WatchMetrics,
 }
 
-/// Prepares the program called `name`, or says in one line why that cannot be. `own` registers the program's own metrics; the registry is
-/// closed after it.
+/// Prepares the program called `name`, or says in one line why that cannot be. `own` registers the program's own metrics, and says how those are brought up
+/// to date that nobody keeps; the registry is closed after it.
 ///
 /// # Errors
 ///
@@ -55,7 +57,7 @@ pub async fn setup<M>(
     common: &CommonFlags,
     http_address: SocketAddr,
     debug: Vec<DebugRoute>,
-    own: impl FnOnce(&Registry) -> Result<M, prometheus::Error>,
+    own: impl FnOnce(&Registry) -> Result<(M, Refresh), prometheus::Error>,
 ) -> Result<(Setup, M), ExitCode> {
     logging::init(common.log_format);
     let cannot_start = |why: Box<dyn std::error::Error>| {
@@ -63,9 +65,10 @@ pub async fn setup<M>(
         ExitCode::from(CANNOT_START)
     };
     let readiness = Readiness::new();
-    let (registry, metrics, own) = register(own).map_err(|error| cannot_start(error.into()))?;
+    let Registered { exposition, requests, watches, standing, own } =
+        register(name, &readiness, own).map_err(|error| cannot_start(error.into()))?;
     let mut program = Program::new().map_err(|error| cannot_start(error.into()))?;
-    let server = Server::bind(http_address, registry, readiness.clone(), debug).await.map_err(|error| cannot_start(error.into()))?;
+    let server = Server::bind(http_address, exposition, readiness.clone(), debug).await.map_err(|error| cannot_start(error.into()))?;
     let http = server.address();
     program.spawn(Stage::Serve, "http", |stop| server.run(stop));
     let (mut program, connection) = program.first(connect(name, common, &readiness)).await?;
@@ -77,19 +80,32 @@ pub async fn setup<M>(
         schedulers = ?common.scheduler_names,
         "starting"
     );
-    let caller = Caller::new(common.request_timeout, metrics.0);
+    let caller = Caller::new(common.request_timeout, requests);
     let leadership = elect(name, common, &connection, &caller, &mut program).map_err(|why| cannot_start(why.into()))?;
+    standing.elected(leadership.clone());
     let caller = caller.while_leading(leadership.clone());
-    Ok((Setup { program, client: connection.client, caller, leadership, readiness, watch_metrics: metrics.1 }, own))
+    Ok((Setup { program, client: connection.client, caller, leadership, readiness, watch_metrics: watches }, own))
 }
 
-type Registered<M> = (Registry, (RequestMetrics, WatchMetrics), M);
+/// Every number that the program shows.
+struct Registered<M> {
+    exposition: Exposition,
+    requests: RequestMetrics,
+    watches: WatchMetrics,
+    standing: Standing,
+    own: M,
+}
 
-fn register<M>(own: impl FnOnce(&Registry) -> Result<M, prometheus::Error>) -> Result<Registered<M>, prometheus::Error> {
+fn register<M>(
+    name: &'static str,
+    readiness: &Readiness,
+    own: impl FnOnce(&Registry) -> Result<(M, Refresh), prometheus::Error>,
+) -> Result<Registered<M>, prometheus::Error> {
     let registry = metrics::registry()?;
-    let shared = (RequestMetrics::new(&registry)?, WatchMetrics::new(&registry)?);
-    let own = own(&registry)?;
-    Ok((registry, shared, own))
+    let (requests, watches) = (RequestMetrics::new(&registry)?, WatchMetrics::new(&registry)?);
+    let standing = Standing::new(&registry, name, readiness.clone())?;
+    let (own, refresh) = own(&registry)?;
+    Ok(Registered { exposition: Exposition::new(registry, refresh), requests, watches, standing, own })
 }
 
 /// Finds the way to the API server. Where there is none yet (no kubeconfig, one that cannot be read) it says so, once for each change, and tries again:

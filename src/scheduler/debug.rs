@@ -11,6 +11,7 @@ use crate::cycle::status;
 use crate::resources::{Limits, Resources, quantity};
 
 use super::event::Question;
+use super::frozen;
 use super::overcommit;
 use super::state::State;
 
@@ -63,10 +64,12 @@ fn queues(state: &State) -> Value {
             "phase": status::phase(group, facts).as_str(),
             "waitingPods": group.waiting.len(),
             "reason": group.refusal.as_ref().map(|refusal| refusal.reason()),
+            "why": frozen::said(frozen::why(group)),
             "message": group.refusal.as_ref().map(ToString::to_string),
         }));
     }
     let quota = state.world.books().quota();
+    let shares = state.world.shares_now();
     let list: Vec<_> = quota
         .queues()
         .map(|queue| {
@@ -79,7 +82,7 @@ fn queues(state: &State) -> Value {
                 "guarantee": queue.limits.map(|limits| limits_written(&limits.guarantee)).unwrap_or_default(),
                 "weight": queue.limits.map_or(1, |limits| limits.weight),
                 "floor": written(queue.floor),
-                "share": state.world.shares().map(|shares| written(shares.of(queue.name))),
+                "share": written(shares.of(queue.name)),
                 "kept": written(queue.kept),
                 "closedBy": quota.closed_by(queue.name).as_deref(),
                 "used": written(queue.used),

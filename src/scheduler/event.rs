@@ -6,6 +6,8 @@ use tokio::sync::oneshot;
 
 use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts, Uid};
 
+use super::frozen::Frozen;
+
 /// One thing that happened.
 #[derive(Debug)]
 pub enum Event {
@@ -23,6 +25,8 @@ pub enum Event {
     Budgets(Change<BudgetFacts, BudgetKey>),
     /// Somebody asks.
     Ask(Question, oneshot::Sender<serde_json::Value>),
+    /// Somebody looks at the metrics.
+    Freeze(oneshot::Sender<Frozen>),
 }
 
 /// What happened to the objects of one kind.

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use super::event::Taken;
-
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+
+use super::event::Taken;
+use super::frozen::Frozen;
+use super::queue_metrics::QueueMetrics;
+use super::why::REASONS;
 
 /// The numbers of the scheduler. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -13,6 +16,9 @@ pub struct Metrics {
     binds: IntCounterVec,
     bind_seconds: Histogram,
     evictions: IntCounterVec,
+    refusals: IntCounterVec,
+    queues: QueueMetrics,
+    responsive: IntGauge,
     /// Pods of ours that wait.
     pub pending_pods: IntGauge,
     /// Groups that wait.
@@ -55,6 +61,19 @@ impl Metrics {
             &["outcome"],
         )?;
         registry.register(Box::new(evictions.clone()))?;
+        let help = "Times that a cycle looked at a PodGroup and let it wait, by the reason.";
+        let refusals = IntCounterVec::new(Opts::new("scheduler_refusals_total", help), &["reason"])?;
+        registry.register(Box::new(refusals.clone()))?;
+        // There from the start, so that a rate over them is not blind to the first.
+        binds.with_label_values(&["bound"]).inc_by(0);
+        for outcome in ["evicted", "gone"] {
+            evictions.with_label_values(&[outcome]).inc_by(0);
+        }
+        for reason in REASONS {
+            refusals.with_label_values(&[reason]).inc_by(0);
+        }
+        let queues = QueueMetrics::new()?;
+        registry.register(Box::new(queues.clone()))?;
         let unreadable = IntCounter::new(
             "scheduler_unreadable_objects_total",
             "Times that an object could not be read, so that what was known of it stayed.",
@@ -73,6 +92,12 @@ impl Metrics {
             )?,
             binds,
             evictions,
+            refusals,
+            queues,
+            responsive: gauge(
+                "scheduler_responsive",
+                "1 if the scheduler's loop answered this look at the metrics in time, else 0, and then nothing is said of the queues.",
+            )?,
             pending_pods: gauge("scheduler_pending_pods", "Pods of our schedulers that could be placed and have no place.")?,
             pending_groups: gauge("scheduler_pending_podgroups", "PodGroups that wait for admission or for places.")?,
             overcommitted_nodes: gauge("scheduler_overcommitted_nodes", "Nodes on which the pods ask for more than there is.")?,
@@ -84,6 +109,17 @@ impl Metrics {
     /// A cycle ended.
     pub fn cycle(&self, took: Duration) {
         self.cycles.observe(took.as_secs_f64());
+    }
+
+    /// A cycle let a group wait.
+    pub fn refused(&self, reason: &'static str) {
+        self.refusals.with_label_values(&[reason]).inc();
+    }
+
+    /// The picture of now; none if the owner of the state did not answer.
+    pub fn show(&self, frozen: Option<Frozen>) {
+        self.responsive.set(i64::from(frozen.is_some()));
+        self.queues.show(frozen.unwrap_or_default());
     }
 
     /// A pod was bound, this long after the decision.

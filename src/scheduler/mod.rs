@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Reading order: [`event`], [`observe`], [`state`] (the owner; `intake` is its part for what comes in), [`said`] and [`tell`] (what is told to people, and when), [`command`],
-//! [`dispatch`] (the only file that writes), [`debug`], [`metrics`].
+//! [`dispatch`] (the only file that writes), [`debug`], [`metrics`], and what is shown of the queues: [`why`], [`frozen`], [`queue_metrics`].
 //!
 //! **Architecture invariant:** one task owns the state; there is no lock and no other clock than the loop's. **Architecture invariant:** nothing
 //! is decided before all lists are complete, and nothing is written without the lease. When nothing happens, no timer runs.
@@ -19,24 +19,29 @@ pub mod command;
 pub mod debug;
 pub mod dispatch;
 pub mod event;
+pub mod frozen;
 mod intake;
 pub mod metrics;
 pub mod observe;
 pub mod overcommit;
+pub mod queue_metrics;
 pub mod said;
 pub mod state;
 pub mod tell;
+pub mod why;
 mod written;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use futures::future::BoxFuture;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::api::names::SCHEDULER;
 use crate::cycle::policy::Policy;
 use crate::runtime::clock;
+use crate::runtime::exposition::Refresh;
 use crate::runtime::flags::SchedulerFlags;
 use crate::runtime::http::DebugRoute;
 use crate::runtime::leader::Leadership;
@@ -63,7 +68,12 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
     let (sender, events) = mpsc::channel(CHANNEL);
     let routes = [("/debug/ledger", Question::Ledger), ("/debug/queues", Question::Queues), ("/debug/audit", Question::Audit)];
     let routes = routes.map(|(path, question)| DebugRoute::ask(path, sender.clone(), move |reply| Event::Ask(question, reply)));
-    let (setup, metrics) = match setup(SCHEDULER, &flags.common, flags.http_address, routes.into(), Metrics::new).await {
+    let owner = sender.clone();
+    let mine = |registry: &_| {
+        let metrics = Metrics::new(registry)?;
+        Ok((metrics.clone(), refresh(owner, metrics)))
+    };
+    let (setup, metrics) = match setup(SCHEDULER, &flags.common, flags.http_address, routes.into(), mine).await {
         Ok(ready) => ready,
         Err(code) => return code,
     };
@@ -74,6 +84,23 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
     let dispatcher = Dispatcher::new(client, caller, leadership.clone(), flags.bind_concurrency);
     program.spawn(Stage::Work, "scheduler", |stop| own(state, dispatcher, leadership, events, stop));
     program.run().await
+}
+
+/// Asks the owner of the state for a picture of now, whenever somebody looks at the metrics.
+fn refresh(owner: mpsc::Sender<Event>, metrics: Metrics) -> Refresh {
+    let shown = metrics.clone();
+    let ask = move || -> BoxFuture<'static, ()> {
+        let (owner, metrics) = (owner.clone(), metrics.clone());
+        Box::pin(async move {
+            let (reply, answer) = oneshot::channel();
+            let frozen = match owner.send(Event::Freeze(reply)).await {
+                Ok(()) => answer.await.ok(),
+                Err(_ended) => None,
+            };
+            metrics.show(frozen);
+        })
+    };
+    Refresh::new(ask, move || shown.show(None))
 }
 
 /// The loop: what happened, what follows, what is to be written.

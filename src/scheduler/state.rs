@@ -17,6 +17,7 @@ use crate::runtime::backoff::Backoff;
 
 use super::command::{Command, MADE};
 use super::event::{Event, Report, Subject, Told};
+use super::frozen;
 use super::metrics::Metrics;
 use super::overcommit::Overcommit;
 use super::said::Said;
@@ -107,6 +108,9 @@ impl State {
                 // Who asked may have gone away meanwhile.
                 let _gone = reply.send(super::debug::answer(self, question));
             }
+            Event::Freeze(reply) => {
+                let _gone = reply.send(frozen::freeze(self));
+            }
         }
     }
 
@@ -155,7 +159,11 @@ impl State {
         if self.world.has_work(now.since_start) {
             let plan = cycle::run(&mut self.world, &self.policy, now.since_start);
             for key in &plan.looked_at {
-                let phase = self.world.groups().get(key).and_then(|group| Some(status::phase(group, group.facts.as_ref()?)));
+                let group = self.world.groups().get(key);
+                if let Some(why) = group.filter(|group| group.refusal.is_some()).map(frozen::why) {
+                    self.metrics.refused(why.reason);
+                }
+                let phase = group.and_then(|group| Some(status::phase(group, group.facts.as_ref()?)));
                 self.world.file(key, phase);
                 self.said.group_changed(key, &self.world, now.since_start);
             }

@@ -1,5 +1,6 @@
 //! Which rows of the scenario table are run? This table; each case reads like its row.
 
+mod alarms;
 mod bad;
 mod behind;
 mod binds;
@@ -17,6 +18,8 @@ mod outages_load;
 mod outages_server;
 mod owed;
 mod owners;
+mod panels;
+mod panels_wanted;
 pub(crate) mod queues;
 mod releases;
 mod requests;
@@ -260,6 +263,8 @@ pub fn table() -> Vec<Case> {
         case!("X3-5000", "the same with five thousand", usual(), bad::queues::deep_and_wide, 5000).only_in_soak(),
         case!("X4", "nodes that report less than nothing, or thousands of resources", usual(), bad::supplies::nodes).under_faults_in_soak(),
         case!("X5", "pods that ask for too much, for nothing, or for what nobody has", usual(), bad::supplies::pods).under_faults_in_soak(),
+        case!("M1", "every panel and alert shows what is so, to a real Prometheus", usual(), panels::show_what_is_so),
+        case!("M2", "the alerts that matter most fire by their fault", usual(), alarms::fire_by_their_fault),
         case!("U1", "what people see: columns, Events, the refused delete, metrics", usual(), visible::what_a_user_sees),
         case!(
             "N1",

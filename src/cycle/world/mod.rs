@@ -26,6 +26,7 @@ mod nominations;
 mod pods;
 mod queues;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -224,6 +225,15 @@ impl World {
     #[must_use]
     pub const fn shares(&self) -> Option<&Shares> {
         self.shares.as_ref()
+    }
+
+    /// The shares of all queues as they are at this moment, for who only looks.
+    #[must_use]
+    pub fn shares_now(&self) -> Cow<'_, Shares> {
+        match &self.shares {
+            Some(shares) if !self.outdated => Cow::Borrowed(shares),
+            Some(_) | None => Cow::Owned(self.books.quota().shares(Waiting::Of(&self.demands))),
+        }
     }
 
     /// Somebody needs the shares now. They hold for the whole cycle: what a placement adds to what is taken it takes from what waits (or more,

@@ -1,0 +1,168 @@
+//! Do the dashboards and alerts show what is so? M1: a real Prometheus scrapes the programs while a little story runs, and every query of every panel and alert
+//! must give the numbers that the story makes.
+
+use anyhow::{Context, Result, ensure};
+use kube::api::{Patch, PatchParams};
+use kube::{Client, ResourceExt};
+use serde_json::json;
+
+use super::panels_wanted::{RANGE, Row, alerts, of_alert, rows};
+use super::seen::{bound, group_says, metric};
+use crate::dashboards::{self, metrics_in, panels};
+use crate::objects::{make_bound_pod, make_member, make_node, make_podgroup, make_queue_of, podgroups};
+use crate::prometheus::Prometheus;
+use crate::proxy::Delay;
+use crate::wait::{Seen, millis, secs, wait_until};
+use crate::workloads::{Workload, annotate, groups_of, scale, wait_one_group, wait_running};
+use crate::world::World;
+use crate::{http, say};
+
+/// M1. Everything of the story is one number in some panel; a panel without a row of numbers fails, and so does a row without a panel.
+pub(super) async fn show_what_is_so(w: &mut World) -> Result<()> {
+    let client = w.client();
+    let scheduler = w.scheduler()?;
+    scheduler.terminate().await?;
+    // Whoever is admitted stays so, however slow the machine is.
+    scheduler.also("--admission-patience=0s");
+    scheduler.restart().await?;
+    let ports = [("podgroup-controller", w.controller()?.port()), ("podgroup-scheduler", w.scheduler()?.port())];
+    let prometheus = Prometheus::start(w.cluster().scratch(), &ports, &dashboards::alerts()).await?;
+    // Watches that end are a number, too. A rate does not see the first, with which a counter begins.
+    w.scheduler_path()?.cut();
+    lifecycle(w, &client).await?;
+    queues(&client).await?;
+    w.scheduler_path()?.cut();
+
+    let panels = panels()?;
+    let rows = rows();
+    for panel in &panels {
+        let of_panel: Vec<_> = rows.iter().filter(|row| row.panel == panel.title).collect();
+        ensure!(!of_panel.is_empty(), "no numbers are known for the panel {:?}", panel.title);
+        for row in of_panel {
+            ensure!(row.wanted.len() == panel.queries.len(), "{:?} has {} queries", panel.title, panel.queries.len());
+            for (query, wanted) in panel.queries.iter().zip(&row.wanted) {
+                gives(&prometheus, &row.filled(query), wanted, &panel.title).await?;
+            }
+        }
+    }
+    let loose: Vec<_> = rows.iter().map(|row| row.panel).filter(|title| panels.iter().all(|panel| panel.title != *title)).collect();
+    ensure!(loose.is_empty(), "there are no panels {loose:?}");
+
+    let rules = prometheus.alerting_rules().await?;
+    ensure!(rules.len() == alerts().len(), "there are {} alerts, and numbers for {}", rules.len(), alerts().len());
+    for (name, query, _) in &rules {
+        let wanted = of_alert(name).with_context(|| format!("no numbers are known for the alert {name}"))?;
+        gives(&prometheus, query, &wanted, name).await?;
+    }
+    everything_is_exported(&panels, &rules, &ports).await?;
+    say::line(format!("        {} queries of {} panels and {} alerts give what is so", queries_in(&panels), panels.len(), rules.len()));
+    Ok(())
+}
+
+fn queries_in(panels: &[dashboards::Panel]) -> usize {
+    panels.iter().map(|panel| panel.queries.len()).sum()
+}
+
+async fn gives(prometheus: &Prometheus, query: &str, wanted: &super::panels_wanted::Wanted, what: &str) -> Result<()> {
+    wait_until(secs(20), &format!("{what} ({query}) gives {wanted:?}"), || async {
+        let seen = prometheus.query(query).await?;
+        Ok(Seen::when(wanted.is(&seen), || format!("{seen:?}")))
+    })
+    .await
+}
+
+/// What a query names stands in the answer of a program at this moment, with its labels.
+async fn everything_is_exported(
+    panels: &[dashboards::Panel],
+    rules: &[(String, String, serde_json::Value)],
+    ports: &[(&str, u16)],
+) -> Result<()> {
+    let mut exported = String::new();
+    for (_, port) in ports {
+        exported += &http::get(*port, "/metrics").await?.1;
+    }
+    let exported = metrics_in(&exported);
+    let queries = panels.iter().flat_map(|panel| &panel.queries).chain(rules.iter().map(|(_, query, _)| query));
+    let missing: Vec<_> = queries.flat_map(|query| metrics_in(query)).filter(|name| !exported.contains(name)).collect();
+    ensure!(missing.is_empty(), "nobody exports {missing:?}");
+    Ok(())
+}
+
+/// One PodGroup is made and deleted, and one amendment is refused, since somebody wrote into the group meanwhile.
+async fn lifecycle(w: &mut World, client: &Client) -> Result<()> {
+    make_node(client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    make_node(client, "n2", &[("cpu", "1"), ("memory", "1Gi")]).await?;
+    // More than the second node has, past every scheduler.
+    make_bound_pod(client, "outside", "n2", &[("cpu", "2")]).await?;
+    Workload::new("goes").asks(&[("memory", "1Mi")]).make(client).await?;
+    wait_running(client, "goes", 1, 20).await?;
+    let group = wait_one_group(client, "goes", 5).await?.name_any();
+    w.controller_path()?.delay(Delay::Fixed(millis(150)), Delay::None);
+    let port = w.controller()?.port();
+    for number in 0_u32.. {
+        if metric(port, "podgroup_controller_preconditions_refused_total{step=\"amend\"}").await? > 0.5 {
+            break;
+        }
+        ensure!(number < 100, "no amendment was refused");
+        annotate(client, "goes", "volcano.sh/beside", &number.to_string()).await?;
+        // The amendment is on its slow way now, or not yet, or is there already: one of these is right in the end.
+        tokio::time::sleep(millis(20 * u64::from(number % 10))).await;
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {"example.com/busy": number.to_string()}}}));
+        podgroups(client).patch(&group, &PatchParams::default(), &patch).await?;
+        tokio::time::sleep(millis(100)).await;
+    }
+    w.controller_path()?.delay(Delay::None, Delay::None);
+    scale(client, "goes", 0).await?;
+    wait_until(secs(20), "the group of nobody is deleted", || async {
+        Ok(Seen::when(groups_of(client, "goes").await?.is_empty(), || "it is there".to_owned()))
+    })
+    .await
+}
+
+/// `a` borrows four and gives two back to `b`; `ml` is full below its parent; in `shut` nothing moves; `b` waits for what no node has; `spare` is guaranteed one.
+async fn queues(client: &Client) -> Result<()> {
+    for (name, spec) in [
+        ("a", json!({"deserved": {"cpu": "6"}})),
+        ("b", json!({"deserved": {"cpu": "6"}, "capability": {"example.com/gpu": "4"}})),
+        ("team", json!({"capability": {"cpu": "4"}})),
+        ("ml", json!({"parent": "team", "deserved": {"cpu": "4"}})),
+        ("shut", json!({"capability": {"cpu": "0"}})),
+        ("orphan", json!({"parent": "nobody"})),
+        ("spare", json!({"guarantee": {"resource": {"cpu": "1"}}})),
+    ] {
+        make_queue_of(client, name, spec).await?;
+    }
+    let closed = json!({"metadata": {"annotations": {"scheduling.volcano.sh/queue-desired-state": "Closed"}}});
+    crate::objects::patch_queue(client, "shut", closed).await?;
+    Workload::new("fits").replicas(2).asks(&[("cpu", "1")]).queue("ml").make(client).await?;
+    wait_running(client, "fits", 2, 20).await?;
+    Workload::new("borrows").replicas(10).asks(&[("cpu", "1")]).queue("a").make(client).await?;
+    wait_running(client, "borrows", 10, 20).await?;
+    waits(client, "gang", "ml", 3, ("cpu", "1"), "queue team is full").await?;
+    waits(client, "gpu", "b", 1, ("example.com/gpu", "1"), "lacks example.com/gpu").await?;
+    waits(client, "late", "shut", 1, ("cpu", "1"), "queue shut is closed").await?;
+    Workload::new("owed").replicas(6).gang("6").asks(&[("cpu", "1")]).queue("b").make(client).await?;
+    wait_running(client, "owed", 6, 20).await?;
+    wait_until(secs(20), "what was taken back waits", || async {
+        let (has, all) = (bound(client, "borrows").await?, crate::workloads::pods_of(client, "borrows").await?.len());
+        Ok(Seen::when((has, all) == (8, 10), || format!("{has} of {all} are bound")))
+    })
+    .await
+}
+
+/// A gang of single pods that waits, and says why.
+async fn waits(client: &Client, name: &str, queue: &str, members: u32, asks: (&str, &str), why: &str) -> Result<()> {
+    make_podgroup(client, name, json!({"minMember": members, "queue": queue})).await?;
+    for number in 0..members {
+        make_member(client, &format!("{name}-{number}"), name, &[asks]).await?;
+    }
+    group_says(client, name, why).await?;
+    Ok(())
+}
+
+impl Row {
+    /// The query with what the row puts into the dashboard's variables.
+    fn filled(&self, query: &str) -> String {
+        query.replace("$queue", self.queue).replace("$resource", self.resource).replace("$__rate_interval", RANGE)
+    }
+}

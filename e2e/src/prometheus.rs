@@ -1,0 +1,146 @@
+//! What does a real Prometheus make of the programs' metrics? It scrapes them every second, keeps rules, and is asked in its own language.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use tokio::process::{Child, Command};
+
+use crate::scratch::Scratch;
+use crate::wait::{Seen, secs, wait_until};
+use crate::{http, kit, programs};
+
+/// `prometheus` or `promtool`.
+///
+/// # Errors
+/// Where it is not on this machine: what needs it cannot run.
+pub fn tool(name: &str) -> Result<PathBuf> {
+    let script = kit::crate_folder().join("tools/prometheus.sh");
+    let output = std::process::Command::new("bash").arg(script).output().context("bash is needed")?;
+    if !output.status.success() {
+        bail!(
+            "this cannot run: there is no {name} on this machine (the package prometheus; e2e/tools/prerequisites.sh gets it where it may)"
+        );
+    }
+    Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim()).join(name))
+}
+
+/// One element of an answer: its labels as `name=value`, sorted and joined by commas, without `__name__`; and its value.
+pub type Sample = (String, f64);
+
+/// A running Prometheus; it ends with this, or with the run.
+pub struct Prometheus {
+    port: u16,
+    _process: Child,
+}
+
+impl Prometheus {
+    /// Starts one that scrapes these programs (name and port) every second, and returns when it has scraped each once. `rules` are evaluated every second, too.
+    pub async fn start(scratch: &Scratch, programs: &[(&str, u16)], rules: &Path) -> Result<Self> {
+        let program = scratch.link(&tool("prometheus")?)?;
+        let port = programs::free_port()?;
+        let jobs: Vec<Value> = programs
+            .iter()
+            .map(|(name, port)| serde_json::json!({"job_name": name, "static_configs": [{"targets": [format!("127.0.0.1:{port}")]}]}))
+            .collect();
+        let config = serde_json::json!({
+            "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+            "rule_files": [rules],
+            "scrape_configs": jobs,
+        });
+        // JSON is YAML.
+        let file = scratch.path("prometheus.json");
+        std::fs::write(&file, serde_json::to_vec_pretty(&config)?)?;
+        let log = std::fs::File::create(scratch.folder().join("logs/prometheus.log"))?;
+        let process = Command::new(program)
+            .arg(format!("--config.file={}", file.display()))
+            .arg(format!("--storage.tsdb.path={}", scratch.path("prometheus").display()))
+            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .context("starting prometheus")?;
+        let prometheus = Self { port, _process: process };
+        let all = f64::from(u32::try_from(programs.len())?);
+        wait_until(secs(30), "Prometheus has scraped every program", || async {
+            let up = prometheus.query("sum(up)").await?;
+            Ok(Seen::when(up.first().is_some_and(|(_, up)| (*up - all).abs() < 0.5), || format!("{up:?}")))
+        })
+        .await?;
+        Ok(prometheus)
+    }
+
+    /// The answer to a query at this moment.
+    pub async fn query(&self, query: &str) -> Result<Vec<Sample>> {
+        let data = self.get(&format!("/api/v1/query?query={}", encoded(query))).await?;
+        let result = data.get("result").and_then(Value::as_array).with_context(|| format!("no vector: {data}"))?;
+        result.iter().map(sample).collect()
+    }
+
+    /// Every alerting rule: name, query, annotations.
+    pub async fn alerting_rules(&self) -> Result<Vec<(String, String, Value)>> {
+        let data = self.get("/api/v1/rules?type=alert").await?;
+        let groups = data.get("groups").and_then(Value::as_array).context("no groups")?;
+        let rules = groups.iter().filter_map(|group| group.get("rules")?.as_array()).flatten();
+        let text = |rule: &Value, key: &str| rule.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        Ok(rules.map(|rule| (text(rule, "name"), text(rule, "query"), rule.get("annotations").cloned().unwrap_or_default())).collect())
+    }
+
+    /// The names of the alerts that fire now, sorted.
+    pub async fn firing(&self) -> Result<Vec<String>> {
+        let data = self.get("/api/v1/alerts").await?;
+        let alerts = data.get("alerts").and_then(Value::as_array).context("no alerts")?;
+        let fires = |alert: &&Value| alert.get("state").and_then(Value::as_str) == Some("firing");
+        let name = |alert: &Value| alert.pointer("/labels/alertname").and_then(Value::as_str).map(str::to_owned);
+        let mut names: Vec<String> = alerts.iter().filter(fires).filter_map(name).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    async fn get(&self, path: &str) -> Result<Value> {
+        let (status, body) = http::get(self.port, path).await?;
+        ensure!(status == 200, "GET {path} answered {status}: {body}");
+        let answer: Value = serde_json::from_str(&body).context("no JSON")?;
+        answer.get("data").cloned().context("no data")
+    }
+}
+
+fn sample(one: &Value) -> Result<Sample> {
+    let metric = one.get("metric").and_then(Value::as_object).context("no labels")?;
+    let mut labels: Vec<String> = metric
+        .iter()
+        .filter(|(name, _)| *name != "__name__")
+        .map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default()))
+        .collect();
+    labels.sort();
+    let value = one.pointer("/value/1").and_then(Value::as_str).context("no value")?;
+    Ok((labels.join(","), value.parse()?))
+}
+
+/// For the query of a URL: whatever is no letter and no digit is told by its bytes.
+fn encoded(text: &str) -> String {
+    let byte = |byte: u8| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_query_has_besides_letters_is_told_by_its_bytes() {
+        assert_eq!(encoded("a{b=\"ä\"}"), "a%7Bb%3D%22%C3%A4%22%7D");
+    }
+
+    #[test]
+    fn a_sample_is_its_labels_in_order_and_its_value() {
+        let one = serde_json::json!({"metric": {"__name__": "m", "b": "2", "a": "1"}, "value": [1.5, "NaN"]});
+        let (labels, value) = sample(&one).unwrap();
+        assert_eq!(labels, "a=1,b=2");
+        assert!(value.is_nan());
+    }
+}

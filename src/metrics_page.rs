@@ -1,0 +1,102 @@
+//! Does `docs/metrics.md` say what the code shows? Every metric of both programs, with its type and its labels, and nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use prometheus::Registry;
+
+use crate::controller::metrics::ControllerMetrics;
+use crate::resources::Amount;
+use crate::runtime::metrics::{RequestMetrics, WatchMetrics, registry};
+use crate::runtime::readiness::Readiness;
+use crate::runtime::standing::Standing;
+use crate::scheduler::frozen::{Frozen, Of};
+use crate::scheduler::metrics::Metrics;
+use crate::scheduler::why::REASONS;
+
+const PAGE: &str = include_str!("../docs/metrics.md");
+
+/// Where metrics are made.
+const SOURCES: [&str; 5] = [
+    include_str!("runtime/metrics.rs"),
+    include_str!("runtime/standing.rs"),
+    include_str!("controller/metrics.rs"),
+    include_str!("scheduler/metrics.rs"),
+    include_str!("scheduler/queue_metrics.rs"),
+];
+
+/// Name to type and labels.
+type Shown = BTreeMap<String, (String, BTreeSet<String>)>;
+
+/// Everything once.
+fn shown() -> Shown {
+    let registry = registry().unwrap();
+    RequestMetrics::new(&registry).unwrap().count("get", "pods", "ok", Duration::ZERO);
+    let watches = WatchMetrics::new(&registry).unwrap();
+    watches.list("pods", "ok");
+    watches.event("pods", "apply");
+    watches.end("pods", "closed");
+    watches.bad("pods", 1);
+    Standing::new(&registry, "p", Readiness::new()).unwrap();
+    ControllerMetrics::new(&registry).unwrap();
+    let scheduler = Metrics::new(&registry).unwrap();
+    let all =
+        [Of::Allocated, Of::AllocatedItself, Of::Reserved, Of::Capability, Of::Deserved, Of::Guarantee, Of::Floor, Of::Kept, Of::Share];
+    scheduler.show(Some(Frozen {
+        amounts: all.into_iter().map(|of| ((of, "q".to_owned(), "cpu".to_owned()), Amount::ZERO)).collect(),
+        states: [(("q".to_owned(), "open"), 1)].into(),
+        waiting: [(("q".to_owned(), "capability", "q".to_owned(), "cpu".to_owned()), 1)].into(),
+        oldest: [("q".to_owned(), 0)].into(),
+    }));
+    families(&registry)
+}
+
+fn families(registry: &Registry) -> Shown {
+    let family = |family: prometheus::proto::MetricFamily| {
+        let labels = family.get_metric().iter().flat_map(|metric| metric.get_label()).map(|label| label.name().to_owned()).collect();
+        (family.name().to_owned(), (format!("{:?}", family.get_field_type()).to_lowercase(), labels))
+    };
+    registry.gather().into_iter().map(family).collect()
+}
+
+/// What the tables of the page say.
+fn told() -> Shown {
+    let rows = PAGE.lines().filter_map(|line| line.strip_prefix("| `podgroup_")?.split_once("` | "));
+    let row = |(name, rest): (&str, &str)| {
+        let mut cells = rest.split('|').map(str::trim);
+        let (kind, labels) = (cells.next()?, cells.next()?);
+        let labels = labels.split(", ").map(|label| label.trim_matches('`')).filter(|label| !label.is_empty());
+        matches!(kind, "gauge" | "counter" | "histogram")
+            .then(|| (format!("podgroup_{name}"), (kind.to_owned(), labels.map(str::to_owned).collect())))
+    };
+    rows.filter_map(row).collect()
+}
+
+/// The names that stand in the sources, without the prefix.
+fn written() -> BTreeSet<String> {
+    let code = SOURCES.iter().map(|source| source.split("#[cfg(test)]\nmod").next().unwrap());
+    let literals = code.flat_map(|code| code.split('"').skip(1).step_by(2));
+    let begins = ["api_", "watch_", "build_", "controller_", "scheduler_"];
+    let is_name = |text: &&str| {
+        let plain = text.chars().all(|each| each.is_ascii_lowercase() || each == '_');
+        plain && (begins.iter().any(|begin| text.starts_with(begin)) || ["leading", "ready"].contains(text))
+    };
+    literals.filter(is_name).map(|name| format!("podgroup_{name}")).collect()
+}
+
+#[test]
+fn the_page_tells_every_metric_with_its_type_and_its_labels_and_no_other() {
+    assert_eq!(told(), shown());
+}
+
+#[test]
+fn no_metric_stands_in_the_code_that_this_test_does_not_see() {
+    assert_eq!(written(), shown().into_keys().collect());
+}
+
+#[test]
+fn the_page_tells_every_reason_to_wait() {
+    for reason in REASONS {
+        assert!(PAGE.contains(&format!("`{reason}`")), "{reason}");
+    }
+}

@@ -1,0 +1,272 @@
+//! What is shown of the queues: the same reason everywhere, amounts exactly, and no more series than there may be.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus::Registry;
+
+use super::*;
+use crate::accounting::{Bound, Ceiling, Excess, QueueFault, Why as Fault};
+use crate::api::names::DEFAULT_SCHEDULER;
+use crate::api::node::Taint;
+use crate::api::pod_facts::Unsupported;
+use crate::api::{GroupFacts, GroupKey, PodFacts, QueueFacts};
+use crate::cycle::explain::{Count, Reason, Refusal, Tally};
+use crate::cycle::reclaim::NotTaken;
+use crate::cycle::testing::{POLICY, group, limits, node, pod, queue, running};
+use crate::resources::Amount;
+use crate::runtime::metrics::text;
+use crate::scheduler::command::Command;
+use crate::scheduler::event::{Change, Event, Question};
+use crate::scheduler::metrics::Metrics;
+use crate::scheduler::state::Now;
+use crate::scheduler::why::REASONS;
+
+fn at(millis: u64) -> Now {
+    Now { wall: k8s_openapi::jiff::Timestamp::UNIX_EPOCH, since_start: Duration::from_millis(millis) }
+}
+
+fn reset<T, K>(all: Vec<T>) -> Change<T, K> {
+    Change::Reset { all, unreadable: Vec::new() }
+}
+
+/// One node of 10 cpu, 10 devices and 100 GiB; these queues beside `root` and `default`. It leads.
+fn state(registry: &Registry, queues: Vec<QueueFacts>, groups: Vec<GroupFacts>, pods: Vec<PodFacts>) -> State {
+    let mut state = State::new([DEFAULT_SCHEDULER.to_owned()], POLICY, Metrics::new(registry).unwrap());
+    let usual = [queue("root", None, &[]), queue("default", Some("root"), &[])];
+    state.apply(Event::Nodes(reset(vec![node("n", &[("cpu", 10), ("memory", 100 << 30)])])), at(0));
+    state.apply(Event::Pods(reset(pods)), at(0));
+    state.apply(Event::Groups(reset(groups)), at(0));
+    state.apply(Event::Queues(reset(usual.into_iter().chain(queues).collect())), at(0));
+    state.apply(Event::PriorityClasses(reset(Vec::new())), at(0));
+    state.apply(Event::Budgets(reset(Vec::new())), at(0));
+    state.lead(at(0));
+    state
+}
+
+fn ceiling(bound: Bound, kept: i64) -> Refusal {
+    let [asked, used, kept, limit] = [1, 4, kept, 10].map(Amount::from_units);
+    Refusal::Ceiling(Ceiling { queue: "parent".into(), dimension: "example.com/gpu".into(), asked, used, kept, limit, bound })
+}
+
+fn nodes(reason: Option<Reason>) -> Refusal {
+    // Another reason that fewer nodes have, and that comes first by name.
+    let few = (Reason::Unschedulable, Count { nodes: 1, ..Count::default() });
+    let count = Count { nodes: 4, ..Count::default() };
+    let reasons: BTreeMap<_, _> = reason.into_iter().flat_map(|reason| [(reason, count), few.clone()]).rev().collect();
+    Refusal::Nodes { needed: 1, placed: 0, tally: Arc::new(Tally { nodes: if reasons.is_empty() { 0 } else { 5 }, reasons }) }
+}
+
+fn broken(why: Fault) -> Refusal {
+    Refusal::Queue(QueueFault { queue: "parent".into(), why })
+}
+
+/// Every refusal that there is, with the reason by which it is counted.
+fn refusals() -> Vec<(&'static str, Refusal)> {
+    let taint = Taint { key: "a".into(), value: None, effect: "NoSchedule".into() };
+    let excess = Excess { dimension: "cpu".into(), children: Amount::from_units(5), guarantee: Amount::from_units(4) };
+    let fault = || crate::api::Fault { place: "spec.minMember".into(), value: "-1".into(), why: "it is -1".into() };
+    let not_taken = || Arc::new(NotTaken::Nobody(Box::default()));
+    vec![
+        ("no_podgroup", Refusal::NoGroup { name: "g".into() }),
+        ("unsupported", Refusal::Unsupported(vec![Unsupported::HostPort])),
+        ("unreadable", Refusal::Faulty(fault())),
+        ("network_topology", Refusal::NetworkTopology),
+        ("queue_missing", broken(Fault::NotFound)),
+        ("queue_broken", broken(Fault::MissingParent { parent: "p".into() })),
+        ("queue_broken", broken(Fault::Cycle)),
+        ("queue_broken", broken(Fault::TooDeep)),
+        ("queue_broken", broken(Fault::Guarantees(excess))),
+        ("queue_not_leaf", broken(Fault::NotLeaf)),
+        ("queue_closed", Refusal::Closed { queue: "parent".into() }),
+        ("capability", ceiling(Bound::Capability, 0)),
+        ("kept_for_guarantees", ceiling(Bound::Capability, 1)),
+        ("kept_for_guarantees", ceiling(Bound::Cluster, 1)),
+        ("right", ceiling(Bound::Right, 0)),
+        ("too_few_members", Refusal::NotEnoughTasks { wanted: 2, there: 1 }),
+        ("too_few_members_of_task", Refusal::NotEnoughPodsOfTask { task: "t".into(), wanted: 2, there: 1 }),
+        ("no_nodes", nodes(None)),
+        ("node_cordoned", nodes(Some(Reason::Unschedulable))),
+        ("node_taint", nodes(Some(Reason::Taint(taint)))),
+        ("node_selector", nodes(Some(Reason::NodeSelector))),
+        ("node_affinity", nodes(Some(Reason::NodeAffinity))),
+        ("node_anti_affinity", nodes(Some(Reason::AntiAffinity { topology_key: "zone".into() }))),
+        ("node_resources", nodes(Some(Reason::Lacks("example.com/gpu".into())))),
+        ("behind_in_fifo", Refusal::Behind { first: GroupKey::new("ns", "first") }),
+        ("capability", Refusal::Kept { refusal: Arc::new(ceiling(Bound::Capability, 0)), why: not_taken() }),
+        ("evicting", Refusal::Nominated { victims: 1, queues: ["q".into()].into() }),
+        ("backoff", Refusal::Backoff { why: "the bind was refused".into(), failures: 1 }),
+    ]
+}
+
+#[test]
+fn every_refusal_has_its_reason_and_the_text_begins_with_the_same_level_and_dimension() {
+    let mut seen: BTreeSet<&str> = [Why::UNSEEN.reason].into();
+    for (reason, refusal) in refusals() {
+        let (why, text) = (Why::of(&refusal), refusal.to_string());
+        assert_eq!(why.reason, reason, "{text}");
+        assert!(why.at.is_none_or(|at| text.contains(&format!("queue {at} "))), "{text}");
+        let first = text.split(';').next().unwrap();
+        assert!(why.resource.is_none_or(|resource| first.contains(resource)), "{text}");
+        assert_eq!(why.resource.is_some(), text.contains("example.com/gpu"), "{text}");
+        seen.insert(why.reason);
+    }
+    assert_eq!(seen, REASONS.into(), "a reason that is never given, or not named");
+    assert!(REASONS.is_sorted());
+}
+
+/// A line of the metrics: its labels and its value.
+fn waiting(registry: &Registry) -> Vec<(String, String)> {
+    let text = text(registry).unwrap();
+    let lines = text.lines().filter_map(|line| line.strip_prefix("scheduler_queue_waiting_podgroups{")?.split_once("} "));
+    lines.map(|(labels, value)| (labels.to_owned(), value.to_owned())).collect()
+}
+
+#[test]
+fn the_condition_the_debug_page_and_the_metric_give_one_group_one_reason() {
+    let registry = Registry::new();
+    let queues = vec![
+        queue("parent", None, &[("cpu", 2)]),
+        queue("full", Some("parent"), &[]),
+        QueueFacts { closed_by_hand: true, ..queue("closed", None, &[]) },
+        queue("orphan", Some("nobody"), &[]),
+    ];
+    let of = |name: &str, minimum, queue: &str, cpu| (group("ns", name, minimum, queue), pod("ns", name, name, &[("cpu", cpu)]));
+    let all = [
+        of("a", 1, "full", 3),
+        of("b", 1, "closed", 1),
+        of("c", 1, "orphan", 1),
+        of("d", 1, "default", 11),
+        of("e", 2, "default", 1),
+        of("f", 1, "missing", 1),
+        of("g", 1, "parent", 1),
+    ];
+    let (groups, pods) = all.into_iter().unzip();
+    let mut state = state(&registry, queues, groups, pods);
+    let mut conditions = BTreeMap::new();
+    for millis in [0, 200, 3000, 5000] {
+        for command in state.tick(at(millis)) {
+            if let Command::Group { key, status, .. } = &command {
+                let condition = status.conditions.iter().flatten().find(|each| each.kind.as_deref() == Some("Unschedulable"));
+                conditions.extend(condition.and_then(|each| Some((key.to_string(), each.message.clone()?))));
+            }
+            if let Some(subject) = crate::scheduler::state::subject(&command) {
+                let told = crate::scheduler::event::Told::Stands { resource_version: "9".into() };
+                state.learn(crate::scheduler::event::Report::Told(subject, told), at(millis));
+            }
+        }
+    }
+    state.metrics.show(Some(freeze(&state)));
+    let counted = waiting(&registry);
+    let page = crate::scheduler::debug::answer(&state, Question::Queues);
+    let in_queues = page["queues"].as_array().unwrap().iter().flat_map(|queue| queue["waiting"].as_array().unwrap());
+    let homeless = page["homeless"].as_object().unwrap().values().flat_map(|groups| groups.as_array().unwrap());
+    let said: Vec<_> = in_queues.chain(homeless).collect();
+    assert_eq!((said.len(), conditions.len(), counted.len()), (7, 7, 7), "{said:?} {conditions:?} {counted:?}");
+    for entry in said {
+        let group = entry["group"].as_str().unwrap();
+        assert_eq!(Some(&conditions[group]), entry["message"].as_str().map(str::to_owned).as_ref(), "{group}");
+        let label = |key: &str| entry["why"][key].as_str().unwrap_or_default().to_owned();
+        let facts = state.world.groups()[&GroupKey::new("ns", group.split('/').next_back().unwrap())].facts.clone().unwrap();
+        // What no queue is called is no label.
+        let shown = |queue: &str| if queue == "missing" { "(unknown)".to_owned() } else { queue.to_owned() };
+        let (at, reason, resource) = (shown(&label("at")), label("reason"), label("resource"));
+        let labels = format!("at=\"{at}\",queue=\"{}\",reason=\"{reason}\",resource=\"{resource}\"", shown(&facts.queue));
+        assert!(counted.contains(&(labels.clone(), "1".to_owned())), "{labels} is not in {counted:?}");
+    }
+    for (group, labels) in
+        [("a", "at=\"parent\",queue=\"full\",reason=\"capability\",resource=\"cpu\""), ("d", "reason=\"node_resources\"")]
+    {
+        assert!(counted.iter().any(|(all, _)| all.contains(labels)), "{group}: {counted:?}");
+    }
+    let text = text(&registry).unwrap();
+    assert!(text.contains("scheduler_refusals_total{reason=\"capability\"} 1\n"), "{text}");
+}
+
+#[test]
+fn amounts_are_in_cores_and_bytes_and_what_is_unset_is_absent() {
+    let registry = Registry::new();
+    let deserving = QueueFacts { deserved: limits(&[("cpu", 4)]), guarantee: limits(&[("memory", 3)]), ..queue("q", None, &[("cpu", 0)]) };
+    let mut used = pod("ns", "a", "g", &[("memory", (1 << 40) + 1)]);
+    used.request.set("cpu", Amount::from_nanos(1_500_000_001));
+    let groups = vec![group("ns", "g", 1, "q")];
+    let state = state(&registry, vec![deserving, queue("below", Some("q"), &[])], groups, vec![running(used, "n")]);
+    state.metrics.show(Some(freeze(&state)));
+    let text = text(&registry).unwrap();
+    for line in [
+        "scheduler_queue_allocated{queue=\"q\",resource=\"cpu\"} 1.500000001",
+        "scheduler_queue_allocated{queue=\"root\",resource=\"memory\"} 1099511627777",
+        "scheduler_queue_allocated_itself{queue=\"q\",resource=\"pods\"} 1",
+        "scheduler_queue_capability{queue=\"q\",resource=\"cpu\"} 0",
+        "scheduler_queue_deserved{queue=\"q\",resource=\"cpu\"} 4",
+        "scheduler_queue_guarantee{queue=\"q\",resource=\"memory\"} 3",
+        "scheduler_queue_share{queue=\"q\",resource=\"cpu\"} 0",
+        "scheduler_queue_allocated{queue=\"below\",resource=\"cpu\"} 0",
+        "scheduler_queue_state{queue=\"q\",state=\"open\"} 1",
+        "scheduler_responsive 1",
+    ] {
+        assert!(text.contains(&format!("\n{line}\n")), "{line} is not in\n{text}");
+    }
+    for absent in
+        ["capability{queue=\"below\"", "capability{queue=\"q\",resource=\"memory\"", "deserved{queue=\"root\"", "itself{queue=\"root\""]
+    {
+        assert!(!text.contains(absent), "{absent} is in\n{text}");
+    }
+}
+
+#[test]
+fn a_queue_that_goes_takes_its_series_with_it_and_who_does_not_decide_shows_none() {
+    let registry = Registry::new();
+    let mut state = state(&registry, vec![queue("q", None, &[("cpu", 1)])], Vec::new(), Vec::new());
+    let shown = |state: &State| {
+        state.metrics.show(Some(freeze(state)));
+        text(&registry).unwrap()
+    };
+    assert!(shown(&state).contains("queue=\"q\""));
+    state.apply(Event::Queues(Change::Delete("q".into())), at(1));
+    let text = shown(&state);
+    assert!(!text.contains("queue=\"q\"") && text.contains("queue=\"root\""), "{text}");
+    state.metrics.show(None);
+    let text = crate::runtime::metrics::text(&registry).unwrap();
+    assert!(!text.contains("queue=\"root\"") && text.contains("scheduler_responsive 0"), "{text}");
+    let stands_by = State::new([DEFAULT_SCHEDULER.to_owned()], POLICY, Metrics::new(&Registry::new()).unwrap());
+    assert_eq!(freeze(&stands_by), Frozen::default());
+}
+
+#[test]
+fn what_anybody_writes_adds_a_bounded_number_of_series_and_what_is_summed_is_counted_once() {
+    let registry = Registry::new();
+    // Every other one is below the one before it: of those beyond the bound only the upper ones are summed.
+    let name = |number: usize| format!("q{number:04}");
+    let queues: Vec<_> = (0..700)
+        .map(|number| {
+            queue(&name(number), (number % 2 == 1).then(|| name(number - 1)).as_deref(), &[("cpu", 1), (odd(number).as_str(), 1)])
+        })
+        .collect();
+    let groups: Vec<_> = (0..700).map(|number| group("ns", &format!("g{number}"), 1, &format!("nobody{number}"))).collect();
+    let mut pods: Vec<_> =
+        (0..700).map(|number| pod("ns", &format!("p{number}"), &format!("g{number}"), &[(odd(number).as_str(), 1)])).collect();
+    let mut charged = running(pod("ns", "r", "r", &[("cpu", 2)]), "n");
+    charged.charged_queue = Some(name(699).as_str().into());
+    pods.push(charged);
+    let mut state = state(&registry, queues, groups, pods);
+    let _binds = state.tick(at(0));
+    let frozen = freeze(&state);
+    let queues: BTreeSet<_> = frozen.amounts.keys().map(|(_, queue, _)| queue.as_str()).collect();
+    let resources: BTreeSet<_> = frozen.amounts.keys().map(|(_, _, resource)| resource.as_str()).collect();
+    // Of `ephemeral-storage`, which has its place, there is none.
+    assert_eq!((queues.len(), resources.len()), (QUEUES + 1, RESOURCES - 1));
+    assert!(queues.contains("default") && queues.contains("root") && queues.contains(OTHERS) && !queues.contains("q0699"));
+    let of = |of, resource: &str| frozen.amounts.get(&(of, OTHERS.to_owned(), resource.to_owned())).copied();
+    assert_eq!(of(Of::Allocated, "cpu"), Some(Amount::from_units(2)), "once, and not in q0698 too");
+    assert_eq!(of(Of::AllocatedItself, "cpu"), Some(Amount::from_units(2)));
+    assert_eq!(of(Of::Capability, "cpu"), Some(Amount::from_units(101)), "of the uppermost");
+    assert_eq!(frozen.states.get(&(OTHERS.to_owned(), "open")), Some(&202));
+    let missing = (UNKNOWN.to_owned(), "queue_missing", UNKNOWN.to_owned(), String::new());
+    assert_eq!(frozen.waiting, [(missing, 700)].into());
+}
+
+fn odd(number: usize) -> String {
+    format!("example.com/r{number:04}")
+}
