@@ -2,8 +2,8 @@
 
 use super::claim_tests::{at, confirm};
 use super::plan::{Eviction, Taking};
-use super::testing::{POLICY, group, node, pod, running};
-use super::tests::{bound, gang, world};
+use super::testing::{POLICY, amounts, group, node, pod, queue, running};
+use super::tests::{bound, gang, message, world};
 use super::world::World;
 use super::*;
 use crate::api::GroupFacts;
@@ -29,10 +29,10 @@ fn torn() -> World {
     world
 }
 
-/// Who is let go in all cycles until then.
-fn released(world: &mut World, policy: &Policy, seconds: u64) -> Vec<(u64, Eviction)> {
+/// Who is let go in all cycles between these times.
+fn released(world: &mut World, policy: &Policy, from: u64, seconds: u64) -> Vec<(u64, Eviction)> {
     let mut released = Vec::new();
-    let mut now = Duration::ZERO;
+    let mut now = Duration::from_secs(from);
     while let Some(next) = world.next_look().filter(|next| *next <= Duration::from_secs(seconds)) {
         now = now.max(next);
         let plan = run(world, policy, now);
@@ -46,7 +46,7 @@ fn released(world: &mut World, policy: &Policy, seconds: u64) -> Vec<(u64, Evict
 #[test]
 fn a_gang_of_which_a_part_is_bound_is_let_go_when_the_rest_finds_no_places_for_the_whole_time() {
     let mut world = torn();
-    let released = released(&mut world, &POLICY, 1_000);
+    let released = released(&mut world, &POLICY, 0, 1_000);
     let names: Vec<_> = released.iter().map(|(at, eviction)| (*at, eviction.victims.iter().map(|pod| &*pod.name).collect())).collect();
     let all = vec!["g-0", "g-1", "g-2"];
     assert_eq!(names, [(301, all.clone()), (601, all.clone()), (901, all)], "who was refused is asked for again after the same time");
@@ -67,7 +67,7 @@ fn a_gang_of_which_a_part_is_bound_is_let_go_when_the_rest_finds_no_places_for_t
 #[test]
 fn it_is_finished_where_the_rest_finds_places_in_time_and_then_it_is_never_torn() {
     let mut world = torn();
-    assert_eq!(released(&mut world, &POLICY, 300).len(), 0);
+    assert_eq!(released(&mut world, &POLICY, 0, 300).len(), 0);
     world.apply_node(node("n4", &[("cpu", 1)]));
     let plan = at(&mut world, 300);
     assert_eq!(bound(&plan).len(), 1);
@@ -78,19 +78,23 @@ fn it_is_finished_where_the_rest_finds_places_in_time_and_then_it_is_never_torn(
     world.delete_node("n4");
     world.apply_group(group("ns", "g", 5, "default"));
     (5..7).for_each(|index| world.apply_pod(pod("ns", &format!("g-{index}"), "g", &[("cpu", 1)])));
-    assert_eq!(released(&mut world, &POLICY, 10_000).len(), 0);
+    assert_eq!(released(&mut world, &POLICY, 302, 10_000).len(), 0);
 }
 
 #[test]
 fn who_waits_for_members_of_its_own_or_has_no_end_of_patience_is_never_let_go() {
     let mut world = torn();
-    assert_eq!(released(&mut world, &Policy { release: Duration::ZERO, ..POLICY }, 10_000).len(), 0);
+    assert_eq!(released(&mut world, &Policy { release: Duration::ZERO, ..POLICY }, 0, 10_000).len(), 0);
     let mut world = torn();
-    assert_eq!(released(&mut world, &Policy { evictions: false, ..POLICY }, 10_000).len(), 0);
+    assert_eq!(released(&mut world, &Policy { evictions: false, ..POLICY }, 0, 10_000).len(), 0);
     let mut world = torn();
     let waiting = world.groups()[&GroupKey::new("ns", "g")].waiting.first().unwrap().clone();
     world.delete_pod(&waiting);
-    assert_eq!(released(&mut world, &POLICY, 10_000).len(), 0);
+    // Nor where its queue is full besides.
+    world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 4)])), ..group("ns", "g", 4, "default") });
+    world.apply_queue(queue("default", None, &[("cpu", 3)]));
+    assert_eq!(released(&mut world, &POLICY, 0, 10_000).len(), 0);
+    assert!(message(&world, "g").contains("is full"), "{}", message(&world, "g"));
 }
 
 #[test]
@@ -103,6 +107,6 @@ fn whoever_starts_anew_knows_from_the_status_whether_a_gang_had_its_places() {
         world.apply_group(GroupFacts { status, ..group("ns", "g", 2, "default") });
         world.apply_pod(running(pod("ns", "g-0", "g", &[("cpu", 1)]), "n1"));
         world.apply_pod(pod("ns", "g-1", "g", &[("cpu", 1)]));
-        assert_eq!(released(&mut world, &POLICY, 301).len(), usize::from(!had));
+        assert_eq!(released(&mut world, &POLICY, 0, 301).len(), usize::from(!had));
     }
 }
