@@ -16,7 +16,8 @@ use podgroup::runtime::flags::Placement;
 use serde_json::{Value, from_value, json};
 
 /// The settings that nobody changed.
-const POLICY: Policy = Policy { placement: Placement::Spread, evictions: true, patience: Duration::from_secs(30) };
+const POLICY: Policy =
+    Policy { placement: Placement::Spread, evictions: true, patience: Duration::from_secs(30), release: Duration::from_secs(300) };
 
 /// How large the input is; the default is what the other sizes are compared with.
 #[derive(Clone, Copy)]

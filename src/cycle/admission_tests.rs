@@ -246,3 +246,57 @@ fn q11_in_a_fifo_queue_nobody_passes_the_first_unless_it_can_never_fit() {
         assert_eq!(rest, if fifo { 2 } else { 0 }, "nobody waits for what can never fit");
     }
 }
+
+#[test]
+fn a5_a_queue_that_is_closed_takes_back_what_is_reserved_for_who_has_no_pods_yet_or_too_few() {
+    let mut world = team();
+    let asks = |name: &str| GroupFacts { min_resources: Some(amounts(&[("cpu", 3)])), ..group("ns", name, 2, "a") };
+    world.apply_group(asks("idle"));
+    world.apply_group(asks("incomplete"));
+    world.apply_pod(pod("ns", "incomplete-0", "incomplete", &[("cpu", 1)]));
+    let _plan = at(&mut world, 0);
+    assert_eq!(reserved(&world, "a"), cpus(6));
+    world.apply_queue(QueueFacts { closed_by_hand: true, ..queue("a", Some("team"), &[]) });
+    let _plan = at(&mut world, 1);
+    assert_eq!((reserved(&world, "a"), phase(&world, "idle"), phase(&world, "incomplete")), (cpus(0), Phase::Pending, Phase::Pending));
+}
+
+#[test]
+fn a5_who_asks_for_something_else_is_patient_no_longer_than_it_was() {
+    let mut world = team();
+    let asks = |cpu| GroupFacts { min_resources: Some(amounts(&[("cpu", cpu)])), ..group("ns", "g", 1, "a") };
+    world.apply_group(asks(6));
+    let _plan = at(&mut world, 0);
+    world.apply_group(asks(5));
+    let _plan = at(&mut world, 20);
+    assert_eq!((reserved(&world, "a"), world.next_look()), (cpus(5), Some(Duration::from_secs(30))));
+    world.apply_group(asks(4));
+    let _plan = at(&mut world, 30);
+    assert_eq!((reserved(&world, "a"), phase(&world, "g")), (cpus(0), Phase::Pending));
+    // Whom its queue refuses in between keeps nobody out meanwhile, and begins anew.
+    let mut world = team();
+    world.apply_group(asks(6));
+    let _plan = at(&mut world, 0);
+    world.apply_group(asks(9));
+    let _plan = at(&mut world, 20);
+    assert_eq!(phase(&world, "g"), Phase::Pending);
+    world.apply_group(asks(6));
+    let _plan = at(&mut world, 40);
+    assert_eq!((reserved(&world, "a"), world.next_look()), (cpus(6), Some(Duration::from_secs(70))));
+}
+
+#[test]
+fn a6_who_comes_next_in_a_fifo_queue_has_its_turn_when_the_first_is_lost_in_one_batch() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 4)]));
+    world.apply_queue(QueueFacts { dequeue_strategy: DequeueStrategy::Fifo, ..queue("q", None, &[]) });
+    gang(&mut world, "big", 1, "q", 1, &[("cpu", 3)]);
+    assert_eq!(bound(&at(&mut world, 0)).len(), 1);
+    world.apply_pod(pod("ns", "big-1", "big", &[("cpu", 4)]));
+    gang(&mut world, "small", 1, "q", 1, &[("cpu", 1)]);
+    assert!(at(&mut world, 1).binds.is_empty());
+    // One of its members runs on.
+    world.delete_pod(&Uid::from("ns/big-1"));
+    world.delete_group(&GroupKey::new("ns", "big"));
+    assert_eq!(bound(&at(&mut world, 2)), [("small-0", "n")]);
+}

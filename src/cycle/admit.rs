@@ -33,11 +33,16 @@ pub(super) fn admit(world: &mut World, key: &GroupKey, needed: &[Uid]) -> Result
             trial.books().fits_queue(&facts.queue, &asked)
         }
     };
-    match fits {
-        Ok(()) => Ok(minimum),
-        Err(QueueRefusal::Ceiling(_)) if is_owed(world, key, &facts.queue, &asked) => Ok(minimum),
-        Err(refusal) => Err(refusal.into()),
+    let owed = match fits {
+        Ok(()) if asked.is_zero() => return Ok(minimum),
+        Ok(()) => false,
+        Err(QueueRefusal::Ceiling(_)) if is_owed(world, key, &facts.queue, &asked) => true,
+        Err(refusal) => return Err(refusal.into()),
+    };
+    if let Some(group) = world.groups.get_mut(key) {
+        group.by_right = owed;
     }
+    Ok(minimum)
 }
 
 /// What the group asks for (A1), and what its members are charged.

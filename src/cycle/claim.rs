@@ -11,72 +11,98 @@ use crate::accounting::Placement;
 use crate::api::{GroupKey, Uid};
 
 use super::explain::Refusal;
+use super::misfits;
 use super::plan::{Plan, Taking};
 use super::policy::Policy;
 use super::reclaim::{self, Budgets, Claim, NotTaken};
-use super::world::{MOST_CLAIMS, World};
+use super::world::{Answer, Hope, MOST_CLAIMS, World};
 
 /// A group that found no places in its turn.
 #[derive(Debug)]
 pub(super) struct Unplaced {
     pub(super) key: GroupKey,
     pub(super) queue: Arc<str>,
-    /// The members that need places: all together, or, of a group that has its minimum, as many as can have one.
+    /// The members that could be placed, in their order; none where it only waits for admission.
     pub(super) members: Vec<Uid>,
+    /// How many of them need places.
+    pub(super) needed: usize,
+    /// The first so many are among those, because their task needs them.
+    pub(super) first: usize,
+    /// Whether all that are needed must find places together, or, of a group that has its minimum, as many as can have one.
     pub(super) all_or_none: bool,
     /// Whether it is admitted, so that what it lacks is places.
     pub(super) admitted: bool,
 }
 
 impl Unplaced {
-    /// A gang that needs places for all of these.
-    pub(super) fn gang(key: &GroupKey, queue: &Arc<str>, members: &[Uid], admitted: bool) -> Self {
-        Self { key: key.clone(), queue: Arc::clone(queue), members: members.to_vec(), all_or_none: true, admitted }
+    /// A gang that needs places for so many of these, among them the first ones.
+    pub(super) fn gang(key: &GroupKey, queue: &Arc<str>, members: &[Uid], [needed, first]: [u32; 2], admitted: bool) -> Self {
+        let [needed, first] = [needed, first].map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+        Self { key: key.clone(), queue: Arc::clone(queue), members: members.to_vec(), needed, first, all_or_none: true, admitted }
+    }
+
+    /// Further members of a group that has its minimum.
+    pub(super) fn further(key: &GroupKey, queue: &Arc<str>, members: Vec<Uid>) -> Self {
+        let needed = members.len();
+        Self { key: key.clone(), queue: Arc::clone(queue), members, needed, first: 0, all_or_none: false, admitted: true }
     }
 }
 
 /// Lets them ask, in the order of their turns.
 pub(super) fn ask(world: &mut World, policy: &Policy, mut unplaced: Vec<Unplaced>, now: Duration, plan: &mut Plan) {
-    unplaced.retain(|group| !world.was_answered(&group.key));
-    if unplaced.is_empty() {
-        return;
+    world.have_asked(unplaced.iter().map(|group| &group.key));
+    if unplaced.iter().any(|group| !world.was_answered(&group.key)) {
+        world.share_out();
     }
     unplaced.sort_by_key(|group| world.asked_at(&group.key));
-    world.share_out();
-    let somebody_owes = world.somebody_owes();
+    let somebody_owes = policy.evictions && world.somebody_owes();
     let mut left = MOST_CLAIMS;
-    for group in unplaced {
-        if left == 0 {
-            world.asks_later(&group.key, now);
-            continue;
+    for group in &unplaced {
+        let asks = policy.evictions && !group.members.is_empty() && (somebody_owes || world.has_lower(&group.key));
+        if world.was_answered(&group.key) {
+        } else if asks && left == 0 {
+            world.asks_later(&group.key);
+        } else {
+            // Before it is known what comes of it: who is nominated changes the answers of others, and not its own.
+            world.answered(&group.key, Answer::default());
+            if asks {
+                left = left.saturating_sub(1);
+                let answer = take(world, policy, group, now, plan);
+                world.answered(&group.key, answer);
+            }
         }
-        world.asks(&group.key);
-        if somebody_owes || world.has_lower(&group.key) {
-            left = left.saturating_sub(1);
-            take(world, policy, &group, now, plan);
+        let Some(Answer { why, hope }) = world.answer(&group.key).cloned() else { continue };
+        if policy.evictions && hope == Hope::None && group.admitted && world.was_answered(&group.key) {
+            world.give_up(&group.key, now, policy.patience);
+        }
+        // Who is not admitted knows all that is in its way.
+        if let Some(why) = why.filter(|_| group.admitted) {
+            world.explain_further(&group.key, &why);
         }
     }
 }
 
 /// One group asks: for all its members, and where each helps by itself for fewer, if not for all.
-fn take(world: &mut World, policy: &Policy, group: &Unplaced, now: Duration, plan: &mut Plan) {
-    let mut count = group.members.len();
+fn take(world: &mut World, policy: &Policy, group: &Unplaced, now: Duration, plan: &mut Plan) -> Answer {
+    let mut count = group.needed;
     let mut why = None;
     while count > 0 {
-        let members = group.members.get(..count).unwrap_or_default();
-        let Some(answer) = find(world, policy, group, members) else { return };
+        let find = |world: &mut World, members: &[Uid]| find(world, policy, group, members);
+        let Some(answer) = misfits::search(world, &group.members, count, group.first, find) else { break };
         match answer {
-            // What is leaving is enough, and its places are free soon.
-            Ok(found) if found.victims.is_empty() => return,
-            Ok(found) => return nominate(world, group, &found, now, plan),
+            Ok(found) => {
+                // What is leaving is enough where nobody is to go, and its places are free soon.
+                if !found.victims.is_empty() {
+                    nominate(world, group, &found, now, plan);
+                }
+                return Answer { why: None, hope: Hope::Leaving };
+            }
             Err(not) => why = Some(not),
         }
         count = if group.all_or_none { 0 } else { count / 2 };
     }
-    // Who is not admitted knows all that is in its way.
-    if let Some(why) = why.filter(|why| group.admitted && why.says_something()) {
-        world.explain_further(&group.key, &Arc::new(why));
-    }
+    let hope = if why.as_ref().is_some_and(NotTaken::is_soon) { Hope::Soon } else { Hope::None };
+    Answer { why: why.filter(NotTaken::says_something).map(Arc::new), hope }
 }
 
 fn find(world: &mut World, policy: &Policy, group: &Unplaced, members: &[Uid]) -> Option<Result<reclaim::Taking, NotTaken>> {
@@ -104,7 +130,7 @@ fn nominate(world: &mut World, group: &Unplaced, found: &reclaim::Taking, now: D
     let places: Vec<Placement> = found.places.iter().filter_map(place).collect();
     let queues: BTreeSet<&str> = found.victims.iter().filter_map(|uid| world.books.pod(uid)?.queue).collect();
     let taking = if queues.iter().all(|queue| **queue == *group.queue) { Taking::Preemption } else { Taking::Reclaim };
-    let until = world.nomination_deadline(&found.victims, now);
+    let until = world.nomination_deadline(&places, &found.victims, now);
     if let Some(eviction) = world.nominate(&group.key, &places, &found.victims, taking, until) {
         plan.evictions.push(eviction);
     }

@@ -7,13 +7,13 @@ use super::world::{Phase, World};
 use super::*;
 use crate::api::{GroupFacts, PodFacts, QueueFacts};
 
-fn at(world: &mut World, seconds: u64) -> Plan {
+pub(super) fn at(world: &mut World, seconds: u64) -> Plan {
     let plan = run(world, &POLICY, Duration::from_secs(seconds));
     assert!(world.books().audit().is_clean());
     plan
 }
 
-fn confirm(world: &mut World, plan: &Plan) {
+pub(super) fn confirm(world: &mut World, plan: &Plan) {
     for bind in &plan.binds {
         world.confirm(&bind.uid);
         let facts = PodFacts::clone(&world.pods()[&bind.uid].facts);
@@ -21,12 +21,12 @@ fn confirm(world: &mut World, plan: &Plan) {
     }
 }
 
-fn names(eviction: &Eviction) -> Vec<&str> {
+pub(super) fn names(eviction: &Eviction) -> Vec<&str> {
     eviction.victims.iter().map(|victim| &*victim.name).collect()
 }
 
 /// `a` and `b` deserve 5 of 10 cpu each; `a` has borrowed all.
-fn borrowed() -> World {
+pub(super) fn borrowed() -> World {
     let mut world = world();
     for name in ["n1", "n2"] {
         world.apply_node(node(name, &[("cpu", 5)]));

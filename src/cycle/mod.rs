@@ -30,6 +30,7 @@ pub mod class;
 pub mod explain;
 pub mod filter;
 pub mod gang;
+mod misfits;
 pub mod nodes;
 pub mod order;
 mod place;
@@ -136,8 +137,11 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
         }
         turns.rank(&queue, world);
     }
+    let whole = |group: &Unplaced| group.all_or_none.then(|| group.key.clone());
+    let gangs: Vec<GroupKey> = unplaced.iter().filter_map(whole).collect();
+    claim::ask(world, policy, unplaced, now, &mut plan);
     if policy.evictions {
-        claim::ask(world, policy, unplaced, now, &mut plan);
+        plan.evictions.extend(gangs.iter().filter_map(|key| world.let_go(key, now, policy.release)));
     }
     world.notice_kept();
     plan
@@ -146,6 +150,7 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
 /// What the group wants in this cycle; nothing where nobody waits.
 fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<Ready>, Refusal> {
     refuse_blocked(world, key);
+    world.notice_beginning(key);
     let Some(group) = world.groups.get(key) else { return Ok(None) };
     let Some(facts) = group.facts.clone() else {
         return if group.waiting.is_empty() { Ok(None) } else { Err(Refusal::NoGroup { name: Arc::clone(&key.name) }) };
@@ -157,7 +162,8 @@ fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<Re
     if group.retry.at.is_some_and(|at| at > now) {
         return Err(Refusal::Backoff { why: group.retry.why.clone(), failures: group.retry.failures });
     }
-    if let Some(waits) = world.nominated(key) {
+    // One that has its minimum waits only for those members for which others leave; the rest is placed as usual.
+    if let Some(waits) = world.nominated(key).filter(|_| group.waiting.is_empty() || !gang::is_satisfied(group, &facts)) {
         return Err((**waits).clone());
     }
     let gang = gang::resolve(world, group, &facts);
@@ -210,6 +216,7 @@ fn take_turn(
     let Some(facts) = group.facts.clone() else { return Turn::Over };
     let (last, holds, reserved) = (group.retry.last.clone(), group.holds.clone(), world.reserved(group).clone());
     let needed = want.gang.needed;
+    let first = want.gang.tasks.values().fold(0_u32, |sum, missing| sum.saturating_add(*missing));
     let members = want.members.get(want.next..).unwrap_or_default();
     let attempt = Attempt { queue, members, needed, first: 0, preemptable: facts.preemptable, last: &last, holds: holds.as_deref() };
     if members.is_empty() || needed > 0 {
@@ -218,9 +225,10 @@ fn take_turn(
             Ok(minimum) => minimum,
             Err(refusal) => {
                 world.pend(&want.key);
-                // Where only amounts are in the way, others may go for it: in a queue that is full of lower priorities nobody is admitted before one of those goes.
-                if matches!(refusal, Refusal::Ceiling(_)) && !gang_members.is_empty() {
-                    unplaced.push(Unplaced::gang(&want.key, queue, gang_members, false));
+                // Where only amounts are in the way, others may go for it: in a queue that is full of lower priorities nobody is admitted before one of those goes. And
+                // what it is owed may be more tomorrow, though nothing becomes free.
+                if matches!(refusal, Refusal::Ceiling(_)) {
+                    unplaced.push(Unplaced::gang(&want.key, queue, members, [needed, first], false));
                 }
                 return waits(world, queue, &want, refusal);
             }
@@ -234,11 +242,10 @@ fn take_turn(
             }
             return Turn::Over;
         }
-        let first = want.gang.tasks.values().fold(0_u32, |sum, missing| sum.saturating_add(*missing));
         match place::place(world, policy.placement, &Attempt { first, ..attempt }) {
             Err(refusal) => {
                 world.reserve(&want.key, minimum, now, policy.patience);
-                unplaced.push(Unplaced::gang(&want.key, queue, gang_members, true));
+                unplaced.push(Unplaced::gang(&want.key, queue, members, [needed, first], true));
                 return waits(world, queue, &want, refusal);
             }
             Ok(placements) => {
@@ -270,12 +277,15 @@ fn take_turn(
     }
     world.satisfied(&want.key);
     let Some(refusal) = want.refusal.take() else {
-        world.judge_group(&want.key, None);
+        let waits = world.nominated(&want.key).cloned();
+        world.judge_group(&want.key, waits);
         return Turn::Over;
     };
     let comes_first = is_first(world, queue, &want);
     world.judge_group(&want.key, Some(refusal));
-    unplaced.push(Unplaced { key: want.key, queue: Arc::clone(queue), members: want.unplaced, all_or_none: false, admitted: true });
+    if world.nominated(&want.key).is_none() {
+        unplaced.push(Unplaced::further(&want.key, queue, want.unplaced));
+    }
     if comes_first { Turn::First } else { Turn::Over }
 }
 
@@ -333,10 +343,14 @@ fn refuse_blocked(world: &mut World, key: &GroupKey) {
 #[cfg(test)]
 mod admission_tests;
 #[cfg(test)]
+mod asking_tests;
+#[cfg(test)]
 mod claim_tests;
 #[cfg(test)]
 mod promises;
 #[cfg(test)]
 mod queue_tests;
+#[cfg(test)]
+mod release_tests;
 #[cfg(test)]
 mod tests;

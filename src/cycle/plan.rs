@@ -60,6 +60,8 @@ pub enum Taking {
     Reclaim,
     /// From groups of its own queue that are of lower priority (R11).
     Preemption,
+    /// From nobody: only a part of its gang could be bound, and that part is let go.
+    Release,
 }
 
 /// A pod that goes.

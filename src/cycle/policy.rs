@@ -13,4 +13,6 @@ pub struct Policy {
     pub evictions: bool,
     /// How long a group that finds no places keeps its reservation (A5); 0 is for ever.
     pub patience: Duration,
+    /// How long a gang of which only a part could be bound waits for places for the rest before that part is let go; 0 is for ever.
+    pub release: Duration,
 }

@@ -73,6 +73,12 @@ pub fn status(group: &Group, facts: &GroupFacts, now: Timestamp) -> PodGroupStat
     }
 }
 
+/// Whether it stands there that the group had its places once.
+#[must_use]
+pub fn was_scheduled(facts: &GroupFacts) -> bool {
+    has(facts.status.conditions.as_deref().unwrap_or_default(), SCHEDULED)
+}
+
 fn has(conditions: &[PodGroupCondition], kind: &str) -> bool {
     conditions.iter().any(|condition| condition.kind.as_deref() == Some(kind))
 }

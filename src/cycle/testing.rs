@@ -14,7 +14,8 @@ use crate::resources::{Amount, Limits, Resources};
 use crate::runtime::flags::Placement;
 
 /// The settings that nobody changed.
-pub(crate) const POLICY: Policy = Policy { placement: Placement::Spread, evictions: true, patience: Duration::from_secs(30) };
+pub(crate) const POLICY: Policy =
+    Policy { placement: Placement::Spread, evictions: true, patience: Duration::from_secs(30), release: Duration::from_secs(300) };
 
 /// Nobody goes for anybody.
 pub(crate) const PEACEFUL: Policy = Policy { evictions: false, ..POLICY };

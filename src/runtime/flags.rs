@@ -97,6 +97,11 @@ pub struct SchedulerFlags {
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_patience)]
     pub admission_patience: Duration,
 
+    /// How long a gang of which only a part could be bound waits for places for the rest; then that part is evicted, and the gang
+    /// waits as a whole. 0s: for ever
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_patience)]
+    pub release_after: Duration,
+
     /// How many bindings are under way at the same time
     #[arg(long, value_name = "COUNT", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub bind_concurrency: u16,

@@ -193,15 +193,29 @@ pub fn victim_event(eviction: &Eviction, victim: &Victim, now: Timestamp) -> Val
     let reason = match eviction.taking {
         Taking::Reclaim => "Reclaimed",
         Taking::Preemption => "Preempted",
+        Taking::Release => RELEASED,
     };
     warning(&about, &victim.namespace, reason, &taken(eviction), now)
 }
+
+/// An Event about a gang of which those go that are bound; none where they go for others.
+#[must_use]
+pub fn release_event(eviction: &Eviction, gone: usize, now: Timestamp) -> Option<Value> {
+    let message =
+        format!("{gone} members that were bound are evicted, because the rest found no places for too long; it waits as a whole now");
+    let released = eviction.taking == Taking::Release && gone > 0;
+    released.then(|| event(&eviction.group, &eviction.group_uid, RELEASED, &message, now))
+}
+
+/// The reason of what is said where a gang is let go.
+const RELEASED: &str = "Released";
 
 fn taken(eviction: &Eviction) -> String {
     let Eviction { group, queue, .. } = eviction;
     match eviction.taking {
         Taking::Reclaim => format!("{SCHEDULER}: reclaimed for PodGroup {group}, whose queue {queue} is below its share"),
         Taking::Preemption => format!("{SCHEDULER}: preempted for PodGroup {group} of queue {queue}, which has a higher priority"),
+        Taking::Release => format!("{SCHEDULER}: let go with PodGroup {group}, the rest of which found no places for too long"),
     }
 }
 

@@ -84,6 +84,8 @@ pub struct Taken {
     pub evicted: u32,
     /// How many had gone by themselves.
     pub gone: u32,
+    /// The one whose eviction was refused, if one was and not by ourselves.
+    pub stays: Option<Uid>,
 }
 
 /// What a write was about.

@@ -122,6 +122,7 @@ impl Said {
     pub fn queue_gone(&mut self, name: &Arc<str>) {
         self.queue_events.remove(name);
         self.queue_status.remove(name);
+        self.queues.forget(name);
     }
 
     /// The watch showed the pod.
@@ -133,6 +134,12 @@ impl Said {
     pub fn pod_gone(&mut self, uid: &Uid) {
         self.pod_condition.remove(uid);
         self.pods.forget(uid);
+    }
+
+    /// Of how many groups, queues and pods anything is remembered that is to be told.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> [usize; 3] {
+        [self.groups.remembered(), self.queues.remembered(), self.pods.remembered()]
     }
 
     /// When something is to be said next.
@@ -166,8 +173,11 @@ impl Said {
         }
         if let Some(name) = self.queues.take(now.since_start) {
             let command = self.queue_command(&name, world, now);
-            if command.is_none() {
+            if command.is_none() && world.queues().contains_key(&name) {
                 self.queues.nothing(&name);
+            } else if command.is_none() {
+                // Anybody can write the name of a queue into a group: of one that is not there nothing is remembered.
+                self.queues.forget(&name);
             }
             return Some(command);
         }

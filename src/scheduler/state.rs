@@ -132,6 +132,7 @@ impl State {
             Report::NotEvicted(taken, why) => {
                 self.metrics.evicted(&taken);
                 self.metrics.not_evicted(why);
+                taken.stays.iter().for_each(|uid| self.world.stays(uid, now.since_start));
                 self.world.refuse_eviction(&taken.group, taken.nomination, why);
             }
             Report::Told(subject, told) => {

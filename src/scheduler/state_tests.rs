@@ -274,7 +274,7 @@ fn nominate(state: &mut State) {
 }
 
 fn taken() -> crate::scheduler::event::Taken {
-    crate::scheduler::event::Taken { group: GroupKey::new("ns", "g"), nomination: 1, evicted: 2, gone: 1 }
+    crate::scheduler::event::Taken { group: GroupKey::new("ns", "g"), nomination: 1, evicted: 2, gone: 1, stays: None }
 }
 
 #[test]
@@ -361,4 +361,36 @@ fn a_pod_that_was_told_why_it_waits_is_told_when_others_leave_for_it() {
     nominate(&mut state);
     let _cycle = told(&mut state, 3000);
     assert_eq!(told(&mut state, 13_000), ["waits for 1 pod of queue default to go"]);
+}
+
+#[test]
+fn nothing_is_remembered_of_what_is_gone_or_was_only_named() {
+    let mut state = ready(Vec::new(), Vec::new(), Vec::new());
+    let told = |state: &mut State| {
+        let commands = (1..4).flat_map(|second| state.tick(at(second * 5_000))).collect::<Vec<_>>();
+        for subject in commands.iter().filter_map(subject) {
+            state.learn(Report::Told(subject, stands("7")), at(16_000));
+        }
+        state.tick(at(16_000)).len()
+    };
+    let _first = told(&mut state);
+    let before = state.said.remembered();
+    state.apply(Event::Queues(Change::Apply(queue("short", None, &[]))), at(17_000));
+    state.apply(Event::Groups(Change::Apply(group("ns", "g", 1, "no-such-queue"))), at(17_000));
+    state.apply(Event::Pods(Change::Apply(pod("ns", "p", "g", &[("cpu", 1)]))), at(17_000));
+    state.apply(Event::Groups(Change::Apply(group("ns", "h", 1, "short"))), at(17_000));
+    let _told = (0..9).map(|second| state.tick(at(18_000 + second * 1_000)).len()).sum::<usize>();
+    assert_ne!(state.said.remembered(), before);
+    for name in ["g", "h"] {
+        state.apply(Event::Groups(Change::Delete(GroupKey::new("ns", name))), at(30_000));
+    }
+    state.apply(Event::Pods(Change::Delete("ns/p".into())), at(30_000));
+    state.apply(Event::Queues(Change::Delete("short".into())), at(30_000));
+    for name in ["g", "h"] {
+        state.learn(Report::Told(Subject::Group(GroupKey::new("ns", name)), Told::Gone), at(30_000));
+    }
+    state.learn(Report::Told(Subject::Queue("short".into()), Told::Gone), at(30_000));
+    state.learn(Report::Told(Subject::Pod("ns/p".into()), Told::Gone), at(30_000));
+    let _rest = (0..9).map(|second| state.tick(at(31_000 + second * 1_000)).len()).sum::<usize>();
+    assert_eq!(state.said.remembered(), before);
 }

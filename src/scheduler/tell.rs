@@ -104,6 +104,12 @@ impl<K: Clone + Ord> Teller<K> {
         }
     }
 
+    /// How many objects anything is remembered of.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.entries.len()
+    }
+
     /// When the next one is due.
     #[must_use]
     pub fn next(&self) -> Option<Duration> {

@@ -24,6 +24,8 @@ pub enum NotTaken {
     Unplaceable(Box<Refusal>),
     /// Nobody may go.
     Nobody(Box<Kept>),
+    /// The same, and some who might go are being bound: it may be otherwise as soon as they are.
+    Soon(Box<NotTaken>),
     /// There are some who may go, but not enough of them together.
     NotEnough {
         /// What keeps the others.
@@ -42,10 +44,14 @@ pub struct Kept {
     pub share: Option<OverShare>,
     /// How many pods, in queues that owe, have too high a priority.
     pub higher: u32,
-    /// How many of them are not preemptable, or are being bound.
+    /// How many of them are not preemptable.
     pub stay: u32,
+    /// How many are just being bound.
+    pub binding: u32,
     /// How many are under a budget that lets nobody go.
     pub budget: u32,
+    /// How many are there whose eviction was refused a moment ago.
+    pub refused: u32,
 }
 
 /// A queue that would use more than its share.
@@ -82,8 +88,29 @@ impl NotTaken {
         match self {
             Self::Unplaceable(_) => false,
             Self::Nobody(kept) => **kept != Kept::default(),
+            Self::Soon(now) => now.says_something(),
             Self::NotEnough { .. } => true,
         }
+    }
+
+    /// How many members were placed, with those gone who might go, before one was not.
+    pub(in crate::cycle) fn placed_before(&self) -> Option<usize> {
+        match self {
+            Self::Unplaceable(refusal) | Self::NotEnough { refusal, .. } => {
+                if let Refusal::Nodes { placed, .. } = **refusal {
+                    usize::try_from(placed).ok()
+                } else {
+                    None
+                }
+            }
+            Self::Soon(now) => now.placed_before(),
+            Self::Nobody(_) => None,
+        }
+    }
+
+    /// Whether it may be otherwise as soon as some binds have ended.
+    pub(in crate::cycle) const fn is_soon(&self) -> bool {
+        matches!(self, Self::Soon(_))
     }
 }
 
@@ -100,8 +127,13 @@ impl fmt::Display for Limit {
 
 impl fmt::Display for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts =
-            [(self.higher, "of too high a priority"), (self.stay, "not preemptable"), (self.budget, "kept by a PodDisruptionBudget")];
+        let counts = [
+            (self.higher, "of too high a priority"),
+            (self.stay, "not preemptable"),
+            (self.binding, "being bound"),
+            (self.budget, "kept by a PodDisruptionBudget"),
+            (self.refused, "not evicted when it was asked for"),
+        ];
         let mut said = false;
         for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
             write!(f, "{}{count} {what}", if said { ", " } else { "" })?;
@@ -125,6 +157,7 @@ impl fmt::Display for NotTaken {
         match self {
             Self::Unplaceable(refusal) => write!(f, "it would not be placed if others went: {refusal}"),
             Self::Nobody(kept) => write!(f, "nobody may go for it ({kept})"),
+            Self::Soon(now) => now.fmt(f),
             Self::NotEnough { limits, refusal, every } => {
                 f.write_str(if *every { "too few may go for it" } else { "it was not found who could go for it" })?;
                 for (at, limit) in limits.iter().enumerate() {

@@ -10,7 +10,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::accounting::{Books, QueueRefusal, Shares};
 use crate::api::{GroupKey, Uid};
-use crate::cycle::world::{Group, Member, State, standing};
+use crate::cycle::world::{Group, Member, State, Stays, standing};
 use crate::resources::{Amount, ResourceName, Resources};
 
 use super::answer::{Kept, OverShare};
@@ -26,6 +26,8 @@ pub(super) struct Scope<'a> {
     /// The values of the priority classes.
     pub(super) classes: &'a BTreeMap<String, i32>,
     pub(super) shares: &'a Shares,
+    /// Whose eviction was refused a moment ago.
+    pub(super) stays: &'a Stays,
     pub(super) claim: &'a Claim<'a>,
     /// What all members ask for together.
     pub(super) asked: &'a Resources,
@@ -191,8 +193,12 @@ impl Scope<'_> {
         let budgets = (self.budgets.of)(facts);
         let counter = if high && holds(Rule::R8Higher) {
             &mut kept.higher
-        } else if !is_bound || !may_go && holds(Rule::R8Stays) {
+        } else if !may_go && holds(Rule::R8Stays) {
             &mut kept.stay
+        } else if !is_bound {
+            &mut kept.binding
+        } else if self.stays.rests(uid) {
+            &mut kept.refused
         } else if budgets.iter().any(|budget| self.budgets.left.get(*budget).is_none_or(|left| *left == 0)) {
             &mut kept.budget
         } else {

@@ -97,7 +97,7 @@ pub(in crate::cycle) struct Budgets<'a> {
 pub(in crate::cycle) fn find(world: &mut World, policy: Policy, claim: &Claim<'_>, budgets: Budgets<'_>) -> Result<Taking, NotTaken> {
     world.share_out();
     let leaving = world.leaving_or_told_to();
-    let World { books, nodes, keepers, classes, views, pods, groups, priority_classes, demands, shares, .. } = world;
+    let World { books, nodes, keepers, classes, views, pods, groups, priority_classes, demands, shares, stays, .. } = world;
     let mut stage = Stage::new(books, nodes, keepers, classes, views, pods, policy, claim.last);
     let reserved = stage.books().quota().reservation_of(claim.reservation).is_some();
     if holds(Rule::Gone) {
@@ -130,11 +130,14 @@ pub(in crate::cycle) fn find(world: &mut World, policy: Policy, claim: &Claim<'_
             &settled
         }
     };
-    let scope = Scope { books: stage.books(), pods, groups, classes: priority_classes, shares, claim, asked: &asked, budgets };
+    let scope = Scope { books: stage.books(), pods, groups, classes: priority_classes, shares, stays, claim, asked: &asked, budgets };
     let found = scope.candidates();
-    if found.candidates.is_empty() {
-        return Err(NotTaken::Nobody(Box::new(found.kept)));
-    }
-    let units = units::units(&found.candidates, &found.gangs);
-    Search::new(&mut stage, claim, budgets.left, found, units).run(refusal)
+    let binding = found.kept.binding > 0;
+    let answer = if found.candidates.is_empty() {
+        Err(NotTaken::Nobody(Box::new(found.kept)))
+    } else {
+        let units = units::units(&found.candidates, &found.gangs);
+        Search::new(&mut stage, claim, budgets.left, found, units).run(refusal)
+    };
+    answer.map_err(|why| if binding { NotTaken::Soon(Box::new(why)) } else { why })
 }

@@ -178,7 +178,7 @@ fn nobody_goes_who_is_being_bound_or_stays_or_is_of_the_group_itself() {
     });
     world.apply_group(group("ns", "asks", 2, "b"));
     world.apply_pod(pod("ns", "asks-0", "asks", &[("cpu", 1)]));
-    assert!(taken(&mut world, "asks").unwrap_err().starts_with("nobody may go for it (1 not preemptable)"));
+    assert!(taken(&mut world, "asks").unwrap_err().starts_with("nobody may go for it (1 being bound)"));
     world.confirm(&Uid::from("ns/new-0"));
     assert_eq!(victims(&mut world, "asks"), ["new-0"]);
     world.apply_group(GroupFacts { preemptable: false, ..group("ns", "new", 1, "a") });

@@ -25,6 +25,9 @@ use super::{Group, World};
 /// After so many times the rest does not become longer.
 const LONGEST: u32 = 5;
 
+/// How long one rests first whose patience has no end, and that has asked in vain.
+const ENDLESS: Duration = Duration::from_secs(30);
+
 static NOTHING: Resources = Resources::new();
 
 /// Whether a group is admitted.
@@ -51,6 +54,13 @@ pub struct Rest {
     pub until: Duration,
 }
 
+impl Rest {
+    fn begin(&mut self, now: Duration, patience: Duration) {
+        self.times = self.times.saturating_add(1);
+        self.until = now.saturating_add(patience.saturating_mul(1 << self.times.saturating_sub(1).min(LONGEST)));
+    }
+}
+
 impl Group {
     /// Whether its minimum may come in.
     #[must_use]
@@ -60,7 +70,8 @@ impl Group {
 
     /// Whether it waits for admission or for a place.
     pub(super) fn is_waiting(&self) -> bool {
-        self.waits() || (self.facts.is_some() && !self.is_admitted() && self.counts.placed == 0)
+        // One that has something reserved and waits for its own members is asked again, too, whether its queue is open.
+        self.waits() || self.holds.is_some() || (self.facts.is_some() && !self.is_admitted() && self.counts.placed == 0)
     }
 }
 
@@ -76,8 +87,21 @@ impl World {
         self.without_end(key);
         if let Some(group) = self.groups.get_mut(key) {
             group.admission = Admission::Pending;
+            group.patience = None;
         }
         self.release_reservation(key);
+    }
+
+    /// What the group asks for is another, so it is admitted anew, or not; its patience is no longer for that.
+    pub(super) fn pend_anew(&mut self, key: &GroupKey) {
+        let until = self.groups.get(key).and_then(|group| match &group.admission {
+            Admission::Inqueue { until, .. } => *until,
+            Admission::Pending => group.patience,
+        });
+        self.pend(key);
+        if let Some(group) = self.groups.get_mut(key) {
+            group.patience = until;
+        }
     }
 
     /// The group has all the places that its minimum needs: nothing is reserved any more, and its patience is new.
@@ -125,13 +149,12 @@ impl World {
         let Some(facts) = group.facts.clone() else { return false };
         // One that waits for members of its own, which may never come, is no such gang.
         let half_bound = group.counts.placed > 0 && crate::cycle::gang::is_whole(group, &facts);
-        let was = match &group.admission {
-            Admission::Inqueue { until, .. } => *until,
-            Admission::Pending => None,
+        let (was, wakes) = match &group.admission {
+            Admission::Inqueue { until, .. } => (*until, *until),
+            Admission::Pending => (group.patience.take(), None),
         };
         if !half_bound && was.is_some_and(|until| until <= now) {
-            group.rest.times = group.rest.times.saturating_add(1);
-            group.rest.until = now.saturating_add(patience.saturating_mul(1 << group.rest.times.saturating_sub(1).min(LONGEST)));
+            group.rest.begin(now, patience);
             // Nothing else may ever happen: who makes the pods of a group may wait for its admission.
             self.alarms.insert((group.rest.until, key.clone()));
         }
@@ -145,12 +168,34 @@ impl World {
         let ends = !half_bound && !patience.is_zero() && !asked.is_zero();
         let until = ends.then(|| was.unwrap_or_else(|| now.saturating_add(patience)));
         group.admission = Admission::Inqueue { minimum, until };
-        if let Some(until) = until.filter(|_| until != was) {
+        if let Some(until) = until.filter(|_| until != wakes) {
             self.alarms.insert((until, key.clone()));
         }
         self.hold(key, &facts.queue, asked);
         self.demand_again(key);
         true
+    }
+
+    /// The group has asked in vain for the places of others. Where there is room for what it has reserved, that is kept for it until its patience is over; what was reserved
+    /// by right alone (A3) is taken back at once: it counts as taken, so others would go to make room for what nobody can use.
+    pub(in crate::cycle) fn give_up(&mut self, key: &GroupKey, now: Duration, patience: Duration) {
+        let Some(group) = self.groups.get(key).filter(|group| group.by_right) else { return };
+        let Some((name, facts)) = group.holds.clone().zip(group.facts.clone()) else { return };
+        let held = self.reserved(group).clone();
+        // A gang of which a part is bound keeps what it needs to be finished.
+        if group.counts.placed > 0 && crate::cycle::gang::is_whole(group, &facts) {
+            return;
+        }
+        let mut trial = self.books.trial();
+        trial.reserve(&name, &facts.queue, &Resources::new());
+        if trial.books().fits_queue(&facts.queue, &held).is_ok() {
+            return;
+        }
+        drop(trial);
+        let Some(group) = self.groups.get_mut(key) else { return };
+        group.rest.begin(now, if patience.is_zero() { ENDLESS } else { patience });
+        self.alarms.insert((group.rest.until, key.clone()));
+        self.pend(key);
     }
 
     /// What the group reserves follows what its members are charged (A4), and goes when it needs no places any more.

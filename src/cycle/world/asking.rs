@@ -1,19 +1,22 @@
-//! Which groups have asked in vain for the places of others, and when is each asked again?
+//! Which groups were refused for what others use or have a right to, what were they told, and when is each asked again?
 //!
 //! The answer follows from what everybody uses and wants, so it may be another whenever that changed. Then those are asked first that were asked longest ago, a few in each
-//! cycle and so many cycles in a second: a full cluster with thousands who wait costs a bounded part of the time.
+//! cycle; who is not looked at for another reason is asked a few at a time, so many times in a second, until everybody has an answer: a full cluster with thousands who wait
+//! costs a bounded part of the time, and one in which nothing changes costs nothing. Until somebody is asked again, what it was told stands.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::GroupKey;
+use crate::cycle::reclaim::NotTaken;
 
 use super::World;
 
-/// So many groups ask in one cycle.
+/// So many groups ask in one cycle, and so many are asked at a time.
 pub const MOST_CLAIMS: usize = 16;
 
-/// Who has not been asked since something changed is asked so much later.
+/// The next few are asked so much later.
 const NEXT: Duration = Duration::from_millis(100);
 
 /// Who asked, and when.
@@ -21,10 +24,43 @@ const NEXT: Duration = Duration::from_millis(100);
 pub(super) struct Asking {
     /// How often anything changed so far that an answer follows from.
     changes: u64,
-    /// After how many of them each group was asked.
-    asked: BTreeMap<GroupKey, u64>,
-    /// The same, longest ago first.
-    order: BTreeSet<(u64, GroupKey)>,
+    asked: BTreeMap<GroupKey, Asked>,
+    /// Those of `asked`, longest ago first, and before them who had no answer yet.
+    order: BTreeSet<(Option<u64>, GroupKey)>,
+    /// Of those, who waits for binds that are under way: only who is bound may go for somebody.
+    soon: BTreeSet<GroupKey>,
+    /// When the next few are asked.
+    next_at: Duration,
+    /// Who is looked at in this cycle because it is to be asked again.
+    chosen: Vec<GroupKey>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    /// After how many changes; none where it had no turn yet.
+    at: Option<u64>,
+    answer: Answer,
+}
+
+/// What a group was told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::cycle) struct Answer {
+    /// Why nobody goes, where that is worth to be said.
+    pub(in crate::cycle) why: Option<Arc<NotTaken>>,
+    /// Whether there is hope: somebody goes, or may as soon as a bind has ended.
+    pub(in crate::cycle) hope: Hope,
+}
+
+/// What is to be hoped for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::cycle) enum Hope {
+    /// Nobody goes for it.
+    #[default]
+    None,
+    /// Nobody can go before some binds have ended.
+    Soon,
+    /// Others are leaving.
+    Leaving,
 }
 
 /// How many there are of each priority.
@@ -53,25 +89,69 @@ impl Priorities {
 }
 
 impl Asking {
-    /// Something changed. Who is to be asked again now.
-    pub(super) fn changed(&mut self) -> Vec<GroupKey> {
+    /// Something changed that all answers follow from.
+    pub(super) const fn changed(&mut self) {
         self.changes = self.changes.saturating_add(1);
-        self.order.iter().take(MOST_CLAIMS).map(|(_, key)| key.clone()).collect()
     }
 
-    /// The group waits no more.
+    /// The binds under way are fewer.
+    pub(super) fn bound(&mut self) {
+        for key in std::mem::take(&mut self.soon) {
+            if let Some(answer) = self.asked.get(&key).map(|asked| asked.answer.clone()) {
+                self.put(&key, None, answer);
+            }
+        }
+    }
+
+    /// Who is to be asked again at this time, though nothing else is to be done for it.
+    pub(super) fn choose(&mut self, now: Duration) -> &[GroupKey] {
+        self.chosen.clear();
+        if self.is_open() && self.next_at <= now {
+            let open = self.order.iter().take(MOST_CLAIMS).take_while(|(at, _)| *at < Some(self.changes));
+            self.chosen.extend(open.map(|(_, key)| key.clone()));
+            self.next_at = now.saturating_add(NEXT);
+        }
+        &self.chosen
+    }
+
+    /// When somebody is to be asked again; none where everybody has an answer.
+    pub(super) fn next(&self) -> Option<Duration> {
+        self.is_open().then_some(self.next_at)
+    }
+
+    fn is_open(&self) -> bool {
+        self.order.first().is_some_and(|(at, _)| *at < Some(self.changes))
+    }
+
+    fn put(&mut self, key: &GroupKey, at: Option<u64>, answer: Answer) {
+        self.forget(key);
+        if answer.hope == Hope::Soon && at.is_some() {
+            self.soon.insert(key.clone());
+        }
+        self.asked.insert(key.clone(), Asked { at, answer });
+        self.order.insert((at, key.clone()));
+    }
+
+    /// The group waits no more, or is another now.
     pub(super) fn forget(&mut self, key: &GroupKey) {
-        if let Some(at) = self.asked.remove(key) {
+        if let Some(Asked { at, .. }) = self.asked.remove(key) {
             self.order.remove(&(at, key.clone()));
+            self.soon.remove(key);
         }
     }
 }
 
 impl World {
-    /// After how many changes the group was asked; none where it was not asked since it waits, or all has changed since.
+    /// After how many changes the group was asked; none where it was not asked since it waits.
     #[must_use]
     pub(in crate::cycle) fn asked_at(&self, key: &GroupKey) -> Option<u64> {
-        self.asking.asked.get(key).copied()
+        self.asking.asked.get(key).and_then(|asked| asked.at)
+    }
+
+    /// What the group was told when it was asked last.
+    #[must_use]
+    pub(in crate::cycle) fn answer(&self, key: &GroupKey) -> Option<&Answer> {
+        self.asking.asked.get(key).map(|asked| &asked.answer)
     }
 
     /// Whether the answer that the group got is still the answer.
@@ -80,15 +160,25 @@ impl World {
         self.asked_at(key) == Some(self.asking.changes)
     }
 
-    /// The group asks now.
-    pub(in crate::cycle) fn asks(&mut self, key: &GroupKey) {
-        self.asking.forget(key);
-        self.asking.asked.insert(key.clone(), self.asking.changes);
-        self.asking.order.insert((self.asking.changes, key.clone()));
+    /// The group has its answer.
+    pub(in crate::cycle) fn answered(&mut self, key: &GroupKey, answer: Answer) {
+        self.asking.put(key, Some(self.asking.changes), answer);
     }
 
     /// The group could not ask in this cycle, in which others did.
-    pub(in crate::cycle) fn asks_later(&mut self, key: &GroupKey, now: Duration) {
-        self.alarms.insert((now.saturating_add(NEXT), key.clone()));
+    pub(in crate::cycle) fn asks_later(&mut self, key: &GroupKey) {
+        let (at, answer) = self.asking.asked.remove(key).map(|asked| (asked.at, asked.answer)).unwrap_or_default();
+        self.asking.order.remove(&(at, key.clone()));
+        self.asking.put(key, at, answer);
+    }
+
+    /// Of those who were looked at to be asked again, who had no question is asked no more.
+    pub(in crate::cycle) fn have_asked<'a>(&mut self, wanted: impl Iterator<Item = &'a GroupKey> + Clone) {
+        // There are only a few.
+        for key in std::mem::take(&mut self.asking.chosen) {
+            if !wanted.clone().any(|wanted| *wanted == key) {
+                self.asking.forget(&key);
+            }
+        }
     }
 }

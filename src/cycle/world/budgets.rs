@@ -19,14 +19,21 @@ impl World {
     pub fn apply_budget(&mut self, facts: BudgetFacts) {
         let old = Arc::make_mut(&mut self.budgets).insert(facts.key.clone(), facts.clone());
         // Who found no victims may find some now.
-        self.gained |= old.is_some_and(|old| {
+        let more = old.is_some_and(|old| {
             old.allowed < facts.allowed || old.selector != facts.selector || (facts.frees_unready && !old.frees_unready)
         });
+        if more {
+            self.gained = true;
+            self.stays.clear();
+        }
     }
 
     /// There is no such budget any more.
     pub fn delete_budget(&mut self, key: &BudgetKey) {
-        self.gained |= Arc::make_mut(&mut self.budgets).remove(key).is_some();
+        if Arc::make_mut(&mut self.budgets).remove(key).is_some() {
+            self.gained = true;
+            self.stays.clear();
+        }
     }
 
     /// The keys of the budgets.

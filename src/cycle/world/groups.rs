@@ -12,6 +12,7 @@ use crate::resources::Resources;
 use super::World;
 use super::admission::{Admission, Rest};
 use super::pods::{Member, State};
+use super::torn::Tear;
 
 /// A group with what follows from its members. Exists as long as the object does or a pod refers to it.
 #[derive(Debug, Default)]
@@ -34,12 +35,18 @@ pub struct Group {
     pub asked: Resources,
     /// Whether its minimum may come in.
     pub admission: Admission,
+    /// Whether it was admitted by right alone (A3), so that what it has reserved was more than there was room for.
+    pub(in crate::cycle) by_right: bool,
+    /// Until when it is patient though it is not admitted: it was until its object said something else.
+    pub(super) patience: Option<Duration>,
     /// How it rests, if it found no places for too long.
     pub rest: Rest,
     /// Why it waits; none where it does not, or no cycle looked yet.
     pub refusal: Option<Arc<Refusal>>,
     /// What became of its last binds.
     pub retry: Retry,
+    /// Whether only a part of its gang could be bound, and since when.
+    pub(super) tear: Tear,
     /// Where it is counted in its queue.
     pub(super) filed: Option<(Arc<str>, Phase)>,
     /// What its queue's demand has of it.
@@ -124,34 +131,6 @@ impl Group {
         !self.waiting.is_empty() || self.counts.nominated > 0
     }
 
-    /// What it waits for (S1): its members that wait, or what its minimum has beyond what its members are charged where that is more (they need
-    /// not all be there yet). One that has all its members placed waits for nothing, whatever its minimum says.
-    fn waits_for(&self) -> Option<(&str, Resources)> {
-        let facts = self.facts.as_ref().filter(|facts| !facts.is_over())?;
-        let before_all = self.is_idle() && self.counts.succeeded == 0;
-        if self.waiting.is_empty() && !before_all {
-            return None;
-        }
-        let mut asked = facts.min_resources.clone().unwrap_or_default();
-        asked.sub(&self.charged);
-        let mut asked = asked.without_negative();
-        asked.max_each(&self.asked);
-        (!asked.is_zero()).then_some((&facts.queue, asked))
-    }
-
-    /// The demands as they are when the group has reserved nothing: then it wants all that it asks for (S1, A4).
-    pub(in crate::cycle) fn demand_without_reservation(&self, demands: &mut BTreeMap<Arc<str>, Resources>) {
-        let Some(facts) = &self.facts else { return };
-        if let Some((queue, asked)) = &self.demand {
-            demands.entry(Arc::clone(queue)).or_default().sub(asked);
-        }
-        let mut asked = facts.min_resources.clone().unwrap_or_default();
-        asked.sub(&self.charged);
-        let mut asked = asked.without_negative();
-        asked.max_each(&self.asked);
-        demands.entry(Arc::from(facts.queue.as_str())).or_default().add(&asked);
-    }
-
     pub(super) fn count(&mut self, member: &Member) {
         self.tally(member, |number| *number = number.saturating_add(1));
         let uid = &member.facts.uid;
@@ -223,8 +202,10 @@ impl World {
             self.asking.forget(&key);
         }
         group.facts = Some(Arc::new(facts));
-        if asks_anew || over {
+        if over {
             self.pend(&key);
+        } else if asks_anew {
+            self.pend_anew(&key);
         }
         if queue_changed {
             self.wake_behind(&key);
@@ -260,6 +241,7 @@ impl World {
     /// The group is to be looked at by the next cycle.
     pub(super) fn look_at(&mut self, key: &GroupKey) {
         self.shrink_reservation(key);
+        self.notice_places(key);
         self.park(key);
         self.dirty_groups.insert(key.clone());
         self.demand_again(key);
@@ -270,7 +252,7 @@ impl World {
         match self.groups.get(key).filter(|group| group.is_waiting()) {
             Some(group) => self.backlog.insert(key, group.facts.as_ref().map(|facts| facts.queue.as_str())),
             None => {
-                self.backlog.remove(key);
+                self.wake_behind(key);
                 self.asking.forget(key);
             }
         }
@@ -278,46 +260,10 @@ impl World {
 
     /// The group leaves its queue: whoever waited behind it (A6) has its turn.
     fn wake_behind(&mut self, key: &GroupKey) {
-        if let Some(queue) = self.backlog.remove(key) {
-            self.gained |= self.is_fifo(&queue);
-        }
-    }
-
-    /// The demand of the group's queue follows what the group waits for beyond what it has reserved (S1).
-    pub(super) fn demand_again(&mut self, key: &GroupKey) {
-        let Some(group) = self.groups.get(key) else { return };
-        let reserved = self.reserved(group);
-        let mut claim = reserved.clone();
-        let now = group.waits_for().and_then(|(queue, mut asked)| {
-            claim.max_each(&asked);
-            asked.sub(reserved);
-            let asked = asked.without_negative();
-            (!asked.is_zero()).then_some((queue, asked))
-        });
-        let same = group.demand.as_ref().map(|(queue, asked)| (&**queue, asked)) == now.as_ref().map(|(queue, asked)| (*queue, asked));
-        if same && group.claim == claim {
-            return;
-        }
-        let now = now.map(|(queue, asked)| (Arc::<str>::from(queue), asked));
-        let Some(group) = self.groups.get_mut(key) else { return };
-        let moved = group.demand.as_ref().zip(now.as_ref()).is_some_and(|((was, _), (is, _))| was != is);
-        // What is reserved now of what it waited for before changes no share.
-        if group.claim != claim || moved {
-            self.shares = None;
-        }
-        group.claim = claim;
-        if same {
-            return;
-        }
-        if let Some((queue, asked)) = std::mem::replace(&mut group.demand, now.clone()) {
-            let left = self.demands.entry(Arc::clone(&queue)).or_default();
-            left.sub(&asked);
-            if left.is_zero() {
-                self.demands.remove(&queue);
-            }
-        }
-        if let Some((queue, asked)) = now {
-            self.demands.entry(queue).or_default().add(&asked);
+        if let Some(queue) = self.backlog.remove(key)
+            && self.is_fifo(&queue)
+        {
+            self.passed_on.insert(queue);
         }
     }
 
@@ -327,7 +273,7 @@ impl World {
             if let Some(at) = self.groups.remove(key).and_then(|group| group.retry.at) {
                 self.alarms.remove(&(at, key.clone()));
             }
-            self.backlog.remove(key);
+            self.wake_behind(key);
             self.asking.forget(key);
         }
     }

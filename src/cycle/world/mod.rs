@@ -20,11 +20,16 @@
 mod admission;
 mod asking;
 mod backlog;
+mod binds;
 mod budgets;
+mod demands;
 mod groups;
+mod looks;
 mod nominations;
 mod pods;
 mod queues;
+mod stays;
+mod torn;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,12 +46,15 @@ use super::nodes::Nodes;
 use super::view::Views;
 
 use asking::{Asking, Priorities};
+pub(in crate::cycle) use stays::Stays;
 
 pub use admission::{Admission, Rest};
 pub use asking::MOST_CLAIMS;
+pub(in crate::cycle) use asking::{Answer, Hope};
 pub use backlog::Backlog;
 pub(in crate::cycle) use groups::standing;
 pub use groups::{Counts, Group, Phase, Retry};
+pub use looks::Dirty;
 pub use nominations::{LONGEST_GRACE, PATIENCE};
 pub use pods::{Assumed, Member, State};
 
@@ -69,8 +77,8 @@ pub struct World {
     pub(in crate::cycle) pods: BTreeMap<Uid, Member>,
     /// The pods of other schedulers that are charged to a node.
     others: BTreeSet<Uid>,
-    /// The pods that are charged to a node and being deleted, ours and others'.
-    pub(in crate::cycle) leaving: BTreeSet<Uid>,
+    /// The pods that are charged to a node and being deleted, ours and others', with how long each may take.
+    pub(in crate::cycle) leaving: BTreeMap<Uid, Duration>,
     /// Every group that exists or that a pod refers to.
     pub(in crate::cycle) groups: BTreeMap<GroupKey, Group>,
     queues: BTreeMap<Arc<str>, Arc<QueueFacts>>,
@@ -90,6 +98,8 @@ pub struct World {
     overpromising: BTreeSet<Arc<str>>,
     /// Who asked in vain for the places of others.
     asking: Asking,
+    /// Whose eviction was refused.
+    pub(in crate::cycle) stays: Stays,
     /// The priorities of our pods that have their places.
     pub(in crate::cycle) placed: Priorities,
     /// What was kept for guarantees in the whole cluster when a cycle last looked.
@@ -99,21 +109,14 @@ pub struct World {
     backlog: Backlog,
     /// Groups to be looked at although nothing was gained.
     dirty_groups: BTreeSet<GroupKey>,
+    /// Fifo queues that somebody left who may have been the first: whoever is next has its turn.
+    passed_on: BTreeSet<Arc<str>>,
     dirty_queues: BTreeSet<Arc<str>>,
     dirty_pods: BTreeSet<Uid>,
     /// Something became free: the whole backlog is looked at.
     gained: bool,
     /// When groups are looked at although nothing happened: a bind had failed, or a reservation has been kept for long enough.
     alarms: BTreeSet<(Duration, GroupKey)>,
-}
-
-/// What changed since it was last asked, to be told to people.
-#[derive(Debug, Default)]
-pub struct Dirty {
-    /// Queues whose status may have changed.
-    pub queues: BTreeSet<Arc<str>>,
-    /// Pods whose condition may have changed.
-    pub pods: BTreeSet<Uid>,
 }
 
 impl World {
@@ -129,7 +132,7 @@ impl World {
             views: Views::default(),
             pods: BTreeMap::new(),
             others: BTreeSet::new(),
-            leaving: BTreeSet::new(),
+            leaving: BTreeMap::new(),
             groups: BTreeMap::new(),
             queues: BTreeMap::new(),
             budgets: Arc::default(),
@@ -140,11 +143,13 @@ impl World {
             outdated: false,
             overpromising: BTreeSet::new(),
             asking: Asking::default(),
+            stays: Stays::default(),
             placed: Priorities::default(),
             kept: Resources::new(),
             priority_classes: BTreeMap::new(),
             backlog: Backlog::default(),
             dirty_groups: BTreeSet::new(),
+            passed_on: BTreeSet::new(),
             dirty_queues: BTreeSet::new(),
             dirty_pods: BTreeSet::new(),
             gained: false,
@@ -264,56 +269,6 @@ impl World {
     #[must_use]
     pub const fn waiting_pods(&self) -> usize {
         self.classes.users()
-    }
-
-    /// What changed since this was last asked.
-    pub fn take_dirty(&mut self) -> Dirty {
-        Dirty { queues: std::mem::take(&mut self.dirty_queues), pods: std::mem::take(&mut self.dirty_pods) }
-    }
-
-    /// Whether a cycle would look at anything at this moment.
-    #[must_use]
-    pub fn has_work(&self, now: Duration) -> bool {
-        self.next_look().is_some_and(|at| at <= now)
-    }
-
-    /// When a cycle is to look at something although nothing happens until then; at once where something was gained by the last one.
-    #[must_use]
-    pub fn next_look(&self) -> Option<Duration> {
-        if self.gained || !self.dirty_groups.is_empty() || self.nominations.has_work() {
-            return Some(Duration::ZERO);
-        }
-        self.alarms.first().map(|(at, _)| *at).into_iter().chain(self.nominations.next_deadline()).min()
-    }
-
-    /// The groups that a cycle looks at now; they are not dirty any more.
-    pub(in crate::cycle) fn take_candidates(&mut self, now: Duration) -> BTreeSet<GroupKey> {
-        while self.alarms.first().is_some_and(|(at, _)| *at <= now) {
-            if let Some((_, key)) = self.alarms.pop_first() {
-                self.dirty_groups.insert(key);
-            }
-        }
-        self.notice_kept();
-        let mut candidates = std::mem::take(&mut self.dirty_groups);
-        if self.gained || self.shares.is_none() {
-            candidates.extend(self.asking.changed());
-        }
-        if std::mem::take(&mut self.gained) {
-            candidates.extend(self.backlog.iter().cloned());
-            self.notice_overpromising();
-        }
-        // Whoever comes first in a fifo queue is known only beside everybody else who waits there (A6).
-        let queue = |key: &GroupKey| Some(self.groups.get(key)?.facts.as_ref()?.queue.as_str());
-        let fifo: BTreeSet<_> = candidates.iter().filter_map(queue).filter(|queue| self.is_fifo(queue)).collect();
-        let beside: Vec<_> = fifo.iter().flat_map(|queue| self.backlog.in_queue(queue)).cloned().collect();
-        candidates.extend(beside);
-        if self.classes.tidy() {
-            self.views.retain(&self.classes);
-        }
-        if self.keepers.is_empty() {
-            self.views.forget_audiences();
-        }
-        candidates
     }
 
     /// A pod's charge to a node and a queue changed.

@@ -22,22 +22,22 @@
 //! finds the same room, nominates again, and evicts nobody twice.
 
 mod register;
+mod settle;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::accounting::{Placement, QueueRefusal, Refusal as BooksRefusal};
+use crate::accounting::{Placement, ROOT_QUEUE};
 use crate::api::{GroupFacts, GroupKey, PodFacts, Uid};
 use crate::cycle::explain::Refusal;
-use crate::cycle::filter::{self, Asked, Audience, Sight};
-use crate::cycle::gang;
 use crate::cycle::plan::{Bind, Eviction, Taking, Victim};
 use crate::resources::Resources;
 use crate::runtime::backoff::Backoff;
 
 use register::Nomination;
 pub(super) use register::Nominations;
+use settle::Outlook;
 
 use super::pods::Assumed;
 use super::{Member, State, World};
@@ -50,13 +50,6 @@ pub const LONGEST_GRACE: Duration = Duration::from_secs(600);
 
 /// How patiently a group asks again whose nomination was taken back.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
-
-/// What is to become of a nomination.
-enum Outlook {
-    Waits,
-    Ready,
-    Broken(&'static str),
-}
 
 impl World {
     /// Keeps these places for waiting members of the group, all together, until these pods are gone or it is `until`. Among `victims` are those
@@ -88,8 +81,7 @@ impl World {
         // Who has his turn in this cycle is ranked by the shares before the taking.
         self.shares = shares;
         self.outdated = true;
-        self.nominations.last = self.nominations.last.saturating_add(1);
-        let id = self.nominations.last;
+        let id = self.nominations.next_number();
         let waited_for = there.iter().map(|victim| victim.uid.clone()).collect();
         let nomination = Nomination { id, places: places.to_vec(), victims: waited_for, until, refusal: Arc::clone(&refusal) };
         self.nominations.insert(key, nomination);
@@ -99,11 +91,24 @@ impl World {
         Some(Eviction { nomination: id, group: key.clone(), group_uid, queue, taking, victims })
     }
 
-    /// When a nomination that waits for these pods is over: the longest time that one of them may take to end (within reason), and then some.
+    /// When a nomination for these places that waits for these pods is over: the longest time that one of them may take to end (within reason), and then some. Who is leaving
+    /// already, from one of its nodes or from a queue that shares a limit with its own, may be counted on as well.
     #[must_use]
-    pub fn nomination_deadline(&self, victims: &[Uid], now: Duration) -> Duration {
-        let grace = victims.iter().filter_map(|uid| self.pods.get(uid)).map(|member| member.facts.grace.min(LONGEST_GRACE)).max();
-        now.saturating_add(grace.unwrap_or_default()).saturating_add(PATIENCE)
+    pub fn nomination_deadline(&self, places: &[Placement], victims: &[Uid], now: Duration) -> Duration {
+        let tree = self.books.quota().tree();
+        let nodes: BTreeSet<&str> = places.iter().map(|place| &*place.node).collect();
+        let ways: BTreeSet<Arc<str>> =
+            places.iter().flat_map(|place| tree.way(&place.queue)).filter(|queue| **queue != *ROOT_QUEUE).collect();
+        let matters = |uid: &Uid| {
+            let pod = self.books.pod(uid);
+            let shares = |queue: &str| tree.way(queue).iter().any(|above| ways.contains(above));
+            pod.is_some_and(|pod| pod.node.is_some_and(|node| nodes.contains(node)) || pod.queue.is_some_and(shares))
+        };
+        let grace = |uid: &Uid| self.pods.get(uid).map(|member| member.facts.grace);
+        let others = self.leaving.iter().filter(|(uid, _)| matters(uid)).map(|(_, grace)| *grace);
+        let told = self.nominations.victims.keys().filter(|uid| matters(uid)).chain(victims).filter_map(grace);
+        let longest = others.chain(told).map(|grace| grace.min(LONGEST_GRACE)).max();
+        now.saturating_add(longest.unwrap_or_default()).saturating_add(PATIENCE)
     }
 
     /// Settles every nomination for which something changed; to be asked first in a cycle. What is to be bound now is charged like any placement.
@@ -154,7 +159,7 @@ impl World {
 
     /// Everybody of ours who is leaving or is to go for somebody: they count as gone in a search for victims.
     pub(in crate::cycle) fn leaving_or_told_to(&self) -> BTreeSet<Uid> {
-        self.leaving.iter().chain(self.nominations.victims.keys()).cloned().collect()
+        self.leaving.keys().chain(self.nominations.victims.keys()).cloned().collect()
     }
 
     /// What is kept on a node for gangs that are not there yet. The books charge it; nobody uses it.
@@ -214,122 +219,11 @@ impl World {
         }
     }
 
-    fn victim(&self, uid: &Uid) -> Option<Victim> {
+    pub(super) fn victim(&self, uid: &Uid) -> Option<Victim> {
         let facts = &self.pods.get(uid)?.facts;
         let queue = Arc::from(self.books.pod(uid)?.queue?);
         let (namespace, name) = (Arc::clone(&facts.namespace), Arc::clone(&facts.name));
         Some(Victim { uid: uid.clone(), namespace, name, queue, group: facts.group.clone() })
-    }
-
-    fn outlook(&self, key: &GroupKey) -> Outlook {
-        let Some(nomination) = self.nominations.gangs.get(key) else { return Outlook::Waits };
-        let Some((group, facts)) = self.groups.get(key).and_then(|group| Some((group, group.facts.as_deref()?))) else {
-            return Outlook::Broken("group_gone");
-        };
-        let quota = self.books.quota();
-        if nomination.places.iter().any(|place| quota.path(&place.queue).is_err() || quota.closed_by(&place.queue).is_some()) {
-            return Outlook::Broken("queue");
-        }
-        if !nomination.places.iter().all(|place| self.takes(place)) {
-            return Outlook::Broken("node");
-        }
-        let has = group.counts.placed.saturating_add(group.counts.succeeded);
-        let kept = |task: Option<&str>| {
-            let of_task = |uid: &Uid| task.is_none() || self.pods.get(uid).is_some_and(|member| member.facts.task.as_deref() == task);
-            u32::try_from(nomination.places.iter().filter(|place| of_task(&place.uid)).count()).unwrap_or(u32::MAX)
-        };
-        let tasks = gang::missing_tasks(group, facts);
-        if facts.min_member.saturating_sub(has) > kept(None) || tasks.iter().any(|(task, missing)| *missing > kept(Some(task))) {
-            return Outlook::Broken("gang_changed");
-        }
-        if nomination.victims.is_empty() { Outlook::Ready } else { Outlook::Waits }
-    }
-
-    /// Whether the node is there and takes the pod, but for what is used on it.
-    fn takes(&self, place: &Placement) -> bool {
-        let Some(facts) = self.nodes.id(&place.node).and_then(|id| self.nodes.get(id)) else { return false };
-        let (Some(books), Some(member)) = (self.books.ledger().node(&place.node), self.pods.get(&place.uid)) else { return false };
-        let audience = Audience { namespace: Arc::clone(&member.facts.namespace), labels: member.facts.labels.clone() };
-        let forbidden = if self.keepers.is_empty() || !self.victims_gone(&member.facts.group) {
-            BTreeSet::new()
-        } else {
-            self.keepers.forbidden(&audience, &self.nodes)
-        };
-        let asked = Asked { request: &Resources::new(), constraints: &member.facts.constraints, forbidden: &forbidden };
-        filter::refusal(&asked, &Sight { facts, books }).is_none()
-    }
-
-    /// A victim may itself be what keeps the gang away.
-    fn victims_gone(&self, key: &GroupKey) -> bool {
-        self.nominations.gangs.get(key).is_none_or(|nomination| nomination.victims.is_empty())
-    }
-
-    /// Places the gang where it was nominated, in books that hold nothing of what is kept for others; all of it, or the books are as before.
-    fn settle(&mut self, key: &GroupKey) -> Result<Vec<Placement>, BooksRefusal> {
-        let all: Vec<Placement> = self.nominations.gangs.values().flat_map(|nomination| nomination.places.iter().cloned()).collect();
-        let own = self.nominations.gangs.get(key).map(|nomination| nomination.places.clone()).unwrap_or_default();
-        let stays = |uid: &Uid| {
-            let lasting = |group: &super::Group| group.facts.as_ref().is_some_and(|facts| !facts.preemptable);
-            self.groups.get(key).is_some_and(lasting) || self.pods.get(uid).is_some_and(|member| !member.facts.preemptable)
-        };
-        for place in &all {
-            self.books.withdraw(&place.uid);
-        }
-        let mut trial = self.books.trial();
-        let placed = own.iter().try_for_each(|place| {
-            if stays(&place.uid) {
-                trial.books().quota().by_right(&place.queue, &place.resources).map_err(BooksRefusal::Queue)?;
-            }
-            trial.place(&place.uid, &place.node, &place.queue, &place.resources)
-        });
-        let placed = placed.map(|()| trial.commit());
-        // Those that were placed are charged, and stay as they are.
-        for place in &all {
-            self.books.nominate(&place.uid, &place.node, &place.queue, &place.resources);
-        }
-        placed
-    }
-
-    /// What was kept is taken: the gang is assumed there.
-    fn fulfil(&mut self, key: &GroupKey, placed: &[Placement]) -> Vec<Bind> {
-        self.nominations.remove(key);
-        let known = self.groups.get(key).and_then(|group| Some((group, group.facts.as_ref()?)));
-        let minimum =
-            known.filter(|(group, facts)| facts.min_member > 1 && gang::is_satisfied(group, facts)).map(|(_, facts)| facts.min_member);
-        let mut binds = Vec::with_capacity(placed.len());
-        for place in placed {
-            self.assume(place);
-            let Some(facts) = self.pods.get(&place.uid).map(|member| Arc::clone(&member.facts)) else { continue };
-            binds.push(Bind {
-                uid: place.uid.clone(),
-                namespace: Arc::clone(&facts.namespace),
-                name: Arc::clone(&facts.name),
-                node: Arc::clone(&place.node),
-                queue: Arc::clone(&place.queue),
-                group: key.clone(),
-                minimum,
-            });
-        }
-        self.satisfied(key);
-        self.judge_group(key, None);
-        binds
-    }
-
-    /// Whether a pod is leaving that could make the difference.
-    fn others_leave(&self, key: &GroupKey, refusal: &BooksRefusal) -> bool {
-        let mut leaving = self.leaving.iter().chain(self.nominations.victims.keys()).filter_map(|uid| self.books.pod(uid));
-        match refusal {
-            BooksRefusal::Node(_) => {
-                let places = self.nominations.gangs.get(key).map(|nomination| nomination.places.as_slice()).unwrap_or_default();
-                let nodes: BTreeSet<&str> = places.iter().map(|place| &*place.node).collect();
-                leaving.any(|pod| pod.node.is_some_and(|node| nodes.contains(node)))
-            }
-            BooksRefusal::Queue(QueueRefusal::Ceiling(ceiling)) => {
-                let below = self.books.quota().tree().subtree(&ceiling.queue);
-                leaving.any(|pod| pod.queue.is_some_and(|queue| below.contains(queue)))
-            }
-            BooksRefusal::Queue(_) | BooksRefusal::AlreadyCharged => false,
-        }
     }
 }
 

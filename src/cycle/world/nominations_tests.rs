@@ -92,13 +92,24 @@ fn what_victims_leave_is_kept_for_the_gang_and_bound_when_the_last_is_gone() {
 fn the_time_of_a_nomination_is_the_longest_that_a_victim_may_take_within_reason_and_then_some() {
     let mut world = full();
     let victims: [Uid; 2] = ["ns/v-0".into(), "ns/v-1".into()];
-    let deadline = |world: &World| world.nomination_deadline(&victims, Duration::from_secs(7)).as_secs();
+    let deadline = |world: &World| world.nomination_deadline(&[place("g-0", "n0", 3)], &victims, Duration::from_secs(7)).as_secs();
     assert_eq!(deadline(&world), 7 + 30 + 60);
     for (seconds, is) in [(0, 97), (300, 367), (u64::MAX, 667)] {
         let grace = Duration::from_secs(seconds);
         world.apply_pod(PodFacts { grace, ..running(pod("ns", "v-0", "v", &[("cpu", 4)]), "n0") });
         assert_eq!(deadline(&world), is);
     }
+    let leaves = |name: &str, node: &str, queue: &str| PodFacts {
+        deleting: true,
+        grace: Duration::from_secs(90),
+        scheduler: "other".into(),
+        ..running(pod("ns", name, queue, &[("cpu", 1)]), node)
+    };
+    world.apply_pod(PodFacts { grace: Duration::ZERO, ..running(pod("ns", "v-0", "v", &[("cpu", 4)]), "n0") });
+    world.apply_pod(leaves("elsewhere", "n2", "other"));
+    assert_eq!(deadline(&world), 97, "nobody counts on that one");
+    world.apply_pod(leaves("there", "n0", "other"));
+    assert_eq!(deadline(&world), 157, "it is leaving from a node of the nomination");
 }
 
 #[test]

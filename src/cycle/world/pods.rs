@@ -1,12 +1,10 @@
 //! How does a pod come, change and go, and what follows from it?
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::accounting::Placement;
 use crate::api::names::DEFAULT_QUEUE;
 use crate::api::pod_facts::PodPhase;
-use crate::api::{GroupKey, PodFacts, Uid};
+use crate::api::{PodFacts, Uid};
 use crate::cycle::class::ClassId;
 use crate::cycle::explain::Refusal;
 
@@ -106,15 +104,20 @@ impl World {
         }
         if let Some(known) = self.pods.get_mut(&facts.uid) {
             let ready = std::mem::replace(&mut facts.ready, known.facts.ready);
-            if *known.facts == facts {
-                // Whether it is ready means something to disruption budgets only: nothing is decided again for that.
-                if ready != facts.ready {
-                    facts.ready = ready;
+            let condition = std::mem::replace(&mut facts.scheduled_condition, known.facts.scheduled_condition.clone());
+            let same = *known.facts == facts;
+            let (ready_changed, told) = (ready != facts.ready, condition != facts.scheduled_condition);
+            (facts.ready, facts.scheduled_condition) = (ready, condition);
+            if same {
+                // Whether it is ready means something to disruption budgets only, and the condition is our own word: nothing is decided again for that.
+                if told {
+                    self.dirty_pods.insert(facts.uid.clone());
+                }
+                if ready_changed || told {
                     known.facts = Arc::new(facts);
                 }
                 return;
             }
-            facts.ready = ready;
         }
         self.notice_change(&facts);
         let uid = facts.uid.clone();
@@ -130,7 +133,10 @@ impl World {
             self.release(&uid);
         }
         self.keepers.set(&facts, facts.node.as_ref().filter(|_| !ended));
+        let asks_anew = facts.node.is_none().then(|| facts.group.clone());
         self.attach(Member { facts: Arc::new(facts), assumed, nominated, class: None, refusal });
+        // One that waits is new or another, so what its group was told may be wrong.
+        asks_anew.iter().for_each(|group| self.asking.forget(group));
     }
 
     /// A pod is gone.
@@ -141,6 +147,7 @@ impl World {
         let member = self.detach(uid);
         self.others.remove(uid);
         self.leaving.remove(uid);
+        self.stays.forget(uid);
         self.keepers.remove(uid);
         self.release(uid);
         if let Some(member) = member {
@@ -151,7 +158,7 @@ impl World {
     fn apply_other(&mut self, facts: &PodFacts) {
         let node = facts.node.as_ref().filter(|_| !facts.phase.ended());
         if node.is_some() && facts.deleting {
-            self.leaving.insert(facts.uid.clone());
+            self.leaving.insert(facts.uid.clone(), facts.grace);
         } else {
             self.leaving.remove(&facts.uid);
         }
@@ -204,90 +211,12 @@ impl World {
         self.books_changed(facts.node.as_deref(), Some(&queue), false);
     }
 
-    fn release(&mut self, uid: &Uid) {
+    pub(super) fn release(&mut self, uid: &Uid) {
         let Some(pod) = self.books.pod(uid) else { return };
         let (node, queue) = (pod.node.map(Arc::<str>::from), pod.queue.map(Arc::<str>::from));
         self.books.release(uid);
         self.nominations.gone(uid);
         self.books_changed(node.as_deref(), queue.as_deref(), true);
-    }
-
-    /// A cycle placed the pod; the books have it already. Where it stands it stays, as this is done for each placement.
-    pub(in crate::cycle) fn assume(&mut self, placement: &Placement) {
-        let Some(member) = self.pods.get_mut(&placement.uid) else { return };
-        let Some(group) = self.groups.get_mut(&member.facts.group) else { return };
-        let mut left = group.claim.clone();
-        group.forget(member);
-        if let Some(class) = member.class.take() {
-            self.classes.leave(class);
-        }
-        member.assumed = Some(Assumed { node: Arc::clone(&placement.node), queue: Arc::clone(&placement.queue), confirmed: false });
-        member.nominated = None;
-        member.refusal = None;
-        group.count(member);
-        if member.state() == State::Placed {
-            self.placed.join(member.facts.priority);
-        }
-        self.keepers.set(&member.facts, Some(&placement.node));
-        self.dirty_pods.insert(placement.uid.clone());
-        let key = member.facts.group.clone();
-        // What waited is taken now, so the demand is what it was, and so are the shares.
-        let shares = self.shares.take();
-        self.look_at(&key);
-        self.shares = shares;
-        left.sub(&placement.resources);
-        self.outdated |= self.groups.get(&key).is_some_and(|group| left != group.claim);
-        self.dirty_path(&placement.queue);
-    }
-
-    /// The API server bound the pod as we asked.
-    pub fn confirm(&mut self, uid: &Uid) {
-        self.books.confirm(uid);
-        let Some(mut member) = self.detach(uid) else { return };
-        if let Some(assumed) = &mut member.assumed {
-            assumed.confirmed = true;
-        }
-        if let Some(group) = self.groups.get_mut(&member.facts.group) {
-            group.retry.failures = 0;
-            group.retry.last.clear();
-        }
-        self.attach(member);
-    }
-
-    /// The API server did not bind the pod: it waits again, and its group backs off. `now` and `wait` are of the monotonic clock; `why` is of
-    /// a bounded set.
-    pub fn refuse_bind(&mut self, uid: &Uid, why: &str, now: Duration, wait: impl Fn(u32) -> Duration) {
-        // Seen on a node meanwhile: then it was bound, whatever the answer said.
-        if self.pods.get(uid).is_none_or(|member| member.facts.node.is_some()) {
-            return;
-        }
-        let Some(mut member) = self.detach(uid) else { return };
-        let assumed = member.assumed.take();
-        let key = member.facts.group.clone();
-        self.release(uid);
-        let facts = Arc::clone(&member.facts);
-        self.keepers.set(&facts, None);
-        self.attach(member);
-        if let Some(assumed) = &assumed {
-            self.swap_back(&key, &assumed.queue, &facts.request);
-            self.demand_again(&key);
-        }
-        let node = assumed.map(|assumed| assumed.node);
-        self.back_off(&key, format!("a bind failed: {why}"), now, node, wait);
-    }
-
-    /// The group is tried again later, with this node last.
-    pub(super) fn back_off(&mut self, key: &GroupKey, why: String, now: Duration, node: Option<Arc<str>>, wait: impl Fn(u32) -> Duration) {
-        let Some(group) = self.groups.get_mut(key) else { return };
-        if let Some(at) = group.retry.at.take() {
-            self.alarms.remove(&(at, key.clone()));
-        }
-        group.retry.failures = group.retry.failures.saturating_add(1);
-        group.retry.why = why;
-        group.retry.last.extend(node);
-        let at = now.saturating_add(wait(group.retry.failures));
-        group.retry.at = Some(at);
-        self.alarms.insert((at, key.clone()));
     }
 
     /// Takes the pod out of its group's sums.
@@ -313,7 +242,7 @@ impl World {
             member.class = Some(self.classes.join(&member.facts));
         }
         if member.state() == State::Leaving {
-            self.leaving.insert(member.facts.uid.clone());
+            self.leaving.insert(member.facts.uid.clone(), member.facts.grace);
         }
         if member.state() == State::Placed {
             self.placed.join(member.facts.priority);

@@ -92,8 +92,15 @@ impl World {
         }
         let old = std::mem::replace(&mut group.filed, filed.clone());
         if let Some((queue, phase)) = old {
-            if let Some(count) = self.phases.get_mut(&queue).and_then(|phases| phases.get_mut(&phase)) {
-                *count = count.saturating_sub(1);
+            // Anybody can write the name of a queue into a group, so nothing stays of one in which there is nobody.
+            if let Some(phases) = self.phases.get_mut(&queue) {
+                if let Some(count) = phases.get_mut(&phase) {
+                    *count = count.saturating_sub(1);
+                }
+                phases.retain(|_, count| *count > 0);
+                if phases.is_empty() {
+                    self.phases.remove(&queue);
+                }
             }
             self.dirty_queues.insert(queue);
         }
@@ -120,5 +127,24 @@ fn limits(facts: &QueueFacts) -> QueueLimits {
         priority: facts.priority,
         reclaimable: facts.reclaimable,
         closed_by_hand: facts.closed_by_hand,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cycle::testing::group;
+    use crate::cycle::tests::world;
+
+    #[test]
+    fn nothing_is_remembered_of_a_queue_that_a_group_named_once() {
+        let mut world = world();
+        for queue in ["x", "y"] {
+            world.apply_group(group("ns", "g", 1, queue));
+            world.file(&GroupKey::new("ns", "g"), Some(Phase::Pending));
+        }
+        assert_eq!((world.phases.len(), world.in_phase("y", Phase::Pending)), (1, 1));
+        world.delete_group(&GroupKey::new("ns", "g"));
+        assert!(world.phases.is_empty());
     }
 }

@@ -25,8 +25,8 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::Value;
 
-use crate::api::Pod;
 use crate::api::names::SCHEDULER;
+use crate::api::{Pod, Uid};
 use crate::cycle::plan::{Eviction, Victim};
 use crate::runtime::backoff::Backoff;
 use crate::runtime::call::CallError;
@@ -41,6 +41,11 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from
 
 /// How long one victim is asked for before that counts as refused.
 const LIMIT: Duration = Duration::from_secs(30);
+
+/// We are not the one who decides any more.
+const NOT_LEADING: &str = "not_leading";
+/// What it was for was taken back.
+const WITHDRAWN: &str = "withdrawn";
 
 /// What became of asking for one victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,32 +72,38 @@ enum Meaning {
 impl Destination {
     /// Carries out one taking, until it is told to stop.
     pub(super) async fn evict(&self, eviction: Eviction, now: Timestamp, stop: &AtomicBool) -> Report {
-        let mut taken = Taken { group: eviction.group.clone(), nomination: eviction.nomination, evicted: 0, gone: 0 };
+        let mut taken = Taken { group: eviction.group.clone(), nomination: eviction.nomination, evicted: 0, gone: 0, stays: None };
         for victim in &eviction.victims {
             if let Asked::Stays(why) = self.ask(victim, true, stop).await {
                 tracing::info!(group = %eviction.group, pod = %victim.name, namespace = %victim.namespace, why, "nobody is evicted: one would stay");
+                taken.stays = refused(victim, why);
                 return Report::NotEvicted(taken, why);
             }
         }
         let mut gone = Vec::with_capacity(eviction.victims.len());
-        let mut refused = None;
+        let mut stays = None;
         for victim in &eviction.victims {
             match self.ask(victim, false, stop).await {
                 Asked::Goes => gone.push(victim),
                 Asked::Gone => taken.gone = taken.gone.saturating_add(1),
                 Asked::Stays(why) => {
                     tracing::warn!(group = %eviction.group, pod = %victim.name, namespace = %victim.namespace, why, "not evicted; the rest stays");
-                    refused = Some(why);
+                    taken.stays = refused(victim, why);
+                    stays = Some(why);
                     break;
                 }
             }
         }
         taken.evicted = u32::try_from(gone.len()).unwrap_or(u32::MAX);
+        if let Some(event) = command::release_event(&eviction, gone.len(), now) {
+            let created = PostParams { field_manager: Some(SCHEDULER.to_owned()), ..PostParams::default() };
+            self.event(event, &eviction.group.namespace, &created).await;
+        }
         for victim in gone {
             tracing::info!(group = %eviction.group, queue = %eviction.queue, pod = %victim.name, namespace = %victim.namespace, "evicted");
             self.explain(&eviction, victim, now).await;
         }
-        match refused {
+        match stays {
             Some(why) => Report::NotEvicted(taken, why),
             None => Report::Evicted(taken),
         }
@@ -105,10 +116,10 @@ impl Destination {
         let (body, began, mut failures) = (command::eviction(victim), clock::monotonic(), 0);
         loop {
             if !self.leadership.is_leading() {
-                return Asked::Stays("not_leading");
+                return Asked::Stays(NOT_LEADING);
             }
             if stop.load(Ordering::Relaxed) {
-                return Asked::Stays("withdrawn");
+                return Asked::Stays(WITHDRAWN);
             }
             let request = pods.create_subresource::<Value, Value>("eviction", &victim.name, &params, &body);
             let (wait, why) = match meaning(self.caller.once("create", "pods/eviction", request).await) {
@@ -150,6 +161,11 @@ impl Destination {
         let created = PostParams { field_manager: Some(SCHEDULER.to_owned()), ..PostParams::default() };
         self.event(command::victim_event(eviction, victim, now), &victim.namespace, &created).await;
     }
+}
+
+/// Who stayed, where that was not our own doing.
+fn refused(victim: &Victim, why: &str) -> Option<Uid> {
+    (![NOT_LEADING, WITHDRAWN].contains(&why)).then(|| victim.uid.clone())
 }
 
 fn meaning(answer: Result<Value, CallError>) -> Meaning {

@@ -168,6 +168,31 @@ async fn r9_if_one_is_refused_midway_the_rest_stays() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_stays_is_told_so_that_others_are_looked_for() {
+    for midway in [false, true] {
+        let (mut to, _log) =
+            dispatcher(Value::Null, move |name, dry_run, _| if name == "b" && dry_run != midway { budget() } else { ok() });
+        to.send(vec![command(&["a", "b", "c"])]);
+        let Report::NotEvicted(taken, _) = to.next().await else { panic!("b would stay") };
+        assert_eq!(taken.stays, Some("uid-b".into()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gang_that_is_let_go_is_told_so_as_well_as_its_members() {
+    let (mut to, log) = dispatcher(Value::Null, |_, _, _| ok());
+    let Command::Evict { eviction, now } = command(&["a"]) else { panic!("no eviction") };
+    to.send(vec![Command::Evict { eviction: Eviction { taking: Taking::Release, ..eviction }, now }]);
+    assert!(matches!(to.next().await, Report::Evicted(taken) if taken.evicted == 1));
+    assert_eq!(log.lines(), ["dry a", "evict a", "event g", "status a", "event a"]);
+    for line in ["event g", "event a"] {
+        assert_eq!(log.body(line)["reason"], "Released");
+    }
+    let message = "1 members that were bound are evicted, because the rest found no places for too long; it waits as a whole now";
+    assert_eq!(log.body("event g")["message"], message);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a5_what_had_no_answer_is_asked_again_until_it_has() {
     let troubles: [Answer; 5] = [
         failure(500, "InternalError", "etcd", None),
@@ -222,7 +247,7 @@ async fn nobody_more_goes_for_what_was_taken_back() {
     assert!(tokio::time::timeout(Duration::from_secs(1), to.next()).await.is_err(), "that was another one");
     let sent = log.took("dry a");
     to.send(vec![Command::Desist { nomination: 7 }]);
-    assert!(matches!(to.next().await, Report::NotEvicted(taken, "withdrawn") if taken.evicted == 0));
+    assert!(matches!(to.next().await, Report::NotEvicted(taken, "withdrawn") if taken.evicted == 0 && taken.stays.is_none()));
     assert_eq!(log.took("dry a"), sent);
 }
 

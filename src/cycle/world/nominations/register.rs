@@ -69,6 +69,12 @@ impl Nominations {
         Some(nomination)
     }
 
+    /// A number that was never given.
+    pub(in crate::cycle::world) fn next_number(&mut self) -> u64 {
+        self.last = self.last.saturating_add(1);
+        self.last
+    }
+
     fn forget_victim(&mut self, uid: &Uid, key: &GroupKey) {
         let Some(groups) = self.victims.get_mut(uid) else { return };
         groups.remove(key);

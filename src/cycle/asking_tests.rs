@@ -1,0 +1,206 @@
+//! Who asks for the places of others, when, and what is said of it, as small stories.
+
+use super::claim_tests::{at, borrowed, confirm, names};
+use super::testing::{PEACEFUL, POLICY, amounts, group, node, pod, queue, running};
+use super::tests::{bound, gang, message, phase, world};
+use super::world::{Phase, World};
+use super::*;
+use crate::api::pod::PodCondition;
+use crate::api::podgroup::PodGroupStatus;
+use crate::api::{GroupFacts, QueueFacts};
+use crate::resources::Amount;
+
+fn reserved(world: &World, queue: &str) -> Amount {
+    world.books().quota().queue(queue).reserved.get("cpu")
+}
+
+/// Cycles until there is nothing to do at once; how long that took.
+fn settle(world: &mut World, policy: &Policy, mut now: Duration) -> Duration {
+    let began = now;
+    while let Some(next) = world.next_look().filter(|next| *next < now + Duration::from_secs(5)) {
+        now = now.max(next);
+        assert!(now < began + Duration::from_secs(9), "it comes to rest");
+        let _plan = run(world, policy, now);
+        assert!(world.books().audit().is_clean());
+    }
+    now - began
+}
+
+#[test]
+fn nobody_goes_to_make_room_for_what_is_owed_to_a_group_that_nobody_can_help() {
+    let mut world = borrowed();
+    world.apply_queue(queue("root", None, &[("cpu", 10)]));
+    world.apply_group(group("ns", "hopeless", 1, "b"));
+    let mut picky = pod("ns", "hopeless-0", "hopeless", &[("cpu", 3)]);
+    picky.constraints.node_selector.insert("zone".into(), "none".into());
+    world.apply_pod(picky);
+    gang(&mut world, "small", 2, "b", 2, &[("cpu", 1)]);
+    let plan = at(&mut world, 1);
+    let [eviction] = plan.evictions.as_slice() else { panic!("{plan:?}") };
+    assert_eq!((eviction.victims.len(), &*eviction.group.name), (2, "small"), "and not five");
+    assert_eq!((phase(&world, "hopeless"), reserved(&world, "b")), (Phase::Pending, Amount::ZERO));
+    assert!(message(&world, "hopeless").contains("nodeSelector"), "{}", message(&world, "hopeless"));
+    // After its rest it is admitted once more, and asks in vain once more.
+    eviction.victims.iter().for_each(|victim| world.delete_pod(&victim.uid));
+    let plan = at(&mut world, 2);
+    confirm(&mut world, &plan);
+    for second in [31, 60, 91] {
+        let plan = at(&mut world, second);
+        assert!(plan.evictions.is_empty() && plan.binds.is_empty());
+        assert_eq!(reserved(&world, "b"), Amount::ZERO);
+    }
+}
+
+#[test]
+fn who_is_owed_something_and_may_have_it_once_a_bind_has_ended_keeps_what_is_reserved() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 2)]));
+    world.apply_queue(queue("root", None, &[("cpu", 2)]));
+    ["a", "b"].iter().for_each(|name| world.apply_queue(queue(name, None, &[])));
+    gang(&mut world, "borrows", 1, "a", 2, &[("cpu", 1)]);
+    let plan = at(&mut world, 0);
+    gang(&mut world, "owed", 1, "b", 1, &[("cpu", 1)]);
+    assert!(at(&mut world, 1).evictions.is_empty(), "nobody can be evicted who is not there yet");
+    assert_eq!((phase(&world, "owed"), reserved(&world, "b")), (Phase::Inqueue, Amount::from_units(1)));
+    for bind in &plan.binds {
+        world.confirm(&bind.uid);
+    }
+    assert!(world.has_work(Duration::from_secs(2)));
+    assert_eq!(at(&mut world, 2).evictions.len(), 1);
+}
+
+#[test]
+fn all_who_become_owed_by_a_share_alone_are_asked_in_a_quiet_cluster_and_then_it_is_idle() {
+    for policy in [POLICY, PEACEFUL] {
+        let mut world = world();
+        world.apply_node(node("n", &[("cpu", 10)]));
+        world.apply_queue(queue("root", None, &[("cpu", 10)]));
+        for (name, weight) in [("a", 1), ("b", 1), ("c", 8)] {
+            world.apply_queue(QueueFacts { weight, ..queue(name, None, &[]) });
+        }
+        gang(&mut world, "borrows", 1, "a", 10, &[("cpu", 1)]);
+        let plan = run(&mut world, &policy, Duration::ZERO);
+        confirm(&mut world, &plan);
+        let asks = |name: &str, queue, cpu| GroupFacts { min_resources: Some(amounts(&[("cpu", cpu)])), ..group("ns", name, 1, queue) };
+        world.apply_group(asks("large", "c", 9));
+        for index in 0..60 {
+            world.apply_group(asks(&format!("w-{index:02}"), "b", if index == 59 { 2 } else { 6 }));
+        }
+        settle(&mut world, &policy, Duration::from_secs(1));
+        assert_eq!((phase(&world, "large"), phase(&world, "w-59")), (Phase::Pending, Phase::Pending));
+        world.delete_group(&GroupKey::new("ns", "large"));
+        let took = settle(&mut world, &policy, Duration::from_secs(11));
+        assert_eq!(phase(&world, "w-59"), Phase::Inqueue, "its queue has a share of 5 now");
+        assert!(took > Duration::from_millis(200) && took < Duration::from_secs(2), "a few at a time: {took:?}");
+        assert!(world.next_look().is_some_and(|at| at >= Duration::from_secs(40)), "but for its patience nothing is waited for");
+    }
+}
+
+#[test]
+fn what_a_group_was_told_stands_until_something_changes_and_our_own_writes_change_nothing() {
+    let mut world = borrowed();
+    gang(&mut world, "greedy", 2, "b", 2, &[("cpu", 3)]);
+    settle(&mut world, &POLICY, Duration::from_secs(1));
+    let told = message(&world, "greedy");
+    assert!(told.contains("nobody may go for it (queue b has a share of cpu 5"), "{told}");
+    let status = PodGroupStatus { phase: Some("Inqueue".into()), ..PodGroupStatus::default() };
+    world.apply_group(GroupFacts { status, resource_version: "2".into(), ..group("ns", "greedy", 2, "b") });
+    assert!(world.has_work(Duration::from_secs(2)));
+    let _plan = at(&mut world, 2);
+    assert_eq!(message(&world, "greedy"), told);
+    let uid = Uid::from("ns/greedy-0");
+    let _told = world.take_dirty();
+    let condition = PodCondition { kind: "PodScheduled".into(), status: "False".into(), reason: None, message: Some(told.clone()) };
+    let facts = (*world.pods()[&uid].facts).clone();
+    world.apply_pod(crate::api::PodFacts { scheduled_condition: Some(condition.clone()), ..facts });
+    assert!(!world.has_work(Duration::from_secs(2)), "that is our own word");
+    assert_eq!(world.pods()[&uid].facts.scheduled_condition, Some(condition));
+    assert_eq!((message(&world, "greedy"), world.take_dirty().pods.contains(&uid)), (told, true));
+}
+
+#[test]
+fn a_member_that_is_another_now_lets_its_group_ask_again() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 2)]));
+    gang(&mut world, "low", 1, "default", 2, &[("cpu", 1)]);
+    let plan = at(&mut world, 0);
+    confirm(&mut world, &plan);
+    world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 9), ("pods", 9)])), ..group("ns", "rises", 2, "default") });
+    for index in 0..2 {
+        world.apply_pod(pod("ns", &format!("rises-{index}"), "rises", &[("cpu", 1)]));
+    }
+    settle(&mut world, &POLICY, Duration::from_secs(1));
+    world.apply_pod(crate::api::PodFacts { priority: 1, ..pod("ns", "rises-0", "rises", &[("cpu", 1)]) });
+    assert_eq!(at(&mut world, 3).evictions.len(), 1);
+}
+
+#[test]
+fn a_member_that_fits_nowhere_keeps_the_others_from_nothing_that_they_are_owed() {
+    let misfits = [[("cpu", 50)].as_slice(), &[("cpu", 1), ("memory", 4)]];
+    for asks in misfits {
+        let mut world = borrowed();
+        // There is memory, but somebody has it whom we cannot ask.
+        world.apply_node(node("n3", &[("memory", 4), ("cpu", 1)]));
+        let other = running(pod("ns", "other", "none", &[("memory", 4), ("cpu", 1)]), "n3");
+        world.apply_pod(crate::api::PodFacts { scheduler: "other".into(), ..other });
+        world.apply_group(group("ns", "owed", 2, "b"));
+        world.apply_pod(pod("ns", "owed-0", "owed", asks));
+        for index in 1..3 {
+            world.apply_pod(pod("ns", &format!("owed-{index}"), "owed", &[("cpu", 1)]));
+        }
+        let plan = at(&mut world, 1);
+        let [eviction] = plan.evictions.as_slice() else { panic!("{asks:?}: {}", message(&world, "owed")) };
+        assert_eq!(eviction.victims.len(), 2, "{asks:?}");
+        eviction.victims.iter().for_each(|victim| world.delete_pod(&victim.uid));
+        let plan = at(&mut world, 2);
+        let mut placed: Vec<_> = bound(&plan).into_iter().map(|(name, _)| name).collect();
+        placed.sort_unstable();
+        assert_eq!(placed, ["owed-1", "owed-2"]);
+    }
+}
+
+#[test]
+fn a_member_that_a_task_needs_is_made_up_for_by_nobody() {
+    let mut world = borrowed();
+    world.apply_group(GroupFacts { min_task_member: [("chief".into(), 1)].into(), ..group("ns", "owed", 2, "b") });
+    world.apply_pod(crate::api::PodFacts { task: Some("chief".into()), ..pod("ns", "owed-0", "owed", &[("cpu", 50)]) });
+    for index in 1..3 {
+        world.apply_pod(pod("ns", &format!("owed-{index}"), "owed", &[("cpu", 1)]));
+    }
+    assert!(at(&mut world, 1).evictions.is_empty());
+}
+
+#[test]
+fn while_others_leave_for_some_members_the_rest_of_a_group_that_runs_is_placed_as_usual() {
+    let mut world = borrowed();
+    gang(&mut world, "deployment", 1, "b", 1, &[("cpu", 1)]);
+    let plan = at(&mut world, 1);
+    plan.evictions[0].victims.iter().for_each(|victim| world.delete_pod(&victim.uid));
+    let plan = at(&mut world, 2);
+    confirm(&mut world, &plan);
+    world.apply_pod(pod("ns", "deployment-1", "deployment", &[("cpu", 1)]));
+    let plan = at(&mut world, 3);
+    assert_eq!((plan.evictions.len(), plan.binds.len()), (1, 0));
+    world.apply_pod(pod("ns", "deployment-2", "deployment", &[("cpu", 1)]));
+    world.apply_node(node("n3", &[("cpu", 1)]));
+    assert_eq!(bound(&at(&mut world, 4)), [("deployment-2", "n3")]);
+    assert!(message(&world, "deployment").starts_with("waits for 1 pod"), "{}", message(&world, "deployment"));
+    plan.evictions[0].victims.iter().for_each(|victim| world.delete_pod(&victim.uid));
+    assert_eq!(at(&mut world, 5).binds.len(), 1);
+}
+
+#[test]
+fn who_was_not_evicted_when_it_was_asked_for_is_asked_last() {
+    let mut world = borrowed();
+    gang(&mut world, "owed", 1, "b", 1, &[("cpu", 1)]);
+    let mut asked = std::collections::BTreeSet::new();
+    for now in [1, 2, 4] {
+        let plan = at(&mut world, now);
+        let [eviction] = plan.evictions.as_slice() else { panic!("{}", message(&world, "owed")) };
+        asked.insert(names(eviction).concat());
+        world.stays(&eviction.victims[0].uid, Duration::from_secs(now));
+        world.refuse_eviction(&eviction.group, eviction.nomination, "webhook");
+        let _backs_off = at(&mut world, now);
+    }
+    assert_eq!(asked.len(), 3, "another each time");
+}

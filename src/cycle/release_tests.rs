@@ -1,0 +1,112 @@
+//! When a gang of which only a part could be bound is let go, and when never, as small stories.
+
+use super::claim_tests::{at, confirm};
+use super::plan::{Eviction, Taking};
+use super::testing::{POLICY, amounts, group, node, pod, queue, running};
+use super::tests::{bound, gang, message, world};
+use super::world::World;
+use super::*;
+use crate::api::GroupFacts;
+use crate::api::podgroup::{PodGroupCondition, PodGroupStatus};
+
+/// Three of four are bound, and the place of the fourth is gone.
+fn torn() -> World {
+    let mut world = world();
+    for name in ["n1", "n2", "n3", "n4"] {
+        world.apply_node(node(name, &[("cpu", 1)]));
+    }
+    gang(&mut world, "g", 4, "default", 4, &[("cpu", 1)]);
+    let plan = at(&mut world, 0);
+    assert_eq!(plan.binds.len(), 4);
+    world.delete_node("n4");
+    for bind in &plan.binds {
+        if &*bind.node == "n4" {
+            world.refuse_bind(&bind.uid, "not_found", Duration::ZERO, |_| Duration::from_secs(1));
+        } else {
+            world.confirm(&bind.uid);
+        }
+    }
+    world
+}
+
+/// Who is let go in all cycles between these times.
+fn released(world: &mut World, policy: &Policy, from: u64, seconds: u64) -> Vec<(u64, Eviction)> {
+    let mut released = Vec::new();
+    let mut now = Duration::from_secs(from);
+    while let Some(next) = world.next_look().filter(|next| *next <= Duration::from_secs(seconds)) {
+        now = now.max(next);
+        let plan = run(world, policy, now);
+        assert!(plan.evictions.iter().all(|eviction| eviction.taking == Taking::Release), "{plan:?}");
+        released.extend(plan.evictions.into_iter().map(|eviction| (now.as_secs(), eviction)));
+        assert!(world.books().audit().is_clean());
+    }
+    released
+}
+
+#[test]
+fn a_gang_of_which_a_part_is_bound_is_let_go_when_the_rest_finds_no_places_for_the_whole_time() {
+    let mut world = torn();
+    let released = released(&mut world, &POLICY, 0, 1_000);
+    let names: Vec<_> = released.iter().map(|(at, eviction)| (*at, eviction.victims.iter().map(|pod| &*pod.name).collect())).collect();
+    let all = vec!["g-0", "g-1", "g-2"];
+    assert_eq!(names, [(301, all.clone()), (601, all.clone()), (901, all)], "who was refused is asked for again after the same time");
+    for (_, eviction) in &released {
+        assert_eq!((&*eviction.group.name, &*eviction.group_uid, &*eviction.queue), ("g", "ns/g/group", "default"));
+    }
+    let mut numbers: Vec<_> = released.iter().map(|(_, eviction)| eviction.nomination).collect();
+    numbers.dedup();
+    assert_eq!(numbers.len(), 3);
+    // It goes, and waits as a whole.
+    released[2].1.victims.iter().for_each(|victim| world.delete_pod(&victim.uid));
+    (5..8).for_each(|index| world.apply_pod(pod("ns", &format!("g-{index}"), "g", &[("cpu", 1)])));
+    assert!(at(&mut world, 1_001).binds.is_empty());
+    world.apply_node(node("n4", &[("cpu", 1)]));
+    assert_eq!(bound(&at(&mut world, 1_002)).len(), 4);
+}
+
+#[test]
+fn it_is_finished_where_the_rest_finds_places_in_time_and_then_it_is_never_torn() {
+    let mut world = torn();
+    assert_eq!(released(&mut world, &POLICY, 0, 300).len(), 0);
+    world.apply_node(node("n4", &[("cpu", 1)]));
+    let plan = at(&mut world, 300);
+    assert_eq!(bound(&plan).len(), 1);
+    confirm(&mut world, &plan);
+    let _plan = at(&mut world, 301);
+    // A member is lost, and another is there for it that has no place; somebody wants one more.
+    world.delete_pod(&plan.binds[0].uid);
+    world.delete_node("n4");
+    world.apply_group(group("ns", "g", 5, "default"));
+    (5..7).for_each(|index| world.apply_pod(pod("ns", &format!("g-{index}"), "g", &[("cpu", 1)])));
+    assert_eq!(released(&mut world, &POLICY, 302, 10_000).len(), 0);
+}
+
+#[test]
+fn who_waits_for_members_of_its_own_or_has_no_end_of_patience_is_never_let_go() {
+    let mut world = torn();
+    assert_eq!(released(&mut world, &Policy { release: Duration::ZERO, ..POLICY }, 0, 10_000).len(), 0);
+    let mut world = torn();
+    assert_eq!(released(&mut world, &Policy { evictions: false, ..POLICY }, 0, 10_000).len(), 0);
+    let mut world = torn();
+    let waiting = world.groups()[&GroupKey::new("ns", "g")].waiting.first().unwrap().clone();
+    world.delete_pod(&waiting);
+    // Nor where its queue is full besides.
+    world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 4)])), ..group("ns", "g", 4, "default") });
+    world.apply_queue(queue("default", None, &[("cpu", 3)]));
+    assert_eq!(released(&mut world, &POLICY, 0, 10_000).len(), 0);
+    assert!(message(&world, "g").contains("is full"), "{}", message(&world, "g"));
+}
+
+#[test]
+fn whoever_starts_anew_knows_from_the_status_whether_a_gang_had_its_places() {
+    for had in [false, true] {
+        let mut world = world();
+        world.apply_node(node("n1", &[("cpu", 1)]));
+        let condition = PodGroupCondition { kind: Some("Scheduled".into()), status: Some("False".into()), ..PodGroupCondition::default() };
+        let status = PodGroupStatus { conditions: had.then(|| vec![condition]), ..PodGroupStatus::default() };
+        world.apply_group(GroupFacts { status, ..group("ns", "g", 2, "default") });
+        world.apply_pod(running(pod("ns", "g-0", "g", &[("cpu", 1)]), "n1"));
+        world.apply_pod(pod("ns", "g-1", "g", &[("cpu", 1)]));
+        assert_eq!(released(&mut world, &POLICY, 0, 301).len(), usize::from(!had));
+    }
+}

@@ -1,0 +1,91 @@
+//! What follows where a pod is to be bound, is bound, or is not?
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::accounting::Placement;
+use crate::api::{GroupKey, Uid};
+
+use super::pods::Assumed;
+use super::{State, World};
+
+impl World {
+    /// A cycle placed the pod; the books have it already. Where it stands it stays, as this is done for each placement.
+    pub(in crate::cycle) fn assume(&mut self, placement: &Placement) {
+        let Some(member) = self.pods.get_mut(&placement.uid) else { return };
+        let Some(group) = self.groups.get_mut(&member.facts.group) else { return };
+        let mut left = group.claim.clone();
+        group.forget(member);
+        if let Some(class) = member.class.take() {
+            self.classes.leave(class);
+        }
+        member.assumed = Some(Assumed { node: Arc::clone(&placement.node), queue: Arc::clone(&placement.queue), confirmed: false });
+        member.nominated = None;
+        member.refusal = None;
+        group.count(member);
+        if member.state() == State::Placed {
+            self.placed.join(member.facts.priority);
+        }
+        self.keepers.set(&member.facts, Some(&placement.node));
+        self.dirty_pods.insert(placement.uid.clone());
+        let key = member.facts.group.clone();
+        // What waited is taken now, so the demand is what it was, and so are the shares.
+        let shares = self.shares.take();
+        self.look_at(&key);
+        self.shares = shares;
+        left.sub(&placement.resources);
+        self.outdated |= self.groups.get(&key).is_some_and(|group| left != group.claim);
+        self.dirty_path(&placement.queue);
+    }
+
+    /// The API server bound the pod as we asked.
+    pub fn confirm(&mut self, uid: &Uid) {
+        self.books.confirm(uid);
+        self.asking.bound();
+        let Some(mut member) = self.detach(uid) else { return };
+        if let Some(assumed) = &mut member.assumed {
+            assumed.confirmed = true;
+        }
+        if let Some(group) = self.groups.get_mut(&member.facts.group) {
+            group.retry.failures = 0;
+            group.retry.last.clear();
+        }
+        self.attach(member);
+    }
+
+    /// The API server did not bind the pod: it waits again, and its group backs off. `now` and `wait` are of the monotonic clock; `why` is of
+    /// a bounded set.
+    pub fn refuse_bind(&mut self, uid: &Uid, why: &str, now: Duration, wait: impl Fn(u32) -> Duration) {
+        // Seen on a node meanwhile: then it was bound, whatever the answer said.
+        if self.pods.get(uid).is_none_or(|member| member.facts.node.is_some()) {
+            return;
+        }
+        let Some(mut member) = self.detach(uid) else { return };
+        let assumed = member.assumed.take();
+        let key = member.facts.group.clone();
+        self.release(uid);
+        let facts = Arc::clone(&member.facts);
+        self.keepers.set(&facts, None);
+        self.attach(member);
+        if let Some(assumed) = &assumed {
+            self.swap_back(&key, &assumed.queue, &facts.request);
+            self.demand_again(&key);
+        }
+        let node = assumed.map(|assumed| assumed.node);
+        self.back_off(&key, format!("a bind failed: {why}"), now, node, wait);
+    }
+
+    /// The group is tried again later, with this node last.
+    pub(super) fn back_off(&mut self, key: &GroupKey, why: String, now: Duration, node: Option<Arc<str>>, wait: impl Fn(u32) -> Duration) {
+        let Some(group) = self.groups.get_mut(key) else { return };
+        if let Some(at) = group.retry.at.take() {
+            self.alarms.remove(&(at, key.clone()));
+        }
+        group.retry.failures = group.retry.failures.saturating_add(1);
+        group.retry.why = why;
+        group.retry.last.extend(node);
+        let at = now.saturating_add(wait(group.retry.failures));
+        group.retry.at = Some(at);
+        self.alarms.insert((at, key.clone()));
+    }
+}
