@@ -31,6 +31,7 @@ mod rollouts;
 mod seen;
 mod selftest;
 mod spec;
+mod standby;
 mod starts;
 mod stateful;
 mod strangers;
@@ -243,6 +244,7 @@ pub fn table() -> Vec<Case> {
         case!("K7", "the leader's clock jumps", usual(), outages_lease::clock_jumps),
         case!("K7-two", "two replicas with different clocks", usual(), outages_lease::clocks_apart),
         case!("K8", "a second release that serves another scheduler", usual(), releases::each_its_own),
+        case!("K9", "a scheduler that stands by is warm, and takes over", usual(), standby::warm),
         case!("Q1", "the parent's capability blocks a sibling's gang, which says so", usual(), queues::parent_blocks),
         case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources),
         case!("A5", "evictions go wrong once each, in every way", aimed(), owed::evictions_go_wrong_once),
