@@ -74,9 +74,10 @@ bench-e2e: tools build ## how fast pods come to their nodes, beside kube-schedul
 	@PODGROUP_BIN_DIR=target/release target/release/e2e bench $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS)) $(if $(RUNNING),--running $(RUNNING)) \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH)) $(if $(DEPLOYMENTS),--deployments $(DEPLOYMENTS)) $(foreach part,$(ONLY),--only $(part))
 
-generate: prerequisites ## writes crds/ and the chart's copies from the Rust types
-	cargo build --quiet --workspace --example generate-crds
+generate: prerequisites ## writes crds/ and the chart's copies from the Rust types, and the table of the chart's values
+	cargo build --quiet --workspace --example generate-crds --example generate-chart-readme
 	target/debug/examples/generate-crds
+	target/debug/examples/generate-chart-readme
 
 cluster-up: tools debug-build ## a cluster to play with, chart installed, both programs running (PROGRAMS=0: bare)
 	@$(RUNNER) cluster-up $(if $(filter 0,$(PROGRAMS)),,--with-programs)

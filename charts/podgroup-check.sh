@@ -66,9 +66,29 @@ runAsUser=0|/runAsUser
 schedulerNames=volcano|/schedulerNames
 schedulerNames[0]=a"]b|/schedulerNames/0
 fullnameOverride=Not_A_Name|/fullnameOverride
+priorityClassName=Not_A_Name|/priorityClassName
+scheduler.queueStatus=guess|/scheduler/queueStatus
+controller.queueStatus=obey|'queueStatus'
+podDisruptionBudget.minAvailable=1|'minAvailable'
+networkPolicy.enable=true|'enable'
+networkPolicy.from[0].namespace=x|'namespace'
+controller.affinity.nodeAfinity.x=1|'nodeAfinity'
+scheduler.topologySpreadConstraints[0].maxSkew=1|/scheduler/topologySpreadConstraints/0
+commonLabels.a=b c|/commonLabels/a
+controller.podLabels.a=-|/controller/podLabels/a
+controller.podAnnotations=x|/controller/podAnnotations
+tenancy.enable=true|'enable'
+tenancy.serviceAccount=Not_A_Name|/tenancy/serviceAccount
+tenancy.freeQueues=a|/tenancy/freeQueues
+tenancy.deputies[0]=a"]b|/tenancy/deputies/0
+tenancy.maxAnnotationBytes=1|/tenancy/maxAnnotationBytes
+tenancy.actions[0]=Refuse|/tenancy/actions/0
+tenancy.namespaceSelector.labels.a=b|'labels'
 END
   refuses 'no scheduler name at all is refused' /schedulerNames render --set-json 'schedulerNames=[]'
-  refuses 'two replicas without leader election are refused' controller.replicas render --set leaderElection.enabled=false,controller.replicas=2
+  refuses 'two replicas without leader election are refused' controller.replicas=1 render --set leaderElection.enabled=false,scheduler.replicas=1
+  refuses "a label of the chart's own is refused" app.kubernetes.io/name render --set 'commonLabels.app\.kubernetes\.io/name=x'
+  refuses 'so is one on the pods alone' controller.podLabels render --set 'controller.podLabels.app\.kubernetes\.io/component=x'
   refuses 'Kubernetes 1.29 is refused' kubeVersion render --kube-version 1.29.0
   works "a vendor's version of Kubernetes is not" render --kube-version v1.33.4-gke.100
 
@@ -81,6 +101,10 @@ END
   equal 'policy in an older cluster' admissionregistration.k8s.io/v1beta1 \
     "$(render --api-versions ${v1/v1/v1beta1} | awk '/^apiVersion: admission/{v=$2} /^kind: MutatingAdmissionPolicy$/{print v}')"
   refuses 'policy, true, on a cluster without the API' admissionPolicy.enabled render --set admissionPolicy.enabled=true --api-versions v1/Pod
+  equal 'tenancy.enabled=true' '+ValidatingAdmissionPolicy/podgroup-tenancy-groups +ValidatingAdmissionPolicy/podgroup-tenancy-pods +ValidatingAdmissionPolicyBinding/podgroup-tenancy-groups +ValidatingAdmissionPolicyBinding/podgroup-tenancy-pods' \
+    "$(change --set tenancy.enabled=true)"
+  refuses 'tenancy on a cluster without the API' tenancy.enabled=false render --set tenancy.enabled=true --api-versions v1/Pod
+  equal 'the namespaces that it is for' 2 "$(render --set tenancy.enabled=true,tenancy.namespaceSelector.matchLabels.tenant=yes | grep -c 'tenant: yes\|tenant: "yes"')"
   equal 'crds.enabled=false' '-CustomResourceDefinition/podgroups.scheduling.volcano.sh -CustomResourceDefinition/queues.scheduling.volcano.sh' "$(change --set crds.enabled=false)"
   equal 'rbac.aggregateRoles=false' '-ClusterRole/podgroup-edit -ClusterRole/podgroup-view' "$(change --set rbac.aggregateRoles=false)"
   equal 'metrics.service.enabled=false' '-Service/podgroup-controller -Service/podgroup-scheduler' "$(change --set metrics.service.enabled=false)"
@@ -91,16 +115,48 @@ END
     "$(render -s templates/alerts.yaml --set alerts.enabled=true,scheduler.enabled=false | awk '/- alert:/{printf "%s%s", n++?" ":"", $3}')"
   refuses 'a duration for an alert that is none is refused' 'there is no such alert' render --set alerts.enabled=true,alerts.for.Nothing=1m
   refuses 'a ServiceMonitor without Services is refused' metrics.service.enabled render --set serviceMonitor.enabled=true,metrics.service.enabled=false
-  equal 'leaderElection.enabled=false' '-Role/podgroup-controller-lease -Role/podgroup-scheduler-lease -RoleBinding/podgroup-controller-lease -RoleBinding/podgroup-scheduler-lease' \
-    "$(change --set leaderElection.enabled=false)"
+  equal 'networkPolicy.enabled=false' '-NetworkPolicy/podgroup-controller -NetworkPolicy/podgroup-scheduler' "$(change --set networkPolicy.enabled=false)"
+  equal 'podDisruptionBudget.enabled=false' '-PodDisruptionBudget/podgroup-controller -PodDisruptionBudget/podgroup-scheduler' "$(change --set podDisruptionBudget.enabled=false)"
+  equal 'one replica needs no budget' '-PodDisruptionBudget/podgroup-controller' "$(change --set controller.replicas=1)"
+  refuses 'of either program' scheduler.replicas=1 render --set leaderElection.enabled=false,controller.replicas=1
+  equal 'leaderElection.enabled=false' '-PodDisruptionBudget/podgroup-controller -PodDisruptionBudget/podgroup-scheduler -Role/podgroup-controller-lease -Role/podgroup-scheduler-lease -RoleBinding/podgroup-controller-lease -RoleBinding/podgroup-scheduler-lease' \
+    "$(change --set leaderElection.enabled=false,controller.replicas=1,scheduler.replicas=1)"
   equal 'controller.enabled=false leaves nothing of it' "$(gone controller)" "$(change --set controller.enabled=false)"
   equal 'scheduler.enabled=false leaves nothing of it' "$(gone scheduler)" "$(change --set scheduler.enabled=false)"
   equal 'the flags of the controller' '--scheduler-name=a --scheduler-name=b --leader-elect=true --leader-elect-namespace=podgroup-system --http-address=[::]:8080 --log-format=text "--annotate-pods" "--x=y"' \
     "$(render -s templates/controller.yaml --set 'schedulerNames={a,b},logFormat=text,http.bindAddress=[::],controller.annotatePods=true,controller.extraArgs={--x=y}' | flags)"
-  equal 'the flags of the scheduler' '--scheduler-name=podgroup-scheduler --leader-elect=false --http-address=0.0.0.0:8081 --log-format=json "--placement=pack"' \
-    "$(render -s templates/scheduler.yaml --set leaderElection.enabled=false,scheduler.placement=pack | flags)"
+  equal 'the flags of the scheduler' '--scheduler-name=podgroup-scheduler --leader-elect=false --http-address=0.0.0.0:8081 --log-format=json "--placement=pack" "--queue-status=obey"' \
+    "$(render -s templates/scheduler.yaml --set leaderElection.enabled=false,controller.replicas=1,scheduler.replicas=1,scheduler.placement=pack,scheduler.queueStatus=obey | flags)"
+  equal 'own is said too' '"--queue-status=own"' "$(render -s templates/scheduler.yaml | flags | grep -o '"--queue-status=[a-z]*"')"
+  local each
+  for each in controller scheduler; do
+    render -s templates/$each.yaml >"$work/program"
+    # What every pod of the two must have; a kubelet and the restricted Pod Security Standard read it.
+    for line in 'replicas: 2' 'maxUnavailable: 0' 'maxSurge: 1' 'runAsNonRoot: true' 'runAsUser: 65532' 'type: RuntimeDefault' 'allowPrivilegeEscalation: false' \
+      'readOnlyRootFilesystem: true' 'drop: [ALL]' 'priorityClassName: system-cluster-critical' 'path: /healthz' 'path: /readyz' 'maxUnavailable: 1' 'publishNotReadyAddresses: true' \
+      'whenUnsatisfiable: ScheduleAnyway' 'topologyKey: kubernetes.io/hostname' 'memory: '; do
+      works "$each has $line" grep -qF -- "$line" "$work/program"
+    done
+    equal "$each: a rolling update waits for no node" 0 "$(grep -c DoNotSchedule "$work/program")"
+    equal "$each: all its objects carry the labels that everybody wants" '' \
+      "$(render -s templates/$each.yaml --set commonLabels.team=x | awk '/^kind: /{k=$2; l=0} /^metadata:/{l=1} l&&/^    team: "x"/{seen[k]=1} /^kind: /{all[k]=1} END{for (k in all) if (!seen[k]) print k}')"
+    render -s templates/$each.yaml --set "$each.podLabels.a=b,$each.podAnnotations.c=d,priorityClassName=,$each.affinity.nodeAffinity.x=1,$each.tolerations[0].key=t,$each.nodeSelector.tier=s" \
+      --set "$each.topologySpreadConstraints[0].maxSkew=2,$each.topologySpreadConstraints[0].topologyKey=rack,$each.topologySpreadConstraints[0].whenUnsatisfiable=DoNotSchedule,imagePullSecrets={pull}" \
+      --set 'networkPolicy.from[0].namespaceSelector.matchLabels.m=o,networkPolicy.egress[0].ports[0].port=6443' >"$work/program"
+    for line in '        a: "b"' '        c: d' 'key: t' 'tier: s' 'topologyKey: rack' '- name: pull' 'm: o' 'policyTypes: [Ingress, Egress]' 'port: 6443' 'nodeAffinity:'; do
+      works "$each takes $line" grep -qF -- "$line" "$work/program"
+    done
+    equal "$each: a constraint without a selector gets the program's" 1 "$(grep -A12 'topologySpreadConstraints' "$work/program" | grep -c "app.kubernetes.io/component: $each")"
+    equal "$each: an empty priority class is none" 0 "$(grep -c priorityClassName: "$work/program")"
+  done
+  # The whole matrix renders, and the two halves never get in each other's way.
+  for each in true,true true,false false,true; do
+    for set in admissionPolicy.enabled=true crds.enabled=false leaderElection.enabled=false,controller.replicas=1,scheduler.replicas=1 controller.annotatePods=true http.bindAddress=[::] runAsUser=null; do
+      works "controller,scheduler=$each with $set" render --set "controller.enabled=${each%,*},scheduler.enabled=${each#*,},$set"
+    done
+  done
 }
-gone() { printf -- '-%s ' ClusterRole/podgroup-$1 ClusterRoleBinding/podgroup-$1 Deployment/podgroup-$1 Role/podgroup-$1-lease RoleBinding/podgroup-$1-lease Service/podgroup-$1 ServiceAccount/podgroup-$1 | sed 's/ $//'; }
+gone() { printf -- '-%s ' ClusterRole/podgroup-$1 ClusterRoleBinding/podgroup-$1 Deployment/podgroup-$1 NetworkPolicy/podgroup-$1 PodDisruptionBudget/podgroup-$1 Role/podgroup-$1-lease RoleBinding/podgroup-$1-lease Service/podgroup-$1 ServiceAccount/podgroup-$1 | sed 's/ $//'; }
 flags() { awk '/args:/{on=1;next} /env:|ports:/{on=0} on{sub(/^ *- /,""); printf "%s%s", n++?" ":"", $0}'; }
 
 # Lines as in podgroup-rights.txt.
@@ -193,24 +249,35 @@ stamping() {
   equal 'a user'"'"'s pod with an owner and a name is left alone' '' "$(label_of podgroup-scheduler $uid true my-group)"
 }
 
+# The API server has looked at the expressions of both policies.
+typed() { [ "$(kubectl get validatingadmissionpolicies -o 'jsonpath={.items[*].status.observedGeneration}')" = '1 1' ]; }
 install() { helm install "$1" "$chart" -n "$2" --create-namespace "${@:3}"; }
 # What is left in the cluster with the labels of the release.
 left() {
-  kubectl get deploy,svc,sa,role,rolebinding,clusterrole,clusterrolebinding,mutatingadmissionpolicy,mutatingadmissionpolicybinding,crd \
+  kubectl get deploy,svc,sa,pdb,networkpolicy,role,rolebinding,clusterrole,clusterrolebinding,mutatingadmissionpolicy,mutatingadmissionpolicybinding,validatingadmissionpolicy,validatingadmissionpolicybinding,crd \
     -A -l "app.kubernetes.io/instance=$1" -o name 2>/dev/null | sort | tr '\n' ' ' | sed 's/ $//'
 }
 
+# The same objects have the same UIDs.
+uids() { kubectl get queues.scheduling.volcano.sh/check podgroups.scheduling.volcano.sh/check -n check-a -o 'jsonpath={.items[*].metadata.uid}' 2>&1; }
+
 life() {
-  local crds='customresourcedefinition.apiextensions.k8s.io/podgroups.scheduling.volcano.sh customresourcedefinition.apiextensions.k8s.io/queues.scheduling.volcano.sh' file
+  local told crds='customresourcedefinition.apiextensions.k8s.io/podgroups.scheduling.volcano.sh customresourcedefinition.apiextensions.k8s.io/queues.scheduling.volcano.sh' file
   for file in "$chart"/files/crds/*.yaml; do
     works "the CRD in the cluster is $(basename "$file")" kubectl diff --server-side --force-conflicts -f "$file"
   done
   works 'a Queue can be made' kubectl create -f - <<<'{"apiVersion":"scheduling.volcano.sh/v1beta1","kind":"Queue","metadata":{"name":"check"},"spec":{"weight":2}}'
+  works 'a PodGroup too' kubectl create -n check-a -f - <<<'{"apiVersion":"scheduling.volcano.sh/v1beta1","kind":"PodGroup","metadata":{"name":"check"},"spec":{"minMember":2,"queue":"check"}}'
+  local uids
+  uids=$(uids)
   works 'upgrade to another scheduler name' helm upgrade podgroup "$chart" -n $ns --set 'schedulerNames={volcano}',controller.annotatePods=true
   works 'the policy follows' eventually 20 stamps volcano
   equal 'and leaves the old name alone' '' "$(label_of podgroup-scheduler 99999999-1111-2222-3333-444444444444)"
   can <<<'yes ctl patch pods -A'
+  works 'upgrade to the policies of tenancy' helm upgrade podgroup "$chart" -n $ns --set tenancy.enabled=true
+  equal 'the API server finds no fault in their expressions' '' "$(eventually 20 typed; kubectl get validatingadmissionpolicies -o 'jsonpath={.items[*].status.typeChecking.expressionWarnings}')"
   works 'rollback' helm rollback podgroup 1 -n $ns
+  equal 'they are gone with it' 'No resources found' "$(kubectl get validatingadmissionpolicies,validatingadmissionpolicybindings 2>&1)"
   works 'the policy follows again' eventually 20 stamps podgroup-scheduler
   can <<<'no ctl patch pods -A'
   refuses 'a second release is told whose the CRDs are' 'belongs to the Helm release podgroup-system/podgroup' install other check-b
@@ -219,16 +286,29 @@ life() {
   equal 'whole' '' "$(left other)"
   works 'uninstall' helm uninstall podgroup -n $ns
   equal 'the CRDs stay, and nothing else' "$crds" "$(left podgroup)"
-  works 'so does the Queue' kubectl get queues.scheduling.volcano.sh check
+  equal 'so do the Queue and the PodGroup, through upgrade and rollback, too' "$uids" "$(uids)"
   works 'installed again it takes them up' install podgroup $ns --set admissionPolicy.enabled=false
+  equal 'and what was in them is there' "$uids" "$(uids)"
   equal 'without the policy nothing is stamped' 'No resources found' "$(kubectl get mutatingadmissionpolicies,mutatingadmissionpolicybindings 2>&1)"
   works 'uninstall again' helm uninstall podgroup -n $ns
   kubectl delete crd podgroups.scheduling.volcano.sh queues.scheduling.volcano.sh >/dev/null
   kubectl create -f "$chart/files/crds" >/dev/null
   refuses 'CRDs that are not of Helm: the error names the value' 'crds.enabled=false' install podgroup $ns
   works 'and they are left as they are with it' install podgroup $ns --set crds.enabled=false
+  equal 'a CRD of ours lacks nothing' 0 "$(helm get notes podgroup -n $ns | grep -c WARNING)"
+  works 'uninstall beside them' helm uninstall podgroup -n $ns
+  # As an old Volcano left them: no tree, and a status subresource that drops what the scheduler says. And as one of tomorrow might: with more than we know.
+  kubectl patch crd queues.scheduling.volcano.sh --type=json >/dev/null -p '[{"op":"remove","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/parent"},
+    {"op":"remove","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/x-kubernetes-preserve-unknown-fields"}]'
+  kubectl patch crd podgroups.scheduling.volcano.sh --type=json >/dev/null -p '[{"op":"add","path":"/spec/versions/0/subresources/status","value":{}},
+    {"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/tomorrow","value":{"type":"string"}}]'
+  works 'older ones are used, too' install podgroup $ns --set crds.enabled=false
+  told=$(helm get notes podgroup -n $ns)
+  works 'and what they lack is said' grep -q 'WARNING: the CRD of queues does not know spec.parent,' <<<"$told"
+  works 'and what they have too much' grep -q 'WARNING: the CRD of podgroups has a status subresource' <<<"$told"
+  equal 'and nothing else' 2 "$(grep -c WARNING <<<"$told")"
   works 'uninstall a third time' helm uninstall podgroup -n $ns
-  local name told
+  local name
   for name in podgroups queues; do
     told=$(install podgroup $ns 2>&1)
     works "the commands of the error hand $name over" sh -ec "$(grep -o "kubectl label crd $name.*" <<<"$told" || echo 'echo no commands; false')"

@@ -36,13 +36,7 @@ pub fn user(account: &str) -> String {
 
 /// Installs the chart with `values` (`key=value`, as for `helm --set`) and returns when its CRDs are served; see also [`settle`].
 pub async fn install(cluster: &Cluster, values: &[&str]) -> Result<()> {
-    let chart = kit::repository().join("charts/podgroup");
-    let chart = chart.to_str().context("the clone's path is no UTF-8")?;
-    let mut arguments = vec!["install", "podgroup", chart, "--namespace", NAMESPACE, "--create-namespace"];
-    for value in ["controller.replicas=0", "scheduler.replicas=0"].iter().chain(values) {
-        arguments.extend(["--set", value]);
-    }
-    cluster.run("helm", &arguments).await?;
+    helm(cluster, "install", &["--create-namespace"], values).await?;
     for name in ["podgroups.scheduling.volcano.sh", "queues.scheduling.volcano.sh"] {
         let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
         wait_until(secs(20), &format!("the CRD {name} is served"), || async {
@@ -55,6 +49,23 @@ pub async fn install(cluster: &Cluster, values: &[&str]) -> Result<()> {
     // The garbage collector looks for new kinds every 30 s and knows them from its start. A case that deletes an owner in a cluster's first half minute
     // would wait for that, and not for what it tests.
     cluster.restart("kube-controller-manager").await
+}
+
+/// `helm upgrade` of what [`install`] installed, with these values and no others; the policies of the API server follow a moment later.
+pub async fn upgrade(cluster: &Cluster, values: &[&str]) -> Result<()> {
+    helm(cluster, "upgrade", &[], values).await
+}
+
+async fn helm(cluster: &Cluster, verb: &str, flags: &[&str], values: &[&str]) -> Result<()> {
+    let chart = kit::repository().join("charts/podgroup");
+    let chart = chart.to_str().context("the clone's path is no UTF-8")?;
+    let mut arguments = vec![verb, "podgroup", chart, "--namespace", NAMESPACE];
+    arguments.extend(flags);
+    for value in ["controller.replicas=0", "scheduler.replicas=0"].iter().chain(values) {
+        arguments.extend(["--set", value]);
+    }
+    cluster.run("helm", &arguments).await?;
+    Ok(())
 }
 
 /// Waits until a fresh installation answers as an old one does, so that no case measures the API server's own first steps: it holds the first creations

@@ -25,8 +25,18 @@ pub fn write(file: &Path, port: u16, authority: &Path, token: &str, namespace: &
 
 /// A client as the user of the kubeconfig `file`.
 pub async fn client(file: &Path) -> Result<kube::Client> {
+    client_as_maybe(file, None).await
+}
+
+/// A client as `user`, by impersonation: the API server's own authorizer says what that one may do. The kubeconfig's user must be allowed to.
+pub async fn client_as(file: &Path, user: &str) -> Result<kube::Client> {
+    client_as_maybe(file, Some(user)).await
+}
+
+async fn client_as_maybe(file: &Path, user: Option<&str>) -> Result<kube::Client> {
     let kubeconfig = Kubeconfig::read_from(file)?;
     let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    config.auth_info.impersonate = user.map(str::to_owned);
     // A request that hangs must end the wait of the case with a reason, not the case's time.
     config.read_timeout = Some(std::time::Duration::from_secs(300));
     Ok(kube::Client::try_from(config)?)

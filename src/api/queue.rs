@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::resources::Limits;
 
 use super::fault::Fault;
-use super::names::{CLOSED, OPEN, QUEUE_DESIRED_STATE};
+use super::names::{CLOSED, CLOSING, OPEN, QUEUE_DESIRED_STATE};
 use super::podgroup::SUBDOMAIN;
 use super::quantities::{self, RawResources};
 use super::uid::Uid;
@@ -238,6 +238,19 @@ impl QueueFacts {
             status: queue.status.clone().unwrap_or_default(),
             faults,
         }
+    }
+}
+
+impl QueueFacts {
+    /// The same where somebody else says by `status.state` whether this very queue takes new groups (`--queue-status=obey`). A state that nobody wrote yet is open.
+    #[must_use]
+    pub fn obeying(mut self) -> Self {
+        if self.closed_by_hand {
+            let why = "not read with --queue-status=obey, where status.state says whether a queue is open";
+            self.faults.push(Fault::new(QUEUE_DESIRED_STATE, CLOSED, why));
+        }
+        self.closed_by_hand = matches!(self.status.state.as_deref(), Some(CLOSED | CLOSING));
+        self
     }
 }
 

@@ -154,8 +154,7 @@ impl Actor {
             },
             type_: Some("Warning".to_owned()),
             reason: Some(complaint.reason.to_owned()),
-            // The API server takes 1,024 bytes.
-            message: Some(complaint.message.chars().take(250).collect()),
+            message: Some(beginning(&complaint.message)),
             source: Some(EventSource { component: Some(CONTROLLER.to_owned()), host: None }),
             reporting_component: Some(CONTROLLER.to_owned()),
             first_timestamp: Some(now.clone()),
@@ -188,6 +187,13 @@ fn refused(error: CallError) -> Reply {
     }
 }
 
+/// As much of a message as the API server takes. A policy that refuses says why only behind its own name and that of the object, so all of it counts.
+fn beginning(message: &str) -> String {
+    // It takes 1,024.
+    const BYTES: usize = 1000;
+    message.get(..message.floor_char_boundary(BYTES)).unwrap_or_default().to_owned()
+}
+
 /// A name for an Event: that of the object, cut so that it stays a DNS-1123 subdomain, and what is told.
 fn event_name(object: &str, told: u64) -> String {
     format!("{}.{told:016x}", object.get(..200).unwrap_or(object).trim_end_matches(['-', '.']))
@@ -203,7 +209,15 @@ fn fnv1a<const N: usize>(parts: [&str; N]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::event_name;
+    use super::{beginning, event_name};
+
+    #[test]
+    fn a_message_is_cut_where_the_api_server_would_not_have_it() {
+        assert_eq!(beginning("short"), "short");
+        assert_eq!(beginning(&"x".repeat(2000)).len(), 1000);
+        // Three bytes each.
+        assert_eq!(beginning(&"字".repeat(2000)).len(), 999);
+    }
 
     #[test]
     fn an_event_of_a_long_name_has_a_valid_name() {

@@ -88,6 +88,11 @@ pub struct SchedulerFlags {
     #[arg(long, value_enum, default_value_t = Placement::Spread)]
     pub placement: Placement,
 
+    /// Who says by a queue's status whether it takes new groups: this scheduler, from the annotation queue-desired-state (own), or Volcano's queue
+    /// controller, whose status.state is obeyed and whose fields are left alone (obey)
+    #[arg(long, value_enum, default_value_t = QueueStatusBy::Own)]
+    pub queue_status: QueueStatusBy,
+
     /// Whether pods may be evicted so that a queue gets back what it is owed, or a higher priority its place
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
     pub evictions: bool,
@@ -125,6 +130,16 @@ pub enum Placement {
     Spread,
     /// The fullest, so that whole nodes stay free for large gangs.
     Pack,
+}
+
+/// Who writes `status.state` and the counts of groups of a queue; `status.allocated` is this scheduler's either way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum QueueStatusBy {
+    /// This scheduler.
+    #[default]
+    Own,
+    /// Volcano's queue controller: what it says is obeyed.
+    Obey,
 }
 
 fn parse_path(text: &str) -> Result<PathBuf, String> {

@@ -30,6 +30,7 @@ fn nothing_typed_is_the_documented_default() {
     let flags = scheduler(&[]).unwrap();
     assert_eq!(flags.http_address.to_string(), "0.0.0.0:8081");
     assert_eq!(flags.placement, Placement::Spread);
+    assert_eq!(flags.queue_status, QueueStatusBy::Own);
 }
 
 #[test]
@@ -76,6 +77,7 @@ fn a_bad_value_is_named_in_the_error() {
         ("--bind-concurrency", "0"),
         ("--bind-concurrency", "257"),
         ("--placement", "random"),
+        ("--queue-status", "guess"),
     ] {
         let error = scheduler(&[&format!("{flag}={value}")]).unwrap_err();
         let named = error.contains(&format!("'{value}'")) || value.is_empty();

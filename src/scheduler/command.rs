@@ -15,6 +15,7 @@ use crate::api::queue::QueueStatus;
 use crate::api::{GroupKey, Uid};
 use crate::cycle::plan::{Bind, Eviction, Taking, Victim};
 use crate::cycle::status::seconds;
+use crate::runtime::flags::QueueStatusBy;
 
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +55,8 @@ pub enum Command {
         status: QueueStatus,
         /// The names in `allocated` that stand there and are to go.
         gone: Vec<String>,
+        /// Who writes state and counts.
+        by: QueueStatusBy,
     },
     /// Say in an Event on a queue why it cannot be used as it is.
     QueueEvent {
@@ -128,12 +131,15 @@ pub fn group_patch(uid: &Uid, status: &PodGroupStatus) -> Value {
     })
 }
 
-/// A merge patch of a queue's status; what is not used any more is taken out.
+/// A merge patch of a queue's status; what is not used any more is taken out. What somebody else writes is not in it, not even as null.
 #[must_use]
-pub fn queue_patch(status: &QueueStatus, gone: &[String]) -> Value {
+pub fn queue_patch(status: &QueueStatus, gone: &[String], by: QueueStatusBy) -> Value {
     let mut allocated: Map<String, Value> = gone.iter().map(|name| (name.clone(), Value::Null)).collect();
     for (name, amount) in status.allocated.iter().flatten() {
         allocated.insert(name.clone(), json!(amount));
+    }
+    if by == QueueStatusBy::Obey {
+        return json!({ "status": { "allocated": allocated } });
     }
     json!({
         "status": {

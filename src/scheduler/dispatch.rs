@@ -230,9 +230,9 @@ impl Destination {
                 }
                 Ok(version)
             }
-            Command::Queue { name, status, gone } => {
+            Command::Queue { name, status, gone, by } => {
                 let queues = Api::<Queue>::all(self.client.clone());
-                let body = Patch::Merge(command::queue_patch(&status, &gone));
+                let body = Patch::Merge(command::queue_patch(&status, &gone, by));
                 Ok(version(&self.caller.once("patch", "queues/status", queues.patch_status(&name, &params, &body)).await?))
             }
             Command::QueueEvent { name, uid, message, now } => {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::api::{BudgetFacts, BudgetKey, Fault, GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts, Uid};
+use crate::runtime::flags::QueueStatusBy;
 
 use super::event::Change;
 use super::state::{Kind, Now, State};
@@ -100,6 +101,10 @@ impl State {
     }
 
     fn apply_queue(&mut self, queue: QueueFacts) {
+        let queue = match self.said.queue_status_by {
+            QueueStatusBy::Own => queue,
+            QueueStatusBy::Obey => queue.obeying(),
+        };
         complain("queue", &queue.name, self.world.queues().get(&*queue.name).map(|known| known.faults.as_slice()), &queue.faults);
         self.said.queue_seen(&queue.name);
         self.world.apply_queue(queue);

@@ -22,6 +22,8 @@ pub mod event;
 pub mod frozen;
 mod intake;
 pub mod metrics;
+#[cfg(test)]
+mod obey_tests;
 pub mod observe;
 pub mod overcommit;
 pub mod queue_metrics;
@@ -81,7 +83,7 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
     observe::start(&mut program, &client, &readiness, &watch_metrics, &sender);
     let policy =
         Policy { placement: flags.placement, evictions: flags.evictions, patience: flags.admission_patience, release: flags.release_after };
-    let state = State::new(flags.common.scheduler_names, policy, metrics);
+    let state = State::new(flags.common.scheduler_names, policy, metrics).with_queue_status(flags.queue_status);
     let dispatcher = Dispatcher::new(client, caller, leadership.clone(), flags.bind_concurrency);
     program.spawn(Stage::Work, "scheduler", |stop| own(state, dispatcher, leadership, events, stop));
     program.run().await

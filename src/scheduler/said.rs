@@ -13,6 +13,7 @@ use crate::api::{GroupFacts, GroupKey, QueueFacts, Uid};
 use crate::cycle::explain::Refusal;
 use crate::cycle::world::{State as MemberState, World};
 use crate::cycle::{queue_status, status};
+use crate::runtime::flags::QueueStatusBy;
 
 use super::command::{Command, MADE};
 use super::event::{Subject, Told};
@@ -34,6 +35,8 @@ const UNDER_WAY: usize = 8;
 /// What was said, and what is to be said.
 #[derive(Debug)]
 pub struct Said {
+    /// Who writes state and counts of queues.
+    pub(super) queue_status_by: QueueStatusBy,
     groups: Teller<GroupKey>,
     queues: Teller<Arc<str>>,
     pods: Teller<Uid>,
@@ -54,6 +57,7 @@ impl Said {
     #[must_use]
     pub const fn new() -> Self {
         Self {
+            queue_status_by: QueueStatusBy::Own,
             groups: Teller::new(INTERVAL),
             queues: Teller::new(INTERVAL),
             pods: Teller::new(POD_INTERVAL),
@@ -239,7 +243,11 @@ impl Said {
             return Some(Command::QueueEvent { name: Arc::clone(name), uid: facts.uid.clone(), message, now: now.wall });
         }
         let stands = self.queue_status.get(name).unwrap_or(&facts.status);
-        let wanted = queue_status::status(world, name);
+        let mut wanted = queue_status::status(world, name);
+        let by = self.queue_status_by;
+        if by == QueueStatusBy::Obey {
+            wanted = QueueStatus { allocated: wanted.allocated, ..stands.clone() };
+        }
         if queue_status::same(stands, &wanted) {
             return None;
         }
@@ -247,7 +255,7 @@ impl Said {
         let standing = stands.allocated.iter().chain(&facts.status.allocated).flatten().map(|(key, _)| key);
         let gone = standing.filter(|key| !kept(key)).cloned().collect();
         self.queue_status.insert(Arc::clone(name), wanted.clone());
-        Some(Command::Queue { name: Arc::clone(name), status: wanted, gone })
+        Some(Command::Queue { name: Arc::clone(name), status: wanted, gone, by })
     }
 
     /// Why the queue cannot be used as it is, if that was not said yet: its place in the tree, else a value that cannot be read.

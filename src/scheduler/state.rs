@@ -14,6 +14,7 @@ use crate::cycle::policy::Policy;
 use crate::cycle::world::World;
 use crate::cycle::{self, status};
 use crate::runtime::backoff::Backoff;
+use crate::runtime::flags::QueueStatusBy;
 
 use super::command::{Command, MADE};
 use super::event::{Event, Report, Subject, Told};
@@ -81,6 +82,13 @@ impl State {
             audited: None,
             metrics,
         }
+    }
+
+    /// The same, with this rule for the status of queues; it is to be said before anything is taken in.
+    #[must_use]
+    pub fn with_queue_status(mut self, by: QueueStatusBy) -> Self {
+        self.said.queue_status_by = by;
+        self
     }
 
     /// From now on it is us who decide.
@@ -154,6 +162,7 @@ impl State {
     pub fn tick(&mut self, now: Now) -> Vec<Command> {
         self.watch_overcommit();
         if !self.decides() {
+            self.world.stand_by();
             return Vec::new();
         }
         let mut commands = Vec::new();

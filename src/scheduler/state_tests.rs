@@ -193,7 +193,7 @@ fn what_a_queue_uses_is_told_at_every_level_and_nothing_is_left_when_it_is_over(
     state.apply(Event::Pods(Change::Apply(running(pod("ns", "p", "g", &[("cpu", 1)]), "n"))), at(2000));
     let queues = |commands: Vec<Command>| -> Vec<(String, usize, Vec<String>)> {
         let told = |command: Command| match command {
-            Command::Queue { name, status, gone } => {
+            Command::Queue { name, status, gone, .. } => {
                 Some((name.to_string(), status.allocated.map_or(0, |allocated| allocated.len()), gone))
             }
             Command::Bind(_)

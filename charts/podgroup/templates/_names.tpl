@@ -17,6 +17,13 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- $own := list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/version" "app.kubernetes.io/managed-by" "app.kubernetes.io/component" "helm.sh/chart" }}
+{{- range $key, $value := .Values.commonLabels }}
+{{- if has $key $own }}
+{{- fail (printf "commonLabels: %s is the chart's own label" $key) }}
+{{- end }}
+{{ $key }}: {{ $value | quote }}
+{{- end }}
 {{- end -}}
 
 {{/* Arguments: root, component. These never change in the life of a release: a Deployment's selector cannot. */}}
@@ -51,4 +58,33 @@ A cluster that Helm talks to lists its kinds ("v1/Pod"); `helm template` knows n
 {{- else if and (eq $enabled "auto") .Values.controller.enabled -}}
 {{- $found -}}
 {{- end -}}
+{{- end -}}
+
+{{/*
+What the CRDs of this cluster lack that this release writes or reads, where they are somebody else's (crds.enabled=false): one line each, empty where all is there.
+A newer CRD lacks nothing; what it has beyond ours is kept and not read.
+*/}}
+{{- define "podgroup.crdGaps" -}}
+{{- range $plural, $fields := dict "podgroups" (list "spec.minMember" "spec.minTaskMember" "spec.minResources" "spec.queue" "spec.priorityClassName" "status.phase" "status.conditions") "queues" (list "spec.parent" "spec.capability" "spec.deserved" "spec.guarantee" "spec.weight" "spec.priority" "spec.reclaimable" "spec.dequeueStrategy" "status.state" "status.allocated") }}
+{{- $crd := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" (printf "%s.scheduling.volcano.sh" $plural) }}
+{{- range (dig "spec" "versions" list $crd) }}
+{{- if eq .name "v1beta1" }}
+{{- $missing := list }}
+{{- $schema := dig "schema" "openAPIV3Schema" dict . }}
+{{- range $fields }}
+{{- $path := splitList "." . }}
+{{- $part := dig "properties" (first $path) dict $schema }}
+{{- if and (not (dig "x-kubernetes-preserve-unknown-fields" false $part)) (not (hasKey (dig "properties" dict $part) (last $path))) }}
+{{- $missing = append $missing . }}
+{{- end }}
+{{- end }}
+{{- if $missing }}
+{{- printf "the CRD of %s does not know %s, so the API server drops these fields: it is older than this release. Update Volcano's CRDs, or hand them over (docs/install.md).\n" $plural (join ", " $missing) }}
+{{- end }}
+{{- if and (eq $plural "podgroups") (hasKey (.subresources | default dict) "status") }}
+{{- printf "the CRD of podgroups has a status subresource, which Volcano's has not: the scheduler's status of a PodGroup is dropped. Update the CRD, or hand it over (docs/install.md).\n" }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end -}}

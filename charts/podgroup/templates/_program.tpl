@@ -7,7 +7,7 @@ root, component ("controller" or "scheduler"), port, values (of that program), a
 {{- $name := printf "%s-%s" (include "podgroup.fullname" .root) .component -}}
 {{- $election := .root.Values.leaderElection.enabled -}}
 {{- if and (not $election) (gt (int .values.replicas) 1) -}}
-{{- fail (printf "%s.replicas is %d with leaderElection.enabled=false: two that act at once get in each other's way. Set one of the two." .component (int .values.replicas)) -}}
+{{- fail (printf "%s.replicas is %d with leaderElection.enabled=false: two that act at once get in each other's way. Set %s.replicas=1, or leave the election on." .component (int .values.replicas) .component) -}}
 {{- end -}}
 apiVersion: v1
 kind: ServiceAccount
@@ -49,8 +49,21 @@ spec:
       labels:
         {{- include "podgroup.labels" .root | nindent 8 }}
         app.kubernetes.io/component: {{ .component }}
+        {{- range $key, $value := .values.podLabels }}
+        {{- if or (hasPrefix "app.kubernetes.io/" $key) (eq $key "helm.sh/chart") }}
+        {{- fail (printf "%s.podLabels: %s is the chart's own label" $.component $key) }}
+        {{- end }}
+        {{ $key }}: {{ $value | quote }}
+        {{- end }}
+      {{- with .values.podAnnotations }}
+      annotations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
     spec:
       serviceAccountName: {{ $name }}
+      {{- with .root.Values.priorityClassName }}
+      priorityClassName: {{ . }}
+      {{- end }}
       automountServiceAccountToken: true
       enableServiceLinks: false
       # Both end within two seconds of SIGTERM; the rest is for a slow node.
@@ -69,6 +82,12 @@ spec:
       tolerations:
         {{- toYaml . | nindent 8 }}
       {{- end }}
+      {{- with .values.affinity }}
+      affinity:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      topologySpreadConstraints:
+        {{- include "podgroup.spread" . | nindent 8 }}
       securityContext:
         runAsNonRoot: true
         {{- with .root.Values.runAsUser }}
@@ -111,7 +130,8 @@ spec:
               port: http-metrics
             periodSeconds: 10
             failureThreshold: 3
-          # True only once the lists are complete, of a replica that stands by too.
+          # True only once the lists are complete and while the watches work, of a replica that stands by too: it never waits for the lease, or a rolling
+          # update would wait for the old leader, and that for the update.
           readinessProbe:
             httpGet:
               path: /readyz
@@ -141,8 +161,9 @@ metadata:
     prometheus.io/port: {{ .port | quote }}
     prometheus.io/path: /metrics
 spec:
-  # Headless: every replica is scraped, not whichever answers.
+  # Headless: every replica is scraped, not whichever answers, and most of all one that says why it is not ready.
   clusterIP: None
+  publishNotReadyAddresses: true
   selector:
     {{- include "podgroup.selector" . | nindent 4 }}
   ports:
@@ -150,6 +171,54 @@ spec:
       port: {{ .port }}
       targetPort: http-metrics
       protocol: TCP
+{{- end }}
+{{- if and .root.Values.podDisruptionBudget.enabled (gt (int .values.replicas) 1) }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ $name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "podgroup.labels" .root | nindent 4 }}
+    app.kubernetes.io/component: {{ .component }}
+spec:
+  # Not minAvailable: a program that is not ready, for the API server is away, must not keep its node from being drained.
+  maxUnavailable: 1
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels:
+      {{- include "podgroup.selector" . | nindent 6 }}
+{{- end }}
+{{- with .root.Values.networkPolicy }}
+{{- if .enabled }}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  name: {{ $name }}
+  namespace: {{ $.root.Release.Namespace }}
+  labels:
+    {{- include "podgroup.labels" $.root | nindent 4 }}
+    app.kubernetes.io/component: {{ $.component }}
+spec:
+  podSelector:
+    matchLabels:
+      {{- include "podgroup.selector" $ | nindent 6 }}
+  policyTypes: [Ingress{{ if .egress }}, Egress{{ end }}]
+  ingress:
+    - ports:
+        - port: http-metrics
+          protocol: TCP
+      {{- with .from }}
+      from:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+  {{- with .egress }}
+  egress:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end }}
 {{- end }}
 {{- if $election }}
 ---
@@ -205,4 +274,20 @@ subjects:
   - kind: ServiceAccount
     name: {{ $name }}
     namespace: {{ .root.Release.Namespace }}
+{{- end -}}
+
+{{/* Where the replicas of a program run: each on a node and in a zone of its own as far as that can be had, else as the values say. */}}
+{{- define "podgroup.spread" -}}
+{{- $own := include "podgroup.selector" . | fromYaml -}}
+{{- $constraints := list -}}
+{{- range .values.topologySpreadConstraints -}}
+{{- $constraints = append $constraints (ternary . (merge (dict "labelSelector" (dict "matchLabels" $own)) .) (hasKey . "labelSelector")) -}}
+{{- end -}}
+{{- if not $constraints -}}
+{{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" -}}
+{{- /* ScheduleAnyway: with two nodes, or one, the third pod of a rolling update must find a place. */ -}}
+{{- $constraints = append $constraints (dict "maxSkew" 1 "topologyKey" . "whenUnsatisfiable" "ScheduleAnyway" "labelSelector" (dict "matchLabels" $own)) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $constraints -}}
 {{- end -}}

@@ -9,6 +9,8 @@ mod endings;
 mod faults;
 mod flaps;
 mod half;
+mod halves;
+mod installs;
 pub(crate) mod ledger;
 mod levels;
 pub(crate) mod lifecycle;
@@ -29,10 +31,12 @@ mod rollouts;
 mod seen;
 mod selftest;
 mod spec;
+mod standby;
 mod starts;
 mod stateful;
 mod strangers;
 mod tampered;
+mod tenancy;
 mod tree;
 mod tree_changes;
 mod tree_large;
@@ -74,6 +78,18 @@ pub fn table() -> Vec<Case> {
         case!("H3", "the fault proxy: each kind is seen as promised", stock(), faults::each_kind_is_as_promised),
         case!("C1", "objects written for Volcano survive whole", usual(), compatibility::objects_of_volcano_survive),
         case!("C2", "the chart does what it says", Setup { kube_scheduler: false, ..stock() }, compatibility::chart),
+        case!(
+            "C3",
+            "each program keeps to its half beside Volcano's other one",
+            Setup { programs: false, ..usual() },
+            halves::beside_volcano
+        ),
+        case!(
+            "C4",
+            "a cluster without admission policies, and a right that is missing",
+            Setup { programs: false, ..usual() },
+            installs::something_is_missing
+        ),
         case!("L1", "flapping Deployments keep exactly one PodGroup, with the right owner", quick(), lifecycle::flapping)
             .also_under_faults(),
         case!("L1-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, lifecycle::flapping)
@@ -228,6 +244,7 @@ pub fn table() -> Vec<Case> {
         case!("K7", "the leader's clock jumps", usual(), outages_lease::clock_jumps),
         case!("K7-two", "two replicas with different clocks", usual(), outages_lease::clocks_apart),
         case!("K8", "a second release that serves another scheduler", usual(), releases::each_its_own),
+        case!("K9", "a scheduler that stands by is warm, and takes over", usual(), standby::warm),
         case!("Q1", "the parent's capability blocks a sibling's gang, which says so", usual(), queues::parent_blocks),
         case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources),
         case!("A5", "evictions go wrong once each, in every way", aimed(), owed::evictions_go_wrong_once),
@@ -265,6 +282,7 @@ pub fn table() -> Vec<Case> {
         case!("X5", "pods that ask for too much, for nothing, or for what nobody has", usual(), bad::supplies::pods).under_faults_in_soak(),
         case!("M1", "every panel and alert shows what is so, to a real Prometheus", usual(), panels::show_what_is_so),
         case!("M2", "the alerts that matter most fire by their fault", usual(), alarms::fire_by_their_fault),
+        case!("T1", "a tenant tries forty ways to take what is not its own", usual(), tenancy::takes_nothing),
         case!("U1", "what people see: columns, Events, the refused delete, metrics", usual(), visible::what_a_user_sees),
         case!(
             "N1",

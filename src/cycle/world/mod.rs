@@ -28,6 +28,7 @@ mod looks;
 mod nominations;
 mod pods;
 mod queues;
+mod stand_by;
 mod stays;
 mod torn;
 

@@ -1,0 +1,91 @@
+//! What if something that the chart counts on is missing? It is said, with what to do, and what can go on goes on.
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::halves::start;
+use crate::cluster::{Cluster, ClusterOptions};
+use crate::http;
+use crate::objects::make_node;
+use crate::programs::Program;
+use crate::wait::{Seen, secs, wait_until};
+use crate::workloads::{Workload, wait_one_group, wait_running};
+use crate::world::World;
+use crate::{chart, say};
+
+/// A cluster that serves no admission policies: helm says what to do where one is insisted on, leaves the stamp away where not, and gangs run. Then the right to one resource is
+/// taken away from the controller, and given back.
+pub(super) async fn something_is_missing(_: &mut World) -> Result<()> {
+    let kinds = [
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+    ];
+    let options = ClusterOptions {
+        name: "bare".to_owned(),
+        runtime_config: kinds.iter().map(|kind| format!("admissionregistration.k8s.io/v1/{kind}=false")).collect(),
+        // Their plugins would wait for them for ever.
+        extra_args: vec!["kube-apiserver=disable-admission-plugins=MutatingAdmissionPolicy,ValidatingAdmissionPolicy".to_owned()],
+        ..ClusterOptions::default()
+    };
+    let cluster = Cluster::start(options).await?;
+    for (value, words) in [
+        ("admissionPolicy.enabled=true", "this cluster does not serve MutatingAdmissionPolicy"),
+        ("tenancy.enabled=true", "this cluster does not serve ValidatingAdmissionPolicy"),
+    ] {
+        match chart::install(&cluster, &[value]).await {
+            Ok(()) => anyhow::bail!("{value} was accepted"),
+            Err(error) => ensure!(say::brief(&error).contains(words), "{value}: {}", say::brief(&error)),
+        }
+    }
+    chart::install(&cluster, &[]).await?;
+    chart::settle(&cluster, false).await?;
+    let client = cluster.client();
+    make_node(&client, "n1", &[("cpu", "8"), ("memory", "32Gi")]).await?;
+    let mut scheduler = start(&cluster, chart::SCHEDULER, &[]).await?;
+    scheduler.wait_ready().await?;
+
+    may_see_stateful_sets(&cluster, false).await?;
+    let mut controller = start(&cluster, chart::CONTROLLER, &[]).await?;
+    wait_readyz(&controller, 503, "statefulsets: waiting (forbidden").await?;
+    let log = std::fs::read_to_string(controller.log())?;
+    let told = log.lines().filter(|line| line.contains("cannot list resource \"statefulsets\"")).count();
+    ensure!(told == 1, "the log says {told} times what is missing:\n{log}");
+    may_see_stateful_sets(&cluster, true).await?;
+    wait_readyz(&controller, 200, "statefulsets: complete").await?;
+
+    Workload::new("train").replicas(2).gang("2").make(&client).await?;
+    wait_one_group(&client, "train", 20).await?;
+    wait_running(&client, "train", 2, 20).await?;
+    controller.terminate().await?;
+    scheduler.terminate().await
+}
+
+/// Takes the right to StatefulSets out of the controller's role, as somebody might, or puts it back.
+async fn may_see_stateful_sets(cluster: &Cluster, may: bool) -> Result<()> {
+    let roles: Api<ClusterRole> = Api::all(cluster.client());
+    let role = serde_json::to_value(roles.get("podgroup-controller").await?)?;
+    let mut rules = role.pointer("/rules").cloned().unwrap_or_default();
+    let all = ["deployments", "replicasets", "daemonsets", "statefulsets"];
+    let wanted = Value::from(all.get(..if may { 4 } else { 3 }).unwrap_or_default());
+    for rule in rules.as_array_mut().into_iter().flatten().filter(|rule| rule.pointer("/apiGroups/0") == Some(&json!("apps"))) {
+        if let Some(resources) = rule.pointer_mut("/resources") {
+            *resources = wanted.clone();
+        }
+    }
+    roles.patch("podgroup-controller", &PatchParams::default(), &Patch::Merge(json!({"rules": rules}))).await?;
+    Ok(())
+}
+
+async fn wait_readyz(program: &Program, status: u16, line: &str) -> Result<()> {
+    let port = program.port();
+    wait_until(secs(45), &format!("/readyz is {status} and says {line}"), || async move {
+        let (seen, body) = http::get(port, "/readyz").await?;
+        Ok(Seen::when(seen == status && body.contains(line), || format!("{seen}: {body}")))
+    })
+    .await
+}

@@ -1,0 +1,40 @@
+//! Is the scheduler that stands by warm? Ready without the Lease (or a rolling update would wait for ever), its books those of the one that works, and at work as soon as that one ends.
+
+use anyhow::Result;
+
+use crate::objects::make_node;
+use crate::programs::Program;
+use crate::wait::{Seen, secs, wait_until};
+use crate::workloads::{Workload, wait_running};
+use crate::world::World;
+use crate::{chart, http, kubeconfig};
+
+/// K9. A second scheduler comes, is ready beside the first, follows, and takes over.
+pub(super) async fn warm(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "8"), ("memory", "32Gi")]).await?;
+    Workload::new("before").replicas(2).gang("2").make(&client).await?;
+    wait_running(&client, "before", 2, 20).await?;
+
+    let (server, authority) = kubeconfig::door(w.cluster().kubeconfig())?;
+    let kubeconfig = chart::kubeconfig_as(w.cluster(), chart::SCHEDULER, "standby", server, &authority).await?;
+    let mut standby = Program::start_as(w.cluster().scratch(), chart::SCHEDULER, "standby", &kubeconfig, &[], &[])?;
+    standby.wait_ready().await?;
+    // What comes while it stands by is in its books, too.
+    Workload::new("meanwhile").replicas(2).gang("2").make(&client).await?;
+    wait_running(&client, "meanwhile", 2, 20).await?;
+    let ports = (w.scheduler()?.port(), standby.port());
+    for path in ["/debug/ledger", "/debug/queues"] {
+        wait_until(secs(10), &format!("both say the same at {path}"), || async move {
+            let (first, second) = (http::json(ports.0, path).await?, http::json(ports.1, path).await?);
+            Ok(Seen::when(first == second, || format!("{first}\nand {second}")))
+        })
+        .await?;
+    }
+
+    w.scheduler()?.terminate().await?;
+    Workload::new("after").replicas(2).gang("2").make(&client).await?;
+    wait_running(&client, "after", 2, 20).await?;
+    w.scheduler()?.restart().await?;
+    standby.terminate().await
+}

@@ -1,0 +1,312 @@
+//! Which ways are there to take what is another's, and what becomes of each? One row each, as docs/tenancy.md has them.
+
+use anyhow::{Context, Result};
+use hyper::Request;
+use kube::Client;
+use serde_json::{Value, json};
+
+use super::OWN;
+use crate::objects::{NAMESPACE, SCHEDULER_NAME, container};
+
+/// Whose things are to be taken.
+pub(super) struct Victim {
+    /// Its PodGroup.
+    pub(super) group: String,
+    /// Its ReplicaSet, and the UID of that.
+    pub(super) set: String,
+    pub(super) uid: String,
+    /// The UID of its Deployment.
+    pub(super) deployment: String,
+    /// One of its pods.
+    pub(super) pod: String,
+}
+
+/// One request of the tenant.
+pub(super) struct Attempt {
+    pub(super) what: &'static str,
+    method: &'static str,
+    path: String,
+    body: Value,
+    pub(super) expected: Expected,
+}
+
+/// What must become of it.
+#[derive(Debug)]
+pub(super) enum Expected {
+    /// It is refused, with these words.
+    Refused(&'static str),
+    /// The API server takes it, or has no such thing; it harms nobody else, which is looked at afterwards.
+    Harmless,
+}
+
+/// What the API server said.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// It did it.
+    Taken,
+    /// 403, or 422 with these words.
+    Refused(String),
+}
+
+impl Outcome {
+    /// Whether it was refused with these words.
+    pub(super) fn is_refused(&self, words: &str) -> bool {
+        matches!(self, Self::Refused(message) if message.contains(words))
+    }
+
+    pub(super) fn is_as(&self, expected: &Expected) -> bool {
+        match expected {
+            Expected::Refused(words) => self.is_refused(words),
+            Expected::Harmless => matches!(self, Self::Taken),
+        }
+    }
+}
+
+/// Sends it as the user of this client. Any other end than those of [`Outcome`] is an error: the attempt itself is wrong then.
+pub(super) async fn send(tenant: &Client, attempt: &Attempt) -> Result<Outcome> {
+    let kind = if attempt.method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+    let body = if attempt.method == "DELETE" { Vec::new() } else { serde_json::to_vec(&attempt.body)? };
+    let request = Request::builder().method(attempt.method).uri(&attempt.path).header("Content-Type", kind).body(body)?;
+    match tenant.request_text(request).await {
+        Ok(_) => Ok(Outcome::Taken),
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 422) => Ok(Outcome::Refused(status.message.clone())),
+        Err(error) => Err(error).with_context(|| format!("{} ({} {})", attempt.what, attempt.method, attempt.path)),
+    }
+}
+
+const GROUPS: &str = "/apis/scheduling.volcano.sh/v1beta1";
+const RBAC: &str = "is forbidden: User \"mallory\" cannot";
+const QUEUE: &str = "queue b may not be used: mallory lacks the verb use on it";
+
+/// Tried again and again until the policies are in force.
+pub(super) fn in_another_queue(parameters: &str) -> Attempt {
+    let attempt = group("a PodGroup in another's queue", "probe", json!({"queue": "b"}), Expected::Refused(QUEUE));
+    Attempt { path: format!("{}?{parameters}", attempt.path), ..attempt }
+}
+
+/// What the tenant may do: a Deployment in a queue.
+pub(super) fn deployment(name: &'static str, queue: &str) -> Attempt {
+    let template = json!({
+        "metadata": {"labels": {"app": name}},
+        "spec": {"schedulerName": SCHEDULER_NAME, "terminationGracePeriodSeconds": 0, "containers": [container(&[("cpu", "1")])]},
+    });
+    let body = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": name, "annotations": {"scheduling.volcano.sh/queue-name": queue}},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": template},
+    });
+    create("a Deployment", format!("/apis/apps/v1/namespaces/{OWN}/deployments"), body, Expected::Harmless)
+}
+
+/// What the tenant may do: take a Deployment of its own away.
+pub(super) fn end_of(name: &str) -> Attempt {
+    delete("a Deployment's end", format!("/apis/apps/v1/namespaces/{OWN}/deployments/{name}"))
+}
+
+/// What the tenant may do: a PodGroup of its own.
+pub(super) fn own_group() -> Attempt {
+    group("a PodGroup of its own", "mine", json!({"queue": "a", "minMember": 2}), Expected::Harmless)
+}
+
+fn create(what: &'static str, path: String, body: Value, expected: Expected) -> Attempt {
+    Attempt { what, method: "POST", path, body, expected }
+}
+
+fn patch(what: &'static str, path: impl Into<String>, body: Value, expected: Expected) -> Attempt {
+    Attempt { what, method: "PATCH", path: path.into(), body, expected }
+}
+
+fn delete(what: &'static str, path: impl Into<String>) -> Attempt {
+    Attempt { what, method: "DELETE", path: path.into(), body: Value::Null, expected: Expected::Refused(RBAC) }
+}
+
+fn group_of(what: &'static str, metadata: Value, spec: Value, status: Value, expected: Expected) -> Attempt {
+    let body =
+        json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": metadata, "spec": spec, "status": status});
+    create(what, format!("{GROUPS}/namespaces/{OWN}/podgroups"), body, expected)
+}
+
+fn group(what: &'static str, name: &str, spec: Value, expected: Expected) -> Attempt {
+    group_of(what, json!({"name": name}), spec, json!({}), expected)
+}
+
+fn pod(what: &'static str, metadata: Value, more: Value, expected: Expected) -> Attempt {
+    let mut spec = json!({"schedulerName": SCHEDULER_NAME, "containers": [container(&[("cpu", "1")])]});
+    if let (Some(spec), Value::Object(more)) = (spec.as_object_mut(), more) {
+        spec.extend(more);
+    }
+    let body = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
+    create(what, format!("/api/v1/namespaces/{OWN}/pods"), body, expected)
+}
+
+/// All rows. `own` is a pod of the tenant that runs.
+pub(super) fn all(victim: &Victim, own: &str) -> Vec<Attempt> {
+    let mut rows = others_objects(victim);
+    rows.extend(groups(victim));
+    rows.extend(pods(victim, own));
+    rows
+}
+
+/// What RBAC keeps.
+fn others_objects(victim: &Victim) -> Vec<Attempt> {
+    let refused = || Expected::Refused(RBAC);
+    let groups = format!("{GROUPS}/namespaces/{NAMESPACE}/podgroups");
+    let theirs = format!("{groups}/{}", victim.group);
+    let queue = format!("{GROUPS}/queues/b");
+    let new_queue = json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "mine"}, "spec": {}});
+    let body = |kind: &str, version: &str, metadata: Value| json!({"apiVersion": version, "kind": kind, "metadata": metadata});
+    let in_theirs = body("PodGroup", "scheduling.volcano.sh/v1beta1", json!({"name": "there"}));
+    let eviction = body("Eviction", "policy/v1", json!({"name": victim.pod, "namespace": NAMESPACE}));
+    let token = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}});
+    let admin = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "use-b-too"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "use-b"}, "subjects": [],
+    });
+    let accounts = "/api/v1/namespaces/podgroup-system/serviceaccounts";
+    vec![
+        create("a PodGroup in another's namespace", groups.clone(), in_theirs, refused()),
+        patch("another's PodGroup changed", &theirs, json!({"spec": {"minMember": 100}}), refused()),
+        patch(
+            "another's PodGroup marked as retiring",
+            &theirs,
+            json!({"metadata": {"annotations": {"podgroup.dev/retiring": "now"}}}),
+            refused(),
+        ),
+        delete("another's PodGroup deleted", &theirs),
+        delete("all of another's PodGroups deleted", &groups),
+        create("another's pod evicted", format!("/api/v1/namespaces/{NAMESPACE}/pods/{}/eviction", victim.pod), eviction, refused()),
+        create("a Queue made", format!("{GROUPS}/queues"), new_queue, refused()),
+        patch("a Queue's capability changed", &queue, json!({"spec": {"capability": {"cpu": "0"}}}), refused()),
+        patch(
+            "a Queue closed",
+            &queue,
+            json!({"metadata": {"annotations": {"scheduling.volcano.sh/queue-desired-state": "Closed"}}}),
+            refused(),
+        ),
+        patch("a Queue's status written", format!("{queue}/status"), json!({"status": {"state": "Closed"}}), refused()),
+        delete("a Queue deleted", &queue),
+        patch(
+            "the queue that its namespace names changed",
+            format!("/api/v1/namespaces/{OWN}"),
+            json!({"metadata": {"annotations": {"scheduling.volcano.sh/queue-name": "b"}}}),
+            refused(),
+        ),
+        create("the use of a queue given to itself", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings".to_owned(), admin, refused()),
+        create("a token of the scheduler", format!("{accounts}/podgroup-scheduler/token"), token, refused()),
+        patch(
+            "the scheduler's Lease taken",
+            "/apis/coordination.k8s.io/v1/namespaces/podgroup-system/leases/podgroup-scheduler",
+            json!({"spec": {"holderIdentity": "mallory"}}),
+            refused(),
+        ),
+    ]
+}
+
+/// What the tenant says on PodGroups of its own.
+fn groups(victim: &Victim) -> Vec<Attempt> {
+    let status = "the status of a PodGroup is written by the scheduler alone";
+    let hold = "volcano.sh/preemptable: false may not be said";
+    let mine = format!("{GROUPS}/namespaces/{OWN}/podgroups/mine");
+    // Not the ReplicaSet: two PodGroups of one owner are what the observer looks for.
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "victim", "uid": victim.deployment, "controller": true}]);
+    let huge = "x".repeat(20_000);
+    let keep = json!({"volcano.sh/preemptable": "false"});
+    vec![
+        in_another_queue(""),
+        patch("a PodGroup moved to another's queue", &mine, json!({"spec": {"queue": "b"}}), Expected::Refused(QUEUE)),
+        deployment("stealer", "b"),
+        group("another's PodGroup name", &victim.group, json!({"queue": "a"}), Expected::Harmless),
+        group_of(
+            "another's owner",
+            json!({"name": "adopted", "ownerReferences": owner}),
+            json!({"queue": "a"}),
+            json!({}),
+            Expected::Harmless,
+        ),
+        group_of(
+            "a status at creation",
+            json!({"name": "fake"}),
+            json!({"queue": "a"}),
+            json!({"phase": "Running"}),
+            Expected::Refused(status),
+        ),
+        patch("a status", &mine, json!({"status": {"phase": "Inqueue", "running": 2}}), Expected::Refused(status)),
+        group_of(
+            "a group that is not preemptable",
+            json!({"name": "keeps", "annotations": keep}),
+            json!({"queue": "a"}),
+            json!({}),
+            Expected::Refused(hold),
+        ),
+        patch("the same, said afterwards", &mine, json!({"metadata": {"annotations": keep}}), Expected::Refused(hold)),
+        group(
+            "a priority class of the system",
+            "first",
+            json!({"queue": "a", "priorityClassName": "system-node-critical"}),
+            Expected::Refused("priority class system-node-critical may not be used: mallory lacks the verb use on it"),
+        ),
+        group_of(
+            "huge annotations",
+            json!({"name": "huge", "annotations": {"note": huge}}),
+            json!({"queue": "a"}),
+            json!({}),
+            Expected::Refused("longer than 16384 bytes"),
+        ),
+        group("the largest minMember", "many", json!({"queue": "a", "minMember": i32::MAX}), Expected::Harmless),
+        group(
+            "more than there is",
+            "much",
+            json!({"queue": "a", "minResources": {"cpu": "9E", "x/y": "9223372036854775807"}}),
+            Expected::Harmless,
+        ),
+        group("less than nothing", "less", json!({"queue": "a", "minResources": {"cpu": "-9E"}}), Expected::Harmless),
+        group("no number", "what", json!({"queue": "a", "minResources": {"cpu": "what"}}), Expected::Refused("minResources")),
+        group("a queue that nobody made", "nowhere", json!({"queue": "nowhere"}), Expected::Refused("queue nowhere may not be used")),
+        group("the root of all queues", "root", json!({"queue": "root"}), Expected::Refused("queue root may not be used")),
+    ]
+}
+
+/// What the tenant says on pods of its own.
+fn pods(victim: &Victim, own: &str) -> Vec<Attempt> {
+    let charged = "podgroup.dev/queue says which queue a pod is charged to";
+    let node = "may not name its node";
+    let hold = "volcano.sh/preemptable: false may not be said on a pod";
+    let running = format!("/api/v1/namespaces/{OWN}/pods/{own}");
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": victim.set, "uid": victim.uid, "controller": true}]);
+    let theirs = json!({"podgroup.dev/queue": "b"});
+    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": own}, "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"}});
+    let keep = json!({"volcano.sh/preemptable": "false"});
+    vec![
+        pod("a pod charged to another's queue", json!({"name": "charged", "annotations": theirs}), json!({}), Expected::Refused(charged)),
+        pod("the same on a node", json!({"name": "both", "annotations": theirs}), json!({"nodeName": "n1"}), Expected::Refused(charged)),
+        pod("a node taken past the scheduler", json!({"name": "placed"}), json!({"nodeName": "n1"}), Expected::Refused(node)),
+        patch(
+            "a running pod charged to another's queue",
+            &running,
+            json!({"metadata": {"annotations": theirs}}),
+            Expected::Refused(charged),
+        ),
+        patch(
+            "its charge taken off",
+            &running,
+            json!({"metadata": {"annotations": {"podgroup.dev/queue": null}}}),
+            Expected::Refused(charged),
+        ),
+        create("a binding of its own", format!("{running}/binding"), binding, Expected::Refused(RBAC)),
+        patch("a running pod made not preemptable", &running, json!({"metadata": {"annotations": keep}}), Expected::Refused(hold)),
+        pod("a pod that is not preemptable", json!({"name": "keeps", "annotations": keep}), json!({}), Expected::Refused(hold)),
+        pod(
+            "huge annotations on a pod",
+            json!({"name": "huge", "annotations": {"volcano.sh/note": "x".repeat(20_000)}}),
+            json!({}),
+            Expected::Refused("longer than 16384 bytes"),
+        ),
+        pod("another's owner on a pod", json!({"name": "adopted", "ownerReferences": owner}), json!({}), Expected::Harmless),
+        pod(
+            "a member of another's PodGroup",
+            json!({"name": "member", "annotations": {"scheduling.k8s.io/group-name": victim.group}}),
+            json!({}),
+            Expected::Harmless,
+        ),
+    ]
+}

@@ -1,0 +1,187 @@
+//! What can a tenant take that is not its own? Nothing, with the chart's `tenancy.enabled` (docs/tenancy.md has the table).
+//!
+//! The tenant is a user of the API server's own authorizer: `edit` in one namespace with what the chart adds to it, and the use of one queue. The victim is a
+//! Deployment in another namespace and another queue, which must be at the end as it was, and still get what it asks for.
+
+mod attempts;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::{Event, Namespace, Pod};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding};
+use kube::api::{DynamicObject, ListParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+
+use self::attempts::{Attempt, Outcome, Victim};
+use crate::objects::{field, make_node, make_queue, podgroups, podgroups_in, queues};
+use crate::wait::{Seen, holds_for, secs, wait_until};
+use crate::workloads::{Workload, deployments, live_replica_sets, pods_of, scale, wait_one_group, wait_running};
+use crate::world::World;
+use crate::{chart, kubeconfig};
+
+/// The tenant's user.
+const TENANT: &str = "mallory";
+
+/// The tenant's namespace.
+const OWN: &str = "mallorys";
+
+/// Two dozen ways, and then some.
+pub(super) async fn takes_nothing(w: &mut World) -> Result<()> {
+    let client = w.client();
+    // What the policies refuse to our controller are refusals that are wanted, and owners without a PodGroup.
+    w.watched()?.excuse(&[1, 2, 8]);
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    for queue in ["a", "b", "c"] {
+        make_queue(&client, queue, None, &[("cpu", "4")]).await?;
+    }
+    make_tenant(&client).await?;
+    may_use(&client, "a", json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": TENANT}, account(OWN)])).await?;
+    may_use(&client, "b", json!([account("default")])).await?;
+    chart::upgrade(w.cluster(), &["tenancy.enabled=true"]).await?;
+    let tenant = kubeconfig::client_as(w.cluster().kubeconfig(), TENANT).await?;
+    wait_until(secs(20), "the policies are in force", || async {
+        let outcome = attempts::send(&tenant, &attempts::in_another_queue("dryRun=All")).await?;
+        Ok(Seen::when(outcome.is_refused("lacks the verb use"), || format!("{outcome:?}")))
+    })
+    .await?;
+
+    Workload::new("victim").replicas(2).gang("2").queue("b").make(&client).await?;
+    wait_running(&client, "victim", 2, 20).await?;
+    let victim = meet(&client).await?;
+    // What the tenant may do works as ever: through our controller, and by its own hand.
+    must(&tenant, &attempts::deployment("own", "a")).await?;
+    must(&tenant, &attempts::own_group()).await?;
+    let own = wait_own_pod(&client, "own").await?;
+
+    told_once_and_taken_back(&client, &tenant).await?;
+
+    let before = state_of_victim(&client, &victim).await?;
+    let mut wrong = Vec::new();
+    for attempt in attempts::all(&victim, &own) {
+        let outcome = attempts::send(&tenant, &attempt).await?;
+        if !outcome.is_as(&attempt.expected) {
+            wrong.push(format!("{}: wanted {:?}, got {outcome:?}", attempt.what, attempt.expected));
+        }
+    }
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    holds_for(secs(4), "the victim is as it was", || async {
+        let now = state_of_victim(&client, &victim).await?;
+        Ok(Seen::when(now == before, || format!("before: {before}\nnow: {now}")))
+    })
+    .await?;
+    scale(&client, "victim", 4).await?;
+    wait_running(&client, "victim", 4, 20).await?;
+    let taken = field(&queues(&client).get("a").await?, "/status/allocated/cpu");
+    ensure!(taken.as_str().is_some_and(|cpu| ["1", "2", "3", "4"].contains(&cpu)), "queue a, which has 4, uses {taken}");
+    // The observer, at the end, would miss the PodGroup that was refused.
+    must(&tenant, &attempts::end_of("stealer")).await?;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), OWN);
+    wait_until(secs(30), "the pods that never had a PodGroup are gone", || async {
+        let left = pods.list(&ListParams::default().labels("app=stealer")).await?.items.len();
+        Ok(Seen::when(left == 0, || format!("{left}")))
+    })
+    .await
+}
+
+/// A Deployment in a queue that its namespace may not use: no PodGroup, one Event on it that says why, other owners go on; and once the right is
+/// there, so is the PodGroup, without anybody touching the Deployment.
+async fn told_once_and_taken_back(client: &Client, tenant: &Client) -> Result<()> {
+    must(tenant, &attempts::deployment("early", "c")).await?;
+    let told = || async {
+        let events: Api<Event> = Api::namespaced(client.clone(), OWN);
+        let about = ListParams::default().fields("involvedObject.name=early,reason=PodGroupRefused");
+        Ok::<_, kube::Error>(
+            events.list(&about).await?.items.into_iter().map(|event| event.message.unwrap_or_default()).collect::<Vec<_>>(),
+        )
+    };
+    let why = "queue c may not be used: ServiceAccount default of this namespace lacks the verb use on it";
+    wait_until(secs(20), "the Deployment is told why it has no PodGroup", || async {
+        let told = told().await?;
+        Ok(Seen::when(told.iter().any(|message| message.contains(why)), || format!("{told:?}")))
+    })
+    .await?;
+    must(tenant, &attempts::deployment("beside", "a")).await?;
+    wait_own_pod(client, "beside").await?;
+    let told = told().await?;
+    ensure!(told.len() == 1, "it is told more than once: {told:?}");
+    may_use(client, "c", json!([account(OWN)])).await?;
+    wait_until(secs(60), "with the right comes the PodGroup", || async {
+        let groups = podgroups_in(client, OWN).list(&ListParams::default()).await?;
+        let found = groups.iter().any(|group| field(group, "/spec/queue") == "c");
+        Ok(Seen::when(found, || format!("{} PodGroups, none in c", groups.items.len())))
+    })
+    .await
+}
+
+async fn must(tenant: &Client, attempt: &Attempt) -> Result<()> {
+    let outcome = attempts::send(tenant, attempt).await?;
+    ensure!(matches!(outcome, Outcome::Taken), "{}: {outcome:?}", attempt.what);
+    Ok(())
+}
+
+async fn make_tenant(client: &Client) -> Result<()> {
+    let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": OWN}}))?;
+    Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &namespace).await?;
+    let binding: RoleBinding = serde_json::from_value(json!({
+        "metadata": {"name": TENANT},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": TENANT}],
+    }))?;
+    Api::<RoleBinding>::namespaced(client.clone(), OWN).create(&PostParams::default(), &binding).await?;
+    Ok(())
+}
+
+fn account(namespace: &str) -> Value {
+    json!({"kind": "ServiceAccount", "namespace": namespace, "name": "default"})
+}
+
+/// The right to use a queue, as docs/tenancy.md has it.
+async fn may_use(client: &Client, queue: &str, subjects: Value) -> Result<()> {
+    let name = format!("use-{queue}");
+    let rule = json!({"apiGroups": ["scheduling.volcano.sh"], "resources": ["queues"], "resourceNames": [queue], "verbs": ["use"]});
+    let role: ClusterRole = serde_json::from_value(json!({"metadata": {"name": name}, "rules": [rule]}))?;
+    Api::<ClusterRole>::all(client.clone()).create(&PostParams::default(), &role).await?;
+    let binding: ClusterRoleBinding = serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": subjects,
+    }))?;
+    Api::<ClusterRoleBinding>::all(client.clone()).create(&PostParams::default(), &binding).await?;
+    Ok(())
+}
+
+async fn meet(client: &Client) -> Result<Victim> {
+    let group = wait_one_group(client, "victim", 5).await?.name_any();
+    let set = live_replica_sets(client, "victim").await?.pop().context("the victim has no ReplicaSet")?;
+    let pod = pods_of(client, "victim").await?.pop().context("the victim has no pod")?.name_any();
+    let deployment = deployments(client).get("victim").await?.uid().unwrap_or_default();
+    Ok(Victim { group, set: set.name_any(), uid: set.uid().unwrap_or_default(), deployment, pod })
+}
+
+/// All of the victim that somebody else must not change.
+async fn state_of_victim(client: &Client, victim: &Victim) -> Result<Value> {
+    let mut pods: Vec<_> = pods_of(client, "victim").await?.iter().map(|pod| json!([pod.uid(), pod.spec, pod.annotations()])).collect();
+    pods.sort_by_key(ToString::to_string);
+    let whole = |object: DynamicObject, of_status: &str| {
+        json!([object.uid(), object.labels(), object.annotations(), field(&object, "/spec"), field(&object, of_status)])
+    };
+    let group = whole(podgroups(client).get(&victim.group).await?, "/status/phase");
+    let queue = whole(queues(client).get("b").await?, "/status/allocated");
+    Ok(json!({"pods": pods, "group": group, "queue": queue}))
+}
+
+/// The name of the pod of the tenant's Deployment, once it runs.
+async fn wait_own_pod(client: &Client, name: &str) -> Result<String> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), OWN);
+    let of_it = ListParams::default().labels(&format!("app={name}"));
+    wait_until(secs(20), &format!("the tenant's own {name} runs"), || async {
+        let pods = pods.list(&of_it).await?.items;
+        let phase = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.clone());
+        let runs = pods.iter().find(|pod| phase(pod).as_deref() == Some("Running"));
+        Ok(match runs {
+            Some(pod) => Seen::Yes(pod.name_any()),
+            None => Seen::NotYet(format!("{:?}", pods.iter().map(phase).collect::<Vec<_>>())),
+        })
+    })
+    .await
+}

@@ -1,0 +1,67 @@
+//! What is kept in a replica that stands by, where no cycle ever runs?
+//!
+//! What a cycle would look at is collected, so that the first one after a takeover looks at all of it. But a standby lives for months, and every pod and every
+//! generated group has a name of its own: of what is collected only that stays which is still there.
+
+use super::World;
+
+/// So much is collected before anything is looked through, so that the work is paid by what came since.
+const COLLECTED: usize = 1024;
+
+impl World {
+    /// No cycle runs now, for another replica decides.
+    pub fn stand_by(&mut self) {
+        let longer = |collected: usize, there: usize| collected > there.saturating_mul(2).saturating_add(COLLECTED);
+        if longer(self.dirty_groups.len(), self.groups.len()) {
+            let groups = &self.groups;
+            self.dirty_groups.retain(|key| groups.contains_key(key));
+        }
+        if longer(self.dirty_pods.len(), self.pods.len()) {
+            let pods = &self.pods;
+            self.dirty_pods.retain(|uid| pods.contains_key(uid));
+        }
+        if longer(self.dirty_queues.len(), self.queues.len()) {
+            let queues = &self.queues;
+            self.dirty_queues.retain(|name| queues.contains_key(name));
+        }
+        if self.classes.tidy() {
+            self.views.retain(&self.classes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::api::names::DEFAULT_SCHEDULER;
+    use crate::cycle::testing::{group, pod};
+
+    use super::super::World;
+    use super::COLLECTED;
+
+    #[test]
+    fn what_came_and_went_while_it_stood_by_is_not_kept_and_what_is_there_is_looked_at() {
+        let mut world = World::new([DEFAULT_SCHEDULER.to_owned()]);
+        world.apply_group(group("ns", "stays", 1, "default"));
+        world.apply_pod(pod("ns", "stays", "stays", &[("cpu", 1)]));
+        for number in 0..i64::try_from(COLLECTED * 4).unwrap() {
+            let name = format!("pod-{number}");
+            // A queue and a class of its own each.
+            let facts = pod("ns", &name, &name, &[("cpu", number + 2)]);
+            let uid = facts.uid.clone();
+            world.apply_group(group("ns", &name, 1, &name));
+            world.apply_pod(facts);
+            world.delete_pod(&uid);
+            world.delete_group(&crate::api::GroupKey::new("ns", &name));
+            world.stand_by();
+        }
+        assert!(!world.classes.tidy(), "classes that nobody uses are left");
+        let dirty = world.take_dirty();
+        let limit = COLLECTED + 10;
+        assert!(dirty.pods.len() <= limit && dirty.queues.len() <= limit, "{} pods, {} queues", dirty.pods.len(), dirty.queues.len());
+        let looked_at = world.take_candidates(Duration::ZERO);
+        assert!(looked_at.len() <= limit, "{} groups", looked_at.len());
+        assert!(looked_at.iter().any(|key| &*key.name == "stays"), "what is there is looked at");
+    }
+}
