@@ -21,7 +21,7 @@ HISTORIES ?= 100000
 SEED ?=
 RUNNER = PODGROUP_BIN_DIR=$(BIN) target/debug/e2e
 
-.PHONY: help demo demo-down test unit model e2e soak takeover load check bench bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites debug-build
+.PHONY: help demo demo-down test unit model e2e soak takeover load check bench bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites debug-build dist image
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,10 +74,11 @@ bench-e2e: tools build ## how fast pods come to their nodes, beside kube-schedul
 	@PODGROUP_BIN_DIR=target/release target/release/e2e bench $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS)) $(if $(RUNNING),--running $(RUNNING)) \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH)) $(if $(DEPLOYMENTS),--deployments $(DEPLOYMENTS)) $(foreach part,$(ONLY),--only $(part))
 
-generate: prerequisites ## writes crds/ and the chart's copies from the Rust types, and the table of the chart's values
+generate: prerequisites ## writes crds/ and the chart's copies from the Rust types, the table of the chart's values, and the tables of flags in docs/reference.md
 	cargo build --quiet --workspace --example generate-crds --example generate-chart-readme
 	target/debug/examples/generate-crds
 	target/debug/examples/generate-chart-readme
+	PODGROUP_GENERATE=1 cargo test --quiet --workspace --lib documents_tests::every_flag
 
 cluster-up: tools debug-build ## a cluster to play with, chart installed, both programs running (PROGRAMS=0: bare)
 	@$(RUNNER) cluster-up $(if $(filter 0,$(PROGRAMS)),,--with-programs)
@@ -93,6 +94,12 @@ tools-path: tools ## prints the folder of the control plane's programs
 
 build: prerequisites ## release binaries in target/release
 	cargo build --release -p podgroup --bins
+
+dist: tools ## static programs, image, chart and checksums in dist/ (release/dist.sh; the version of Cargo.toml)
+	@bash release/dist.sh
+
+image: tools ## the image alone, from the static programs that `make dist` has built
+	@bash release/dist.sh image
 
 prerequisites:
 	@bash e2e/tools/prerequisites.sh

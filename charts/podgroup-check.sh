@@ -59,6 +59,8 @@ metrics.service.enable=false|'enable'
 dashboards.enable=true|'enable'
 alerts.for.PodgroupQueueOwed=soon|PodgroupQueueOwed
 serviceMonitor.interval=often|/serviceMonitor/interval
+http.secure.certSecret=A_b|/http/secure/certSecret
+http.secure.enable=true|'enable'
 leaderElection.enable=false|'enable'
 logFormat=xml|/logFormat
 http.bindAddress=here|/http/bindAddress
@@ -123,6 +125,11 @@ END
     "$(change --set leaderElection.enabled=false,controller.replicas=1,scheduler.replicas=1)"
   equal 'controller.enabled=false leaves nothing of it' "$(gone controller)" "$(change --set controller.enabled=false)"
   equal 'scheduler.enabled=false leaves nothing of it' "$(gone scheduler)" "$(change --set scheduler.enabled=false)"
+  equal 'http.secure.enabled=true adds the right to ask, and roles for who reads' \
+    '+ClusterRole/podgroup-access-review +ClusterRole/podgroup-debug-reader +ClusterRole/podgroup-metrics-reader +ClusterRoleBinding/podgroup-access-review' \
+    "$(change --set http.secure.enabled=true)"
+  equal 'the flags, probes and scrape annotation of it' 'scheme: https --secure-serving --tls-cert-file=/certificate/tls.crt --tls-private-key-file=/certificate/tls.key scheme: HTTPS scheme: HTTPS secretName: c' \
+    "$(render -s templates/scheduler.yaml --set http.secure.enabled=true,http.secure.certSecret=c | grep -oE -- '--(secure|tls)[^ ]*|scheme: .*|secretName: .*' | tr '\n' ' ' | sed 's/ $//')"
   equal 'the flags of the controller' '--scheduler-name=a --scheduler-name=b --leader-elect=true --leader-elect-namespace=podgroup-system --http-address=[::]:8080 --log-format=text "--annotate-pods" "--x=y"' \
     "$(render -s templates/controller.yaml --set 'schedulerNames={a,b},logFormat=text,http.bindAddress=[::],controller.annotatePods=true,controller.extraArgs={--x=y}' | flags)"
   equal 'the flags of the scheduler' '--scheduler-name=podgroup-scheduler --leader-elect=false --http-address=0.0.0.0:8081 --log-format=json "--placement=pack" "--queue-status=obey"' \

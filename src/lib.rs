@@ -37,3 +37,6 @@ mod metrics_page;
 pub mod resources;
 pub mod runtime;
 pub mod scheduler;
+
+#[cfg(test)]
+mod documents_tests;

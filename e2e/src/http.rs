@@ -34,7 +34,7 @@ pub async fn json(port: u16, path: &str) -> Result<serde_json::Value> {
     serde_json::from_str(&body).with_context(|| format!("GET {path} answered no JSON: {body}"))
 }
 
-fn parse(answer: &str) -> Result<(u16, String)> {
+pub(crate) fn parse(answer: &str) -> Result<(u16, String)> {
     let (head, body) = answer.split_once("\r\n\r\n").context("no end of the head")?;
     let status = head.split_whitespace().nth(1).context("no status")?.parse()?;
     Ok((status, body.to_owned()))

@@ -18,6 +18,7 @@ pub mod demo;
 pub mod fakeclock;
 pub mod faults;
 pub mod http;
+pub mod https;
 pub mod kit;
 pub mod kubeconfig;
 pub mod leaders;

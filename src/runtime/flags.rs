@@ -10,6 +10,8 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Parser, ValueEnum};
 use k8s_openapi::jiff::SignedDuration;
 
+use super::tls::Files;
+
 /// The flags that both programs take.
 #[derive(Args, Clone, Debug)]
 pub struct CommonFlags {
@@ -45,9 +47,35 @@ pub struct CommonFlags {
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_request_timeout)]
     pub request_timeout: Duration,
 
+    /// Serve over TLS, and /metrics and /debug only to whom the API server lets see them (TokenReview, SubjectAccessReview); health stays open
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    pub secure_serving: bool,
+
+    /// Certificate that is shown with --secure-serving (PEM); read again when it changes. Without it: one that this process signs itself
+    #[arg(long, value_name = "FILE", value_parser = parse_path, requires = "tls_private_key_file")]
+    pub tls_cert_file: Option<PathBuf>,
+
+    /// Private key of --tls-cert-file (PEM)
+    #[arg(long, value_name = "FILE", value_parser = parse_path, requires = "tls_cert_file")]
+    pub tls_private_key_file: Option<PathBuf>,
+
     /// Format of the log on stderr; what is logged is set by $RUST_LOG
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
+}
+
+impl CommonFlags {
+    /// The two files of the certificate, if there are any.
+    ///
+    /// # Errors
+    /// When they would not be used, which nobody wants who names them.
+    pub fn tls_files(&self) -> Result<Option<Files>, String> {
+        match (self.tls_cert_file.clone(), self.tls_private_key_file.clone()) {
+            (Some(certificate), Some(key)) if self.secure_serving => Ok(Some(Files { certificate, key })),
+            (None, None) => Ok(None),
+            (Some(_), _) | (_, Some(_)) => Err("--tls-cert-file and --tls-private-key-file are used with --secure-serving only".to_owned()),
+        }
+    }
 }
 
 /// The flags of `podgroup-controller`.

@@ -70,6 +70,8 @@ fn a_bad_value_is_named_in_the_error() {
         ("--request-timeout", "-3s"),
         ("--request-timeout", "10"),
         ("--request-timeout", "6m"),
+        ("--secure-serving", "perhaps"),
+        ("--tls-cert-file", ""),
         ("--scheduler-name", "a,b"),
         ("--scheduler-name", ""),
         ("--http-address", "localhost"),
@@ -98,4 +100,16 @@ fn a_port_alone_is_every_address() {
 fn the_version_is_the_packages() {
     let shown = controller(&["--version"]).unwrap_err();
     assert_eq!(shown.trim(), format!("podgroup-controller {}", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn a_certificate_has_a_key_and_is_for_secure_serving() {
+    let (certificate, key) = ("--tls-cert-file=/a", "--tls-private-key-file=/b");
+    assert!(scheduler(&["--secure-serving", certificate]).unwrap_err().contains("--tls-private-key-file"));
+    assert!(controller(&["--secure-serving", key]).unwrap_err().contains("--tls-cert-file"));
+    let files = scheduler(&["--secure-serving", certificate, key]).unwrap().common.tls_files().unwrap().unwrap();
+    assert_eq!((files.certificate.as_path(), files.key.as_path()), ("/a".as_ref(), "/b".as_ref()));
+    assert!(scheduler(&[certificate, key]).unwrap().common.tls_files().unwrap_err().contains("--secure-serving"));
+    assert_eq!(scheduler(&["--secure-serving"]).unwrap().common.tls_files(), Ok(None));
+    assert!(!scheduler(&[]).unwrap().common.secure_serving);
 }

@@ -4,8 +4,12 @@
 //! the numbers. Further paths answer in JSON ([`DebugRoute`]); who owns the state is asked through a channel and has
 //! [`ANSWER`] to answer, so no lock is shared with this server and nothing that is asked here can hold up the work.
 //!
+//! With `--secure-serving` all of it goes over TLS ([`super::tls`]), and `/metrics` and `/debug` are for those alone whom the API server lets see them
+//! ([`super::access`]); health is for everybody, since a kubelet has no token.
+//!
 //! Everything is bounded: connections and their silence ([`super::http_listener`]), requests under way, the size of a
-//! request, the time for an answer. Nothing here changes anything.
+//! request, the time for an answer. Health takes no part in the limit of requests: a crowd at the metrics must not look like a program that is ill.
+//! Nothing here changes anything.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,17 +19,20 @@ use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use axum::{Json, Router};
 use futures::future::BoxFuture;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio_rustls::TlsAcceptor;
 
+use super::access::Access;
 use super::exposition::Exposition;
-use super::http_listener::Limited;
+use super::http_listener;
 use super::readiness::Readiness;
 use super::shutdown::Shutdown;
+use super::tls::Certificate;
 
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -82,11 +89,20 @@ impl DebugRoute {
     }
 }
 
+/// What `--secure-serving` asks for.
+pub struct Secure {
+    /// What is shown to clients.
+    pub certificate: Certificate,
+    /// Who says whether a client may see a path.
+    pub access: Access,
+}
+
 /// A server that has its address and does not answer yet.
 pub struct Server {
     listener: TcpListener,
     app: Router,
     address: SocketAddr,
+    certificate: Option<Certificate>,
 }
 
 impl Server {
@@ -94,12 +110,19 @@ impl Server {
     ///
     /// # Errors
     /// [`HttpError::Bind`].
-    pub async fn bind(address: SocketAddr, metrics: Exposition, readiness: Readiness, debug: Vec<DebugRoute>) -> Result<Self, HttpError> {
+    pub async fn bind(
+        address: SocketAddr,
+        metrics: Exposition,
+        readiness: Readiness,
+        debug: Vec<DebugRoute>,
+        secure: Option<Secure>,
+    ) -> Result<Self, HttpError> {
         let fault = |reason| HttpError::Bind { address, reason };
         let listener = TcpListener::bind(address).await.map_err(fault)?;
         let address = listener.local_addr().map_err(fault)?;
-        let app = app(metrics, readiness, debug);
-        Ok(Self { listener, app, address })
+        let (certificate, access) = secure.map(|secure| (secure.certificate, secure.access)).unzip();
+        let app = app(metrics, readiness, debug, access.as_ref());
+        Ok(Self { listener, app, address, certificate })
     }
 
     /// Where it listens, with the real port where 0 was asked for.
@@ -112,22 +135,35 @@ impl Server {
     /// # Errors
     /// None that is known of: the listener goes on after an error of one connection.
     pub async fn run(self, stop: Shutdown) -> std::io::Result<()> {
-        let server = axum::serve(Limited::new(self.listener), self.app);
-        server.with_graceful_shutdown(async move { stop.triggered().await }).await
+        let (tls, reload) = self.certificate.map(Certificate::parts).unzip();
+        let serve = http_listener::serve(self.listener, tls.map(TlsAcceptor::from), self.app, stop.clone());
+        let look_again = async {
+            if let Some(reload) = reload.flatten() {
+                reload.run(&stop).await;
+            }
+        };
+        tokio::join!(serve, look_again);
+        Ok(())
     }
 }
 
-fn app(metrics: Exposition, readiness: Readiness, debug: Vec<DebugRoute>) -> Router {
-    let mut app = Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(move || ready(readiness.clone())))
-        .route("/metrics", get(move || metrics_text(metrics.clone())));
+fn app(metrics: Exposition, readiness: Readiness, debug: Vec<DebugRoute>, access: Option<&Access>) -> Router {
+    let mut app = Router::new().route("/metrics", guarded(access, "/metrics", get(move || metrics_text(metrics.clone()))));
     for route in debug {
-        app = app.route(route.path, get(move || json((route.answer)())));
+        app = app.route(route.path, guarded(access, route.path, get(move || json((route.answer)()))));
     }
     let free = Arc::new(Semaphore::new(REQUESTS));
     let bounded = move |request: Request, next: Next| bounded(Arc::clone(&free), request, next);
-    app.layer(DefaultBodyLimit::max(BODY)).layer(middleware::from_fn(bounded))
+    app.layer(middleware::from_fn(bounded))
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(move || ready(readiness.clone())))
+        .layer(DefaultBodyLimit::max(BODY))
+}
+
+/// Only who may see `path` gets to it. Paths that are not there ask nobody, and the API server is asked about no others.
+fn guarded(access: Option<&Access>, path: &'static str, route: MethodRouter) -> MethodRouter {
+    let Some(access) = access.cloned() else { return route };
+    route.layer(middleware::from_fn(move |request: Request, next: Next| access.clone().guard(path, request, next)))
 }
 
 async fn bounded(free: Arc<Semaphore>, request: Request, next: Next) -> Response {
@@ -162,3 +198,7 @@ async fn json(answer: BoxFuture<'static, Option<serde_json::Value>>) -> Response
 #[cfg(test)]
 #[path = "http_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "http_secure_tests.rs"]
+mod secure_tests;

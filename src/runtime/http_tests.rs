@@ -19,7 +19,7 @@ async fn start(debug: Vec<DebugRoute>) -> Running {
     let readiness = Readiness::new();
     let metrics = Exposition::new(metrics::registry().unwrap(), Refresh::nothing());
     let any = "127.0.0.1:0".parse().unwrap();
-    let server = Server::bind(any, metrics, readiness.clone(), debug).await.unwrap();
+    let server = Server::bind(any, metrics, readiness.clone(), debug, None).await.unwrap();
     let (address, (trigger, stop)) = (server.address(), Shutdown::new());
     let mut tasks = JoinSet::new();
     tasks.spawn(server.run(stop));
@@ -95,7 +95,7 @@ async fn an_owner_that_does_not_answer_and_a_crowd_are_refused() {
 async fn an_address_that_is_taken_is_an_error_that_names_it() {
     let running = start(Vec::new()).await;
     let metrics = Exposition::new(metrics::registry().unwrap(), Refresh::nothing());
-    let second = Server::bind(running.address, metrics, Readiness::new(), Vec::new()).await;
+    let second = Server::bind(running.address, metrics, Readiness::new(), Vec::new(), None).await;
     let error = second.err().unwrap().to_string();
     assert!(error.starts_with(&format!("--http-address {}", running.address)), "{error}");
 }

@@ -1,6 +1,6 @@
 //! What every program needs to live in a cluster, and nothing about PodGroups.
 //!
-//! In reading order: what was asked for ([`flags`]), how it speaks ([`logging`], [`metrics`], [`standing`], [`exposition`], [`http`]), what it lives
+//! In reading order: what was asked for ([`flags`]), how it speaks ([`logging`], [`metrics`], [`standing`], [`exposition`], [`http`], to whom: [`tls`], [`access`]), what it lives
 //! in ([`clock`], [`backoff`], [`shutdown`], [`program`]), how it talks to the API server ([`client`], [`call`],
 //! [`watch`], [`readiness`], [`leader`]), and where waiting work stands ([`workqueue`]).
 //!
@@ -8,6 +8,8 @@
 //! in the cluster. **Architecture invariant:** [`clock`] is the only place that reads a clock. **Architecture
 //! invariant:** no task is detached: each is in a `JoinSet` that somebody awaits.
 
+pub mod access;
+mod access_cache;
 pub mod backoff;
 pub mod call;
 pub mod client;
@@ -26,6 +28,7 @@ pub mod readiness;
 pub mod setup;
 pub mod shutdown;
 pub mod standing;
+pub mod tls;
 pub mod watch;
 mod watch_decode;
 mod watch_loop;

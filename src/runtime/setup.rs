@@ -11,18 +11,20 @@ use kube::Client;
 use kube::api::Api;
 use prometheus::Registry;
 
+use super::access::Access;
 use super::backoff::Backoff;
 use super::call::Caller;
 use super::client::{self, Connection};
 use super::exposition::{Exposition, Refresh};
 use super::flags::CommonFlags;
-use super::http::{DebugRoute, Server};
+use super::http::{DebugRoute, Secure, Server};
 use super::leader::{self, LeaderConfig, Leadership};
 use super::logging;
 use super::metrics::{self, RequestMetrics, WatchMetrics};
 use super::program::{Program, Stage};
 use super::readiness::Readiness;
 use super::standing::Standing;
+use super::tls::Certificate;
 
 /// The exit status of a program that could not start: what was asked for cannot be done.
 pub const CANNOT_START: u8 = 2;
@@ -68,7 +70,10 @@ pub async fn setup<M>(
     let Registered { exposition, requests, watches, standing, own } =
         register(name, &readiness, own).map_err(|error| cannot_start(error.into()))?;
     let mut program = Program::new().map_err(|error| cannot_start(error.into()))?;
-    let server = Server::bind(http_address, exposition, readiness.clone(), debug).await.map_err(|error| cannot_start(error.into()))?;
+    let access = Access::new();
+    let secure = secure(common, &access).map_err(cannot_start)?;
+    let server =
+        Server::bind(http_address, exposition, readiness.clone(), debug, secure).await.map_err(|error| cannot_start(error.into()))?;
     let http = server.address();
     program.spawn(Stage::Serve, "http", |stop| server.run(stop));
     let (mut program, connection) = program.first(connect(name, common, &readiness)).await?;
@@ -81,10 +86,19 @@ pub async fn setup<M>(
         "starting"
     );
     let caller = Caller::new(common.request_timeout, requests);
+    access.connect(connection.client.clone(), &caller);
     let leadership = elect(name, common, &connection, &caller, &mut program).map_err(|why| cannot_start(why.into()))?;
     standing.elected(leadership.clone());
     let caller = caller.while_leading(leadership.clone());
     Ok((Setup { program, client: connection.client, caller, leadership, readiness, watch_metrics: watches }, own))
+}
+
+fn secure(common: &CommonFlags, access: &Access) -> Result<Option<Secure>, Box<dyn std::error::Error>> {
+    let files = common.tls_files()?;
+    if !common.secure_serving {
+        return Ok(None);
+    }
+    Ok(Some(Secure { certificate: Certificate::new(files)?, access: access.clone() }))
 }
 
 /// Every number that the program shows.

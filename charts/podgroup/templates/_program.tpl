@@ -111,6 +111,13 @@ spec:
             - --leader-elect-namespace={{ .root.Release.Namespace }}
             {{- end }}
             - --http-address={{ .root.Values.http.bindAddress }}:{{ .port }}
+            {{- if .root.Values.http.secure.enabled }}
+            - --secure-serving
+            {{- if .root.Values.http.secure.certSecret }}
+            - --tls-cert-file=/certificate/tls.crt
+            - --tls-private-key-file=/certificate/tls.key
+            {{- end }}
+            {{- end }}
             - --log-format={{ .root.Values.logFormat }}
             {{- range concat .args (.values.extraArgs | default list) }}
             - {{ . | quote }}
@@ -128,6 +135,7 @@ spec:
             httpGet:
               path: /healthz
               port: http-metrics
+              {{- include "podgroup.scheme" . | nindent 14 }}
             periodSeconds: 10
             failureThreshold: 3
           # True only once the lists are complete and while the watches work, of a replica that stands by too: it never waits for the lease, or a rolling
@@ -136,16 +144,30 @@ spec:
             httpGet:
               path: /readyz
               port: http-metrics
+              {{- include "podgroup.scheme" . | nindent 14 }}
             periodSeconds: 2
           {{- with .values.resources }}
           resources:
             {{- toYaml . | nindent 12 }}
+          {{- end }}
+          {{- if and .root.Values.http.secure.enabled .root.Values.http.secure.certSecret }}
+          volumeMounts:
+            # No subPath: such a mount is never brought up to date.
+            - name: certificate
+              mountPath: /certificate
+              readOnly: true
           {{- end }}
           securityContext:
             allowPrivilegeEscalation: false
             readOnlyRootFilesystem: true
             capabilities:
               drop: [ALL]
+      {{- if and .root.Values.http.secure.enabled .root.Values.http.secure.certSecret }}
+      volumes:
+        - name: certificate
+          secret:
+            secretName: {{ .root.Values.http.secure.certSecret }}
+      {{- end }}
 {{- if .root.Values.metrics.service.enabled }}
 ---
 apiVersion: v1
@@ -160,6 +182,9 @@ metadata:
     prometheus.io/scrape: "true"
     prometheus.io/port: {{ .port | quote }}
     prometheus.io/path: /metrics
+    {{- if .root.Values.http.secure.enabled }}
+    prometheus.io/scheme: https
+    {{- end }}
 spec:
   # Headless: every replica is scraped, not whichever answers, and most of all one that says why it is not ready.
   clusterIP: None
@@ -290,4 +315,9 @@ subjects:
 {{- end -}}
 {{- end -}}
 {{- toYaml $constraints -}}
+{{- end -}}
+
+{{/* How the kubelet's probes come: with TLS where that is on; they check no certificate. */}}
+{{- define "podgroup.scheme" -}}
+scheme: {{ ternary "HTTPS" "HTTP" .root.Values.http.secure.enabled }}
 {{- end -}}

@@ -5,7 +5,9 @@ mod bad;
 mod behind;
 mod binds;
 mod compatibility;
+mod documents;
 mod endings;
+mod endpoint;
 mod faults;
 mod flaps;
 mod half;
@@ -284,6 +286,8 @@ pub fn table() -> Vec<Case> {
         case!("M2", "the alerts that matter most fire by their fault", usual(), alarms::fire_by_their_fault),
         case!("T1", "a tenant tries forty ways to take what is not its own", usual(), tenancy::takes_nothing),
         case!("U1", "what people see: columns, Events, the refused delete, metrics", usual(), visible::what_a_user_sees),
+        case!("D1", "the commands of docs/getting-started.md print what it says", usual(), documents::first_ten_minutes),
+        case!("M1", "metrics over TLS, for whom the cluster lets see them", usual(), endpoint::for_who_may),
         case!(
             "N1",
             "50 Deployments, to 0 and back: one creation each, three calls to retire one, no pod written to",

@@ -1,0 +1,138 @@
+//! Who sees the metrics of a program with `--secure-serving`? Row M1: on the real API server, with the rights that the chart gives.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::https::{Https, Mount};
+use crate::replica::Replica;
+use crate::wait::{Seen, secs, wait_until};
+use crate::world::World;
+use crate::{chart, kit, objects};
+
+/// M1. Health is open; metrics need a token that the API server knows and a right that it grants; a certificate that is swapped is shown without a restart; a
+/// flood of bad tokens does not reach the API server; and when that is away nobody new is let in.
+pub(super) async fn for_who_may(w: &mut World) -> Result<()> {
+    let client = w.client();
+    let folder = kit::repository().join("charts/podgroup");
+    let folder = folder.to_str().context("the clone's path is no UTF-8")?;
+    let upgrade = ["upgrade", "podgroup", folder, "--namespace", chart::NAMESPACE, "--reuse-values", "--set", "http.secure.enabled=true"];
+    w.cluster().run("helm", &upgrade).await?;
+    for resource in ["tokenreviews.authentication.k8s.io", "subjectaccessreviews.authorization.k8s.io"] {
+        may(&client, resource).await?;
+    }
+    let (scraper, stranger) = (account(&client, "scraper").await?, account(&client, "stranger").await?);
+    let late = account(&client, "late").await?;
+    bind(&client, "scraper").await?;
+
+    let mount = Mount::new(w.cluster().scratch().path("certificate"))?;
+    let first = Https::trusting(&mount.swap("one")?)?;
+    let [certificate, key] = mount.flags();
+    let mut program = Replica::start(w, "secure", &["--secure-serving", &certificate, &key], &[]).await?;
+    let port = program.program.port();
+    answers(&first, port, "/readyz", None, 200).await?;
+
+    for (path, token, code) in
+        [("/healthz", None, 200), ("/metrics", None, 401), ("/metrics", Some("nobody's"), 401), ("/metrics", Some(stranger.as_str()), 403)]
+    {
+        let (got, body) = first.get(port, path, token).await?;
+        ensure!(got == code, "GET {path} was answered with {got} and not {code}: {body}");
+        ensure!(!body.contains("podgroup_build_info"), "who may not see the metrics saw them: {body}");
+    }
+    let (_, body) = first.get(port, "/metrics", Some(&stranger)).await?;
+    ensure!(body.contains("user=system:serviceaccount:default:stranger"), "it does not say who may not: {body}");
+    // The binding may be a moment younger than what the authorizer has seen, and a refusal is remembered for 10 s.
+    answers(&first, port, "/metrics", Some(&scraper), 200).await?;
+    let (_, body) = first.get(port, "/metrics", Some(&scraper)).await?;
+    ensure!(body.contains("podgroup_build_info"), "no metrics in: {body}");
+
+    flood(w, &first, port, &scraper).await?;
+
+    bind(&client, "stranger").await?;
+    answers(&first, port, "/metrics", Some(&stranger), 200).await?;
+
+    let second = Https::trusting(&mount.swap("two")?)?;
+    answers(&second, port, "/healthz", None, 200).await?;
+    ensure!(first.get(port, "/healthz", None).await.is_err(), "the certificate before is still shown");
+    ensure!(program.program.runs(), "it ended");
+
+    bind(&client, "late").await?;
+    program.path.refuse(true);
+    program.path.cut();
+    answers(&second, port, "/metrics", Some(&late), 503).await?;
+    answers(&second, port, "/healthz", None, 200).await?;
+    program.path.refuse(false);
+    answers(&second, port, "/metrics", Some(&late), 200).await?;
+    program.end().await
+}
+
+/// Three hundred tokens that are nobody's, each once; in between, who may see the metrics does.
+async fn flood(w: &World, client: &Https, port: u16, scraper: &str) -> Result<()> {
+    let reviews = || -> Result<u64> {
+        Ok(w.requests()?.counts.get(&format!("{} create tokenreviews", chart::CONTROLLER)).copied().unwrap_or_default())
+    };
+    let (before, start) = (reviews()?, Instant::now());
+    for number in 0..300 {
+        let (code, body) = client.get(port, "/metrics", Some(&format!("nobody's-{number}"))).await?;
+        ensure!(code == 401 || code == 429, "a bad token was answered with {code}: {body}");
+        if number % 50 == 0 {
+            let codes = (client.get(port, "/metrics", Some(scraper)).await?.0, client.get(port, "/healthz", None).await?.0);
+            ensure!(codes == (200, 200), "in the flood metrics and health answer {codes:?}");
+        }
+    }
+    // 20 at once, 5 in a second, and the scraper's own once a minute.
+    let took = start.elapsed().as_secs();
+    let (asked, most) = (reviews()? - before, 20 + 5 * (took + 1) + took / 60 + 1);
+    ensure!(asked <= most, "{asked} of 300 bad tokens reached the API server in {took} s; {most} may");
+    ensure!(asked >= 20, "only {asked} questions are in the audit log: the count is wrong");
+    Ok(())
+}
+
+async fn answers(client: &Https, port: u16, path: &str, token: Option<&str>, code: u16) -> Result<()> {
+    wait_until(secs(40), &format!("GET {path} is answered with {code}"), || async {
+        let (got, body) = client.get(port, path, token).await?;
+        Ok(Seen::when(got == code, || format!("{got}: {}", body.trim())))
+    })
+    .await
+}
+
+/// A ServiceAccount's token.
+async fn account(client: &Client, name: &str) -> Result<String> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), objects::NAMESPACE);
+    accounts.create(&PostParams::default(), &serde_json::from_value(json!({"metadata": {"name": name}}))?).await?;
+    let request: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": 3600}}))?;
+    let answer = accounts.create_token_request(name, &PostParams::default(), &request).await?;
+    answer.status.and_then(|status| status.token).context("the API server gave no token")
+}
+
+/// What an admin does for a scraper.
+async fn bind(client: &Client, account: &str) -> Result<()> {
+    let binding: ClusterRoleBinding = serde_json::from_value(json!({
+        "metadata": {"name": format!("metrics-{account}")},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "podgroup-metrics-reader"},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": objects::NAMESPACE}],
+    }))?;
+    Api::<ClusterRoleBinding>::all(client.clone()).create(&PostParams::default(), &binding).await?;
+    Ok(())
+}
+
+/// Waits until the authorizer has seen that the controller may ask.
+async fn may(client: &Client, resource: &str) -> Result<()> {
+    let (resource, group) = resource.split_once('.').context("a group")?;
+    let review: SubjectAccessReview = serde_json::from_value(json!({"spec": {
+        "user": chart::user(chart::CONTROLLER),
+        "resourceAttributes": {"group": group, "resource": resource, "verb": "create"},
+    }}))?;
+    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
+    wait_until(secs(20), &format!("the controller may create {resource}"), || async {
+        let status = reviews.create(&PostParams::default(), &review).await?.status;
+        Ok(Seen::when(status.is_some_and(|status| status.allowed), || "it may not".to_owned()))
+    })
+    .await
+}

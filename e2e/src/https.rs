@@ -1,0 +1,90 @@
+//! What does a program say over TLS, and to whom? A GET as in [`crate::http`], by a client that trusts one certificate and may bring a token.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::client::Resumption;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
+
+use crate::http::parse;
+
+/// As for [`crate::http`], and a handshake.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A client that trusts one certificate and nobody else.
+#[derive(Clone)]
+pub struct Https(TlsConnector);
+
+impl Https {
+    /// Trusts this one.
+    pub fn trusting(certificate: &CertificateDer<'static>) -> Result<Self> {
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate.clone())?;
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider())).with_safe_default_protocol_versions()?;
+        let mut config = config.with_root_certificates(roots).with_no_client_auth();
+        // Who resumes a session is shown no certificate.
+        config.resumption = Resumption::disabled();
+        Ok(Self(TlsConnector::from(Arc::new(config))))
+    }
+
+    /// Status and body of `GET path` at `localhost:port`.
+    pub async fn get(&self, port: u16, path: &str, token: Option<&str>) -> Result<(u16, String)> {
+        timeout(PATIENCE, async {
+            let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+            let mut stream = self.0.connect(ServerName::try_from("localhost")?, stream).await?;
+            let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+            let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n{token}Connection: close\r\n\r\n");
+            stream.write_all(request.as_bytes()).await?;
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).await?;
+            parse(&String::from_utf8_lossy(&answer))
+        })
+        .await
+        .with_context(|| format!("no answer from port {port} to GET {path} over TLS"))?
+        .with_context(|| format!("GET {path} at port {port} over TLS"))
+    }
+}
+
+/// A folder like a Secret's mount: the files lead over one symlink, which is swapped.
+pub struct Mount {
+    folder: PathBuf,
+}
+
+impl Mount {
+    /// An empty one.
+    pub fn new(folder: PathBuf) -> Result<Self> {
+        std::fs::create_dir_all(&folder)?;
+        for file in ["tls.crt", "tls.key"] {
+            std::os::unix::fs::symlink(Path::new("..data").join(file), folder.join(file))?;
+        }
+        Ok(Self { folder })
+    }
+
+    /// The flags for it.
+    pub fn flags(&self) -> [String; 2] {
+        let file = |flag, name| format!("--{flag}={}", self.folder.join(name).display());
+        [file("tls-cert-file", "tls.crt"), file("tls-private-key-file", "tls.key")]
+    }
+
+    /// A new certificate for `localhost`, which is its own authority, takes the place of the one before.
+    pub fn swap(&self, version: &str) -> Result<CertificateDer<'static>> {
+        let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()])?;
+        let data = self.folder.join(version);
+        std::fs::create_dir_all(&data)?;
+        std::fs::write(data.join("tls.crt"), cert.pem())?;
+        std::fs::write(data.join("tls.key"), signing_key.serialize_pem())?;
+        let link = self.folder.join("..data_tmp");
+        std::os::unix::fs::symlink(version, &link)?;
+        std::fs::rename(&link, self.folder.join("..data"))?;
+        Ok(cert.der().clone())
+    }
+}

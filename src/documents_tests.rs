@@ -1,0 +1,148 @@
+//! Do the documents say what the code says? Names, flags, reasons and the version, in both directions where that can be asked.
+//!
+//! The tables of flags in `docs/reference.md` are written by this: `PODGROUP_GENERATE=1 cargo test --lib documents`, which `make generate` calls.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use clap::CommandFactory;
+
+use crate::runtime::flags::{ControllerFlags, SchedulerFlags};
+
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// One row for each flag, as `--help` knows it.
+fn table(command: &clap::Command) -> String {
+    let mut rows = "| flag | default | meaning |\n|---|---|---|\n".to_owned();
+    let flags = command.get_arguments().filter(|each| !matches!(each.get_id().as_str(), "help" | "version"));
+    for flag in flags {
+        let name = flag.get_long().unwrap();
+        let names: Vec<_> = flag.get_value_names().unwrap_or_default().iter().map(ToString::to_string).collect();
+        // A choice is shown as its words.
+        let words: Vec<_> = flag.get_possible_values().iter().map(|word| word.get_name().to_owned()).collect();
+        let value = if words.is_empty() { names.join(" ") } else { words.join("\\|") };
+        let defaults: Vec<_> = flag.get_default_values().iter().map(|each| format!("`{}`", each.to_string_lossy())).collect();
+        let help = flag.get_help().unwrap().to_string().replace('|', "\\|").replace('\n', " ");
+        rows.push_str(&format!("| `--{name} {value}` | {} | {help} |\n", defaults.join(" ")));
+    }
+    rows
+}
+
+/// The part of a document between two marks is this; `PODGROUP_GENERATE=1` makes it so.
+fn generated(document: &str, mark: &str, wanted: &str) {
+    let (begin, end) = (format!("<!-- generated: {mark} -->\n"), "<!-- end -->");
+    let text = read(document);
+    let start = text.find(&begin).unwrap_or_else(|| panic!("{document} has no {begin}")) + begin.len();
+    let stop = start + text[start..].find(end).unwrap();
+    if std::env::var_os("PODGROUP_GENERATE").is_some() {
+        std::fs::write(path(document), format!("{}{wanted}{}", &text[..start], &text[stop..])).unwrap();
+        return;
+    }
+    assert!(text[start..stop] == *wanted, "{document} is out of step with the flags of {mark}: run `make generate`");
+}
+
+#[test]
+fn every_flag_stands_in_the_reference_with_its_default() {
+    generated("docs/reference.md", "podgroup-controller", &table(&ControllerFlags::command()));
+    generated("docs/reference.md", "podgroup-scheduler", &table(&SchedulerFlags::command()));
+}
+
+/// What stands between `before` and `after` in a text, wherever it does.
+fn between<'a>(text: &'a str, before: &str, after: char) -> BTreeSet<&'a str> {
+    text.split(before).skip(1).filter_map(|rest| rest.split(after).next()).collect()
+}
+
+#[test]
+fn every_key_of_the_api_stands_in_the_reference_and_no_other() {
+    let reference = read("docs/reference.md");
+    let names = read("src/api/names.rs");
+    let keys: BTreeSet<_> = between(&names, "= \"", '"').into_iter().filter(|name| name.contains('/')).collect();
+    assert!(keys.len() >= 12, "{keys:?}");
+    for key in &keys {
+        assert!(reference.contains(&format!("`{key}")), "docs/reference.md does not say what {key} is");
+    }
+    let section = reference.split("## Annotations and labels").nth(1).unwrap().split("\n## ").next().unwrap();
+    let told = between(section, "\n| `", '`');
+    assert!(told.len() >= 12, "{told:?}");
+    assert!(told.iter().all(|key| keys.contains(key)), "docs/reference.md tells of keys that nothing reads: {told:?}");
+}
+
+/// A word that begins with a capital letter, as reasons do.
+fn is_word(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_uppercase()) && text.chars().all(|c| c.is_ascii_alphanumeric())
+}
+
+#[test]
+fn every_reason_that_is_said_stands_in_the_reference_and_no_other() {
+    let reference = read("docs/reference.md");
+    let section = reference.split("## Conditions and Events").nth(1).unwrap().split("\n## ").next().unwrap();
+    let told: BTreeSet<_> = section.split('`').skip(1).step_by(2).filter(|word| is_word(word)).collect();
+    // Where reasons are made: each file, and what its reasons stand behind.
+    let places = [
+        ("src/lifecycle/complaint.rs", "complaint(\"", 3),
+        ("src/cycle/explain.rs", "=> \"", 3),
+        ("src/scheduler/command.rs", "Taking::Reclaim => \"", 1),
+        ("src/scheduler/command.rs", "Taking::Preemption => \"", 1),
+        ("src/scheduler/command.rs", "reason: Some(\"", 1),
+        ("src/scheduler/command.rs", "const INVALID_QUEUE: &str = \"", 1),
+        ("src/scheduler/said.rs", "reason: Some(\"", 1),
+        ("src/cycle/status.rs", "const SCHEDULED: &str = \"", 1),
+    ];
+    let mut said = BTreeSet::new();
+    for (file, before, least) in places {
+        let text = read(file);
+        let found: Vec<_> = between(&text, before, '"').into_iter().filter(|word| is_word(word)).map(str::to_owned).collect();
+        assert!(found.len() >= least, "{file} makes no reasons behind {before:?} any more: {found:?}");
+        said.extend(found);
+    }
+    for reason in &said {
+        assert!(told.contains(reason.as_str()), "docs/reference.md does not say what {reason} means");
+    }
+    let kinds = ["PodGroup", "Queue", "Pod", "Unschedulable", "PodScheduled", "DisruptionTarget", "Scheduled", "True", "False"];
+    let foreign: Vec<_> = told.iter().filter(|word| !said.contains(**word) && !kinds.contains(*word)).collect();
+    assert!(foreign.is_empty(), "docs/reference.md tells of reasons that nothing says: {foreign:?}");
+}
+
+#[test]
+fn there_is_one_version_and_the_changelog_begins_with_it() {
+    let version = env!("CARGO_PKG_VERSION");
+    let chart = read("charts/podgroup/Chart.yaml");
+    for field in ["version", "appVersion"] {
+        let line = format!("{field}: {version}");
+        assert!(
+            chart.lines().any(|each| each.replace('"', "") == line),
+            "Chart.yaml has no line {line:?}: the version is that of Cargo.toml"
+        );
+    }
+    let changelog = read("CHANGELOG.md");
+    let newest = changelog.lines().find_map(|line| line.strip_prefix("## ")).unwrap();
+    assert!(newest.split(' ').next() == Some(version), "CHANGELOG.md begins with {newest:?}, and the version is {version}");
+}
+
+#[test]
+fn every_link_between_documents_leads_to_a_file() {
+    let mut documents = vec!["README.md".to_owned(), "README.zh-CN.md".to_owned(), "ARCHITECTURE.md".to_owned(), "CHANGELOG.md".to_owned()];
+    for entry in std::fs::read_dir(path("docs")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name.ends_with(".md") {
+            documents.push(format!("docs/{name}"));
+        }
+    }
+    let mut links = 0;
+    for document in documents {
+        let text = read(&document);
+        let folder = path(&document).parent().unwrap().to_owned();
+        for link in between(&text, "](", ')').into_iter().filter(|link| !link.contains("://") && !link.starts_with('#')) {
+            let file = folder.join(link.split('#').next().unwrap());
+            assert!(file.exists(), "{document} leads to {link}, which is not there");
+            links += 1;
+        }
+    }
+    assert!(links >= 20, "only {links} links were found");
+}

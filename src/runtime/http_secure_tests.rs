@@ -1,0 +1,130 @@
+//! What a scraper, a probe and a stranger get with `--secure-serving`, over real TLS connections; and what somebody gets who is slow.
+
+use super::super::access::tests::played;
+use super::super::tls::tests::{Mount, client};
+use super::*;
+use crate::runtime::exposition::Refresh;
+use crate::runtime::http_listener::{CONNECTIONS, requests};
+use crate::runtime::metrics;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+
+async fn start(secure: Option<Secure>) -> (SocketAddr, JoinSet<std::io::Result<()>>, super::super::shutdown::Trigger) {
+    let debug = vec![DebugRoute::new("/debug/ledger", || Box::pin(async { Some(serde_json::json!({"nodes": 3})) }))];
+    let metrics = Exposition::new(metrics::registry().unwrap(), Refresh::nothing());
+    let any = "127.0.0.1:0".parse().unwrap();
+    let server = Server::bind(any, metrics, Readiness::new(), debug, secure).await.unwrap();
+    let (address, (trigger, stop)) = (server.address(), Shutdown::new());
+    let mut tasks = JoinSet::new();
+    tasks.spawn(server.run(stop));
+    (address, tasks, trigger)
+}
+
+async fn get(address: SocketAddr, tls: Option<&TlsConnector>, path: &str, token: Option<&str>) -> (u16, String) {
+    let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{token}Connection: close\r\n\r\n");
+    let stream = TcpStream::connect(address).await.unwrap();
+    let text = match tls {
+        Some(tls) => exchange(tls.connect(ServerName::try_from("localhost").unwrap(), stream).await.unwrap(), &request).await,
+        None => exchange(stream, &request).await,
+    };
+    let code = text.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+    (code, text)
+}
+
+async fn exchange(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin, request: &str) -> String {
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    let _cut = stream.read_to_end(&mut answer).await;
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test]
+async fn health_is_for_everybody_and_the_rest_for_who_may_see_it() {
+    let mount = Mount::new("http");
+    let certificate = mount.make("one");
+    let (_played, access) = played();
+    let secure = Secure { certificate: Certificate::new(Some(mount.files())).unwrap(), access };
+    let (address, _tasks, _trigger) = start(Some(secure)).await;
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        let tls = client(&[&certificate], &[version]);
+        for (path, token, code) in [
+            ("/healthz", None, 200),
+            ("/readyz", None, 200),
+            ("/metrics", None, 401),
+            ("/metrics", Some("bad"), 401),
+            ("/metrics", Some("poor"), 403),
+            ("/metrics", Some("good"), 200),
+            ("/metrics?name=x", Some("good"), 200),
+            ("/debug/ledger", None, 401),
+            ("/debug/ledger", Some("good"), 403),
+            ("/metrics/", None, 404),
+            ("//metrics", None, 404),
+            ("/nothing", Some("good"), 404),
+        ] {
+            let (got, text) = get(address, Some(&tls), path, token).await;
+            assert_eq!(got, code, "{path} {token:?}: {text}");
+            assert_eq!(text.contains("podgroup_build_info"), path.starts_with("/metrics") && code == 200, "{text}");
+            assert_eq!(text.to_lowercase().contains("www-authenticate: bearer"), code == 401, "{text}");
+        }
+        let (_, text) = get(address, Some(&tls), "/metrics", Some("poor")).await;
+        assert!(text.contains("user=eve, verb=get, path=/metrics"), "{text}");
+    }
+    assert!(!get(address, None, "/metrics", Some("good")).await.1.contains("podgroup"));
+}
+
+#[tokio::test]
+async fn who_holds_every_connection_keeps_no_probe_waiting() {
+    let mount = Mount::new("crowd");
+    let certificate = mount.make("one");
+    let (_played, access) = played();
+    let tls = client(&[&certificate], &[&rustls::version::TLS13]);
+    let secure = Secure { certificate: Certificate::new(Some(mount.files())).unwrap(), access };
+    for (secure, tls) in [(Some(secure), Some(&tls)), (None, None)] {
+        let (address, _tasks, _trigger) = start(secure).await;
+        let mut crowd = Vec::new();
+        for _ in 0..CONNECTIONS * 2 {
+            crowd.push(TcpStream::connect(address).await.unwrap());
+        }
+        let probe = tokio::time::timeout(Duration::from_secs(4), get(address, tls, "/healthz", None)).await;
+        assert_eq!(probe.unwrap().0, 200);
+        // The first of them was ended for it; the last is still there.
+        let mut first = crowd.swap_remove(0);
+        let ended = tokio::time::timeout(Duration::from_secs(4), first.read(&mut [0])).await;
+        assert_eq!(ended.unwrap().unwrap_or(0), 0);
+        let mut last = crowd.pop().unwrap();
+        assert!(tokio::time::timeout(Duration::from_millis(100), last.read(&mut [0])).await.is_err());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn headers_that_come_one_by_one_for_ever_and_headers_without_end_are_ended() {
+    let (_trigger, stop) = Shutdown::new();
+    let (mut here, there) = tokio::io::duplex(64);
+    let began = super::super::clock::monotonic();
+    let slowly = async {
+        here.write_all(b"GET /healthz HTTP/1.1\r\n").await.unwrap();
+        while here.write_all(b"X: y\r\n").await.is_ok() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    tokio::join!(slowly, requests(there, Router::new(), stop.clone()));
+    let took = super::super::clock::monotonic() - began;
+    assert!(took >= Duration::from_secs(15) && took <= Duration::from_secs(22), "{took:?}");
+
+    let (mut here, there) = tokio::io::duplex(64);
+    let endless = async {
+        here.write_all(b"GET /healthz HTTP/1.1\r\nX: ").await.unwrap();
+        let mut bytes = 0_usize;
+        while here.write_all(&[b'y'; 64]).await.is_ok() {
+            bytes += 64;
+            assert!(bytes < 100 * 1024);
+            let mut some = [0; 64];
+            let _answer = tokio::time::timeout(Duration::from_millis(1), here.read(&mut some)).await;
+        }
+    };
+    tokio::join!(endless, requests(there, Router::new(), stop));
+}
