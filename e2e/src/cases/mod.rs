@@ -20,6 +20,7 @@ mod owed;
 mod owners;
 mod panels;
 mod panels_wanted;
+mod plugin;
 pub(crate) mod queues;
 mod releases;
 mod requests;
@@ -266,6 +267,9 @@ pub fn table() -> Vec<Case> {
         case!("M1", "every panel and alert shows what is so, to a real Prometheus", usual(), panels::show_what_is_so),
         case!("M2", "the alerts that matter most fire by their fault", usual(), alarms::fire_by_their_fault),
         case!("U1", "what people see: columns, Events, the refused delete, metrics", usual(), visible::what_a_user_sees),
+        case!("U6", "kubectl podgroup: why a gang waits, the tree, the nodes, the audit", usual(), plugin::why_it_waits),
+        case!("U7", "kubectl podgroup: queues closed and opened, and what one sees who may see little", usual(), plugin::queues_and_rights),
+        case!("U8", "kubectl podgroup: the scheduler is asked through a port-forward", usual(), plugin::through_a_port_forward),
         case!(
             "N1",
             "50 Deployments, to 0 and back: one creation each, three calls to retire one, no pod written to",

@@ -95,11 +95,7 @@ pub(super) fn rows() -> Vec<Row> {
         row("Evictions per second", vec![Counted(vec![("outcome=evicted", 2.0)])]),
         row(
             "Refusals per second",
-            vec![Within(
-                vec!["reason=capability", "reason=evicting", "reason=node_resources", "reason=queue_closed"],
-                1e-9,
-                100.0,
-            )],
+            vec![Within(vec!["reason=capability", "reason=evicting", "reason=node_resources", "reason=queue_closed"], 1e-9, 100.0)],
         ),
         row("API requests per second", vec![Within(vec!["outcome=ok"], 0.03, 100.0)]),
         row("API requests, p99", vec![times(&["verb=create", "verb=patch"])]),
