@@ -64,9 +64,15 @@ async fn plugin(w: &World, line: &str) -> Result<Said> {
     Ok(Said { status: output.status.code().context("it was killed")?, out: text(&output.stdout), err: text(&output.stderr) })
 }
 
+/// What stands at a path of the answer; null where nothing does.
+fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
+    static NOTHING: Value = Value::Null;
+    value.pointer(path).unwrap_or(&NOTHING)
+}
+
 /// The entry with this name.
 fn named<'a>(list: &'a Value, name: &str) -> Result<&'a Value> {
-    let found = list.as_array().into_iter().flatten().find(|entry| entry["name"] == name || entry["resource"] == name);
+    let found = list.as_array().into_iter().flatten().find(|entry| at(entry, "/name") == name || at(entry, "/resource") == name);
     found.with_context(|| format!("no {name} in {list}"))
 }
 
@@ -100,13 +106,13 @@ pub(super) async fn why_it_waits(w: &mut World) -> Result<()> {
     // By the name of the Deployment alone, and by that of the group.
     plugin(w, "why job-2").await?.must(0, &[&group])?;
     let value = plugin(w, &format!("why pg/{group} -o json {url}")).await?.json()?;
-    ensure!(value["unknown"] == json!([]), "with the scheduler all is known: {}", value["unknown"]);
-    let names: Vec<_> = value["queues"].as_array().into_iter().flatten().map(|level| level["name"].clone()).collect();
+    ensure!(*at(&value, "/unknown") == json!([]), "with the scheduler all is known: {}", at(&value, "/unknown"));
+    let names: Vec<_> = at(&value, "/queues").as_array().into_iter().flatten().map(|level| at(level, "/name").clone()).collect();
     ensure!(names == ["test-sub-1", "test-root", "root"], "the way up is {names:?}");
-    let cpu = named(&named(&value["queues"], "test-root")?["resources"], "cpu")?;
-    let amounts = ["capability", "used", "reserved", "asked", "short"].map(|key| cpu[key].as_str().unwrap_or("null"));
+    let cpu = named(at(named(at(&value, "/queues"), "test-root")?, "/resources"), "cpu")?;
+    let amounts = ["/capability", "/used", "/reserved", "/asked", "/short"].map(|key| at(cpu, key).as_str().unwrap_or("null"));
     ensure!(amounts == ["2", "2", "0", "2", "2"], "cpu of test-root is {cpu}");
-    ensure!(value["nodes"]["verdict"] == "enough", "the nodes are not in the way: {}", value["nodes"]);
+    ensure!(at(&value, "/nodes/verdict") == "enough", "the nodes are not in the way: {}", at(&value, "/nodes"));
 
     Workload::new("big").replicas(3).gang("3").asks(&[("cpu", "6")]).make(&client).await?;
     let group = wait_one_group(&client, "big", 10).await?.name_any();
@@ -116,10 +122,10 @@ pub(super) async fn why_it_waits(w: &mut World) -> Result<()> {
         0,
         &["2 of 3 members that go together find a place", "2 of 2  lacks cpu (asked 6, most free 4)", "a node must have cpu 6 free"],
     )?;
-    let nodes = plugin(w, "why big -o json").await?.json()?["nodes"].clone();
-    ensure!(nodes["needed"] == 3 && nodes["placed"] == 2 && nodes["nodes"] == 2, "{nodes}");
+    let nodes = at(&plugin(w, "why big -o json").await?.json()?, "/nodes").clone();
+    ensure!(at(&nodes, "/needed") == 3 && at(&nodes, "/placed") == 2 && at(&nodes, "/nodes") == 2, "{nodes}");
     ensure!(
-        nodes["reasons"][0]["nodes"] == 2 && nodes["reasons"][0]["resource"] == "cpu" && nodes["reasons"][0]["mostFree"] == "4",
+        at(&nodes, "/reasons/0/nodes") == 2 && at(&nodes, "/reasons/0/resource") == "cpu" && at(&nodes, "/reasons/0/mostFree") == "4",
         "{nodes}"
     );
 
@@ -142,22 +148,25 @@ async fn agrees(w: &mut World, url: &str) -> Result<()> {
     wait_until(secs(5), "tree and nodes agree with the API and the ledger", || async {
         let tree = plugin(w, &format!("tree --groups -o json {url}")).await?.json()?;
         for name in ["root", "test-root", "test-sub-0", "test-sub-1", "default"] {
-            let said = named(&tree["queues"], name)?;
+            let said = named(at(&tree, "/queues"), name)?;
             let status = field(&queues(&client).get(name).await?, "/status");
-            let used = named(&said["resources"], "cpu").map(|cpu| cpu["used"].clone()).unwrap_or_default();
-            let allocated = &status["allocated"]["cpu"];
+            let used = named(at(said, "/resources"), "cpu").map(|cpu| at(cpu, "/used").clone()).unwrap_or_default();
+            let allocated = at(&status, "/allocated/cpu");
             let same = used == *allocated || (allocated.is_null() && used.as_str().is_none_or(|used| used == "0"));
-            if !same || said["state"] != status["state"] {
+            if !same || at(said, "/state") != at(&status, "/state") {
                 return Ok(Seen::NotYet(format!("{said} but {status}")));
             }
         }
-        let groups = named(&tree["queues"], "test-sub-0")?["groups"].clone();
-        ensure!(groups[0]["placed"] == 2 && groups[0]["minMember"] == 2, "the groups of test-sub-0 are {groups}");
+        let groups = at(named(at(&tree, "/queues"), "test-sub-0")?, "/groups").clone();
+        ensure!(at(&groups, "/0/placed") == 2 && at(&groups, "/0/minMember") == 2, "the groups of test-sub-0 are {groups}");
         let nodes = plugin(w, &format!("nodes -o json {url}")).await?.json()?;
         let ledger = http::json(port, "/debug/ledger").await?;
         for name in ["n1", "n2"] {
-            let (said, kept) = (named(&nodes["nodes"], name)?, named(&ledger["nodes"], name)?);
-            if said["used"] != kept["used"] || said["overcommitted"] != kept["overcommitted"] || said["pods"] != kept["pods"] {
+            let (said, kept) = (named(at(&nodes, "/nodes"), name)?, named(at(&ledger, "/nodes"), name)?);
+            if at(said, "/used") != at(kept, "/used")
+                || at(said, "/overcommitted") != at(kept, "/overcommitted")
+                || at(said, "/pods") != at(kept, "/pods")
+            {
                 return Ok(Seen::NotYet(format!("{said} but {kept}")));
             }
         }
@@ -201,11 +210,11 @@ pub(super) async fn queues_and_rights(w: &mut World) -> Result<()> {
     let group = wait_one_group(&client, "late", 10).await?.name_any();
     group_says(&client, &group, "queue up is closed").await?;
     let value = plugin(w, "why late -o json").await?.json()?;
-    ensure!(named(&value["queues"], "below")?["closedBy"] == "up", "{}", value["queues"]);
+    ensure!(at(named(at(&value, "/queues"), "below")?, "/closedBy") == "up", "{}", at(&value, "/queues"));
     plugin(w, "tree").await?.must(0, &["closed by queue up"])?;
     tenant(w, &group).await?;
     let opened = plugin(w, "queue open up -o json").await?.json()?;
-    ensure!(opened["changed"] == true && opened["state"] == "Open" && opened["below"] == json!(["below"]), "{opened}");
+    ensure!(at(&opened, "/changed") == true && at(&opened, "/state") == "Open" && *at(&opened, "/below") == json!(["below"]), "{opened}");
     wait_running(&client, "late", 1, 10).await?;
     plugin(w, "why late").await?.must(0, &["does not wait: Running"])
 }
@@ -232,7 +241,7 @@ async fn tenant(w: &World, group: &str) -> Result<()> {
     Api::<ClusterRoleBinding>::all(client).create(&PostParams::default(), &binding).await?;
     wait_until(secs(10), "the tenant sees the queues too", || async {
         let value = plugin(w, "why late --as tenant -o json").await?.json()?;
-        Ok(Seen::when(value["queues"][0]["closedBy"] == "up" && value["nodes"].is_null(), || value.to_string()))
+        Ok(Seen::when(at(&value, "/queues/0/closedBy") == "up" && at(&value, "/nodes").is_null(), || value.to_string()))
     })
     .await
 }
@@ -276,6 +285,6 @@ pub(super) async fn through_a_port_forward(w: &mut World) -> Result<()> {
     })
     .await?;
     let tree = plugin(w, "tree -o json").await?.json()?;
-    ensure!(tree["unknown"] == json!([]), "with the scheduler all is known: {}", tree["unknown"]);
+    ensure!(*at(&tree, "/unknown") == json!([]), "with the scheduler all is known: {}", at(&tree, "/unknown"));
     Ok(())
 }
