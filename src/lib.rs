@@ -21,6 +21,7 @@
 //! * [`accounting`]: what is used, on every node and in every queue.
 //! * [`cycle`]: one scheduling cycle, from the state of the cluster to a plan.
 //! * [`scheduler`]: the shell around it.
+//! * [`plugin`]: `kubectl podgroup`, which tells people why a group waits.
 //! * [`runtime`]: what every program needs to live in a cluster.
 //!
 //! **Architecture invariant:** `resources`, `lifecycle`, `accounting` and `cycle` do no I/O, read no clock, draw no random number and follow no map's
@@ -34,6 +35,7 @@ pub mod cycle;
 pub mod lifecycle;
 #[cfg(test)]
 mod metrics_page;
+pub mod plugin;
 pub mod resources;
 pub mod runtime;
 pub mod scheduler;

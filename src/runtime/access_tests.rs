@@ -1,4 +1,4 @@
-//! What is asked about a token, how often, and what comes of every answer. The API server is played here; the real one is asked in the case `M1`.
+//! What is asked about a token, how often, and what comes of every answer. The API server is played here; the real one is asked in the case `M3`.
 
 use super::super::metrics::{self, RequestMetrics};
 use super::*;

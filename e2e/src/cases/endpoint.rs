@@ -1,4 +1,4 @@
-//! Who sees the metrics of a program with `--secure-serving`? Row M1: on the real API server, with the rights that the chart gives.
+//! Who sees the metrics of a program with `--secure-serving`? Row M3: on the real API server, with the rights that the chart gives.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::authentication::v1::TokenRequest;
@@ -16,7 +16,7 @@ use crate::wait::{Seen, secs, wait_until};
 use crate::world::World;
 use crate::{chart, kit, objects};
 
-/// M1. Health is open; metrics need a token that the API server knows and a right that it grants; a certificate that is swapped is shown without a restart; a
+/// M3. Health is open; metrics need a token that the API server knows and a right that it grants; a certificate that is swapped is shown without a restart; a
 /// flood of bad tokens does not reach the API server; and when that is away nobody new is let in.
 pub(super) async fn for_who_may(w: &mut World) -> Result<()> {
     let client = w.client();

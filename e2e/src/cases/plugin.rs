@@ -1,0 +1,290 @@
+//! Does `kubectl podgroup` say what is so? Started by kubectl, as a plugin, on the real control plane.
+
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding};
+use kube::api::PostParams;
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use super::queues::{HALF, tree};
+use super::seen::{group_says, queue_is};
+use crate::chart;
+use crate::http;
+use crate::objects::{NAMESPACE, field, make_bound_pod, make_node, make_queue, queues};
+use crate::programs::folder;
+use crate::wait::{Seen, secs, wait_until};
+use crate::workloads::{Workload, wait_one_group, wait_running};
+use crate::world::World;
+
+/// What it printed, and how it ended.
+struct Said {
+    status: i32,
+    out: String,
+    err: String,
+}
+
+impl Said {
+    fn json(&self) -> Result<Value> {
+        ensure!(self.status == 0, "it ended with {}: {}", self.status, self.err);
+        serde_json::from_str(&self.out).with_context(|| format!("it is no JSON: {}", self.out))
+    }
+
+    /// Fails unless it ended so and says all of this.
+    fn must(&self, status: i32, parts: &[&str]) -> Result<()> {
+        let all = format!("{}{}", self.out, self.err);
+        ensure!(self.status == status, "it ended with {}, wanted {status}: {all}", self.status);
+        for part in parts {
+            ensure!(all.contains(part), "{part:?} is not in: {all}");
+        }
+        ensure!(!all.chars().any(|c| c.is_control() && c != '\n'), "control characters, and no terminal: {all:?}");
+        Ok(())
+    }
+}
+
+/// `kubectl podgroup LINE`, with the admin's kubeconfig.
+async fn plugin(w: &World, line: &str) -> Result<Said> {
+    let scratch = w.cluster().scratch();
+    let bin = scratch.link(&folder()?.join("kubectl-podgroup"))?.parent().context("no folder of links")?.to_owned();
+    let output = Command::new(scratch.link(&w.cluster().kit().program("kubectl"))?)
+        .arg("podgroup")
+        .args(line.split_whitespace())
+        .env("KUBECONFIG", w.cluster().kubeconfig())
+        .env("HOME", scratch.folder())
+        .env("PATH", bin)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .context("kubectl podgroup")?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok(Said { status: output.status.code().context("it was killed")?, out: text(&output.stdout), err: text(&output.stderr) })
+}
+
+/// What stands at a path of the answer; null where nothing does.
+fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
+    static NOTHING: Value = Value::Null;
+    value.pointer(path).unwrap_or(&NOTHING)
+}
+
+/// The entry with this name.
+fn named<'a>(list: &'a Value, name: &str) -> Result<&'a Value> {
+    let found = list.as_array().into_iter().flatten().find(|entry| at(entry, "/name") == name || at(entry, "/resource") == name);
+    found.with_context(|| format!("no {name} in {list}"))
+}
+
+/// U6. A gang whose queue's parent is full, and one that the nodes lack cpu for: `why` names the level, the resource and the amounts, and how many nodes of how
+/// many; with and without the scheduler's endpoint. `tree`, `nodes` and `audit` agree with the API and the ledger.
+pub(super) async fn why_it_waits(w: &mut World) -> Result<()> {
+    let client = w.client();
+    let url = format!("--scheduler-url http://127.0.0.1:{}", w.scheduler()?.port());
+    tree(&client).await?;
+    Workload::new("job-1").replicas(2).gang("2").asks(HALF).queue("test-sub-0").make(&client).await?;
+    wait_running(&client, "job-1", 2, 20).await?;
+    make_node(&client, "n2", &[("cpu", "4"), ("memory", "64Gi")]).await?;
+    Workload::new("job-2").replicas(2).gang("2").asks(HALF).queue("test-sub-1").make(&client).await?;
+    let group = wait_one_group(&client, "job-2", 10).await?.name_any();
+    group_says(&client, &group, "queue test-root is full").await?;
+
+    let alone = plugin(w, "why deploy/job-2").await?;
+    alone.must(
+        0,
+        &[
+            "waits: Pending",
+            "queue test-root is full",
+            "2 too much",
+            "4Gi too much",
+            "from cpu 2 to 4",
+            "Not known",
+            "reservations",
+            "--scheduler-url",
+        ],
+    )?;
+    // By the name of the Deployment alone, and by that of the group.
+    plugin(w, "why job-2").await?.must(0, &[&group])?;
+    let value = plugin(w, &format!("why pg/{group} -o json {url}")).await?.json()?;
+    ensure!(*at(&value, "/unknown") == json!([]), "with the scheduler all is known: {}", at(&value, "/unknown"));
+    let names: Vec<_> = at(&value, "/queues").as_array().into_iter().flatten().map(|level| at(level, "/name").clone()).collect();
+    ensure!(names == ["test-sub-1", "test-root", "root"], "the way up is {names:?}");
+    let cpu = named(at(named(at(&value, "/queues"), "test-root")?, "/resources"), "cpu")?;
+    let amounts = ["/capability", "/used", "/reserved", "/asked", "/short"].map(|key| at(cpu, key).as_str().unwrap_or("null"));
+    ensure!(amounts == ["2", "2", "0", "2", "2"], "cpu of test-root is {cpu}");
+    ensure!(at(&value, "/nodes/verdict") == "enough", "the nodes are not in the way: {}", at(&value, "/nodes"));
+
+    Workload::new("big").replicas(3).gang("3").asks(&[("cpu", "6")]).make(&client).await?;
+    let group = wait_one_group(&client, "big", 10).await?.name_any();
+    group_says(&client, &group, "2 of 3 members find a place").await?;
+    let big = plugin(w, "why big").await?;
+    big.must(
+        0,
+        &["2 of 3 members that go together find a place", "2 of 2  lacks cpu (asked 6, most free 4)", "a node must have cpu 6 free"],
+    )?;
+    let nodes = at(&plugin(w, "why big -o json").await?.json()?, "/nodes").clone();
+    ensure!(at(&nodes, "/needed") == 3 && at(&nodes, "/placed") == 2 && at(&nodes, "/nodes") == 2, "{nodes}");
+    ensure!(
+        at(&nodes, "/reasons/0/nodes") == 2 && at(&nodes, "/reasons/0/resource") == "cpu" && at(&nodes, "/reasons/0/mostFree") == "4",
+        "{nodes}"
+    );
+
+    agrees(w, &url).await?;
+    make_bound_pod(&client, "placed", "n2", &[("cpu", "5")]).await?;
+    wait_running(&client, "placed", 1, 10).await?;
+    plugin(w, "nodes").await?.must(0, &["OVERCOMMITTED by cpu 1", "5 / 4"])?;
+    agrees(w, &url).await?;
+    plugin(w, &format!("audit {url}")).await?.must(0, &["no differences"])?;
+    // The scheduler of a case is no pod, so nothing can be forwarded to it.
+    plugin(w, "audit").await?.must(1, &["only the scheduler knows", "--scheduler-url"])?;
+    refused(w).await
+}
+
+/// What `tree` and `nodes` say is what the Queues' status and the scheduler's ledger say.
+async fn agrees(w: &mut World, url: &str) -> Result<()> {
+    let client = w.client();
+    let port = w.scheduler()?.port();
+    let w: &World = w;
+    wait_until(secs(5), "tree and nodes agree with the API and the ledger", || async {
+        let tree = plugin(w, &format!("tree --groups -o json {url}")).await?.json()?;
+        for name in ["root", "test-root", "test-sub-0", "test-sub-1", "default"] {
+            let said = named(at(&tree, "/queues"), name)?;
+            let status = field(&queues(&client).get(name).await?, "/status");
+            let used = named(at(said, "/resources"), "cpu").map(|cpu| at(cpu, "/used").clone()).unwrap_or_default();
+            let allocated = at(&status, "/allocated/cpu");
+            let same = used == *allocated || (allocated.is_null() && used.as_str().is_none_or(|used| used == "0"));
+            if !same || at(said, "/state") != at(&status, "/state") {
+                return Ok(Seen::NotYet(format!("{said} but {status}")));
+            }
+        }
+        let groups = at(named(at(&tree, "/queues"), "test-sub-0")?, "/groups").clone();
+        ensure!(at(&groups, "/0/placed") == 2 && at(&groups, "/0/minMember") == 2, "the groups of test-sub-0 are {groups}");
+        let nodes = plugin(w, &format!("nodes -o json {url}")).await?.json()?;
+        let ledger = http::json(port, "/debug/ledger").await?;
+        for name in ["n1", "n2"] {
+            let (said, kept) = (named(at(&nodes, "/nodes"), name)?, named(at(&ledger, "/nodes"), name)?);
+            if at(said, "/used") != at(kept, "/used")
+                || at(said, "/overcommitted") != at(kept, "/overcommitted")
+                || at(said, "/pods") != at(kept, "/pods")
+            {
+                return Ok(Seen::NotYet(format!("{said} but {kept}")));
+            }
+        }
+        Ok(Seen::Yes(()))
+    })
+    .await
+}
+
+/// What cannot be is met with a message that says what to do, and the exit status that goes with it.
+async fn refused(w: &World) -> Result<()> {
+    plugin(w, "why nobody").await?.must(1, &["there is no PodGroup, Deployment", "-n"])?;
+    plugin(w, "why cronjob/x").await?.must(2, &["is none of podgroup"])?;
+    plugin(w, "tree --gruops").await?.must(2, &["--groups"])?;
+    plugin(w, "queue close no-such").await?.must(1, &["there is no queue no-such"])?;
+    plugin(w, "tree --context nowhere").await?.must(1, &["error:", "nowhere"])?;
+    plugin(w, "tree --scheduler-url http://127.0.0.1:1")
+        .await?
+        .must(0, &["test-root", "Not known", "nobody answers at --scheduler-url"])?;
+    plugin(w, "completion bash")
+        .await
+        .and_then(|said| if said.out.contains("complete -F") { Ok(()) } else { bail!("no script: {}", said.out) })
+}
+
+/// U7. `queue close` closes it and all below, `open` opens them again, each with what comes of it; nothing is changed by --dry-run or by who may not. One who
+/// may see his namespace only is told what he may not see, and the rest.
+pub(super) async fn queues_and_rights(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    make_queue(&client, "up", None, &[]).await?;
+    make_queue(&client, "below", Some("up"), &[]).await?;
+    for name in ["up", "below"] {
+        queue_is(&client, name, "Open").await?;
+    }
+    plugin(w, "queue close up --dry-run").await?.must(0, &["would be closed", "the queue below it (below)"])?;
+    plugin(w, "queue close up --as nobody").await?.must(1, &["forbidden"])?;
+    queue_is(&client, "below", "Open").await?;
+    plugin(w, "queue close up").await?.must(0, &["queue up is to be closed", "its status says Closed"])?;
+    queue_is(&client, "below", "Closed").await?;
+    plugin(w, "queue close up").await?.must(0, &["was closed already"])?;
+    Workload::new("late").queue("below").make(&client).await?;
+    let group = wait_one_group(&client, "late", 10).await?.name_any();
+    group_says(&client, &group, "queue up is closed").await?;
+    let value = plugin(w, "why late -o json").await?.json()?;
+    ensure!(at(named(at(&value, "/queues"), "below")?, "/closedBy") == "up", "{}", at(&value, "/queues"));
+    plugin(w, "tree").await?.must(0, &["closed by queue up"])?;
+    tenant(w, &group).await?;
+    let opened = plugin(w, "queue open up -o json").await?.json()?;
+    ensure!(at(&opened, "/changed") == true && at(&opened, "/state") == "Open" && *at(&opened, "/below") == json!(["below"]), "{opened}");
+    wait_running(&client, "late", 1, 10).await?;
+    plugin(w, "why late").await?.must(0, &["does not wait: Running"])
+}
+
+/// One who has the role `view` in the namespace, and then nothing but the right to read PodGroups and queues more.
+async fn tenant(w: &World, group: &str) -> Result<()> {
+    let client = w.client();
+    plugin(w, "why late --as tenant").await?.must(1, &["forbidden", "ask for that right"])?;
+    let subject = json!([{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "tenant"}]);
+    let view = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"});
+    let binding: RoleBinding = serde_json::from_value(json!({"metadata": {"name": "tenant"}, "subjects": subject, "roleRef": view}))?;
+    Api::<RoleBinding>::namespaced(client.clone(), NAMESPACE).create(&PostParams::default(), &binding).await?;
+    wait_until(secs(10), "the tenant reads in his namespace", || async {
+        let said = plugin(w, "why late --as tenant").await?;
+        Ok(Seen::when(said.status == 0, || said.err))
+    })
+    .await?;
+    let said = plugin(w, "why late --as tenant").await?;
+    said.must(0, &[group, "queue up is closed", "1 pod, 1 waiting", "Not known", "queues:", "nodes:", "pods of all namespaces:"])?;
+    let binding: ClusterRoleBinding = serde_json::from_value(json!({
+        "metadata": {"name": "tenant"}, "subjects": subject,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "podgroup-view"},
+    }))?;
+    Api::<ClusterRoleBinding>::all(client).create(&PostParams::default(), &binding).await?;
+    wait_until(secs(10), "the tenant sees the queues too", || async {
+        let value = plugin(w, "why late --as tenant -o json").await?.json()?;
+        Ok(Seen::when(at(&value, "/queues/0/closedBy") == "up" && at(&value, "/nodes").is_null(), || value.to_string()))
+    })
+    .await
+}
+
+/// U8. Without --scheduler-url the scheduler is asked through a port-forward to the pod that its Lease names: kwok's kubelet forwards to the process.
+pub(super) async fn through_a_port_forward(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "4"), ("memory", "16Gi")]).await?;
+    // In a pod its name is the host's.
+    let scheduler = w.scheduler()?;
+    scheduler.environment("HOSTNAME", "scheduler-0");
+    scheduler.terminate().await?;
+    scheduler.restart().await?;
+    let port = scheduler.port();
+    let pods: Api<Pod> = Api::namespaced(client, chart::NAMESPACE);
+    let container = json!({"name": "main", "image": "example/1", "ports": [{"name": "http-metrics", "containerPort": 8081}]});
+    let pod = json!({"metadata": {"name": "scheduler-0"}, "spec": {"nodeName": "n1", "containers": [container]}});
+    pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await?;
+    wait_until(secs(20), "the scheduler's pod runs", || async {
+        let phase = pods.get("scheduler-0").await?.status.and_then(|status| status.phase).unwrap_or_default();
+        Ok(Seen::when(phase == "Running", || phase))
+    })
+    .await?;
+    plugin(w, "audit --request-timeout 5s").await?.must(1, &["port-forward to pod podgroup-system/scheduler-0"])?;
+
+    let rule = json!({
+        "apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterPortForward", "metadata": {"name": "scheduler"},
+        "spec": {
+            "selector": {"matchNamespaces": [chart::NAMESPACE]},
+            "forwards": [{"ports": [8081], "target": {"address": "127.0.0.1", "port": port}}],
+        },
+    });
+    let config = w.cluster().component_logs().with_file_name("kwok.yaml");
+    let known = std::fs::read_to_string(&config).context("kwok's configuration")?;
+    std::fs::write(&config, format!("{known}\n---\n{rule}\n"))?;
+    w.cluster().restart("kwok-controller").await?;
+    let w: &World = w;
+    wait_until(secs(20), "the scheduler answers through the port-forward", || async {
+        let said = plugin(w, "audit").await?;
+        Ok(Seen::when(said.status == 0 && said.out.contains("no differences"), || said.err))
+    })
+    .await?;
+    let tree = plugin(w, "tree -o json").await?.json()?;
+    ensure!(*at(&tree, "/unknown") == json!([]), "with the scheduler all is known: {}", at(&tree, "/unknown"));
+    Ok(())
+}

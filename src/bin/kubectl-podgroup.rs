@@ -1,0 +1,8 @@
+//! `kubectl podgroup`: everything is in the library.
+
+use std::process::ExitCode;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    podgroup::plugin::main().await
+}

@@ -1,0 +1,110 @@
+//! What does the scheduler's debug endpoint say, whatever version of it runs?
+//!
+//! Each entry is read by itself, and a field that is not there is not known: an answer of another version costs what it says differently, and that
+//! is told.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::api::quantities::{self, RawResources};
+use crate::resources::Resources;
+
+use super::gap::Gap;
+
+/// One queue of `/debug/queues`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct QueueAnswer {
+    /// Its name.
+    pub name: String,
+    /// What its pods and those below use.
+    pub used: Option<RawResources>,
+    /// What groups have reserved beyond that.
+    pub reserved: Option<RawResources>,
+    /// What is kept for guarantees beyond that.
+    pub kept: Option<RawResources>,
+    /// What of its guarantee is in force.
+    pub floor: Option<RawResources>,
+    /// Its share; absent while nobody contends.
+    pub share: Option<RawResources>,
+}
+
+/// One node of `/debug/ledger`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeAnswer {
+    /// Its name.
+    pub name: String,
+    /// What its pods use.
+    pub used: Option<RawResources>,
+    /// What is kept there for gangs until others are gone.
+    pub nominated: Option<RawResources>,
+    /// How many pods are charged.
+    pub pods: Option<u64>,
+}
+
+/// What was learnt of the endpoint.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answers {
+    /// By name; none where it was not asked or did not answer.
+    pub queues: Option<BTreeMap<String, QueueAnswer>>,
+    /// By name, likewise.
+    pub nodes: Option<BTreeMap<String, NodeAnswer>>,
+}
+
+/// The queues of an answer, and a gap where some could not be read.
+#[must_use]
+pub fn queues(answer: &Value, gaps: &mut Vec<Gap>) -> BTreeMap<String, QueueAnswer> {
+    entries(answer, "queues", gaps, |queue: &QueueAnswer| queue.name.clone())
+}
+
+/// The nodes of an answer, likewise.
+#[must_use]
+pub fn nodes(answer: &Value, gaps: &mut Vec<Gap>) -> BTreeMap<String, NodeAnswer> {
+    entries(answer, "nodes", gaps, |node: &NodeAnswer| node.name.clone())
+}
+
+fn entries<T: DeserializeOwned>(answer: &Value, key: &str, gaps: &mut Vec<Gap>, name: impl Fn(&T) -> String) -> BTreeMap<String, T> {
+    let Some(list) = answer.get(key).and_then(Value::as_array) else {
+        gaps.push(Gap::new(format!("the scheduler's {key}"), "its answer has none; is it of another version?"));
+        return BTreeMap::new();
+    };
+    let read: BTreeMap<String, T> = list
+        .iter()
+        .filter_map(|entry| T::deserialize(entry).ok())
+        .map(|entry| (name(&entry), entry))
+        .filter(|(name, _)| !name.is_empty())
+        .collect();
+    let lost = list.len().saturating_sub(read.len());
+    if lost > 0 {
+        gaps.push(Gap::new(format!("{lost} of the scheduler's {key}"), "the answer cannot be read; is it of another version?"));
+    }
+    read
+}
+
+/// Amounts of an answer; none where they are not there. What cannot be read of them is left out.
+#[must_use]
+pub fn amounts(raw: Option<&RawResources>) -> Option<Resources> {
+    raw.map(|raw| quantities::offered(Some(raw), "", &mut Vec::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_answer_of_another_version_costs_what_it_says_differently() {
+        let mut gaps = Vec::new();
+        let answer = json!({"queues": [{"name": "a", "used": {"cpu": 2}, "new": []}, {"name": "b", "used": "much"}, 7], "more": 1});
+        let read = queues(&answer, &mut gaps);
+        assert_eq!(read.keys().collect::<Vec<_>>(), ["a"]);
+        assert_eq!(amounts(read["a"].used.as_ref()).unwrap().get("cpu").to_string(), "2");
+        assert_eq!(read["a"].reserved, None);
+        assert_eq!(gaps.len(), 1);
+        assert!(queues(&json!([1]), &mut gaps).is_empty() && gaps.len() == 2);
+    }
+}

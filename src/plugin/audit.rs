@@ -1,0 +1,78 @@
+//! Does the scheduler's own recount agree with its books?
+
+use serde_json::{Value, json};
+
+use super::page::{Line, Page, Tone};
+
+/// What `/debug/audit` said.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    differences: Vec<Value>,
+    checked: Value,
+}
+
+impl Report {
+    /// The report of an answer; none where it is none of an audit.
+    #[must_use]
+    pub fn of(answer: &Value) -> Option<Self> {
+        let differences = answer.get("differences")?.as_array()?.clone();
+        Some(Self { differences, checked: answer.get("checked").cloned().unwrap_or_default() })
+    }
+
+    /// Whether all sums are right.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.differences.is_empty()
+    }
+
+    /// The answer of `audit -o json`.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        json!({ "differences": self.differences, "checked": self.checked })
+    }
+
+    /// The same for people.
+    #[must_use]
+    pub fn page(&self) -> Page {
+        let mut page = Page::default();
+        let count = |key: &str| self.checked.get(key).and_then(Value::as_u64).map_or_else(|| "?".to_owned(), |count| count.to_string());
+        let checked = format!("recounted from {} pods: {} nodes, {} queues", count("pods"), count("nodes"), count("queues"));
+        if self.is_clean() {
+            page.line(Line::default().and(Tone::Good, "no differences").and(Tone::Plain, format!("; {checked}")));
+            return page;
+        }
+        page.line(
+            Line::default().and(Tone::Bad, format!("differences: {}", self.differences.len())).and(Tone::Plain, format!("; {checked}")),
+        );
+        for difference in &self.differences {
+            let text = |key: &str| {
+                difference.get(key).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)).unwrap_or_default()
+            };
+            page.text(format!("  {} {}: the books say {}, a recount {}", text("place"), text("name"), text("kept"), text("recounted")));
+        }
+        page.text("This is a defect of the scheduler: please report it with this text. A restart of the scheduler recounts everything.");
+        page
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_told_one_by_one_and_what_is_no_audit_is_none() {
+        let answer = json!({"differences": [{"place": "node", "name": "n1", "kept": {"cpu": "2"}, "recounted": {}}], "checked": {"pods": 3, "nodes": 1}});
+        let report = Report::of(&answer).unwrap();
+        let want = "\
+differences: 1; recounted from 3 pods: 1 nodes, ? queues
+  node n1: the books say {\"cpu\":\"2\"}, a recount {}
+This is a defect of the scheduler: please report it with this text. A restart of the scheduler recounts everything.
+";
+        assert_eq!(report.page().render(false), want);
+        assert!(!report.is_clean());
+        let clean = Report::of(&json!({"differences": []})).unwrap();
+        assert!(clean.is_clean());
+        assert_eq!(clean.page().render(false), "no differences; recounted from ? pods: ? nodes, ? queues\n");
+        assert_eq!(Report::of(&json!({"difference": []})), None);
+    }
+}

@@ -1,0 +1,68 @@
+//! How does one see at a glance how full something is?
+
+use crate::resources::Amount;
+
+/// How many cells a bar has.
+pub(super) const WIDTH: usize = 20;
+
+/// `[██████▒▒····|·······]`: used, then reserved, of `most`; `|` stands where `deserved` ends. None where there is nothing to measure by.
+#[must_use]
+pub(super) fn bar(used: Amount, reserved: Amount, deserved: Option<Amount>, most: Option<Amount>) -> Option<String> {
+    let most = most.filter(|most| most.is_positive())?;
+    let full = cells(used, most);
+    let taken = cells(used.plus(reserved), most);
+    let mark = deserved.map(|deserved| cells(deserved, most)).filter(|mark| *mark > 0 && *mark < WIDTH);
+    let mut bar = String::from("[");
+    for cell in 0..WIDTH {
+        let drawn = match cell {
+            _ if cell < full => '█',
+            _ if cell < taken => '▒',
+            _ if mark == Some(cell) => '|',
+            _ => '·',
+        };
+        bar.push(drawn);
+    }
+    bar.push(if used.plus(reserved) > most { '>' } else { ']' });
+    Some(bar)
+}
+
+/// How many cells so much is: none only for nothing, and all only for all of it.
+fn cells(amount: Amount, most: Amount) -> usize {
+    if !amount.is_positive() {
+        return 0;
+    }
+    if amount >= most {
+        return WIDTH;
+    }
+    let width = i128::try_from(WIDTH).unwrap_or(1);
+    // Amounts of real clusters are far below the largest that is multiplied exactly.
+    let exact = amount.nanos().saturating_mul(width).checked_div(most.nanos()).unwrap_or(0);
+    usize::try_from(exact).unwrap_or(0).clamp(1, WIDTH.saturating_sub(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_bar_shows_what_is_used_reserved_and_deserved() {
+        let of = |used, reserved, deserved: Option<i64>, most: Option<i64>| {
+            bar(Amount::from_units(used), Amount::from_units(reserved), deserved.map(Amount::from_units), most.map(Amount::from_units))
+        };
+        assert_eq!(of(5, 2, Some(8), Some(10)).unwrap(), "[██████████▒▒▒▒··|···]");
+        assert_eq!(of(0, 0, None, Some(10)).unwrap(), "[····················]");
+        assert_eq!(of(12, 0, Some(10), Some(10)).unwrap(), "[████████████████████>");
+        assert_eq!(of(1, 0, None, Some(1000)).unwrap(), "[█···················]");
+        assert_eq!(of(1, 0, None, Some(0)), None);
+        assert_eq!(of(1, 0, None, None), None);
+    }
+
+    proptest! {
+        #[test]
+        fn every_bar_has_the_same_width(used in any::<i128>(), reserved in any::<i128>(), deserved in any::<Option<i128>>(), most in any::<i128>()) {
+            let bar = bar(Amount::from_nanos(used), Amount::from_nanos(reserved), deserved.map(Amount::from_nanos), Some(Amount::from_nanos(most)));
+            prop_assert!(bar.is_none_or(|bar| bar.chars().count() == WIDTH + 2));
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! As whom, and where, are the API server and the scheduler asked? As kubectl would: by the kubeconfig and the flags that kubectl has.
+
+use std::path::Path;
+use std::time::Duration;
+
+use axum::http::Uri;
+use axum::http::header::{HeaderName, HeaderValue, USER_AGENT};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+
+use super::flags::Common;
+
+/// How long opening one connection may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A way to the API server.
+pub struct Connection {
+    /// The client. It repeats nothing.
+    pub client: Client,
+    /// The namespace that is meant where none is typed.
+    pub namespace: String,
+}
+
+/// Finds the configuration and makes the client; sends nothing.
+///
+/// # Errors
+///
+/// What is wrong with the configuration, in one line.
+pub async fn connect(flags: &Common) -> Result<Connection, String> {
+    let options = KubeConfigOptions { context: flags.context.clone(), ..KubeConfigOptions::default() };
+    let mut config = match &flags.kubeconfig {
+        Some(path) => from_file(path, &options).await?,
+        None => from_surroundings(&options, flags.context.is_some()).await?,
+    };
+    if let Some(user) = &flags.act_as {
+        header(&mut config, "impersonate-user", user, "--as")?;
+        for group in &flags.act_as_groups {
+            header(&mut config, "impersonate-group", group, "--as-group")?;
+        }
+    }
+    let namespace = flags.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+    Ok(Connection { client: client(config)?, namespace })
+}
+
+async fn from_file(path: &Path, options: &KubeConfigOptions) -> Result<Config, String> {
+    let wrong = |error: &dyn std::error::Error| format!("--kubeconfig {}: {}", path.display(), chain(error));
+    let file = Kubeconfig::read_from(path).map_err(|error| wrong(&error))?;
+    Config::from_custom_kubeconfig(file, options).await.map_err(|error| wrong(&error))
+}
+
+async fn from_surroundings(options: &KubeConfigOptions, named: bool) -> Result<Config, String> {
+    let error = match Config::from_kubeconfig(options).await {
+        Ok(config) => return Ok(config),
+        Err(error) => chain(&error),
+    };
+    let in_cluster = if named { None } else { Config::incluster().ok() };
+    in_cluster.ok_or_else(|| format!("no way to the API server: {error}; say --kubeconfig FILE, or set KUBECONFIG"))
+}
+
+fn header(config: &mut Config, name: &'static str, value: &str, flag: &str) -> Result<(), String> {
+    let value = HeaderValue::try_from(value).map_err(|_| format!("{flag}: no header can carry this value"))?;
+    config.headers.push((HeaderName::from_static(name), value));
+    Ok(())
+}
+
+fn client(mut config: Config) -> Result<Client, String> {
+    config.default_retry = false;
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.headers.push((USER_AGENT, HeaderValue::from_static(concat!("kubectl-podgroup/", env!("CARGO_PKG_VERSION")))));
+    Client::try_from(config).map_err(|error| format!("the configuration cannot be used: {}", chain(&error)))
+}
+
+/// A client of whatever answers there.
+///
+/// # Errors
+///
+/// It cannot be made.
+pub fn at(url: Uri) -> Result<Client, String> {
+    client(Config::new(url))
+}
+
+/// A client of `--scheduler-url`, if that was typed.
+///
+/// # Errors
+///
+/// What is wrong with its files, in one line.
+pub fn scheduler(flags: &Common) -> Result<Option<Client>, String> {
+    let Some(url) = &flags.scheduler_url else { return Ok(None) };
+    let mut config = Config::new(url.clone());
+    if let Some(file) = &flags.scheduler_ca_file {
+        std::fs::metadata(file).map_err(|error| format!("--scheduler-ca-file {}: {error}", file.display()))?;
+        config.root_cert_file = Some(file.clone());
+    }
+    if let Some(file) = &flags.scheduler_token_file {
+        std::fs::metadata(file).map_err(|error| format!("--scheduler-token-file {}: {error}", file.display()))?;
+        config.auth_info.token_file = Some(file.display().to_string());
+    }
+    client(config).map(Some)
+}
+
+/// An error with its causes, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let line = cause.to_string();
+        if !text.contains(&line) {
+            text = format!("{text}: {line}");
+        }
+        next = cause.source();
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

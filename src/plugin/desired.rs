@@ -1,0 +1,201 @@
+//! What comes of it when somebody opens or closes a queue? (rules O1 to O3 of docs/accounting.md)
+
+use serde_json::{Value, json};
+
+use crate::api::names::{CLOSED, OPEN, QUEUE_DESIRED_STATE};
+
+use super::gap::{self, Gap};
+use super::page::{Line, Page, Tone};
+use super::queues::Queues;
+
+/// How many queues are named.
+const NAMED: usize = 10;
+
+/// Open, or closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Desired {
+    /// It takes groups, unless one above it is closed.
+    Open,
+    /// Neither it nor any queue below it takes groups.
+    Closed,
+}
+
+impl Desired {
+    /// The word of the annotation.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => OPEN,
+            Self::Closed => CLOSED,
+        }
+    }
+
+    /// What is merged into the queue.
+    #[must_use]
+    pub fn patch(self) -> Value {
+        json!({ "metadata": { "annotations": { QUEUE_DESIRED_STATE: self.as_str() } } })
+    }
+}
+
+/// What was done, and what comes of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    queue: String,
+    desired: Desired,
+    /// Whether it had been so before: nothing was written then.
+    already: bool,
+    /// Whether it was only asked what would come of it.
+    dry_run: bool,
+    /// All queues below it.
+    below: Vec<String>,
+    /// Those below it that stay closed though it is opened, since somebody closed them or one between.
+    stay_closed: Vec<String>,
+    /// A queue above it that keeps it closed all the same.
+    closed_above: Option<String>,
+    /// What the status says since; none where nobody has taken notice.
+    state: Option<String>,
+    unknown: Vec<Gap>,
+}
+
+impl Report {
+    /// What comes of it, with the queues as they are before.
+    #[must_use]
+    pub fn new(queues: &Queues, queue: &str, desired: Desired, dry_run: bool, unknown: Vec<Gap>) -> Self {
+        let closed = |name: &str| queues.facts(name).is_some_and(|facts| facts.closed_by_hand);
+        let below = queues.below(queue);
+        let by_hand_below = |name: &&String| queues.way(name).iter().take_while(|above| **above != *queue).any(|above| closed(above));
+        Self {
+            queue: queue.to_owned(),
+            desired,
+            already: closed(queue) == (desired == Desired::Closed),
+            dry_run,
+            stay_closed: below.iter().filter(by_hand_below).cloned().collect(),
+            below,
+            closed_above: queues.way(queue).into_iter().skip(1).find(|above| closed(above)),
+            state: None,
+            unknown,
+        }
+    }
+
+    /// Whether there is nothing to be written.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.already || self.dry_run
+    }
+
+    /// The same after the status was looked at again.
+    #[must_use]
+    pub fn seen(mut self, state: Option<String>) -> Self {
+        self.state = state;
+        self
+    }
+
+    /// Whether the state says that somebody has taken notice.
+    #[must_use]
+    pub fn is_noticed(&self, state: &str) -> bool {
+        let closed = self.desired == Desired::Closed || self.closed_above.is_some();
+        (state != OPEN) == closed
+    }
+
+    /// The answer of `queue open|close -o json`.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        json!({
+            "queue": self.queue,
+            "desiredState": self.desired.as_str(),
+            "changed": !self.is_done(),
+            "dryRun": self.dry_run,
+            "below": self.below,
+            "stayClosed": self.stay_closed,
+            "closedAbove": self.closed_above,
+            "state": self.state,
+            "unknown": gap::json(&self.unknown),
+        })
+    }
+
+    /// The same for people.
+    #[must_use]
+    pub fn page(&self) -> Page {
+        let mut page = Page::default();
+        let word = if self.desired == Desired::Open { "open" } else { "closed" };
+        let done = match (self.already, self.dry_run) {
+            (true, _) => format!("was {word} already; nothing was changed"),
+            (false, true) => format!("would be {word}; nothing was changed (--dry-run)"),
+            (false, false) => format!("is to be {word}"),
+        };
+        page.line(Line::new("queue ").and(Tone::Strong, &self.queue).and(Tone::Plain, format!(" {done}")));
+        let whom = match self.below.len() {
+            0 => "it".to_owned(),
+            1 => format!("it and the queue below it ({})", named(&self.below)),
+            count => format!("it and the {count} queues below it ({})", named(&self.below)),
+        };
+        match self.desired {
+            Desired::Closed => {
+                page.text(format!(
+                    "  {whom}: no group is admitted and no pod is placed; what has its place keeps it, and is Closing until that has ended"
+                ));
+            }
+            Desired::Open => {
+                page.text(format!("  {whom}: groups that wait are admitted again"));
+                if !self.stay_closed.is_empty() {
+                    page.line(
+                        Line::new("  ")
+                            .and(Tone::Warn, format!("still closed, since somebody closed them too: {}", named(&self.stay_closed))),
+                    );
+                }
+            }
+        }
+        if let Some(above) = &self.closed_above {
+            page.line(Line::new("  ").and(Tone::Warn, format!("closed all the same: queue {above} above it is closed")));
+        }
+        match (&self.state, self.is_done()) {
+            (Some(state), _) => page.text(format!("  its status says {state}")),
+            (None, false) => page.line(Line::new("  ").and(Tone::Warn, "its status has not followed yet: is the scheduler running?")),
+            (None, true) => {}
+        }
+        gap::show(&mut page, &self.unknown);
+        page
+    }
+}
+
+fn named(queues: &[String]) -> String {
+    let more = queues.len().saturating_sub(NAMED);
+    let list = queues.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if more == 0 { list } else { format!("{list} and {more} more") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::QueueFacts;
+    use crate::cycle::testing::queue;
+
+    fn closed(queue: QueueFacts) -> QueueFacts {
+        QueueFacts { closed_by_hand: true, ..queue }
+    }
+
+    #[test]
+    fn what_comes_of_it_names_those_below_and_above() {
+        let queues = Queues::new(
+            vec![queue("a", None, &[]), closed(queue("b", Some("a"), &[])), queue("c", Some("b"), &[]), queue("d", Some("a"), &[])],
+            None,
+        );
+        let close = Report::new(&queues, "a", Desired::Closed, false, Vec::new()).seen(Some("Closing".into()));
+        let want = "\
+queue a is to be closed
+  it and the 3 queues below it (b, c, d): no group is admitted and no pod is placed; what has its place keeps it, and is Closing until that has ended
+  its status says Closing
+";
+        assert_eq!(close.page().render(false), want);
+        let open = Report::new(&queues, "a", Desired::Open, false, Vec::new());
+        assert!(open.is_done(), "it is open already");
+        assert_eq!(open.stay_closed, ["b", "c"]);
+        let above = Report::new(&queues, "c", Desired::Closed, false, Vec::new());
+        assert_eq!(above.closed_above.as_deref(), Some("b"));
+        let reopened = Report::new(&queues, "b", Desired::Open, false, Vec::new());
+        assert!(!reopened.is_done() && reopened.is_noticed("Open") && !reopened.is_noticed("Closing"));
+        assert!(reopened.page().render(false).contains("is the scheduler running?"));
+        let dry = Report::new(&queues, "a", Desired::Closed, true, Vec::new());
+        assert!(dry.is_done() && dry.page().render(false).starts_with("queue a would be closed; nothing was changed"));
+    }
+}

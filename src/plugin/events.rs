@@ -1,0 +1,106 @@
+//! What has been said about an object, in Events?
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// How many are shown.
+const MOST: usize = 3;
+
+/// One Event, as far as people read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When it was last seen; none where it does not say.
+    pub at: Option<Timestamp>,
+    /// `Normal` or `Warning`.
+    pub kind: String,
+    /// What programs read.
+    pub reason: String,
+    /// What people read.
+    pub message: String,
+    /// Who says it.
+    pub from: String,
+}
+
+impl Event {
+    /// What this object says; both forms of the API (counts and series) are read.
+    #[must_use]
+    pub fn of(object: &Value) -> Self {
+        let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
+        let times = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/firstTimestamp", "/metadata/creationTimestamp"];
+        let from = ["/reportingComponent", "/source/component"].map(text).into_iter().find(|from| !from.is_empty());
+        Self {
+            at: times.iter().find_map(|path| text(path).parse().ok()),
+            kind: text("/type").to_owned(),
+            reason: text("/reason").to_owned(),
+            message: text("/message").to_owned(),
+            from: from.unwrap_or_default().to_owned(),
+        }
+    }
+
+    /// As it stands in JSON.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        json!({ "at": self.at.map(|at| at.to_string()), "type": self.kind, "reason": self.reason, "message": self.message, "from": self.from })
+    }
+}
+
+/// The newest warnings, newest first, what is said twice only once. What went well is no reason to wait.
+#[must_use]
+pub fn newest(mut events: Vec<Event>) -> Vec<Event> {
+    events.sort_by(|a, b| b.at.cmp(&a.at).then_with(|| a.message.cmp(&b.message)));
+    let mut kept: Vec<Event> = Vec::new();
+    for event in events {
+        if event.kind == "Warning" && kept.len() < MOST && !kept.iter().any(|known| known.message == event.message) {
+            kept.push(event);
+        }
+    }
+    kept
+}
+
+/// How long ago, as kubectl writes it: `5s`, `3m`, `2h`, `4d`.
+#[must_use]
+pub fn ago(then: Timestamp, now: Timestamp) -> String {
+    let seconds = now.duration_since(then).as_secs().max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7_200 => format!("{}m", seconds / 60),
+        7_200..172_800 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_come_first_and_once() {
+        let event = |at: &str, message: &str| {
+            Event::of(&json!({"lastTimestamp": at, "message": message, "type": "Warning", "source": {"component": "s"}}))
+        };
+        let events = newest(vec![
+            event("2026-01-01T00:00:01Z", "a"),
+            event("2026-01-01T00:00:03Z", "b"),
+            event("2026-01-01T00:00:02Z", "b"),
+            event("", "c"),
+        ]);
+        assert_eq!(events.iter().map(|event| event.message.as_str()).collect::<Vec<_>>(), ["b", "a", "c"]);
+        assert_eq!(events[0].from, "s");
+        assert_eq!(Event::of(&json!([1])).message, "");
+    }
+
+    #[test]
+    fn times_are_written_as_kubectl_writes_them() {
+        let now: Timestamp = "2026-01-10T00:00:00Z".parse().unwrap();
+        let table = [
+            ("2026-01-09T23:59:55Z", "5s"),
+            ("2026-01-09T23:57:00Z", "3m"),
+            ("2026-01-09T21:00:00Z", "3h"),
+            ("2026-01-01T00:00:00Z", "9d"),
+            ("2026-02-01T00:00:00Z", "0s"),
+        ];
+        for (then, want) in table {
+            assert_eq!(ago(then.parse().unwrap(), now), want);
+        }
+    }
+}

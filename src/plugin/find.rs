@@ -1,0 +1,224 @@
+//! Which PodGroup is meant?
+//!
+//! Somebody who waits knows the name of a Deployment, a Job or a pod. Their groups follow from them as everywhere in this project
+//! ([`crate::api::membership`]).
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::api::membership::{GroupKey, controller_of, group_of, named_group};
+use crate::api::{GroupFacts, PodGroup};
+
+use crate::runtime::call::CallError;
+
+use super::events::Event;
+use super::fetch::{Fetch, decoded, told};
+use super::flags::{Kind, Target, is_name};
+use super::gap::{self, Gap};
+use super::page::{Line, Page, Tone};
+
+/// A group, and whose it is.
+#[derive(Debug)]
+pub struct Found {
+    /// The group.
+    pub group: GroupFacts,
+    /// Its owner, as in `ReplicaSet train-7c9`.
+    pub owner: Option<String>,
+    /// The UIDs of what was asked about and of the group: whose Events are of interest.
+    pub uids: Vec<String>,
+    /// Other groups of what was asked about.
+    pub others: Vec<String>,
+}
+
+/// Something that has no group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Absent {
+    what: String,
+    uid: String,
+    why: Vec<String>,
+    events: Vec<Event>,
+    unknown: Vec<Gap>,
+}
+
+/// What is asked about, and its group if it has one.
+///
+/// # Errors
+///
+/// In one line: there is nothing of that name, or it cannot be read.
+pub async fn find(fetch: &Fetch, namespace: &str, target: &Target, gaps: &mut Vec<Gap>) -> Result<Result<Found, Absent>, String> {
+    let (kind, object) = object(fetch, namespace, target).await?;
+    let meta = meta(&object);
+    let uid = meta.uid.clone().unwrap_or_default();
+    if kind == Kind::PodGroup {
+        let group =
+            PodGroup::deserialize(&object).map_err(|error| format!("PodGroup {namespace}/{} cannot be read: {error}", target.name))?;
+        return Ok(Ok(found(&group, vec![uid], Vec::new())));
+    }
+    let keys = match kind {
+        Kind::Pod => vec![group_of(&meta)],
+        Kind::Deployment => {
+            let sets: Vec<Value> =
+                fetch.all("ReplicaSets", &format!("/apis/apps/v1/namespaces/{namespace}/replicasets"), "", gaps).await.unwrap_or_default();
+            sets.iter().filter(|set| controller_of(&self::meta(set)).is_some_and(|owner| owner.uid == uid)).map(group_of_owner).collect()
+        }
+        Kind::PodGroup | Kind::StatefulSet | Kind::Job | Kind::DaemonSet | Kind::ReplicaSet => vec![group_of_owner(&object)],
+    };
+    let path = format!("/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups");
+    let listed = fetch.list(&path, "").await.map_err(|error| format!("PodGroups of namespace {namespace}: {}", told(&error)))?;
+    let mut groups: Vec<PodGroup> = decoded("PodGroups", listed, gaps);
+    groups.retain(|group| keys.iter().any(|key| Some(&*key.name) == group.metadata.name.as_deref()));
+    // Who waits is asked about; of several that wait, the newest.
+    groups.sort_by_key(|group| (has_places(group), std::cmp::Reverse(group.metadata.creation_timestamp.clone().map(|time| time.0))));
+    let mut groups = groups.into_iter();
+    let Some(group) = groups.next() else {
+        let what = format!("{} {namespace}/{}", kind.as_str(), target.name);
+        return Ok(Err(Absent { what, uid, why: why_absent(kind, &object, &keys), events: Vec::new(), unknown: Vec::new() }));
+    };
+    let others = groups
+        .map(|group| format!("{} ({})", group.metadata.name.as_deref().unwrap_or_default(), phase(&group).unwrap_or("no phase yet")))
+        .collect();
+    Ok(Ok(found(&group, vec![uid], others)))
+}
+
+/// The object, and of which kind it turned out to be.
+async fn object(fetch: &Fetch, namespace: &str, target: &Target) -> Result<(Kind, Value), String> {
+    let kinds: Vec<Kind> = target.kind.map_or_else(|| Kind::ALL.to_vec(), |kind| vec![kind]);
+    let mut refused = Vec::new();
+    for kind in &kinds {
+        let (group, plural) = kind.place();
+        match fetch.get(&format!("/{group}/namespaces/{namespace}/{plural}/{}", target.name)).await {
+            Ok(Some(object)) => return Ok((*kind, object)),
+            Ok(None) => {}
+            Err(error @ CallError::Forbidden(_)) => refused.push(told(&error)),
+            // Where nobody answers, or nobody is let in, the other kinds are not asked one after the other.
+            Err(error) => return Err(told(&error)),
+        }
+    }
+    let names: Vec<_> = kinds.iter().map(|kind| kind.as_str()).collect();
+    Err(match refused.is_empty() {
+        true => {
+            format!("there is no {} {:?} in namespace {namespace}: see kubectl get podgroups -A, or say -n", names.join(", "), target.name)
+        }
+        false => refused.join("; "),
+    })
+}
+
+fn found(group: &PodGroup, mut uids: Vec<String>, others: Vec<String>) -> Found {
+    uids.extend(group.metadata.uid.clone());
+    uids.retain(|uid| !uid.is_empty());
+    uids.dedup();
+    let owner = controller_of(&group.metadata).map(|owner| format!("{} {}", owner.kind, owner.name));
+    Found { group: GroupFacts::of(group), owner, uids, others }
+}
+
+fn phase(group: &PodGroup) -> Option<&str> {
+    group.status.as_ref()?.phase.as_deref()
+}
+
+fn has_places(group: &PodGroup) -> bool {
+    matches!(phase(group), Some("Running" | "Completed"))
+}
+
+fn meta(object: &Value) -> ObjectMeta {
+    object.get("metadata").and_then(|meta| ObjectMeta::deserialize(meta).ok()).unwrap_or_default()
+}
+
+/// The group of the pods that an owner makes: the one that its template names, else its own.
+fn group_of_owner(owner: &Value) -> GroupKey {
+    let annotations =
+        owner.pointer("/spec/template/metadata/annotations").and_then(|all| BTreeMap::<String, String>::deserialize(all).ok());
+    let meta = meta(owner);
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    match named_group(annotations.as_ref()) {
+        Some(name) => GroupKey::new(namespace, name),
+        None => GroupKey::generated(namespace, meta.uid.as_deref().unwrap_or_default()),
+    }
+}
+
+fn why_absent(kind: Kind, object: &Value, keys: &[GroupKey]) -> Vec<String> {
+    let mut why = Vec::new();
+    let spec = if kind == Kind::Pod { "/spec/schedulerName" } else { "/spec/template/spec/schedulerName" };
+    let scheduler = object.pointer(spec).and_then(Value::as_str).filter(|name| !name.is_empty()).unwrap_or("default-scheduler");
+    for key in keys {
+        let odd = if is_name(&key.name) { "" } else { ", which can be no name" };
+        why.push(format!("it would be PodGroup {}{odd}", key.name));
+    }
+    if keys.is_empty() {
+        why.push("it has no ReplicaSet yet".to_owned());
+    }
+    if object.pointer("/spec/replicas").and_then(Value::as_u64) == Some(0) {
+        why.push("it wants no pods (replicas: 0)".to_owned());
+    }
+    why.push(format!(
+        "its pods say schedulerName {scheduler}: the controller makes PodGroups only for the names that it serves (--scheduler-name)"
+    ));
+    why.push("what the controller cannot use it says in Events on the object; without any, see whether podgroup-controller runs and holds its Lease".to_owned());
+    why
+}
+
+impl Absent {
+    /// Whose Events are of interest.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    /// The same with what was said about it.
+    #[must_use]
+    pub fn told(mut self, events: Vec<Event>, unknown: Vec<Gap>) -> Self {
+        self.events = events;
+        self.unknown = unknown;
+        self
+    }
+
+    /// The answer of `why -o json` where there is no group.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        json!({
+            "podGroup": null,
+            "of": self.what,
+            "changes": self.why,
+            "events": self.events.iter().map(Event::json).collect::<Vec<_>>(),
+            "unknown": gap::json(&self.unknown),
+        })
+    }
+
+    /// The same for people.
+    #[must_use]
+    pub fn page(&self) -> Page {
+        let mut page = Page::default();
+        page.line(Line::default().and(Tone::Strong, &self.what).and(Tone::Bad, " has no PodGroup"));
+        self.why.iter().for_each(|why| page.text(format!("  * {why}")));
+        for event in &self.events {
+            page.text(format!("  {} {} ({}): {}", event.kind, event.reason, event.from, event.message));
+        }
+        gap::show(&mut page, &self.unknown);
+        page
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_group_of_an_owner_is_named_by_its_template_or_is_its_own() {
+        let uid = "0a1b2c3d-0000-1111-2222-333344445555";
+        let owner = |annotations: Value| json!({"metadata": {"namespace": "ns", "uid": uid}, "spec": {"template": {"metadata": {"annotations": annotations}}}});
+        assert_eq!(group_of_owner(&owner(json!({}))), GroupKey::generated("ns", uid));
+        assert_eq!(group_of_owner(&owner(json!({"scheduling.k8s.io/group-name": "spark"}))), GroupKey::new("ns", "spark"));
+        assert_eq!(group_of_owner(&owner(json!(7))), GroupKey::generated("ns", uid));
+    }
+
+    #[test]
+    fn who_has_no_group_is_told_what_is_missing() {
+        let object = json!({"spec": {"replicas": 0, "template": {"spec": {}}}});
+        let why = why_absent(Kind::Deployment, &object, &[GroupKey::new("ns", "../x")]).join(" | ");
+        for part in ["PodGroup ../x, which can be no name", "wants no pods", "schedulerName default-scheduler"] {
+            assert!(why.contains(part), "{why}");
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! What was typed, and what does it mean? Flags are called as kubectl's are.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use axum::http::Uri;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use k8s_openapi::jiff::SignedDuration;
+
+use crate::runtime::client::DEFAULT_NAMESPACE;
+
+/// `kubectl podgroup`.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kubectl-podgroup",
+    bin_name = "kubectl podgroup",
+    version,
+    about = "Why PodGroups wait, and how full the queues and nodes are"
+)]
+pub struct Arguments {
+    /// The flags that every verb has.
+    #[command(flatten)]
+    pub common: Common,
+
+    /// What is wanted.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// Flags that every verb has.
+#[derive(Args, Clone, Debug)]
+pub struct Common {
+    /// Kubeconfig file. Without it: $KUBECONFIG, else ~/.kube/config, else the pod's own ServiceAccount
+    #[arg(long, global = true, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig
+    #[arg(long, global = true, value_name = "NAME")]
+    pub context: Option<String>,
+
+    /// Namespace. Without it: that of the context
+    #[arg(short, long, global = true, value_name = "NAMESPACE", value_parser = parse_name)]
+    pub namespace: Option<String>,
+
+    /// How long one request may take, as 10s or 1m; 0 is without a limit
+    #[arg(long, global = true, value_name = "DURATION", default_value = "10s", value_parser = parse_timeout)]
+    pub request_timeout: Duration,
+
+    /// User to act as
+    #[arg(long = "as", global = true, value_name = "USER")]
+    pub act_as: Option<String>,
+
+    /// Group to act as; may be repeated
+    #[arg(long = "as-group", global = true, value_name = "GROUP", requires = "act_as")]
+    pub act_as_groups: Vec<String>,
+
+    /// The scheduler's HTTP endpoint, as http://127.0.0.1:8081. Without it: a port-forward to the pod that holds the scheduler's Lease
+    #[arg(long, global = true, value_name = "URL", value_parser = parse_url)]
+    pub scheduler_url: Option<Uri>,
+
+    /// File with the certificate authority of --scheduler-url, in PEM
+    #[arg(long, global = true, value_name = "FILE", requires = "scheduler_url")]
+    pub scheduler_ca_file: Option<PathBuf>,
+
+    /// File with a token for --scheduler-url
+    #[arg(long, global = true, value_name = "FILE", requires = "scheduler_url")]
+    pub scheduler_token_file: Option<PathBuf>,
+
+    /// Namespace of the scheduler's Lease and pods
+    #[arg(long, global = true, value_name = "NAMESPACE", default_value = DEFAULT_NAMESPACE, value_parser = parse_name)]
+    pub system_namespace: String,
+
+    /// The API's objects only: the scheduler itself is not asked
+    #[arg(long, global = true, conflicts_with = "scheduler_url")]
+    pub without_scheduler: bool,
+
+    /// Form of the answer
+    #[arg(short, long, global = true, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+}
+
+/// What is wanted.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Why does a PodGroup wait, and what would have to change
+    Why {
+        /// A PodGroup, or kind/name of a Deployment, StatefulSet, DaemonSet, ReplicaSet, Job or pod whose PodGroup is meant
+        #[arg(value_name = "NAME", value_parser = parse_target)]
+        target: Target,
+    },
+    /// The queues as a tree: used, reserved, deserved and capability
+    Tree {
+        /// With the groups in them
+        #[arg(long)]
+        groups: bool,
+    },
+    /// What is charged on each node; overcommitted ones are marked
+    Nodes,
+    /// Opens or closes a queue
+    Queue {
+        /// Open or close
+        #[command(subcommand)]
+        change: Change,
+    },
+    /// Whether the scheduler's books agree with its recount; exit status 1 if not
+    Audit,
+    /// Prints a completion script
+    Completion {
+        /// For this shell
+        #[arg(value_parser = PossibleValuesParser::new(["bash", "zsh", "fish"]).map(shell))]
+        shell: Shell,
+    },
+}
+
+/// What is to become of a queue.
+#[derive(Debug, Subcommand)]
+pub enum Change {
+    /// The queue, and those below it that nobody closed, take groups again
+    Open(Named),
+    /// No group is admitted in the queue and those below it; what has its place keeps it
+    Close(Named),
+}
+
+/// Which queue.
+#[derive(Args, Debug)]
+pub struct Named {
+    /// The queue
+    #[arg(value_name = "QUEUE", value_parser = parse_name)]
+    pub name: String,
+
+    /// Say what would come of it, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Form of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people.
+    Text,
+    /// The same with more columns.
+    Wide,
+    /// For programs.
+    Json,
+}
+
+/// Whose waiting is asked about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// None where only a name was typed.
+    pub kind: Option<Kind>,
+    /// The name.
+    pub name: String,
+}
+
+/// The kinds that have PodGroups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The group itself.
+    PodGroup,
+    /// The ones of its ReplicaSets.
+    Deployment,
+    /// Its own.
+    StatefulSet,
+    /// Its own.
+    Job,
+    /// Its own.
+    DaemonSet,
+    /// Its own.
+    ReplicaSet,
+    /// The one it belongs to.
+    Pod,
+}
+
+impl Kind {
+    /// In the order in which a name without a kind is looked for.
+    pub const ALL: [Self; 7] =
+        [Self::PodGroup, Self::Deployment, Self::StatefulSet, Self::Job, Self::DaemonSet, Self::ReplicaSet, Self::Pod];
+
+    /// As the API writes it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::PodGroup => "PodGroup",
+            Self::Deployment => "Deployment",
+            Self::StatefulSet => "StatefulSet",
+            Self::Job => "Job",
+            Self::DaemonSet => "DaemonSet",
+            Self::ReplicaSet => "ReplicaSet",
+            Self::Pod => "Pod",
+        }
+    }
+
+    /// Where its objects are: the API group's path, and the plural.
+    #[must_use]
+    pub const fn place(self) -> (&'static str, &'static str) {
+        match self {
+            Self::PodGroup => ("apis/scheduling.volcano.sh/v1beta1", "podgroups"),
+            Self::Deployment => ("apis/apps/v1", "deployments"),
+            Self::StatefulSet => ("apis/apps/v1", "statefulsets"),
+            Self::Job => ("apis/batch/v1", "jobs"),
+            Self::DaemonSet => ("apis/apps/v1", "daemonsets"),
+            Self::ReplicaSet => ("apis/apps/v1", "replicasets"),
+            Self::Pod => ("api/v1", "pods"),
+        }
+    }
+
+    /// The kind with this name, plural or short name, as kubectl takes them.
+    fn of(text: &str) -> Option<Self> {
+        Some(match text.to_ascii_lowercase().as_str() {
+            "podgroup" | "podgroups" | "pg" => Self::PodGroup,
+            "deployment" | "deployments" | "deploy" => Self::Deployment,
+            "statefulset" | "statefulsets" | "sts" => Self::StatefulSet,
+            "job" | "jobs" => Self::Job,
+            "daemonset" | "daemonsets" | "ds" => Self::DaemonSet,
+            "replicaset" | "replicasets" | "rs" => Self::ReplicaSet,
+            "pod" | "pods" | "po" => Self::Pod,
+            _ => return None,
+        })
+    }
+}
+
+fn shell(name: String) -> Shell {
+    match name.as_str() {
+        "zsh" => Shell::Zsh,
+        "fish" => Shell::Fish,
+        _ => Shell::Bash,
+    }
+}
+
+/// What can be a name in the API, and so a part of a path: it may come from whoever typed it only in this form.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    let ends = text.starts_with(['-', '.']) || text.ends_with(['-', '.']);
+    !text.is_empty() && text.len() <= 253 && !ends && text.chars().all(inner)
+}
+
+fn parse_name(text: &str) -> Result<String, String> {
+    if is_name(text) { Ok(text.to_owned()) } else { Err("expected a name: lower case letters, digits, '-' and '.'".to_owned()) }
+}
+
+fn parse_target(text: &str) -> Result<Target, String> {
+    let Some((kind, name)) = text.split_once('/') else { return parse_name(text).map(|name| Target { kind: None, name }) };
+    let kind =
+        Kind::of(kind).ok_or_else(|| format!("{kind:?} is none of podgroup, deployment, statefulset, job, daemonset, replicaset, pod"))?;
+    parse_name(name).map(|name| Target { kind: Some(kind), name })
+}
+
+fn parse_url(text: &str) -> Result<Uri, String> {
+    let uri: Uri = text.parse().map_err(|_| "expected a URL such as http://127.0.0.1:8081".to_owned())?;
+    match uri.scheme_str() {
+        Some("http" | "https") if uri.host().is_some() => Ok(uri),
+        _ => Err("expected http://HOST:PORT or https://HOST:PORT".to_owned()),
+    }
+}
+
+/// A duration as kubectl takes it; one without a unit is in seconds, and 0 is as long as a day.
+fn parse_timeout(text: &str) -> Result<Duration, String> {
+    const DAY: Duration = Duration::from_secs(86_400);
+    let wrong = || "expected a duration such as 500ms, 10s or 1m30s, or 0".to_owned();
+    if let Ok(seconds) = text.parse::<u32>() {
+        return Ok(if seconds == 0 { DAY } else { Duration::from_secs(seconds.into()).min(DAY) });
+    }
+    let signed: SignedDuration = text.parse().map_err(|_| wrong())?;
+    let duration = Duration::try_from(signed).map_err(|_| wrong())?;
+    Ok(if duration.is_zero() { DAY } else { duration.min(DAY) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_flags_are_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn what_is_asked_about_is_a_name_or_kind_and_name() {
+        let target = |kind, name: &str| Ok(Target { kind, name: name.to_owned() });
+        assert_eq!(parse_target("train"), target(None, "train"));
+        assert_eq!(parse_target("deploy/train"), target(Some(Kind::Deployment), "train"));
+        assert_eq!(parse_target("STS/a.b"), target(Some(Kind::StatefulSet), "a.b"));
+        for wrong in ["", "a/b/c", "cronjob/x", "pod/", "..", "pg/../x", "A", "a b", "a?b", "pod/a\u{1b}"] {
+            assert!(parse_target(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_timeout_is_read_as_kubectl_reads_it() {
+        let table = [("10s", 10_000), ("500ms", 500), ("7", 7_000), ("0", 86_400_000), ("0s", 86_400_000), ("1m30s", 90_000)];
+        for (text, millis) in table {
+            assert_eq!(parse_timeout(text).unwrap(), Duration::from_millis(millis), "{text}");
+        }
+        assert!(parse_timeout("-1s").is_err() && parse_timeout("soon").is_err());
+    }
+
+    #[test]
+    fn flags_may_stand_before_or_behind_the_verb() {
+        for line in ["why train -n team -o json", "-n team -o json why train"] {
+            let arguments = Arguments::try_parse_from(std::iter::once("kubectl-podgroup").chain(line.split(' '))).unwrap();
+            assert_eq!((arguments.common.namespace.as_deref(), arguments.common.output), (Some("team"), Output::Json));
+        }
+        for wrong in ["why", "why a b", "tree --wide", "queue shut x", "completion tcsh", "nodes --scheduler-url here", "audit -o yaml"] {
+            assert!(Arguments::try_parse_from(std::iter::once("kubectl-podgroup").chain(wrong.split(' '))).is_err(), "{wrong}");
+        }
+    }
+}

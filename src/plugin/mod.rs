@@ -1,0 +1,95 @@
+//! `kubectl podgroup`: why does a PodGroup wait, how full are the queues and the nodes, and do the books agree?
+//!
+//! ```text
+//!  flags ──▶ connect ──▶ fetch, scheduler ──▶ facts ──▶ a report (pure) ──▶ page (text) or JSON
+//! ```
+//!
+//! The shell ([`connect`], [`fetch`], [`scheduler`], [`find`], [`verbs`]) reads objects of the API, and asks the scheduler's debug endpoint where it can be
+//! reached. Each report is a value that follows from that ([`why`], [`tree`], [`nodes`], [`audit`], [`desired`]): no I/O, no clock. What could not be read is
+//! a [`gap::Gap`] in the report and never ends it. All text leaves through [`page`], which makes what tenants wrote harmless.
+//!
+//! **Architecture invariant:** nothing here decides anything about pods. What would fit is asked of [`crate::accounting`] and [`crate::cycle`], so that the
+//! answer is the scheduler's own.
+
+#![cfg_attr(not(test), deny(clippy::float_arithmetic, clippy::arithmetic_side_effects))]
+
+pub mod answers;
+pub mod audit;
+mod bar;
+pub mod complete;
+pub mod connect;
+pub mod desired;
+pub mod events;
+pub mod fetch;
+pub mod find;
+pub mod flags;
+pub mod gap;
+pub mod nodes;
+pub mod page;
+pub mod queues;
+pub mod scheduler;
+pub mod tree;
+pub mod verbs;
+pub mod why;
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use flags::{Arguments, Output, Verb};
+use page::clean;
+use verbs::Answer;
+
+/// Runs the program: what its name and the words after it ask for.
+pub async fn main() -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let name = words.first().and_then(|name| Path::new(name).file_name());
+    if name.is_some_and(|name| name == complete::ASKED_AS) {
+        let words: Vec<String> = words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+        return written(complete::answer(&words).as_bytes(), ExitCode::SUCCESS);
+    }
+    run(Arguments::parse_from(words)).await
+}
+
+/// Answers, and says with the exit status how: 0 fine, 1 not found, refused, or differences in the audit; 2 is wrong usage.
+async fn run(arguments: Arguments) -> ExitCode {
+    let output = arguments.common.output;
+    if let Verb::Completion { shell } = arguments.verb {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Arguments::command(), "kubectl-podgroup", &mut script);
+        return written(&script, ExitCode::SUCCESS);
+    }
+    match verbs::answer(arguments).await {
+        Ok(Answer { page, json, code }) => {
+            let text = match output {
+                Output::Json => page::json(&json),
+                Output::Text | Output::Wide => page.render(is_coloured()),
+            };
+            written(text.as_bytes(), code)
+        }
+        Err(message) => {
+            // Nobody is left to be told where stderr is closed too.
+            let _ = writeln!(io::stderr(), "error: {}", clean(&message));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Colours only for a person, and not for one who does not want them.
+fn is_coloured() -> bool {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    io::stdout().is_terminal() && !refused && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Who reads only the beginning (`| head`) closes the pipe, which is no failure.
+fn written(text: &[u8], code: ExitCode) -> ExitCode {
+    let mut out = io::stdout().lock();
+    match out.write_all(text).and_then(|()| out.flush()) {
+        Ok(()) => code,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => code,
+        Err(_) => ExitCode::FAILURE,
+    }
+}

@@ -1,0 +1,67 @@
+//! What does the tree look like?
+
+use super::*;
+use crate::api::QueueFacts;
+use crate::api::podgroup::PodGroupCondition;
+use crate::api::quantities::RawQuantity;
+use crate::cycle::testing::{amounts, group, limits, pod, queue, running};
+
+fn used(mut queue: QueueFacts, cpu: &str, state: &str) -> QueueFacts {
+    queue.status.allocated = Some([("cpu".to_owned(), RawQuantity::Text(cpu.to_owned()))].into());
+    queue.status.state = Some(state.to_owned());
+    queue
+}
+
+fn waiting(mut group: GroupFacts, message: &str) -> GroupFacts {
+    let condition = |kind: &str| PodGroupCondition {
+        kind: Some(kind.into()),
+        status: Some("True".into()),
+        message: Some(message.into()),
+        ..Default::default()
+    };
+    group.status.conditions = Some(vec![condition("Scheduled"), condition("Unschedulable")]);
+    group.status.phase = Some("Pending".into());
+    group
+}
+
+#[test]
+fn queues_stand_below_their_parents_with_their_groups() {
+    let mut team = used(queue("team", None, &[("cpu", 8)]), "4", "Open");
+    team.deserved = limits(&[("cpu", 6)]);
+    let queues = Queues::new(vec![team, used(queue("a", Some("team"), &[]), "4", "Closing"), queue("b", Some("gone"), &[])], None);
+    let groups =
+        [group("ns", "runs", 2, "a"), waiting(group("ns", "waits", 1, "a"), "queue team is full"), group("ns", "lost", 1, "nowhere")];
+    let pods = [running(pod("ns", "p", "runs", &[("cpu", 4)]), "n1"), pod("ns", "q", "waits", &[("cpu", 8)])];
+    let now = Timestamp::UNIX_EPOCH;
+    let report = Report::new(&queues, &amounts(&[("cpu", 20)]), Some(&groups), Some(&pods), Vec::new(), now);
+    let want = "\
+QUEUE      STATE    RESOURCE                          USED  RESERVED  DESERVED  CAPABILITY
+root       ?
+  default  ?
+  team     Open     cpu       [██████████·····|····]  4     ?         6         8
+    a      Closing  cpu       [██████████··········]  4     ?         -         -
+      ns/runs   -        1 bound, minMember 2
+      ns/waits  Pending  0 bound, minMember 1  waits 0s: queue team is full
+b          ?
+  queue b names the parent gone, which does not exist
+
+Groups of queue nowhere, which does not exist
+  ns/lost  -  0 bound, minMember 1
+";
+    assert_eq!(report.page(false).render(false), want);
+    let value = report.json();
+    assert_eq!(value["queues"][2]["name"], "team");
+    assert_eq!(value["queues"][3]["parent"], "team");
+    assert_eq!(value["queues"][3]["groups"][1]["message"], "queue team is full");
+    assert_eq!(value["homeless"]["nowhere"][0]["name"], "lost");
+    assert!(Report::new(&queues, &Resources::new(), None, None, Vec::new(), now).json()["queues"][0]["groups"].is_null());
+}
+
+#[test]
+fn who_is_closed_from_above_says_by_whom() {
+    let mut up = used(queue("up", None, &[]), "0", "Closed");
+    up.closed_by_hand = true;
+    let queues = Queues::new(vec![up, queue("below", Some("up"), &[])], None);
+    let text = Report::new(&queues, &Resources::new(), None, None, Vec::new(), Timestamp::UNIX_EPOCH).page(false).render(false);
+    assert_eq!(text.matches("closed by queue up").count(), 1, "{text}");
+}

@@ -1,0 +1,259 @@
+//! What is read for each verb, and what becomes of it?
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use axum::http::{Request, header};
+use futures::join;
+use serde_json::Value;
+
+use crate::api::{GroupFacts, Node, NodeFacts, Pod, PodFacts, PodGroup, Queue, QueueFacts};
+use crate::resources::Resources;
+use crate::runtime::call::call;
+use crate::runtime::clock;
+
+use super::answers::{self, Answers};
+use super::audit;
+use super::connect::connect;
+use super::desired::{self, Desired};
+use super::events::{self, Event};
+use super::fetch::{Fetch, escaped, told};
+use super::find::find;
+use super::flags::{Arguments, Change, Common, Named, Output, Target, Verb};
+use super::gap::Gap;
+use super::nodes;
+use super::page::Page;
+use super::queues::Queues;
+use super::scheduler::Scheduler;
+use super::{tree, why};
+
+const QUEUES: &str = "/apis/scheduling.volcano.sh/v1beta1/queues";
+
+/// For how long a queue's status is looked at after its state was asked for.
+const NOTICED_WITHIN: Duration = Duration::from_secs(5);
+
+/// How often.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What is printed, in both forms, and the exit status.
+pub struct Answer {
+    /// For people.
+    pub page: Page,
+    /// For programs.
+    pub json: Value,
+    /// How it ended.
+    pub code: ExitCode,
+}
+
+/// The answer to what was typed.
+///
+/// # Errors
+///
+/// In one line, why there is none.
+pub async fn answer(arguments: Arguments) -> Result<Answer, String> {
+    let Arguments { common, verb } = arguments;
+    let connection = connect(&common).await?;
+    let shell = Shell {
+        fetch: Fetch::new(connection.client, common.request_timeout),
+        namespace: connection.namespace,
+        wide: common.output == Output::Wide,
+        common,
+    };
+    match verb {
+        Verb::Why { target } => shell.why(&target).await,
+        Verb::Tree { groups } => shell.tree(groups).await,
+        Verb::Nodes => shell.nodes().await,
+        Verb::Queue { change: Change::Open(named) } => shell.queue(&named, Desired::Open).await,
+        Verb::Queue { change: Change::Close(named) } => shell.queue(&named, Desired::Closed).await,
+        Verb::Audit => shell.audit().await,
+        Verb::Completion { .. } => Err("completion needs no cluster".to_owned()),
+    }
+}
+
+struct Shell {
+    fetch: Fetch,
+    common: Common,
+    namespace: String,
+    wide: bool,
+}
+
+impl Shell {
+    async fn why(&self, target: &Target) -> Result<Answer, String> {
+        let mut gaps = Vec::new();
+        let found = match find(&self.fetch, &self.namespace, target, &mut gaps).await? {
+            Ok(found) => found,
+            Err(absent) => {
+                let (events, more) = self.events(&[absent.uid().to_owned()]).await;
+                gaps.extend(more);
+                let absent = absent.told(events, gaps);
+                return Ok(Answer { page: absent.page(), json: absent.json(), code: ExitCode::FAILURE });
+            }
+        };
+        let (queues, nodes, pods, events, answer) =
+            join!(self.queues(), self.node_facts(), self.pods(), self.events(&found.uids), self.ask("queues"));
+        let (answers, of_answers) = answer;
+        let (pods, all_pods, of_pods) = pods;
+        for more in [queues.1, nodes.1, of_pods, events.1, of_answers] {
+            gaps.extend(more);
+        }
+        let facts = why::Facts {
+            group: found.group,
+            owner: found.owner,
+            others: found.others,
+            pods,
+            all_pods,
+            nodes: nodes.0,
+            queues: queues.0.map(|queues| Queues::new(queues, answers.queues)),
+            events: events.0,
+            gaps,
+        };
+        let report = why::Report::of(facts, clock::now());
+        Ok(Answer { page: report.page(self.wide), json: report.json(), code: ExitCode::SUCCESS })
+    }
+
+    async fn tree(&self, with_groups: bool) -> Result<Answer, String> {
+        let groups = async {
+            if !with_groups {
+                return (None, Vec::new(), None, Vec::new());
+            }
+            let ((groups, of_groups), (pods, _, of_pods)) = join!(self.groups(), self.pods());
+            (groups, of_groups, pods, of_pods)
+        };
+        let (queues, nodes, answer, groups) = join!(self.queues(), self.node_facts(), self.ask("queues"), groups);
+        let Some(facts) = queues.0 else { return Err(first(&queues.1)) };
+        let (answers, of_answers) = answer;
+        let (groups, of_groups, pods, of_pods) = groups;
+        let gaps = [queues.1, nodes.1, of_answers, of_groups, of_pods].concat();
+        let mut total = Resources::new();
+        nodes.0.iter().flatten().for_each(|node| total.add(&node.allocatable));
+        let queues = Queues::new(facts, answers.queues);
+        let report = tree::Report::new(&queues, &total, groups.as_deref(), pods.as_deref(), gaps, clock::now());
+        Ok(Answer { page: report.page(self.wide), json: report.json(), code: ExitCode::SUCCESS })
+    }
+
+    async fn nodes(&self) -> Result<Answer, String> {
+        let (nodes, (pods, all_pods, of_pods), (answers, of_answers)) = join!(self.node_facts(), self.pods(), self.ask("ledger"));
+        let Some(facts) = nodes.0 else { return Err(first(&nodes.1)) };
+        let gaps = [nodes.1, of_pods, of_answers].concat();
+        let pods = pods.filter(|_| all_pods);
+        let report = nodes::Report::new(&facts, pods.as_deref(), &answers, gaps);
+        Ok(Answer { page: report.page(self.wide), json: report.json(), code: ExitCode::SUCCESS })
+    }
+
+    async fn queue(&self, named: &Named, desired: Desired) -> Result<Answer, String> {
+        let name = &named.name;
+        let (facts, gaps) = self.queues().await;
+        let Some(facts) = facts else { return Err(first(&gaps)) };
+        let queues = Queues::new(facts, None);
+        if queues.facts(name).is_none() {
+            return Err(format!("there is no queue {name}: see kubectl podgroup tree"));
+        }
+        let mut report = desired::Report::new(&queues, name, desired, named.dry_run, gaps);
+        if !report.is_done() {
+            let path = format!("{QUEUES}/{name}");
+            let body = desired.patch().to_string().into_bytes();
+            let request = Request::patch(&path).header(header::CONTENT_TYPE, "application/merge-patch+json").body(body);
+            let request = request.map_err(|error| format!("queue {name}: {error}"))?;
+            call(self.fetch.limit(), self.fetch.client().request_text(request))
+                .await
+                .map_err(|error| format!("queue {name}: {}", told(&error)))?;
+            let state = self.noticed(&report, &path).await;
+            report = report.seen(state);
+        }
+        Ok(Answer { page: report.page(), json: report.json(), code: ExitCode::SUCCESS })
+    }
+
+    /// The state of the queue once its status follows what was asked for; none if it does not within [`NOTICED_WITHIN`].
+    async fn noticed(&self, report: &desired::Report, path: &str) -> Option<String> {
+        let looks = async {
+            loop {
+                let object = self.fetch.get(path).await.ok().flatten();
+                let state = object.as_ref().and_then(|object| object.pointer("/status/state")?.as_str());
+                if let Some(state) = state.filter(|state| report.is_noticed(state)) {
+                    return state.to_owned();
+                }
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        tokio::time::timeout(NOTICED_WITHIN, looks).await.ok()
+    }
+
+    async fn audit(&self) -> Result<Answer, String> {
+        let cannot = |why: String| format!("only the scheduler knows its audit, and it cannot be asked: {why}");
+        let scheduler = Scheduler::find(&self.common, &self.fetch).await.map_err(cannot)?;
+        let answer = scheduler.ask("/debug/audit").await.map_err(cannot)?;
+        let report = audit::Report::of(&answer).ok_or("the scheduler's answer is no audit: is it of another version?")?;
+        let code = if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        Ok(Answer { page: report.page(), json: report.json(), code })
+    }
+
+    async fn queues(&self) -> (Option<Vec<QueueFacts>>, Vec<Gap>) {
+        let mut gaps = Vec::new();
+        let queues: Option<Vec<Queue>> = self.fetch.all("queues", QUEUES, "", &mut gaps).await;
+        (queues.map(|queues| queues.iter().map(QueueFacts::of).collect()), gaps)
+    }
+
+    async fn node_facts(&self) -> (Option<Vec<NodeFacts>>, Vec<Gap>) {
+        let mut gaps = Vec::new();
+        let nodes: Option<Vec<Node>> = self.fetch.all("nodes", "/api/v1/nodes", "", &mut gaps).await;
+        (nodes.map(|nodes| nodes.iter().map(NodeFacts::of).collect()), gaps)
+    }
+
+    /// The pods of the cluster; those of the namespace where only these may be listed. The second says which.
+    async fn pods(&self) -> (Option<Vec<PodFacts>>, bool, Vec<Gap>) {
+        let mut gaps = Vec::new();
+        let mut pods: Option<Vec<Pod>> = self.fetch.all("pods of all namespaces", "/api/v1/pods", "", &mut gaps).await;
+        let all = pods.is_some();
+        if !all {
+            pods = self.fetch.all("pods", &format!("/api/v1/namespaces/{}/pods", self.namespace), "", &mut gaps).await;
+        }
+        (pods.map(|pods| pods.iter().map(PodFacts::of).collect()), all, gaps)
+    }
+
+    /// The PodGroups of the cluster, or of the namespace.
+    async fn groups(&self) -> (Option<Vec<GroupFacts>>, Vec<Gap>) {
+        const API: &str = "/apis/scheduling.volcano.sh/v1beta1";
+        let mut gaps = Vec::new();
+        let mut groups: Option<Vec<PodGroup>> =
+            self.fetch.all("PodGroups of all namespaces", &format!("{API}/podgroups"), "", &mut gaps).await;
+        if groups.is_none() {
+            groups = self.fetch.all("PodGroups", &format!("{API}/namespaces/{}/podgroups", self.namespace), "", &mut gaps).await;
+        }
+        (groups.map(|groups| groups.iter().map(GroupFacts::of).collect()), gaps)
+    }
+
+    async fn events(&self, uids: &[String]) -> (Vec<Event>, Vec<Gap>) {
+        let (mut all, mut gaps) = (Vec::new(), Vec::new());
+        for uid in uids {
+            let query = format!("&fieldSelector=involvedObject.uid%3D{}", escaped(uid));
+            let path = format!("/api/v1/namespaces/{}/events", self.namespace);
+            match self.fetch.list(&path, &query).await {
+                Ok(events) => all.extend(events.iter().map(Event::of)),
+                Err(error) if gaps.is_empty() => gaps.push(Gap::new("Events", told(&error))),
+                Err(_) => {}
+            }
+        }
+        (events::newest(all), gaps)
+    }
+
+    /// What the scheduler answers at `/debug/queues` or `/debug/ledger`; where it cannot be asked, what is not known for that.
+    async fn ask(&self, what: &'static str) -> (Answers, Vec<Gap>) {
+        let mut gaps = Vec::new();
+        let mut answers = Answers::default();
+        let answer = async { Scheduler::find(&self.common, &self.fetch).await?.ask(&format!("/debug/{what}")).await };
+        match (answer.await, what) {
+            (Ok(answer), "queues") => answers.queues = Some(answers::queues(&answer, &mut gaps)),
+            (Ok(answer), _) => answers.nodes = Some(answers::nodes(&answer, &mut gaps)),
+            (Err(why), "queues") => {
+                gaps.push(Gap::new("what only the scheduler knows (reservations, shares, what is kept for guarantees)", why))
+            }
+            (Err(why), _) => gaps.push(Gap::new("what only the scheduler knows (what is kept on nodes for gangs)", why)),
+        }
+        (answers, gaps)
+    }
+}
+
+/// Why there is no answer at all.
+fn first(gaps: &[Gap]) -> String {
+    gaps.first().map(|gap| format!("{}: {}", gap.what, gap.why)).unwrap_or_default()
+}

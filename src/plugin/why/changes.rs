@@ -1,0 +1,170 @@
+//! What would have to change so that the group no longer waits?
+
+use std::collections::BTreeSet;
+
+use crate::accounting::{QueueFault, Why};
+use crate::api::{GroupFacts, NodeFacts};
+use crate::cycle::explain::{Count, Reason, Tally};
+use crate::plugin::queues::{Dimension, Level, Queues};
+use crate::resources::{Amount, ResourceName, quantity};
+
+use super::members::Members;
+use super::places::{Places, listed};
+
+/// How many names are listed where there may be thousands.
+const NAMED: usize = 5;
+
+/// What the advice follows from.
+pub(super) struct Known<'a> {
+    pub(super) group: &'a GroupFacts,
+    pub(super) members: Option<&'a Members>,
+    pub(super) queues: Option<&'a Queues>,
+    pub(super) fault: Option<&'a QueueFault>,
+    pub(super) levels: &'a [Level],
+    pub(super) places: Option<&'a Places>,
+    pub(super) nodes: &'a [NodeFacts],
+    /// Whether a scheduler has said why it waits.
+    pub(super) said: bool,
+    /// Who places the members.
+    pub(super) schedulers: BTreeSet<String>,
+}
+
+/// Each thing that is in the way, turned round; the queue before the nodes, as the scheduler asks them.
+pub(super) fn changes(known: &Known<'_>) -> Vec<String> {
+    let mut changes = Vec::new();
+    if known.group.deleting {
+        changes.push("the PodGroup is being deleted: nothing is placed for it any more, unless it is made again".to_owned());
+    }
+    changes.extend(known.members.into_iter().flat_map(|members| of_members(known.group, members)));
+    changes.extend(known.fault.map(|fault| of_fault(fault, known.queues)));
+    if known.fault.is_none() {
+        changes.extend(of_levels(known.levels));
+    }
+    match known.places {
+        Some(Places::TooFew { tally, .. }) => changes.push(of_nodes(tally, known.nodes)),
+        Some(Places::Other(_) | Places::Enough { .. }) | None => {}
+    }
+    if !known.said {
+        let names: Vec<_> = known.schedulers.iter().map(String::as_str).collect();
+        let whose =
+            if names.is_empty() { "its pods' spec.schedulerName".to_owned() } else { format!("spec.schedulerName {}", names.join(", ")) };
+        changes.push(format!("no scheduler has said why it waits: one that serves {whose} must run and hold its Lease"));
+    }
+    changes
+}
+
+fn of_members(group: &GroupFacts, members: &Members) -> Vec<String> {
+    let mut changes = Vec::new();
+    let there =
+        [members.placed, members.succeeded, members.waiting, members.gated, members.blocked].into_iter().fold(0_u32, u32::saturating_add);
+    let missing = group.min_member.saturating_sub(there);
+    if missing > 0 {
+        changes.push(format!("the gang lacks {missing} of its {} members (or minMember must be {there}): the Events of their owner say what keeps them from being made, for example a quota", group.min_member));
+    }
+    if members.gated > 0 {
+        changes.push(format!("members held by scheduling gates: {}; whoever set them must lift them", members.gated));
+    }
+    if members.blocked > 0 {
+        changes.push(format!("members that ask for what cannot be honoured: {} ({})", members.blocked, members.blocked_by.join("; ")));
+    }
+    if group.network_topology {
+        changes.push("a hard networkTopology cannot be honoured: say mode: soft".to_owned());
+    }
+    changes.extend(group.faults.iter().map(|fault| format!("the PodGroup says what cannot be read: {fault}")));
+    changes
+}
+
+fn of_fault(fault: &QueueFault, queues: Option<&Queues>) -> String {
+    let queue = &fault.queue;
+    match &fault.why {
+        Why::NotFound => {
+            format!("queue {queue} must be made, or the group name another (annotation scheduling.volcano.sh/queue-name of its owner)")
+        }
+        Why::MissingParent { parent } => format!("queue {parent} must be made, or queue {queue} name another parent"),
+        Why::Cycle => format!("one of the queues above {queue} must name a parent that is not below it"),
+        Why::TooDeep => format!("queue {queue} must stand nearer to root"),
+        Why::Guarantees(_) => format!("the guarantees of the queues below {queue} must come to no more than its own"),
+        Why::NotLeaf => {
+            let below = queues.map(|queues| queues.below(queue)).unwrap_or_default();
+            let leaf = |name: &&String| queues.is_some_and(|queues| queues.children(name).next().is_none());
+            let leaves: Vec<&str> = below.iter().filter(leaf).map(String::as_str).collect();
+            format!("the group must name a queue that has none below it: {}", some(&leaves))
+        }
+    }
+}
+
+fn of_levels(levels: &[Level]) -> Vec<String> {
+    let closed: BTreeSet<&str> = levels.iter().filter_map(|level| level.closed_by.as_deref()).collect();
+    let mut changes: Vec<String> =
+        closed.iter().map(|queue| format!("queue {queue} must be opened: kubectl podgroup queue open {queue}")).collect();
+    for level in levels {
+        for dimension in &level.dimensions {
+            changes.extend(of_dimension(&level.name, dimension));
+        }
+    }
+    changes
+}
+
+fn of_dimension(queue: &str, dimension: &Dimension) -> Option<String> {
+    let (short, capability) = (dimension.short()?, dimension.capability?);
+    let name = &dimension.name;
+    let enough = dimension.shown(capability.plus(short));
+    let [short, most, asked] = [short, capability, dimension.asked].map(|amount| dimension.shown(amount));
+    Some(if dimension.asked > capability {
+        format!(
+            "it asks for {name} {asked}, and queue {queue} may never use more than {most}: it must ask for less, or spec.capability of {queue} be at least {name} {enough}"
+        )
+    } else {
+        format!(
+            "{name} {short} must become free in queue {queue} and below it, or its spec.capability be raised from {name} {most} to {enough}"
+        )
+    })
+}
+
+/// Any of these would do, so they stand together.
+fn of_nodes(tally: &Tally, nodes: &[NodeFacts]) -> String {
+    if tally.nodes == 0 {
+        return "there must be nodes".to_owned();
+    }
+    let ways: Vec<_> = listed(tally).into_iter().map(|(reason, count)| of_reason(reason, *count, nodes)).collect();
+    ways.join("; or ")
+}
+
+fn of_reason(reason: &Reason, count: Count, nodes: &[NodeFacts]) -> String {
+    match reason {
+        Reason::Lacks(name) => of_lack(name, count, nodes),
+        Reason::Unschedulable => {
+            let names: Vec<&str> = nodes.iter().filter(|node| node.unschedulable).map(|node| &*node.name).collect();
+            format!("uncordon {} ({}), if the next member fits there", nodes_of(count), some(&names))
+        }
+        Reason::Taint(_) => format!("let the pods tolerate the {reason} of {}, if the next member fits there", nodes_of(count)),
+        Reason::NodeSelector => format!("give {} the labels of the pods' nodeSelector", nodes_of(count)),
+        Reason::NodeAffinity => format!("make {} match the pods' required node affinity", nodes_of(count)),
+        Reason::AntiAffinity { topology_key } => {
+            format!("wait for the pods that keep others away from {} ({topology_key})", nodes_of(count))
+        }
+    }
+}
+
+fn of_lack(name: &ResourceName, count: Count, nodes: &[NodeFacts]) -> String {
+    let shown = |amount: Amount| quantity::format(amount, name.style());
+    let largest = nodes.iter().map(|node| node.allocatable.get(name)).max().unwrap_or(Amount::ZERO);
+    let (asked, free) = (shown(count.asked), shown(count.most_free));
+    if count.asked > largest {
+        return format!("one pod asks for {name} {asked}, and no node offers more than {}: smaller pods, or a larger node", shown(largest));
+    }
+    format!("a node must have {name} {asked} free for the next member, and the most that any has is {free}")
+}
+
+fn nodes_of(count: Count) -> String {
+    if count.nodes == 1 { "1 node".to_owned() } else { format!("{} nodes", count.nodes) }
+}
+
+fn some(names: &[&str]) -> String {
+    if names.is_empty() {
+        return "there is none".to_owned();
+    }
+    let more = names.len().saturating_sub(NAMED);
+    let named = names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+    if more == 0 { named } else { format!("{named} and {more} more") }
+}

@@ -1,0 +1,141 @@
+//! Would the nodes take the members that wait, were there no queues and nobody else who waits?
+//!
+//! The scheduler's own cycle is asked, on a world of the nodes, the pods that are on them, and this one group: the counts are those that it would say
+//! itself. It is what the API's objects say now, so it is known without a scheduler too.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::accounting::DEFAULT_QUEUE;
+use crate::api::{GroupFacts, NodeFacts, PodFacts};
+use crate::cycle::explain::{Count, Reason, Refusal, Tally};
+use crate::cycle::policy::Policy;
+use crate::cycle::world::World;
+use crate::resources::{ResourceName, quantity};
+use crate::runtime::flags::Placement;
+
+/// Nobody goes for anybody, and nothing is kept for long: it is one look.
+const POLICY: Policy = Policy { placement: Placement::Spread, evictions: false, patience: Duration::ZERO, release: Duration::ZERO };
+
+/// What the nodes say.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Places {
+    /// All that must be placed together now, or all that wait, find places.
+    Enough {
+        /// How many members find one.
+        members: usize,
+    },
+    /// Too few find one.
+    TooFew {
+        /// How many must find one together.
+        needed: u32,
+        /// How many do.
+        placed: u32,
+        /// What the nodes say about the next.
+        tally: Arc<Tally>,
+    },
+    /// The nodes are not what is in the way.
+    Other(String),
+}
+
+/// The verdict on the members of the group that wait; none where no member waits.
+#[must_use]
+pub(super) fn places(group: &GroupFacts, pods: &[PodFacts], nodes: &[NodeFacts]) -> Option<Places> {
+    let schedulers: BTreeSet<String> = pods.iter().filter(|pod| pod.group == group.key).map(|pod| pod.scheduler.to_string()).collect();
+    let mut world = World::new(schedulers);
+    nodes.iter().cloned().for_each(|node| world.apply_node(node));
+    // Who else waits is left out; the other groups are not there, so only this one is looked at for places.
+    pods.iter().filter(|pod| pod.node.is_some() || pod.group == group.key).cloned().for_each(|pod| world.apply_pod(pod));
+    world.apply_group(GroupFacts { queue: DEFAULT_QUEUE.to_owned(), min_resources: None, preemptable: true, ..group.clone() });
+    let waiting = world.groups().get(&group.key).is_some_and(|group| !group.waiting.is_empty() || !group.blocked.is_empty());
+    if !waiting {
+        return None;
+    }
+    let plan = crate::cycle::run(&mut world, &POLICY, Duration::ZERO);
+    let members = plan.binds.iter().filter(|bind| bind.group == group.key).count();
+    let refusal = world.groups().get(&group.key).and_then(|group| group.refusal.clone());
+    Some(match refusal.as_deref() {
+        None => Places::Enough { members },
+        Some(Refusal::Nodes { needed, placed, tally }) => Places::TooFew { needed: *needed, placed: *placed, tally: Arc::clone(tally) },
+        Some(other) => Places::Other(other.to_string()),
+    })
+}
+
+/// The reasons of a tally, the most frequent first.
+#[must_use]
+pub(super) fn listed(tally: &Tally) -> Vec<(&Reason, &Count)> {
+    let mut listed: Vec<_> = tally.reasons.iter().collect();
+    listed.sort_by(|a, b| b.1.nodes.cmp(&a.1.nodes).then(a.0.cmp(b.0)));
+    listed
+}
+
+/// The resource of which a node has too little; none for any other reason.
+#[must_use]
+pub(super) fn lacking(reason: &Reason) -> Option<&ResourceName> {
+    if let Reason::Lacks(name) = reason { Some(name) } else { None }
+}
+
+impl Places {
+    /// As it stands in the JSON of `why`.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        match self {
+            Self::Enough { members } => json!({ "verdict": "enough", "members": members }),
+            Self::Other(text) => json!({ "verdict": "other", "message": text }),
+            Self::TooFew { needed, placed, tally } => {
+                let reason = |(reason, count): (&Reason, &Count)| {
+                    let shown = |amount| lacking(reason).map(|name| quantity::format(amount, name.style()));
+                    json!({
+                        "nodes": count.nodes,
+                        "reason": reason.to_string(),
+                        "resource": lacking(reason).map(ResourceName::as_str),
+                        "asked": shown(count.asked),
+                        "mostFree": shown(count.most_free),
+                    })
+                };
+                json!({
+                    "verdict": "tooFew",
+                    "needed": needed,
+                    "placed": placed,
+                    "nodes": tally.nodes,
+                    "reasons": listed(tally).into_iter().map(reason).collect::<Vec<_>>(),
+                })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cycle::testing::{group, node, pod, running};
+
+    #[test]
+    fn the_nodes_are_asked_without_queues_and_without_others_who_wait() {
+        let nodes = [node("n1", &[("cpu", 4)]), node("n2", &[("cpu", 4)])];
+        let mut pods: Vec<_> = ["a", "b", "c"].map(|name| pod("ns", name, "g", &[("cpu", 3)])).into();
+        let gang = |minimum| group("ns", "g", minimum, "no-such-queue");
+        let Some(Places::TooFew { needed: 3, placed: 2, tally }) = places(&gang(3), &pods, &nodes) else { panic!("not two of three") };
+        assert_eq!(tally.to_string(), "2/2 nodes: lacks cpu (asked 3, most free 1)");
+        assert_eq!(places(&gang(2), &pods[..2], &nodes), Some(Places::Enough { members: 2 }));
+        // Another group that waits takes no place; one that has its places does.
+        pods.truncate(2);
+        pods.push(pod("ns", "x", "other", &[("cpu", 4)]));
+        assert_eq!(places(&gang(2), &pods, &nodes), Some(Places::Enough { members: 2 }));
+        pods.push(running(pod("ns", "y", "other", &[("cpu", 4)]), "n2"));
+        assert!(matches!(places(&gang(2), &pods, &nodes), Some(Places::TooFew { needed: 2, placed: 1, .. })));
+    }
+
+    #[test]
+    fn who_has_places_or_cannot_be_placed_at_all_is_told_apart() {
+        let nodes = [node("n1", &[("cpu", 4)])];
+        let placed = [running(pod("ns", "a", "g", &[("cpu", 3)]), "n1")];
+        assert_eq!(places(&group("ns", "g", 1, "default"), &placed, &nodes), None);
+        let few = [pod("ns", "a", "g", &[("cpu", 3)])];
+        let Some(Places::Other(text)) = places(&group("ns", "g", 2, "default"), &few, &nodes) else { panic!("not too few members") };
+        assert_eq!(text, "the gang needs 2 members, 1 exist");
+    }
+}

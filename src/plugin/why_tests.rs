@@ -1,0 +1,203 @@
+//! What is said of a group that waits, as a person reads it and as a program does?
+
+use super::*;
+use crate::api::podgroup::PodGroupCondition;
+use crate::api::quantities::RawQuantity;
+use crate::api::{GroupKey, QueueFacts, node::Taint};
+use crate::cycle::testing::{group, node, pod, queue, running};
+use crate::plugin::page;
+use proptest::prelude::*;
+
+fn used(mut queue: QueueFacts, cpu: &str) -> QueueFacts {
+    queue.status.allocated = Some([("cpu".to_owned(), RawQuantity::Text(cpu.to_owned()))].into());
+    queue.status.state = Some("Open".to_owned());
+    queue
+}
+
+fn says(mut group: GroupFacts, phase: &str, message: &str) -> GroupFacts {
+    let condition = PodGroupCondition {
+        kind: Some("Unschedulable".into()),
+        status: Some("True".into()),
+        reason: Some("NotEnoughResources".into()),
+        message: Some(message.into()),
+        last_transition_time: Some("2026-01-01T00:00:00Z".into()),
+        ..PodGroupCondition::default()
+    };
+    group.status.phase = Some(phase.into());
+    group.status.conditions = Some(vec![condition]);
+    group
+}
+
+fn facts(group: GroupFacts, pods: Vec<PodFacts>, nodes: Vec<NodeFacts>, queues: Vec<QueueFacts>) -> Facts {
+    Facts {
+        group,
+        owner: Some("ReplicaSet train-1".into()),
+        others: Vec::new(),
+        pods: Some(pods),
+        all_pods: true,
+        nodes: Some(nodes),
+        queues: Some(Queues::new(queues, None)),
+        events: Vec::new(),
+        gaps: Vec::new(),
+    }
+}
+
+fn now() -> Timestamp {
+    "2026-01-01T00:05:00Z".parse().unwrap()
+}
+
+/// Two members of 1 cpu each for a queue whose parent has 2, both used.
+fn parent_full() -> Facts {
+    let queues = vec![
+        used(queue("test-root", None, &[("cpu", 2)]), "2"),
+        used(queue("sub-0", Some("test-root"), &[]), "2"),
+        used(queue("sub-1", Some("test-root"), &[]), "0"),
+    ];
+    let pods = ["a", "b"].map(|name| pod("ns", name, "job-2", &[("cpu", 1)])).into();
+    let message = "queue test-root is full: cpu asked 2, used 2 of capability 2";
+    facts(says(group("ns", "job-2", 2, "sub-1"), "Pending", message), pods, vec![node("n1", &[("cpu", 16)])], queues)
+}
+
+#[test]
+fn a_full_parent_is_named_with_its_resource_and_by_how_much_it_is_short() {
+    let report = Report::of(parent_full(), now());
+    let want = "\
+PodGroup ns/job-2 (ReplicaSet train-1) waits: Pending, for 5m
+  minMember 2; 2 pods: 2 waiting
+  the scheduler says (NotEnoughResources): queue test-root is full: cpu asked 2, used 2 of capability 2
+
+Queue sub-1: it asks for cpu 2, pods 2
+  QUEUE        STATE  RESOURCE  USED  RESERVED  ASKED  CAPABILITY
+  root         ?      cpu       ?     ?         2      -
+    test-root  Open   cpu       2     ?         2      2           2 too much
+      sub-1    Open   cpu       0     ?         2      -
+
+Nodes: 2 of its members would find places now, were it for the nodes alone
+
+What would have to change
+  * cpu 2 must become free in queue test-root and below it, or its spec.capability be raised from cpu 2 to 4
+";
+    assert_eq!(report.page(false).render(false), want);
+    let value = report.json();
+    assert_eq!(value["queues"][1]["name"], "test-root");
+    assert_eq!(value["queues"][1]["resources"][0]["short"], "2");
+    assert_eq!(value["nodes"]["verdict"], "enough");
+    assert_eq!(value["waits"], true);
+}
+
+#[test]
+fn nodes_that_lack_something_are_counted_and_what_would_help_is_said() {
+    let tainted =
+        NodeFacts { taints: vec![Taint { key: "team".into(), value: None, effect: "NoSchedule".into() }], ..node("n4", &[("cpu", 9)]) };
+    let cordoned = NodeFacts { unschedulable: true, ..node("n3", &[("cpu", 9)]) };
+    let nodes = vec![node("n1", &[("cpu", 9)]), node("n2", &[("cpu", 9)]), cordoned, tainted];
+    let mut pods: Vec<_> = ["a", "b", "c"].map(|name| pod("ns", name, "g", &[("cpu", 6)])).into();
+    pods.push(running(pod("ns", "x", "other", &[("cpu", 1)]), "n1"));
+    let report = Report::of(facts(says(group("ns", "g", 3, "default"), "Inqueue", "…"), pods, nodes, Vec::new()), now());
+    let text = report.page(false).render(false);
+    let want = "\
+Nodes: 2 of 3 members that go together find a place; none of 4 nodes takes the next
+  2 of 4  lacks cpu (asked 6, most free 3)
+  1 of 4  cordoned
+  1 of 4  taint team:NoSchedule
+
+What would have to change
+  * a node must have cpu 6 free for the next member, and the most that any has is 3; or uncordon 1 node (n3), if the next member fits there; or let the pods tolerate the taint team:NoSchedule of 1 node, if the next member fits there
+";
+    assert!(text.ends_with(want), "{text}");
+    assert!(text.contains("it is admitted, and cpu 18, pods 3 reserved for it at every level"), "{text}");
+    assert_eq!(report.json()["nodes"]["reasons"][0]["mostFree"], "3");
+}
+
+/// What is in the way beside room: each is turned round.
+#[test]
+fn every_obstacle_has_its_way_out() {
+    let changes = |facts: Facts| Report::of(facts, now()).changes.join("\n");
+    let of = |group: GroupFacts, pods: Vec<PodFacts>, queues| {
+        changes(facts(says(group, "Pending", "…"), pods, vec![node("n1", &[("cpu", 4)])], queues))
+    };
+    let member = |cpu| pod("ns", "a", "g", &[("cpu", cpu)]);
+    let closed = QueueFacts { closed_by_hand: true, ..queue("up", None, &[]) };
+    let table = [
+        (of(group("ns", "g", 1, "gone"), vec![member(1)], vec![]), "queue gone must be made"),
+        (of(group("ns", "g", 1, "a"), vec![member(1)], vec![queue("a", Some("b"), &[])]), "queue b must be made"),
+        (
+            of(group("ns", "g", 1, "up"), vec![member(1)], vec![queue("up", None, &[]), queue("leaf", Some("up"), &[])]),
+            "name a queue that has none below it: leaf",
+        ),
+        (of(group("ns", "g", 1, "q"), vec![member(1)], vec![closed, queue("q", Some("up"), &[])]), "kubectl podgroup queue open up"),
+        (
+            of(group("ns", "g", 1, "q"), vec![member(3)], vec![used(queue("q", None, &[("cpu", 2)]), "0")]),
+            "queue q may never use more than 2",
+        ),
+        (of(group("ns", "g", 3, "default"), vec![member(1)], vec![]), "the gang lacks 2 of its 3 members"),
+        (of(group("ns", "g", 1, "default"), vec![PodFacts { gated: true, ..member(1) }], vec![]), "members held by scheduling gates: 1"),
+        (of(group("ns", "g", 1, "default"), vec![member(5)], vec![]), "no node offers more than 4"),
+        (
+            changes(facts(group("ns", "g", 1, "default"), vec![member(1)], vec![], vec![])),
+            "one that serves spec.schedulerName podgroup-scheduler must run",
+        ),
+    ];
+    for (got, part) in table {
+        assert!(got.contains(part), "{part} is not in: {got}");
+    }
+}
+
+#[test]
+fn who_has_its_places_does_not_wait_whatever_it_said_before() {
+    let pods = vec![running(pod("ns", "a", "g", &[("cpu", 1)]), "n1")];
+    let report =
+        Report::of(facts(says(group("ns", "g", 1, "default"), "Running", "old"), pods, vec![node("n1", &[("cpu", 4)])], vec![]), now());
+    assert_eq!(
+        report.page(false).render(false),
+        "PodGroup ns/g (ReplicaSet train-1) does not wait: Running\n  minMember 1; 1 pod, 1 on nodes\n"
+    );
+}
+
+#[test]
+fn what_is_not_known_is_not_guessed() {
+    let mut facts = parent_full();
+    facts.all_pods = false;
+    facts.gaps = vec![Gap::new("pods of all namespaces", "forbidden")];
+    let report = Report::of(facts, now());
+    assert_eq!(report.places, None, "what is free on the nodes is not known without all pods");
+    assert!(report.page(false).render(false).ends_with("Not known\n  pods of all namespaces: forbidden\n"));
+    let mut blind = parent_full();
+    (blind.pods, blind.nodes, blind.queues) = (None, None, None);
+    let report = Report::of(blind, now());
+    assert!(report.waits, "the scheduler says so");
+    assert_eq!(report.json()["members"], Value::Null);
+}
+
+proptest! {
+    /// Names, messages and amounts of any form; queues in any shape.
+    #[test]
+    fn any_input_is_answered_and_nothing_of_it_acts(
+        texts in prop::collection::vec(any::<String>(), 8),
+        parents in prop::collection::vec(0_usize..4, 4),
+        minimum in any::<u32>(),
+        cpu in any::<i64>(),
+        nodes in 0_usize..3,
+    ) {
+        let names: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let queues: Vec<_> = (0..4).map(|at| used(queue(names[at], Some(names[parents[at]]), &[(names[4], cpu)]), names[5])).collect();
+        let mut group = says(group(names[6], names[7], minimum, names[0]), names[1], names[2]);
+        group.key = GroupKey::new("ns", names[7]);
+        let pods = vec![pod("ns", names[3], names[7], &[(names[4], cpu.saturating_abs())]), running(pod("ns", names[5], names[7], &[("cpu", 1)]), names[6])];
+        let nodes = (0..nodes).map(|at| node(names[at], &[(names[4], cpu.saturating_abs())])).collect();
+        let mut facts = facts(group, pods, nodes, queues);
+        facts.owner = Some(texts[6].clone());
+        facts.others = texts.clone();
+        facts.gaps = vec![Gap::new(names[1], names[2])];
+        facts.events = vec![Event { at: Some(now()), kind: texts[0].clone(), reason: texts[1].clone(), message: texts[3].clone(), from: texts[4].clone() }];
+        let report = Report::of(facts, now());
+        for text in [report.page(true).render(false), report.page(false).render(false), page::json(&report.json())] {
+            prop_assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+        }
+        // The only escape sequences of a coloured page are its own.
+        let coloured = report.page(true).render(true);
+        let without = ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m"].iter().fold(coloured, |text, code| text.replace(code, ""));
+        let lines = |text: &str| text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
+        prop_assert_eq!(lines(&without), lines(&report.page(true).render(false)));
+    }
+}
