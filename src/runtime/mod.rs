@@ -32,4 +32,5 @@ pub mod tls;
 pub mod watch;
 mod watch_decode;
 mod watch_loop;
+mod watch_newest;
 pub mod workqueue;

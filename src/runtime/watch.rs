@@ -12,7 +12,8 @@
 //!
 //! kube's own `watcher` does the same, except for what was measured to hurt: it opens a watch that closes at once again
 //! without any delay, puts no limit on a list, logs a refusal at every attempt, and one object that cannot be decoded
-//! ends the list. It is no reflector: it keeps nothing but the resourceVersion.
+//! ends the list, and a list that is older than what was seen goes back in time (`watch_newest`). It is no reflector: it keeps nothing but the
+//! resourceVersion.
 //!
 //! Nothing that the server does ends it; it ends when it is told to, or when nobody takes the events any more.
 
@@ -29,6 +30,7 @@ use super::readiness::Listed;
 use super::shutdown::Shutdown;
 pub use super::watch_decode::BadObject;
 use super::watch_loop::Watch;
+use super::watch_newest::Newest;
 
 /// What a watch says. The order is the server's order.
 #[derive(Clone, Debug)]
@@ -123,6 +125,7 @@ pub async fn watch_into<K, E>(
         failures: 0,
         lists_lost: 0,
         trouble: None,
+        newest: Newest::default(),
     };
     let unwanted = events.clone();
     let outlet = Outlet { events, wrap: Box::new(wrap) };

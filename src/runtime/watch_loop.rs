@@ -17,6 +17,7 @@ use super::metrics::WatchMetrics;
 use super::readiness::Listed;
 use super::watch::{Outlet, WatchConfig, WatchEvent};
 use super::watch_decode::{Decoded, Page};
+use super::watch_newest::Newest;
 
 /// A watch that lived for less has proved nothing: the next one waits. This is the bound on how often a server that
 /// closes every watch at once is asked.
@@ -53,6 +54,7 @@ pub(super) struct Watch {
     pub(super) lists_lost: u32,
     /// In what (list, watch) and of which kind the trouble was that was logged last and is not over.
     pub(super) trouble: Option<(&'static str, &'static str)>,
+    pub(super) newest: Newest,
 }
 
 impl Watch {
@@ -65,6 +67,12 @@ impl Watch {
         loop {
             let version = match self.list().await {
                 Ok((event, version)) => {
+                    if let Err(seen) = self.newest.take(&version, clock::monotonic()) {
+                        let text = format!("the list is of resourceVersion {version}, and {seen} was seen before: who answered is behind");
+                        self.failed("list", &CallError::Other(text)).await;
+                        continue;
+                    }
+                    self.metrics.list(self.config.resource, "ok");
                     if !outlet.send(event).await {
                         return;
                     }
@@ -114,7 +122,6 @@ impl Watch {
         }
         let bad_count = u64::try_from(bad.len()).unwrap_or(u64::MAX);
         self.metrics.bad(self.config.resource, bad_count);
-        self.metrics.list(self.config.resource, "ok");
         Ok((WatchEvent::Reset { objects, bad }, version))
     }
 
@@ -128,6 +135,7 @@ impl Watch {
         loop {
             let began = clock::monotonic();
             let end = self.watch_once(&mut version, outlet).await;
+            self.newest.reached(&version);
             if lived(began) >= PROVED {
                 self.failures = 0;
                 self.lists_lost = 0;

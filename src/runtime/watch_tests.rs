@@ -279,9 +279,30 @@ async fn a_list_and_a_watch_that_never_answer_are_given_up() {
 
 #[tokio::test(start_paused = true)]
 async fn a_version_that_the_server_refuses_again_and_again_is_given_up() {
-    let mut run =
-        run(vec![empty("999999"), Reply::Status(504), Reply::Status(504), Reply::Status(504), Reply::List("10", "", vec![pod("a", "1")])]);
-    run.expect(&["reset [] bad []", "reset [\"a\"] bad []"]).await;
+    let mut script = vec![empty("999999"), Reply::Status(504), Reply::Status(504), Reply::Status(504)];
+    // The etcd was restored: what is older stays so, and is believed after a minute.
+    script.extend((0..30).map(|_| Reply::List("10", "", vec![pod("a", "1")])));
+    let mut run = run(script);
+    run.expect(&["reset [] bad []"]).await;
+    let (first, _) = run.asked(4).await;
+    assert!(run.readiness.report().contains("999999 was seen before"), "{}", run.readiness.report());
+    run.expect(&["reset [\"a\"] bad []"]).await;
+    let waited = clock::monotonic() - first;
+    assert!((Duration::from_secs(60)..Duration::from_secs(90)).contains(&waited), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_older_than_what_was_seen_is_not_taken() {
+    let bookmark = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "20"}});
+    let seen = vec![event("MODIFIED", pod("a", "12")), event("BOOKMARK", bookmark), gone()];
+    let bound = Reply::List("20", "", vec![pod("a", "12")]);
+    let script = vec![empty("10"), Reply::Watch(seen, FOREVER), Reply::List("19", "", vec![pod("a", "11")]), bound];
+    let mut run = run(script);
+    run.expect(&["reset [] bad []", "apply a", "reset [\"a\"] bad []"]).await;
+    // The older list was asked for again, and the watch goes on from the newer one.
+    assert!(run.asked(4).await.1.contains("resourceVersion=20"));
+    let text = metrics::text(&run.registry).unwrap();
+    assert!(text.contains("podgroup_watch_lists_total{outcome=\"ok\",resource=\"pods\"} 2"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -88,6 +88,12 @@ pub(super) async fn why_it_waits(w: &mut World) -> Result<()> {
     Workload::new("job-2").replicas(2).gang("2").asks(HALF).queue("test-sub-1").make(&client).await?;
     let group = wait_one_group(&client, "job-2", 10).await?.name_any();
     group_says(&client, &group, "queue test-root is full").await?;
+    // Without the scheduler's endpoint, what is used is known from there alone.
+    wait_until(secs(10), "the queue's status tells what it uses", || async {
+        let status = field(&queues(&client).get("test-root").await?, "/status");
+        Ok(Seen::when(at(&status, "/allocated/cpu") == "2", || status.to_string()))
+    })
+    .await?;
 
     let alone = plugin(w, "why deploy/job-2").await?;
     alone.must(
@@ -145,7 +151,7 @@ async fn agrees(w: &mut World, url: &str) -> Result<()> {
     let client = w.client();
     let port = w.scheduler()?.port();
     let w: &World = w;
-    wait_until(secs(5), "tree and nodes agree with the API and the ledger", || async {
+    wait_until(secs(10), "tree and nodes agree with the API and the ledger", || async {
         let tree = plugin(w, &format!("tree --groups -o json {url}")).await?.json()?;
         for name in ["root", "test-root", "test-sub-0", "test-sub-1", "default"] {
             let said = named(at(&tree, "/queues"), name)?;
