@@ -58,11 +58,10 @@ pub fn is_satisfied(group: &Group, facts: &GroupFacts) -> bool {
     group.counts.placed.saturating_add(group.counts.succeeded) >= facts.min_member && missing_tasks(group, facts).is_empty()
 }
 
-/// Whether there are as many members as its minimum needs, with a place or without.
+/// Whether there are as many members, and as many of each task, as its minimum needs, with a place or without.
 #[must_use]
-pub fn is_whole(group: &Group, facts: &GroupFacts) -> bool {
-    let waiting = u32::try_from(group.waiting.len()).unwrap_or(u32::MAX);
-    group.counts.placed.saturating_add(group.counts.succeeded).saturating_add(waiting) >= facts.min_member
+pub fn is_whole(world: &World, group: &Group, facts: &GroupFacts) -> bool {
+    resolve(world, group, facts).is_ok()
 }
 
 /// How many members of each task still need a place; tasks that have enough are left out.

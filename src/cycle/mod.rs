@@ -140,7 +140,7 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
 /// What the group wants in this cycle; nothing where nobody waits.
 fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<Ready>, Refusal> {
     refuse_blocked(world, key);
-    world.notice_beginning(key);
+    world.notice_look(key);
     let Some(group) = world.groups.get(key) else { return Ok(None) };
     let Some(facts) = group.facts.clone() else {
         return if group.waiting.is_empty() { Ok(None) } else { Err(Refusal::NoGroup { name: Arc::clone(&key.name) }) };

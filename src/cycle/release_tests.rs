@@ -6,8 +6,9 @@ use super::testing::{POLICY, amounts, group, node, pod, queue, running};
 use super::tests::{bound, gang, message, world};
 use super::world::World;
 use super::*;
-use crate::api::GroupFacts;
 use crate::api::podgroup::{PodGroupCondition, PodGroupStatus};
+use crate::api::{GroupFacts, PodFacts};
+use k8s_openapi::jiff::Timestamp;
 
 /// Three of four are bound, and the place of the fourth is gone.
 fn torn() -> World {
@@ -109,4 +110,79 @@ fn whoever_starts_anew_knows_from_the_status_whether_a_gang_had_its_places() {
         world.apply_pod(pod("ns", "g-1", "g", &[("cpu", 1)]));
         assert_eq!(released(&mut world, &POLICY, 0, 301).len(), usize::from(!had));
     }
+}
+
+#[test]
+fn who_has_become_whole_meanwhile_is_told_to_stay() {
+    let mut world = torn();
+    let released = released(&mut world, &POLICY, 0, 301);
+    assert_eq!(released.len(), 1);
+    assert!(world.take_withdrawn().is_empty());
+    world.apply_node(node("n4", &[("cpu", 1)]));
+    assert_eq!(bound(&at(&mut world, 302)).len(), 1);
+    assert_eq!(world.take_withdrawn(), [released[0].1.nomination]);
+    // Nor is a number withdrawn that is over.
+    let mut world = torn();
+    let released = self::released(&mut world, &POLICY, 0, 301);
+    world.refuse_eviction(&GroupKey::new("ns", "g"), released[0].1.nomination, "disruption_budget");
+    world.apply_node(node("n4", &[("cpu", 1)]));
+    assert_eq!(bound(&at(&mut world, 302)).len(), 1);
+    assert!(world.take_withdrawn().is_empty());
+}
+
+#[test]
+fn the_time_begins_again_after_it_waited_for_something_else() {
+    let mut world = torn();
+    assert_eq!(released(&mut world, &POLICY, 0, 100).len(), 0);
+    // For an hour a member is missing.
+    let waiting = world.groups()[&GroupKey::new("ns", "g")].waiting.first().unwrap().clone();
+    world.delete_pod(&waiting);
+    let _plan = at(&mut world, 100);
+    world.apply_pod(pod("ns", "g-9", "g", &[("cpu", 1)]));
+    let released = released(&mut world, &POLICY, 3_600, 4_000);
+    assert_eq!(released.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [3_900]);
+}
+
+#[test]
+fn nobody_goes_where_a_budget_keeps_one_of_them() {
+    for allowed in [2, 3] {
+        let mut world = torn();
+        let node_of = |member: &super::world::Member| Some((PodFacts::clone(&member.facts), member.assumed.as_ref()?.node.to_string()));
+        let placed: Vec<_> = world.pods().values().filter_map(node_of).collect();
+        assert_eq!(placed.len(), 3);
+        placed.into_iter().for_each(|(facts, node)| world.apply_pod(running(facts, &node)));
+        let key = crate::api::BudgetKey::new("ns", "all");
+        let selector = Some(crate::api::podgroup::Selector::default());
+        world.apply_budget(crate::api::BudgetFacts { key, selector, allowed, frees_unready: false });
+        assert_eq!(released(&mut world, &POLICY, 0, 1_000).len(), if allowed == 3 { 3 } else { 0 }, "{allowed}");
+    }
+}
+
+#[test]
+fn a_group_that_is_younger_than_its_running_members_was_made_again_and_tells_nothing() {
+    for (age, lets_go) in [(0, 1), (60, 1), (61, 0)] {
+        let mut world = world();
+        world.apply_node(node("n1", &[("cpu", 1)]));
+        let created = Timestamp::from_second(age).unwrap();
+        world.apply_group(GroupFacts { created, ..group("ns", "g", 2, "default") });
+        world.apply_pod(running(pod("ns", "g-0", "g", &[("cpu", 1)]), "n1"));
+        world.apply_pod(pod("ns", "g-1", "g", &[("cpu", 1)]));
+        assert_eq!(released(&mut world, &POLICY, 0, 301).len(), lets_go, "{age}");
+    }
+}
+
+#[test]
+fn a_gang_that_waits_for_a_member_of_a_task_is_not_let_go() {
+    let mut world = world();
+    world.apply_node(node("n1", &[("cpu", 2)]));
+    let tasks = [("ps".to_owned(), 1), ("worker".to_owned(), 1)].into();
+    world.apply_group(GroupFacts { min_task_member: tasks, ..group("ns", "g", 2, "default") });
+    world.apply_queue(queue("default", None, &[("cpu", 1)]));
+    let of_task = |name: &str, task: &str| PodFacts { task: Some(task.into()), ..pod("ns", name, "g", &[("cpu", 1)]) };
+    world.apply_pod(running(of_task("g-0", "worker"), "n1"));
+    world.apply_pod(of_task("g-1", "worker"));
+    assert_eq!(released(&mut world, &POLICY, 0, 1_000).len(), 0);
+    // With a member for it, it is that which finds no place.
+    world.apply_pod(of_task("g-2", "ps"));
+    assert_eq!(released(&mut world, &POLICY, 1_000, 1_301).len(), 1);
 }

@@ -12,7 +12,7 @@
 //!
 //! kube's own `watcher` does the same, except for what was measured to hurt: it opens a watch that closes at once again
 //! without any delay, puts no limit on a list, logs a refusal at every attempt, and one object that cannot be decoded
-//! ends the list, and a list that is older than what was seen goes back in time (`watch_newest`). It is no reflector: it keeps nothing but the
+//! ends the list, and a list that is older than what was seen takes its reader back in time (`watch_newest`). It is no reflector: it keeps nothing but the
 //! resourceVersion.
 //!
 //! Nothing that the server does ends it; it ends when it is told to, or when nobody takes the events any more.
@@ -82,6 +82,9 @@ pub struct WatchConfig {
     pub limit: Duration,
     /// Between attempts that fail.
     pub backoff: Backoff,
+    /// A list that is older than what was seen is not taken: for who decides by what it has seen alone. Whoever asks again before anything that cannot be undone, as the controller
+    /// does, is as right with what is old and sooner at work.
+    pub never_back: bool,
 }
 
 impl WatchConfig {
@@ -95,6 +98,7 @@ impl WatchConfig {
             idle: Duration::from_secs(200),
             limit: Duration::from_secs(30),
             backoff: Backoff::new(Duration::from_millis(100), Duration::from_secs(15)),
+            never_back: false,
         }
     }
 }

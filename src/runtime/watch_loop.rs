@@ -67,7 +67,9 @@ impl Watch {
         loop {
             let version = match self.list().await {
                 Ok((event, version)) => {
-                    if let Err(seen) = self.newest.take(&version, clock::monotonic()) {
+                    if let Err(seen) = self.newest.take(&version, clock::monotonic())
+                        && self.config.never_back
+                    {
                         let text = format!("the list is of resourceVersion {version}, and {seen} was seen before: who answered is behind");
                         self.failed("list", &CallError::Other(text)).await;
                         continue;
@@ -81,6 +83,7 @@ impl Watch {
                     version
                 }
                 Err(error) => {
+                    self.newest.failed();
                     self.failed("list", &error).await;
                     continue;
                 }

@@ -26,6 +26,11 @@ impl Newest {
         self.seen = self.seen.max(version.parse().unwrap_or(0));
     }
 
+    /// A list did not come: nobody knows whether it would still have been older.
+    pub(super) const fn failed(&mut self) {
+        self.older_since = None;
+    }
+
     /// Whether a list of this version may be taken now.
     ///
     /// # Errors
@@ -41,5 +46,37 @@ impl Newest {
         }
         *self = Self { seen: version, older_since: None };
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::clock;
+
+    #[test]
+    fn what_is_older_is_believed_when_it_was_so_all_the_time() {
+        let (mut newest, start) = (Newest::default(), clock::monotonic());
+        assert_eq!(newest.take("10", start), Ok(()));
+        newest.reached("20");
+        let after = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(newest.take("19", start), Err(20));
+        assert_eq!(newest.take("19", after(59)), Err(20));
+        assert_eq!(newest.take("19", after(60)), Ok(()));
+        assert_eq!(newest.take("19", after(61)), Ok(()), "what was believed is what was seen");
+        newest.reached("30");
+        assert_eq!(newest.take("29", after(70)), Err(30));
+        // Two sightings with nothing between them are none of the time between them.
+        newest.failed();
+        assert_eq!(newest.take("29", after(170)), Err(30));
+        assert_eq!(newest.take("30", after(171)), Ok(()));
+        assert_eq!(newest.take("29", after(300)), Err(30));
+    }
+
+    #[test]
+    fn a_version_that_is_no_number_is_taken() {
+        let (mut newest, now) = (Newest::default(), clock::monotonic());
+        newest.reached("7");
+        assert_eq!(newest.take("a", now), Ok(()));
     }
 }

@@ -85,7 +85,7 @@ fn run(script: Vec<Reply>) -> Run {
     let (sender, events) = mpsc::channel(16);
     let mut tasks = JoinSet::new();
     let api: Api<Pod> = Api::all(Client::new(app, "default"));
-    let config = WatchConfig::new("pods");
+    let config = WatchConfig { never_back: true, ..WatchConfig::new("pods") };
     tasks.spawn(watch_into(api, config, listed, metrics, sender, shown, stop));
     Run { events, asked, readiness, registry, _trigger: trigger, tasks }
 }

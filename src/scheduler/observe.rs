@@ -62,7 +62,8 @@ impl Watches<'_> {
         let (api, listed) = (Api::<K>::all(self.client.clone()), self.readiness.expect(resource));
         let (metrics, events) = (self.metrics.clone(), self.events.clone());
         self.program.spawn(Stage::Work, task, move |stop| async move {
-            watch_into(api, WatchConfig::new(resource), listed, metrics, events, wrap, stop).await;
+            let config = WatchConfig { never_back: true, ..WatchConfig::new(resource) };
+            watch_into(api, config, listed, metrics, events, wrap, stop).await;
             Ok::<(), String>(())
         });
     }

@@ -145,10 +145,10 @@ impl World {
     /// long as `patience` (0: for ever). Whether it is admitted; one that rests is not. A gang of which a part is bound keeps its reservation until it is
     /// finished.
     pub(in crate::cycle) fn reserve(&mut self, key: &GroupKey, minimum: Resources, now: Duration, patience: Duration) -> bool {
+        // One that waits for members of its own, which may never come, is no such gang.
+        let half_bound = self.is_half_bound(key);
         let Some(group) = self.groups.get_mut(key) else { return false };
         let Some(facts) = group.facts.clone() else { return false };
-        // One that waits for members of its own, which may never come, is no such gang.
-        let half_bound = group.counts.placed > 0 && crate::cycle::gang::is_whole(group, &facts);
         let (was, wakes) = match &group.admission {
             Admission::Inqueue { until, .. } => (*until, *until),
             Admission::Pending => (group.patience.take(), None),
@@ -183,7 +183,7 @@ impl World {
         let Some((name, facts)) = group.holds.clone().zip(group.facts.clone()) else { return };
         let held = self.reserved(group).clone();
         // A gang of which a part is bound keeps what it needs to be finished.
-        if group.counts.placed > 0 && crate::cycle::gang::is_whole(group, &facts) {
+        if self.is_half_bound(key) {
             return;
         }
         let mut trial = self.books.trial();
@@ -196,6 +196,12 @@ impl World {
         group.rest.begin(now, if patience.is_zero() { ENDLESS } else { patience });
         self.alarms.insert((group.rest.until, key.clone()));
         self.pend(key);
+    }
+
+    /// Whether some of the group have places, and the others that its gang needs are there.
+    fn is_half_bound(&self, key: &GroupKey) -> bool {
+        let known = self.groups.get(key).filter(|group| group.counts.placed > 0);
+        known.is_some_and(|group| group.facts.as_ref().is_some_and(|facts| crate::cycle::gang::is_whole(self, group, facts)))
     }
 
     /// What the group reserves follows what its members are charged (A4), and goes when it needs no places any more.

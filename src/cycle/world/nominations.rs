@@ -146,6 +146,7 @@ impl World {
 
     /// An eviction was refused, for a reason of a bounded set: what it was for is taken back, unless that has happened already.
     pub fn refuse_eviction(&mut self, key: &GroupKey, nomination: u64, why: &'static str) {
+        self.release_refused(key, nomination);
         if self.nominations.gangs.get(key).is_some_and(|known| known.id == nomination) {
             self.take_back(key, why);
         }

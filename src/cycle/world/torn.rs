@@ -11,6 +11,7 @@
 //! members give back what does nobody any good, and the gang waits as a whole. A gang that has had its places once is never torn, whatever became of them: a member that
 //! failed, or a minMember that somebody raised, ends nothing that runs. Neither does one that waits for members of its own.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,10 @@ use crate::cycle::gang::{is_satisfied, is_whole};
 use crate::cycle::plan::{Eviction, Taking, Victim};
 use crate::cycle::status::was_scheduled;
 
-use super::{Group, State, World};
+use super::{Group, Hope, State, World};
+
+/// A PodGroup that is so much younger than a member that has a place was not there when that got it, so it was made again, and its status tells nothing of what was before.
+const MADE_AGAIN: Duration = Duration::from_secs(60);
 
 /// What is known of a gang that may be torn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,13 +34,21 @@ pub(super) struct Tear {
     began: bool,
     /// Since when the rest finds no places.
     since: Option<Duration>,
+    /// Whether a cycle has looked at it that has not found so again.
+    looked: bool,
+    /// The number under which its members were told to go last.
+    told: Option<u64>,
 }
 
 impl World {
     /// The group is about to be decided on.
-    pub(in crate::cycle) fn notice_beginning(&mut self, key: &GroupKey) {
-        if let Some(group) = self.groups.get_mut(key).filter(|group| group.counts.placed == 0) {
+    pub(in crate::cycle) fn notice_look(&mut self, key: &GroupKey) {
+        let Some(group) = self.groups.get_mut(key) else { return };
+        if group.counts.placed == 0 {
             group.tear = Tear { began: true, ..Tear::default() };
+        } else if std::mem::replace(&mut group.tear.looked, true) {
+            // It was something else that it waited for when it was looked at last.
+            group.tear.since = None;
         }
     }
 
@@ -47,30 +59,46 @@ impl World {
         if whole {
             group.tear.since = None;
             group.tear.had_places |= group.counts.binding == 0 && group.counts.placed > 0;
+            let told = group.tear.told.take();
+            told.into_iter().for_each(|number| self.nominations.withdraw(number));
         }
     }
 
-    /// The group found no places for the rest of its gang in this cycle, and nobody goes for it. Who goes of its own, where that has been so for `patience` (0: for ever).
+    /// Its members were told to go, and one of them stays.
+    pub(super) fn release_refused(&mut self, key: &GroupKey, number: u64) {
+        if let Some(group) = self.groups.get_mut(key).filter(|group| group.tear.told == Some(number)) {
+            group.tear.told = None;
+        }
+    }
+
+    /// The group found no places for the rest of its gang in this cycle. Who goes of its own, where that has been so for `patience` (0: for ever), and nobody goes for it.
     pub(in crate::cycle) fn let_go(&mut self, key: &GroupKey, now: Duration, patience: Duration) -> Option<Eviction> {
         let group = self.groups.get(key)?;
         let facts = Arc::clone(group.facts.as_ref()?);
-        if patience.is_zero() || !is_torn(group, &facts) || self.nominated(key).is_some() {
+        // Where others are leaving or may have to, it waits for those.
+        let hopes = self.answer(key).is_some_and(|answer| answer.hope != Hope::None);
+        if patience.is_zero() || hopes || self.nominated(key).is_some() || !self.is_torn(group, &facts) {
             return None;
         }
+        let was_asked = self.was_answered(key);
         let since = group.tear.since.unwrap_or(now);
         let over = since.saturating_add(patience);
+        let goes = over <= now && was_asked;
         let victims: Vec<Victim> = group.members.iter().filter(|uid| self.is_there(uid)).filter_map(|uid| self.victim(uid)).collect();
         // Where one of them is refused, they are asked for again after the same time.
-        let begins = if over <= now { now } else { since };
+        let begins = if goes { now } else { since };
         let known = self.groups.get_mut(key)?;
+        known.tear.looked = false;
         if known.tear.since != Some(begins) {
             known.tear.since = Some(begins);
             self.alarms.insert((begins.saturating_add(patience), key.clone()));
         }
-        if over > now {
+        // All of them or nobody: what is left of a gang does no more good than before.
+        if !goes || !self.budgets_allow(&victims.iter().map(|victim| victim.uid.clone()).collect::<BTreeSet<_>>()) {
             return None;
         }
         let nomination = self.nominations.next_number();
+        self.groups.get_mut(key)?.tear.told = Some(nomination);
         let (group_uid, queue) = (facts.uid.clone(), Arc::from(facts.queue.as_str()));
         Some(Eviction { nomination, group: key.clone(), group_uid, queue, taking: Taking::Release, victims })
     }
@@ -78,11 +106,17 @@ impl World {
     fn is_there(&self, uid: &Uid) -> bool {
         self.pods.get(uid).is_some_and(|member| member.state() == State::Placed)
     }
-}
 
-fn is_torn(group: &Group, facts: &GroupFacts) -> bool {
-    // What stands in its status is of this life only where we have not seen it begin.
-    let had_places = group.tear.had_places || (!group.tear.began && was_scheduled(facts));
-    let counts = group.counts;
-    !had_places && counts.placed > 0 && counts.binding == 0 && !is_satisfied(group, facts) && is_whole(group, facts)
+    fn is_torn(&self, group: &Group, facts: &GroupFacts) -> bool {
+        // What stands in its status is of this life only where we have not seen it begin.
+        let had_places = group.tear.had_places || (!group.tear.began && (was_scheduled(facts) || self.was_made_again(group, facts)));
+        let counts = group.counts;
+        !had_places && counts.placed > 0 && counts.binding == 0 && !is_satisfied(group, facts) && is_whole(self, group, facts)
+    }
+
+    fn was_made_again(&self, group: &Group, facts: &GroupFacts) -> bool {
+        let placed = group.members.iter().filter(|uid| self.is_there(uid)).filter_map(|uid| self.pods.get(uid));
+        let age = |created| facts.created.duration_since(created);
+        placed.map(|member| member.facts.created).any(|created| age(created).unsigned_abs() > MADE_AGAIN && age(created).is_positive())
+    }
 }

@@ -75,6 +75,11 @@ impl Nominations {
         self.last
     }
 
+    /// Nobody more is evicted for this number.
+    pub(in crate::cycle::world) fn withdraw(&mut self, number: u64) {
+        self.withdrawn.push(number);
+    }
+
     fn forget_victim(&mut self, uid: &Uid, key: &GroupKey) {
         let Some(groups) = self.victims.get_mut(uid) else { return };
         groups.remove(key);
