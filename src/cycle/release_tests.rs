@@ -176,7 +176,8 @@ fn a_gang_that_waits_for_a_member_of_a_task_is_not_let_go() {
     let mut world = world();
     world.apply_node(node("n1", &[("cpu", 2)]));
     let tasks = [("ps".to_owned(), 1), ("worker".to_owned(), 1)].into();
-    world.apply_group(GroupFacts { min_task_member: tasks, ..group("ns", "g", 2, "default") });
+    let min_resources = Some(amounts(&[("cpu", 2)]));
+    world.apply_group(GroupFacts { min_task_member: tasks, min_resources, ..group("ns", "g", 2, "default") });
     world.apply_queue(queue("default", None, &[("cpu", 1)]));
     let of_task = |name: &str, task: &str| PodFacts { task: Some(task.into()), ..pod("ns", name, "g", &[("cpu", 1)]) };
     world.apply_pod(running(of_task("g-0", "worker"), "n1"));
