@@ -16,6 +16,8 @@ use super::world::World;
 
 /// So many kinds of members are left out at most, one search for each.
 const MOST_KINDS: usize = 4;
+/// So many pairs of a kind and a node are looked at before a search; a few kinds are, however many nodes there are. Of the others it is found out by searching.
+const MOST_LOOKS: usize = 20_000;
 
 /// Searches for `count` of these members, of which the first `first` cannot be made up for, and says what came of it: of the first search where none found anybody.
 pub(super) fn search(
@@ -58,8 +60,9 @@ fn that_fit_somewhere(world: &World, members: &[Uid], first: usize) -> Vec<Uid> 
     if kinds.len() < 2 {
         return members.to_vec();
     }
+    let most = MOST_LOOKS.checked_div(world.nodes.iter().count()).unwrap_or(usize::MAX).max(MOST_KINDS);
     let fits: BTreeMap<ClassId, bool> =
-        kinds.into_iter().filter_map(|id| Some((id, fits_somewhere(world, world.classes.get(id)?)))).collect();
+        kinds.into_iter().take(most).filter_map(|id| Some((id, fits_somewhere(world, world.classes.get(id)?)))).collect();
     let stays = |(at, uid): &(usize, &Uid)| *at < first || class(world, uid).and_then(|id| fits.get(&id)).copied().unwrap_or(true);
     members.iter().enumerate().filter(stays).map(|(_, uid)| uid.clone()).collect()
 }

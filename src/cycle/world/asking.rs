@@ -29,6 +29,9 @@ pub(super) struct Asking {
     order: BTreeSet<(Option<u64>, GroupKey)>,
     /// Of those, who waits for binds that are under way: only who is bound may go for somebody.
     soon: BTreeSet<GroupKey>,
+    /// Of those, whose own answer may be another now, though nothing changed for the others. They keep their place in the order: who often changes something about himself
+    /// keeps nobody else from asking.
+    reopened: BTreeSet<GroupKey>,
     /// When the next few are asked.
     next_at: Duration,
     /// Who is looked at in this cycle because it is to be asked again.
@@ -96,10 +99,13 @@ impl Asking {
 
     /// The binds under way are fewer.
     pub(super) fn bound(&mut self) {
-        for key in std::mem::take(&mut self.soon) {
-            if let Some(answer) = self.asked.get(&key).map(|asked| asked.answer.clone()) {
-                self.put(&key, None, answer);
-            }
+        self.reopened.append(&mut self.soon);
+    }
+
+    /// Something about the group changed, so its answer may be another.
+    pub(super) fn reopen(&mut self, key: &GroupKey) {
+        if self.asked.contains_key(key) {
+            self.reopened.insert(key.clone());
         }
     }
 
@@ -107,8 +113,10 @@ impl Asking {
     pub(super) fn choose(&mut self, now: Duration) -> &[GroupKey] {
         self.chosen.clear();
         if self.is_open() && self.next_at <= now {
-            let open = self.order.iter().take(MOST_CLAIMS).take_while(|(at, _)| *at < Some(self.changes));
-            self.chosen.extend(open.map(|(_, key)| key.clone()));
+            let is_old = |(at, _): &&(Option<u64>, GroupKey)| *at < Some(self.changes);
+            let old = self.order.iter().take_while(is_old).map(|(_, key)| key);
+            let known = |key: &&GroupKey| self.asked.get(*key).is_some_and(|asked| asked.at == Some(self.changes));
+            self.chosen.extend(old.chain(self.reopened.iter().filter(known)).take(MOST_CLAIMS).cloned());
             self.next_at = now.saturating_add(NEXT);
         }
         &self.chosen
@@ -120,7 +128,7 @@ impl Asking {
     }
 
     fn is_open(&self) -> bool {
-        self.order.first().is_some_and(|(at, _)| *at < Some(self.changes))
+        !self.reopened.is_empty() || self.order.first().is_some_and(|(at, _)| *at < Some(self.changes))
     }
 
     fn put(&mut self, key: &GroupKey, at: Option<u64>, answer: Answer) {
@@ -137,6 +145,7 @@ impl Asking {
         if let Some(Asked { at, .. }) = self.asked.remove(key) {
             self.order.remove(&(at, key.clone()));
             self.soon.remove(key);
+            self.reopened.remove(key);
         }
     }
 }
@@ -157,7 +166,7 @@ impl World {
     /// Whether the answer that the group got is still the answer.
     #[must_use]
     pub(in crate::cycle) fn was_answered(&self, key: &GroupKey) -> bool {
-        self.asked_at(key) == Some(self.asking.changes)
+        self.asked_at(key) == Some(self.asking.changes) && !self.asking.reopened.contains(key)
     }
 
     /// The group has its answer.
@@ -167,9 +176,9 @@ impl World {
 
     /// The group could not ask in this cycle, in which others did.
     pub(in crate::cycle) fn asks_later(&mut self, key: &GroupKey) {
-        let (at, answer) = self.asking.asked.remove(key).map(|asked| (asked.at, asked.answer)).unwrap_or_default();
-        self.asking.order.remove(&(at, key.clone()));
-        self.asking.put(key, at, answer);
+        if !self.asking.asked.contains_key(key) {
+            self.asking.put(key, None, Answer::default());
+        }
     }
 
     /// Of those who were looked at to be asked again, who had no question is asked no more.
@@ -179,6 +188,53 @@ impl World {
             if !wanted.clone().any(|wanted| *wanted == key) {
                 self.asking.forget(&key);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whose_answer_may_soon_be_another_again_and_again_keeps_nobody_from_asking() {
+        let mut asking = Asking::default();
+        let greedy: Vec<GroupKey> = (0..20).map(|index| GroupKey::new("a", &format!("{index:02}"))).collect();
+        let owed = GroupKey::new("z", "owed");
+        let soon = Answer { why: None, hope: Hope::Soon };
+        asking.changed();
+        for key in greedy.iter().chain([&owed]) {
+            asking.put(key, Some(0), soon.clone());
+        }
+        let mut now = Duration::ZERO;
+        let mut turns = 0;
+        while !asking.choose(now).contains(&owed) {
+            turns += 1;
+            assert!(turns < 3, "they have all the turns");
+            for key in asking.chosen.clone() {
+                asking.put(&key, Some(asking.changes), soon.clone());
+                asking.reopen(&key);
+            }
+            asking.changed();
+            asking.bound();
+            now += NEXT;
+        }
+        // Without any other change they are asked again all the same, and once each.
+        for key in greedy.iter().chain([&owed]) {
+            asking.put(key, Some(asking.changes), soon.clone());
+        }
+        assert_eq!(asking.next(), None);
+        asking.bound();
+        assert_eq!(asking.choose(now + NEXT).len(), MOST_CLAIMS);
+        answered(&mut asking);
+        assert_eq!(asking.choose(now + NEXT * 2).len(), 21 - MOST_CLAIMS);
+        answered(&mut asking);
+        assert_eq!(asking.next(), None);
+    }
+
+    fn answered(asking: &mut Asking) {
+        for key in asking.chosen.clone() {
+            asking.put(&key, Some(asking.changes), Answer::default());
         }
     }
 }

@@ -136,7 +136,7 @@ impl World {
         let asks_anew = facts.node.is_none().then(|| facts.group.clone());
         self.attach(Member { facts: Arc::new(facts), assumed, nominated, class: None, refusal });
         // One that waits is new or another, so what its group was told may be wrong.
-        asks_anew.iter().for_each(|group| self.asking.forget(group));
+        asks_anew.iter().for_each(|group| self.asking.reopen(group));
     }
 
     /// A pod is gone.
