@@ -116,6 +116,8 @@ impl State {
                 // Who asked may have gone away meanwhile.
                 let _gone = reply.send(super::debug::answer(self, question));
             }
+            // Who asked has given up.
+            Event::Freeze(reply) if reply.is_closed() => {}
             Event::Freeze(reply) => {
                 let _gone = reply.send(frozen::freeze(self));
             }
