@@ -1,4 +1,4 @@
-//! What does a real Prometheus make of the programs' metrics? It scrapes them every second, keeps rules, and is asked in its own language.
+//! What does a real Prometheus make of the programs' metrics? It scrapes them every other second, keeps rules, and is asked in its own language.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -36,7 +36,7 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one that scrapes these programs (name and port) every second, and returns when it has scraped each once. `rules` are evaluated every second, too.
+    /// Starts one that scrapes these programs (name and port) every other second, which is as long as they may take for a page, and returns when it has scraped each once. `rules` are evaluated every second.
     pub async fn start(scratch: &Scratch, programs: &[(&str, u16)], rules: &Path) -> Result<Self> {
         let program = scratch.link(&tool("prometheus")?)?;
         let port = programs::free_port()?;
@@ -45,7 +45,7 @@ impl Prometheus {
             .map(|(name, port)| serde_json::json!({"job_name": name, "static_configs": [{"targets": [format!("127.0.0.1:{port}")]}]}))
             .collect();
         let config = serde_json::json!({
-            "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+            "global": {"scrape_interval": "2s", "scrape_timeout": "2s", "evaluation_interval": "1s"},
             "rule_files": [rules],
             "scrape_configs": jobs,
         });

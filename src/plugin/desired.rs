@@ -11,6 +11,10 @@ use super::queues::Queues;
 /// How many queues are named.
 const NAMED: usize = 10;
 
+/// The two reasons that there are, and what to do about the second.
+const NOT_FOLLOWED: &str = "its status has not followed: is the scheduler running? With --queue-status=obey this annotation is not read, and whoever writes \
+    status.state (Volcano's controller, by vcctl) opens and closes queues";
+
 /// Open, or closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Desired {
@@ -52,7 +56,7 @@ pub struct Report {
     stay_closed: Vec<String>,
     /// A queue above it that keeps it closed all the same.
     closed_above: Option<String>,
-    /// What the status says since; none where nobody has taken notice.
+    /// What the status says; none where it does not follow what is asked.
     state: Option<String>,
     unknown: Vec<Gap>,
 }
@@ -64,17 +68,21 @@ impl Report {
         let closed = |name: &str| queues.facts(name).is_some_and(|facts| facts.closed_by_hand);
         let below = queues.below(queue);
         let by_hand_below = |name: &&String| queues.way(name).iter().take_while(|above| **above != *queue).any(|above| closed(above));
-        Self {
+        let already = closed(queue) == (desired == Desired::Closed);
+        let state = queues.facts(queue).and_then(|facts| facts.status.state.clone()).filter(|_| already);
+        let report = Self {
             queue: queue.to_owned(),
             desired,
-            already: closed(queue) == (desired == Desired::Closed),
+            already,
             dry_run,
             stay_closed: below.iter().filter(by_hand_below).cloned().collect(),
             below,
             closed_above: queues.way(queue).into_iter().skip(1).find(|above| closed(above)),
             state: None,
             unknown,
-        }
+        };
+        let state = state.filter(|state| report.is_noticed(state));
+        report.seen(state)
     }
 
     /// Whether there is nothing to be written.
@@ -148,9 +156,9 @@ impl Report {
         if let Some(above) = &self.closed_above {
             page.line(Line::new("  ").and(Tone::Warn, format!("closed all the same: queue {above} above it is closed")));
         }
-        match (&self.state, self.is_done()) {
+        match (&self.state, self.dry_run) {
             (Some(state), _) => page.text(format!("  its status says {state}")),
-            (None, false) => page.line(Line::new("  ").and(Tone::Warn, "its status has not followed yet: is the scheduler running?")),
+            (None, false) => page.line(Line::new("  ").and(Tone::Warn, NOT_FOLLOWED)),
             (None, true) => {}
         }
         gap::show(&mut page, &self.unknown);
@@ -195,6 +203,15 @@ queue a is to be closed
         let reopened = Report::new(&queues, "b", Desired::Open, false, Vec::new());
         assert!(!reopened.is_done() && reopened.is_noticed("Open") && !reopened.is_noticed("Closing"));
         assert!(reopened.page().render(false).contains("is the scheduler running?"));
+        let mut said = closed(queue("b", None, &[]));
+        for (state, followed) in [(Some("Open"), false), (None, false), (Some("Closed"), true)] {
+            said.status.state = state.map(str::to_owned);
+            let again = Report::new(&Queues::new(vec![said.clone()], None), "b", Desired::Closed, false, Vec::new());
+            let text = again.page().render(false);
+            assert!(again.is_done() && text.contains("was closed already"), "{text}");
+            assert_eq!(text.contains("--queue-status=obey"), !followed, "{state:?}: {text}");
+            assert_eq!(again.json()["state"], if followed { json!("Closed") } else { Value::Null });
+        }
         let dry = Report::new(&queues, "a", Desired::Closed, true, Vec::new());
         assert!(dry.is_done() && dry.page().render(false).starts_with("queue a would be closed; nothing was changed"));
     }

@@ -9,8 +9,6 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use k8s_openapi::jiff::SignedDuration;
 
-use crate::runtime::client::DEFAULT_NAMESPACE;
-
 /// `kubectl podgroup`.
 #[derive(Debug, Parser)]
 #[command(
@@ -68,9 +66,9 @@ pub struct Common {
     #[arg(long, global = true, value_name = "FILE", requires = "scheduler_url")]
     pub scheduler_token_file: Option<PathBuf>,
 
-    /// Namespace of the scheduler's Lease and pods
-    #[arg(long, global = true, value_name = "NAMESPACE", default_value = DEFAULT_NAMESPACE, value_parser = parse_name)]
-    pub system_namespace: String,
+    /// Namespace of the scheduler's Lease and pods. Without it: podgroup-system, else that of the only Lease of its name
+    #[arg(long, global = true, value_name = "NAMESPACE", value_parser = parse_name)]
+    pub system_namespace: Option<String>,
 
     /// The API's objects only: the scheduler itself is not asked
     #[arg(long, global = true, conflicts_with = "scheduler_url")]

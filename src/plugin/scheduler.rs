@@ -12,6 +12,7 @@ use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
 use crate::api::names::SCHEDULER;
 use crate::runtime::call::CallError;
+use crate::runtime::client::DEFAULT_NAMESPACE;
 
 use super::connect;
 use super::fetch::{Fetch, told};
@@ -54,7 +55,7 @@ impl Scheduler {
         if let Some(client) = connect::scheduler(flags)? {
             return Ok(Self { fetch: Fetch::new(client, fetch.limit()), place: "--scheduler-url".to_owned(), _forward: None });
         }
-        let (namespace, pod) = leader(fetch, &flags.system_namespace).await?;
+        let (namespace, pod) = leader(fetch, flags.system_namespace.as_deref()).await?;
         let hint = "say --scheduler-url, or --system-namespace where it runs elsewhere";
         let found = fetch.get(&format!("/api/v1/namespaces/{namespace}/pods/{pod}")).await;
         let Some(object) = found.map_err(|error| format!("pod {namespace}/{pod}: {}", told(&error)))? else {
@@ -142,25 +143,36 @@ async fn opened(mut out: impl AsyncBufRead + Unpin) -> Option<u16> {
     None
 }
 
-/// Namespace and name of the pod that holds the scheduler's Lease: in this namespace, else wherever there is one of that name.
-async fn leader(fetch: &Fetch, namespace: &str) -> Result<(String, String), String> {
+/// Namespace and name of the pod that holds the scheduler's Lease: in this namespace and no other, or, where none was given, in the usual one, else in the
+/// only one that has such a Lease.
+async fn leader(fetch: &Fetch, given: Option<&str>) -> Result<(String, String), String> {
+    let namespace = given.unwrap_or(DEFAULT_NAMESPACE);
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{SCHEDULER}");
     let lease =
         fetch.get(&path).await.map_err(|error| format!("Lease {namespace}/{SCHEDULER}: {} (or say --scheduler-url)", told(&error)))?;
-    let lease = match lease {
-        Some(lease) => Some(lease),
-        None => fetch
-            .list("/apis/coordination.k8s.io/v1/leases", &format!("&fieldSelector=metadata.name%3D{SCHEDULER}"))
-            .await
-            .ok()
-            .and_then(|all| all.into_iter().next()),
+    let elsewhere = match (&lease, given) {
+        (None, None) => {
+            let of_that_name = format!("&fieldSelector=metadata.name%3D{SCHEDULER}");
+            fetch.list("/apis/coordination.k8s.io/v1/leases", &of_that_name).await.unwrap_or_default()
+        }
+        _ => Vec::new(),
     };
-    let Some(lease) = lease else {
-        return Err(format!(
+    holder(&the_one(lease, elsewhere, namespace)?)
+}
+
+/// The Lease to go by. Tenants may make Leases, and to whose pod it leads is sent what the one who asks may send: so one of several is never picked.
+fn the_one(lease: Option<Value>, elsewhere: Vec<Value>, namespace: &str) -> Result<Value, String> {
+    let mut elsewhere = elsewhere.into_iter();
+    match (lease.or_else(|| elsewhere.next()), elsewhere.len()) {
+        (Some(lease), 0) => Ok(lease),
+        (None, _) => Err(format!(
             "there is no Lease {namespace}/{SCHEDULER}: no scheduler runs there, or without election (say --scheduler-url, or --system-namespace)"
-        ));
-    };
-    holder(&lease)
+        )),
+        (Some(_), more) => Err(format!(
+            "there is no Lease {namespace}/{SCHEDULER}, but {} of that name elsewhere: say with --system-namespace which is the scheduler's",
+            more.saturating_add(1)
+        )),
+    }
 }
 
 /// The pod that a Lease names: its holder is the host's name, in a pod the pod's, and something that differs at each start.
@@ -200,6 +212,18 @@ mod tests {
         for (odd, part) in [("", "nobody holds"), ("../x_1", "names no pod"), ("_", "names no pod")] {
             assert!(holder(&lease(odd)).unwrap_err().contains(part), "{odd}");
         }
+    }
+
+    #[test]
+    fn a_lease_elsewhere_counts_where_it_is_the_only_one() {
+        let lease = |namespace: &str| json!({"metadata": {"namespace": namespace}});
+        assert_eq!(the_one(Some(lease("ns")), Vec::new(), "ns"), Ok(lease("ns")));
+        assert_eq!(the_one(None, vec![lease("other")], "ns"), Ok(lease("other")));
+        assert!(
+            the_one(None, Vec::new(), "ns").unwrap_err().starts_with("there is no Lease ns/podgroup-scheduler: no scheduler runs there")
+        );
+        let two = the_one(None, vec![lease("tenant"), lease("other")], "ns").unwrap_err();
+        assert!(two.contains("2 of that name elsewhere: say with --system-namespace"), "{two}");
     }
 
     #[tokio::test]

@@ -1,9 +1,10 @@
 //! What if something that the chart counts on is missing? It is said, with what to do, and what can go on goes on.
 
 use anyhow::{Result, ensure};
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::rbac::v1::ClusterRole;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::halves::start;
@@ -50,6 +51,7 @@ pub(super) async fn something_is_missing(_: &mut World) -> Result<()> {
     scheduler.wait_ready().await?;
 
     may_see_stateful_sets(&cluster, false).await?;
+    is_refused(&client, "statefulsets").await?;
     let mut controller = start(&cluster, chart::CONTROLLER, &[]).await?;
     wait_readyz(&controller, 503, "statefulsets: waiting (forbidden").await?;
     let log = std::fs::read_to_string(controller.log())?;
@@ -79,6 +81,20 @@ async fn may_see_stateful_sets(cluster: &Cluster, may: bool) -> Result<()> {
     }
     roles.patch("podgroup-controller", &PatchParams::default(), &Patch::Merge(json!({"rules": rules}))).await?;
     Ok(())
+}
+
+/// Waits until the authorizer has seen that the controller may not.
+async fn is_refused(client: &Client, resource: &str) -> Result<()> {
+    let review: SubjectAccessReview = serde_json::from_value(json!({"spec": {
+        "user": chart::user(chart::CONTROLLER),
+        "resourceAttributes": {"group": "apps", "resource": resource, "verb": "list"},
+    }}))?;
+    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
+    wait_until(secs(20), &format!("the controller may not list {resource}"), || async {
+        let status = reviews.create(&PostParams::default(), &review).await?.status;
+        Ok(Seen::when(status.is_some_and(|status| !status.allowed), || "it may".to_owned()))
+    })
+    .await
 }
 
 async fn wait_readyz(program: &Program, status: u16, line: &str) -> Result<()> {

@@ -64,7 +64,8 @@ fn queries_in(panels: &[dashboards::Panel]) -> usize {
 }
 
 async fn gives(prometheus: &Prometheus, query: &str, wanted: &super::panels_wanted::Wanted, what: &str) -> Result<()> {
-    wait_until(secs(20), &format!("{what} ({query}) gives {wanted:?}"), || async {
+    // A page that came too late for a scrape is a gap of a few seconds.
+    wait_until(secs(40), &format!("{what} ({query}) gives {wanted:?}"), || async {
         let seen = prometheus.query(query).await?;
         Ok(Seen::when(wanted.is(&seen), || format!("{seen:?}")))
     })

@@ -209,9 +209,10 @@ pub(super) async fn queues_and_rights(w: &mut World) -> Result<()> {
     plugin(w, "queue close up --dry-run").await?.must(0, &["would be closed", "the queue below it (below)"])?;
     plugin(w, "queue close up --as nobody").await?.must(1, &["forbidden"])?;
     queue_is(&client, "below", "Open").await?;
-    plugin(w, "queue close up").await?.must(0, &["queue up is to be closed", "its status says Closed"])?;
+    plugin(w, "queue close up").await?.must(0, &["queue up is to be closed"])?;
     queue_is(&client, "below", "Closed").await?;
-    plugin(w, "queue close up").await?.must(0, &["was closed already"])?;
+    // The plugin waits a few seconds for the status, and a busy machine may take longer: then it says so, and says the state when asked again.
+    says(w, "queue close up", &["was closed already", "its status says Closed"]).await?;
     Workload::new("late").queue("below").make(&client).await?;
     let group = wait_one_group(&client, "late", 10).await?.name_any();
     group_says(&client, &group, "queue up is closed").await?;
@@ -220,9 +221,20 @@ pub(super) async fn queues_and_rights(w: &mut World) -> Result<()> {
     plugin(w, "tree").await?.must(0, &["closed by queue up"])?;
     tenant(w, &group).await?;
     let opened = plugin(w, "queue open up -o json").await?.json()?;
-    ensure!(at(&opened, "/changed") == true && at(&opened, "/state") == "Open" && *at(&opened, "/below") == json!(["below"]), "{opened}");
+    ensure!(at(&opened, "/state") == "Open" || at(&opened, "/state").is_null(), "{opened}");
+    ensure!(at(&opened, "/changed") == true && *at(&opened, "/below") == json!(["below"]), "{opened}");
+    says(w, "queue open up", &["was open already", "its status says Open"]).await?;
     wait_running(&client, "late", 1, 10).await?;
     plugin(w, "why late").await?.must(0, &["does not wait: Running"])
+}
+
+/// Waits until it says all of this.
+async fn says(w: &World, line: &str, parts: &[&str]) -> Result<()> {
+    wait_until(secs(20), &format!("{line} says {parts:?}"), || async {
+        let said = plugin(w, line).await?;
+        Ok(Seen::when(parts.iter().all(|part| said.out.contains(part)), || format!("{}{}", said.out, said.err)))
+    })
+    .await
 }
 
 /// One who has the role `view` in the namespace, and then nothing but the right to read PodGroups and queues more.
@@ -271,7 +283,15 @@ pub(super) async fn through_a_port_forward(w: &mut World) -> Result<()> {
         Ok(Seen::when(phase == "Running", || phase))
     })
     .await?;
-    plugin(w, "audit --request-timeout 5s").await?.must(1, &["port-forward to pod podgroup-system/scheduler-0"])?;
+    {
+        let w: &World = w;
+        // It is ready before it holds the Lease.
+        wait_until(secs(30), "the port-forward leads to the pod that the Lease names", || async {
+            let said = plugin(w, "audit --request-timeout 5s").await?;
+            Ok(Seen::when(said.must(1, &["port-forward to pod podgroup-system/scheduler-0"]).is_ok(), || said.err))
+        })
+        .await?;
+    }
 
     let rule = json!({
         "apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterPortForward", "metadata": {"name": "scheduler"},

@@ -74,7 +74,7 @@ pub(super) async fn send(tenant: &Client, attempt: &Attempt) -> Result<Outcome> 
     }
 }
 
-const GROUPS: &str = "/apis/scheduling.volcano.sh/v1beta1";
+pub(super) const GROUPS: &str = "/apis/scheduling.volcano.sh/v1beta1";
 const RBAC: &str = "is forbidden: User \"mallory\" cannot";
 const QUEUE: &str = "queue b may not be used: mallory lacks the verb use on it";
 
@@ -86,21 +86,30 @@ pub(super) fn in_another_queue(parameters: &str) -> Attempt {
 
 /// What the tenant may do: a Deployment in a queue.
 pub(super) fn deployment(name: &'static str, queue: &str) -> Attempt {
-    let template = json!({
-        "metadata": {"labels": {"app": name}},
-        "spec": {"schedulerName": SCHEDULER_NAME, "terminationGracePeriodSeconds": 0, "containers": [container(&[("cpu", "1")])]},
-    });
-    let body = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": name, "annotations": {"scheduling.volcano.sh/queue-name": queue}},
-        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": template},
-    });
+    let mut body = owner_of_pods("Deployment", name, queue, json!({}), json!({}));
+    if let Some(spec) = body.pointer_mut("/spec").and_then(Value::as_object_mut) {
+        spec.insert("replicas".to_owned(), json!(1));
+    }
     create("a Deployment", format!("/apis/apps/v1/namespaces/{OWN}/deployments"), body, Expected::Harmless)
 }
 
-/// What the tenant may do: take a Deployment of its own away.
-pub(super) fn end_of(name: &str) -> Attempt {
-    delete("a Deployment's end", format!("/apis/apps/v1/namespaces/{OWN}/deployments/{name}"))
+/// An owner in a queue, with these annotations and these fields on its pods.
+pub(super) fn owner_of_pods(kind: &str, name: &str, queue: &str, notes: Value, more: Value) -> Value {
+    let mut spec = json!({"schedulerName": SCHEDULER_NAME, "terminationGracePeriodSeconds": 0, "containers": [container(&[("cpu", "1")])]});
+    if let (Some(spec), Value::Object(more)) = (spec.as_object_mut(), more) {
+        spec.extend(more);
+    }
+    let template = json!({"metadata": {"labels": {"app": name}, "annotations": notes}, "spec": spec});
+    json!({
+        "apiVersion": "apps/v1", "kind": kind,
+        "metadata": {"name": name, "annotations": {"scheduling.volcano.sh/queue-name": queue}},
+        "spec": {"selector": {"matchLabels": {"app": name}}, "template": template},
+    })
+}
+
+/// What the tenant may do: take an owner of its own away.
+pub(super) fn end_of(plural: &str, name: &str) -> Attempt {
+    delete("an owner's end", format!("/apis/apps/v1/namespaces/{OWN}/{plural}/{name}"))
 }
 
 /// What the tenant may do: a PodGroup of its own.
@@ -108,11 +117,11 @@ pub(super) fn own_group() -> Attempt {
     group("a PodGroup of its own", "mine", json!({"queue": "a", "minMember": 2}), Expected::Harmless)
 }
 
-fn create(what: &'static str, path: String, body: Value, expected: Expected) -> Attempt {
+pub(super) fn create(what: &'static str, path: String, body: Value, expected: Expected) -> Attempt {
     Attempt { what, method: "POST", path, body, expected }
 }
 
-fn patch(what: &'static str, path: impl Into<String>, body: Value, expected: Expected) -> Attempt {
+pub(super) fn patch(what: &'static str, path: impl Into<String>, body: Value, expected: Expected) -> Attempt {
     Attempt { what, method: "PATCH", path: path.into(), body, expected }
 }
 
@@ -120,7 +129,7 @@ fn delete(what: &'static str, path: impl Into<String>) -> Attempt {
     Attempt { what, method: "DELETE", path: path.into(), body: Value::Null, expected: Expected::Refused(RBAC) }
 }
 
-fn group_of(what: &'static str, metadata: Value, spec: Value, status: Value, expected: Expected) -> Attempt {
+pub(super) fn group_of(what: &'static str, metadata: Value, spec: Value, status: Value, expected: Expected) -> Attempt {
     let body =
         json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": metadata, "spec": spec, "status": status});
     create(what, format!("{GROUPS}/namespaces/{OWN}/podgroups"), body, expected)
@@ -274,10 +283,23 @@ fn pods(victim: &Victim, own: &str) -> Vec<Attempt> {
     let running = format!("/api/v1/namespaces/{OWN}/pods/{own}");
     let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": victim.set, "uid": victim.uid, "controller": true}]);
     let theirs = json!({"podgroup.dev/queue": "b"});
+    let nobodys = json!({"podgroup.dev/queue": ""});
+    let gated = format!("/api/v1/namespaces/{OWN}/pods/gated");
     let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": own}, "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"}});
     let keep = json!({"volcano.sh/preemptable": "false"});
     vec![
         pod("a pod charged to another's queue", json!({"name": "charged", "annotations": theirs}), json!({}), Expected::Refused(charged)),
+        pod("a pod charged to no queue", json!({"name": "charged", "annotations": nobodys}), json!({}), Expected::Refused(charged)),
+        pod("a pod that waits", json!({"name": "gated"}), json!({"schedulingGates": [{"name": "example.com/wait"}]}), Expected::Harmless),
+        patch("it is charged to no queue", &gated, json!({"metadata": {"annotations": nobodys}}), Expected::Refused(charged)),
+        pod(
+            "a pod with a priority class of the system",
+            json!({"name": "first"}),
+            json!({"priorityClassName": "system-node-critical"}),
+            Expected::Refused(
+                "priority class system-node-critical may not be used on a pod: ServiceAccount default of this namespace lacks",
+            ),
+        ),
         pod("the same on a node", json!({"name": "both", "annotations": theirs}), json!({"nodeName": "n1"}), Expected::Refused(charged)),
         pod("a node taken past the scheduler", json!({"name": "placed"}), json!({"nodeName": "n1"}), Expected::Refused(node)),
         patch(

@@ -4,6 +4,7 @@
 //! Deployment in another namespace and another queue, which must be at the end as it was, and still get what it asks for.
 
 mod attempts;
+mod indirect;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{Event, Namespace, Pod};
@@ -37,6 +38,7 @@ pub(super) async fn takes_nothing(w: &mut World) -> Result<()> {
     make_tenant(&client).await?;
     may_use(&client, "a", json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": TENANT}, account(OWN)])).await?;
     may_use(&client, "b", json!([account("default")])).await?;
+    must(&client, &indirect::long()).await?;
     chart::upgrade(w.cluster(), &["tenancy.enabled=true"]).await?;
     let tenant = kubeconfig::client_as(w.cluster().kubeconfig(), TENANT).await?;
     wait_until(secs(20), "the policies are in force", || async {
@@ -56,14 +58,13 @@ pub(super) async fn takes_nothing(w: &mut World) -> Result<()> {
     told_once_and_taken_back(&client, &tenant).await?;
 
     let before = state_of_victim(&client, &victim).await?;
-    let mut wrong = Vec::new();
-    for attempt in attempts::all(&victim, &own) {
-        let outcome = attempts::send(&tenant, &attempt).await?;
-        if !outcome.is_as(&attempt.expected) {
-            wrong.push(format!("{}: wanted {:?}, got {outcome:?}", attempt.what, attempt.expected));
-        }
-    }
+    let mut wrong = tried(&tenant, attempts::all(&victim, &own)).await?;
+    wrong.extend(tried(&tenant, indirect::templates()).await?);
+    wrong.extend(tried(&tenant, indirect::of_long_by_tenant()).await?);
+    let controller = kubeconfig::client_as(w.cluster().kubeconfig(), &chart::user(chart::CONTROLLER)).await?;
+    wrong.extend(tried(&controller, indirect::of_long_by_controller()).await?);
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    indirect::no_pods_from_templates(&client).await?;
     holds_for(secs(4), "the victim is as it was", || async {
         let now = state_of_victim(&client, &victim).await?;
         Ok(Seen::when(now == before, || format!("before: {before}\nnow: {now}")))
@@ -73,14 +74,29 @@ pub(super) async fn takes_nothing(w: &mut World) -> Result<()> {
     wait_running(&client, "victim", 4, 20).await?;
     let taken = field(&queues(&client).get("a").await?, "/status/allocated/cpu");
     ensure!(taken.as_str().is_some_and(|cpu| ["1", "2", "3", "4"].contains(&cpu)), "queue a, which has 4, uses {taken}");
+    for (_, plural, name, _) in indirect::TEMPLATES {
+        must(&tenant, &attempts::end_of(plural, name)).await?;
+    }
     // The observer, at the end, would miss the PodGroup that was refused.
-    must(&tenant, &attempts::end_of("stealer")).await?;
+    must(&tenant, &attempts::end_of("deployments", "stealer")).await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), OWN);
     wait_until(secs(30), "the pods that never had a PodGroup are gone", || async {
         let left = pods.list(&ListParams::default().labels("app=stealer")).await?.items.len();
         Ok(Seen::when(left == 0, || format!("{left}")))
     })
     .await
+}
+
+/// What did not become of them what had to.
+async fn tried(client: &Client, attempts: Vec<Attempt>) -> Result<Vec<String>> {
+    let mut wrong = Vec::new();
+    for attempt in attempts {
+        let outcome = attempts::send(client, &attempt).await?;
+        if !outcome.is_as(&attempt.expected) {
+            wrong.push(format!("{}: wanted {:?}, got {outcome:?}", attempt.what, attempt.expected));
+        }
+    }
+    Ok(wrong)
 }
 
 /// A Deployment in a queue that its namespace may not use: no PodGroup, one Event on it that says why, other owners go on; and once the right is
