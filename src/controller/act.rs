@@ -166,7 +166,7 @@ impl Actor {
             Ok(_) | Err(CallError::AlreadyExists(_)) => true,
             Err(error) => {
                 tracing::warn!(kind = about.kind, namespace = about.namespace, name = about.name, %error, "the Event was not written");
-                !error.is_transient()
+                !error.is_transient() && !matches!(error, CallError::Unauthorized(_))
             }
         }
     }
@@ -177,12 +177,12 @@ fn refused(error: CallError) -> Reply {
     match error {
         CallError::Conflict(_) | CallError::AlreadyExists(_) => Reply::Conflict,
         CallError::NotFound(_) => Reply::NotFound,
-        CallError::Invalid(why)
-        | CallError::Forbidden(why)
-        | CallError::NamespaceTerminating(why)
-        | CallError::Unauthorized(why)
-        | CallError::DisruptionBudget(why) => Reply::Refused(why),
+        CallError::Invalid(why) | CallError::Forbidden(why) | CallError::NamespaceTerminating(why) | CallError::DisruptionBudget(why) => {
+            Reply::Refused(why)
+        }
         CallError::TooManyRequests { retry_after, .. } => Reply::Later(retry_after.unwrap_or(LATER)),
+        // Who we are was not accepted, which says nothing of the object: an outage of authentication is one of the API server.
+        CallError::Unauthorized(_) => Reply::Unknown,
         CallError::Expired(_) | CallError::Timeout(_) | CallError::Unavailable(_) | CallError::Other(_) => Reply::Unknown,
     }
 }

@@ -14,7 +14,7 @@ use crate::api::names::{APPLIED, ASKED_MIN_MEMBER, CONTROLLER, COPIED_PREFIX, MA
 use crate::api::podgroup::PodGroupSpec;
 use crate::api::quantities::RawQuantity;
 use crate::api::{PodGroup, Uid};
-use crate::lifecycle::{Applied, Existing, Intent, Ours, Version};
+use crate::lifecycle::{Applied, Existing, Intent, NotOurs, Ours, Version};
 
 /// What the object says to a controller that serves these schedulers. What another release keeps for schedulers of its own is somebody else's: its
 /// members are in no watch of ours.
@@ -28,11 +28,11 @@ pub fn existing(group: &PodGroup, served: &[String]) -> Existing {
     let annotation = |key: &str| meta.annotations.as_ref().and_then(|annotations| annotations.get(key));
     let maker = meta.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY));
     if maker.map(String::as_str) != Some(CONTROLLER) {
-        return Existing::Foreign(version);
+        return Existing::Foreign(version, NotOurs::Unlabelled);
     }
     let applied = annotation(APPLIED).and_then(|text| serde_json::from_str::<Applied>(text).ok());
     if applied.as_ref().and_then(|applied| applied.scheduler.as_ref()).is_some_and(|scheduler| !served.contains(scheduler)) {
-        return Existing::Foreign(version);
+        return Existing::Foreign(version, NotOurs::OtherSchedulers);
     }
     Existing::Ours(Ours {
         version,

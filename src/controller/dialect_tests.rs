@@ -100,14 +100,14 @@ fn a_group_without_our_label_is_somebody_elses_whatever_else_it_says() {
     for label in [json!(null), json!("somebody"), json!("")] {
         let mut object = stored(&intent(fields()));
         merge(&mut object, &json!({ "metadata": { "labels": { MANAGED_BY: label } } }));
-        assert_eq!(read(&object), Existing::Foreign(on()), "{label}");
+        assert_eq!(read(&object), Existing::Foreign(on(), NotOurs::Unlabelled), "{label}");
     }
 }
 
 #[test]
 fn a_group_that_is_kept_for_another_scheduler_is_somebody_elses() {
     let of = |scheduler: Option<&str>| read(&stored(&intent(Applied { scheduler: scheduler.map(str::to_owned), ..fields() })));
-    assert_eq!(of(Some("another")), Existing::Foreign(on()), "its members are in no watch of ours");
+    assert_eq!(of(Some("another")), Existing::Foreign(on(), NotOurs::OtherSchedulers), "its members are in no watch of ours");
     assert!(matches!(of(Some("ours")), Existing::Ours(_)));
     assert!(matches!(of(None), Existing::Ours(_)), "an older version did not say");
 }

@@ -255,6 +255,47 @@ async fn events_that_the_server_will_not_have_are_not_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_outage_of_authentication_is_over_when_it_is_over() {
+    let end = clock::monotonic() + Duration::from_secs(600);
+    let answers = move |method: &str, _: &str, body: &Value| match method {
+        _ if clock::monotonic() < end => status(401, "Unauthorized"),
+        "GET" => status(404, "not there"),
+        _ => (201, created(body.clone(), 2)),
+    };
+    let rig = Rig::start(Box::new(answers), Leadership::always());
+    rig.show(1, Vec::new()).await;
+    seconds(600).await;
+    let tries = rig.requests.lock().unwrap().len();
+    assert!((20..40).contains(&tries), "{tries} requests in ten minutes");
+    assert_eq!(rig.count("POST events"), 0, "nothing is wrong with the object");
+    // The longest that the back-off of a failure waits.
+    seconds(30).await;
+    let last = rig.requests.lock().unwrap().last().cloned();
+    assert_eq!(last.map(|(sent, _)| sent).as_deref(), Some("POST podgroups"));
+    assert_eq!(rig.requests.lock().unwrap().len(), tries + 2, "a read, and the creation");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_an_outage_of_authentication_swallowed_is_written_after_it() {
+    let end = clock::monotonic() + Duration::from_secs(60);
+    let answers = move |_: &str, kind: &str, body: &Value| match kind {
+        "events" if clock::monotonic() < end => status(401, "Unauthorized"),
+        "events" => (201, body.clone()),
+        _ => status(403, "a quota"),
+    };
+    let rig = Rig::start(Box::new(answers), Leadership::always());
+    rig.show(1, Vec::new()).await;
+    seconds(60).await;
+    let before = rig.count("POST events");
+    assert!(before >= 1);
+    seconds(600).await;
+    let after = rig.count("POST events");
+    assert!(after > before, "it was tried {before} times, and never again");
+    seconds(600).await;
+    assert_eq!(rig.count("POST events"), after, "once it is there it is told");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_contradiction_is_no_busy_loop() {
     // 409 for a creation and 404 for a read, for ever.
     let answers = |method: &str, _: &str, _: &Value| if method == "POST" { status(409, "there") } else { status(404, "not there") };

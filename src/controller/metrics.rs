@@ -26,7 +26,7 @@ impl ControllerMetrics {
     /// When the names are taken: make one for a program and clone it.
     pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let help = "Steps of the controller about PodGroups, by what was done (create, amend, mark, look, delete, unmark, read) and how it ended \
-                    (is, gone, absent, looked, old, unknown, refused).";
+                    (is, gone, absent, looked, old, unknown, refused, later).";
         let steps = IntCounterVec::new(Opts::new("controller_steps_total", help), &["step", "outcome"])?;
         let help = "Writes (amend, mark, unmark, delete) that the API server refused since the PodGroup was no longer the object and version \
                     that they were decided on.";

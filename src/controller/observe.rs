@@ -15,7 +15,7 @@ use crate::api::workload::{
 use crate::api::{GroupKey, Pod, PodGroup, Uid};
 use crate::runtime::metrics::WatchMetrics;
 use crate::runtime::program::{Program, Stage};
-use crate::runtime::readiness::Readiness;
+use crate::runtime::readiness::{Listed, Readiness};
 use crate::runtime::watch::{WatchConfig, WatchEvent, watch_into};
 
 use super::dialect;
@@ -55,7 +55,8 @@ impl Watches {
             // The pods of other schedulers are never even sent to us.
             let field_selector = Some(format!("spec.schedulerName={scheduler}"));
             let config = WatchConfig { field_selector, ..WatchConfig::new("pods") };
-            self.watch::<Pod, _>(program, config, "pods", move |event| Seen::Pod(place, event.map(pod)));
+            let listed = self.readiness.expect(&pods_of(scheduler, schedulers.len()));
+            self.watch_as::<Pod, _>(program, config, "pods", listed, move |event| Seen::Pod(place, event.map(pod)));
         }
     }
 
@@ -74,13 +75,25 @@ impl Watches {
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
         F: Fn(WatchEvent<K>) -> Seen + Send + Sync + 'static,
     {
+        self.watch_as(program, config, name, self.readiness.expect(name), wrap);
+    }
+
+    fn watch_as<K, F>(&self, program: &mut Program, config: WatchConfig, name: &'static str, listed: Listed, wrap: F)
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
+        F: Fn(WatchEvent<K>) -> Seen + Send + Sync + 'static,
+    {
         let watches = self.clone();
-        let listed = self.readiness.expect(name);
         program.spawn(Stage::Work, name, move |stop| async move {
             watch_into(Api::<K>::all(watches.client), config, listed, watches.metrics, watches.events, wrap, stop).await;
             Ok::<(), String>(())
         });
     }
+}
+
+/// What `/readyz` calls the list of one scheduler's pods, of which there are so many.
+fn pods_of(scheduler: &str, schedulers: usize) -> String {
+    if schedulers == 1 { "pods".to_owned() } else { format!("pods of {scheduler}") }
 }
 
 fn group(object: &PodGroup, served: &[String]) -> SeenGroup {
@@ -114,6 +127,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn the_pods_of_each_scheduler_are_a_list_of_their_own() {
+        assert_eq!(pods_of("a", 1), "pods");
+        assert_eq!((pods_of("a", 2), pods_of("b", 2)), ("pods of a".to_owned(), "pods of b".to_owned()));
+    }
 
     #[test]
     fn the_group_of_a_pod_goes_with_the_pod_and_that_of_an_unknown_kind_must_be_looked_after() {

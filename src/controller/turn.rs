@@ -228,7 +228,7 @@ pub(super) fn report(key: &GroupKey, step: &Step, answer: &Answer) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lifecycle::Existing;
+    use crate::lifecycle::{Existing, NotOurs};
 
     #[tokio::test(start_paused = true)]
     async fn a_group_is_retired_only_after_nobody_has_needed_it_for_a_second() {
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn a_refused_delete_is_told_once_when_a_read_has_shown_what_is_there() {
         let decided = Version { uid: Uid::from("u"), resource_version: "1".to_owned() };
-        let met = Answer::Is(Existing::Foreign(Version { uid: Uid::from("v"), resource_version: "7".to_owned() }));
+        let met = Answer::Is(Existing::Foreign(Version { uid: Uid::from("v"), resource_version: "7".to_owned() }, NotOurs::Unlabelled));
         let key = GroupKey::new("ns", "g");
         for (answer, told) in [(Answer::Unknown, false), (Answer::Old, false), (met, true), (Answer::Absent, true)] {
             let mut kept = Kept::default();

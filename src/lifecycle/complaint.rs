@@ -4,7 +4,7 @@
 
 use crate::api::workload::ObjectRef;
 
-use super::existing::Existing;
+use super::existing::{Existing, NotOurs};
 use super::intent::Wish;
 
 /// Something that a person has to mend.
@@ -27,10 +27,14 @@ pub fn complaints(wish: &Wish, existing: Option<&Existing>, refused: Option<&str
         return Vec::new();
     }
     let mut found: Vec<Complaint> = wish.faults.iter().map(|fault| complaint("InvalidPodGroupSource", fault.to_string())).collect();
-    if let Some(Existing::Foreign(_)) = existing {
+    if let Some(Existing::Foreign(_, why)) = existing {
         let name = &wish.intent.group.name;
-        let message =
-            format!("PodGroup {name} was not made by podgroup-controller; it is left alone, and its spec does not follow this object");
+        let why = match why {
+            NotOurs::Unlabelled => "was not made by podgroup-controller",
+            NotOurs::OtherSchedulers => "is kept for a scheduler that this podgroup-controller does not serve",
+            NotOurs::Unreadable => "cannot be decoded, so nobody can say whose it is",
+        };
+        let message = format!("PodGroup {name} {why}; it is left alone, and its spec does not follow this object");
         found.push(complaint("PodGroupNotOurs", message));
     }
     if let Some(why) = refused {

@@ -14,18 +14,35 @@ fn wish(wants_pods: bool, faults: Vec<Fault>) -> Wish {
     Wish { intent, wants_pods, told: object("Deployment"), faults }
 }
 
+fn foreign(why: NotOurs) -> Existing {
+    Existing::Foreign(Version { uid: Uid::from("g"), resource_version: "1".into() }, why)
+}
+
 fn reasons(wish: &Wish, existing: Option<&Existing>, refused: Option<&str>) -> Vec<&'static str> {
     complaints(wish, existing, refused).into_iter().map(|complaint| complaint.reason).collect()
 }
 
 #[test]
 fn each_trouble_is_told_on_the_object_that_people_edit() {
-    let foreign = Existing::Foreign(Version { uid: Uid::from("g"), resource_version: "1".into() });
+    let foreign = foreign(NotOurs::Unlabelled);
     let wish = wish(true, vec![Fault::new("a", "b", "c")]);
     assert_eq!(reasons(&wish, Some(&foreign), Some("no")), ["InvalidPodGroupSource", "PodGroupNotOurs", "PodGroupRefused"]);
     let told = complaints(&wish, None, Some("because"));
     assert!(told.iter().all(|complaint| complaint.about == object("Deployment")));
     assert!(told.iter().any(|complaint| complaint.message.contains("podgroup-1") && complaint.message.contains("because")));
+}
+
+#[test]
+fn why_a_group_is_not_ours_is_told_as_it_is() {
+    let wish = wish(true, Vec::new());
+    let told = |why| complaints(&wish, Some(&foreign(why)), None).into_iter().map(|complaint| complaint.message).collect::<String>();
+    for (why, words) in [
+        (NotOurs::Unlabelled, "PodGroup podgroup-1 was not made by podgroup-controller;"),
+        (NotOurs::OtherSchedulers, "PodGroup podgroup-1 is kept for a scheduler that this podgroup-controller does not serve;"),
+        (NotOurs::Unreadable, "PodGroup podgroup-1 cannot be decoded,"),
+    ] {
+        assert!(told(why).starts_with(words), "{}", told(why));
+    }
 }
 
 #[test]

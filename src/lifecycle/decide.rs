@@ -116,7 +116,7 @@ pub fn decide(situation: &Situation<'_>) -> Step {
     match (situation.memory.freshest(situation.cached), wanted) {
         (None, Some(wish)) => Step::Create(wish.intent.clone()),
         // Somebody else's group under a generated name is not adopted, and one that is ending must be gone before it can come back.
-        (None, None) | (Some(Existing::Foreign(_)), _) => Step::Rest,
+        (None, None) | (Some(Existing::Foreign(..)), _) => Step::Rest,
         (Some(Existing::Ours(ours)), _) if ours.ending => Step::Rest,
         (Some(Existing::Ours(ours)), wanted) if ours.retiring => retiring(situation, ours, wanted.is_some()),
         (Some(Existing::Ours(ours)), Some(wish)) => keep_true(ours, wish),

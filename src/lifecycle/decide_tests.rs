@@ -3,6 +3,7 @@
 use super::*;
 use crate::api::workload::ObjectRef;
 use crate::api::{GroupKey, Uid};
+use crate::lifecycle::existing::NotOurs;
 use crate::lifecycle::memory::Answer;
 
 const OWNER: &str = "0a1b2c3d-0000-1111-2222-333344445555";
@@ -69,7 +70,7 @@ fn what_is_old_is_read_before_anything_else() {
 #[test]
 fn somebody_elses_group_is_left_alone() {
     let (wants, wants_none) = (wish(true), wish(false));
-    let foreign = Existing::Foreign(version("5"));
+    let foreign = Existing::Foreign(version("5"), NotOurs::Unlabelled);
     for owner in [Owner::Wishes(&wants), Owner::Wishes(&wants_none), Owner::Gone, Owner::Unserved] {
         for members in [Members::None, Members::Living] {
             let situation = Situation { owner, members, cached: Some(&foreign), memory: &Memory::default() };

@@ -27,8 +27,8 @@ impl Version {
 /// What is known of the PodGroup under a generated name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// There is one that we did not make, or that a controller keeps which serves other schedulers. It is left alone.
-    Foreign(Version),
+    /// There is one that is not ours, for this reason. It is left alone.
+    Foreign(Version, NotOurs),
     /// There is one of ours.
     Ours(Ours),
 }
@@ -38,10 +38,21 @@ impl Existing {
     #[must_use]
     pub const fn version(&self) -> &Version {
         match self {
-            Self::Foreign(version) => version,
+            Self::Foreign(version, _) => version,
             Self::Ours(ours) => &ours.version,
         }
     }
+}
+
+/// Why a PodGroup under a generated name is not ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotOurs {
+    /// Its label does not say that a podgroup-controller made it.
+    Unlabelled,
+    /// It is kept for a scheduler that is not served here, mostly by another release: its members are in no watch of ours.
+    OtherSchedulers,
+    /// It cannot be decoded, so that nobody can say whose it is.
+    Unreadable,
 }
 
 /// A PodGroup that the controller made.

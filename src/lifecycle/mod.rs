@@ -34,7 +34,7 @@ pub mod reply;
 
 pub use complaint::{Complaint, complaints};
 pub use decide::{Members, Owner, Situation, Step, decide};
-pub use existing::{Applied, Existing, Ours, Version};
+pub use existing::{Applied, Existing, NotOurs, Ours, Version};
 pub use intent::{Intent, Wish, intend};
 pub use memory::{Answer, Memory, Sight};
 pub use reply::{Reply, answer};

@@ -17,7 +17,10 @@ struct List {
 
 /// The lists of one program. Cheap to clone; every clone is the same.
 #[derive(Clone, Debug)]
-pub struct Readiness(Arc<watch::Sender<BTreeMap<&'static str, List>>>);
+pub struct Readiness(Arc<watch::Sender<BTreeMap<Place, List>>>);
+
+/// Its name, and the how many-th of that name it is: two lists of one kind, each with a filter of its own, are two.
+type Place = (Arc<str>, usize);
 
 impl Default for Readiness {
     fn default() -> Self {
@@ -31,13 +34,16 @@ impl Readiness {
         Self::default()
     }
 
-    /// From now on not ready until the list of this name was complete once. Call it for every list before the first of
-    /// them can be complete.
-    pub fn expect(&self, name: &'static str) -> Listed {
+    /// From now on not ready until this list, which has an entry of its own whatever its name, was complete once. Call it
+    /// once for every list, before the first of them can be complete.
+    pub fn expect(&self, name: &str) -> Listed {
+        let name: Arc<str> = Arc::from(name);
+        let mut place = (Arc::clone(&name), 0);
         self.0.send_modify(|lists| {
-            lists.insert(name, List::default());
+            place.1 = lists.keys().filter(|(other, _)| *other == name).count();
+            lists.insert(place.clone(), List::default());
         });
-        Listed { name, all: self.clone() }
+        Listed { place, all: self.clone() }
     }
 
     /// Whether every expected list was complete once, and none is in trouble now: the answer of `/readyz`.
@@ -55,7 +61,7 @@ impl Readiness {
     /// One line for each list, for `/readyz`: `pods: complete`, `podgroups: waiting (not found: …)`.
     pub fn report(&self) -> String {
         let lists = self.0.borrow();
-        let line = |(name, list): (&&str, &List)| {
+        let line = |((name, _), list): (&Place, &List)| {
             let state = if list.complete { "complete" } else { "waiting" };
             let trouble = list.trouble.as_ref().map(|why| format!(" ({why})"));
             format!("{name}: {state}{}\n", trouble.unwrap_or_default())
@@ -67,7 +73,7 @@ impl Readiness {
 /// The place of one list in a [`Readiness`].
 #[derive(Clone, Debug)]
 pub struct Listed {
-    name: &'static str,
+    place: Place,
     all: Readiness,
 }
 
@@ -83,7 +89,7 @@ impl Listed {
     }
 
     fn set(&self, change: impl FnOnce(&mut List)) {
-        self.all.0.send_modify(|lists| change(lists.entry(self.name).or_default()));
+        self.all.0.send_modify(|lists| change(lists.entry(self.place.clone()).or_default()));
     }
 }
 
@@ -106,5 +112,21 @@ mod tests {
         nodes.trouble(Some("unavailable: gone".to_owned()));
         assert!(!readiness.is_ready(), "an API server that is away is said");
         assert!(readiness.report().contains("nodes: complete (unavailable: gone)"));
+    }
+
+    #[test]
+    fn two_lists_of_one_name_are_two() {
+        let readiness = Readiness::new();
+        let (first, second) = (readiness.expect("pods"), readiness.expect("pods"));
+        first.complete();
+        assert!(!readiness.is_ready(), "the second is not there yet");
+        second.complete();
+        assert!(readiness.is_ready());
+        second.trouble(Some("unavailable: gone".to_owned()));
+        first.trouble(None);
+        assert!(!readiness.is_ready(), "that the first works says nothing of the second");
+        assert_eq!(readiness.report(), "pods: complete\npods: complete (unavailable: gone)\n");
+        second.trouble(None);
+        assert!(readiness.is_ready());
     }
 }

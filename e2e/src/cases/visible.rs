@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Event;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::time::sleep;
@@ -73,23 +73,28 @@ async fn complaints(client: &Client) -> Result<Vec<Event>> {
         .collect())
 }
 
-/// Somebody writes into the group again and again while its delete is on a slow way: the version that was decided on is never there when it arrives.
+/// Somebody writes into the group again and again while its delete is on a slow way: the version that was decided on is not there when it arrives. Where the
+/// delete was quicker all the same, everything is tried again.
 async fn refused_delete(w: &mut World, client: &Client, group: &str) -> Result<()> {
     let api = podgroups(client);
     scale(client, "d", 0).await?;
     w.controller_path()?.delay(Delay::Fixed(millis(150)), Delay::None);
     let port = w.controller()?.port();
     let refused = "podgroup_controller_preconditions_refused_total{step=\"delete\"}";
+    let mut missed = 0;
     for number in 0_u32.. {
-        let patch = Patch::Merge(json!({"metadata": {"annotations": {"example.com/busy": number.to_string()}}}));
-        // Only once it is marked: the mark itself would be refused too, and nothing would get on.
-        if api.get(group).await?.annotations().contains_key("podgroup.dev/retiring") {
-            api.patch(group, &PatchParams::default(), &patch).await?;
-        }
+        let there = write_into_a_marked_one(&api, group, number).await?;
         if metric(port, refused).await? > 0.0 {
             break;
         }
-        ensure!(number < 150, "no delete was refused");
+        ensure!(number < 150, "no delete was refused, and {missed} groups went");
+        if !there {
+            missed += 1;
+            scale(client, "d", 1).await?;
+            wait_running(client, "d", 1, 20).await?;
+            wait_one_group(client, "d", 5).await?;
+            scale(client, "d", 0).await?;
+        }
         // Longer than a look takes on this way, or the next version is there before a delete is sent; shorter than a look and a delete.
         sleep(millis(200)).await;
     }
@@ -117,6 +122,20 @@ async fn refused_delete(w: &mut World, client: &Client, group: &str) -> Result<(
     }
     ensure!(metric(port, "podgroup_controller_queue_depth").await? == 0.0, "something still waits");
     Ok(())
+}
+
+/// Whether the group is there still. It is written to only once it is marked: the mark itself would be refused too, and nothing would get on.
+async fn write_into_a_marked_one(api: &Api<DynamicObject>, group: &str, number: u32) -> Result<bool> {
+    let Some(found) = api.get_opt(group).await? else { return Ok(false) };
+    if !found.annotations().contains_key("podgroup.dev/retiring") {
+        return Ok(true);
+    }
+    let patch = Patch::Merge(json!({"metadata": {"annotations": {"example.com/busy": number.to_string()}}}));
+    match api.patch(group, &PatchParams::default(), &patch).await {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The value of one line of /metrics; 0 where it is not there yet.

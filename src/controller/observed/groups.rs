@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::api::GroupKey;
-use crate::lifecycle::{Existing, Version};
+use crate::lifecycle::{Existing, NotOurs, Version};
 use crate::runtime::watch::{BadObject, WatchEvent};
 
 use super::{Touched, bad_uid};
@@ -73,7 +73,7 @@ fn foreign(bad: &BadObject) -> SeenGroup {
     let version = Version { uid: bad_uid(bad), resource_version: bad.resource_version.clone().unwrap_or_default() };
     SeenGroup {
         key: GroupKey::new(bad.namespace.as_deref().unwrap_or_default(), &bad.name),
-        existing: Existing::Foreign(version),
+        existing: Existing::Foreign(version, NotOurs::Unreadable),
         unwatched_owner: false,
     }
 }

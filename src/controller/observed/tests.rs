@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 
 use crate::api::workload::{Deployment, Job, PodSource, ReplicaSet, StatefulSet};
-use crate::lifecycle::{Ours, Version};
+use crate::lifecycle::{NotOurs, Ours, Version};
 
 fn uid(number: u32) -> Uid {
     Uid::from(format!("{number:08x}-0000-1111-2222-333344445555"))
@@ -273,7 +273,7 @@ fn a_list_of_what_was_known_touches_nobody() {
 #[test]
 fn a_group_that_cannot_be_read_is_somebody_elses() {
     let observed = observed([G(reset(vec![group(1, 5, false)])), G(Bad(bad(1)))]);
-    assert!(matches!(observed.freeze(&key(1)).cached, Some(Existing::Foreign(_))));
+    assert!(matches!(observed.freeze(&key(1)).cached, Some(Existing::Foreign(_, NotOurs::Unreadable))));
 }
 
 #[test]
