@@ -76,17 +76,21 @@ pub(in crate::cases) async fn owners(w: &mut World) -> Result<()> {
         && same(|group| field(group, "/spec"));
     ensure!(unharmed, "the victim's PodGroup became {after:?}");
     let calls = called::since(w, moment)?;
-    let elsewhere: Vec<_> = calls.iter().filter(|call| call.namespace == "elsewhere").map(|call| call.line.as_str()).collect();
-    ensure!(elsewhere.is_empty(), "the controller wrote elsewhere: {elsewhere:?}");
     let leaked: Vec<_> = calls
         .iter()
         .filter(|call| call.line.contains("secret"))
         .map(|call| format!("{} {} {}", call.verb, call.resource, call.name))
         .collect();
     ensure!(leaked.is_empty(), "what a Deployment elsewhere says was believed: {leaked:?}");
+    ensure!(far_group().await?.len() == 1, "elsewhere are {:?}", far_group().await?);
+    if !w.faults().is_empty() {
+        // A list that the mix has made old, or an answer that it took, costs calls that are none of the liars'.
+        return Ok(());
+    }
+    let elsewhere: Vec<_> = calls.iter().filter(|call| call.namespace == "elsewhere").map(|call| call.line.as_str()).collect();
+    ensure!(elsewhere.is_empty(), "the controller wrote elsewhere: {elsewhere:?}");
     // Of a dead owner of a kind that nobody watches nothing can be known: its group may be made, once.
     ensure!(calls.len() <= 4 * (lies.len() + 1), "{} lies cost {:?}", lies.len(), tally(&calls));
-    ensure!(far_group().await?.len() == 1, "elsewhere are {:?}", far_group().await?);
     Ok(())
 }
 
