@@ -138,7 +138,8 @@ pub fn table() -> Vec<Case> {
         case!("L5-admin", "what an admin set stays until its source changes", usual(), spec::what_an_admin_set).under_faults_in_soak(),
         case!("L6", "a pending StatefulSet is shrunk", usual(), spec::shrunk).also_under_faults(),
         case!("L7-corners", "rollouts of full gangs in all corners of the strategy", usual(), rollouts::corners).under_faults_in_soak(),
-        case!("L7-paused", "a rollout is paused in its middle, scaled, resumed and rolled back", usual(), rollouts::paused_in_the_middle),
+        case!("L7-paused", "a rollout is paused in its middle, scaled, resumed and rolled back", usual(), rollouts::paused_in_the_middle)
+            .under_faults_in_soak(),
         case!("L7-churn", "an autoscaler at work costs no write where nothing changes", quick(), resizing::churn),
         case!("L8-values", "values that are too large or make no sense", usual(), bad::sizes::values).under_faults_in_soak(),
         case!("L8-revisions", "five hundred ReplicaSets of one Deployment cost nothing", quick(), bad::sizes::revisions),
