@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -13,12 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Status and body of `GET path` at `127.0.0.1:port`. HTTP/1.0, so that the answer ends with the connection and is never chunked.
 pub async fn get(port: u16, path: &str) -> Result<(u16, String)> {
     timeout(PATIENCE, async {
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
-        let request = format!("GET {path} HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).await?;
-        parse(&String::from_utf8_lossy(&answer))
+        exchange(TcpStream::connect(("127.0.0.1", port)).await?, path, &format!("Host: 127.0.0.1:{port}\r\n")).await
     })
     .await
     .with_context(|| format!("no answer from port {port} to GET {path}"))?
@@ -34,7 +29,15 @@ pub async fn json(port: u16, path: &str) -> Result<serde_json::Value> {
     serde_json::from_str(&body).with_context(|| format!("GET {path} answered no JSON: {body}"))
 }
 
-pub(crate) fn parse(answer: &str) -> Result<(u16, String)> {
+/// Status and body of `GET path` over an open connection; each header ends with its line.
+pub(crate) async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, path: &str, headers: &str) -> Result<(u16, String)> {
+    stream.write_all(format!("GET {path} HTTP/1.0\r\n{headers}Connection: close\r\n\r\n").as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    parse(&String::from_utf8_lossy(&answer))
+}
+
+fn parse(answer: &str) -> Result<(u16, String)> {
     let (head, body) = answer.split_once("\r\n\r\n").context("no end of the head")?;
     let status = head.split_whitespace().nth(1).context("no status")?.parse()?;
     Ok((status, body.to_owned()))

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -15,7 +14,7 @@ use tokio_rustls::rustls::client::Resumption;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
 
-use crate::http::parse;
+use crate::http::exchange;
 
 /// As for [`crate::http`], and a handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -40,13 +39,9 @@ impl Https {
     pub async fn get(&self, port: u16, path: &str, token: Option<&str>) -> Result<(u16, String)> {
         timeout(PATIENCE, async {
             let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
-            let mut stream = self.0.connect(ServerName::try_from("localhost")?, stream).await?;
+            let stream = self.0.connect(ServerName::try_from("localhost")?, stream).await?;
             let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
-            let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n{token}Connection: close\r\n\r\n");
-            stream.write_all(request.as_bytes()).await?;
-            let mut answer = Vec::new();
-            stream.read_to_end(&mut answer).await?;
-            parse(&String::from_utf8_lossy(&answer))
+            exchange(stream, path, &format!("Host: localhost\r\n{token}")).await
         })
         .await
         .with_context(|| format!("no answer from port {port} to GET {path} over TLS"))?

@@ -3,14 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::accounting::Placement;
-use crate::api::{GroupKey, PodFacts};
-
 use super::claim::Unplaced;
 use super::explain::Refusal;
 use super::gang::Gang;
 use super::place::{self, Attempt};
-use super::plan::{Bind, Plan};
+use super::plan::Plan;
 use super::policy::Policy;
 use super::world::World;
 use super::{Want, admit, refuse};
@@ -73,7 +70,7 @@ pub(super) fn take_turn(
             }
             Ok(placements) => {
                 world.free_surplus(&reserved, &placements);
-                keep(world, &want.key, &placements, None, plan);
+                plan.binds.extend(world.assume_all(&want.key, &placements, None));
             }
         }
         world.satisfied(&want.key);
@@ -91,7 +88,10 @@ pub(super) fn take_turn(
                 want.refusal.get_or_insert(refusal);
                 want.unplaced.extend(one.iter().cloned());
             }
-            Ok(placements) => keep(world, &want.key, &placements, Some(facts.min_member).filter(|minimum| *minimum > 1), plan),
+            Ok(placements) => {
+                let minimum = Some(facts.min_member).filter(|minimum| *minimum > 1);
+                plan.binds.extend(world.assume_all(&want.key, &placements, minimum));
+            }
         }
         want.next = want.next.saturating_add(1);
     }
@@ -124,22 +124,5 @@ fn is_first(world: &World, queue: &str, want: &Want) -> bool {
     world.is_fifo(queue) && {
         let least = admit::least(world, &want.key, &want.members, want.gang.needed);
         world.books.quota().ever_fits(queue, &least)
-    }
-}
-
-/// What the trial placed is assumed, and planned.
-fn keep(world: &mut World, key: &GroupKey, placements: &[Placement], minimum: Option<u32>, plan: &mut Plan) {
-    for placement in placements {
-        world.assume(placement);
-        let Some(facts): Option<Arc<PodFacts>> = world.pods.get(&placement.uid).map(|member| Arc::clone(&member.facts)) else { continue };
-        plan.binds.push(Bind {
-            uid: placement.uid.clone(),
-            namespace: Arc::clone(&facts.namespace),
-            name: Arc::clone(&facts.name),
-            node: Arc::clone(&placement.node),
-            queue: Arc::clone(&placement.queue),
-            group: key.clone(),
-            minimum,
-        });
     }
 }

@@ -67,8 +67,8 @@ impl Watch {
         loop {
             let version = match self.list().await {
                 Ok((event, version)) => {
-                    if let Err(seen) = self.newest.take(&version, clock::monotonic())
-                        && self.config.never_back
+                    if self.config.never_back
+                        && let Err(seen) = self.newest.take(&version, clock::monotonic())
                     {
                         let text = format!("the list is of resourceVersion {version}, and {seen} was seen before: who answered is behind");
                         self.failed("list", &CallError::Other(text)).await;

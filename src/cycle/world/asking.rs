@@ -133,7 +133,7 @@ impl Asking {
 
     fn put(&mut self, key: &GroupKey, at: Option<u64>, answer: Answer) {
         self.forget(key);
-        if answer.hope == Hope::Soon && at.is_some() {
+        if answer.hope == Hope::Soon {
             self.soon.insert(key.clone());
         }
         self.asked.insert(key.clone(), Asked { at, answer });

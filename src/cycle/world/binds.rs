@@ -5,11 +5,31 @@ use std::time::Duration;
 
 use crate::accounting::Placement;
 use crate::api::{GroupKey, Uid};
+use crate::cycle::plan::Bind;
 
 use super::pods::Assumed;
 use super::{State, World};
 
 impl World {
+    /// What was placed for the group is assumed; what is to be bound.
+    pub(in crate::cycle) fn assume_all(&mut self, key: &GroupKey, placements: &[Placement], minimum: Option<u32>) -> Vec<Bind> {
+        let mut binds = Vec::with_capacity(placements.len());
+        for placement in placements {
+            self.assume(placement);
+            let Some(facts) = self.pods.get(&placement.uid).map(|member| Arc::clone(&member.facts)) else { continue };
+            binds.push(Bind {
+                uid: placement.uid.clone(),
+                namespace: Arc::clone(&facts.namespace),
+                name: Arc::clone(&facts.name),
+                node: Arc::clone(&placement.node),
+                queue: Arc::clone(&placement.queue),
+                group: key.clone(),
+                minimum,
+            });
+        }
+        binds
+    }
+
     /// A cycle placed the pod; the books have it already. Where it stands it stays, as this is done for each placement.
     pub(in crate::cycle) fn assume(&mut self, placement: &Placement) {
         let Some(member) = self.pods.get_mut(&placement.uid) else { return };

@@ -15,6 +15,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::jiff::SignedDuration;
+
 use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::cycle::gang::{is_satisfied, is_whole};
 use crate::cycle::plan::{Eviction, Taking, Victim};
@@ -23,7 +25,7 @@ use crate::cycle::status::was_scheduled;
 use super::{Group, Hope, State, World};
 
 /// A PodGroup that is so much younger than a member that has a place was not there when that got it, so it was made again, and its status tells nothing of what was before.
-const MADE_AGAIN: Duration = Duration::from_secs(60);
+const MADE_AGAIN: SignedDuration = SignedDuration::from_secs(60);
 
 /// What is known of a gang that may be torn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,7 +86,6 @@ impl World {
         let since = group.tear.since.unwrap_or(now);
         let over = since.saturating_add(patience);
         let goes = over <= now && was_asked;
-        let victims: Vec<Victim> = group.members.iter().filter(|uid| self.is_there(uid)).filter_map(|uid| self.victim(uid)).collect();
         // Where one of them is refused, they are asked for again after the same time.
         let begins = if goes { now } else { since };
         let known = self.groups.get_mut(key)?;
@@ -93,8 +94,13 @@ impl World {
             known.tear.since = Some(begins);
             self.alarms.insert((begins.saturating_add(patience), key.clone()));
         }
+        if !goes {
+            return None;
+        }
+        let members = self.groups.get(key)?.members.iter().filter(|uid| self.is_there(uid));
+        let victims: Vec<Victim> = members.filter_map(|uid| self.victim(uid)).collect();
         // All of them or nobody: what is left of a gang does no more good than before.
-        if !goes || !self.budgets_allow(&victims.iter().map(|victim| victim.uid.clone()).collect::<BTreeSet<_>>()) {
+        if !self.budgets_allow(&victims.iter().map(|victim| victim.uid.clone()).collect::<BTreeSet<_>>()) {
             return None;
         }
         let nomination = self.nominations.next_number();
@@ -115,8 +121,7 @@ impl World {
     }
 
     fn was_made_again(&self, group: &Group, facts: &GroupFacts) -> bool {
-        let placed = group.members.iter().filter(|uid| self.is_there(uid)).filter_map(|uid| self.pods.get(uid));
-        let age = |created| facts.created.duration_since(created);
-        placed.map(|member| member.facts.created).any(|created| age(created).unsigned_abs() > MADE_AGAIN && age(created).is_positive())
+        let mut placed = group.members.iter().filter(|uid| self.is_there(uid)).filter_map(|uid| self.pods.get(uid));
+        placed.any(|member| facts.created.duration_since(member.facts.created) > MADE_AGAIN)
     }
 }

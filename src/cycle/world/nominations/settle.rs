@@ -95,20 +95,7 @@ impl World {
         let known = self.groups.get(key).and_then(|group| Some((group, group.facts.as_ref()?)));
         let minimum =
             known.filter(|(group, facts)| facts.min_member > 1 && gang::is_satisfied(group, facts)).map(|(_, facts)| facts.min_member);
-        let mut binds = Vec::with_capacity(placed.len());
-        for place in placed {
-            self.assume(place);
-            let Some(facts) = self.pods.get(&place.uid).map(|member| Arc::clone(&member.facts)) else { continue };
-            binds.push(Bind {
-                uid: place.uid.clone(),
-                namespace: Arc::clone(&facts.namespace),
-                name: Arc::clone(&facts.name),
-                node: Arc::clone(&place.node),
-                queue: Arc::clone(&place.queue),
-                group: key.clone(),
-                minimum,
-            });
-        }
+        let binds = self.assume_all(key, placed, minimum);
         self.satisfied(key);
         self.judge_group(key, None);
         binds
