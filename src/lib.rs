@@ -30,6 +30,7 @@
 
 pub mod accounting;
 pub mod api;
+mod by_key;
 pub mod controller;
 pub mod cycle;
 pub mod lifecycle;

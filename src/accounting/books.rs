@@ -25,9 +25,8 @@
 //! What was seen in the cluster is never refused, however far over it is: it is the truth, and only what *we* place is
 //! asked whether it fits.
 
-use std::collections::BTreeMap;
-
 use crate::api::Uid;
+use crate::by_key::ByKey;
 use crate::resources::Resources;
 
 use super::audit::{AuditReport, Difference, Place};
@@ -45,7 +44,7 @@ pub struct Books {
     pub(super) ledger: Ledger,
     pub(super) quota: Quota,
     /// Every pod that is charged, with how sure that is.
-    pub(super) stages: BTreeMap<Uid, Stage>,
+    pub(super) stages: ByKey<Uid, Stage>,
 }
 
 /// How sure it is that a pod is where it is charged. Drawn in the module's text.

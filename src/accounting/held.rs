@@ -4,8 +4,10 @@
 //! who holds. It knows no ceiling.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hash;
 use std::sync::Arc;
 
+use crate::by_key::ByKey;
 use crate::resources::Resources;
 
 use super::audit::{Difference, Place, compare};
@@ -14,8 +16,8 @@ use super::tree::QueueTree;
 /// Who holds how much where, with the sums by queue. Every method that takes the tree must get the same one each time,
 /// and a change of the tree stands between [`lift`](Self::lift) and [`lay`](Self::lay).
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Held<K: Ord> {
-    holders: BTreeMap<K, Holding>,
+pub(super) struct Held<K: Ord + Hash> {
+    holders: ByKey<K, Holding>,
     /// By queue; an entry of which both sums are 0 is taken out (B4).
     sums: BTreeMap<Arc<str>, Sums>,
     /// The inverse of `holders`: who holds in this very queue. No entry is empty (B4).
@@ -39,13 +41,13 @@ struct Sums {
 
 static NOTHING: Resources = Resources::new();
 
-impl<K: Ord> Default for Held<K> {
+impl<K: Ord + Hash> Default for Held<K> {
     fn default() -> Self {
-        Self { holders: BTreeMap::new(), sums: BTreeMap::new(), by_queue: BTreeMap::new() }
+        Self { holders: ByKey::default(), sums: BTreeMap::new(), by_queue: BTreeMap::new() }
     }
 }
 
-impl<K: Ord + Clone> Held<K> {
+impl<K: Ord + Hash + Clone> Held<K> {
     /// Replaces what the holder held. The queues whose sums changed by it, each with all above: that from before, and this one; none where it holds that already.
     pub(super) fn put(&mut self, key: K, queue: &str, resources: Resources, tree: &QueueTree) -> [Option<Arc<str>>; 2] {
         let resources = resources.without_negative();
@@ -164,7 +166,7 @@ impl<K: Ord + Clone> Held<K> {
         let kept = self.sums.iter().map(|(name, sums)| (&**name, &sums.subtree));
         differences.extend(compare(subtree, kept, subtrees));
         let mut there = BTreeMap::<&Arc<str>, BTreeSet<&K>>::new();
-        for (key, holding) in &self.holders {
+        for (key, holding) in self.holders.iter() {
             there.entry(&holding.queue).or_default().insert(key);
         }
         let listed = |queue: &Arc<str>| self.by_queue.get(queue).into_iter().flatten().collect::<BTreeSet<_>>();

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::Uid;
+use crate::by_key::ByKey;
 use crate::resources::Resources;
 
 use super::audit::{Difference, Place, compare};
@@ -19,7 +20,7 @@ pub struct Ledger {
     /// Every node that exists or that pods are charged to. An entry that is neither is taken out, so that equal facts are
     /// equal values (B4).
     nodes: BTreeMap<Arc<str>, Node>,
-    pods: BTreeMap<Uid, Charge>,
+    pods: ByKey<Uid, Charge>,
     /// Invariant: the sum of what the nodes that exist offer.
     total: Resources,
 }

@@ -113,7 +113,7 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
     let mut unplaced = Vec::new();
     while let Some((queue, rank, want)) = turns.pop() {
         // A gang of which a part is bound is finished first, whoever waits before it.
-        let half_bound = want.gang.needed > 0 && world.groups.get(&want.key).is_some_and(|group| group.counts.placed > 0);
+        let half_bound = want.gang.needed > 0 && world.is_half_bound(&want.key);
         if let Some(first) = first.get(&queue).filter(|_| !half_bound) {
             world.pend(&want.key);
             refuse(world, &want.key, &Arc::new(Refusal::Behind { first: first.clone() }));

@@ -187,3 +187,58 @@ fn a_gang_that_waits_for_a_member_of_a_task_is_not_let_go() {
     world.apply_pod(of_task("g-2", "ps"));
     assert_eq!(released(&mut world, &POLICY, 1_000, 1_301).len(), 1);
 }
+
+/// A gang of two that has its places, of which a third member waits that finds none.
+fn had_its_places() -> World {
+    let mut world = world();
+    world.apply_node(node("n1", &[("cpu", 2)]));
+    // What the queues may use together is more.
+    world.apply_node(crate::api::NodeFacts { unschedulable: true, ..node("cordoned", &[("cpu", 9)]) });
+    gang(&mut world, "g", 2, "default", 2, &[("cpu", 1)]);
+    let plan = at(&mut world, 0);
+    assert_eq!(plan.binds.len(), 2);
+    confirm(&mut world, &plan);
+    let _plan = at(&mut world, 1);
+    world.apply_pod(pod("ns", "g-9", "g", &[("cpu", 1)]));
+    world
+}
+
+#[test]
+fn a_gang_that_had_its_places_and_asks_for_more_reserves_no_longer_than_any_other() {
+    for min_member in [3, 2] {
+        let mut world = had_its_places();
+        world.apply_group(group("ns", "g", min_member, "default"));
+        if min_member == 2 {
+            // It lost one, which it needs again.
+            let lost = world.pods().keys().next().cloned().unwrap();
+            world.delete_pod(&lost);
+            world.delete_node("n1");
+        }
+        let held = |world: &World| !world.reserved(&world.groups()[&GroupKey::new("ns", "g")]).is_zero();
+        let _plan = at(&mut world, 2);
+        assert!(held(&world), "{min_member}: {}", message(&world, "g"));
+        let _plan = at(&mut world, 2 + POLICY.patience.as_secs());
+        assert_eq!(held(&world), min_member == 2, "a part of it waits for the rest");
+    }
+}
+
+#[test]
+fn a_gang_that_had_its_places_and_asks_for_more_passes_nobody_in_a_fifo_queue() {
+    for min_member in [3, 2] {
+        let mut world = had_its_places();
+        let dequeue_strategy = crate::api::queue::DequeueStrategy::Fifo;
+        world.apply_queue(crate::api::QueueFacts { dequeue_strategy, ..queue("default", None, &[]) });
+        world.apply_node(node("n2", &[("cpu", 3)]));
+        // The first waits for four.
+        world.apply_group(GroupFacts { priority_class: Some("high".into()), ..group("ns", "first", 1, "default") });
+        world.apply_priority_class("high", 10);
+        world.apply_pod(pod("ns", "first-0", "first", &[("cpu", 4)]));
+        world.apply_group(group("ns", "g", min_member, "default"));
+        if min_member == 2 {
+            let lost = world.pods().keys().next().cloned().unwrap();
+            world.delete_pod(&lost);
+        }
+        let plan = at(&mut world, 2);
+        assert_eq!(plan.binds.len(), usize::from(min_member == 2), "{min_member}");
+    }
+}

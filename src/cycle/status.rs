@@ -73,6 +73,17 @@ pub fn status(group: &Group, facts: &GroupFacts, now: Timestamp) -> PodGroupStat
     }
 }
 
+/// Whether the two say the same, in other words or with other numbers.
+#[must_use]
+pub fn says_the_same(one: &PodGroupStatus, other: &PodGroupStatus) -> bool {
+    let without_words = |status: &PodGroupStatus| {
+        let mut status = status.clone();
+        status.conditions.iter_mut().flatten().for_each(|condition| condition.message = None);
+        status
+    };
+    without_words(one) == without_words(other)
+}
+
 /// Whether it stands there that the group had its places once.
 #[must_use]
 pub fn was_scheduled(facts: &GroupFacts) -> bool {

@@ -9,7 +9,7 @@
 //!                                                         learn
 //! ```
 //!
-//! Reading order: [`event`], [`observe`], [`state`] (the owner; `intake` is its part for what comes in), [`said`] and [`tell`] (what is told to people, and when), [`command`],
+//! Reading order: [`event`], [`observe`], [`state`] (the owner; `intake` is its part for what comes in), [`said`], [`tell`] and `numbers` (what is told to people, and when), [`command`],
 //! [`dispatch`] (the only file that writes), [`debug`], [`metrics`], and what is shown of the queues: [`why`], [`frozen`], [`queue_metrics`].
 //!
 //! **Architecture invariant:** one task owns the state; there is no lock and no other clock than the loop's. **Architecture invariant:** nothing
@@ -22,6 +22,7 @@ pub mod event;
 pub mod frozen;
 mod intake;
 pub mod metrics;
+mod numbers;
 #[cfg(test)]
 mod obey_tests;
 pub mod observe;
@@ -59,7 +60,7 @@ use state::{Now, State};
 /// How many events may wait for the owner; the watches wait while there are more, and the API server holds theirs.
 const CHANNEL: usize = 1024;
 
-/// So long after the first event others are waited for: pods of one gang come within it, and nobody notices it.
+/// So long after a cycle the next one is waited for, and decides on all that happened meanwhile; who comes after a longer time is decided on at once.
 const BATCH: Duration = Duration::from_millis(5);
 
 /// So long at most, however many events come.
@@ -117,6 +118,7 @@ async fn own(
     let start = clock::monotonic();
     let now = || Now { wall: clock::now(), since_start: clock::monotonic().saturating_duration_since(start) };
     let mut leads = false;
+    let mut decided_at = start;
     loop {
         let due = state.next().map(|at| start + at);
         tokio::select! {
@@ -136,7 +138,7 @@ async fn own(
             },
             () = at(due) => {}
         }
-        gather(&mut state, &mut dispatcher, &mut events, &now).await;
+        gather(&mut state, &mut dispatcher, &mut events, decided_at + BATCH, &now).await;
         let decided = now();
         let works = state.has_work(decided);
         let commands = state.tick(decided);
@@ -144,22 +146,27 @@ async fn own(
             state.metrics.cycle(now().since_start.saturating_sub(decided.since_start));
         }
         dispatcher.send(commands);
+        decided_at = clock::monotonic();
     }
 }
 
-/// Takes in what else happens within a few milliseconds, so that one cycle decides on all of it.
-async fn gather(state: &mut State, dispatcher: &mut Dispatcher, events: &mut mpsc::Receiver<Event>, now: &impl Fn() -> Now) {
-    let began = clock::monotonic();
-    let (quiet, longest) = (began + BATCH, began + LONGEST_BATCH);
+/// Takes in what has happened besides, and what does until then, so that one cycle decides on all of it.
+async fn gather(
+    state: &mut State,
+    dispatcher: &mut Dispatcher,
+    events: &mut mpsc::Receiver<Event>,
+    quiet: Instant,
+    now: &impl Fn() -> Now,
+) {
+    let longest = clock::monotonic() + LONGEST_BATCH;
     loop {
         tokio::select! {
             biased;
             report = dispatcher.next() => state.learn(report, now()),
             Some(event) = events.recv() => state.apply(event, now()),
-            () = tokio::time::sleep_until(quiet) => return,
+            () = at(Some(quiet)) => return,
         }
-        let at = clock::monotonic();
-        if at >= longest || (at >= quiet && events.is_empty()) {
+        if clock::monotonic() >= longest {
             return;
         }
     }

@@ -3,6 +3,7 @@
 //! Status, conditions and Events are merged and rate-capped here ([`Teller`]) and worked out at the moment they are sent. What was written
 //! counts as standing there until the watch has caught up, so a watch that lags causes no second write.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::runtime::flags::QueueStatusBy;
 
 use super::command::{Command, MADE};
 use super::event::{Subject, Told};
+use super::numbers::Numbers;
 use super::state::Now;
 use super::tell::Teller;
 use super::written::Written;
@@ -25,6 +27,8 @@ use super::written::Written;
 const MERGE: Duration = Duration::from_millis(150);
 /// Pods and their PodGroup are made one after the other: what is only missing for so long is not worth a write.
 const SETTLE: Duration = Duration::from_secs(2);
+/// The members of a gang start one after the other: so long their start is one change.
+const START: Duration = Duration::from_secs(1);
 /// A PodGroup or queue is written at most this often.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// A pod is told at most this often why it waits: there may be many thousands that wait.
@@ -43,19 +47,25 @@ pub struct Said {
     group_status: BTreeMap<GroupKey, Written>,
     queue_status: BTreeMap<Arc<str>, QueueStatus>,
     pod_condition: BTreeMap<Uid, PodCondition>,
+    /// The kind of refusal that was last told of a pod that waits.
+    pod_kind: BTreeMap<Uid, &'static str>,
+    /// Of whom only the numbers have changed.
+    numbers: Numbers,
     /// The kind of refusal that the last Event about a group was about.
     events: BTreeMap<GroupKey, (Uid, &'static str)>,
     /// What the last Event about a queue said, while that is so.
     queue_events: BTreeMap<Arc<str>, String>,
     /// Since when these groups have had too few members, which is how every gang begins.
     settling: BTreeMap<GroupKey, Duration>,
+    /// Since when members of these groups have had their places and not all of them run.
+    starting: BTreeMap<GroupKey, Duration>,
     under_way: usize,
 }
 
 impl Said {
     /// Nothing was said yet.
     #[must_use]
-    pub const fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             queue_status_by: QueueStatusBy::Own,
             groups: Teller::new(INTERVAL),
@@ -64,9 +74,12 @@ impl Said {
             group_status: BTreeMap::new(),
             queue_status: BTreeMap::new(),
             pod_condition: BTreeMap::new(),
+            pod_kind: BTreeMap::new(),
+            numbers: Numbers::default(),
             events: BTreeMap::new(),
             queue_events: BTreeMap::new(),
             settling: BTreeMap::new(),
+            starting: BTreeMap::new(),
             under_way: 0,
         }
     }
@@ -78,6 +91,11 @@ impl Said {
             self.settling.entry(key.clone()).or_insert(now);
         } else {
             self.settling.remove(key);
+        }
+        if group.counts.running < group.counts.placed {
+            self.starting.entry(key.clone()).or_insert(now);
+        } else {
+            self.starting.remove(key);
         }
         self.groups.want(key, now, MERGE);
     }
@@ -114,7 +132,9 @@ impl Said {
         self.group_status.remove(key);
         self.events.remove(key);
         self.settling.remove(key);
+        self.starting.remove(key);
         self.groups.forget(key);
+        self.numbers.forget(&Subject::Group(key.clone()));
     }
 
     /// The watch showed the queue; at worst it is an older one, and the same is written once more.
@@ -137,13 +157,15 @@ impl Said {
     /// The pod is gone.
     pub fn pod_gone(&mut self, uid: &Uid) {
         self.pod_condition.remove(uid);
+        self.pod_kind.remove(uid);
         self.pods.forget(uid);
+        self.numbers.forget(&Subject::Pod(uid.clone()));
     }
 
     /// Of how many groups, queues and pods anything is remembered that is to be told.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> [usize; 3] {
-        [self.groups.remembered(), self.queues.remembered(), self.pods.remembered()]
+        [self.groups.remembered(), self.queues.remembered(), self.pods.remembered() + self.pod_kind.len() + self.numbers.remembered()]
     }
 
     /// When something is to be said next.
@@ -152,11 +174,19 @@ impl Said {
         if self.under_way >= UNDER_WAY {
             return None;
         }
-        [self.groups.next(), self.queues.next(), self.pods.next()].into_iter().flatten().min()
+        [self.groups.next(), self.queues.next(), self.pods.next(), self.numbers.next()].into_iter().flatten().min()
     }
 
     /// What is to be said now: groups first, pods last.
     pub fn due(&mut self, world: &World, now: Now, commands: &mut Vec<Command>) {
+        while let Some(subject) = self.numbers.next_turn(now.since_start) {
+            match subject {
+                Subject::Group(key) => self.groups.want(&key, now.since_start, Duration::ZERO),
+                Subject::Pod(uid) => self.pods.want(&uid, now.since_start, Duration::ZERO),
+                // Its numbers are what its status is for.
+                Subject::Queue(_) => {}
+            }
+        }
         while self.under_way < UNDER_WAY {
             let Some(command) = self.next_command(world, now) else { return };
             if let Some(command) = command {
@@ -197,24 +227,28 @@ impl Said {
         let group = world.groups().get(key)?;
         // While binds are under way nothing is settled; their end brings the group here again.
         let facts = group.facts.as_ref().filter(|_| group.counts.binding == 0)?;
-        let settled = self.settling.get(key).map(|since| since.saturating_add(SETTLE)).filter(|at| *at > now.since_start);
-        if let Some(at) = settled {
+        let settles = self.settling.get(key).map(|since| since.saturating_add(SETTLE));
+        let starts = self.starting.get(key).filter(|_| group.refusal.is_none()).map(|since| since.saturating_add(START));
+        if let Some(at) = settles.or(starts).filter(|at| *at > now.since_start) {
             self.groups.want(key, at, Duration::ZERO);
             return None;
         }
-        let wanted = match self.group_status.get(key) {
-            Some(written) => {
-                let mut stands = (**facts).clone();
-                stands.status = written.status.clone();
-                let wanted = status::status(group, &stands, now.wall);
-                (wanted != stands.status).then_some(wanted)
-            }
-            None => {
-                let wanted = status::status(group, facts, now.wall);
-                (wanted != facts.status).then_some(wanted)
-            }
-        }?;
+        let stands = match self.group_status.get(key) {
+            Some(written) => Cow::Owned(GroupFacts { status: written.status.clone(), ..(**facts).clone() }),
+            None => Cow::Borrowed(&**facts),
+        };
+        let wanted = status::status(group, &stands, now.wall);
+        let subject = Subject::Group(key.clone());
+        if wanted == stands.status {
+            self.numbers.forget(&subject);
+            return None;
+        }
         let event = self.event(key, &facts.uid, group.refusal.as_deref());
+        let only_numbers = group.refusal.is_some() && event.is_none() && status::says_the_same(&wanted, &stands.status);
+        if only_numbers && !self.numbers.may_tell(&subject, now.since_start) {
+            return None;
+        }
+        self.numbers.forget(&subject);
         self.group_status.insert(key.clone(), Written { uid: facts.uid.clone(), status: wanted.clone(), version: None });
         Some(Command::Group { key: key.clone(), uid: facts.uid.clone(), status: wanted, event, now: now.wall })
     }
@@ -281,9 +315,19 @@ impl Said {
             message: Some(refusal.to_string()),
         };
         let stands = self.pod_condition.get(uid).or(member.facts.scheduled_condition.as_ref());
+        let subject = Subject::Pod(uid.clone());
         if stands == Some(&condition) {
+            self.numbers.forget(&subject);
             return None;
         }
+        // What was told before we started counts as told for the same reason: there may be very many.
+        let same = stands.is_some_and(|stands| stands.reason == condition.reason);
+        let only_numbers = same && self.pod_kind.get(uid).is_none_or(|kind| *kind == refusal.kind());
+        if only_numbers && !self.numbers.may_tell(&subject, now.since_start) {
+            return None;
+        }
+        self.numbers.forget(&subject);
+        self.pod_kind.insert(uid.clone(), refusal.kind());
         self.pod_condition.insert(uid.clone(), condition.clone());
         let facts = &member.facts;
         let (namespace, name) = (Arc::clone(&facts.namespace), Arc::clone(&facts.name));
@@ -330,3 +374,7 @@ impl Default for Said {
         Self::new()
     }
 }
+
+#[cfg(test)]
+#[path = "said_tests.rs"]
+mod tests;

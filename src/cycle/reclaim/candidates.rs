@@ -10,6 +10,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::accounting::{Books, QueueRefusal, Shares};
 use crate::api::{GroupKey, Uid};
+use crate::by_key::ByKey;
 use crate::cycle::world::{Group, Member, State, Stays, standing};
 use crate::resources::{Amount, ResourceName, Resources};
 
@@ -21,7 +22,7 @@ use super::{Budgets, Claim};
 /// What decides who may go.
 pub(super) struct Scope<'a> {
     pub(super) books: &'a Books,
-    pub(super) pods: &'a BTreeMap<Uid, Member>,
+    pub(super) pods: &'a ByKey<Uid, Member>,
     pub(super) groups: &'a BTreeMap<GroupKey, Group>,
     /// The values of the priority classes.
     pub(super) classes: &'a BTreeMap<String, i32>,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::accounting::{Books, Trial};
 use crate::api::Uid;
+use crate::by_key::ByKey;
 use crate::cycle::admit;
 use crate::cycle::class::{ClassId, Classes};
 use crate::cycle::explain::Refusal;
@@ -30,7 +31,7 @@ pub(super) struct Stage<'w> {
     keepers: &'w mut Keepers,
     classes: &'w Classes,
     views: &'w mut Views,
-    pods: &'w BTreeMap<Uid, Member>,
+    pods: &'w ByKey<Uid, Member>,
     policy: Policy,
     last: BTreeSet<NodeId>,
     /// Who is not there, and whom it keeps away when it is.
@@ -49,7 +50,7 @@ impl<'w> Stage<'w> {
         keepers: &'w mut Keepers,
         classes: &'w Classes,
         views: &'w mut Views,
-        pods: &'w BTreeMap<Uid, Member>,
+        pods: &'w ByKey<Uid, Member>,
         policy: Policy,
         last: &BTreeSet<Arc<str>>,
     ) -> Self {

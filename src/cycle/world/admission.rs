@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::accounting::Placement;
 use crate::api::GroupKey;
-use crate::cycle::gang::{is_satisfied, is_whole};
+use crate::cycle::gang::is_satisfied;
 use crate::resources::Resources;
 
 use super::{Group, World};
@@ -196,12 +196,6 @@ impl World {
         group.rest.begin(now, if patience.is_zero() { ENDLESS } else { patience });
         self.alarms.insert((group.rest.until, key.clone()));
         self.pend(key);
-    }
-
-    /// Whether some of the group have places, and the others that its gang needs are there.
-    fn is_half_bound(&self, key: &GroupKey) -> bool {
-        let known = self.groups.get(key).filter(|group| group.counts.placed > 0);
-        known.is_some_and(|group| group.facts.as_ref().is_some_and(|facts| is_whole(self, group, facts)))
     }
 
     /// What the group reserves follows what its members are charged (A4), and goes when it needs no places any more.

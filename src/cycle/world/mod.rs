@@ -39,6 +39,7 @@ use std::time::Duration;
 
 use crate::accounting::{Books, Shares, Waiting};
 use crate::api::{BudgetFacts, BudgetKey, GroupKey, NodeFacts, QueueFacts, Uid};
+use crate::by_key::ByKey;
 use crate::resources::Resources;
 
 use super::class::Classes;
@@ -75,7 +76,7 @@ pub struct World {
     /// What the nodes say to each class.
     pub(in crate::cycle) views: Views,
     /// Our pods.
-    pub(in crate::cycle) pods: BTreeMap<Uid, Member>,
+    pub(in crate::cycle) pods: ByKey<Uid, Member>,
     /// The pods of other schedulers that are charged to a node.
     others: BTreeSet<Uid>,
     /// The pods that are charged to a node and being deleted, ours and others', with how long each may take.
@@ -131,7 +132,7 @@ impl World {
             keepers: Keepers::default(),
             classes: Classes::default(),
             views: Views::default(),
-            pods: BTreeMap::new(),
+            pods: ByKey::default(),
             others: BTreeSet::new(),
             leaving: BTreeMap::new(),
             groups: BTreeMap::new(),
@@ -211,7 +212,7 @@ impl World {
 
     /// Our pods, by UID.
     #[must_use]
-    pub const fn pods(&self) -> &BTreeMap<Uid, Member> {
+    pub const fn pods(&self) -> &ByKey<Uid, Member> {
         &self.pods
     }
 

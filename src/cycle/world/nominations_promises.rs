@@ -254,7 +254,7 @@ impl History {
             kept.entry(pod.node.unwrap().into()).or_default().add(pod.resources);
         }
         assert_eq!(world.nominations.nodes, kept);
-        for (uid, member) in world.pods() {
+        for (uid, member) in world.pods().iter() {
             let stage = world.books().pod(uid).map(|pod| pod.stage);
             assert_eq!(member.state() == State::Nominated, stage == Some(Stage::Nominated), "{uid}");
             assert!(member.state() != State::Waiting || stage.is_none(), "{uid} waits and is charged");

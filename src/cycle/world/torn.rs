@@ -28,10 +28,10 @@ use super::{Group, Hope, State, World};
 const MADE_AGAIN: SignedDuration = SignedDuration::from_secs(60);
 
 /// What is known of a gang that may be torn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Tear {
-    /// Whether it had its places, all of them bound, since none of its members had one.
-    had_places: bool,
+    /// With what it asked for then it had its places last, all of them bound, since none of its members had one; none where it never had.
+    had: Option<Arc<GroupFacts>>,
     /// Whether a cycle saw it without any place, so that all that it has now it got under our eyes.
     began: bool,
     /// Since when the rest finds no places.
@@ -60,7 +60,9 @@ impl World {
         let whole = group.facts.as_ref().is_some_and(|facts| is_satisfied(group, facts));
         if whole {
             group.tear.since = None;
-            group.tear.had_places |= group.counts.binding == 0 && group.counts.placed > 0;
+            if group.counts.binding == 0 && group.counts.placed > 0 {
+                group.tear.had.clone_from(&group.facts);
+            }
             let told = group.tear.told.take();
             told.into_iter().for_each(|number| self.nominations.withdraw(number));
         }
@@ -71,6 +73,14 @@ impl World {
         if let Some(group) = self.groups.get_mut(key).filter(|group| group.tear.told == Some(number)) {
             group.tear.told = None;
         }
+    }
+
+    /// Whether some of the group have places, and the others that its gang needs are there: what is bound does nobody any good before it is finished. One that has had its
+    /// places, and asks for more of them since, is no such gang: it lines up for those like any other.
+    pub(in crate::cycle) fn is_half_bound(&self, key: &GroupKey) -> bool {
+        let Some(group) = self.groups.get(key).filter(|group| group.counts.placed > 0) else { return false };
+        let Some(facts) = &group.facts else { return false };
+        is_whole(self, group, facts) && group.tear.had.as_ref().is_none_or(|had| !facts.asks_for_more_places(had))
     }
 
     /// The group found no places for the rest of its gang in this cycle. Who goes of its own, where that has been so for `patience` (0: for ever), and nobody goes for it.
@@ -115,7 +125,7 @@ impl World {
 
     fn is_torn(&self, group: &Group, facts: &GroupFacts) -> bool {
         // What stands in its status is of this life only where we have not seen it begin.
-        let had_places = group.tear.had_places || (!group.tear.began && (was_scheduled(facts) || self.was_made_again(group, facts)));
+        let had_places = group.tear.had.is_some() || (!group.tear.began && (was_scheduled(facts) || self.was_made_again(group, facts)));
         let counts = group.counts;
         !had_places && counts.placed > 0 && counts.binding == 0 && !is_satisfied(group, facts) && is_whole(self, group, facts)
     }

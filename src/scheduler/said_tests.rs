@@ -1,0 +1,132 @@
+//! How much is written where thousands wait and what they wait for changes all the time?
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::*;
+use crate::api::names::DEFAULT_SCHEDULER;
+use crate::api::podgroup::PodGroupStatus;
+use crate::cycle::policy::Policy;
+use crate::cycle::testing::{POLICY, group, node, pod, queue, running};
+use crate::scheduler::event::{Change, Event, Report};
+use crate::scheduler::metrics::Metrics;
+use crate::scheduler::state::State;
+
+const WAIT: usize = 300;
+
+fn at(millis: u64) -> Now {
+    Now { wall: Timestamp::UNIX_EPOCH, since_start: Duration::from_millis(millis) }
+}
+
+fn reset<T, K>(all: Vec<T>) -> Change<T, K> {
+    Change::Reset { all, unreadable: Vec::new() }
+}
+
+/// What stands in the cluster of those who wait, and how often it was written.
+struct Cluster {
+    state: State,
+    millis: u64,
+    groups: BTreeMap<GroupKey, PodGroupStatus>,
+    pods: BTreeMap<Uid, PodCondition>,
+    writes: usize,
+}
+
+impl Cluster {
+    /// Pods that ask for more than there is, each a group of its own, on a node of 4 CPUs.
+    fn new() -> Self {
+        // Nobody rests, which would be another phase.
+        let policy = Policy { patience: Duration::ZERO, ..POLICY };
+        let mut state = State::new([DEFAULT_SCHEDULER.to_owned()], policy, Metrics::new(&prometheus::Registry::new()).unwrap());
+        let name = |index: usize| format!("w{index:03}");
+        let pods = (0..WAIT).map(|index| pod("ns", &name(index), &name(index), &[("cpu", 5)])).collect();
+        let groups = (0..WAIT).map(|index| group("ns", &name(index), 1, "default")).collect();
+        state.apply(Event::Nodes(reset(vec![node("n", &[("cpu", 4)])])), at(0));
+        state.apply(Event::Pods(reset(pods)), at(0));
+        state.apply(Event::Groups(reset(groups)), at(0));
+        state.apply(Event::Queues(reset(vec![queue("root", None, &[]), queue("default", Some("root"), &[])])), at(0));
+        state.apply(Event::PriorityClasses(reset(Vec::new())), at(0));
+        state.apply(Event::Budgets(reset(Vec::new())), at(0));
+        state.lead(at(0));
+        Self { state, millis: 0, groups: BTreeMap::new(), pods: BTreeMap::new(), writes: 0 }
+    }
+
+    /// For so many seconds every write is answered at once. How many there were.
+    fn pass(&mut self, seconds: u64) -> usize {
+        let (before, end) = (self.writes, self.millis + seconds * 1000);
+        while self.millis < end {
+            self.millis += 10;
+            loop {
+                let commands = self.state.tick(at(self.millis));
+                if commands.is_empty() {
+                    break;
+                }
+                commands.into_iter().for_each(|command| self.write(command));
+            }
+        }
+        self.writes - before
+    }
+
+    fn write(&mut self, command: Command) {
+        let subject = super::super::state::subject(&command);
+        match command {
+            Command::Group { key, status, .. } => {
+                self.writes += 1;
+                self.groups.insert(key, status);
+            }
+            Command::Pod { uid, condition, .. } => {
+                self.writes += 1;
+                self.pods.insert(uid, condition);
+            }
+            Command::Bind(_) | Command::Evict { .. } | Command::Desist { .. } => panic!("nobody has a place"),
+            Command::Queue { .. } | Command::QueueEvent { .. } | Command::MakeQueue { .. } => {}
+        }
+        let version = Told::Stands { resource_version: "9".into() };
+        subject.into_iter().for_each(|subject| self.state.learn(Report::Told(subject, version.clone()), at(self.millis)));
+    }
+
+    /// A pod of that size runs on the node, so that what is free there is another.
+    fn uses(&mut self, cpus: i64) {
+        let facts = running(pod("ns", "filler", "filler", &[("cpu", cpus)]), "n");
+        self.state.apply(Event::Pods(Change::Apply(facts)), at(self.millis));
+    }
+
+    fn all_say(&self, words: &str) -> bool {
+        let of_group = |status: &PodGroupStatus| status.conditions.as_ref()?.first()?.message.clone();
+        let groups = self.groups.values().filter(|status| of_group(status).is_some_and(|text| text.contains(words))).count();
+        let pods = self.pods.values().filter(|pod| pod.message.as_ref().is_some_and(|text| text.contains(words))).count();
+        (groups, pods) == (WAIT, WAIT)
+    }
+}
+
+#[test]
+fn where_only_the_numbers_change_all_together_are_written_a_few_times_in_a_second_and_another_reason_at_once() {
+    let mut cluster = Cluster::new();
+    // What is said for the first time needs no budget.
+    assert_eq!(cluster.pass(3), 2 * WAIT);
+    assert!(cluster.all_say("most free 4"));
+    cluster.uses(1);
+    let first = cluster.pass(1);
+    assert!((100..=121).contains(&first), "{first}");
+    let mut churn = 0;
+    for second in 0..60 {
+        cluster.uses(1 + second % 3);
+        churn += cluster.pass(1);
+    }
+    // A turn may find that what stands is right again.
+    assert!((600..=1201).contains(&churn), "{churn}");
+    // Once it is quiet everybody is told what is so, and then nothing is written.
+    cluster.uses(2);
+    cluster.pass(60);
+    assert!(cluster.all_say("most free 2"));
+    assert_eq!((cluster.pass(60), cluster.state.said.numbers.remembered(), cluster.state.next()), (0, 0, None));
+    // The queue is closed: another reason.
+    cluster.uses(3);
+    cluster.pass(1);
+    let closed = crate::api::QueueFacts { closed_by_hand: true, ..queue("default", Some("root"), &[]) };
+    cluster.state.apply(Event::Queues(Change::Apply(closed)), at(cluster.millis));
+    cluster.pass(12);
+    assert!(cluster.all_say("closed"), "{:?}", cluster.pods.values().next());
+    assert_eq!(cluster.state.said.numbers.remembered(), 0);
+}
