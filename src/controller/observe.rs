@@ -16,7 +16,7 @@ use crate::api::{GroupKey, Pod, PodGroup, Uid};
 use crate::runtime::metrics::WatchMetrics;
 use crate::runtime::program::{Program, Stage};
 use crate::runtime::readiness::{Listed, Readiness};
-use crate::runtime::watch::{WatchConfig, WatchEvent, watch_into};
+use crate::runtime::watch::{Outlet, WatchConfig, WatchEvent, watch_into};
 
 use super::dialect;
 use super::observed::{OwnerKind, PodRef, Seen, SeenGroup, SeenOwner, SeenPod};
@@ -41,22 +41,16 @@ impl Watches {
         self.watch_owners::<StatefulSet>(program, OwnerKind::StatefulSet, "statefulsets", schedulers);
         self.watch_owners::<DaemonSet>(program, OwnerKind::DaemonSet, "daemonsets", schedulers);
         self.watch_owners::<Job>(program, OwnerKind::Job, "jobs", schedulers);
-        self.watch::<Deployment, _>(program, WatchConfig::new("deployments"), "deployments", |event| {
-            Seen::Deployment(event.map(|object| DeploymentFacts::of(&object)))
-        });
-        self.watch::<Namespace, _>(program, WatchConfig::new("namespaces"), "namespaces", |event| {
-            Seen::Namespace(event.map(|object| NamespaceFacts::of(&object)))
-        });
+        self.watch(program, "deployments", |object: Deployment| DeploymentFacts::of(&object), Seen::Deployment);
+        self.watch(program, "namespaces", |object: Namespace| NamespaceFacts::of(&object), Seen::Namespace);
         let served = schedulers.to_vec();
-        self.watch::<PodGroup, _>(program, WatchConfig::new("podgroups"), "podgroups", move |event| {
-            Seen::Group(event.map(|object| group(&object, &served)))
-        });
+        self.watch(program, "podgroups", move |object: PodGroup| group(&object, &served), Seen::Group);
         for (place, scheduler) in schedulers.iter().enumerate() {
             // The pods of other schedulers are never even sent to us.
             let field_selector = Some(format!("spec.schedulerName={scheduler}"));
             let config = WatchConfig { field_selector, ..WatchConfig::new("pods") };
             let listed = self.readiness.expect(&pods_of(scheduler, schedulers.len()));
-            self.watch_as::<Pod, _>(program, config, "pods", listed, move |event| Seen::Pod(place, event.map(pod)));
+            self.watch_as(program, config, "pods", listed, pod, move |event| Seen::Pod(place, event));
         }
     }
 
@@ -65,27 +59,38 @@ impl Watches {
         K: PodOwner + Clone + DeserializeOwned + Send + Sync + 'static,
     {
         let served = schedulers.to_vec();
-        self.watch::<K, _>(program, WatchConfig::new(name), name, move |event| {
-            Seen::Owner(kind, event.map(|object| SeenOwner::of(&object, &served)))
-        });
+        self.watch(program, name, move |object: K| SeenOwner::of(&object, &served), move |event| Seen::Owner(kind, event));
     }
 
-    fn watch<K, F>(&self, program: &mut Program, config: WatchConfig, name: &'static str, wrap: F)
-    where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
-        F: Fn(WatchEvent<K>) -> Seen + Send + Sync + 'static,
+    fn watch<K, F>(
+        &self,
+        program: &mut Program,
+        name: &'static str,
+        keep: impl Fn(K) -> F + Send + 'static,
+        wrap: impl Fn(WatchEvent<F>) -> Seen + Send + 'static,
+    ) where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + 'static,
+        F: Send + 'static,
     {
-        self.watch_as(program, config, name, self.readiness.expect(name), wrap);
+        self.watch_as(program, WatchConfig::new(name), name, self.readiness.expect(name), keep, wrap);
     }
 
-    fn watch_as<K, F>(&self, program: &mut Program, config: WatchConfig, name: &'static str, listed: Listed, wrap: F)
-    where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
-        F: Fn(WatchEvent<K>) -> Seen + Send + Sync + 'static,
+    fn watch_as<K, F>(
+        &self,
+        program: &mut Program,
+        config: WatchConfig,
+        name: &'static str,
+        listed: Listed,
+        keep: impl Fn(K) -> F + Send + 'static,
+        wrap: impl Fn(WatchEvent<F>) -> Seen + Send + 'static,
+    ) where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + 'static,
+        F: Send + 'static,
     {
-        let watches = self.clone();
+        let (api, metrics) = (Api::<K>::all(self.client.clone()), self.metrics.clone());
+        let outlet = Outlet::new(self.events.clone(), keep, wrap);
         program.spawn(Stage::Work, name, move |stop| async move {
-            watch_into(Api::<K>::all(watches.client), config, listed, watches.metrics, watches.events, wrap, stop).await;
+            watch_into(api, config, listed, metrics, outlet, stop).await;
             Ok::<(), String>(())
         });
     }

@@ -32,36 +32,23 @@ pub use super::watch_decode::BadObject;
 use super::watch_loop::Watch;
 use super::watch_newest::Newest;
 
-/// What a watch says. The order is the server's order.
+/// What a watch says, of what is kept of each object. The order is the server's order.
 #[derive(Clone, Debug)]
-pub enum WatchEvent<K> {
+pub enum WatchEvent<F> {
     /// Everything that is there, from a list that is complete: whatever is in neither vector is gone. Comes first, and
     /// again whenever events may have been missed.
     Reset {
         /// The objects that can be read.
-        objects: Vec<K>,
+        objects: Vec<F>,
         /// The objects that are there and cannot be read.
         bad: Vec<BadObject>,
     },
     /// An object is new or changed.
-    Apply(K),
+    Apply(F),
     /// An object is gone; this is its last state.
-    Delete(K),
+    Delete(F),
     /// An object is new, changed or (with [`BadObject::deleted`]) gone, and cannot be read.
     Bad(BadObject),
-}
-
-impl<K> WatchEvent<K> {
-    /// The same event about what each object becomes.
-    #[must_use]
-    pub fn map<F>(self, mut into: impl FnMut(K) -> F) -> WatchEvent<F> {
-        match self {
-            Self::Reset { objects, bad } => WatchEvent::Reset { objects: objects.into_iter().map(into).collect(), bad },
-            Self::Apply(object) => WatchEvent::Apply(into(object)),
-            Self::Delete(object) => WatchEvent::Delete(into(object)),
-            Self::Bad(bad) => WatchEvent::Bad(bad),
-        }
-    }
 }
 
 /// What to watch, and how patiently.
@@ -103,19 +90,17 @@ impl WatchConfig {
     }
 }
 
-/// Lists and watches until `stop` or until the receiver of `events` is dropped. `wrap` turns an event into what the
-/// receiver wants, in this task, so that many kinds can share one channel and decoding is off the receiver's path.
-/// Waits while the channel is full: the server then holds the events.
-pub async fn watch_into<K, E>(
+/// Lists and watches until `stop` or until nobody takes the events any more. Waits while the channel is full: the server then holds the events.
+pub async fn watch_into<K, F, E>(
     api: Api<K>,
     config: WatchConfig,
     listed: Listed,
     metrics: WatchMetrics,
-    events: mpsc::Sender<E>,
-    wrap: impl Fn(WatchEvent<K>) -> E + Send + 'static,
+    outlet: Outlet<K, F, E>,
     stop: Shutdown,
 ) where
     K: Resource + Clone + DeserializeOwned + Send + 'static,
+    F: Send,
     E: Send,
 {
     let url = api.resource_url().to_owned();
@@ -131,8 +116,7 @@ pub async fn watch_into<K, E>(
         trouble: None,
         newest: Newest::default(),
     };
-    let unwanted = events.clone();
-    let outlet = Outlet { events, wrap: Box::new(wrap) };
+    let unwanted = outlet.events.clone();
     // Cut off wherever it stands: nothing here writes.
     tokio::select! {
         () = stop.triggered() => {}
@@ -141,15 +125,26 @@ pub async fn watch_into<K, E>(
     }
 }
 
-/// Where the events of one kind go.
-pub(super) struct Outlet<K, E> {
+/// Where the events of one kind go, and what becomes of an object before.
+pub struct Outlet<K, F, E> {
     events: mpsc::Sender<E>,
-    wrap: Box<dyn Fn(WatchEvent<K>) -> E + Send>,
+    pub(super) keep: Box<dyn Fn(K) -> F + Send>,
+    wrap: Box<dyn Fn(WatchEvent<F>) -> E + Send>,
 }
 
-impl<K, E> Outlet<K, E> {
+impl<K, F, E> Outlet<K, F, E> {
+    /// `keep` makes of an object what is kept of it, as soon as it is read, so that of a long list no more than a page is there as it was sent. `wrap` turns an event into what
+    /// the receiver wants. Both in the task of the watch, so that many kinds can share one channel and decoding is off the receiver's path.
+    pub fn new(
+        events: mpsc::Sender<E>,
+        keep: impl Fn(K) -> F + Send + 'static,
+        wrap: impl Fn(WatchEvent<F>) -> E + Send + 'static,
+    ) -> Self {
+        Self { events, keep: Box::new(keep), wrap: Box::new(wrap) }
+    }
+
     /// False when nobody takes events any more.
-    pub(super) async fn send(&mut self, event: WatchEvent<K>) -> bool {
+    pub(super) async fn send(&mut self, event: WatchEvent<F>) -> bool {
         let event = (self.wrap)(event);
         self.events.send(event).await.is_ok()
     }

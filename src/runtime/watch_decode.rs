@@ -1,14 +1,14 @@
 //! What did the API server send, and can this object be read?
 //!
-//! One object that cannot be decoded must not fail the list or the watch that it is in. So every object is first read
-//! as JSON, loses its `managedFields` (often half of it, and nobody here looks at them), and is then decoded; what
-//! fails is a [`BadObject`] with whatever its metadata says. kube's own guard does the first half, but fails a list for
-//! odd metadata and asks for whole objects where only metadata is wanted.
+//! One object that cannot be decoded must not fail the list or the watch that it is in. So every object is first read as JSON, loses its `managedFields` (nobody here looks at
+//! them), and is then decoded; what fails is a [`BadObject`] with whatever its metadata says. Of a list, which may be long, the text of each object is set apart and decoded at once,
+//! and only what fails goes that way. kube's own guard fails a list for odd metadata and asks for whole objects where only metadata is wanted.
 
-use kube::core::ListMeta;
+use kube::core::{ListMeta, Resource};
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::call::bounded;
 
@@ -33,16 +33,29 @@ pub struct BadObject {
 /// An object of a list or a watch event: read, or not.
 #[derive(Clone, Debug)]
 pub(super) enum Decoded<K> {
-    Good { object: K, version: Option<String> },
+    Good(K),
     Bad(BadObject),
 }
 
-impl<K> Decoded<K> {
+impl<K: Resource> Decoded<K> {
     /// The resourceVersion, from which a watch goes on.
     pub(super) fn version(&self) -> Option<&str> {
         match self {
-            Self::Good { version, .. } => version.as_deref(),
+            Self::Good(object) => object.meta().resource_version.as_deref(),
             Self::Bad(bad) => bad.resource_version.as_deref(),
+        }
+    }
+}
+
+impl<K: Resource + DeserializeOwned> Decoded<K> {
+    /// From its text; an error is one of its being no object at all.
+    fn read(text: &RawValue) -> Result<Self, serde_json::Error> {
+        match serde_json::from_str::<K>(text.get()) {
+            Ok(mut object) => {
+                object.meta_mut().managed_fields = None;
+                Ok(Self::Good(object))
+            }
+            Err(_) => serde_json::from_str(text.get()),
         }
     }
 }
@@ -60,14 +73,13 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Decoded<K> {
             let found = value.get("metadata").and_then(|meta| meta.get(field));
             found.and_then(Value::as_str).map(str::to_owned)
         };
-        let version = text("resourceVersion");
         Ok(match K::deserialize(&value) {
-            Ok(object) => Self::Good { object, version },
+            Ok(object) => Self::Good(object),
             Err(error) => Self::Bad(BadObject {
                 namespace: text("namespace"),
                 name: text("name").unwrap_or_default(),
                 uid: text("uid"),
-                resource_version: version,
+                resource_version: text("resourceVersion"),
                 error: bounded(&error.to_string()),
                 deleted: false,
             }),
@@ -77,20 +89,22 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Decoded<K> {
 
 /// One page of a list.
 #[derive(Deserialize)]
-pub(super) struct Page<K: DeserializeOwned> {
+#[serde(bound = "K: Resource + DeserializeOwned")]
+pub(super) struct Page<K> {
     #[serde(default)]
     pub(super) metadata: ListMeta,
-    #[serde(default = "Vec::new", deserialize_with = "null_is_empty")]
+    #[serde(default = "Vec::new", deserialize_with = "each")]
     pub(super) items: Vec<Decoded<K>>,
 }
 
-/// Go writes an empty slice as `null` in places.
-fn null_is_empty<'de, D, K>(deserializer: D) -> Result<Vec<Decoded<K>>, D::Error>
+/// Each object by itself. Go writes an empty slice as `null` in places.
+fn each<'de, D, K>(deserializer: D) -> Result<Vec<Decoded<K>>, D::Error>
 where
     D: Deserializer<'de>,
-    K: DeserializeOwned,
+    K: Resource + DeserializeOwned,
 {
-    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+    let texts: Option<Vec<Box<RawValue>>> = Option::deserialize(deserializer)?;
+    texts.into_iter().flatten().map(|text| Decoded::read(&text).map_err(D::Error::custom)).collect()
 }
 
 #[cfg(test)]
@@ -109,9 +123,20 @@ mod tests {
             "name": "p", "resourceVersion": "7", "labels": {"a": "b"}, "managedFields": [{"manager": "kubectl"}]
         }}));
         assert_eq!(decoded.version(), Some("7"));
-        let Decoded::Good { object, .. } = decoded else { panic!("{decoded:?}") };
+        let listed: Page<Pod> =
+            serde_json::from_value(json!({"items": [{"metadata": {"managedFields": [{"manager": "kubectl"}]}}]})).unwrap();
+        assert!(matches!(&*listed.items, [Decoded::Good(pod)] if pod.metadata.managed_fields.is_none()), "{:?}", listed.items);
+        let Decoded::Good(object) = decoded else { panic!("{decoded:?}") };
         assert_eq!(object.metadata.managed_fields, None);
         assert!(object.metadata.labels.is_some());
+    }
+
+    #[test]
+    fn managed_fields_that_cannot_be_read_harm_nobody() {
+        let text = json!({"metadata": {"name": "p", "resourceVersion": "7", "managedFields": 5}});
+        for decoded in [decode(text.clone()), serde_json::from_value::<Page<Pod>>(json!({"items": [text]})).unwrap().items.remove(0)] {
+            assert!(matches!(&decoded, Decoded::Good(pod) if pod.metadata.name.as_deref() == Some("p")), "{decoded:?}");
+        }
     }
 
     #[test]

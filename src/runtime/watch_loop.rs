@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kube::api::{ListParams, WatchParams};
-use kube::core::{Request, WatchEvent as Wire};
+use kube::core::{Request, Resource, WatchEvent as Wire};
 use kube::{Client, Error};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
@@ -59,13 +59,14 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Ends only when nobody takes events any more.
-    pub(super) async fn run<K, E>(&mut self, mut outlet: Outlet<K, E>)
+    pub(super) async fn run<K, F, E>(&mut self, mut outlet: Outlet<K, F, E>)
     where
-        K: Clone + DeserializeOwned + Send + 'static,
+        K: Resource + Clone + DeserializeOwned + Send + 'static,
+        F: Send,
         E: Send,
     {
         loop {
-            let version = match self.list().await {
+            let version = match self.list(&mut outlet).await {
                 Ok((event, version)) => {
                     if self.config.never_back
                         && let Err(seen) = self.newest.take(&version, clock::monotonic())
@@ -95,9 +96,9 @@ impl Watch {
     }
 
     /// Every page of one list, and the version to watch from.
-    async fn list<K>(&self) -> Result<(WatchEvent<K>, String), CallError>
+    async fn list<K, F, E>(&self, outlet: &mut Outlet<K, F, E>) -> Result<(WatchEvent<F>, String), CallError>
     where
-        K: Clone + DeserializeOwned,
+        K: Resource + Clone + DeserializeOwned,
     {
         let mut params = ListParams {
             label_selector: self.config.label_selector.clone(),
@@ -111,7 +112,7 @@ impl Watch {
             let page: Page<K> = call(self.config.limit, async { self.client.request(request.map_err(Error::BuildRequest)?).await }).await?;
             for item in page.items {
                 match item {
-                    Decoded::Good { object, .. } => objects.push(object),
+                    Decoded::Good(object) => objects.push((outlet.keep)(object)),
                     Decoded::Bad(object) => bad.push(object),
                 }
             }
@@ -129,9 +130,10 @@ impl Watch {
     }
 
     /// Watches from `version`, again and again, until a new list is needed (true) or nobody listens (false).
-    async fn follow<K, E>(&mut self, mut version: String, outlet: &mut Outlet<K, E>) -> bool
+    async fn follow<K, F, E>(&mut self, mut version: String, outlet: &mut Outlet<K, F, E>) -> bool
     where
-        K: Clone + DeserializeOwned + Send + 'static,
+        K: Resource + Clone + DeserializeOwned + Send + 'static,
+        F: Send,
         E: Send,
     {
         let mut refusals = 0;
@@ -177,9 +179,10 @@ impl Watch {
     }
 
     /// One watch request, from its opening to its end. `version` follows the events.
-    async fn watch_once<K, E>(&mut self, version: &mut String, outlet: &mut Outlet<K, E>) -> End
+    async fn watch_once<K, F, E>(&mut self, version: &mut String, outlet: &mut Outlet<K, F, E>) -> End
     where
-        K: Clone + DeserializeOwned + Send + 'static,
+        K: Resource + Clone + DeserializeOwned + Send + 'static,
+        F: Send,
         E: Send,
     {
         let params = WatchParams {
@@ -233,8 +236,8 @@ impl Watch {
             self.metrics.event(self.config.resource, kind);
             let gone = kind == "deleted";
             let event = match decoded {
-                Decoded::Good { object, .. } if gone => WatchEvent::Delete(object),
-                Decoded::Good { object, .. } => WatchEvent::Apply(object),
+                Decoded::Good(object) if gone => WatchEvent::Delete((outlet.keep)(object)),
+                Decoded::Good(object) => WatchEvent::Apply((outlet.keep)(object)),
                 Decoded::Bad(mut bad) => {
                     self.metrics.bad(self.config.resource, 1);
                     bad.deleted = gone;

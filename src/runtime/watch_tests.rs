@@ -86,7 +86,7 @@ fn run(script: Vec<Reply>) -> Run {
     let mut tasks = JoinSet::new();
     let api: Api<Pod> = Api::all(Client::new(app, "default"));
     let config = WatchConfig { never_back: true, ..WatchConfig::new("pods") };
-    tasks.spawn(watch_into(api, config, listed, metrics, sender, shown, stop));
+    tasks.spawn(watch_into(api, config, listed, metrics, Outlet::new(sender, |pod: Pod| pod, shown), stop));
     Run { events, asked, readiness, registry, _trigger: trigger, tasks }
 }
 
