@@ -61,13 +61,6 @@ impl GroupFacts {
         *other == Self { status, resource_version, ..self.clone() }
     }
 
-    /// Whether it asks for more places at a time than the other, of any task or of all.
-    #[must_use]
-    pub fn asks_for_more_places(&self, other: &Self) -> bool {
-        let of_other = |task: &String| other.min_task_member.get(task).copied().unwrap_or(0);
-        self.min_member > other.min_member || self.min_task_member.iter().any(|(task, minimum)| *minimum > of_other(task))
-    }
-
     /// What this object says.
     #[must_use]
     pub fn of(group: &PodGroup) -> Self {
@@ -96,31 +89,6 @@ impl GroupFacts {
                 || spec.sub_group_policy.iter().flatten().any(|policy| policy.network_topology.as_ref().is_some_and(hard)),
             status: group.status.clone().unwrap_or_default(),
             faults,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::cycle::testing::group;
-
-    use super::*;
-
-    #[test]
-    fn more_places_are_asked_for_where_the_minimum_or_that_of_any_task_is_larger() {
-        let asks = |min_member, tasks: &[(&str, u32)]| GroupFacts {
-            min_task_member: tasks.iter().map(|(task, minimum)| ((*task).to_owned(), *minimum)).collect(),
-            ..group("ns", "g", min_member, "default")
-        };
-        let other = asks(3, &[("worker", 2)]);
-        for (facts, more) in [
-            (asks(3, &[("worker", 2)]), false),
-            (asks(2, &[]), false),
-            (asks(4, &[]), true),
-            (asks(3, &[("worker", 3)]), true),
-            (asks(3, &[("ps", 1)]), true),
-        ] {
-            assert_eq!(facts.asks_for_more_places(&other), more, "{facts:?}");
         }
     }
 }

@@ -203,28 +203,56 @@ fn had_its_places() -> World {
     world
 }
 
+fn holds(world: &World) -> bool {
+    !world.reserved(&world.groups()[&GroupKey::new("ns", "g")]).is_zero()
+}
+
 #[test]
 fn a_gang_that_had_its_places_and_asks_for_more_reserves_no_longer_than_any_other() {
-    for min_member in [3, 2] {
+    let mut world = had_its_places();
+    world.apply_group(group("ns", "g", 3, "default"));
+    let _plan = at(&mut world, 2);
+    assert!(holds(&world), "{}", message(&world, "g"));
+    let _plan = at(&mut world, 2 + POLICY.patience.as_secs());
+    assert!(!holds(&world));
+}
+
+#[test]
+fn a_gang_that_had_its_places_and_lost_one_is_finished_first_though_it_asks_for_more() {
+    for min_member in [2, 3] {
         let mut world = had_its_places();
+        world.apply_pod(pod("ns", "g-8", "g", &[("cpu", 1)]));
         world.apply_group(group("ns", "g", min_member, "default"));
-        if min_member == 2 {
-            // It lost one, which it needs again.
-            let lost = world.pods().keys().next().cloned().unwrap();
-            world.delete_pod(&lost);
-            world.delete_node("n1");
-        }
-        let held = |world: &World| !world.reserved(&world.groups()[&GroupKey::new("ns", "g")]).is_zero();
+        let lost = world.pods().keys().next().cloned().unwrap();
+        world.delete_pod(&lost);
+        world.delete_node("n1");
         let _plan = at(&mut world, 2);
-        assert!(held(&world), "{min_member}: {}", message(&world, "g"));
+        assert!(holds(&world), "{}", message(&world, "g"));
         let _plan = at(&mut world, 2 + POLICY.patience.as_secs());
-        assert_eq!(held(&world), min_member == 2, "a part of it waits for the rest");
+        assert!(holds(&world), "a part of it waits for the rest");
+    }
+}
+
+#[test]
+fn of_what_a_gang_asks_for_since_it_had_its_places_a_part_that_is_bound_is_finished_first() {
+    let mut world = had_its_places();
+    world.apply_pod(pod("ns", "g-8", "g", &[("cpu", 1)]));
+    world.apply_node(node("n2", &[("cpu", 2)]));
+    world.apply_group(group("ns", "g", 4, "default"));
+    let plan = at(&mut world, 2);
+    assert_eq!(plan.binds.len(), 2);
+    world.confirm(&plan.binds[0].uid);
+    world.apply_node(node("n2", &[("cpu", 1)]));
+    world.refuse_bind(&plan.binds[1].uid, "conflict", Duration::from_secs(2), |_| Duration::from_secs(1));
+    for seconds in [4, 40, 400] {
+        assert_eq!(at(&mut world, seconds).binds.len(), 0);
+        assert!(holds(&world), "{seconds}: {}", message(&world, "g"));
     }
 }
 
 #[test]
 fn a_gang_that_had_its_places_and_asks_for_more_passes_nobody_in_a_fifo_queue() {
-    for min_member in [3, 2] {
+    for loses in [false, true] {
         let mut world = had_its_places();
         let dequeue_strategy = crate::api::queue::DequeueStrategy::Fifo;
         world.apply_queue(crate::api::QueueFacts { dequeue_strategy, ..queue("default", None, &[]) });
@@ -233,12 +261,12 @@ fn a_gang_that_had_its_places_and_asks_for_more_passes_nobody_in_a_fifo_queue() 
         world.apply_group(GroupFacts { priority_class: Some("high".into()), ..group("ns", "first", 1, "default") });
         world.apply_priority_class("high", 10);
         world.apply_pod(pod("ns", "first-0", "first", &[("cpu", 4)]));
-        world.apply_group(group("ns", "g", min_member, "default"));
-        if min_member == 2 {
-            let lost = world.pods().keys().next().cloned().unwrap();
+        if loses {
+            let lost = world.pods().keys().find(|uid| uid.contains("/g-")).cloned().unwrap();
             world.delete_pod(&lost);
+        } else {
+            world.apply_group(group("ns", "g", 3, "default"));
         }
-        let plan = at(&mut world, 2);
-        assert_eq!(plan.binds.len(), usize::from(min_member == 2), "{min_member}");
+        assert_eq!(at(&mut world, 2).binds.len(), usize::from(loses), "{loses}");
     }
 }

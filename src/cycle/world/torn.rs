@@ -30,8 +30,8 @@ const MADE_AGAIN: SignedDuration = SignedDuration::from_secs(60);
 /// What is known of a gang that may be torn.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Tear {
-    /// With what it asked for then it had its places last, all of them bound, since none of its members had one; none where it never had.
-    had: Option<Arc<GroupFacts>>,
+    /// How it had its places last, all of them bound, since none of its members had one; none where it never had.
+    had: Option<Had>,
     /// Whether a cycle saw it without any place, so that all that it has now it got under our eyes.
     began: bool,
     /// Since when the rest finds no places.
@@ -40,6 +40,15 @@ pub(super) struct Tear {
     looked: bool,
     /// The number under which its members were told to go last.
     told: Option<u64>,
+}
+
+/// A gang that had its places.
+#[derive(Clone, Debug, PartialEq)]
+struct Had {
+    /// What it asked for then.
+    facts: Arc<GroupFacts>,
+    /// How many members had a place or had succeeded.
+    places: u32,
 }
 
 impl World {
@@ -61,7 +70,7 @@ impl World {
         if whole {
             group.tear.since = None;
             if group.counts.binding == 0 && group.counts.placed > 0 {
-                group.tear.had.clone_from(&group.facts);
+                group.tear.had = group.facts.clone().map(|facts| Had { facts, places: places(group) });
             }
             let told = group.tear.told.take();
             told.into_iter().for_each(|number| self.nominations.withdraw(number));
@@ -76,11 +85,13 @@ impl World {
     }
 
     /// Whether some of the group have places, and the others that its gang needs are there: what is bound does nobody any good before it is finished. One that has had its
-    /// places, and asks for more of them since, is no such gang: it lines up for those like any other.
+    /// places, has them still, and asks for more since, of which none is placed, is no such gang: it lines up for those like any other. (Who starts anew does not know that,
+    /// and finishes it.)
     pub(in crate::cycle) fn is_half_bound(&self, key: &GroupKey) -> bool {
         let Some(group) = self.groups.get(key).filter(|group| group.counts.placed > 0) else { return false };
         let Some(facts) = &group.facts else { return false };
-        is_whole(self, group, facts) && group.tear.had.as_ref().is_none_or(|had| !facts.asks_for_more_places(had))
+        let has_as_before = |had: &Had| is_satisfied(group, &had.facts) && places(group) <= had.places;
+        is_whole(self, group, facts) && !group.tear.had.as_ref().is_some_and(has_as_before)
     }
 
     /// The group found no places for the rest of its gang in this cycle. Who goes of its own, where that has been so for `patience` (0: for ever), and nobody goes for it.
@@ -134,4 +145,8 @@ impl World {
         let mut placed = group.members.iter().filter(|uid| self.is_there(uid)).filter_map(|uid| self.pods.get(uid));
         placed.any(|member| facts.created.duration_since(member.facts.created) > MADE_AGAIN)
     }
+}
+
+fn places(group: &Group) -> u32 {
+    group.counts.placed.saturating_add(group.counts.succeeded)
 }
