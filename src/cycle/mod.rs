@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Reading order: [`policy`], [`world`] (what is known), [`gang`], [`order`], [`admit`], `turn`, [`place`](mod@self::place), [`filter`], [`view`] (and `board`) and [`score`],
-//! [`explain`], [`plan`], and what is told to people: [`status`] and [`queue_status`].
+//! [`explain`], [`plan`], and what is told to people: [`status`], [`gist`] and [`queue_status`].
 //!
 //! Promises, cited by the tests:
 //!
@@ -30,6 +30,7 @@ pub mod class;
 pub mod explain;
 pub mod filter;
 pub mod gang;
+pub mod gist;
 mod misfits;
 pub mod nodes;
 pub mod order;

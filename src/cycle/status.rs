@@ -8,6 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use crate::api::GroupFacts;
 use crate::api::podgroup::{PodGroupCondition, PodGroupStatus};
 
+use super::gist;
 use super::world::{Group, Phase};
 
 /// The group waits for places.
@@ -73,15 +74,22 @@ pub fn status(group: &Group, facts: &GroupFacts, now: Timestamp) -> PodGroupStat
     }
 }
 
-/// Whether the two say the same, in other words or with other numbers.
+/// Whether the two say the same of a group that waits, but for numbers, and for whether it is admitted: one that finds no places is and is not in turn (A5).
 #[must_use]
 pub fn says_the_same(one: &PodGroupStatus, other: &PodGroupStatus) -> bool {
-    let without_words = |status: &PodGroupStatus| {
-        let mut status = status.clone();
-        status.conditions.iter_mut().flatten().for_each(|condition| condition.message = None);
-        status
+    let waits =
+        |status: &PodGroupStatus| [Phase::Pending, Phase::Inqueue].iter().any(|phase| status.phase.as_deref() == Some(phase.as_str()));
+    let words = |condition: &PodGroupCondition| condition.message.clone().unwrap_or_default();
+    let rest = |condition: &PodGroupCondition| PodGroupCondition { message: None, ..condition.clone() };
+    let same = |(one, other): (&PodGroupCondition, &PodGroupCondition)| {
+        rest(one) == rest(other) && gist::same_but_numbers(&words(one), &words(other))
     };
-    without_words(one) == without_words(other)
+    let [ones, others] = [one, other].map(|status| status.conditions.as_deref().unwrap_or_default());
+    let rest = |status: &PodGroupStatus| PodGroupStatus { conditions: None, phase: None, ..status.clone() };
+    rest(one) == rest(other)
+        && (one.phase == other.phase || waits(one) && waits(other))
+        && ones.len() == others.len()
+        && ones.iter().zip(others).all(same)
 }
 
 /// Whether it stands there that the group had its places once.

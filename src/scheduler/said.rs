@@ -12,7 +12,8 @@ use crate::api::pod::PodCondition;
 use crate::api::queue::QueueStatus;
 use crate::api::{GroupFacts, GroupKey, QueueFacts, Uid};
 use crate::cycle::explain::Refusal;
-use crate::cycle::world::{State as MemberState, World};
+use crate::cycle::gist::same_but_numbers;
+use crate::cycle::world::{Group, Member, State as MemberState, World};
 use crate::cycle::{queue_status, status};
 use crate::runtime::flags::QueueStatusBy;
 
@@ -47,8 +48,6 @@ pub struct Said {
     group_status: BTreeMap<GroupKey, Written>,
     queue_status: BTreeMap<Arc<str>, QueueStatus>,
     pod_condition: BTreeMap<Uid, PodCondition>,
-    /// The kind of refusal that was last told of a pod that waits.
-    pod_kind: BTreeMap<Uid, &'static str>,
     /// Of whom only the numbers have changed.
     numbers: Numbers,
     /// The kind of refusal that the last Event about a group was about.
@@ -57,7 +56,7 @@ pub struct Said {
     queue_events: BTreeMap<Arc<str>, String>,
     /// Since when these groups have had too few members, which is how every gang begins.
     settling: BTreeMap<GroupKey, Duration>,
-    /// Since when members of these groups have had their places and not all of them run.
+    /// Since when members of these groups have had their places and not all of them run, if that was not told.
     starting: BTreeMap<GroupKey, Duration>,
     under_way: usize,
 }
@@ -74,7 +73,6 @@ impl Said {
             group_status: BTreeMap::new(),
             queue_status: BTreeMap::new(),
             pod_condition: BTreeMap::new(),
-            pod_kind: BTreeMap::new(),
             numbers: Numbers::default(),
             events: BTreeMap::new(),
             queue_events: BTreeMap::new(),
@@ -92,10 +90,8 @@ impl Said {
         } else {
             self.settling.remove(key);
         }
-        if group.counts.running < group.counts.placed {
+        if starts(group) {
             self.starting.entry(key.clone()).or_insert(now);
-        } else {
-            self.starting.remove(key);
         }
         self.groups.want(key, now, MERGE);
     }
@@ -157,7 +153,6 @@ impl Said {
     /// The pod is gone.
     pub fn pod_gone(&mut self, uid: &Uid) {
         self.pod_condition.remove(uid);
-        self.pod_kind.remove(uid);
         self.pods.forget(uid);
         self.numbers.forget(&Subject::Pod(uid.clone()));
     }
@@ -165,7 +160,7 @@ impl Said {
     /// Of how many groups, queues and pods anything is remembered that is to be told.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> [usize; 3] {
-        [self.groups.remembered(), self.queues.remembered(), self.pods.remembered() + self.pod_kind.len() + self.numbers.remembered()]
+        [self.groups.remembered(), self.queues.remembered(), self.pods.remembered() + self.numbers.remembered()]
     }
 
     /// When something is to be said next.
@@ -179,19 +174,24 @@ impl Said {
 
     /// What is to be said now: groups first, pods last.
     pub fn due(&mut self, world: &World, now: Now, commands: &mut Vec<Command>) {
-        while let Some(subject) = self.numbers.next_turn(now.since_start) {
-            match subject {
-                Subject::Group(key) => self.groups.want(&key, now.since_start, Duration::ZERO),
-                Subject::Pod(uid) => self.pods.want(&uid, now.since_start, Duration::ZERO),
-                // Its numbers are what its status is for.
-                Subject::Queue(_) => {}
-            }
-        }
         while self.under_way < UNDER_WAY {
+            self.hand_out_turns(now.since_start);
             let Some(command) = self.next_command(world, now) else { return };
             if let Some(command) = command {
                 self.under_way = self.under_way.saturating_add(1);
                 commands.push(command);
+            }
+        }
+    }
+
+    /// Whoever waited for numbers alone and has its turn is due.
+    fn hand_out_turns(&mut self, now: Duration) {
+        while let Some(subject) = self.numbers.next_turn(now) {
+            match subject {
+                Subject::Group(key) => self.groups.want(&key, now, Duration::ZERO),
+                Subject::Pod(uid) => self.pods.want(&uid, now, Duration::ZERO),
+                // Its numbers are what its status is for.
+                Subject::Queue(_) => {}
             }
         }
     }
@@ -228,7 +228,7 @@ impl Said {
         // While binds are under way nothing is settled; their end brings the group here again.
         let facts = group.facts.as_ref().filter(|_| group.counts.binding == 0)?;
         let settles = self.settling.get(key).map(|since| since.saturating_add(SETTLE));
-        let starts = self.starting.get(key).filter(|_| group.refusal.is_none()).map(|since| since.saturating_add(START));
+        let starts = self.starting.get(key).filter(|_| starts(group)).map(|since| since.saturating_add(START));
         if let Some(at) = settles.or(starts).filter(|at| *at > now.since_start) {
             self.groups.want(key, at, Duration::ZERO);
             return None;
@@ -241,14 +241,17 @@ impl Said {
         let subject = Subject::Group(key.clone());
         if wanted == stands.status {
             self.numbers.forget(&subject);
+            self.starting.remove(key);
             return None;
         }
-        let event = self.event(key, &facts.uid, group.refusal.as_deref());
-        let only_numbers = group.refusal.is_some() && event.is_none() && status::says_the_same(&wanted, &stands.status);
+        let only_numbers = group.refusal.is_some() && status::says_the_same(&wanted, &stands.status);
         if only_numbers && !self.numbers.may_tell(&subject, now.since_start) {
             return None;
         }
         self.numbers.forget(&subject);
+        self.starting.remove(key);
+        // Nobody who has just started says again what stands there.
+        let event = self.event(key, &facts.uid, group.refusal.as_deref()).filter(|_| !only_numbers);
         self.group_status.insert(key.clone(), Written { uid: facts.uid.clone(), status: wanted.clone(), version: None });
         Some(Command::Group { key: key.clone(), uid: facts.uid.clone(), status: wanted, event, now: now.wall })
     }
@@ -305,9 +308,13 @@ impl Said {
     }
 
     fn pod_command(&mut self, uid: &Uid, world: &World, now: Now) -> Option<Command> {
-        let member = world.pods().get(uid)?;
-        let waits = matches!(member.state(), MemberState::Waiting | MemberState::Nominated | MemberState::Blocked);
-        let refusal = member.refusal.as_ref().filter(|_| waits)?;
+        let subject = Subject::Pod(uid.clone());
+        let waits = |member: &&Member| matches!(member.state(), MemberState::Waiting | MemberState::Nominated | MemberState::Blocked);
+        let waiting = world.pods().get(uid).filter(waits).and_then(|member| Some((member, member.refusal.as_ref()?)));
+        let Some((member, refusal)) = waiting else {
+            self.numbers.forget(&subject);
+            return None;
+        };
         let condition = PodCondition {
             kind: "PodScheduled".to_owned(),
             status: "False".to_owned(),
@@ -315,19 +322,17 @@ impl Said {
             message: Some(refusal.to_string()),
         };
         let stands = self.pod_condition.get(uid).or(member.facts.scheduled_condition.as_ref());
-        let subject = Subject::Pod(uid.clone());
         if stands == Some(&condition) {
             self.numbers.forget(&subject);
             return None;
         }
-        // What was told before we started counts as told for the same reason: there may be very many.
-        let same = stands.is_some_and(|stands| stands.reason == condition.reason);
-        let only_numbers = same && self.pod_kind.get(uid).is_none_or(|kind| *kind == refusal.kind());
+        let words = |condition: &PodCondition| condition.message.clone().unwrap_or_default();
+        let only_numbers =
+            stands.is_some_and(|stands| stands.reason == condition.reason && same_but_numbers(&words(stands), &words(&condition)));
         if only_numbers && !self.numbers.may_tell(&subject, now.since_start) {
             return None;
         }
         self.numbers.forget(&subject);
-        self.pod_kind.insert(uid.clone(), refusal.kind());
         self.pod_condition.insert(uid.clone(), condition.clone());
         let facts = &member.facts;
         let (namespace, name) = (Arc::clone(&facts.namespace), Arc::clone(&facts.name));
@@ -367,6 +372,11 @@ impl Said {
             }
         }
     }
+}
+
+/// Whether all that changes about the group is that its members start.
+fn starts(group: &Group) -> bool {
+    group.refusal.is_none() && group.counts.running < group.counts.placed
 }
 
 impl Default for Said {

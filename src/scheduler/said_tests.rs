@@ -8,7 +8,6 @@ use k8s_openapi::jiff::Timestamp;
 use super::*;
 use crate::api::names::DEFAULT_SCHEDULER;
 use crate::api::podgroup::PodGroupStatus;
-use crate::cycle::policy::Policy;
 use crate::cycle::testing::{POLICY, group, node, pod, queue, running};
 use crate::scheduler::event::{Change, Event, Report};
 use crate::scheduler::metrics::Metrics;
@@ -31,14 +30,14 @@ struct Cluster {
     groups: BTreeMap<GroupKey, PodGroupStatus>,
     pods: BTreeMap<Uid, PodCondition>,
     writes: usize,
+    /// Whether the API server refuses everything.
+    fails: bool,
 }
 
 impl Cluster {
     /// Pods that ask for more than there is, each a group of its own, on a node of 4 CPUs.
     fn new() -> Self {
-        // Nobody rests, which would be another phase.
-        let policy = Policy { patience: Duration::ZERO, ..POLICY };
-        let mut state = State::new([DEFAULT_SCHEDULER.to_owned()], policy, Metrics::new(&prometheus::Registry::new()).unwrap());
+        let mut state = State::new([DEFAULT_SCHEDULER.to_owned()], POLICY, Metrics::new(&prometheus::Registry::new()).unwrap());
         let name = |index: usize| format!("w{index:03}");
         let pods = (0..WAIT).map(|index| pod("ns", &name(index), &name(index), &[("cpu", 5)])).collect();
         let groups = (0..WAIT).map(|index| group("ns", &name(index), 1, "default")).collect();
@@ -49,7 +48,7 @@ impl Cluster {
         state.apply(Event::PriorityClasses(reset(Vec::new())), at(0));
         state.apply(Event::Budgets(reset(Vec::new())), at(0));
         state.lead(at(0));
-        Self { state, millis: 0, groups: BTreeMap::new(), pods: BTreeMap::new(), writes: 0 }
+        Self { state, millis: 0, groups: BTreeMap::new(), pods: BTreeMap::new(), writes: 0, fails: false }
     }
 
     /// For so many seconds every write is answered at once. How many there were.
@@ -73,17 +72,22 @@ impl Cluster {
         match command {
             Command::Group { key, status, .. } => {
                 self.writes += 1;
-                self.groups.insert(key, status);
+                if !self.fails {
+                    self.groups.insert(key, status);
+                }
             }
             Command::Pod { uid, condition, .. } => {
                 self.writes += 1;
-                self.pods.insert(uid, condition);
+                if !self.fails {
+                    self.pods.insert(uid, condition);
+                }
             }
-            Command::Bind(_) | Command::Evict { .. } | Command::Desist { .. } => panic!("nobody has a place"),
+            Command::Bind(bind) => self.state.learn(Report::Bound(bind.uid), at(self.millis)),
+            Command::Evict { .. } | Command::Desist { .. } => panic!("nobody goes"),
             Command::Queue { .. } | Command::QueueEvent { .. } | Command::MakeQueue { .. } => {}
         }
-        let version = Told::Stands { resource_version: "9".into() };
-        subject.into_iter().for_each(|subject| self.state.learn(Report::Told(subject, version.clone()), at(self.millis)));
+        let told = if self.fails { Told::Failed("unavailable") } else { Told::Stands { resource_version: "9".into() } };
+        subject.into_iter().for_each(|subject| self.state.learn(Report::Told(subject, told.clone()), at(self.millis)));
     }
 
     /// A pod of that size runs on the node, so that what is free there is another.
@@ -120,13 +124,43 @@ fn where_only_the_numbers_change_all_together_are_written_a_few_times_in_a_secon
     cluster.uses(2);
     cluster.pass(60);
     assert!(cluster.all_say("most free 2"));
-    assert_eq!((cluster.pass(60), cluster.state.said.numbers.remembered(), cluster.state.next()), (0, 0, None));
-    // The queue is closed: another reason.
-    cluster.uses(3);
-    cluster.pass(1);
+    assert_eq!(cluster.state.said.numbers.remembered(), 0);
+}
+
+#[test]
+fn another_reason_waits_for_nobody_even_if_it_could_not_be_written_at_first() {
+    let mut cluster = Cluster::new();
+    cluster.pass(3);
+    for cpus in [1, 2, 3] {
+        cluster.uses(cpus);
+        cluster.pass(1);
+    }
+    assert!(cluster.state.said.numbers.remembered() > 100, "they stand in line");
     let closed = crate::api::QueueFacts { closed_by_hand: true, ..queue("default", Some("root"), &[]) };
     cluster.state.apply(Event::Queues(Change::Apply(closed)), at(cluster.millis));
+    cluster.fails = true;
     cluster.pass(12);
+    assert!(!cluster.all_say("closed"));
+    cluster.fails = false;
+    // As long as one waits after so many failures, and a moment.
+    cluster.pass(20);
     assert!(cluster.all_say("closed"), "{:?}", cluster.pods.values().next());
+    assert_eq!(cluster.state.said.numbers.remembered(), 0);
+}
+
+#[test]
+fn who_has_its_place_stands_in_nobodys_way() {
+    let mut cluster = Cluster::new();
+    cluster.pass(3);
+    for cpus in [1, 2, 3] {
+        cluster.uses(cpus);
+        cluster.pass(1);
+    }
+    assert!(cluster.state.said.numbers.remembered() > 100, "they stand in line");
+    for name in ["a", "b", "c"] {
+        cluster.state.apply(Event::Nodes(Change::Apply(node(name, &[("cpu", 600)]))), at(cluster.millis));
+    }
+    // Their members start, which is told after a moment.
+    cluster.pass(3);
     assert_eq!(cluster.state.said.numbers.remembered(), 0);
 }
