@@ -300,3 +300,16 @@ fn a6_who_comes_next_in_a_fifo_queue_has_its_turn_when_the_first_is_lost_in_one_
     world.delete_group(&GroupKey::new("ns", "big"));
     assert_eq!(bound(&at(&mut world, 2)), [("small-0", "n")]);
 }
+
+#[test]
+fn a5_a_gang_that_is_held_back_by_gates_takes_nothing_from_others() {
+    let mut world = team();
+    let gated = |index: usize, gated| PodFacts { gated, ..pod("ns", &format!("gated-{index}"), "gated", &[("cpu", 1)]) };
+    world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 4)])), ..group("ns", "gated", 4, "a") });
+    (0..4).for_each(|index| world.apply_pod(gated(index, index < 3)));
+    assert_eq!(at(&mut world, 0).binds.len(), 0);
+    assert_eq!((reserved(&world, "team"), phase(&world, "gated")), (Amount::ZERO, Phase::Pending));
+    assert_eq!(message(&world, "gated"), "the gang needs 4 members, 1 are ready, and 3 more are held back by scheduling gates");
+    (0..4).for_each(|index| world.apply_pod(gated(index, false)));
+    assert_eq!(at(&mut world, 1).binds.len(), 4);
+}

@@ -98,6 +98,8 @@ pub enum Refusal {
         wanted: u32,
         /// How many there are that run, have succeeded or can be placed.
         there: u32,
+        /// How many more are held back by their scheduling gates.
+        gated: u32,
     },
     /// There are fewer members of a task than must be placed together.
     NotEnoughPodsOfTask {
@@ -245,7 +247,10 @@ impl fmt::Display for Refusal {
             Self::Queue(fault) => queue_fault(f, fault),
             Self::Closed { queue } => write!(f, "queue {queue} is closed"),
             Self::Ceiling(full) => ceiling(f, full),
-            Self::NotEnoughTasks { wanted, there } => write!(f, "the gang needs {wanted} members, {there} exist"),
+            Self::NotEnoughTasks { wanted, there, gated: 0 } => write!(f, "the gang needs {wanted} members, {there} exist"),
+            Self::NotEnoughTasks { wanted, there, gated } => {
+                write!(f, "the gang needs {wanted} members, {there} are ready, and {gated} more are held back by scheduling gates")
+            }
             Self::NotEnoughPodsOfTask { task, wanted, there } => {
                 write!(f, "the gang needs {wanted} members of task {task}, {there} exist")
             }

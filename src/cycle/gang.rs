@@ -37,7 +37,7 @@ pub fn resolve(world: &World, group: &Group, facts: &GroupFacts) -> Result<Gang,
     let blocked = || group.blocked.iter().find_map(|uid| world.pods().get(uid)?.blocked());
     if waiting < needed {
         let there = has.saturating_add(waiting);
-        return Err(blocked().unwrap_or(Refusal::NotEnoughTasks { wanted: facts.min_member, there }));
+        return Err(blocked().unwrap_or(Refusal::NotEnoughTasks { wanted: facts.min_member, there, gated: counts.gated }));
     }
     for (task, missing) in &tasks {
         let of_task = |uid: &&Uid| world.pods().get(*uid).is_some_and(|member| member.facts.task.as_ref() == Some(task));

@@ -170,6 +170,11 @@ fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<Re
             let members = gang::in_order(world, group, &gang);
             Want::new(key, gang, members)
         }
+        // It waits for somebody to lift the gates, who may wait for anything: that takes nothing from others.
+        Err(refusal) if group.counts.gated > 0 => {
+            world.pend(key);
+            return Err(refusal);
+        }
         Err(refusal) => Want { incomplete: Some(refusal), ..Want::new(key, Gang::default(), Vec::new()) },
     };
     if group.is_idle() {

@@ -106,6 +106,6 @@ pub(super) fn place(world: &mut World, policy: Policy, attempt: &Attempt<'_>) ->
     for node in touched {
         nodes.touch(node);
     }
-    let unplaced = || Refusal::NotEnoughTasks { wanted: attempt.needed, there: placed };
+    let unplaced = || Refusal::NotEnoughTasks { wanted: attempt.needed, there: placed, gated: 0 };
     Err(why.unwrap_or_else(unplaced))
 }

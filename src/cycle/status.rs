@@ -25,7 +25,12 @@ pub fn phase(group: &Group, facts: &GroupFacts) -> Phase {
     let counts = group.counts;
     let has = counts.placed.saturating_add(counts.succeeded);
     // Those for which others leave have no places yet: they wait.
-    let live = counts.placed.saturating_add(counts.aside).saturating_add(counts.nominated).saturating_add(waiting(group));
+    let live = counts
+        .placed
+        .saturating_add(counts.leaving)
+        .saturating_add(counts.gated)
+        .saturating_add(counts.nominated)
+        .saturating_add(waiting(group));
     let enough = has > 0 && has >= facts.min_member;
     match (enough, live) {
         (true, 0) if counts.succeeded >= facts.min_member.max(1) => Phase::Completed,

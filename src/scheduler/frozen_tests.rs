@@ -84,7 +84,7 @@ fn refusals() -> Vec<(&'static str, Refusal)> {
         ("kept_for_guarantees", ceiling(Bound::Capability, 1)),
         ("kept_for_guarantees", ceiling(Bound::Cluster, 1)),
         ("right", ceiling(Bound::Right, 0)),
-        ("too_few_members", Refusal::NotEnoughTasks { wanted: 2, there: 1 }),
+        ("too_few_members", Refusal::NotEnoughTasks { wanted: 2, there: 1, gated: 0 }),
         ("too_few_members_of_task", Refusal::NotEnoughPodsOfTask { task: "t".into(), wanted: 2, there: 1 }),
         ("no_nodes", nodes(None)),
         ("node_cordoned", nodes(Some(Reason::Unschedulable))),

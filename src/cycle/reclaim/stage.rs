@@ -169,7 +169,7 @@ impl<'w> Stage<'w> {
             let member = self.pods.get(uid);
             let class = member.and_then(|member| Some((member, member.class?)));
             let Some((member, id, class)) = class.and_then(|(member, id)| Some((member, id, Arc::clone(self.classes.get(id)?)))) else {
-                return Err(Refusal::NotEnoughTasks { wanted: count(claim.members.len()), there });
+                return Err(Refusal::NotEnoughTasks { wanted: count(claim.members.len()), there, gated: 0 });
             };
             let labels = || Audience { namespace: Arc::clone(&member.facts.namespace), labels: member.facts.labels.clone() };
             let audience = (!self.keepers.is_empty()).then(labels);

@@ -72,8 +72,10 @@ pub struct Counts {
     pub failed: u32,
     /// Placed by us, and the API server has not said yes yet.
     pub binding: u32,
-    /// Leaving or held by a gate: there, but not to be counted on.
-    pub aside: u32,
+    /// Leaving: there, but not to be counted on.
+    pub leaving: u32,
+    /// Held back by a gate that somebody has to lift first.
+    pub gated: u32,
 }
 
 /// A group whose bind was refused.
@@ -122,8 +124,8 @@ impl Group {
     /// Whether it has no member that lives.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        let live = [self.counts.placed, self.counts.nominated, self.counts.aside];
-        self.waiting.is_empty() && self.blocked.is_empty() && live == [0; 3]
+        let live = [self.counts.placed, self.counts.nominated, self.counts.leaving, self.counts.gated];
+        self.waiting.is_empty() && self.blocked.is_empty() && live == [0; 4]
     }
 
     /// Whether a member waits for a place, or for others to leave one.
@@ -173,7 +175,8 @@ impl Group {
             State::Nominated => change(&mut self.counts.nominated),
             State::Succeeded => change(&mut self.counts.succeeded),
             State::Failed => change(&mut self.counts.failed),
-            State::Leaving | State::Gated => change(&mut self.counts.aside),
+            State::Leaving => change(&mut self.counts.leaving),
+            State::Gated => change(&mut self.counts.gated),
             State::Waiting | State::Blocked | State::Gone => {}
         }
         if member.assumed.as_ref().is_some_and(|assumed| !assumed.confirmed) {
