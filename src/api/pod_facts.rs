@@ -11,7 +11,7 @@ use crate::resources::Resources;
 use crate::resources::request::{self, ContainerRequest, PodRequestInput};
 
 use super::fault::Fault;
-use super::membership::{GroupKey, group_of};
+use super::membership::{GroupKey, group_of, named_group};
 use super::names::{CHARGED_QUEUE, NEVER, PREEMPTABLE, TASK};
 use super::pod::{
     Container, ContainerStatus, NodeSelectorTerm, Pod, PodAffinityTerm, PodCondition, PodSpec, PodStatus, ResourceNeeds, Toleration,
@@ -118,6 +118,8 @@ pub struct PodFacts {
     pub created: Timestamp,
     /// The group it belongs to, whether that exists or not.
     pub group: GroupKey,
+    /// Whether it names its group itself.
+    pub names_group: bool,
     /// The queue that its binding charged, for good.
     pub charged_queue: Option<String>,
     /// The task of its group that it belongs to (`volcano.sh/task-spec`), for minTaskMember.
@@ -166,6 +168,7 @@ impl PodFacts {
                 .map_or(GRACE, |seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0))),
             created: meta.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             group: group_of(meta),
+            names_group: named_group(meta.annotations.as_ref()).is_some(),
             charged_queue: meta.annotations.as_ref().and_then(|annotations| annotations.get(CHARGED_QUEUE)).cloned(),
             task: meta.annotations.as_ref().and_then(|annotations| annotations.get(TASK)).cloned(),
             request,

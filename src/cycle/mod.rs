@@ -99,6 +99,10 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
         if !world.groups.contains_key(&key) {
             continue;
         }
+        if world.is_strangers(&key) {
+            world.leave_alone(&key);
+            continue;
+        }
         match prepare(world, &key, now) {
             Ok(Some((queue, rank, want))) => turns.push(queue, rank, want),
             Ok(None) => {}

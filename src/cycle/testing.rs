@@ -58,6 +58,7 @@ pub(crate) fn pod(namespace: &str, name: &str, group: &str, asks: &[(&str, i64)]
         grace: Duration::from_secs(30),
         created: Timestamp::UNIX_EPOCH,
         group: GroupKey::new(namespace, group),
+        names_group: true,
         charged_queue: None,
         task: None,
         request: amounts(asks).with("pods", Amount::from_units(1)),

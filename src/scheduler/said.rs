@@ -224,7 +224,7 @@ impl Said {
     }
 
     fn group_command(&mut self, key: &GroupKey, world: &World, now: Now) -> Option<Command> {
-        let group = world.groups().get(key)?;
+        let group = world.groups().get(key).filter(|_| !world.is_strangers(key))?;
         // While binds are under way nothing is settled; their end brings the group here again.
         let facts = group.facts.as_ref().filter(|_| group.counts.binding == 0)?;
         let settles = self.settling.get(key).map(|since| since.saturating_add(SETTLE));

@@ -201,9 +201,10 @@ pub fn table() -> Vec<Case> {
             bad::strays::relabelled
         )
         .only_in_soak(),
-        case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal),
-        case!("A3", "pods that no scheduler placed overfill a node", usual(), ledger::overfilled_from_outside),
-        case!("A2", "a second scheduler binds and deletes pods on the same nodes", quick(), rivals::on_the_same_nodes, 10),
+        case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal).under_faults_in_soak(),
+        case!("A3", "pods that no scheduler placed overfill a node", usual(), ledger::overfilled_from_outside).under_faults_in_soak(),
+        case!("A2", "a second scheduler binds and deletes pods on the same nodes", quick(), rivals::on_the_same_nodes, 10)
+            .under_faults_in_soak(),
         case!("A2-600", "the same for ten minutes", quick(), rivals::on_the_same_nodes, 600).within(secs(1200)).only_in_soak(),
         case!("A4", "nothing is bound before all lists are there", aimed(), starts::lists_come_late, 3, 4, 2),
         case!(
@@ -250,8 +251,10 @@ pub fn table() -> Vec<Case> {
         case!("K7-two", "two replicas with different clocks", usual(), outages_lease::clocks_apart),
         case!("K8", "a second release that serves another scheduler", usual(), releases::each_its_own),
         case!("K9", "a scheduler that stands by is warm, and takes over", usual(), standby::warm),
-        case!("Q1", "the parent's capability blocks a sibling's gang, which says so", usual(), queues::parent_blocks),
-        case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources),
+        case!("Q1", "the parent's capability blocks a sibling's gang, which says so", usual(), queues::parent_blocks)
+            .under_faults_in_soak(),
+        case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources)
+            .under_faults_in_soak(),
         case!("A5", "evictions go wrong once each, in every way", aimed(), owed::evictions_go_wrong_once),
         case!("Q5", "a group that fits no node holds its queue up for its patience only", usual(), owed::hopeless_holds_nobody_up)
             .under_faults_in_soak(),
@@ -265,7 +268,7 @@ pub fn table() -> Vec<Case> {
         case!("Q7", "what is guaranteed to an idle queue is kept for it", usual(), tree::guaranteed_and_idle).under_faults_in_soak(),
         case!("Q8", "a capability of 0 is 0, and pods are counted", usual(), tree::zero_is_zero).under_faults_in_soak(),
         case!("Q10", "closed queues bind nobody, best-effort pods included", usual(), tree::closed).under_faults_in_soak(),
-        case!("Q12", "the tree is changed while pods come and go", quick(), tree_changes::under_the_pods, 120),
+        case!("Q12", "the tree is changed while pods come and go", quick(), tree_changes::under_the_pods, 120).under_faults_in_soak(),
         case!("Q12-1000", "the same for a thousand pods", quick(), tree_changes::under_the_pods, 1000).within(secs(1200)).only_in_soak(),
         case!(
             "Q13",

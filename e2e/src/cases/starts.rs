@@ -17,7 +17,7 @@ use crate::world::World;
 use crate::{http, say};
 
 /// The kinds without which nothing may be decided.
-const KINDS: [&str; 5] = ["nodes", "pods", "podgroups", "queues", "priorityclasses"];
+const KINDS: [&str; 6] = ["nodes", "pods", "podgroups", "queues", "priorityclasses", "poddisruptionbudgets"];
 
 /// A4 (#4261, #5174). The scheduler is started again beside so many nodes, full of running pods but for one place, and the list of one kind after the other comes so many seconds late;
 /// pods are submitted at once: nothing is bound before the list is there, then one that has room is, and one that has none is not.

@@ -44,7 +44,7 @@ impl World {
         let Some(group) = self.groups.get(key) else { return };
         let reserved = self.reserved(group);
         let mut claim = reserved.clone();
-        let now = group.waits_for().and_then(|(queue, mut asked)| {
+        let now = group.waits_for().filter(|_| !self.is_strangers(key)).and_then(|(queue, mut asked)| {
             claim.max_each(&asked);
             asked.sub(reserved);
             let asked = asked.without_negative();

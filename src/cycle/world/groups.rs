@@ -252,7 +252,7 @@ impl World {
 
     /// The backlog has the group if it waits.
     fn park(&mut self, key: &GroupKey) {
-        match self.groups.get(key).filter(|group| group.is_waiting()) {
+        match self.groups.get(key).filter(|group| group.is_waiting() && !self.is_strangers(key)) {
             Some(group) => self.backlog.insert(key, group.facts.as_ref().map(|facts| facts.queue.as_str())),
             None => {
                 self.wake_behind(key);

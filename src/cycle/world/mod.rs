@@ -30,6 +30,7 @@ mod pods;
 mod queues;
 mod stand_by;
 mod stays;
+mod strangers;
 mod torn;
 
 use std::borrow::Cow;
@@ -79,6 +80,8 @@ pub struct World {
     pub(in crate::cycle) pods: ByKey<Uid, Member>,
     /// The pods of other schedulers that are charged to a node.
     others: BTreeSet<Uid>,
+    /// Which of those name a group.
+    strangers: strangers::Strangers,
     /// The pods that are charged to a node and being deleted, ours and others', with how long each may take.
     pub(in crate::cycle) leaving: BTreeMap<Uid, Duration>,
     /// Every group that exists or that a pod refers to.
@@ -134,6 +137,7 @@ impl World {
             views: Views::default(),
             pods: ByKey::default(),
             others: BTreeSet::new(),
+            strangers: strangers::Strangers::default(),
             leaving: BTreeMap::new(),
             groups: BTreeMap::new(),
             queues: BTreeMap::new(),
@@ -256,9 +260,9 @@ impl World {
         self.priority_classes.keys()
     }
 
-    /// The UIDs of all pods that are known, ours and others'.
+    /// The UIDs of all pods of which anything is known, ours and others', some of these twice.
     pub fn pod_uids(&self) -> impl Iterator<Item = &Uid> {
-        self.pods.keys().chain(&self.others)
+        self.pods.keys().chain(&self.others).chain(self.strangers.uids())
     }
 
     /// The groups that wait for a place or for admission.

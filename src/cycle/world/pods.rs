@@ -96,6 +96,7 @@ impl World {
     /// A pod is there, with these facts. Pods of other schedulers are charged to their nodes and nothing else.
     pub fn apply_pod(&mut self, mut facts: PodFacts) {
         if !self.schedulers.contains(&*facts.scheduler) {
+            self.stranger_came(&facts);
             self.apply_other(&facts);
             return;
         }
@@ -145,6 +146,7 @@ impl World {
             self.take_back(&key, "pod_gone");
         }
         let member = self.detach(uid);
+        self.stranger_left(uid);
         self.others.remove(uid);
         self.leaving.remove(uid);
         self.stays.forget(uid);
