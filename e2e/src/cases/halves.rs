@@ -6,7 +6,7 @@ use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::objects::{field, make_member, make_node, podgroups, queues};
+use crate::objects::{container, field, make_member, make_node, make_pod, podgroups, queues};
 use crate::programs::Program;
 use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::{MIN_MEMBER, Workload, annotate, pods_of, wait_one_group, wait_running};
@@ -80,6 +80,7 @@ async fn our_scheduler(cluster: &Cluster) -> Result<()> {
         "spec": {"minMember": 2, "queue": "team", "minResources": {"cpu": "2"}}, "status": {"phase": "Pending"},
     }))?;
     podgroups(&client).create(&PostParams::default(), &group).await?;
+    let before = of_another_scheduler(cluster).await?;
     let mut scheduler =
         start(cluster, chart::SCHEDULER, &["--scheduler-name=volcano", "--scheduler-name=podgroup-scheduler", "--queue-status=obey"])
             .await?;
@@ -101,7 +102,24 @@ async fn our_scheduler(cluster: &Cluster) -> Result<()> {
     })
     .await?;
     stays(cluster, &theirs("Open"), &json!("2")).await?;
+    let after = podgroups(&client).get("elsewhere").await?;
+    ensure!(after == before, "another scheduler's PodGroup was {before:?} and is {after:?}");
     scheduler.terminate().await
+}
+
+/// A PodGroup whose pod is of a third scheduler and runs, with the status that this one wrote.
+async fn of_another_scheduler(cluster: &Cluster) -> Result<DynamicObject> {
+    let client = cluster.client();
+    let pod = json!({
+        "metadata": {"name": "elsewhere-0", "annotations": {"scheduling.k8s.io/group-name": "elsewhere"}},
+        "spec": {"schedulerName": "another-scheduler", "nodeName": "n1", "containers": [container(&[("cpu", "1")])]},
+    });
+    make_pod(&client, pod).await?;
+    let group = json!({
+        "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "elsewhere"},
+        "spec": {"minMember": 1, "queue": "team", "minResources": {"cpu": "1"}}, "status": {"phase": "Running", "running": 1},
+    });
+    Ok(podgroups(&client).create(&PostParams::default(), &serde_json::from_value(group)?).await?)
 }
 
 async fn write_state(cluster: &Cluster, status: &Value) -> Result<()> {
