@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use tokio::task::JoinSet;
 
-/// Knows the tokens `good` (a user who may get /metrics) and `poor` (one who may nothing). Shared with the tests of the HTTP server.
+/// Knows the tokens `good` (a user who may get /metrics), `poor` (one who may nothing) and `both` (one whom one authorizer allows it and another denies). Shared with the tests of the HTTP server.
 #[derive(Default)]
 pub(in super::super) struct Played {
     tokens: AtomicUsize,
@@ -25,6 +25,9 @@ async fn tokens(State(played): State<Arc<Played>>, Json(review): Json<Value>) ->
             json!({"authenticated": true, "user": {"username": "prometheus", "uid": "7", "groups": ["scrapers"], "extra": {"k": ["v"]}}})
         }
         Some("poor") => json!({"authenticated": true, "user": {"username": "eve"}}),
+        Some("both") => {
+            json!({"authenticated": true, "user": {"username": "both", "uid": "7", "groups": ["scrapers"], "extra": {"k": ["v"]}}})
+        }
         // A user without the word "authenticated" is nobody.
         Some("odd") => json!({"user": {"username": "prometheus", "groups": ["scrapers"]}}),
         _ => json!({"authenticated": false, "error": "invalid bearer token"}),
@@ -37,7 +40,8 @@ async fn rights(State(played): State<Arc<Played>>, Json(review): Json<Value>) ->
     let spec = &review["spec"];
     let whole = spec["uid"] == "7" && spec["extra"] == json!({"k": ["v"]}) && spec["groups"] == json!(["scrapers"]);
     let wanted = spec["nonResourceAttributes"] == json!({"path": "/metrics", "verb": "get"});
-    let status = json!({"allowed": whole && wanted && spec["user"] == "prometheus"});
+    let denied = spec["user"] == "both";
+    let status = json!({"allowed": whole && wanted && (denied || spec["user"] == "prometheus"), "denied": denied});
     played.answer(json!({"metadata": {}, "spec": {}, "status": status}))
 }
 
@@ -98,6 +102,12 @@ async fn each_is_asked_about_once_for_each_path_and_again_when_it_is_old() {
     tokio::time::advance(Duration::from_secs(60)).await;
     assert_eq!(says(&access, "good", "/metrics").await, "allowed");
     assert_eq!(played.asked(), (7, 5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_denied_is_not_let_in_whatever_else_is_said() {
+    let (_played, access) = played();
+    assert_eq!(says(&access, "both", "/metrics").await, "both");
 }
 
 #[tokio::test(start_paused = true)]

@@ -270,3 +270,55 @@ fn what_anybody_writes_adds_a_bounded_number_of_series_and_what_is_summed_is_cou
 fn odd(number: usize) -> String {
     format!("example.com/r{number:04}")
 }
+
+#[test]
+fn a_queue_tells_the_oldest_of_those_that_wait_and_of_nobody_else() {
+    let born = |facts: PodFacts, second| PodFacts { created: k8s_openapi::jiff::Timestamp::from_second(second).unwrap(), ..facts };
+    let waits = |name: &str, group: &str, second| born(pod("ns", name, group, &[("cpu", 11)]), second);
+    let runs = running(born(pod("ns", "r", "runs", &[("cpu", 1)]), 50), "n");
+    let pods = vec![waits("a", "g", 400), waits("b", "g", 100), waits("c", "h", 300), waits("d", "i", 200), runs];
+    let groups = vec![group("ns", "g", 1, "q"), group("ns", "h", 1, "q"), group("ns", "i", 1, "default"), group("ns", "runs", 1, "q")];
+    let mut state = state(&Registry::new(), vec![queue("q", None, &[])], groups, pods);
+    let _binds = state.tick(at(0));
+    assert_eq!(freeze(&state).oldest, [("default".to_owned(), 200), ("q".to_owned(), 100)].into());
+}
+
+#[test]
+fn each_queue_that_exists_is_counted_in_its_state_and_no_other() {
+    let closed = |name: &str| QueueFacts { closed_by_hand: true, ..queue(name, None, &[]) };
+    let queues = vec![closed("closed"), closed("closing"), queue("broken", Some("nobody"), &[])];
+    let charged = |name: &str, queue: &str| {
+        let facts = running(pod("ns", name, name, &[("cpu", 1)]), "n");
+        PodFacts { charged_queue: Some(queue.into()), ..facts }
+    };
+    let state = state(&Registry::new(), queues, Vec::new(), vec![charged("a", "closing"), charged("b", "gone")]);
+    let states = [("broken", "broken"), ("closed", "closed"), ("closing", "closing"), ("default", "open"), ("root", "open")];
+    assert_eq!(freeze(&state).states, states.map(|(queue, state)| ((queue.to_owned(), state), 1)).into());
+}
+
+#[test]
+fn who_waits_for_what_is_a_bounded_number_of_series_and_nobody_is_left_out() {
+    let (queues, resources) = (150_usize, 27_usize);
+    let stated: Vec<String> = (0..resources).map(odd).collect();
+    let capability: Vec<(&str, i64)> = stated.iter().map(|name| (name.as_str(), 1)).collect();
+    let all = (0..queues).flat_map(|queue| (0..resources).map(move |resource| (queue, resource)));
+    let (mut groups, mut pods): (Vec<_>, Vec<_>) = all
+        .map(|(queue, resource)| {
+            let name = format!("g{queue}-{resource}");
+            (group("ns", &name, 1, &format!("q{queue}")), pod("ns", &name, &name, &[(odd(resource).as_str(), 1)]))
+        })
+        .unzip();
+    // What nobody states or offers has no label of its own, and is the first here.
+    groups.push(group("ns", "unicorn", 1, "default"));
+    pods.push(pod("ns", "unicorn", "unicorn", &[("example.com/unicorn", 1)]));
+    let queues: Vec<_> = (0..queues).map(|number| queue(&format!("q{number}"), None, &capability)).collect();
+    let there = u64::try_from(groups.len()).unwrap();
+    let mut state = state(&Registry::new(), queues, groups, pods);
+    let _binds = state.tick(at(0));
+    let waiting = freeze(&state).waiting;
+    let series = |queue: &str, resource: &str| (queue.to_owned(), "node_resources", String::new(), resource.to_owned());
+    // What is beyond is one series for each reason, and there is one reason.
+    assert_eq!((waiting.len(), waiting.values().sum::<u64>()), (WAITING + 1, there));
+    assert_eq!(waiting.get(&series(OTHERS, "")).copied(), Some(there - u64::try_from(WAITING).unwrap()));
+    assert_eq!(waiting.get(&series("default", OTHER)), Some(&1));
+}

@@ -10,8 +10,8 @@ use kube::{Api, Client};
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::seen::{books_are_true, bound_so_far, queue_uses};
-use crate::objects::{NAMESPACE, bind, container, make_node, make_pod};
+use super::seen::{books_are_true, bound, bound_so_far, queue_uses};
+use crate::objects::{NAMESPACE, bind, container, field, make_node, make_pod, queues};
 use crate::proxy::Dice;
 use crate::say;
 use crate::wait::{Seen, millis, secs, wait_until};
@@ -52,6 +52,17 @@ pub(super) async fn on_the_same_nodes(w: &mut World, seconds: u64) -> Result<()>
     // A gang that was there when it was scaled down again has bound nothing.
     ensure!(ours >= 4.0, "ours bound {ours} pods only");
     books_are_true(w).await?;
+    // While those of the other one are there: they are in the ledger, and in no queue.
+    wait_until(secs(10), "queue default uses what our gangs ask for", || async {
+        let mut ours = 0;
+        for name in &gangs {
+            ours += bound(&client, name).await?;
+        }
+        let used = field(&queues(&client).get("default").await?, "/status/allocated/cpu");
+        let same = used.as_str() == Some(ours.to_string().as_str());
+        Ok(Seen::when(ours > 0 && same, || format!("{ours} pods of ours are bound, and it uses {used}")))
+    })
+    .await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default().labels("app=rival")).await?;
     for name in &gangs {

@@ -34,7 +34,8 @@ pub(super) async fn warm(w: &mut World) -> Result<()> {
 
     w.scheduler()?.terminate().await?;
     Workload::new("after").replicas(2).gang("2").make(&client).await?;
-    wait_running(&client, "after", 2, 20).await?;
+    // A clean end gives the Lease back. Who would have to see it run out would wait for fifteen seconds.
+    wait_running(&client, "after", 2, 10).await?;
     w.scheduler()?.restart().await?;
     standby.terminate().await
 }

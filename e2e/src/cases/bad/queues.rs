@@ -83,8 +83,9 @@ pub(in crate::cases) async fn shapes(w: &mut World) -> Result<()> {
     queue_uses(&client, "root", "cpu", "7").await
 }
 
+/// In every dimension that others speak of.
 async fn goes_on(client: &Client, name: &str) -> Result<()> {
-    Workload::new(name).queue("good").make(client).await?;
+    Workload::new(name).asks(&[("cpu", "1"), ("memory", "1Gi")]).queue("good").make(client).await?;
     wait_running(client, name, 1, 10).await
 }
 
