@@ -55,7 +55,7 @@ pub async fn run(flags: ControllerFlags) -> ExitCode {
     let settings = Settings { workers: usize::from(flags.workers), annotate_pods: flags.annotate_pods };
     let keeper = Keeper::new(&schedulers, Actor::new(setup.client, setup.caller, &schedulers), settings, metrics);
     program.spawn(Stage::Work, "keeper", |stop| async move {
-        keeper.run(receiver, setup.leadership, stop).await;
+        keeper.run(receiver, setup.leadership, setup.pulse, stop).await;
         Ok::<(), String>(())
     });
     program.run().await

@@ -1,6 +1,6 @@
 //! What every program needs to live in a cluster, and nothing about PodGroups.
 //!
-//! In reading order: what was asked for ([`flags`]), how it speaks ([`logging`], [`metrics`], [`standing`], [`exposition`], [`http`], to whom: [`tls`], [`access`]), what it lives
+//! In reading order: what was asked for ([`flags`]), how it speaks ([`logging`], [`metrics`], [`standing`], [`exposition`], [`pulse`], [`http`], to whom: [`tls`], [`access`]), what it lives
 //! in ([`clock`], [`backoff`], [`shutdown`], [`program`]), how it talks to the API server ([`client`], [`call`],
 //! [`watch`], [`readiness`], [`leader`]), and where waiting work stands ([`workqueue`]).
 //!
@@ -24,6 +24,7 @@ mod leader_elector;
 pub mod logging;
 pub mod metrics;
 pub mod program;
+pub mod pulse;
 pub mod readiness;
 pub mod setup;
 pub mod shutdown;

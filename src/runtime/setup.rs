@@ -22,6 +22,7 @@ use super::leader::{self, LeaderConfig, Leadership};
 use super::logging;
 use super::metrics::{self, RequestMetrics, WatchMetrics};
 use super::program::{Program, Stage};
+use super::pulse::Pulse;
 use super::readiness::Readiness;
 use super::standing::Standing;
 use super::tls::Certificate;
@@ -44,6 +45,8 @@ pub struct Setup {
     pub leadership: Leadership,
     /// Which lists are complete.
     pub readiness: Readiness,
+    /// Of the loop that is to be started with this; it is asked from now on.
+    pub pulse: Pulse,
     /// Counters of the watches.
     pub watch_metrics: WatchMetrics,
 }
@@ -66,14 +69,15 @@ pub async fn setup<M>(
         tracing::error!("{why}");
         ExitCode::from(CANNOT_START)
     };
-    let readiness = Readiness::new();
+    let (readiness, pulse) = (Readiness::new(), Pulse::new());
     let Registered { exposition, requests, watches, standing, own } =
         register(name, &readiness, own).map_err(|error| cannot_start(error.into()))?;
     let mut program = Program::new().map_err(|error| cannot_start(error.into()))?;
     let access = Access::new();
     let secure = secure(common, &access).map_err(cannot_start)?;
-    let server =
-        Server::bind(http_address, exposition, readiness.clone(), debug, secure).await.map_err(|error| cannot_start(error.into()))?;
+    let server = Server::bind(http_address, exposition, readiness.clone(), pulse.clone(), debug, secure)
+        .await
+        .map_err(|error| cannot_start(error.into()))?;
     let http = server.address();
     program.spawn(Stage::Serve, "http", |stop| server.run(stop));
     let (mut program, connection) = program.first(connect(name, common, &readiness)).await?;
@@ -90,7 +94,8 @@ pub async fn setup<M>(
     let leadership = elect(name, common, &connection, &caller, &mut program).map_err(|why| cannot_start(why.into()))?;
     standing.elected(leadership.clone());
     let caller = caller.while_leading(leadership.clone());
-    Ok((Setup { program, client: connection.client, caller, leadership, readiness, watch_metrics: watches }, own))
+    pulse.begin();
+    Ok((Setup { program, client: connection.client, caller, leadership, readiness, pulse, watch_metrics: watches }, own))
 }
 
 fn secure(common: &CommonFlags, access: &Access) -> Result<Option<Secure>, Box<dyn std::error::Error>> {

@@ -131,6 +131,7 @@ spec:
             - name: http-metrics
               containerPort: {{ .port }}
               protocol: TCP
+          # False only where the program's loop has not turned for a minute: a restart mends that, and not an API server that is away.
           livenessProbe:
             httpGet:
               path: /healthz
