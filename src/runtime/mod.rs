@@ -2,7 +2,7 @@
 //!
 //! In reading order: what was asked for ([`flags`]), how it speaks ([`logging`], [`metrics`], [`standing`], [`exposition`], [`pulse`], [`http`], to whom: [`tls`], [`access`]), what it lives
 //! in ([`clock`], [`backoff`], [`shutdown`], [`program`]), how it talks to the API server ([`client`], [`call`],
-//! [`watch`], [`readiness`], [`leader`]), and where waiting work stands ([`workqueue`]).
+//! [`watch`], [`readiness`], [`leader`], [`beside`]), and where waiting work stands ([`workqueue`]).
 //!
 //! **Architecture invariant:** nothing here knows a PodGroup, a Queue or a pod, and nothing here decides what should be
 //! in the cluster. **Architecture invariant:** [`clock`] is the only place that reads a clock. **Architecture
@@ -11,6 +11,7 @@
 pub mod access;
 mod access_cache;
 pub mod backoff;
+pub mod beside;
 pub mod call;
 pub mod client;
 pub mod clock;

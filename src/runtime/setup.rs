@@ -13,6 +13,7 @@ use prometheus::Registry;
 
 use super::access::Access;
 use super::backoff::Backoff;
+use super::beside::{self, Beside};
 use super::call::Caller;
 use super::client::{self, Connection};
 use super::exposition::{Exposition, Refresh};
@@ -51,7 +52,7 @@ pub struct Setup {
     pub watch_metrics: WatchMetrics,
 }
 
-/// Prepares the program called `name`, or says in one line why that cannot be. `own` registers the program's own metrics, and says how those are brought up
+/// Prepares the program called `name`, which works beside another, or says in one line why that cannot be. `own` registers the program's own metrics, and says how those are brought up
 /// to date that nobody keeps; the registry is closed after it.
 ///
 /// # Errors
@@ -59,6 +60,7 @@ pub struct Setup {
 /// The exit status; the line is logged.
 pub async fn setup<M>(
     name: &'static str,
+    beside: Beside,
     common: &CommonFlags,
     http_address: SocketAddr,
     debug: Vec<DebugRoute>,
@@ -83,7 +85,7 @@ pub async fn setup<M>(
     let (mut program, connection) = program.first(connect(name, common, &readiness)).await?;
     tracing::info!(
         program = name,
-        version = env!("CARGO_PKG_VERSION"),
+        version = beside::VERSION,
         server = connection.server,
         %http,
         schedulers = ?common.scheduler_names,
@@ -91,7 +93,7 @@ pub async fn setup<M>(
     );
     let caller = Caller::new(common.request_timeout, requests);
     access.connect(connection.client.clone(), &caller);
-    let leadership = elect(name, common, &connection, &caller, &mut program).map_err(|why| cannot_start(why.into()))?;
+    let leadership = elect(name, beside, common, &connection, &caller, &mut program).map_err(|why| cannot_start(why.into()))?;
     standing.elected(leadership.clone());
     let caller = caller.while_leading(leadership.clone());
     pulse.begin();
@@ -157,6 +159,7 @@ async fn connect(name: &'static str, common: &CommonFlags, readiness: &Readiness
 /// Joins the election, if there is one.
 fn elect(
     name: &'static str,
+    beside: Beside,
     common: &CommonFlags,
     connection: &Connection,
     caller: &Caller,
@@ -176,7 +179,13 @@ fn elect(
     };
     config.check()?;
     let leases = Api::namespaced(connection.client.clone(), &namespace);
-    let (leadership, elector) = leader::elect(leases, caller.clone(), config);
+    let (leadership, elector) = leader::elect(leases.clone(), caller.clone(), config);
+    let elector = elector.marked(beside.mark, beside::VERSION);
     program.spawn(Stage::Lease, "leader election", |stop| elector.run(stop));
+    let (caller, led) = (caller.clone(), leadership.clone());
+    program.spawn(Stage::Work, "version of the other program", |stop| async move {
+        beside::watch(beside, leases, caller, led, stop).await;
+        Ok::<(), String>(())
+    });
     Ok(leadership)
 }

@@ -41,8 +41,9 @@ use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::api::names::SCHEDULER;
+use crate::api::names::{CONTROLLER, SCHEDULER, VERSION};
 use crate::cycle::policy::Policy;
+use crate::runtime::beside::Beside;
 use crate::runtime::clock;
 use crate::runtime::exposition::Refresh;
 use crate::runtime::flags::SchedulerFlags;
@@ -77,10 +78,12 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
         let metrics = Metrics::new(registry)?;
         Ok((metrics.clone(), refresh(owner, metrics)))
     };
-    let (setup, metrics) = match setup(SCHEDULER, &flags.common, flags.http_address, routes.into(), mine).await {
-        Ok(ready) => ready,
-        Err(code) => return code,
-    };
+    let (setup, metrics) =
+        match setup(SCHEDULER, Beside { program: CONTROLLER, mark: VERSION }, &flags.common, flags.http_address, routes.into(), mine).await
+        {
+            Ok(ready) => ready,
+            Err(code) => return code,
+        };
     let Setup { mut program, client, caller, leadership, readiness, pulse, watch_metrics } = setup;
     observe::start(&mut program, &client, &readiness, &watch_metrics, &sender);
     let policy =
