@@ -20,7 +20,12 @@ MINUTES ?= 60
 # Random histories on which the books and their rules must say the same.
 HISTORIES ?= 100000
 SEED ?=
-RUNNER = PODGROUP_BIN_DIR=$(BIN) target/debug/e2e
+# Where cluster-up puts its cluster.
+CLUSTER ?= $(CURDIR)/.cluster/up
+# The runner. Case D1 types the verbs of docs/getting-started.md from inside of it: with itself, with BUILT=1 (nothing is compiled), and with a CLUSTER of its own.
+E2E ?= target/debug/e2e
+BUILT ?=
+RUNNER = PODGROUP_BIN_DIR=$(BIN) $(E2E)
 
 .PHONY: help demo demo-down test unit model e2e soak takeover load check bench bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites debug-build dist image
 
@@ -82,10 +87,10 @@ generate: prerequisites ## writes crds/ and the chart's copies from the Rust typ
 	PODGROUP_GENERATE=1 cargo test --quiet --workspace --lib documents_tests::every_flag
 
 cluster-up: tools debug-build ## a cluster to play with, chart installed, both programs running (PROGRAMS=0: bare)
-	@$(RUNNER) cluster-up $(if $(filter 0,$(PROGRAMS)),,--with-programs)
+	@$(RUNNER) cluster-up --folder $(CLUSTER) $(if $(filter 0,$(PROGRAMS)),,--with-programs)
 
 cluster-down: ## takes that cluster down
-	@bash e2e/src/reaper.sh $(CURDIR)/.cluster/up 1 </dev/null
+	@bash e2e/src/reaper.sh $(CLUSTER) 1 </dev/null
 
 tools: prerequisites ## builds the control plane's programs where they are missing
 	@bash e2e/tools/build.sh
@@ -106,4 +111,4 @@ prerequisites:
 	@bash e2e/tools/prerequisites.sh
 
 debug-build: prerequisites
-	cargo build --workspace --bins
+	$(if $(BUILT),,cargo build --workspace --bins)

@@ -82,9 +82,16 @@ enum Verb {
         /// Installs the chart and starts both programs too.
         #[arg(long)]
         with_programs: bool,
+        /// Where. An absolute path: what is there is ended and removed first.
+        #[arg(long, default_value_os_t = cluster_folder())]
+        folder: PathBuf,
     },
     /// Takes that cluster down.
-    ClusterDown,
+    ClusterDown {
+        /// Where.
+        #[arg(long, default_value_os_t = cluster_folder())]
+        folder: PathBuf,
+    },
     /// Starts a cluster, says its folder and waits: for the case that kills its holder.
     #[command(hide = true)]
     Hold,
@@ -132,8 +139,8 @@ async fn act(verb: Verb) -> Result<bool> {
         Verb::Bench(sizes) => bench::run(sizes).await,
         Verb::Demo { down } => demo::play(!down).await,
         Verb::DemoDown => demo::end().map(|()| true),
-        Verb::ClusterUp { with_programs } => cluster_up(with_programs).await.map(|()| true),
-        Verb::ClusterDown => scratch::remove(&cluster_folder()).map(|()| true),
+        Verb::ClusterUp { with_programs, folder } => cluster_up(with_programs, folder).await.map(|()| true),
+        Verb::ClusterDown { folder } => scratch::remove(&folder).map(|()| true),
         Verb::Hold => hold().await.map(|()| true),
     }
 }
@@ -142,9 +149,9 @@ fn cluster_folder() -> PathBuf {
     kit::repository().join(".cluster/up")
 }
 
-async fn cluster_up(with_programs: bool) -> Result<()> {
+async fn cluster_up(with_programs: bool, folder: PathBuf) -> Result<()> {
     let setup = Setup { programs: with_programs, no_proxies: true, ..Setup::default() };
-    let mut world = World::bare(Scratch::at(cluster_folder())?, "up", &setup, 0).await?;
+    let mut world = World::bare(Scratch::at(folder)?, "up", &setup, 0).await?;
     world.install(&setup).await?;
     let kubeconfig = world.cluster().kubeconfig().display().to_string();
     world.keep()?;

@@ -1,8 +1,10 @@
 //! How is the observer wired to a case? It starts before the programs, sees everything, and its findings fail the case whatever the case itself found.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
+use kube::Client;
 
 use crate::chart;
 use crate::cluster::Cluster;
@@ -18,13 +20,18 @@ pub struct Watched {
 impl Watched {
     /// Starts observing as cluster admin.
     pub async fn start(cluster: &Cluster) -> Result<Self> {
+        Self::at(cluster.client(), cluster.audit_log()).await
+    }
+
+    /// The same for a cluster that another process has started: its admin, and its audit log.
+    pub async fn at(client: Client, audit_log: PathBuf) -> Result<Self> {
         let config = ObserverConfig {
-            audit_log: Some(cluster.audit_log()),
+            audit_log: Some(audit_log),
             controller_user: chart::user(chart::CONTROLLER),
             scheduler_user: chart::user(chart::SCHEDULER),
             ..ObserverConfig::of_chart(SCHEDULER_NAME)
         };
-        Ok(Self { observer: Observer::start(cluster.client(), config).await? })
+        Ok(Self { observer: Observer::start(client, config).await? })
     }
 
     /// From now on these checks (1, 2, 6, 8) assert nothing, until [`Self::insist`]: for a case that takes away who would have to act.

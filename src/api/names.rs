@@ -44,6 +44,8 @@ pub const CONTROLLER: &str = "podgroup-controller";
 /// The field manager (and name in logs, leases and Events) of the scheduler.
 pub const SCHEDULER: &str = "podgroup-scheduler";
 
+/// The annotation of each program's Lease that says of which version its holder is.
+pub const VERSION: &str = "podgroup.dev/version";
 /// The label of a PodGroup that says who made it; ours carry [`CONTROLLER`] there.
 pub const MANAGED_BY: &str = "podgroup.dev/managed-by";
 /// The label that the admission policy stamps on a pod beside [`GROUP_NAME`], so that people can list a group's pods.

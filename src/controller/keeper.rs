@@ -16,6 +16,7 @@ use crate::lifecycle::{Answer, Complaint, Members, Sight, Situation, Step, Versi
 use crate::runtime::backoff::Backoff;
 use crate::runtime::clock;
 use crate::runtime::leader::Leadership;
+use crate::runtime::pulse::Pulse;
 use crate::runtime::shutdown::Shutdown;
 use crate::runtime::watch::WatchEvent;
 use crate::runtime::workqueue::WorkQueue;
@@ -76,10 +77,11 @@ impl Keeper {
     }
 
     /// Runs until it is told to stop. Acts only while it leads, and only once every list is complete.
-    pub async fn run(mut self, mut events: mpsc::Receiver<Seen>, leadership: Leadership, stop: Shutdown) {
+    pub async fn run(mut self, mut events: mpsc::Receiver<Seen>, leadership: Leadership, pulse: Pulse, stop: Shutdown) {
         let mut leading = false;
         let mut election = leadership.clone();
         loop {
+            pulse.turn();
             self.begin(leading);
             let room = self.started && self.pool.len() < self.settings.workers;
             tokio::select! {
@@ -102,6 +104,7 @@ impl Keeper {
                     }
                     leading = true;
                 }
+                () = pulse.asked() => {}
                 work = self.queue.next(), if room => self.proceed(Box::new(Turn::new(work)), &leadership),
             }
             self.metrics.queue_depth(self.queue.len());

@@ -17,6 +17,7 @@ use crate::lifecycle::world::server::merge;
 use crate::runtime::call::Caller;
 use crate::runtime::leader::{LeaderConfig, elect};
 use crate::runtime::metrics::{RequestMetrics, registry};
+use crate::runtime::pulse::PATIENCE;
 use crate::runtime::shutdown::Trigger;
 use crate::runtime::watch::WatchEvent;
 
@@ -29,6 +30,7 @@ struct Rig {
     events: mpsc::Sender<Seen>,
     queue: WorkQueue<GroupKey>,
     requests: Arc<Mutex<Vec<(String, Value)>>>,
+    pulse: Pulse,
     trigger: Trigger,
     running: JoinSet<()>,
 }
@@ -72,8 +74,10 @@ impl Rig {
         let (events, receiver) = mpsc::channel(1024);
         let (trigger, stop) = Shutdown::new();
         let mut running = JoinSet::new();
-        running.spawn(keeper.run(receiver, leadership, stop));
-        Self { events, queue, requests, trigger, running }
+        let pulse = Pulse::new();
+        pulse.begin();
+        running.spawn(keeper.run(receiver, leadership, pulse.clone(), stop));
+        Self { events, queue, requests, pulse, trigger, running }
     }
 
     /// What every watch shows first.
@@ -93,6 +97,17 @@ impl Rig {
         ] {
             self.events.send(seen).await.unwrap();
         }
+    }
+
+    /// Whether it still answers when it was asked long ago.
+    async fn answers(&self) -> bool {
+        for _ in 0..3 {
+            if self.pulse.silence().is_some() {
+                return false;
+            }
+            tokio::time::sleep(PATIENCE).await;
+        }
+        true
     }
 
     fn count(&self, request: &str) -> usize {
@@ -257,6 +272,15 @@ async fn one_that_does_not_lead_remembers_nothing_of_what_came_and_went() {
     }
     seconds(10).await;
     assert_eq!((rig.queue.len(), rig.requests.lock().unwrap().len()), (0, 0));
+    assert!(rig.answers().await, "one that stands by hangs not");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_has_nothing_to_do_answers_and_one_that_is_gone_does_not() {
+    let mut rig = Rig::start(Box::new(|_, _, _| status(500, "nobody may ask")), Leadership::always());
+    assert!(rig.answers().await);
+    rig.running.shutdown().await;
+    assert!(!rig.answers().await);
 }
 
 #[tokio::test]
@@ -313,7 +337,7 @@ async fn a_task_that_panics_costs_its_key_a_back_off_and_not_its_turn() {
     let (_events, receiver) = mpsc::channel(8);
     let (_trigger, stop) = Shutdown::new();
     let mut running = JoinSet::new();
-    running.spawn(keeper.run(receiver, Leadership::always(), stop));
+    running.spawn(keeper.run(receiver, Leadership::always(), Pulse::new(), stop));
     seconds(1).await;
     assert_eq!(queue.failures(&key()), 1);
     let again = tokio::time::timeout(Duration::from_secs(1), queue.next()).await;

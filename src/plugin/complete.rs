@@ -66,7 +66,7 @@ mod tests {
     fn verbs_flags_and_their_values_are_completed() {
         let of = |line: &str| candidates(&line.split(' ').map(str::to_owned).collect::<Vec<_>>()).join(" ");
         let table = [
-            ("", "why tree nodes queue audit completion"),
+            ("", "why tree nodes queue audit version completion"),
             ("t", "tree"),
             ("queue ", "open close"),
             ("-n team queue c", "close"),

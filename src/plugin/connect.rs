@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use axum::http::Uri;
 use axum::http::header::{HeaderName, HeaderValue, USER_AGENT};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+
+use crate::api::names::SCHEDULER;
 
 use super::flags::Common;
 
@@ -19,6 +21,8 @@ pub struct Connection {
     pub client: Client,
     /// The namespace that is meant where none is typed.
     pub namespace: String,
+    /// What of the credentials can be shown to others than the API server: a bearer token, or where one comes from.
+    pub bearer: Option<AuthInfo>,
 }
 
 /// Finds the configuration and makes the client; sends nothing.
@@ -39,7 +43,15 @@ pub async fn connect(flags: &Common) -> Result<Connection, String> {
         }
     }
     let namespace = flags.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-    Ok(Connection { client: client(config)?, namespace })
+    let bearer = bearer(&config.auth_info);
+    Ok(Connection { client: client(config)?, namespace, bearer })
+}
+
+/// A client certificate proves nothing to who asks for a token, and a password is for the API server alone.
+fn bearer(user: &AuthInfo) -> Option<AuthInfo> {
+    let AuthInfo { token, token_file, auth_provider, exec, .. } = user.clone();
+    let some = token.is_some() || token_file.is_some() || auth_provider.is_some() || exec.is_some();
+    some.then(|| AuthInfo { token, token_file, auth_provider, exec, ..AuthInfo::default() })
 }
 
 async fn from_file(path: &Path, options: &KubeConfigOptions) -> Result<Config, String> {
@@ -86,7 +98,46 @@ pub fn at(url: Uri) -> Result<Client, String> {
 /// What is wrong with its files, in one line.
 pub fn scheduler(flags: &Common) -> Result<Option<Client>, String> {
     let Some(url) = &flags.scheduler_url else { return Ok(None) };
-    let mut config = Config::new(url.clone());
+    client(trusting(flags, url.clone())?).map(Some)
+}
+
+/// How a scheduler is asked that serves TLS and is reached through a port-forward; `bearer` is what the kubeconfig has.
+///
+/// # Errors
+///
+/// Which flag is missing, or what is wrong with its file, in one line.
+pub fn forwarded(flags: &Common, namespace: &str, bearer: Option<&AuthInfo>) -> Result<Config, String> {
+    if flags.scheduler_ca_file.is_none() && !flags.scheduler_insecure_skip_tls_verify {
+        return Err(
+            "the scheduler serves TLS: say --scheduler-ca-file with the authority of its certificate, or, where it signs its own, \
+                    --scheduler-insecure-skip-tls-verify"
+                .to_owned(),
+        );
+    }
+    let mut config = trusting(flags, Uri::from_static("https://127.0.0.1"))?;
+    if flags.scheduler_token_file.is_none() {
+        config.auth_info = bearer.cloned().ok_or(
+            "the scheduler serves TLS and asks for a token, and the kubeconfig has none: say --scheduler-token-file (kubectl create token makes one)",
+        )?;
+    }
+    // Nobody's certificate is for this machine's own end of the port-forward.
+    config.tls_server_name.get_or_insert_with(|| format!("{SCHEDULER}.{namespace}.svc"));
+    Ok(config)
+}
+
+/// A client of the end of the port-forward on this machine.
+///
+/// # Errors
+///
+/// It cannot be made.
+pub fn through(mut config: Config, url: Uri) -> Result<Client, String> {
+    config.cluster_url = url;
+    client(config)
+}
+
+/// What the flags say about the scheduler's certificate, and who asks.
+fn trusting(flags: &Common, url: Uri) -> Result<Config, String> {
+    let mut config = Config::new(url);
     if let Some(file) = &flags.scheduler_ca_file {
         std::fs::metadata(file).map_err(|error| format!("--scheduler-ca-file {}: {error}", file.display()))?;
         config.root_cert_file = Some(file.clone());
@@ -95,7 +146,9 @@ pub fn scheduler(flags: &Common) -> Result<Option<Client>, String> {
         std::fs::metadata(file).map_err(|error| format!("--scheduler-token-file {}: {error}", file.display()))?;
         config.auth_info.token_file = Some(file.display().to_string());
     }
-    client(config).map(Some)
+    config.tls_server_name.clone_from(&flags.scheduler_tls_server_name);
+    config.accept_invalid_certs = flags.scheduler_insecure_skip_tls_verify;
+    Ok(config)
 }
 
 /// An error with its causes, in one line.

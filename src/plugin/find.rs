@@ -59,11 +59,8 @@ pub async fn find(fetch: &Fetch, namespace: &str, target: &Target, gaps: &mut Ve
     }
     let keys = match kind {
         Kind::Pod => vec![group_of(&meta)],
-        Kind::Deployment => {
-            let sets: Vec<Value> =
-                fetch.all("ReplicaSets", &format!("/apis/apps/v1/namespaces/{namespace}/replicasets"), "", gaps).await.unwrap_or_default();
-            sets.iter().filter(|set| controller_of(&self::meta(set)).is_some_and(|owner| owner.uid == uid)).map(group_of_owner).collect()
-        }
+        Kind::Deployment => groups_below(fetch, Kind::ReplicaSet, namespace, &uid, gaps).await,
+        Kind::CronJob => groups_below(fetch, Kind::Job, namespace, &uid, gaps).await,
         Kind::PodGroup | Kind::StatefulSet | Kind::Job | Kind::DaemonSet | Kind::ReplicaSet => vec![group_of_owner(&object)],
     };
     let path = format!("/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups");
@@ -81,6 +78,14 @@ pub async fn find(fetch: &Fetch, namespace: &str, target: &Target, gaps: &mut Ve
         .map(|group| format!("{} ({})", group.metadata.name.as_deref().unwrap_or_default(), phase(&group).unwrap_or("no phase yet")))
         .collect();
     Ok(Ok(found(&group, vec![uid], others)))
+}
+
+/// The groups of those owners of this kind whose own owner has this UID.
+async fn groups_below(fetch: &Fetch, kind: Kind, namespace: &str, uid: &str, gaps: &mut Vec<Gap>) -> Vec<GroupKey> {
+    let (group, plural) = kind.place();
+    let what = format!("{}s", kind.as_str());
+    let owners: Vec<Value> = fetch.all(&what, &format!("/{group}/namespaces/{namespace}/{plural}"), "", gaps).await.unwrap_or_default();
+    owners.iter().filter(|owner| controller_of(&meta(owner)).is_some_and(|above| above.uid == uid)).map(group_of_owner).collect()
 }
 
 /// The object, and of which kind it turned out to be.
@@ -140,14 +145,23 @@ fn group_of_owner(owner: &Value) -> GroupKey {
 
 fn why_absent(kind: Kind, object: &Value, keys: &[GroupKey]) -> Vec<String> {
     let mut why = Vec::new();
-    let spec = if kind == Kind::Pod { "/spec/schedulerName" } else { "/spec/template/spec/schedulerName" };
+    let spec = match kind {
+        Kind::Pod => "/spec/schedulerName",
+        Kind::CronJob => "/spec/jobTemplate/spec/template/spec/schedulerName",
+        Kind::PodGroup | Kind::Deployment | Kind::StatefulSet | Kind::Job | Kind::DaemonSet | Kind::ReplicaSet => {
+            "/spec/template/spec/schedulerName"
+        }
+    };
     let scheduler = object.pointer(spec).and_then(Value::as_str).filter(|name| !name.is_empty()).unwrap_or("default-scheduler");
     for key in keys {
         let odd = if is_name(&key.name) { "" } else { ", which can be no name" };
         why.push(format!("it would be PodGroup {}{odd}", key.name));
     }
     if keys.is_empty() {
-        why.push("it has no ReplicaSet yet".to_owned());
+        why.push(format!("it has no {} yet", if kind == Kind::CronJob { "Job" } else { "ReplicaSet" }));
+    }
+    if object.pointer("/spec/suspend").and_then(Value::as_bool) == Some(true) {
+        why.push("it is suspended (spec.suspend)".to_owned());
     }
     if object.pointer("/spec/replicas").and_then(Value::as_u64) == Some(0) {
         why.push("it wants no pods (replicas: 0)".to_owned());
@@ -218,6 +232,11 @@ mod tests {
         let object = json!({"spec": {"replicas": 0, "template": {"spec": {}}}});
         let why = why_absent(Kind::Deployment, &object, &[GroupKey::new("ns", "../x")]).join(" | ");
         for part in ["PodGroup ../x, which can be no name", "wants no pods", "schedulerName default-scheduler"] {
+            assert!(why.contains(part), "{why}");
+        }
+        let template = json!({"spec": {"template": {"spec": {"schedulerName": "ours"}}}});
+        let why = why_absent(Kind::CronJob, &json!({"spec": {"suspend": true, "jobTemplate": template}}), &[]).join(" | ");
+        for part in ["it has no Job yet", "it is suspended", "schedulerName ours"] {
             assert!(why.contains(part), "{why}");
         }
     }

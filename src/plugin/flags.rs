@@ -58,12 +58,20 @@ pub struct Common {
     #[arg(long, global = true, value_name = "URL", value_parser = parse_url)]
     pub scheduler_url: Option<Uri>,
 
-    /// File with the certificate authority of --scheduler-url, in PEM
-    #[arg(long, global = true, value_name = "FILE", requires = "scheduler_url")]
+    /// File with the authority of the scheduler's certificate, in PEM, where it serves TLS
+    #[arg(long, global = true, value_name = "FILE")]
     pub scheduler_ca_file: Option<PathBuf>,
 
-    /// File with a token for --scheduler-url
-    #[arg(long, global = true, value_name = "FILE", requires = "scheduler_url")]
+    /// The name that the scheduler's certificate must have. Without it: the host of --scheduler-url, else podgroup-scheduler.NAMESPACE.svc
+    #[arg(long, global = true, value_name = "NAME", value_parser = parse_name)]
+    pub scheduler_tls_server_name: Option<String>,
+
+    /// Any certificate of the scheduler is good enough, though the token is sent to who shows it
+    #[arg(long, global = true, conflicts_with_all = ["scheduler_ca_file", "scheduler_tls_server_name"])]
+    pub scheduler_insecure_skip_tls_verify: bool,
+
+    /// File with a token for the scheduler. Without it: none is sent to --scheduler-url, and the kubeconfig's to a port-forward with TLS
+    #[arg(long, global = true, value_name = "FILE")]
     pub scheduler_token_file: Option<PathBuf>,
 
     /// Namespace of the scheduler's Lease and pods. Without it: podgroup-system, else that of the only Lease of its name
@@ -84,7 +92,7 @@ pub struct Common {
 pub enum Verb {
     /// Why does a PodGroup wait, and what would have to change
     Why {
-        /// A PodGroup, or kind/name of a Deployment, StatefulSet, DaemonSet, ReplicaSet, Job or pod whose PodGroup is meant
+        /// A PodGroup, or kind/name of a Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob or pod whose PodGroup is meant
         #[arg(value_name = "NAME", value_parser = parse_target)]
         target: Target,
     },
@@ -104,6 +112,8 @@ pub enum Verb {
     },
     /// Whether the scheduler's books agree with its recount; exit status 1 if not
     Audit,
+    /// The versions of this plugin, the controller and the scheduler, and what to do where they differ
+    Version,
     /// Prints a completion script
     Completion {
         /// For this shell
@@ -164,6 +174,8 @@ pub enum Kind {
     StatefulSet,
     /// Its own.
     Job,
+    /// The ones of its Jobs.
+    CronJob,
     /// Its own.
     DaemonSet,
     /// Its own.
@@ -174,8 +186,8 @@ pub enum Kind {
 
 impl Kind {
     /// In the order in which a name without a kind is looked for.
-    pub const ALL: [Self; 7] =
-        [Self::PodGroup, Self::Deployment, Self::StatefulSet, Self::Job, Self::DaemonSet, Self::ReplicaSet, Self::Pod];
+    pub const ALL: [Self; 8] =
+        [Self::PodGroup, Self::Deployment, Self::StatefulSet, Self::Job, Self::CronJob, Self::DaemonSet, Self::ReplicaSet, Self::Pod];
 
     /// As the API writes it.
     #[must_use]
@@ -185,6 +197,7 @@ impl Kind {
             Self::Deployment => "Deployment",
             Self::StatefulSet => "StatefulSet",
             Self::Job => "Job",
+            Self::CronJob => "CronJob",
             Self::DaemonSet => "DaemonSet",
             Self::ReplicaSet => "ReplicaSet",
             Self::Pod => "Pod",
@@ -199,6 +212,7 @@ impl Kind {
             Self::Deployment => ("apis/apps/v1", "deployments"),
             Self::StatefulSet => ("apis/apps/v1", "statefulsets"),
             Self::Job => ("apis/batch/v1", "jobs"),
+            Self::CronJob => ("apis/batch/v1", "cronjobs"),
             Self::DaemonSet => ("apis/apps/v1", "daemonsets"),
             Self::ReplicaSet => ("apis/apps/v1", "replicasets"),
             Self::Pod => ("api/v1", "pods"),
@@ -212,6 +226,7 @@ impl Kind {
             "deployment" | "deployments" | "deploy" => Self::Deployment,
             "statefulset" | "statefulsets" | "sts" => Self::StatefulSet,
             "job" | "jobs" => Self::Job,
+            "cronjob" | "cronjobs" | "cj" => Self::CronJob,
             "daemonset" | "daemonsets" | "ds" => Self::DaemonSet,
             "replicaset" | "replicasets" | "rs" => Self::ReplicaSet,
             "pod" | "pods" | "po" => Self::Pod,
@@ -242,8 +257,8 @@ fn parse_name(text: &str) -> Result<String, String> {
 
 fn parse_target(text: &str) -> Result<Target, String> {
     let Some((kind, name)) = text.split_once('/') else { return parse_name(text).map(|name| Target { kind: None, name }) };
-    let kind =
-        Kind::of(kind).ok_or_else(|| format!("{kind:?} is none of podgroup, deployment, statefulset, job, daemonset, replicaset, pod"))?;
+    let kind = Kind::of(kind)
+        .ok_or_else(|| format!("{kind:?} is none of podgroup, deployment, statefulset, job, cronjob, daemonset, replicaset, pod"))?;
     parse_name(name).map(|name| Target { kind: Some(kind), name })
 }
 
@@ -283,7 +298,8 @@ mod tests {
         assert_eq!(parse_target("train"), target(None, "train"));
         assert_eq!(parse_target("deploy/train"), target(Some(Kind::Deployment), "train"));
         assert_eq!(parse_target("STS/a.b"), target(Some(Kind::StatefulSet), "a.b"));
-        for wrong in ["", "a/b/c", "cronjob/x", "pod/", "..", "pg/../x", "A", "a b", "a?b", "pod/a\u{1b}"] {
+        assert_eq!(parse_target("cj/nightly"), target(Some(Kind::CronJob), "nightly"));
+        for wrong in ["", "a/b/c", "service/x", "pod/", "..", "pg/../x", "A", "a b", "a?b", "pod/a\u{1b}"] {
             assert!(parse_target(wrong).is_err(), "{wrong:?}");
         }
     }

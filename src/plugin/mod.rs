@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The shell ([`connect`], [`fetch`], [`scheduler`], [`find`], [`verbs`]) reads objects of the API, and asks the scheduler's debug endpoint where it can be
-//! reached. Each report is a value that follows from that ([`why`], [`tree`], [`nodes`], [`audit`], [`desired`]): no I/O, no clock. What could not be read is
+//! reached. Each report is a value that follows from that ([`why`], [`tree`], [`nodes`], [`audit`], [`version`], [`desired`]): no I/O, no clock. What could not be read is
 //! a [`gap::Gap`] in the report and never ends it. All text leaves through [`page`], which makes what tenants wrote harmless.
 //!
 //! **Architecture invariant:** nothing here decides anything about pods. What would fit is asked of [`crate::accounting`] and [`crate::cycle`], so that the
@@ -30,6 +30,7 @@ pub mod queues;
 pub mod scheduler;
 pub mod tree;
 pub mod verbs;
+pub mod version;
 pub mod why;
 
 use std::ffi::OsString;

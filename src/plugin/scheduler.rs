@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use axum::http::Uri;
+use kube::config::AuthInfo;
 use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
@@ -29,6 +30,8 @@ pub struct Scheduler {
     fetch: Fetch,
     /// Where that leads, for people.
     place: String,
+    /// What they may look at where nobody answers there.
+    hint: &'static str,
     /// Ends with this value.
     _forward: Option<Forward>,
 }
@@ -48,23 +51,36 @@ impl Scheduler {
     /// # Errors
     ///
     /// Why it cannot be asked, and what to do about it, in one line.
-    pub async fn find(flags: &Common, fetch: &Fetch) -> Result<Self, String> {
+    pub async fn find(flags: &Common, fetch: &Fetch, bearer: Option<&AuthInfo>) -> Result<Self, String> {
+        const PLAIN: &str = "where the scheduler serves TLS: --scheduler-url https://…";
+        const TLS: &str = "its certificate must be of --scheduler-ca-file and have the name of --scheduler-tls-server-name";
         if flags.without_scheduler {
             return Err("not asked (--without-scheduler)".to_owned());
         }
         if let Some(client) = connect::scheduler(flags)? {
-            return Ok(Self { fetch: Fetch::new(client, fetch.limit()), place: "--scheduler-url".to_owned(), _forward: None });
+            return Ok(Self { fetch: Fetch::new(client, fetch.limit()), place: "--scheduler-url".to_owned(), hint: PLAIN, _forward: None });
         }
-        let (namespace, pod) = leader(fetch, flags.system_namespace.as_deref()).await?;
+        let lease =
+            lease(fetch, flags.system_namespace.as_deref(), SCHEDULER).await.map_err(|why| format!("{why} (or say --scheduler-url)"))?;
+        let (namespace, pod) = holder(&lease)?;
         let hint = "say --scheduler-url, or --system-namespace where it runs elsewhere";
         let found = fetch.get(&format!("/api/v1/namespaces/{namespace}/pods/{pod}")).await;
         let Some(object) = found.map_err(|error| format!("pod {namespace}/{pod}: {}", told(&error)))? else {
             return Err(format!("its Lease names pod {namespace}/{pod}, which does not exist; {hint}"));
         };
         let place = format!("the other end of kubectl port-forward to pod {namespace}/{pod}");
-        let forward = forwarded(flags, &namespace, &pod, port(&object), fetch.limit()).await.map_err(|why| format!("{place}: {why}"))?;
-        let url: Uri = format!("http://127.0.0.1:{}", forward.port).parse().map_err(|_| "no port".to_owned())?;
-        Ok(Self { fetch: Fetch::new(connect::at(url)?, fetch.limit()), place, _forward: Some(forward) })
+        let Port { number, tls } = port(&object);
+        // Before kubectl is started in vain.
+        let config = if tls { Some(connect::forwarded(flags, &namespace, bearer)?) } else { None };
+        let forward = forwarded(flags, &namespace, &pod, number, fetch.limit()).await.map_err(|why| format!("{place}: {why}"))?;
+        let url = |scheme: &str| -> Result<Uri, String> {
+            format!("{scheme}://127.0.0.1:{}", forward.port).parse().map_err(|_| "no port".to_owned())
+        };
+        let (client, hint) = match config {
+            Some(config) => (connect::through(config, url("https")?)?, TLS),
+            None => (connect::at(url("http")?)?, PLAIN),
+        };
+        Ok(Self { fetch: Fetch::new(client, fetch.limit()), place, hint, _forward: Some(forward) })
     }
 
     /// The JSON at a path of the endpoint.
@@ -76,10 +92,10 @@ impl Scheduler {
         let place = &self.place;
         self.fetch.json(path).await.map_err(|error| match &error {
             CallError::Unavailable(message) => {
-                format!("nobody answers at {place}: {message} (where the scheduler serves TLS: --scheduler-url https://…)")
+                format!("nobody answers at {place}: {message} ({})", self.hint)
             }
             CallError::Unauthorized(_) | CallError::Forbidden(_) => {
-                format!("{place} asks for a token with the right to {path}: say --scheduler-url and --scheduler-token-file")
+                format!("{place} asks for a token with the right to {path}: say --scheduler-token-file")
             }
             CallError::NotFound(_) => format!("there is no {path} at {place}: is it the scheduler's?"),
             CallError::Conflict(_)
@@ -143,33 +159,35 @@ async fn opened(mut out: impl AsyncBufRead + Unpin) -> Option<u16> {
     None
 }
 
-/// Namespace and name of the pod that holds the scheduler's Lease: in this namespace and no other, or, where none was given, in the usual one, else in the
-/// only one that has such a Lease.
-async fn leader(fetch: &Fetch, given: Option<&str>) -> Result<(String, String), String> {
+/// The Lease of a program: in this namespace and no other, or, where none was given, in the usual one, else the only one of its name.
+///
+/// # Errors
+///
+/// Why there is none to go by, and what to do about it, in one line.
+pub async fn lease(fetch: &Fetch, given: Option<&str>, program: &str) -> Result<Value, String> {
     let namespace = given.unwrap_or(DEFAULT_NAMESPACE);
-    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{SCHEDULER}");
-    let lease =
-        fetch.get(&path).await.map_err(|error| format!("Lease {namespace}/{SCHEDULER}: {} (or say --scheduler-url)", told(&error)))?;
+    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{program}");
+    let lease = fetch.get(&path).await.map_err(|error| format!("Lease {namespace}/{program}: {}", told(&error)))?;
     let elsewhere = match (&lease, given) {
         (None, None) => {
-            let of_that_name = format!("&fieldSelector=metadata.name%3D{SCHEDULER}");
+            let of_that_name = format!("&fieldSelector=metadata.name%3D{program}");
             fetch.list("/apis/coordination.k8s.io/v1/leases", &of_that_name).await.unwrap_or_default()
         }
         _ => Vec::new(),
     };
-    holder(&the_one(lease, elsewhere, namespace)?)
+    the_one(lease, elsewhere, namespace, program)
 }
 
 /// The Lease to go by. Tenants may make Leases, and to whose pod it leads is sent what the one who asks may send: so one of several is never picked.
-fn the_one(lease: Option<Value>, elsewhere: Vec<Value>, namespace: &str) -> Result<Value, String> {
+fn the_one(lease: Option<Value>, elsewhere: Vec<Value>, namespace: &str, program: &str) -> Result<Value, String> {
     let mut elsewhere = elsewhere.into_iter();
     match (lease.or_else(|| elsewhere.next()), elsewhere.len()) {
         (Some(lease), 0) => Ok(lease),
         (None, _) => Err(format!(
-            "there is no Lease {namespace}/{SCHEDULER}: no scheduler runs there, or without election (say --scheduler-url, or --system-namespace)"
+            "there is no Lease {namespace}/{program}: it does not run there, or without election (say --system-namespace where it runs elsewhere)"
         )),
         (Some(_), more) => Err(format!(
-            "there is no Lease {namespace}/{SCHEDULER}, but {} of that name elsewhere: say with --system-namespace which is the scheduler's",
+            "there is no Lease {namespace}/{program}, but {} of that name elsewhere: say with --system-namespace which is the one",
             more.saturating_add(1)
         )),
     }
@@ -190,12 +208,22 @@ fn holder(lease: &Value) -> Result<(String, String), String> {
     Ok((namespace.to_owned(), pod.to_owned()))
 }
 
-/// The container's port for HTTP, by its name in the chart, else the one that is the default.
-fn port(pod: &Value) -> u16 {
-    let containers = pod.pointer("/spec/containers").and_then(Value::as_array);
-    let mut ports = containers.into_iter().flatten().filter_map(|container| container.get("ports")?.as_array()).flatten();
-    let named = ports.find(|port| port.get("name").and_then(Value::as_str) == Some("http-metrics"));
-    named.and_then(|port| port.get("containerPort")?.as_u64()).and_then(|port| u16::try_from(port).ok()).unwrap_or(PORT)
+/// Where a pod of the scheduler serves.
+#[derive(Debug, PartialEq, Eq)]
+struct Port {
+    number: u16,
+    tls: bool,
+}
+
+/// The container's port by its name in the chart, else the one that is the default; with TLS where the kubelet's probes of that container come so.
+fn port(pod: &Value) -> Port {
+    let is_named = |port: &&Value| port.get("name").and_then(Value::as_str) == Some("http-metrics");
+    let number = |port: &Value| u16::try_from(port.get("containerPort")?.as_u64()?).ok();
+    let containers = pod.pointer("/spec/containers").and_then(Value::as_array).into_iter().flatten();
+    let mut named = containers.filter_map(|container| Some((container, container.get("ports")?.as_array()?.iter().find(is_named)?)));
+    let Some((container, port)) = named.next() else { return Port { number: PORT, tls: false } };
+    let probes = ["/livenessProbe/httpGet/scheme", "/readinessProbe/httpGet/scheme"].map(|path| container.pointer(path));
+    Port { number: number(port).unwrap_or(PORT), tls: probes.into_iter().flatten().any(|scheme| scheme == "HTTPS") }
 }
 
 #[cfg(test)]
@@ -217,12 +245,11 @@ mod tests {
     #[test]
     fn a_lease_elsewhere_counts_where_it_is_the_only_one() {
         let lease = |namespace: &str| json!({"metadata": {"namespace": namespace}});
-        assert_eq!(the_one(Some(lease("ns")), Vec::new(), "ns"), Ok(lease("ns")));
-        assert_eq!(the_one(None, vec![lease("other")], "ns"), Ok(lease("other")));
-        assert!(
-            the_one(None, Vec::new(), "ns").unwrap_err().starts_with("there is no Lease ns/podgroup-scheduler: no scheduler runs there")
-        );
-        let two = the_one(None, vec![lease("tenant"), lease("other")], "ns").unwrap_err();
+        assert_eq!(the_one(Some(lease("ns")), Vec::new(), "ns", SCHEDULER), Ok(lease("ns")));
+        assert_eq!(the_one(None, vec![lease("other")], "ns", SCHEDULER), Ok(lease("other")));
+        let none = the_one(None, Vec::new(), "ns", SCHEDULER).unwrap_err();
+        assert!(none.starts_with("there is no Lease ns/podgroup-scheduler: it does not run there"), "{none}");
+        let two = the_one(None, vec![lease("tenant"), lease("other")], "ns", SCHEDULER).unwrap_err();
         assert!(two.contains("2 of that name elsewhere: say with --system-namespace"), "{two}");
     }
 
@@ -244,12 +271,35 @@ mod tests {
 
     #[test]
     fn the_port_is_the_one_that_the_chart_names() {
-        assert_eq!(
-            port(
-                &json!({"spec": {"containers": [{"ports": [{"name": "x", "containerPort": 1}, {"name": "http-metrics", "containerPort": 9}]}]}})
-            ),
-            9
-        );
-        assert_eq!(port(&json!({})), PORT);
+        let pod = |probe: Value| {
+            let ports = json!([{"name": "x", "containerPort": 1}, {"name": "http-metrics", "containerPort": 9}]);
+            let sidecar = json!({"livenessProbe": {"httpGet": {"scheme": "HTTPS"}}});
+            json!({"spec": {"containers": [sidecar, {"ports": ports, "readinessProbe": probe}]}})
+        };
+        assert_eq!(port(&pod(json!({}))), Port { number: 9, tls: false });
+        assert_eq!(port(&pod(json!({"httpGet": {"scheme": "HTTP"}}))), Port { number: 9, tls: false });
+        assert_eq!(port(&pod(json!({"httpGet": {"scheme": "HTTPS"}}))), Port { number: 9, tls: true });
+        assert_eq!(port(&json!({})), Port { number: PORT, tls: false });
+    }
+
+    #[test]
+    fn nothing_is_sent_over_tls_to_who_did_not_prove_who_he_is_unless_that_is_asked_for() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let token = AuthInfo { token_file: Some("f".to_owned()), ..AuthInfo::default() };
+        let config = |line: &str, bearer| {
+            let words = line.split_whitespace().map(|word| if word == "FILE" { file } else { word });
+            let flags = Arguments::parse_from(["kubectl-podgroup", "audit"].into_iter().chain(words)).common;
+            connect::forwarded(&flags, "ns", bearer)
+        };
+        assert!(config("", Some(&token)).unwrap_err().contains("--scheduler-insecure-skip-tls-verify"));
+        assert!(config("--scheduler-ca-file FILE", None).unwrap_err().contains("--scheduler-token-file"));
+        assert!(config("--scheduler-ca-file nowhere", Some(&token)).unwrap_err().contains("--scheduler-ca-file nowhere"));
+        let checked = config("--scheduler-ca-file FILE", Some(&token)).unwrap();
+        assert!(!checked.accept_invalid_certs && checked.root_cert_file.is_some());
+        assert_eq!(checked.tls_server_name.as_deref(), Some("podgroup-scheduler.ns.svc"));
+        assert_eq!(checked.auth_info.token_file.as_deref(), Some("f"));
+        let other = config("--scheduler-ca-file FILE --scheduler-tls-server-name n --scheduler-token-file FILE", Some(&token)).unwrap();
+        assert_eq!((other.tls_server_name.as_deref(), other.auth_info.token_file.as_deref()), (Some("n"), Some(file)));
+        assert!(config("--scheduler-insecure-skip-tls-verify", Some(&token)).unwrap().accept_invalid_certs);
     }
 }

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use axum::http::{Request, header};
 use futures::join;
+use kube::config::AuthInfo;
 use serde_json::Value;
 
+use crate::api::names::{CONTROLLER, SCHEDULER};
 use crate::api::{GroupFacts, Node, NodeFacts, Pod, PodFacts, PodGroup, Queue, QueueFacts};
 use crate::resources::Resources;
 use crate::runtime::call::call;
@@ -24,8 +26,8 @@ use super::gap::Gap;
 use super::nodes;
 use super::page::Page;
 use super::queues::Queues;
-use super::scheduler::Scheduler;
-use super::{tree, why};
+use super::scheduler::{self, Scheduler};
+use super::{tree, version, why};
 
 const QUEUES: &str = "/apis/scheduling.volcano.sh/v1beta1/queues";
 
@@ -56,6 +58,7 @@ pub async fn answer(arguments: Arguments) -> Result<Answer, String> {
     let shell = Shell {
         fetch: Fetch::new(connection.client, common.request_timeout),
         namespace: connection.namespace,
+        bearer: connection.bearer,
         wide: common.output == Output::Wide,
         common,
     };
@@ -66,6 +69,7 @@ pub async fn answer(arguments: Arguments) -> Result<Answer, String> {
         Verb::Queue { change: Change::Open(named) } => shell.queue(&named, Desired::Open).await,
         Verb::Queue { change: Change::Close(named) } => shell.queue(&named, Desired::Closed).await,
         Verb::Audit => shell.audit().await,
+        Verb::Version => Ok(shell.version().await),
         Verb::Completion { .. } => Err("completion needs no cluster".to_owned()),
     }
 }
@@ -74,6 +78,7 @@ struct Shell {
     fetch: Fetch,
     common: Common,
     namespace: String,
+    bearer: Option<AuthInfo>,
     wide: bool,
 }
 
@@ -180,11 +185,18 @@ impl Shell {
 
     async fn audit(&self) -> Result<Answer, String> {
         let cannot = |why: String| format!("only the scheduler knows its audit, and it cannot be asked: {why}");
-        let scheduler = Scheduler::find(&self.common, &self.fetch).await.map_err(cannot)?;
+        let scheduler = Scheduler::find(&self.common, &self.fetch, self.bearer.as_ref()).await.map_err(cannot)?;
         let answer = scheduler.ask("/debug/audit").await.map_err(cannot)?;
         let report = audit::Report::of(&answer).ok_or("the scheduler's answer is no audit: is it of another version?")?;
         let code = if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         Ok(Answer { page: report.page(), json: report.json(), code })
+    }
+
+    async fn version(&self) -> Answer {
+        let lease = |program| scheduler::lease(&self.fetch, self.common.system_namespace.as_deref(), program);
+        let (controller, scheduler) = join!(lease(CONTROLLER), lease(SCHEDULER));
+        let report = version::Report::of(controller, scheduler);
+        Answer { page: report.page(), json: report.json(), code: ExitCode::SUCCESS }
     }
 
     async fn queues(&self) -> (Option<Vec<QueueFacts>>, Vec<Gap>) {
@@ -240,7 +252,7 @@ impl Shell {
     async fn ask(&self, what: &'static str) -> (Answers, Vec<Gap>) {
         let mut gaps = Vec::new();
         let mut answers = Answers::default();
-        let answer = async { Scheduler::find(&self.common, &self.fetch).await?.ask(&format!("/debug/{what}")).await };
+        let answer = async { Scheduler::find(&self.common, &self.fetch, self.bearer.as_ref()).await?.ask(&format!("/debug/{what}")).await };
         match (answer.await, what) {
             (Ok(answer), "queues") => answers.queues = Some(answers::queues(&answer, &mut gaps)),
             (Ok(answer), _) => answers.nodes = Some(answers::nodes(&answer, &mut gaps)),

@@ -1,6 +1,6 @@
 //! What can be asked of a running program over HTTP?
 //!
-//! `/healthz`: the process lives. `/readyz`: the lists are complete; the body says which are not and why. `/metrics`:
+//! `/healthz`: the loop that owns the state turns ([`super::pulse`]). `/readyz`: the lists are complete; the body says which are not and why. `/metrics`:
 //! the numbers. Further paths answer in JSON ([`DebugRoute`]); who owns the state is asked through a channel and has
 //! [`ANSWER`] to answer, so no lock is shared with this server and nothing that is asked here can hold up the work.
 //!
@@ -30,6 +30,7 @@ use tokio_rustls::TlsAcceptor;
 use super::access::Access;
 use super::exposition::Exposition;
 use super::http_listener;
+use super::pulse::Pulse;
 use super::readiness::Readiness;
 use super::shutdown::Shutdown;
 use super::tls::Certificate;
@@ -114,6 +115,7 @@ impl Server {
         address: SocketAddr,
         metrics: Exposition,
         readiness: Readiness,
+        pulse: Pulse,
         debug: Vec<DebugRoute>,
         secure: Option<Secure>,
     ) -> Result<Self, HttpError> {
@@ -121,7 +123,7 @@ impl Server {
         let listener = TcpListener::bind(address).await.map_err(fault)?;
         let address = listener.local_addr().map_err(fault)?;
         let (certificate, access) = secure.map(|secure| (secure.certificate, secure.access)).unzip();
-        let app = app(metrics, readiness, debug, access.as_ref());
+        let app = app(metrics, readiness, pulse, debug, access.as_ref());
         Ok(Self { listener, app, address, certificate })
     }
 
@@ -147,7 +149,7 @@ impl Server {
     }
 }
 
-fn app(metrics: Exposition, readiness: Readiness, debug: Vec<DebugRoute>, access: Option<&Access>) -> Router {
+fn app(metrics: Exposition, readiness: Readiness, pulse: Pulse, debug: Vec<DebugRoute>, access: Option<&Access>) -> Router {
     let mut app = Router::new().route("/metrics", guarded(access, "/metrics", get(move || metrics_text(metrics.clone()))));
     for route in debug {
         app = app.route(route.path, guarded(access, route.path, get(move || json((route.answer)()))));
@@ -155,7 +157,7 @@ fn app(metrics: Exposition, readiness: Readiness, debug: Vec<DebugRoute>, access
     let free = Arc::new(Semaphore::new(REQUESTS));
     let bounded = move |request: Request, next: Next| bounded(Arc::clone(&free), request, next);
     app.layer(middleware::from_fn(bounded))
-        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/healthz", get(move || alive(pulse.clone())))
         .route("/readyz", get(move || ready(readiness.clone())))
         .layer(DefaultBodyLimit::max(BODY))
 }
@@ -173,6 +175,15 @@ async fn bounded(free: Arc<Semaphore>, request: Request, next: Next) -> Response
     match tokio::time::timeout(ANSWER, next.run(request)).await {
         Ok(response) => response,
         Err(_elapsed) => (StatusCode::SERVICE_UNAVAILABLE, "no answer in time\n").into_response(),
+    }
+}
+
+async fn alive(pulse: Pulse) -> (StatusCode, String) {
+    match pulse.silence() {
+        None => (StatusCode::OK, "ok\n".to_owned()),
+        Some(silence) => {
+            (StatusCode::SERVICE_UNAVAILABLE, format!("the loop of this program has not turned for {} s\n", silence.as_secs()))
+        }
     }
 }
 

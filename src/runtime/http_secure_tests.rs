@@ -16,7 +16,7 @@ async fn start(secure: Option<Secure>) -> (SocketAddr, JoinSet<std::io::Result<(
     let debug = vec![DebugRoute::new("/debug/ledger", || Box::pin(async { Some(serde_json::json!({"nodes": 3})) }))];
     let metrics = Exposition::new(metrics::registry().unwrap(), Refresh::nothing());
     let any = "127.0.0.1:0".parse().unwrap();
-    let server = Server::bind(any, metrics, Readiness::new(), debug, secure).await.unwrap();
+    let server = Server::bind(any, metrics, Readiness::new(), Pulse::new(), debug, secure).await.unwrap();
     let (address, (trigger, stop)) = (server.address(), Shutdown::new());
     let mut tasks = JoinSet::new();
     tasks.spawn(server.run(stop));

@@ -11,19 +11,20 @@ use tokio::task::{JoinSet, spawn_blocking};
 struct Running {
     address: SocketAddr,
     readiness: Readiness,
+    pulse: Pulse,
     trigger: Trigger,
     tasks: JoinSet<std::io::Result<()>>,
 }
 
 async fn start(debug: Vec<DebugRoute>) -> Running {
-    let readiness = Readiness::new();
+    let (readiness, pulse) = (Readiness::new(), Pulse::new());
     let metrics = Exposition::new(metrics::registry().unwrap(), Refresh::nothing());
     let any = "127.0.0.1:0".parse().unwrap();
-    let server = Server::bind(any, metrics, readiness.clone(), debug, None).await.unwrap();
+    let server = Server::bind(any, metrics, readiness.clone(), pulse.clone(), debug, None).await.unwrap();
     let (address, (trigger, stop)) = (server.address(), Shutdown::new());
     let mut tasks = JoinSet::new();
     tasks.spawn(server.run(stop));
-    Running { address, readiness, trigger, tasks }
+    Running { address, readiness, pulse, trigger, tasks }
 }
 
 /// The status line's code and the whole answer.
@@ -55,6 +56,20 @@ async fn it_is_alive_at_once_and_ready_when_the_lists_are_complete() {
     let (code, text) = get(running.address, "/metrics").await;
     assert!(code == 200 && text.contains("podgroup_build_info{"), "{text}");
     assert_eq!(get(running.address, "/nothing").await.0, 404);
+}
+
+#[tokio::test]
+async fn a_loop_that_hangs_is_ill_until_it_turns_again() {
+    let running = start(Vec::new()).await;
+    running.pulse.begin();
+    assert_eq!(get(running.address, "/healthz").await.0, 200);
+    tokio::time::pause();
+    tokio::time::advance(super::super::pulse::PATIENCE).await;
+    tokio::time::resume();
+    let (code, text) = get(running.address, "/healthz").await;
+    assert!(code == 503 && text.contains("has not turned for 60 s"), "{text}");
+    running.pulse.turn();
+    assert_eq!(get(running.address, "/healthz").await.0, 200);
 }
 
 #[tokio::test]
@@ -95,7 +110,7 @@ async fn an_owner_that_does_not_answer_and_a_crowd_are_refused() {
 async fn an_address_that_is_taken_is_an_error_that_names_it() {
     let running = start(Vec::new()).await;
     let metrics = Exposition::new(metrics::registry().unwrap(), Refresh::nothing());
-    let second = Server::bind(running.address, metrics, Readiness::new(), Vec::new(), None).await;
+    let second = Server::bind(running.address, metrics, Readiness::new(), Pulse::new(), Vec::new(), None).await;
     let error = second.err().unwrap().to_string();
     assert!(error.starts_with(&format!("--http-address {}", running.address)), "{error}");
 }

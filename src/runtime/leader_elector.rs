@@ -2,6 +2,7 @@
 //!
 //! The thin shell round [`super::leader_decide`]; its front door is [`super::leader`].
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -29,11 +30,20 @@ pub struct Elector {
     until: Option<Instant>,
     /// What was logged last and is not over.
     trouble: Option<String>,
+    /// Annotations that the lease gets with everything that is written of it anyway.
+    marks: BTreeMap<String, String>,
 }
 
 impl Elector {
     pub(super) fn new(api: Api<Lease>, caller: Caller, config: LeaderConfig, state: watch::Sender<State>) -> Self {
-        Self { api, caller, config, state, known: None, seen: None, until: None, trouble: None }
+        Self { api, caller, config, state, known: None, seen: None, until: None, trouble: None, marks: BTreeMap::new() }
+    }
+
+    /// While we hold it this annotation says this of us.
+    #[must_use]
+    pub fn marked(mut self, key: &str, value: &str) -> Self {
+        self.marks.insert(key.to_owned(), value.to_owned());
+        self
     }
 
     /// Runs until `stop`, and gives the lease back then: end the work first.
@@ -210,6 +220,9 @@ impl Elector {
             ..Lease::default()
         });
         let now = MicroTime(clock::now());
+        if !self.marks.is_empty() {
+            lease.metadata.annotations.get_or_insert_default().extend(self.marks.clone());
+        }
         let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
         if spec.holder_identity.as_deref() != Some(&self.config.identity) {
             spec.acquire_time = Some(now.clone());

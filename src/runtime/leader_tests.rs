@@ -77,6 +77,7 @@ fn candidate(cluster: &Cluster, identity: &str) -> Candidate {
     let caller = Caller::new(Duration::from_secs(30), RequestMetrics::new(&registry).unwrap());
     let api = Api::namespaced(Client::new(app, "default"), "system");
     let (leadership, elector) = elect(api, caller, config(identity));
+    let elector = elector.marked("x/version", identity);
     let ((trigger, stop), mut tasks) = (Shutdown::new(), JoinSet::new());
     tasks.spawn(elector.run(stop));
     Candidate { leadership, trigger, tasks }
@@ -101,6 +102,12 @@ fn spec(cluster: &Cluster) -> LeaseSpec {
     server.lease.clone().and_then(|lease| lease.spec).unwrap()
 }
 
+/// What the holder says of itself.
+fn mark(cluster: &Cluster) -> String {
+    let annotations = cluster.lock().unwrap().lease.clone().and_then(|lease| lease.metadata.annotations);
+    annotations.and_then(|all| all.get("x/version").cloned()).unwrap_or_default()
+}
+
 async fn seconds(count: u64) {
     tokio::time::sleep(Duration::from_secs(count)).await;
 }
@@ -119,6 +126,7 @@ async fn the_first_one_leads_and_keeps_it_and_the_second_waits() {
     assert_eq!(spec.holder_identity.as_deref(), Some("one"));
     assert_eq!((spec.lease_transitions, spec.lease_duration_seconds), (Some(0), Some(15)));
     assert!(spec.renew_time > spec.acquire_time);
+    assert_eq!(mark(&cluster), "one");
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,6 +144,7 @@ async fn a_clean_end_gives_the_lease_back_and_the_next_leads_within_a_retry() {
     let spec = spec(&cluster);
     assert_eq!(spec.holder_identity.as_deref(), Some("two"));
     assert_eq!((spec.lease_transitions, spec.lease_duration_seconds), (Some(1), Some(15)));
+    assert_eq!(mark(&cluster), "two");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,8 +1,8 @@
 //! What every program needs to live in a cluster, and nothing about PodGroups.
 //!
-//! In reading order: what was asked for ([`flags`]), how it speaks ([`logging`], [`metrics`], [`standing`], [`exposition`], [`http`], to whom: [`tls`], [`access`]), what it lives
+//! In reading order: what was asked for ([`flags`]), how it speaks ([`logging`], [`metrics`], [`standing`], [`exposition`], [`pulse`], [`http`], to whom: [`tls`], [`access`]), what it lives
 //! in ([`clock`], [`backoff`], [`shutdown`], [`program`]), how it talks to the API server ([`client`], [`call`],
-//! [`watch`], [`readiness`], [`leader`]), and where waiting work stands ([`workqueue`]).
+//! [`watch`], [`readiness`], [`leader`], [`beside`]), and where waiting work stands ([`workqueue`]).
 //!
 //! **Architecture invariant:** nothing here knows a PodGroup, a Queue or a pod, and nothing here decides what should be
 //! in the cluster. **Architecture invariant:** [`clock`] is the only place that reads a clock. **Architecture
@@ -11,6 +11,7 @@
 pub mod access;
 mod access_cache;
 pub mod backoff;
+pub mod beside;
 pub mod call;
 pub mod client;
 pub mod clock;
@@ -24,6 +25,7 @@ mod leader_elector;
 pub mod logging;
 pub mod metrics;
 pub mod program;
+pub mod pulse;
 pub mod readiness;
 pub mod setup;
 pub mod shutdown;

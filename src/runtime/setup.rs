@@ -13,6 +13,7 @@ use prometheus::Registry;
 
 use super::access::Access;
 use super::backoff::Backoff;
+use super::beside::{self, Beside};
 use super::call::Caller;
 use super::client::{self, Connection};
 use super::exposition::{Exposition, Refresh};
@@ -22,6 +23,7 @@ use super::leader::{self, LeaderConfig, Leadership};
 use super::logging;
 use super::metrics::{self, RequestMetrics, WatchMetrics};
 use super::program::{Program, Stage};
+use super::pulse::Pulse;
 use super::readiness::Readiness;
 use super::standing::Standing;
 use super::tls::Certificate;
@@ -44,11 +46,13 @@ pub struct Setup {
     pub leadership: Leadership,
     /// Which lists are complete.
     pub readiness: Readiness,
+    /// Of the loop that is to be started with this; it is asked from now on.
+    pub pulse: Pulse,
     /// Counters of the watches.
     pub watch_metrics: WatchMetrics,
 }
 
-/// Prepares the program called `name`, or says in one line why that cannot be. `own` registers the program's own metrics, and says how those are brought up
+/// Prepares the program called `name`, which works beside another, or says in one line why that cannot be. `own` registers the program's own metrics, and says how those are brought up
 /// to date that nobody keeps; the registry is closed after it.
 ///
 /// # Errors
@@ -56,6 +60,7 @@ pub struct Setup {
 /// The exit status; the line is logged.
 pub async fn setup<M>(
     name: &'static str,
+    beside: Beside,
     common: &CommonFlags,
     http_address: SocketAddr,
     debug: Vec<DebugRoute>,
@@ -66,20 +71,21 @@ pub async fn setup<M>(
         tracing::error!("{why}");
         ExitCode::from(CANNOT_START)
     };
-    let readiness = Readiness::new();
+    let (readiness, pulse) = (Readiness::new(), Pulse::new());
     let Registered { exposition, requests, watches, standing, own } =
         register(name, &readiness, own).map_err(|error| cannot_start(error.into()))?;
     let mut program = Program::new().map_err(|error| cannot_start(error.into()))?;
     let access = Access::new();
     let secure = secure(common, &access).map_err(cannot_start)?;
-    let server =
-        Server::bind(http_address, exposition, readiness.clone(), debug, secure).await.map_err(|error| cannot_start(error.into()))?;
+    let server = Server::bind(http_address, exposition, readiness.clone(), pulse.clone(), debug, secure)
+        .await
+        .map_err(|error| cannot_start(error.into()))?;
     let http = server.address();
     program.spawn(Stage::Serve, "http", |stop| server.run(stop));
     let (mut program, connection) = program.first(connect(name, common, &readiness)).await?;
     tracing::info!(
         program = name,
-        version = env!("CARGO_PKG_VERSION"),
+        version = beside::VERSION,
         server = connection.server,
         %http,
         schedulers = ?common.scheduler_names,
@@ -87,10 +93,11 @@ pub async fn setup<M>(
     );
     let caller = Caller::new(common.request_timeout, requests);
     access.connect(connection.client.clone(), &caller);
-    let leadership = elect(name, common, &connection, &caller, &mut program).map_err(|why| cannot_start(why.into()))?;
+    let leadership = elect(name, beside, common, &connection, &caller, &mut program).map_err(|why| cannot_start(why.into()))?;
     standing.elected(leadership.clone());
     let caller = caller.while_leading(leadership.clone());
-    Ok((Setup { program, client: connection.client, caller, leadership, readiness, watch_metrics: watches }, own))
+    pulse.begin();
+    Ok((Setup { program, client: connection.client, caller, leadership, readiness, pulse, watch_metrics: watches }, own))
 }
 
 fn secure(common: &CommonFlags, access: &Access) -> Result<Option<Secure>, Box<dyn std::error::Error>> {
@@ -152,6 +159,7 @@ async fn connect(name: &'static str, common: &CommonFlags, readiness: &Readiness
 /// Joins the election, if there is one.
 fn elect(
     name: &'static str,
+    beside: Beside,
     common: &CommonFlags,
     connection: &Connection,
     caller: &Caller,
@@ -171,7 +179,13 @@ fn elect(
     };
     config.check()?;
     let leases = Api::namespaced(connection.client.clone(), &namespace);
-    let (leadership, elector) = leader::elect(leases, caller.clone(), config);
+    let (leadership, elector) = leader::elect(leases.clone(), caller.clone(), config);
+    let elector = elector.marked(beside.mark, beside::VERSION);
     program.spawn(Stage::Lease, "leader election", |stop| elector.run(stop));
+    let (caller, led) = (caller.clone(), leadership.clone());
+    program.spawn(Stage::Work, "version of the other program", |stop| async move {
+        beside::watch(beside, leases, caller, led, stop).await;
+        Ok::<(), String>(())
+    });
     Ok(leadership)
 }

@@ -41,14 +41,16 @@ use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::api::names::SCHEDULER;
+use crate::api::names::{CONTROLLER, SCHEDULER, VERSION};
 use crate::cycle::policy::Policy;
+use crate::runtime::beside::Beside;
 use crate::runtime::clock;
 use crate::runtime::exposition::Refresh;
 use crate::runtime::flags::SchedulerFlags;
 use crate::runtime::http::DebugRoute;
 use crate::runtime::leader::Leadership;
 use crate::runtime::program::Stage;
+use crate::runtime::pulse::Pulse;
 use crate::runtime::setup::{Setup, setup};
 use crate::runtime::shutdown::Shutdown;
 
@@ -76,17 +78,19 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
         let metrics = Metrics::new(registry)?;
         Ok((metrics.clone(), refresh(owner, metrics)))
     };
-    let (setup, metrics) = match setup(SCHEDULER, &flags.common, flags.http_address, routes.into(), mine).await {
-        Ok(ready) => ready,
-        Err(code) => return code,
-    };
-    let Setup { mut program, client, caller, leadership, readiness, watch_metrics } = setup;
+    let (setup, metrics) =
+        match setup(SCHEDULER, Beside { program: CONTROLLER, mark: VERSION }, &flags.common, flags.http_address, routes.into(), mine).await
+        {
+            Ok(ready) => ready,
+            Err(code) => return code,
+        };
+    let Setup { mut program, client, caller, leadership, readiness, pulse, watch_metrics } = setup;
     observe::start(&mut program, &client, &readiness, &watch_metrics, &sender);
     let policy =
         Policy { placement: flags.placement, evictions: flags.evictions, patience: flags.admission_patience, release: flags.release_after };
     let state = State::new(flags.common.scheduler_names, policy, metrics).with_queue_status(flags.queue_status);
     let dispatcher = Dispatcher::new(client, caller, leadership.clone(), flags.bind_concurrency);
-    program.spawn(Stage::Work, "scheduler", |stop| own(state, dispatcher, leadership, events, stop));
+    program.spawn(Stage::Work, "scheduler", |stop| own(state, dispatcher, leadership, events, pulse, stop));
     program.run().await
 }
 
@@ -113,6 +117,7 @@ async fn own(
     mut dispatcher: Dispatcher,
     mut leadership: Leadership,
     mut events: mpsc::Receiver<Event>,
+    pulse: Pulse,
     stop: Shutdown,
 ) -> Result<(), String> {
     let start = clock::monotonic();
@@ -120,6 +125,7 @@ async fn own(
     let mut leads = false;
     let mut decided_at = start;
     loop {
+        pulse.turn();
         let due = state.next().map(|at| start + at);
         tokio::select! {
             biased;
@@ -137,6 +143,8 @@ async fn own(
                 None => return Err("the watches ended".to_owned()),
             },
             () = at(due) => {}
+            // Nothing happened: a turn that is an answer and nothing else.
+            () = pulse.asked() => continue,
         }
         gather(&mut state, &mut dispatcher, &mut events, decided_at + BATCH, &now).await;
         let decided = now();
@@ -177,5 +185,49 @@ async fn at(due: Option<Instant>) {
     match due {
         Some(due) => tokio::time::sleep_until(due).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cycle::testing::POLICY;
+    use crate::runtime::call::Caller;
+    use crate::runtime::leader::{LeaderConfig, elect};
+    use crate::runtime::metrics::{RequestMetrics, registry};
+    use crate::runtime::pulse::PATIENCE;
+    use kube::{Api, Client};
+    use tokio::task::JoinSet;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_that_stands_by_or_has_nothing_to_do_answers_who_asks_whether_it_turns() {
+        let config = LeaderConfig {
+            namespace: "ns".to_owned(),
+            name: "p".to_owned(),
+            identity: "me".to_owned(),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        };
+        let client = || Client::new(axum::Router::new(), "ns");
+        let caller = || Caller::new(Duration::from_secs(1), RequestMetrics::new(&registry().unwrap()).unwrap());
+        // Nobody runs the elector, so this one waits for its lease.
+        let (waits, _elector) = elect(Api::namespaced(client(), "ns"), caller(), config);
+        for leadership in [waits, Leadership::always()] {
+            let state = State::new(["ours".to_owned()], POLICY, Metrics::new(&registry().unwrap()).unwrap());
+            let dispatcher = Dispatcher::new(client(), caller(), leadership.clone(), 1);
+            let ((_events, receiver), (_trigger, stop)) = (mpsc::channel(1), Shutdown::new());
+            let (pulse, mut running) = (Pulse::new(), JoinSet::new());
+            pulse.begin();
+            running.spawn(own(state, dispatcher, leadership, receiver, pulse.clone(), stop));
+            for _ in 0..3 {
+                assert_eq!(pulse.silence(), None);
+                tokio::time::sleep(PATIENCE).await;
+            }
+            running.shutdown().await;
+            assert_eq!(pulse.silence(), None);
+            tokio::time::sleep(PATIENCE).await;
+            assert_eq!(pulse.silence(), Some(PATIENCE), "nobody is there to answer");
+        }
     }
 }

@@ -131,6 +131,7 @@ spec:
             - name: http-metrics
               containerPort: {{ .port }}
               protocol: TCP
+          # False only where the program's loop has not turned for a minute: a restart mends that, and not an API server that is away.
           livenessProbe:
             httpGet:
               path: /healthz
@@ -265,6 +266,11 @@ rules:
     resources: [leases]
     resourceNames: [podgroup-{{ .component }}]
     verbs: [get, update]
+  # Of which version the other program is.
+  - apiGroups: [coordination.k8s.io]
+    resources: [leases]
+    resourceNames: [podgroup-{{ ternary "scheduler" "controller" (eq .component "controller") }}]
+    verbs: [get]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding

@@ -1,71 +1,194 @@
 //! Is what the documents tell a new user so? Row D1: every command of the first ten minutes is run as it stands there, and what it prints is compared.
 //!
-//! Only the blocks marked `console` are run: lines that begin with `$ ` are commands, those that follow are what is printed. Compared is loosely: the lines
-//! must come in this order, with any others between; `…` in a word stands for some letters, and as the last word for the rest of the line. What only looks at the
-//! cluster (`kubectl get`) is repeated until it shows what it should.
+//! All of it in one sitting, in the cluster that the page's own `make cluster-up` starts and its `make cluster-down` ends. Blocks marked `sh` prepare and clean
+//! up; a variable that one of them exports is there from then on. Blocks marked `console` show: lines that begin with `$ ` are commands, those that follow are
+//! what is printed. Compared is loosely: the lines must come in this order, with any others between; `…` in a word stands for some letters, and as the last word
+//! for the rest of the line. What only looks at the cluster (`kubectl get`) is repeated until it shows what it should.
+//!
+//! The `helm install` that the page names for a cluster that is there is run in the case's own, which is bare.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
 
-use crate::kit;
+use crate::chart;
+use crate::cluster::Cluster;
+use crate::programs;
+use crate::scratch::{Scratch, processes_of};
 use crate::wait::{Seen, secs, wait_until};
+use crate::watched::Watched;
 use crate::world::World;
+use crate::{kit, kubeconfig};
 
+/// Where, in the case's folder, the page's cluster is: whatever becomes of the case, all of it goes with that folder.
+const CLUSTER: &str = "cluster-up";
+
+/// What is typed, and what it prints.
 #[derive(Debug, PartialEq, Eq)]
-struct Step {
-    command: String,
-    printed: Vec<String>,
+enum Step {
+    /// In a block marked `sh`.
+    Prepare(String),
+    /// In a block marked `console`.
+    Show { command: String, printed: Vec<String> },
 }
 
 /// D1. docs/getting-started.md.
 pub(super) async fn first_ten_minutes(w: &mut World) -> Result<()> {
     let text = std::fs::read_to_string(kit::repository().join("docs/getting-started.md"))?;
     let steps = steps(&text);
-    ensure!(steps.len() >= 14, "only {} commands were found in it", steps.len());
-    let cluster = w.cluster();
-    let kubectl = cluster.kit().program("kubectl");
-    let tools = kubectl.parent().context("the kit's folder")?;
-    for step in &steps {
-        let again = if step.command.starts_with("kubectl get ") { 40 } else { 0 };
-        wait_until(secs(again), &format!("`{}` prints what the document says", step.command), || async {
-            let printed = run(&step.command, tools, cluster.kubeconfig(), cluster.scratch().folder()).await?;
-            Ok(Seen::when(fits(&step.printed, &printed), || format!("it printed:\n{printed}")))
-        })
-        .await?;
+    let shown = steps.iter().filter(|step| matches!(step, Step::Show { .. })).count();
+    ensure!(shown >= 14 && steps.len() >= shown + 4, "only {shown} commands were found in it, of {}", steps.len());
+    in_a_cluster_that_is_there(w.cluster(), &text).await?;
+    let folder = w.cluster().scratch().path(CLUSTER);
+    let outcome = sitting(w.cluster().scratch(), &folder, &steps).await;
+    if outcome.is_err() {
+        keep_logs(&folder, &w.cluster().scratch().path("logs"));
     }
+    outcome
+}
+
+/// Types `helm install …` as the page has it, and looks whether what it installed are the chart's two programs.
+async fn in_a_cluster_that_is_there(cluster: &Cluster, text: &str) -> Result<()> {
+    let command = text.split('`').find(|span| span.starts_with("helm install ")).context("the page has no helm install")?;
+    let mut shell = Shell::new(cluster.scratch());
+    let helm = cluster.kit().program("helm");
+    shell.set("PATH", format!("{}:{}", helm.parent().context("the kit's folder")?.display(), path_now()));
+    shell.set("KUBECONFIG", cluster.kubeconfig().display().to_string());
+    shell.run(command).await?;
+    let format = "jsonpath={range .items[*]}{.metadata.name}={.spec.replicas} {end}";
+    let deployments = cluster.run("kubectl", &["get", "deployments", "--namespace", chart::NAMESPACE, "--output", format]).await?;
+    ensure!(deployments.trim() == "podgroup-controller=2 podgroup-scheduler=2", "{command} made these Deployments: {deployments}");
     Ok(())
 }
 
-async fn run(command: &str, tools: &Path, kubeconfig: &Path, home: &Path) -> Result<String> {
-    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap_or_default());
-    let output = Command::new("bash")
-        .args(["-o", "pipefail", "-c", command])
-        .current_dir(kit::repository())
-        .env("PATH", path)
-        .env("KUBECONFIG", kubeconfig)
-        .env("HOME", home)
-        .stdin(Stdio::null())
-        .output()
+/// The page from its first command to its last.
+async fn sitting(scratch: &Scratch, folder: &Path, steps: &[Step]) -> Result<()> {
+    let mut shell = Shell::new(scratch);
+    // What the person has who types `make`; but nothing is compiled, and the cluster of that person is left alone. By a link in the case's folder, so that who
+    // takes that away finds the runner too.
+    let runner = scratch.link(&std::env::current_exe()?)?;
+    for (name, value) in [("E2E", runner), ("BIN", programs::folder()?), ("CLUSTER", folder.to_owned()), ("BUILT", PathBuf::from("1"))] {
+        shell.set(name, value.display().to_string());
+    }
+    let mut watched = None;
+    for step in steps {
+        match step {
+            Step::Prepare(line) if line.starts_with("make cluster-down") => {
+                // At rest once more before it goes.
+                let findings = match watched.take() {
+                    Some(watched) => Watched::finish(watched, true).await,
+                    None => vec!["there was none".to_owned()],
+                };
+                ensure!(findings.is_empty(), "the observer: {}", findings.join("; "));
+                shell.prepare(line).await?;
+            }
+            Step::Prepare(line) => {
+                shell.prepare(line).await?;
+                if let (None, Some(kubeconfig)) = (&watched, shell.environment.get("KUBECONFIG")) {
+                    let client = kubeconfig::client(Path::new(kubeconfig)).await?;
+                    watched = Some(Watched::at(client, folder.join("kwok/clusters/up/logs/audit.log")).await?);
+                }
+            }
+            Step::Show { command, printed } => shell.show(command, printed).await?,
+        }
+    }
+    ensure!(!folder.exists(), "{} is still there", folder.display());
+    let left = processes_of(folder);
+    ensure!(left.is_empty(), "processes are left: {left:?}");
+    Ok(())
+}
+
+/// What somebody's shell remembers from one line to the next.
+struct Shell<'a> {
+    environment: BTreeMap<String, String>,
+    /// What the command before has printed.
+    before: String,
+    scratch: &'a Scratch,
+}
+
+impl<'a> Shell<'a> {
+    fn new(scratch: &'a Scratch) -> Self {
+        Self { environment: BTreeMap::new(), before: String::new(), scratch }
+    }
+
+    fn set(&mut self, name: &str, value: String) {
+        self.environment.insert(name.to_owned(), value);
+    }
+
+    /// A line of a block marked `sh`. `export NAME=…` means the line that the command before has printed for it.
+    async fn prepare(&mut self, line: &str) -> Result<()> {
+        let Some((name, value)) = line.strip_prefix("export ").and_then(|rest| rest.split_once('=')) else {
+            self.before = self.run(line).await?;
+            return Ok(());
+        };
+        let line = if value.starts_with('…') { exported(&self.before, name)? } else { line };
+        let value = self.run(&format!("{line}\nprintf %s \"${name}\"")).await?;
+        self.set(name, value);
+        Ok(())
+    }
+
+    /// A command of a block marked `console`.
+    async fn show(&self, command: &str, printed: &[String]) -> Result<()> {
+        let again = if command.starts_with("kubectl get ") { 40 } else { 0 };
+        wait_until(secs(again), &format!("`{command}` prints what the document says"), || async {
+            let out = self.run(command).await?;
+            Ok(Seen::when(fits(printed, &out), || format!("it printed:\n{out}")))
+        })
         .await
-        .context("bash")?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    ensure!(output.status.success(), "`{command}` failed: {}", text(&output.stderr));
-    Ok(text(&output.stdout))
+    }
+
+    async fn run(&self, command: &str) -> Result<String> {
+        let mut bash = Command::new("bash");
+        bash.args(["-o", "pipefail", "-c", command]).current_dir(kit::repository()).envs(&self.environment).stdin(Stdio::null());
+        // The runner may have been started by make; what that one was told is not said to this one.
+        ["MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL"].iter().for_each(|name| {
+            bash.env_remove(name);
+        });
+        // kubectl and helm shall neither read nor write the settings of the person who runs the tests; make's cargo and go need theirs.
+        if !command.contains("make ") {
+            bash.env("HOME", self.scratch.folder());
+        }
+        let output = bash.kill_on_drop(true).output().await.context("bash")?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        ensure!(output.status.success(), "`{command}` failed: {}{}", text(&output.stdout), text(&output.stderr));
+        Ok(text(&output.stdout))
+    }
+}
+
+fn path_now() -> String {
+    std::env::var("PATH").unwrap_or_default()
+}
+
+/// The last line `export NAME=…` of what was printed.
+fn exported<'a>(printed: &'a str, name: &str) -> Result<&'a str> {
+    let begin = format!("export {name}=");
+    printed.lines().rfind(|line| line.starts_with(&begin)).with_context(|| format!("no line {begin}… was printed: {printed}"))
+}
+
+/// So that they are among what is kept of a case that failed. One that cannot be had must not hide the failure itself.
+fn keep_logs(folder: &Path, to: &Path) {
+    for entry in std::fs::read_dir(folder.join("logs")).into_iter().flatten().flatten() {
+        let _ = std::fs::copy(entry.path(), to.join(entry.file_name()));
+    }
 }
 
 fn steps(document: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
-    let mut inside = false;
+    let mut block = "";
     for line in document.lines() {
-        if line.starts_with("```") {
-            inside = line == "```console";
-        } else if inside && let Some(command) = line.strip_prefix("$ ") {
-            steps.push(Step { command: command.to_owned(), printed: Vec::new() });
-        } else if inside && let Some(step) = steps.last_mut() {
-            step.printed.push(line.to_owned());
+        if let Some(mark) = line.strip_prefix("```") {
+            block = mark;
+        } else if block == "sh" && !line.is_empty() {
+            steps.push(Step::Prepare(line.to_owned()));
+        } else if block == "console" {
+            match (line.strip_prefix("$ "), steps.last_mut()) {
+                (Some(command), _) => steps.push(Step::Show { command: command.to_owned(), printed: Vec::new() }),
+                (None, Some(Step::Show { printed, .. })) => printed.push(line.to_owned()),
+                (None, Some(Step::Prepare(_)) | None) => {}
+            }
         }
     }
     steps
@@ -101,12 +224,21 @@ mod tests {
 
     #[test]
     fn commands_are_those_of_marked_blocks_with_what_follows_them() {
-        let document = "a\n```sh\n$ never\n```\n```console\n$ one\nx y\n\n$ two\n```\n$ not this\n";
-        let step = |command: &str, printed: &[&str]| Step {
+        let document =
+            "a\n```sh\nmake it\n\nexport A=b   # c\n```\n```\n$ never\n```\n```console\nodd\n$ one\nx y\n\n$ two\n```\n$ not this\n";
+        let show = |command: &str, printed: &[&str]| Step::Show {
             command: command.to_owned(),
             printed: printed.iter().map(|each| (*each).to_owned()).collect(),
         };
-        assert_eq!(steps(document), [step("one", &["x y", ""]), step("two", &[])]);
+        let prepare = |line: &str| Step::Prepare(line.to_owned());
+        assert_eq!(steps(document), [prepare("make it"), prepare("export A=b   # c"), show("one", &["x y", ""]), show("two", &[])]);
+    }
+
+    #[test]
+    fn what_a_command_exports_is_the_last_line_that_says_so() {
+        let printed = "export A=old\nready\nexport A=new\nexport AB=other\n";
+        assert_eq!(exported(printed, "A").unwrap(), "export A=new");
+        assert!(exported(printed, "B").is_err());
     }
 
     #[test]

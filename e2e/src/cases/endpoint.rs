@@ -26,7 +26,7 @@ pub(super) async fn for_who_may(w: &mut World) -> Result<()> {
         ["upgrade", "podgroup", folder, "--namespace", chart::NAMESPACE, "--reset-then-reuse-values", "--set", "http.secure.enabled=true"];
     w.cluster().run("helm", &upgrade).await?;
     for resource in ["tokenreviews.authentication.k8s.io", "subjectaccessreviews.authorization.k8s.io"] {
-        may(&client, resource).await?;
+        may(&client, chart::CONTROLLER, resource).await?;
     }
     let (scraper, stranger) = (account(&client, "scraper").await?, account(&client, "stranger").await?);
     let late = account(&client, "late").await?;
@@ -112,7 +112,7 @@ async fn answers(client: &Https, port: u16, path: &str, token: Option<&str>, cod
 }
 
 /// A ServiceAccount's token.
-async fn account(client: &Client, name: &str) -> Result<String> {
+pub(super) async fn account(client: &Client, name: &str) -> Result<String> {
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), objects::NAMESPACE);
     accounts.create(&PostParams::default(), &serde_json::from_value(json!({"metadata": {"name": name}}))?).await?;
     let request: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": 3600}}))?;
@@ -131,15 +131,15 @@ async fn bind(client: &Client, account: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the authorizer has seen that the controller may ask.
-async fn may(client: &Client, resource: &str) -> Result<()> {
+/// Waits until the authorizer has seen that the program of this account may ask.
+pub(super) async fn may(client: &Client, account: &str, resource: &str) -> Result<()> {
     let (resource, group) = resource.split_once('.').context("a group")?;
     let review: SubjectAccessReview = serde_json::from_value(json!({"spec": {
-        "user": chart::user(chart::CONTROLLER),
+        "user": chart::user(account),
         "resourceAttributes": {"group": group, "resource": resource, "verb": "create"},
     }}))?;
     let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
-    wait_until(secs(20), &format!("the controller may create {resource}"), || async {
+    wait_until(secs(20), &format!("{account} may create {resource}"), || async {
         let status = reviews.create(&PostParams::default(), &review).await?.status;
         Ok(Seen::when(status.is_some_and(|status| status.allowed), || "it may not".to_owned()))
     })

@@ -25,6 +25,7 @@ mod owners;
 mod panels;
 mod panels_wanted;
 mod plugin;
+mod plugin_secure;
 pub(crate) mod queues;
 mod releases;
 mod requests;
@@ -292,11 +293,21 @@ pub fn table() -> Vec<Case> {
         case!("M2", "the alerts that matter most fire by their fault", usual(), alarms::fire_by_their_fault),
         case!("T1", "a tenant tries forty ways to take what is not its own", usual(), tenancy::takes_nothing),
         case!("U1", "what people see: columns, Events, the refused delete, metrics", usual(), visible::what_a_user_sees),
-        case!("D1", "the commands of docs/getting-started.md print what it says", usual(), documents::first_ten_minutes),
+        case!(
+            "D1",
+            "every command of docs/getting-started.md, from its first to its last, prints what it says",
+            Setup { programs: false, ..usual() },
+            documents::first_ten_minutes
+        ),
         case!("M3", "metrics over TLS, for whom the cluster lets see them", usual(), endpoint::for_who_may),
         case!("U6", "kubectl podgroup: why a gang waits, the tree, the nodes, the audit", usual(), plugin::why_it_waits),
         case!("U7", "kubectl podgroup: queues closed and opened, and what one sees who may see little", usual(), plugin::queues_and_rights),
-        case!("U8", "kubectl podgroup: the scheduler is asked through a port-forward", usual(), plugin::through_a_port_forward),
+        case!(
+            "U8",
+            "kubectl podgroup: the scheduler is asked through a port-forward, with TLS too; its version",
+            usual(),
+            plugin::through_a_port_forward
+        ),
         case!(
             "N1",
             "50 Deployments, to 0 and back: one creation each, three calls to retire one, no pod written to",

@@ -10,6 +10,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
+use super::plugin_secure::{of_another_version, one_version, over_tls};
 use super::queues::{HALF, tree};
 use super::seen::{group_says, queue_is};
 use crate::chart;
@@ -17,24 +18,25 @@ use crate::http;
 use crate::objects::{NAMESPACE, field, make_bound_pod, make_node, make_queue, queues};
 use crate::programs::folder;
 use crate::wait::{Seen, secs, wait_until};
+use crate::workloads::owner::Owner;
 use crate::workloads::{Workload, wait_one_group, wait_running};
 use crate::world::World;
 
 /// What it printed, and how it ended.
-struct Said {
+pub(super) struct Said {
     status: i32,
     out: String,
     err: String,
 }
 
 impl Said {
-    fn json(&self) -> Result<Value> {
+    pub(super) fn json(&self) -> Result<Value> {
         ensure!(self.status == 0, "it ended with {}: {}", self.status, self.err);
         serde_json::from_str(&self.out).with_context(|| format!("it is no JSON: {}", self.out))
     }
 
     /// Fails unless it ended so and says all of this.
-    fn must(&self, status: i32, parts: &[&str]) -> Result<()> {
+    pub(super) fn must(&self, status: i32, parts: &[&str]) -> Result<()> {
         let all = format!("{}{}", self.out, self.err);
         ensure!(self.status == status, "it ended with {}, wanted {status}: {all}", self.status);
         for part in parts {
@@ -46,7 +48,7 @@ impl Said {
 }
 
 /// `kubectl podgroup LINE`, with the admin's kubeconfig.
-async fn plugin(w: &World, line: &str) -> Result<Said> {
+pub(super) async fn plugin(w: &World, line: &str) -> Result<Said> {
     let scratch = w.cluster().scratch();
     let bin = scratch.link(&folder()?.join("kubectl-podgroup"))?.parent().context("no folder of links")?.to_owned();
     let output = Command::new(scratch.link(&w.cluster().kit().program("kubectl"))?)
@@ -65,7 +67,7 @@ async fn plugin(w: &World, line: &str) -> Result<Said> {
 }
 
 /// What stands at a path of the answer; null where nothing does.
-fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
+pub(super) fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
     static NOTHING: Value = Value::Null;
     value.pointer(path).unwrap_or(&NOTHING)
 }
@@ -141,9 +143,17 @@ pub(super) async fn why_it_waits(w: &mut World) -> Result<()> {
     plugin(w, "nodes").await?.must(0, &["OVERCOMMITTED by cpu 1", "5 / 4"])?;
     agrees(w, &url).await?;
     plugin(w, &format!("audit {url}")).await?.must(0, &["no differences"])?;
+    one_version(w).await?;
     // The scheduler of a case is no pod, so nothing can be forwarded to it.
     plugin(w, "audit").await?.must(1, &["only the scheduler knows", "--scheduler-url"])?;
+    of_a_cron_job(w).await?;
     refused(w).await
+}
+
+/// A CronJob has the groups of its Jobs; one that has made none says so.
+async fn of_a_cron_job(w: &World) -> Result<()> {
+    Owner::cron_job("nightly", 1).with("/spec", "suspend", json!(true)).make(&w.client()).await?;
+    plugin(w, "why cj/nightly").await?.must(1, &["has no PodGroup", "it has no Job yet", "it is suspended"])
 }
 
 /// What `tree` and `nodes` say is what the Queues' status and the scheduler's ledger say.
@@ -184,7 +194,7 @@ async fn agrees(w: &mut World, url: &str) -> Result<()> {
 /// What cannot be is met with a message that says what to do, and the exit status that goes with it.
 async fn refused(w: &World) -> Result<()> {
     plugin(w, "why nobody").await?.must(1, &["there is no PodGroup, Deployment", "-n"])?;
-    plugin(w, "why cronjob/x").await?.must(2, &["is none of podgroup"])?;
+    plugin(w, "why service/x").await?.must(2, &["is none of podgroup"])?;
     plugin(w, "tree --gruops").await?.must(2, &["--groups"])?;
     plugin(w, "queue close no-such").await?.must(1, &["there is no queue no-such"])?;
     plugin(w, "tree --context nowhere").await?.must(1, &["error:", "nowhere"])?;
@@ -229,10 +239,11 @@ pub(super) async fn queues_and_rights(w: &mut World) -> Result<()> {
 }
 
 /// Waits until it says all of this.
-async fn says(w: &World, line: &str, parts: &[&str]) -> Result<()> {
+pub(super) async fn says(w: &World, line: &str, parts: &[&str]) -> Result<()> {
     wait_until(secs(20), &format!("{line} says {parts:?}"), || async {
         let said = plugin(w, line).await?;
-        Ok(Seen::when(parts.iter().all(|part| said.out.contains(part)), || format!("{}{}", said.out, said.err)))
+        let all = format!("{}{}", said.out, said.err);
+        Ok(Seen::when(parts.iter().all(|part| all.contains(part)), || all))
     })
     .await
 }
@@ -266,23 +277,16 @@ async fn tenant(w: &World, group: &str) -> Result<()> {
 
 /// U8. Without --scheduler-url the scheduler is asked through a port-forward to the pod that its Lease names: kwok's kubelet forwards to the process.
 pub(super) async fn through_a_port_forward(w: &mut World) -> Result<()> {
-    let client = w.client();
-    make_node(&client, "n1", &[("cpu", "4"), ("memory", "16Gi")]).await?;
+    make_node(&w.client(), "n1", &[("cpu", "4"), ("memory", "16Gi")]).await?;
     // In a pod its name is the host's.
     let scheduler = w.scheduler()?;
     scheduler.environment("HOSTNAME", "scheduler-0");
     scheduler.terminate().await?;
     scheduler.restart().await?;
     let port = scheduler.port();
-    let pods: Api<Pod> = Api::namespaced(client, chart::NAMESPACE);
-    let container = json!({"name": "main", "image": "example/1", "ports": [{"name": "http-metrics", "containerPort": 8081}]});
-    let pod = json!({"metadata": {"name": "scheduler-0"}, "spec": {"nodeName": "n1", "containers": [container]}});
-    pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await?;
-    wait_until(secs(20), "the scheduler's pod runs", || async {
-        let phase = pods.get("scheduler-0").await?.status.and_then(|status| status.phase).unwrap_or_default();
-        Ok(Seen::when(phase == "Running", || phase))
-    })
-    .await?;
+    pod_of_the_scheduler(w, "scheduler-0", "HTTP").await?;
+    // Already now: kwok is started again below, and plays its nodes only when its lease of before has run out.
+    pod_of_the_scheduler(w, "scheduler-1", "HTTPS").await?;
     {
         let w: &World = w;
         // It is ready before it holds the Lease.
@@ -304,13 +308,24 @@ pub(super) async fn through_a_port_forward(w: &mut World) -> Result<()> {
     let known = std::fs::read_to_string(&config).context("kwok's configuration")?;
     std::fs::write(&config, format!("{known}\n---\n{rule}\n"))?;
     w.cluster().restart("kwok-controller").await?;
-    let w: &World = w;
-    wait_until(secs(20), "the scheduler answers through the port-forward", || async {
-        let said = plugin(w, "audit").await?;
-        Ok(Seen::when(said.status == 0 && said.out.contains("no differences"), || said.err))
-    })
-    .await?;
+    says(w, "audit", &["no differences"]).await?;
     let tree = plugin(w, "tree -o json").await?.json()?;
     ensure!(*at(&tree, "/unknown") == json!([]), "with the scheduler all is known: {}", at(&tree, "/unknown"));
-    Ok(())
+    over_tls(w).await?;
+    of_another_version(w).await
+}
+
+/// A pod of this name as the chart makes them; the kubelet's probes come with this scheme.
+async fn pod_of_the_scheduler(w: &World, name: &str, scheme: &str) -> Result<()> {
+    let pods: Api<Pod> = Api::namespaced(w.client(), chart::NAMESPACE);
+    let probe = json!({"httpGet": {"path": "/readyz", "port": "http-metrics", "scheme": scheme}});
+    let ports = json!([{"name": "http-metrics", "containerPort": 8081}]);
+    let container = json!({"name": "main", "image": "example/1", "ports": ports, "readinessProbe": probe});
+    let pod = json!({"metadata": {"name": name}, "spec": {"nodeName": "n1", "containers": [container]}});
+    pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await?;
+    wait_until(secs(20), &format!("the pod {name} runs"), || async {
+        let phase = pods.get(name).await?.status.and_then(|status| status.phase).unwrap_or_default();
+        Ok(Seen::when(phase == "Running", || phase))
+    })
+    .await
 }

@@ -1,0 +1,101 @@
+//! Does `kubectl podgroup` reach a scheduler that serves TLS, and say which versions run? Parts of rows U6 and U8.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::json;
+
+use super::endpoint::{account, may};
+use super::plugin::{at, plugin, says};
+use crate::https::Mount;
+use crate::objects::NAMESPACE;
+use crate::wait::{Seen, secs, wait_until};
+use crate::world::World;
+use crate::{chart, kit, kubeconfig};
+
+/// The scheduler serves TLS from now on, wants a token and is the pod `scheduler-1`; the port-forward of U8 leads to it. Nothing is sent to who does not prove who he is, but where that is
+/// said; each flag that is missing is named.
+pub(super) async fn over_tls(w: &mut World) -> Result<()> {
+    let folder = kit::repository().join("charts/podgroup");
+    let folder = folder.to_str().context("the clone's path is no UTF-8")?;
+    let upgrade =
+        ["upgrade", "podgroup", folder, "--namespace", chart::NAMESPACE, "--reset-then-reuse-values", "--set", "http.secure.enabled=true"];
+    w.cluster().run("helm", &upgrade).await?;
+    for resource in ["tokenreviews.authentication.k8s.io", "subjectaccessreviews.authorization.k8s.io"] {
+        may(&w.client(), chart::SCHEDULER, resource).await?;
+    }
+    let mount = Mount::new(w.cluster().scratch().path("certificate"))?;
+    mount.swap("one")?;
+    let authority = w.cluster().scratch().path("certificate").join("one/tls.crt");
+    let scheduler = w.scheduler()?;
+    scheduler.environment("HOSTNAME", "scheduler-1");
+    mount.flags().iter().for_each(|flag| scheduler.also(flag));
+    scheduler.also("--secure-serving");
+    scheduler.terminate().await?;
+    scheduler.launch()?;
+    let w: &World = w;
+    let (operator, stranger) = (person(w, "operator", Some("cluster-admin")).await?, person(w, "stranger", None).await?);
+    let operator = format!("--kubeconfig {operator}");
+    let trusted = format!("--scheduler-ca-file {} --scheduler-tls-server-name localhost", authority.display());
+
+    says(w, "audit", &["the scheduler serves TLS: say --scheduler-ca-file", "--scheduler-insecure-skip-tls-verify"]).await?;
+    // The admin of the cluster has a certificate and no token.
+    plugin(w, &format!("audit {trusted}")).await?.must(1, &["the kubeconfig has none: say --scheduler-token-file"])?;
+    says(w, &format!("audit {operator} {trusted}"), &["no differences"]).await?;
+    let another = format!("audit {operator} --scheduler-ca-file {}", authority.display());
+    plugin(w, &another).await?.must(1, &["nobody answers", "certificate", "--scheduler-tls-server-name"])?;
+    plugin(w, &format!("audit {operator} --scheduler-insecure-skip-tls-verify")).await?.must(0, &["no differences"])?;
+    let file = w.cluster().scratch().path("token-stranger");
+    std::fs::write(&file, &stranger)?;
+    let of_a_stranger = format!("audit {trusted} --scheduler-token-file {}", file.display());
+    plugin(w, &of_a_stranger).await?.must(1, &["asks for a token with the right to /debug/audit"])
+}
+
+/// Somebody with a token: with this role, a kubeconfig that holds it; else the token itself.
+async fn person(w: &World, name: &str, role: Option<&str>) -> Result<String> {
+    let token = account(&w.client(), name).await?;
+    let Some(role) = role else { return Ok(token) };
+    let binding: ClusterRoleBinding = serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}],
+    }))?;
+    Api::<ClusterRoleBinding>::all(w.client()).create(&PostParams::default(), &binding).await?;
+    let (port, authority) = kubeconfig::door(w.cluster().kubeconfig())?;
+    let file = w.cluster().scratch().path(format!("kubeconfig-{name}"));
+    kubeconfig::write(&file, port, &authority, &token, NAMESPACE)?;
+    Ok(file.display().to_string())
+}
+
+/// All three are what was built together.
+pub(super) async fn one_version(w: &World) -> Result<()> {
+    let value = plugin(w, "version -o json").await?.json()?;
+    ensure!(*at(&value, "/differences") == json!([]) && *at(&value, "/unknown") == json!([]), "{value}");
+    ensure!(*at(&value, "/plugin") == *at(&value, "/controller/version") && at(&value, "/scheduler/version").is_string(), "{value}");
+    plugin(w, "version").await?.must(0, &["kubectl-podgroup", "podgroup-controller", "podgroup-scheduler"])
+}
+
+/// A scheduler of another version holds the Lease: a controller that comes to lead says so in its log, and the plugin to who asks.
+pub(super) async fn of_another_version(w: &mut World) -> Result<()> {
+    w.scheduler()?.terminate().await?;
+    let leases: Api<Lease> = Api::namespaced(w.client(), chart::NAMESPACE);
+    let other = json!({"metadata": {"annotations": {"podgroup.dev/version": "9.9.9"}}, "spec": {"holderIdentity": "scheduler-9_x"}});
+    leases.patch(chart::SCHEDULER, &PatchParams::default(), &Patch::Merge(other)).await?;
+    let controller = w.controller()?;
+    let before = std::fs::read_to_string(controller.log())?;
+    ensure!(!before.contains("9.9.9"), "the log says 9.9.9 before: {before}");
+    controller.terminate().await?;
+    controller.restart().await?;
+    let log = controller.log().to_owned();
+    wait_until(secs(20), "the controller's log says of which version the scheduler is", || async {
+        let text = std::fs::read_to_string(&log)?;
+        let told = text.lines().find(|line| line.contains("9.9.9")).unwrap_or_default();
+        Ok(Seen::when(told.contains("helm upgrade"), || text))
+    })
+    .await?;
+    plugin(w, "version")
+        .await?
+        .must(0, &["podgroup-scheduler   9.9.9", "podgroup-controller and podgroup-scheduler differ", "helm upgrade"])
+}
