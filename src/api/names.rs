@@ -16,6 +16,8 @@ pub const TASK: &str = "volcano.sh/task-spec";
 pub const PREEMPTABLE: &str = "volcano.sh/preemptable";
 /// What [`PREEMPTABLE`] says where it says no; whatever else it says, and nothing, is yes.
 pub const NEVER: &str = "false";
+/// What `preemptionPolicy` of a pod or a PriorityClass says where nobody goes for it.
+pub const PREEMPTS_NEVER: &str = "Never";
 /// Every annotation of an owner that begins so is copied to its PodGroup.
 pub const COPIED_PREFIX: &str = "volcano.sh/";
 

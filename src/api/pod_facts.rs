@@ -16,6 +16,7 @@ use super::names::{CHARGED_QUEUE, NEVER, PREEMPTABLE, TASK};
 use super::pod::{
     Container, ContainerStatus, NodeSelectorTerm, Pod, PodAffinityTerm, PodCondition, PodSpec, PodStatus, ResourceNeeds, Toleration,
 };
+use super::priority_class::preempts;
 use super::quantities;
 use super::uid::Uid;
 
@@ -126,6 +127,8 @@ pub struct PodFacts {
     pub request: Resources,
     /// Its priority.
     pub priority: i32,
+    /// Whether others may go for it.
+    pub preempts: bool,
     /// Whether others may take its place.
     pub preemptable: bool,
     /// Whether something must be lifted before it may be placed.
@@ -170,6 +173,7 @@ impl PodFacts {
             task: meta.annotations.as_ref().and_then(|annotations| annotations.get(TASK)).cloned(),
             request,
             priority: pod.spec.priority.unwrap_or(0),
+            preempts: preempts(pod.spec.preemption_policy.as_deref()),
             preemptable: preemptable(meta),
             gated: !pod.spec.scheduling_gates.is_empty(),
             unsupported: unsupported(&pod.spec),
