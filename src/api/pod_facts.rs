@@ -12,7 +12,7 @@ use crate::resources::request::{self, ContainerRequest, PodRequestInput};
 
 use super::fault::Fault;
 use super::membership::{GroupKey, group_of};
-use super::names::{CHARGED_QUEUE, NEVER, PREEMPTABLE, TASK};
+use super::names::{CHARGED_QUEUE, PREEMPTABLE, TASK, YES};
 use super::pod::{
     Container, ContainerStatus, NodeSelectorTerm, Pod, PodAffinityTerm, PodCondition, PodSpec, PodStatus, ResourceNeeds, Toleration,
 };
@@ -195,9 +195,11 @@ impl PodFacts {
     }
 }
 
-/// Whether this pod or PodGroup lets others take its place.
+/// Whether this pod or PodGroup lets others take its place: its annotation says so, or where it has none its label, as in Volcano. What cannot be read says no: who wrote
+/// something there wanted to be kept, and nobody is evicted for a slip of the pen.
 pub(super) fn preemptable(meta: &ObjectMeta) -> bool {
-    meta.annotations.as_ref().and_then(|annotations| annotations.get(PREEMPTABLE)).is_none_or(|says| says != NEVER)
+    let says = |words: &Option<BTreeMap<String, String>>| words.as_ref()?.get(PREEMPTABLE).map(|word| YES.contains(&word.as_str()));
+    says(&meta.annotations).or_else(|| says(&meta.labels)).unwrap_or(true)
 }
 
 fn phase_of(text: &str) -> PodPhase {
@@ -288,4 +290,35 @@ fn unsupported(spec: &PodSpec) -> Vec<Unsupported> {
     .into_iter()
     .filter_map(|(kind, there)| there.then_some(kind))
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn who_is_preemptable_is_read_as_by_go_from_the_annotation_and_else_from_the_label() {
+        let word = |word: Option<&str>| word.map(|word| json!({ PREEMPTABLE: word }));
+        let reads = |annotation, label| {
+            let meta = json!({ "annotations": word(annotation), "labels": word(label) });
+            preemptable(&serde_json::from_value(meta).unwrap())
+        };
+        assert!(reads(None, None));
+        for yes in ["1", "t", "T", "TRUE", "true", "True"] {
+            assert!(reads(Some(yes), None) && reads(None, Some(yes)) && reads(Some(yes), Some("false")), "{yes}");
+        }
+        for no in ["0", "f", "F", "FALSE", "false", "False", "", "yes", "tRUE", " true"] {
+            assert!(!reads(Some(no), None) && !reads(None, Some(no)) && !reads(Some(no), Some("true")), "{no}");
+        }
+    }
+
+    #[test]
+    fn who_says_never_has_nobody_go_for_it() {
+        for (policy, preempts) in [(None, true), (Some("PreemptLowerPriority"), true), (Some("Never"), false)] {
+            let pod = serde_json::from_value(json!({ "metadata": {}, "spec": { "preemptionPolicy": policy } })).unwrap();
+            assert_eq!(PodFacts::of(&pod).preempts, preempts, "{policy:?}");
+        }
+    }
 }
