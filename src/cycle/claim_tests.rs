@@ -242,6 +242,20 @@ fn a_refused_eviction_takes_all_back_and_the_gang_asks_again_later() {
 }
 
 #[test]
+fn places_that_are_kept_in_a_queue_that_requires_groups_of_nodes_since_are_taken_back() {
+    let mut world = borrowed();
+    gang(&mut world, "owed", 2, "b", 2, &[("cpu", 1)]);
+    let plan = at(&mut world, 1);
+    assert_eq!(plan.evictions.len(), 1);
+    world.apply_queue(QueueFacts { deserved: limits(&[("cpu", 5)]), node_groups: Some("spec.affinity"), ..queue("b", None, &[]) });
+    for victim in &plan.evictions[0].victims {
+        world.delete_pod(&victim.uid);
+    }
+    assert!(at(&mut world, 2).binds.is_empty());
+    assert!(message(&world, "owed").contains("queue b says: spec.affinity"), "{}", message(&world, "owed"));
+}
+
+#[test]
 fn many_who_wait_in_vain_ask_a_few_at_a_time_and_come_to_rest() {
     let mut world = borrowed();
     for index in 0..40 {

@@ -96,6 +96,7 @@ pub(crate) fn group(namespace: &str, name: &str, min_member: u32, queue: &str) -
         created: Timestamp::UNIX_EPOCH,
         deleting: false,
         network_topology: false,
+        sub_groups: false,
         status: PodGroupStatus::default(),
         faults: Vec::new(),
     }
@@ -118,6 +119,7 @@ pub(crate) fn queue(name: &str, parent: Option<&str>, capability: &[(&str, i64)]
         weight: 1,
         reclaimable: true,
         dequeue_strategy: DequeueStrategy::Traverse,
+        node_groups: None,
         closed_by_hand: false,
         priority: 0,
         status: QueueStatus::default(),
