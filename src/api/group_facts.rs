@@ -10,7 +10,7 @@ use super::fault::Fault;
 use super::membership::GroupKey;
 use super::names::DEFAULT_QUEUE;
 use super::pod_facts::preemptable;
-use super::podgroup::{PodGroup, PodGroupStatus};
+use super::podgroup::{PodGroup, PodGroupStatus, SubGroupPolicy};
 use super::quantities;
 use super::uid::Uid;
 
@@ -41,6 +41,8 @@ pub struct GroupFacts {
     pub deleting: bool,
     /// Whether it asks for a place in the network, which we cannot honour yet.
     pub network_topology: bool,
+    /// Whether it asks for groups of its members that are whole, which we cannot honour yet.
+    pub sub_groups: bool,
     /// What its status says now, so that nothing is written that stands there already. Never trusted, but for Completed.
     pub status: PodGroupStatus,
     /// What could not be read.
@@ -87,8 +89,37 @@ impl GroupFacts {
             deleting: meta.deletion_timestamp.is_some(),
             network_topology: spec.network_topology.as_ref().is_some_and(hard)
                 || spec.sub_group_policy.iter().flatten().any(|policy| policy.network_topology.as_ref().is_some_and(hard)),
+            sub_groups: spec.sub_group_policy.iter().flatten().any(is_hard),
             status: group.status.clone().unwrap_or_default(),
             faults,
         }
+    }
+}
+
+/// Whether it asks for more than any group of members is by itself; sizes of 1 and no least number are what the CRD fills in.
+fn is_hard(policy: &SubGroupPolicy) -> bool {
+    policy.sub_group_size.is_some_and(|size| size > 1) || policy.min_sub_groups.is_some_and(|number| number > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn sub_groups_are_hard_where_they_have_a_size_or_a_least_number() {
+        for (policy, hard) in [
+            (json!({ "name": "a" }), false),
+            (json!({ "subGroupSize": 1, "minSubGroups": 0 }), false),
+            (json!({ "subGroupSize": 2 }), true),
+            (json!({ "minSubGroups": 1 }), true),
+        ] {
+            let facts = GroupFacts::of(
+                &serde_json::from_value(json!({ "metadata": {}, "spec": { "subGroupPolicy": [{ "name": "b" }, policy] } })).unwrap(),
+            );
+            assert_eq!((facts.sub_groups, facts.network_topology), (hard, false), "{policy}");
+        }
+        assert!(!GroupFacts::of(&PodGroup::default()).sub_groups);
     }
 }

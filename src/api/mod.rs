@@ -4,7 +4,7 @@
 //! not be read is a [`Fault`] beside the rest, never an error that costs the object or the list it came in. Nothing behind this door parses.
 //!
 //! Reading order: [`names`] (the words), [`membership`] (which group a pod belongs to), [`podgroup`] and [`queue`] (the API that we serve),
-//! [`pod`], [`node`] and [`budget`] (what others write), [`pod_facts`] and [`group_facts`] (what it means), [`workload`] (the owners of pods), [`crd`].
+//! [`pod`], [`node`], [`priority_class`] and [`budget`] (what others write), [`pod_facts`] and [`group_facts`] (what it means), [`workload`] (the owners of pods), [`crd`].
 
 pub mod budget;
 pub mod crd;
@@ -16,6 +16,7 @@ pub mod node;
 pub mod pod;
 pub mod pod_facts;
 pub mod podgroup;
+pub mod priority_class;
 pub mod quantities;
 pub mod queue;
 pub mod uid;
@@ -30,5 +31,6 @@ pub use node::{Node, NodeFacts};
 pub use pod::Pod;
 pub use pod_facts::PodFacts;
 pub use podgroup::PodGroup;
+pub use priority_class::PriorityClassFacts;
 pub use queue::{Queue, QueueFacts};
 pub use uid::Uid;

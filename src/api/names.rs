@@ -12,10 +12,12 @@ pub const MIN_RESOURCES: &str = "scheduling.volcano.sh/group-min-resources";
 pub const QUEUE_NAME: &str = "scheduling.volcano.sh/queue-name";
 /// The annotation of a pod that names its task, which minTaskMember counts.
 pub const TASK: &str = "volcano.sh/task-spec";
-/// The annotation of a PodGroup or a pod that says, with [`NEVER`], that nobody else may take its place.
+/// The annotation of a PodGroup or a pod, or else its label, that says whether others may take its place.
 pub const PREEMPTABLE: &str = "volcano.sh/preemptable";
-/// What [`PREEMPTABLE`] says where it says no; whatever else it says, and nothing, is yes.
-pub const NEVER: &str = "false";
+/// How [`PREEMPTABLE`] says yes, as Go reads it (`strconv.ParseBool`); where it is not there that is yes, and whatever else it says is no.
+pub const YES: [&str; 6] = ["1", "t", "T", "TRUE", "true", "True"];
+/// What `preemptionPolicy` of a pod or a PriorityClass says where nobody goes for it.
+pub const PREEMPTS_NEVER: &str = "Never";
 /// Every annotation of an owner that begins so is copied to its PodGroup.
 pub const COPIED_PREFIX: &str = "volcano.sh/";
 

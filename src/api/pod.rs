@@ -49,6 +49,8 @@ pub struct PodSpec {
     pub priority: Option<i32>,
     /// The priority class.
     pub priority_class_name: Option<String>,
+    /// Whether others may go for it, as its priority class had it when it was made.
+    pub preemption_policy: Option<String>,
     /// Labels that the node must have.
     pub node_selector: BTreeMap<String, String>,
     /// Where the pod wants to be, and beside whom.

@@ -12,10 +12,11 @@ use crate::resources::request::{self, ContainerRequest, PodRequestInput};
 
 use super::fault::Fault;
 use super::membership::{GroupKey, group_of, named_group};
-use super::names::{CHARGED_QUEUE, NEVER, PREEMPTABLE, TASK};
+use super::names::{CHARGED_QUEUE, PREEMPTABLE, TASK, YES};
 use super::pod::{
     Container, ContainerStatus, NodeSelectorTerm, Pod, PodAffinityTerm, PodCondition, PodSpec, PodStatus, ResourceNeeds, Toleration,
 };
+use super::priority_class::preempts;
 use super::quantities;
 use super::uid::Uid;
 
@@ -128,6 +129,8 @@ pub struct PodFacts {
     pub request: Resources,
     /// Its priority.
     pub priority: i32,
+    /// Whether others may go for it.
+    pub preempts: bool,
     /// Whether others may take its place.
     pub preemptable: bool,
     /// Whether something must be lifted before it may be placed.
@@ -173,6 +176,7 @@ impl PodFacts {
             task: meta.annotations.as_ref().and_then(|annotations| annotations.get(TASK)).cloned(),
             request,
             priority: pod.spec.priority.unwrap_or(0),
+            preempts: preempts(pod.spec.preemption_policy.as_deref()),
             preemptable: preemptable(meta),
             gated: !pod.spec.scheduling_gates.is_empty(),
             unsupported: unsupported(&pod.spec),
@@ -194,9 +198,11 @@ impl PodFacts {
     }
 }
 
-/// Whether this pod or PodGroup lets others take its place.
+/// Whether this pod or PodGroup lets others take its place: its annotation says so, or where it has none its label, as in Volcano. What cannot be read says no: who wrote
+/// something there wanted to be kept, and nobody is evicted for a slip of the pen.
 pub(super) fn preemptable(meta: &ObjectMeta) -> bool {
-    meta.annotations.as_ref().and_then(|annotations| annotations.get(PREEMPTABLE)).is_none_or(|says| says != NEVER)
+    let says = |words: &Option<BTreeMap<String, String>>| words.as_ref()?.get(PREEMPTABLE).map(|word| YES.contains(&word.as_str()));
+    says(&meta.annotations).or_else(|| says(&meta.labels)).unwrap_or(true)
 }
 
 fn phase_of(text: &str) -> PodPhase {
@@ -287,4 +293,35 @@ fn unsupported(spec: &PodSpec) -> Vec<Unsupported> {
     .into_iter()
     .filter_map(|(kind, there)| there.then_some(kind))
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn who_is_preemptable_is_read_as_by_go_from_the_annotation_and_else_from_the_label() {
+        let word = |word: Option<&str>| word.map(|word| json!({ PREEMPTABLE: word }));
+        let reads = |annotation, label| {
+            let meta = json!({ "annotations": word(annotation), "labels": word(label) });
+            preemptable(&serde_json::from_value(meta).unwrap())
+        };
+        assert!(reads(None, None));
+        for yes in ["1", "t", "T", "TRUE", "true", "True"] {
+            assert!(reads(Some(yes), None) && reads(None, Some(yes)) && reads(Some(yes), Some("false")), "{yes}");
+        }
+        for no in ["0", "f", "F", "FALSE", "false", "False", "", "yes", "tRUE", " true"] {
+            assert!(!reads(Some(no), None) && !reads(None, Some(no)) && !reads(Some(no), Some("true")), "{no}");
+        }
+    }
+
+    #[test]
+    fn who_says_never_has_nobody_go_for_it() {
+        for (policy, preempts) in [(None, true), (Some("PreemptLowerPriority"), true), (Some("Never"), false)] {
+            let pod = serde_json::from_value(json!({ "metadata": {}, "spec": { "preemptionPolicy": policy } })).unwrap();
+            assert_eq!(PodFacts::of(&pod).preempts, preempts, "{policy:?}");
+        }
+    }
 }

@@ -206,6 +206,8 @@ pub struct QueueFacts {
     pub reclaimable: bool,
     /// Whether it waits for its first group.
     pub dequeue_strategy: DequeueStrategy,
+    /// The field by which it asks for groups of nodes without exception, which we cannot honour yet.
+    pub node_groups: Option<&'static str>,
     /// Whether somebody closed this very queue.
     pub closed_by_hand: bool,
     /// Which of two siblings comes first: the higher.
@@ -223,6 +225,8 @@ impl QueueFacts {
         let mut faults = Vec::new();
         let spec = &queue.spec;
         let guarantee = spec.guarantee.as_ref().and_then(|guarantee| guarantee.resource.as_ref());
+        // What nothing is placed for is told before what costs a value only.
+        let node_groups = node_groups(spec.affinity.as_ref(), &mut faults);
         Self {
             name: queue.metadata.name.clone().unwrap_or_default(),
             uid: Uid::from(queue.metadata.uid.as_deref().unwrap_or_default()),
@@ -233,6 +237,7 @@ impl QueueFacts {
             weight: spec.weight.and_then(|weight| u32::try_from(weight).ok()).unwrap_or(1).max(1),
             reclaimable: spec.reclaimable.unwrap_or(true),
             dequeue_strategy: dequeue_strategy(spec.dequeue_strategy.as_deref(), &mut faults),
+            node_groups,
             closed_by_hand: closed_by_hand(&queue.metadata, &mut faults),
             priority: spec.priority.unwrap_or(0),
             status: queue.status.clone().unwrap_or_default(),
@@ -263,6 +268,19 @@ fn dequeue_strategy(raw: Option<&str>, faults: &mut Vec<Fault>) -> DequeueStrate
             DequeueStrategy::Traverse
         }
     }
+}
+
+fn node_groups(affinity: Option<&QueueAffinity>, faults: &mut Vec<Fault>) -> Option<&'static str> {
+    let fields = [
+        ("spec.affinity.nodeGroupAffinity.requiredDuringSchedulingIgnoredDuringExecution", &affinity?.node_group_affinity),
+        ("spec.affinity.nodeGroupAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution", &affinity?.node_group_anti_affinity),
+    ];
+    let (field, names) = fields.into_iter().find_map(|(field, groups)| {
+        let names = groups.as_ref()?.required_during_scheduling_ignored_during_execution.as_ref()?;
+        (!names.is_empty()).then_some((field, names))
+    })?;
+    faults.push(Fault::new(field, &names.join(", "), "groups of nodes cannot be honoured yet; nothing is placed in this queue"));
+    Some(field)
 }
 
 /// O1.

@@ -49,3 +49,22 @@ fn o1_a_state_that_is_neither_is_open_and_told_like_all_that_cannot_be_read() {
         ]
     );
 }
+
+#[test]
+fn groups_of_nodes_without_exception_are_told_first_and_preferred_ones_are_not() {
+    let names = |names: &[&str]| json!({ "requiredDuringSchedulingIgnoredDuringExecution": names });
+    let soft = json!({ "preferredDuringSchedulingIgnoredDuringExecution": ["a"] });
+    for affinity in
+        [json!({}), json!({ "nodeGroupAffinity": soft }), json!({ "nodeGroupAffinity": names(&[]), "nodeGroupAntiAffinity": {} })]
+    {
+        let facts = facts(json!({}), json!({ "affinity": affinity }));
+        assert_eq!((facts.node_groups, facts.faults.len()), (None, 0), "{affinity}");
+    }
+    for name in ["nodeGroupAffinity", "nodeGroupAntiAffinity"] {
+        let facts = facts(json!({}), json!({ "affinity": { name: names(&["a", "b"]) }, "dequeueStrategy": "lifo" }));
+        let field = format!("spec.affinity.{name}.requiredDuringSchedulingIgnoredDuringExecution");
+        assert_eq!((facts.node_groups, facts.faults.len()), (Some(field.as_str()), 2));
+        let told = format!("{field} \"a, b\": groups of nodes cannot be honoured yet; nothing is placed in this queue");
+        assert_eq!(facts.faults[0].to_string(), told);
+    }
+}

@@ -15,7 +15,7 @@ use super::misfits;
 use super::plan::{Plan, Taking};
 use super::policy::Policy;
 use super::reclaim::{self, Budgets, Claim, NotTaken};
-use super::world::{Answer, Hope, MOST_CLAIMS, World};
+use super::world::{Answer, Group, Hope, MOST_CLAIMS, World};
 
 /// A group that found no places in its turn.
 #[derive(Debug)]
@@ -117,9 +117,19 @@ fn find(world: &mut World, policy: &Policy, group: &Unplaced, members: &[Uid]) -
         preemptable: known.facts.as_ref().is_none_or(|facts| facts.preemptable),
         last: &last,
     };
+    let mild = world.goes_without(known, members);
+    if let Some(why) = mild.clone().filter(|_| world.leaving_or_told_to().is_empty()) {
+        return Some(Err(why));
+    }
     let room = world.budget_room();
     let of = |pod: &crate::api::PodFacts| room.of(pod);
-    Some(reclaim::find(world, policy.placement, &claim, Budgets { left: room.left(), of: &of }))
+    let answer = reclaim::find(world, policy.placement, &claim, Budgets { left: room.left(), of: &of });
+    Some(match (answer, mild) {
+        // Who leaves anyhow it may wait for.
+        (Ok(found), Some(why)) if !found.victims.is_empty() => Err(why),
+        (Err(_), Some(why)) => Err(why),
+        (answer, _) => answer,
+    })
 }
 
 fn nominate(world: &mut World, group: &Unplaced, found: &reclaim::Taking, now: Duration, plan: &mut Plan) {
@@ -148,8 +158,15 @@ impl World {
     /// find that out.
     fn has_lower(&self, key: &GroupKey) -> bool {
         // A class may bring a pod lower than it says itself.
-        let lowest = self.placed.lowest().into_iter().chain(self.priority_classes.values().copied()).min();
+        let lowest = self.placed.lowest().into_iter().chain(self.priority_classes.values().map(|class| class.value)).min();
         self.groups.get(key).is_some_and(|group| lowest.is_some_and(|lowest| lowest < self.priority(group)))
+    }
+
+    /// Why nobody is to go for these members of the group (R13); none where others may.
+    fn goes_without(&self, group: &Group, members: &[Uid]) -> Option<NotTaken> {
+        let class = self.class_of(group).filter(|class| !class.preempts).map(|class| class.name.clone());
+        let mild = |uid: &Uid| self.pods.get(uid).is_some_and(|member| !member.facts.preempts);
+        (class.is_some() || members.iter().any(mild)).then_some(NotTaken::Never { class })
     }
 
     /// What stands in the group's way is told with why nobody goes for it.

@@ -1,11 +1,11 @@
-//! Who goes for whom, from the claim to the bind, as small stories (Q6, R1 to R11).
+//! Who goes for whom, from the claim to the bind, as small stories (Q6, R1 to R11, R13).
 
 use super::plan::Eviction;
-use super::testing::{POLICY, group, limits, node, pod, queue, running};
+use super::testing::{POLICY, class, group, limits, node, pod, queue, running};
 use super::tests::{bound, gang, message, phase, world};
 use super::world::{Phase, World};
 use super::*;
-use crate::api::{GroupFacts, PodFacts, QueueFacts};
+use crate::api::{GroupFacts, PodFacts, PriorityClassFacts, QueueFacts};
 
 pub(super) fn at(world: &mut World, seconds: u64) -> Plan {
     let plan = run(world, &POLICY, Duration::from_secs(seconds));
@@ -93,7 +93,7 @@ fn r11_within_a_queue_the_higher_priority_takes_from_the_lower_and_not_from_its_
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 2)]));
     for (name, value) in [("low", 1), ("high", 2)] {
-        world.apply_priority_class(name, value);
+        world.apply_priority_class(class(name, value));
     }
     let of = |class: &str, name: &str| GroupFacts { priority_class: Some(class.into()), ..group("ns", name, 1, "default") };
     world.apply_group(of("low", "l"));
@@ -117,6 +117,66 @@ fn r11_within_a_queue_the_higher_priority_takes_from_the_lower_and_not_from_its_
     assert!(message(&world, "l").starts_with("no node takes it"), "{}", message(&world, "l"));
 }
 
+/// A node that is full of one low pod, and a group of one member of high priority that waits for its place.
+fn waits_for_a_lower_one(class_preempts: bool, pod_preempts: bool) -> World {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 1)]));
+    world.apply_priority_class(PriorityClassFacts { preempts: class_preempts, ..class("high", 5) });
+    gang(&mut world, "low", 1, "default", 1, &[("cpu", 1)]);
+    let plan = at(&mut world, 0);
+    confirm(&mut world, &plan);
+    world.apply_group(GroupFacts { priority_class: Some("high".into()), ..group("ns", "high", 1, "default") });
+    world.apply_pod(PodFacts { priority: 5, preempts: pod_preempts, ..pod("ns", "high-0", "high", &[("cpu", 1)]) });
+    world
+}
+
+#[test]
+fn r13_for_who_says_never_nobody_goes_by_priority_and_it_is_told_who_said_so() {
+    for (class_preempts, pod_preempts, says) in [
+        (true, true, None),
+        (false, true, Some("nobody goes for it (priority class high says preemptionPolicy: Never)")),
+        (true, false, Some("nobody goes for it (a member says preemptionPolicy: Never)")),
+    ] {
+        let mut world = waits_for_a_lower_one(class_preempts, pod_preempts);
+        let plan = at(&mut world, 1);
+        assert_eq!(plan.evictions.is_empty(), says.is_some(), "{says:?}");
+        assert!(says.is_none_or(|says| message(&world, "high").ends_with(says)), "{}", message(&world, "high"));
+    }
+    // The class says something else since: it asks again.
+    let mut world = waits_for_a_lower_one(false, true);
+    assert!(at(&mut world, 1).evictions.is_empty());
+    world.apply_priority_class(class("high", 5));
+    assert_eq!(at(&mut world, 2).evictions.len(), 1);
+}
+
+#[test]
+fn r13_who_says_never_takes_nothing_back_that_its_queue_is_owed_and_gets_it_when_it_is_free() {
+    let mut world = borrowed();
+    world.apply_group(group("ns", "owed", 2, "b"));
+    for (index, preempts) in [true, false].into_iter().enumerate() {
+        world.apply_pod(PodFacts { preempts, ..pod("ns", &format!("owed-{index}"), "owed", &[("cpu", 1)]) });
+    }
+    assert!(at(&mut world, 1).evictions.is_empty());
+    assert!(message(&world, "owed").contains("preemptionPolicy: Never"), "{}", message(&world, "owed"));
+    // Who leaves by himself is waited for, as by anybody.
+    let leaving: Vec<_> =
+        world.pods().values().filter(|member| member.facts.node.is_some()).take(2).map(|member| Arc::clone(&member.facts)).collect();
+    leaving.iter().for_each(|facts| world.apply_pod(PodFacts { deleting: true, ..PodFacts::clone(facts) }));
+    // Nothing is free yet, so it is asked again only for some other reason.
+    world.apply_priority_class(class("wakes-everybody", 0));
+    assert!(at(&mut world, 2).evictions.is_empty());
+    assert!(!message(&world, "owed").contains("Never"), "{}", message(&world, "owed"));
+    leaving.iter().for_each(|facts| world.delete_pod(&facts.uid));
+    assert_eq!(at(&mut world, 3).binds.len(), 2);
+}
+
+#[test]
+fn r13_a_member_that_is_not_needed_now_keeps_nobody_from_asking() {
+    let mut world = waits_for_a_lower_one(true, true);
+    world.apply_pod(PodFacts { priority: 1, preempts: false, ..pod("ns", "high-1", "high", &[("cpu", 1)]) });
+    assert_eq!(at(&mut world, 1).evictions.len(), 1);
+}
+
 #[test]
 fn r11_in_a_queue_that_is_full_the_higher_priority_comes_in_by_the_place_of_a_lower_one() {
     let mut world = world();
@@ -138,7 +198,7 @@ fn r11_in_a_queue_that_is_full_the_higher_priority_comes_in_by_the_place_of_a_lo
 fn who_asked_in_vain_and_is_changed_asks_again() {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 1)]));
-    world.apply_priority_class("high", 1);
+    world.apply_priority_class(class("high", 1));
     gang(&mut world, "low", 1, "default", 1, &[("cpu", 1)]);
     let plan = at(&mut world, 0);
     confirm(&mut world, &plan);
@@ -152,7 +212,7 @@ fn who_asked_in_vain_and_is_changed_asks_again() {
 fn a_class_counts_for_who_asks_and_for_who_goes_so_nobody_takes_a_place_back() {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 1)]));
-    world.apply_priority_class("high", 100);
+    world.apply_priority_class(class("high", 100));
     world.apply_group(group("ns", "l", 1, "default"));
     world.apply_pod(PodFacts { priority: 5, ..pod("ns", "l-0", "l", &[("cpu", 1)]) });
     let plan = at(&mut world, 0);
@@ -179,6 +239,20 @@ fn a_refused_eviction_takes_all_back_and_the_gang_asks_again_later() {
     assert!(message(&world, "owed").contains("tried again"), "{}", message(&world, "owed"));
     let again = at(&mut world, 60);
     assert_eq!(again.evictions.len(), 1);
+}
+
+#[test]
+fn places_that_are_kept_in_a_queue_that_requires_groups_of_nodes_since_are_taken_back() {
+    let mut world = borrowed();
+    gang(&mut world, "owed", 2, "b", 2, &[("cpu", 1)]);
+    let plan = at(&mut world, 1);
+    assert_eq!(plan.evictions.len(), 1);
+    world.apply_queue(QueueFacts { deserved: limits(&[("cpu", 5)]), node_groups: Some("spec.affinity"), ..queue("b", None, &[]) });
+    for victim in &plan.evictions[0].victims {
+        world.delete_pod(&victim.uid);
+    }
+    assert!(at(&mut world, 2).binds.is_empty());
+    assert!(message(&world, "owed").contains("queue b says: spec.affinity"), "{}", message(&world, "owed"));
 }
 
 #[test]

@@ -83,6 +83,15 @@ pub enum Refusal {
     Faulty(Fault),
     /// The group asks for a place in the network, which cannot be honoured yet.
     NetworkTopology,
+    /// The group asks for groups of its members that are whole, which cannot be honoured yet.
+    SubGroups,
+    /// A queue asks for groups of nodes, which cannot be honoured yet.
+    NodeGroups {
+        /// The queue: the group's own or one above it.
+        queue: Arc<str>,
+        /// The field that says so.
+        field: &'static str,
+    },
     /// The queue takes no pods.
     Queue(QueueFault),
     /// The queue takes nothing for now.
@@ -158,6 +167,8 @@ impl Refusal {
             | Self::Unsupported(_)
             | Self::Faulty(_)
             | Self::NetworkTopology
+            | Self::SubGroups
+            | Self::NodeGroups { .. }
             | Self::Queue(_)
             | Self::Closed { .. }
             | Self::Ceiling(_)
@@ -177,6 +188,8 @@ impl Refusal {
             Self::Unsupported(_) => "unsupported",
             Self::Faulty(_) => "faulty",
             Self::NetworkTopology => "network_topology",
+            Self::SubGroups => "sub_groups",
+            Self::NodeGroups { .. } => "node_groups",
             Self::Queue(_) => "queue",
             Self::Closed { .. } => "closed",
             Self::Ceiling(_) => "ceiling",
@@ -244,6 +257,10 @@ impl fmt::Display for Refusal {
             }
             Self::Faulty(fault) => write!(f, "cannot be read: {fault}"),
             Self::NetworkTopology => f.write_str("this scheduler cannot honour yet: spec.networkTopology with mode hard"),
+            Self::SubGroups => {
+                f.write_str("this scheduler cannot honour yet: spec.subGroupPolicy[] with minSubGroups, or with a subGroupSize above 1")
+            }
+            Self::NodeGroups { queue, field } => write!(f, "this scheduler cannot honour yet, what queue {queue} says: {field}"),
             Self::Queue(fault) => queue_fault(f, fault),
             Self::Closed { queue } => write!(f, "queue {queue} is closed"),
             Self::Ceiling(full) => ceiling(f, full),

@@ -199,7 +199,12 @@ fn unusable(world: &World, group: &Group, facts: &GroupFacts) -> Option<Refusal>
     if facts.network_topology && waits {
         return Some(Refusal::NetworkTopology);
     }
-    world.books.quota().path(&facts.queue).err().map(Refusal::Queue)
+    if facts.sub_groups && waits {
+        return Some(Refusal::SubGroups);
+    }
+    let fault = world.books.quota().path(&facts.queue).err().map(Refusal::Queue);
+    let node_groups = || world.node_groups(&facts.queue).filter(|_| waits);
+    fault.or_else(|| node_groups().map(|(queue, field)| Refusal::NodeGroups { queue, field }))
 }
 
 /// The group waits, and each waiting member for the same reason.

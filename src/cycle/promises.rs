@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::testing::{POLICY, group, limits, node, pod, queue, running};
+use super::testing::{POLICY, class, group, limits, node, pod, queue, running};
 use super::world::{State, World};
 use super::*;
 use crate::accounting::ROOT_QUEUE;
@@ -201,7 +201,7 @@ proptest! {
                 prop_assert!(!world.has_work(now), "it comes to rest");
                 // What could be placed was, and nobody was forgotten: a look at the whole backlog places nothing more.
                 looks += 1;
-                world.apply_priority_class("wakes-everybody", looks);
+                world.apply_priority_class(class("wakes-everybody", looks));
                 prop_assert!(checked_cycle(&mut world, now).binds.is_empty());
             }
             let report = world.books().audit();

@@ -188,3 +188,35 @@ fn s3_who_is_not_preemptable_borrows_nothing_and_others_do() {
     world.apply_pod(pod("ns", "goes-1", "goes", &[("cpu", 1)]));
     assert_eq!(bound(&cycle(&mut world)), [("goes-1", "n")]);
 }
+
+#[test]
+fn what_a_queue_requires_of_groups_of_nodes_keeps_all_below_it_waiting_and_what_has_its_place_keeps_it() {
+    let field = "spec.affinity.nodeGroupAffinity.requiredDuringSchedulingIgnoredDuringExecution";
+    let asks = |name: &str| QueueFacts { node_groups: Some(field), ..queue(name, None, &[]) };
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 10)]));
+    world.apply_queue(queue("above", None, &[]));
+    world.apply_queue(queue("q", Some("above"), &[]));
+    gang(&mut world, "before", 1, "q", 1, &[("cpu", 1)]);
+    gang(&mut world, "elsewhere", 1, "default", 1, &[("cpu", 1)]);
+    assert_eq!(cycle(&mut world).binds.len(), 2);
+    world.apply_queue(asks("above"));
+    gang(&mut world, "after", 1, "q", 1, &[("cpu", 1)]);
+    assert!(cycle(&mut world).binds.is_empty());
+    assert_eq!(message(&world, "after"), format!("this scheduler cannot honour yet, what queue above says: {field}"));
+    assert_eq!((phase(&world, "after"), phase(&world, "before"), message(&world, "before").as_str()), (Phase::Pending, Phase::Running, ""));
+    world.apply_queue(queue("above", None, &[]));
+    assert_eq!(bound(&cycle(&mut world)), [("after-0", "n")]);
+}
+
+#[test]
+fn sub_groups_that_must_be_whole_are_refused_and_taken_when_they_need_not() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 10)]));
+    gang(&mut world, "g", 1, "default", 1, &[("cpu", 1)]);
+    world.apply_group(GroupFacts { sub_groups: true, ..group("ns", "g", 1, "default") });
+    assert!(cycle(&mut world).binds.is_empty());
+    assert!(message(&world, "g").contains("spec.subGroupPolicy[]"), "{}", message(&world, "g"));
+    world.apply_group(group("ns", "g", 1, "default"));
+    assert_eq!(cycle(&mut world).binds.len(), 1);
+}

@@ -2,7 +2,7 @@
 
 use super::claim_tests::{at, confirm};
 use super::plan::{Eviction, Taking};
-use super::testing::{POLICY, amounts, group, node, pod, queue, running};
+use super::testing::{POLICY, amounts, class, group, node, pod, queue, running};
 use super::tests::{bound, gang, message, world};
 use super::world::World;
 use super::*;
@@ -259,7 +259,7 @@ fn a_gang_that_had_its_places_and_asks_for_more_passes_nobody_in_a_fifo_queue() 
         world.apply_node(node("n2", &[("cpu", 3)]));
         // The first waits for four.
         world.apply_group(GroupFacts { priority_class: Some("high".into()), ..group("ns", "first", 1, "default") });
-        world.apply_priority_class("high", 10);
+        world.apply_priority_class(class("high", 10));
         world.apply_pod(pod("ns", "first-0", "first", &[("cpu", 4)]));
         if loses {
             let lost = world.pods().keys().find(|uid| uid.contains("/g-")).cloned().unwrap();

@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use crate::api::pod_facts::{Constraints, PodPhase};
 use crate::api::podgroup::PodGroupStatus;
 use crate::api::queue::{DequeueStrategy, QueueStatus};
-use crate::api::{GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts, Uid};
+use crate::api::{GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
 use crate::cycle::policy::Policy;
 use crate::resources::{Amount, Limits, Resources};
 use crate::runtime::flags::Placement;
@@ -63,6 +63,7 @@ pub(crate) fn pod(namespace: &str, name: &str, group: &str, asks: &[(&str, i64)]
         task: None,
         request: amounts(asks).with("pods", Amount::from_units(1)),
         priority: 0,
+        preempts: true,
         preemptable: true,
         gated: false,
         constraints: Constraints::default(),
@@ -96,9 +97,15 @@ pub(crate) fn group(namespace: &str, name: &str, min_member: u32, queue: &str) -
         created: Timestamp::UNIX_EPOCH,
         deleting: false,
         network_topology: false,
+        sub_groups: false,
         status: PodGroupStatus::default(),
         faults: Vec::new(),
     }
+}
+
+/// A priority class of this value whose pods others go for.
+pub(crate) fn class(name: &str, value: i32) -> PriorityClassFacts {
+    PriorityClassFacts { name: name.into(), value, preempts: true }
 }
 
 /// A queue below `parent` with this ceiling.
@@ -113,6 +120,7 @@ pub(crate) fn queue(name: &str, parent: Option<&str>, capability: &[(&str, i64)]
         weight: 1,
         reclaimable: true,
         dequeue_strategy: DequeueStrategy::Traverse,
+        node_groups: None,
         closed_by_hand: false,
         priority: 0,
         status: QueueStatus::default(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts, Uid};
+use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
 
 use super::frozen::Frozen;
 
@@ -19,8 +19,8 @@ pub enum Event {
     Groups(Change<GroupFacts, GroupKey>),
     /// Of the queues, by name.
     Queues(Change<QueueFacts, Arc<str>>),
-    /// Of the priority classes, by name: their value.
-    PriorityClasses(Change<(String, i32), String>),
+    /// Of the priority classes, by name.
+    PriorityClasses(Change<PriorityClassFacts, String>),
     /// Of the disruption budgets.
     Budgets(Change<BudgetFacts, BudgetKey>),
     /// Somebody asks.

@@ -71,6 +71,8 @@ fn refusals() -> Vec<(&'static str, Refusal)> {
     vec![
         ("no_podgroup", Refusal::NoGroup { name: "g".into() }),
         ("unsupported", Refusal::Unsupported(vec![Unsupported::HostPort])),
+        ("unsupported", Refusal::SubGroups),
+        ("unsupported", Refusal::NodeGroups { queue: "parent".into(), field: "spec.affinity" }),
         ("unreadable", Refusal::Faulty(fault())),
         ("network_topology", Refusal::NetworkTopology),
         ("queue_missing", broken(Fault::NotFound)),

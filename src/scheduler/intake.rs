@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::api::{BudgetFacts, BudgetKey, Fault, GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts, Uid};
+use crate::api::{BudgetFacts, BudgetKey, Fault, GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
 use crate::runtime::flags::QueueStatusBy;
 
 use super::event::Change;
@@ -115,16 +115,16 @@ impl State {
         self.world.delete_queue(name);
     }
 
-    pub(super) fn apply_priority_classes(&mut self, change: Change<(String, i32), String>) {
+    pub(super) fn apply_priority_classes(&mut self, change: Change<PriorityClassFacts, String>) {
         match change {
             Change::Reset { all, unreadable } => {
-                let there: BTreeSet<_> = all.iter().map(|(name, _)| name.clone()).chain(unreadable).collect();
+                let there: BTreeSet<_> = all.iter().map(|class| class.name.clone()).chain(unreadable).collect();
                 let gone: Vec<_> = self.world.priority_class_names().filter(|name| !there.contains(*name)).cloned().collect();
                 gone.iter().for_each(|name| self.world.delete_priority_class(name));
-                all.into_iter().for_each(|(name, value)| self.world.apply_priority_class(&name, value));
+                all.into_iter().for_each(|class| self.world.apply_priority_class(class));
                 self.complete.insert(Kind::PriorityClasses);
             }
-            Change::Apply((name, value)) => self.world.apply_priority_class(&name, value),
+            Change::Apply(class) => self.world.apply_priority_class(class),
             Change::Delete(name) => self.world.delete_priority_class(&name),
             Change::Unreadable(_) => self.metrics.unreadable.inc(),
         }

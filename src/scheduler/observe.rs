@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
 use crate::api::{
-    BudgetFacts, BudgetKey, GroupFacts, GroupKey, Node, NodeFacts, Pod, PodDisruptionBudget, PodFacts, PodGroup, Queue, QueueFacts, Uid,
+    BudgetFacts, BudgetKey, GroupFacts, GroupKey, Node, NodeFacts, Pod, PodDisruptionBudget, PodFacts, PodGroup, PriorityClassFacts, Queue,
+    QueueFacts, Uid,
 };
 use crate::runtime::metrics::WatchMetrics;
 use crate::runtime::program::{Program, Stage};
@@ -44,12 +44,9 @@ pub fn start(program: &mut Program, client: &Client, readiness: &Readiness, metr
         |queue: Queue| QueueFacts::of(&queue),
         |event| Event::Queues(change(event, |facts| Arc::from(facts.name), |bad| Arc::from(bad.name))),
     );
-    watches.start(
-        "priorityclasses",
-        "watch priorityclasses",
-        |class: PriorityClass| (class.metadata.name.unwrap_or_default(), class.value.unwrap_or(0)),
-        |event| Event::PriorityClasses(change(event, |(name, _)| name, |bad| bad.name)),
-    );
+    watches.start("priorityclasses", "watch priorityclasses", PriorityClassFacts::of, |event| {
+        Event::PriorityClasses(change(event, |facts| facts.name, |bad| bad.name))
+    });
     watches.start(
         "poddisruptionbudgets",
         "watch poddisruptionbudgets",

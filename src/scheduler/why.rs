@@ -60,7 +60,8 @@ impl<'a> Why<'a> {
     pub fn of(refusal: &'a Refusal) -> Self {
         match refusal {
             Refusal::NoGroup { .. } => Self::NO_GROUP,
-            Refusal::Unsupported(_) => Self::plainly("unsupported"),
+            Refusal::Unsupported(_) | Refusal::SubGroups => Self::plainly("unsupported"),
+            Refusal::NodeGroups { queue, .. } => Self { at: Some(queue), ..Self::plainly("unsupported") },
             Refusal::Faulty(_) => Self::plainly("unreadable"),
             Refusal::NetworkTopology => Self::plainly("network_topology"),
             Refusal::Queue(fault) => Self::of_queue(fault),

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::api::Uid;
+use crate::api::names::PREEMPTS_NEVER;
 use crate::cycle::explain::Refusal;
 use crate::resources::{Amount, ResourceName, quantity};
 
@@ -20,6 +21,11 @@ pub struct Taking {
 /// Why nobody is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotTaken {
+    /// It asks for nobody's place (R13).
+    Never {
+        /// The class of its group, if it is that which says so; else a member does.
+        class: Option<String>,
+    },
     /// It would not be placed if all went who may.
     Unplaceable(Box<Refusal>),
     /// Nobody may go.
@@ -89,7 +95,7 @@ impl NotTaken {
             Self::Unplaceable(_) => false,
             Self::Nobody(kept) => **kept != Kept::default(),
             Self::Soon(now) => now.says_something(),
-            Self::NotEnough { .. } => true,
+            Self::Never { .. } | Self::NotEnough { .. } => true,
         }
     }
 
@@ -104,7 +110,7 @@ impl NotTaken {
                 }
             }
             Self::Soon(now) => now.placed_before(),
-            Self::Nobody(_) => None,
+            Self::Never { .. } | Self::Nobody(_) => None,
         }
     }
 
@@ -155,6 +161,10 @@ impl fmt::Display for Kept {
 impl fmt::Display for NotTaken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Never { class: Some(class) } => {
+                write!(f, "nobody goes for it (priority class {class} says preemptionPolicy: {PREEMPTS_NEVER})")
+            }
+            Self::Never { class: None } => write!(f, "nobody goes for it (a member says preemptionPolicy: {PREEMPTS_NEVER})"),
             Self::Unplaceable(refusal) => write!(f, "it would not be placed if others went: {refusal}"),
             Self::Nobody(kept) => write!(f, "nobody may go for it ({kept})"),
             Self::Soon(now) => now.fmt(f),

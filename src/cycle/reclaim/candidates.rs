@@ -9,7 +9,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::accounting::{Books, QueueRefusal, Shares};
-use crate::api::{GroupKey, Uid};
+use crate::api::{GroupKey, PriorityClassFacts, Uid};
 use crate::by_key::ByKey;
 use crate::cycle::world::{Group, Member, State, Stays, standing};
 use crate::resources::{Amount, ResourceName, Resources};
@@ -24,8 +24,8 @@ pub(super) struct Scope<'a> {
     pub(super) books: &'a Books,
     pub(super) pods: &'a ByKey<Uid, Member>,
     pub(super) groups: &'a BTreeMap<GroupKey, Group>,
-    /// The values of the priority classes.
-    pub(super) classes: &'a BTreeMap<String, i32>,
+    /// The priority classes.
+    pub(super) classes: &'a BTreeMap<String, PriorityClassFacts>,
     pub(super) shares: &'a Shares,
     /// Whose eviction was refused a moment ago.
     pub(super) stays: &'a Stays,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::pod_facts::PodPhase;
-use crate::api::{GroupFacts, GroupKey, Uid};
+use crate::api::{GroupFacts, GroupKey, PriorityClassFacts, Uid};
 use crate::cycle::explain::Refusal;
 use crate::resources::Resources;
 
@@ -288,19 +288,27 @@ impl World {
         self.park(key);
     }
 
+    /// The class that the group names, where it names one that exists.
+    pub(in crate::cycle) fn class_of(&self, group: &Group) -> Option<&PriorityClassFacts> {
+        self.priority_classes.get(group.facts.as_ref()?.priority_class.as_ref()?)
+    }
+
     /// The group's priority: that of its class where it names one that exists, else the highest of its waiting members.
     #[must_use]
     pub fn priority(&self, group: &Group) -> i32 {
-        let class = group.facts.as_ref().and_then(|facts| facts.priority_class.as_ref());
-        class.and_then(|class| self.priority_classes.get(class)).copied().unwrap_or_else(|| {
-            group.waiting.iter().filter_map(|uid| self.pods.get(uid)).map(|member| member.facts.priority).max().unwrap_or(0)
-        })
+        let of_members =
+            || group.waiting.iter().filter_map(|uid| self.pods.get(uid)).map(|member| member.facts.priority).max().unwrap_or(0);
+        self.class_of(group).map_or_else(of_members, |class| class.value)
     }
 }
 
 /// What a pod counts with where it might go for somebody: the value of the class that its group names, if there is one, as for its group when that asks, else its own
 /// priority. Otherwise two groups could take the same place from each other for ever.
-pub(in crate::cycle) fn standing(groups: &BTreeMap<GroupKey, Group>, classes: &BTreeMap<String, i32>, member: &Member) -> i32 {
+pub(in crate::cycle) fn standing(
+    groups: &BTreeMap<GroupKey, Group>,
+    classes: &BTreeMap<String, PriorityClassFacts>,
+    member: &Member,
+) -> i32 {
     let class = groups.get(&member.facts.group).and_then(|group| group.facts.as_ref()?.priority_class.as_ref());
-    class.and_then(|class| classes.get(class)).copied().unwrap_or(member.facts.priority)
+    class.and_then(|class| classes.get(class)).map_or(member.facts.priority, |class| class.value)
 }

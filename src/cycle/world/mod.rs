@@ -39,7 +39,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::accounting::{Books, Shares, Waiting};
-use crate::api::{BudgetFacts, BudgetKey, GroupKey, NodeFacts, QueueFacts, Uid};
+use crate::api::{BudgetFacts, BudgetKey, GroupKey, NodeFacts, PriorityClassFacts, QueueFacts, Uid};
 use crate::by_key::ByKey;
 use crate::resources::Resources;
 
@@ -109,7 +109,7 @@ pub struct World {
     pub(in crate::cycle) placed: Priorities,
     /// What was kept for guarantees in the whole cluster when a cycle last looked.
     kept: Resources,
-    pub(in crate::cycle) priority_classes: BTreeMap<String, i32>,
+    pub(in crate::cycle) priority_classes: BTreeMap<String, PriorityClassFacts>,
     /// Groups that wait for a place or for admission.
     backlog: Backlog,
     /// Groups to be looked at although nothing was gained.
@@ -188,9 +188,10 @@ impl World {
         }
     }
 
-    /// A priority class has this value.
-    pub fn apply_priority_class(&mut self, name: &str, value: i32) {
-        if self.priority_classes.insert(name.to_owned(), value) != Some(value) {
+    /// A priority class is there, with these facts.
+    pub fn apply_priority_class(&mut self, facts: PriorityClassFacts) {
+        if self.priority_classes.get(&facts.name) != Some(&facts) {
+            self.priority_classes.insert(facts.name.clone(), facts);
             self.gained = true;
         }
     }

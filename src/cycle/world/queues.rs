@@ -16,6 +16,7 @@ impl World {
         let same = |old: &Arc<QueueFacts>| {
             old.parent == facts.parent
                 && old.dequeue_strategy == facts.dequeue_strategy
+                && old.node_groups == facts.node_groups
                 && self.books.quota().queue(&name).limits == Some(&limits)
         };
         if !self.queues.get(&name).is_some_and(same) {
@@ -48,6 +49,12 @@ impl World {
     #[must_use]
     pub fn is_fifo(&self, queue: &str) -> bool {
         self.queues.get(queue).is_some_and(|facts| facts.dequeue_strategy == DequeueStrategy::Fifo)
+    }
+
+    /// The first queue on the way of this one, itself included, that asks for groups of nodes without exception, and by which field.
+    pub(in crate::cycle) fn node_groups(&self, queue: &str) -> Option<(Arc<str>, &'static str)> {
+        let way = self.books.quota().tree().way(queue);
+        way.into_iter().find_map(|queue| self.queues.get(&queue)?.node_groups.map(|field| (queue, field)))
     }
 
     /// What is used in this queue and in all above it changed.

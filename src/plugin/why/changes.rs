@@ -70,6 +70,9 @@ fn of_members(group: &GroupFacts, members: &Members) -> Vec<String> {
     if group.network_topology {
         changes.push("a hard networkTopology cannot be honoured: say mode: soft".to_owned());
     }
+    if group.sub_groups {
+        changes.push("a subGroupPolicy cannot be honoured: leave out minSubGroups, and subGroupSize above 1".to_owned());
+    }
     changes.extend(group.faults.iter().map(|fault| format!("the PodGroup says what cannot be read: {fault}")));
     changes
 }

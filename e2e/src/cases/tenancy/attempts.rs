@@ -247,7 +247,27 @@ fn groups(victim: &Victim) -> Vec<Attempt> {
             json!({}),
             Expected::Refused(hold),
         ),
+        group_of(
+            "the same by a label",
+            json!({"name": "keeps", "labels": {"volcano.sh/preemptable": "False"}}),
+            json!({"queue": "a"}),
+            json!({}),
+            Expected::Refused(hold),
+        ),
         patch("the same, said afterwards", &mine, json!({"metadata": {"annotations": keep}}), Expected::Refused(hold)),
+        patch("the same by a 0", &mine, json!({"metadata": {"annotations": {"volcano.sh/preemptable": "0"}}}), Expected::Refused(hold)),
+        patch(
+            "a group that says that it is preemptable",
+            &mine,
+            json!({"metadata": {"annotations": {"volcano.sh/preemptable": "True"}, "labels": {"volcano.sh/preemptable": "false"}}}),
+            Expected::Harmless,
+        ),
+        patch(
+            "that taken off, so that its label counts",
+            &mine,
+            json!({"metadata": {"annotations": {"volcano.sh/preemptable": null}}}),
+            Expected::Refused(hold),
+        ),
         group(
             "a priority class of the system",
             "first",
@@ -317,6 +337,19 @@ fn pods(victim: &Victim, own: &str) -> Vec<Attempt> {
         create("a binding of its own", format!("{running}/binding"), binding, Expected::Refused(RBAC)),
         patch("a running pod made not preemptable", &running, json!({"metadata": {"annotations": keep}}), Expected::Refused(hold)),
         pod("a pod that is not preemptable", json!({"name": "keeps", "annotations": keep}), json!({}), Expected::Refused(hold)),
+        pod("the same by a label", json!({"name": "keeps", "labels": keep}), json!({}), Expected::Refused(hold)),
+        pod(
+            "the same in another spelling",
+            json!({"name": "keeps", "annotations": {"volcano.sh/preemptable": "False"}}),
+            json!({}),
+            Expected::Refused(hold),
+        ),
+        patch(
+            "a running pod made not preemptable by a label",
+            &running,
+            json!({"metadata": {"labels": {"volcano.sh/preemptable": "0"}}}),
+            Expected::Refused(hold),
+        ),
         pod(
             "huge annotations on a pod",
             json!({"name": "huge", "annotations": {"volcano.sh/note": "x".repeat(20_000)}}),

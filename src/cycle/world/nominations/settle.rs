@@ -26,7 +26,8 @@ impl World {
             return Outlook::Broken("group_gone");
         };
         let quota = self.books.quota();
-        if nomination.places.iter().any(|place| quota.path(&place.queue).is_err() || quota.closed_by(&place.queue).is_some()) {
+        let takes_none = |queue: &str| quota.path(queue).is_err() || quota.closed_by(queue).is_some() || self.node_groups(queue).is_some();
+        if nomination.places.iter().any(|place| takes_none(&place.queue)) {
             return Outlook::Broken("queue");
         }
         if !nomination.places.iter().all(|place| self.takes(place)) {
