@@ -3,7 +3,7 @@
 #
 # Needs: helm and kubectl in PATH, KUBECONFIG of a cluster of Kubernetes 1.36 that nobody else uses, without the CRDs of PodGroup and Queue.
 # It cleans up after itself. `podgroup-check.sh offline` leaves the cluster out.
-# Every check prints one line; the exit status is 1 if one failed. Scenario by scenario: offline(), rights(), stamping(), life().
+# Every check prints one line; the exit status is 1 if one failed. Scenario by scenario: offline(), rights(), stamping(), life(), leaving().
 set -uo pipefail
 cd "$(dirname "$0")"
 chart=podgroup
@@ -117,6 +117,12 @@ END
     "$(render -s templates/alerts.yaml --set alerts.enabled=true,scheduler.enabled=false | awk '/- alert:/{printf "%s%s", n++?" ":"", $3}')"
   refuses 'a duration for an alert that is none is refused' 'there is no such alert' render --set alerts.enabled=true,alerts.for.Nothing=1m
   refuses 'a ServiceMonitor without Services is refused' metrics.service.enabled render --set serviceMonitor.enabled=true,metrics.service.enabled=false
+  equal 'without TLS a ServiceMonitor asks for none' 'interval: 30s path: /metrics port: http-metrics' "$(endpoint)"
+  equal 'with it, for what is served, with the token that it must show' "$token insecureSkipVerify: true interval: 30s path: /metrics port: http-metrics scheme: https tlsConfig:" "$(endpoint http.secure.enabled=true)"
+  equal 'with a certificate that can be checked, it is' "$token ca: interval: 30s key: ca.crt name: c path: /metrics port: http-metrics scheme: https secret: serverName: podgroup-scheduler.podgroup-system.svc tlsConfig:" \
+    "$(endpoint http.secure.enabled=true,http.secure.certSecret=c)"
+  equal 'what serviceMonitor.endpoint says goes before that' 'authorization: insecureSkipVerify: false interval: 30s path: /metrics port: http-metrics scheme: https tlsConfig: type: Bearer' \
+    "$(endpoint http.secure.enabled=true,serviceMonitor.endpoint.authorization.type=Bearer,serviceMonitor.endpoint.tlsConfig.insecureSkipVerify=false)"
   equal 'networkPolicy.enabled=false' '-NetworkPolicy/podgroup-controller -NetworkPolicy/podgroup-scheduler' "$(change --set networkPolicy.enabled=false)"
   equal 'podDisruptionBudget.enabled=false' '-PodDisruptionBudget/podgroup-controller -PodDisruptionBudget/podgroup-scheduler' "$(change --set podDisruptionBudget.enabled=false)"
   equal 'one replica needs no budget' '-PodDisruptionBudget/podgroup-controller' "$(change --set controller.replicas=1)"
@@ -163,6 +169,9 @@ END
     done
   done
 }
+# The lines of the endpoint in the scheduler's ServiceMonitor, sorted, with these values.
+token='bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token'
+endpoint() { render -s templates/service-monitors.yaml --set "serviceMonitor.enabled=true,controller.enabled=false${1:+,$1}" | sed '1,/endpoints:/d; s/^[- ]*//; /^$/d' | LC_ALL=C sort | tr '\n' ' ' | sed 's/ $//'; }
 gone() { printf -- '-%s ' ClusterRole/podgroup-$1 ClusterRoleBinding/podgroup-$1 Deployment/podgroup-$1 NetworkPolicy/podgroup-$1 PodDisruptionBudget/podgroup-$1 Role/podgroup-$1-lease RoleBinding/podgroup-$1-lease Service/podgroup-$1 ServiceAccount/podgroup-$1 | sed 's/ $//'; }
 flags() { awk '/args:/{on=1;next} /env:|ports:/{on=0} on{sub(/^ *- /,""); printf "%s%s", n++?" ":"", $0}'; }
 
@@ -325,7 +334,36 @@ life() {
   works 'and with --force-conflicts it installs, over them' install podgroup $ns --force-conflicts
 }
 
+# A chart with its CRDs among its templates, as Volcano's, is left in the words of docs/from-volcano.md, and nothing of ours is lost.
+leaving() {
+  local name told uids steps vns=volcano-system
+  { helm uninstall podgroup -n $ns; kubectl delete crd podgroups.scheduling.volcano.sh queues.scheduling.volcano.sh; } >/dev/null 2>&1
+  mkdir -p "$work/volcano/templates"
+  printf 'apiVersion: v2\nname: volcano\nversion: 1.0.0\n' >"$work/volcano/Chart.yaml"
+  cp "$chart"/files/crds/*.yaml "$work/volcano/templates/"
+  # A line that ends like the mark between two objects, and parts none.
+  printf 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: volcano, namespace: %s}\ndata:\n  x: |\n    -----\n    kind: CustomResourceDefinition\n' $vns >"$work/volcano/templates/config.yaml"
+  works "a chart that has its CRDs as Volcano's has" helm install volcano "$work/volcano" -n $vns --create-namespace
+  kubectl wait --for=condition=Established crd podgroups.scheduling.volcano.sh queues.scheduling.volcano.sh --timeout=20s >/dev/null
+  works 'a Queue in its CRDs' eventually 20 kubectl create -f - <<<'{"apiVersion":"scheduling.volcano.sh/v1beta1","kind":"Queue","metadata":{"name":"check"},"spec":{"weight":2}}'
+  works 'a PodGroup in its CRDs' kubectl create -n check-a -f - <<<'{"apiVersion":"scheduling.volcano.sh/v1beta1","kind":"PodGroup","metadata":{"name":"check"},"spec":{"minMember":2,"queue":"check"}}'
+  uids=$(uids)
+  works 'beside it' install podgroup $ns --set crds.enabled=false
+  for name in podgroups queues; do
+    told=$(helm upgrade podgroup "$chart" -n $ns --reset-then-reuse-values --set crds.enabled=true 2>&1)
+    works "an upgrade says how $name are handed over" sh -ec "$(grep -o "kubectl label crd $name.*" <<<"$told" || echo 'echo no commands; false')"
+  done
+  works 'and takes them' helm upgrade podgroup "$chart" -n $ns --reset-then-reuse-values --set crds.enabled=true --force-conflicts
+  steps=$(sed -n '/^helm get manifest volcano/,/^```/p' ../docs/from-volcano.md | sed '$d')
+  works 'the steps of docs/from-volcano.md' sh -ec "cd $work; ${steps:-echo no steps; false}"
+  equal 'helm knows no release any more' '' "$(helm list -n $vns -q)"
+  equal 'its other objects are gone' '' "$(kubectl get configmap volcano -n $vns --ignore-not-found -o name)"
+  equal 'the Queue and the PodGroup are not' "$uids" "$(uids)"
+  works 'and the CRDs go on as ours' helm upgrade podgroup "$chart" -n $ns --reset-then-reuse-values
+}
+
 clean() {
+  helm uninstall volcano -n volcano-system; kubectl delete namespace volcano-system --timeout=60s
   helm uninstall podgroup -n $ns; helm uninstall other -n check-b
   kubectl delete crd podgroups.scheduling.volcano.sh queues.scheduling.volcano.sh
   kubectl delete clusterrolebinding check-view check-admin
@@ -348,6 +386,7 @@ if [ "${1:-}" != offline ]; then
   rights
   stamping
   life
+  leaving
 else
   trap 'rm -rf "$work"' EXIT
 fi

@@ -78,6 +78,27 @@ fn is_word(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_uppercase()) && text.chars().all(|c| c.is_ascii_alphanumeric())
 }
 
+/// Every Rust file below a folder that is no test.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|end| end == "rs") && !path.file_stem().unwrap().to_str().unwrap().ends_with("tests") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The words that a file has as constants, outside of its tests.
+fn constants(file: &Path) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(file).unwrap();
+    let code = text.split("#[cfg(test)]").next().unwrap();
+    between(code, ": &str = \"", '"').into_iter().filter(|word| is_word(word)).map(str::to_owned).collect()
+}
+
 #[test]
 fn every_reason_that_is_said_stands_in_the_reference_and_no_other() {
     let reference = read("docs/reference.md");
@@ -87,12 +108,9 @@ fn every_reason_that_is_said_stands_in_the_reference_and_no_other() {
     let places = [
         ("src/lifecycle/complaint.rs", "complaint(\"", 3),
         ("src/cycle/explain.rs", "=> \"", 3),
-        ("src/scheduler/command.rs", "Taking::Reclaim => \"", 1),
-        ("src/scheduler/command.rs", "Taking::Preemption => \"", 1),
+        ("src/scheduler/command.rs", "=> \"", 2),
         ("src/scheduler/command.rs", "reason: Some(\"", 1),
-        ("src/scheduler/command.rs", "const INVALID_QUEUE: &str = \"", 1),
         ("src/scheduler/said.rs", "reason: Some(\"", 1),
-        ("src/cycle/status.rs", "const SCHEDULED: &str = \"", 1),
     ];
     let mut said = BTreeSet::new();
     for (file, before, least) in places {
@@ -101,6 +119,10 @@ fn every_reason_that_is_said_stands_in_the_reference_and_no_other() {
         assert!(found.len() >= least, "{file} makes no reasons behind {before:?} any more: {found:?}");
         said.extend(found);
     }
+    // A constant that is such a word is a reason, wherever it stands; but for the states of a queue.
+    let constants = sources(&path("src")).iter().flat_map(|file| constants(file)).collect::<BTreeSet<_>>();
+    assert!(["Released", "InvalidQueue", "Scheduled"].iter().all(|known| constants.contains(*known)), "{constants:?}");
+    said.extend(constants.into_iter().filter(|word| !["Open", "Closing", "Closed"].contains(&word.as_str())));
     for reason in &said {
         assert!(told.contains(reason.as_str()), "docs/reference.md does not say what {reason} means");
     }
@@ -120,9 +142,34 @@ fn there_is_one_version_and_the_changelog_begins_with_it() {
             "Chart.yaml has no line {line:?}: the version is that of Cargo.toml"
         );
     }
+    for document in
+        ["README.md", "README.zh-CN.md", "docs/install.md", "docs/getting-started.md", "docs/from-volcano.md", "charts/podgroup/README.md"]
+    {
+        let text = read(document);
+        let tags: BTreeSet<_> = text.split("image.tag=").skip(1).map(|rest| rest.split([' ', '`', '\n']).next().unwrap()).collect();
+        assert_eq!(tags, [version].into(), "{document} says which image is to be installed");
+    }
     let changelog = read("CHANGELOG.md");
     let newest = changelog.lines().find_map(|line| line.strip_prefix("## ")).unwrap();
     assert!(newest.split(' ').next() == Some(version), "CHANGELOG.md begins with {newest:?}, and the version is {version}");
+}
+
+/// What is typed, whatever the language around it: the lines of the blocks without their comments (pictures left out), and what `--set` is given anywhere.
+fn typed(document: &str) -> (Vec<String>, Vec<String>) {
+    let text = read(document);
+    let code = |line: &str| line.split("# ").next().unwrap().trim_end().to_owned();
+    let lines = text.split("```").skip(1).step_by(2).filter(|block| !block.contains('▶')).flat_map(str::lines).map(code);
+    let lines: Vec<_> = lines.filter(|line| !line.is_empty() && line.is_ascii()).collect();
+    let mut values: Vec<_> = text.split("--set ").skip(1).map(|rest| rest.split([' ', '`', '\n']).next().unwrap().to_owned()).collect();
+    values.sort();
+    (lines, values)
+}
+
+#[test]
+fn both_readmes_have_the_same_commands_and_values() {
+    let (english, chinese) = (typed("README.md"), typed("README.zh-CN.md"));
+    assert!(english.0.len() >= 15 && english.1.len() >= 8, "{english:?}");
+    assert_eq!(english, chinese, "README.md, and README.zh-CN.md");
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub struct CommonFlags {
     pub scheduler_names: Vec<String>,
 
     /// Work only while this process holds the lease
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
     pub leader_elect: bool,
 
     /// Namespace of the lease. Without it: the namespace of the pod or of the kubeconfig's context, else podgroup-system
@@ -48,7 +48,7 @@ pub struct CommonFlags {
     pub request_timeout: Duration,
 
     /// Serve over TLS, and /metrics and /debug only to whom the API server lets see them (TokenReview, SubjectAccessReview); health stays open
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
     pub secure_serving: bool,
 
     /// Certificate that is shown with --secure-serving (PEM); read again when it changes. Without it: one that this process signs itself
@@ -96,7 +96,7 @@ pub struct ControllerFlags {
 
     /// Write the group-name annotation onto pods that the admission policy did not stamp (bare pods, older pods,
     /// clusters without the policy). Only other schedulers need it: ours finds the group of a pod without it
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
     pub annotate_pods: bool,
 }
 
@@ -122,7 +122,7 @@ pub struct SchedulerFlags {
     pub queue_status: QueueStatusBy,
 
     /// Whether pods may be evicted so that a queue gets back what it is owed, or a higher priority its place
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
     pub evictions: bool,
 
     /// How long a group that is admitted and finds no places keeps others out of its queue; then it waits without, and twice as long

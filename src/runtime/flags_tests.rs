@@ -35,11 +35,21 @@ fn nothing_typed_is_the_documented_default() {
 
 #[test]
 fn a_boolean_is_typed_bare_or_with_its_value() {
-    for (args, on) in
-        [(&[][..], true), (&["--leader-elect"][..], true), (&["--leader-elect=true"][..], true), (&["--leader-elect=false"][..], false)]
-    {
+    let table = [
+        (&[][..], true),
+        (&["--leader-elect"][..], true),
+        (&["--leader-elect=true"][..], true),
+        (&["--leader-elect=false"][..], false),
+        (&["--leader-elect", "false"][..], false),
+        (&["--leader-elect", "true"][..], true),
+        (&["--leader-elect", "--workers", "2"][..], true),
+    ];
+    for (args, on) in table {
         assert_eq!(controller(args).unwrap().common.leader_elect, on, "{args:?}");
     }
+    // As the reference prints it.
+    assert!(!scheduler(&["--evictions", "false"]).unwrap().evictions);
+    assert!(scheduler(&["--evictions", "maybe"]).unwrap_err().contains("'maybe' for '--evictions"));
     assert!(controller(&["--annotate-pods"]).unwrap().annotate_pods);
     assert!(!controller(&["--annotate-pods=false"]).unwrap().annotate_pods);
 }
