@@ -10,6 +10,7 @@ use crate::resources::{Amount, ResourceName, quantity};
 
 use super::members::Members;
 use super::places::{Places, listed};
+use super::told::Told;
 
 /// How many names are listed where there may be thousands.
 const NAMED: usize = 5;
@@ -23,8 +24,8 @@ pub(super) struct Known<'a> {
     pub(super) levels: &'a [Level],
     pub(super) places: Option<&'a Places>,
     pub(super) nodes: &'a [NodeFacts],
-    /// Whether a scheduler has said why it waits.
-    pub(super) said: bool,
+    /// What a scheduler has said why it waits.
+    pub(super) said: Option<&'a str>,
     /// Who places the members.
     pub(super) schedulers: BTreeSet<String>,
 }
@@ -40,11 +41,14 @@ pub(super) fn changes(known: &Known<'_>) -> Vec<String> {
     if known.fault.is_none() {
         changes.extend(of_levels(known.levels));
     }
+    changes.extend(
+        known.said.and_then(Told::of).filter(|told| !counted(*told, known.levels)).map(|told| told.turned_round(&known.group.queue)),
+    );
     match known.places {
         Some(Places::TooFew { tally, .. }) => changes.push(of_nodes(tally, known.nodes)),
         Some(Places::Other(_) | Places::Enough { .. }) | None => {}
     }
-    if !known.said {
+    if known.said.is_none() {
         let names: Vec<_> = known.schedulers.iter().map(String::as_str).collect();
         let whose =
             if names.is_empty() { "its pods' spec.schedulerName".to_owned() } else { format!("spec.schedulerName {}", names.join(", ")) };
@@ -108,6 +112,13 @@ fn of_levels(levels: &[Level]) -> Vec<String> {
     changes
 }
 
+/// Whether that a queue is full is seen in its numbers, too, which say by how much.
+fn counted(told: Told<'_>, levels: &[Level]) -> bool {
+    let Told::Full { queue, resource, .. } = told else { return false };
+    let dimensions = levels.iter().filter(|level| level.name == queue).flat_map(|level| &level.dimensions);
+    dimensions.filter(|dimension| dimension.name.as_str() == resource).any(|dimension| dimension.short().is_some())
+}
+
 fn of_dimension(queue: &str, dimension: &Dimension) -> Option<String> {
     let (short, capability) = (dimension.short()?, dimension.capability?);
     let name = &dimension.name;
@@ -118,8 +129,11 @@ fn of_dimension(queue: &str, dimension: &Dimension) -> Option<String> {
             "it asks for {name} {asked}, and queue {queue} may never use more than {most}: it must ask for less, or spec.capability of {queue} be at least {name} {enough}"
         )
     } else {
+        let kept = Some(dimension.keeps).filter(|keeps| keeps.is_positive());
+        let beside =
+            kept.map(|kept| format!(" beside the {} that are kept there for guarantees", dimension.shown(kept))).unwrap_or_default();
         format!(
-            "{name} {short} must become free in queue {queue} and below it, or its spec.capability be raised from {name} {most} to {enough}"
+            "{name} {short} must become free in queue {queue} and below it{beside}, or its spec.capability be raised from {name} {most} to {enough}"
         )
     })
 }

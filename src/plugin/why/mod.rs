@@ -15,6 +15,7 @@ mod changes;
 mod members;
 mod places;
 mod text;
+mod told;
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -103,8 +104,7 @@ impl Report {
         let asked = of_group.as_deref().map(|pods| members::asked(&group, pods)).unwrap_or_default();
         let fault = queues.as_ref().and_then(|queues| queues.refusal(&group.queue));
         let on_top = if admitted || !waits { Resources::new() } else { asked.clone() };
-        let level = |queues: &Queues| queues.way(&group.queue).iter().map(|name| queues.level(name, &on_top)).collect();
-        let levels: Vec<Level> = queues.as_ref().map(level).unwrap_or_default();
+        let levels: Vec<Level> = queues.as_ref().map(|queues| queues.levels(&group.queue, &on_top)).unwrap_or_default();
         let places = match (&pods, &nodes) {
             (Some(pods), Some(nodes)) if all_pods && waits => places::places(&group, pods, nodes),
             _ => None,
@@ -118,7 +118,7 @@ impl Report {
                 levels: &levels,
                 places: places.as_ref(),
                 nodes: nodes.as_deref().unwrap_or_default(),
-                said: condition.is_some(),
+                said: condition.map(|condition| condition.message.as_deref().unwrap_or_default()),
                 schedulers: of_group.iter().flatten().map(|pod| pod.scheduler.to_string()).collect(),
             };
             changes::changes(&known)
@@ -195,6 +195,8 @@ fn waits(group: &GroupFacts, members: &Members) -> bool {
     without != [0; 3] || members.needed(group) > 0
 }
 
+#[cfg(test)]
+mod reasons_tests;
 #[cfg(test)]
 #[path = "../why_tests.rs"]
 mod tests;

@@ -13,6 +13,7 @@ use crate::resources::{Amount, ResourceName};
 use super::Report;
 use super::members::Members;
 use super::places::{self, Places};
+use super::told::Told;
 
 /// Queues that stand lower than this are not indented further.
 const DEEPEST: usize = 32;
@@ -89,7 +90,8 @@ impl Report {
             rows.extend(level_rows(level, depth, &shown));
         }
         page.table(2, rows);
-        if shown.is_empty() && self.refusal.is_none() {
+        let limited = self.said.as_ref().and_then(|said| Told::of(&said.message)).is_some_and(Told::limits);
+        if shown.is_empty() && self.refusal.is_none() && !limited {
             page.text("  no level limits what it asks for");
         }
     }
