@@ -21,11 +21,11 @@ MINUTES ?= 60
 HISTORIES ?= 100000
 SEED ?=
 # Where cluster-up puts its cluster.
-CLUSTER ?= $(CURDIR)/.cluster/up
-# The runner. Case D1 types the verbs of docs/getting-started.md from inside of it: with itself, with BUILT=1 (nothing is compiled), and with a CLUSTER of its own.
-E2E ?= target/debug/e2e
-BUILT ?=
-RUNNER = PODGROUP_BIN_DIR=$(BIN) $(E2E)
+PODGROUP_CLUSTER ?= $(CURDIR)/.cluster/up
+# The runner. Case D1 types the verbs of docs/getting-started.md from inside of it: with itself, with PODGROUP_BUILT=1 (nothing is compiled), and with a PODGROUP_CLUSTER of its own.
+PODGROUP_E2E ?= target/debug/e2e
+PODGROUP_BUILT ?=
+RUNNER = PODGROUP_BIN_DIR=$(BIN) $(PODGROUP_E2E)
 
 .PHONY: help demo demo-down test unit model e2e soak takeover load check bench bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites debug-build dist image
 
@@ -87,10 +87,10 @@ generate: prerequisites ## writes crds/ and the chart's copies from the Rust typ
 	PODGROUP_GENERATE=1 cargo test --quiet --workspace --lib documents_tests::every_flag
 
 cluster-up: tools debug-build ## a cluster to play with, chart installed, both programs running (PROGRAMS=0: bare)
-	@$(RUNNER) cluster-up --folder $(CLUSTER) $(if $(filter 0,$(PROGRAMS)),,--with-programs)
+	@$(RUNNER) cluster-up --folder $(abspath $(PODGROUP_CLUSTER)) $(if $(filter 0,$(PROGRAMS)),,--with-programs)
 
 cluster-down: ## takes that cluster down
-	@bash e2e/src/reaper.sh $(CLUSTER) 1 </dev/null
+	@bash e2e/src/reaper.sh $(abspath $(PODGROUP_CLUSTER)) 1 </dev/null
 
 tools: prerequisites ## builds the control plane's programs where they are missing
 	@bash e2e/tools/build.sh
@@ -111,4 +111,4 @@ prerequisites:
 	@bash e2e/tools/prerequisites.sh
 
 debug-build: prerequisites
-	$(if $(BUILT),,cargo build --workspace --bins)
+	$(if $(PODGROUP_BUILT),,cargo build --workspace --bins)

@@ -11,8 +11,8 @@ use crate::resources::Resources;
 use crate::resources::request::{self, ContainerRequest, PodRequestInput};
 
 use super::fault::Fault;
-use super::membership::{GroupKey, group_of, named_group};
-use super::names::{CHARGED_QUEUE, PREEMPTABLE, TASK, YES};
+use super::membership::{GroupKey, group_of};
+use super::names::{CHARGED_QUEUE, GROUP_NAME, GROUP_NAME_OLD, PREEMPTABLE, TASK, YES};
 use super::pod::{
     Container, ContainerStatus, NodeSelectorTerm, Pod, PodAffinityTerm, PodCondition, PodSpec, PodStatus, ResourceNeeds, Toleration,
 };
@@ -119,7 +119,7 @@ pub struct PodFacts {
     pub created: Timestamp,
     /// The group it belongs to, whether that exists or not.
     pub group: GroupKey,
-    /// Whether it names its group itself.
+    /// Whether an annotation of it names a group, chosen or generated.
     pub names_group: bool,
     /// The queue that its binding charged, for good.
     pub charged_queue: Option<String>,
@@ -155,6 +155,7 @@ impl PodFacts {
         let mut faults = Vec::new();
         let request = request_of(&pod.spec, &pod.status, &mut faults);
         let affinity = pod.spec.affinity.clone().unwrap_or_default();
+        let names = |key: &&str| meta.annotations.as_ref().and_then(|all| all.get(*key)).is_some_and(|name| !name.is_empty());
         Self {
             namespace: Arc::from(meta.namespace.as_deref().unwrap_or_default()),
             name: Arc::from(meta.name.as_deref().unwrap_or_default()),
@@ -171,7 +172,7 @@ impl PodFacts {
                 .map_or(GRACE, |seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0))),
             created: meta.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             group: group_of(meta),
-            names_group: named_group(meta.annotations.as_ref()).is_some(),
+            names_group: [GROUP_NAME, GROUP_NAME_OLD].iter().any(names),
             charged_queue: meta.annotations.as_ref().and_then(|annotations| annotations.get(CHARGED_QUEUE)).cloned(),
             task: meta.annotations.as_ref().and_then(|annotations| annotations.get(TASK)).cloned(),
             request,
@@ -300,6 +301,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_pod_names_its_group_by_either_annotation_whether_the_name_was_chosen_or_generated() {
+        let uuid = "podgroup-0c2c4e2d-7d1c-4b7a-9f1e-2b5c8a6d9e10";
+        for (key, name, names) in [
+            (GROUP_NAME, "chosen", true),
+            (GROUP_NAME, uuid, true),
+            (GROUP_NAME_OLD, "chosen", true),
+            (GROUP_NAME, "", false),
+            (TASK, "x", false),
+        ] {
+            let pod: Pod = serde_json::from_value(json!({"metadata": {"annotations": {key: name}}})).unwrap();
+            assert_eq!(PodFacts::of(&pod).names_group, names, "{key}: {name}");
+        }
+    }
 
     #[test]
     fn who_is_preemptable_is_read_as_by_go_from_the_annotation_and_else_from_the_label() {

@@ -79,11 +79,17 @@ pub fn status(group: &Group, facts: &GroupFacts, now: Timestamp) -> PodGroupStat
     }
 }
 
-/// Whether the two say the same of a group that waits, but for numbers, and for whether it is admitted: one that finds no places is and is not in turn (A5).
+/// Whether the two say the same of a group that waits, but for numbers, and, where all its members are there, for whether it is admitted: one that finds no places is and is not in
+/// turn (A5). Where members are missing, whoever makes them may wait for its admission.
 #[must_use]
 pub fn says_the_same(one: &PodGroupStatus, other: &PodGroupStatus) -> bool {
-    let waits =
-        |status: &PodGroupStatus| [Phase::Pending, Phase::Inqueue].iter().any(|phase| status.phase.as_deref() == Some(phase.as_str()));
+    let is_whole = |status: &PodGroupStatus| {
+        let unschedulable = status.conditions.iter().flatten().find(|condition| condition.kind.as_deref() == Some(UNSCHEDULABLE));
+        unschedulable.is_some_and(|condition| condition.reason.as_deref() == Some("NotEnoughResources"))
+    };
+    let waits = |status: &PodGroupStatus| {
+        is_whole(status) && [Phase::Pending, Phase::Inqueue].iter().any(|phase| status.phase.as_deref() == Some(phase.as_str()))
+    };
     let words = |condition: &PodGroupCondition| condition.message.clone().unwrap_or_default();
     let rest = |condition: &PodGroupCondition| PodGroupCondition { message: None, ..condition.clone() };
     let same = |(one, other): (&PodGroupCondition, &PodGroupCondition)| {

@@ -101,6 +101,12 @@ pub fn scheduler(flags: &Common) -> Result<Option<Client>, String> {
     client(trusting(flags, url.clone())?).map(Some)
 }
 
+/// Whether a flag was given that means nothing without TLS.
+#[must_use]
+pub const fn wants_tls(flags: &Common) -> bool {
+    flags.scheduler_ca_file.is_some() || flags.scheduler_tls_server_name.is_some() || flags.scheduler_insecure_skip_tls_verify
+}
+
 /// How a scheduler is asked that serves TLS and is reached through a port-forward; `bearer` is what the kubeconfig has.
 ///
 /// # Errors
@@ -117,7 +123,8 @@ pub fn forwarded(flags: &Common, namespace: &str, bearer: Option<&AuthInfo>) -> 
     let mut config = trusting(flags, Uri::from_static("https://127.0.0.1"))?;
     if flags.scheduler_token_file.is_none() {
         config.auth_info = bearer.cloned().ok_or(
-            "the scheduler serves TLS and asks for a token, and the kubeconfig has none: say --scheduler-token-file (kubectl create token makes one)",
+            "the scheduler serves TLS and asks for a token, and the kubeconfig has none: say --scheduler-token-file (kubectl create token makes one), or \
+             --system-namespace where it was only found, in another namespace than the usual one",
         )?;
     }
     // Nobody's certificate is for this machine's own end of the port-forward.

@@ -70,7 +70,7 @@ pub struct Common {
     #[arg(long, global = true, conflicts_with_all = ["scheduler_ca_file", "scheduler_tls_server_name"])]
     pub scheduler_insecure_skip_tls_verify: bool,
 
-    /// File with a token for the scheduler. Without it: none is sent to --scheduler-url, and the kubeconfig's to a port-forward with TLS
+    /// File with a token for the scheduler. Without it: none is sent to --scheduler-url, and the kubeconfig's to a port-forward with TLS into the usual namespace or --system-namespace
     #[arg(long, global = true, value_name = "FILE")]
     pub scheduler_token_file: Option<PathBuf>,
 

@@ -71,7 +71,12 @@ impl Scheduler {
         let place = format!("the other end of kubectl port-forward to pod {namespace}/{pod}");
         let Port { number, tls } = port(&object);
         // Before kubectl is started in vain.
-        let config = if tls { Some(connect::forwarded(flags, &namespace, bearer)?) } else { None };
+        let trusted = namespace == flags.system_namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
+        let config = match tls {
+            true => Some(connect::forwarded(flags, &namespace, bearer.filter(|_| trusted))?),
+            false if connect::wants_tls(flags) => return Err(format!("pod {namespace}/{pod} serves no TLS, and the flags ask for it")),
+            false => None,
+        };
         let forward = forwarded(flags, &namespace, &pod, number, fetch.limit()).await.map_err(|why| format!("{place}: {why}"))?;
         let url = |scheme: &str| -> Result<Uri, String> {
             format!("{scheme}://127.0.0.1:{}", forward.port).parse().map_err(|_| "no port".to_owned())

@@ -5,14 +5,19 @@
 //! holder of it or the right to it nothing is said.
 
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::Api;
 
 use super::call::{Caller, bounded};
+use super::clock;
 use super::leader::Leadership;
 use super::shutdown::Shutdown;
 
 /// What this program says of itself.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A Lease that has not been renewed for so long after its end was held by one who is gone; one whose clock goes wrong by less is not.
+const LAPSED: SignedDuration = SignedDuration::from_secs(60);
 
 /// The program that this one works beside.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +51,7 @@ pub(super) async fn watch(beside: Beside, leases: Api<Lease>, caller: Caller, mu
 /// Which version the one beside is, if that is known and another than ours.
 async fn other_version(beside: Beside, leases: &Api<Lease>, caller: &Caller) -> Option<String> {
     match caller.read("get", "leases", || leases.get(beside.program)).await {
-        Ok(lease) => says(&lease, beside.mark).filter(|theirs| *theirs != VERSION).map(bounded),
+        Ok(lease) => says(&lease, beside.mark, clock::now()).filter(|theirs| *theirs != VERSION).map(bounded),
         Err(error) => {
             tracing::debug!(other = beside.program, %error, "its version is not known");
             None
@@ -54,9 +59,12 @@ async fn other_version(beside: Beside, leases: &Api<Lease>, caller: &Caller) -> 
     }
 }
 
-/// The version in a Lease that somebody holds.
-fn says<'a>(lease: &'a Lease, mark: &str) -> Option<&'a str> {
-    let held = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).is_some_and(|holder| !holder.is_empty());
+/// The version in a Lease that somebody holds, and has not left to lapse for long: who died with its node gives nothing back.
+fn says<'a>(lease: &'a Lease, mark: &str, now: Timestamp) -> Option<&'a str> {
+    let spec = lease.spec.as_ref()?;
+    let lasts = SignedDuration::from_secs(i64::from(spec.lease_duration_seconds.unwrap_or(0)));
+    let lapsed = spec.renew_time.as_ref().is_some_and(|renewed| now.duration_since(renewed.0).saturating_sub(lasts) > LAPSED);
+    let held = !lapsed && spec.holder_identity.as_deref().is_some_and(|holder| !holder.is_empty());
     lease.metadata.annotations.as_ref()?.get(mark).map(String::as_str).filter(|_| held)
 }
 
@@ -93,14 +101,25 @@ mod tests {
         json!({"metadata": {"name": "other", "annotations": annotations}, "spec": {"holderIdentity": holder}})
     }
 
+    /// Held for 15 s, and renewed so many seconds ago.
+    fn renewed(seconds: i64) -> Value {
+        let mut lease = lease("pod_1", Some("9.9.9"));
+        lease["spec"]["leaseDurationSeconds"] = json!(15);
+        lease["spec"]["renewTime"] =
+            json!((clock::now() - SignedDuration::from_secs(seconds)).strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string());
+        lease
+    }
+
     #[tokio::test(start_paused = true)]
     async fn another_version_is_found_and_nothing_else_is_said() {
         let table = [
             (200, lease("pod_1", Some("9.9.9")), Some("9.9.9")),
             (200, lease("pod_1", Some(VERSION)), None),
             (200, lease("pod_1", None), None),
-            // Who gave it back is not there any more.
+            // Who gave it back is not there any more, nor is who has not renewed it for long.
             (200, lease("", Some("9.9.9")), None),
+            (200, renewed(14 + 60), Some("9.9.9")),
+            (200, renewed(16 + 60), None),
             (404, json!({"kind": "Status", "code": 404, "reason": "NotFound"}), None),
             (403, json!({"kind": "Status", "code": 403, "reason": "Forbidden"}), None),
         ];

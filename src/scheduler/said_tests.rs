@@ -51,6 +51,18 @@ impl Cluster {
         Self { state, millis: 0, groups: BTreeMap::new(), pods: BTreeMap::new(), writes: 0, fails: false }
     }
 
+    /// The same, of whom many wait until it is their turn to be told other numbers.
+    fn in_line() -> Self {
+        let mut cluster = Self::new();
+        cluster.pass(3);
+        for cpus in [1, 2, 3] {
+            cluster.uses(cpus);
+            cluster.pass(1);
+        }
+        assert!(cluster.state.said.numbers.remembered() > 100);
+        cluster
+    }
+
     /// For so many seconds every write is answered at once. How many there were.
     fn pass(&mut self, seconds: u64) -> usize {
         let (before, end) = (self.writes, self.millis + seconds * 1000);
@@ -129,13 +141,7 @@ fn where_only_the_numbers_change_all_together_are_written_a_few_times_in_a_secon
 
 #[test]
 fn another_reason_waits_for_nobody_even_if_it_could_not_be_written_at_first() {
-    let mut cluster = Cluster::new();
-    cluster.pass(3);
-    for cpus in [1, 2, 3] {
-        cluster.uses(cpus);
-        cluster.pass(1);
-    }
-    assert!(cluster.state.said.numbers.remembered() > 100, "they stand in line");
+    let mut cluster = Cluster::in_line();
     let closed = crate::api::QueueFacts { closed_by_hand: true, ..queue("default", Some("root"), &[]) };
     cluster.state.apply(Event::Queues(Change::Apply(closed)), at(cluster.millis));
     cluster.fails = true;
@@ -150,13 +156,7 @@ fn another_reason_waits_for_nobody_even_if_it_could_not_be_written_at_first() {
 
 #[test]
 fn who_has_its_place_stands_in_nobodys_way() {
-    let mut cluster = Cluster::new();
-    cluster.pass(3);
-    for cpus in [1, 2, 3] {
-        cluster.uses(cpus);
-        cluster.pass(1);
-    }
-    assert!(cluster.state.said.numbers.remembered() > 100, "they stand in line");
+    let mut cluster = Cluster::in_line();
     for name in ["a", "b", "c"] {
         cluster.state.apply(Event::Nodes(Change::Apply(node(name, &[("cpu", 600)]))), at(cluster.millis));
     }

@@ -70,7 +70,12 @@ async fn sitting(scratch: &Scratch, folder: &Path, steps: &[Step]) -> Result<()>
     // What the person has who types `make`; but nothing is compiled, and the cluster of that person is left alone. By a link in the case's folder, so that who
     // takes that away finds the runner too.
     let runner = scratch.link(&std::env::current_exe()?)?;
-    for (name, value) in [("E2E", runner), ("BIN", programs::folder()?), ("CLUSTER", folder.to_owned()), ("BUILT", PathBuf::from("1"))] {
+    for (name, value) in [
+        ("PODGROUP_E2E", runner),
+        ("BIN", programs::folder()?),
+        ("PODGROUP_CLUSTER", folder.to_owned()),
+        ("PODGROUP_BUILT", PathBuf::from("1")),
+    ] {
         shell.set(name, value.display().to_string());
     }
     let mut watched = None;

@@ -149,7 +149,7 @@ impl Acts {
         }
         let api: Api<Pod> = Api::namespaced(self.admin.clone(), namespace);
         // A new namespace gets its service account a moment later.
-        let made = wait_until(secs(10), "the pod can be made", || async { Ok(Seen::Yes(api.create(&PostParams::default(), &pod).await?)) })
+        let made = wait_until(secs(60), "the pod can be made", || async { Ok(Seen::Yes(api.create(&PostParams::default(), &pod).await?)) })
             .await?;
         made.uid().context("a pod has a UID")
     }

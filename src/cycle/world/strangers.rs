@@ -63,6 +63,8 @@ impl World {
         self.pend(key);
         self.judge_group(key, None);
         self.file(key, None);
+        // It may have been taken for nobody's until now.
+        self.demand_again(key);
     }
 
     /// A pod of another scheduler is there.
@@ -148,6 +150,15 @@ mod tests {
         }
         assert_eq!(looked_at(&mut world), [key]);
         assert_eq!((counted(&world), world.strangers.pods.len(), world.strangers.groups.len()), (1, 0, 0));
+    }
+
+    #[test]
+    fn a_group_that_was_another_schedulers_before_anybody_looked_wants_nothing() {
+        let mut world = world();
+        world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 3)])), ..group("ns", "theirs", 1, "default") });
+        world.apply_pod(of_volcano(pod("ns", "p", "theirs", &[("cpu", 3)])));
+        assert!(looked_at(&mut world).is_empty());
+        assert!(world.demands.is_empty(), "{:?}", world.demands);
     }
 
     #[test]

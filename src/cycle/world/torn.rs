@@ -74,6 +74,9 @@ impl World {
             }
             let told = group.tear.told.take();
             told.into_iter().for_each(|number| self.nominations.withdraw(number));
+        } else if let Some(had) = &mut group.tear.had {
+            // Who comes in the place of one that went is one of the difference.
+            had.places = had.places.min(group.counts.placed.saturating_add(group.counts.succeeded));
         }
     }
 

@@ -44,7 +44,9 @@ pub(super) fn changes(known: &Known<'_>) -> Vec<String> {
     changes.extend(
         known.said.and_then(Told::of).filter(|told| !counted(*told, known.levels)).map(|told| told.turned_round(&known.group.queue)),
     );
-    match known.places {
+    // Who goes for it still stands on the nodes.
+    let leaving = known.said.and_then(Told::of) == Some(Told::Evicting);
+    match known.places.filter(|_| !leaving) {
         Some(Places::TooFew { tally, .. }) => changes.push(of_nodes(tally, known.nodes)),
         Some(Places::Other(_) | Places::Enough { .. }) | None => {}
     }

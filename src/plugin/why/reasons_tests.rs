@@ -207,6 +207,14 @@ fn every_reason_of_the_scheduler_has_its_way_out() {
 }
 
 #[test]
+fn while_others_leave_nothing_else_has_to_change() {
+    let (mut case, _) = cases().remove("evicting").unwrap();
+    case.nodes.iter_mut().for_each(|node| node.allocatable = crate::resources::Resources::new());
+    let changes = case.report().changes;
+    assert_eq!(changes.len(), 1, "{changes:?}");
+}
+
+#[test]
 fn what_is_limited_is_not_said_to_be_free() {
     let free = "no level limits what it asks for";
     for (reason, wanted) in [("right", false), ("capability", false), ("kept_for_guarantees", false), ("evicting", true)] {

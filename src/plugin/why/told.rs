@@ -5,6 +5,8 @@
 //!
 //! [`Refusal`]: crate::cycle::explain::Refusal
 
+use crate::plugin::flags::is_name;
+
 /// What is in the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told<'a> {
@@ -45,6 +47,13 @@ pub(super) enum Told<'a> {
         /// How many must be there.
         wanted: &'a str,
     },
+    /// Its queue, or one above it, asks for what nobody honours yet.
+    NotHonoured {
+        /// The queue.
+        queue: &'a str,
+        /// The field.
+        field: &'a str,
+    },
     /// The group does not exist.
     NoGroup {
         /// Its name.
@@ -63,6 +72,10 @@ impl<'a> Told<'a> {
         }
         if message.starts_with("waits for ") && message.contains(" to go") {
             return Some(Self::Evicting);
+        }
+        if let Some(rest) = message.strip_prefix("this scheduler cannot honour yet, what queue ") {
+            let (queue, field) = rest.split_once(" says: ")?;
+            return Some(Self::NotHonoured { queue, field });
         }
         if let Some(rest) = message.strip_prefix("its PodGroup ") {
             return Some(Self::NoGroup { name: rest.strip_suffix(" does not exist")? });
@@ -97,10 +110,12 @@ impl<'a> Told<'a> {
                 )
             }
             Self::Behind { first } => {
-                let (namespace, name) = first.split_once('/').unwrap_or(("default", first));
-                format!(
-                    "PodGroup {first} must find its places or go (kubectl podgroup why {name} -n {namespace}), or spec.dequeueStrategy of queue {own} be traverse"
-                )
+                // Whoever may write a status may write anything there: only names become a command to type.
+                let why = match first.split_once('/').filter(|(namespace, name)| is_name(namespace) && is_name(name)) {
+                    Some((namespace, name)) => format!(" (kubectl podgroup why {name} -n {namespace})"),
+                    None => String::new(),
+                };
+                format!("PodGroup {first} must find its places or go{why}, or spec.dequeueStrategy of queue {own} be traverse")
             }
             Self::Evicting => "nothing: pods are being evicted for it, and it is bound when the last of them is gone".to_owned(),
             Self::Right { queue, right } => format!(
@@ -115,6 +130,7 @@ impl<'a> Told<'a> {
             Self::TooFewOfTask { task, wanted } => format!(
                 "there must be {wanted} members with the annotation volcano.sh/task-spec: {task}, or spec.minTaskMember ask for fewer: the Events of their owner say what keeps them from being made"
             ),
+            Self::NotHonoured { queue, field } => format!("queue {queue} must leave out {field}, or the group name another queue"),
             Self::NoGroup { name } => {
                 format!("PodGroup {name} must be made, or its pods not name it (annotation scheduling.k8s.io/group-name)")
             }
@@ -134,6 +150,11 @@ mod tests {
         assert_eq!(Told::of(message), Some(Told::Right { queue: "a", right: "cpu 3" }));
         let message = "bind of a-1: conflict (it is bound); else (3 in a row); it is tried again";
         assert_eq!(Told::of(message), Some(Told::Backoff { why: "bind of a-1: conflict (it is bound); else" }));
+        let message = "this scheduler cannot honour yet, what queue q says: spec.affinity.nodeGroupAffinity";
+        assert_eq!(Told::of(message), Some(Told::NotHonoured { queue: "q", field: "spec.affinity.nodeGroupAffinity" }));
+        let behind = |first| Told::Behind { first }.turned_round("q");
+        assert!(behind("ns/first").contains("why first -n ns)"), "{}", behind("ns/first"));
+        assert!(!behind("ns/$(x)").contains("kubectl"), "{}", behind("ns/$(x)"));
         for other in [
             "",
             "queue q is closed",
