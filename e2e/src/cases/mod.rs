@@ -82,7 +82,7 @@ pub fn table() -> Vec<Case> {
         case!("H2", "the harness: nothing is left running after kill -9 of the runner", stock(), selftest::nothing_is_left_after_kill_9),
         case!("H3", "the fault proxy: each kind is seen as promised", stock(), faults::each_kind_is_as_promised),
         case!("C1", "objects written for Volcano survive whole", usual(), compatibility::objects_of_volcano_survive),
-        case!("C2", "the chart does what it says", Setup { kube_scheduler: false, ..stock() }, compatibility::chart),
+        case!("C2", "the chart does what it says", Setup { kube_scheduler: false, ..stock() }, compatibility::chart).within(secs(600)),
         case!(
             "C3",
             "each program keeps to its half beside Volcano's other one",
