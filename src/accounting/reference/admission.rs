@@ -87,7 +87,7 @@ pub(super) fn admit(cluster: &Cluster, group: &str) -> Verdict {
 }
 
 /// A3: whether reclaim could bring back what is lacking, wherever it is lacking.
-fn is_by_right(cluster: &Cluster, queue: &str, asked: &Amounts) -> bool {
+pub(super) fn is_by_right(cluster: &Cluster, queue: &str, asked: &Amounts) -> bool {
     let amounts_only = fits(cluster, queue, asked).err().is_some_and(|refusal| refusal.dimension.is_some());
     let refusing = walk(cluster, queue).into_iter().filter(|above| !lacking(cluster, above, queue, asked).is_empty());
     amounts_only && refusing.collect::<Vec<_>>().iter().all(|above| is_owed(cluster, above, queue, asked))

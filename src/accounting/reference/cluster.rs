@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How much of each dimension; absent is 0.
-pub(super) type Amounts = BTreeMap<String, i128>;
+pub(crate) type Amounts = BTreeMap<String, i128>;
 /// Up to where in each dimension; absent is unset.
-pub(super) type Bounds = BTreeMap<String, i128>;
+pub(crate) type Bounds = BTreeMap<String, i128>;
 
 /// Everything that the rules speak of.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
@@ -26,15 +26,15 @@ pub(super) struct Cluster {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Queue {
-    pub(super) parent: Option<String>,
-    pub(super) capability: Bounds,
-    pub(super) deserved: Bounds,
-    pub(super) guarantee: Bounds,
-    pub(super) weight: i128,
-    pub(super) priority: i64,
-    pub(super) reclaimable: bool,
-    pub(super) closed_by_hand: bool,
+pub(crate) struct Queue {
+    pub(crate) parent: Option<String>,
+    pub(crate) capability: Bounds,
+    pub(crate) deserved: Bounds,
+    pub(crate) guarantee: Bounds,
+    pub(crate) weight: i128,
+    pub(crate) priority: i64,
+    pub(crate) reclaimable: bool,
+    pub(crate) closed_by_hand: bool,
 }
 
 impl Default for Queue {

@@ -75,6 +75,10 @@ pub(super) fn takes_what_is_kept(cluster: &Cluster, queue: &str, charged: &str, 
     if queue != "root" && !said(cluster, queue).capability.contains_key(dimension) {
         return None;
     }
+    // Where nobody is guaranteed anything, nothing is kept: what is held is what is taken, and that is F1.
+    if cluster.queues.values().all(|said| !said.guarantee.contains_key(dimension)) {
+        return None;
+    }
     let after = cluster.with_charge(charged, &Amounts::from([(dimension.to_owned(), asked)]));
     let held_after = held(&after, queue, dimension);
     if held_after <= held(cluster, queue, dimension) {

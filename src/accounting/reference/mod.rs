@@ -5,6 +5,7 @@
 //! [`cluster::Cluster`], everything recomputed at each question, one function for each rule. Where it and the code differ,
 //! one of them or the text is wrong.
 //!
+//! `story` goes through events and cycles by the rules that speak of time and of turns; `src/cycle/duel` asks it.
 //! `scenario` reads and writes clusters and questions as text; `src/accounting/scenarios/` keeps those that matter, and both
 //! implementations answer them (`beside`).
 
@@ -18,7 +19,10 @@ mod reclaim_properties;
 mod scenario;
 mod scenario_text;
 mod shares;
+pub(crate) mod story;
 mod tree;
+
+pub(crate) use cluster::{Amounts, Queue};
 
 /// The answers to questions about a cluster, all as scenarios write them.
 pub(super) fn answers(facts: &str, questions: &[String]) -> Vec<String> {
