@@ -35,6 +35,7 @@ use super::limits::QueueLimits;
 use super::node::NodeRefusal;
 use super::quota::Quota;
 use super::refusal::QueueRefusal;
+use super::rules::{Rule, holds};
 use super::tree::QueueShape;
 use super::trial::Trial;
 
@@ -190,7 +191,7 @@ impl Books {
     /// The bind of an assumed pod failed: its charge is taken back, unless it was confirmed or seen since. Returns whether
     /// it was.
     pub fn forget(&mut self, uid: &Uid) -> bool {
-        self.stages.get(uid) == Some(&Stage::Assumed) && self.release(uid)
+        (self.stages.get(uid) == Some(&Stage::Assumed) || !holds(Rule::N1Seen)) && self.release(uid)
     }
 
     /// A pod was seen in the cluster, by the watch, and has not ended: it counts on this node and in this queue, with
@@ -199,7 +200,7 @@ impl Books {
     /// seen without is seen as it was before its bind: nothing changes then, not even if the bind was confirmed.
     pub fn charge_observed(&mut self, uid: &Uid, node: Option<&str>, queue: Option<&str>, resources: &Resources) {
         let has_node = |(node, _): (Option<&str>, &Resources)| node.is_some();
-        if node.is_none() && self.ledger.charge_of(uid).is_some_and(has_node) {
+        if holds(Rule::N1Node) && node.is_none() && self.ledger.charge_of(uid).is_some_and(has_node) {
             return;
         }
         self.charge(uid, node, queue, resources, Stage::Observed);
@@ -214,7 +215,8 @@ impl Books {
     }
 
     pub(super) fn charge(&mut self, uid: &Uid, node: Option<&str>, queue: Option<&str>, resources: &Resources, stage: Stage) {
-        self.ledger.charge(uid, node, resources.clone());
+        let counts = |_: &&str| holds(Rule::N1Anybody) || queue.is_some();
+        self.ledger.charge(uid, node.filter(counts), resources.clone());
         match queue {
             Some(queue) => self.quota.charge(uid, queue, resources.clone()),
             None => {

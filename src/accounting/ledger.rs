@@ -13,6 +13,7 @@ use crate::resources::Resources;
 
 use super::audit::{Difference, Place, compare};
 use super::node::{NodeRefusal, NodeView};
+use super::rules::{Rule, holds};
 
 /// What is used on every node, and by whom.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
@@ -74,11 +75,13 @@ impl Ledger {
             if old.node.as_deref() == node && old.resources == resources {
                 return;
             }
-            self.release(uid);
+            if holds(Rule::N1Once) {
+                self.release(uid);
+            }
         }
         let node = node.map(|name| {
             let name = self.nodes.get_key_value(name).map_or_else(|| Arc::from(name), |(name, _)| Arc::clone(name));
-            if !resources.is_zero() {
+            if !resources.is_zero() && (holds(Rule::N1Unknown) || self.node(&name).is_some()) {
                 self.nodes.entry(Arc::clone(&name)).or_default().used.add(&resources);
             }
             name
@@ -161,7 +164,7 @@ impl Ledger {
     }
 
     fn drop_if_empty(&mut self, name: &str) {
-        if self.nodes.get(name).is_some_and(|node| node.allocatable.is_none() && node.used.is_zero()) {
+        if self.nodes.get(name).is_some_and(|node| node.allocatable.is_none() && (node.used.is_zero() || !holds(Rule::N1Deleted))) {
             self.nodes.remove(name);
         }
     }

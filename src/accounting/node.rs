@@ -5,6 +5,8 @@
 
 use crate::resources::{Amount, ResourceName, Resources};
 
+use super::rules::{Rule, holds};
+
 /// A node that exists, as it is at this moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NodeView<'a> {
@@ -64,7 +66,7 @@ impl<'a> NodeView<'a> {
         asked.iter().filter_map(move |(name, asked)| {
             let idle = self.idle_of(name);
             // What is not asked for cannot be short, not even on an overcommitted node.
-            (asked.is_positive() && asked > idle).then(|| Shortage { name: name.clone(), asked, idle })
+            (asked.is_positive() && asked > idle && holds(Rule::N3)).then(|| Shortage { name: name.clone(), asked, idle })
         })
     }
 

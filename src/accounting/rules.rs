@@ -3,12 +3,23 @@
 //! All of them. A test may leave one out to see that it is missed (`duel`); outside of tests the answer is a constant, and what asks for
 //! it costs nothing.
 
-#[cfg(test)]
-use std::cell::Cell;
-
 /// A rule of docs/accounting.md, or a part of one, that can be left out by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rule {
+    /// A pod counts once: what it was charged before is taken back.
+    N1Once,
+    /// Whoever bound it.
+    N1Anybody,
+    /// On a node that is not known, too.
+    N1Unknown,
+    /// And on one that was deleted.
+    N1Deleted,
+    /// What was seen counts until it is gone, whatever became of its bind.
+    N1Seen,
+    /// It does not lose its node.
+    N1Node,
+    /// A node takes no more than it has left.
+    N3,
     /// Pods go to leaves only.
     T1Leaf,
     /// What does not exist, or names a parent that does not, is broken.
@@ -100,48 +111,20 @@ pub(super) enum Rule {
     B3,
 }
 
-/// Whether a rule is in force.
-#[cfg(not(test))]
-#[inline]
-pub(super) const fn holds(_: Rule) -> bool {
-    true
-}
-
-#[cfg(test)]
-thread_local! {
-    static LEFT_OUT: Cell<Option<Rule>> = const { Cell::new(None) };
-}
-
-/// Whether a rule is in force.
-#[cfg(test)]
-pub(super) fn holds(rule: Rule) -> bool {
-    LEFT_OUT.get() != Some(rule)
-}
-
-/// Leaves a rule out, in this thread, until the value is dropped.
-#[cfg(test)]
-pub(super) struct Without(());
-
-#[cfg(test)]
-impl Without {
-    pub(super) fn rule(rule: Rule) -> Self {
-        LEFT_OUT.set(Some(rule));
-        Self(())
-    }
-}
-
-#[cfg(test)]
-impl Drop for Without {
-    fn drop(&mut self) {
-        LEFT_OUT.set(None);
-    }
-}
+crate::left_out::can_be_left_out!(pub(super) Rule);
 
 /// Every rule that can be left out.
 #[cfg(test)]
-pub(super) const ALL: [Rule; 46] = {
+pub(super) const ALL: [Rule; 53] = {
     use Rule::*;
     [
+        N1Once,
+        N1Anybody,
+        N1Unknown,
+        N1Deleted,
+        N1Seen,
+        N1Node,
+        N3,
         T1Leaf,
         T2Missing,
         T2Circle,

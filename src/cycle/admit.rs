@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::accounting::{self, QueueRefusal};
 use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::resources::Resources;
+use crate::rules::{Rule, holds};
 
 use super::explain::Refusal;
 use super::world::World;
@@ -25,7 +26,7 @@ pub(super) fn admit(world: &mut World, key: &GroupKey, needed: &[Uid]) -> Result
     // What is reserved already is not asked for again, but a queue may have been closed since.
     let asked = if held.covers(&asked) { Resources::new() } else { asked };
     minimum.add(if asked.is_zero() { held } else { &asked });
-    let fits = match group.holds.clone().filter(|_| !asked.is_zero()) {
+    let fits = match group.holds.clone().filter(|_| !asked.is_zero() && holds(Rule::A4Own)) {
         None => world.books.fits_queue(&facts.queue, &asked),
         Some(holds) => {
             let mut trial = world.books.trial();
@@ -36,7 +37,8 @@ pub(super) fn admit(world: &mut World, key: &GroupKey, needed: &[Uid]) -> Result
     let owed = match fits {
         Ok(()) if asked.is_zero() => return Ok(minimum),
         Ok(()) => false,
-        Err(QueueRefusal::Ceiling(_)) if is_owed(world, key, &facts.queue, &asked) => true,
+        Err(QueueRefusal::Ceiling(_)) if !holds(Rule::A2) => false,
+        Err(QueueRefusal::Ceiling(_)) if holds(Rule::A3) && is_owed(world, key, &facts.queue, &asked) => true,
         Err(refusal) => return Err(refusal.into()),
     };
     if let Some(group) = world.groups.get_mut(key) {
@@ -53,9 +55,12 @@ fn asks(world: &World, key: &GroupKey, needed: &[Uid]) -> Option<(Arc<GroupFacts
     match &facts.min_resources {
         Some(minimum) => {
             asked = minimum.clone();
-            asked.sub(&group.charged);
+            if holds(Rule::A1Charged) {
+                asked.sub(&group.charged);
+            }
             asked = asked.without_negative();
         }
+        None if !holds(Rule::A1Needed) => asked.add(&group.asked),
         None => needed.iter().filter_map(|uid| world.pods.get(uid)).for_each(|member| asked.add(&member.facts.request)),
     }
     Some((facts, asked, group.charged.clone()))
@@ -78,8 +83,13 @@ fn is_owed(world: &mut World, key: &GroupKey, queue: &str, asked: &Resources) ->
 pub(super) fn least(world: &World, key: &GroupKey, members: &[Uid], needed: u32) -> Resources {
     let count = usize::try_from(needed.max(1)).unwrap_or(usize::MAX);
     let mut least = asks(world, key, members.get(..count).unwrap_or(members)).map(|(_, asked, _)| asked).unwrap_or_default();
-    if let Some(member) = members.first().and_then(|uid| world.pods.get(uid)) {
-        least.max_each(&member.facts.request);
+    // A minResources may say less than the members ask for: so many of the smallest need at least this.
+    let mut requests = members.iter().filter_map(|uid| world.pods.get(uid)).map(|member| &member.facts.request);
+    if let Some(mut smallest) = requests.next().cloned() {
+        requests.for_each(|request| smallest.min_each(request));
+        let mut needs = Resources::new();
+        (0..count.min(members.len())).for_each(|_| needs.add(&smallest));
+        least.max_each(&needs);
     }
     least
 }
@@ -90,7 +100,7 @@ pub(super) fn refusal(refusal: accounting::Refusal) -> Refusal {
         accounting::Refusal::Queue(refusal) => refusal.into(),
         // Only asked of pods that wait and of nodes that said yes: neither happens, and trying again is right if it does.
         accounting::Refusal::AlreadyCharged | accounting::Refusal::Node(_) => {
-            Refusal::Backoff { why: "the books changed".to_owned(), failures: 0 }
+            Refusal::Backoff { why: "the books changed".to_owned(), failures: 0, lack: None }
         }
     }
 }

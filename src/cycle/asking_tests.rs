@@ -7,7 +7,7 @@ use super::world::{Phase, World};
 use super::*;
 use crate::api::pod::PodCondition;
 use crate::api::podgroup::PodGroupStatus;
-use crate::api::{GroupFacts, QueueFacts};
+use crate::api::{BudgetFacts, BudgetKey, GroupFacts, QueueFacts};
 use crate::resources::Amount;
 
 fn reserved(world: &World, queue: &str) -> Amount {
@@ -203,4 +203,28 @@ fn who_was_not_evicted_when_it_was_asked_for_is_asked_last() {
         let _backs_off = at(&mut world, now);
     }
     assert_eq!(asked.len(), 3, "another each time");
+}
+
+#[test]
+fn a_pod_that_is_not_ready_any_more_and_may_go_where_the_budget_says_so_is_asked_for_in_a_quiet_cluster() {
+    for frees_unready in [true, false] {
+        let mut world = borrowed();
+        let (key, selector) = (BudgetKey::new("ns", "b"), Some(crate::api::podgroup::Selector::default()));
+        world.apply_budget(BudgetFacts { key, selector, allowed: 0, frees_unready });
+        gang(&mut world, "owed", 1, "b", 1, &[("cpu", 1)]);
+        let took = settle(&mut world, &POLICY, Duration::from_secs(1));
+        assert!(message(&world, "owed").contains("PodDisruptionBudget"), "{}", message(&world, "owed"));
+        let now = Duration::from_secs(2) + took;
+        assert!(!world.has_work(now));
+        let facts = crate::api::PodFacts::clone(&world.pods()[&Uid::from("ns/borrows-3")].facts);
+        world.apply_pod(crate::api::PodFacts { ready: false, ..facts.clone() });
+        assert_eq!(world.has_work(now), frees_unready);
+        let plan = run(&mut world, &POLICY, now);
+        let victims: Vec<_> = plan.evictions.iter().flat_map(names).collect();
+        assert_eq!(victims, if frees_unready { vec!["borrows-3"] } else { vec![] });
+        // That one is ready again is no news to anybody.
+        let plain = world.next_look();
+        world.apply_pod(crate::api::PodFacts { ready: true, ..facts });
+        assert_eq!(world.next_look(), plain);
+    }
 }

@@ -158,7 +158,7 @@ impl World {
     /// find that out.
     fn has_lower(&self, key: &GroupKey) -> bool {
         // A class may bring a pod lower than it says itself.
-        let lowest = self.placed.lowest().into_iter().chain(self.priority_classes.values().map(|class| class.value)).min();
+        let lowest = self.placed.lowest().copied().into_iter().chain(self.priority_classes.values().map(|class| class.value)).min();
         self.groups.get(key).is_some_and(|group| lowest.is_some_and(|lowest| lowest < self.priority(group)))
     }
 

@@ -67,6 +67,12 @@ impl Tally {
     pub fn first(&self) -> Option<&Reason> {
         self.listed().first().map(|(reason, _)| *reason)
     }
+
+    /// What most of those lack that lack something, which are those that would take it otherwise. None where nobody does.
+    #[must_use]
+    pub fn lacks(&self) -> Option<&ResourceName> {
+        self.listed().into_iter().find_map(|(reason, _)| if let Reason::Lacks(dimension) = reason { Some(dimension) } else { None })
+    }
 }
 
 /// Why a group or a pod of it waits.
@@ -116,8 +122,10 @@ pub enum Refusal {
         task: String,
         /// How many the gang needs of it.
         wanted: u32,
-        /// How many there are.
+        /// How many there are that run, have succeeded or can be placed.
         there: u32,
+        /// How many more of it are held back by their scheduling gates.
+        gated: u32,
     },
     /// No node takes the next member.
     Nodes {
@@ -146,6 +154,8 @@ pub enum Refusal {
         victims: u32,
         /// The queues that they are in.
         queues: BTreeSet<Arc<str>>,
+        /// What they make room in; none where it is no resource that was lacking.
+        lack: Option<Lack>,
     },
     /// A bind or an eviction was refused; the group is tried again after a while.
     Backoff {
@@ -153,10 +163,51 @@ pub enum Refusal {
         why: String,
         /// How often in a row.
         failures: u32,
+        /// What it lacked when others were to go for it; none where it had its places, and a bind was refused.
+        lack: Option<Lack>,
+    },
+    /// It has its places, and nobody says whether its members are bound to them.
+    Unanswered {
+        /// How many.
+        binds: u32,
+        /// What the API server says instead, by kind.
+        why: &'static str,
     },
 }
 
+/// Of what there is too little.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lack {
+    /// The queue that is full of it; none where nodes have too little.
+    pub queue: Option<Arc<str>>,
+    /// The dimension.
+    pub dimension: ResourceName,
+}
+
 impl Refusal {
+    /// Of what there is too little; none where that is not what is in the way.
+    #[must_use]
+    pub fn lack(&self) -> Option<Lack> {
+        match self {
+            Self::Ceiling(Ceiling { queue, dimension, .. }) => Some(Lack { queue: Some(Arc::clone(queue)), dimension: dimension.clone() }),
+            Self::Nodes { tally, .. } => tally.lacks().map(|dimension| Lack { queue: None, dimension: dimension.clone() }),
+            Self::Kept { refusal, .. } => refusal.lack(),
+            Self::Nominated { lack, .. } | Self::Backoff { lack, .. } => lack.clone(),
+            Self::NoGroup { .. }
+            | Self::Unsupported(_)
+            | Self::Faulty(_)
+            | Self::NetworkTopology
+            | Self::SubGroups
+            | Self::NodeGroups { .. }
+            | Self::Queue(_)
+            | Self::Closed { .. }
+            | Self::NotEnoughTasks { .. }
+            | Self::NotEnoughPodsOfTask { .. }
+            | Self::Behind { .. }
+            | Self::Unanswered { .. } => None,
+        }
+    }
+
     /// The reason of the PodGroup's condition, in Volcano's words.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
@@ -176,7 +227,8 @@ impl Refusal {
             | Self::Behind { .. }
             | Self::Kept { .. }
             | Self::Nominated { .. }
-            | Self::Backoff { .. } => "NotEnoughResources",
+            | Self::Backoff { .. }
+            | Self::Unanswered { .. } => "NotEnoughResources",
         }
     }
 
@@ -200,6 +252,7 @@ impl Refusal {
             Self::Kept { refusal, .. } => refusal.kind(),
             Self::Nominated { .. } => "nominated",
             Self::Backoff { .. } => "backoff",
+            Self::Unanswered { .. } => "unanswered",
         }
     }
 }
@@ -268,15 +321,37 @@ impl fmt::Display for Refusal {
             Self::NotEnoughTasks { wanted, there, gated } => {
                 write!(f, "the gang needs {wanted} members, {there} are ready, and {gated} more are held back by scheduling gates")
             }
-            Self::NotEnoughPodsOfTask { task, wanted, there } => {
+            Self::NotEnoughPodsOfTask { task, wanted, there, gated: 0 } => {
                 write!(f, "the gang needs {wanted} members of task {task}, {there} exist")
+            }
+            Self::NotEnoughPodsOfTask { task, wanted, there, gated } => {
+                write!(
+                    f,
+                    "the gang needs {wanted} members of task {task}, {there} are ready, and {gated} more are held back by scheduling gates"
+                )
             }
             Self::Nodes { needed: 1, tally, .. } => write!(f, "no node takes it: {tally}"),
             Self::Nodes { needed, placed, tally } => write!(f, "{placed} of {needed} members find a place; for the next one: {tally}"),
             Self::Behind { first } => write!(f, "its queue is fifo, and {first} comes first"),
             Self::Kept { refusal, why } => write!(f, "{refusal}; {why}"),
-            Self::Nominated { victims, queues } => nominated(f, *victims, queues),
-            Self::Backoff { why, failures } => write!(f, "{why} ({failures} in a row); it is tried again"),
+            Self::Nominated { victims, queues, lack } => nominated(f, *victims, queues, lack.as_ref()),
+            Self::Backoff { why, failures, lack } => {
+                f.write_str(why)?;
+                lack.iter().try_for_each(|lack| write!(f, "; {lack}"))?;
+                write!(f, " ({failures} in a row); it is tried again")
+            }
+            Self::Unanswered { binds, why } => {
+                write!(f, "nobody says whether {binds} of its members are bound ({why}); their places are kept")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.queue {
+            None => write!(f, "nodes lack {}", self.dimension),
+            Some(queue) => write!(f, "queue {queue} is full of {}", self.dimension),
         }
     }
 }
@@ -284,13 +359,16 @@ impl fmt::Display for Refusal {
 /// How many queues are named: there may be as many as victims.
 const NAMED: usize = 3;
 
-fn nominated(f: &mut fmt::Formatter<'_>, victims: u32, queues: &BTreeSet<Arc<str>>) -> fmt::Result {
+fn nominated(f: &mut fmt::Formatter<'_>, victims: u32, queues: &BTreeSet<Arc<str>>, lack: Option<&Lack>) -> fmt::Result {
     let named: Vec<&str> = queues.iter().take(NAMED).map(|queue| &**queue).collect();
     let pods = if victims == 1 { "pod" } else { "pods" };
     let whose = if queues.len() == 1 { "queue" } else { "queues" };
     write!(f, "waits for {victims} {pods} of {whose} {} to go", named.join(", "))?;
     let more = queues.len().saturating_sub(NAMED);
-    if more == 0 { Ok(()) } else { write!(f, " (and {more} further queues)") }
+    if more > 0 {
+        write!(f, " (and {more} further queues)")?;
+    }
+    lack.map_or(Ok(()), |lack| write!(f, ": {lack}"))
 }
 
 fn ceiling(f: &mut fmt::Formatter<'_>, ceiling: &Ceiling) -> fmt::Result {
@@ -361,11 +439,32 @@ mod tests {
 
     #[test]
     fn who_waits_for_others_to_go_says_how_many_and_of_which_queues() {
-        let waits =
-            |victims, queues: &[&str]| Refusal::Nominated { victims, queues: queues.iter().map(|q| Arc::from(*q)).collect() }.to_string();
-        assert_eq!(waits(1, &["a"]), "waits for 1 pod of queue a to go");
-        assert_eq!(waits(3, &["a", "b"]), "waits for 3 pods of queues a, b to go");
-        assert_eq!(waits(9, &["a", "b", "c", "d", "e"]), "waits for 9 pods of queues a, b, c to go (and 2 further queues)");
+        let waits = |victims, queues: &[&str], lack| {
+            let queues = queues.iter().map(|q| Arc::from(*q)).collect();
+            Refusal::Nominated { victims, queues, lack }.to_string()
+        };
+        let lack = |queue: Option<&str>| Some(Lack { queue: queue.map(Arc::from), dimension: "cpu".into() });
+        assert_eq!(waits(1, &["a"], None), "waits for 1 pod of queue a to go");
+        assert_eq!(waits(3, &["a", "b"], lack(None)), "waits for 3 pods of queues a, b to go: nodes lack cpu");
+        let many = waits(9, &["a", "b", "c", "d", "e"], lack(Some("q")));
+        assert_eq!(many, "waits for 9 pods of queues a, b, c to go (and 2 further queues): queue q is full of cpu");
+    }
+
+    #[test]
+    fn what_is_lacking_is_the_dimension_that_most_nodes_lack_though_more_refuse_for_other_reasons() {
+        let count = |nodes| Count { nodes, ..Count::default() };
+        let [cpu, memory] = ["cpu", "memory"].map(|name| Reason::Lacks(name.into()));
+        let nodes = |reasons: &[(&Reason, u32)]| {
+            let reasons = reasons.iter().map(|(reason, nodes)| ((*reason).clone(), count(*nodes))).collect();
+            Refusal::Nodes { needed: 1, placed: 0, tally: Arc::new(Tally { nodes: 9, reasons }) }
+        };
+        let lacks = |name: &str| Some(Lack { queue: None, dimension: name.into() });
+        let refusal = nodes(&[(&Reason::Unschedulable, 5), (&cpu, 1), (&memory, 3)]);
+        assert_eq!(refusal.lack(), lacks("memory"));
+        assert_eq!(nodes(&[(&Reason::Unschedulable, 5)]).lack(), None);
+        let kept = Refusal::Kept { refusal: Arc::new(refusal), why: Arc::new(NotTaken::Nobody(Box::default())) };
+        assert_eq!(kept.lack(), lacks("memory"));
+        assert_eq!(Refusal::Closed { queue: "q".into() }.lack(), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::api::{GroupFacts, Uid};
 
 use super::explain::Refusal;
-use super::world::{Group, World};
+use super::world::{Group, State, World};
 
 /// What a group still needs to be a satisfied gang.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,11 +45,21 @@ pub fn resolve(world: &World, group: &Group, facts: &GroupFacts) -> Result<Gang,
         if waiting < *missing {
             let there = group.tasks.get(task).copied().unwrap_or(0).saturating_add(waiting);
             let wanted = facts.min_task_member.get(task).copied().unwrap_or(0);
-            return Err(blocked().unwrap_or(Refusal::NotEnoughPodsOfTask { task: task.clone(), wanted, there }));
+            let gated = gated(world, group, of_task);
+            return Err(blocked().unwrap_or(Refusal::NotEnoughPodsOfTask { task: task.clone(), wanted, there, gated }));
         }
     }
     let of_tasks = tasks.values().fold(0_u32, |sum, missing| sum.saturating_add(*missing));
     Ok(Gang { needed: needed.max(of_tasks), tasks })
+}
+
+/// How many of these members are held back by their scheduling gates.
+fn gated(world: &World, group: &Group, of_task: impl Fn(&&Uid) -> bool) -> u32 {
+    if group.counts.gated == 0 {
+        return 0;
+    }
+    let is_gated = |uid: &&Uid| world.pods().get(*uid).is_some_and(|member| member.state() == State::Gated);
+    u32::try_from(group.members.iter().filter(of_task).filter(is_gated).count()).unwrap_or(u32::MAX)
 }
 
 /// Whether the group needs no further places together: its minimum has them, or had them.

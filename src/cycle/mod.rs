@@ -54,6 +54,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{GroupFacts, GroupKey, Uid};
+use crate::rules::{Rule, holds};
 
 use claim::Unplaced;
 use explain::Refusal;
@@ -110,7 +111,8 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
         }
         plan.looked_at.push(key);
     }
-    if turns.contend() {
+    let contend = turns.contend();
+    if contend {
         world.share_out();
     }
     turns.rank_all(world);
@@ -118,9 +120,11 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
     let mut unplaced = Vec::new();
     while let Some((queue, rank, want)) = turns.pop() {
         // A gang of which a part is bound is finished first, whoever waits before it.
-        let half_bound = want.gang.needed > 0 && world.is_half_bound(&want.key);
+        let half_bound = holds(Rule::A6Half) && want.gang.needed > 0 && world.is_half_bound(&want.key);
         if let Some(first) = first.get(&queue).filter(|_| !half_bound) {
-            world.pend(&want.key);
+            if holds(Rule::A6Back) {
+                world.pend(&want.key);
+            }
             refuse(world, &want.key, &Arc::new(Refusal::Behind { first: first.clone() }));
         } else {
             let key = want.key.clone();
@@ -129,6 +133,10 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
                 Turn::Again(want) => turns.push(Arc::clone(&queue), rank, *want),
                 Turn::First => _ = first.insert(Arc::clone(&queue), key),
             }
+        }
+        if contend {
+            // What the turn took back may have changed a demand, and without shares nobody could be ranked.
+            world.share_out_if_unknown();
         }
         turns.rank(&queue, world);
     }
@@ -151,11 +159,20 @@ fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<Re
         return if group.waiting.is_empty() { Ok(None) } else { Err(Refusal::NoGroup { name: Arc::clone(&key.name) }) };
     };
     if let Some(refusal) = unusable(world, group, &facts) {
-        world.pend(key);
+        if holds(Rule::A5Broken) {
+            world.pend(key);
+        }
         return Err(refusal);
     }
     if group.retry.at.is_some_and(|at| at > now) {
-        return Err(Refusal::Backoff { why: group.retry.why.clone(), failures: group.retry.failures });
+        // Who got its places, and could not be bound, was refused nothing before.
+        let lack = group.refusal.as_deref().and_then(Refusal::lack);
+        let refusal = Refusal::Backoff { why: group.retry.why.clone(), failures: group.retry.failures, lack };
+        // A5: what is given back is kept for it until it is tried again, but not in a queue that takes nobody.
+        if holds(Rule::A5Closed) && world.books.quota().closed_by(&facts.queue).is_some() {
+            world.pend(key);
+        }
+        return Err(refusal);
     }
     // One that has its minimum waits only for those members for which others leave; the rest is placed as usual.
     if let Some(waits) = world.nominated(key).filter(|_| group.waiting.is_empty() || !gang::is_satisfied(group, &facts)) {
@@ -166,7 +183,8 @@ fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<Re
     if group.waiting.is_empty() && (has_places || facts.is_over()) {
         // A group that has its places keeps them, whatever became of its queue since (O2).
         world.satisfied(key);
-        world.judge_group(key, None);
+        let unanswered = world.unanswered(key);
+        world.judge_group(key, unanswered);
         return Ok(None);
     }
     let mut want = match gang {
@@ -175,7 +193,7 @@ fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<Re
             Want::new(key, gang, members)
         }
         // It waits for somebody to lift the gates, who may wait for anything: that takes nothing from others.
-        Err(refusal) if group.counts.gated > 0 => {
+        Err(refusal) if group.counts.gated > 0 && holds(Rule::A5Gated) => {
             world.pend(key);
             return Err(refusal);
         }
@@ -192,7 +210,9 @@ fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<Re
 
 /// Why the group as it stands can have no place and is not admitted, whatever is free.
 fn unusable(world: &World, group: &Group, facts: &GroupFacts) -> Option<Refusal> {
-    let waits = !group.waiting.is_empty();
+    // One without a pod that waits is not to be admitted either: it would reserve what none of its pods can ever use. What has its place keeps it.
+    let has_places = || facts.is_over() || group.counts.placed > 0 || (group.counts.succeeded > 0 && gang::is_satisfied(group, facts));
+    let waits = !group.waiting.is_empty() || !has_places();
     if let Some(fault) = facts.faults.first().filter(|_| waits) {
         return Some(Refusal::Faulty(fault.clone()));
     }
@@ -202,9 +222,11 @@ fn unusable(world: &World, group: &Group, facts: &GroupFacts) -> Option<Refusal>
     if facts.sub_groups && waits {
         return Some(Refusal::SubGroups);
     }
-    let fault = world.books.quota().path(&facts.queue).err().map(Refusal::Queue);
-    let node_groups = || world.node_groups(&facts.queue).filter(|_| waits);
-    fault.or_else(|| node_groups().map(|(queue, field)| Refusal::NodeGroups { queue, field }))
+    if let Err(fault) = world.books.quota().path(&facts.queue) {
+        return Some(Refusal::Queue(fault));
+    }
+    let (queue, field) = waits.then(|| world.node_groups(&facts.queue))??;
+    Some(Refusal::NodeGroups { queue, field })
 }
 
 /// The group waits, and each waiting member for the same reason.
@@ -232,6 +254,8 @@ mod admission_tests;
 mod asking_tests;
 #[cfg(test)]
 mod claim_tests;
+#[cfg(test)]
+mod duel;
 #[cfg(test)]
 mod promises;
 #[cfg(test)]

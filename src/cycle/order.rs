@@ -5,7 +5,7 @@
 //! its place), then the name (P2). What is used changes with every placement, so a queue is ranked again, with all above it, after each turn; what
 //! its share is stays as it is for the whole cycle.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -13,12 +13,13 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::accounting::{MAX_DEPTH, ROOT_QUEUE};
 use crate::api::GroupKey;
+use crate::rules::{Rule, holds};
 
 use super::share::Share;
 use super::world::World;
 
-/// A group's place within its queue; the smallest comes first.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A group's place within its queue; the smallest comes first (P2).
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupRank {
     /// Its priority.
     pub priority: Reverse<i32>,
@@ -28,12 +29,48 @@ pub struct GroupRank {
     pub key: GroupKey,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+impl Ord for GroupRank {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_name = self.key.cmp(&other.key);
+        in_turn(Rule::P2Priority, || self.priority.cmp(&other.priority))
+            .then_with(|| in_turn(Rule::P2Age, || self.oldest.cmp(&other.oldest)))
+            .then(if holds(Rule::P2Name) { by_name } else { by_name.reverse() })
+    }
+}
+
+impl PartialOrd for GroupRank {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Which of two comes first by a rule.
+fn in_turn(rule: Rule, order: impl FnOnce() -> Ordering) -> Ordering {
+    if holds(rule) { order() } else { Ordering::Equal }
+}
+
+/// A queue's place among its siblings (P1).
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct QueueRank {
     priority: Reverse<i32>,
     share: Share,
     first: GroupRank,
     name: Arc<str>,
+}
+
+impl Ord for QueueRank {
+    fn cmp(&self, other: &Self) -> Ordering {
+        in_turn(Rule::P1Priority, || self.priority.cmp(&other.priority))
+            .then_with(|| in_turn(Rule::P1Share, || self.share.cmp(&other.share)))
+            .then_with(|| in_turn(Rule::P1First, || self.first.cmp(&other.first)))
+            .then_with(|| self.name.cmp(&other.name))
+    }
+}
+
+impl PartialOrd for QueueRank {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// The queues below one that have somebody. There may be thousands, and each turn ranks one of them anew.

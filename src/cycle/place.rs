@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::accounting::Placement;
 use crate::api::Uid;
 use crate::resources::Resources;
+use crate::rules::{Rule, holds};
 use crate::runtime::flags::Placement as Policy;
 
 use super::admit;
@@ -47,7 +48,7 @@ pub(super) fn place(world: &mut World, policy: Policy, attempt: &Attempt<'_>) ->
     let last: BTreeSet<NodeId> = attempt.last.iter().filter_map(|name| world.nodes.id(name)).collect();
     let World { books, nodes, keepers, classes, views, pods, .. } = world;
     let mut trial = books.trial();
-    if let Some(name) = attempt.holds {
+    if let Some(name) = attempt.holds.filter(|_| holds(Rule::A4Own)) {
         trial.reserve(name, attempt.queue, &Resources::new());
     }
     let mut touched = Vec::new();

@@ -215,7 +215,7 @@ proptest! {
                 prop_assert!(queue.is_none() || queue == facts.map(|facts| facts.queue.clone()), "A2: {} reserves elsewhere", key);
             }
             let placed = world.pods().values().filter(|member| member.state() == State::Placed).map(|member| member.facts.priority).min();
-            prop_assert_eq!(world.placed.lowest(), placed);
+            prop_assert_eq!(world.placed.lowest().copied(), placed);
             let counted: usize = world.groups().values().map(|group| group.waiting.len()).sum();
             prop_assert_eq!(counted, world.waiting_pods());
         }

@@ -15,14 +15,16 @@ use super::world::{Phase, World};
 pub fn status(world: &World, queue: &str) -> QueueStatus {
     let count = |phase| Some(world.in_phase(queue, phase)).filter(|count| *count > 0);
     let quota = world.books().quota();
-    let used = quota.used(queue);
+    // What is kept for those who wait until others are gone nobody uses yet.
+    let mut used = quota.used(queue).clone();
+    used.sub(&world.nominated_in(queue).0);
     let state = match quota.state(queue) {
         QueueState::Open => OPEN,
         QueueState::Closing => CLOSING,
         QueueState::Closed => CLOSED,
     };
     QueueStatus {
-        allocated: Some(written(used).into_iter().map(|(name, text)| (name, RawQuantity::Text(text))).collect()),
+        allocated: Some(written(&used).into_iter().map(|(name, text)| (name, RawQuantity::Text(text))).collect()),
         completed: count(Phase::Completed),
         inqueue: count(Phase::Inqueue),
         pending: count(Phase::Pending),

@@ -210,6 +210,32 @@ fn what_a_queue_requires_of_groups_of_nodes_keeps_all_below_it_waiting_and_what_
 }
 
 #[test]
+fn who_has_no_pods_yet_reserves_nothing_where_none_of_them_could_ever_be_placed() {
+    let early = || GroupFacts { min_resources: Some(amounts(&[("cpu", 4)])), ..group("ns", "early", 2, "q") };
+    let asks = QueueFacts { node_groups: Some("spec.affinity"), ..queue("above", None, &[]) };
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 10)]));
+    world.apply_queue(queue("above", None, &[]));
+    world.apply_queue(queue("q", Some("above"), &[]));
+    let is = |world: &mut World| {
+        assert!(cycle(world).binds.is_empty());
+        (phase(world, "early"), world.books().quota().queue("above").reserved.get("cpu"), message(world, "early"))
+    };
+    world.apply_group(early());
+    let admitted = (Phase::Inqueue, Amount::from_units(4), String::new());
+    assert_eq!(is(&mut world), admitted);
+    world.apply_queue(asks);
+    let refused = |why: &str| (Phase::Pending, Amount::ZERO, format!("this scheduler cannot honour yet{why}"));
+    assert_eq!(is(&mut world), refused(", what queue above says: spec.affinity"), "what was reserved is free again");
+    world.apply_queue(queue("above", None, &[]));
+    assert_eq!(is(&mut world), admitted);
+    world.apply_group(GroupFacts { network_topology: true, ..early() });
+    assert_eq!(is(&mut world), refused(": spec.networkTopology with mode hard"));
+    world.apply_group(early());
+    assert_eq!(is(&mut world), admitted);
+}
+
+#[test]
 fn sub_groups_that_must_be_whole_are_refused_and_taken_when_they_need_not() {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 10)]));

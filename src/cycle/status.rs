@@ -11,8 +11,8 @@ use crate::api::podgroup::{PodGroupCondition, PodGroupStatus};
 use super::gist;
 use super::world::{Group, Phase};
 
-/// The group waits for places.
-const UNSCHEDULABLE: &str = "Unschedulable";
+/// The group waits for places: the condition, and the reason of the Event, as Volcano has it.
+pub const UNSCHEDULABLE: &str = "Unschedulable";
 /// The group's minimum has places.
 const SCHEDULED: &str = "Scheduled";
 
@@ -23,7 +23,6 @@ pub fn phase(group: &Group, facts: &GroupFacts) -> Phase {
         return Phase::Completed;
     }
     let counts = group.counts;
-    let has = counts.placed.saturating_add(counts.succeeded);
     // Those for which others leave have no places yet: they wait.
     let live = counts
         .placed
@@ -31,14 +30,27 @@ pub fn phase(group: &Group, facts: &GroupFacts) -> Phase {
         .saturating_add(counts.gated)
         .saturating_add(counts.nominated)
         .saturating_add(waiting(group));
-    let enough = has > 0 && has >= facts.min_member;
-    match (enough, live) {
+    let enough = |has: u32| has > 0 && has >= facts.min_member;
+    let has = has_places(group);
+    // Who is leaving has its place, and mostly runs, until it is gone.
+    match (enough(has.saturating_add(counts.leaving)), live) {
         (true, 0) if counts.succeeded >= facts.min_member.max(1) => Phase::Completed,
-        (true, _) if counts.placed > 0 => Phase::Running,
+        (true, _) if counts.placed.saturating_add(counts.leaving) > 0 => Phase::Running,
         _ if counts.running > 0 && group.refusal.is_some() => Phase::Unknown,
         _ if group.is_admitted() || counts.placed > 0 => Phase::Inqueue,
         _ => Phase::Pending,
     }
+}
+
+/// How many members have had what the gang is for, or have it. Of those whose binding nobody answers it is not known.
+fn has_places(group: &Group) -> u32 {
+    group.counts.placed.saturating_sub(group.counts.open).saturating_add(group.counts.succeeded)
+}
+
+/// Whether its minimum has its places only until those are gone who are leaving: what it needs then is no news before.
+#[must_use]
+pub fn runs_out(group: &Group, facts: &GroupFacts) -> bool {
+    phase(group, facts) == Phase::Running && has_places(group) < facts.min_member.max(1)
 }
 
 fn waiting(group: &Group) -> u32 {
@@ -90,17 +102,16 @@ pub fn says_the_same(one: &PodGroupStatus, other: &PodGroupStatus) -> bool {
     let waits = |status: &PodGroupStatus| {
         is_whole(status) && [Phase::Pending, Phase::Inqueue].iter().any(|phase| status.phase.as_deref() == Some(phase.as_str()))
     };
-    let words = |condition: &PodGroupCondition| condition.message.clone().unwrap_or_default();
-    let rest = |condition: &PodGroupCondition| PodGroupCondition { message: None, ..condition.clone() };
-    let same = |(one, other): (&PodGroupCondition, &PodGroupCondition)| {
-        rest(one) == rest(other) && gist::same_but_numbers(&words(one), &words(other))
+    let same_condition = |(one, other): (&PodGroupCondition, &PodGroupCondition)| {
+        let words = [one, other].map(|condition| condition.message.as_deref().unwrap_or_default());
+        *one == PodGroupCondition { message: one.message.clone(), ..other.clone() } && gist::same_but_numbers(words[0], words[1])
     };
     let [ones, others] = [one, other].map(|status| status.conditions.as_deref().unwrap_or_default());
-    let rest = |status: &PodGroupStatus| PodGroupStatus { conditions: None, phase: None, ..status.clone() };
-    rest(one) == rest(other)
+    let counts = |PodGroupStatus { running, succeeded, failed, conditions: _, phase: _ }: &PodGroupStatus| (*running, *succeeded, *failed);
+    counts(one) == counts(other)
         && (one.phase == other.phase || waits(one) && waits(other))
         && ones.len() == others.len()
-        && ones.iter().zip(others).all(same)
+        && ones.iter().zip(others).all(same_condition)
 }
 
 /// Whether it stands there that the group had its places once.

@@ -171,6 +171,14 @@ fn each_task_has_its_own_minimum() {
     }
     assert!(cycle(&mut world).binds.is_empty());
     assert_eq!(message(&world, "g"), "the gang needs 1 members of task master, 0 exist");
+    world.apply_pod(PodFacts { gated: true, ..member("z", "master") });
+    world.apply_pod(PodFacts { gated: true, ..member("y", "worker") });
+    assert!(cycle(&mut world).binds.is_empty());
+    assert_eq!(
+        message(&world, "g"),
+        "the gang needs 1 members of task master, 0 are ready, and 1 more are held back by scheduling gates",
+        "those of another task do not count"
+    );
     world.apply_pod(member("z", "master"));
     assert_eq!(bound(&cycle(&mut world)).iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["a", "b", "z"]);
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::rules::{self, Rule};
+
 use super::claim::Unplaced;
 use super::explain::Refusal;
 use super::gang::Gang;
@@ -44,19 +46,27 @@ pub(super) fn take_turn(
         let minimum = match admit::admit(world, &want.key, gang_members) {
             Ok(minimum) => minimum,
             Err(refusal) => {
-                world.pend(&want.key);
+                if rules::holds(Rule::A5Closed) || !matches!(refusal, Refusal::Closed { .. }) {
+                    world.pend(&want.key);
+                }
                 // Where only amounts are in the way, others may go for it: in a queue that is full of lower priorities nobody is admitted before one of those goes. And
                 // what it is owed may be more tomorrow, though nothing becomes free.
                 if matches!(refusal, Refusal::Ceiling(_)) {
                     unplaced.push(Unplaced::gang(&want.key, queue, members, [needed, first], false));
+                }
+                // Without it who comes after it would have room, and then this one, too, and so on for ever.
+                if members.is_empty() && world.is_resting(&want.key, now) {
+                    refuse(world, &want.key, &Arc::new(refusal));
+                    return Turn::Over;
                 }
                 return waits(world, queue, &want, refusal);
             }
         };
         if members.is_empty() {
             world.reserve(&want.key, minimum, now, policy.patience);
-            match want.incomplete {
+            match want.incomplete.take() {
                 // It waits for its members and not for room, so nobody waits for it.
+                Some(refusal) if !rules::holds(Rule::A6Members) => return waits(world, queue, &want, refusal),
                 Some(refusal) => refuse(world, &want.key, &Arc::new(refusal)),
                 None => world.judge_group(&want.key, None),
             }
@@ -121,8 +131,8 @@ fn waits(world: &mut World, queue: &str, want: &Want, refusal: Refusal) -> Turn 
 
 /// Whether whoever comes after the group in its queue waits for it: while the queue is fifo and the group could ever fit (A6).
 fn is_first(world: &World, queue: &str, want: &Want) -> bool {
-    world.is_fifo(queue) && {
+    rules::holds(Rule::A6) && world.is_fifo(queue) && {
         let least = admit::least(world, &want.key, &want.members, want.gang.needed);
-        world.books.quota().ever_fits(queue, &least)
+        !rules::holds(Rule::A6Ever) || world.books.quota().ever_fits(queue, &least)
     }
 }

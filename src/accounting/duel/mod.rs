@@ -7,12 +7,12 @@
 //!                          ╰── the same as the slow reference says, once in a while
 //! ```
 //!
-//! And would it be noticed if they did not? Every rule is left out once (`mutants`).
+//! And would it be noticed if they did not? Each part of the rules that can be left out is left out once (`mutants`).
 //!
 //! `PODGROUP_DUEL_HISTORIES` asks for more or fewer histories (`make test` plays 100,000), `PODGROUP_DUEL_SEED` for those of an earlier run. A history that fails is
 //! shrunk and told as the lines of a scenario; what it was belongs in `src/accounting/scenarios`.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Write;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -22,6 +22,7 @@ use both::Both;
 use compare::ask_the_reference;
 pub(super) use compare::{read_refusal, written};
 use events::{Step, history, read};
+use facts::QUEUES;
 
 mod both;
 mod compare;
@@ -39,11 +40,11 @@ const THREADS: u32 = 2;
 /// After every so many steps, and the last, everything is compared.
 const WHOLLY: usize = 10;
 /// At the end of every so many histories the reference is asked.
-const REFERENCE: u32 = 400;
+const REFERENCE: u32 = 50;
 
-/// The first difference.
-fn play(history: &[Step], ask: bool) -> Result<(), String> {
-    let mut both = Both::default();
+/// The first difference; else how many levels the deepest tree had, `root` left out, when everything was compared.
+fn play(history: &[Step], ask: bool) -> Result<usize, String> {
+    let (mut both, mut deepest) = (Both::default(), 0);
     for (at, step) in history.iter().enumerate() {
         let (event, questions) = read(at, step);
         let last = at + 1 == history.len();
@@ -52,12 +53,15 @@ fn play(history: &[Step], ask: bool) -> Result<(), String> {
             both.compare_briefly(&sheet, &questions)?;
             if last || at % WHOLLY == WHOLLY - 1 {
                 both.compare_wholly(&sheet, &questions)?;
+                deepest = sheet.ways.iter().map(|way| way.len() - 1).max().unwrap_or(0).max(deepest);
             }
-            if last && ask { ask_the_reference(&both.facts, &sheet, questions[0], at % 3) } else { Ok(()) }
+            // Two queues, each in a dimension of its own.
+            let mut asked = questions.iter().zip([at % 3, (at + 1) % 3]).filter(|_| last && ask);
+            asked.try_for_each(|(question, dimension)| ask_the_reference(&both.facts, &sheet, *question, dimension))
         });
         compared.map_err(|what| format!("after step {at}: {what}"))?;
     }
-    Ok(())
+    Ok(deepest)
 }
 
 fn runner(histories: u32, seed: u64) -> TestRunner {
@@ -88,22 +92,39 @@ fn the_books_and_the_rules_say_the_same_after_every_step() {
             (0..THREADS).map(|thread| scope.spawn(move || play_many(each, seed.wrapping_add(u64::from(thread))))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    let played: u32 = outcomes.iter().map(|(played, _)| played).sum();
-    println!("{played} histories in {:.1} s, PODGROUP_DUEL_SEED={seed}", begin.elapsed().as_secs_f32());
+    let sum = |of: fn(&Played) -> usize| outcomes.iter().map(|(played, _)| of(played)).sum::<usize>();
+    let (histories, steps) = (sum(|played| played.levels.iter().sum()), sum(|played| played.steps));
+    let levels: Vec<usize> = (0..QUEUES).map(|at| outcomes.iter().map(|(played, _)| played.levels[at]).sum()).collect();
+    let seconds = begin.elapsed().as_secs_f32();
+    println!(
+        "{histories} histories, {steps} steps in {seconds:.1} s, PODGROUP_DUEL_SEED={seed}; by levels of their deepest tree: {levels:?}"
+    );
     let wrong: Vec<_> = outcomes.into_iter().filter_map(|(_, outcome)| outcome.err()).collect();
     assert!(wrong.is_empty(), "PODGROUP_DUEL_SEED={seed}: {}", wrong.join("\n"));
 }
 
-/// How many were played, and the first difference as a scenario.
-fn play_many(histories: u32, seed: u64) -> (u32, Result<(), String>) {
-    let played = Cell::new(0_u32);
+/// What was played without a difference.
+#[derive(Default)]
+struct Played {
+    steps: usize,
+    /// How many histories had a tree of so many levels.
+    levels: [usize; QUEUES],
+}
+
+/// What was played, and the first difference as a scenario.
+fn play_many(histories: u32, seed: u64) -> (Played, Result<(), String>) {
+    let (begun, played) = (Cell::new(0_u32), RefCell::new(Played::default()));
     let outcome = runner(histories, seed).run(&history(), |history| {
-        played.set(played.get() + 1);
-        play(&history, played.get().is_multiple_of(REFERENCE)).map_err(TestCaseError::fail)
+        begun.set(begun.get() + 1);
+        let levels = play(&history, begun.get().is_multiple_of(REFERENCE)).map_err(TestCaseError::fail)?;
+        let mut played = played.borrow_mut();
+        played.steps += history.len();
+        played.levels[levels] += 1;
+        Ok(())
     });
     let outcome = outcome.map_err(|error| match error {
         TestError::Fail(why, history) => format!("{why}\n{}", told(&history)),
         TestError::Abort(why) => why.to_string(),
     });
-    (played.get(), outcome)
+    (played.into_inner(), outcome)
 }

@@ -200,7 +200,7 @@ impl Scope<'_> {
             &mut kept.binding
         } else if self.stays.rests(uid) {
             &mut kept.refused
-        } else if budgets.iter().any(|budget| self.budgets.left.get(*budget).is_none_or(|left| *left == 0)) {
+        } else if holds(Rule::R9) && budgets.iter().any(|budget| self.budgets.left.get(*budget).is_none_or(|left| *left == 0)) {
             &mut kept.budget
         } else {
             let charged = self.books.pod(uid)?;

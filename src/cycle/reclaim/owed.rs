@@ -82,7 +82,7 @@ impl Owed {
         if unit.gang.is_none() && holds(Rule::R6) && !new.iter().all(|pod| self.is_surplus(*pod)) {
             return Err(Some(Limit::Gang));
         }
-        if !self.are_within_budgets(&new) {
+        if holds(Rule::R9) && !self.are_within_budgets(&new) {
             return Err(Some(Limit::Budget));
         }
         // Of a gang of which some went alone before, all go as one now.
@@ -129,7 +129,7 @@ impl Owed {
             gang(count);
             pod.task.and_then(|task| tasks.get_mut(task)).into_iter().for_each(gang);
         }
-        for at in &pod.budgets {
+        for at in pod.budgets.iter().filter(|_| holds(Rule::R9Together)) {
             self.budgets.get_mut(*at).into_iter().for_each(&budget);
         }
     }

@@ -3,9 +3,6 @@
 //! All of them. A test may leave one out to see that it is missed (`duel`); outside of tests the answer is a constant, and what asks for it
 //! costs nothing.
 
-#[cfg(test)]
-use std::cell::Cell;
-
 /// A rule of docs/accounting.md, or a part of one, that can be left out by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rule {
@@ -44,52 +41,21 @@ pub(super) enum Rule {
     R8Stays,
     /// Not who has a higher priority.
     R8Higher,
+    /// Of those that a budget guards no more go than it lets.
+    R9,
+    /// Together.
+    R9Together,
     /// Within a queue only lower priority.
     R11,
     /// Where the first in order do not do, others may.
     Others,
 }
 
-/// Whether a rule is in force.
-#[cfg(not(test))]
-#[inline]
-pub(super) const fn holds(_: Rule) -> bool {
-    true
-}
-
-#[cfg(test)]
-thread_local! {
-    static LEFT_OUT: Cell<Option<Rule>> = const { Cell::new(None) };
-}
-
-/// Whether a rule is in force.
-#[cfg(test)]
-pub(super) fn holds(rule: Rule) -> bool {
-    LEFT_OUT.get() != Some(rule)
-}
-
-/// Leaves a rule out, in this thread, until the value is dropped.
-#[cfg(test)]
-pub(super) struct Without(());
-
-#[cfg(test)]
-impl Without {
-    pub(super) fn rule(rule: Rule) -> Self {
-        LEFT_OUT.set(Some(rule));
-        Self(())
-    }
-}
-
-#[cfg(test)]
-impl Drop for Without {
-    fn drop(&mut self) {
-        LEFT_OUT.set(None);
-    }
-}
+crate::left_out::can_be_left_out!(pub(super) Rule);
 
 /// Every rule that can be left out.
 #[cfg(test)]
-pub(super) const ALL: [Rule; 20] = {
+pub(super) const ALL: [Rule; 22] = {
     use Rule::*;
     [
         A4,
@@ -110,6 +76,8 @@ pub(super) const ALL: [Rule; 20] = {
         R7Order,
         R8Stays,
         R8Higher,
+        R9,
+        R9Together,
         R11,
         Others,
     ]

@@ -19,6 +19,7 @@ use crate::accounting::Placement;
 use crate::api::GroupKey;
 use crate::cycle::gang::is_satisfied;
 use crate::resources::Resources;
+use crate::rules::{Rule, holds};
 
 use super::{Group, World};
 
@@ -57,7 +58,9 @@ pub struct Rest {
 impl Rest {
     fn begin(&mut self, now: Duration, patience: Duration) {
         self.times = self.times.saturating_add(1);
-        self.until = now.saturating_add(patience.saturating_mul(1 << self.times.saturating_sub(1).min(LONGEST)));
+        let most = if holds(Rule::A5Most) { LONGEST } else { LONGEST.saturating_mul(2) };
+        let doubled = if holds(Rule::A5Twice) { self.times.saturating_sub(1).min(most) } else { 0 };
+        self.until = now.saturating_add(patience.saturating_mul(1 << doubled));
     }
 }
 
@@ -100,7 +103,7 @@ impl World {
         });
         self.pend(key);
         if let Some(group) = self.groups.get_mut(key) {
-            group.patience = until;
+            group.patience = until.filter(|_| holds(Rule::A5Anew));
         }
     }
 
@@ -110,7 +113,9 @@ impl World {
         let Some(group) = self.groups.get_mut(key) else { return };
         group.rest = Rest::default();
         group.admission = Admission::Inqueue { minimum: Resources::new(), until: None };
-        self.release_reservation(key);
+        if holds(Rule::A5Places) {
+            self.release_reservation(key);
+        }
     }
 
     /// What the group had reserved beyond what it is charged now is free for others, who are to have a look.
@@ -153,12 +158,12 @@ impl World {
             Admission::Inqueue { until, .. } => (*until, *until),
             Admission::Pending => (group.patience.take(), None),
         };
-        if !half_bound && was.is_some_and(|until| until <= now) {
+        if holds(Rule::A5Patience) && !half_bound && was.is_some_and(|until| until <= now) {
             group.rest.begin(now, patience);
             // Nothing else may ever happen: who makes the pods of a group may wait for its admission.
             self.alarms.insert((group.rest.until, key.clone()));
         }
-        if !half_bound && group.rest.until > now {
+        if holds(Rule::A5Rests) && !half_bound && group.rest.until > now {
             self.pend(key);
             return false;
         }
@@ -176,6 +181,11 @@ impl World {
         true
     }
 
+    /// Whether it found no places for the whole patience, and is not admitted again yet (A5).
+    pub(in crate::cycle) fn is_resting(&self, key: &GroupKey, now: Duration) -> bool {
+        self.groups.get(key).is_some_and(|group| group.rest.until > now)
+    }
+
     /// The group has asked in vain for the places of others. Where there is room for what it has reserved, that is kept for it until its patience is over; what was reserved
     /// by right alone (A3) is taken back at once: it counts as taken, so others would go to make room for what nobody can use.
     pub(in crate::cycle) fn give_up(&mut self, key: &GroupKey, now: Duration, patience: Duration) {
@@ -183,7 +193,7 @@ impl World {
         let Some((name, facts)) = group.holds.clone().zip(group.facts.clone()) else { return };
         let held = self.reserved(group).clone();
         // A gang of which a part is bound keeps what it needs to be finished.
-        if self.is_half_bound(key) {
+        if self.is_half_bound(key) || !holds(Rule::A5Vain) {
             return;
         }
         let mut trial = self.books.trial();
@@ -205,11 +215,13 @@ impl World {
         let Admission::Inqueue { minimum, .. } = &group.admission else { return };
         let held = self.reserved(group).clone();
         let mut left = minimum.clone();
-        left.sub(&group.charged);
+        if holds(Rule::A4) {
+            left.sub(&group.charged);
+        }
         let mut left = left.without_negative();
         left.min_each(&held);
         let queue = facts.queue.clone();
-        if is_satisfied(group, facts) {
+        if is_satisfied(group, facts) && holds(Rule::A5Places) {
             // What it does not use of its minimum is free for others.
             self.gained |= !left.is_zero();
             left = Resources::new();
@@ -221,18 +233,20 @@ impl World {
 
     /// A bind was refused: what its pod was charged is reserved for its group in the same step, so that nobody else takes it meanwhile.
     pub(super) fn swap_back(&mut self, key: &GroupKey, queue: &str, charged: &Resources) {
-        let Some(group) = self.groups.get(key) else { return };
+        let Some(group) = self.groups.get(key).filter(|_| holds(Rule::A5Back)) else { return };
         if group.facts.as_ref().is_none_or(|facts| facts.queue != *queue || is_satisfied(group, facts)) {
             return;
         }
-        let Some(group) = self.groups.get(key).filter(|group| group.is_admitted()) else { return };
         let mut held = self.reserved(group).clone();
         held.add(charged);
         // What is charged and reserved now belongs to its minimum, or it would shrink at once.
         let mut least = group.charged.clone();
         least.add(&held);
-        if let Some(Admission::Inqueue { minimum, .. }) = self.groups.get_mut(key).map(|group| &mut group.admission) {
-            minimum.max_each(&least);
+        let Some(group) = self.groups.get_mut(key) else { return };
+        match &mut group.admission {
+            Admission::Inqueue { minimum, .. } => minimum.max_each(&least),
+            // Further members of it wait behind somebody, say; this part of it had come in all the same.
+            Admission::Pending => group.admission = Admission::Inqueue { minimum: least, until: None },
         }
         self.hold(key, queue, held);
     }
@@ -249,7 +263,7 @@ impl World {
 
     fn hold(&mut self, key: &GroupKey, queue: &str, amounts: Resources) {
         let Some(group) = self.groups.get_mut(key) else { return };
-        if amounts.is_zero() {
+        if amounts.is_zero() || !holds(Rule::A2Reserves) {
             if let Some(name) = group.holds.take() {
                 self.books.unreserve(&name);
             }

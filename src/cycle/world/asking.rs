@@ -66,31 +66,6 @@ pub(in crate::cycle) enum Hope {
     Leaving,
 }
 
-/// How many there are of each priority.
-#[derive(Debug, Default)]
-pub(in crate::cycle) struct Priorities(BTreeMap<i32, usize>);
-
-impl Priorities {
-    pub(super) fn join(&mut self, priority: i32) {
-        let count = self.0.entry(priority).or_default();
-        *count = count.saturating_add(1);
-    }
-
-    pub(super) fn leave(&mut self, priority: i32) {
-        let Some(count) = self.0.get_mut(&priority) else { return };
-        *count = count.saturating_sub(1);
-        if *count == 0 {
-            self.0.remove(&priority);
-        }
-    }
-
-    /// The lowest of all.
-    #[must_use]
-    pub(in crate::cycle) fn lowest(&self) -> Option<i32> {
-        self.0.first_key_value().map(|(priority, _)| *priority)
-    }
-}
-
 impl Asking {
     /// Something changed that all answers follow from.
     pub(super) const fn changed(&mut self) {

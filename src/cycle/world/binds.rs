@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::accounting::Placement;
 use crate::api::{GroupKey, Uid};
+use crate::cycle::explain::Refusal;
 use crate::cycle::plan::Bind;
 
 use super::pods::Assumed;
@@ -39,7 +40,8 @@ impl World {
         if let Some(class) = member.class.take() {
             self.classes.leave(class);
         }
-        member.assumed = Some(Assumed { node: Arc::clone(&placement.node), queue: Arc::clone(&placement.queue), confirmed: false });
+        member.assumed =
+            Some(Assumed { node: Arc::clone(&placement.node), queue: Arc::clone(&placement.queue), confirmed: false, open: None });
         member.nominated = None;
         member.refusal = None;
         group.count(member);
@@ -71,6 +73,23 @@ impl World {
             group.retry.last.clear();
         }
         self.attach(member);
+    }
+
+    /// Nobody has said for a while whether the pod is bound: what it takes stays charged, and its group says so. `why` is of a bounded set.
+    pub fn bind_unanswered(&mut self, uid: &Uid, why: &'static str) {
+        let Some(mut member) = self.detach(uid) else { return };
+        if let Some(assumed) = &mut member.assumed {
+            assumed.open = Some(why);
+        }
+        self.attach(member);
+    }
+
+    /// Why the group waits that has its places, where nobody says whether its members are bound.
+    pub(in crate::cycle) fn unanswered(&self, key: &GroupKey) -> Option<Arc<Refusal>> {
+        let group = self.groups.get(key).filter(|group| group.counts.open > 0)?;
+        let open = |uid: &Uid| self.pods.get(uid)?.assumed.as_ref()?.open;
+        let why = group.members.iter().find_map(open)?;
+        Some(Arc::new(Refusal::Unanswered { binds: group.counts.open, why }))
     }
 
     /// The API server did not bind the pod: it waits again, and its group backs off. `now` and `wait` are of the monotonic clock; `why` is of

@@ -130,6 +130,11 @@ fn guards(budget: &BudgetFacts, pod: &PodFacts) -> bool {
     budget.key.namespace == pod.namespace && budget.selector.as_ref().is_some_and(|selector| selects(selector, &pod.labels))
 }
 
+/// Whether it costs nothing if the pod goes, but would if it were ready.
+pub(super) fn frees_unready(budgets: &BTreeMap<BudgetKey, BudgetFacts>, pod: &PodFacts) -> bool {
+    guarded(pod) && !pod.ready && guards_of(budgets, pod).any(|budget| budget.frees_unready)
+}
+
 fn costs(budget: &BudgetFacts, pod: &PodFacts) -> bool {
     guards(budget, pod) && (pod.ready || !budget.frees_unready)
 }

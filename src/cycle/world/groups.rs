@@ -8,6 +8,7 @@ use crate::api::pod_facts::PodPhase;
 use crate::api::{GroupFacts, GroupKey, PriorityClassFacts, Uid};
 use crate::cycle::explain::Refusal;
 use crate::resources::Resources;
+use crate::rules::{Rule, holds};
 
 use super::World;
 use super::admission::{Admission, Rest};
@@ -72,6 +73,8 @@ pub struct Counts {
     pub failed: u32,
     /// Placed by us, and the API server has not said yes yet.
     pub binding: u32,
+    /// Of those the ones of which nobody has said for a while whether they are bound.
+    pub open: u32,
     /// Leaving: there, but not to be counted on.
     pub leaving: u32,
     /// Held back by a gate that somebody has to lift first.
@@ -182,6 +185,9 @@ impl Group {
         if member.assumed.as_ref().is_some_and(|assumed| !assumed.confirmed) {
             change(&mut self.counts.binding);
         }
+        if member.assumed.as_ref().is_some_and(|assumed| !assumed.confirmed && assumed.open.is_some()) {
+            change(&mut self.counts.open);
+        }
         if matches!(member.state(), State::Placed | State::Succeeded) {
             let task = self.tasks.entry(member.facts.task.clone().unwrap_or_default()).or_default();
             change(task);
@@ -205,9 +211,9 @@ impl World {
             self.asking.forget(&key);
         }
         group.facts = Some(Arc::new(facts));
-        if over {
+        if over && holds(Rule::A5Over) {
             self.pend(&key);
-        } else if asks_anew {
+        } else if asks_anew && holds(if queue_changed { Rule::A5Queue } else { Rule::A5Minimum }) {
             self.pend_anew(&key);
         }
         if queue_changed {
@@ -243,8 +249,13 @@ impl World {
 
     /// The group is to be looked at by the next cycle.
     pub(super) fn look_at(&mut self, key: &GroupKey) {
-        self.shrink_reservation(key);
         self.notice_places(key);
+        self.look_at_what_is_left(key);
+    }
+
+    /// The same while a member is out of its sums, perhaps only for this moment: whether it has lost a place is known when that is over.
+    pub(super) fn look_at_what_is_left(&mut self, key: &GroupKey) {
+        self.shrink_reservation(key);
         self.park(key);
         self.dirty_groups.insert(key.clone());
         self.demand_again(key);

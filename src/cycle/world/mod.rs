@@ -24,6 +24,7 @@ mod binds;
 mod budgets;
 mod demands;
 mod groups;
+mod how_many;
 mod looks;
 mod nominations;
 mod pods;
@@ -48,7 +49,8 @@ use super::filter::Keepers;
 use super::nodes::Nodes;
 use super::view::Views;
 
-use asking::{Asking, Priorities};
+use asking::Asking;
+use how_many::HowMany;
 pub(in crate::cycle) use stays::Stays;
 
 pub use admission::{Admission, Rest};
@@ -106,7 +108,7 @@ pub struct World {
     /// Whose eviction was refused.
     pub(in crate::cycle) stays: Stays,
     /// The priorities of our pods that have their places.
-    pub(in crate::cycle) placed: Priorities,
+    pub(in crate::cycle) placed: HowMany<i32>,
     /// What was kept for guarantees in the whole cluster when a cycle last looked.
     kept: Resources,
     pub(in crate::cycle) priority_classes: BTreeMap<String, PriorityClassFacts>,
@@ -150,7 +152,7 @@ impl World {
             overpromising: BTreeSet::new(),
             asking: Asking::default(),
             stays: Stays::default(),
-            placed: Priorities::default(),
+            placed: HowMany::default(),
             kept: Resources::new(),
             priority_classes: BTreeMap::new(),
             backlog: Backlog::default(),
@@ -253,6 +255,13 @@ impl World {
     pub(in crate::cycle) fn share_out(&mut self) {
         if std::mem::take(&mut self.outdated) || self.shares.is_none() {
             self.shares = Some(self.books.quota().shares(Waiting::Of(&self.demands)));
+        }
+    }
+
+    /// The same, but what was shared out in this cycle stands.
+    pub(in crate::cycle) fn share_out_if_unknown(&mut self) {
+        if self.shares.is_none() {
+            self.share_out();
         }
     }
 

@@ -56,7 +56,9 @@ impl World {
     /// that must go and those that are leaving already and that it counts on. What is to be evicted; none, and nothing has changed, where a
     /// member does not wait or something is kept for the group already.
     pub fn nominate(&mut self, key: &GroupKey, places: &[Placement], victims: &[Uid], taking: Taking, until: Duration) -> Option<Eviction> {
-        let group_uid = self.groups.get(key)?.facts.as_ref()?.uid.clone();
+        let group = self.groups.get(key)?;
+        let group_uid = group.facts.as_ref()?.uid.clone();
+        let lack = group.refusal.as_deref().and_then(Refusal::lack);
         let queue = Arc::clone(&places.first()?.queue);
         let members: BTreeSet<&Uid> = places.iter().map(|place| &place.uid).collect();
         let waits = |uid: &&Uid| self.groups.get(key).is_some_and(|group| group.waiting.contains(*uid)) && self.books.pod(uid).is_none();
@@ -65,13 +67,14 @@ impl World {
         }
         let there: Vec<Victim> = victims.iter().filter_map(|uid| self.victim(uid)).collect();
         let queues = there.iter().map(|victim| Arc::clone(&victim.queue)).collect();
-        let refusal = Arc::new(Refusal::Nominated { victims: u32::try_from(there.len()).unwrap_or(u32::MAX), queues });
+        let refusal = Arc::new(Refusal::Nominated { victims: u32::try_from(there.len()).unwrap_or(u32::MAX), queues, lack });
         let shares = self.shares.take();
         self.reserves_elsewhere(key, &queue);
         for place in places {
             self.books.nominate(&place.uid, &place.node, &place.queue, &place.resources);
             if let Some(mut member) = self.detach(&place.uid) {
-                member.nominated = Some(Assumed { node: Arc::clone(&place.node), queue: Arc::clone(&place.queue), confirmed: false });
+                member.nominated =
+                    Some(Assumed { node: Arc::clone(&place.node), queue: Arc::clone(&place.queue), confirmed: false, open: None });
                 member.refusal = Some(Arc::clone(&refusal));
                 self.attach(member);
             }
@@ -167,6 +170,22 @@ impl World {
     #[must_use]
     pub fn nominated_on(&self, node: &str) -> Option<&Resources> {
         self.nominations.nodes.get(node)
+    }
+
+    /// The same for a queue: in it and all below it, and in itself.
+    #[must_use]
+    pub fn nominated_in(&self, queue: &str) -> (Resources, Resources) {
+        let tree = self.books.quota().tree();
+        let (mut all, mut own) = (Resources::new(), Resources::new());
+        for (leaf, kept) in &self.nominations.queues {
+            if tree.way(leaf).iter().any(|above| **above == *queue) {
+                all.add(kept);
+            }
+            if **leaf == *queue {
+                own.add(kept);
+            }
+        }
+        (all, own)
     }
 
     /// Whether the pod is to go for somebody, and does perhaps not know it yet: for a search for victims it counts as gone.

@@ -71,7 +71,10 @@ fn what_victims_leave_is_kept_for_the_gang_and_bound_when_the_last_is_gone() {
     assert!(world.is_victim(&"ns/v-0".into()));
     gang(&mut world, "other", 1, "mine", 1, &[("cpu", 1)]);
     assert!(cycle(&mut world, 0).binds.is_empty());
-    assert_eq!((message(&world, "g"), phase(&world, "g")), ("waits for 2 pods of queue theirs to go".to_owned(), Phase::Inqueue));
+    assert_eq!(
+        (message(&world, "g"), phase(&world, "g")),
+        ("waits for 2 pods of queue theirs to go: nodes lack cpu".to_owned(), Phase::Inqueue)
+    );
     assert_eq!((world.groups()[&key("g")].counts.placed, world.waiting_pods()), (0, 1));
     assert_eq!(world.nominated_on("n0"), Some(&amounts(&[("cpu", 3), ("pods", 1)])));
     // The first is gone: nobody else takes what it left, and the gang waits for the second.
@@ -170,7 +173,7 @@ fn what_says_nothing_about_the_gang_leaves_it_alone() {
     world.apply_queue(queue("theirs", None, &[("cpu", 9)]));
     assert!(cycle(&mut world, 1).binds.is_empty());
     assert!(world.nominated(&key("g")).is_some());
-    assert_eq!(message(&world, "g"), "waits for 2 pods of queue theirs to go");
+    assert_eq!(message(&world, "g"), "waits for 2 pods of queue theirs to go: nodes lack cpu");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::cycle::class::ClassId;
 use crate::cycle::explain::Refusal;
 
 use super::World;
+use super::budgets::frees_unready;
 
 /// One of our pods.
 #[derive(Clone, Debug)]
@@ -34,6 +35,8 @@ pub struct Assumed {
     pub queue: Arc<str>,
     /// The API server said yes.
     pub confirmed: bool,
+    /// Why nobody has said for a while whether it is bound, of a bounded set; none where it is not so.
+    pub open: Option<&'static str>,
 }
 
 /// Where a member stands, as far as its gang is concerned.
@@ -109,8 +112,13 @@ impl World {
             let same = *known.facts == facts;
             let (ready_changed, told) = (ready != facts.ready, condition != facts.scheduled_condition);
             (facts.ready, facts.scheduled_condition) = (ready, condition);
+            if ready_changed && frees_unready(&self.budgets, &facts) {
+                // Who was told that a budget keeps it asks again.
+                self.stays.forget(&facts.uid);
+                self.asking.changed();
+            }
             if same {
-                // Whether it is ready means something to disruption budgets only, and the condition is our own word: nothing is decided again for that.
+                // Whether it is ready means something to disruption budgets only, and the condition is our own word: nothing is placed again for that.
                 if told {
                     self.dirty_pods.insert(facts.uid.clone());
                 }
@@ -123,6 +131,7 @@ impl World {
         self.notice_change(&facts);
         let uid = facts.uid.clone();
         let old = self.detach(&uid);
+        let was_of = old.as_ref().map(|old| old.facts.group.clone());
         let ended = facts.phase.ended();
         let assumed = old.as_ref().and_then(|old| old.assumed.clone()).filter(|_| facts.node.is_none() && !ended);
         // What broke the nomination is noticed above, so here it goes on.
@@ -135,7 +144,9 @@ impl World {
         }
         self.keepers.set(&facts, facts.node.as_ref().filter(|_| !ended));
         let asks_anew = facts.node.is_none().then(|| facts.group.clone());
+        let left = was_of.filter(|group| *group != facts.group);
         self.attach(Member { facts: Arc::new(facts), assumed, nominated, class: None, refusal });
+        left.iter().for_each(|group| self.notice_places(group));
         // One that waits is new or another, so what its group was told may be wrong.
         asks_anew.iter().for_each(|group| self.asking.reopen(group));
     }
@@ -153,6 +164,7 @@ impl World {
         self.keepers.remove(uid);
         self.release(uid);
         if let Some(member) = member {
+            self.notice_places(&member.facts.group);
             self.drop_empty_group(&member.facts.group);
         }
     }
@@ -221,7 +233,7 @@ impl World {
         self.books_changed(node.as_deref(), queue.as_deref(), true);
     }
 
-    /// Takes the pod out of its group's sums.
+    /// Takes the pod out of its group's sums; it is put back, or [`notice_places`](Self::notice_places) is to be called.
     pub(super) fn detach(&mut self, uid: &Uid) -> Option<Member> {
         let mut member = self.pods.remove(uid)?;
         self.leaving.remove(uid);
@@ -232,9 +244,9 @@ impl World {
             group.forget(&member);
         }
         if member.state() == State::Placed {
-            self.placed.leave(member.facts.priority);
+            self.placed.leave(&member.facts.priority);
         }
-        self.look_at(&member.facts.group.clone());
+        self.look_at_what_is_left(&member.facts.group.clone());
         Some(member)
     }
 

@@ -6,19 +6,18 @@
 //!
 //! Only pods that name their group themselves are remembered: in a large cluster most pods of others have none.
 
-use std::collections::BTreeMap;
-
 use crate::api::{GroupKey, PodFacts, Uid};
 use crate::by_key::ByKey;
 
 use super::World;
+use super::how_many::HowMany;
 
 /// The pods of other schedulers that name a group.
 #[derive(Debug, Default)]
 pub(super) struct Strangers {
     pods: ByKey<Uid, GroupKey>,
-    /// How many there are of each group; nothing is 0 here.
-    groups: BTreeMap<GroupKey, usize>,
+    /// How many there are of each group.
+    groups: HowMany<GroupKey>,
 }
 
 impl Strangers {
@@ -34,18 +33,11 @@ impl Strangers {
         }
         if let Some(before) = &before {
             self.pods.remove(uid);
-            let left = self.groups.get_mut(before).map(|count| {
-                *count = count.saturating_sub(1);
-                *count
-            });
-            if left == Some(0) {
-                self.groups.remove(before);
-            }
+            self.groups.leave(before);
         }
         if let Some(now) = now {
             self.pods.insert(uid.clone(), now.clone());
-            let count = self.groups.entry(now.clone()).or_default();
-            *count = count.saturating_add(1);
+            self.groups.join(now.clone());
         }
         before
     }
@@ -55,7 +47,7 @@ impl World {
     /// Whether the group is another scheduler's.
     #[must_use]
     pub fn is_strangers(&self, key: &GroupKey) -> bool {
-        self.strangers.groups.contains_key(key) && self.groups.get(key).is_none_or(|group| group.members.is_empty())
+        self.strangers.groups.has(key) && self.groups.get(key).is_none_or(|group| group.members.is_empty())
     }
 
     /// Nothing is said or kept of the group, which is another's.
@@ -149,7 +141,7 @@ mod tests {
             world.delete_pod(&uid);
         }
         assert_eq!(looked_at(&mut world), [key]);
-        assert_eq!((counted(&world), world.strangers.pods.len(), world.strangers.groups.len()), (1, 0, 0));
+        assert_eq!((counted(&world), world.strangers.pods.len(), world.strangers.groups.lowest()), (1, 0, None));
     }
 
     #[test]

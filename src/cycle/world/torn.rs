@@ -21,6 +21,7 @@ use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::cycle::gang::{is_satisfied, is_whole};
 use crate::cycle::plan::{Eviction, Taking, Victim};
 use crate::cycle::status::was_scheduled;
+use crate::rules::{Rule, holds};
 
 use super::{Group, Hope, State, World};
 
@@ -67,16 +68,17 @@ impl World {
     pub(super) fn notice_places(&mut self, key: &GroupKey) {
         let Some(group) = self.groups.get_mut(key) else { return };
         let whole = group.facts.as_ref().is_some_and(|facts| is_satisfied(group, facts));
+        let places = places(group);
         if whole {
             group.tear.since = None;
             if group.counts.binding == 0 && group.counts.placed > 0 {
-                group.tear.had = group.facts.clone().map(|facts| Had { facts, places: places(group) });
+                group.tear.had = group.facts.clone().map(|facts| Had { facts, places });
             }
             let told = group.tear.told.take();
             told.into_iter().for_each(|number| self.nominations.withdraw(number));
         } else if let Some(had) = &mut group.tear.had {
             // Who comes in the place of one that went is one of the difference.
-            had.places = had.places.min(group.counts.placed.saturating_add(group.counts.succeeded));
+            had.places = had.places.min(places);
         }
     }
 
@@ -93,8 +95,8 @@ impl World {
     pub(in crate::cycle) fn is_half_bound(&self, key: &GroupKey) -> bool {
         let Some(group) = self.groups.get(key).filter(|group| group.counts.placed > 0) else { return false };
         let Some(facts) = &group.facts else { return false };
-        let has_as_before = |had: &Had| is_satisfied(group, &had.facts) && places(group) <= had.places;
-        is_whole(self, group, facts) && !group.tear.had.as_ref().is_some_and(has_as_before)
+        let has_as_before = |had: &Had| holds(Rule::A5More) && is_satisfied(group, &had.facts) && places(group) <= had.places;
+        holds(Rule::A5Half) && is_whole(self, group, facts) && !group.tear.had.as_ref().is_some_and(has_as_before)
     }
 
     /// The group found no places for the rest of its gang in this cycle. Who goes of its own, where that has been so for `patience` (0: for ever), and nobody goes for it.

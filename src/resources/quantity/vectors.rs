@@ -1,4 +1,4 @@
-//! Do the texts of the shared vectors mean what Kubernetes says they mean?
+//! Do the texts of the shared vectors mean what Kubernetes says they mean, and is the order of texts that of their values?
 //!
 //! Each line is a text of the vectors with the value that it must have, in nano-units. Where Kubernetes' own answer is
 //! capped, 0, negative or does not come, ours is "too large".
@@ -111,7 +111,53 @@ fn every_vector_means_exactly_what_it_must() {
     }
 }
 
+/// Every suffix, with what it multiplies a number by, in nano-units.
+#[rustfmt::skip]
+const FORMS: [(&str, i128); 23] = [
+    ("n", 1), ("u", 1_000), ("m", 1_000_000), ("", U), ("k", 1_000 * U), ("M", 1_000_000 * U), ("G", U * U), ("T", 1_000 * U * U),
+    ("P", 1_000_000 * U * U), ("E", U * U * U), ("Ki", U << 10), ("Mi", U << 20), ("Gi", U << 30), ("Ti", U << 40), ("Pi", U << 50), ("Ei", U << 60),
+    ("e-9", 1), ("E-6", 1_000), ("e-3", 1_000_000), ("e0", U), ("E+3", 1_000 * U), ("e6", 1_000_000 * U), ("E9", U * U),
+];
+
+/// So many nano-units with this suffix, exactly: it has an end, as 2 and 5 alone divide these factors. None where it is longer than what is read.
+fn written(nanos: i128, (suffix, factor): (&str, i128)) -> Option<String> {
+    let (whole, mut rest) = (nanos.abs() / factor, nanos.abs() % factor);
+    let mut text = format!("{}{whole}", if nanos < 0 { "-" } else { "" });
+    text.push_str(if rest == 0 { "" } else { "." });
+    while rest != 0 && text.len() <= super::MAX_LENGTH {
+        rest *= 10;
+        text.push(char::from_digit(u32::try_from(rest / factor).unwrap(), 10).unwrap());
+        rest %= factor;
+    }
+    text.push_str(suffix);
+    (rest == 0 && text.len() <= super::MAX_LENGTH).then_some(text)
+}
+
 proptest! {
+    #[test]
+    fn one_text_is_less_than_another_exactly_if_its_value_is(
+        nanos in prop_oneof![-(1_i128 << 80)..1 << 80, -(1_i128 << 40)..1 << 40, -9..10_i128],
+        scale in 0..25_u32,
+        (more, other) in (-2..3_i128, prop_oneof![-(1_i128 << 80)..1 << 80, -9..10_i128]),
+        (one, two) in (prop::sample::select(FORMS.to_vec()), prop::sample::select(FORMS.to_vec())),
+    ) {
+        // Neighbours, round ones among them, and any two.
+        let round = nanos / 10_i128.pow(scale) * 10_i128.pow(scale);
+        for (a, b) in [(nanos, nanos + more), (round, round + more), (round, nanos), (nanos, other)] {
+            let (Some(text_a), Some(text_b)) = (written(a, one), written(b, two)) else { continue };
+            let (amount_a, amount_b) = (parse(&text_a).unwrap(), parse(&text_b).unwrap());
+            prop_assert_eq!(amount_a.cmp(&amount_b), a.cmp(&b), "{} and {}", text_a, text_b);
+        }
+    }
+
+    #[test]
+    fn what_is_between_two_nanos_is_read_as_the_one_farther_from_0(nanos in 0..1_i128 << 70, below in 1..1000_i128) {
+        // The order of texts holds as far as they can be told apart, and is never the other way round.
+        for (sign, to) in [("", nanos + 1), ("-", -nanos - 1)] {
+            prop_assert_eq!(parse(&format!("{sign}{nanos}.{below:03}n")).map(|amount| amount.nanos()), Ok(to));
+        }
+    }
+
     #[test]
     fn no_text_panics(text in "[-+0-9.eEinumkKMGTP]{0,70}") {
         let _ = parse(&text);

@@ -43,6 +43,16 @@ pub(super) struct Running {
     pub(super) created: u8,
     pub(super) stays: bool,
     pub(super) terminating: bool,
+    /// Which disruption budgets guard it (R9).
+    pub(super) guards: Guards,
+}
+
+/// One of two budgets, or both.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Guards {
+    None,
+    One(usize),
+    Both,
 }
 
 /// Who asks, with members that are all alike.
@@ -65,6 +75,8 @@ pub(super) struct Facts {
     /// What each node offers beyond what its pods use.
     pub(super) slack: Vec<Pair>,
     pub(super) mins: [u32; 2],
+    /// How many each budget lets go.
+    pub(super) budgets: [u32; 2],
     pub(super) asking: Asking,
     /// Where another group waits, and what for.
     pub(super) waits: Option<(usize, Pair)>,
@@ -88,11 +100,12 @@ fn said() -> impl Strategy<Value = Said> {
 }
 
 fn one() -> impl Strategy<Value = Running> {
-    let flags = (prop::bool::weighted(0.08), prop::bool::weighted(0.08));
+    let guards = prop_oneof![14 => Just(Guards::None), 5 => (0..2_usize).prop_map(Guards::One), 1 => Just(Guards::Both)];
+    let flags = (prop::bool::weighted(0.08), prop::bool::weighted(0.08), guards);
     let memory = prop_oneof![1 => Just(0_i64), 1 => 0..3_i64];
     let asks = (1..5_i64, memory).prop_map(|(cpu, memory)| [cpu, memory]);
     (0..LEAVES.len(), asks, 0..3_usize, prop::option::weighted(0.5, 0..2_usize), 0..3_i32, any::<u8>(), flags).prop_map(
-        |(queue, asks, node, gang, priority, created, (stays, terminating))| Running {
+        |(queue, asks, node, gang, priority, created, (stays, terminating, guards))| Running {
             queue,
             asks,
             node,
@@ -101,6 +114,7 @@ fn one() -> impl Strategy<Value = Running> {
             created,
             stays,
             terminating,
+            guards,
         },
     )
 }
@@ -126,9 +140,20 @@ fn asking() -> impl Strategy<Value = Asking> {
         })
 }
 
-/// Any world, or one in which nothing but shares decides and the one who asks has a share.
+/// Any world, or one in which nothing but shares decides and the one who asks has a share, or there a budget.
 pub(super) fn facts() -> impl Strategy<Value = Facts> {
-    (any_facts(), prop::bool::weighted(0.4)).prop_map(|(facts, lends)| if lends { lending(facts) } else { facts })
+    (any_facts(), prop_oneof![10 => Just(0), 7 => Just(1), 1 => Just(2)]).prop_map(|(facts, which)| match which {
+        0 => facts,
+        1 => lending(facts),
+        _ => guarded(lending(facts)),
+    })
+}
+
+/// One budget guards everybody, and lets one of them go: more than one would do what is asked.
+fn guarded(mut facts: Facts) -> Facts {
+    facts.pods.iter_mut().for_each(|pod| pod.guards = Guards::One(0));
+    facts.budgets = [1, 1];
+    facts
 }
 
 /// All cpu is lent and some memory is left: who borrows only memory owes nothing of what is lacking, and some borrow so little that not all of theirs may go.
@@ -149,7 +174,7 @@ fn lending(mut facts: Facts) -> Facts {
         };
     }
     for pod in &mut facts.pods {
-        *pod = Running { gang: None, stays: false, terminating: false, ..pod.clone() };
+        *pod = Running { gang: None, stays: false, terminating: false, guards: Guards::None, ..pod.clone() };
     }
     facts.slack.iter_mut().for_each(|slack| *slack = [0, 2]);
     facts.waits = None;
@@ -162,8 +187,9 @@ fn any_facts() -> impl Strategy<Value = Facts> {
     let slack = prop::collection::vec([-1..3_i64, -1..4_i64], 1..4);
     let queues = prop::collection::vec(said(), SHAPE.len());
     let waits = prop::option::weighted(0.2, (0..LEAVES.len(), [0..4_i64, 0..2_i64]));
-    (queues, prop::collection::vec(one(), 1..8), slack, [0..4_u32, 1..3_u32], asking(), waits)
-        .prop_map(|(queues, pods, slack, mins, asking, waits)| Facts { queues, pods, slack, mins, asking, waits })
+    let lets = [0..3_u32, 1..3_u32];
+    (queues, prop::collection::vec(one(), 1..8), slack, [0..4_u32, 1..3_u32], lets, asking(), waits)
+        .prop_map(|(queues, pods, slack, mins, budgets, asking, waits)| Facts { queues, pods, slack, mins, budgets, asking, waits })
 }
 
 impl Facts {
@@ -194,6 +220,7 @@ impl Facts {
                 created: 0,
                 stays: false,
                 terminating: false,
+                guards: Guards::None,
             };
             all.push((Some("asking".to_owned()), own));
         }
@@ -213,7 +240,24 @@ impl Facts {
         (0..self.asking.members).map(|at| Uid::from(format!("ns/m{at}").as_str())).collect()
     }
 
-    /// As a scenario.
+    /// The budgets of a pod, by place; what two guard nobody can evict, and beyond the last place nothing is left.
+    pub(super) fn budgets_of(&self, uid: &str) -> Vec<usize> {
+        let pod = (0..self.pods.len()).find(|at| format!("p{at}") == uid).and_then(|at| self.pods.get(at));
+        match pod.map_or(Guards::None, |pod| pod.guards) {
+            Guards::None => Vec::new(),
+            Guards::One(at) => vec![at],
+            Guards::Both => vec![self.budgets.len()],
+        }
+    }
+
+    /// R9: whether the budgets let all of these go together.
+    pub(super) fn budgets_let(&self, victims: &[String]) -> bool {
+        let all: Vec<usize> = victims.iter().flat_map(|uid| self.budgets_of(uid)).collect();
+        let asked = |budget: usize| u32::try_from(all.iter().filter(|at| **at == budget).count()).unwrap();
+        all.iter().all(|at| self.budgets.get(*at).is_some_and(|lets| asked(*at) <= *lets))
+    }
+
+    /// As a scenario. The reference knows no budgets: whom none lets go is one who stays, whatever else goes.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         for node in 0..self.slack.len() {
@@ -237,7 +281,8 @@ impl Facts {
             let _ = write!(text, "pod p{at} in {} {} node=n{}", LEAVES[pod.queue], pair(pod.asks), self.node_of(pod));
             group.iter().for_each(|group| _ = write!(text, " group={group}"));
             let _ = write!(text, " priority={} created={}", pod.priority, pod.created);
-            text.push_str(if pod.stays { " preemptable=no" } else { "" });
+            let stays = pod.stays || !self.budgets_let(&[format!("p{at}")]);
+            text.push_str(if stays { " preemptable=no" } else { "" });
             text.push_str(if pod.terminating { " terminating\n" } else { "\n" });
         }
         for (gang, queue) in self.gangs() {

@@ -5,7 +5,9 @@
 //!        ╰─────────▶ text ─▶ the reference, which tries every choice ──▶ nobody: neither does it find anybody
 //! ```
 //!
-//! And would it be noticed? Every rule is left out once (`mutants`). A world that fails is shrunk and told as the lines of a scenario.
+//! Budgets (R9) the reference does not know: that they are kept is asked here, and where its choice breaks one every other choice is tried.
+//!
+//! And would it be noticed? Every part of the rules that can be left out is left out once (`mutants`). A world that fails is shrunk and told as the lines of a scenario.
 //! `PODGROUP_DUEL_RECLAIMS` asks for more or fewer worlds, `PODGROUP_DUEL_SEED` for those of an earlier run.
 
 use std::cell::Cell;
@@ -51,7 +53,7 @@ fn ask(facts: &Facts, world: &mut World) -> Result<Taking, NotTaken> {
         preemptable: facts.asking.preemptable,
         last: &last,
     };
-    find(world, Placement::Spread, &claim, Budgets { left: &[], of: &|_| Vec::new() })
+    find(world, Placement::Spread, &claim, Budgets { left: &facts.budgets, of: &|pod| facts.budgets_of(&pod.uid) })
 }
 
 /// The first thing that is wrong.
@@ -66,7 +68,8 @@ fn play(facts: &Facts, thoroughly: bool) -> Result<Outcome, String> {
     let taking = match answer {
         Ok(taking) => taking,
         Err(why) => {
-            return match some_reclaim(&text, "asking", thoroughly) {
+            let right = some_reclaim(&text, "asking", thoroughly);
+            return match right.and_then(|right| if facts.budgets_let(&right) { Some(right) } else { another(facts, &text) }) {
                 Some(victims) => Err(format!("nobody is taken ({why}), and {victims:?} would be right")),
                 None => Ok(Outcome::Nobody),
             };
@@ -74,6 +77,9 @@ fn play(facts: &Facts, thoroughly: bool) -> Result<Outcome, String> {
     };
     let victims: Vec<String> = taking.victims.iter().map(ToString::to_string).collect();
     reclaim(&text, "asking", &victims).map_err(|rule| format!("{victims:?} are taken: {rule}"))?;
+    if !facts.budgets_let(&victims) {
+        return Err(format!("{victims:?} are taken: R9"));
+    }
     let mut on = BTreeMap::<Arc<str>, i64>::new();
     taking.places.iter().for_each(|(_, node)| *on.entry(Arc::clone(node)).or_default() += 1);
     let room = |(node, count): (&Arc<str>, &i64)| {
@@ -90,6 +96,12 @@ fn play(facts: &Facts, thoroughly: bool) -> Result<Outcome, String> {
             Outcome::Took(count)
         }
     })
+}
+
+/// Some victims whom the budgets let go together and who may rightly be taken. (No part of them breaks a budget either, so R7 says the same with budgets and without.)
+fn another(facts: &Facts, text: &str) -> Option<Vec<String>> {
+    let choice = |chosen: u32| (0..facts.pods.len()).filter(|at| chosen >> at & 1 == 1).map(|at| format!("p{at}")).collect::<Vec<_>>();
+    (1..1_u32 << facts.pods.len()).map(choice).find(|victims| facts.budgets_let(victims) && reclaim(text, "asking", victims).is_ok())
 }
 
 /// R7: where the first in order who may go would be enough, nobody else goes. (One that is not enough may keep the next from going, by R2, R3 or R6, and a gang goes whole; so of those that

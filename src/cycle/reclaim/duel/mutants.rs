@@ -8,7 +8,7 @@ use crate::cycle::reclaim::rules::{ALL, Rule, Without};
 /// The same worlds in every run, so that the figures are.
 const SEED: u64 = 1;
 /// Who is not found after so many is not found.
-const MOST: usize = 2_000;
+const MOST: usize = 6_000;
 
 /// After how many worlds a difference was seen.
 fn found(rule: Rule) -> Option<usize> {

@@ -18,6 +18,8 @@ pub(in crate::cycle::world) struct Nominations {
     pub(super) victims: BTreeMap<Uid, BTreeSet<GroupKey>>,
     /// What is kept on each node; none where nothing is.
     pub(super) nodes: BTreeMap<Arc<str>, Resources>,
+    /// The same by the queue that it is charged to.
+    pub(super) queues: BTreeMap<Arc<str>, Resources>,
     /// Those for which something changed.
     pub(super) look: BTreeSet<GroupKey>,
     /// Those that were taken back since the last cycle, and why, of a bounded set.
@@ -46,6 +48,7 @@ impl Nominations {
         }
         for place in &nomination.places {
             self.nodes.entry(Arc::clone(&place.node)).or_default().add(&place.resources);
+            self.queues.entry(Arc::clone(&place.queue)).or_default().add(&place.resources);
         }
         self.deadlines.insert((nomination.until, key.clone()));
         self.look.insert(key.clone());
@@ -60,10 +63,12 @@ impl Nominations {
             self.forget_victim(uid, key);
         }
         for place in &nomination.places {
-            let Some(kept) = self.nodes.get_mut(&place.node) else { continue };
-            kept.sub(&place.resources);
-            if kept.is_zero() {
-                self.nodes.remove(&place.node);
+            for (all, name) in [(&mut self.nodes, &place.node), (&mut self.queues, &place.queue)] {
+                let Some(kept) = all.get_mut(name) else { continue };
+                kept.sub(&place.resources);
+                if kept.is_zero() {
+                    all.remove(name);
+                }
             }
         }
         Some(nomination)

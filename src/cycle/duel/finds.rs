@@ -1,0 +1,130 @@
+//! What the duel found where the cycle was wrong, each as a small story.
+
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+
+use crate::api::queue::DequeueStrategy;
+use crate::api::{GroupFacts, PodFacts, QueueFacts, Uid};
+use crate::cycle::plan::Plan;
+use crate::cycle::run;
+use crate::cycle::testing::{POLICY, amounts, group, limits, node, pod, queue, running};
+use crate::cycle::tests::{bound, gang, world};
+use crate::cycle::world::World;
+use crate::resources::Amount;
+
+fn at(world: &mut World, seconds: u64) -> Plan {
+    let plan = run(world, &POLICY, Duration::from_secs(seconds));
+    assert!(world.books().audit().is_clean());
+    plan
+}
+
+fn reserved(world: &World) -> Amount {
+    world.books().quota().queue("q").reserved.get("cpu")
+}
+
+fn cpus(count: i64) -> Amount {
+    Amount::from_units(count)
+}
+
+/// The queue `q`, and so many nodes of 4 cpu.
+fn small(nodes: usize, capability: i64, strategy: DequeueStrategy) -> World {
+    let mut world = world();
+    world.apply_queue(QueueFacts { dequeue_strategy: strategy, ..queue("q", None, &[("cpu", capability)]) });
+    (0..nodes).for_each(|at| world.apply_node(node(&format!("n{at}"), &[("cpu", 4)])));
+    world
+}
+
+#[test]
+fn a5_what_a_refused_bind_gives_back_is_reserved_also_while_further_members_wait_behind_somebody() {
+    let mut world = small(3, 10, DequeueStrategy::Fifo);
+    gang(&mut world, "g", 2, "q", 2, &[("cpu", 3)]);
+    assert_eq!(bound(&at(&mut world, 0)).len(), 2);
+    world.apply_group(group("ns", "first", 1, "q"));
+    world.apply_pod(PodFacts { priority: 9, ..pod("ns", "first-0", "first", &[("cpu", 8)]) });
+    world.apply_pod(pod("ns", "g-2", "g", &[("cpu", 3)]));
+    assert!(at(&mut world, 1).binds.is_empty());
+    world.refuse_bind(&Uid::from("ns/g-1"), "test", Duration::from_secs(1), |_| Duration::from_secs(9));
+    assert_eq!(reserved(&world), cpus(3));
+}
+
+#[test]
+fn a5_a_gang_that_asks_for_more_is_no_half_bound_one_because_a_member_was_written_to() {
+    let mut world = small(1, 8, DequeueStrategy::Traverse);
+    world.apply_group(group("ns", "g", 2, "q"));
+    let runs = |name: &str| PodFacts { charged_queue: Some("q".into()), ..running(pod("ns", name, "g", &[("cpu", 1)]), "n0") };
+    ["g-0", "g-1"].iter().for_each(|name| world.apply_pod(runs(name)));
+    let _plan = at(&mut world, 0);
+    world.apply_group(group("ns", "g", 4, "q"));
+    ["g-2", "g-3"].iter().for_each(|name| world.apply_pod(pod("ns", name, "g", &[("cpu", 3)])));
+    world.apply_pod(PodFacts { grace: Duration::from_secs(5), ..runs("g-0") });
+    assert!(at(&mut world, 1).binds.is_empty());
+    assert_eq!(reserved(&world), cpus(6));
+    let _plan = at(&mut world, 31);
+    assert_eq!(reserved(&world), cpus(0), "it lines up like any other, and its patience ends");
+}
+
+#[test]
+fn a5_a_queue_that_is_closed_takes_back_what_is_reserved_for_a_bind_that_is_tried_again() {
+    let mut world = small(1, 8, DequeueStrategy::Traverse);
+    gang(&mut world, "g", 1, "q", 1, &[("cpu", 4)]);
+    assert_eq!(bound(&at(&mut world, 0)).len(), 1);
+    world.refuse_bind(&Uid::from("ns/g-0"), "test", Duration::ZERO, |_| Duration::from_secs(60));
+    assert_eq!(reserved(&world), cpus(4));
+    world.apply_queue(QueueFacts { closed_by_hand: true, ..queue("q", None, &[]) });
+    let _plan = at(&mut world, 1);
+    assert_eq!(reserved(&world), cpus(0));
+}
+
+#[test]
+fn p1_queues_take_turns_by_their_shares_also_after_something_was_taken_back() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 9)]));
+    for name in ["q", "r"] {
+        world.apply_queue(QueueFacts { deserved: limits(&[("cpu", 10), ("pods", 99)]), ..queue(name, None, &[]) });
+    }
+    world.apply_pod(PodFacts { charged_queue: Some("r".into()), ..running(pod("ns", "old", "x", &[("cpu", 1)]), "n") });
+    gang(&mut world, "rests", 2, "q", 2, &[("cpu", 12)]);
+    let _plan = at(&mut world, 0);
+    assert_eq!(reserved(&world), cpus(24));
+    // It keeps more than its one member asks for, until its patience is over.
+    world.delete_pod(&Uid::from("ns/rests-1"));
+    world.apply_pod(PodFacts { priority: 9, ..pod("ns", "rests-0", "rests", &[("cpu", 12)]) });
+    for (name, queue) in [("a", "q"), ("b", "q"), ("c", "r")] {
+        gang(&mut world, name, 1, queue, 1, &[("cpu", 2)]);
+    }
+    assert_eq!(bound(&at(&mut world, 30)), [("a-0", "n"), ("c-0", "n"), ("b-0", "n")]);
+    assert_eq!(reserved(&world), cpus(0));
+}
+
+#[test]
+fn a6_nobody_waits_for_a_gang_whose_members_need_more_than_there_is_whatever_its_min_resources_say() {
+    let mut world = small(1, 6, DequeueStrategy::Fifo);
+    world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 1)])), ..group("ns", "a", 2, "q") });
+    (0..2).for_each(|at| world.apply_pod(pod("ns", &format!("a-{at}"), "a", &[("cpu", 4)])));
+    gang(&mut world, "b", 1, "q", 1, &[("cpu", 1)]);
+    assert_eq!(bound(&at(&mut world, 0)), [("b-0", "n0")]);
+}
+
+/// Its patience is over, and it has nobody to be placed: it took the reservation of who comes after it, and let it have that again, in every other cycle.
+#[test]
+fn a6_nobody_waits_for_a_group_that_rests_and_has_no_members() {
+    let mut world = small(1, 6, DequeueStrategy::Fifo);
+    world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 1)])), ..group("ns", "empty", 1, "q") });
+    let _plan = at(&mut world, 0);
+    assert_eq!(reserved(&world), cpus(1));
+    let patience = POLICY.patience.as_secs();
+    let _plan = at(&mut world, patience);
+    assert_eq!(reserved(&world), cpus(0));
+    world.apply_group(group("ns", "train", 3, "q"));
+    let younger = Timestamp::from_second(2_000_000_000).unwrap();
+    for after in 1..5 {
+        // They are younger, and written to each time.
+        for name in ["train-0", "train-1", "train-2"] {
+            let member = pod("ns", name, "train", &[("cpu", 2)]);
+            world.apply_pod(PodFacts { created: younger, grace: Duration::from_secs(after), ..member });
+        }
+        assert!(at(&mut world, patience + after).binds.is_empty());
+        assert_eq!(reserved(&world), cpus(6));
+    }
+}
