@@ -33,11 +33,13 @@ pub mod api;
 mod by_key;
 pub mod controller;
 pub mod cycle;
+mod left_out;
 pub mod lifecycle;
 #[cfg(test)]
 mod metrics_page;
 pub mod plugin;
 pub mod resources;
+mod rules;
 pub mod runtime;
 pub mod scheduler;
 

@@ -183,7 +183,9 @@ fn refused(error: CallError) -> Reply {
         CallError::TooManyRequests { retry_after, .. } => Reply::Later(retry_after.unwrap_or(LATER)),
         // Who we are was not accepted, which says nothing of the object: an outage of authentication is one of the API server.
         CallError::Unauthorized(_) => Reply::Unknown,
-        CallError::Expired(_) | CallError::Timeout(_) | CallError::Unavailable(_) | CallError::Other(_) => Reply::Unknown,
+        CallError::Expired(_) | CallError::Webhook(_) | CallError::Timeout(_) | CallError::Unavailable(_) | CallError::Other(_) => {
+            Reply::Unknown
+        }
     }
 }
 

@@ -61,11 +61,17 @@ async fn other_version(beside: Beside, leases: &Api<Lease>, caller: &Caller) -> 
 
 /// The version in a Lease that somebody holds, and has not left to lapse for long: who died with its node gives nothing back.
 fn says<'a>(lease: &'a Lease, mark: &str, now: Timestamp) -> Option<&'a str> {
+    let held = silent(lease, now).is_none() && lease.spec.as_ref()?.holder_identity.as_deref().is_some_and(|holder| !holder.is_empty());
+    lease.metadata.annotations.as_ref()?.get(mark).map(String::as_str).filter(|_| held)
+}
+
+/// For how long nobody has renewed this Lease, where that is so long after its end that who held it is gone; none of one that never said when it was renewed.
+#[must_use]
+pub fn silent(lease: &Lease, now: Timestamp) -> Option<SignedDuration> {
     let spec = lease.spec.as_ref()?;
     let lasts = SignedDuration::from_secs(i64::from(spec.lease_duration_seconds.unwrap_or(0)));
-    let lapsed = spec.renew_time.as_ref().is_some_and(|renewed| now.duration_since(renewed.0).saturating_sub(lasts) > LAPSED);
-    let held = !lapsed && spec.holder_identity.as_deref().is_some_and(|holder| !holder.is_empty());
-    lease.metadata.annotations.as_ref()?.get(mark).map(String::as_str).filter(|_| held)
+    let since = now.duration_since(spec.renew_time.as_ref()?.0);
+    (since.saturating_sub(lasts) > LAPSED).then_some(since)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! here, for each request. A write that timed out has an unknown outcome (the API server can apply a request after it
 //! has answered 504), so nothing here ever repeats one; [`Caller::read`] repeats reads.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::core::Status;
@@ -14,6 +15,7 @@ use super::backoff::Backoff;
 use super::clock;
 use super::leader::Leadership;
 use super::metrics::RequestMetrics;
+use super::rights::{ADVICE, Rights};
 
 /// How much of a server's message is kept: enough for every sentence that the API server writes, short of a list of
 /// a thousand field errors.
@@ -21,6 +23,9 @@ const MESSAGE_LIMIT: usize = 600;
 
 /// How the API server begins to say that two disruption budgets guard a pod, which nothing but its words tells apart from trouble of its own.
 const TWO_BUDGETS: &str = "This pod has more than one PodDisruptionBudget";
+
+/// How it begins to say that an admission webhook gave it no answer, which likewise has no reason of its own.
+const WEBHOOK: &str = "Internal error occurred: failed calling webhook";
 
 /// Why a request did not succeed. Text is for people; decide on the variant.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -61,6 +66,9 @@ pub enum CallError {
         /// What the server said.
         message: String,
     },
+    /// 500: an admission webhook that must be asked could not be. That is done before anything is stored, so **a write was not done**.
+    #[error("a webhook is unavailable: {0}")]
+    Webhook(String),
     /// Our own limit passed, or the server answered 504: **a write may have been done, or may still be**.
     #[error("timed out: {0}")]
     Timeout(String),
@@ -89,6 +97,7 @@ impl CallError {
             Self::Expired(_) => "expired",
             Self::DisruptionBudget(_) => "disruption_budget",
             Self::TooManyRequests { .. } => "too_many_requests",
+            Self::Webhook(_) => "webhook_unavailable",
             Self::Timeout(_) => "timeout",
             Self::Unavailable(_) => "unavailable",
             Self::Other(_) => "other",
@@ -102,7 +111,7 @@ impl CallError {
 
     /// Whether the same request may well succeed a little later without anybody changing anything.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Timeout(_) | Self::Unavailable(_) | Self::TooManyRequests { .. })
+        matches!(self, Self::Webhook(_) | Self::Timeout(_) | Self::Unavailable(_) | Self::TooManyRequests { .. })
     }
 
     /// The least wait that the server asked for, if it did.
@@ -136,6 +145,7 @@ impl CallError {
             410 => Self::Expired(message),
             429 if causes().any(|cause| cause.reason == "DisruptionBudget") => Self::DisruptionBudget(message),
             500 if status.message.starts_with(TWO_BUDGETS) => Self::DisruptionBudget(message),
+            500 if status.message.starts_with(WEBHOOK) => Self::Webhook(message),
             429 => Self::TooManyRequests {
                 retry_after: details
                     .map(|d| d.retry_after_seconds)
@@ -210,6 +220,7 @@ pub struct Caller {
     /// Sends only while it says so; `None` sends always.
     leadership: Option<Leadership>,
     metrics: RequestMetrics,
+    rights: Arc<Rights>,
 }
 
 /// How often and how patiently a read is repeated: 4 times in all, with 0.1, 0.2 and 0.4 s between.
@@ -219,7 +230,7 @@ const READ_BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration:
 impl Caller {
     /// A caller whose every request ends within `limit`.
     pub fn new(limit: Duration, metrics: RequestMetrics) -> Self {
-        Self { limit, leadership: None, metrics }
+        Self { limit, leadership: None, metrics, rights: Arc::default() }
     }
 
     /// The same, with a limit of at most `limit`.
@@ -263,6 +274,11 @@ impl Caller {
         let outcome = answer.as_ref().map_or_else(CallError::kind, |_| "ok");
         let took = clock::monotonic().saturating_duration_since(began);
         self.metrics.count(verb, resource, outcome, took);
+        if let Err(error) = &answer
+            && self.rights.is_news(verb, resource, error, began)
+        {
+            tracing::warn!(verb, resource, %error, "refused, and tried again; all else goes on; {ADVICE}");
+        }
         answer
     }
 

@@ -81,6 +81,15 @@ fn a_disruption_budget_is_told_apart_from_flow_control_and_two_of_them_from_trou
 }
 
 #[test]
+fn a_webhook_that_is_down_is_told_apart_from_trouble_of_the_servers_own_because_nothing_was_done() {
+    let of = |message: &str| CallError::from_status(&Status::failure(message, "InternalError").with_code(500));
+    let webhook = of("Internal error occurred: failed calling webhook \"a.example.com\": failed to call webhook: Post: connection refused");
+    assert_eq!((webhook.kind(), webhook.outcome_unknown(), webhook.is_transient()), ("webhook_unavailable", false, true));
+    let own = of("Internal error occurred: etcdserver: request timed out");
+    assert_eq!((own.kind(), own.outcome_unknown()), ("unavailable", true));
+}
+
+#[test]
 fn the_wait_that_a_server_asks_for_is_kept_and_capped() {
     for (asked, kept) in [(0, None), (3, Some(3)), (3600, Some(30))] {
         let status = Status::failure("later", "TooManyRequests").with_code(429).with_details(details(asked, ""));

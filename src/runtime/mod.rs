@@ -2,7 +2,7 @@
 //!
 //! In reading order: what was asked for ([`flags`]), how it speaks ([`logging`], [`metrics`], [`standing`], [`exposition`], [`pulse`], [`http`], to whom: [`tls`], [`access`]), what it lives
 //! in ([`clock`], [`backoff`], [`shutdown`], [`program`]), how it talks to the API server ([`client`], [`call`],
-//! [`watch`], [`readiness`], [`leader`], [`beside`]), and where waiting work stands ([`workqueue`]).
+//! [`watch`], [`readiness`], `rights`, [`leader`], [`beside`]), and where waiting work stands ([`workqueue`]).
 //!
 //! **Architecture invariant:** nothing here knows a PodGroup, a Queue or a pod, and nothing here decides what should be
 //! in the cluster. **Architecture invariant:** [`clock`] is the only place that reads a clock. **Architecture
@@ -27,6 +27,7 @@ pub mod metrics;
 pub mod program;
 pub mod pulse;
 pub mod readiness;
+mod rights;
 pub mod setup;
 pub mod shutdown;
 pub mod standing;

@@ -87,24 +87,21 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Decoded<K> {
     }
 }
 
-/// One page of a list.
+/// One page of a list, each object as its text: where the next page begins is known before any of them is read.
 #[derive(Deserialize)]
-#[serde(bound = "K: Resource + DeserializeOwned")]
-pub(super) struct Page<K> {
+pub(super) struct Page {
     #[serde(default)]
     pub(super) metadata: ListMeta,
-    #[serde(default = "Vec::new", deserialize_with = "each")]
-    pub(super) items: Vec<Decoded<K>>,
+    /// Go writes an empty slice as `null` in places.
+    #[serde(default)]
+    items: Option<Vec<Box<RawValue>>>,
 }
 
-/// Each object by itself. Go writes an empty slice as `null` in places.
-fn each<'de, D, K>(deserializer: D) -> Result<Vec<Decoded<K>>, D::Error>
-where
-    D: Deserializer<'de>,
-    K: Resource + DeserializeOwned,
-{
-    let texts: Option<Vec<Box<RawValue>>> = Option::deserialize(deserializer)?;
-    texts.into_iter().flatten().map(|text| Decoded::read(&text).map_err(D::Error::custom)).collect()
+impl Page {
+    /// Each object by itself; its text is gone when it has been read. An error is one of its being no object at all.
+    pub(super) fn objects<K: Resource + DeserializeOwned>(self) -> impl Iterator<Item = Result<Decoded<K>, serde_json::Error>> {
+        self.items.into_iter().flatten().map(|text| Decoded::read(&text))
+    }
 }
 
 #[cfg(test)]
@@ -117,15 +114,19 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
+    /// As a list gives them.
+    fn listed(page: Value) -> Vec<Decoded<Pod>> {
+        serde_json::from_value::<Page>(page).unwrap().objects().map(Result::unwrap).collect()
+    }
+
     #[test]
     fn managed_fields_are_gone_and_the_rest_is_there() {
         let decoded = decode(json!({"metadata": {
             "name": "p", "resourceVersion": "7", "labels": {"a": "b"}, "managedFields": [{"manager": "kubectl"}]
         }}));
         assert_eq!(decoded.version(), Some("7"));
-        let listed: Page<Pod> =
-            serde_json::from_value(json!({"items": [{"metadata": {"managedFields": [{"manager": "kubectl"}]}}]})).unwrap();
-        assert!(matches!(&*listed.items, [Decoded::Good(pod)] if pod.metadata.managed_fields.is_none()), "{:?}", listed.items);
+        let listed = listed(json!({"items": [{"metadata": {"managedFields": [{"manager": "kubectl"}]}}]}));
+        assert!(matches!(&*listed, [Decoded::Good(pod)] if pod.metadata.managed_fields.is_none()), "{listed:?}");
         let Decoded::Good(object) = decoded else { panic!("{decoded:?}") };
         assert_eq!(object.metadata.managed_fields, None);
         assert!(object.metadata.labels.is_some());
@@ -134,7 +135,7 @@ mod tests {
     #[test]
     fn managed_fields_that_cannot_be_read_harm_nobody() {
         let text = json!({"metadata": {"name": "p", "resourceVersion": "7", "managedFields": 5}});
-        for decoded in [decode(text.clone()), serde_json::from_value::<Page<Pod>>(json!({"items": [text]})).unwrap().items.remove(0)] {
+        for decoded in [decode(text.clone()), listed(json!({"items": [text]})).remove(0)] {
             assert!(matches!(&decoded, Decoded::Good(pod) if pod.metadata.name.as_deref() == Some("p")), "{decoded:?}");
         }
     }
@@ -153,22 +154,21 @@ mod tests {
 
     #[test]
     fn nonsense_in_the_metadata_fails_that_object_alone() {
-        let page: Page<Pod> = serde_json::from_value(json!({
+        let page = listed(json!({
             "metadata": {"resourceVersion": "9"},
             "items": [
                 {"metadata": {"name": 5, "labels": []}},
                 {"metadata": "nonsense"},
                 {"metadata": {"name": "fine"}}
             ]
-        }))
-        .unwrap();
-        let bad = page.items.iter().filter(|d| matches!(d, Decoded::Bad(_)));
-        assert_eq!((page.items.len(), bad.count()), (3, 2));
+        }));
+        let bad = page.iter().filter(|d| matches!(d, Decoded::Bad(_)));
+        assert_eq!((page.len(), bad.count()), (3, 2));
     }
 
     #[test]
     fn a_list_of_nothing_may_be_null() {
-        let page: Page<Pod> = serde_json::from_value(json!({"metadata": {}, "items": null})).unwrap();
-        assert!(page.items.is_empty());
+        assert!(listed(json!({"metadata": {}, "items": null})).is_empty());
+        assert!(listed(json!({"metadata": {}})).is_empty());
     }
 }

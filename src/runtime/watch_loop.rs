@@ -9,12 +9,14 @@ use kube::api::{ListParams, WatchParams};
 use kube::core::{Request, Resource, WatchEvent as Wire};
 use kube::{Client, Error};
 use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::call::{CallError, call};
 use super::clock;
 use super::metrics::WatchMetrics;
 use super::readiness::Listed;
+use super::rights::{ADVICE, is_missing};
 use super::watch::{Outlet, WatchConfig, WatchEvent};
 use super::watch_decode::{Decoded, Page};
 use super::watch_newest::Newest;
@@ -107,18 +109,26 @@ impl Watch {
             ..ListParams::default()
         };
         let (mut objects, mut bad) = (Vec::new(), Vec::new());
+        // The one page that is asked for; nobody asks any more once this list is given up.
+        let mut asked = JoinSet::new();
+        asked.spawn(self.page(&params)?);
         let version = loop {
-            let request = if self.metadata_only { self.request.list_metadata(&params) } else { self.request.list(&params) };
-            let page: Page<K> = call(self.config.limit, async { self.client.request(request.map_err(Error::BuildRequest)?).await }).await?;
-            for item in page.items {
-                match item {
+            let Some(answer) = asked.join_next().await else { return Err(CallError::Other("no page was asked for".to_owned())) };
+            let mut page = answer.map_err(|error| CallError::Other(error.to_string()))??;
+            let version = page.metadata.resource_version.take();
+            params.continue_token = page.metadata.continue_.take().filter(|token| !token.is_empty());
+            // The server makes the next page while this one is read.
+            if params.continue_token.is_some() {
+                asked.spawn(self.page(&params)?);
+            }
+            for object in page.objects() {
+                match object.map_err(Error::SerdeError)? {
                     Decoded::Good(object) => objects.push((outlet.keep)(object)),
                     Decoded::Bad(object) => bad.push(object),
                 }
             }
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params.continue_token = Some(token),
-                None => break page.metadata.resource_version.unwrap_or_default(),
+            if params.continue_token.is_none() {
+                break version.unwrap_or_default();
             }
         };
         if version.is_empty() {
@@ -127,6 +137,13 @@ impl Watch {
         let bad_count = u64::try_from(bad.len()).unwrap_or(u64::MAX);
         self.metrics.bad(self.config.resource, bad_count);
         Ok((WatchEvent::Reset { objects, bad }, version))
+    }
+
+    /// Asks for one page of a list.
+    fn page(&self, params: &ListParams) -> Result<impl Future<Output = Result<Page, CallError>> + Send + use<>, CallError> {
+        let request = if self.metadata_only { self.request.list_metadata(params) } else { self.request.list(params) };
+        let (request, client, limit) = (request.map_err(Error::BuildRequest)?, self.client.clone(), self.config.limit);
+        Ok(async move { call(limit, client.request(request)).await })
     }
 
     /// Watches from `version`, again and again, until a new list is needed (true) or nobody listens (false).
@@ -268,7 +285,11 @@ impl Watch {
         self.listed.trouble(Some(error.to_string()));
         if self.trouble.replace((what, error.kind())) != Some((what, error.kind())) {
             let resource = self.config.resource;
-            tracing::warn!(resource, %error, "cannot {what}; trying again until it works");
+            if is_missing(error) {
+                tracing::warn!(resource, %error, "cannot {what}; trying again until it works; {ADVICE}");
+            } else {
+                tracing::warn!(resource, %error, "cannot {what}; trying again until it works");
+            }
         }
     }
 

@@ -57,22 +57,31 @@ fn ledger(state: &State) -> Value {
 
 fn queues(state: &State) -> Value {
     let mut waiting: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-    for group in state.world.backlog().iter().filter_map(|key| state.world.groups().get(key)) {
-        let Some(facts) = &group.facts else { continue };
-        waiting.entry(facts.queue.clone()).or_default().push(json!({
-            "group": facts.key.to_string(),
-            "phase": status::phase(group, facts).as_str(),
+    let mut groupless: Vec<Value> = Vec::new();
+    for (key, group) in state.world.backlog().iter().filter_map(|key| Some((key, state.world.groups().get(key)?))) {
+        let facts = group.facts.as_ref();
+        // Where there is no PodGroup its pods alone were told why they wait.
+        let of_pods = || group.waiting.iter().find_map(|uid| state.world.pods().get(uid)?.refusal.as_ref());
+        let refusal = group.refusal.as_ref().or_else(|| if facts.is_none() { of_pods() } else { None });
+        let entry = json!({
+            "group": key.to_string(),
+            "phase": facts.map(|facts| status::phase(group, facts).as_str()),
             "waitingPods": group.waiting.len(),
-            "reason": group.refusal.as_ref().map(|refusal| refusal.reason()),
+            "reason": refusal.map(|refusal| refusal.reason()),
             "why": frozen::said(frozen::why(group)),
-            "message": group.refusal.as_ref().map(ToString::to_string),
-        }));
+            "message": refusal.map(ToString::to_string),
+        });
+        match facts {
+            Some(facts) => waiting.entry(facts.queue.clone()).or_default().push(entry),
+            None => groupless.push(entry),
+        }
     }
     let quota = state.world.books().quota();
     let shares = state.world.shares_now();
     let list: Vec<_> = quota
         .queues()
         .map(|queue| {
+            let (used, own) = overcommit::used_in(queue, &state.world);
             json!({
                 "name": queue.name,
                 "exists": queue.exists,
@@ -85,17 +94,18 @@ fn queues(state: &State) -> Value {
                 "share": written(shares.of(queue.name)),
                 "kept": written(queue.kept),
                 "closedBy": quota.closed_by(queue.name).as_deref(),
-                "used": written(queue.used),
+                "used": written(&used),
+                "nominated": written(&state.world.nominated_in(queue.name).0),
                 "reserved": written(queue.reserved),
-                "usedByItself": written(queue.own),
+                "usedByItself": written(&own),
                 "fault": quota.fault(queue.name).map(|fault| crate::cycle::explain::Refusal::Queue(fault).to_string()),
                 "faults": state.world.queues().get(queue.name).map(|facts| faults(&facts.faults)).unwrap_or_default(),
                 "waiting": waiting.remove(queue.name).unwrap_or_default(),
             })
         })
         .collect();
-    // What names a queue that does not exist.
-    json!({ "queues": list, "homeless": waiting })
+    // Homeless: what names a queue that does not exist. Groupless: pods that name a PodGroup that does not exist, and so are in no queue.
+    json!({ "queues": list, "homeless": waiting, "groupless": groupless })
 }
 
 fn faults(faults: &[Fault]) -> Vec<String> {

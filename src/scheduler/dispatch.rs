@@ -1,12 +1,13 @@
-//! How are the decisions carried out? The only file of the scheduler that writes, but for its part [`evict`].
+//! How are the decisions carried out? The only file of the scheduler that writes, but for its parts [`bind`] and [`evict`].
 //!
-//! A bounded number of binds and of other writes is under way; binds go first. It chooses nothing: each write was decided, and how it ended is
-//! reported. A binding whose outcome is unknown (no answer, 5xx) is sent again **to the same node** until an answer is known: a first attempt
-//! that lands late then meets its own result, and never takes room that was meanwhile given to somebody else.
+//! A bounded number of binds and of other writes is under way; binds go first, in the order of [`turns`]. It chooses nothing: each write was decided, and how it ended is
+//! reported, once, also where it panicked.
 
+mod bind;
 mod evict;
+mod turns;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,37 +17,65 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Client, Resource, ResourceExt};
 use serde_json::Value;
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinSet};
+use tokio::time::Instant;
 
 use crate::api::names::SCHEDULER;
 use crate::api::{Pod, PodGroup, Queue};
-use crate::cycle::plan::{Bind, Eviction};
-use crate::runtime::backoff::Backoff;
+use crate::cycle::plan::Eviction;
 use crate::runtime::call::{CallError, Caller};
+use crate::runtime::clock;
 use crate::runtime::leader::Leadership;
 
 use super::command::{self, Command};
-use super::event::{Report, Subject, Told};
+use super::event::{Report, Subject, Taken, Told};
 use super::state::subject;
-
-/// How patiently a binding is sent again whose outcome is unknown.
-const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
+use turns::{Try, Turns};
 
 /// How many takings are under way at the same time.
 const TAKINGS: usize = 4;
+
+/// How a write ended that panicked, and how long a binding rests then.
+const PANICKED: &str = "panicked";
+const AFTER_PANIC: Duration = Duration::from_secs(5);
 
 /// Carries out commands.
 #[derive(Debug)]
 pub struct Dispatcher {
     to: Destination,
-    concurrency: usize,
-    waiting: VecDeque<Bind>,
-    binding: usize,
+    binds: Turns,
     /// Takings that wait for their turn.
     takings: VecDeque<(Eviction, Timestamp)>,
     /// Those under way, each with what tells it to stop.
     evicting: BTreeMap<u64, Arc<AtomicBool>>,
-    running: JoinSet<Report>,
+    running: JoinSet<Done>,
+    /// What each of those is, so that it is known when it panics.
+    jobs: HashMap<Id, Job>,
+}
+
+/// One write that is under way.
+#[derive(Debug)]
+enum Job {
+    Bind(Box<Try>),
+    Evict(Taken),
+    Tell(Subject),
+}
+
+/// How one ended.
+#[derive(Debug)]
+enum Done {
+    Known(Report),
+    /// A binding that is to be sent again after a rest.
+    Open(Box<Try>, Duration),
+}
+
+impl Done {
+    fn report(self) -> Option<Report> {
+        match self {
+            Self::Known(report) => Some(report),
+            Self::Open(..) => None,
+        }
+    }
 }
 
 /// Where it writes.
@@ -70,12 +99,11 @@ impl Dispatcher {
         let to = Destination { client, caller, leadership };
         Self {
             to,
-            concurrency: usize::from(concurrency),
-            waiting: VecDeque::new(),
-            binding: 0,
+            binds: Turns::new(usize::from(concurrency)),
             takings: VecDeque::new(),
             evicting: BTreeMap::new(),
             running: JoinSet::new(),
+            jobs: HashMap::new(),
         }
     }
 
@@ -83,7 +111,7 @@ impl Dispatcher {
     pub fn send(&mut self, commands: Vec<Command>) {
         for command in commands {
             match command {
-                Command::Bind(bind) => self.waiting.push_back(bind),
+                Command::Bind(bind) => self.binds.push(bind, clock::monotonic()),
                 Command::Evict { eviction, now } => self.takings.push_back((eviction, now)),
                 Command::Desist { nomination } => self.desist(nomination),
                 Command::Group { .. }
@@ -91,8 +119,9 @@ impl Dispatcher {
                 | Command::QueueEvent { .. }
                 | Command::MakeQueue { .. }
                 | Command::Pod { .. } => {
-                    let to = self.to.clone();
-                    self.running.spawn(async move { to.tell(command).await });
+                    let Some(subject) = subject(&command) else { continue };
+                    let (to, about) = (self.to.clone(), subject.clone());
+                    self.run(Job::Tell(subject), async move { Done::Known(Report::Told(about, to.tell(command).await)) });
                 }
             }
         }
@@ -100,18 +129,22 @@ impl Dispatcher {
     }
 
     fn start(&mut self) {
-        while self.binding < self.concurrency {
-            let Some(bind) = self.waiting.pop_front() else { break };
-            self.binding = self.binding.saturating_add(1);
-            let to = self.to.clone();
-            self.running.spawn(async move { to.bind(bind).await });
+        while let Some(tried) = self.binds.take(clock::monotonic()) {
+            let (to, job) = (self.to.clone(), Job::Bind(Box::new(tried.clone())));
+            self.run(job, async move { to.bind(tried).await });
         }
         while self.evicting.len() < TAKINGS {
             let Some((eviction, now)) = self.takings.pop_front() else { return };
             let (to, stop) = (self.to.clone(), Arc::<AtomicBool>::default());
             self.evicting.insert(eviction.nomination, Arc::clone(&stop));
-            self.running.spawn(async move { to.evict(eviction, now, &stop).await });
+            let taken = Taken { group: eviction.group.clone(), nomination: eviction.nomination, evicted: 0, gone: 0, stays: None };
+            self.run(Job::Evict(taken), async move { Done::Known(to.evict(eviction, now, &stop).await) });
         }
+    }
+
+    fn run(&mut self, job: Job, write: impl Future<Output = Done> + Send + 'static) {
+        let id = self.running.spawn(write).id();
+        self.jobs.insert(id, job);
     }
 
     /// Nobody more goes for this nomination.
@@ -122,97 +155,72 @@ impl Dispatcher {
         }
     }
 
-    /// The next write that ended; waits for ever while none is under way.
+    /// The next write that ended; waits for ever while there is none.
     pub async fn next(&mut self) -> Report {
         loop {
-            match self.running.join_next().await {
-                None => return pending().await,
-                // Its report is lost: the watch, or the object's next change, puts it right. It was logged by the panic itself.
-                Some(Err(error)) => tracing::error!(%error, "a write panicked"),
-                Some(Ok(report)) => {
-                    match &report {
-                        Report::Bound(_) | Report::NotBound(..) => self.binding = self.binding.saturating_sub(1),
-                        Report::Evicted(taken) | Report::NotEvicted(taken, _) => {
-                            self.evicting.remove(&taken.nomination);
-                        }
-                        Report::Told(..) => return report,
-                    }
+            let rested = self.binds.next();
+            let ended = tokio::select! {
+                biased;
+                Some(ended) = self.running.join_next_with_id() => ended,
+                () = until(rested) => {
                     self.start();
-                    return report;
+                    continue;
                 }
+            };
+            let (id, done) = match ended {
+                Ok((id, done)) => (id, Some(done)),
+                Err(error) => {
+                    // What it was is not lost with it: its slot is free again, and it is told.
+                    tracing::error!(%error, "a write panicked");
+                    (error.id(), None)
+                }
+            };
+            let Some(job) = self.jobs.remove(&id) else { continue };
+            let report = self.ended(&job, done);
+            self.start();
+            if let Some(report) = report {
+                return report;
+            }
+        }
+    }
+
+    /// What is to be reported of a write that ended, or panicked.
+    fn ended(&mut self, job: &Job, done: Option<Done>) -> Option<Report> {
+        match (job, done) {
+            (Job::Bind(taken), Some(Done::Known(report))) => {
+                self.binds.ended(taken);
+                Some(report)
+            }
+            (Job::Bind(taken), Some(Done::Open(mut tried, rest))) => {
+                let news = tried.news();
+                self.binds.rests(taken, *tried, clock::monotonic() + rest);
+                news
+            }
+            // What was sent may have been done.
+            (Job::Bind(taken), None) => {
+                let mut tried = taken.clone();
+                tried.fail(PANICKED, true);
+                self.ended(job, Some(Done::Open(tried, AFTER_PANIC)))
+            }
+            (Job::Evict(taken), done) => {
+                self.evicting.remove(&taken.nomination);
+                Some(done.and_then(Done::report).unwrap_or_else(|| Report::NotEvicted(taken.clone(), PANICKED)))
+            }
+            (Job::Tell(subject), done) => {
+                Some(done.and_then(Done::report).unwrap_or_else(|| Report::Told(subject.clone(), Told::Failed(PANICKED))))
             }
         }
     }
 }
 
 impl Destination {
-    async fn bind(&self, bind: Bind) -> Report {
-        let pods = Api::<Pod>::namespaced(self.client.clone(), &bind.namespace);
-        let body = command::binding(&bind);
-        let (params, mut failures) = (PostParams::default(), 0);
-        if let Some(why) = self.outdated(&bind).await {
-            return Report::NotBound(bind.uid, why);
-        }
-        loop {
-            if !self.leadership.is_leading() {
-                return Report::NotBound(bind.uid, "not_leading");
-            }
-            let request = pods.create_subresource::<Value, Value>("binding", &bind.name, &params, &body);
-            let error = match self.caller.once("create", "pods/binding", request).await {
-                Ok(_) => return Report::Bound(bind.uid),
-                Err(error) => error,
-            };
-            // A conflict may be our own first attempt, and so may be what an unknown outcome has left behind.
-            if matches!(error, CallError::Conflict(_)) {
-                if let Some(report) = self.look(&pods, &bind).await {
-                    return report;
-                }
-            } else if !error.outcome_unknown() && !error.is_transient() {
-                tracing::warn!(pod = %bind.name, namespace = %bind.namespace, node = %bind.node, %error, "the binding was refused");
-                return Report::NotBound(bind.uid, error.kind());
-            }
-            failures += 1;
-            tokio::time::sleep(BACKOFF.delay(failures).max(error.retry_after().unwrap_or_default())).await;
-        }
-    }
-
-    /// Why the decision does not stand any more, as far as its group is concerned: the watch may lag, so the group of one more member of a gang is read before
-    /// that is bound (#6010).
-    async fn outdated(&self, bind: &Bind) -> Option<&'static str> {
-        let minimum = bind.minimum?;
-        let groups = Api::<PodGroup>::namespaced(self.client.clone(), &bind.group.namespace);
-        match self.caller.read("get", "podgroups", || groups.get(&bind.group.name)).await {
-            Ok(group) if group.spec.min_member.and_then(|now| u32::try_from(now).ok()) == Some(minimum) => None,
-            Ok(_) | Err(CallError::NotFound(_)) => Some("group_changed"),
-            Err(error) => Some(error.kind()),
-        }
-    }
-
-    /// Where the pod is; none where that is still open.
-    async fn look(&self, pods: &Api<Pod>, bind: &Bind) -> Option<Report> {
-        let pod = match self.caller.read("get", "pods", || pods.get(&bind.name)).await {
-            Ok(pod) => pod,
-            Err(CallError::NotFound(_)) => return Some(Report::NotBound(bind.uid.clone(), "not_found")),
-            Err(_) => return None,
-        };
-        if pod.metadata.uid.as_deref() != Some(&*bind.uid) {
-            return Some(Report::NotBound(bind.uid.clone(), "not_found"));
-        }
-        match pod.spec.node_name.as_deref().filter(|node| !node.is_empty()) {
-            Some(node) if *node == *bind.node => Some(Report::Bound(bind.uid.clone())),
-            _ => Some(Report::NotBound(bind.uid.clone(), "conflict")),
-        }
-    }
-
-    async fn tell(&self, command: Command) -> Report {
+    async fn tell(&self, command: Command) -> Told {
         let subject = subject(&command);
         let answer = if self.leadership.is_leading() { self.write(command).await } else { Err(CallError::Other("not leading".to_owned())) };
         if let Err(error) = &answer {
             tracing::debug!(?subject, %error, "could not be written");
         }
-        let told = told(answer);
-        // Only binds and evictions have no subject, and they do not come here.
-        subject.map_or(Report::Told(Subject::Queue("".into()), Told::Gone), |subject| Report::Told(subject, told))
+        told(answer)
     }
 
     /// Writes, and says in which version it stands.
@@ -270,6 +278,14 @@ fn told(answer: Result<String, CallError>) -> Told {
         Ok(resource_version) => Told::Stands { resource_version },
         Err(CallError::NotFound(_) | CallError::AlreadyExists(_)) => Told::Gone,
         Err(error) => Told::Failed(error.kind()),
+    }
+}
+
+/// Waits until then; for ever where there is no then.
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => pending().await,
     }
 }
 

@@ -65,6 +65,8 @@ pub enum Report {
     Bound(Uid),
     /// The pod was not bound, for a reason of a bounded set.
     NotBound(Uid, &'static str),
+    /// Nobody has said for a while whether the pod is bound, for a reason of a bounded set; how that ends is reported later.
+    Unanswered(Uid, &'static str),
     /// All victims of a taking go.
     Evicted(Taken),
     /// One of them stays, for a reason of a bounded set, and so does who was to follow.

@@ -14,17 +14,19 @@ use crate::api::names::{DEFAULT_QUEUE, ROOT_QUEUE};
 use crate::cycle::world::{Group, World};
 use crate::resources::{Amount, Limits, Resources};
 
+use super::overcommit;
 use super::state::State;
 use super::why::Why;
+
+mod waits;
+
+pub use waits::{BELOW, WAITING, Waits};
 
 /// So many queues have a label value of their own.
 pub const QUEUES: usize = 500;
 
 /// So many resources have.
 pub const RESOURCES: usize = 32;
-
-/// So many series say who waits for what; what is beyond is counted by its reason alone.
-pub const WAITING: usize = 4000;
 
 /// The queues beyond [`QUEUES`]. No queue can be called so.
 pub const OTHERS: &str = "(others)";
@@ -45,7 +47,7 @@ pub enum Of {
     Allocated,
     /// Used in it and not below it.
     AllocatedItself,
-    /// Admitted and not charged yet, in it and below it.
+    /// Admitted and not charged yet, or kept until others are gone, in it and below it.
     Reserved,
     /// What is stated.
     Capability,
@@ -61,9 +63,6 @@ pub enum Of {
     Share,
 }
 
-/// The labels of those that wait: the queue, the reason, the queue that refuses, the dimension.
-pub type Waits = (String, &'static str, String, String);
-
 /// The picture of one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frozen {
@@ -71,9 +70,9 @@ pub struct Frozen {
     pub amounts: BTreeMap<(Of, String, String), Amount>,
     /// How many queues are in which state.
     pub states: BTreeMap<(String, &'static str), u64>,
-    /// How many groups wait.
+    /// How many groups wait, in each queue with those below it.
     pub waiting: BTreeMap<Waits, u64>,
-    /// When the oldest member that waits in a queue was created, in seconds since 1970.
+    /// When the oldest member that waits in a queue or below it was created, in seconds since 1970.
     pub oldest: BTreeMap<String, i64>,
 }
 
@@ -90,6 +89,12 @@ pub fn freeze(state: &State) -> Frozen {
     let shares = world.shares_now();
     for queue in quota.queues() {
         let name = labels.queue(queue.name);
+        let (used, own) = overcommit::used_in(queue, world);
+        // What is kept for gangs until others are gone is used by nobody yet, and promised.
+        let mut reserved = queue.reserved.clone();
+        reserved.add(queue.used);
+        reserved.sub(&used);
+        let queue = QueueView { used: &used, own: &own, reserved: &reserved, ..queue };
         // What stands in a queue stands in all above it, too: of those that are summed only the topmost are taken.
         if name != queue.name && labels.has_above(quota, queue.name, name) {
             frozen.add_resources(&labels, Of::AllocatedItself, name, queue.own);
@@ -119,8 +124,10 @@ fn state_of(quota: &Quota, queue: &str) -> &'static str {
 
 impl Frozen {
     fn add_queue(&mut self, labels: &Labels<'_>, name: &str, queue: QueueView<'_>, share: &Resources) {
-        // What nodes offer is there even where it is 0, so that a graph has no holes; the rest where there is something.
-        for resource in &labels.offered {
+        // What nodes offer, and what the queue deserves, is there even where it is 0: so a graph has no holes, and nobody who deserves what no node offers any more goes unseen.
+        // The rest is there where there is something.
+        let deserved = queue.limits.into_iter().flat_map(|limits| limits.deserved.iter()).map(|(resource, _)| resource.as_str());
+        for resource in labels.offered.iter().copied().chain(deserved) {
             for of in [Of::Allocated, Of::Share] {
                 self.add(labels, of, name, resource, Amount::ZERO);
             }
@@ -153,28 +160,6 @@ impl Frozen {
         if labels.resources.contains(resource) {
             let sum = self.amounts.entry((of, queue.to_owned(), resource.to_owned())).or_insert(Amount::ZERO);
             *sum = sum.plus(amount);
-        }
-    }
-
-    fn waits(&mut self, world: &World, labels: &Labels<'_>) {
-        let mut counts: BTreeMap<(&str, &'static str, &str, &str), u64> = BTreeMap::new();
-        for group in world.backlog().iter().filter_map(|key| world.groups().get(key)) {
-            let queue = group.facts.as_ref().map_or(UNKNOWN, |facts| labels.queue(&facts.queue));
-            let why = why(group);
-            let (at, resource) = (why.at.map_or("", |at| labels.queue(at)), why.resource.map_or("", |name| labels.resource(name)));
-            let count = counts.entry((queue, why.reason, at, resource)).or_default();
-            *count = count.saturating_add(1);
-            let created = group.waiting.iter().filter_map(|uid| world.pods().get(uid)).map(|pod| pod.facts.created.as_second()).min();
-            if let Some(created) = created {
-                let oldest = self.oldest.entry(queue.to_owned()).or_insert(created);
-                *oldest = created.min(*oldest);
-            }
-        }
-        for (index, ((queue, reason, at, resource), count)) in counts.into_iter().enumerate() {
-            let labels = if index < WAITING { (queue, at, resource) } else { (OTHERS, "", "") };
-            let (queue, at, resource) = labels;
-            let sum = self.waiting.entry((queue.to_owned(), reason, at.to_owned(), resource.to_owned())).or_default();
-            *sum = sum.saturating_add(count);
         }
     }
 }
@@ -216,16 +201,13 @@ impl<'a> Labels<'a> {
         Self { queues, exist, resources, offered }
     }
 
-    fn queue<'n>(&self, name: &'n str) -> &'n str {
-        match (self.queues.contains(name), self.exist.contains(name)) {
-            (true, _) => name,
-            (false, true) => OTHERS,
-            (false, false) => UNKNOWN,
-        }
+    fn queue(&self, name: &str) -> &'a str {
+        let beyond = || if self.exist.contains(name) { OTHERS } else { UNKNOWN };
+        self.queues.get(name).copied().unwrap_or_else(beyond)
     }
 
-    fn resource<'n>(&self, name: &'n str) -> &'n str {
-        if self.resources.contains(name) { name } else { OTHER }
+    fn resource(&self, name: &str) -> &'a str {
+        self.resources.get(name).copied().unwrap_or(OTHER)
     }
 
     /// Whether a queue above this one is summed under the same label.

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use prometheus::Registry;
 
@@ -20,29 +19,13 @@ use crate::runtime::metrics::text;
 use crate::scheduler::command::Command;
 use crate::scheduler::event::{Change, Event, Question};
 use crate::scheduler::metrics::Metrics;
-use crate::scheduler::state::Now;
+use crate::scheduler::testing::{at, leading};
 use crate::scheduler::why::REASONS;
 
-fn at(millis: u64) -> Now {
-    Now { wall: k8s_openapi::jiff::Timestamp::UNIX_EPOCH, since_start: Duration::from_millis(millis) }
-}
-
-fn reset<T, K>(all: Vec<T>) -> Change<T, K> {
-    Change::Reset { all, unreadable: Vec::new() }
-}
-
-/// One node of 10 cpu, 10 devices and 100 GiB; these queues beside `root` and `default`. It leads.
-fn state(registry: &Registry, queues: Vec<QueueFacts>, groups: Vec<GroupFacts>, pods: Vec<PodFacts>) -> State {
-    let mut state = State::new([DEFAULT_SCHEDULER.to_owned()], POLICY, Metrics::new(registry).unwrap());
-    let usual = [queue("root", None, &[]), queue("default", Some("root"), &[])];
-    state.apply(Event::Nodes(reset(vec![node("n", &[("cpu", 10), ("memory", 100 << 30)])])), at(0));
-    state.apply(Event::Pods(reset(pods)), at(0));
-    state.apply(Event::Groups(reset(groups)), at(0));
-    state.apply(Event::Queues(reset(usual.into_iter().chain(queues).collect())), at(0));
-    state.apply(Event::PriorityClasses(reset(Vec::new())), at(0));
-    state.apply(Event::Budgets(reset(Vec::new())), at(0));
-    state.lead(at(0));
-    state
+/// One node of 10 cpu and 100 GiB; these queues beside `root` and `default`. It leads.
+pub(super) fn state(registry: &Registry, queues: Vec<QueueFacts>, groups: Vec<GroupFacts>, pods: Vec<PodFacts>) -> State {
+    let state = State::new([DEFAULT_SCHEDULER.to_owned()], POLICY, Metrics::new(registry).unwrap());
+    leading(state, vec![node("n", &[("cpu", 10), ("memory", 100 << 30)])], pods, groups, queues)
 }
 
 fn ceiling(bound: Bound, kept: i64) -> Refusal {
@@ -58,8 +41,20 @@ fn nodes(reason: Option<Reason>) -> Refusal {
     Refusal::Nodes { needed: 1, placed: 0, tally: Arc::new(Tally { nodes: if reasons.is_empty() { 0 } else { 5 }, reasons }) }
 }
 
+/// Most nodes are not for it, and the few that are lack devices.
+fn other_machines() -> Refusal {
+    let count = |nodes| Count { nodes, ..Count::default() };
+    let reasons = [(Reason::NodeSelector, count(8)), (Reason::Lacks("example.com/gpu".into()), count(2))].into();
+    Refusal::Nodes { needed: 1, placed: 0, tally: Arc::new(Tally { nodes: 10, reasons }) }
+}
+
 fn broken(why: Fault) -> Refusal {
     Refusal::Queue(QueueFault { queue: "parent".into(), why })
+}
+
+/// Others go for one that was so refused.
+fn nominated(before: Option<Refusal>) -> Refusal {
+    Refusal::Nominated { victims: 1, queues: ["q".into()].into(), lack: before.and_then(|before| before.lack()) }
 }
 
 /// Every refusal that there is, with the reason by which it is counted.
@@ -87,30 +82,33 @@ fn refusals() -> Vec<(&'static str, Refusal)> {
         ("kept_for_guarantees", ceiling(Bound::Cluster, 1)),
         ("right", ceiling(Bound::Right, 0)),
         ("too_few_members", Refusal::NotEnoughTasks { wanted: 2, there: 1, gated: 0 }),
-        ("too_few_members_of_task", Refusal::NotEnoughPodsOfTask { task: "t".into(), wanted: 2, there: 1 }),
+        ("too_few_members_of_task", Refusal::NotEnoughPodsOfTask { task: "t".into(), wanted: 2, there: 1, gated: 0 }),
         ("no_nodes", nodes(None)),
         ("node_cordoned", nodes(Some(Reason::Unschedulable))),
         ("node_taint", nodes(Some(Reason::Taint(taint)))),
         ("node_selector", nodes(Some(Reason::NodeSelector))),
+        ("node_selector", other_machines()),
         ("node_affinity", nodes(Some(Reason::NodeAffinity))),
         ("node_anti_affinity", nodes(Some(Reason::AntiAffinity { topology_key: "zone".into() }))),
         ("node_resources", nodes(Some(Reason::Lacks("example.com/gpu".into())))),
         ("behind_in_fifo", Refusal::Behind { first: GroupKey::new("ns", "first") }),
         ("capability", Refusal::Kept { refusal: Arc::new(ceiling(Bound::Capability, 0)), why: not_taken() }),
-        ("evicting", Refusal::Nominated { victims: 1, queues: ["q".into()].into() }),
-        ("backoff", Refusal::Backoff { why: "the bind was refused".into(), failures: 1 }),
+        ("evicting", nominated(None)),
+        ("evicting", nominated(Some(nodes(Some(Reason::Lacks("example.com/gpu".into())))))),
+        ("evicting", nominated(Some(Refusal::Kept { refusal: Arc::new(ceiling(Bound::Capability, 0)), why: not_taken() }))),
+        ("backoff", Refusal::Backoff { why: "the bind was refused".into(), failures: 1, lack: None }),
+        ("backoff", Refusal::Backoff { why: "an eviction was refused".into(), failures: 1, lack: other_machines().lack() }),
+        ("backoff", Refusal::Unanswered { binds: 1, why: "timeout" }),
     ]
 }
 
 #[test]
-fn every_refusal_has_its_reason_and_the_text_begins_with_the_same_level_and_dimension() {
+fn every_refusal_has_its_reason_and_the_text_names_the_same_level_and_dimension() {
     let mut seen: BTreeSet<&str> = [Why::UNSEEN.reason].into();
     for (reason, refusal) in refusals() {
         let (why, text) = (Why::of(&refusal), refusal.to_string());
         assert_eq!(why.reason, reason, "{text}");
         assert!(why.at.is_none_or(|at| text.contains(&format!("queue {at} "))), "{text}");
-        let first = text.split(';').next().unwrap();
-        assert!(why.resource.is_none_or(|resource| first.contains(resource)), "{text}");
         assert_eq!(why.resource.is_some(), text.contains("example.com/gpu"), "{text}");
         seen.insert(why.reason);
     }
@@ -144,7 +142,9 @@ fn the_condition_the_debug_page_and_the_metric_give_one_group_one_reason() {
         of("f", 1, "missing", 1),
         of("g", 1, "parent", 1),
     ];
-    let (groups, pods) = all.into_iter().unzip();
+    let (groups, mut pods): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+    // Of which there is no PodGroup: the pod alone is told.
+    pods.push(pod("ns", "h", "h", &[("cpu", 1)]));
     let mut state = state(&registry, queues, groups, pods);
     let mut conditions = BTreeMap::new();
     for millis in [0, 200, 3000, 5000] {
@@ -152,6 +152,11 @@ fn the_condition_the_debug_page_and_the_metric_give_one_group_one_reason() {
             if let Command::Group { key, status, .. } = &command {
                 let condition = status.conditions.iter().flatten().find(|each| each.kind.as_deref() == Some("Unschedulable"));
                 conditions.extend(condition.and_then(|each| Some((key.to_string(), each.message.clone()?))));
+            }
+            if let Command::Pod { name, condition, .. } = &command
+                && **name == *"h"
+            {
+                conditions.extend(condition.message.clone().map(|message| ("ns/h".to_owned(), message)));
             }
             if let Some(subject) = crate::scheduler::state::subject(&command) {
                 let told = crate::scheduler::event::Told::Stands { resource_version: "9".into() };
@@ -164,17 +169,22 @@ fn the_condition_the_debug_page_and_the_metric_give_one_group_one_reason() {
     let page = crate::scheduler::debug::answer(&state, Question::Queues);
     let in_queues = page["queues"].as_array().unwrap().iter().flat_map(|queue| queue["waiting"].as_array().unwrap());
     let homeless = page["homeless"].as_object().unwrap().values().flat_map(|groups| groups.as_array().unwrap());
-    let said: Vec<_> = in_queues.chain(homeless).collect();
-    assert_eq!((said.len(), conditions.len(), counted.len()), (7, 7, 7), "{said:?} {conditions:?} {counted:?}");
+    let groupless = page["groupless"].as_array().unwrap();
+    let said: Vec<_> = in_queues.chain(homeless).chain(groupless).collect();
+    // Each in its own queue, and in `root`, `parent`, and what is above the orphan.
+    let own: Vec<_> = counted.iter().filter(|(labels, _)| !labels.contains("queue=\"root\"")).collect();
+    assert_eq!((said.len(), conditions.len(), own.len()), (8, 8, 10), "{said:?} {conditions:?} {counted:?}");
+    assert_eq!((groupless.len(), &groupless[0]["group"], &groupless[0]["phase"]), (1, &"ns/h".into(), &serde_json::Value::Null));
     for entry in said {
         let group = entry["group"].as_str().unwrap();
         assert_eq!(Some(&conditions[group]), entry["message"].as_str().map(str::to_owned).as_ref(), "{group}");
         let label = |key: &str| entry["why"][key].as_str().unwrap_or_default().to_owned();
-        let facts = state.world.groups()[&GroupKey::new("ns", group.split('/').next_back().unwrap())].facts.clone().unwrap();
+        let facts = state.world.groups()[&GroupKey::new("ns", group.split('/').next_back().unwrap())].facts.clone();
+        let queue = facts.map_or_else(|| "missing".to_owned(), |facts| facts.queue.clone());
         // What no queue is called is no label.
         let shown = |queue: &str| if queue == "missing" { "(unknown)".to_owned() } else { queue.to_owned() };
         let (at, reason, resource) = (shown(&label("at")), label("reason"), label("resource"));
-        let labels = format!("at=\"{at}\",queue=\"{}\",reason=\"{reason}\",resource=\"{resource}\"", shown(&facts.queue));
+        let labels = format!("at=\"{at}\",queue=\"{}\",reason=\"{reason}\",resource=\"{resource}\"", shown(&queue));
         assert!(counted.contains(&(labels.clone(), "1".to_owned())), "{labels} is not in {counted:?}");
     }
     for (group, labels) in
@@ -189,7 +199,11 @@ fn the_condition_the_debug_page_and_the_metric_give_one_group_one_reason() {
 #[test]
 fn amounts_are_in_cores_and_bytes_and_what_is_unset_is_absent() {
     let registry = Registry::new();
-    let deserving = QueueFacts { deserved: limits(&[("cpu", 4)]), guarantee: limits(&[("memory", 3)]), ..queue("q", None, &[("cpu", 0)]) };
+    let deserving = QueueFacts {
+        deserved: limits(&[("cpu", 4), ("example.com/gpu", 2)]),
+        guarantee: limits(&[("memory", 3)]),
+        ..queue("q", None, &[("cpu", 0)])
+    };
     let mut used = pod("ns", "a", "g", &[("memory", (1 << 40) + 1)]);
     used.request.set("cpu", Amount::from_nanos(1_500_000_001));
     let groups = vec![group("ns", "g", 1, "q")];
@@ -202,6 +216,8 @@ fn amounts_are_in_cores_and_bytes_and_what_is_unset_is_absent() {
         "scheduler_queue_allocated_itself{queue=\"q\",resource=\"pods\"} 1",
         "scheduler_queue_capability{queue=\"q\",resource=\"cpu\"} 0",
         "scheduler_queue_deserved{queue=\"q\",resource=\"cpu\"} 4",
+        "scheduler_queue_deserved{queue=\"q\",resource=\"example.com/gpu\"} 2",
+        "scheduler_queue_allocated{queue=\"q\",resource=\"example.com/gpu\"} 0",
         "scheduler_queue_guarantee{queue=\"q\",resource=\"memory\"} 3",
         "scheduler_queue_share{queue=\"q\",resource=\"cpu\"} 0",
         "scheduler_queue_allocated{queue=\"below\",resource=\"cpu\"} 0",
@@ -215,6 +231,28 @@ fn amounts_are_in_cores_and_bytes_and_what_is_unset_is_absent() {
     {
         assert!(!text.contains(absent), "{absent} is in\n{text}");
     }
+}
+
+#[test]
+fn what_is_kept_for_a_gang_until_others_are_gone_is_reserved_and_not_used_and_it_waits_for_what_it_lacked() {
+    let born = k8s_openapi::jiff::Timestamp::from_second(77).unwrap();
+    let pods = vec![
+        running(pod("ns", "v", "v", &[("cpu", 8)]), "n"),
+        running(pod("ns", "r", "r", &[("cpu", 1)]), "n"),
+        PodFacts { created: born, ..pod("ns", "a", "g", &[("cpu", 3)]) },
+    ];
+    let groups = vec![group("ns", "g", 1, "team"), group("ns", "v", 1, "default"), group("ns", "r", 1, "team")];
+    let mut state = state(&Registry::new(), vec![queue("org", None, &[]), queue("team", Some("org"), &[])], groups, pods);
+    let _cycle = state.tick(at(0));
+    assert!(state.world.nominated(&GroupKey::new("ns", "g")).is_some(), "what is borrowed goes for it");
+    let frozen = freeze(&state);
+    let cpu = |of, queue: &str| frozen.amounts.get(&(of, queue.to_owned(), "cpu".to_owned())).copied().unwrap_or(Amount::ZERO);
+    for (of, wanted) in [(Of::AllocatedItself, [1, 0, 0]), (Of::Allocated, [1, 1, 9]), (Of::Reserved, [3, 3, 3])] {
+        assert_eq!(["team", "org", "root"].map(|queue| cpu(of, queue)), wanted.map(Amount::from_units), "{of:?}");
+    }
+    let evicting = |queue: &str| frozen.waiting.get(&(queue.to_owned(), "evicting", String::new(), "cpu".to_owned())).copied();
+    assert_eq!(["team", "org", "root"].map(evicting), [Some(1); 3], "{:?}", frozen.waiting);
+    assert_eq!(frozen.oldest.get("org"), Some(&77));
 }
 
 #[test]
@@ -265,24 +303,12 @@ fn what_anybody_writes_adds_a_bounded_number_of_series_and_what_is_summed_is_cou
     assert_eq!(of(Of::AllocatedItself, "cpu"), Some(Amount::from_units(2)));
     assert_eq!(of(Of::Capability, "cpu"), Some(Amount::from_units(101)), "of the uppermost");
     assert_eq!(frozen.states.get(&(OTHERS.to_owned(), "open")), Some(&202));
-    let missing = (UNKNOWN.to_owned(), "queue_missing", UNKNOWN.to_owned(), String::new());
-    assert_eq!(frozen.waiting, [(missing, 700)].into());
+    let missing = |queue: &str, at: &str| (queue.to_owned(), "queue_missing", at.to_owned(), String::new());
+    assert_eq!(frozen.waiting, [(missing(UNKNOWN, UNKNOWN), 700), (missing("root", BELOW), 700)].into());
 }
 
-fn odd(number: usize) -> String {
+pub(super) fn odd(number: usize) -> String {
     format!("example.com/r{number:04}")
-}
-
-#[test]
-fn a_queue_tells_the_oldest_of_those_that_wait_and_of_nobody_else() {
-    let born = |facts: PodFacts, second| PodFacts { created: k8s_openapi::jiff::Timestamp::from_second(second).unwrap(), ..facts };
-    let waits = |name: &str, group: &str, second| born(pod("ns", name, group, &[("cpu", 11)]), second);
-    let runs = running(born(pod("ns", "r", "runs", &[("cpu", 1)]), 50), "n");
-    let pods = vec![waits("a", "g", 400), waits("b", "g", 100), waits("c", "h", 300), waits("d", "i", 200), runs];
-    let groups = vec![group("ns", "g", 1, "q"), group("ns", "h", 1, "q"), group("ns", "i", 1, "default"), group("ns", "runs", 1, "q")];
-    let mut state = state(&Registry::new(), vec![queue("q", None, &[])], groups, pods);
-    let _binds = state.tick(at(0));
-    assert_eq!(freeze(&state).oldest, [("default".to_owned(), 200), ("q".to_owned(), 100)].into());
 }
 
 #[test]
@@ -296,31 +322,4 @@ fn each_queue_that_exists_is_counted_in_its_state_and_no_other() {
     let state = state(&Registry::new(), queues, Vec::new(), vec![charged("a", "closing"), charged("b", "gone")]);
     let states = [("broken", "broken"), ("closed", "closed"), ("closing", "closing"), ("default", "open"), ("root", "open")];
     assert_eq!(freeze(&state).states, states.map(|(queue, state)| ((queue.to_owned(), state), 1)).into());
-}
-
-#[test]
-fn who_waits_for_what_is_a_bounded_number_of_series_and_nobody_is_left_out() {
-    let (queues, resources) = (150_usize, 27_usize);
-    let stated: Vec<String> = (0..resources).map(odd).collect();
-    let capability: Vec<(&str, i64)> = stated.iter().map(|name| (name.as_str(), 1)).collect();
-    let all = (0..queues).flat_map(|queue| (0..resources).map(move |resource| (queue, resource)));
-    let (mut groups, mut pods): (Vec<_>, Vec<_>) = all
-        .map(|(queue, resource)| {
-            let name = format!("g{queue}-{resource}");
-            (group("ns", &name, 1, &format!("q{queue}")), pod("ns", &name, &name, &[(odd(resource).as_str(), 1)]))
-        })
-        .unzip();
-    // What nobody states or offers has no label of its own, and is the first here.
-    groups.push(group("ns", "unicorn", 1, "default"));
-    pods.push(pod("ns", "unicorn", "unicorn", &[("example.com/unicorn", 1)]));
-    let queues: Vec<_> = (0..queues).map(|number| queue(&format!("q{number}"), None, &capability)).collect();
-    let there = u64::try_from(groups.len()).unwrap();
-    let mut state = state(&Registry::new(), queues, groups, pods);
-    let _binds = state.tick(at(0));
-    let waiting = freeze(&state).waiting;
-    let series = |queue: &str, resource: &str| (queue.to_owned(), "node_resources", String::new(), resource.to_owned());
-    // What is beyond is one series for each reason, and there is one reason.
-    assert_eq!((waiting.len(), waiting.values().sum::<u64>()), (WAITING + 1, there));
-    assert_eq!(waiting.get(&series(OTHERS, "")).copied(), Some(there - u64::try_from(WAITING).unwrap()));
-    assert_eq!(waiting.get(&series("default", OTHER)), Some(&1));
 }

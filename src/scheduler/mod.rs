@@ -31,6 +31,8 @@ pub mod queue_metrics;
 pub mod said;
 pub mod state;
 pub mod tell;
+#[cfg(test)]
+mod testing;
 pub mod why;
 mod written;
 

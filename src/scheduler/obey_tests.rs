@@ -1,27 +1,17 @@
 //! What does the scheduler write of a queue beside Volcano's queue controller (`--queue-status=obey`), and what does it obey?
 
-use std::time::Duration;
-
-use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
 use super::command::{self, Command};
 use super::event::{Change, Event, Report, Subject, Told};
 use super::metrics::Metrics;
-use super::state::{Now, State};
+use super::state::State;
+use super::testing::{at, leading};
 use crate::api::QueueFacts;
 use crate::api::names::DEFAULT_SCHEDULER;
 use crate::api::queue::QueueStatus;
 use crate::cycle::testing::{POLICY, group, node, pod, queue, running};
 use crate::runtime::flags::QueueStatusBy;
-
-fn at(millis: u64) -> Now {
-    Now { wall: Timestamp::UNIX_EPOCH, since_start: Duration::from_millis(millis) }
-}
-
-fn reset<T, K>(all: Vec<T>) -> Change<T, K> {
-    Change::Reset { all, unreadable: Vec::new() }
-}
 
 /// The queue `team` as Volcano's controller left it: in this state, with one group that waits.
 fn team(state: &str) -> QueueFacts {
@@ -29,17 +19,11 @@ fn team(state: &str) -> QueueFacts {
     QueueFacts { status, ..queue("team", Some("root"), &[]) }
 }
 
-fn leading(team: QueueFacts) -> State {
+fn beside_volcano(team: QueueFacts) -> State {
     let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
-    let mut state = State::new([DEFAULT_SCHEDULER.to_owned()], POLICY, metrics).with_queue_status(QueueStatusBy::Obey);
-    state.apply(Event::Nodes(reset(vec![node("n", &[("cpu", 4)])])), at(0));
-    state.apply(Event::Pods(reset(vec![pod("ns", "p", "g", &[("cpu", 1)])])), at(0));
-    state.apply(Event::Groups(reset(vec![group("ns", "g", 1, "team")])), at(0));
-    state.apply(Event::Queues(reset(vec![queue("root", None, &[]), queue("default", Some("root"), &[]), team])), at(0));
-    state.apply(Event::PriorityClasses(reset(Vec::new())), at(0));
-    state.apply(Event::Budgets(reset(Vec::new())), at(0));
-    state.lead(at(0));
-    state
+    let state = State::new([DEFAULT_SCHEDULER.to_owned()], POLICY, metrics).with_queue_status(QueueStatusBy::Obey);
+    let (pods, groups) = (vec![pod("ns", "p", "g", &[("cpu", 1)])], vec![group("ns", "g", 1, "team")]);
+    leading(state, vec![node("n", &[("cpu", 4)])], pods, groups, vec![team])
 }
 
 fn binds(commands: &[Command]) -> usize {
@@ -65,13 +49,13 @@ fn patches(state: &mut State) -> Vec<serde_json::Value> {
 #[test]
 fn a_queue_takes_groups_while_the_other_says_so() {
     for closed in ["Closed", "Closing"] {
-        let mut state = leading(team(closed));
+        let mut state = beside_volcano(team(closed));
         assert_eq!(binds(&state.tick(at(0))), 0, "{closed}");
         state.apply(Event::Queues(Change::Apply(team("Open"))), at(100));
         assert_eq!(binds(&state.tick(at(100))), 1, "opened again after {closed}");
     }
     for open in ["Open", "Unknown", ""] {
-        assert_eq!(binds(&leading(team(open)).tick(at(0))), 1, "{open}");
+        assert_eq!(binds(&beside_volcano(team(open)).tick(at(0))), 1, "{open}");
     }
 }
 
@@ -86,7 +70,7 @@ fn the_annotation_is_not_read_and_that_is_said() {
 
 #[test]
 fn of_the_status_only_what_is_allocated_is_written() {
-    let mut state = leading(team("Closing"));
+    let mut state = beside_volcano(team("Closing"));
     assert_eq!(patches(&mut state), Vec::<serde_json::Value>::new(), "state and counts are the other's");
     state.apply(Event::Pods(Change::Apply(running(pod("ns", "p", "g", &[("cpu", 1)]), "n"))), at(10_000));
     let mut told = Vec::new();

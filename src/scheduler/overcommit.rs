@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::accounting::NodeView;
+use crate::accounting::{NodeView, QueueView};
 use crate::cycle::world::World;
 use crate::resources::Resources;
 
@@ -60,6 +60,15 @@ impl Overcommit {
 /// By how much more is used on the node than there is. What is kept there for gangs that wait for others to go uses nothing yet.
 fn over(node: NodeView<'_>, world: &World) -> Resources {
     NodeView { used: &used(node, world), ..node }.overcommitted()
+}
+
+/// What the pods use that are in the queue and all below it, and in the queue itself.
+pub(super) fn used_in(queue: QueueView<'_>, world: &World) -> (Resources, Resources) {
+    let (mut used, mut own) = (queue.used.clone(), queue.own.clone());
+    let (kept, kept_itself) = world.nominated_in(queue.name);
+    used.sub(&kept);
+    own.sub(&kept_itself);
+    (used, own)
 }
 
 /// What the pods use that are on the node.

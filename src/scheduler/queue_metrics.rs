@@ -17,7 +17,7 @@ const NANOS: i128 = 1_000_000_000;
 const AMOUNTS: [(Of, &str, &str); 9] = [
     (Of::Allocated, "scheduler_queue_allocated", "What the pods of the queue and of all below it use."),
     (Of::AllocatedItself, "scheduler_queue_allocated_itself", "What the pods of the queue use, without those of queues below it."),
-    (Of::Reserved, "scheduler_queue_reserved", "What groups in the queue and below it are admitted for and not charged yet."),
+    (Of::Reserved, "scheduler_queue_reserved", "What groups in the queue and below it are admitted for and have no pods for yet."),
     (Of::Capability, "scheduler_queue_capability", "The queue's ceiling as it states it; absent where it states none."),
     (Of::Deserved, "scheduler_queue_deserved", "What the queue deserves as it states it; absent where it states nothing."),
     (Of::Guarantee, "scheduler_queue_guarantee", "What the queue is guaranteed as it states it; absent where it states nothing."),
@@ -30,13 +30,13 @@ const STATE: (&str, &str, &[&str]) = ("scheduler_queue_state", "Queues by state:
 
 const WAITING: (&str, &str, &[&str]) = (
     "scheduler_queue_waiting_podgroups",
-    "PodGroups that wait, by why: the reason, the queue that refuses (at) and the resource that is lacking.",
+    "PodGroups that wait in the queue and in all below it, by why: the reason, the queue that refuses (at) and the resource that is lacking.",
     &["queue", "reason", "at", "resource"],
 );
 
 const OLDEST: (&str, &str, &[&str]) = (
     "scheduler_queue_oldest_waiting_timestamp_seconds",
-    "When the oldest pod was created that waits in the queue; absent where none waits.",
+    "When the oldest pod was created that waits in the queue or below it; absent where none waits.",
     &["queue"],
 );
 

@@ -225,8 +225,8 @@ impl Said {
 
     fn group_command(&mut self, key: &GroupKey, world: &World, now: Now) -> Option<Command> {
         let group = world.groups().get(key).filter(|_| !world.is_strangers(key))?;
-        // While binds are under way nothing is settled; their end brings the group here again.
-        let facts = group.facts.as_ref().filter(|_| group.counts.binding == 0)?;
+        // While binds are under way nothing is settled; their end brings the group here again. One that does not come is told.
+        let facts = group.facts.as_ref().filter(|_| group.counts.binding == 0 || group.counts.open > 0)?;
         let settles = self.settling.get(key).map(|since| since.saturating_add(SETTLE));
         let starts = self.starting.get(key).filter(|_| starts(group)).map(|since| since.saturating_add(START));
         if let Some(at) = settles.or(starts).filter(|at| *at > now.since_start) {
@@ -251,7 +251,8 @@ impl Said {
         self.numbers.forget(&subject);
         self.starting.remove(key);
         // Nobody who has just started says again what stands there.
-        let event = self.event(key, &facts.uid, group.refusal.as_deref()).filter(|_| !only_numbers);
+        let refusal = group.refusal.as_deref().filter(|_| !status::runs_out(group, facts));
+        let event = self.event(key, &facts.uid, refusal).filter(|_| !only_numbers);
         self.group_status.insert(key.clone(), Written { uid: facts.uid.clone(), status: wanted.clone(), version: None });
         Some(Command::Group { key: key.clone(), uid: facts.uid.clone(), status: wanted, event, now: now.wall })
     }
@@ -267,7 +268,8 @@ impl Said {
             return None;
         }
         self.events.insert(key.clone(), kind);
-        Some((refusal.reason().to_owned(), refusal.to_string()))
+        // The reason of the condition is more exact; tools and test suites that know Volcano wait for an Event of this one.
+        Some((status::UNSCHEDULABLE.to_owned(), refusal.to_string()))
     }
 
     fn queue_command(&mut self, name: &Arc<str>, world: &World, now: Now) -> Option<Command> {
@@ -326,9 +328,11 @@ impl Said {
             self.numbers.forget(&subject);
             return None;
         }
-        let words = |condition: &PodCondition| condition.message.clone().unwrap_or_default();
+        fn words(condition: &PodCondition) -> &str {
+            condition.message.as_deref().unwrap_or_default()
+        }
         let only_numbers =
-            stands.is_some_and(|stands| stands.reason == condition.reason && same_but_numbers(&words(stands), &words(&condition)));
+            stands.is_some_and(|stands| stands.reason == condition.reason && same_but_numbers(words(stands), words(&condition)));
         if only_numbers && !self.numbers.may_tell(&subject, now.since_start) {
             return None;
         }

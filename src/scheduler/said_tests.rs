@@ -1,9 +1,6 @@
 //! How much is written where thousands wait and what they wait for changes all the time?
 
 use std::collections::BTreeMap;
-use std::time::Duration;
-
-use k8s_openapi::jiff::Timestamp;
 
 use super::*;
 use crate::api::names::DEFAULT_SCHEDULER;
@@ -12,16 +9,9 @@ use crate::cycle::testing::{POLICY, group, node, pod, queue, running};
 use crate::scheduler::event::{Change, Event, Report};
 use crate::scheduler::metrics::Metrics;
 use crate::scheduler::state::State;
+use crate::scheduler::testing::{at, leading};
 
 const WAIT: usize = 300;
-
-fn at(millis: u64) -> Now {
-    Now { wall: Timestamp::UNIX_EPOCH, since_start: Duration::from_millis(millis) }
-}
-
-fn reset<T, K>(all: Vec<T>) -> Change<T, K> {
-    Change::Reset { all, unreadable: Vec::new() }
-}
 
 /// What stands in the cluster of those who wait, and how often it was written.
 struct Cluster {
@@ -37,17 +27,11 @@ struct Cluster {
 impl Cluster {
     /// Pods that ask for more than there is, each a group of its own, on a node of 4 CPUs.
     fn new() -> Self {
-        let mut state = State::new([DEFAULT_SCHEDULER.to_owned()], POLICY, Metrics::new(&prometheus::Registry::new()).unwrap());
+        let state = State::new([DEFAULT_SCHEDULER.to_owned()], POLICY, Metrics::new(&prometheus::Registry::new()).unwrap());
         let name = |index: usize| format!("w{index:03}");
         let pods = (0..WAIT).map(|index| pod("ns", &name(index), &name(index), &[("cpu", 5)])).collect();
         let groups = (0..WAIT).map(|index| group("ns", &name(index), 1, "default")).collect();
-        state.apply(Event::Nodes(reset(vec![node("n", &[("cpu", 4)])])), at(0));
-        state.apply(Event::Pods(reset(pods)), at(0));
-        state.apply(Event::Groups(reset(groups)), at(0));
-        state.apply(Event::Queues(reset(vec![queue("root", None, &[]), queue("default", Some("root"), &[])])), at(0));
-        state.apply(Event::PriorityClasses(reset(Vec::new())), at(0));
-        state.apply(Event::Budgets(reset(Vec::new())), at(0));
-        state.lead(at(0));
+        let state = leading(state, vec![node("n", &[("cpu", 4)])], pods, groups, Vec::new());
         Self { state, millis: 0, groups: BTreeMap::new(), pods: BTreeMap::new(), writes: 0, fails: false }
     }
 

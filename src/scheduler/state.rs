@@ -138,6 +138,10 @@ impl State {
                 tracing::warn!(pod = %uid, why, "not bound");
                 self.world.refuse_bind(&uid, why, now.since_start, |failures| BIND_BACKOFF.delay(failures));
             }
+            Report::Unanswered(uid, why) => {
+                tracing::warn!(pod = %uid, why, "nobody says whether it is bound");
+                self.world.bind_unanswered(&uid, why);
+            }
             Report::Evicted(taken) => self.metrics.evicted(&taken),
             Report::NotEvicted(taken, why) => {
                 self.metrics.evicted(&taken);

@@ -7,32 +7,16 @@ use crate::api::podgroup::PodGroupStatus;
 use crate::api::{GroupFacts, GroupKey, PodFacts};
 use crate::cycle::testing::{POLICY, group, node, pod, queue, running};
 use crate::scheduler::event::Change;
+use crate::scheduler::testing::{at, leading, reset};
 
 fn state() -> State {
     let registry = prometheus::Registry::new();
     State::new([DEFAULT_SCHEDULER.to_owned()], POLICY, Metrics::new(&registry).unwrap())
 }
 
-fn at(millis: u64) -> Now {
-    Now { wall: Timestamp::UNIX_EPOCH, since_start: Duration::from_millis(millis) }
-}
-
 /// Complete lists with `root` and `default` in them, and the lease.
 fn ready(nodes: Vec<crate::api::NodeFacts>, pods: Vec<PodFacts>, groups: Vec<GroupFacts>) -> State {
-    let mut state = state();
-    let queues = vec![queue("root", None, &[]), queue("default", Some("root"), &[])];
-    state.apply(Event::Nodes(reset(nodes)), at(0));
-    state.apply(Event::Pods(reset(pods)), at(0));
-    state.apply(Event::Groups(reset(groups)), at(0));
-    state.apply(Event::Queues(reset(queues)), at(0));
-    state.apply(Event::PriorityClasses(reset(Vec::new())), at(0));
-    state.apply(Event::Budgets(reset(Vec::new())), at(0));
-    state.lead(at(0));
-    state
-}
-
-fn reset<T, K>(all: Vec<T>) -> Change<T, K> {
-    Change::Reset { all, unreadable: Vec::new() }
+    leading(state(), nodes, pods, groups, Vec::new())
 }
 
 fn binds(commands: &[Command]) -> usize {
@@ -158,7 +142,11 @@ fn a_pod_that_waits_is_told_why_after_it_has_settled_and_one_that_never_can_at_o
     let _cycle = state.tick(at(0));
     let told = |commands: Vec<Command>| -> Vec<String> {
         let text = |command: Command| match command {
-            Command::Pod { name, condition, .. } => Some(format!("{name}: {}", condition.message.unwrap_or_default())),
+            Command::Pod { name, condition, .. } => {
+                // What an autoscaler looks for.
+                assert_eq!(condition.reason.as_deref(), Some("Unschedulable"));
+                Some(format!("{name}: {}", condition.message.unwrap_or_default()))
+            }
             Command::Bind(_)
             | Command::Evict { .. }
             | Command::Desist { .. }
@@ -286,6 +274,17 @@ fn what_is_kept_for_a_gang_overcommits_no_node_and_is_shown_by_itself() {
     let shown = &ledger["nodes"][0];
     assert_eq!((&shown["used"]["cpu"], &shown["nominated"]["cpu"]), (&"4".into(), &"3".into()));
     assert_eq!((shown["overcommitted"].as_object().unwrap().len(), &shown["pods"]), (0, &1.into()));
+    // The same in the queue and above it, wherever it is said: in its status, in the metric, and here.
+    let queues = crate::scheduler::debug::answer(&state, crate::scheduler::event::Question::Queues);
+    for name in ["default", "root"] {
+        let shown = queues["queues"].as_array().unwrap().iter().find(|queue| queue["name"] == name).unwrap();
+        assert_eq!((&shown["used"]["cpu"], &shown["nominated"]["cpu"]), (&"4".into(), &"3".into()), "{name}");
+        let status = crate::cycle::queue_status::status(&state.world, name).allocated.unwrap();
+        assert_eq!(status["cpu"], crate::api::quantities::RawQuantity::Text("4".into()), "{name}");
+        let frozen = frozen::freeze(&state);
+        let amount = |of| frozen.amounts[&(of, name.to_owned(), "cpu".to_owned())];
+        assert_eq!(amount(frozen::Of::Allocated), crate::resources::Amount::from_units(4), "{name}");
+    }
     let told = [state.tick(at(300)), state.tick(at(2500))].concat();
     assert_eq!(group_status(&told).unwrap().phase.as_deref(), Some("Inqueue"));
     let message = |command: &Command| match command {
@@ -300,7 +299,7 @@ fn what_is_kept_for_a_gang_overcommits_no_node_and_is_shown_by_itself() {
         | Command::MakeQueue { .. } => None,
     };
     let said: Vec<_> = told.iter().filter_map(message).collect();
-    assert_eq!(said, ["waits for 1 pod of queue default to go"; 2], "on the group, and on the pod that waits");
+    assert_eq!(said, ["waits for 1 pod of queue default to go: nodes lack cpu"; 2], "on the group, and on the pod that waits");
     // A pod that is there and too big is another matter.
     state.apply(Event::Pods(Change::Apply(running(pod("ns", "w", "v", &[("cpu", 1)]), "n"))), at(400));
     let _cycle = state.tick(at(400));
@@ -360,7 +359,7 @@ fn a_pod_that_was_told_why_it_waits_is_told_when_others_leave_for_it() {
     assert_eq!(told(&mut state, 2500), ["no node takes it: 1/1 nodes: lacks cpu (asked 3, most free 0)"]);
     nominate(&mut state);
     let _cycle = told(&mut state, 3000);
-    assert_eq!(told(&mut state, 13_000), ["waits for 1 pod of queue default to go"]);
+    assert_eq!(told(&mut state, 13_000), ["waits for 1 pod of queue default to go: nodes lack cpu"]);
 }
 
 #[test]
@@ -393,4 +392,52 @@ fn nothing_is_remembered_of_what_is_gone_or_was_only_named() {
     state.learn(Report::Told(Subject::Pod("ns/p".into()), Told::Gone), at(30_000));
     let _rest = (0..9).map(|second| state.tick(at(31_000 + second * 1_000)).len()).sum::<usize>();
     assert_eq!(state.said.remembered(), before);
+}
+
+#[test]
+fn a_binding_that_nobody_answers_is_told_on_its_group_and_stays_charged_until_it_is_known() {
+    let pods = vec![pod("ns", "a", "g", &[("cpu", 2)]), pod("ns", "b", "g", &[("cpu", 2)])];
+    let mut state = ready(vec![node("n", &[("cpu", 4)])], pods, vec![group("ns", "g", 2, "default")]);
+    assert_eq!(binds(&state.tick(at(0))), 2);
+    state.learn(Report::Bound("ns/a".into()), at(100));
+    assert!(group_status(&[state.tick(at(100)), state.tick(at(10_000))].concat()).is_none(), "a bind is under way");
+    state.learn(Report::Unanswered("ns/b".into(), "timeout"), at(15_000));
+    let told = [state.tick(at(15_000)), state.tick(at(16_000))].concat();
+    let status = group_status(&told).unwrap();
+    let condition = &status.conditions.as_ref().unwrap()[0];
+    assert_eq!((status.phase.as_deref(), condition.kind.as_deref()), (Some("Inqueue"), Some("Unschedulable")));
+    let message = "nobody says whether 1 of its members are bound (timeout); their places are kept";
+    assert_eq!(condition.message.as_deref(), Some(message));
+    // Tools that know Volcano wait for this reason; the condition has the exact one.
+    assert!(told.iter().any(
+        |command| matches!(command, Command::Group { event: Some((reason, said)), .. } if reason == "Unschedulable" && said == message)
+    ));
+    assert_eq!((condition.reason.as_deref(), binds(&told)), (Some("NotEnoughResources"), 0));
+    assert_eq!(state.world.books().quota().used("default").get("cpu"), crate::resources::Amount::from_units(4));
+    state.learn(Report::Told(Subject::Group(GroupKey::new("ns", "g")), stands("7")), at(16_100));
+    state.learn(Report::Bound("ns/b".into()), at(30_000));
+    let told = [state.tick(at(30_000)), state.tick(at(32_000))].concat();
+    assert_eq!(group_status(&told).unwrap().phase.as_deref(), Some("Running"));
+}
+
+#[test]
+fn a_gang_whose_members_are_leaving_runs_until_they_are_gone() {
+    for count in [1, 2] {
+        let names: Vec<String> = (0..count).map(|index| format!("p{index}")).collect();
+        let there = |name: &String| running(pod("ns", name, "g", &[("cpu", 1)]), "n");
+        let mut state = ready(vec![node("n", &[("cpu", 4)])], names.iter().map(there).collect(), vec![group("ns", "g", count, "default")]);
+        let told = [state.tick(at(0)), state.tick(at(3000))].concat();
+        assert_eq!(group_status(&told).unwrap().phase.as_deref(), Some("Running"));
+        state.learn(Report::Told(Subject::Group(GroupKey::new("ns", "g")), stands("7")), at(3100));
+        state.apply(Event::Pods(Change::Apply(PodFacts { deleting: true, ..there(&names[0]) })), at(10_000));
+        let told = [state.tick(at(10_000)), state.tick(at(13_000))].concat();
+        let status = group_status(&told).unwrap();
+        assert_eq!(status.phase.as_deref(), Some("Running"), "{count}");
+        assert!(status.conditions.iter().flatten().all(|condition| condition.kind.as_deref() != Some("Unschedulable")), "{status:?}");
+        assert!(told.iter().all(|command| !matches!(command, Command::Group { event: Some(_), .. })), "{told:?}");
+        state.learn(Report::Told(Subject::Group(GroupKey::new("ns", "g")), stands("8")), at(13_100));
+        state.apply(Event::Pods(Change::Delete(format!("ns/{}", names[0]).as_str().into())), at(20_000));
+        let told = [state.tick(at(20_000)), state.tick(at(23_000))].concat();
+        assert_ne!(group_status(&told).unwrap().phase.as_deref(), Some("Running"), "{count}");
+    }
 }

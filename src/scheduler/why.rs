@@ -3,7 +3,8 @@
 //! The same refusal is the message of the condition and of `/debug/queues`; so the three can never say different things.
 
 use crate::accounting::{Bound, Ceiling, QueueFault, Why as Fault};
-use crate::cycle::explain::{Reason, Refusal, Tally};
+use crate::cycle::explain::{Lack, Reason, Refusal, Tally};
+use crate::resources::ResourceName;
 
 /// Why one group waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,8 +73,10 @@ impl<'a> Why<'a> {
             Refusal::Nodes { tally, .. } => Self::of_nodes(tally),
             Refusal::Behind { .. } => Self::plainly("behind_in_fifo"),
             Refusal::Kept { refusal, .. } => Self::of(refusal),
-            Refusal::Nominated { .. } => Self::plainly("evicting"),
-            Refusal::Backoff { .. } => Self::plainly("backoff"),
+            Refusal::Nominated { lack, .. } => Self::of_lack("evicting", lack.as_ref()),
+            // A refused bind is about no resource: what it waits for is another answer.
+            Refusal::Backoff { lack, .. } => Self::of_lack("backoff", lack.as_ref()),
+            Refusal::Unanswered { .. } => Self::plainly("backoff"),
         }
     }
 
@@ -95,17 +98,24 @@ impl<'a> Why<'a> {
         Self { reason, at: Some(&ceiling.queue), resource: Some(ceiling.dimension.as_str()) }
     }
 
-    /// The one that most nodes say, which is the one that the message begins with.
+    fn of_lack(reason: &'static str, lack: Option<&'a Lack>) -> Self {
+        let (at, resource) = (lack.and_then(|lack| lack.queue.as_deref()), lack.map(|lack| lack.dimension.as_str()));
+        Self { reason, at, resource }
+    }
+
+    /// The reason that most nodes say, which is the one that the message begins with. The dimension is what those nodes lack that would take it otherwise: where most nodes are not for it
+    /// at all (another kind of machine), it is the few others that it waits for.
     fn of_nodes(tally: &'a Tally) -> Self {
         // Every node is counted under one reason, so only where there are no nodes there is none.
         let Some(reason) = tally.first() else { return Self::plainly("no_nodes") };
-        match reason {
-            Reason::Unschedulable => Self::plainly("node_cordoned"),
-            Reason::Taint(_) => Self::plainly("node_taint"),
-            Reason::NodeSelector => Self::plainly("node_selector"),
-            Reason::NodeAffinity => Self::plainly("node_affinity"),
-            Reason::AntiAffinity { .. } => Self::plainly("node_anti_affinity"),
-            Reason::Lacks(name) => Self { resource: Some(name.as_str()), ..Self::plainly("node_resources") },
-        }
+        let reason = match reason {
+            Reason::Unschedulable => "node_cordoned",
+            Reason::Taint(_) => "node_taint",
+            Reason::NodeSelector => "node_selector",
+            Reason::NodeAffinity => "node_affinity",
+            Reason::AntiAffinity { .. } => "node_anti_affinity",
+            Reason::Lacks(_) => "node_resources",
+        };
+        Self { resource: tally.lacks().map(ResourceName::as_str), ..Self::plainly(reason) }
     }
 }

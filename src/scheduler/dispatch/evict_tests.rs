@@ -123,7 +123,7 @@ async fn take(dispatcher: &mut Dispatcher, names: &[&str]) -> (Option<&'static s
             assert_eq!((taken.group, taken.nomination), (GroupKey::new("ns", "g"), 7));
             (Some(why), taken.evicted, taken.gone)
         }
-        Report::Bound(_) | Report::NotBound(..) | Report::Told(..) => panic!("no such thing was asked for"),
+        Report::Bound(_) | Report::NotBound(..) | Report::Unanswered(..) | Report::Told(..) => panic!("no such thing was asked for"),
     }
 }
 

@@ -1,0 +1,168 @@
+//! What becomes of bindings that nobody answers, and of all others meanwhile? Against an API server that answers as it is told.
+
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use kube::Client;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::super::super::command::Command;
+use super::super::super::event::{Subject, Told};
+use super::super::{Dispatcher, turns};
+use super::*;
+use crate::api::Uid;
+use crate::runtime::call::Caller;
+use crate::runtime::leader::Leadership;
+use crate::runtime::metrics::{self, RequestMetrics};
+
+/// The answer to a binding in this namespace, of this pod, the how-manieth one of all.
+type Script = dyn Fn(&str, &str, usize) -> Answer + Send + Sync;
+
+#[derive(Clone, Copy)]
+enum Answer {
+    Yes,
+    /// With what the API server says where no webhook answers.
+    Webhook,
+    /// Something that may have been done.
+    Unavailable,
+    /// It hears nothing at all, this and all else.
+    Down,
+    Panic,
+}
+
+/// When was what sent?
+type Log = Arc<Mutex<Vec<(String, Instant)>>>;
+
+fn failure(code: u16, message: &str) -> Response {
+    let body = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "code": code });
+    (StatusCode::from_u16(code).unwrap(), body.to_string()).into_response()
+}
+
+fn serve(request: &Request, script: &Script, log: &Log) -> Response {
+    let path = request.uri().path().to_owned();
+    let parts: Vec<&str> = path.split('/').collect();
+    let count = |line: &str| {
+        let mut log = log.lock().unwrap();
+        log.push((line.to_owned(), clock::monotonic()));
+        log.len() - 1
+    };
+    let (namespace, name, answer) = match (request.method(), parts.as_slice()) {
+        (&Method::POST, [.., namespace, "pods", name, "binding"]) => {
+            (*namespace, *name, script(namespace, name, count(&format!("bind {namespace}/{name}"))))
+        }
+        (&Method::GET, [.., namespace, "pods", name]) => {
+            let down = matches!(script(namespace, name, count(&format!("get {namespace}/{name}"))), Answer::Down);
+            (*namespace, *name, if down { Answer::Down } else { Answer::Yes })
+        }
+        other => panic!("{other:?}"),
+    };
+    match answer {
+        Answer::Yes => {
+            (StatusCode::OK, json!({ "metadata": { "name": name, "uid": format!("{namespace}/{name}") }, "spec": {} }).to_string())
+                .into_response()
+        }
+        Answer::Webhook => failure(500, "Internal error occurred: failed calling webhook \"x.example.com\": connection refused"),
+        Answer::Unavailable | Answer::Down => failure(503, "no"),
+        Answer::Panic => panic!("a bug"),
+    }
+}
+
+fn dispatcher(concurrency: u16, script: impl Fn(&str, &str, usize) -> Answer + Send + Sync + 'static) -> (Dispatcher, Log) {
+    let (log, script): (Log, Arc<Script>) = (Log::default(), Arc::new(script));
+    let seen = Arc::clone(&log);
+    let app = Router::new().fallback(move |request: Request| {
+        let (script, seen) = (Arc::clone(&script), Arc::clone(&seen));
+        async move { serve(&request, &*script, &seen) }
+    });
+    let registry = metrics::registry().unwrap();
+    let caller = Caller::new(Duration::from_secs(10), RequestMetrics::new(&registry).unwrap());
+    (Dispatcher::new(Client::new(app, "ns"), caller, Leadership::always(), concurrency), log)
+}
+
+fn bind(namespace: &str, name: &str) -> Command {
+    Command::Bind(turns::tests::bind(namespace, name))
+}
+
+/// The next report: of which pod, and what.
+async fn next(dispatcher: &mut Dispatcher) -> (Uid, &'static str) {
+    let report = tokio::time::timeout(Duration::from_secs(3600), dispatcher.next()).await.expect("it is stuck");
+    match report {
+        Report::Bound(uid) => (uid, "bound"),
+        Report::NotBound(uid, why) => (uid, why),
+        Report::Unanswered(uid, _) => (uid, "unanswered"),
+        report @ (Report::Evicted(_) | Report::NotEvicted(..) | Report::Told(..)) => panic!("{report:?}"),
+    }
+}
+
+fn since(began: Instant) -> u64 {
+    clock::monotonic().saturating_duration_since(began).as_secs()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_webhook_that_is_down_holds_up_nobody_elses_binding_and_is_a_no_after_a_while() {
+    let (mut to, log) = dispatcher(4, |namespace, _, _| if namespace == "blocked" { Answer::Webhook } else { Answer::Yes });
+    let began = clock::monotonic();
+    to.send((0..40).map(|name| bind("blocked", &name.to_string())).collect());
+    to.send((0..10).map(|name| bind("fine", &name.to_string())).collect());
+    for _ in 0..10 {
+        let (uid, what) = next(&mut to).await;
+        assert_eq!((uid.starts_with("fine/"), what), (true, "bound"), "{uid}");
+    }
+    assert_eq!(since(began), 0, "they waited");
+    for _ in 0..40 {
+        let (uid, what) = next(&mut to).await;
+        assert_eq!((uid.starts_with("blocked/"), what), (true, "webhook_unavailable"), "{uid}");
+        assert!((15..60).contains(&since(began)), "{}", since(began));
+    }
+    let last = |name: usize| {
+        let log = log.lock().unwrap();
+        log.iter().rev().find(|(line, _)| line.ends_with(&format!(" blocked/{name}"))).unwrap().0.clone()
+    };
+    assert!((0..40).all(|name| last(name).starts_with("get")), "each was looked at first");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_have_been_done_is_told_and_given_up_only_when_it_cannot_land_any_more() {
+    let (mut to, log) = dispatcher(1, |_, _, _| Answer::Unavailable);
+    let began = clock::monotonic();
+    to.send(vec![bind("ns", "p")]);
+    assert_eq!(next(&mut to).await, ("ns/p".into(), "unanswered"));
+    assert!((15..25).contains(&since(began)), "{}", since(began));
+    assert_eq!(next(&mut to).await, ("ns/p".into(), "unavailable"));
+    let log = log.lock().unwrap();
+    let sent = log.iter().filter(|(line, _)| line == "bind ns/p").map(|(_, at)| *at).next_back().unwrap();
+    assert!(clock::monotonic().saturating_duration_since(sent) >= LATEST);
+    assert_eq!(log.last().unwrap().0, "get ns/p");
+    assert!(since(began) < 180, "{}", since(began));
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_api_server_answers_nothing_no_binding_is_given_up() {
+    let up = clock::monotonic() + Duration::from_secs(600);
+    let (mut to, _log) = dispatcher(2, move |_, _, _| if clock::monotonic() < up { Answer::Down } else { Answer::Yes });
+    let names: Vec<String> = (0..5).map(|name| name.to_string()).collect();
+    to.send(names.iter().map(|name| bind("ns", name)).collect());
+    let mut reports = Vec::new();
+    while reports.iter().filter(|(_, what)| *what == "bound").count() < 5 {
+        reports.push(next(&mut to).await);
+    }
+    assert!(reports.iter().all(|(_, what)| ["bound", "unanswered"].contains(what)), "{reports:?}");
+    assert_eq!(reports.iter().filter(|(_, what)| *what == "unanswered").count(), 5, "each is told once: {reports:?}");
+    assert!(clock::monotonic().saturating_duration_since(up) < Duration::from_secs(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_costs_no_slot_and_nothing_that_was_decided() {
+    let (mut to, _log) = dispatcher(1, |_, name, count| if name == "p" && count == 0 { Answer::Panic } else { Answer::Yes });
+    to.send(vec![bind("ns", "p"), bind("other", "q")]);
+    assert_eq!(next(&mut to).await, ("other/q".into(), "bound"));
+    assert_eq!(next(&mut to).await, ("ns/p".into(), "bound"));
+    // What the mock knows nothing of is a panic of the write.
+    to.send(vec![Command::MakeQueue { name: "root".into() }]);
+    let Report::Told(subject, told) = to.next().await else { panic!("another report") };
+    assert_eq!((subject, told), (Subject::Queue("root".into()), Told::Failed("panicked")));
+}

@@ -1,0 +1,149 @@
+//! Who waits is counted wherever in the tree it matters, once in each queue, in no more series than there may be.
+
+use std::collections::BTreeMap;
+
+use prometheus::Registry;
+
+use super::*;
+use crate::api::{GroupFacts, PodFacts, QueueFacts};
+use crate::cycle::testing::{group, limits, pod, queue, running};
+use crate::scheduler::frozen::tests::{odd, state};
+use crate::scheduler::frozen::{QUEUES, freeze};
+use crate::scheduler::testing::at;
+
+/// A pod, and its group where that exists.
+type One = (Option<GroupFacts>, PodFacts);
+
+/// A group of one pod that wants to go there.
+fn one(name: &str, queue: &str, asks: &[(&str, i64)]) -> One {
+    (Some(group("ns", name, 1, queue)), pod("ns", name, name, asks))
+}
+
+fn frozen(queues: Vec<QueueFacts>, all: Vec<One>) -> Frozen {
+    let (groups, pods): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+    let mut state = state(&Registry::new(), queues, groups.into_iter().flatten().collect(), pods);
+    let _binds = state.tick(at(0));
+    freeze(&state)
+}
+
+/// How many wait in the queue, for whatever.
+fn in_all(frozen: &Frozen, queue: &str) -> u64 {
+    frozen.waiting.iter().filter(|((of, ..), _)| of == queue).map(|(_, count)| count).sum()
+}
+
+fn said(frozen: &Frozen) -> BTreeMap<[&str; 4], u64> {
+    frozen.waiting.iter().map(|((queue, reason, at, resource), count)| ([queue.as_str(), *reason, at, resource], *count)).collect()
+}
+
+#[test]
+fn who_waits_counts_in_its_queue_and_in_every_one_above_and_below_says_who_refuses_there() {
+    let queues = vec![
+        queue("org", None, &[("cpu", 20)]),
+        queue("team", Some("org"), &[("memory", 0)]),
+        queue("a", Some("team"), &[("cpu", 1)]),
+        queue("b", Some("team"), &[]),
+    ];
+    let all = vec![
+        one("full", "a", &[("cpu", 2)]),
+        one("above", "b", &[("memory", 1)]),
+        one("same", "b", &[("memory", 1)]),
+        one("nodes", "b", &[("cpu", 11)]),
+        one("alone", "default", &[("cpu", 11)]),
+        one("lost", "nobody", &[("cpu", 1)]),
+        (None, pod("ns", "groupless", "gone", &[("cpu", 1)])),
+    ];
+    let wanted = [
+        (["a", "capability", "a", "cpu"], 1),
+        (["b", "capability", "team", "memory"], 2),
+        (["b", "node_resources", "", "cpu"], 1),
+        (["team", "capability", BELOW, "cpu"], 1),
+        (["team", "capability", "team", "memory"], 2),
+        (["team", "node_resources", "", "cpu"], 1),
+        (["org", "capability", BELOW, "cpu"], 1),
+        (["org", "capability", BELOW, "memory"], 2),
+        (["org", "node_resources", "", "cpu"], 1),
+        (["default", "node_resources", "", "cpu"], 1),
+        ([UNKNOWN, "queue_missing", UNKNOWN, ""], 1),
+        ([UNKNOWN, "no_podgroup", "", ""], 1),
+        (["root", "capability", BELOW, "cpu"], 1),
+        (["root", "capability", BELOW, "memory"], 2),
+        (["root", "node_resources", "", "cpu"], 2),
+        (["root", "queue_missing", BELOW, ""], 1),
+        (["root", "no_podgroup", "", ""], 1),
+    ];
+    let frozen = frozen(queues, all);
+    assert_eq!(said(&frozen), wanted.into());
+    assert_eq!(in_all(&frozen, "root"), 7, "everybody, once");
+}
+
+#[test]
+fn a_refusal_from_above_is_told_by_its_name_at_every_queue_from_there_down() {
+    let queues = vec![queue("org", None, &[("cpu", 1)]), queue("team", Some("org"), &[]), queue("a", Some("team"), &[])];
+    let frozen = frozen(queues, vec![one("g", "a", &[("cpu", 2)])]);
+    let wanted = [("a", "org"), ("team", "org"), ("org", "org"), ("root", BELOW)];
+    assert_eq!(said(&frozen), wanted.map(|(queue, at)| ([queue, "capability", at, "cpu"], 1)).into());
+}
+
+#[test]
+fn in_a_circle_and_below_what_does_not_exist_everybody_counts_once_in_each() {
+    let queues = vec![queue("x", Some("y"), &[]), queue("y", Some("x"), &[]), queue("orphan", Some("nobody"), &[])];
+    let frozen = frozen(queues, vec![one("g", "x", &[("cpu", 1)]), one("h", "orphan", &[("cpu", 1)])]);
+    let counts = ["x", "y", "orphan", UNKNOWN, "root"].map(|queue| in_all(&frozen, queue));
+    assert_eq!((counts, frozen.waiting.values().sum::<u64>()), ([1, 1, 1, 1, 2], 6), "{:?}", frozen.waiting);
+}
+
+#[test]
+fn what_is_summed_under_one_label_counts_once_there() {
+    // The last two, one below the other, are beyond those with names of their own.
+    let name = |number: usize| format!("q{number:04}");
+    let parent = |number: usize| (number == QUEUES + 1).then(|| name(QUEUES));
+    let queues = (0..QUEUES + 2).map(|number| queue(&name(number), parent(number).as_deref(), &[])).collect();
+    let frozen = frozen(queues, vec![one("g", &name(QUEUES + 1), &[("cpu", 11)])]);
+    assert_eq!(said(&frozen), [OTHERS, "root"].map(|queue| ([queue, "node_resources", "", "cpu"], 1)).into());
+}
+
+#[test]
+fn a_queue_tells_the_oldest_of_those_that_wait_in_it_or_below_and_of_nobody_else() {
+    let born = |facts: PodFacts, second| PodFacts { created: k8s_openapi::jiff::Timestamp::from_second(second).unwrap(), ..facts };
+    let waits = |name: &str, group: &str, second| born(pod("ns", name, group, &[("cpu", 11)]), second);
+    let runs = running(born(pod("ns", "r", "runs", &[("cpu", 1)]), 50), "n");
+    let pods = vec![waits("a", "g", 400), waits("b", "g", 100), waits("c", "h", 300), waits("d", "i", 200), runs];
+    let groups = vec![group("ns", "g", 1, "q"), group("ns", "h", 1, "p"), group("ns", "i", 1, "default"), group("ns", "runs", 1, "q")];
+    let queues = vec![queue("org", None, &[]), queue("q", Some("org"), &[]), queue("p", Some("org"), &[]), queue("idle", None, &[])];
+    let mut state = state(&Registry::new(), queues, groups, pods);
+    let _binds = state.tick(at(0));
+    let wanted = [("default", 200), ("org", 100), ("p", 300), ("q", 100), ("root", 100)];
+    assert_eq!(freeze(&state).oldest, wanted.map(|(queue, second)| (queue.to_owned(), second)).into());
+}
+
+#[test]
+fn who_waits_for_what_is_a_bounded_number_of_series_and_upper_queues_and_totals_stay_whole() {
+    let (parents, below, resources) = (3_usize, 60_usize, 27_usize);
+    let stated: Vec<String> = (0..resources).map(odd).collect();
+    let capability: Vec<(&str, i64)> = stated.iter().map(|name| (name.as_str(), 1)).collect();
+    let leaf = |number: usize| format!("q{number}");
+    let parent = |number: usize| format!("z{}", number % parents);
+    let leaves = parents * below;
+    let mut all: Vec<_> = (0..leaves)
+        .flat_map(|number| stated.iter().enumerate().map(move |(index, name)| (number, index, name.as_str())))
+        .map(|(number, index, resource)| one(&format!("g{number}-{index}"), &leaf(number), &[(resource, 1)]))
+        .collect();
+    // What nobody states or offers has no label of its own.
+    all.push(one("unicorn", "default", &[("example.com/unicorn", 1)]));
+    let there = u64::try_from(all.len()).unwrap();
+    let mut queues: Vec<_> = (0..leaves).map(|number| queue(&leaf(number), Some(&parent(number)), &capability)).collect();
+    queues.extend((0..parents).map(|number| QueueFacts { deserved: limits(&capability), ..queue(&parent(number), None, &[]) }));
+    let frozen = frozen(queues, all);
+    // `root` has one for each resource and the unicorn's, `default` that, each parent one for each resource; what is left is the leaves'. Beyond are as many groups as series.
+    let upper = 1 + resources + 1 + parents * resources;
+    let beyond = leaves * resources - (WAITING - upper);
+    assert_eq!(frozen.waiting.len(), WAITING + 1, "one more, for there is one reason");
+    assert_eq!(in_all(&frozen, "root"), there);
+    for number in 0..parents {
+        assert_eq!(in_all(&frozen, &parent(number)), u64::try_from(below * resources).unwrap(), "{}", parent(number));
+    }
+    let said = said(&frozen);
+    assert_eq!(said.get(&[OTHERS, "node_resources", "", ""]).copied(), Some(u64::try_from(beyond).unwrap()), "each once");
+    assert_eq!(said.get(&["z1", "node_resources", "", stated[0].as_str()]).copied(), Some(u64::try_from(below).unwrap()));
+    assert_eq!(said.get(&["default", "node_resources", "", "other"]), Some(&1));
+}
