@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::gap::{self, Gap};
 use super::page::{Line, Page, Tone};
 
 /// What `/debug/audit` said.
@@ -9,6 +10,7 @@ use super::page::{Line, Page, Tone};
 pub struct Report {
     differences: Vec<Value>,
     checked: Value,
+    unknown: Vec<Gap>,
 }
 
 impl Report {
@@ -16,7 +18,10 @@ impl Report {
     #[must_use]
     pub fn of(answer: &Value) -> Option<Self> {
         let differences = answer.get("differences")?.as_array()?.clone();
-        Some(Self { differences, checked: answer.get("checked").cloned().unwrap_or_default() })
+        let checked = answer.get("checked").cloned().unwrap_or_default();
+        let silent =
+            checked.is_null().then(|| Gap::new("how much was recounted", "the scheduler's answer does not say; is it of another version?"));
+        Some(Self { differences, checked, unknown: silent.into_iter().collect() })
     }
 
     /// Whether all sums are right.
@@ -28,7 +33,7 @@ impl Report {
     /// The answer of `audit -o json`.
     #[must_use]
     pub fn json(&self) -> Value {
-        json!({ "differences": self.differences, "checked": self.checked })
+        json!({ "differences": self.differences, "checked": self.checked, "unknown": gap::json(&self.unknown) })
     }
 
     /// The same for people.
@@ -39,6 +44,7 @@ impl Report {
         let checked = format!("recounted from {} pods: {} nodes, {} queues", count("pods"), count("nodes"), count("queues"));
         if self.is_clean() {
             page.line(Line::default().and(Tone::Good, "no differences").and(Tone::Plain, format!("; {checked}")));
+            gap::show(&mut page, &self.unknown);
             return page;
         }
         page.line(
@@ -51,6 +57,7 @@ impl Report {
             page.text(format!("  {} {}: the books say {}, a recount {}", text("place"), text("name"), text("kept"), text("recounted")));
         }
         page.text("This is a defect of the scheduler: please report it with this text. A restart of the scheduler recounts everything.");
+        gap::show(&mut page, &self.unknown);
         page
     }
 }
@@ -70,9 +77,13 @@ This is a defect of the scheduler: please report it with this text. A restart of
 ";
         assert_eq!(report.page().render(false), want);
         assert!(!report.is_clean());
+        assert_eq!(report.json()["differences"], answer["differences"]);
+        assert_eq!(report.json()["unknown"], json!([]), "as each answer has it");
         let clean = Report::of(&json!({"differences": []})).unwrap();
         assert!(clean.is_clean());
-        assert_eq!(clean.page().render(false), "no differences; recounted from ? pods: ? nodes, ? queues\n");
+        let text = clean.page().render(false);
+        assert!(text.starts_with("no differences; recounted from ? pods: ? nodes, ? queues\n\nNot known\n  how much"), "{text}");
+        assert_eq!((report.json()["unknown"].clone(), clean.json()["unknown"].as_array().map(Vec::len)), (json!([]), Some(1)));
         assert_eq!(Report::of(&json!({"difference": []})), None);
     }
 }

@@ -2,14 +2,89 @@
 //!
 //! kubectl asks a program called `kubectl_complete-podgroup` for that, with the words so far; a link of that name to this program is enough. The answer is
 //! one candidate on each line and then `:4`, which says that no names of files are meant. A shell that completes `kubectl-podgroup` itself has
-//! `kubectl podgroup completion`.
+//! `kubectl podgroup completion`. Names are asked of the API server, and where it does not say them at once there are none.
 
-use clap::{Arg, Command, CommandFactory};
+use std::time::Duration;
 
-use super::flags::Arguments;
+use clap::{Arg, Command, CommandFactory, Parser};
+use clap_complete::Shell;
+use futures::future::join_all;
+
+use super::connect::connect;
+use super::fetch::Fetch;
+use super::flags::{Arguments, Change, Common, Kind, Named, Target, Verb};
 
 /// The name under which kubectl asks.
 pub const ASKED_AS: &str = "kubectl_complete-podgroup";
+
+/// For so long somebody waits who has pressed a key.
+const AT_ONCE: Duration = Duration::from_secs(2);
+
+/// Names that the API server knows.
+#[derive(Debug, PartialEq, Eq)]
+enum Wanted {
+    /// Of what has PodGroups: of this kind, or of those that people name.
+    Groups(Option<Kind>),
+    Queues,
+    Namespaces,
+}
+
+impl Wanted {
+    /// The paths of their lists.
+    fn paths(&self, namespace: &str) -> Vec<String> {
+        let of_kind = |kind: &Kind| {
+            let (group, plural) = kind.place();
+            format!("/{group}/namespaces/{namespace}/{plural}")
+        };
+        match self {
+            Self::Groups(Some(kind)) => vec![of_kind(kind)],
+            Self::Groups(None) => Kind::ALL.iter().filter(|kind| !kind.is_generated()).map(of_kind).collect(),
+            Self::Queues => vec!["/apis/scheduling.volcano.sh/v1beta1/queues".to_owned()],
+            Self::Namespaces => vec!["/api/v1/namespaces".to_owned()],
+        }
+    }
+}
+
+/// Which names the last of the words may be, and the flags before it; none where it is something else.
+fn wanted(words: &[String]) -> Option<(Wanted, Common)> {
+    const ANY: &str = "x-x-x-x-x";
+    let (begun, before) = words.split_last().filter(|(begun, _)| !begun.starts_with('-'))?;
+    let any = begun.split_once('/').map_or_else(|| ANY.to_owned(), |(kind, _)| format!("{kind}/{ANY}"));
+    let parsed = |more: &[&str]| {
+        let line = ["kubectl-podgroup"].into_iter().chain(before.iter().map(String::as_str)).chain([any.as_str()]);
+        Arguments::try_parse_from(line.chain(more.iter().copied())).ok()
+    };
+    // The verb may stand behind the flag that is being typed.
+    let Arguments { common, verb } = parsed(&[]).or_else(|| parsed(&["nodes"]))?;
+    if common.namespace.as_deref() == Some(ANY) {
+        return Some((Wanted::Namespaces, common));
+    }
+    let wanted = match verb {
+        Verb::Why { target: Target { kind, name } } if name == ANY => Wanted::Groups(kind),
+        Verb::Queue { change: Change::Open(Named { name, .. }) | Change::Close(Named { name, .. }) } if name == ANY => Wanted::Queues,
+        Verb::Why { .. } | Verb::Tree { .. } | Verb::Nodes | Verb::Queue { .. } | Verb::Audit | Verb::Version | Verb::Completion { .. } => {
+            return None;
+        }
+    };
+    Some((wanted, common))
+}
+
+/// The names that begin as the last of the words does.
+async fn names(words: &[String]) -> Vec<String> {
+    let Some(((wanted, common), begun)) = wanted(words).zip(words.last()) else { return Vec::new() };
+    let Ok(connection) = connect(&common).await else { return Vec::new() };
+    let fetch = Fetch::new(connection.client, AT_ONCE);
+    let paths = wanted.paths(&connection.namespace);
+    let lists = join_all(paths.iter().map(|path| fetch.names(path, "")));
+    let found = tokio::time::timeout(AT_ONCE, lists).await.unwrap_or_default();
+    let kind = begun.split_once('/').map(|(kind, _)| format!("{kind}/")).unwrap_or_default();
+    let mut names: Vec<String> =
+        found.into_iter().flatten().flatten().filter_map(|meta| Some(format!("{kind}{}", super::page::clean(&meta.name?)))).collect();
+    names.retain(|name| name.starts_with(begun.as_str()));
+    names.sort_unstable();
+    names.dedup();
+    names
+}
 
 /// The candidates for the last of the words, which may be empty or begun.
 #[must_use]
@@ -53,14 +128,76 @@ fn values(arg: &Arg) -> Vec<String> {
 }
 
 /// The answer as kubectl reads it.
+pub async fn answer(words: &[String]) -> String {
+    let mut all = candidates(words);
+    all.extend(names(words).await);
+    all.into_iter().map(|candidate| format!("{candidate}\n")).collect::<String>() + ":4\n"
+}
+
+/// The script with which a shell completes `kubectl-podgroup` itself.
 #[must_use]
-pub fn answer(words: &[String]) -> String {
-    candidates(words).into_iter().map(|candidate| format!("{candidate}\n")).collect::<String>() + ":4\n"
+pub fn script(shell: Shell) -> Vec<u8> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "kubectl-podgroup", &mut script);
+    if shell != Shell::Bash {
+        return script;
+    }
+    // clap_complete 4.6 spells the hyphen of a program's name in two ways there, so that nothing after a verb would ever be completed.
+    String::from_utf8_lossy(&script).replace("kubectl__subcmd__podgroup", "kubectl__podgroup").into_bytes()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command as Program;
+
     use super::*;
+
+    /// What a shell of this machine prints for a script that can read what is generated for it as `$SCRIPT`; none where there is no such shell.
+    fn run(shell: Shell, arguments: &[&str], text: &str) -> Option<String> {
+        let file = std::env::temp_dir().join(format!("podgroup-completion-{}-{shell}", std::process::id()));
+        std::fs::write(&file, script(shell)).unwrap();
+        let output = Program::new(shell.to_string()).args(arguments).args(["-c", text]).env("SCRIPT", &file).output();
+        std::fs::remove_file(&file).unwrap();
+        let output = output.ok()?;
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{shell}: {said}{}", String::from_utf8_lossy(&output.stderr));
+        Some(said)
+    }
+
+    #[test]
+    fn each_shell_completes_with_its_script() {
+        // Bash asks the function of the script, with the words so far and which of them is completed.
+        let text = r#"source "$SCRIPT"; complete -p kubectl-podgroup
+            COMP_WORDS=(kubectl-podgroup tree --g); COMP_CWORD=2; _kubectl__podgroup kubectl-podgroup --g tree; echo "${COMPREPLY[@]}""#;
+        let said = run(Shell::Bash, &["--norc"], text).unwrap();
+        assert!(said.contains("-F _kubectl__podgroup") && said.ends_with("--groups\n"), "{said}");
+        // Zsh asks when somebody types; that it takes the script and knows for what is as far as one gets without a terminal.
+        let text = r#"autoload -Uz compinit; compinit -D -u; source "$SCRIPT"; print -r -- $_comps[kubectl-podgroup]"#;
+        if let Some(said) = run(Shell::Zsh, &["-f"], text) {
+            assert_eq!(said, "_kubectl-podgroup\n");
+        }
+        if let Some(said) = run(Shell::Fish, &["--no-config"], r#"source "$SCRIPT"; complete -C "kubectl-podgroup tree --g""#) {
+            assert!(said.starts_with("--groups\t"), "{said}");
+        }
+    }
+
+    /// For shells that are not there.
+    #[test]
+    fn each_script_names_all_verbs_and_says_for_which_program_it_is() {
+        let heads = [
+            (Shell::Bash, "complete -F _kubectl__podgroup "),
+            (Shell::Zsh, "#compdef kubectl-podgroup\n"),
+            (Shell::Fish, "complete -c kubectl-podgroup "),
+        ];
+        for (shell, head) in heads {
+            let text = String::from_utf8(script(shell)).unwrap();
+            assert!(text.contains(head), "{shell}: no {head:?} in {text}");
+            for verb in candidates(&[String::new()]) {
+                assert!(text.contains(&verb), "{shell}: no {verb}");
+            }
+            assert!(text.contains("without-scheduler"), "{shell}");
+        }
+    }
 
     #[test]
     fn verbs_flags_and_their_values_are_completed() {
@@ -80,6 +217,33 @@ mod tests {
         for (line, want) in table {
             assert_eq!(of(line), want, "{line:?}");
         }
-        assert_eq!(answer(&[]), ":4\n");
+    }
+
+    #[tokio::test]
+    async fn without_words_there_is_nothing() {
+        assert_eq!(answer(&[]).await, ":4\n");
+    }
+
+    #[test]
+    fn names_are_asked_for_where_one_is_typed() {
+        let of = |line: &str| wanted(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        let table = [
+            ("why ", Some(Wanted::Groups(None))),
+            ("why tr", Some(Wanted::Groups(None))),
+            ("why deploy/tr", Some(Wanted::Groups(Some(Kind::Deployment)))),
+            ("queue close ", Some(Wanted::Queues)),
+            ("-n ", Some(Wanted::Namespaces)),
+            ("why train -n te", Some(Wanted::Namespaces)),
+            ("queue ", None),
+            ("tree -o ", None),
+            ("why service/x", None),
+            ("why --name", None),
+            ("why train ", None),
+        ];
+        for (line, want) in table {
+            assert_eq!(of(line).map(|(wanted, _)| wanted), want, "{line:?}");
+        }
+        assert_eq!(of("-n team why ").and_then(|(_, flags)| flags.namespace).as_deref(), Some("team"));
+        assert_eq!(Wanted::Groups(Some(Kind::Pod)).paths("ns"), ["/api/v1/namespaces/ns/pods"]);
     }
 }

@@ -4,13 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use axum::http::Uri;
-use axum::http::header::{HeaderName, HeaderValue, USER_AGENT};
+use axum::http::header::{HeaderValue, USER_AGENT};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
-use crate::api::names::SCHEDULER;
-
-use super::flags::Common;
+use super::flags::{Common, is_name};
 
 /// How long opening one connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -21,8 +19,19 @@ pub struct Connection {
     pub client: Client,
     /// The namespace that is meant where none is typed.
     pub namespace: String,
-    /// What of the credentials can be shown to others than the API server: a bearer token, or where one comes from.
-    pub bearer: Option<AuthInfo>,
+    /// What of the credentials can be shown to others than the API server.
+    pub bearer: Bearer,
+}
+
+/// What the kubeconfig has for one who asks for a token and is not the API server.
+#[derive(Debug)]
+pub enum Bearer {
+    /// Nothing.
+    Nothing,
+    /// A bearer token, or where one comes from.
+    Token(Box<AuthInfo>),
+    /// Nothing: who asks acts as this one, which only the API server can make him. With his own token he would see more, or less, than that one.
+    ActingAs(String),
 }
 
 /// Finds the configuration and makes the client; sends nothing.
@@ -36,22 +45,36 @@ pub async fn connect(flags: &Common) -> Result<Connection, String> {
         Some(path) => from_file(path, &options).await?,
         None => from_surroundings(&options, flags.context.is_some()).await?,
     };
-    if let Some(user) = &flags.act_as {
-        header(&mut config, "impersonate-user", user, "--as")?;
-        for group in &flags.act_as_groups {
-            header(&mut config, "impersonate-group", group, "--as-group")?;
-        }
-    }
+    act_as(flags, &mut config.auth_info)?;
     let namespace = flags.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
     let bearer = bearer(&config.auth_info);
     Ok(Connection { client: client(config)?, namespace, bearer })
 }
 
+/// Who is typed takes the place of who the kubeconfig says, as for kubectl; with both, the API server would be told of two.
+fn act_as(flags: &Common, user: &mut AuthInfo) -> Result<(), String> {
+    let sendable =
+        |value: &str, flag: &str| HeaderValue::try_from(value).map(|_| ()).map_err(|_| format!("{flag}: no header can carry this value"));
+    let Some(name) = &flags.act_as else { return Ok(()) };
+    sendable(name, "--as")?;
+    user.impersonate = Some(name.clone());
+    for group in &flags.act_as_groups {
+        sendable(group, "--as-group")?;
+    }
+    if !flags.act_as_groups.is_empty() {
+        user.impersonate_groups = Some(flags.act_as_groups.clone());
+    }
+    Ok(())
+}
+
 /// A client certificate proves nothing to who asks for a token, and a password is for the API server alone.
-fn bearer(user: &AuthInfo) -> Option<AuthInfo> {
+fn bearer(user: &AuthInfo) -> Bearer {
+    if let Some(other) = &user.impersonate {
+        return Bearer::ActingAs(other.clone());
+    }
     let AuthInfo { token, token_file, auth_provider, exec, .. } = user.clone();
     let some = token.is_some() || token_file.is_some() || auth_provider.is_some() || exec.is_some();
-    some.then(|| AuthInfo { token, token_file, auth_provider, exec, ..AuthInfo::default() })
+    if some { Bearer::Token(Box::new(AuthInfo { token, token_file, auth_provider, exec, ..AuthInfo::default() })) } else { Bearer::Nothing }
 }
 
 async fn from_file(path: &Path, options: &KubeConfigOptions) -> Result<Config, String> {
@@ -67,12 +90,6 @@ async fn from_surroundings(options: &KubeConfigOptions, named: bool) -> Result<C
     };
     let in_cluster = if named { None } else { Config::incluster().ok() };
     in_cluster.ok_or_else(|| format!("no way to the API server: {error}; say --kubeconfig FILE, or set KUBECONFIG"))
-}
-
-fn header(config: &mut Config, name: &'static str, value: &str, flag: &str) -> Result<(), String> {
-    let value = HeaderValue::try_from(value).map_err(|_| format!("{flag}: no header can carry this value"))?;
-    config.headers.push((HeaderName::from_static(name), value));
-    Ok(())
 }
 
 fn client(mut config: Config) -> Result<Client, String> {
@@ -107,12 +124,12 @@ pub const fn wants_tls(flags: &Common) -> bool {
     flags.scheduler_ca_file.is_some() || flags.scheduler_tls_server_name.is_some() || flags.scheduler_insecure_skip_tls_verify
 }
 
-/// How a scheduler is asked that serves TLS and is reached through a port-forward; `bearer` is what the kubeconfig has.
+/// How a scheduler is asked that serves TLS and is reached through a port-forward. Its certificate must be for `server`, unless a flag says for whom.
 ///
 /// # Errors
 ///
 /// Which flag is missing, or what is wrong with its file, in one line.
-pub fn forwarded(flags: &Common, namespace: &str, bearer: Option<&AuthInfo>) -> Result<Config, String> {
+pub fn forwarded(flags: &Common, server: &str, bearer: &Bearer) -> Result<Config, String> {
     if flags.scheduler_ca_file.is_none() && !flags.scheduler_insecure_skip_tls_verify {
         return Err(
             "the scheduler serves TLS: say --scheduler-ca-file with the authority of its certificate, or, where it signs its own, \
@@ -122,14 +139,35 @@ pub fn forwarded(flags: &Common, namespace: &str, bearer: Option<&AuthInfo>) -> 
     }
     let mut config = trusting(flags, Uri::from_static("https://127.0.0.1"))?;
     if flags.scheduler_token_file.is_none() {
-        config.auth_info = bearer.cloned().ok_or(
-            "the scheduler serves TLS and asks for a token, and the kubeconfig has none: say --scheduler-token-file (kubectl create token makes one), or \
-             --system-namespace where it was only found, in another namespace than the usual one",
-        )?;
+        config.auth_info = match bearer {
+            Bearer::Token(user) => AuthInfo::clone(user),
+            Bearer::Nothing => {
+                return Err(
+                    "the scheduler serves TLS and asks for a token, and the kubeconfig has none: say --scheduler-token-file (kubectl create token makes one), or \
+                     --system-namespace where it was only found, in another namespace than the usual one"
+                        .to_owned(),
+                );
+            }
+            Bearer::ActingAs(other) => {
+                return Err(format!(
+                    "the scheduler serves TLS and asks for a token, and nobody can act there as {other} (--as): your own token is not sent, for it shows what you may see. \
+                     Say --scheduler-token-file with a token of {other}{}",
+                    made_by(other)
+                ));
+            }
+        };
     }
     // Nobody's certificate is for this machine's own end of the port-forward.
-    config.tls_server_name.get_or_insert_with(|| format!("{SCHEDULER}.{namespace}.svc"));
+    config.tls_server_name.get_or_insert_with(|| server.to_owned());
     Ok(config)
+}
+
+/// What makes a token of this user, if it is a ServiceAccount.
+fn made_by(user: &str) -> String {
+    match user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':')) {
+        Some((namespace, name)) if is_name(namespace) && is_name(name) => format!(" (kubectl create token {name} -n {namespace})"),
+        _ => String::new(),
+    }
 }
 
 /// A client of the end of the port-forward on this machine.
@@ -170,4 +208,46 @@ fn chain(error: &dyn std::error::Error) -> String {
         next = cause.source();
     }
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugin::flags::Arguments;
+    use clap::Parser;
+
+    /// Who asks, with what the kubeconfig of `root` says of it and these flags.
+    fn user(kubeconfig: Option<&str>, line: &str) -> Result<AuthInfo, String> {
+        let flags = Arguments::parse_from(["kubectl-podgroup", "audit"].into_iter().chain(line.split_whitespace())).common;
+        let impersonate_groups = kubeconfig.map(|_| vec!["g".to_owned()]);
+        let mut user = AuthInfo {
+            token_file: Some("f".to_owned()),
+            impersonate: kubeconfig.map(str::to_owned),
+            impersonate_groups,
+            ..AuthInfo::default()
+        };
+        act_as(&flags, &mut user).map(|()| user)
+    }
+
+    #[test]
+    fn who_acts_as_somebody_else_shows_his_own_token_to_nobody() {
+        assert!(matches!(bearer(&user(None, "").unwrap()), Bearer::Token(own) if own.token_file.is_some()));
+        assert!(matches!(bearer(&AuthInfo::default()), Bearer::Nothing));
+        for (kubeconfig, line, want) in [(None, "--as u", "u"), (Some("k"), "", "k"), (Some("k"), "--as u", "u")] {
+            assert!(matches!(bearer(&user(kubeconfig, line).unwrap()), Bearer::ActingAs(other) if other == want), "{line}");
+        }
+    }
+
+    #[test]
+    fn who_is_typed_takes_the_place_of_who_the_kubeconfig_says() {
+        let said = |kubeconfig, line| {
+            let user = user(kubeconfig, line).unwrap();
+            (user.impersonate.unwrap_or_default(), user.impersonate_groups.unwrap_or_default().join(" "))
+        };
+        let both = |user: &str, groups: &str| (user.to_owned(), groups.to_owned());
+        assert_eq!(said(Some("k"), "--as u --as-group a --as-group b"), both("u", "a b"));
+        assert_eq!(said(Some("k"), "--as u"), both("u", "g"), "as for kubectl");
+        assert_eq!(said(None, "--as u"), both("u", ""));
+        assert!(user(None, "--as \u{7f}").unwrap_err().starts_with("--as:"));
+    }
 }

@@ -4,8 +4,10 @@
 
 use std::time::Duration;
 
-use axum::http::Request;
+use axum::http::{Request, header};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -18,6 +20,12 @@ const PAGE: u32 = 500;
 
 /// The most pages of one list: a million objects, more than a cluster can have.
 const PAGES: u32 = 2_000;
+
+/// Objects as they are.
+const WHOLE: &str = "application/json";
+
+/// Of each object only its metadata, where the server has that form.
+const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 /// Reads, each with a limit.
 #[derive(Clone)]
@@ -51,7 +59,12 @@ impl Fetch {
     ///
     /// See [`CallError`].
     pub async fn json(&self, path: &str) -> Result<Value, CallError> {
-        let request = Request::get(path).body(Vec::new()).map_err(|error| CallError::Invalid(error.to_string()))?;
+        self.json_as(path, WHOLE).await
+    }
+
+    async fn json_as(&self, path: &str, form: &'static str) -> Result<Value, CallError> {
+        let request = Request::get(path).header(header::ACCEPT, form).body(Vec::new());
+        let request = request.map_err(|error| CallError::Invalid(error.to_string()))?;
         let text = call(self.limit, self.client.request_text(request)).await?;
         serde_json::from_str(&text).map_err(|error| CallError::Other(format!("{path} answered no JSON: {error}")))
     }
@@ -76,24 +89,58 @@ impl Fetch {
     /// As [`Fetch::json`], of any page.
     pub async fn list(&self, path: &str, query: &str) -> Result<Vec<Value>, CallError> {
         let mut items = Vec::new();
+        self.pages(path, query, WHOLE, |page| items.extend(page)).await?;
+        Ok(items)
+    }
+
+    /// The metadata of all objects of a list, and nothing else of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Fetch::list`].
+    pub async fn names(&self, path: &str, query: &str) -> Result<Vec<ObjectMeta>, CallError> {
+        let mut names = Vec::new();
+        let meta = |object: Value| ObjectMeta::deserialize(object.get("metadata")?).ok();
+        self.pages(path, query, METADATA, |page| names.extend(page.into_iter().filter_map(meta))).await?;
+        Ok(names)
+    }
+
+    /// Each page of a list as it comes.
+    async fn pages(&self, path: &str, query: &str, form: &'static str, mut take: impl FnMut(Vec<Value>)) -> Result<(), CallError> {
         let mut next = String::new();
         for _ in 0..PAGES {
-            let mut page = self.json(&format!("{path}?limit={PAGE}{query}{next}")).await?;
+            let mut page = self.json_as(&format!("{path}?limit={PAGE}{query}{next}"), form).await?;
             if let Some(Value::Array(some)) = page.get_mut("items").map(Value::take) {
-                items.extend(some);
+                take(some);
             }
             match page.pointer("/metadata/continue").and_then(Value::as_str) {
                 Some(token) if !token.is_empty() => next = format!("&continue={}", escaped(token)),
-                _ => return Ok(items),
+                _ => return Ok(()),
             }
         }
         Err(CallError::Other(format!("{path} has no end")))
     }
 
-    /// All objects of a list that can be read; none, and a gap called `what`, where there is no list.
-    pub async fn all<T: DeserializeOwned>(&self, what: &str, path: &str, query: &str, gaps: &mut Vec<Gap>) -> Option<Vec<T>> {
-        match self.list(path, query).await {
-            Ok(items) => Some(decoded(what, items, gaps)),
+    /// What becomes of all objects of a list that can be read; none, and a gap called `what`, where there is no list. Only one page of them is kept as it came: the pods of
+    /// a large cluster are gigabytes.
+    pub async fn all<T: DeserializeOwned, F>(
+        &self,
+        what: &str,
+        path: &str,
+        query: &str,
+        gaps: &mut Vec<Gap>,
+        of: impl Fn(&T) -> F,
+    ) -> Option<Vec<F>> {
+        let (mut facts, mut count) = (Vec::new(), 0_usize);
+        let read = |page: Vec<Value>| {
+            count = count.saturating_add(page.len());
+            facts.extend(page.into_iter().filter_map(|object| Some(of(&serde_json::from_value(object).ok()?))));
+        };
+        match self.pages(path, query, WHOLE, read).await {
+            Ok(()) => {
+                lost(what, count, facts.len(), gaps);
+                Some(facts)
+            }
             Err(error) => {
                 gaps.push(Gap::new(what, told(&error)));
                 None
@@ -106,11 +153,15 @@ impl Fetch {
 pub fn decoded<T: DeserializeOwned>(what: &str, items: Vec<Value>, gaps: &mut Vec<Gap>) -> Vec<T> {
     let count = items.len();
     let read: Vec<T> = items.into_iter().filter_map(|item| serde_json::from_value(item).ok()).collect();
-    let lost = count.saturating_sub(read.len());
+    lost(what, count, read.len(), gaps);
+    read
+}
+
+fn lost(what: &str, count: usize, read: usize, gaps: &mut Vec<Gap>) {
+    let lost = count.saturating_sub(read);
     if lost > 0 {
         gaps.push(Gap::new(format!("{lost} of {count} {what}"), "they cannot be read: fields have other types than the API says"));
     }
-    read
 }
 
 /// What to do about an error, for people.
@@ -131,6 +182,7 @@ pub fn told(error: &CallError) -> String {
         | CallError::Expired(_)
         | CallError::DisruptionBudget(_)
         | CallError::TooManyRequests { .. }
+        | CallError::Webhook(_)
         | CallError::Other(_) => error.to_string(),
     }
 }
@@ -163,6 +215,26 @@ mod tests {
         assert_eq!(read.len(), 1);
         assert_eq!(gaps[0].what, "3 of 4 queues");
         assert!(decoded::<PodGroup>("podgroups", vec![json!({})], &mut gaps).len() == 1 && gaps.len() == 1);
+    }
+
+    #[tokio::test]
+    async fn all_pages_are_read_and_one_odd_object_costs_only_itself() {
+        let answer = |request: axum::extract::Request| async move {
+            let whole = request.headers().get(header::ACCEPT).is_some_and(|form| form == WHOLE);
+            let object = |name: &str| json!({"metadata": {"name": format!("{name}{}", if whole { "" } else { "-short" })}});
+            let second = request.uri().query().is_some_and(|query| query.ends_with("&fieldSelector=x&continue=a%2Fb"));
+            axum::Json(match second {
+                true => json!({"items": [object("c")], "metadata": {}}),
+                false => json!({"items": [object("a"), {"spec": {"parent": 7}}], "metadata": {"continue": "a/b"}}),
+            })
+        };
+        let fetch = Fetch::new(Client::new(axum::Router::new().fallback(answer), "ns"), Duration::from_secs(10));
+        let mut gaps = Vec::new();
+        let read = fetch.all("queues", "/queues", "&fieldSelector=x", &mut gaps, |queue: &Queue| queue.metadata.name.clone()).await;
+        assert_eq!(read, Some(vec![Some("a".to_owned()), Some("c".to_owned())]));
+        assert_eq!(gaps.iter().map(|gap| gap.what.as_str()).collect::<Vec<_>>(), ["1 of 3 queues"]);
+        let names = fetch.names("/queues", "&fieldSelector=x").await.unwrap();
+        assert_eq!(names.iter().filter_map(|meta| meta.name.as_deref()).collect::<Vec<_>>(), ["a-short", "c-short"]);
     }
 
     #[test]

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use futures::future::join_all;
+use futures::join;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -18,7 +20,11 @@ use super::events::Event;
 use super::fetch::{Fetch, decoded, told};
 use super::flags::{Kind, Target, is_name};
 use super::gap::{self, Gap};
+use super::nearest::nearest;
 use super::page::{Line, Page, Tone};
+
+/// How many namespaces are named.
+const NAMESPACES: usize = 3;
 
 /// A group, and whose it is.
 #[derive(Debug)]
@@ -84,8 +90,9 @@ pub async fn find(fetch: &Fetch, namespace: &str, target: &Target, gaps: &mut Ve
 async fn groups_below(fetch: &Fetch, kind: Kind, namespace: &str, uid: &str, gaps: &mut Vec<Gap>) -> Vec<GroupKey> {
     let (group, plural) = kind.place();
     let what = format!("{}s", kind.as_str());
-    let owners: Vec<Value> = fetch.all(&what, &format!("/{group}/namespaces/{namespace}/{plural}"), "", gaps).await.unwrap_or_default();
-    owners.iter().filter(|owner| controller_of(&meta(owner)).is_some_and(|above| above.uid == uid)).map(group_of_owner).collect()
+    let below = |owner: &Value| controller_of(&meta(owner)).is_some_and(|above| above.uid == uid).then(|| group_of_owner(owner));
+    let path = format!("/{group}/namespaces/{namespace}/{plural}");
+    fetch.all(&what, &path, "", gaps, below).await.unwrap_or_default().into_iter().flatten().collect()
 }
 
 /// The object, and of which kind it turned out to be.
@@ -102,13 +109,48 @@ async fn object(fetch: &Fetch, namespace: &str, target: &Target) -> Result<(Kind
             Err(error) => return Err(told(&error)),
         }
     }
+    if !refused.is_empty() {
+        return Err(refused.join("; "));
+    }
     let names: Vec<_> = kinds.iter().map(|kind| kind.as_str()).collect();
-    Err(match refused.is_empty() {
-        true => {
-            format!("there is no {} {:?} in namespace {namespace}: see kubectl get podgroups -A, or say -n", names.join(", "), target.name)
-        }
-        false => refused.join("; "),
-    })
+    // What is generated is copied and not typed.
+    let typed = kinds.iter().filter(|kind| target.kind.is_some() || !kind.is_generated());
+    let (place, query) = (format!("namespaces/{namespace}/"), format!("&fieldSelector=metadata.name%3D{}", target.name));
+    let (here, elsewhere) = join!(named(fetch, typed, &place, ""), named(fetch, kinds.iter(), "", &query));
+    Err(format!("there is no {} {:?} in namespace {namespace}: {}", names.join(", "), target.name, meant(target, &here, &elsewhere)))
+}
+
+/// What there is of these kinds. Who may not list them, or gets no answer, is told what is missing all the same.
+async fn named(fetch: &Fetch, kinds: impl Iterator<Item = &Kind>, place: &str, query: &str) -> Vec<(Kind, ObjectMeta)> {
+    let of_kind = |kind: Kind| async move {
+        let (group, plural) = kind.place();
+        let names = fetch.names(&format!("/{group}/{place}{plural}"), query).await.unwrap_or_default();
+        names.into_iter().map(|meta| (kind, meta)).collect::<Vec<_>>()
+    };
+    join_all(kinds.map(|kind| of_kind(*kind))).await.concat()
+}
+
+/// What may have been meant by a name that is not there: the same name in another namespace, or the nearest one here.
+fn meant(target: &Target, here: &[(Kind, ObjectMeta)], elsewhere: &[(Kind, ObjectMeta)]) -> String {
+    let mut places: Vec<&str> = elsewhere.iter().filter_map(|(_, meta)| meta.namespace.as_deref()).filter(|name| is_name(name)).collect();
+    places.sort_unstable();
+    places.dedup();
+    let more = places.len().saturating_sub(NAMESPACES);
+    let first = places.iter().take(NAMESPACES).copied().collect::<Vec<_>>().join(", ");
+    let near = nearest(&target.name, here.iter().filter_map(|(_, meta)| meta.name.as_deref()));
+    let kind = near.and_then(|near| here.iter().find(|(_, meta)| meta.name.as_deref() == Some(near)));
+    let did = kind.zip(near).map(|((kind, _), near)| format!("did you mean {}/{near}?", kind.as_str().to_ascii_lowercase()));
+    let there = match (places.len(), more) {
+        (0, _) => None,
+        (1, _) => Some(format!("there is one in namespace {first} (say -n {first})")),
+        (count, 0) => Some(format!("there are some in {count} other namespaces ({first}; say -n)")),
+        (count, more) => Some(format!("there are some in {count} other namespaces ({first} and {more} more; say -n)")),
+    };
+    match (there, did) {
+        (Some(there), Some(did)) => format!("{there}; or {did}"),
+        (Some(said), None) | (None, Some(said)) => said,
+        (None, None) => "see kubectl get podgroups -A, or say -n".to_owned(),
+    }
 }
 
 fn found(group: &PodGroup, mut uids: Vec<String>, others: Vec<String>) -> Found {
@@ -225,6 +267,24 @@ mod tests {
         assert_eq!(group_of_owner(&owner(json!({}))), GroupKey::generated("ns", uid));
         assert_eq!(group_of_owner(&owner(json!({"scheduling.k8s.io/group-name": "spark"}))), GroupKey::new("ns", "spark"));
         assert_eq!(group_of_owner(&owner(json!(7))), GroupKey::generated("ns", uid));
+    }
+
+    #[test]
+    fn a_name_that_is_not_there_is_looked_for_elsewhere_and_by_what_is_near_it() {
+        let target = Target { kind: None, name: "trian".to_owned() };
+        let object = |kind, namespace: &str, name: &str| {
+            (kind, ObjectMeta { name: Some(name.to_owned()), namespace: Some(namespace.to_owned()), ..ObjectMeta::default() })
+        };
+        let here = [object(Kind::PodGroup, "ns", "podgroup-0a1b"), object(Kind::Deployment, "ns", "tran")];
+        let there: Vec<_> = ["b", "a", "a", "d", "c"].iter().map(|namespace| object(Kind::Pod, namespace, "trian")).collect();
+        assert_eq!(meant(&target, &here, &[]), "did you mean deployment/tran?");
+        assert_eq!(meant(&target, &here[..1], &there[..1]), "there is one in namespace b (say -n b)");
+        assert_eq!(
+            meant(&target, &here, &there[..3]),
+            "there are some in 2 other namespaces (a, b; say -n); or did you mean deployment/tran?"
+        );
+        assert_eq!(meant(&target, &[], &there), "there are some in 4 other namespaces (a, b, c and 1 more; say -n)");
+        assert_eq!(meant(&target, &here[..1], &[]), "see kubectl get podgroups -A, or say -n");
     }
 
     #[test]

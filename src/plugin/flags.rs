@@ -62,7 +62,7 @@ pub struct Common {
     #[arg(long, global = true, value_name = "FILE")]
     pub scheduler_ca_file: Option<PathBuf>,
 
-    /// The name that the scheduler's certificate must have. Without it: the host of --scheduler-url, else podgroup-scheduler.NAMESPACE.svc
+    /// The name that the scheduler's certificate must have. Without it: the host of --scheduler-url, else that of the Service that leads to the scheduler's pod, as podgroup-scheduler.NAMESPACE.svc
     #[arg(long, global = true, value_name = "NAME", value_parser = parse_name)]
     pub scheduler_tls_server_name: Option<String>,
 
@@ -70,7 +70,7 @@ pub struct Common {
     #[arg(long, global = true, conflicts_with_all = ["scheduler_ca_file", "scheduler_tls_server_name"])]
     pub scheduler_insecure_skip_tls_verify: bool,
 
-    /// File with a token for the scheduler. Without it: none is sent to --scheduler-url, and the kubeconfig's to a port-forward with TLS into the usual namespace or --system-namespace
+    /// File with a token for the scheduler. Without it: none is sent to --scheduler-url, and the kubeconfig's to a port-forward with TLS into the usual namespace or --system-namespace, but not with --as
     #[arg(long, global = true, value_name = "FILE")]
     pub scheduler_token_file: Option<PathBuf>,
 
@@ -202,6 +202,12 @@ impl Kind {
             Self::ReplicaSet => "ReplicaSet",
             Self::Pod => "Pod",
         }
+    }
+
+    /// Whether its names are made by controllers rather than by people.
+    #[must_use]
+    pub const fn is_generated(self) -> bool {
+        matches!(self, Self::ReplicaSet | Self::Pod)
     }
 
     /// Where its objects are: the API group's path, and the plural.

@@ -23,22 +23,25 @@ pub mod events;
 pub mod fetch;
 pub mod find;
 pub mod flags;
+mod forward;
 pub mod gap;
+mod nearest;
 pub mod nodes;
 pub mod page;
 pub mod queues;
 pub mod scheduler;
+mod served;
 pub mod tree;
 pub mod verbs;
 pub mod version;
 pub mod why;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 
 use flags::{Arguments, Output, Verb};
 use page::clean;
@@ -50,7 +53,7 @@ pub async fn main() -> ExitCode {
     let name = words.first().and_then(|name| Path::new(name).file_name());
     if name.is_some_and(|name| name == complete::ASKED_AS) {
         let words: Vec<String> = words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-        return written(complete::answer(&words).as_bytes(), ExitCode::SUCCESS);
+        return written(complete::answer(&words).await.as_bytes(), ExitCode::SUCCESS);
     }
     run(Arguments::parse_from(words)).await
 }
@@ -59,15 +62,16 @@ pub async fn main() -> ExitCode {
 async fn run(arguments: Arguments) -> ExitCode {
     let output = arguments.common.output;
     if let Verb::Completion { shell } = arguments.verb {
-        let mut script = Vec::new();
-        clap_complete::generate(shell, &mut Arguments::command(), "kubectl-podgroup", &mut script);
-        return written(&script, ExitCode::SUCCESS);
+        return written(&complete::script(shell), ExitCode::SUCCESS);
     }
     match verbs::answer(arguments).await {
         Ok(Answer { page, json, code }) => {
             let text = match output {
                 Output::Json => page::json(&json),
-                Output::Text | Output::Wide => page.render(is_coloured()),
+                Output::Text | Output::Wide => {
+                    let (refused, term) = (std::env::var_os("NO_COLOR"), std::env::var_os("TERM"));
+                    page.render(is_coloured(io::stdout().is_terminal(), refused.as_deref(), term.as_deref()))
+                }
             };
             written(text.as_bytes(), code)
         }
@@ -79,10 +83,9 @@ async fn run(arguments: Arguments) -> ExitCode {
     }
 }
 
-/// Colours only for a person, and not for one who does not want them.
-fn is_coloured() -> bool {
-    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    io::stdout().is_terminal() && !refused && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+/// Colours only for a person at a terminal that has them, and not for one who does not want them: a `NO_COLOR` that says nothing refuses nothing.
+fn is_coloured(terminal: bool, no_color: Option<&OsStr>, term: Option<&OsStr>) -> bool {
+    terminal && no_color.is_none_or(OsStr::is_empty) && term.is_none_or(|term| term != "dumb")
 }
 
 /// Who reads only the beginning (`| head`) closes the pipe, which is no failure.
@@ -92,5 +95,27 @@ fn written(text: &[u8], code: ExitCode) -> ExitCode {
         Ok(()) => code,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => code,
         Err(_) => ExitCode::FAILURE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_for_a_terminal_that_has_them_and_for_who_did_not_refuse_them() {
+        let table = [
+            (true, None, Some("xterm-256color"), true),
+            (true, None, None, true),
+            (true, Some(""), Some("xterm"), true),
+            (true, Some("1"), Some("xterm"), false),
+            (true, Some("0"), Some("xterm"), false),
+            (true, None, Some("dumb"), false),
+            (false, None, Some("xterm"), false),
+            (false, Some(""), None, false),
+        ];
+        for (terminal, no_color, term, want) in table {
+            assert_eq!(is_coloured(terminal, no_color.map(OsStr::new), term.map(OsStr::new)), want, "{terminal} {no_color:?} {term:?}");
+        }
     }
 }

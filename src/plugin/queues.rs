@@ -144,6 +144,11 @@ impl Queues {
         self.facts.get(queue)
     }
 
+    /// The names of all that there are, by name.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.facts.keys().map(String::as_str)
+    }
+
     /// The names on the way up from a queue, that first, as far as they can be followed: also where it is broken.
     #[must_use]
     pub fn way(&self, queue: &str) -> Vec<String> {

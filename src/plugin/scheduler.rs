@@ -1,29 +1,21 @@
-//! How is the scheduler itself asked? At `--scheduler-url`, else through `kubectl port-forward` to the pod that holds the scheduler's Lease.
-//!
-//! kubectl is there where a plugin of it is, and forwards with whatever credentials it has; it is ended when the answer is there.
-
-use std::process::Stdio;
-use std::time::Duration;
+//! How is the scheduler itself asked? At `--scheduler-url`, else through `kubectl port-forward` to the pod that holds the scheduler's Lease, which is ended when the
+//! answer is there.
 
 use axum::http::Uri;
-use kube::config::AuthInfo;
+use k8s_openapi::api::coordination::v1::Lease;
+use serde::Deserialize;
 use serde_json::Value;
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, BufReader};
-use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
 use crate::api::names::SCHEDULER;
 use crate::runtime::call::CallError;
 use crate::runtime::client::DEFAULT_NAMESPACE;
+use crate::runtime::{beside, clock};
 
-use super::connect;
+use super::connect::{self, Bearer};
 use super::fetch::{Fetch, told};
 use super::flags::{Common, is_name};
-
-/// The port of the scheduler's container where it names none.
-const PORT: u16 = 8081;
-
-/// How much of what kubectl complains about is repeated.
-const COMPLAINT: u64 = 1_000;
+use super::forward::{Forward, forwarded};
+use super::served::{Port, port, server};
 
 /// A way to the scheduler's HTTP endpoint.
 pub struct Scheduler {
@@ -31,18 +23,9 @@ pub struct Scheduler {
     /// Where that leads, for people.
     place: String,
     /// What they may look at where nobody answers there.
-    hint: &'static str,
+    hint: String,
     /// Ends with this value.
     _forward: Option<Forward>,
-}
-
-/// A port-forward that is open, until this is dropped.
-struct Forward {
-    /// The port on this machine.
-    port: u16,
-    _kubectl: Child,
-    /// kubectl says each connection on them, and ends where nobody would read that.
-    _pipes: (BufReader<ChildStdout>, ChildStderr),
 }
 
 impl Scheduler {
@@ -51,14 +34,18 @@ impl Scheduler {
     /// # Errors
     ///
     /// Why it cannot be asked, and what to do about it, in one line.
-    pub async fn find(flags: &Common, fetch: &Fetch, bearer: Option<&AuthInfo>) -> Result<Self, String> {
+    pub async fn find(flags: &Common, fetch: &Fetch, bearer: &Bearer) -> Result<Self, String> {
         const PLAIN: &str = "where the scheduler serves TLS: --scheduler-url https://…";
-        const TLS: &str = "its certificate must be of --scheduler-ca-file and have the name of --scheduler-tls-server-name";
         if flags.without_scheduler {
             return Err("not asked (--without-scheduler)".to_owned());
         }
         if let Some(client) = connect::scheduler(flags)? {
-            return Ok(Self { fetch: Fetch::new(client, fetch.limit()), place: "--scheduler-url".to_owned(), hint: PLAIN, _forward: None });
+            return Ok(Self {
+                fetch: Fetch::new(client, fetch.limit()),
+                place: "--scheduler-url".to_owned(),
+                hint: PLAIN.to_owned(),
+                _forward: None,
+            });
         }
         let lease =
             lease(fetch, flags.system_namespace.as_deref(), SCHEDULER).await.map_err(|why| format!("{why} (or say --scheduler-url)"))?;
@@ -66,14 +53,17 @@ impl Scheduler {
         let hint = "say --scheduler-url, or --system-namespace where it runs elsewhere";
         let found = fetch.get(&format!("/api/v1/namespaces/{namespace}/pods/{pod}")).await;
         let Some(object) = found.map_err(|error| format!("pod {namespace}/{pod}: {}", told(&error)))? else {
-            return Err(format!("its Lease names pod {namespace}/{pod}, which does not exist; {hint}"));
+            let silent = Lease::deserialize(&lease).ok().and_then(|lease| beside::silent(&lease, clock::now()));
+            let silent = silent.map(|since| format!(", and nobody has renewed it for {}s", since.as_secs())).unwrap_or_default();
+            return Err(format!("its Lease names pod {namespace}/{pod}, which does not exist{silent}; {hint}"));
         };
         let place = format!("the other end of kubectl port-forward to pod {namespace}/{pod}");
         let Port { number, tls } = port(&object);
         // Before kubectl is started in vain.
         let trusted = namespace == flags.system_namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
+        let bearer = if trusted || matches!(bearer, Bearer::ActingAs(_)) { bearer } else { &Bearer::Nothing };
         let config = match tls {
-            true => Some(connect::forwarded(flags, &namespace, bearer.filter(|_| trusted))?),
+            true => Some(connect::forwarded(flags, &server(flags, fetch, &namespace, &object, number).await, bearer)?),
             false if connect::wants_tls(flags) => return Err(format!("pod {namespace}/{pod} serves no TLS, and the flags ask for it")),
             false => None,
         };
@@ -82,8 +72,13 @@ impl Scheduler {
             format!("{scheme}://127.0.0.1:{}", forward.port).parse().map_err(|_| "no port".to_owned())
         };
         let (client, hint) = match config {
-            Some(config) => (connect::through(config, url("https")?)?, TLS),
-            None => (connect::at(url("http")?)?, PLAIN),
+            Some(config) => {
+                let named = config.tls_server_name.as_deref().unwrap_or_default();
+                let hint =
+                    format!("its certificate must be of --scheduler-ca-file and for {named}, or for what --scheduler-tls-server-name says");
+                (connect::through(config, url("https")?)?, hint)
+            }
+            None => (connect::at(url("http")?)?, PLAIN.to_owned()),
         };
         Ok(Self { fetch: Fetch::new(client, fetch.limit()), place, hint, _forward: Some(forward) })
     }
@@ -110,58 +105,11 @@ impl Scheduler {
             | CallError::Expired(_)
             | CallError::DisruptionBudget(_)
             | CallError::TooManyRequests { .. }
+            | CallError::Webhook(_)
             | CallError::Timeout(_)
             | CallError::Other(_) => format!("{place}: {error}"),
         })
     }
-}
-
-/// Starts the port-forward, and waits until it is open.
-async fn forwarded(flags: &Common, namespace: &str, pod: &str, port: u16, limit: Duration) -> Result<Forward, String> {
-    let mut kubectl = Command::new("kubectl");
-    kubectl
-        .args(arguments(flags, namespace, pod, port))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true);
-    let mut child = kubectl.spawn().map_err(|error| format!("kubectl cannot be started ({error}); say --scheduler-url"))?;
-    let (Some(out), Some(mut err)) = (child.stdout.take(), child.stderr.take()) else { return Err("kubectl has no output".to_owned()) };
-    let mut out = BufReader::new(out);
-    match tokio::time::timeout(limit, opened(&mut out)).await {
-        Ok(Some(port)) => Ok(Forward { port, _kubectl: child, _pipes: (out, err) }),
-        Err(_) => Err("it was not open in time (see --request-timeout)".to_owned()),
-        Ok(None) => {
-            let mut complaint = Vec::new();
-            // It has ended, so what it has said is there.
-            let _ = tokio::time::timeout(limit, (&mut err).take(COMPLAINT).read_to_end(&mut complaint)).await;
-            Err(String::from_utf8_lossy(&complaint).split_whitespace().collect::<Vec<_>>().join(" "))
-        }
-    }
-}
-
-/// What kubectl is told: whose cluster, as whom, and any free port of this machine for the one of the pod.
-fn arguments(flags: &Common, namespace: &str, pod: &str, port: u16) -> Vec<String> {
-    let mut arguments = vec!["port-forward".to_owned(), "--address=127.0.0.1".to_owned(), format!("--namespace={namespace}")];
-    arguments.extend(flags.kubeconfig.as_ref().map(|file| format!("--kubeconfig={}", file.display())));
-    arguments.extend(flags.context.as_ref().map(|context| format!("--context={context}")));
-    arguments.extend(flags.act_as.as_ref().map(|user| format!("--as={user}")));
-    arguments.extend(flags.act_as_groups.iter().map(|group| format!("--as-group={group}")));
-    arguments.extend([format!("pod/{pod}"), format!(":{port}")]);
-    arguments
-}
-
-/// The port on this machine, from the line in which kubectl names it; none where it ends without.
-async fn opened(mut out: impl AsyncBufRead + Unpin) -> Option<u16> {
-    let mut line = String::new();
-    while out.read_line(&mut line).await.ok()? > 0 {
-        let port = line.strip_prefix("Forwarding from 127.0.0.1:").and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-        if port.is_some() {
-            return port;
-        }
-        line.clear();
-    }
-    None
 }
 
 /// The Lease of a program: in this namespace and no other, or, where none was given, in the usual one, else the only one of its name.
@@ -213,29 +161,12 @@ fn holder(lease: &Value) -> Result<(String, String), String> {
     Ok((namespace.to_owned(), pod.to_owned()))
 }
 
-/// Where a pod of the scheduler serves.
-#[derive(Debug, PartialEq, Eq)]
-struct Port {
-    number: u16,
-    tls: bool,
-}
-
-/// The container's port by its name in the chart, else the one that is the default; with TLS where the kubelet's probes of that container come so.
-fn port(pod: &Value) -> Port {
-    let is_named = |port: &&Value| port.get("name").and_then(Value::as_str) == Some("http-metrics");
-    let number = |port: &Value| u16::try_from(port.get("containerPort")?.as_u64()?).ok();
-    let containers = pod.pointer("/spec/containers").and_then(Value::as_array).into_iter().flatten();
-    let mut named = containers.filter_map(|container| Some((container, container.get("ports")?.as_array()?.iter().find(is_named)?)));
-    let Some((container, port)) = named.next() else { return Port { number: PORT, tls: false } };
-    let probes = ["/livenessProbe/httpGet/scheme", "/readinessProbe/httpGet/scheme"].map(|path| container.pointer(path));
-    Port { number: number(port).unwrap_or(PORT), tls: probes.into_iter().flatten().any(|scheme| scheme == "HTTPS") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plugin::flags::Arguments;
     use clap::Parser;
+    use kube::config::AuthInfo;
     use serde_json::json;
 
     #[test]
@@ -258,53 +189,35 @@ mod tests {
         assert!(two.contains("2 of that name elsewhere: say with --system-namespace"), "{two}");
     }
 
-    #[tokio::test]
-    async fn the_port_is_the_one_that_kubectl_names() {
-        assert_eq!(opened(&b"noise\nForwarding from 127.0.0.1:41234 -> 8081\n"[..]).await, Some(41_234));
-        for odd in ["", "Forwarding from [::1]:41234 -> 8081\n", "Forwarding from 127.0.0.1:x -> 8081\n", "Forwarding from 127.0.0.1:"] {
-            assert_eq!(opened(odd.as_bytes()).await, None, "{odd:?}");
-        }
-    }
-
-    #[test]
-    fn kubectl_forwards_as_whom_and_where_the_plugin_asks() {
-        let line = "kubectl-podgroup audit --context c --as u --as-group g --kubeconfig f";
-        let flags = Arguments::parse_from(line.split(' ')).common;
-        let want = "port-forward --address=127.0.0.1 --namespace=ns --kubeconfig=f --context=c --as=u --as-group=g pod/p :8081";
-        assert_eq!(arguments(&flags, "ns", "p", 8081).join(" "), want);
-    }
-
-    #[test]
-    fn the_port_is_the_one_that_the_chart_names() {
-        let pod = |probe: Value| {
-            let ports = json!([{"name": "x", "containerPort": 1}, {"name": "http-metrics", "containerPort": 9}]);
-            let sidecar = json!({"livenessProbe": {"httpGet": {"scheme": "HTTPS"}}});
-            json!({"spec": {"containers": [sidecar, {"ports": ports, "readinessProbe": probe}]}})
-        };
-        assert_eq!(port(&pod(json!({}))), Port { number: 9, tls: false });
-        assert_eq!(port(&pod(json!({"httpGet": {"scheme": "HTTP"}}))), Port { number: 9, tls: false });
-        assert_eq!(port(&pod(json!({"httpGet": {"scheme": "HTTPS"}}))), Port { number: 9, tls: true });
-        assert_eq!(port(&json!({})), Port { number: PORT, tls: false });
-    }
-
     #[test]
     fn nothing_is_sent_over_tls_to_who_did_not_prove_who_he_is_unless_that_is_asked_for() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-        let token = AuthInfo { token_file: Some("f".to_owned()), ..AuthInfo::default() };
-        let config = |line: &str, bearer| {
+        let token = Bearer::Token(Box::new(AuthInfo { token_file: Some("f".to_owned()), ..AuthInfo::default() }));
+        let config = |line: &str, bearer: &Bearer| {
             let words = line.split_whitespace().map(|word| if word == "FILE" { file } else { word });
             let flags = Arguments::parse_from(["kubectl-podgroup", "audit"].into_iter().chain(words)).common;
-            connect::forwarded(&flags, "ns", bearer)
+            connect::forwarded(&flags, "s.ns.svc", bearer)
         };
-        assert!(config("", Some(&token)).unwrap_err().contains("--scheduler-insecure-skip-tls-verify"));
-        assert!(config("--scheduler-ca-file FILE", None).unwrap_err().contains("--scheduler-token-file"));
-        assert!(config("--scheduler-ca-file nowhere", Some(&token)).unwrap_err().contains("--scheduler-ca-file nowhere"));
-        let checked = config("--scheduler-ca-file FILE", Some(&token)).unwrap();
+        assert!(config("", &token).unwrap_err().contains("--scheduler-insecure-skip-tls-verify"));
+        assert!(config("--scheduler-ca-file FILE", &Bearer::Nothing).unwrap_err().contains("--scheduler-token-file"));
+        assert!(config("--scheduler-ca-file nowhere", &token).unwrap_err().contains("--scheduler-ca-file nowhere"));
+        let checked = config("--scheduler-ca-file FILE", &token).unwrap();
         assert!(!checked.accept_invalid_certs && checked.root_cert_file.is_some());
-        assert_eq!(checked.tls_server_name.as_deref(), Some("podgroup-scheduler.ns.svc"));
+        assert_eq!(checked.tls_server_name.as_deref(), Some("s.ns.svc"));
         assert_eq!(checked.auth_info.token_file.as_deref(), Some("f"));
-        let other = config("--scheduler-ca-file FILE --scheduler-tls-server-name n --scheduler-token-file FILE", Some(&token)).unwrap();
+        let other = config("--scheduler-ca-file FILE --scheduler-tls-server-name n --scheduler-token-file FILE", &token).unwrap();
         assert_eq!((other.tls_server_name.as_deref(), other.auth_info.token_file.as_deref()), (Some("n"), Some(file)));
-        assert!(config("--scheduler-insecure-skip-tls-verify", Some(&token)).unwrap().accept_invalid_certs);
+        assert!(config("--scheduler-insecure-skip-tls-verify", &token).unwrap().accept_invalid_certs);
+        // As somebody else nothing goes there but what is said.
+        let other = Bearer::ActingAs("system:serviceaccount:team:ci".to_owned());
+        let refused = config("--scheduler-insecure-skip-tls-verify", &other).unwrap_err();
+        assert!(
+            refused.contains("act there as system:serviceaccount:team:ci") && refused.contains("kubectl create token ci -n team"),
+            "{refused}"
+        );
+        let said = config("--scheduler-insecure-skip-tls-verify --scheduler-token-file FILE", &other).unwrap();
+        assert_eq!(said.auth_info.token_file.as_deref(), Some(file));
+        let odd = config("--scheduler-ca-file FILE", &Bearer::ActingAs("system:serviceaccount:team:$(x)".to_owned())).unwrap_err();
+        assert!(!odd.contains("create token"), "{odd}");
     }
 }

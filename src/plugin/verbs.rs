@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use axum::http::{Request, header};
 use futures::join;
-use kube::config::AuthInfo;
 use serde_json::Value;
 
 use crate::api::names::{CONTROLLER, SCHEDULER};
@@ -16,13 +15,14 @@ use crate::runtime::clock;
 
 use super::answers::{self, Answers};
 use super::audit;
-use super::connect::connect;
+use super::connect::{Bearer, connect};
 use super::desired::{self, Desired};
 use super::events::{self, Event};
 use super::fetch::{Fetch, escaped, told};
 use super::find::find;
 use super::flags::{Arguments, Change, Common, Named, Output, Target, Verb};
 use super::gap::Gap;
+use super::nearest::nearest;
 use super::nodes;
 use super::page::Page;
 use super::queues::Queues;
@@ -78,7 +78,7 @@ struct Shell {
     fetch: Fetch,
     common: Common,
     namespace: String,
-    bearer: Option<AuthInfo>,
+    bearer: Bearer,
     wide: bool,
 }
 
@@ -151,7 +151,8 @@ impl Shell {
         let Some(facts) = facts else { return Err(first(&gaps)) };
         let queues = Queues::new(facts, None);
         if queues.facts(name).is_none() {
-            return Err(format!("there is no queue {name}: see kubectl podgroup tree"));
+            let meant = nearest(name, queues.names()).map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+            return Err(format!("there is no queue {name}{meant} (kubectl podgroup tree lists them)"));
         }
         let mut report = desired::Report::new(&queues, name, desired, named.dry_run, gaps);
         if !report.is_done() {
@@ -185,7 +186,7 @@ impl Shell {
 
     async fn audit(&self) -> Result<Answer, String> {
         let cannot = |why: String| format!("only the scheduler knows its audit, and it cannot be asked: {why}");
-        let scheduler = Scheduler::find(&self.common, &self.fetch, self.bearer.as_ref()).await.map_err(cannot)?;
+        let scheduler = Scheduler::find(&self.common, &self.fetch, &self.bearer).await.map_err(cannot)?;
         let answer = scheduler.ask("/debug/audit").await.map_err(cannot)?;
         let report = audit::Report::of(&answer).ok_or("the scheduler's answer is no audit: is it of another version?")?;
         let code = if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
@@ -195,43 +196,40 @@ impl Shell {
     async fn version(&self) -> Answer {
         let lease = |program| scheduler::lease(&self.fetch, self.common.system_namespace.as_deref(), program);
         let (controller, scheduler) = join!(lease(CONTROLLER), lease(SCHEDULER));
-        let report = version::Report::of(controller, scheduler);
+        let report = version::Report::of(controller, scheduler, clock::now());
         Answer { page: report.page(), json: report.json(), code: ExitCode::SUCCESS }
     }
 
     async fn queues(&self) -> (Option<Vec<QueueFacts>>, Vec<Gap>) {
         let mut gaps = Vec::new();
-        let queues: Option<Vec<Queue>> = self.fetch.all("queues", QUEUES, "", &mut gaps).await;
-        (queues.map(|queues| queues.iter().map(QueueFacts::of).collect()), gaps)
+        (self.fetch.all("queues", QUEUES, "", &mut gaps, QueueFacts::of as fn(&Queue) -> _).await, gaps)
     }
 
     async fn node_facts(&self) -> (Option<Vec<NodeFacts>>, Vec<Gap>) {
         let mut gaps = Vec::new();
-        let nodes: Option<Vec<Node>> = self.fetch.all("nodes", "/api/v1/nodes", "", &mut gaps).await;
-        (nodes.map(|nodes| nodes.iter().map(NodeFacts::of).collect()), gaps)
+        (self.fetch.all("nodes", "/api/v1/nodes", "", &mut gaps, NodeFacts::of as fn(&Node) -> _).await, gaps)
     }
 
     /// The pods of the cluster; those of the namespace where only these may be listed. The second says which.
     async fn pods(&self) -> (Option<Vec<PodFacts>>, bool, Vec<Gap>) {
         let mut gaps = Vec::new();
-        let mut pods: Option<Vec<Pod>> = self.fetch.all("pods of all namespaces", "/api/v1/pods", "", &mut gaps).await;
-        let all = pods.is_some();
-        if !all {
-            pods = self.fetch.all("pods", &format!("/api/v1/namespaces/{}/pods", self.namespace), "", &mut gaps).await;
+        let of: fn(&Pod) -> PodFacts = PodFacts::of;
+        if let Some(pods) = self.fetch.all("pods of all namespaces", "/api/v1/pods", "", &mut gaps, of).await {
+            return (Some(pods), true, gaps);
         }
-        (pods.map(|pods| pods.iter().map(PodFacts::of).collect()), all, gaps)
+        (self.fetch.all("pods", &format!("/api/v1/namespaces/{}/pods", self.namespace), "", &mut gaps, of).await, false, gaps)
     }
 
     /// The PodGroups of the cluster, or of the namespace.
     async fn groups(&self) -> (Option<Vec<GroupFacts>>, Vec<Gap>) {
         const API: &str = "/apis/scheduling.volcano.sh/v1beta1";
         let mut gaps = Vec::new();
-        let mut groups: Option<Vec<PodGroup>> =
-            self.fetch.all("PodGroups of all namespaces", &format!("{API}/podgroups"), "", &mut gaps).await;
+        let of: fn(&PodGroup) -> GroupFacts = GroupFacts::of;
+        let mut groups = self.fetch.all("PodGroups of all namespaces", &format!("{API}/podgroups"), "", &mut gaps, of).await;
         if groups.is_none() {
-            groups = self.fetch.all("PodGroups", &format!("{API}/namespaces/{}/podgroups", self.namespace), "", &mut gaps).await;
+            groups = self.fetch.all("PodGroups", &format!("{API}/namespaces/{}/podgroups", self.namespace), "", &mut gaps, of).await;
         }
-        (groups.map(|groups| groups.iter().map(GroupFacts::of).collect()), gaps)
+        (groups, gaps)
     }
 
     async fn events(&self, uids: &[String]) -> (Vec<Event>, Vec<Gap>) {
@@ -252,7 +250,7 @@ impl Shell {
     async fn ask(&self, what: &'static str) -> (Answers, Vec<Gap>) {
         let mut gaps = Vec::new();
         let mut answers = Answers::default();
-        let answer = async { Scheduler::find(&self.common, &self.fetch, self.bearer.as_ref()).await?.ask(&format!("/debug/{what}")).await };
+        let answer = async { Scheduler::find(&self.common, &self.fetch, &self.bearer).await?.ask(&format!("/debug/{what}")).await };
         match (answer.await, what) {
             (Ok(answer), "queues") => answers.queues = Some(answers::queues(&answer, &mut gaps)),
             (Ok(answer), _) => answers.nodes = Some(answers::nodes(&answer, &mut gaps)),

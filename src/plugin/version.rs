@@ -1,5 +1,8 @@
 //! Are the plugin, the controller and the scheduler of one version, and what to do where not? Pure.
 
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::names::{CONTROLLER, SCHEDULER, VERSION};
@@ -16,6 +19,14 @@ struct Program {
     version: Option<String>,
     /// Who holds its Lease.
     holder: Option<String>,
+    /// For how many seconds the holder has not renewed it, where that says that it is gone.
+    silent: Option<i64>,
+}
+
+impl Program {
+    const fn unknown(name: &'static str) -> Self {
+        Self { name, version: None, holder: None, silent: None }
+    }
 }
 
 /// The versions of what runs.
@@ -27,12 +38,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// From the Leases of the two programs, or why there is none.
+    /// From the Leases of the two programs, or why there is none, at this moment.
     #[must_use]
-    pub fn of(controller: Result<Value, String>, scheduler: Result<Value, String>) -> Self {
+    pub fn of(controller: Result<Value, String>, scheduler: Result<Value, String>, now: Timestamp) -> Self {
         let mut gaps = Vec::new();
-        let controller = program(CONTROLLER, controller, &mut gaps);
-        let scheduler = program(SCHEDULER, scheduler, &mut gaps);
+        let controller = program(CONTROLLER, controller, now, &mut gaps);
+        let scheduler = program(SCHEDULER, scheduler, now, &mut gaps);
         Self { controller, scheduler, gaps }
     }
 
@@ -52,13 +63,18 @@ impl Report {
                 "this plugin and {SCHEDULER} differ: what the plugin computes itself (why, nodes) follows its own rules. Install the plugin of the scheduler's version"
             ));
         }
+        // Where a scheduler says its version it is the one to go by.
+        if scheduler.is_none() && apart(Some(beside::VERSION), controller) {
+            all.push(format!("this plugin and {CONTROLLER} differ, and no {SCHEDULER} is known to be there. Install the plugin of the controller's version"));
+        }
         all
     }
 
     /// For programs.
     #[must_use]
     pub fn json(&self) -> Value {
-        let of = |program: &Program| json!({ "version": program.version, "holder": program.holder });
+        let of =
+            |program: &Program| json!({ "version": program.version, "holder": program.holder, "notRenewedForSeconds": program.silent });
         json!({
             "plugin": beside::VERSION,
             "controller": of(&self.controller),
@@ -73,8 +89,11 @@ impl Report {
     pub fn page(&self) -> Page {
         let mut page = Page::default();
         let mut rows = vec![vec![Line::new("kubectl-podgroup"), Line::new(beside::VERSION), Line::default()]];
-        for Program { name, version, holder } in [&self.controller, &self.scheduler] {
-            let holder = Line::default().and(Tone::Faint, holder.as_deref().unwrap_or_default());
+        for Program { name, version, holder, silent } in [&self.controller, &self.scheduler] {
+            let mut holder = Line::default().and(Tone::Faint, holder.as_deref().unwrap_or_default());
+            if let Some(seconds) = silent {
+                holder = holder.and(Tone::Bad, format!("  not renewed for {seconds}s"));
+            }
             rows.push(vec![Line::new(name), Line::new(version.as_deref().unwrap_or("?")), holder]);
         }
         Line::aligned(0, rows).into_iter().for_each(|line| page.line(line));
@@ -86,37 +105,81 @@ impl Report {
     }
 }
 
-fn program(name: &'static str, lease: Result<Value, String>, gaps: &mut Vec<Gap>) -> Program {
-    let what = || format!("the version of {name}");
-    let lease = match lease {
+fn program(name: &'static str, lease: Result<Value, String>, now: Timestamp, gaps: &mut Vec<Gap>) -> Program {
+    let mut unknown = |why: String| gaps.push(Gap::new(format!("the version of {name}"), why));
+    let lease = match lease.and_then(|lease| Lease::deserialize(lease).map_err(|error| format!("its Lease cannot be read: {error}"))) {
         Ok(lease) => lease,
         Err(why) => {
-            gaps.push(Gap::new(what(), why));
-            return Program { name, version: None, holder: None };
+            unknown(why);
+            return Program::unknown(name);
         }
     };
-    let holder = lease.pointer("/spec/holderIdentity").and_then(Value::as_str).filter(|holder| !holder.is_empty()).map(str::to_owned);
-    let said = lease.pointer("/metadata/annotations").and_then(|all| all.get(VERSION)?.as_str()).map(str::to_owned);
-    // What stands in a Lease that nobody holds was said by one who is gone.
-    let version = said.filter(|_| holder.is_some());
-    if version.is_none() {
-        let why = if holder.is_some() { "its Lease does not say: it is older than this plugin" } else { "nobody holds its Lease" };
-        gaps.push(Gap::new(what(), why));
+    let Some(holder) = lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone()).filter(|holder| !holder.is_empty()) else {
+        // What stands in a Lease that nobody holds was said by one who is gone.
+        unknown("nobody holds its Lease".to_owned());
+        return Program::unknown(name);
+    };
+    let said = lease.metadata.annotations.as_ref().and_then(|all| all.get(VERSION)).cloned();
+    let silent = beside::silent(&lease, now).map(|since| since.as_secs());
+    let why = match (silent, &said) {
+        (Some(seconds), said) => {
+            let was = said.as_deref().map(|version| format!("; it was {version}")).unwrap_or_default();
+            Some(format!(
+                "{holder} holds its Lease and has not renewed it for {seconds}s: it is gone or cannot reach the API server, and nobody has taken its place{was}. \
+                 See whether its pods run (kubectl get pods -A -l app.kubernetes.io/name=podgroup)"
+            ))
+        }
+        (None, None) => Some("its Lease does not say: it is older than this plugin".to_owned()),
+        (None, Some(_)) => None,
+    };
+    let version = said.filter(|_| why.is_none());
+    if let Some(why) = why {
+        unknown(why);
     }
-    Program { name, version, holder }
+    Program { name, version, holder: Some(holder), silent }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const NOW: &str = "2026-01-01T00:10:00Z";
+
     fn lease(version: &str, holder: &str) -> Result<Value, String> {
         Ok(json!({"metadata": {"annotations": {"podgroup.dev/version": version}}, "spec": {"holderIdentity": holder}}))
     }
 
+    /// Held for 15 s.
+    fn renewed(at: &str) -> Result<Value, String> {
+        let mut lease = lease(beside::VERSION, "s_2")?;
+        lease["spec"]["leaseDurationSeconds"] = json!(15);
+        lease["spec"]["renewTime"] = json!(at);
+        Ok(lease)
+    }
+
+    fn report(controller: Result<Value, String>, scheduler: Result<Value, String>) -> Report {
+        Report::of(controller, scheduler, NOW.parse().unwrap())
+    }
+
+    #[test]
+    fn who_has_not_renewed_its_lease_for_long_is_of_no_version() {
+        let alive = report(lease(beside::VERSION, "c_1"), renewed("2026-01-01T00:08:46.000000Z"));
+        assert_eq!((alive.json()["unknown"].clone(), alive.json()["scheduler"]["notRenewedForSeconds"].clone()), (json!([]), Value::Null));
+        let gone = report(lease("0.0.1", "c_1"), renewed("2026-01-01T00:08:00.000000Z"));
+        let page = gone.page().render(false);
+        for part in
+            ["podgroup-scheduler   ?", "s_2  not renewed for 120s", "s_2 holds its Lease and has not renewed it for 120s", beside::VERSION]
+        {
+            assert!(page.contains(part), "{part} is not in {page}");
+        }
+        assert_eq!(gone.json()["scheduler"], json!({"version": null, "holder": "s_2", "notRenewedForSeconds": 120}));
+        let [difference] = &gone.differences()[..] else { panic!("what is gone differs from nothing: {page}") };
+        assert!(difference.contains("Install the plugin of the controller's version"), "{difference}");
+    }
+
     #[test]
     fn programs_of_one_version_are_told_and_nothing_else() {
-        let report = Report::of(lease(beside::VERSION, "c_1"), lease(beside::VERSION, "s_2"));
+        let report = report(lease(beside::VERSION, "c_1"), lease(beside::VERSION, "s_2"));
         let rows = report.page().render(false);
         assert_eq!(rows.lines().count(), 3, "{rows}");
         assert!(rows.lines().all(|line| line.contains(beside::VERSION)) && rows.contains("c_1") && rows.contains("s_2"), "{rows}");
@@ -125,13 +188,13 @@ mod tests {
 
     #[test]
     fn what_differs_is_said_with_what_to_do() {
-        let older = Report::of(lease(beside::VERSION, "c"), lease("0.0.1", "s"));
+        let older = report(lease(beside::VERSION, "c"), lease("0.0.1", "s"));
         let page = older.page().render(false);
         for part in ["podgroup-scheduler   0.0.1", "helm upgrade", "Install the plugin of the scheduler's version"] {
             assert!(page.contains(part), "{part} is not in {page}");
         }
-        assert_eq!(older.json()["scheduler"], json!({"version": "0.0.1", "holder": "s"}));
-        let both = Report::of(lease("0.0.1", "c"), lease("0.0.1", "s"));
+        assert_eq!(older.json()["scheduler"], json!({"version": "0.0.1", "holder": "s", "notRenewedForSeconds": null}));
+        let both = report(lease("0.0.1", "c"), lease("0.0.1", "s"));
         assert!(!both.page().render(false).contains("helm upgrade") && both.differences().len() == 1, "only the plugin differs");
     }
 
@@ -141,7 +204,7 @@ mod tests {
         for (controller, why) in
             [(silent, "older than this plugin"), (lease("0.0.1", ""), "nobody holds"), (Err("forbidden: no".to_owned()), "forbidden: no")]
         {
-            let report = Report::of(controller, lease(beside::VERSION, "s"));
+            let report = report(controller, lease(beside::VERSION, "s"));
             let page = report.page().render(false);
             assert!(report.differences().is_empty() && page.contains("Not known") && page.contains(why), "{page}");
         }

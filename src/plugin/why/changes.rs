@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::accounting::{QueueFault, Why};
 use crate::api::{GroupFacts, NodeFacts};
 use crate::cycle::explain::{Count, Reason, Tally};
+use crate::plugin::nearest::nearest;
 use crate::plugin::queues::{Dimension, Level, Queues};
 use crate::resources::{Amount, ResourceName, quantity};
 
@@ -41,12 +42,10 @@ pub(super) fn changes(known: &Known<'_>) -> Vec<String> {
     if known.fault.is_none() {
         changes.extend(of_levels(known.levels));
     }
-    changes.extend(
-        known.said.and_then(Told::of).filter(|told| !counted(*told, known.levels)).map(|told| told.turned_round(&known.group.queue)),
-    );
+    let told = known.said.and_then(Told::of);
+    changes.extend(told.filter(|told| !counted(*told, known.levels)).map(|told| told.turned_round(&known.group.queue)));
     // Who goes for it still stands on the nodes.
-    let leaving = known.said.and_then(Told::of) == Some(Told::Evicting);
-    match known.places.filter(|_| !leaving) {
+    match known.places.filter(|_| told != Some(Told::Evicting)) {
         Some(Places::TooFew { tally, .. }) => changes.push(of_nodes(tally, known.nodes)),
         Some(Places::Other(_) | Places::Enough { .. }) | None => {}
     }
@@ -87,7 +86,11 @@ fn of_fault(fault: &QueueFault, queues: Option<&Queues>) -> String {
     let queue = &fault.queue;
     match &fault.why {
         Why::NotFound => {
-            format!("queue {queue} must be made, or the group name another (annotation scheduling.volcano.sh/queue-name of its owner)")
+            let meant =
+                queues.and_then(|queues| nearest(queue, queues.names())).map(|meant| format!(", perhaps {meant}")).unwrap_or_default();
+            format!(
+                "queue {queue} must be made, or the group name another{meant} (annotation scheduling.volcano.sh/queue-name of its owner)"
+            )
         }
         Why::MissingParent { parent } => format!("queue {parent} must be made, or queue {queue} name another parent"),
         Why::Cycle => format!("one of the queues above {queue} must name a parent that is not below it"),

@@ -12,7 +12,7 @@ use crate::api::node::Taint;
 use crate::api::pod_facts::Unsupported;
 use crate::api::podgroup::PodGroupCondition;
 use crate::api::{self, GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts};
-use crate::cycle::explain::{Reason, Refusal, Tally};
+use crate::cycle::explain::{Lack, Reason, Refusal, Tally};
 use crate::cycle::testing::{group, node, pod, queue, running};
 use crate::plugin::queues::Queues;
 use crate::resources::Amount;
@@ -93,7 +93,11 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
     let taint = || Taint { key: "t".into(), value: None, effect: "NoSchedule".into() };
     let many = || Case::said(Refusal::NotEnoughTasks { wanted: 3, there: 1, gated: 0 });
     [
-        ("backoff", Case::said(Refusal::Backoff { why: "bind of a: conflict".into(), failures: 3 }), "(bind of a: conflict) must succeed"),
+        (
+            "backoff",
+            Case::said(Refusal::Backoff { why: "bind of a: conflict".into(), failures: 3, lack: None }),
+            "(bind of a: conflict) must succeed",
+        ),
         (
             "behind_in_fifo",
             Case::said(Refusal::Behind { first: GroupKey::new("team", "first") }),
@@ -104,7 +108,15 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
             Case::full(Bound::Capability, 0),
             "cpu must become free in queue q and below it, or spec.capability of queue q be raised",
         ),
-        ("evicting", Case::said(Refusal::Nominated { victims: 2, queues: ["a".into()].into() }), "pods are being evicted for it"),
+        (
+            "evicting",
+            Case::said(Refusal::Nominated {
+                victims: 2,
+                queues: ["a".into()].into(),
+                lack: Some(Lack { queue: Some("q".into()), dimension: "cpu".into() }),
+            }),
+            "pods are being evicted for it",
+        ),
         (
             "kept_for_guarantees",
             Case::full(Bound::Cluster, 2),
@@ -163,7 +175,11 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
             },
             "kubectl podgroup queue open q",
         ),
-        ("queue_missing", Case::of_queue("q", Fault::NotFound, Vec::new()), "queue q must be made"),
+        (
+            "queue_missing",
+            Case { group: group("ns", "g", 1, "sience"), ..Case::of_queue("sience", Fault::NotFound, vec![queue("science", None, &[])]) },
+            "queue sience must be made, or the group name another, perhaps science (",
+        ),
         (
             "queue_not_leaf",
             Case::of_queue("q", Fault::NotLeaf, vec![queue("q", None, &[]), queue("leaf", Some("q"), &[])]),
@@ -173,7 +189,7 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
         ("too_few_members", Case { group: group("ns", "g", 3, "q"), ..many() }, "lacks 2 of its 3 members"),
         (
             "too_few_members_of_task",
-            Case::said(Refusal::NotEnoughPodsOfTask { task: "worker".into(), wanted: 2, there: 1 }),
+            Case::said(Refusal::NotEnoughPodsOfTask { task: "worker".into(), wanted: 2, there: 1, gated: 0 }),
             "there must be 2 members with the annotation volcano.sh/task-spec: worker",
         ),
         (
@@ -204,6 +220,16 @@ fn every_reason_of_the_scheduler_has_its_way_out() {
         let changes = report.changes.join("\n");
         assert!(changes.contains(part), "{reason}: {part:?} is not in {changes:?}");
     }
+}
+
+#[test]
+fn members_of_a_task_that_are_gated_are_there_already() {
+    let refusal = Refusal::NotEnoughPodsOfTask { task: "worker".into(), wanted: 2, there: 1, gated: 1 };
+    let mut case = Case { group: group("ns", "g", 2, "q"), ..Case::said(refusal) };
+    case.pods.push(PodFacts { gated: true, ..pod("ns", "b", "g", &[]) });
+    let changes = case.report().changes.join("\n");
+    assert!(changes.contains("worker must be free of scheduling gates") && changes.contains("gates: 1"), "{changes}");
+    assert!(!changes.contains("keeps them from being made"), "{changes}");
 }
 
 #[test]

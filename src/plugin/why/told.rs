@@ -46,6 +46,8 @@ pub(super) enum Told<'a> {
         task: &'a str,
         /// How many must be there.
         wanted: &'a str,
+        /// Whether more are there, which scheduling gates hold back.
+        gated: bool,
     },
     /// Its queue, or one above it, asks for what nobody honours yet.
     NotHonoured {
@@ -81,7 +83,10 @@ impl<'a> Told<'a> {
             return Some(Self::NoGroup { name: rest.strip_suffix(" does not exist")? });
         }
         if let Some((wanted, rest)) = message.strip_prefix("the gang needs ").and_then(|rest| rest.split_once(" members of task ")) {
-            return Some(Self::TooFewOfTask { task: rest.rsplit_once(", ")?.0, wanted });
+            // A task may be called anything, so it ends where the last words of the scheduler begin.
+            let held = rest.strip_suffix(" more are held back by scheduling gates").and_then(|rest| rest.rsplit_once(", and "));
+            let (rest, gated) = held.map_or((rest, false), |(rest, _)| (rest, true));
+            return Some(Self::TooFewOfTask { task: rest.rsplit_once(", ")?.0, wanted, gated });
         }
         Self::of_queue(message.strip_prefix("queue ")?)
     }
@@ -127,7 +132,10 @@ impl<'a> Told<'a> {
                 let less = kept.map(|_| ", or the guarantees of other queues below it be lowered").unwrap_or_default();
                 format!("{resource} must become free in queue {queue} and below it{beside}, or {more}{less}")
             }
-            Self::TooFewOfTask { task, wanted } => format!(
+            Self::TooFewOfTask { task, wanted, gated: true } => format!(
+                "{wanted} members with the annotation volcano.sh/task-spec: {task} must be free of scheduling gates, which whoever set them must lift, or spec.minTaskMember ask for fewer"
+            ),
+            Self::TooFewOfTask { task, wanted, gated: false } => format!(
                 "there must be {wanted} members with the annotation volcano.sh/task-spec: {task}, or spec.minTaskMember ask for fewer: the Events of their owner say what keeps them from being made"
             ),
             Self::NotHonoured { queue, field } => format!("queue {queue} must leave out {field}, or the group name another queue"),
@@ -152,6 +160,12 @@ mod tests {
         assert_eq!(Told::of(message), Some(Told::Backoff { why: "bind of a-1: conflict (it is bound); else" }));
         let message = "this scheduler cannot honour yet, what queue q says: spec.affinity.nodeGroupAffinity";
         assert_eq!(Told::of(message), Some(Told::NotHonoured { queue: "q", field: "spec.affinity.nodeGroupAffinity" }));
+        for (message, task, gated) in [
+            ("the gang needs 2 members of task a, b, 1 exist", "a, b", false),
+            ("the gang needs 2 members of task w, 1 are ready, and 1 more are held back by scheduling gates", "w", true),
+        ] {
+            assert_eq!(Told::of(message), Some(Told::TooFewOfTask { task, wanted: "2", gated }));
+        }
         let behind = |first| Told::Behind { first }.turned_round("q");
         assert!(behind("ns/first").contains("why first -n ns)"), "{}", behind("ns/first"));
         assert!(!behind("ns/$(x)").contains("kubectl"), "{}", behind("ns/$(x)"));

@@ -1,0 +1,74 @@
+//! Which of these names was probably meant? Pure.
+
+/// So many letters of a name may be wrong, at most; of a short one a third.
+const MOST: usize = 4;
+
+/// What is as short as this begins too many names.
+const SHORT: usize = 3;
+
+/// The name that is nearest to what was typed, the first by name of several; else the shortest that begins with it. None where none is near.
+pub(super) fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let most = (typed.len() / 3).min(MOST);
+    let rank = |name: &'a str| match distance(typed.as_bytes(), name.as_bytes(), most) {
+        Some(distance) => Some((distance, 0, name)),
+        None if typed.len() >= SHORT && name.starts_with(typed) => Some((usize::MAX, name.len(), name)),
+        None => None,
+    };
+    names.into_iter().filter_map(rank).min().map(|(_, _, name)| name)
+}
+
+/// How many letters must be put in, left out or exchanged; none where that is more than `most`.
+fn distance(a: &[u8], b: &[u8], most: usize) -> Option<usize> {
+    if a.len().abs_diff(b.len()) > most {
+        return None;
+    }
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (at, x) in a.iter().enumerate() {
+        let mut left = at.saturating_add(1);
+        let mut next = vec![left];
+        for ((y, up), diagonal) in b.iter().zip(row.iter().skip(1)).zip(&row) {
+            let exchanged = diagonal.saturating_add(usize::from(x != y));
+            left = exchanged.min(up.saturating_add(1)).min(left.saturating_add(1));
+            next.push(left);
+        }
+        if next.iter().all(|distance| *distance > most) {
+            return None;
+        }
+        row = next;
+    }
+    row.last().copied().filter(|distance| *distance <= most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_found_and_none_that_is_far() {
+        let names = ["science", "biology", "physics", "a", "team-blue-training", "team-blue", "default"];
+        let table = [
+            ("sience", Some("science")),
+            ("sceince", Some("science")),
+            ("biologie", Some("biology")),
+            ("b", None),
+            ("team-bleu-trainig", Some("team-blue-training")),
+            ("team", Some("team-blue")),
+            ("te", None),
+            ("chemistry", None),
+        ];
+        for (typed, want) in table {
+            assert_eq!(nearest(typed, names), want, "{typed}");
+        }
+        assert_eq!(nearest("abc", ["bbc", "aac"]), Some("aac"), "the first by name");
+        assert_eq!(nearest("x", []), None);
+    }
+
+    #[test]
+    fn a_distance_is_counted_as_far_as_it_matters() {
+        let of = |a: &str, b: &str, most| distance(a.as_bytes(), b.as_bytes(), most);
+        assert_eq!(
+            [of("kitten", "sitting", 3), of("kitten", "sitting", 2), of("", "abc", 3), of("abc", "abc", 0)],
+            [Some(3), None, Some(3), Some(0)]
+        );
+    }
+}
