@@ -19,6 +19,10 @@ TIMES ?= 5
 MINUTES ?= 60
 # Random histories on which the books and their rules must say the same.
 HISTORIES ?= 100000
+# Random worlds on which the search for victims and its rules must.
+RECLAIMS ?= 2000
+# In a soak: so many for each minute of it, and never fewer than `make test` has.
+more = $$(( $(MINUTES) * $1 > $2 ? $(MINUTES) * $1 : $2 ))
 SEED ?=
 # Where cluster-up puts its cluster.
 PODGROUP_CLUSTER ?= $(CURDIR)/.cluster/up
@@ -27,7 +31,7 @@ PODGROUP_E2E ?= target/debug/e2e
 PODGROUP_BUILT ?=
 RUNNER = PODGROUP_BIN_DIR=$(BIN) $(PODGROUP_E2E)
 
-.PHONY: help demo demo-down test unit model e2e soak takeover load check bench bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites debug-build dist image
+.PHONY: help demo demo-down test unit model e2e soak takeover load check bench bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites debug-build static dist image
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,19 +50,19 @@ test: ## everything: format, lints, unit and property tests, the cases on the re
 	@$(MAKE) --no-print-directory e2e
 
 unit: tools ## unit and property tests, and the observer's own on a real control plane
-	PODGROUP_DUEL_HISTORIES=$(HISTORIES) cargo test --workspace
+	PODGROUP_DUEL_HISTORIES=$(HISTORIES) PODGROUP_DUEL_RECLAIMS=$(RECLAIMS) cargo test --workspace
 
 model: debug-build ## the exhaustive model of a PodGroup's life, all worlds and mutants (minutes; docs/model.md)
 	target/debug/podgroup-model $(WORLD)
 
-e2e: tools debug-build ## the cases on the real control plane (CASE=L1 for one, REPEAT=10, JOBS=1)
+e2e: tools debug-build $(if $(filter-out C11,$(CASE)),,static) ## the cases on the real control plane (CASE=L1 for one, REPEAT=10, JOBS=1)
 	@$(RUNNER) run $(foreach case,$(CASE),--case $(case)) --repeat $(REPEAT) --jobs $(JOBS)
 
 takeover: tools debug-build ## how long nobody is there when the controller's leader goes (TIMES=5 for each way)
 	@$(RUNNER) takeover --repeat $(TIMES)
 
-soak: tools debug-build ## every case under faults again and again, new seeds each time (MINUTES=60, SEED=…, JOBS=1, CASE=L1-faults)
-	PODGROUP_DUEL_HISTORIES=$$(( $(MINUTES) * 5000 )) cargo test --lib accounting::duel -- --nocapture
+soak: tools debug-build ## the duels on more histories than `make test`, then every case under faults again and again, new seeds each time (MINUTES=60, SEED=…, JOBS=1, CASE=L1-faults)
+	PODGROUP_DUEL_HISTORIES=$(call more,5000,$(HISTORIES)) PODGROUP_DUEL_RECLAIMS=$(call more,200,$(RECLAIMS)) cargo test --workspace --lib duel:: -- --nocapture
 	@$(RUNNER) soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS) $(foreach case,$(CASE),--case $(case))
 
 check: prerequisites ## format and lints
@@ -109,6 +113,10 @@ image: tools ## the image alone, from the static programs that `make dist` has b
 
 prerequisites:
 	@bash e2e/tools/prerequisites.sh
+
+# What case C11 packs. Before the cases, for it takes minutes the first time and both cores. On another machine than that of the programs C11 says that it is left out.
+static: prerequisites
+	$(if $(PODGROUP_BUILT),,[ "$$(uname -sm)" != 'Linux x86_64' ] || DIST_PROFILE=dev bash release/dist.sh programs)
 
 debug-build: prerequisites
 	$(if $(PODGROUP_BUILT),,cargo build --workspace --bins)

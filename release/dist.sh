@@ -2,7 +2,9 @@
 # What is given to users: static programs for x86-64 Linux, an image, the chart, and the checksums of all of it, in dist/. `make dist` calls it.
 #
 # The version is that of Cargo.toml, for everything. The same sources and tools give the same programs and image: no time, user or folder of this machine is in them.
-# `dist.sh image` makes the image alone, `dist.sh chart` the chart alone; what is in target/ is taken as it is then.
+# `dist.sh programs` compiles alone; `dist.sh image` makes the image alone, `dist.sh chart` the chart alone: what is in target/ is taken as it is then.
+# DIST is the folder that all goes to. DIST_PROFILE=dev goes the whole way with programs that are compiled quickly, as case C11 does; nobody is to be given those.
+# DIST_PROGRAMS is a folder of programs that are packed as they are, and nothing is compiled.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
@@ -14,14 +16,16 @@ say() { printf '%s\n' "$*" >&2; }
 # glibc that cannot load the name services of a system loses nothing there.
 target=x86_64-unknown-linux-musl
 [ -d "$(rustc --print sysroot)/lib/rustlib/$target" ] || target=x86_64-unknown-linux-gnu
-built=${CARGO_TARGET_DIR:-target}/$target/release
+profile=${DIST_PROFILE:-release}
+built=${DIST_PROGRAMS:-${CARGO_TARGET_DIR:-target}/$target/$([ "$profile" = dev ] && echo debug || echo "$profile")}
 
 programs() {
+  [ -z "${DIST_PROGRAMS:-}" ] || return 0
   # Named for the target only: proc macros are libraries that are loaded, and cannot be static.
   local flags=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<$target)_RUSTFLAGS
   # The folders of this machine do not stand in the messages of panics.
   env "$flags=-C target-feature=+crt-static --remap-path-prefix=$PWD=podgroup --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src=crates -C strip=symbols" \
-    cargo build --release --locked --target $target -p podgroup --bins ${CARGO_FLAGS:-}
+    cargo build --profile "$profile" --locked --target $target -p podgroup --bins ${CARGO_FLAGS:-}
 }
 
 # The programs that there are, with the plugin where it is built.
@@ -81,6 +85,8 @@ chart() {
   "$helm" package charts/podgroup --version "$version" --app-version "$version" --destination "$dist" >/dev/null
 }
 
+if [ "${1:-}" = programs ]; then programs; exit; fi
+[ "$profile" = release ] || [ -n "${DIST:-}" ] || { say "with DIST_PROFILE=$profile, say by DIST where to: $dist/ is for what is given away"; exit 2; }
 mkdir -p "$dist"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -88,7 +94,7 @@ case ${1:-all} in
   all) programs; check_static; archive "$work"; image "$work"; chart ;;
   image) check_static; image "$work" ;;
   chart) chart ;;
-  *) say "dist.sh [image|chart]"; exit 2 ;;
+  *) say "dist.sh [programs|image|chart]"; exit 2 ;;
 esac
 (cd "$dist" && find . -maxdepth 1 -name "podgroup-$version*" -type f -printf '%f\n' | LC_ALL=C sort | xargs sha256sum >SHA256SUMS)
 (cd "$dist" && du -h --apparent-size podgroup-"$version"* && cat SHA256SUMS)

@@ -1,12 +1,13 @@
 //! Do the documents say what the code says? Names, flags, reasons and the version, in both directions where that can be asked.
 //!
-//! The tables of flags in `docs/reference.md` are written by this: `PODGROUP_GENERATE=1 cargo test --lib documents`, which `make generate` calls.
+//! The tables of flags in `docs/reference.md` and `docs/plugin.md` are written by this: `PODGROUP_GENERATE=1 cargo test --lib documents`, which `make generate` calls.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
 
+use crate::plugin::flags::Arguments;
 use crate::runtime::flags::{ControllerFlags, SchedulerFlags};
 
 fn path(name: &str) -> PathBuf {
@@ -17,19 +18,31 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
+/// A flag as it is typed in a table: `--output text\|wide\|json`; a choice is shown as its words.
+fn form(flag: &clap::Arg) -> String {
+    let names: Vec<_> = flag.get_value_names().unwrap_or_default().iter().map(ToString::to_string).collect();
+    let words: Vec<_> = flag.get_possible_values().iter().map(|word| word.get_name().to_owned()).collect();
+    let value = match (flag.get_action().takes_values(), words.is_empty()) {
+        (false, _) => String::new(),
+        (true, true) => names.join(" "),
+        (true, false) => words.join("\\|"),
+    };
+    let short = flag.get_short().map(|short| format!("-{short}, ")).unwrap_or_default();
+    format!("{short}--{} {value}", flag.get_long().unwrap()).trim_end().to_owned()
+}
+
+/// The flags of a program without those that all programs have.
+fn flags(command: &clap::Command) -> impl Iterator<Item = &clap::Arg> {
+    command.get_arguments().filter(|each| !matches!(each.get_id().as_str(), "help" | "version"))
+}
+
 /// One row for each flag, as `--help` knows it.
 fn table(command: &clap::Command) -> String {
     let mut rows = "| flag | default | meaning |\n|---|---|---|\n".to_owned();
-    let flags = command.get_arguments().filter(|each| !matches!(each.get_id().as_str(), "help" | "version"));
-    for flag in flags {
-        let name = flag.get_long().unwrap();
-        let names: Vec<_> = flag.get_value_names().unwrap_or_default().iter().map(ToString::to_string).collect();
-        // A choice is shown as its words.
-        let words: Vec<_> = flag.get_possible_values().iter().map(|word| word.get_name().to_owned()).collect();
-        let value = if words.is_empty() { names.join(" ") } else { words.join("\\|") };
+    for flag in flags(command) {
         let defaults: Vec<_> = flag.get_default_values().iter().map(|each| format!("`{}`", each.to_string_lossy())).collect();
         let help = flag.get_help().unwrap().to_string().replace('|', "\\|").replace('\n', " ");
-        rows.push_str(&format!("| `--{name} {value}` | {} | {help} |\n", defaults.join(" ")));
+        rows.push_str(&format!("| `{}` | {} | {help} |\n", form(flag), defaults.join(" ")));
     }
     rows
 }
@@ -51,6 +64,84 @@ fn generated(document: &str, mark: &str, wanted: &str) {
 fn every_flag_stands_in_the_reference_with_its_default() {
     generated("docs/reference.md", "podgroup-controller", &table(&ControllerFlags::command()));
     generated("docs/reference.md", "podgroup-scheduler", &table(&SchedulerFlags::command()));
+}
+
+#[test]
+fn every_flag_of_the_plugin_stands_in_its_document_with_its_default() {
+    generated("docs/plugin.md", "kubectl-podgroup", &table(&Arguments::command()));
+}
+
+/// How each verb is typed: `queue open QUEUE [--dry-run]`.
+fn usages(command: &clap::Command, before: &str) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for verb in command.get_subcommands() {
+        let mut usage = format!("{before}{}", verb.get_name());
+        if verb.has_subcommands() {
+            all.extend(usages(verb, &format!("{usage} ")));
+            continue;
+        }
+        for argument in verb.get_positionals() {
+            let words: Vec<_> = argument.get_possible_values().iter().map(|word| word.get_name().to_owned()).collect();
+            let name = || argument.get_value_names().unwrap_or_default().iter().map(ToString::to_string).collect::<String>();
+            usage += &format!(" {}", if words.is_empty() { name() } else { words.join("\\|") });
+        }
+        for flag in verb.get_arguments().filter(|flag| !flag.is_positional()) {
+            usage += &format!(" [{}]", form(flag));
+        }
+        all.insert(usage);
+    }
+    all
+}
+
+/// The codes in the first cell of each row of the table that begins with this line.
+fn first_cells<'a>(text: &'a str, head: &str) -> BTreeSet<&'a str> {
+    let table = text.split(head).nth(1).unwrap_or_else(|| panic!("no table {head:?}"));
+    // The rest of the head, and the line below it.
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with("| "));
+    rows.flat_map(|row| row.split(" | ").next().unwrap().split('`').skip(1).step_by(2)).collect()
+}
+
+#[test]
+fn every_verb_of_the_plugin_stands_in_its_document_as_it_is_typed() {
+    let (document, command) = (read("docs/plugin.md"), Arguments::command());
+    let wanted = usages(&command, "");
+    assert!(wanted.len() >= 8 && wanted.contains("tree [--groups]"), "{wanted:?}");
+    assert_eq!(first_cells(&document, "\n| verb | answers |"), wanted.iter().map(String::as_str).collect());
+    // Of each that answers something, what it answers in JSON.
+    let verbs = command.get_subcommands().map(clap::Command::get_name).filter(|verb| *verb != "completion");
+    assert_eq!(first_cells(&document, "\n| verb | fields |"), verbs.collect());
+}
+
+#[test]
+fn the_flags_that_operations_tells_of_are_those_of_the_programs() {
+    let document = read("docs/operations.md");
+    let of = |command: clap::Command| flags(&command).map(form).collect::<BTreeSet<_>>();
+    let (controller, scheduler) = (of(ControllerFlags::command()), of(SchedulerFlags::command()));
+    for flag in controller.union(&scheduler) {
+        let name = flag.split(' ').next().unwrap();
+        let told = document
+            .match_indices(name)
+            .any(|(at, _)| !document[at + name.len()..].starts_with(|next: char| next.is_ascii_lowercase() || next == '-'));
+        assert!(told, "docs/operations.md does not tell of {name}");
+    }
+    let section = document.split("## Flags").nth(1).unwrap().split("\n## ").next().unwrap();
+    let (mut both, mut of_one) = (0, 0);
+    for row in section.lines().filter(|line| line.starts_with("| ")) {
+        let programs: &[_] = match row.split(" | ").next().unwrap() {
+            "| controller" => &[&controller],
+            "| scheduler" => &[&scheduler],
+            _ => &[&controller, &scheduler],
+        };
+        // The cell in which the flags stand; what is said of them in the next may name others.
+        let cell = row.split(" | ").find(|cell| cell.contains("`--")).unwrap_or_default();
+        for flag in cell.split('`').skip(1).step_by(2) {
+            for program in programs {
+                assert!(program.contains(flag), "docs/operations.md tells of `{flag}`, and there is {program:?}");
+            }
+            if programs.len() == 1 { of_one += 1 } else { both += 1 }
+        }
+    }
+    assert_eq!((both, of_one), (9, controller.symmetric_difference(&scheduler).count()));
 }
 
 /// What stands between `before` and `after` in a text, wherever it does.

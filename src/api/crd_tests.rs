@@ -1,7 +1,7 @@
 //! The definitions are what is checked in, and what volcano-api.md lists.
 
 use super::*;
-use crate::api::podgroup::SUBDOMAIN;
+use crate::api::podgroup::QUEUE;
 
 type Definition = fn() -> Value;
 
@@ -34,7 +34,7 @@ fn the_fields_are_those_of_the_contract() {
         (podgroup, "spec.networkTopology.highestTierName", json!({ "type": "string", "maxLength": 253 })),
         (podgroup, "spec.networkTopology.mode", json!({ "type": "string", "default": "hard", "enum": ["hard", "soft"] })),
         (podgroup, "spec.priorityClassName", json!({ "type": "string", "maxLength": 253 })),
-        (podgroup, "spec.queue", json!({ "type": "string", "maxLength": 253, "default": "default", "pattern": SUBDOMAIN })),
+        (podgroup, "spec.queue", json!({ "type": "string", "maxLength": 253, "default": "default", "pattern": QUEUE })),
         (podgroup, "spec.subGroupPolicy", json!({ "type": "array" })),
         (podgroup, "spec.subGroupPolicy[].minSubGroups", json!({ "type": "integer", "minimum": 0, "default": 0, "format": "int32" })),
         (podgroup, "spec.subGroupPolicy[].subGroupSize", json!({ "type": "integer", "minimum": 1, "default": 1, "format": "int32" })),
@@ -46,7 +46,7 @@ fn the_fields_are_those_of_the_contract() {
         (queue, "spec.dequeueStrategy", json!({ "type": "string", "default": "traverse", "enum": ["fifo", "traverse"] })),
         (queue, "spec.extendClusters[].weight", json!({ "type": "integer", "format": "int32" })),
         (queue, "spec.guarantee.resource", json!({ "type": "object" })),
-        (queue, "spec.parent", json!({ "type": "string", "maxLength": 253, "pattern": SUBDOMAIN })),
+        (queue, "spec.parent", json!({ "type": "string", "maxLength": 253, "pattern": QUEUE })),
         (queue, "spec.priority", json!({ "type": "integer", "minimum": 0, "format": "int32" })),
         (queue, "spec.reclaimable", json!({ "type": "boolean" })),
         (queue, "spec.type", json!({ "type": "string", "maxLength": 253 })),

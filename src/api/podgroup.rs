@@ -52,7 +52,7 @@ pub struct PodGroupSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority_class_name: Option<String>,
     /// The queue that the members are charged to.
-    #[schemars(length(max = 253), extend("default" = "default", "pattern" = SUBDOMAIN))]
+    #[schemars(length(max = 253), extend("default" = "default", "pattern" = QUEUE))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
     /// How the members are parted into groups within the group.
@@ -60,8 +60,8 @@ pub struct PodGroupSpec {
     pub sub_group_policy: Option<Vec<SubGroupPolicy>>,
 }
 
-/// The pattern of a name that is a DNS-1123 subdomain.
-pub(crate) const SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+/// The pattern of where the name of a queue may stand: a DNS-1123 subdomain, or nothing, which is what tools write that leave it to us.
+pub(crate) const QUEUE: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$";
 
 /// How close to each other in the network pods must be.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]

@@ -6,10 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::resources::Limits;
+use crate::rules::{Rule, holds};
 
 use super::fault::Fault;
 use super::names::{CLOSED, CLOSING, OPEN, QUEUE_DESIRED_STATE};
-use super::podgroup::SUBDOMAIN;
+use super::podgroup::QUEUE;
 use super::quantities::{self, RawResources};
 use super::uid::Uid;
 use super::wire::resource;
@@ -58,7 +59,7 @@ pub struct QueueSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guarantee: Option<Guarantee>,
     /// The queue above this one; `root` where it is unset.
-    #[schemars(length(max = 253), extend("pattern" = SUBDOMAIN))]
+    #[schemars(length(max = 253), extend("pattern" = QUEUE))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
     /// Which of two sibling queues comes first: the higher.
@@ -286,11 +287,11 @@ fn node_groups(affinity: Option<&QueueAffinity>, faults: &mut Vec<Fault>) -> Opt
 /// O1.
 fn closed_by_hand(metadata: &ObjectMeta, faults: &mut Vec<Fault>) -> bool {
     match metadata.annotations.as_ref().and_then(|annotations| annotations.get(QUEUE_DESIRED_STATE)).map(String::as_str) {
-        Some(CLOSED) => true,
+        Some(CLOSED) => holds(Rule::O1),
         None | Some(OPEN) => false,
         Some(other) => {
             faults.push(Fault::new(QUEUE_DESIRED_STATE, other, format!("neither {OPEN} nor {CLOSED}; it counts as {OPEN}")));
-            false
+            !holds(Rule::O1Other)
         }
     }
 }

@@ -60,12 +60,28 @@ A cluster that Helm talks to lists its kinds ("v1/Pod"); `helm template` knows n
 {{- end -}}
 {{- end -}}
 
+{{/* "true" where the CRD of PodGroup in this cluster has the columns WHY and OWNER: one of ours that somebody else installed. */}}
+{{- define "podgroup.ownColumns" -}}
+{{- $crd := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "podgroups.scheduling.volcano.sh" }}
+{{- $names := list }}
+{{- range (dig "spec" "versions" list $crd) }}
+{{- if eq .name "v1beta1" }}
+{{- range .additionalPrinterColumns }}
+{{- $names = append $names .name }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- and (has "WHY" $names) (has "OWNER" $names) }}
+{{- end -}}
+
 {{/*
 What the CRDs of this cluster lack that this release writes or reads, where they are somebody else's (crds.enabled=false): one line each, empty where all is there.
 A newer CRD lacks nothing; what it has beyond ours is kept and not read.
 */}}
 {{- define "podgroup.crdGaps" -}}
-{{- range $plural, $fields := dict "podgroups" (list "spec.minMember" "spec.minTaskMember" "spec.minResources" "spec.queue" "spec.priorityClassName" "status.phase" "status.conditions") "queues" (list "spec.parent" "spec.capability" "spec.deserved" "spec.guarantee" "spec.weight" "spec.priority" "spec.reclaimable" "spec.dequeueStrategy" "status.state" "status.allocated") }}
+{{- $ofGroups := list "spec.minMember" "spec.minTaskMember" "spec.minResources" "spec.queue" "spec.priorityClassName" "spec.networkTopology" "spec.subGroupPolicy" "status.phase" "status.conditions" "status.running" "status.succeeded" "status.failed" }}
+{{- $ofQueues := list "spec.parent" "spec.capability" "spec.deserved" "spec.guarantee" "spec.weight" "spec.priority" "spec.reclaimable" "spec.dequeueStrategy" "spec.affinity" "status.state" "status.allocated" "status.pending" "status.inqueue" "status.running" "status.unknown" "status.completed" }}
+{{- range $plural, $fields := dict "podgroups" $ofGroups "queues" $ofQueues }}
 {{- $crd := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" (printf "%s.scheduling.volcano.sh" $plural) }}
 {{- range (dig "spec" "versions" list $crd) }}
 {{- if eq .name "v1beta1" }}
@@ -80,6 +96,9 @@ A newer CRD lacks nothing; what it has beyond ours is kept and not read.
 {{- end }}
 {{- if $missing }}
 {{- printf "the CRD of %s does not know %s, so the API server drops these fields: it is older than this release. Update Volcano's CRDs, or hand them over (docs/install.md).\n" $plural (join ", " $missing) }}
+{{- end }}
+{{- if and (eq $plural "queues") (not (hasKey (.subresources | default dict) "status")) }}
+{{- printf "the CRD of queues has no status subresource, which Volcano's has: the scheduler can write no status of a Queue. Queues are closed and opened by their annotation all the same. Update the CRD, or hand it over (docs/install.md).\n" }}
 {{- end }}
 {{- if and (eq $plural "podgroups") (hasKey (.subresources | default dict) "status") }}
 {{- printf "the CRD of podgroups has a status subresource, which Volcano's has not: the scheduler's status of a PodGroup is dropped. Update the CRD, or hand it over (docs/install.md).\n" }}
