@@ -26,6 +26,8 @@ pub struct Called {
     pub namespace: String,
     /// Of the object; empty for a list, and for what the server names.
     pub name: String,
+    /// The status of the answer; 0 where none is noted.
+    pub status: u64,
     /// The whole line, for what a case looks for in it.
     pub line: String,
 }
@@ -66,7 +68,8 @@ fn read(line: &str, user: &str) -> Option<Called> {
         return None;
     }
     let resource = if sub.is_empty() { resource } else { format!("{resource}/{sub}") };
-    Some(Called { verb, resource, namespace: text("/objectRef/namespace"), name: text("/objectRef/name"), line: line.to_owned() })
+    let status = entry.pointer("/responseStatus/code").and_then(Value::as_u64).unwrap_or_default();
+    Some(Called { verb, resource, namespace: text("/objectRef/namespace"), name: text("/objectRef/name"), status, line: line.to_owned() })
 }
 
 #[cfg(test)]
