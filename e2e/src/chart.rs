@@ -36,7 +36,12 @@ pub fn user(account: &str) -> String {
 
 /// Installs the chart with `values` (`key=value`, as for `helm --set`) and returns when its CRDs are served; see also [`settle`].
 pub async fn install(cluster: &Cluster, values: &[&str]) -> Result<()> {
-    helm(cluster, "install", &["--create-namespace"], values).await?;
+    install_from(cluster, &folder(), values).await
+}
+
+/// The same of another chart, in this folder.
+pub async fn install_from(cluster: &Cluster, chart: &Path, values: &[&str]) -> Result<()> {
+    helm(cluster, "install", chart, &["--create-namespace"], values).await?;
     for name in ["podgroups.scheduling.volcano.sh", "queues.scheduling.volcano.sh"] {
         let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
         wait_until(secs(20), &format!("the CRD {name} is served"), || async {
@@ -53,11 +58,15 @@ pub async fn install(cluster: &Cluster, values: &[&str]) -> Result<()> {
 
 /// `helm upgrade` of what [`install`] installed, with these values and no others; the policies of the API server follow a moment later.
 pub async fn upgrade(cluster: &Cluster, values: &[&str]) -> Result<()> {
-    helm(cluster, "upgrade", &[], values).await
+    helm(cluster, "upgrade", &folder(), &[], values).await
 }
 
-async fn helm(cluster: &Cluster, verb: &str, flags: &[&str], values: &[&str]) -> Result<()> {
-    let chart = kit::repository().join("charts/podgroup");
+/// The chart that is tested.
+pub fn folder() -> PathBuf {
+    kit::repository().join("charts/podgroup")
+}
+
+async fn helm(cluster: &Cluster, verb: &str, chart: &Path, flags: &[&str], values: &[&str]) -> Result<()> {
     let chart = chart.to_str().context("the clone's path is no UTF-8")?;
     let mut arguments = vec![verb, "podgroup", chart, "--namespace", NAMESPACE];
     arguments.extend(flags);
@@ -71,6 +80,11 @@ async fn helm(cluster: &Cluster, verb: &str, flags: &[&str], values: &[&str]) ->
 /// Waits until a fresh installation answers as an old one does, so that no case measures the API server's own first steps: it holds the first creations
 /// of a new CRD for two seconds, and begins to apply a new policy some time after it took it.
 pub async fn settle(cluster: &Cluster, admission_policy: bool) -> Result<()> {
+    settle_for(cluster, objects::SCHEDULER_NAME, admission_policy).await
+}
+
+/// The same where the release serves another scheduler's pods.
+pub async fn settle_for(cluster: &Cluster, scheduler: &str, admission_policy: bool) -> Result<()> {
     let client = cluster.client();
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
     let (groups, queues) = (objects::podgroups(&client), objects::queues(&client));
@@ -84,7 +98,7 @@ pub async fn settle(cluster: &Cluster, admission_policy: bool) -> Result<()> {
         "metadata": {"name": "settle", "ownerReferences": [{
             "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "settle", "uid": "00000000-0000-4000-8000-000000000000", "controller": true,
         }]},
-        "spec": {"schedulerName": objects::SCHEDULER_NAME, "containers": [objects::container(&[])]},
+        "spec": {"schedulerName": scheduler, "containers": [objects::container(&[])]},
     }))?;
     let created = wait_until(secs(20), "PodGroups and Queues can be created", || async {
         tokio::try_join!(groups.create(&dry_run, &group), queues.create(&dry_run, &queue))?;

@@ -17,22 +17,64 @@ pub struct Panel {
     pub queries: Vec<String>,
 }
 
-/// Every panel of every dashboard of the chart.
-pub fn panels() -> Result<Vec<Panel>> {
+/// What a viewer chooses at the top of a dashboard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// In queries `$name`.
+    pub name: String,
+    /// `label_values(SELECTOR, LABEL)`.
+    pub query: String,
+}
+
+impl Variable {
+    /// The selector and the label whose values are offered; none where the query is of another form.
+    pub fn asks(&self) -> Option<(&str, &str)> {
+        let (selector, label) = self.query.strip_prefix("label_values(")?.strip_suffix(')')?.rsplit_once(',')?;
+        Some((selector.trim(), label.trim()))
+    }
+}
+
+/// A dashboard of the chart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dashboard {
+    /// Its panels.
+    pub panels: Vec<Panel>,
+    /// Its variables whose values are asked of Prometheus.
+    pub variables: Vec<Variable>,
+}
+
+/// Every dashboard of the chart.
+pub fn dashboards() -> Result<Vec<Dashboard>> {
     let folder = kit::repository().join("charts/podgroup/dashboards");
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
     files.sort();
-    let mut all = Vec::new();
-    for file in files {
-        let dashboard: Value = serde_json::from_slice(&std::fs::read(&file)?).with_context(|| file.display().to_string())?;
-        for panel in dashboard.get("panels").and_then(Value::as_array).context("no panels")? {
-            let title = panel.get("title").and_then(Value::as_str).context("no title")?.to_owned();
-            let targets = panel.get("targets").and_then(Value::as_array).context("no targets")?;
-            let query = |target: &Value| target.get("expr").and_then(Value::as_str).map(str::to_owned).context("no expr");
-            all.push(Panel { title, queries: targets.iter().map(query).collect::<Result<_>>()? });
+    files
+        .iter()
+        .map(|file| dashboard(&serde_json::from_slice(&std::fs::read(file)?)?).with_context(|| file.display().to_string()))
+        .collect()
+}
+
+fn dashboard(all: &Value) -> Result<Dashboard> {
+    let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned).with_context(|| format!("no {key}"));
+    let mut panels = Vec::new();
+    for panel in all.get("panels").and_then(Value::as_array).context("no panels")? {
+        let targets = panel.get("targets").and_then(Value::as_array).context("no targets")?;
+        let queries = targets.iter().map(|target| text(target, "expr")).collect::<Result<_>>()?;
+        panels.push(Panel { title: text(panel, "title")?, queries });
+    }
+    let mut variables = Vec::new();
+    for variable in all.pointer("/templating/list").and_then(Value::as_array).context("no variables")? {
+        // The other kind chooses a data source, among those that Grafana has.
+        if text(variable, "type")? == "query" {
+            variables.push(Variable { name: text(variable, "name")?, query: text(variable, "query")? });
         }
     }
-    Ok(all)
+    Ok(Dashboard { panels, variables })
+}
+
+/// Every panel of every dashboard of the chart.
+pub fn panels() -> Result<Vec<Panel>> {
+    Ok(dashboards()?.into_iter().flat_map(|dashboard| dashboard.panels).collect())
 }
 
 /// The file of the alerts.
@@ -70,12 +112,41 @@ mod tests {
         let page = file("docs/metrics.md");
         let (reference, kept) = page.split_once("## Shown where").unwrap();
         let known: BTreeSet<_> = rows(reference).into_iter().filter(|name| name.starts_with("podgroup_")).collect();
-        let queries: String = panels().unwrap().into_iter().flat_map(|panel| panel.queries).map(|query| query + "\n").collect();
+        let queries: String = dashboards()
+            .unwrap()
+            .into_iter()
+            .flat_map(|dashboard| {
+                let of_panels = dashboard.panels.into_iter().flat_map(|panel| panel.queries);
+                of_panels.chain(dashboard.variables.into_iter().map(|variable| variable.query)).collect::<Vec<_>>()
+            })
+            .map(|query| query + "\n")
+            .collect();
         let alerts = std::fs::read_to_string(alerts()).unwrap();
         let asked: BTreeSet<_> = metrics_in(&(queries + &alerts)).iter().map(|name| plain(name, &known)).collect();
         assert_eq!(asked.difference(&known).collect::<Vec<_>>(), Vec::<&String>::new(), "nobody exports these");
         let unused: BTreeSet<_> = known.difference(&asked).cloned().collect();
         assert_eq!(unused, rows(kept), "what nobody asks for, and what the page keeps for a reason");
+    }
+
+    /// What a query names as `$name`, without what Grafana knows by itself.
+    fn variables_in(query: &str) -> BTreeSet<String> {
+        let name = |rest: &str| rest.chars().take_while(|each| each.is_ascii_alphanumeric() || *each == '_').collect::<String>();
+        query.split('$').skip(1).map(name).filter(|name| !name.starts_with("__")).collect()
+    }
+
+    #[test]
+    fn the_variables_of_a_dashboard_are_those_that_its_panels_name_and_ask_for_labels() {
+        let mut seen = 0;
+        for dashboard in dashboards().unwrap() {
+            let named: BTreeSet<_> =
+                dashboard.panels.iter().flat_map(|panel| &panel.queries).flat_map(|query| variables_in(query)).collect();
+            let there: BTreeSet<_> = dashboard.variables.iter().map(|variable| variable.name.clone()).collect();
+            assert_eq!(named, there, "what the panels name, and what can be chosen");
+            assert!(dashboard.variables.iter().all(|variable| variable.asks().is_some()), "{:?}", dashboard.variables);
+            seen += there.len();
+        }
+        assert_eq!(seen, 2);
+        assert_eq!(variables_in("a{b=\"$queue\"}[$__rate_interval] / $c"), ["c".to_owned(), "queue".to_owned()].into());
     }
 
     #[test]

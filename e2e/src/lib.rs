@@ -1,7 +1,7 @@
 //! The cases of the field on the real control plane, and what is needed to run them.
 //!
 //! Nothing here depends on the crate `podgroup`: a case sees what any user of the cluster sees.
-//! In reading order: `scratch` (what a run owns, and who removes it), `cluster` (a control plane in three seconds), `chart` and `programs` (what is tested),
+//! In reading order: `scratch` (what a run owns, and who removes it), `cluster` (a control plane in three seconds), `chart` and `programs` (what is tested; `rendered`: as a kubelet would start it),
 //! `proxy` and `faults` (what can go wrong on the way between them), `prometheus` and `dashboards` (what is made of their metrics), `objects` and `workloads` (what users make), `world` (all of it together), `case` (runs one and judges it), `cases` (the
 //! rows of the scenario table), `demo` (the same as a story), `load` and `bench` (figures). `observer` watches all the time and knows none of the others.
 
@@ -30,8 +30,10 @@ pub mod programs;
 pub mod prometheus;
 pub mod proxy;
 pub mod recorded;
+pub mod rendered;
 pub mod replica;
 pub mod report;
+pub mod rights;
 pub mod say;
 pub mod scratch;
 pub mod soak;

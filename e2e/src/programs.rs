@@ -57,9 +57,22 @@ impl Program {
             "--log-format=text".to_owned(),
         ];
         all.extend_from_slice(arguments);
-        let path = scratch.link(&folder()?.join(name))?;
+        Self::exactly(scratch, &folder()?, name, label, all, environment, port)
+    }
+
+    /// The one in `folder`, with these arguments and no others; it answers on `port` by them.
+    pub fn exactly(
+        scratch: &Scratch,
+        folder: &Path,
+        name: &'static str,
+        label: &str,
+        arguments: Vec<String>,
+        environment: &[(String, String)],
+        port: u16,
+    ) -> Result<Self> {
+        let path = scratch.link(&folder.join(name))?;
         let log = scratch.folder().join("logs").join(format!("{label}.log"));
-        let program = Self::of(name, path, all, environment, log, port);
+        let program = Self::of(name, path, arguments, environment, log, port);
         program.process.lock().start()?;
         Ok(program)
     }
@@ -84,15 +97,25 @@ impl Program {
         &self.log
     }
 
-    /// Waits until `/readyz` says yes; fails at once if it ended.
+    /// Waits until `/readyz` says yes, half a minute; fails at once if it ended.
     pub async fn wait_ready(&mut self) -> Result<()> {
+        self.wait_ready_within(secs(30)).await
+    }
+
+    /// The same for who has much to read first.
+    pub async fn wait_ready_within(&mut self, limit: Duration) -> Result<()> {
         let (port, name) = (self.port, self.name);
         let what = format!("{name} is ready");
-        let ready = wait_until(secs(30), &what, || async move {
+        let ready = wait_until(limit, &what, || async move {
             let (status, body) = http::get(port, "/readyz").await?;
             Ok(Seen::when(status == 200, || format!("/readyz says {status}: {}", body.trim())))
         });
-        ensure!(!self.is_stopped(), "{name} is stopped");
+        self.unless_it_ends(ready).await
+    }
+
+    /// What comes of a wait for it; fails at once if it ended.
+    pub async fn unless_it_ends<T>(&mut self, wait: impl Future<Output = Result<T>>) -> Result<T> {
+        ensure!(!self.is_stopped(), "{} is stopped", self.name);
         let ended = async {
             loop {
                 if let Some(end) = self.unexpected_end() {
@@ -102,7 +125,7 @@ impl Program {
             }
         };
         tokio::select! {
-            outcome = ready => outcome,
+            outcome = wait => outcome,
             end = ended => bail!("while it started, {end}"),
         }
     }

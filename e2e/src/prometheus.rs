@@ -81,6 +81,14 @@ impl Prometheus {
         result.iter().map(sample).collect()
     }
 
+    /// Which values a label of some metrics has, sorted: what Grafana asks for a variable `label_values(SELECTOR, LABEL)`.
+    pub async fn label_values(&self, selector: &str, label: &str) -> Result<Vec<String>> {
+        let data = self.get(&format!("/api/v1/label/{}/values?match%5B%5D={}", encoded(label), encoded(selector))).await?;
+        let mut values: Vec<String> = serde_json::from_value(data).context("no list of values")?;
+        values.sort();
+        Ok(values)
+    }
+
     /// Every alerting rule: name, query, annotations.
     pub async fn alerting_rules(&self) -> Result<Vec<(String, String, Value)>> {
         let data = self.get("/api/v1/rules?type=alert").await?;

@@ -1,8 +1,10 @@
 //! Do the alerts that matter most fire by the fault that they are for, and are they silent again when it is over? M2, with a real Prometheus and the chart's own rules.
 
 use anyhow::{Context, Result, ensure};
+use kube::Client;
+use serde_json::json;
 
-use crate::objects::{make_node, set_allocatable};
+use crate::objects::{make_node, make_queue_of, patch_queue, set_allocatable};
 use crate::prometheus::Prometheus;
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{Workload, wait_running};
@@ -12,9 +14,10 @@ use crate::{kit, say};
 /// How long a fault must last here before its alert fires; minutes in the chart.
 const FOR: &str = "2s";
 
-const FAULTS: [&str; 4] = ["PodgroupControllerAbsent", "PodgroupNodesOvercommitted", "PodgroupNotReady", "PodgroupSchedulerAbsent"];
+const FAULTS: [&str; 5] =
+    ["PodgroupControllerAbsent", "PodgroupNodesOvercommitted", "PodgroupNotReady", "PodgroupQueueOwed", "PodgroupSchedulerAbsent"];
 
-/// M2. Nobody schedules, nobody keeps PodGroups, a replica is cut off, a node is overcommitted: each alert fires, alone, and stops.
+/// M2. Nobody schedules, nobody keeps PodGroups, a replica is cut off, a node is overcommitted, nothing comes back that a queue is owed: each alert fires, alone, and stops.
 pub(super) async fn fire_by_their_fault(w: &mut World) -> Result<()> {
     let client = w.client();
     let controller = w.controller()?;
@@ -24,7 +27,8 @@ pub(super) async fn fire_by_their_fault(w: &mut World) -> Result<()> {
     controller.also("--leader-elect-renew-deadline=50s");
     controller.restart().await?;
     make_node(&client, "n1", &[("cpu", "4"), ("memory", "16Gi")]).await?;
-    Workload::new("runs").replicas(2).asks(&[("cpu", "1")]).make(&client).await?;
+    make_queue_of(&client, "keeps", json!({"reclaimable": false})).await?;
+    Workload::new("runs").replicas(2).asks(&[("cpu", "1")]).queue("keeps").make(&client).await?;
     wait_running(&client, "runs", 2, 20).await?;
 
     let rules = w.cluster().scratch().path("alerts.yaml");
@@ -37,6 +41,8 @@ pub(super) async fn fire_by_their_fault(w: &mut World) -> Result<()> {
         ensure!(kit::repository().join("docs").join(&page).is_file(), "there is no page {page}");
     }
     fires(&prometheus, &[]).await?;
+
+    owed(&client, &prometheus).await?;
 
     set_allocatable(&client, "n1", &[("cpu", "1")]).await?;
     fires(&prometheus, &["PodgroupNodesOvercommitted"]).await?;
@@ -61,6 +67,19 @@ pub(super) async fn fire_by_their_fault(w: &mut World) -> Result<()> {
     fires(&prometheus, &[]).await?;
     say::line(format!("        {} fired, each alone, and stopped", FAULTS.join(", ")));
     Ok(())
+}
+
+/// What `org` deserves is wanted below it, and another queue has a part of it and lets nobody go: it fires for `org`, the only one that states a share. It is over when that queue lets go.
+async fn owed(client: &Client, prometheus: &Prometheus) -> Result<()> {
+    make_queue_of(client, "org", json!({"deserved": {"cpu": "3"}})).await?;
+    make_queue_of(client, "org-a", json!({"parent": "org"})).await?;
+    Workload::new("owed").replicas(3).gang("3").asks(&[("cpu", "1")]).queue("org-a").make(client).await?;
+    fires(prometheus, &["PodgroupQueueOwed"]).await?;
+    let whose = prometheus.query("count by (queue, resource) (ALERTS{alertname=\"PodgroupQueueOwed\",alertstate=\"firing\"})").await?;
+    ensure!(whose == [("queue=org,resource=cpu".to_owned(), 1.0)], "it fires for {whose:?}");
+    patch_queue(client, "keeps", json!({"spec": {"reclaimable": true}})).await?;
+    wait_running(client, "owed", 3, 30).await?;
+    fires(prometheus, &[]).await
 }
 
 /// Waits until just these fire.

@@ -1,16 +1,20 @@
 //! What becomes of a pod whose binding does not go as it should? Its places are charged until the outcome is known, and given back if there is none.
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::DeleteParams;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::ledger::stays_unbound;
-use super::seen::{books_are_true, bound, group_says, queue_uses};
+use super::seen::{books_are_true, bound, group_says, metric, queue_uses};
 use crate::faults::{Fault, Refusal, Rule, Verb};
-use crate::objects::{NAMESPACE, bind, make_member, make_node, make_podgroup, make_queue, make_queue_of};
+use crate::objects::{
+    NAMESPACE, bind, condition, container, make_member, make_node, make_pod, make_podgroup, make_queue, make_queue_of, podgroups,
+};
 use crate::wait::{Seen, millis, secs, wait_until};
+use crate::workloads::owner::Owner;
 use crate::workloads::{Workload, pods_of, wait_running};
 use crate::world::World;
 
@@ -140,6 +144,89 @@ pub(super) async fn taken_by_another(w: &mut World) -> Result<()> {
     stays_unbound(w, "third", 1).await?;
     taken_off(&client, "taken").await?;
     wait_running(&client, "third", 1, 10).await
+}
+
+/// How many pods of one namespace are to be bound at once: more than the scheduler sends at the same time.
+const BLOCKED: usize = 40;
+
+/// A webhook that has to be asked about the bindings of one namespace has no backend. Who waits there says so; everybody else's pods are bound meanwhile as ever; and when it is
+/// taken away all is bound.
+pub(super) async fn webhook_without_backend(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "64"), ("memory", "64Gi")]).await?;
+    Owner::namespace("other").make(&client).await?;
+    let hooks: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
+    let hook = serde_json::from_value(json!({
+        "metadata": {"name": "bindings"},
+        "webhooks": [{
+            "name": "bindings.example.com",
+            // Nobody listens there.
+            "clientConfig": {"url": "https://127.0.0.1:1/"},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/binding"]}],
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
+            "failurePolicy": "Fail",
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            "timeoutSeconds": 5,
+        }],
+    }))?;
+    hooks.create(&PostParams::default(), &hook).await?;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    make_pod(
+        &client,
+        json!({"metadata": {"name": "probe"}, "spec": {"schedulerName": "nobodys", "containers": [container(&[("cpu", "1")])]}}),
+    )
+    .await?;
+    wait_until(secs(30), "the webhook is in force", || async {
+        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+        let body = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "probe"}, "target": {"kind": "Node", "name": "n1"}});
+        let answer = pods.create_subresource::<Value, Value>("binding", "probe", &dry_run, &body).await;
+        Ok(Seen::when(answer.is_err_and(|error| error.to_string().contains("failed calling webhook")), || "it is not".to_owned()))
+    })
+    .await?;
+    pods.delete("probe", &DeleteParams::default().grace_period(0)).await?;
+
+    make_podgroup(&client, "blocked", json!({"minMember": BLOCKED})).await?;
+    for index in 0..BLOCKED {
+        make_member(&client, &format!("blocked-{index}"), "blocked", &[("cpu", "1")]).await?;
+    }
+    let port = w.scheduler()?.port();
+    let in_vain = "podgroup_api_requests_total{outcome=\"webhook_unavailable\",resource=\"pods/binding\",verb=\"create\"}";
+    wait_until(secs(15), "all were sent in vain", || async {
+        let sent = metric(port, in_vain).await.unwrap_or_default();
+        Ok(Seen::when(sent >= f64::from(u8::try_from(BLOCKED)?), || format!("{sent} were")))
+    })
+    .await?;
+    Owner::deployment("web").replicas(3).gang("3").make_in(&client, "other").await?;
+    wait_until(secs(5), "the other namespace's gang is bound", || async {
+        let all = Api::<Pod>::namespaced(client.clone(), "other").list(&ListParams::default()).await?.items;
+        let bound = all.iter().filter(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())).count();
+        Ok(Seen::when(bound == 3, || format!("{bound} of {} are", all.len())))
+    })
+    .await?;
+    wait_until(secs(40), "who is blocked says why", || async {
+        let said = condition(&podgroups(&client).get("blocked").await?, "Unschedulable");
+        let says = |(status, _, message): &(String, String, String)| status == "True" && message.contains("webhook_unavailable");
+        Ok(Seen::when(said.as_ref().is_some_and(says), || format!("{said:?}")))
+    })
+    .await?;
+    wait_until(secs(10), "an Event says so, too", || async {
+        let events = Api::<Event>::namespaced(client.clone(), NAMESPACE).list(&ListParams::default()).await?.items;
+        let about =
+            |event: &&Event| event.involved_object.name.as_deref() == Some("blocked") && event.reason.as_deref() == Some("Unschedulable");
+        let told: Vec<_> = events.iter().filter(about).filter_map(|event| event.message.as_deref()).collect();
+        Ok(Seen::when(told.iter().any(|message| message.contains("webhook_unavailable")), || format!("{told:?}")))
+    })
+    .await?;
+    let log = std::fs::read_to_string(w.scheduler()?.log())?;
+    ensure!(log.lines().any(|line| line.contains("WARN") && line.contains("bindings.example.com")), "the log does not name the webhook");
+    ensure!(bound(&client, "blocked").await? == 0, "the webhook was not asked");
+    books_are_true(w).await?;
+
+    hooks.delete("bindings", &DeleteParams::default()).await?;
+    wait_running(&client, "blocked", BLOCKED, 90).await?;
+    queue_uses(&client, "default", "cpu", "43").await?;
+    books_are_true(w).await
 }
 
 async fn taken_off(client: &Client, pod: &str) -> Result<()> {

@@ -54,9 +54,7 @@ pub(super) async fn first_ten_minutes(w: &mut World) -> Result<()> {
 async fn in_a_cluster_that_is_there(cluster: &Cluster, text: &str) -> Result<()> {
     let command = text.split('`').find(|span| span.starts_with("helm install ")).context("the page has no helm install")?;
     let mut shell = Shell::new(cluster.scratch());
-    let helm = cluster.kit().program("helm");
-    shell.set("PATH", format!("{}:{}", helm.parent().context("the kit's folder")?.display(), path_now()));
-    shell.set("KUBECONFIG", cluster.kubeconfig().display().to_string());
+    shell.meet(cluster)?;
     shell.run(command).await?;
     let format = "jsonpath={range .items[*]}{.metadata.name}={.spec.replicas} {end}";
     let deployments = cluster.run("kubectl", &["get", "deployments", "--namespace", chart::NAMESPACE, "--output", format]).await?;
@@ -107,16 +105,37 @@ async fn sitting(scratch: &Scratch, folder: &Path, steps: &[Step]) -> Result<()>
 }
 
 /// What somebody's shell remembers from one line to the next.
-struct Shell<'a> {
+pub(super) struct Shell<'a> {
     environment: BTreeMap<String, String>,
     /// What the command before has printed.
     before: String,
     scratch: &'a Scratch,
+    /// Where it stands.
+    folder: PathBuf,
 }
 
 impl<'a> Shell<'a> {
+    /// One that stands in the clone.
     fn new(scratch: &'a Scratch) -> Self {
-        Self { environment: BTreeMap::new(), before: String::new(), scratch }
+        Self { environment: BTreeMap::new(), before: String::new(), scratch, folder: kit::repository().to_owned() }
+    }
+
+    /// The same in a folder of the case, which has a link to what the documents name by its place in the clone: for commands that write files where they stand.
+    pub(super) fn beside_the_clone(scratch: &'a Scratch, names: &[&str]) -> Result<Self> {
+        let folder = scratch.path("shell");
+        std::fs::create_dir(&folder)?;
+        for name in names {
+            std::os::unix::fs::symlink(kit::repository().join(name), folder.join(name))?;
+        }
+        Ok(Self { folder, ..Self::new(scratch) })
+    }
+
+    /// It finds the programs of the kit, and this cluster.
+    pub(super) fn meet(&mut self, cluster: &Cluster) -> Result<()> {
+        let helm = cluster.kit().program("helm");
+        self.set("PATH", format!("{}:{}", helm.parent().context("the kit's folder")?.display(), path_now()));
+        self.set("KUBECONFIG", cluster.kubeconfig().display().to_string());
+        Ok(())
     }
 
     fn set(&mut self, name: &str, value: String) {
@@ -145,9 +164,10 @@ impl<'a> Shell<'a> {
         .await
     }
 
-    async fn run(&self, command: &str) -> Result<String> {
+    /// What the line prints; an error if it fails.
+    pub(super) async fn run(&self, command: &str) -> Result<String> {
         let mut bash = Command::new("bash");
-        bash.args(["-o", "pipefail", "-c", command]).current_dir(kit::repository()).envs(&self.environment).stdin(Stdio::null());
+        bash.args(["-o", "pipefail", "-c", command]).current_dir(&self.folder).envs(&self.environment).stdin(Stdio::null());
         // The runner may have been started by make; what that one was told is not said to this one.
         ["MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL"].iter().for_each(|name| {
             bash.env_remove(name);

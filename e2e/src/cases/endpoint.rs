@@ -16,21 +16,17 @@ use crate::wait::{Seen, secs, wait_until};
 use crate::world::World;
 use crate::{chart, kit, objects};
 
+/// The chart's role for who may see the metrics.
+const READER: &str = "podgroup-metrics-reader";
+
 /// M3. Health is open; metrics need a token that the API server knows and a right that it grants; a certificate that is swapped is shown without a restart; a
 /// flood of bad tokens does not reach the API server; and when that is away nobody new is let in.
 pub(super) async fn for_who_may(w: &mut World) -> Result<()> {
     let client = w.client();
-    let folder = kit::repository().join("charts/podgroup");
-    let folder = folder.to_str().context("the clone's path is no UTF-8")?;
-    let upgrade =
-        ["upgrade", "podgroup", folder, "--namespace", chart::NAMESPACE, "--reset-then-reuse-values", "--set", "http.secure.enabled=true"];
-    w.cluster().run("helm", &upgrade).await?;
-    for resource in ["tokenreviews.authentication.k8s.io", "subjectaccessreviews.authorization.k8s.io"] {
-        may(&client, chart::CONTROLLER, resource).await?;
-    }
+    gets_the_rights(w, chart::CONTROLLER).await?;
     let (scraper, stranger) = (account(&client, "scraper").await?, account(&client, "stranger").await?);
     let late = account(&client, "late").await?;
-    bind(&client, "scraper").await?;
+    bind(&client, "scraper", READER).await?;
 
     let mount = Mount::new(w.cluster().scratch().path("certificate"))?;
     let first = Https::trusting(&mount.swap("one")?)?;
@@ -55,7 +51,7 @@ pub(super) async fn for_who_may(w: &mut World) -> Result<()> {
 
     flood(w, &first, port, &scraper).await?;
 
-    bind(&client, "stranger").await?;
+    bind(&client, "stranger", READER).await?;
     answers(&first, port, "/metrics", Some(&stranger), 200).await?;
 
     let second = Https::trusting(&mount.swap("two")?)?;
@@ -63,7 +59,7 @@ pub(super) async fn for_who_may(w: &mut World) -> Result<()> {
     ensure!(first.get(port, "/healthz", None).await.is_err(), "the certificate before is still shown");
     ensure!(program.program.runs(), "it ended");
 
-    bind(&client, "late").await?;
+    bind(&client, "late", READER).await?;
     program.path.refuse(true);
     program.path.cut();
     answers(&second, port, "/metrics", Some(&late), 503).await?;
@@ -120,19 +116,32 @@ pub(super) async fn account(client: &Client, name: &str) -> Result<String> {
     answer.status.and_then(|status| status.token).context("the API server gave no token")
 }
 
-/// What an admin does for a scraper.
-async fn bind(client: &Client, account: &str) -> Result<()> {
+/// What an admin does for a scraper, with the role [`READER`], or for a person.
+pub(super) async fn bind(client: &Client, account: &str, role: &str) -> Result<()> {
     let binding: ClusterRoleBinding = serde_json::from_value(json!({
-        "metadata": {"name": format!("metrics-{account}")},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "podgroup-metrics-reader"},
+        "metadata": {"name": format!("{role}-{account}")},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": objects::NAMESPACE}],
     }))?;
     Api::<ClusterRoleBinding>::all(client.clone()).create(&PostParams::default(), &binding).await?;
     Ok(())
 }
 
+/// The chart gives the programs what they need for `--secure-serving`; waits until the authorizer has seen it of the one with this account.
+pub(super) async fn gets_the_rights(w: &World, account: &str) -> Result<()> {
+    let folder = kit::repository().join("charts/podgroup");
+    let folder = folder.to_str().context("the clone's path is no UTF-8")?;
+    let upgrade =
+        ["upgrade", "podgroup", folder, "--namespace", chart::NAMESPACE, "--reset-then-reuse-values", "--set", "http.secure.enabled=true"];
+    w.cluster().run("helm", &upgrade).await?;
+    for resource in ["tokenreviews.authentication.k8s.io", "subjectaccessreviews.authorization.k8s.io"] {
+        may(&w.client(), account, resource).await?;
+    }
+    Ok(())
+}
+
 /// Waits until the authorizer has seen that the program of this account may ask.
-pub(super) async fn may(client: &Client, account: &str, resource: &str) -> Result<()> {
+async fn may(client: &Client, account: &str, resource: &str) -> Result<()> {
     let (resource, group) = resource.split_once('.').context("a group")?;
     let review: SubjectAccessReview = serde_json::from_value(json!({"spec": {
         "user": chart::user(account),

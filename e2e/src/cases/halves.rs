@@ -1,49 +1,82 @@
 //! Does each program keep to its half beside Volcano's other one? Objects are put there as Volcano's halves leave them; what is theirs stays as it is.
+//!
+//! The chart is installed with the values that the documents name for it, and each program runs as the chart renders it then.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::objects::{container, field, make_member, make_node, make_pod, podgroups, queues};
-use crate::programs::Program;
+use crate::objects::{container, field, make_node, make_pod, podgroups, queues};
+use crate::rendered::Rendered;
 use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::{MIN_MEMBER, Workload, annotate, pods_of, wait_one_group, wait_running};
 use crate::world::World;
-use crate::{chart, kubeconfig};
+use crate::{chart, kit};
+
+/// By this a pod names its group.
+const GROUP_NAME: &str = "scheduling.k8s.io/group-name";
 
 /// First our controller beside Volcano's scheduler (mode B), then our scheduler beside Volcano's controllers (mode C).
 pub(super) async fn beside_volcano(w: &mut World) -> Result<()> {
     let cluster = w.cluster();
-    let mode_b = ["scheduler.enabled=false", "controller.annotatePods=true", "admissionPolicy.enabled=false", "schedulerNames={volcano}"];
-    chart::install(cluster, &mode_b).await?;
-    chart::settle(cluster, false).await?;
-    our_controller(cluster).await?;
-    let mode_c = ["controller.enabled=false", "scheduler.queueStatus=obey", "schedulerNames={volcano}"];
-    chart::upgrade(cluster, &mode_c).await?;
-    our_scheduler(cluster).await
+    let (mode_b, mode_c) = (documented("our controller", "our PodGroups")?, documented("Volcano's controllers", "our scheduler")?);
+    chart::install(cluster, &mode_b.iter().map(String::as_str).collect::<Vec<_>>()).await?;
+    chart::settle_for(cluster, "volcano", true).await?;
+    our_controller(w).await?;
+    chart::upgrade(cluster, &mode_c.iter().map(String::as_str).collect::<Vec<_>>()).await?;
+    chart::settle_for(cluster, "volcano", false).await?;
+    our_scheduler(cluster).await?;
+    let refused = w.requests()?.refused;
+    ensure!(refused.is_empty(), "the chart gave too few rights: {refused:?}");
+    Ok(())
 }
 
-/// Starts a program of the chart with the chart's rights, and waits until it is ready.
-pub(super) async fn start(cluster: &Cluster, account: &'static str, flags: &[&str]) -> Result<Program> {
-    let (server, authority) = kubeconfig::door(cluster.kubeconfig())?;
-    let kubeconfig = chart::kubeconfig(cluster, account, server, &authority).await?;
-    let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-    Program::start(cluster.scratch(), account, &kubeconfig, &flags)
+/// The values in the row of the chart's README that begins so, which must be those in the row of docs/from-volcano.md.
+fn documented(in_readme: &str, in_guide: &str) -> Result<Vec<String>> {
+    let (readme, guide) = (row("charts/podgroup/README.md", in_readme)?, row("docs/from-volcano.md", in_guide)?);
+    ensure!(readme == guide, "{in_readme}: the chart's README says {readme:?}, docs/from-volcano.md {guide:?}");
+    ensure!(readme.len() >= 3, "{in_readme}: only {readme:?} were found");
+    Ok(readme)
 }
 
-/// The pods name their group, the PodGroup follows its owner, and what Volcano's scheduler wrote of it stays; of queues nothing is made or written.
-async fn our_controller(cluster: &Cluster) -> Result<()> {
-    let client = cluster.client();
-    let mut controller = start(cluster, chart::CONTROLLER, &["--scheduler-name=volcano", "--annotate-pods"]).await?;
+fn row(document: &str, begin: &str) -> Result<Vec<String>> {
+    let text = std::fs::read_to_string(kit::repository().join(document))?;
+    let row =
+        text.lines().find(|line| line.starts_with(&format!("| {begin}"))).with_context(|| format!("{document} has no row {begin}"))?;
+    let words = row.split('`').skip(1).step_by(2).filter(|word| word.contains('='));
+    Ok(words.map(str::to_owned).collect())
+}
+
+/// The pods name their group, the PodGroup follows its owner, and what Volcano's scheduler wrote of it stays; of queues nothing is made or written. The policy
+/// names the pods of a Deployment when they are made; for a bare pod, which it cannot name, the controller does.
+async fn our_controller(w: &World) -> Result<()> {
+    let client = w.client();
+    let mut controller = Rendered::start(w.cluster(), chart::CONTROLLER, "beside-scheduler").await?;
     controller.wait_ready().await?;
     Workload::new("train").replicas(3).gang("2").scheduler("volcano").make(&client).await?;
     let group = wait_one_group(&client, "train", 20).await?.name_any();
     wait_until(secs(20), "the pods name their group for Volcano's scheduler", || async {
         let pods = pods_of(&client, "train").await?;
-        let named = pods.iter().filter(|pod| pod.annotations().get("scheduling.k8s.io/group-name") == Some(&group)).count();
+        let named = pods.iter().filter(|pod| pod.annotations().get(GROUP_NAME) == Some(&group)).count();
         Ok(Seen::when(named == 3, || format!("{named} of {}", pods.len())))
+    })
+    .await?;
+    let patches =
+        || -> Result<u64> { Ok(w.requests()?.counts.get(&format!("{} patch pods", chart::CONTROLLER)).copied().unwrap_or_default()) };
+    ensure!(patches()? == 0, "the policy had named these pods, and the controller wrote to them {} times", patches()?);
+    let bare = json!({
+        "metadata": {"name": "bare", "labels": {"app": "bare"}}, "spec": {"schedulerName": "volcano", "containers": [container(&[])]},
+    });
+    make_pod(&client, bare).await?;
+    wait_until(secs(20), "a bare pod names a PodGroup that is there", || async {
+        let pods = pods_of(&client, "bare").await?;
+        let Some(name) = pods.iter().find_map(|pod| pod.annotations().get(GROUP_NAME)) else {
+            return Ok(Seen::NotYet("it names none".to_owned()));
+        };
+        let there = podgroups(&client).get_opt(name).await?.is_some();
+        Ok(Seen::when(there, || format!("there is no {name}")))
     })
     .await?;
     let theirs = json!({
@@ -61,7 +94,7 @@ async fn our_controller(cluster: &Cluster) -> Result<()> {
     ensure!(status == theirs, "the status of Volcano's scheduler became {status}");
     let made = queues(&client).list(&ListParams::default()).await?.items;
     ensure!(made.is_empty(), "the controller made queues: {made:?}");
-    controller.terminate().await
+    controller.end().await
 }
 
 /// A queue as Volcano's controller keeps it: closing, closed, open again. Its word is obeyed, its fields stay, and what is used stands beside them.
@@ -81,12 +114,14 @@ async fn our_scheduler(cluster: &Cluster) -> Result<()> {
     }))?;
     podgroups(&client).create(&PostParams::default(), &group).await?;
     let before = of_another_scheduler(cluster).await?;
-    let mut scheduler =
-        start(cluster, chart::SCHEDULER, &["--scheduler-name=volcano", "--scheduler-name=podgroup-scheduler", "--queue-status=obey"])
-            .await?;
+    let mut scheduler = Rendered::start(cluster, chart::SCHEDULER, "beside-controllers").await?;
     scheduler.wait_ready().await?;
     for name in ["job-0", "job-1"] {
-        make_member(&client, name, "job", &[("cpu", "1")]).await?;
+        let pod = json!({
+            "metadata": {"name": name, "labels": {"app": "job"}, "annotations": {GROUP_NAME: "job"}},
+            "spec": {"schedulerName": "volcano", "containers": [container(&[("cpu", "1")])]},
+        });
+        make_pod(&client, pod).await?;
     }
     wait_until(secs(20), "the group says that its queue is closed", || async {
         let status = field(&podgroups(&client).get("job").await?, "/status");
@@ -104,14 +139,14 @@ async fn our_scheduler(cluster: &Cluster) -> Result<()> {
     stays(cluster, &theirs("Open"), &json!("2")).await?;
     let after = podgroups(&client).get("elsewhere").await?;
     ensure!(after == before, "another scheduler's PodGroup was {before:?} and is {after:?}");
-    scheduler.terminate().await
+    scheduler.end().await
 }
 
 /// A PodGroup whose pod is of a third scheduler and runs, with the status that this one wrote.
 async fn of_another_scheduler(cluster: &Cluster) -> Result<DynamicObject> {
     let client = cluster.client();
     let pod = json!({
-        "metadata": {"name": "elsewhere-0", "annotations": {"scheduling.k8s.io/group-name": "elsewhere"}},
+        "metadata": {"name": "elsewhere-0", "annotations": {GROUP_NAME: "elsewhere"}},
         "spec": {"schedulerName": "another-scheduler", "nodeName": "n1", "containers": [container(&[("cpu", "1")])]},
     });
     make_pod(&client, pod).await?;

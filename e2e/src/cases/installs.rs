@@ -7,15 +7,14 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::halves::start;
 use crate::cluster::{Cluster, ClusterOptions};
-use crate::http;
 use crate::objects::make_node;
 use crate::programs::Program;
+use crate::rendered::Rendered;
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{Workload, wait_one_group, wait_running};
 use crate::world::World;
-use crate::{chart, say};
+use crate::{chart, http, say};
 
 /// A cluster that serves no admission policies: helm says what to do where one is insisted on, leaves the stamp away where not, and gangs run. Then the right to one resource is
 /// taken away from the controller, and given back.
@@ -47,24 +46,24 @@ pub(super) async fn something_is_missing(_: &mut World) -> Result<()> {
     chart::settle(&cluster, false).await?;
     let client = cluster.client();
     make_node(&client, "n1", &[("cpu", "8"), ("memory", "32Gi")]).await?;
-    let mut scheduler = start(&cluster, chart::SCHEDULER, &[]).await?;
+    let mut scheduler = Rendered::start(&cluster, chart::SCHEDULER, "scheduler").await?;
     scheduler.wait_ready().await?;
 
     may_see_stateful_sets(&cluster, false).await?;
     is_refused(&client, "statefulsets").await?;
-    let mut controller = start(&cluster, chart::CONTROLLER, &[]).await?;
-    wait_readyz(&controller, 503, "statefulsets: waiting (forbidden").await?;
-    let log = std::fs::read_to_string(controller.log())?;
-    let told = log.lines().filter(|line| line.contains("cannot list resource \"statefulsets\"")).count();
+    let controller = Rendered::start(&cluster, chart::CONTROLLER, "controller").await?;
+    wait_readyz(&controller.program, 503, "statefulsets: waiting (forbidden").await?;
+    let log = controller.log()?;
+    let told = log.lines().filter(|line| line.contains("cannot list resource") && line.contains("statefulsets")).count();
     ensure!(told == 1, "the log says {told} times what is missing:\n{log}");
     may_see_stateful_sets(&cluster, true).await?;
-    wait_readyz(&controller, 200, "statefulsets: complete").await?;
+    wait_readyz(&controller.program, 200, "statefulsets: complete").await?;
 
     Workload::new("train").replicas(2).gang("2").make(&client).await?;
     wait_one_group(&client, "train", 20).await?;
     wait_running(&client, "train", 2, 20).await?;
-    controller.terminate().await?;
-    scheduler.terminate().await
+    controller.end().await?;
+    scheduler.end().await
 }
 
 /// Takes the right to StatefulSets out of the controller's role, as somebody might, or puts it back.
@@ -97,7 +96,8 @@ async fn is_refused(client: &Client, resource: &str) -> Result<()> {
     .await
 }
 
-async fn wait_readyz(program: &Program, status: u16, line: &str) -> Result<()> {
+/// Waits until `/readyz` has this status and this line.
+pub(super) async fn wait_readyz(program: &Program, status: u16, line: &str) -> Result<()> {
     let port = program.port();
     wait_until(secs(45), &format!("/readyz is {status} and says {line}"), || async move {
         let (seen, body) = http::get(port, "/readyz").await?;

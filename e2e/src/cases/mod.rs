@@ -1,21 +1,25 @@
 //! Which rows of the scenario table are run? This table; each case reads like its row.
 
+mod admitted;
 mod alarms;
 mod bad;
 mod behind;
 mod binds;
 mod compatibility;
+mod dist;
 mod documents;
 mod endings;
 mod endpoint;
 mod faults;
 mod flaps;
+mod guests;
 mod half;
 mod halves;
 mod installs;
 pub(crate) mod ledger;
 mod levels;
 pub(crate) mod lifecycle;
+mod moving;
 mod outages;
 mod outages_lease;
 mod outages_load;
@@ -26,10 +30,14 @@ mod panels;
 mod panels_wanted;
 mod plugin;
 mod plugin_secure;
+mod plugin_shown;
+mod preempted;
 pub(crate) mod queues;
 mod releases;
+mod rendered;
 mod requests;
 mod resizing;
+mod rights;
 mod rivals;
 mod rollouts;
 mod seen;
@@ -44,6 +52,7 @@ mod tenancy;
 mod tree;
 mod tree_changes;
 mod tree_large;
+mod upgrades;
 mod visible;
 mod waits;
 
@@ -95,6 +104,39 @@ pub fn table() -> Vec<Case> {
             Setup { programs: false, ..usual() },
             installs::something_is_missing
         ),
+        case!("C5", "both programs on CRDs of Volcano's, older and newer", Setup { programs: false, ..usual() }, guests::crds_of_volcano),
+        case!("C6", "rights to read and to write are taken away and given back", Setup { programs: false, ..usual() }, rights::are_missing),
+        case!(
+            "C7",
+            "a real API server takes the chart's pods under the restricted standard, its monitors and its alerts",
+            Setup { programs: false, ..usual() },
+            admitted::by_a_real_api_server
+        ),
+        case!(
+            "C8",
+            "the commands of docs/from-volcano.md, there and back, lose no PodGroup and no Queue",
+            Setup { programs: false, ..usual() },
+            moving::there_and_back
+        ),
+        case!(
+            "C9",
+            "both programs run as the chart renders them, with every flag that a value turns on",
+            Setup { programs: false, ..usual() },
+            rendered::as_rendered
+        ),
+        case!(
+            "C10",
+            "an upgrade from a chart whose CRDs and templates are older, back, and again",
+            Setup { programs: false, ..usual() },
+            upgrades::from_an_older_chart
+        ),
+        case!(
+            "C11",
+            "release/dist.sh: what it makes is whole, of one version, and runs",
+            Setup { programs: false, ..usual() },
+            dist::made_and_run
+        )
+        .within(secs(900)),
         case!("L1", "flapping Deployments keep exactly one PodGroup, with the right owner", quick(), lifecycle::flapping)
             .also_under_faults(),
         case!("L1-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, lifecycle::flapping)
@@ -237,6 +279,7 @@ pub fn table() -> Vec<Case> {
         case!("B3", "a node goes between decision and binding", aimed(), binds::node_gone),
         case!("B4", "a pod goes between decision and binding", aimed(), binds::pod_gone),
         case!("B5", "another scheduler takes a pod between decision and binding", aimed(), binds::taken_by_another),
+        case!("B6", "a webhook about the bindings of one namespace has no backend", usual(), binds::webhook_without_backend),
         case!("K1", "kill -9 of the controller every second", usual(), outages::killed_every_second, 20),
         case!("K1-300", "the same for five minutes", usual(), outages::killed_every_second, 300).within(secs(1200)).only_in_soak(),
         case!("K1-slow", "kill -9 between the steps of retirements", usual(), outages::killed_while_retiring, 20).only_in_soak(),
@@ -278,10 +321,14 @@ pub fn table() -> Vec<Case> {
             levels::every_level_in_every_dimension
         )
         .under_faults_in_soak(),
-        case!("Q14", "two hundred queues, five hundred pods that wait: a cycle's budget, and memory", quick(), tree_large::backlog, SMALL),
+        case!("Q14", "two hundred queues, five hundred pods that wait: a cycle's budget, and memory", quick(), tree_large::backlog, SMALL)
+            .under_faults_in_soak(),
         case!("Q14-2000", "two thousand queues, five thousand pods that wait", quick(), tree_large::backlog, LARGE)
             .within(secs(1800))
             .only_in_soak(),
+        case!("Q15", "a higher priority takes the places of a whole gang, and evictions are refused once", aimed(), preempted::by_priority),
+        case!("Q16", "an inner queue gets back what another branch borrowed, and nobody else goes", usual(), preempted::across_two_levels)
+            .under_faults_in_soak(),
         case!("X1", "queues below themselves, orphans, and promises beyond the parent's", usual(), bad::queues::shapes)
             .under_faults_in_soak(),
         case!("X2", "amounts of queues that make no sense", usual(), bad::queues::amounts).under_faults_in_soak(),

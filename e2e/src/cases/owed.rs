@@ -9,7 +9,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use super::ledger::stays_unbound;
-use super::seen::{books_are_true, bound, group_says, metric, phase};
+use super::seen::{books_are_true, bound, group_says, metric, phase, queue_uses};
 use crate::faults::{Fault, Refusal, Rule, Verb};
 use crate::objects::{NAMESPACE, make_member, make_node, make_podgroup, make_queue, make_queue_of};
 use crate::wait::{Seen, holds_for, millis, secs, wait_until};
@@ -76,6 +76,12 @@ pub(super) async fn what_is_owed_comes_back(w: &mut World) -> Result<()> {
     })
     .await?;
     stays_unbound(w, "owed", 1).await?;
+    // What is kept for it nobody uses: not twice as much is used as there is.
+    for (queue, uses) in [("a", "10"), ("b", "0"), ("root", "10")] {
+        queue_uses(&client, queue, "cpu", uses).await?;
+    }
+    let shown = metric(w.scheduler()?.port(), "podgroup_scheduler_queue_allocated{queue=\"root\",resource=\"cpu\"}").await?;
+    ensure!((shown - 10.0).abs() < 0.5, "the metric says that root uses {shown} of 10 cpu");
     for pod in leaving {
         let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
         pods.patch(&pod.name_any(), &PatchParams::default(), &free).await?;
@@ -98,7 +104,7 @@ pub(super) async fn what_is_owed_comes_back(w: &mut World) -> Result<()> {
 }
 
 /// What the pod's condition DisruptionTarget says, in the words of Kubernetes for a pod that a scheduler takes the place of.
-fn for_whom(pod: &Pod) -> Option<String> {
+pub(super) fn for_whom(pod: &Pod) -> Option<String> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let target = conditions.iter().find(|each| each.type_ == "DisruptionTarget" && each.status == "True")?;
     target.message.clone().filter(|_| target.reason.as_deref() == Some("PreemptionByScheduler"))

@@ -2,14 +2,15 @@
 //! must give the numbers that the story makes.
 
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams};
-use kube::{Client, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
-use super::panels_wanted::{RANGE, Row, alerts, of_alert, rows};
+use super::panels_wanted::{RANGE, Row, alerts, in_between, of_alert, rows, variables};
 use super::seen::{bound, group_says, metric};
-use crate::dashboards::{self, metrics_in, panels};
-use crate::objects::{make_bound_pod, make_member, make_node, make_podgroup, make_queue_of, podgroups};
+use crate::dashboards::{self, Panel, dashboards, metrics_in};
+use crate::objects::{make_bound_pod, make_member, make_node, make_podgroup, make_queue_of, patch_queue, podgroups};
 use crate::prometheus::Prometheus;
 use crate::proxy::Delay;
 use crate::wait::{Seen, millis, secs, wait_until};
@@ -25,15 +26,23 @@ pub(super) async fn show_what_is_so(w: &mut World) -> Result<()> {
     // Whoever is admitted stays so, however slow the machine is.
     scheduler.also("--admission-patience=0s");
     scheduler.restart().await?;
+    let controller = w.controller()?;
+    controller.terminate().await?;
+    // So that a few groups are enough for one to wait for its turn.
+    controller.also("--workers=1");
+    controller.restart().await?;
     let ports = [("podgroup-controller", w.controller()?.port()), ("podgroup-scheduler", w.scheduler()?.port())];
     let prometheus = Prometheus::start(w.cluster().scratch(), &ports, &dashboards::alerts()).await?;
     // Watches that end are a number, too. A rate does not see the first, with which a counter begins.
     w.scheduler_path()?.cut();
+    let dashboards = dashboards()?;
+    let panels: Vec<Panel> = dashboards.iter().flat_map(|dashboard| dashboard.panels.clone()).collect();
     lifecycle(w, &client).await?;
     queues(&client).await?;
+    turns(w, &client, &prometheus, &panels).await?;
+    unreadable(w, &client).await?;
     w.scheduler_path()?.cut();
 
-    let panels = panels()?;
     let rows = rows();
     for panel in &panels {
         let of_panel: Vec<_> = rows.iter().filter(|row| row.panel == panel.title).collect();
@@ -48,6 +57,15 @@ pub(super) async fn show_what_is_so(w: &mut World) -> Result<()> {
     let loose: Vec<_> = rows.iter().map(|row| row.panel).filter(|title| panels.iter().all(|panel| panel.title != *title)).collect();
     ensure!(loose.is_empty(), "there are no panels {loose:?}");
 
+    let chosen: Vec<_> = dashboards.iter().flat_map(|dashboard| &dashboard.variables).collect();
+    ensure!(chosen.len() == variables().len(), "there are {} variables, and values for {}", chosen.len(), variables().len());
+    for variable in chosen {
+        let (selector, label) = variable.asks().with_context(|| format!("{variable:?} asks for no label"))?;
+        let wanted = variables().into_iter().find(|(name, _)| *name == variable.name).map(|(_, values)| values);
+        let offered = prometheus.label_values(selector, label).await?;
+        ensure!(wanted.as_ref().is_some_and(|wanted| offered == *wanted), "{variable:?} offers {offered:?}, wanted {wanted:?}");
+    }
+
     let rules = prometheus.alerting_rules().await?;
     ensure!(rules.len() == alerts().len(), "there are {} alerts, and numbers for {}", rules.len(), alerts().len());
     for (name, query, _) in &rules {
@@ -55,12 +73,14 @@ pub(super) async fn show_what_is_so(w: &mut World) -> Result<()> {
         gives(&prometheus, query, &wanted, name).await?;
     }
     everything_is_exported(&panels, &rules, &ports).await?;
-    say::line(format!("        {} queries of {} panels and {} alerts give what is so", queries_in(&panels), panels.len(), rules.len()));
+    say::line(format!(
+        "        {} queries of {} panels, {} variables and {} alerts give what is so",
+        panels.iter().map(|panel| panel.queries.len()).sum::<usize>(),
+        panels.len(),
+        variables().len(),
+        rules.len()
+    ));
     Ok(())
-}
-
-fn queries_in(panels: &[dashboards::Panel]) -> usize {
-    panels.iter().map(|panel| panel.queries.len()).sum()
 }
 
 async fn gives(prometheus: &Prometheus, query: &str, wanted: &super::panels_wanted::Wanted, what: &str) -> Result<()> {
@@ -73,11 +93,7 @@ async fn gives(prometheus: &Prometheus, query: &str, wanted: &super::panels_want
 }
 
 /// What a query names stands in the answer of a program at this moment, with its labels.
-async fn everything_is_exported(
-    panels: &[dashboards::Panel],
-    rules: &[(String, String, serde_json::Value)],
-    ports: &[(&str, u16)],
-) -> Result<()> {
+async fn everything_is_exported(panels: &[Panel], rules: &[(String, String, serde_json::Value)], ports: &[(&str, u16)]) -> Result<()> {
     let mut exported = String::new();
     for (_, port) in ports {
         exported += &http::get(*port, "/metrics").await?.1;
@@ -120,33 +136,77 @@ async fn lifecycle(w: &mut World, client: &Client) -> Result<()> {
     .await
 }
 
-/// `a` borrows four and gives two back to `b`; `ml` is full below its parent; in `shut` nothing moves; `b` waits for what no node has; `spare` is guaranteed one.
+/// `a` borrows four and gives two back to `b`; `ml` is full below its parent `team`, and both are owed two; in `shut` nothing moves; `b` waits for what no node has; `spare` is
+/// guaranteed one. `dept` deserves what its own `lab` must not have, and is owed nothing.
 async fn queues(client: &Client) -> Result<()> {
     for (name, spec) in [
         ("a", json!({"deserved": {"cpu": "6"}})),
         ("b", json!({"deserved": {"cpu": "6"}, "capability": {"example.com/gpu": "4"}})),
-        ("team", json!({"capability": {"cpu": "4"}})),
+        ("team", json!({"deserved": {"cpu": "4"}, "capability": {"cpu": "4"}})),
         ("ml", json!({"parent": "team", "deserved": {"cpu": "4"}})),
         ("shut", json!({"capability": {"cpu": "0"}})),
         ("orphan", json!({"parent": "nobody"})),
+        ("dept", json!({"deserved": {"example.com/gpu": "2"}})),
+        ("lab", json!({"parent": "dept", "capability": {"example.com/gpu": "0"}})),
         ("spare", json!({"guarantee": {"resource": {"cpu": "1"}}})),
     ] {
         make_queue_of(client, name, spec).await?;
     }
     let closed = json!({"metadata": {"annotations": {"scheduling.volcano.sh/queue-desired-state": "Closed"}}});
-    crate::objects::patch_queue(client, "shut", closed).await?;
+    patch_queue(client, "shut", closed).await?;
     Workload::new("fits").replicas(2).asks(&[("cpu", "1")]).queue("ml").make(client).await?;
     wait_running(client, "fits", 2, 20).await?;
     Workload::new("borrows").replicas(10).asks(&[("cpu", "1")]).queue("a").make(client).await?;
     wait_running(client, "borrows", 10, 20).await?;
     waits(client, "gang", "ml", 3, ("cpu", "1"), "queue team is full").await?;
     waits(client, "gpu", "b", 1, ("example.com/gpu", "1"), "lacks example.com/gpu").await?;
+    waits(client, "capped", "lab", 1, ("example.com/gpu", "1"), "queue lab is full").await?;
     waits(client, "late", "shut", 1, ("cpu", "1"), "queue shut is closed").await?;
     Workload::new("owed").replicas(6).gang("6").asks(&[("cpu", "1")]).queue("b").make(client).await?;
     wait_running(client, "owed", 6, 20).await?;
     wait_until(secs(20), "what was taken back waits", || async {
         let (has, all) = (bound(client, "borrows").await?, crate::workloads::pods_of(client, "borrows").await?.len());
         Ok(Seen::when((has, all) == (8, 10), || format!("{has} of {all} are bound")))
+    })
+    .await
+}
+
+/// Three PodGroups are to be amended, and each write takes its time: one is being worked on, and two wait for their turn.
+async fn turns(w: &mut World, client: &Client, prometheus: &Prometheus, panels: &[Panel]) -> Result<()> {
+    // Less than what the Lease allows, and more than one scrape.
+    w.controller_path()?.delay(Delay::Fixed(secs(4)), Delay::None);
+    for name in ["fits", "borrows", "owed"] {
+        annotate(client, name, "volcano.sh/beside", "yes").await?;
+    }
+    let row = in_between();
+    let panel = panels.iter().find(|panel| panel.title == row.panel).context("no such panel")?;
+    for (query, wanted) in panel.queries.iter().zip(&row.wanted) {
+        gives(prometheus, &row.filled(query), wanted, &panel.title).await?;
+    }
+    w.controller_path()?.delay(Delay::None, Delay::None);
+    Ok(())
+}
+
+/// A queue with a number that is too large for the programs, as the CRDs of another release may let in: what was known of it stays.
+async fn unreadable(w: &mut World, client: &Client) -> Result<()> {
+    let weight = |weight: u64| json!({"extendClusters": [{"name": "far", "weight": weight}]});
+    make_queue_of(client, "foreign", weight(1)).await?;
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let name = "queues.scheduling.volcano.sh";
+    let mut versions = serde_json::to_value(crds.get(name).await?.spec.versions)?;
+    let path = "/0/schema/openAPIV3Schema/properties/spec/properties/extendClusters/items/properties/weight";
+    *versions.pointer_mut(path).context("the CRD of queues says nothing of that weight")? = json!({"type": "integer"});
+    crds.patch(name, &PatchParams::default(), &Patch::Merge(json!({"spec": {"versions": versions}}))).await?;
+    let port = w.scheduler()?.port();
+    let mut number = 3_000_000_000;
+    // Again and again: what comes with a list, after the schema changed, is not counted.
+    wait_until(secs(40), "the scheduler has met a queue that it cannot read", || {
+        number += 1;
+        async move {
+            patch_queue(client, "foreign", json!({"spec": weight(number)})).await?;
+            let met = metric(port, "podgroup_scheduler_unreadable_objects_total").await?;
+            Ok(Seen::when(met > 0.5, || format!("{met}")))
+        }
     })
     .await
 }

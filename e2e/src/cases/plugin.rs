@@ -1,8 +1,9 @@
 //! Does `kubectl podgroup` say what is so? Started by kubectl, as a plugin, on the real control plane.
 
+use std::path::PathBuf;
 use std::process::Stdio;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding};
 use kube::api::PostParams;
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::plugin_secure::{of_another_version, one_version, over_tls};
+use super::plugin_shown::{coloured, completed};
 use super::queues::{HALF, tree};
 use super::seen::{group_says, queue_is};
 use crate::chart;
@@ -24,9 +26,9 @@ use crate::world::World;
 
 /// What it printed, and how it ended.
 pub(super) struct Said {
-    status: i32,
-    out: String,
-    err: String,
+    pub(super) status: i32,
+    pub(super) out: String,
+    pub(super) err: String,
 }
 
 impl Said {
@@ -49,19 +51,28 @@ impl Said {
 
 /// `kubectl podgroup LINE`, with the admin's kubeconfig.
 pub(super) async fn plugin(w: &World, line: &str) -> Result<Said> {
+    let words: Vec<_> = std::iter::once("podgroup").chain(line.split_whitespace()).collect();
+    said(&mut kubectl(w, &words)?).await
+}
+
+/// kubectl with these words, which finds the plugin in its PATH and no other program.
+pub(super) fn kubectl(w: &World, words: &[&str]) -> Result<Command> {
+    let bin = bin(w)?;
+    let mut command = Command::new(bin.join("kubectl"));
+    command.args(words).env("KUBECONFIG", w.cluster().kubeconfig()).env("HOME", w.cluster().scratch().folder()).env("PATH", bin);
+    Ok(command)
+}
+
+/// The folder in which kubectl and the plugin are.
+pub(super) fn bin(w: &World) -> Result<PathBuf> {
     let scratch = w.cluster().scratch();
-    let bin = scratch.link(&folder()?.join("kubectl-podgroup"))?.parent().context("no folder of links")?.to_owned();
-    let output = Command::new(scratch.link(&w.cluster().kit().program("kubectl"))?)
-        .arg("podgroup")
-        .args(line.split_whitespace())
-        .env("KUBECONFIG", w.cluster().kubeconfig())
-        .env("HOME", scratch.folder())
-        .env("PATH", bin)
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output()
-        .await
-        .context("kubectl podgroup")?;
+    scratch.link(&w.cluster().kit().program("kubectl"))?;
+    Ok(scratch.link(&folder()?.join("kubectl-podgroup"))?.parent().context("no folder of links")?.to_owned())
+}
+
+/// What became of it.
+pub(super) async fn said(command: &mut Command) -> Result<Said> {
+    let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await.context("kubectl podgroup")?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Ok(Said { status: output.status.code().context("it was killed")?, out: text(&output.stdout), err: text(&output.stderr) })
 }
@@ -143,11 +154,16 @@ pub(super) async fn why_it_waits(w: &mut World) -> Result<()> {
     plugin(w, "nodes").await?.must(0, &["OVERCOMMITTED by cpu 1", "5 / 4"])?;
     agrees(w, &url).await?;
     plugin(w, &format!("audit {url}")).await?.must(0, &["no differences"])?;
+    let audit = plugin(w, &format!("audit -o json {url}")).await?.json()?;
+    ensure!(*at(&audit, "/differences") == json!([]) && *at(&audit, "/unknown") == json!([]), "{audit}");
+    ensure!(at(&audit, "/checked/nodes") == 2, "there are two nodes: {audit}");
+    coloured(w).await?;
     one_version(w).await?;
     // The scheduler of a case is no pod, so nothing can be forwarded to it.
     plugin(w, "audit").await?.must(1, &["only the scheduler knows", "--scheduler-url"])?;
     of_a_cron_job(w).await?;
-    refused(w).await
+    refused(w).await?;
+    completed(w).await
 }
 
 /// A CronJob has the groups of its Jobs; one that has made none says so.
@@ -196,14 +212,36 @@ async fn refused(w: &World) -> Result<()> {
     plugin(w, "why nobody").await?.must(1, &["there is no PodGroup, Deployment", "-n"])?;
     plugin(w, "why service/x").await?.must(2, &["is none of podgroup"])?;
     plugin(w, "tree --gruops").await?.must(2, &["--groups"])?;
-    plugin(w, "queue close no-such").await?.must(1, &["there is no queue no-such"])?;
+    plugin(w, "why deploy/job1").await?.must(1, &["there is no Deployment \"job1\"", "did you mean deployment/job-1?"])?;
+    plugin(w, "why deploy/job-2 -n kube-system").await?.must(1, &["there is one in namespace default (say -n default)"])?;
+    plugin(w, "queue close tset-root").await?.must(1, &["there is no queue tset-root; did you mean test-root?"])?;
     plugin(w, "tree --context nowhere").await?.must(1, &["error:", "nowhere"])?;
     plugin(w, "tree --scheduler-url http://127.0.0.1:1")
         .await?
         .must(0, &["test-root", "Not known", "nobody answers at --scheduler-url"])?;
-    plugin(w, "completion bash")
-        .await
-        .and_then(|said| if said.out.contains("complete -F") { Ok(()) } else { bail!("no script: {}", said.out) })
+    completes(w).await?;
+    for (shell, part) in [("bash", "complete -F"), ("zsh", "#compdef kubectl-podgroup"), ("fish", "complete -c kubectl-podgroup")] {
+        let said = plugin(w, &format!("completion {shell}")).await?;
+        ensure!(said.status == 0 && said.out.contains(part), "no script for {shell}: {}{}", said.out, said.err);
+    }
+    Ok(())
+}
+
+/// kubectl asks for what may come next, names included.
+async fn completes(w: &World) -> Result<()> {
+    let plugin = w.cluster().scratch().link(&folder()?.join("kubectl-podgroup"))?;
+    let asked = plugin.with_file_name("kubectl_complete-podgroup");
+    std::os::unix::fs::symlink(&plugin, &asked)?;
+    for (words, want) in [
+        (vec!["why", "deploy/job-"], "deploy/job-1\ndeploy/job-2\n:4\n"),
+        (vec!["queue", "close", "test-sub"], "test-sub-0\ntest-sub-1\n:4\n"),
+        (vec!["-n", "kube-pub"], "kube-public\n:4\n"),
+        (vec!["tree", "--gr"], "--groups\n:4\n"),
+    ] {
+        let output = Command::new(&asked).args(&words).env("KUBECONFIG", w.cluster().kubeconfig()).output().await?;
+        ensure!(output.stdout == want.as_bytes(), "{words:?}: {}", String::from_utf8_lossy(&output.stdout));
+    }
+    Ok(())
 }
 
 /// U7. `queue close` closes it and all below, `open` opens them again, each with what comes of it; nothing is changed by --dry-run or by who may not. One who
@@ -321,7 +359,8 @@ async fn pod_of_the_scheduler(w: &World, name: &str, scheme: &str) -> Result<()>
     let probe = json!({"httpGet": {"path": "/readyz", "port": "http-metrics", "scheme": scheme}});
     let ports = json!([{"name": "http-metrics", "containerPort": 8081}]);
     let container = json!({"name": "main", "image": "example/1", "ports": ports, "readinessProbe": probe});
-    let pod = json!({"metadata": {"name": name}, "spec": {"nodeName": "n1", "containers": [container]}});
+    let pod =
+        json!({"metadata": {"name": name, "labels": {"component": "scheduler"}}, "spec": {"nodeName": "n1", "containers": [container]}});
     pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await?;
     wait_until(secs(20), &format!("the pod {name} runs"), || async {
         let phase = pods.get(name).await?.status.and_then(|status| status.phase).unwrap_or_default();

@@ -1,31 +1,24 @@
 //! Does `kubectl podgroup` reach a scheduler that serves TLS, and say which versions run? Parts of rows U6 and U8.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use k8s_openapi::api::core::v1::Service;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use super::endpoint::{account, may};
+use super::endpoint::{account, bind, gets_the_rights};
 use super::plugin::{at, plugin, says};
-use crate::https::Mount;
+use crate::https::{Mount, SERVICE};
 use crate::objects::NAMESPACE;
 use crate::wait::{Seen, secs, wait_until};
 use crate::world::World;
-use crate::{chart, kit, kubeconfig};
+use crate::{chart, kubeconfig};
 
 /// The scheduler serves TLS from now on, wants a token and is the pod `scheduler-1`; the port-forward of U8 leads to it. Nothing is sent to who does not prove who he is, but where that is
 /// said; each flag that is missing is named.
 pub(super) async fn over_tls(w: &mut World) -> Result<()> {
-    let folder = kit::repository().join("charts/podgroup");
-    let folder = folder.to_str().context("the clone's path is no UTF-8")?;
-    let upgrade =
-        ["upgrade", "podgroup", folder, "--namespace", chart::NAMESPACE, "--reset-then-reuse-values", "--set", "http.secure.enabled=true"];
-    w.cluster().run("helm", &upgrade).await?;
-    for resource in ["tokenreviews.authentication.k8s.io", "subjectaccessreviews.authorization.k8s.io"] {
-        may(&w.client(), chart::SCHEDULER, resource).await?;
-    }
+    gets_the_rights(w, chart::SCHEDULER).await?;
     let mount = Mount::new(w.cluster().scratch().path("certificate"))?;
     mount.swap("one")?;
     let authority = w.cluster().scratch().path("certificate").join("one/tls.crt");
@@ -45,7 +38,14 @@ pub(super) async fn over_tls(w: &mut World) -> Result<()> {
     plugin(w, &format!("audit {trusted}")).await?.must(1, &["the kubeconfig has none: say --scheduler-token-file"])?;
     says(w, &format!("audit {operator} {trusted}"), &["no differences"]).await?;
     let another = format!("audit {operator} --scheduler-ca-file {}", authority.display());
-    plugin(w, &another).await?.must(1, &["nobody answers", "certificate", "--scheduler-tls-server-name"])?;
+    let usual = format!("for {}.{}.svc", chart::SCHEDULER, chart::NAMESPACE);
+    plugin(w, &another).await?.must(1, &["nobody answers", "certificate", &usual, "--scheduler-tls-server-name"])?;
+    service(w).await?;
+    plugin(w, &another).await?.must(0, &["no differences"])?;
+    // As somebody else nobody's own token goes there: it would show what that one may not see.
+    let other = format!("{operator} --as boss --as-group system:masters");
+    plugin(w, &format!("audit {other} {trusted}")).await?.must(1, &["nobody can act there as boss", "--scheduler-token-file"])?;
+    plugin(w, &format!("tree {other} {trusted}")).await?.must(0, &["root", "Not known", "nobody can act there as boss"])?;
     plugin(w, &format!("audit {operator} --scheduler-insecure-skip-tls-verify")).await?.must(0, &["no differences"])?;
     let file = w.cluster().scratch().path("token-stranger");
     std::fs::write(&file, &stranger)?;
@@ -53,16 +53,20 @@ pub(super) async fn over_tls(w: &mut World) -> Result<()> {
     plugin(w, &of_a_stranger).await?.must(1, &["asks for a token with the right to /debug/audit"])
 }
 
+/// The Service of a release that is not called as usual leads to the scheduler.
+async fn service(w: &World) -> Result<()> {
+    let ports = json!([{"name": "http-metrics", "port": 8081, "targetPort": "http-metrics"}]);
+    let spec = json!({"clusterIP": "None", "selector": {"component": "scheduler"}, "ports": ports});
+    let service: Service = serde_json::from_value(json!({"metadata": {"name": SERVICE}, "spec": spec}))?;
+    Api::namespaced(w.client(), chart::NAMESPACE).create(&PostParams::default(), &service).await?;
+    Ok(())
+}
+
 /// Somebody with a token: with this role, a kubeconfig that holds it; else the token itself.
 async fn person(w: &World, name: &str, role: Option<&str>) -> Result<String> {
     let token = account(&w.client(), name).await?;
     let Some(role) = role else { return Ok(token) };
-    let binding: ClusterRoleBinding = serde_json::from_value(json!({
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}],
-    }))?;
-    Api::<ClusterRoleBinding>::all(w.client()).create(&PostParams::default(), &binding).await?;
+    bind(&w.client(), name, role).await?;
     let (port, authority) = kubeconfig::door(w.cluster().kubeconfig())?;
     let file = w.cluster().scratch().path(format!("kubeconfig-{name}"));
     kubeconfig::write(&file, port, &authority, &token, NAMESPACE)?;
@@ -81,7 +85,8 @@ pub(super) async fn one_version(w: &World) -> Result<()> {
 pub(super) async fn of_another_version(w: &mut World) -> Result<()> {
     w.scheduler()?.terminate().await?;
     let leases: Api<Lease> = Api::namespaced(w.client(), chart::NAMESPACE);
-    let other = json!({"metadata": {"annotations": {"podgroup.dev/version": "9.9.9"}}, "spec": {"holderIdentity": "scheduler-9_x"}});
+    let spec = json!({"holderIdentity": "scheduler-9_x", "leaseDurationSeconds": 15, "renewTime": "2999-01-01T00:00:00.000000Z"});
+    let other = json!({"metadata": {"annotations": {"podgroup.dev/version": "9.9.9"}}, "spec": spec});
     leases.patch(chart::SCHEDULER, &PatchParams::default(), &Patch::Merge(other)).await?;
     let controller = w.controller()?;
     let before = std::fs::read_to_string(controller.log())?;
@@ -97,5 +102,12 @@ pub(super) async fn of_another_version(w: &mut World) -> Result<()> {
     .await?;
     plugin(w, "version")
         .await?
-        .must(0, &["podgroup-scheduler   9.9.9", "podgroup-controller and podgroup-scheduler differ", "helm upgrade"])
+        .must(0, &["podgroup-scheduler   9.9.9", "podgroup-controller and podgroup-scheduler differ", "helm upgrade"])?;
+    // It died with its node: nobody gives the Lease back.
+    let gone = json!({"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}});
+    leases.patch(chart::SCHEDULER, &PatchParams::default(), &Patch::Merge(gone)).await?;
+    plugin(w, "version")
+        .await?
+        .must(0, &["podgroup-scheduler   ?", "scheduler-9_x holds its Lease and has not renewed it for ", "it was 9.9.9"])?;
+    plugin(w, "audit").await?.must(1, &["pod podgroup-system/scheduler-9, which does not exist, and nobody has renewed it for "])
 }

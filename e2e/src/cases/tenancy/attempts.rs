@@ -1,4 +1,4 @@
-//! Which ways are there to take what is another's, and what becomes of each? One row each, as docs/tenancy.md has them.
+//! Which ways are there to take what is another's, and what becomes of each? A test holds the table of docs/tenancy.md to their names.
 
 use anyhow::{Context, Result};
 use hyper::Request;
@@ -23,6 +23,7 @@ pub(super) struct Victim {
 
 /// One request of the tenant.
 pub(super) struct Attempt {
+    /// Its name in the table of docs/tenancy.md; no two that are tried have the same.
     pub(super) what: &'static str,
     method: &'static str,
     path: String,
@@ -77,6 +78,8 @@ pub(super) async fn send(tenant: &Client, attempt: &Attempt) -> Result<Outcome> 
 pub(super) const GROUPS: &str = "/apis/scheduling.volcano.sh/v1beta1";
 const RBAC: &str = "is forbidden: User \"mallory\" cannot";
 const QUEUE: &str = "queue b may not be used: mallory lacks the verb use on it";
+
+const DEFAULT: &str = "queue default may not be used: mallory lacks the verb use on it";
 
 /// Tried again and again until the policies are in force.
 pub(super) fn in_another_queue(parameters: &str) -> Attempt {
@@ -223,59 +226,64 @@ fn groups(victim: &Victim) -> Vec<Attempt> {
     vec![
         in_another_queue(""),
         patch("a PodGroup moved to another's queue", &mine, json!({"spec": {"queue": "b"}}), Expected::Refused(QUEUE)),
-        deployment("stealer", "b"),
-        group("another's PodGroup name", &victim.group, json!({"queue": "a"}), Expected::Harmless),
+        Attempt { what: "a Deployment in another's queue", ..deployment("stealer", "b") },
+        group("a PodGroup with the name of another's", &victim.group, json!({"queue": "a"}), Expected::Harmless),
         group_of(
-            "another's owner",
+            "a PodGroup with another's owner",
             json!({"name": "adopted", "ownerReferences": owner}),
             json!({"queue": "a"}),
             json!({}),
             Expected::Harmless,
         ),
         group_of(
-            "a status at creation",
+            "a PodGroup with a status",
             json!({"name": "fake"}),
             json!({"queue": "a"}),
             json!({"phase": "Running"}),
             Expected::Refused(status),
         ),
-        patch("a status", &mine, json!({"status": {"phase": "Inqueue", "running": 2}}), Expected::Refused(status)),
+        patch("a status written later", &mine, json!({"status": {"phase": "Inqueue", "running": 2}}), Expected::Refused(status)),
         group_of(
-            "a group that is not preemptable",
+            "a PodGroup that is not preemptable",
             json!({"name": "keeps", "annotations": keep}),
             json!({"queue": "a"}),
             json!({}),
             Expected::Refused(hold),
         ),
         group_of(
-            "the same by a label",
+            "a PodGroup that is not preemptable, by a label",
             json!({"name": "keeps", "labels": {"volcano.sh/preemptable": "False"}}),
             json!({"queue": "a"}),
             json!({}),
             Expected::Refused(hold),
         ),
-        patch("the same, said afterwards", &mine, json!({"metadata": {"annotations": keep}}), Expected::Refused(hold)),
-        patch("the same by a 0", &mine, json!({"metadata": {"annotations": {"volcano.sh/preemptable": "0"}}}), Expected::Refused(hold)),
+        patch("a PodGroup made not preemptable", &mine, json!({"metadata": {"annotations": keep}}), Expected::Refused(hold)),
         patch(
-            "a group that says that it is preemptable",
+            "a PodGroup made not preemptable by a 0",
+            &mine,
+            json!({"metadata": {"annotations": {"volcano.sh/preemptable": "0"}}}),
+            Expected::Refused(hold),
+        ),
+        patch(
+            "a PodGroup that says that it is preemptable",
             &mine,
             json!({"metadata": {"annotations": {"volcano.sh/preemptable": "True"}, "labels": {"volcano.sh/preemptable": "false"}}}),
             Expected::Harmless,
         ),
         patch(
-            "that taken off, so that its label counts",
+            "the annotation that says so taken off, so that its label counts",
             &mine,
             json!({"metadata": {"annotations": {"volcano.sh/preemptable": null}}}),
             Expected::Refused(hold),
         ),
         group(
-            "a priority class of the system",
+            "a PodGroup with a priority class of the system",
             "first",
             json!({"queue": "a", "priorityClassName": "system-node-critical"}),
             Expected::Refused("priority class system-node-critical may not be used: mallory lacks the verb use on it"),
         ),
         group_of(
-            "huge annotations",
+            "huge annotations on a PodGroup",
             json!({"name": "huge", "annotations": {"note": huge}}),
             json!({"queue": "a"}),
             json!({}),
@@ -283,15 +291,34 @@ fn groups(victim: &Victim) -> Vec<Attempt> {
         ),
         group("the largest minMember", "many", json!({"queue": "a", "minMember": i32::MAX}), Expected::Harmless),
         group(
-            "more than there is",
+            "minResources of more than there is",
             "much",
             json!({"queue": "a", "minResources": {"cpu": "9E", "x/y": "9223372036854775807"}}),
             Expected::Harmless,
         ),
-        group("less than nothing", "less", json!({"queue": "a", "minResources": {"cpu": "-9E"}}), Expected::Harmless),
-        group("no number", "what", json!({"queue": "a", "minResources": {"cpu": "what"}}), Expected::Refused("minResources")),
-        group("a queue that nobody made", "nowhere", json!({"queue": "nowhere"}), Expected::Refused("queue nowhere may not be used")),
-        group("the root of all queues", "root", json!({"queue": "root"}), Expected::Refused("queue root may not be used")),
+        group("minResources of less than nothing", "less", json!({"queue": "a", "minResources": {"cpu": "-9E"}}), Expected::Harmless),
+        group(
+            "minResources that are no number",
+            "what",
+            json!({"queue": "a", "minResources": {"cpu": "what"}}),
+            Expected::Refused("minResources"),
+        ),
+        group(
+            "a PodGroup in a queue that nobody made",
+            "nowhere",
+            json!({"queue": "nowhere"}),
+            Expected::Refused("queue nowhere may not be used"),
+        ),
+        group(
+            "a PodGroup in the default queue, which is not free here",
+            "default",
+            json!({"queue": "default"}),
+            Expected::Refused(DEFAULT),
+        ),
+        group("a PodGroup in the default queue by an empty name", "empty", json!({"queue": ""}), Expected::Refused(DEFAULT)),
+        group("a PodGroup in the default queue by no name", "unnamed", json!({"minMember": 1}), Expected::Refused(DEFAULT)),
+        patch("a PodGroup moved to the default queue by an empty name", &mine, json!({"spec": {"queue": ""}}), Expected::Refused(DEFAULT)),
+        group("a PodGroup in the root of all queues", "root", json!({"queue": "root"}), Expected::Refused("queue root may not be used")),
     ]
 }
 
@@ -310,8 +337,13 @@ fn pods(victim: &Victim, own: &str) -> Vec<Attempt> {
     vec![
         pod("a pod charged to another's queue", json!({"name": "charged", "annotations": theirs}), json!({}), Expected::Refused(charged)),
         pod("a pod charged to no queue", json!({"name": "charged", "annotations": nobodys}), json!({}), Expected::Refused(charged)),
-        pod("a pod that waits", json!({"name": "gated"}), json!({"schedulingGates": [{"name": "example.com/wait"}]}), Expected::Harmless),
-        patch("it is charged to no queue", &gated, json!({"metadata": {"annotations": nobodys}}), Expected::Refused(charged)),
+        pod(
+            "a pod that waits at a gate",
+            json!({"name": "gated"}),
+            json!({"schedulingGates": [{"name": "example.com/wait"}]}),
+            Expected::Harmless,
+        ),
+        patch("a waiting pod charged to no queue", &gated, json!({"metadata": {"annotations": nobodys}}), Expected::Refused(charged)),
         pod(
             "a pod with a priority class of the system",
             json!({"name": "first"}),
@@ -320,8 +352,13 @@ fn pods(victim: &Victim, own: &str) -> Vec<Attempt> {
                 "priority class system-node-critical may not be used on a pod: ServiceAccount default of this namespace lacks",
             ),
         ),
-        pod("the same on a node", json!({"name": "both", "annotations": theirs}), json!({"nodeName": "n1"}), Expected::Refused(charged)),
-        pod("a node taken past the scheduler", json!({"name": "placed"}), json!({"nodeName": "n1"}), Expected::Refused(node)),
+        pod(
+            "a pod charged to another's queue, and on a node",
+            json!({"name": "both", "annotations": theirs}),
+            json!({"nodeName": "n1"}),
+            Expected::Refused(charged),
+        ),
+        pod("a pod on a node past the scheduler", json!({"name": "placed"}), json!({"nodeName": "n1"}), Expected::Refused(node)),
         patch(
             "a running pod charged to another's queue",
             &running,
@@ -329,7 +366,7 @@ fn pods(victim: &Victim, own: &str) -> Vec<Attempt> {
             Expected::Refused(charged),
         ),
         patch(
-            "its charge taken off",
+            "a running pod's charge taken off",
             &running,
             json!({"metadata": {"annotations": {"podgroup.dev/queue": null}}}),
             Expected::Refused(charged),
@@ -337,9 +374,9 @@ fn pods(victim: &Victim, own: &str) -> Vec<Attempt> {
         create("a binding of its own", format!("{running}/binding"), binding, Expected::Refused(RBAC)),
         patch("a running pod made not preemptable", &running, json!({"metadata": {"annotations": keep}}), Expected::Refused(hold)),
         pod("a pod that is not preemptable", json!({"name": "keeps", "annotations": keep}), json!({}), Expected::Refused(hold)),
-        pod("the same by a label", json!({"name": "keeps", "labels": keep}), json!({}), Expected::Refused(hold)),
+        pod("a pod that is not preemptable, by a label", json!({"name": "keeps", "labels": keep}), json!({}), Expected::Refused(hold)),
         pod(
-            "the same in another spelling",
+            "a pod that is not preemptable, in another spelling",
             json!({"name": "keeps", "annotations": {"volcano.sh/preemptable": "False"}}),
             json!({}),
             Expected::Refused(hold),
@@ -356,9 +393,9 @@ fn pods(victim: &Victim, own: &str) -> Vec<Attempt> {
             json!({}),
             Expected::Refused("longer than 16384 bytes"),
         ),
-        pod("another's owner on a pod", json!({"name": "adopted", "ownerReferences": owner}), json!({}), Expected::Harmless),
+        pod("a pod with another's owner", json!({"name": "adopted", "ownerReferences": owner}), json!({}), Expected::Harmless),
         pod(
-            "a member of another's PodGroup",
+            "a pod that is a member of another's PodGroup",
             json!({"name": "member", "annotations": {"scheduling.k8s.io/group-name": victim.group}}),
             json!({}),
             Expected::Harmless,

@@ -10,11 +10,38 @@ use super::OWN;
 use super::attempts::{Attempt, Expected, GROUPS, create, group_of, owner_of_pods, patch};
 use crate::wait::{Seen, secs, wait_until};
 
-/// Owners whose templates say what no pod may: the kind, its plural, the name, and the words with which their pods are refused.
-pub(super) const TEMPLATES: [(&str, &str, &str, &str); 3] = [
-    ("DaemonSet", "daemonsets", "set-charged", CHARGED),
-    ("Deployment", "deployments", "all-charged", CHARGED),
-    ("DaemonSet", "daemonsets", "set-placed", "may not name its node"),
+/// An owner whose template says what no pod may.
+pub(super) struct Template {
+    what: &'static str,
+    kind: &'static str,
+    pub(super) plural: &'static str,
+    pub(super) name: &'static str,
+    /// With these its pods are refused.
+    words: &'static str,
+}
+
+pub(super) const TEMPLATES: [Template; 3] = [
+    Template {
+        what: "a DaemonSet whose pods are charged to another's queue",
+        kind: "DaemonSet",
+        plural: "daemonsets",
+        name: "set-charged",
+        words: CHARGED,
+    },
+    Template {
+        what: "a Deployment whose pods are charged to another's queue",
+        kind: "Deployment",
+        plural: "deployments",
+        name: "all-charged",
+        words: CHARGED,
+    },
+    Template {
+        what: "a DaemonSet whose pods name their node",
+        kind: "DaemonSet",
+        plural: "daemonsets",
+        name: "set-placed",
+        words: "may not name its node",
+    },
 ];
 
 const CHARGED: &str = "podgroup.dev/queue says which queue a pod is charged to";
@@ -23,10 +50,10 @@ const LONGER: Expected = Expected::Refused("longer than 16384 bytes");
 
 /// The owners are taken; what comes of them is for [`no_pods_from_templates`].
 pub(super) fn templates() -> Vec<Attempt> {
-    let owner = |(kind, plural, name, words)| {
+    let owner = |Template { what, kind, plural, name, words }| {
         let notes = if words == CHARGED { json!({"podgroup.dev/queue": "b"}) } else { json!({}) };
         let body = owner_of_pods(kind, name, "a", notes, json!({"nodeName": "n1"}));
-        create("pods that a controller makes", format!("/apis/apps/v1/namespaces/{OWN}/{plural}"), body, Expected::Harmless)
+        create(what, format!("/apis/apps/v1/namespaces/{OWN}/{plural}"), body, Expected::Harmless)
     };
     TEMPLATES.into_iter().map(owner).collect()
 }
@@ -35,7 +62,7 @@ pub(super) fn templates() -> Vec<Attempt> {
 pub(super) async fn no_pods_from_templates(client: &Client) -> Result<()> {
     let events: Api<Event> = Api::namespaced(client.clone(), OWN);
     let pods: Api<Pod> = Api::namespaced(client.clone(), OWN);
-    for (_, _, name, words) in TEMPLATES {
+    for Template { name, words, .. } in TEMPLATES {
         wait_until(secs(20), &format!("the pods of {name} are refused"), || async {
             let failed = events.list(&ListParams::default().fields("reason=FailedCreate")).await?.items;
             // Of a Deployment its ReplicaSet is told.
@@ -58,17 +85,17 @@ pub(super) fn long() -> Attempt {
 /// What becomes of it in the hands of its tenant.
 pub(super) fn of_long_by_tenant() -> Vec<Attempt> {
     vec![
-        of_long("a long group made longer", "", note(20_001), LONGER),
-        of_long("a long group made shorter", "", note(19_000), Expected::Harmless),
-        of_long("a long group marked by its tenant", "", json!({"podgroup.dev/retiring": "now"}), LONGER),
+        of_long("a long PodGroup made longer", "", note(20_001), LONGER),
+        of_long("a long PodGroup made shorter", "", note(19_000), Expected::Harmless),
+        of_long("a long PodGroup marked by its tenant", "", json!({"podgroup.dev/retiring": "now"}), LONGER),
     ]
 }
 
 /// And in those of our controller: it may mark it, and not say more of what tenants say.
 pub(super) fn of_long_by_controller() -> Vec<Attempt> {
     vec![
-        of_long("a long group marked by us", "?dryRun=All", json!({"podgroup.dev/retiring": "now"}), Expected::Harmless),
-        of_long("more of what a tenant says", "?dryRun=All", json!({"volcano.sh/more": "x"}), LONGER),
+        of_long("a long PodGroup marked by our controller", "?dryRun=All", json!({"podgroup.dev/retiring": "now"}), Expected::Harmless),
+        of_long("a long PodGroup given more of what tenants say by our controller", "?dryRun=All", json!({"volcano.sh/more": "x"}), LONGER),
     ]
 }
 

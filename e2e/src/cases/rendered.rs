@@ -1,0 +1,253 @@
+//! Do the programs do what the chart's values say? Row C9: what is rendered for the defaults, and for sets of values that turn on every flag, is what runs.
+//!
+//! Modes B and C are rows of C3, a cluster without the admission policies is C4.
+
+use std::net::TcpListener;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+
+use super::endpoint::{account, bind};
+use crate::cluster::Cluster;
+use crate::https::{Https, Mount};
+use crate::lease::leases;
+use crate::objects::make_node;
+use crate::rendered::Rendered;
+use crate::wait::{Seen, secs, wait_until};
+use crate::workloads::{Workload, delete, pods_of, wait_one_group, wait_running};
+use crate::world::World;
+use crate::{audit, chart, programs, say};
+
+/// Every flag that the templates can render: one that no set of values turns on fails the case, and so does one that the templates have and this list has not.
+const FLAGS: [&str; 11] = [
+    "--scheduler-name",
+    "--leader-elect",
+    "--leader-elect-namespace",
+    "--http-address",
+    "--secure-serving",
+    "--tls-cert-file",
+    "--tls-private-key-file",
+    "--log-format",
+    "--annotate-pods",
+    "--placement",
+    "--queue-status",
+];
+
+/// C9. The same cluster three times: the chart as it is, everything otherwise, and a certificate and a name of one's own.
+pub(super) async fn as_rendered(w: &mut World) -> Result<()> {
+    let (cluster, client) = (w.cluster(), w.client());
+    let mut seen = Vec::new();
+    for node in ["n1", "n2"] {
+        make_node(&client, node, &[("cpu", "8"), ("memory", "32Gi")]).await?;
+    }
+    chart::install(cluster, &[]).await?;
+    chart::settle(cluster, true).await?;
+    by_itself(cluster, &mut seen).await?;
+    chart::upgrade(cluster, &everything_otherwise()?.iter().map(String::as_str).collect::<Vec<_>>()).await?;
+    chart::settle(cluster, false).await?;
+    otherwise(cluster, &mut seen).await?;
+    with_a_certificate(cluster, &mut seen).await?;
+
+    let missing: Vec<_> = FLAGS.iter().filter(|flag| !seen.iter().any(|each| each == *flag)).collect();
+    ensure!(missing.is_empty(), "these flags were never rendered: {missing:?}");
+    let known = |flag: &str| FLAGS.contains(&flag) || EXTRA.iter().any(|extra| extra.starts_with(&format!("{flag}=")));
+    let added: Vec<_> = seen.iter().filter(|flag| !known(flag)).collect();
+    ensure!(added.is_empty(), "the chart renders {added:?}, of which this case does not know what they do");
+    let accounts = ["podgroup-controller", "podgroup-scheduler", "gangs-controller", "gangs-scheduler"].map(chart::user);
+    let refused = audit::read(&cluster.audit_log(), &accounts)?.refused;
+    ensure!(refused.is_empty(), "the chart gave too few rights: {refused:?}");
+    Ok(())
+}
+
+/// Both programs of a release, controller first, ready.
+pub(super) async fn both(cluster: &Cluster, release: &str, label: &str) -> Result<[Rendered; 2]> {
+    both_from(cluster, &programs::folder()?, release, label).await
+}
+
+/// The same with the programs of this folder.
+pub(super) async fn both_from(cluster: &Cluster, folder: &Path, release: &str, label: &str) -> Result<[Rendered; 2]> {
+    let start = |program: &str| (format!("{release}-{program}"), format!("{label}-{program}"));
+    let ((controller, its_label), (scheduler, label)) = (start("controller"), start("scheduler"));
+    let mut controller = Rendered::start_from(cluster, folder, &controller, &its_label).await?;
+    let mut scheduler = Rendered::start_from(cluster, folder, &scheduler, &label).await?;
+    controller.wait_ready().await?;
+    scheduler.wait_ready().await?;
+    Ok([controller, scheduler])
+}
+
+/// The defaults: both lead by Leases of the names and in the namespace that the roles are about, metrics are open, the log is JSON, gangs are spread over the nodes.
+async fn by_itself(cluster: &Cluster, seen: &mut Vec<String>) -> Result<()> {
+    let client = cluster.client();
+    let programs = both(cluster, "podgroup", "plain").await?;
+    seen.extend(programs.iter().flat_map(|program| program.flags.clone()));
+    both_lead(&client, "plain").await?;
+    for program in &programs {
+        let (status, body) = program.scraped(cluster, None).await?;
+        ensure!(status == 200 && body.contains("podgroup_build_info"), "the metrics are {status}: {body}");
+        let log = program.log()?;
+        // The last line may still be written.
+        let whole = log.rsplit_once('\n').context("it has logged nothing")?.0;
+        let odd = whole.lines().find(|line| serde_json::from_str::<Value>(line).is_err());
+        ensure!(odd.is_none(), "this line of the log is no JSON: {odd:?}");
+        ensure!(log.contains("podgroup::runtime::setup"), "nobody asked for so little:\n{log}");
+    }
+    Workload::new("spread").replicas(2).gang("2").make(&client).await?;
+    wait_running(&client, "spread", 2, 20).await?;
+    let nodes = nodes_of(&client, "spread").await?;
+    ensure!(nodes == ["n1", "n2"], "a gang of two is on {nodes:?}");
+    end(programs).await?;
+    // Given back, so that the next one need not wait.
+    for name in [chart::CONTROLLER, chart::SCHEDULER] {
+        let holder = leases(&client).get(name).await?.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
+        ensure!(holder.is_empty(), "{holder} still holds {name}");
+        leases(&client).delete(name, &DeleteParams::default()).await?;
+    }
+    delete(&client, "spread").await
+}
+
+/// Given to both by hand beside what has a value.
+const EXTRA: [&str; 3] = ["--workers=3", "--evictions=false", "--bind-concurrency=3"];
+
+/// No value that has another choice is left as it is.
+fn everything_otherwise() -> Result<Vec<String>> {
+    let mut values = [
+        "schedulerNames={podgroup-scheduler,second}",
+        "leaderElection.enabled=false",
+        "logFormat=text",
+        r"logFilter=warn\,podgroup::controller=info",
+        "http.secure.enabled=true",
+        "admissionPolicy.enabled=false",
+        "controller.annotatePods=true",
+        "scheduler.placement=pack",
+        "scheduler.queueStatus=obey",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    let [workers, evictions, binds] = EXTRA;
+    values.push(format!("controller.extraArgs={{{workers}}}"));
+    values.push(format!("scheduler.extraArgs={{{evictions},{binds}}}"));
+    match TcpListener::bind("[::1]:0") {
+        Ok(_) => values.push("http.bindAddress=[::]".to_owned()),
+        Err(error) => say::line(format!("        C9: this machine has no IPv6 ({error}), so http.bindAddress stays what it is")),
+    }
+    Ok(values)
+}
+
+/// Without election nobody touches a Lease; over TLS health is open and the rest is for who has the chart's roles; pods are annotated without the policy, a second
+/// scheduler's name is served, and gangs are packed.
+async fn otherwise(cluster: &Cluster, seen: &mut Vec<String>) -> Result<()> {
+    let client = cluster.client();
+    let programs = both(cluster, "podgroup", "otherwise").await?;
+    seen.extend(programs.iter().flat_map(|program| program.flags.clone()));
+    Workload::new("packed").replicas(2).gang("2").scheduler("second").make(&client).await?;
+    let group = wait_one_group(&client, "packed", 20).await?.name_any();
+    wait_running(&client, "packed", 2, 20).await?;
+    let nodes = nodes_of(&client, "packed").await?;
+    ensure!(matches!(nodes.as_slice(), [one, other] if one == other), "a gang of two is on {nodes:?}");
+    wait_until(secs(20), "its pods name their group", || async {
+        let pods = pods_of(&client, "packed").await?;
+        let named = pods.iter().filter(|pod| pod.annotations().get("scheduling.k8s.io/group-name") == Some(&group)).count();
+        Ok(Seen::when(named == 2, || format!("{named} of {}", pods.len())))
+    })
+    .await?;
+
+    let token = account(&client, "scraper").await?;
+    bind(&client, "scraper", "podgroup-metrics-reader").await?;
+    for program in &programs {
+        let (status, _) = program.scraped(cluster, None).await?;
+        ensure!(status == 401, "without a token the metrics are answered with {status}");
+        scraped_with(cluster, program, &token).await?;
+    }
+    let [controller, scheduler] = &programs;
+    let (status, _) = scheduler.get("/debug/queues", Some(&token)).await?;
+    ensure!(status == 403, "who may see the metrics is answered with {status} to /debug/queues");
+    bind(&client, "scraper", "podgroup-debug-reader").await?;
+    wait_until(secs(40), "who may see /debug/queues does", || async {
+        let (status, body) = scheduler.get("/debug/queues", Some(&token)).await?;
+        Ok(Seen::when(status == 200 && body.contains("default"), || format!("{status}: {body}")))
+    })
+    .await?;
+    let log = controller.log()?;
+    let filtered = log.contains(" INFO podgroup::controller") && !log.contains(" INFO podgroup::runtime");
+    ensure!(filtered && !log.starts_with('{'), "the log is neither text nor what the filter leaves:\n{log}");
+
+    end(programs).await?;
+    let kept = Api::<Lease>::all(client.clone()).list(&ListParams::default()).await?;
+    let ours: Vec<_> = kept.iter().filter(|lease| lease.name_any().starts_with("podgroup")).map(ResourceExt::name_any).collect();
+    ensure!(ours.is_empty(), "without election there are {ours:?}");
+    delete(&client, "packed").await
+}
+
+/// A Secret's certificate is the one that is shown; the names of the release's objects are another's, those of the Leases are not.
+async fn with_a_certificate(cluster: &Cluster, seen: &mut Vec<String>) -> Result<()> {
+    let client = cluster.client();
+    let mount = Mount::new(cluster.scratch().path("serving"))?;
+    let certificate = mount.swap("one")?;
+    let pem = |file: &str| std::fs::read_to_string(cluster.scratch().path("serving").join(file));
+    let secret: Secret = serde_json::from_value(json!({
+        "metadata": {"name": "serving"}, "type": "kubernetes.io/tls", "stringData": {"tls.crt": pem("tls.crt")?, "tls.key": pem("tls.key")?},
+    }))?;
+    Api::<Secret>::namespaced(client.clone(), chart::NAMESPACE).create(&PostParams::default(), &secret).await?;
+    chart::upgrade(cluster, &["fullnameOverride=gangs", "http.secure.enabled=true", "http.secure.certSecret=serving"]).await?;
+    chart::settle(cluster, true).await?;
+    let programs = both(cluster, "gangs", "certified").await?;
+    seen.extend(programs.iter().flat_map(|program| program.flags.clone()));
+    both_lead(&client, "certified").await?;
+    let (checks, token) = (Https::trusting(&certificate)?, account(&client, "checker").await?);
+    bind(&client, "checker", "gangs-metrics-reader").await?;
+    for program in &programs {
+        let (status, _) = checks.get(program.program.port(), "/readyz", None).await.context("it shows another certificate")?;
+        ensure!(status == 200, "/readyz says {status}");
+        scraped_with(cluster, program, &token).await?;
+    }
+    Workload::new("last").replicas(2).gang("2").make(&client).await?;
+    wait_running(&client, "last", 2, 20).await?;
+    end(programs).await
+}
+
+/// Both Leases, in the release's namespace and held by these pods; no other of ours anywhere.
+pub(super) async fn both_lead(client: &Client, label: &str) -> Result<()> {
+    wait_until(secs(20), "both lead by the Leases of the chart's roles", || async {
+        let mut held: Vec<_> = Api::<Lease>::all(client.clone())
+            .list(&ListParams::default())
+            .await?
+            .into_iter()
+            .filter_map(|lease| {
+                let holder = lease.spec.as_ref()?.holder_identity.clone()?;
+                let place = format!("{}/{}", lease.namespace()?, lease.name_any());
+                holder.starts_with(label).then(|| format!("{place} {}", holder.split_once('_').map_or(holder.as_str(), |(pod, _)| pod)))
+            })
+            .collect();
+        held.sort();
+        let wanted = ["controller", "scheduler"].map(|each| format!("{}/podgroup-{each} {label}-{each}", chart::NAMESPACE));
+        Ok(Seen::when(held == wanted, || format!("{held:?}")))
+    })
+    .await
+}
+
+/// The binding may be a moment younger than what the authorizer has seen, and a refusal is remembered for 10 s.
+async fn scraped_with(cluster: &Cluster, program: &Rendered, token: &str) -> Result<()> {
+    wait_until(secs(40), "who may see the metrics does", || async {
+        let (status, body) = program.scraped(cluster, Some(token)).await?;
+        Ok(Seen::when(status == 200 && body.contains("podgroup_build_info"), || format!("{status}: {body}")))
+    })
+    .await
+}
+
+async fn nodes_of(client: &Client, name: &str) -> Result<Vec<String>> {
+    let mut nodes: Vec<_> = pods_of(client, name).await?.into_iter().filter_map(|pod| pod.spec?.node_name).collect();
+    nodes.sort();
+    Ok(nodes)
+}
+
+pub(super) async fn end(programs: [Rendered; 2]) -> Result<()> {
+    for program in programs {
+        program.end().await?;
+    }
+    Ok(())
+}

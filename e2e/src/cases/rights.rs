@@ -1,0 +1,172 @@
+//! What if a right is taken away from a program, to read a kind or to write one? Row C6: it is said once, with what to do, all else goes on, and `helm upgrade`,
+//! which is what it says, heals it.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use super::installs::wait_readyz;
+use crate::cluster::Cluster;
+use crate::objects::{field, make_node, make_queue, podgroups, queues};
+use crate::programs::Program;
+use crate::rendered::Rendered;
+use crate::wait::{Seen, holds_for, secs, wait_until};
+use crate::workloads::{MIN_MEMBER, Workload, annotate, groups_of, pods_of, wait_one_group, wait_running};
+use crate::world::World;
+use crate::{chart, kit};
+
+const VOLCANO: &str = "scheduling.volcano.sh";
+
+/// What the log says is to be done.
+const ADVICE: &str = "`helm upgrade` (of Helm 4 with --force-conflicts) writes the chart's ClusterRole again";
+
+/// C6.
+pub(super) async fn are_missing(w: &mut World) -> Result<()> {
+    let cluster = w.cluster();
+    let client = w.client();
+    chart::install(cluster, &[]).await?;
+    chart::settle(cluster, true).await?;
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "32Gi")]).await?;
+    let mut controller = Rendered::start(cluster, chart::CONTROLLER, "controller").await?;
+    let mut scheduler = Rendered::start(cluster, chart::SCHEDULER, "scheduler").await?;
+    controller.wait_ready().await?;
+    scheduler.wait_ready().await?;
+    to_write_the_status_of_queues(cluster, &scheduler.program).await.context("queues/status")?;
+    to_see_priority_classes(cluster, &mut scheduler.program).await.context("priorityclasses")?;
+    to_make_podgroups(cluster, &controller.program).await.context("podgroups")?;
+    controller.end().await?;
+    scheduler.end().await
+}
+
+async fn to_write_the_status_of_queues(cluster: &Cluster, scheduler: &Program) -> Result<()> {
+    let client = cluster.client();
+    take(cluster, chart::SCHEDULER, VOLCANO, "queues/status", "patch").await?;
+    make_queue(&client, "team", None, &[("cpu", "8")]).await?;
+    Workload::new("train").replicas(2).gang("2").queue("team").make(&client).await?;
+    wait_running(&client, "train", 2, 20).await?;
+    wait_until(secs(20), "the group's status is written all the same", || async {
+        let group = wait_one_group(&client, "train", 5).await?;
+        Ok(Seen::when(field(&group, "/status/phase") == "Running", || field(&group, "/status").to_string()))
+    })
+    .await?;
+    // Of three queues, each of which is tried again.
+    told_once(scheduler, "cannot patch resource \"queues/status\"").await?;
+    let status = field(&queues(&client).get("team").await?, "/status");
+    ensure!(status.is_null(), "the queue's status was written: {status}");
+    give_back(cluster).await?;
+    wait_until(secs(75), "the queue's status is there", || async {
+        let status = field(&queues(&client).get("team").await?, "/status");
+        let whole = status.pointer("/state") == Some(&json!("Open")) && status.pointer("/allocated/cpu") == Some(&json!("2"));
+        Ok(Seen::when(whole, || status.to_string()))
+    })
+    .await
+}
+
+/// One that cannot be read at the start: without what a class is worth nothing is decided, and PodGroups are made.
+async fn to_see_priority_classes(cluster: &Cluster, scheduler: &mut Program) -> Result<()> {
+    let client = cluster.client();
+    scheduler.terminate().await?;
+    take(cluster, chart::SCHEDULER, "scheduling.k8s.io", "priorityclasses", "list").await?;
+    scheduler.launch()?;
+    wait_readyz(scheduler, 503, "priorityclasses: waiting (forbidden").await?;
+    told_once(scheduler, "cannot list resource \"priorityclasses\"").await?;
+    Workload::new("later").replicas(2).gang("2").make(&client).await?;
+    wait_one_group(&client, "later", 20).await?;
+    holds_for(secs(3), "nothing is bound while a list is missing", || async {
+        let bound =
+            pods_of(&client, "later").await?.iter().filter(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())).count();
+        Ok(Seen::when(bound == 0, || format!("{bound} pods")))
+    })
+    .await?;
+    give_back(cluster).await?;
+    wait_readyz(scheduler, 200, "priorityclasses: complete").await?;
+    wait_running(&client, "later", 2, 20).await
+}
+
+/// One that the controller cannot write: what it can change it goes on changing, and the owner is told.
+async fn to_make_podgroups(cluster: &Cluster, controller: &Program) -> Result<()> {
+    let client = cluster.client();
+    take(cluster, chart::CONTROLLER, VOLCANO, "podgroups", "create").await?;
+    Workload::new("third").replicas(2).gang("2").make(&client).await?;
+    told_once(controller, "cannot create resource \"podgroups\"").await?;
+    let events: Api<Event> = Api::default_namespaced(client.clone());
+    wait_until(secs(20), "the Deployment is told why it has no PodGroup", || async {
+        let about = ListParams::default().fields("involvedObject.name=third,reason=PodGroupRefused");
+        let told: Vec<_> = events.list(&about).await?.items.into_iter().filter_map(|event| event.message).collect();
+        Ok(Seen::when(told.iter().any(|text| text.contains("cannot create resource \"podgroups\"")), || format!("{told:?}")))
+    })
+    .await?;
+    annotate(&client, "train", MIN_MEMBER, "1").await?;
+    wait_until(secs(20), "the PodGroup of another follows its owner", || async {
+        let group = wait_one_group(&client, "train", 5).await?;
+        Ok(Seen::when(field(&group, "/spec/minMember") == 1, || field(&group, "/spec").to_string()))
+    })
+    .await?;
+    let made = groups_of(&client, "third").await?.len();
+    ensure!(made == 0, "{made} PodGroups were made without the right");
+    give_back(cluster).await?;
+    wait_one_group(&client, "third", 75).await?;
+    wait_running(&client, "third", 2, 20).await?;
+    let all = podgroups(&client).list(&ListParams::default()).await?.items.len();
+    ensure!(all == 3, "{all} PodGroups for three Deployments");
+    Ok(())
+}
+
+/// What the log says is to be done.
+async fn give_back(cluster: &Cluster) -> Result<()> {
+    let chart = kit::repository().join("charts/podgroup");
+    let chart = chart.to_str().context("the clone's path is no UTF-8")?;
+    let flags = ["--namespace", chart::NAMESPACE, "--reset-then-reuse-values", "--force-conflicts"];
+    cluster.run("helm", &[["upgrade", "podgroup", chart].as_slice(), &flags].concat()).await?;
+    Ok(())
+}
+
+/// Takes a verb on a resource out of the chart's role for this account, as somebody might, and returns when the authorizer says no.
+async fn take(cluster: &Cluster, account: &str, group: &str, resource: &str, verb: &str) -> Result<()> {
+    let roles: Api<ClusterRole> = Api::all(cluster.client());
+    let role = serde_json::to_value(roles.get(account).await?)?;
+    let mut rules = role.pointer("/rules").cloned().unwrap_or_default();
+    let names =
+        |rule: &Value, key: &str, name: &str| rule.pointer(key).and_then(Value::as_array).is_some_and(|all| all.contains(&json!(name)));
+    for rule in rules.as_array_mut().into_iter().flatten() {
+        if names(rule, "/apiGroups", group)
+            && names(rule, "/resources", resource)
+            && let Some(verbs) = rule.pointer_mut("/verbs").and_then(Value::as_array_mut)
+        {
+            verbs.retain(|each| each != verb);
+        }
+    }
+    roles.patch(account, &PatchParams::default(), &Patch::Merge(json!({"rules": rules}))).await?;
+
+    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+    let review: SubjectAccessReview = serde_json::from_value(json!({"spec": {
+        "user": chart::user(account),
+        "resourceAttributes": {"group": group, "resource": resource, "subresource": subresource, "verb": verb},
+    }}))?;
+    let reviews: Api<SubjectAccessReview> = Api::all(cluster.client());
+    wait_until(secs(20), &format!("{account} may not {verb} {resource}"), || async {
+        let status = reviews.create(&PostParams::default(), &review).await?.status;
+        Ok(Seen::when(status.is_some_and(|status| !status.allowed), || "it may".to_owned()))
+    })
+    .await
+}
+
+/// Waits until the log says what is missing, and looks whether it does so in one line that says what to do. What it refuses to one object it says of that one.
+async fn told_once(program: &Program, what: &str) -> Result<()> {
+    let lines = || -> Result<Vec<String>> {
+        // As the chart has it the log is JSON.
+        let log = std::fs::read_to_string(program.log())?.replace("\\\"", "\"");
+        Ok(log.lines().filter(|line| line.contains(what) && line.contains(ADVICE)).map(str::to_owned).collect())
+    };
+    wait_until(secs(20), &format!("the log says {what}, and what to do"), || async {
+        Ok(Seen::when(!lines()?.is_empty(), || "nothing".to_owned()))
+    })
+    .await?;
+    let lines = lines()?;
+    ensure!(lines.len() == 1, "the log says {} times what is missing: {lines:#?}", lines.len());
+    Ok(())
+}

@@ -1,0 +1,220 @@
+//! What becomes of a cluster whose chart is upgraded from an older one, and taken back? Row C10.
+//!
+//! The older chart is this one with what came later taken out, as told at [`older_chart`]; so it needs no archive, and grows with the chart.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DynamicObject, ListParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+
+use super::rendered::{both, both_lead, end};
+use super::seen::group_says;
+use crate::cluster::Cluster;
+use crate::objects::{NAMESPACE, field, make_node, make_podgroup, make_queue, patch_queue, podgroups, queues};
+use crate::rendered::Rendered;
+use crate::wait::{Seen, secs, wait_until};
+use crate::workloads::{Workload, wait_one_group, wait_running};
+use crate::world::World;
+use crate::{chart, say};
+
+/// C10. As docs/install.md says it: `helm upgrade --reset-then-reuse-values`, `helm rollback`, and the upgrade again. Each time the new pods are ready before the old
+/// ones go. Every Queue, PodGroup and pod stays as it is; what the older CRD drops works when the newer one is there.
+pub(super) async fn from_an_older_chart(w: &mut World) -> Result<()> {
+    let (cluster, client) = (w.cluster(), w.client());
+    let older = older_chart(cluster).await?;
+    chart::install_from(cluster, &older, &[]).await?;
+    chart::settle(cluster, true).await?;
+    knows_parents(&client, false).await?;
+    let programs = both(cluster, "podgroup", "older").await?;
+    ensure!(!has_flag(&programs, "--queue-status"), "the older chart is not older");
+
+    make_node(&client, "n1", &[("cpu", "8"), ("memory", "32Gi")]).await?;
+    make_queue(&client, "org", None, &[("cpu", "3")]).await?;
+    make_queue(&client, "team", Some("org"), &[("cpu", "8")]).await?;
+    let parent = field(&queues(&client).get("team").await?, "/spec/parent");
+    ensure!(parent.is_null(), "the older CRD knows parents: {parent}");
+    Workload::new("runs").replicas(2).gang("2").queue("team").make(&client).await?;
+    wait_running(&client, "runs", 2, 20).await?;
+    // The CRD that a release of ours leaves keeps what it does not know.
+    make_podgroup(&client, "tasks", json!({"minMember": 1, "queue": "team", "minTaskMember": {"worker": 1}})).await?;
+    let before = everything(&client).await?;
+    ensure!(before.len() >= 8, "that is not everything: {before:?}");
+
+    match helm_upgrade(cluster, "--reuse-values").await {
+        Ok(()) => bail!("--reuse-values was accepted, and docs/install.md says that it is not"),
+        Err(error) => ensure!(say::brief(&error).contains("tenancy"), "it is refused, but not for the value that is missing: {error:#}"),
+    }
+    helm_upgrade(cluster, "--reset-then-reuse-values").await?;
+    knows_parents(&client, true).await?;
+    let programs = replaced(cluster, programs, "newer").await?;
+    ensure!(has_flag(&programs, "--queue-status"), "the newer chart renders no newer flag");
+    same(&client, &before).await?;
+    parent_holds(&client).await?;
+
+    let before = everything(&client).await?;
+    cluster.run("helm", &["rollback", "podgroup", "1", "--namespace", chart::NAMESPACE]).await?;
+    knows_parents(&client, false).await?;
+    let programs = replaced(cluster, programs, "back").await?;
+    ensure!(!has_flag(&programs, "--queue-status"), "the rollback left the newer flags");
+    same(&client, &before).await?;
+
+    helm_upgrade(cluster, "--reset-then-reuse-values").await?;
+    knows_parents(&client, true).await?;
+    let programs = replaced(cluster, programs, "again").await?;
+    same(&client, &before).await?;
+    taken_as_parent(&client).await?;
+    end(programs).await?;
+    let refused = w.requests()?.refused;
+    ensure!(refused.is_empty(), "a chart gave too few rights: {refused:?}");
+    Ok(())
+}
+
+/// The chart as a release before might have been: the CRD of Queue knows no `spec.parent` and drops what it does not know, that of PodGroup no `spec.minTaskMember`
+/// and keeps it; neither the values nor the templates have the policies of tenancy and the flag `--queue-status`; there is no schema.
+async fn older_chart(cluster: &Cluster) -> Result<PathBuf> {
+    let folder = cluster.scratch().path("older");
+    copy(&chart::folder(), &folder)?;
+    for file in ["templates/tenancy.yaml", "templates/NOTES.txt", "values.schema.json"] {
+        std::fs::remove_file(folder.join(file)).with_context(|| file.to_owned())?;
+    }
+    rewrite(&folder.join("Chart.yaml"), |text| {
+        let version = |line: &str| match line.split_once(": ") {
+            Some((key @ ("version" | "appVersion"), _)) => format!("{key}: 0.0.1\n"),
+            _ => format!("{line}\n"),
+        };
+        text.lines().map(version).collect()
+    })?;
+    rewrite(&folder.join("values.yaml"), |text| {
+        let mut inside = false;
+        let mut keep = |line: &&str| {
+            inside = line.starts_with("tenancy:") || (inside && (line.is_empty() || line.starts_with(' ')));
+            !inside && !line.contains("queueStatus: ")
+        };
+        text.lines().filter(|line| keep(line)).map(|line| format!("{line}\n")).collect()
+    })?;
+    rewrite(&folder.join("templates/scheduler.yaml"), |text| text.replace(r#" (printf "--queue-status=%s" .queueStatus)"#, ""))?;
+    for (kind, field, drops) in [("queues", "parent", true), ("podgroups", "minTaskMember", false)] {
+        let file = folder.join(format!("files/crds/{kind}.scheduling.volcano.sh.yaml"));
+        let path = file.to_str().context("the run's folder is no UTF-8")?;
+        // JSON is YAML.
+        let text = cluster.run("kubectl", &["create", "--dry-run=client", "--output=json", "--filename", path]).await?;
+        let mut crd: Value = serde_json::from_str(&text)?;
+        let spec =
+            crd.pointer_mut("/spec/versions/0/schema/openAPIV3Schema/properties/spec").and_then(Value::as_object_mut).context("no spec")?;
+        if drops {
+            spec.remove("x-kubernetes-preserve-unknown-fields").context("it drops already")?;
+        }
+        let fields = spec.get_mut("properties").and_then(Value::as_object_mut).context("no fields")?;
+        fields.remove(field).with_context(|| format!("{kind} have no {field} any more"))?;
+        std::fs::write(&file, serde_json::to_vec_pretty(&crd)?)?;
+    }
+    Ok(folder)
+}
+
+/// A change that changes nothing is an error: the chart has moved on, and this must follow.
+fn rewrite(file: &Path, change: impl FnOnce(&str) -> String) -> Result<()> {
+    let before = std::fs::read_to_string(file)?;
+    let after = change(&before);
+    ensure!(before != after, "nothing was taken out of {}", file.display());
+    Ok(std::fs::write(file, after)?)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &target)?;
+        } else {
+            std::fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+async fn helm_upgrade(cluster: &Cluster, how: &str) -> Result<()> {
+    let folder = chart::folder();
+    let folder = folder.to_str().context("the clone's path is no UTF-8")?;
+    cluster.run("helm", &["upgrade", "podgroup", folder, "--namespace", chart::NAMESPACE, how]).await?;
+    Ok(())
+}
+
+fn has_flag(programs: &[Rendered; 2], flag: &str) -> bool {
+    programs.iter().any(|program| program.flags.iter().any(|each| each == flag))
+}
+
+/// As a rolling update does it: the new pods stand by and are ready, then the old ones are told to end, and the new ones lead.
+async fn replaced(cluster: &Cluster, old: [Rendered; 2], label: &str) -> Result<[Rendered; 2]> {
+    let new = both(cluster, "podgroup", label).await?;
+    end(old).await?;
+    both_lead(&cluster.client(), label).await?;
+    Ok(new)
+}
+
+/// Waits until the CRD of Queue is the newer one, or the older.
+async fn knows_parents(client: &Client, wanted: bool) -> Result<()> {
+    let definition = Api::<CustomResourceDefinition>::all(client.clone()).get("queues.scheduling.volcano.sh").await?;
+    let known =
+        serde_json::to_value(&definition)?.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/parent").is_some();
+    ensure!(known == wanted, "whether the CRD of Queue knows spec.parent: {known}");
+    // The API server goes by it a moment later: who is asked for a dry run is seen as it would be kept.
+    let queue: DynamicObject = serde_json::from_value(json!({
+        "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "probe"}, "spec": {"parent": "org"},
+    }))?;
+    let dry_run = kube::api::PostParams { dry_run: true, ..Default::default() };
+    wait_until(secs(20), "the API server goes by the CRD", || async {
+        let parent = field(&queues(client).create(&dry_run, &queue).await?, "/spec/parent");
+        Ok(Seen::when(parent.is_null() != wanted, || parent.to_string()))
+    })
+    .await
+}
+
+/// Kind and name of every Queue, PodGroup and pod, and what of it must not change: the UID, the spec but for the field in question, and a pod's node.
+async fn everything(client: &Client) -> Result<BTreeMap<String, Value>> {
+    let mut all = BTreeMap::new();
+    let list = ListParams::default();
+    for (kind, objects) in [("Queue", queues(client).list(&list).await?), ("PodGroup", podgroups(client).list(&list).await?)] {
+        for object in objects {
+            let mut spec = field(&object, "/spec");
+            spec.as_object_mut().and_then(|spec| spec.remove("parent"));
+            all.insert(format!("{kind} {}", object.name_any()), json!([object.uid(), spec]));
+        }
+    }
+    for pod in Api::<Pod>::namespaced(client.clone(), NAMESPACE).list(&list).await? {
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+        all.insert(format!("Pod {}", pod.name_any()), json!([pod.uid(), pod.metadata.deletion_timestamp, node]));
+    }
+    Ok(all)
+}
+
+async fn same(client: &Client, before: &BTreeMap<String, Value>) -> Result<()> {
+    let now = everything(client).await?;
+    let changed: Vec<_> =
+        before.iter().filter(|(name, was)| now.get(*name) != Some(was)).map(|(name, was)| (name, was, now.get(name))).collect();
+    ensure!(changed.is_empty() && now.len() == before.len(), "changed: {changed:?}; there were {}, there are {}", before.len(), now.len());
+    Ok(())
+}
+
+/// The field that the older CRD dropped is kept.
+async fn taken_as_parent(client: &Client) -> Result<()> {
+    patch_queue(client, "team", json!({"spec": {"parent": "org"}})).await?;
+    let parent = field(&queues(client).get("team").await?, "/spec/parent");
+    ensure!(parent == "org", "the parent of team is {parent}");
+    Ok(())
+}
+
+/// It is kept, and counts: org has room for 3, and 2 are there.
+async fn parent_holds(client: &Client) -> Result<()> {
+    taken_as_parent(client).await?;
+    Workload::new("waits").replicas(2).gang("2").queue("team").make(client).await?;
+    let group = wait_one_group(client, "waits", 20).await?.name_any();
+    group_says(client, &group, "org").await?;
+    patch_queue(client, "org", json!({"spec": {"capability": {"cpu": "4"}}})).await?;
+    wait_running(client, "waits", 2, 20).await
+}
