@@ -47,6 +47,31 @@ pub enum Change<T, K> {
     Unreadable(K),
 }
 
+impl Event {
+    /// How many objects came that could not be read: in a list, or by themselves.
+    pub(super) fn unreadable(&self) -> usize {
+        match self {
+            Self::Nodes(change) => change.unreadable(),
+            Self::Pods(change) => change.unreadable(),
+            Self::Groups(change) => change.unreadable(),
+            Self::Queues(change) => change.unreadable(),
+            Self::PriorityClasses(change) => change.unreadable(),
+            Self::Budgets(change) => change.unreadable(),
+            Self::Ask(..) | Self::Freeze(_) => 0,
+        }
+    }
+}
+
+impl<T, K> Change<T, K> {
+    fn unreadable(&self) -> usize {
+        match self {
+            Self::Reset { unreadable, .. } => unreadable.len(),
+            Self::Unreadable(_) => 1,
+            Self::Apply(_) | Self::Delete(_) => 0,
+        }
+    }
+}
+
 /// What can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {

@@ -22,7 +22,7 @@ impl State {
             }
             Change::Apply(node) => self.apply_node(node),
             Change::Delete(name) => self.world.delete_node(&name),
-            Change::Unreadable(_) => self.metrics.unreadable.inc(),
+            Change::Unreadable(_) => {}
         }
     }
 
@@ -44,7 +44,7 @@ impl State {
             }
             Change::Apply(pod) => self.apply_pod(pod),
             Change::Delete(uid) => self.delete_pod(&uid),
-            Change::Unreadable(_) => self.metrics.unreadable.inc(),
+            Change::Unreadable(_) => {}
         }
     }
 
@@ -70,7 +70,7 @@ impl State {
             }
             Change::Apply(group) => self.apply_group(group),
             Change::Delete(key) => self.delete_group(&key),
-            Change::Unreadable(_) => self.metrics.unreadable.inc(),
+            Change::Unreadable(_) => {}
         }
     }
 
@@ -95,7 +95,7 @@ impl State {
             }
             Change::Apply(queue) => self.apply_queue(queue),
             Change::Delete(name) => self.delete_queue(&name),
-            Change::Unreadable(_) => self.metrics.unreadable.inc(),
+            Change::Unreadable(_) => {}
         }
         self.make_queues(now);
     }
@@ -126,7 +126,7 @@ impl State {
             }
             Change::Apply(class) => self.world.apply_priority_class(class),
             Change::Delete(name) => self.world.delete_priority_class(&name),
-            Change::Unreadable(_) => self.metrics.unreadable.inc(),
+            Change::Unreadable(_) => {}
         }
     }
 
@@ -141,7 +141,7 @@ impl State {
             }
             Change::Apply(budget) => self.world.apply_budget(budget),
             Change::Delete(key) => self.world.delete_budget(&key),
-            Change::Unreadable(_) => self.metrics.unreadable.inc(),
+            Change::Unreadable(_) => {}
         }
     }
 }

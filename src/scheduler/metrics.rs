@@ -76,7 +76,7 @@ impl Metrics {
         registry.register(Box::new(queues.clone()))?;
         let unreadable = IntCounter::new(
             "scheduler_unreadable_objects_total",
-            "Times that an object could not be read, so that what was known of it stayed.",
+            "Times that an object, in a list or by itself, could not be read, so that what was known of it stayed.",
         )?;
         registry.register(Box::new(unreadable.clone()))?;
         Ok(Self {

@@ -105,6 +105,7 @@ impl State {
 
     /// Takes in what happened in the cluster. Questions are answered at once.
     pub fn apply(&mut self, event: Event, now: Now) {
+        self.metrics.unreadable.inc_by(u64::try_from(event.unreadable()).unwrap_or(u64::MAX));
         match event {
             Event::Nodes(change) => self.apply_nodes(change),
             Event::Pods(change) => self.apply_pods(change),

@@ -167,7 +167,8 @@ fn what_a_new_list_does_not_show_is_gone_unless_it_could_not_be_read() {
     let pods = ["a", "b", "c"].map(|name| running(pod("ns", name, "g", &[("cpu", 1)]), "n"));
     let mut state = ready(vec![node("n", &[("cpu", 4)])], pods.to_vec(), vec![group("ns", "g", 1, "default")]);
     state.apply(Event::Pods(Change::Reset { all: vec![pods[0].clone()], unreadable: vec![pods[1].uid.clone()] }), at(0));
-    assert_eq!(state.world.books().pods().count(), 2);
+    state.apply(Event::Pods(Change::Unreadable(pods[1].uid.clone())), at(0));
+    assert_eq!((state.world.books().pods().count(), state.metrics.unreadable.get()), (2, 2));
     assert!(state.world.books().audit().is_clean());
 }
 

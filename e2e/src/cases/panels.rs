@@ -199,7 +199,7 @@ async fn unreadable(w: &mut World, client: &Client) -> Result<()> {
     crds.patch(name, &PatchParams::default(), &Patch::Merge(json!({"spec": {"versions": versions}}))).await?;
     let port = w.scheduler()?.port();
     let mut number = 3_000_000_000;
-    // Again and again: what comes with a list, after the schema changed, is not counted.
+    // Again and again: the API server takes the changed schema a moment later.
     wait_until(secs(40), "the scheduler has met a queue that it cannot read", || {
         number += 1;
         async move {

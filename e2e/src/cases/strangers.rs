@@ -64,8 +64,8 @@ pub(super) async fn cost_nothing(w: &mut World, many: u32) -> Result<()> {
     theirs(&client, "yes", 0).await?;
     let mut calls = called::since(w, quiet)?;
     if !w.faults().is_empty() {
-        // Caches whose watches are broken are listed again, and our own group that such a list may not have shown is read, whoever's pods there are; or made,
-        // which the API server answers with AlreadyExists, since it is there.
+        // Caches whose watches are broken are listed again, and our own group that such a list may not have shown is read, whoever's pods there are. A
+        // creation of it that was held up on the way, or made because of such a list, finds it there: AlreadyExists.
         let ours = ours.name_any();
         let in_vain = |call: &Called| call.verb == "create" && call.name == ours && call.status == 409;
         calls.retain(|call| !matches!(call.verb.as_str(), "list" | "get") && !in_vain(call));
