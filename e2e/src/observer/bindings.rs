@@ -2,7 +2,8 @@
 //!
 //! Judged once for each binding, in the state of the cluster at exactly its resourceVersion. A scheduler can only act on what it has seen, so what
 //! *others* changed within the last moments (an allocatable, a capability, a parent, a pod bound or resized by someone else) is taken in the version
-//! that is kindest to it; what it bound itself counts at once. Usage is never forgiven in the other direction: what a pod gave back counts from when it did.
+//! that is kindest to it; what it bound itself counts at once, in the tree that is in force then and in all later ones: what it bound after a change of the tree it may have
+//! decided on by that tree. Usage is never forgiven in the other direction: what a pod gave back counts from when it did.
 
 use super::amounts::{Amounts, show};
 use super::world::World;
@@ -28,15 +29,25 @@ pub fn over_queue(world: &World, uid: &str, from: i64) -> Option<String> {
     let queue = world.pods.get(uid)?.queue.as_deref()?;
     let asked = &world.pod(uid)?.requests;
     let mut worst = None;
-    for version in trees(world, from) {
-        if world.queues.get(queue).and_then(|track| track.as_of(version)).is_none() {
+    for tree in trees(world, from) {
+        if world.queues.get(queue).and_then(|track| track.as_of(tree)).is_none() {
             // A tree without the pod's queue excuses nothing.
             continue;
         }
-        let over = over_in_tree(world, queue, asked, version, None).and_then(|_| over_in_tree(world, queue, asked, version, Some(from)));
-        worst = Some(over?);
+        let over =
+            over_in_tree(world, queue, asked, tree, None).and_then(|_| over_in_tree(world, queue, asked, tree, Some(Seen { uid, from })));
+        worst.get_or_insert(over?);
     }
     worst
+}
+
+/// Usage as it was to be seen when a pod was bound.
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    /// The pod.
+    uid: &'a str,
+    /// Since when others' changes are forgiven.
+    from: i64,
 }
 
 /// The queue that a binding wrote down, where it is one that the pod's group did not name in all that time.
@@ -49,17 +60,19 @@ pub fn wrong_queue(world: &World, uid: &str, from: i64) -> Option<String> {
     (!queues.contains(&written)).then(|| format!("its binding was charged to queue {written}, its group names {first}"))
 }
 
-/// The resourceVersions of the trees that were in force since a time: the one at that time, and each change after it.
+/// The trees that were in force since a time, the present one first: of each the last resourceVersion at which it was.
 fn trees(world: &World, from: i64) -> Vec<u64> {
-    let first = world.queue_changes.iter().rposition(|(_, at)| *at <= from);
-    let mut versions: Vec<u64> = world.queue_changes.iter().skip(first.unwrap_or(0)).map(|(version, _)| *version).collect();
+    let first = world.tree_changes.iter().rposition(|(_, at)| *at <= from).unwrap_or(0);
+    let changes = world.tree_changes.get(first..).unwrap_or_default();
+    let replaced = changes.iter().skip(1).map(|(version, _)| version.saturating_sub(1));
     // With the present first, the usual case (all is well now) is decided at once.
-    versions.reverse();
-    versions
+    let mut trees: Vec<u64> = replaced.chain(changes.last().map(|_| u64::MAX)).collect();
+    trees.reverse();
+    trees
 }
 
-/// The first queue of the path that is over, in the tree of one resourceVersion. With `from`, usage that others raised since then is forgiven, which needs a recount.
-fn over_in_tree(world: &World, queue: &str, asked: &Amounts, version: u64, from: Option<i64>) -> Option<String> {
+/// The first queue of the path that is over, in the tree of one resourceVersion. With what was to be seen, the rest is forgiven, which needs a recount.
+fn over_in_tree(world: &World, queue: &str, asked: &Amounts, version: u64, seen: Option<Seen<'_>>) -> Option<String> {
     let dimensions: Vec<&str> = asked.iter().filter(|(_, amount)| *amount > 0).map(|(name, _)| name).collect();
     for ancestor in world.path(queue, version) {
         let Some(limits) = world.queues.get(&ancestor).and_then(|track| track.as_of(version)).map(|queue| &queue.capability) else {
@@ -67,9 +80,9 @@ fn over_in_tree(world: &World, queue: &str, asked: &Amounts, version: u64, from:
         };
         for dimension in &dimensions {
             let Some(limit) = limits.limit(dimension) else { continue };
-            let used = match from {
+            let used = match seen {
                 None => held(world, &ancestor, dimension, version),
-                Some(from) => held_since(world, &ancestor, dimension, version, from),
+                Some(seen) => held_since(world, &ancestor, dimension, version, seen),
             };
             if used > limit {
                 return Some(format!(
@@ -89,11 +102,12 @@ fn held(world: &World, ancestor: &str, dimension: &str, version: u64) -> i128 {
     below.fold(0, |sum, (_, held)| sum.saturating_add(held.get(dimension)))
 }
 
-/// The same, from the pods, with what others raised since `from` forgiven.
-fn held_since(world: &World, ancestor: &str, dimension: &str, version: u64, from: i64) -> i128 {
+/// The same, from the pods, without what others raised meanwhile, and without what S bound after this tree was replaced.
+fn held_since(world: &World, ancestor: &str, dimension: &str, version: u64, seen: Seen<'_>) -> i128 {
+    let counts = |uid: &str| uid == seen.uid || !world.bound_by_us_after(uid, version);
     let charged = world.pods.iter().filter_map(|(uid, pod)| Some((uid, pod.queue.as_deref()?)));
-    let below = charged.filter(|(_, queue)| is_under(world, queue, ancestor, version));
-    below.fold(0, |sum, (uid, _)| sum.saturating_add(world.held_since(uid, dimension, from)))
+    let below = charged.filter(|(uid, queue)| is_under(world, queue, ancestor, version) && counts(uid));
+    below.fold(0, |sum, (uid, _)| sum.saturating_add(world.held_since(uid, dimension, seen.from)))
 }
 
 fn is_under(world: &World, queue: &str, ancestor: &str, version: u64) -> bool {

@@ -89,6 +89,12 @@ impl Story {
         self.add(Change::Queue { name: name.to_owned(), now: Some(Box::new(now)) })
     }
 
+    /// Its status alone is written, below `root`.
+    fn allocated(&mut self, name: &str, allocated: &str) -> &mut Self {
+        let now = QueueFact { parent: Some("root".to_owned()), capability: amounts("cpu=4"), allocated: amounts(allocated) };
+        self.add(Change::Queue { name: name.to_owned(), now: Some(Box::new(now)) })
+    }
+
     fn owner(&mut self, alive: bool) -> &mut Self {
         self.add(Change::Owner { uid: "o".to_owned(), alive })
     }

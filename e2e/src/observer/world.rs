@@ -74,8 +74,8 @@ pub struct World {
     pub nodes: BTreeMap<String, Track<Amounts>>,
     /// Queues by name, gone ones too.
     pub queues: BTreeMap<String, Track<QueueFact>>,
-    /// resourceVersion and time of every recent change of a queue.
-    pub queue_changes: Vec<(u64, i64)>,
+    /// resourceVersion and time of every recent change of the tree: of what a queue is, not of what its status says.
+    pub tree_changes: Vec<(u64, i64)>,
     /// PodGroups by namespace and name, gone ones too.
     pub groups: BTreeMap<Key, Track<GroupFact>>,
     /// Every pod that exists, by UID.
@@ -121,10 +121,15 @@ impl World {
                 self.groups.entry(key.clone()).or_default().push(version, at, now.as_deref().cloned(), keep_from);
             }
             Change::Queue { name, now } => {
-                self.queues.entry(name.clone()).or_default().push(version, at, now.as_deref().cloned(), keep_from);
-                self.queue_changes.push((version, at));
-                let needed = self.queue_changes.iter().rposition(|(_, at)| *at <= keep_from).unwrap_or(0);
-                self.queue_changes.drain(..needed);
+                let queue = self.queues.entry(name.clone()).or_default();
+                let shape = |queue: Option<&QueueFact>| queue.map(|queue| (queue.parent.clone(), queue.capability.clone()));
+                let is_change = shape(queue.now()) != shape(now.as_deref());
+                queue.push(version, at, now.as_deref().cloned(), keep_from);
+                if is_change {
+                    self.tree_changes.push((version, at));
+                    let needed = self.tree_changes.iter().rposition(|(_, at)| *at <= keep_from).unwrap_or(0);
+                    self.tree_changes.drain(..needed);
+                }
             }
             Change::Node { name, now } => self.nodes.entry(name.clone()).or_default().push(version, at, now.clone(), keep_from),
             Change::Owner { uid, alive: true } => drop(self.alive.insert(uid.clone())),
@@ -185,6 +190,12 @@ impl World {
             }
         }
         least
+    }
+
+    /// Whether S bound this pod after a resourceVersion that is not older than what is kept.
+    pub fn bound_by_us_after(&self, uid: &str, version: u64) -> bool {
+        let bound = |pod: &Pod| pod.track.as_of(version).is_some_and(|pod| pod.node.is_some());
+        self.pods.get(uid).is_some_and(|pod| pod.bound_by_us && !bound(pod))
     }
 
     /// A queue and its ancestors up to root, as the tree was at a resourceVersion. Ends early where a parent is missing; bounded, so that a cycle ends.

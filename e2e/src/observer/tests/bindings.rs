@@ -145,6 +145,38 @@ fn a_tree_that_was_changed_a_moment_ago_is_forgiven() {
     assert_eq!(story.found(), [4]);
 }
 
+/// Seen: a member of `q` was decided on while `q` was below `left`, and took half a second; then `q` was moved, and `left` was filled with what is `r`'s.
+#[test]
+fn what_was_bound_after_the_tree_was_changed_was_decided_on_by_the_new_tree() {
+    let moved = || {
+        let mut story = Story::begin();
+        story.node("a", "cpu=100").queue("left", "root", "cpu=4").queue("right", "root", "cpu=1").queue("q", "left", "").queue("r", "left", "");
+        story.put_group("h", Some(group("r", 1))).wait(60).queue("q", "right", "");
+        story
+    };
+    let of_r = |name: &str| PodFact { group: key("h"), ..pod(name, "cpu=4", None) };
+    let mut story = moved();
+    story.put(of_r("r1")).put(PodFact { node: Some("a".to_owned()), ..of_r("r1") }).bind("p1", "cpu=2");
+    assert!(story.found().is_empty(), "{:?}", story.history.findings());
+    // By itself it is too much for the old tree, too.
+    let mut story = moved();
+    story.bind("p1", "cpu=5");
+    assert_eq!(story.found(), [4]);
+    // And the old tree is not so old for ever.
+    let mut story = moved();
+    story.wait(3).bind("p1", "cpu=2");
+    assert_eq!(story.found(), [4]);
+}
+
+#[test]
+fn what_is_written_into_a_queues_status_is_no_change_of_the_tree() {
+    let mut story = Story::begin();
+    story.node("a", "cpu=100").queue("q", "root", "cpu=4").wait(60).bind("p1", "cpu=1").allocated("q", "cpu=1").bind("p2", "cpu=3");
+    assert!(story.found().is_empty(), "{:?}", story.history.findings());
+    story.allocated("q", "cpu=4").bind("p3", "cpu=1");
+    assert_eq!(story.found(), [4]);
+}
+
 #[test]
 fn a_resize_by_somebody_is_forgiven_for_a_moment_only() {
     let mut story = Story::begin();
