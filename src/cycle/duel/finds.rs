@@ -128,3 +128,25 @@ fn a6_nobody_waits_for_a_group_that_rests_and_has_no_members() {
         assert_eq!(reserved(&world), cpus(6));
     }
 }
+
+/// It asks for more than there is, so it is refused while anything is kept for another queue; that is over here when the other has what it is guaranteed, though something is still kept
+/// for its own.
+#[test]
+fn f5_who_was_kept_out_for_what_is_kept_for_others_has_another_look_when_that_is_less() {
+    let mut world = world();
+    (0..2).for_each(|at| world.apply_node(node(&format!("n{at}"), &[("cpu", 4)])));
+    for name in ["p", "q"] {
+        world.apply_queue(QueueFacts { guarantee: limits(&[("cpu", 3)]), ..queue(name, None, &[]) });
+    }
+    gang(&mut world, "big", 3, "q", 3, &[("cpu", 4)]);
+    let _plan = at(&mut world, 0);
+    gang(&mut world, "small", 1, "p", 1, &[("cpu", 3)]);
+    assert_eq!(bound(&at(&mut world, 1)).len(), 1);
+    assert_eq!(reserved(&world), cpus(0));
+    assert!(world.has_work(Duration::from_secs(2)));
+    let _plan = at(&mut world, 2);
+    assert_eq!(reserved(&world), cpus(12));
+    // That took what was kept for its own queue, so whoever else was refused is asked once more.
+    let _plan = at(&mut world, 3);
+    assert!(!world.has_work(Duration::from_secs(4)));
+}
