@@ -164,7 +164,8 @@ fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<Re
         }
         return Err(refusal);
     }
-    if group.retry.at.is_some_and(|at| at > now) {
+    // Where nobody waits there is nothing to be tried again: members are missing.
+    if group.retry.at.is_some_and(|at| at > now) && !group.waiting.is_empty() {
         // Who got its places, and could not be bound, was refused nothing before.
         let lack = group.refusal.as_deref().and_then(Refusal::lack);
         let refusal = Refusal::Backoff { why: group.retry.why.clone(), failures: group.retry.failures, lack };

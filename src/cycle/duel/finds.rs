@@ -150,3 +150,19 @@ fn f5_who_was_kept_out_for_what_is_kept_for_others_has_another_look_when_that_is
     let _plan = at(&mut world, 3);
     assert!(!world.has_work(Duration::from_secs(4)));
 }
+
+/// There is nobody of it to be bound again: it lacks members, and asks for them as any group does.
+#[test]
+fn a5_a_group_backs_off_only_while_somebody_of_it_waits() {
+    let mut world = small(1, 8, DequeueStrategy::Traverse);
+    world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 2)])), ..group("ns", "g", 1, "q") });
+    ["g-0", "g-1"].iter().for_each(|name| world.apply_pod(pod("ns", name, "g", &[("cpu", 1)])));
+    assert_eq!(bound(&at(&mut world, 0)).len(), 2);
+    world.refuse_bind(&Uid::from("ns/g-1"), "test", Duration::ZERO, |_| Duration::from_secs(60));
+    ["ns/g-0", "ns/g-1"].iter().for_each(|uid| world.delete_pod(&Uid::from(*uid)));
+    let _plan = at(&mut world, 1);
+    assert_eq!(reserved(&world), cpus(2));
+    world.apply_queue(QueueFacts { closed_by_hand: true, ..queue("q", None, &[]) });
+    let _plan = at(&mut world, 2);
+    assert!(world.groups().values().all(|group| !group.is_admitted()), "a queue that is closed admits nobody");
+}
