@@ -166,3 +166,29 @@ fn a5_a_group_backs_off_only_while_somebody_of_it_waits() {
     let _plan = at(&mut world, 2);
     assert!(world.groups().values().all(|group| !group.is_admitted()), "a queue that is closed admits nobody");
 }
+
+/// What it was told about a further member before is no answer to what it asks now: the place that its own member leaves is enough (R4).
+#[test]
+fn a5_what_is_reserved_by_right_is_kept_for_who_waits_for_a_pod_that_began_to_leave() {
+    let mut world = world();
+    [("n0", 4), ("n1", 7)].iter().for_each(|(name, cpu)| world.apply_node(node(name, &[("cpu", *cpu)])));
+    for (name, cpu) in [("p", 0), ("q", 2)] {
+        world.apply_queue(QueueFacts { deserved: limits(&[("cpu", cpu), ("pods", 40)]), ..queue(name, None, &[]) });
+    }
+    world.apply_queue(QueueFacts { guarantee: limits(&[("cpu", 1)]), ..queue("r", None, &[]) });
+    for (name, node) in [("p-0", "n0"), ("p-1", "n1"), ("p-2", "n1")] {
+        world.apply_pod(PodFacts { charged_queue: Some("p".into()), ..running(pod("ns", name, "borrows", &[("cpu", 3)]), node) });
+    }
+    world.apply_group(group("ns", "g", 1, "q"));
+    // Nobody goes for it.
+    let member = |name: &str| PodFacts { preempts: false, ..pod("ns", name, "g", &[("cpu", 1)]) };
+    let runs = PodFacts { charged_queue: Some("q".into()), ..running(member("g-0"), "n0") };
+    world.apply_pod(runs.clone());
+    world.apply_pod(member("g-1"));
+    assert!(at(&mut world, 0).binds.is_empty());
+    world.apply_pod(PodFacts { deleting: true, ..runs });
+    assert!(at(&mut world, 1).binds.is_empty());
+    assert_eq!(reserved(&world), cpus(1));
+    world.delete_pod(&Uid::from("ns/g-0"));
+    assert_eq!(bound(&at(&mut world, 2)).len(), 1);
+}

@@ -11,7 +11,6 @@
 //! states what it deserves (so that shares do not follow from what waits), and nobody may go for anybody (`src/cycle/reclaim/duel` is about that).
 //!
 //! `PODGROUP_DUEL_CYCLES` asks for more histories, `PODGROUP_DUEL_SEED` for others. Without it they are the same in every run, for about one in five hundred still shows a difference:
-//! * which groups that ask by A3 alone begin to rest when something else is written.
 
 use std::cell::Cell;
 
