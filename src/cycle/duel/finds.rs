@@ -192,3 +192,20 @@ fn a5_what_is_reserved_by_right_is_kept_for_who_waits_for_a_pod_that_began_to_le
     world.delete_pod(&Uid::from("ns/g-0"));
     assert_eq!(bound(&at(&mut world, 2)).len(), 1);
 }
+
+/// While it was reserved nothing was kept for the queue any more, and whoever came before it in this cycle took what the queue is guaranteed (O2: also while it is closed).
+#[test]
+fn a5_what_is_reserved_in_a_queue_that_was_closed_is_taken_back_before_anybody_has_a_turn() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 4)]));
+    let guaranteed = QueueFacts { guarantee: limits(&[("cpu", 4)]), ..queue("q", None, &[]) };
+    world.apply_queue(guaranteed.clone());
+    world.apply_queue(queue("other", None, &[]));
+    world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 4)])), ..group("ns", "empty", 1, "q") });
+    let _plan = at(&mut world, 0);
+    assert_eq!(reserved(&world), cpus(4));
+    gang(&mut world, "before", 1, "other", 1, &[("cpu", 4)]);
+    world.apply_queue(QueueFacts { closed_by_hand: true, ..guaranteed });
+    assert!(at(&mut world, 1).binds.is_empty());
+    assert_eq!(reserved(&world), cpus(0));
+}
