@@ -164,14 +164,16 @@ fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<Re
         }
         return Err(refusal);
     }
-    if group.retry.at.is_some_and(|at| at > now) {
+    // A5: before anybody has a turn who might take what is free only as long as this is reserved.
+    if holds(Rule::A5Closed) && !gang::is_satisfied(group, &facts) && world.books.quota().closed_by(&facts.queue).is_some() {
+        world.pend(key);
+    }
+    let Some(group) = world.groups.get(key) else { return Ok(None) };
+    // Where nobody waits there is nothing to be tried again: members are missing.
+    if group.retry.at.is_some_and(|at| at > now) && !group.waiting.is_empty() {
         // Who got its places, and could not be bound, was refused nothing before.
         let lack = group.refusal.as_deref().and_then(Refusal::lack);
         let refusal = Refusal::Backoff { why: group.retry.why.clone(), failures: group.retry.failures, lack };
-        // A5: what is given back is kept for it until it is tried again, but not in a queue that takes nobody.
-        if holds(Rule::A5Closed) && world.books.quota().closed_by(&facts.queue).is_some() {
-            world.pend(key);
-        }
         return Err(refusal);
     }
     // One that has its minimum waits only for those members for which others leave; the rest is placed as usual.

@@ -128,3 +128,84 @@ fn a6_nobody_waits_for_a_group_that_rests_and_has_no_members() {
         assert_eq!(reserved(&world), cpus(6));
     }
 }
+
+/// It asks for more than there is, so it is refused while anything is kept for another queue; that is over here when the other has what it is guaranteed, though something is still kept
+/// for its own.
+#[test]
+fn f5_who_was_kept_out_for_what_is_kept_for_others_has_another_look_when_that_is_less() {
+    let mut world = world();
+    (0..2).for_each(|at| world.apply_node(node(&format!("n{at}"), &[("cpu", 4)])));
+    for name in ["p", "q"] {
+        world.apply_queue(QueueFacts { guarantee: limits(&[("cpu", 3)]), ..queue(name, None, &[]) });
+    }
+    gang(&mut world, "big", 3, "q", 3, &[("cpu", 4)]);
+    let _plan = at(&mut world, 0);
+    gang(&mut world, "small", 1, "p", 1, &[("cpu", 3)]);
+    assert_eq!(bound(&at(&mut world, 1)).len(), 1);
+    assert_eq!(reserved(&world), cpus(0));
+    assert!(world.has_work(Duration::from_secs(2)));
+    let _plan = at(&mut world, 2);
+    assert_eq!(reserved(&world), cpus(12));
+    // That took what was kept for its own queue, so whoever else was refused is asked once more.
+    let _plan = at(&mut world, 3);
+    assert!(!world.has_work(Duration::from_secs(4)));
+}
+
+/// There is nobody of it to be bound again: it lacks members, and asks for them as any group does.
+#[test]
+fn a5_a_group_backs_off_only_while_somebody_of_it_waits() {
+    let mut world = small(1, 8, DequeueStrategy::Traverse);
+    world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 2)])), ..group("ns", "g", 1, "q") });
+    ["g-0", "g-1"].iter().for_each(|name| world.apply_pod(pod("ns", name, "g", &[("cpu", 1)])));
+    assert_eq!(bound(&at(&mut world, 0)).len(), 2);
+    world.refuse_bind(&Uid::from("ns/g-1"), "test", Duration::ZERO, |_| Duration::from_secs(60));
+    ["ns/g-0", "ns/g-1"].iter().for_each(|uid| world.delete_pod(&Uid::from(*uid)));
+    let _plan = at(&mut world, 1);
+    assert_eq!(reserved(&world), cpus(2));
+    world.apply_queue(QueueFacts { closed_by_hand: true, ..queue("q", None, &[]) });
+    let _plan = at(&mut world, 2);
+    assert!(world.groups().values().all(|group| !group.is_admitted()), "a queue that is closed admits nobody");
+}
+
+/// What it was told about a further member before is no answer to what it asks now: the place that its own member leaves is enough (R4).
+#[test]
+fn a5_what_is_reserved_by_right_is_kept_for_who_waits_for_a_pod_that_began_to_leave() {
+    let mut world = world();
+    [("n0", 4), ("n1", 7)].iter().for_each(|(name, cpu)| world.apply_node(node(name, &[("cpu", *cpu)])));
+    for (name, cpu) in [("p", 0), ("q", 2)] {
+        world.apply_queue(QueueFacts { deserved: limits(&[("cpu", cpu), ("pods", 40)]), ..queue(name, None, &[]) });
+    }
+    world.apply_queue(QueueFacts { guarantee: limits(&[("cpu", 1)]), ..queue("r", None, &[]) });
+    for (name, node) in [("p-0", "n0"), ("p-1", "n1"), ("p-2", "n1")] {
+        world.apply_pod(PodFacts { charged_queue: Some("p".into()), ..running(pod("ns", name, "borrows", &[("cpu", 3)]), node) });
+    }
+    world.apply_group(group("ns", "g", 1, "q"));
+    // Nobody goes for it.
+    let member = |name: &str| PodFacts { preempts: false, ..pod("ns", name, "g", &[("cpu", 1)]) };
+    let runs = PodFacts { charged_queue: Some("q".into()), ..running(member("g-0"), "n0") };
+    world.apply_pod(runs.clone());
+    world.apply_pod(member("g-1"));
+    assert!(at(&mut world, 0).binds.is_empty());
+    world.apply_pod(PodFacts { deleting: true, ..runs });
+    assert!(at(&mut world, 1).binds.is_empty());
+    assert_eq!(reserved(&world), cpus(1));
+    world.delete_pod(&Uid::from("ns/g-0"));
+    assert_eq!(bound(&at(&mut world, 2)).len(), 1);
+}
+
+/// While it was reserved nothing was kept for the queue any more, and whoever came before it in this cycle took what the queue is guaranteed (O2: also while it is closed).
+#[test]
+fn a5_what_is_reserved_in_a_queue_that_was_closed_is_taken_back_before_anybody_has_a_turn() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 4)]));
+    let guaranteed = QueueFacts { guarantee: limits(&[("cpu", 4)]), ..queue("q", None, &[]) };
+    world.apply_queue(guaranteed.clone());
+    world.apply_queue(queue("other", None, &[]));
+    world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 4)])), ..group("ns", "empty", 1, "q") });
+    let _plan = at(&mut world, 0);
+    assert_eq!(reserved(&world), cpus(4));
+    gang(&mut world, "before", 1, "other", 1, &[("cpu", 4)]);
+    world.apply_queue(QueueFacts { closed_by_hand: true, ..guaranteed });
+    assert!(at(&mut world, 1).binds.is_empty());
+    assert_eq!(reserved(&world), cpus(0));
+}

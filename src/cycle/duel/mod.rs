@@ -10,11 +10,8 @@
 //! And would it be noticed? Rules are left out, one at a time (`mutants`). The worlds are such that all that is compared is exact: the members of a group are all alike, every queue
 //! states what it deserves (so that shares do not follow from what waits), and nobody may go for anybody (`src/cycle/reclaim/duel` is about that).
 //!
-//! `PODGROUP_DUEL_CYCLES` asks for more histories, `PODGROUP_DUEL_SEED` for others. Without it they are the same in every run, for about one in five hundred still shows a difference:
-//! * F5 asks no more of `root` once nothing is kept for anybody, so a pod that is placed where something was kept for it can make another's demand fit, which nobody looks at until
-//!   something becomes free (it is more than there is, so it would find no places);
-//! * a group without members stays as it was admitted or not when its queue is moved;
-//! * which groups that ask by A3 alone begin to rest when something else is written.
+//! `PODGROUP_DUEL_CYCLES` asks for more histories, `PODGROUP_DUEL_SEED` for others. Without it they are the same in every run, though no difference is known: too few others have been
+//! played since the last was mended to say that there is none (it took some hundreds of histories of a seed to come up).
 
 use std::cell::Cell;
 

@@ -130,6 +130,7 @@ impl World {
         }
         self.notice_change(&facts);
         let uid = facts.uid.clone();
+        let left_before = self.leaving.contains_key(&uid);
         let old = self.detach(&uid);
         let was_of = old.as_ref().map(|old| old.facts.group.clone());
         let ended = facts.phase.ended();
@@ -147,6 +148,9 @@ impl World {
         let left = was_of.filter(|group| *group != facts.group);
         self.attach(Member { facts: Arc::new(facts), assumed, nominated, class: None, refusal });
         left.iter().for_each(|group| self.notice_places(group));
+        if !left_before && self.leaving.contains_key(&uid) {
+            self.begins_to_leave();
+        }
         // One that waits is new or another, so what its group was told may be wrong.
         asks_anew.iter().for_each(|group| self.asking.reopen(group));
     }
@@ -169,10 +173,17 @@ impl World {
         }
     }
 
+    /// What leaves counts as gone for everybody who asks for the places of others (R4), so what they were told may be wrong.
+    const fn begins_to_leave(&mut self) {
+        self.asking.changed();
+    }
+
     fn apply_other(&mut self, facts: &PodFacts) {
         let node = facts.node.as_ref().filter(|_| !facts.phase.ended());
         if node.is_some() && facts.deleting {
-            self.leaving.insert(facts.uid.clone(), facts.grace);
+            if self.leaving.insert(facts.uid.clone(), facts.grace).is_none() {
+                self.begins_to_leave();
+            }
         } else {
             self.leaving.remove(&facts.uid);
         }

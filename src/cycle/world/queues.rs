@@ -82,11 +82,13 @@ impl World {
         changed.iter().for_each(|queue| self.dirty_below(queue));
     }
 
-    /// Where nothing is kept for anybody any more, because those who are guaranteed it have it, the nodes themselves are the limit (F5): whoever was kept out
-    /// has another look. It is the one thing by which a charge helps somebody else.
+    /// Where nothing is kept for others any more, because those who are guaranteed it have it, the nodes themselves are the limit (F5). Whom that lets in follows from how much is
+    /// kept in all; where that is less than it was, everybody who was refused for amounts has another look in turn. It is the one thing by which a charge helps somebody else.
     pub(in crate::cycle) fn notice_kept(&mut self) {
         let now = self.books.quota().queue(ROOT_QUEUE).kept.clone();
-        self.gained |= self.kept.iter().any(|(dimension, was)| was.is_positive() && !now.get(dimension.as_str()).is_positive());
+        if self.kept.iter().any(|(dimension, was)| now.get(dimension.as_str()) < was) {
+            self.asking.changed();
+        }
         self.kept = now;
     }
 

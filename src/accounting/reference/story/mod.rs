@@ -124,6 +124,11 @@ impl Story {
     pub(crate) fn group(&mut self, name: &str, said: Said) {
         let counted = |said: &Said| said.min_resources.as_ref().map(as_requests);
         let before = self.groups.insert(name.to_owned(), said.clone());
+        // What is written again as it was is nothing that happens.
+        let as_counted = |said: &Said| Said { min_resources: counted(said), ..said.clone() };
+        if before.as_ref().is_some_and(|before| as_counted(before) == as_counted(&said)) {
+            return;
+        }
         if said.over {
             self.pend(name);
         } else if before.is_none_or(|before| before.queue != said.queue || counted(&before) != counted(&said)) {

@@ -88,10 +88,10 @@ impl Story {
         if !is_usable || closed_by(&cluster, &queue).is_some() && !self.is_satisfied(group) {
             self.pend(group);
         }
-        if !is_usable || self.life(group).tries_again.is_some_and(|at| at > now) {
+        let waiting = self.waiting(group).len();
+        if !is_usable || waiting > 0 && self.life(group).tries_again.is_some_and(|at| at > now) {
             return None;
         }
-        let waiting = self.waiting(group).len();
         let has_places = self.is_satisfied(group) && self.places(group) > 0;
         if waiting == 0 && (has_places || self.groups[group].over) {
             self.has_its_places(group);
