@@ -5,23 +5,23 @@
 
 mod again;
 mod kubelet;
+mod ports;
 mod process;
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use tokio::process::{Child, Command};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
-use crate::proxy::Dice;
-use crate::scratch::{self, Scratch};
-use crate::wait::{Seen, millis, secs, wait_until};
+use crate::scratch::Scratch;
+use crate::wait::{Seen, in_time, millis, secs, wait_until};
 use crate::{chart, http};
 
 pub use kubelet::{Kubelet, LEASE};
+pub(crate) use ports::free_port;
 use process::{Process, Shared, State};
 
 /// Both programs promise to be gone two seconds after SIGTERM; more than that is reported as a failure.
@@ -159,7 +159,7 @@ impl Program {
         let Some(mut child) = self.take() else { return Ok(()) };
         let pid = child.id().context("it has no pid")?.to_string();
         Command::new("kill").args(["-TERM", &pid]).status().await.context("kill")?;
-        let Ok(status) = timeout(GRACE, child.wait()).await else {
+        let Some(status) = in_time(GRACE, &format!("{} is gone after SIGTERM", self.name), child.wait()).await else {
             child.kill().await?;
             bail!("{} was not gone {GRACE:?} after SIGTERM", self.name);
         };
@@ -213,9 +213,9 @@ impl Program {
         match before {
             State::Stopped => bail!("{} is stopped", self.name),
             State::Waits(status, _) => Ok(status),
-            State::Started(mut child) => match timeout(deadline, child.wait()).await {
-                Ok(status) => Ok(status?),
-                Err(_) => {
+            State::Started(mut child) => match in_time(deadline, &format!("{} ends", self.name), child.wait()).await {
+                Some(status) => Ok(status?),
+                None => {
                     self.process.lock().state = State::Started(child);
                     bail!("{} did not end within {deadline:?}", self.name)
                 }
@@ -263,17 +263,4 @@ pub fn folder() -> Result<PathBuf> {
     let this = std::env::current_exe()?;
     let found = this.ancestors().skip(1).take(2).find(|folder| folder.join("podgroup-controller").exists());
     Ok(found.with_context(|| format!("no podgroup-controller beside {}: run cargo build --workspace", this.display()))?.to_owned())
-}
-
-/// A port that nobody has now. Outside of what the system gives to outgoing connections (32768 and up) and of what kwokctl takes (32767 downwards), so
-/// that it is still free a moment later.
-pub(crate) fn free_port() -> Result<u16> {
-    let mut dice = Dice(scratch::random());
-    for _ in 0..100 {
-        let port = 20_000 + u16::try_from(dice.roll() % 8_000)?;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return Ok(port);
-        }
-    }
-    bail!("no free port between 20000 and 28000")
 }

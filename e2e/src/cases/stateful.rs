@@ -88,7 +88,9 @@ pub(super) fn small(name: &str) -> Owner {
 /// Within 10 s each has one pod that runs, which is its own, and its PodGroup; and the PodGroup stays.
 pub(super) async fn settled(client: &Client, sets: &[DynamicObject]) -> Result<()> {
     let end = Instant::now() + secs(10);
+    let mut round = 0;
     loop {
+        round += 1;
         for set in sets {
             let left = end.saturating_duration_since(Instant::now()).as_secs();
             wait_running(client, &set.name_any(), 1, left).await?;
@@ -108,7 +110,8 @@ pub(super) async fn settled(client: &Client, sets: &[DynamicObject]) -> Result<(
         });
         match stays.await {
             Ok(()) => return Ok(()),
-            Err(error) if Instant::now() >= end => return Err(error),
+            // On a slow machine the end may be here at the first try, and what may happen then has happened once only.
+            Err(error) if round > 1 && Instant::now() >= end => return Err(error),
             Err(_) => {}
         }
     }
