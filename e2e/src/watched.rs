@@ -9,7 +9,7 @@ use kube::Client;
 use crate::chart;
 use crate::cluster::Cluster;
 use crate::objects::SCHEDULER_NAME;
-use crate::observer::{Absences, Excused, Observer, ObserverConfig};
+use crate::observer::{Absences, Excused, Graces, Observer, ObserverConfig};
 use crate::wait::secs;
 
 /// A cluster that is observed.
@@ -29,6 +29,7 @@ impl Watched {
             audit_log: Some(audit_log),
             controller_user: chart::user(chart::CONTROLLER),
             scheduler_user: chart::user(chart::SCHEDULER),
+            graces: Graces::default().on_a_busy_machine(),
             ..ObserverConfig::of_chart(SCHEDULER_NAME)
         };
         Ok(Self { observer: Observer::start(client, config).await? })
@@ -71,7 +72,7 @@ impl Watched {
 
     /// At the end of a case: what must hold when nothing moves any more is checked too, if `rest` (the stock scheduler writes no queue's status).
     pub async fn finish(self, rest: bool) -> Vec<String> {
-        let at_rest = if rest { self.observer.at_rest(secs(20)).await.err().unwrap_or_default() } else { Vec::new() };
+        let at_rest = if rest { self.observer.at_rest(secs(60)).await.err().unwrap_or_default() } else { Vec::new() };
         let mut findings: Vec<String> = at_rest.iter().map(ToString::to_string).collect();
         for text in self.observer.stop().await.iter().map(ToString::to_string) {
             if !findings.contains(&text) {

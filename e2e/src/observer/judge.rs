@@ -12,6 +12,10 @@ use super::standing::{bound, twin, without_group, without_owner, wrong_allocated
 use super::timers::{Excuse, Timers};
 use super::world::World;
 
+/// For how long somebody may have been without the processor, or without an answer of the API server, through nobody's fault, in milliseconds: a stall of five
+/// seconds, and what was left undone meanwhile.
+const STANDS_STILL: i64 = 15_000;
+
 /// The graces of the checks, in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Graces {
@@ -31,6 +35,17 @@ impl Default for Graces {
     }
 }
 
+impl Graces {
+    /// Where much else is at work. Checks 1, 2 and 6 look for what stays wrong, and find it later; 3 and 4 are as they were.
+    pub fn on_a_busy_machine(self) -> Self {
+        let longer = |grace: i64| grace.saturating_add(STANDS_STILL);
+        Self { group: longer(self.group), owner: longer(self.owner), gang: longer(self.gang), ..self }
+    }
+}
+
+/// Nobody is patient for longer with who has not seen what others changed.
+const MOST_PATIENT: i64 = 60_000;
+
 /// The judging of one history.
 #[derive(Debug)]
 pub struct Judge {
@@ -48,8 +63,8 @@ pub struct Judge {
 impl Judge {
     /// A judge at the beginning of a history.
     pub fn new(graces: Graces, base: u64) -> Self {
-        // Twice the grace, so that a state in force at its beginning is surely there.
-        let world = World { keep: graces.seen.saturating_mul(2), ..World::default() };
+        // Twice the grace, so that a state in force at its beginning is surely there; and as long as anybody is patient.
+        let world = World { keep: graces.seen.saturating_mul(2).saturating_add(MOST_PATIENT), ..World::default() };
         Self { world, timers: Timers::default(), graces, base, satisfied: BTreeSet::new(), findings: Vec::new(), bindings: 0 }
     }
 
@@ -84,7 +99,7 @@ impl Judge {
             && binding
             && version > self.base
         {
-            self.judge_binding(uid, at);
+            self.judge_binding(uid, at, excuses);
         }
         let after = self.touched(change);
         for group in before.groups.union(&after.groups) {
@@ -113,9 +128,12 @@ impl Judge {
         now.ours && now.node.is_some() && self.world.pod(uid).is_some_and(|before| before.node.is_none())
     }
 
-    fn judge_binding(&mut self, uid: &str, at: i64) {
+    fn judge_binding(&mut self, uid: &str, at: i64, excuses: &[Excuse]) {
         self.bindings = self.bindings.saturating_add(1);
-        let from = at.saturating_sub(self.graces.seen);
+        // While faults are injected a watch may tell of what others changed that much later, and a binding may land that much later.
+        let patient = excuses.iter().filter(|excuse| excuse.check.is_none() && excuse.from <= at && excuse.to.is_none_or(|to| at <= to));
+        let longer = patient.filter_map(|excuse| excuse.at_most).max().unwrap_or(0).min(MOST_PATIENT);
+        let from = at.saturating_sub(self.graces.seen.saturating_add(longer));
         let object = self.pod_name(uid);
         let faults =
             [(3, over_node(&self.world, uid, from)), (4, over_queue(&self.world, uid, from)), (4, wrong_queue(&self.world, uid, from))];

@@ -26,7 +26,7 @@ const BEAT: Duration = Duration::from_millis(100);
 /// How long a change is held back, so that a slower watch can still put something before it. What comes later still is judged anew.
 const HOLD: i64 = 1000;
 /// How long to wait for the watches to reach a state that a list has shown, and for the log to show a request of our own.
-const CATCH_UP: Duration = Duration::from_secs(10);
+const CATCH_UP: Duration = Duration::from_secs(30);
 
 /// What the observer is told about the cluster.
 #[derive(Debug, Clone)]
@@ -156,7 +156,8 @@ impl Observer {
         self.shared.with(|core| core.insist(check));
     }
 
-    /// From now on checks 1, 2 and 6 wait so much longer, until [`Observer::strict`]: the programs' way to the API server is bad on purpose. All others stay as they are.
+    /// From now on checks 1, 2 and 6 wait so much longer, until [`Observer::strict`]: the programs' way to the API server is bad on purpose. Checks 3 and 4 forgive the
+    /// scheduler for so much longer (a minute at most) that it has not seen what *others* changed; what it bound itself counts at once as ever.
     pub fn patient(&self, extra: Duration) {
         let extra = i64::try_from(extra.as_millis()).unwrap_or(i64::MAX);
         self.shared.with(|core| core.patient(extra));
