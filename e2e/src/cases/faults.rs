@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use crate::faults::{Fault, HttpProxy, Refusal, Rule, StreamFault, Verb};
 use crate::kubeconfig;
 use crate::objects::NAMESPACE;
-use crate::wait::{Seen, holds_for, millis, secs, wait_until};
+use crate::wait::{Seen, holds_until, millis, secs, wait_until};
 use crate::world::World;
 
 /// The proxy, and both ways to the same objects.
@@ -96,14 +96,16 @@ impl Lab {
     }
 
     async fn delays(&self) -> Result<()> {
-        self.next(Verb::Create, Fault::DelayRequest(millis(600)));
+        self.next(Verb::Create, Fault::DelayRequest(millis(1500)));
         let (start, made) = (Instant::now(), self.create("slow-request"));
         let (made, early) = tokio::join!(made, async {
             tokio::time::sleep(millis(200)).await;
-            self.exists("slow-request").await
+            // What was asked when the delay may have been over says nothing.
+            let there = self.exists("slow-request").await?;
+            anyhow::Ok(there && start.elapsed() < millis(1500))
         });
         made?;
-        ensure!(!early? && start.elapsed() >= millis(600), "a delayed request arrived after {:?}", start.elapsed());
+        ensure!(!early? && start.elapsed() >= millis(1500), "a delayed request arrived after {:?}", start.elapsed());
 
         self.next(Verb::Create, Fault::DelayResponse(millis(3000)));
         let start = Instant::now();
@@ -134,10 +136,11 @@ impl Lab {
     }
 
     async fn lateness(&self) -> Result<()> {
+        let done = Instant::now() + secs(3);
         self.next(Verb::Create, Fault::Late(secs(3)));
         let status = refused(self.create("late").await)?;
         ensure!(status.code == 504, "{status:?}");
-        holds_for(secs(1), "it is not done yet", || async { Ok(Seen::when(!self.exists("late").await?, || "it is".to_owned())) }).await?;
+        holds_until(done, "it is not done yet", || async { Ok(Seen::when(!self.exists("late").await?, || "it is".to_owned())) }).await?;
         // Landing is what being calm waits for.
         self.proxy.calm().await?;
         ensure!(self.exists("late").await?, "it was never done");
@@ -149,7 +152,7 @@ impl Lab {
         let Err(Error::Api(status)) = self.watch("1").await.map(drop) else { bail!("a watch that was refused was opened") };
         ensure!(status.code == 410, "{status:?}");
         for (what, code) in [(StreamFault::Close, 0), (StreamFault::Cut, 0), (StreamFault::Expire, 410), (StreamFault::Error, 500)] {
-            for (after, events) in [(0, 0), (700, 1)] {
+            for (after, events) in [(0, 0), (4000, 1)] {
                 let version = self.version().await?;
                 self.next(Verb::Watch, Fault::Stream(millis(after), what));
                 let name = format!("{}-{after}", what.kind());
@@ -181,7 +184,7 @@ impl Lab {
     /// Nothing is told while events are held but bookmarks of what was told before; then all of it, in order.
     async fn held_events(&self) -> Result<()> {
         let version = self.version().await?;
-        self.next(Verb::Watch, Fault::Stream(millis(500), StreamFault::Hold(secs(3))));
+        self.next(Verb::Watch, Fault::Stream(secs(3), StreamFault::Hold(secs(6))));
         let mut stream = self.watch(&version).await?.boxed();
         let first = self.create("held-0").await?;
         let WatchEvent::Added(_) = next(&mut stream).await? else { bail!("the first event is not told") };
@@ -214,7 +217,7 @@ impl Lab {
     /// The list after the end of the watch shows what was, a list that no watch follows what is, and the watch from there tells what happened since.
     async fn old_views(&self) -> Result<()> {
         let version = self.version().await?;
-        self.next(Verb::Watch, Fault::Stream(millis(0), StreamFault::OldView(millis(1500))));
+        self.next(Verb::Watch, Fault::Stream(millis(0), StreamFault::OldView(secs(5))));
         let stream = self.watch(&version).await?.boxed();
         // The state is kept before the first bytes of the watch are read, so that what comes now is not in it.
         let mut stream = stream;

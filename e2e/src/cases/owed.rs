@@ -188,7 +188,7 @@ pub(super) async fn nothing_counts_twice(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "16Gi")]).await?;
     make_queue(&client, "team", None, &[("cpu", "4")]).await?;
-    w.aim(Rule { verb: Some(Verb::Create), resource: "pods/binding", name: None, fault: Fault::DelayRequest(secs(4)), times: 3 })?;
+    w.aim(Rule { verb: Some(Verb::Create), resource: "pods/binding", name: None, fault: Fault::DelayRequest(secs(8)), times: 3 })?;
     make_podgroup(&client, "gang", json!({"minMember": 3, "queue": "team", "minResources": {"cpu": "3"}})).await?;
     for name in ["gang-0", "gang-1", "gang-2"] {
         make_member(&client, name, "gang", &[("cpu", "1")]).await?;
@@ -200,7 +200,7 @@ pub(super) async fn nothing_counts_twice(w: &mut World) -> Result<()> {
     .await?;
     make_podgroup(&client, "one", json!({"minMember": 1, "queue": "team", "minResources": {"cpu": "1"}})).await?;
     make_member(&client, "one-0", "one", &[("cpu", "1")]).await?;
-    wait_until(secs(3), "the one is bound before the gang", || async {
+    wait_until(secs(7), "the one is bound before the gang", || async {
         let (one, gang) = (bound(&client, "one").await?, bound(&client, "gang").await?);
         Ok(Seen::when(one == 1 && gang == 0, || format!("{one} of 1 and {gang} of 3 are bound")))
     })

@@ -1,7 +1,8 @@
 //! Is the scheduler that stands by warm? Ready without the Lease (or a rolling update would wait for ever), its books those of the one that works, and at work as soon as that one ends.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
+use crate::lease::leases;
 use crate::objects::make_node;
 use crate::programs::Program;
 use crate::wait::{Seen, secs, wait_until};
@@ -32,9 +33,14 @@ pub(super) async fn warm(w: &mut World) -> Result<()> {
         .await?;
     }
 
+    let held =
+        async || anyhow::Ok(leases(&client).get(chart::SCHEDULER).await?.spec.and_then(|spec| spec.holder_identity).unwrap_or_default());
+    let first = held().await?;
     w.scheduler()?.terminate().await?;
+    // A clean end gives the Lease back before the process is gone: nobody has to see it run out.
+    let then = held().await?;
+    ensure!(!first.is_empty() && then != first, "{first} has ended, and the Lease is held by {then:?}");
     Workload::new("after").replicas(2).gang("2").make(&client).await?;
-    // A clean end gives the Lease back. Who would have to see it run out would wait for fifteen seconds.
     wait_running(&client, "after", 2, 10).await?;
     w.scheduler()?.restart().await?;
     standby.terminate().await

@@ -120,8 +120,11 @@ async fn refused_delete(w: &mut World, client: &Client, group: &str) -> Result<(
         let value = metric(port, name).await?;
         ensure!(value >= least, "{name} is {value}");
     }
-    ensure!(metric(port, "podgroup_controller_queue_depth").await? == 0.0, "something still waits");
-    Ok(())
+    wait_until(secs(10), "nothing waits any more", || async {
+        let depth = metric(port, "podgroup_controller_queue_depth").await?;
+        Ok(Seen::when(depth == 0.0, || depth.to_string()))
+    })
+    .await
 }
 
 /// Whether the group is there still. It is written to only once it is marked: the mark itself would be refused too, and nothing would get on.
