@@ -9,7 +9,7 @@ use kube::Client;
 use crate::chart;
 use crate::cluster::Cluster;
 use crate::objects::SCHEDULER_NAME;
-use crate::observer::{Absences, Excused, Graces, Observer, ObserverConfig};
+use crate::observer::{Absences, Excused, Observer, ObserverConfig};
 use crate::wait::secs;
 
 /// A cluster that is observed.
@@ -29,7 +29,6 @@ impl Watched {
             audit_log: Some(audit_log),
             controller_user: chart::user(chart::CONTROLLER),
             scheduler_user: chart::user(chart::SCHEDULER),
-            graces: Graces::default().on_a_busy_machine(),
             ..ObserverConfig::of_chart(SCHEDULER_NAME)
         };
         Ok(Self { observer: Observer::start(client, config).await? })

@@ -16,7 +16,12 @@ use crate::world::World;
 
 /// Waits until the PodGroup says Unschedulable with a message that holds `part`; the message.
 pub(super) async fn group_says(client: &Client, group: &str, part: &str) -> Result<String> {
-    wait_until(secs(10), &format!("PodGroup {group} says: {part}"), || async {
+    group_says_within(client, 10, group, part).await
+}
+
+/// The same within so many seconds.
+pub(super) async fn group_says_within(client: &Client, seconds: u64, group: &str, part: &str) -> Result<String> {
+    wait_until(secs(seconds), &format!("PodGroup {group} says: {part}"), || async {
         let object: DynamicObject = podgroups(client).get(group).await?;
         Ok(match condition(&object, "Unschedulable") {
             Some((status, _, message)) if status == "True" && message.contains(part) => Seen::Yes(message),
@@ -43,8 +48,13 @@ pub(super) async fn phase(client: &Client, group: &str) -> Result<String> {
 
 /// Waits until the status of a queue says that so much of a dimension is allocated, in the words of the API; `0` is also nothing at all.
 pub(super) async fn queue_uses(client: &Client, queue: &str, dimension: &str, wanted: &str) -> Result<()> {
+    queue_uses_within(client, 10, queue, dimension, wanted).await
+}
+
+/// The same within so many seconds.
+pub(super) async fn queue_uses_within(client: &Client, seconds: u64, queue: &str, dimension: &str, wanted: &str) -> Result<()> {
     let pointer = format!("/status/allocated/{}", dimension.replace('/', "~1"));
-    wait_until(secs(10), &format!("queue {queue} uses {wanted} {dimension}"), || async {
+    wait_until(secs(seconds), &format!("queue {queue} uses {wanted} {dimension}"), || async {
         let object = queues(client).get(queue).await?;
         let seen = field(&object, &pointer);
         let text = seen.as_str().map_or_else(|| if seen.is_null() { "0".to_owned() } else { seen.to_string() }, str::to_owned);

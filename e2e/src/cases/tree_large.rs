@@ -8,7 +8,7 @@ use kube::{Api, Client};
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::seen::{books_are_true, group_says, metric, queue_uses};
+use super::seen::{books_are_true, group_says_within, metric, queue_uses_within};
 use crate::chart;
 use crate::load::process;
 use crate::objects::{NAMESPACE, make_member, make_node, make_podgroup, make_queue, set_allocatable};
@@ -65,7 +65,8 @@ pub(super) async fn backlog(w: &mut World, size: Size) -> Result<()> {
         Ok(Seen::when(seen == pending, || seen.to_string()))
     })
     .await?;
-    group_says(&client, &format!("gang-{}", gangs.saturating_sub(1)), "1/1 nodes: lacks cpu (asked 1, most free 500m)").await?;
+    // Its status comes after those of all the others.
+    group_says_within(&client, 60, &format!("gang-{}", gangs.saturating_sub(1)), "1/1 nodes: lacks cpu (asked 1, most free 500m)").await?;
 
     let pid = process::find(w.cluster().scratch().folder(), chart::SCHEDULER)?;
     let looks = "podgroup_scheduler_cycle_seconds_count";
@@ -95,11 +96,11 @@ pub(super) async fn backlog(w: &mut World, size: Size) -> Result<()> {
         Ok(Seen::when(seen >= pending, || seen.to_string()))
     })
     .await?;
-    queue_uses(&client, "root", "cpu", &pending.to_string()).await?;
+    queue_uses_within(&client, 60, "root", "cpu", &pending.to_string()).await?;
     books_are_true(w).await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default()).await?;
-    queue_uses(&client, "root", "cpu", "0").await
+    queue_uses_within(&client, 60, "root", "cpu", "0").await
 }
 
 /// Makes the tree; the names of its leaves.

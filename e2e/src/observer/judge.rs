@@ -12,10 +12,6 @@ use super::standing::{bound, twin, without_group, without_owner, wrong_allocated
 use super::timers::{Excuse, Timers};
 use super::world::World;
 
-/// For how long somebody may have been without the processor, or without an answer of the API server, through nobody's fault, in milliseconds: a stall of five
-/// seconds, and what was left undone meanwhile.
-const STANDS_STILL: i64 = 15_000;
-
 /// The graces of the checks, in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Graces {
@@ -32,14 +28,6 @@ pub struct Graces {
 impl Default for Graces {
     fn default() -> Self {
         Self { group: 5000, owner: 15_000, gang: 10_000, seen: 2000 }
-    }
-}
-
-impl Graces {
-    /// Where much else is at work. Checks 1, 2 and 6 look for what stays wrong, and find it later; 3 and 4 are as they were.
-    pub fn on_a_busy_machine(self) -> Self {
-        let longer = |grace: i64| grace.saturating_add(STANDS_STILL);
-        Self { group: longer(self.group), owner: longer(self.owner), gang: longer(self.gang), ..self }
     }
 }
 

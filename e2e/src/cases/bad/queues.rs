@@ -7,7 +7,7 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::cases::ledger::stays_unbound;
-use crate::cases::seen::{group_says, queue_uses};
+use crate::cases::seen::{group_says, queue_uses, queue_uses_within};
 use crate::cases::tree::queue_complains;
 use crate::http;
 use crate::objects::{make_node, make_queue, make_queue_of, patch_queue, queues};
@@ -197,5 +197,6 @@ pub(in crate::cases) async fn deep_and_wide(w: &mut World, siblings: usize) -> R
     group_says(&client, &group, &format!("queue {last} is full")).await?;
     make_queue(&client, "deep-30", Some("deep-29"), &[]).await?;
     wait_running(&client, "late", 1, 10).await?;
-    queue_uses(&client, "root", "cpu", "3").await
+    // Its status may come after the first ones of all the siblings.
+    queue_uses_within(&client, 120, "root", "cpu", "3").await
 }

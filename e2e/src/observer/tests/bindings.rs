@@ -150,7 +150,12 @@ fn a_tree_that_was_changed_a_moment_ago_is_forgiven() {
 fn what_was_bound_after_the_tree_was_changed_was_decided_on_by_the_new_tree() {
     let moved = || {
         let mut story = Story::begin();
-        story.node("a", "cpu=100").queue("left", "root", "cpu=4").queue("right", "root", "cpu=1").queue("q", "left", "").queue("r", "left", "");
+        story
+            .node("a", "cpu=100")
+            .queue("left", "root", "cpu=4")
+            .queue("right", "root", "cpu=1")
+            .queue("q", "left", "")
+            .queue("r", "left", "");
         story.put_group("h", Some(group("r", 1))).wait(60).queue("q", "right", "");
         story
     };
