@@ -1,26 +1,21 @@
 //! A3 by the sheet: would reclaim bring back what a queue lacks?
 
 use super::facts::{Amounts, Facts, QUEUES, add};
-use super::sheet::Sheet;
+use super::sheet::{After, Sheet};
 
 impl Sheet {
     /// By how much each queue on the way up refuses so much more, by dimension; 0 where it does not (F1, F5).
     fn lacking(&self, facts: &Facts, queue: usize, asked: &Amounts) -> Vec<(usize, Amounts)> {
-        let mut grown = *asked;
-        let mut lacking = Vec::new();
-        for above in &self.ways[queue] {
-            let (held, taken) = self.after(*above, asked, &grown);
+        let level = |After { queue: above, held, taken, is_limited }: After| {
             let lack = |at: usize| {
-                let capability = facts.capability(*above, at);
-                let for_others = *above == super::facts::ROOT && held[at] > taken[at];
-                let limit = if for_others { capability.min(self.total[at]) } else { capability };
-                let over = if held[at] > self.held[*above][at] { held[at].saturating_sub(limit) } else { 0 };
+                let capability = facts.capability(above, at);
+                let limit = if is_limited[at] { capability.min(self.total[at]) } else { capability };
+                let over = if held[at] > self.held[above][at] { held[at].saturating_sub(limit) } else { 0 };
                 if asked[at] > 0 { over.max(taken[at].saturating_sub(capability)).max(0) } else { 0 }
             };
-            lacking.push((*above, std::array::from_fn(lack)));
-            grown = std::array::from_fn(|at| held[at] - self.held[*above][at]);
-        }
-        lacking
+            (above, std::array::from_fn(lack))
+        };
+        self.after(queue, asked).into_iter().map(level).collect()
     }
 
     /// Whether everything that refuses is owed to it; only asked where F6 refuses by amounts, or not at all.

@@ -27,10 +27,22 @@ pub(super) struct Sheet {
     pub(super) held: Each<Amounts>,
     /// F4 without the floor: its own and what is held by its children.
     base: Each<Amounts>,
+    /// Both, if nobody had reserved anything.
+    held_by_pods: Each<Amounts>,
+    base_by_pods: Each<Amounts>,
     /// T2: the nearest broken one.
     pub(super) broken: Each<Option<usize>>,
     /// O2: the nearest that is closed by hand.
     pub(super) closed: Each<Option<usize>>,
+}
+
+/// One queue on the way up after a charge.
+pub(super) struct After {
+    pub(super) queue: usize,
+    pub(super) held: Amounts,
+    pub(super) taken: Amounts,
+    /// F5: whether what all nodes offer is a limit here.
+    pub(super) is_limited: [bool; 3],
 }
 
 /// Why not (F6): the queue, the dimension, the rule.
@@ -91,6 +103,8 @@ impl Facts {
             floor: Default::default(),
             held: Default::default(),
             base: Default::default(),
+            held_by_pods: Default::default(),
+            base_by_pods: Default::default(),
             broken: Default::default(),
             closed: Default::default(),
         };
@@ -104,7 +118,8 @@ impl Facts {
             sheet.ways[*queue].iter().for_each(|above| add(&mut sheet.reserved[*above], amounts));
         }
         let overpromised = sheet.guarantee(self);
-        sheet.hold();
+        (sheet.base, sheet.held) = sheet.hold(&std::array::from_fn(|queue| sheet.taken(queue)));
+        (sheet.base_by_pods, sheet.held_by_pods) = sheet.hold(&sheet.used);
         sheet.judge(self, &overpromised);
         sheet
     }
@@ -118,10 +133,10 @@ impl Sheet {
     }
 
     /// What is taken in it and in none of its children.
-    fn own(&self, queue: usize) -> Amounts {
-        let mut own = self.taken(queue);
+    fn own(&self, queue: usize, taken: &Each<Amounts>) -> Amounts {
+        let mut own = taken[queue];
         for child in &self.children[queue] {
-            add(&mut own, &self.taken(*child).map(|amount| -amount));
+            add(&mut own, &taken[*child].map(|amount| -amount));
         }
         own
     }
@@ -148,29 +163,40 @@ impl Sheet {
         overpromised
     }
 
-    /// F4.
-    fn hold(&mut self) {
-        for queue in 0..QUEUES {
-            self.held[queue] = self.taken(queue);
-        }
+    /// F4, without the floor and with it.
+    fn hold(&self, taken: &Each<Amounts>) -> (Each<Amounts>, Each<Amounts>) {
+        let (mut bases, mut held) = (Each::<Amounts>::default(), *taken);
         for queue in self.down.iter().rev() {
-            let mut base = self.own(*queue);
-            self.children[*queue].iter().for_each(|child| add(&mut base, &self.held[*child]));
-            self.base[*queue] = base;
-            self.held[*queue] = self.with_floor(*queue, base);
+            let mut base = self.own(*queue, taken);
+            self.children[*queue].iter().for_each(|child| add(&mut base, &held[*child]));
+            bases[*queue] = base;
+            held[*queue] = self.with_floor(*queue, base);
         }
+        (bases, held)
     }
 
     fn with_floor(&self, queue: usize, base: Amounts) -> Amounts {
         if queue == ROOT { base } else { std::array::from_fn(|at| base[at].max(self.floor[queue][at])) }
     }
 
-    /// What is held and what is taken in a queue on the way up after a charge, by which so much more is held in the one below.
-    pub(super) fn after(&self, queue: usize, asked: &Amounts, grown: &Amounts) -> (Amounts, Amounts) {
-        let (mut base, mut taken) = (self.base[queue], self.taken(queue));
-        add(&mut base, grown);
-        add(&mut taken, asked);
-        (self.with_floor(queue, base), taken)
+    /// Every queue on the way up after a charge.
+    pub(super) fn after(&self, queue: usize, asked: &Amounts) -> Vec<After> {
+        let [mut grown, mut grown_by_pods] = [*asked; 2];
+        let level = |queue: &usize| {
+            let raised = |base: &Amounts, by: &Amounts| {
+                let mut base = *base;
+                add(&mut base, by);
+                base
+            };
+            let held = self.with_floor(*queue, raised(&self.base[*queue], &grown));
+            let held_by_pods = self.with_floor(*queue, raised(&self.base_by_pods[*queue], &grown_by_pods));
+            grown = std::array::from_fn(|at| held[at] - self.held[*queue][at]);
+            grown_by_pods = std::array::from_fn(|at| held_by_pods[at] - self.held_by_pods[*queue][at]);
+            let used = raised(&self.used[*queue], asked);
+            let is_limited = std::array::from_fn(|at| *queue == ROOT && held_by_pods[at] > used[at]);
+            After { queue: *queue, held, taken: raised(&self.taken(*queue), asked), is_limited }
+        };
+        self.ways[queue].iter().map(level).collect()
     }
 
     /// T2 and O2.
@@ -207,21 +233,17 @@ impl Sheet {
         if let Some(closed) = self.closed[queue] {
             return Err((closed, None, "O2"));
         }
-        let mut grown = *asked;
-        for above in &self.ways[queue] {
-            let (held, taken) = self.after(*above, asked, &grown);
+        for After { queue: above, held, taken, is_limited } in self.after(queue, asked) {
             for at in (0..3).filter(|at| asked[*at] > 0) {
-                let capability = facts.capability(*above, at);
+                let capability = facts.capability(above, at);
                 if taken[at] > capability {
-                    return Err((*above, Some(at), "F1"));
+                    return Err((above, Some(at), "F1"));
                 }
-                let kept_for_others = *above == ROOT && held[at] > taken[at];
-                let limit = if kept_for_others { capability.min(self.total[at]) } else { capability };
-                if held[at] > self.held[*above][at] && held[at] > limit {
-                    return Err((*above, Some(at), "F5"));
+                let limit = if is_limited[at] { capability.min(self.total[at]) } else { capability };
+                if held[at] > self.held[above][at] && held[at] > limit {
+                    return Err((above, Some(at), "F5"));
                 }
             }
-            grown = std::array::from_fn(|at| held[at] - self.held[*above][at]);
         }
         Ok(())
     }

@@ -124,6 +124,9 @@ impl Record {
         let charged = (None, Some(queue), asked.clone(), super::Stage::Placed);
         self.pods.insert(u8::MAX, charged);
         let after = look(self);
+        let reserved = std::mem::take(&mut self.groups);
+        let unfilled = DIMENSIONS.map(|name| self.held(ROOT, name) > self.taken(ROOT, name));
+        self.groups = reserved;
         self.pods.remove(&u8::MAX);
         let every = way.iter().flat_map(|at| DIMENSIONS.map(|name| (*at, name)));
         every.zip(before.into_iter().zip(after)).all(|((at, name), ([taken_before, held_before], [taken, held]))| {
@@ -132,7 +135,9 @@ impl Record {
             let grows = held > held_before;
             below(taken > taken_before, taken, capability)
                 && below(grows, held, capability)
-                && (at != ROOT || held <= taken || below(grows, held, self.total(name)))
+                && (at != ROOT
+                    || !DIMENSIONS.iter().zip(unfilled).any(|(dimension, is)| is && *dimension == name)
+                    || below(grows, held, self.total(name)))
         })
     }
 }

@@ -1,5 +1,7 @@
 //! What is kept for a queue, and would so much more fit in it (F1–F6)?
 
+use std::collections::BTreeMap;
+
 use super::cluster::{Amounts, Cluster, amount, asked_in};
 use super::tree::{broken, children, closed_by, is_below_root, is_leaf, own, parent, said, taken, walk};
 
@@ -62,6 +64,12 @@ pub(super) fn held(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
     if queue == "root" { sum } else { sum.max(floor(cluster, queue, dimension)) }
 }
 
+/// F4: whether `root` holds something for floors that pods do not fill, whatever is reserved there.
+fn has_unfilled(cluster: &Cluster, dimension: &str) -> bool {
+    let of_pods = Cluster { reservations: BTreeMap::new(), ..cluster.clone() };
+    held(&of_pods, "root", dimension) > taken(&of_pods, "root", dimension)
+}
+
 /// F1: by how much a charge would bring the queue above its capability.
 pub(super) fn above_capability(cluster: &Cluster, queue: &str, dimension: &str, asked: i128) -> Option<i128> {
     let capability = *said(cluster, queue).capability.get(dimension)?;
@@ -85,7 +93,7 @@ pub(super) fn takes_what_is_kept(cluster: &Cluster, queue: &str, charged: &str, 
         return None;
     }
     let mut limits: Vec<i128> = said(cluster, queue).capability.get(dimension).copied().into_iter().collect();
-    if queue == "root" && held_after > taken(&after, "root", dimension) {
+    if queue == "root" && has_unfilled(&after, dimension) {
         limits.push(amount(&cluster.offered(), dimension));
     }
     let above = held_after - limits.into_iter().min()?;
