@@ -59,6 +59,8 @@ pub enum Place {
     Holders,
     /// What is kept for the guarantees in a queue and below it.
     Kept,
+    /// What of the floors in a queue and below it pods do not fill.
+    Unfilled,
     /// What all nodes offer together; one is what the queues were told.
     Total,
     /// The list of a queue's children is not what the parents say.

@@ -55,9 +55,9 @@ impl Quota {
     /// Every ceiling that refuses so much more (F1, F5), with by how much, from the queue upwards, and in each queue by dimension; a queue may refuse
     /// in one dimension twice. Stops when it is told to.
     pub(super) fn each_refusal(&self, path: &Path, asked: &Resources, mut refuses: impl FnMut(Amount, Ceiling) -> ControlFlow<()>) {
-        let kept = self.kept();
-        // By dimension: what the charge changes in what the queue below keeps. Empty where nobody keeps anything.
-        let mut changes: Vec<Option<Change>> = vec![None; if kept.is_empty() { 0 } else { asked.len() }];
+        let (kept, unfilled) = (self.kept(), self.unfilled());
+        // By dimension: what the charge changes in what the queue below keeps, and in what pods do not fill there. Empty where nobody keeps anything.
+        let mut changes: Vec<Option<[Change; 2]>> = vec![None; if kept.is_empty() { 0 } else { asked.len() }];
         for queue in path.iter() {
             let limits = self.limits.get(queue);
             let (charged, reserved) = (self.charged.subtree(queue), self.reserved.subtree(queue));
@@ -67,10 +67,17 @@ impl Quota {
                     continue;
                 }
                 let reserved = if holds(Rule::T4) { reserved.get(dimension) } else { Amount::ZERO };
-                let used = charged.get(dimension).plus(reserved);
-                let change = changes.get_mut(at).map(|change| *change.insert(kept.change(queue, dimension, used.plus(asked), *change)));
-                let level = Level { queue, dimension, asked, used, change: change.unwrap_or_default() };
-                let for_others = level.change.after.is_positive() || !holds(Rule::F5Others);
+                let charged = charged.get(dimension);
+                let used = charged.plus(reserved);
+                let change = changes.get_mut(at).map(|change| {
+                    let [below, below_by_pods] = change.map_or([None; 2], |below| below.map(Some));
+                    let by_pods = unfilled.change(queue, dimension, charged.plus(asked), below_by_pods);
+                    *change.insert([kept.change(queue, dimension, used.plus(asked), below), by_pods])
+                });
+                let [change, by_pods] = change.unwrap_or_default();
+                let level = Level { queue, dimension, asked, used, change, unfilled: by_pods.after };
+                let open = if holds(Rule::F5Filled) { level.unfilled } else { level.change.after };
+                let for_others = open.is_positive() || !holds(Rule::F5Others);
                 let of_cluster = **queue == *ROOT_QUEUE && for_others && holds(Rule::F5Cluster);
                 let cluster = of_cluster.then(|| (self.total.get(dimension), Bound::Cluster));
                 for (limit, bound) in capability.map(|limit| (limit, Bound::Capability)).into_iter().chain(cluster) {
@@ -114,6 +121,8 @@ struct Level<'a> {
     /// What is taken already.
     used: Amount,
     change: Change,
+    /// What pods do not fill then of the floors in it and below it.
+    unfilled: Amount,
 }
 
 impl Level<'_> {
@@ -129,8 +138,13 @@ impl Level<'_> {
         }
         let lack = if takes_kept { held } else { taken }.minus(limit);
         let kept = if capable || !holds(Rule::F6Ceiling) { self.change.after } else { Amount::ZERO };
+        // What is reserved to fill a floor is kept there, for whoever reads this.
+        let promised = if bound == Bound::Cluster { self.unfilled.minus(self.change.after) } else { Amount::ZERO };
         let (queue, dimension) = (Arc::clone(self.queue), self.dimension.clone());
-        Some((lack, Ceiling { queue, dimension, asked: self.asked, used: self.used, kept, limit, bound }))
+        Some((
+            lack,
+            Ceiling { queue, dimension, asked: self.asked, used: self.used.minus(promised), kept: kept.plus(promised), limit, bound },
+        ))
     }
 }
 

@@ -108,6 +108,21 @@ fn f5_a_queue_over_its_floor_holds_what_it_takes_and_reservations_count() {
     assert!(quota.audit(&cpus(10)).is_empty());
 }
 
+/// Its pods are not there yet, so it has no nodes: before, a sibling could have them all.
+#[test]
+fn f5_what_is_guaranteed_is_kept_until_pods_have_it_though_it_is_reserved() {
+    let mut quota = quota(8, &[("safe", "root", guaranteed(4)), ("free", "root", QueueLimits::default())]);
+    quota.reserve("g", "safe", cpus(3));
+    assert_eq!(fill(&mut quota, "free"), (4, ceiling("root", [1, 4, 4, 8], Bound::Cluster)));
+    quota.charge(&"g-0".into(), "safe", cpus(3));
+    quota.reserve("g", "safe", Resources::new());
+    assert!(quota.fits("free", &cpus(1)).is_err());
+    assert_eq!(quota.fits("safe", &cpus(1)), Ok(()));
+    quota.charge(&"g-1".into(), "safe", cpus(1));
+    assert_eq!(quota.fits("free", &cpus(1)), Ok(()), "pods fill it, and an autoscaler may add nodes");
+    assert!(quota.audit(&cpus(8)).is_empty());
+}
+
 #[test]
 fn f3_guarantees_beyond_the_cluster_are_cut_by_priority_and_then_by_name() {
     let high = QueueLimits { priority: 1, ..guaranteed(4) };

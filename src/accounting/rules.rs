@@ -66,6 +66,8 @@ pub(super) enum Rule {
     F5Cluster,
     /// Where something is kept for others.
     F5Others,
+    /// What is reserved fills no floor.
+    F5Filled,
     /// What is broken before what is no leaf.
     F6Broken,
     /// What is closed before any amount.
@@ -115,7 +117,7 @@ crate::left_out::can_be_left_out!(pub(super) Rule);
 
 /// Every rule that can be left out.
 #[cfg(test)]
-pub(super) const ALL: [Rule; 53] = {
+pub(super) const ALL: [Rule; 54] = {
     use Rule::*;
     [
         N1Once,
@@ -149,6 +151,7 @@ pub(super) const ALL: [Rule; 53] = {
         F5Grows,
         F5Cluster,
         F5Others,
+        F5Filled,
         F6Broken,
         F6Closed,
         F6Ceiling,

@@ -146,7 +146,7 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
     if policy.evictions {
         plan.evictions.extend(gangs.iter().filter_map(|key| world.let_go(key, now, policy.release)));
     }
-    world.notice_kept();
+    world.notice_unfilled();
     plan
 }
 

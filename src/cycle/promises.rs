@@ -157,13 +157,13 @@ fn checked_cycle(world: &mut World, now: Duration) -> Plan {
             for (dimension, ceiling) in view.limits.into_iter().flat_map(|limits| limits.capability.iter()) {
                 assert!(asks.get(dimension).is_zero() || view.used.get(dimension) <= ceiling, "C1: {bind:?} puts {queue} over");
             }
-            // F5, as all stands now: what is held may have grown only up to a ceiling, wherever something is kept for anybody.
+            // F5, as all stands now: what is held may have grown only up to a ceiling, wherever pods do not fill a floor.
             let [used, reserved, kept] = &stood[&*queue];
             let total = world.books().ledger().total().iter().filter(|_| &*queue == ROOT_QUEUE);
             let ceilings = view.limits.into_iter().flat_map(|limits| limits.capability.iter()).chain(total);
             // What was reserved later in this cycle may be owed (A3), and then it is more than there is room for.
             let settled =
-                |dimension: &str| view.kept.get(dimension).is_positive() && view.reserved.get(dimension) <= reserved.get(dimension);
+                |dimension: &str| view.unfilled.get(dimension).is_positive() && view.reserved.get(dimension) <= reserved.get(dimension);
             for (dimension, ceiling) in ceilings.filter(|(dimension, _)| settled(dimension.as_str())) {
                 let held = |sums: [&Resources; 3]| sums.iter().fold(Amount::ZERO, |sum, part| sum.plus(part.get(dimension)));
                 let (before, after) = (held([used, reserved, kept]), held([view.used, view.reserved, view.kept]));

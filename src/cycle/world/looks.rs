@@ -46,7 +46,7 @@ impl World {
                 self.dirty_groups.insert(key);
             }
         }
-        self.notice_kept();
+        self.notice_unfilled();
         let mut candidates = std::mem::take(&mut self.dirty_groups);
         let rested = self.stays.wake(now);
         if rested || self.gained || self.shares.is_none() || self.outdated {

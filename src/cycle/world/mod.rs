@@ -109,8 +109,8 @@ pub struct World {
     pub(in crate::cycle) stays: Stays,
     /// The priorities of our pods that have their places.
     pub(in crate::cycle) placed: HowMany<i32>,
-    /// What was kept for guarantees in the whole cluster when a cycle last looked.
-    kept: Resources,
+    /// What pods did not fill of all floors when a cycle last looked.
+    unfilled: Resources,
     pub(in crate::cycle) priority_classes: BTreeMap<String, PriorityClassFacts>,
     /// Groups that wait for a place or for admission.
     backlog: Backlog,
@@ -153,7 +153,7 @@ impl World {
             asking: Asking::default(),
             stays: Stays::default(),
             placed: HowMany::default(),
-            kept: Resources::new(),
+            unfilled: Resources::new(),
             priority_classes: BTreeMap::new(),
             backlog: Backlog::default(),
             dirty_groups: BTreeSet::new(),

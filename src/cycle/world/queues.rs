@@ -82,14 +82,14 @@ impl World {
         changed.iter().for_each(|queue| self.dirty_below(queue));
     }
 
-    /// Where nothing is kept for others any more, because those who are guaranteed it have it, the nodes themselves are the limit (F5). Whom that lets in follows from how much is
-    /// kept in all; where that is less than it was, everybody who was refused for amounts has another look in turn. It is the one thing by which a charge helps somebody else.
-    pub(in crate::cycle) fn notice_kept(&mut self) {
-        let now = self.books.quota().queue(ROOT_QUEUE).kept.clone();
-        if self.kept.iter().any(|(dimension, was)| now.get(dimension.as_str()) < was) {
+    /// Where pods fill all floors the nodes themselves are the limit (F5). Whom that lets in follows from how much is unfilled in all; where that is less than it was, everybody
+    /// who was refused for amounts has another look in turn. It is the one thing by which a charge helps somebody else.
+    pub(in crate::cycle) fn notice_unfilled(&mut self) {
+        let now = self.books.quota().queue(ROOT_QUEUE).unfilled.clone();
+        if self.unfilled.iter().any(|(dimension, was)| now.get(dimension.as_str()) < was) {
             self.asking.changed();
         }
-        self.kept = now;
+        self.unfilled = now;
     }
 
     /// Counts the group in its queue under its phase; under none where it is gone.
