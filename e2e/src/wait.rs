@@ -58,8 +58,11 @@ pub struct Patience {
 struct Late(Arc<AtomicU64>);
 
 impl Late {
-    /// By how much a wait with this deadline may be late now.
+    /// By how much a wait with this deadline may be late now. What must be so at once is looked at once.
     fn allows(&self, deadline: Duration) -> Duration {
+        if deadline.is_zero() {
+            return Duration::ZERO;
+        }
         let left = LATE_IN_ALL.saturating_sub(millis(self.0.load(Ordering::Relaxed)));
         AT_LEAST.saturating_sub(deadline).max(LATE_BY).min(left)
     }
@@ -101,7 +104,8 @@ impl Patience {
     }
 
     fn was_late(by: Duration, what: &str) {
-        if by > Duration::ZERO {
+        // A single look takes a moment, too.
+        if by >= PACE {
             // Who has no patience was never late.
             let _ = PATIENCE.try_with(|patience| patience.late.was(by, what));
         }
@@ -209,8 +213,11 @@ mod tests {
         patience.set(Duration::ZERO);
         let never = || async { Ok(Seen::NotYet("never".to_owned())) };
         let start = Instant::now();
-        let outcome: Result<()> = patience.over(async { wait_until(secs(1), "it never comes", never).await }).await;
+        let outcome: Result<()> = patience.clone().over(async { wait_until(secs(1), "it never comes", never).await }).await;
         assert!(outcome.is_err() && start.elapsed() < AT_LEAST + secs(1));
+        let (start, at_once) =
+            (Instant::now(), patience.over(async { wait_until::<(), _, _>(secs(0), "it is not there", never).await }).await);
+        assert!(at_once.is_err() && start.elapsed() < secs(1));
         let (start, alone) = (Instant::now(), wait_until::<(), _, _>(secs(1), "it never comes", never).await);
         assert!(alone.is_err() && start.elapsed() < secs(2));
     }

@@ -209,3 +209,26 @@ fn a5_what_is_reserved_in_a_queue_that_was_closed_is_taken_back_before_anybody_h
     assert!(at(&mut world, 1).binds.is_empty());
     assert_eq!(reserved(&world), cpus(0));
 }
+
+/// Its minResources say less than its members ask for, so once it has asked anew it has less reserved than the refused bind gave back; and whoever had its turn before, nobody looked at.
+#[test]
+fn a5_what_a_group_reserves_no_longer_once_it_has_asked_anew_is_free_for_others() {
+    let mut world = world();
+    [("n0", 1), ("n1", 4)].iter().for_each(|(name, cpu)| world.apply_node(node(name, &[("cpu", *cpu), ("memory", 1)])));
+    world.apply_queue(QueueFacts { guarantee: limits(&[("cpu", 1)]), ..queue("p", None, &[]) });
+    world.apply_queue(queue("q", None, &[]));
+    world.apply_queue(QueueFacts { priority: 1, ..queue("r", None, &[]) });
+    world.apply_group(GroupFacts { min_resources: Some(amounts(&[("memory", 1)])), ..group("ns", "g", 2, "q") });
+    ["g-0", "g-1"].iter().for_each(|name| world.apply_pod(pod("ns", name, "g", &[("cpu", 2)])));
+    assert_eq!(bound(&at(&mut world, 0)).len(), 2);
+    world.refuse_bind(&Uid::from("ns/g-1"), "test", Duration::ZERO, |_| Duration::from_secs(5));
+    world.apply_group(group("ns", "h", 1, "r"));
+    let seen = PodFacts { charged_queue: Some("r".into()), ..running(pod("ns", "h-0", "h", &[("cpu", 1)]), "n0") };
+    world.apply_pod(seen);
+    world.apply_pod(pod("ns", "h-1", "h", &[("cpu", 1)]));
+    assert!(at(&mut world, 1).binds.is_empty());
+    assert_eq!(reserved(&world), cpus(2));
+    assert!(at(&mut world, 5).binds.is_empty());
+    assert_eq!(reserved(&world), cpus(0));
+    assert_eq!(bound(&at(&mut world, 6)), [("h-1", "n1")]);
+}

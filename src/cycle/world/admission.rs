@@ -176,6 +176,8 @@ impl World {
         if let Some(until) = until.filter(|_| until != wakes) {
             self.alarms.insert((until, key.clone()));
         }
+        // What it asked for before may have been more: that is free for others, who are to have a look.
+        self.gained |= self.groups.get(key).is_some_and(|group| !asked.covers(self.reserved(group)));
         self.hold(key, &facts.queue, asked);
         self.demand_again(key);
         true
