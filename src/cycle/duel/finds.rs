@@ -148,7 +148,7 @@ fn f5_who_was_kept_out_for_what_is_kept_for_others_has_another_look_when_that_is
     assert_eq!(reserved(&world), cpus(12));
     // That took what was kept for its own queue, so whoever else was refused is asked once more.
     let _plan = at(&mut world, 3);
-    assert!(!world.has_work(Duration::from_secs(4)));
+    assert!(!world.has_work(Duration::from_secs(1)));
 }
 
 /// There is nobody of it to be bound again: it lacks members, and asks for them as any group does.
@@ -231,4 +231,26 @@ fn a5_what_a_group_reserves_no_longer_once_it_has_asked_anew_is_free_for_others(
     assert!(at(&mut world, 5).binds.is_empty());
     assert_eq!(reserved(&world), cpus(0));
     assert_eq!(bound(&at(&mut world, 6)), [("h-1", "n1")]);
+}
+
+/// Its last member is leaving, and it asks for the room of the next: it was refused for what is reserved behind it, that was taken back, and it was not among those who were looked at then.
+#[test]
+fn a6_a_gang_that_has_lost_a_member_has_the_room_that_was_reserved_behind_it() {
+    let mut world = world();
+    world.apply_node(node("n0", &[("cpu", 3)]));
+    world.apply_queue(QueueFacts { capability: limits(&[("cpu", 5)]), ..queue("p", None, &[]) });
+    let deserved = limits(&[("cpu", 0), ("memory", 0), ("pods", 0)]);
+    world.apply_queue(QueueFacts { dequeue_strategy: DequeueStrategy::Fifo, deserved, reclaimable: false, ..queue("q", Some("p"), &[]) });
+    world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 4)])), ..group("ns", "a", 3, "q") });
+    world.apply_group(group("ns", "b", 1, "q"));
+    for name in ["a-0", "a-1", "a-2", "b-0"] {
+        world.apply_pod(pod("ns", name, &name[..1], &[("cpu", 1)]));
+    }
+    assert_eq!(bound(&at(&mut world, 0)).len(), 3);
+    assert_eq!(reserved(&world), cpus(1));
+    let seen = PodFacts { charged_queue: Some("q".into()), ..running(pod("ns", "a-0", "a", &[("cpu", 1)]), "n0") };
+    world.apply_pod(PodFacts { deleting: true, ..seen });
+    (0..2).for_each(|_| _ = at(&mut world, 1));
+    assert_eq!(reserved(&world), cpus(2), "a asks for 2, and b for what is left: nothing");
+    assert!(!world.has_work(Duration::from_secs(1)));
 }

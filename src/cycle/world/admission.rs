@@ -73,8 +73,9 @@ impl Group {
 
     /// Whether it waits for admission or for a place.
     pub(super) fn is_waiting(&self) -> bool {
-        // One that has something reserved and waits for its own members is asked again, too, whether its queue is open.
-        self.waits() || self.holds.is_some() || (self.facts.is_some() && !self.is_admitted() && self.counts.placed == 0)
+        // One that has something reserved and waits for its own members is asked again, too, whether its queue is open; and so is one that asks for room for members which are not
+        // there yet, though others of it have their places.
+        self.waits() || self.holds.is_some() || (self.facts.is_some() && !self.is_admitted())
     }
 }
 
