@@ -254,3 +254,28 @@ fn a6_a_gang_that_has_lost_a_member_has_the_room_that_was_reserved_behind_it() {
     assert_eq!(reserved(&world), cpus(2), "a asks for 2, and b for what is left: nothing");
     assert!(!world.has_work(Duration::from_secs(1)));
 }
+
+/// It rests from the moment at which it was admitted, so its rest ends when its patience would have ended; and nobody was woken then, for that patience was over.
+#[test]
+fn a5_who_asks_in_vain_when_it_is_admitted_is_asked_again_after_its_rest() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 4)]));
+    let deserved = |cpu| limits(&[("cpu", cpu), ("pods", 9)]);
+    world.apply_queue(QueueFacts { capability: limits(&[("cpu", 2)]), deserved: deserved(2), ..queue("top", None, &[]) });
+    world.apply_queue(QueueFacts { deserved: deserved(0), ..queue("borrows", Some("top"), &[]) });
+    world.apply_queue(QueueFacts { deserved: deserved(1), reclaimable: false, ..queue("q", Some("top"), &[]) });
+    // Nobody of its priority may send it away.
+    let high = PodFacts { priority: 9, charged_queue: Some("borrows".into()), ..pod("ns", "high", "x", &[("cpu", 2)]) };
+    world.apply_pod(running(high, "n"));
+    gang(&mut world, "g", 1, "q", 1, &[("cpu", 1)]);
+    let patience = POLICY.patience;
+    for rest in [patience, patience * 3, patience * 7] {
+        while world.has_work(rest - Duration::from_secs(1)) {
+            let now = world.next_look().unwrap().as_secs();
+            assert!(at(&mut world, now).binds.is_empty());
+            assert_eq!(reserved(&world), cpus(0), "it is owed, and asks in vain");
+        }
+        assert_eq!(world.next_look(), Some(rest));
+        let _plan = at(&mut world, rest.as_secs());
+    }
+}

@@ -207,8 +207,10 @@ impl World {
         drop(trial);
         let Some(group) = self.groups.get_mut(key) else { return };
         group.rest.begin(now, if patience.is_zero() { ENDLESS } else { patience });
-        self.alarms.insert((group.rest.until, key.clone()));
+        let until = group.rest.until;
+        // First, for the end of its patience wakes nobody any more, and that is the same moment if it was admitted just now.
         self.pend(key);
+        self.alarms.insert((until, key.clone()));
     }
 
     /// What the group reserves follows what its members are charged (A4), and goes when it needs no places any more.
