@@ -96,7 +96,9 @@ pub(super) async fn backlog(w: &mut World, size: Size) -> Result<()> {
         Ok(Seen::when(seen >= pending, || seen.to_string()))
     })
     .await?;
-    queue_uses_within(&client, 60, "root", "cpu", &pending.to_string()).await?;
+    // As Kubernetes writes it: 5000 is 5k.
+    let used = if pending % 1000.0 == 0.0 { format!("{}k", pending / 1000.0) } else { pending.to_string() };
+    queue_uses_within(&client, 60, "root", "cpu", &used).await?;
     books_are_true(w).await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default()).await?;

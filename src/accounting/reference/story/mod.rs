@@ -122,7 +122,8 @@ impl Story {
 
     /// A5: when the group is over or its object says something else, its reservation is taken back.
     pub(crate) fn group(&mut self, name: &str, said: Said) {
-        let counted = |said: &Said| said.min_resources.as_ref().map(as_requests);
+        // To ask for nothing of something is the same as not to name it.
+        let counted = |said: &Said| said.min_resources.as_ref().map(|amounts| positive(&as_requests(amounts)));
         let before = self.groups.insert(name.to_owned(), said.clone());
         // What is written again as it was is nothing that happens.
         let as_counted = |said: &Said| Said { min_resources: counted(said), ..said.clone() };
