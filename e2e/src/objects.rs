@@ -180,11 +180,13 @@ pub fn container(requests: Amounts<'_>) -> Value {
     json!({"name": "main", "image": "example/1", "resources": {"requests": amounts(requests), "limits": amounts(requests)}})
 }
 
-/// A quantity of whole units or thousandths (`2`, `1500m`) in thousandths; enough for the amounts that the cases type themselves.
+/// A quantity of whole units, thousandths or thousands (`2`, `1500m`, `5k`) in thousandths; enough for the amounts that the cases type themselves, and their sums.
 pub fn milli(quantity: &str) -> Option<i64> {
-    match quantity.strip_suffix('m') {
-        Some(number) => number.parse().ok(),
-        None => quantity.parse::<i64>().ok()?.checked_mul(1000),
+    let units = |number: &str, each: i64| number.parse::<i64>().ok()?.checked_mul(each);
+    match (quantity.strip_suffix('m'), quantity.strip_suffix('k')) {
+        (Some(number), _) => number.parse().ok(),
+        (_, Some(number)) => units(number, 1_000_000),
+        _ => units(quantity, 1000),
     }
 }
 
@@ -216,6 +218,7 @@ mod tests {
     #[test]
     fn quantities_of_the_same_amount_are_equal_however_they_are_written() {
         assert_eq!(super::milli("2"), super::milli("2000m"));
+        assert_eq!(super::milli("5k"), super::milli("5000"));
         assert_eq!(super::milli("2Gi"), None);
     }
 }
