@@ -82,19 +82,19 @@ impl Story {
         if self.placed(group) == 0 {
             self.life(group).had = None;
         }
+        let waiting = self.waiting(group).len();
+        let has_places = self.is_satisfied(group) && self.places(group) > 0;
+        if waiting == 0 && (has_places || self.groups[group].over) {
+            self.has_its_places(group);
+            return None;
+        }
         let cluster = self.cluster();
         // A5: taken back when its queue is closed or broken.
         let is_usable = broken(&cluster, &queue).is_none() && is_leaf(&cluster, &queue);
         if !is_usable || closed_by(&cluster, &queue).is_some() && !self.is_satisfied(group) {
             self.pend(group);
         }
-        let waiting = self.waiting(group).len();
         if !is_usable || waiting > 0 && self.life(group).tries_again.is_some_and(|at| at > now) {
-            return None;
-        }
-        let has_places = self.is_satisfied(group) && self.places(group) > 0;
-        if waiting == 0 && (has_places || self.groups[group].over) {
-            self.has_its_places(group);
             return None;
         }
         let whole = self.is_whole(group);
