@@ -68,6 +68,12 @@ pub fn is_satisfied(group: &Group, facts: &GroupFacts) -> bool {
     group.counts.placed.saturating_add(group.counts.succeeded) >= facts.min_member && missing_tasks(group, facts).is_empty()
 }
 
+/// Whether the group has what it is for, and nothing is to be asked for it while none of its members waits.
+#[must_use]
+pub fn has_its_places(group: &Group, facts: &GroupFacts) -> bool {
+    facts.is_over() || (group.counts.placed > 0 || group.counts.succeeded > 0) && is_satisfied(group, facts)
+}
+
 /// Whether there are as many members, and as many of each task, as its minimum needs, with a place or without.
 #[must_use]
 pub fn is_whole(world: &World, group: &Group, facts: &GroupFacts) -> bool {

@@ -180,16 +180,14 @@ fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<Re
     if let Some(waits) = world.nominated(key).filter(|_| group.waiting.is_empty() || !gang::is_satisfied(group, &facts)) {
         return Err((**waits).clone());
     }
-    let gang = gang::resolve(world, group, &facts);
-    let has_places = gang.is_ok() && (group.counts.placed > 0 || group.counts.succeeded > 0);
-    if group.waiting.is_empty() && (has_places || facts.is_over()) {
+    if group.waiting.is_empty() && gang::has_its_places(group, &facts) {
         // A group that has its places keeps them, whatever became of its queue since (O2).
         world.satisfied(key);
         let unanswered = world.unanswered(key);
         world.judge_group(key, unanswered);
         return Ok(None);
     }
-    let mut want = match gang {
+    let mut want = match gang::resolve(world, group, &facts) {
         Ok(gang) => {
             let members = gang::in_order(world, group, &gang);
             Want::new(key, gang, members)
@@ -213,21 +211,22 @@ fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<Re
 /// Why the group as it stands can have no place and is not admitted, whatever is free.
 fn unusable(world: &World, group: &Group, facts: &GroupFacts) -> Option<Refusal> {
     // One without a pod that waits is not to be admitted either: it would reserve what none of its pods can ever use. What has its place keeps it.
-    let has_places = || facts.is_over() || group.counts.placed > 0 || (group.counts.succeeded > 0 && gang::is_satisfied(group, facts));
-    let waits = !group.waiting.is_empty() || !has_places();
-    if let Some(fault) = facts.faults.first().filter(|_| waits) {
+    if group.waiting.is_empty() && gang::has_its_places(group, facts) {
+        return None;
+    }
+    if let Some(fault) = facts.faults.first() {
         return Some(Refusal::Faulty(fault.clone()));
     }
-    if facts.network_topology && waits {
+    if facts.network_topology {
         return Some(Refusal::NetworkTopology);
     }
-    if facts.sub_groups && waits {
+    if facts.sub_groups {
         return Some(Refusal::SubGroups);
     }
     if let Err(fault) = world.books.quota().path(&facts.queue) {
         return Some(Refusal::Queue(fault));
     }
-    let (queue, field) = waits.then(|| world.node_groups(&facts.queue))??;
+    let (queue, field) = world.node_groups(&facts.queue)?;
     Some(Refusal::NodeGroups { queue, field })
 }
 

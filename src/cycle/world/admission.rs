@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::accounting::Placement;
-use crate::api::GroupKey;
-use crate::cycle::gang::is_satisfied;
+use crate::api::{GroupFacts, GroupKey};
+use crate::cycle::gang::{has_its_places, is_satisfied};
 use crate::resources::Resources;
 use crate::rules::{Rule, holds};
 
@@ -74,8 +74,9 @@ impl Group {
     /// Whether it waits for admission or for a place.
     pub(super) fn is_waiting(&self) -> bool {
         // One that has something reserved and waits for its own members is asked again, too, whether its queue is open; and so is one that asks for room for members which are not
-        // there yet, though others of it have their places.
-        self.waits() || self.holds.is_some() || (self.facts.is_some() && !self.is_admitted())
+        // there yet, though others of it have their places. Who has its places needs no cycle that admits it: where this replica stands by, none ever runs.
+        let asks = |facts: &Arc<GroupFacts>| !self.is_admitted() && !has_its_places(self, facts);
+        self.waits() || self.holds.is_some() || self.facts.as_ref().is_some_and(asks)
     }
 }
 

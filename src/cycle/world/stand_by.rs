@@ -35,10 +35,32 @@ mod tests {
     use std::time::Duration;
 
     use crate::api::names::DEFAULT_SCHEDULER;
-    use crate::cycle::testing::{group, pod};
+    use crate::api::pod_facts::PodPhase;
+    use crate::api::podgroup::PodGroupStatus;
+    use crate::api::{GroupFacts, GroupKey, PodFacts};
+    use crate::cycle::testing::{group, pod, running};
 
     use super::super::World;
     use super::COLLECTED;
+
+    /// A replica that has just begun, or stands by, has seen no cycle admit them.
+    #[test]
+    fn k9_who_has_its_places_waits_for_nothing_though_no_cycle_ran_yet() {
+        let mut world = World::new([DEFAULT_SCHEDULER.to_owned()]);
+        let runs = |name: &str, group: &str| running(pod("ns", name, group, &[("cpu", 1)]), "n");
+        world.apply_group(group("ns", "runs", 2, "default"));
+        ["runs-0", "runs-1"].into_iter().for_each(|name| world.apply_pod(runs(name, "runs")));
+        world.apply_group(group("ns", "succeeded", 1, "default"));
+        world.apply_pod(PodFacts { phase: PodPhase::Succeeded, ..runs("succeeded-0", "succeeded") });
+        let over = PodGroupStatus { phase: Some("Completed".to_owned()), ..PodGroupStatus::default() };
+        world.apply_group(GroupFacts { status: over.into(), ..group("ns", "over", 1, "default") });
+        assert_eq!(world.backlog().iter().collect::<Vec<_>>(), Vec::<&GroupKey>::new());
+
+        world.apply_group(group("ns", "lost", 2, "default"));
+        world.apply_pod(runs("lost-0", "lost"));
+        world.apply_group(group("ns", "new", 1, "default"));
+        assert_eq!(world.backlog().iter().map(|key| &*key.name).collect::<Vec<_>>(), ["lost", "new"]);
+    }
 
     #[test]
     fn what_came_and_went_while_it_stood_by_is_not_kept_and_what_is_there_is_looked_at() {
@@ -53,7 +75,7 @@ mod tests {
             world.apply_group(group("ns", &name, 1, &name));
             world.apply_pod(facts);
             world.delete_pod(&uid);
-            world.delete_group(&crate::api::GroupKey::new("ns", &name));
+            world.delete_group(&GroupKey::new("ns", &name));
             world.stand_by();
         }
         assert!(!world.classes.tidy(), "classes that nobody uses are left");
