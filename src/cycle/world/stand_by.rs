@@ -53,7 +53,7 @@ mod tests {
         world.apply_group(group("ns", "succeeded", 1, "default"));
         world.apply_pod(PodFacts { phase: PodPhase::Succeeded, ..runs("succeeded-0", "succeeded") });
         let over = PodGroupStatus { phase: Some("Completed".to_owned()), ..PodGroupStatus::default() };
-        world.apply_group(GroupFacts { status: over.into(), ..group("ns", "over", 1, "default") });
+        world.apply_group(GroupFacts { status: over, ..group("ns", "over", 1, "default") });
         assert_eq!(world.backlog().iter().collect::<Vec<_>>(), Vec::<&GroupKey>::new());
 
         world.apply_group(group("ns", "lost", 2, "default"));
