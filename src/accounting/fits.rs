@@ -55,7 +55,7 @@ impl Quota {
     /// Every ceiling that refuses so much more (F1, F5), with by how much, from the queue upwards, and in each queue by dimension; a queue may refuse
     /// in one dimension twice. Stops when it is told to.
     pub(super) fn each_refusal(&self, path: &Path, asked: &Resources, mut refuses: impl FnMut(Amount, Ceiling) -> ControlFlow<()>) {
-        let (kept, unfilled) = (self.kept(), self.unfilled());
+        let kept = self.kept();
         // By dimension: what the charge changes in what the queue below keeps, and in what pods do not fill there. Empty where nobody keeps anything.
         let mut changes: Vec<Option<[Change; 2]>> = vec![None; if kept.is_empty() { 0 } else { asked.len() }];
         for queue in path.iter() {
@@ -70,9 +70,8 @@ impl Quota {
                 let charged = charged.get(dimension);
                 let used = charged.plus(reserved);
                 let change = changes.get_mut(at).map(|change| {
-                    let [below, below_by_pods] = change.map_or([None; 2], |below| below.map(Some));
-                    let by_pods = unfilled.change(queue, dimension, charged.plus(asked), below_by_pods);
-                    *change.insert([kept.change(queue, dimension, used.plus(asked), below), by_pods])
+                    let sums = [used, charged].map(|sum| sum.plus(asked));
+                    *change.insert(kept.change(queue, dimension, sums, *change))
                 });
                 let [change, by_pods] = change.unwrap_or_default();
                 let level = Level { queue, dimension, asked, used, change, unfilled: by_pods.after };

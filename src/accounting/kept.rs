@@ -8,6 +8,8 @@
 //! held(q)    = taken(q) + kept(q)
 //! ```
 //!
+//! Beside it the same is counted with what pods use in the place of what is taken: what of the floors pods do not fill, whatever is reserved.
+//!
 //! A queue without a floor has no child with one either, so nothing is kept for it and it has no entry here: who states no guarantee anywhere pays nothing.
 //! Floors follow from the shape, the limits and the nodes, and are worked out anew when those change; a charge changes what is kept on its way up only.
 
@@ -16,6 +18,7 @@ use std::sync::Arc;
 
 use crate::resources::{Amount, ResourceName, Resources};
 
+use super::audit::{Difference, Place, compare};
 use super::limits::QueueLimits;
 use super::ranked::Ranked;
 use super::rules::{Rule, holds};
@@ -34,6 +37,14 @@ pub(super) struct Kept {
 struct Entry {
     /// F3; of `root`, for which nothing is kept by itself, nothing.
     floor: Resources,
+    tallies: By<Tally>,
+}
+
+/// What fills floors, one thing for each: all that is taken, and pods alone.
+type By<T> = [T; 2];
+
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+struct Tally {
     /// The sum of what is kept for its children.
     below: Resources,
     /// What is kept for it and for all below it.
@@ -61,12 +72,12 @@ pub(super) struct Change {
 static NOTHING: Resources = Resources::new();
 
 impl Kept {
-    /// From scratch.
+    /// From scratch. `sums`: what is taken in a queue, and what pods use there.
     pub(super) fn of(
         tree: &QueueTree,
         limits: &BTreeMap<Arc<str>, QueueLimits>,
         total: &Resources,
-        taken: impl Fn(&str) -> Resources,
+        sums: impl Fn(&str) -> By<Resources>,
     ) -> Self {
         if limits.values().all(|limits| limits.guarantee.is_empty()) {
             return Self::default();
@@ -74,19 +85,21 @@ impl Kept {
         let ranked = Ranked::of(tree, |name| limits.get(name).map_or(0, |limits| limits.priority));
         let (guarantees, excesses) = guarantees(&ranked, limits);
         let floors = floors(&ranked, &guarantees, root_floor(limits, total));
-        let mut kept = vec![Resources::new(); ranked.len()];
+        let mut kept = vec![By::<Resources>::default(); ranked.len()];
         let mut queues = BTreeMap::new();
         for (at, entry) in ranked.up() {
-            let mut below = Resources::new();
-            Ranked::children(entry, &kept).iter().for_each(|child| below.add(child));
+            let mut below = By::<Resources>::default();
+            for child in Ranked::children(entry, &kept) {
+                below.iter_mut().zip(child).for_each(|(sum, child)| sum.add(child));
+            }
             let floor = if at == 0 { NOTHING.clone() } else { floors.get(at).cloned().unwrap_or_default() };
-            if floor.is_zero() && below.is_zero() && at != 0 {
+            if floor.is_zero() && below.iter().all(Resources::is_zero) && at != 0 {
                 continue;
             }
-            let mut queue = Entry { floor, below, kept: Resources::new() };
-            queue.settle(&taken(&entry.name));
+            let mut queue = Entry { floor, tallies: below.map(|below| Tally { below, kept: Resources::new() }) };
+            let settled = queue.settle(&sums(&entry.name));
             if let Some(slot) = kept.get_mut(at) {
-                *slot = queue.kept.clone();
+                *slot = settled;
             }
             queues.insert(Arc::clone(&entry.name), queue);
         }
@@ -116,38 +129,46 @@ impl Kept {
     }
 
     pub(super) fn kept(&self, queue: &str) -> &Resources {
-        self.queues.get(queue).map_or(&NOTHING, |entry| &entry.kept)
+        self.queues.get(queue).map_or(&NOTHING, Entry::kept)
     }
 
-    /// The queues that have a floor, and `root`, with what is kept for them.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Resources)> {
-        self.queues.iter().map(|(name, entry)| (&**name, &entry.kept))
+    /// What of the floors in the queue and below it pods do not fill.
+    pub(super) fn unfilled(&self, queue: &str) -> &Resources {
+        self.queues.get(queue).map_or(&NOTHING, Entry::unfilled)
     }
 
-    /// What would be kept for a queue once so much were taken there, and its children's part had changed so much.
-    pub(super) fn change(&self, queue: &str, dimension: &str, taken: Amount, child: Option<Change>) -> Change {
-        let Some(entry) = self.queues.get(queue) else {
-            return Change { before: Amount::ZERO, after: Amount::ZERO };
+    /// Where it is not what a recount says.
+    pub(super) fn audit(&self, recounted: &Self) -> Vec<Difference> {
+        let differences = |place, of: fn(&Entry) -> &Resources| {
+            let recounted = recounted.queues.iter().map(|(name, entry)| (name.to_string(), of(entry).clone())).collect();
+            compare(place, self.queues.iter().map(|(name, entry)| (&**name, of(entry))), recounted)
         };
-        let grown = child.map_or(Amount::ZERO, |child| child.after.minus(child.before));
-        let below = entry.below.get(dimension).plus(grown);
-        Change { before: entry.kept.get(dimension), after: entry.floor.get(dimension).minus(taken).max(below) }
+        [differences(Place::Kept, Entry::kept), differences(Place::Unfilled, Entry::unfilled)].concat()
     }
 
-    /// What is taken in this queue, and so on the whole way up, has changed.
-    pub(super) fn refresh(&mut self, queue: &str, tree: &QueueTree, taken: impl Fn(&str) -> Resources) {
+    /// What would be kept for a queue once so much were taken and used there, and its children's part had changed so much.
+    pub(super) fn change(&self, queue: &str, dimension: &str, sums: By<Amount>, children: Option<By<Change>>) -> By<Change> {
+        let Some(Entry { floor, tallies: [by_taken, by_pods] }) = self.queues.get(queue) else { return By::default() };
+        let floor = floor.get(dimension);
+        let ([taken, used], [of_taken, of_pods]) = (sums, children.unwrap_or_default());
+        [by_taken.change(dimension, floor.minus(taken), of_taken), by_pods.change(dimension, floor.minus(used), of_pods)]
+    }
+
+    /// What is taken or used in this queue, and so on the whole way up, has changed.
+    pub(super) fn refresh(&mut self, queue: &str, tree: &QueueTree, sums: impl Fn(&str) -> By<Resources>) {
         let mut at = Some(queue);
         // Charges count for MAX_DEPTH queues at most, and as many may be above those; it ends a circle, too.
         for _ in 0..=MAX_DEPTH.saturating_mul(2) {
             let Some(name) = at else { return };
             let parent = tree.parent(name).map(|parent| &**parent);
             if let Some(entry) = self.queues.get_mut(name) {
-                let before = std::mem::take(&mut entry.kept);
-                entry.settle(&taken(name));
-                let mut grown = entry.kept.clone();
-                grown.sub(&before);
-                if let Some(above) = parent.filter(|_| !grown.is_zero()).and_then(|parent| self.queues.get_mut(parent)) {
-                    above.below.add(&grown);
+                let before = entry.tallies.each_mut().map(|tally| std::mem::take(&mut tally.kept));
+                let mut grown = entry.settle(&sums(name));
+                grown.iter_mut().zip(&before).for_each(|(grown, before)| grown.sub(before));
+                if let Some(above) =
+                    parent.filter(|_| grown.iter().any(|grown| !grown.is_zero())).and_then(|parent| self.queues.get_mut(parent))
+                {
+                    above.tallies.iter_mut().zip(&grown).for_each(|(tally, grown)| tally.below.add(grown));
                 }
             }
             at = parent.or((name != ROOT_QUEUE).then_some(ROOT_QUEUE));
@@ -156,16 +177,39 @@ impl Kept {
 }
 
 impl Entry {
-    fn settle(&mut self, taken: &Resources) {
-        let mut kept = self.floor.clone();
+    const fn kept(&self) -> &Resources {
+        let [by_taken, _] = &self.tallies;
+        &by_taken.kept
+    }
+
+    const fn unfilled(&self) -> &Resources {
+        let [_, by_pods] = &self.tallies;
+        &by_pods.kept
+    }
+
+    /// What is kept now.
+    fn settle(&mut self, sums: &By<Resources>) -> By<Resources> {
+        self.tallies.iter_mut().zip(sums).for_each(|(tally, sum)| tally.settle(&self.floor, sum));
+        self.tallies.each_ref().map(|tally| tally.kept.clone())
+    }
+}
+
+impl Tally {
+    fn settle(&mut self, floor: &Resources, filled: &Resources) {
+        let mut kept = floor.clone();
         if holds(Rule::F4Taken) {
-            kept.sub(taken);
+            kept.sub(filled);
         }
         kept = kept.without_negative();
         if holds(Rule::F4Below) {
             kept.max_each(&self.below);
         }
         self.kept = kept;
+    }
+
+    fn change(&self, dimension: &str, open: Amount, children: Change) -> Change {
+        let below = self.below.get(dimension).plus(children.after.minus(children.before));
+        Change { before: self.kept.get(dimension), after: open.max(below) }
     }
 }
 

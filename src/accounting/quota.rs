@@ -57,8 +57,6 @@ pub struct Quota {
     pub(super) reserved: Held<Arc<str>>,
     /// Follows from all the rest; a charge changes it, and whatever else changes makes it unknown.
     kept: Derived<Kept>,
-    /// The same with nothing reserved.
-    unfilled: Derived<Kept>,
     /// Follows from the shape, the limits, the total, and what is taken in queues that have others below them.
     rights: Derived<Shares>,
 }
@@ -151,10 +149,6 @@ impl Quota {
         self.kept.get(|| self.count_kept())
     }
 
-    pub(super) fn unfilled(&self) -> &Kept {
-        self.unfilled.get(|| self.count_unfilled())
-    }
-
     /// What each queue has a right to, whatever others ask for (S3).
     #[must_use]
     pub fn rights(&self) -> &Shares {
@@ -163,38 +157,23 @@ impl Quota {
 
     fn unknown(&mut self) {
         self.kept.forget();
-        self.unfilled.forget();
         self.rights.forget();
     }
 
     fn count_kept(&self) -> Kept {
-        Kept::of(&self.tree, &self.limits, &self.total, |queue| self.taken(queue))
-    }
-
-    fn count_unfilled(&self) -> Kept {
-        Kept::of(&self.tree, &self.limits, &self.total, |queue| self.charged.subtree(queue).clone())
-    }
-
-    /// T4.
-    fn taken(&self, queue: &str) -> Resources {
-        taken(&self.charged, &self.reserved, queue)
+        Kept::of(&self.tree, &self.limits, &self.total, |queue| taken_and_used(&self.charged, &self.reserved, queue))
     }
 
     /// What is taken in these queues changed, and with it what is kept on their way up, if anything is.
     fn refresh(&mut self, queues: impl IntoIterator<Item = Arc<str>>) {
-        let (charged, reserved) = (&self.charged, &self.reserved);
-        let follows = |kept: &&mut Kept| !kept.is_empty() && holds(Rule::F4Charges);
-        let (mut kept, mut unfilled) = (self.kept.known_mut().filter(follows), self.unfilled.known_mut().filter(follows));
+        let mut kept = self.kept.known_mut().filter(|kept| !kept.is_empty() && holds(Rule::F4Charges));
         for queue in queues {
             // What a queue above others has itself is demand (S1), in its right, too.
             if holds(Rule::S3Charges) && self.tree.children(&queue).next().is_some() {
                 self.rights.forget();
             }
             if let Some(kept) = &mut kept {
-                kept.refresh(&queue, &self.tree, |queue| taken(charged, reserved, queue));
-            }
-            if let Some(unfilled) = &mut unfilled {
-                unfilled.refresh(&queue, &self.tree, |queue| charged.subtree(queue).clone());
+                kept.refresh(&queue, &self.tree, |queue| taken_and_used(&self.charged, &self.reserved, queue));
             }
         }
     }
@@ -280,7 +259,7 @@ impl Quota {
             reserved: self.reserved.subtree(name),
             floor: self.kept().floor(name),
             kept: self.kept().kept(name),
-            unfilled: self.unfilled().kept(name),
+            unfilled: self.kept().unfilled(name),
         }
     }
 
@@ -297,12 +276,8 @@ impl Quota {
     pub fn audit(&self, total: &Resources) -> Vec<Difference> {
         let mut differences = self.charged.audit(Place::QueueOwn, Place::QueueSubtree, &self.tree);
         differences.extend(self.reserved.audit(Place::ReservedOwn, Place::ReservedSubtree, &self.tree));
-        let recounted = |kept: Kept| kept.iter().map(|(name, kept)| (name.to_owned(), kept.clone())).collect();
         if let Some(kept) = self.kept.known() {
-            differences.extend(compare(Place::Kept, kept.iter(), recounted(self.count_kept())));
-        }
-        if let Some(unfilled) = self.unfilled.known() {
-            differences.extend(compare(Place::Unfilled, unfilled.iter(), recounted(self.count_unfilled())));
+            differences.extend(kept.audit(&self.count_kept()));
         }
         differences.extend(compare(Place::Total, [("", &self.total)].into_iter(), [(String::new(), total.clone())].into()));
         differences.extend(self.tree.misfiled().into_iter().map(|name| Difference {
@@ -315,12 +290,14 @@ impl Quota {
     }
 }
 
-fn taken(charged: &Held<Uid>, reserved: &Held<Arc<str>>, queue: &str) -> Resources {
-    let mut taken = charged.subtree(queue).clone();
+/// T4: what is taken in a queue and below it, and what of that pods use.
+fn taken_and_used(charged: &Held<Uid>, reserved: &Held<Arc<str>>, queue: &str) -> [Resources; 2] {
+    let used = charged.subtree(queue);
+    let mut taken = used.clone();
     if holds(Rule::T4) {
         taken.add(reserved.subtree(queue));
     }
-    taken
+    [taken, used.clone()]
 }
 
 #[cfg(test)]
