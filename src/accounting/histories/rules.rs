@@ -125,7 +125,7 @@ impl Record {
         self.pods.insert(u8::MAX, charged);
         let after = look(self);
         let reserved = std::mem::take(&mut self.groups);
-        let unfilled = DIMENSIONS.map(|name| self.held(ROOT, name) > self.taken(ROOT, name));
+        let unfilled: Vec<_> = DIMENSIONS.into_iter().filter(|name| self.held(ROOT, name) > self.taken(ROOT, name)).collect();
         self.groups = reserved;
         self.pods.remove(&u8::MAX);
         let every = way.iter().flat_map(|at| DIMENSIONS.map(|name| (*at, name)));
@@ -135,9 +135,7 @@ impl Record {
             let grows = held > held_before;
             below(taken > taken_before, taken, capability)
                 && below(grows, held, capability)
-                && (at != ROOT
-                    || !DIMENSIONS.iter().zip(unfilled).any(|(dimension, is)| is && *dimension == name)
-                    || below(grows, held, self.total(name)))
+                && (at != ROOT || !unfilled.contains(&name) || below(grows, held, self.total(name)))
         })
     }
 }
