@@ -22,11 +22,11 @@ use crate::objects::{field, podgroups};
 use crate::wait::secs;
 use crate::workloads::owner::Kind;
 
-/// For how long a controller may not have seen a new size.
-const SEEN: Duration = secs(2);
+/// For how long a controller may not have seen a new size, on a machine on which everything may stand still for a while.
+const SEEN: Duration = secs(5);
 
-/// For how long a minMember may be too large. Ten times what it takes on a busy machine.
-const FOLLOWS: Duration = secs(5);
+/// For how long a minMember may be too large: as long as that, and as long again until what is written is seen.
+const FOLLOWS: Duration = secs(10);
 
 /// A recording that goes on until it is judged.
 pub struct Recording {
@@ -207,16 +207,16 @@ mod tests {
         assert_eq!(found(&[(0, Set, 4), (1, Group, 4)], 60), 0);
         assert_eq!(found(&[(0, Set, 4), (1, Group, 5)], 1), 1, "more than it ever wanted");
         assert_eq!(found(&[(0, Set, 4), (10, Set, 2), (11, Group, 4), (12, Group, 2)], 60), 0);
-        assert_eq!(found(&[(0, Set, 4), (10, Set, 2), (13, Group, 4), (14, Group, 2)], 60), 1);
+        assert_eq!(found(&[(0, Set, 4), (10, Set, 2), (16, Group, 4), (17, Group, 2)], 60), 1);
         assert_eq!(found(&[(0, Set, 0), (1, Group, 1)], 60), 0, "one is the least");
     }
 
     #[test]
     fn what_became_too_large_is_followed_in_time_unless_nothing_is_wanted() {
         use What::{Group, Set};
-        assert_eq!(found(&[(0, Set, 4), (1, Group, 4), (10, Set, 2), (14, Group, 2)], 60), 0);
-        assert_eq!(found(&[(0, Set, 4), (1, Group, 4), (10, Set, 2), (16, Group, 2)], 60), 1);
-        assert_eq!(found(&[(0, Set, 4), (1, Group, 4), (10, Set, 2)], 16), 1);
+        assert_eq!(found(&[(0, Set, 4), (1, Group, 4), (10, Set, 2), (19, Group, 2)], 60), 0);
+        assert_eq!(found(&[(0, Set, 4), (1, Group, 4), (10, Set, 2), (21, Group, 2)], 60), 1);
+        assert_eq!(found(&[(0, Set, 4), (1, Group, 4), (10, Set, 2)], 21), 1);
         assert_eq!(found(&[(0, Set, 4), (1, Group, 4), (10, Set, 0)], 60), 0);
     }
 }
