@@ -22,6 +22,7 @@ use scene::{Scene, scene};
 
 mod both;
 mod finds;
+mod happens;
 mod mutants;
 mod scene;
 mod steps;
