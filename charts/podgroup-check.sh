@@ -51,6 +51,9 @@ controller.enabled=maybe|/controller/enabled
 scheduler.placement=binpack|/scheduler/placement
 image.tga=1|'tga'
 image.repository=|/image/repository
+image.repository=example.org/podgroup:1|/image/repository
+image.tag=a b|/image/tag
+image.tag=sha256:0|/image/tag
 crds.enable=false|'enable'
 admissionPolicy.enabled=maybe|/admissionPolicy/enabled
 admissionPolicy.failurePolicy=Fail|'failurePolicy'
@@ -64,6 +67,10 @@ http.secure.enable=true|'enable'
 leaderElection.enable=false|'enable'
 logFormat=xml|/logFormat
 http.bindAddress=here|/http/bindAddress
+http.bindAddress=10.0.0.256|/http/bindAddress
+http.secure.certSecret=c|http.secure.enabled=true
+controller.extraArgs[0]=--annotate-pods|controller.annotatePods
+scheduler.extraArgs[0]=--http-address=:1|http.bindAddress
 runAsUser=0|/runAsUser
 schedulerNames=volcano|/schedulerNames
 schedulerNames[0]=a"]b|/schedulerNames/0
@@ -87,6 +94,9 @@ tenancy.maxAnnotationBytes=1|/tenancy/maxAnnotationBytes
 tenancy.actions[0]=Refuse|/tenancy/actions/0
 tenancy.namespaceSelector.labels.a=b|'labels'
 END
+  for set in image.repository=localhost:5000/a/b-c.d image.repository=[::1]:5000/a image.repository=podgroup image.tag=0.1.0-rc.1_2 "image.tag=1@sha256:$(printf a%.0s {1..64})" http.bindAddress=255.10.0.1 'scheduler.extraArgs={--evictions=false,--placement-of=x}'; do
+    works "--set $set is taken" render --set "$set"
+  done
   refuses 'no scheduler name at all is refused' /schedulerNames render --set-json 'schedulerNames=[]'
   refuses 'two replicas without leader election are refused' controller.replicas=1 render --set leaderElection.enabled=false,scheduler.replicas=1
   refuses "a label of the chart's own is refused" app.kubernetes.io/name render --set 'commonLabels.app\.kubernetes\.io/name=x'

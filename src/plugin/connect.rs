@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::http::Uri;
 use axum::http::header::{HeaderValue, USER_AGENT};
-use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
 use super::flags::{Common, is_name};
@@ -78,15 +78,26 @@ fn bearer(user: &AuthInfo) -> Bearer {
 }
 
 async fn from_file(path: &Path, options: &KubeConfigOptions) -> Result<Config, String> {
-    let wrong = |error: &dyn std::error::Error| format!("--kubeconfig {}: {}", path.display(), chain(error));
+    let wrong = |error: &KubeconfigError| format!("--kubeconfig {}: {}", path.display(), told(error));
     let file = Kubeconfig::read_from(path).map_err(|error| wrong(&error))?;
     Config::from_custom_kubeconfig(file, options).await.map_err(|error| wrong(&error))
+}
+
+/// What is wrong with a kubeconfig, and where what to do does not follow from that, what to do.
+fn told(error: &KubeconfigError) -> String {
+    if matches!(error, KubeconfigError::CurrentContextNotSet) {
+        return "it has no current-context: say --context (kubectl config get-contexts lists them)".to_owned();
+    }
+    if let KubeconfigError::LoadContext(context) = error {
+        return format!("there is no context {context:?} in it (kubectl config get-contexts lists them)");
+    }
+    chain(error)
 }
 
 async fn from_surroundings(options: &KubeConfigOptions, named: bool) -> Result<Config, String> {
     let error = match Config::from_kubeconfig(options).await {
         Ok(config) => return Ok(config),
-        Err(error) => chain(&error),
+        Err(error) => told(&error),
     };
     let in_cluster = if named { None } else { Config::incluster().ok() };
     in_cluster.ok_or_else(|| format!("no way to the API server: {error}; say --kubeconfig FILE, or set KUBECONFIG"))
@@ -227,6 +238,18 @@ mod tests {
             ..AuthInfo::default()
         };
         act_as(&flags, &mut user).map(|()| user)
+    }
+
+    #[tokio::test]
+    async fn of_a_context_that_is_missing_is_said_what_to_do() {
+        let file = |text: &str| Kubeconfig::from_yaml(text).unwrap();
+        let said = async |text, context: Option<&str>| {
+            let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+            told(&Config::from_custom_kubeconfig(file(text), &options).await.unwrap_err())
+        };
+        assert!(said("{apiVersion: v1, kind: Config}", None).await.contains("no current-context: say --context"));
+        assert!(said("current-context: prod", None).await.starts_with("there is no context \"prod\" in it"));
+        assert!(said("current-context: prod", Some("dev")).await.starts_with("there is no context \"dev\" in it"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::http::Uri;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use k8s_openapi::jiff::SignedDuration;
@@ -35,7 +35,7 @@ pub struct Common {
     pub kubeconfig: Option<PathBuf>,
 
     /// Context of the kubeconfig
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub context: Option<String>,
 
     /// Namespace. Without it: that of the context
@@ -47,11 +47,11 @@ pub struct Common {
     pub request_timeout: Duration,
 
     /// User to act as
-    #[arg(long = "as", global = true, value_name = "USER")]
+    #[arg(long = "as", global = true, value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
     pub act_as: Option<String>,
 
     /// Group to act as; may be repeated
-    #[arg(long = "as-group", global = true, value_name = "GROUP", requires = "act_as")]
+    #[arg(long = "as-group", global = true, value_name = "GROUP", requires = "act_as", value_parser = NonEmptyStringValueParser::new())]
     pub act_as_groups: Vec<String>,
 
     /// The scheduler's HTTP endpoint, as http://127.0.0.1:8081. Without it: a port-forward to the pod that holds the scheduler's Lease
@@ -325,7 +325,19 @@ mod tests {
             let arguments = Arguments::try_parse_from(std::iter::once("kubectl-podgroup").chain(line.split(' '))).unwrap();
             assert_eq!((arguments.common.namespace.as_deref(), arguments.common.output), (Some("team"), Output::Json));
         }
-        for wrong in ["why", "why a b", "tree --wide", "queue shut x", "completion tcsh", "nodes --scheduler-url here", "audit -o yaml"] {
+        for wrong in [
+            "why",
+            "why a b",
+            "tree --wide",
+            "queue shut x",
+            "completion tcsh",
+            "nodes --scheduler-url here",
+            "audit -o yaml",
+            "tree --as=",
+            "tree --as u --as-group=",
+            "tree --context=",
+            "tree -n=",
+        ] {
             assert!(Arguments::try_parse_from(std::iter::once("kubectl-podgroup").chain(wrong.split(' '))).is_err(), "{wrong}");
         }
     }

@@ -88,19 +88,34 @@ fn is_coloured(terminal: bool, no_color: Option<&OsStr>, term: Option<&OsStr>) -
     terminal && no_color.is_none_or(OsStr::is_empty) && term.is_none_or(|term| term != "dumb")
 }
 
-/// Who reads only the beginning (`| head`) closes the pipe, which is no failure.
 fn written(text: &[u8], code: ExitCode) -> ExitCode {
     let mut out = io::stdout().lock();
-    match out.write_all(text).and_then(|()| out.flush()) {
-        Ok(()) => code,
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => code,
-        Err(_) => ExitCode::FAILURE,
+    match unwritten(out.write_all(text).and_then(|()| out.flush())) {
+        None => code,
+        Some(why) => {
+            let _ = writeln!(io::stderr(), "error: {why}");
+            ExitCode::FAILURE
+        }
     }
+}
+
+/// Why an answer is not where it was to go. Who reads only the beginning (`| head`) closes the pipe, which is no failure.
+fn unwritten(result: io::Result<()>) -> Option<String> {
+    let error = result.err().filter(|error| error.kind() != io::ErrorKind::BrokenPipe)?;
+    Some(format!("the answer could not be written: {error}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_that_nobody_gets_is_an_error_that_is_told_but_for_one_who_stops_reading() {
+        assert_eq!(unwritten(Ok(())), None);
+        assert_eq!(unwritten(Err(io::ErrorKind::BrokenPipe.into())), None);
+        let full = unwritten(Err(io::ErrorKind::StorageFull.into())).unwrap_or_default();
+        assert!(full.starts_with("the answer could not be written: "), "{full}");
+    }
 
     #[test]
     fn colours_are_for_a_terminal_that_has_them_and_for_who_did_not_refuse_them() {

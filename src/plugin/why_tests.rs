@@ -109,6 +109,43 @@ What would have to change
     assert_eq!(report.json()["nodes"]["reasons"][0]["mostFree"], "3");
 }
 
+/// Every name in an object and below it; those that are resources are no names of ours.
+fn names(value: &Value, found: &mut std::collections::BTreeSet<String>) {
+    let inner: Vec<&Value> = match value {
+        Value::Object(fields) => {
+            found.extend(fields.keys().filter(|name| !["cpu", "pods"].contains(&name.as_str())).cloned());
+            fields.values().collect()
+        }
+        Value::Array(entries) => entries.iter().collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+    };
+    inner.into_iter().for_each(|value| names(value, found));
+}
+
+#[test]
+fn every_name_in_json_stands_in_the_document() {
+    let document = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/plugin.md")).unwrap();
+    let document = document.split("\n| verb | fields |").nth(1).unwrap();
+    let event = Event { at: None, kind: "Warning".into(), reason: "r".into(), message: "m".into(), from: "f".into() };
+    let few = facts(
+        says(group("ns", "g", 1, "default"), "Pending", "m"),
+        vec![pod("ns", "a", "g", &[("cpu", 9)])],
+        vec![node("n", &[("cpu", 4)])],
+        vec![],
+    );
+    let facts =
+        [Facts { events: vec![event], gaps: vec![Gap::new("a", "b")], ..parent_full() }, Facts { nodes: None, ..parent_full() }, few];
+    let mut found = std::collections::BTreeSet::new();
+    facts.into_iter().for_each(|facts| names(&Report::of(facts, now()).json(), &mut found));
+    assert!(found.len() > 40 && found.contains("mostFree"), "{found:?}");
+    // What every verb has stands above the table.
+    let untold: Vec<_> = found
+        .iter()
+        .filter(|name| !["unknown", "what", "why"].contains(&name.as_str()) && !document.contains(&format!("`{name}`")))
+        .collect();
+    assert!(untold.is_empty(), "{untold:?}");
+}
+
 /// What is in the way beside room: each is turned round.
 #[test]
 fn every_obstacle_has_its_way_out() {
@@ -141,6 +178,20 @@ fn every_obstacle_has_its_way_out() {
     for (got, part) in table {
         assert!(got.contains(part), "{part} is not in: {got}");
     }
+}
+
+#[test]
+fn nobody_is_sent_to_an_owner_that_is_not_there_nor_told_to_want_a_gang_of_none() {
+    let changes = |owner: Option<&str>, pods| {
+        let facts = facts(says(group("ns", "g", 2, "gone"), "Pending", "…"), pods, vec![node("n1", &[("cpu", 4)])], vec![]);
+        Report::of(Facts { owner: owner.map(str::to_owned), ..facts }, now()).changes.join("\n")
+    };
+    let one = || vec![pod("ns", "a", "g", &[("cpu", 1)])];
+    let owned = changes(Some("Job j"), one());
+    assert!(owned.contains("queue-name of its owner") && owned.contains("(or minMember must be 1)"), "{owned}");
+    let alone = changes(None, Vec::new());
+    assert!(alone.contains("queue gone must be made, or the group name another (its spec.queue)"), "{alone}");
+    assert!(alone.contains("the gang lacks 2 of its 2 members:"), "{alone}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Parser, ValueEnum};
 use k8s_openapi::jiff::SignedDuration;
 
+use super::leader;
 use super::tls::Files;
 
 /// The flags that both programs take.
@@ -65,6 +66,17 @@ pub struct CommonFlags {
 }
 
 impl CommonFlags {
+    /// Whether the three times of the election fit together, where there is one.
+    ///
+    /// # Errors
+    /// One line for the user that says which do not.
+    pub fn check_election(&self) -> Result<(), String> {
+        if !self.leader_elect {
+            return Ok(());
+        }
+        leader::fit_together(self.leader_elect_lease_duration, self.leader_elect_renew_deadline, self.leader_elect_retry_period)
+    }
+
     /// The two files of the certificate, if there are any.
     ///
     /// # Errors

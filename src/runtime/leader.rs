@@ -49,31 +49,28 @@ pub struct LeaderConfig {
     pub retry_period: Duration,
 }
 
-impl LeaderConfig {
-    /// Whether the three times fit together.
-    ///
-    /// # Errors
-    /// One line for the user that says which do not.
-    pub fn check(&self) -> Result<(), String> {
-        let (lease, deadline, retry) = (self.lease_duration, self.renew_deadline, self.retry_period);
-        if deadline >= lease {
-            return Err(format!(
-                "--leader-elect-renew-deadline ({deadline:?}) must be shorter than --leader-elect-lease-duration ({lease:?})"
-            ));
-        }
-        if retry.mul_f64(ROOM) >= deadline {
-            return Err(format!(
-                "--leader-elect-retry-period ({retry:?}) times {ROOM} must be shorter than --leader-elect-renew-deadline ({deadline:?})"
-            ));
-        }
-        if lease > LONGEST {
-            return Err(format!(
-                "--leader-elect-lease-duration ({lease:?}) must be at most {LONGEST:?}: nobody waits longer for another's lease"
-            ));
-        }
-        Ok(())
+/// Whether the three times of an election fit together, as the flags name them.
+///
+/// # Errors
+/// One line for the user that says which do not.
+pub fn fit_together(lease: Duration, deadline: Duration, retry: Duration) -> Result<(), String> {
+    if deadline >= lease {
+        return Err(format!("--leader-elect-renew-deadline ({deadline:?}) must be shorter than --leader-elect-lease-duration ({lease:?})"));
     }
+    if retry.mul_f64(ROOM) >= deadline {
+        return Err(format!(
+            "--leader-elect-retry-period ({retry:?}) times {ROOM} must be shorter than --leader-elect-renew-deadline ({deadline:?})"
+        ));
+    }
+    if lease > LONGEST {
+        return Err(format!(
+            "--leader-elect-lease-duration ({lease:?}) must be at most {LONGEST:?}: nobody waits longer for another's lease"
+        ));
+    }
+    Ok(())
+}
 
+impl LeaderConfig {
     /// When a write has to be over, counted like the renew deadline: between that and the end of the lease, so that neither an ordinary slow write is
     /// cut off nor one goes on that the next holder could meet.
     pub(super) fn writes_end(&self) -> Duration {

@@ -350,20 +350,15 @@ async fn a_process_that_stood_still_for_longer_than_its_deadline_does_not_lead()
 
 #[test]
 fn times_that_do_not_fit_together_are_named() {
-    let mut wrong = config("x");
-    assert_eq!(wrong.check(), Ok(()));
-    wrong.renew_deadline = Duration::from_secs(15);
-    assert!(wrong.check().unwrap_err().contains("--leader-elect-renew-deadline (15s)"));
-    for milliseconds in [2000, 2400] {
-        wrong.renew_deadline = Duration::from_millis(milliseconds);
-        assert!(wrong.check().unwrap_err().contains("--leader-elect-retry-period (2s)"));
-    }
-    wrong.renew_deadline = Duration::from_millis(2401);
-    assert_eq!(wrong.check(), Ok(()));
-    wrong.lease_duration = Duration::from_secs(3600);
-    assert_eq!(wrong.check(), Ok(()));
-    wrong.lease_duration = Duration::from_secs(3601);
-    assert!(wrong.check().unwrap_err().contains("--leader-elect-lease-duration (3601s)"));
+    let check = |lease, deadline| fit_together(Duration::from_secs(lease), Duration::from_millis(deadline), Duration::from_secs(2));
+    let wrong = |lease, deadline| check(lease, deadline).unwrap_err();
+    assert_eq!(check(15, 10_000), Ok(()));
+    assert!(wrong(15, 15_000).contains("--leader-elect-renew-deadline (15s)"));
+    assert!(wrong(15, 2000).contains("--leader-elect-retry-period (2s)"));
+    assert!(wrong(15, 2400).contains("--leader-elect-retry-period (2s)"));
+    assert_eq!(check(15, 2401), Ok(()));
+    assert_eq!(check(3600, 2401), Ok(()));
+    assert!(wrong(3601, 2401).contains("--leader-elect-lease-duration (3601s)"));
 }
 
 #[test]

@@ -71,6 +71,8 @@ pub async fn setup<M>(
         tracing::error!("{why}");
         ExitCode::from(CANNOT_START)
     };
+    // Before anything is waited for: what was typed wrong does not come right by itself.
+    common.check_election().map_err(|why| cannot_start(why.into()))?;
     let (readiness, pulse) = (Readiness::new(), Pulse::new());
     let Registered { exposition, requests, watches, standing, own } =
         register(name, &readiness, own).map_err(|error| cannot_start(error.into()))?;
@@ -93,7 +95,7 @@ pub async fn setup<M>(
     );
     let caller = Caller::new(common.request_timeout, requests);
     access.connect(connection.client.clone(), &caller);
-    let leadership = elect(name, beside, common, &connection, &caller, &mut program).map_err(|why| cannot_start(why.into()))?;
+    let leadership = elect(name, beside, common, &connection, &caller, &mut program);
     standing.elected(leadership.clone());
     let caller = caller.while_leading(leadership.clone());
     pulse.begin();
@@ -164,9 +166,9 @@ fn elect(
     connection: &Connection,
     caller: &Caller,
     program: &mut Program,
-) -> Result<Leadership, String> {
+) -> Leadership {
     if !common.leader_elect {
-        return Ok(Leadership::always());
+        return Leadership::always();
     }
     let namespace = client::lease_namespace(common.leader_elect_namespace.as_deref(), connection);
     let config = LeaderConfig {
@@ -177,7 +179,6 @@ fn elect(
         renew_deadline: common.leader_elect_renew_deadline,
         retry_period: common.leader_elect_retry_period,
     };
-    config.check()?;
     let leases = Api::namespaced(connection.client.clone(), &namespace);
     let (leadership, elector) = leader::elect(leases.clone(), caller.clone(), config);
     let elector = elector.marked(beside.mark, beside::VERSION);
@@ -187,5 +188,23 @@ fn elect(
         beside::watch(beside, leases, caller, led, stop).await;
         Ok::<(), String>(())
     });
-    Ok(leadership)
+    leadership
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::flags::ControllerFlags;
+    use clap::Parser;
+
+    #[tokio::test]
+    async fn what_was_typed_wrong_ends_a_program_that_has_no_way_to_the_api_server_yet() {
+        let line = ["podgroup-controller", "--kubeconfig=/nowhere", "--http-address=127.0.0.1:0", "--leader-elect-renew-deadline=20s"];
+        let flags = ControllerFlags::parse_from(line);
+        let other = Beside { program: "podgroup-scheduler", mark: "x/version" };
+        let begun = setup("podgroup-controller", other, &flags.common, flags.http_address, Vec::new(), |_| Ok(((), Refresh::nothing())));
+        // A kubeconfig that is not there is waited for, for ever.
+        let ended = tokio::time::timeout(Duration::from_secs(20), begun).await.expect("it waits for a kubeconfig");
+        assert_eq!(ended.err().map(|code| format!("{code:?}")), Some(format!("{:?}", ExitCode::from(CANNOT_START))));
+    }
 }

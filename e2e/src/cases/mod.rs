@@ -338,7 +338,7 @@ pub fn table() -> Vec<Case> {
         case!("X5", "pods that ask for too much, for nothing, or for what nobody has", usual(), bad::supplies::pods).under_faults_in_soak(),
         case!("M1", "every panel and alert shows what is so, to a real Prometheus", usual(), panels::show_what_is_so),
         case!("M2", "the alerts that matter most fire by their fault", usual(), alarms::fire_by_their_fault),
-        case!("T1", "a tenant tries forty ways to take what is not its own", usual(), tenancy::takes_nothing),
+        case!("T1", "a tenant tries more than sixty ways to take what is not its own", usual(), tenancy::takes_nothing),
         case!("U1", "what people see: columns, Events, the refused delete, metrics", usual(), visible::what_a_user_sees),
         case!(
             "D1",

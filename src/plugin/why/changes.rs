@@ -19,6 +19,8 @@ const NAMED: usize = 5;
 /// What the advice follows from.
 pub(super) struct Known<'a> {
     pub(super) group: &'a GroupFacts,
+    /// Whether somebody owns the group, whose annotations say what is in it.
+    pub(super) owned: bool,
     pub(super) members: Option<&'a Members>,
     pub(super) queues: Option<&'a Queues>,
     pub(super) fault: Option<&'a QueueFault>,
@@ -38,7 +40,7 @@ pub(super) fn changes(known: &Known<'_>) -> Vec<String> {
         changes.push("the PodGroup is being deleted: nothing is placed for it any more, unless it is made again".to_owned());
     }
     changes.extend(known.members.into_iter().flat_map(|members| of_members(known.group, members)));
-    changes.extend(known.fault.map(|fault| of_fault(fault, known.queues)));
+    changes.extend(known.fault.map(|fault| of_fault(fault, known)));
     if known.fault.is_none() {
         changes.extend(of_levels(known.levels));
     }
@@ -64,7 +66,9 @@ fn of_members(group: &GroupFacts, members: &Members) -> Vec<String> {
         [members.placed, members.succeeded, members.waiting, members.gated, members.blocked].into_iter().fold(0_u32, u32::saturating_add);
     let missing = group.min_member.saturating_sub(there);
     if missing > 0 {
-        changes.push(format!("the gang lacks {missing} of its {} members (or minMember must be {there}): the Events of their owner say what keeps them from being made, for example a quota", group.min_member));
+        // Of nothing there is no gang.
+        let fewer = if there > 0 { format!(" (or minMember must be {there})") } else { String::new() };
+        changes.push(format!("the gang lacks {missing} of its {} members{fewer}: the Events of their owner say what keeps them from being made, for example a quota", group.min_member));
     }
     if members.gated > 0 {
         changes.push(format!("members held by scheduling gates: {}; whoever set them must lift them", members.gated));
@@ -82,15 +86,14 @@ fn of_members(group: &GroupFacts, members: &Members) -> Vec<String> {
     changes
 }
 
-fn of_fault(fault: &QueueFault, queues: Option<&Queues>) -> String {
-    let queue = &fault.queue;
+fn of_fault(fault: &QueueFault, known: &Known<'_>) -> String {
+    let (queue, queues) = (&fault.queue, known.queues);
     match &fault.why {
         Why::NotFound => {
             let meant =
                 queues.and_then(|queues| nearest(queue, queues.names())).map(|meant| format!(", perhaps {meant}")).unwrap_or_default();
-            format!(
-                "queue {queue} must be made, or the group name another{meant} (annotation scheduling.volcano.sh/queue-name of its owner)"
-            )
+            let place = if known.owned { "annotation scheduling.volcano.sh/queue-name of its owner" } else { "its spec.queue" };
+            format!("queue {queue} must be made, or the group name another{meant} ({place})")
         }
         Why::MissingParent { parent } => format!("queue {parent} must be made, or queue {queue} name another parent"),
         Why::Cycle => format!("one of the queues above {queue} must name a parent that is not below it"),

@@ -112,6 +112,7 @@ impl Report {
         let changes = if waits {
             let known = changes::Known {
                 group: &group,
+                owned: owner.is_some(),
                 members: members.as_ref(),
                 queues: queues.as_ref(),
                 fault: fault.as_ref(),

@@ -1,0 +1,65 @@
+//! Do the links between the documents lead to a file, and to a heading that it has?
+
+use std::collections::BTreeSet;
+
+use super::{between, path, read};
+
+/// Where a document's links lead, within this repository.
+fn links(text: &str) -> BTreeSet<&str> {
+    between(text, "](", ')').into_iter().filter(|link| !link.contains("://")).collect()
+}
+
+#[test]
+fn both_readmes_lead_to_the_same_documents() {
+    let (english, chinese) = (read("README.md"), read("README.zh-CN.md"));
+    let of = |text| links(text).into_iter().filter(|link| !link.starts_with("README")).map(str::to_owned).collect::<BTreeSet<_>>();
+    assert!(of(&english).len() >= 15 && links(&english).contains("README.zh-CN.md") && links(&chinese).contains("README.md"));
+    assert_eq!(of(&english), of(&chinese), "README.md, and README.zh-CN.md");
+}
+
+/// Every document below a folder.
+fn documents(folder: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(path(folder)).unwrap() {
+        let entry = entry.unwrap();
+        let name = format!("{folder}/{}", entry.file_name().into_string().unwrap());
+        if entry.path().is_dir() {
+            found.extend(documents(&name));
+        } else if name.ends_with(".md") {
+            found.push(name);
+        }
+    }
+    found
+}
+
+/// What `#…` in a link to this document may say: its headings, as GitHub makes anchors of them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let outside = text.split("```").step_by(2).flat_map(str::lines);
+    let headings = outside.filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let kept = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    headings.map(|heading| heading.to_lowercase().chars().filter(|c| kept(*c)).collect::<String>().replace(' ', "-")).collect()
+}
+
+#[test]
+fn every_link_between_documents_leads_to_a_file_and_to_a_heading_of_it() {
+    let mut all: Vec<String> =
+        ["README.md", "README.zh-CN.md", "ARCHITECTURE.md", "CHANGELOG.md", "charts/podgroup/README.md"].map(str::to_owned).into();
+    all.extend(documents("docs"));
+    assert!(all.iter().any(|document| document.starts_with("docs/runbooks/")), "{all:?}");
+    let (mut found, mut of_headings) = (0, 0);
+    for document in all {
+        let text = read(&document);
+        for link in links(&text) {
+            let (name, heading) = link.split_once('#').map_or((link, None), |(name, heading)| (name, Some(heading)));
+            let file = if name.is_empty() { path(&document) } else { path(&document).parent().unwrap().join(name) };
+            assert!(file.exists(), "{document} leads to {link}, which is not there");
+            if let Some(heading) = heading {
+                let there = anchors(&std::fs::read_to_string(&file).unwrap());
+                assert!(there.contains(heading), "{document} leads to {link}, and the headings there are {there:?}");
+                of_headings += 1;
+            }
+            found += 1;
+        }
+    }
+    assert!(found >= 60 && of_headings >= 10, "only {found} links were found, {of_headings} of them to a heading");
+}
