@@ -20,7 +20,7 @@ fn found(rule: Rule) -> Option<usize> {
 
 #[test]
 fn each_rule_that_is_left_out_is_missed() {
-    let found: Vec<_> = ALL.into_iter().map(|rule| (rule, found(rule))).collect();
+    let found: Vec<_> = ALL.iter().map(|rule| (rule, found(*rule))).collect();
     let lines: Vec<_> =
         found.iter().map(|(rule, after)| format!("{rule:?}: {}", after.map_or("not".to_owned(), |after| after.to_string()))).collect();
     println!("missed after so many worlds: {}", lines.join(", "));
