@@ -33,6 +33,8 @@ pub mod state;
 pub mod tell;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod told_tests;
 pub mod why;
 mod written;
 
