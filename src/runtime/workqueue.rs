@@ -160,14 +160,9 @@ impl<K: Clone + Ord> WorkQueue<K> {
                 }
                 until
             };
-            match until {
-                Some(at) => {
-                    tokio::select! {
-                        () = changed => {}
-                        () = tokio::time::sleep_until(at) => {}
-                    }
-                }
-                None => changed.await,
+            tokio::select! {
+                () = changed => {}
+                () = clock::until(until) => {}
             }
         }
     }
