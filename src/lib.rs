@@ -33,6 +33,8 @@ pub mod api;
 mod by_key;
 pub mod controller;
 pub mod cycle;
+#[cfg(test)]
+mod duels;
 mod left_out;
 pub mod lifecycle;
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use prometheus::{Histogram, HistogramOpts, IntCounterVec, IntGauge, Opts, Registry};
 
 use crate::lifecycle::{Answer, Step};
+use crate::runtime::metrics::registered;
 
 /// Upper bounds of the buckets of the time to a PodGroup, in seconds: from one quick round trip to an API server that is away.
 const SECONDS: [f64; 14] = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0];
@@ -27,17 +28,14 @@ impl ControllerMetrics {
     pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let help = "Steps of the controller about PodGroups, by what was done (create, amend, mark, look, delete, unmark, read) and how it ended \
                     (is, gone, absent, looked, old, unknown, refused, later).";
-        let steps = IntCounterVec::new(Opts::new("controller_steps_total", help), &["step", "outcome"])?;
+        let steps = registered(registry, IntCounterVec::new(Opts::new("controller_steps_total", help), &["step", "outcome"])?)?;
         let help = "Writes (amend, mark, unmark, delete) that the API server refused since the PodGroup was no longer the object and version \
                     that they were decided on.";
-        let refused = IntCounterVec::new(Opts::new("controller_preconditions_refused_total", help), &["step"])?;
+        let refused = registered(registry, IntCounterVec::new(Opts::new("controller_preconditions_refused_total", help), &["step"])?)?;
         let help = "Seconds from the event after which a PodGroup was missing to the answer that it was created.";
-        let creation = Histogram::with_opts(HistogramOpts::new("controller_creation_seconds", help).buckets(SECONDS.to_vec()))?;
-        let queue = IntGauge::new("controller_queue_depth", "PodGroups that wait for their turn.")?;
-        registry.register(Box::new(steps.clone()))?;
-        registry.register(Box::new(refused.clone()))?;
-        registry.register(Box::new(queue.clone()))?;
-        registry.register(Box::new(creation.clone()))?;
+        let creation = HistogramOpts::new("controller_creation_seconds", help).buckets(SECONDS.to_vec());
+        let creation = registered(registry, Histogram::with_opts(creation)?)?;
+        let queue = registered(registry, IntGauge::new("controller_queue_depth", "PodGroups that wait for their turn.")?)?;
         // There from the start, so that a rate over them is not blind to the first.
         for (step, outcome) in [("create", "is"), ("amend", "is"), ("mark", "is"), ("unmark", "is"), ("delete", "gone")] {
             steps.with_label_values(&[step, outcome]).inc_by(0);

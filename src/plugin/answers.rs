@@ -28,7 +28,7 @@ pub struct QueueAnswer {
     pub kept: Option<RawResources>,
     /// What of its guarantee is in force.
     pub floor: Option<RawResources>,
-    /// Its share; absent while nobody contends.
+    /// Its share.
     pub share: Option<RawResources>,
 }
 

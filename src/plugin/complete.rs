@@ -13,6 +13,7 @@ use futures::future::join_all;
 use super::connect::connect;
 use super::fetch::Fetch;
 use super::flags::{Arguments, Change, Common, Kind, Named, Target, Verb};
+use super::verbs::QUEUES;
 
 /// The name under which kubectl asks.
 pub const ASKED_AS: &str = "kubectl_complete-podgroup";
@@ -32,14 +33,11 @@ enum Wanted {
 impl Wanted {
     /// The paths of their lists.
     fn paths(&self, namespace: &str) -> Vec<String> {
-        let of_kind = |kind: &Kind| {
-            let (group, plural) = kind.place();
-            format!("/{group}/namespaces/{namespace}/{plural}")
-        };
+        let of_kind = |kind: &Kind| kind.path(Some(namespace));
         match self {
             Self::Groups(Some(kind)) => vec![of_kind(kind)],
             Self::Groups(None) => Kind::ALL.iter().filter(|kind| !kind.is_generated()).map(of_kind).collect(),
-            Self::Queues => vec!["/apis/scheduling.volcano.sh/v1beta1/queues".to_owned()],
+            Self::Queues => vec![QUEUES.to_owned()],
             Self::Namespaces => vec!["/api/v1/namespaces".to_owned()],
         }
     }

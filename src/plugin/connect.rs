@@ -8,6 +8,8 @@ use axum::http::header::{HeaderValue, USER_AGENT};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
+use crate::runtime::call;
+
 use super::flags::{Common, is_name};
 
 /// How long opening one connection may take.
@@ -209,16 +211,7 @@ fn trusting(flags: &Common, url: Uri) -> Result<Config, String> {
 
 /// An error with its causes, in one line.
 fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let line = cause.to_string();
-        if !text.contains(&line) {
-            text = format!("{text}: {line}");
-        }
-        next = cause.source();
-    }
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    call::chain(error).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

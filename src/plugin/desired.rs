@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::api::names::{CLOSED, OPEN, QUEUE_DESIRED_STATE};
 
 use super::gap::{self, Gap};
-use super::page::{Line, Page, Tone};
+use super::page::{Line, Page, Tone, first_of};
 use super::queues::Queues;
 
 /// How many queues are named.
@@ -134,8 +134,8 @@ impl Report {
         page.line(Line::new("queue ").and(Tone::Strong, &self.queue).and(Tone::Plain, format!(" {done}")));
         let whom = match self.below.len() {
             0 => "it".to_owned(),
-            1 => format!("it and the queue below it ({})", named(&self.below)),
-            count => format!("it and the {count} queues below it ({})", named(&self.below)),
+            1 => format!("it and the queue below it ({})", first_of(&self.below, NAMED)),
+            count => format!("it and the {count} queues below it ({})", first_of(&self.below, NAMED)),
         };
         match self.desired {
             Desired::Closed => {
@@ -147,8 +147,10 @@ impl Report {
                 page.text(format!("  {whom}: groups that wait are admitted again"));
                 if !self.stay_closed.is_empty() {
                     page.line(
-                        Line::new("  ")
-                            .and(Tone::Warn, format!("still closed, since somebody closed them too: {}", named(&self.stay_closed))),
+                        Line::new("  ").and(
+                            Tone::Warn,
+                            format!("still closed, since somebody closed them too: {}", first_of(&self.stay_closed, NAMED)),
+                        ),
                     );
                 }
             }
@@ -164,12 +166,6 @@ impl Report {
         gap::show(&mut page, &self.unknown);
         page
     }
-}
-
-fn named(queues: &[String]) -> String {
-    let more = queues.len().saturating_sub(NAMED);
-    let list = queues.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-    if more == 0 { list } else { format!("{list} and {more} more") }
 }
 
 #[cfg(test)]

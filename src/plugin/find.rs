@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 
 use crate::api::membership::{GroupKey, controller_of, group_of, named_group};
 use crate::api::{GroupFacts, PodGroup};
-
 use crate::runtime::call::CallError;
 
 use super::events::Event;
@@ -69,7 +68,7 @@ pub async fn find(fetch: &Fetch, namespace: &str, target: &Target, gaps: &mut Ve
         Kind::CronJob => groups_below(fetch, Kind::Job, namespace, &uid, gaps).await,
         Kind::PodGroup | Kind::StatefulSet | Kind::Job | Kind::DaemonSet | Kind::ReplicaSet => vec![group_of_owner(&object)],
     };
-    let path = format!("/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups");
+    let path = Kind::PodGroup.path(Some(namespace));
     let listed = fetch.list(&path, "").await.map_err(|error| format!("PodGroups of namespace {namespace}: {}", told(&error)))?;
     let mut groups: Vec<PodGroup> = decoded("PodGroups", listed, gaps);
     groups.retain(|group| keys.iter().any(|key| Some(&*key.name) == group.metadata.name.as_deref()));
@@ -88,11 +87,9 @@ pub async fn find(fetch: &Fetch, namespace: &str, target: &Target, gaps: &mut Ve
 
 /// The groups of those owners of this kind whose own owner has this UID.
 async fn groups_below(fetch: &Fetch, kind: Kind, namespace: &str, uid: &str, gaps: &mut Vec<Gap>) -> Vec<GroupKey> {
-    let (group, plural) = kind.place();
     let what = format!("{}s", kind.as_str());
     let below = |owner: &Value| controller_of(&meta(owner)).is_some_and(|above| above.uid == uid).then(|| group_of_owner(owner));
-    let path = format!("/{group}/namespaces/{namespace}/{plural}");
-    fetch.all(&what, &path, "", gaps, below).await.unwrap_or_default().into_iter().flatten().collect()
+    fetch.all(&what, &kind.path(Some(namespace)), "", gaps, below).await.unwrap_or_default().into_iter().flatten().collect()
 }
 
 /// The object, and of which kind it turned out to be.
@@ -100,8 +97,7 @@ async fn object(fetch: &Fetch, namespace: &str, target: &Target) -> Result<(Kind
     let kinds: Vec<Kind> = target.kind.map_or_else(|| Kind::ALL.to_vec(), |kind| vec![kind]);
     let mut refused = Vec::new();
     for kind in &kinds {
-        let (group, plural) = kind.place();
-        match fetch.get(&format!("/{group}/namespaces/{namespace}/{plural}/{}", target.name)).await {
+        match fetch.get(&format!("{}/{}", kind.path(Some(namespace)), target.name)).await {
             Ok(Some(object)) => return Ok((*kind, object)),
             Ok(None) => {}
             Err(error @ CallError::Forbidden(_)) => refused.push(told(&error)),
@@ -115,16 +111,15 @@ async fn object(fetch: &Fetch, namespace: &str, target: &Target) -> Result<(Kind
     let names: Vec<_> = kinds.iter().map(|kind| kind.as_str()).collect();
     // What is generated is copied and not typed.
     let typed = kinds.iter().filter(|kind| target.kind.is_some() || !kind.is_generated());
-    let (place, query) = (format!("namespaces/{namespace}/"), format!("&fieldSelector=metadata.name%3D{}", target.name));
-    let (here, elsewhere) = join!(named(fetch, typed, &place, ""), named(fetch, kinds.iter(), "", &query));
+    let query = format!("&fieldSelector=metadata.name%3D{}", target.name);
+    let (here, elsewhere) = join!(named(fetch, typed, Some(namespace), ""), named(fetch, kinds.iter(), None, &query));
     Err(format!("there is no {} {:?} in namespace {namespace}: {}", names.join(", "), target.name, meant(target, &here, &elsewhere)))
 }
 
 /// What there is of these kinds. Who may not list them, or gets no answer, is told what is missing all the same.
-async fn named(fetch: &Fetch, kinds: impl Iterator<Item = &Kind>, place: &str, query: &str) -> Vec<(Kind, ObjectMeta)> {
+async fn named(fetch: &Fetch, kinds: impl Iterator<Item = &Kind>, namespace: Option<&str>, query: &str) -> Vec<(Kind, ObjectMeta)> {
     let of_kind = |kind: Kind| async move {
-        let (group, plural) = kind.place();
-        let names = fetch.names(&format!("/{group}/{place}{plural}"), query).await.unwrap_or_default();
+        let names = fetch.names(&kind.path(namespace), query).await.unwrap_or_default();
         names.into_iter().map(|meta| (kind, meta)).collect::<Vec<_>>()
     };
     join_all(kinds.map(|kind| of_kind(*kind))).await.concat()

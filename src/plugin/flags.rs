@@ -210,10 +210,10 @@ impl Kind {
         matches!(self, Self::ReplicaSet | Self::Pod)
     }
 
-    /// Where its objects are: the API group's path, and the plural.
+    /// The path of its list in a namespace, or in all of them.
     #[must_use]
-    pub const fn place(self) -> (&'static str, &'static str) {
-        match self {
+    pub fn path(self, namespace: Option<&str>) -> String {
+        let (group, plural) = match self {
             Self::PodGroup => ("apis/scheduling.volcano.sh/v1beta1", "podgroups"),
             Self::Deployment => ("apis/apps/v1", "deployments"),
             Self::StatefulSet => ("apis/apps/v1", "statefulsets"),
@@ -222,6 +222,10 @@ impl Kind {
             Self::DaemonSet => ("apis/apps/v1", "daemonsets"),
             Self::ReplicaSet => ("apis/apps/v1", "replicasets"),
             Self::Pod => ("api/v1", "pods"),
+        };
+        match namespace {
+            Some(namespace) => format!("/{group}/namespaces/{namespace}/{plural}"),
+            None => format!("/{group}/{plural}"),
         }
     }
 

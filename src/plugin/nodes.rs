@@ -139,7 +139,7 @@ impl Report {
         if !self.missing.is_empty() {
             page.heading("Pods on nodes that do not exist");
             for (name, used) in &self.missing {
-                page.line(Line::new("  ").and(Tone::Warn, name).and(Tone::Plain, format!(": {}", listed(used))));
+                page.line(Line::new("  ").and(Tone::Warn, name).and(Tone::Plain, format!(": {used}")));
             }
         }
         gap::show(&mut page, &self.unknown);
@@ -177,25 +177,18 @@ fn remarks(node: &Row) -> Line {
     let mut line = Line::default();
     let over = node.overcommitted();
     if !over.is_empty() {
-        line = line.and(Tone::Bad, format!("OVERCOMMITTED by {}  ", listed(&over)));
+        line = line.and(Tone::Bad, format!("OVERCOMMITTED by {over}  "));
     }
     if node.cordoned {
         line = line.and(Tone::Warn, "cordoned  ");
     }
     if let Some(kept) = node.nominated.as_ref().filter(|kept| !kept.is_empty()) {
-        line = line.and(Tone::Plain, format!("kept for a gang: {}  ", listed(kept)));
+        line = line.and(Tone::Plain, format!("kept for a gang: {kept}  "));
     }
     for fault in &node.faults {
         line = line.and(Tone::Warn, format!("{fault}  "));
     }
     line
-}
-
-/// `cpu 2, memory 4Gi`.
-#[must_use]
-pub fn listed(amounts: &Resources) -> String {
-    let each = |(name, amount): (&ResourceName, Amount)| format!("{name} {}", quantity::format(amount, name.style()));
-    amounts.iter().map(each).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -152,6 +152,16 @@ pub fn clean(text: &str) -> String {
     out
 }
 
+/// The first of these names, of which there may be thousands, and how many more there are.
+#[must_use]
+pub fn first_of(names: &[impl AsRef<str>], most: usize) -> String {
+    let first = names.iter().take(most).map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(most) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}
+
 /// The value as JSON for people and programs. What is unsafe stands as JSON's own escapes, so it means the same and a terminal is safe from it.
 #[must_use]
 pub fn json(value: &serde_json::Value) -> String {

@@ -16,7 +16,7 @@ use super::queues::{Dimension, Level, Queues};
 use super::why::unschedulable;
 
 /// Queues that stand lower than this are not indented further: a chain that a script made must still be readable.
-const DEEPEST: usize = 32;
+pub(super) const DEEPEST: usize = 32;
 
 /// The tree of queues.
 #[derive(Debug)]

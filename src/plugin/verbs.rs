@@ -20,7 +20,7 @@ use super::desired::{self, Desired};
 use super::events::{self, Event};
 use super::fetch::{Fetch, escaped, told};
 use super::find::find;
-use super::flags::{Arguments, Change, Common, Named, Output, Target, Verb};
+use super::flags::{Arguments, Change, Common, Kind, Named, Output, Target, Verb};
 use super::gap::Gap;
 use super::nearest::nearest;
 use super::nodes;
@@ -29,7 +29,8 @@ use super::queues::Queues;
 use super::scheduler::{self, Scheduler};
 use super::{tree, version, why};
 
-const QUEUES: &str = "/apis/scheduling.volcano.sh/v1beta1/queues";
+/// The path of their list.
+pub(super) const QUEUES: &str = "/apis/scheduling.volcano.sh/v1beta1/queues";
 
 /// For how long a queue's status is looked at after its state was asked for.
 const NOTICED_WITHIN: Duration = Duration::from_secs(5);
@@ -214,20 +215,19 @@ impl Shell {
     async fn pods(&self) -> (Option<Vec<PodFacts>>, bool, Vec<Gap>) {
         let mut gaps = Vec::new();
         let of: fn(&Pod) -> PodFacts = PodFacts::of;
-        if let Some(pods) = self.fetch.all("pods of all namespaces", "/api/v1/pods", "", &mut gaps, of).await {
+        if let Some(pods) = self.fetch.all("pods of all namespaces", &Kind::Pod.path(None), "", &mut gaps, of).await {
             return (Some(pods), true, gaps);
         }
-        (self.fetch.all("pods", &format!("/api/v1/namespaces/{}/pods", self.namespace), "", &mut gaps, of).await, false, gaps)
+        (self.fetch.all("pods", &Kind::Pod.path(Some(&self.namespace)), "", &mut gaps, of).await, false, gaps)
     }
 
     /// The PodGroups of the cluster, or of the namespace.
     async fn groups(&self) -> (Option<Vec<GroupFacts>>, Vec<Gap>) {
-        const API: &str = "/apis/scheduling.volcano.sh/v1beta1";
         let mut gaps = Vec::new();
         let of: fn(&PodGroup) -> GroupFacts = GroupFacts::of;
-        let mut groups = self.fetch.all("PodGroups of all namespaces", &format!("{API}/podgroups"), "", &mut gaps, of).await;
+        let mut groups = self.fetch.all("PodGroups of all namespaces", &Kind::PodGroup.path(None), "", &mut gaps, of).await;
         if groups.is_none() {
-            groups = self.fetch.all("PodGroups", &format!("{API}/namespaces/{}/podgroups", self.namespace), "", &mut gaps, of).await;
+            groups = self.fetch.all("PodGroups", &Kind::PodGroup.path(Some(&self.namespace)), "", &mut gaps, of).await;
         }
         (groups, gaps)
     }

@@ -96,7 +96,7 @@ impl Report {
             }
             rows.push(vec![Line::new(name), Line::new(version.as_deref().unwrap_or("?")), holder]);
         }
-        Line::aligned(0, rows).into_iter().for_each(|line| page.line(line));
+        page.table(0, rows);
         for difference in self.differences() {
             page.line(Line::default().and(Tone::Warn, difference));
         }

@@ -177,7 +177,7 @@ impl From<kube::Error> for CallError {
 }
 
 /// An error with its causes: "client error (Connect)" alone helps nobody.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

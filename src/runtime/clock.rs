@@ -20,6 +20,14 @@ pub fn monotonic() -> Instant {
     Instant::now()
 }
 
+/// Waits until then; for ever where there is no then. Safe to drop and to call again.
+pub async fn until(then: Option<Instant>) {
+    match then {
+        Some(then) => tokio::time::sleep_until(then).await,
+        None => std::future::pending().await,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use prometheus::core::Collector;
 use prometheus::{Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 
 /// An empty registry with the prefix `podgroup_`, that already says which build this is
@@ -19,6 +20,15 @@ pub fn registry() -> Result<Registry, prometheus::Error> {
     build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
     registry.register(Box::new(build))?;
     Ok(registry)
+}
+
+/// These numbers, which are in the registry from now on.
+///
+/// # Errors
+/// When its name is taken.
+pub(crate) fn registered<C: Collector + Clone + 'static>(registry: &Registry, numbers: C) -> Result<C, prometheus::Error> {
+    registry.register(Box::new(numbers.clone()))?;
+    Ok(numbers)
 }
 
 /// Everything in the registry in the text format of Prometheus.
@@ -54,9 +64,7 @@ impl RequestMetrics {
                 .buckets(vec![0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0]),
             &["verb", "resource"],
         )?;
-        registry.register(Box::new(requests.clone()))?;
-        registry.register(Box::new(seconds.clone()))?;
-        Ok(Self { requests, seconds })
+        Ok(Self { requests: registered(registry, requests)?, seconds: registered(registry, seconds)? })
     }
 
     /// Counts one request that ended. `outcome` is `ok` or [`super::call::CallError::kind`].
@@ -82,11 +90,7 @@ impl WatchMetrics {
     /// # Errors
     /// When the names are taken: make one for a program and clone it.
     pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let counter = |name: &str, help: &str, labels: &[&str]| {
-            let counter = IntCounterVec::new(Opts::new(name, help), labels)?;
-            registry.register(Box::new(counter.clone()))?;
-            Ok::<_, prometheus::Error>(counter)
-        };
+        let counter = |name, help, labels: &[&str]| registered(registry, IntCounterVec::new(Opts::new(name, help), labels)?);
         Ok(Self {
             lists: counter("watch_lists_total", "Complete lists of a resource, by how they ended.", &["resource", "outcome"])?,
             events: counter("watch_events_total", "Events that a watch delivered.", &["resource", "type"])?,

@@ -7,6 +7,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{IntGaugeVec, Opts, Registry};
 
 use super::leader::Leadership;
+use super::metrics::registered;
 use super::readiness::Readiness;
 
 /// The standing of one program. Cheap to clone.
@@ -34,8 +35,7 @@ impl Standing {
             leading: IntGaugeVec::new(Opts::new("leading", leading), &["program"])?,
             ready: IntGaugeVec::new(Opts::new("ready", ready), &["program"])?,
         };
-        registry.register(Box::new(standing.clone()))?;
-        Ok(standing)
+        registered(registry, standing)
     }
 
     /// Whom to ask from now on whether we lead.

@@ -121,7 +121,8 @@ impl<K: Clone + Ord> WorkQueue<K> {
     }
 
     /// How often this key failed in a row.
-    pub fn failures(&self, key: &K) -> u32 {
+    #[cfg(test)]
+    pub(crate) fn failures(&self, key: &K) -> u32 {
         self.lock().failures.get(key).copied().unwrap_or(0)
     }
 
@@ -136,7 +137,8 @@ impl<K: Clone + Ord> WorkQueue<K> {
     }
 
     /// How many keys are worked on now.
-    pub fn in_work(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn in_work(&self) -> usize {
         self.lock().in_work.len()
     }
 
@@ -160,14 +162,9 @@ impl<K: Clone + Ord> WorkQueue<K> {
                 }
                 until
             };
-            match until {
-                Some(at) => {
-                    tokio::select! {
-                        () = changed => {}
-                        () = tokio::time::sleep_until(at) => {}
-                    }
-                }
-                None => changed.await,
+            tokio::select! {
+                () = changed => {}
+                () = clock::until(until) => {}
             }
         }
     }

@@ -68,7 +68,7 @@ fn queues(state: &State) -> Value {
             "phase": facts.map(|facts| status::phase(group, facts).as_str()),
             "waitingPods": group.waiting.len(),
             "reason": refusal.map(|refusal| refusal.reason()),
-            "why": frozen::said(frozen::why(group)),
+            "why": frozen::why(group).json(),
             "message": refusal.map(ToString::to_string),
         });
         match facts {
@@ -117,8 +117,7 @@ fn limits_written(limits: &Limits) -> BTreeMap<String, RawQuantity> {
 }
 
 fn audit(state: &State) -> Value {
-    let report = state.world.books().audit();
-    state.metrics.audit_differences.set(i64::try_from(report.differences.len()).unwrap_or(i64::MAX));
+    let report = state.recount();
     json!({
         "differences": report.differences,
         "checked": { "nodes": report.nodes, "pods": report.pods, "queues": report.queues },

@@ -8,7 +8,6 @@ mod evict;
 mod turns;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,7 +17,6 @@ use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams}
 use kube::{Client, Resource, ResourceExt};
 use serde_json::Value;
 use tokio::task::{Id, JoinSet};
-use tokio::time::Instant;
 
 use crate::api::names::SCHEDULER;
 use crate::api::{Pod, PodGroup, Queue};
@@ -162,7 +160,7 @@ impl Dispatcher {
             let ended = tokio::select! {
                 biased;
                 Some(ended) = self.running.join_next_with_id() => ended,
-                () = until(rested) => {
+                () = clock::until(rested) => {
                     self.start();
                     continue;
                 }
@@ -225,8 +223,7 @@ impl Destination {
 
     /// Writes, and says in which version it stands.
     async fn write(&self, command: Command) -> Result<String, CallError> {
-        let params = PatchParams { field_manager: Some(SCHEDULER.to_owned()), ..PatchParams::default() };
-        let created = PostParams { field_manager: Some(SCHEDULER.to_owned()), ..PostParams::default() };
+        let params = patched();
         match command {
             Command::Bind(_) | Command::Evict { .. } | Command::Desist { .. } => Ok(String::new()),
             Command::Group { key, uid, status, event, now } => {
@@ -234,7 +231,7 @@ impl Destination {
                 let body = Patch::Merge(command::group_patch(&uid, &status));
                 let version = version(&self.caller.once("patch", "podgroups", groups.patch(&key.name, &params, &body)).await?);
                 if let Some((reason, message)) = event {
-                    self.event(command::event(&key, &uid, &reason, &message, now), &key.namespace, &created).await;
+                    self.event(command::event(&key, &uid, &reason, &message, now), &key.namespace).await;
                 }
                 Ok(version)
             }
@@ -244,7 +241,7 @@ impl Destination {
                 Ok(version(&self.caller.once("patch", "queues/status", queues.patch_status(&name, &params, &body)).await?))
             }
             Command::QueueEvent { name, uid, message, now } => {
-                self.event(command::queue_event(&name, &uid, &message, now), command::CLUSTER_EVENTS, &created).await;
+                self.event(command::queue_event(&name, &uid, &message, now), command::CLUSTER_EVENTS).await;
                 Ok(String::new())
             }
             Command::MakeQueue { name } => {
@@ -252,7 +249,7 @@ impl Destination {
                 let queues = Api::<DynamicObject>::all_with(self.client.clone(), &ApiResource::erase::<Queue>(&()));
                 let body = serde_json::from_value(command::new_queue(&name)).map_err(|error| CallError::Other(error.to_string()))?;
                 tracing::info!(queue = %name, "made, because it was missing");
-                Ok(version(&self.caller.once("create", "queues", queues.create(&created, &body)).await?))
+                Ok(version(&self.caller.once("create", "queues", queues.create(&created(), &body)).await?))
             }
             Command::Pod { namespace, name, uid, condition, now } => {
                 let pods = Api::<Pod>::namespaced(self.client.clone(), &namespace);
@@ -263,10 +260,10 @@ impl Destination {
     }
 
     /// An Event that cannot be written is no loss that anybody should wait for: the condition says the same.
-    async fn event(&self, body: Value, namespace: &str, params: &PostParams) {
+    async fn event(&self, body: Value, namespace: &str) {
         let events = Api::<k8s_openapi::api::core::v1::Event>::namespaced(self.client.clone(), namespace);
         let Ok(body) = serde_json::from_value(body) else { return };
-        if let Err(error) = self.caller.once("create", "events", events.create(params, &body)).await {
+        if let Err(error) = self.caller.once("create", "events", events.create(&created(), &body)).await {
             tracing::debug!(%error, "an Event could not be written");
         }
     }
@@ -281,12 +278,13 @@ fn told(answer: Result<String, CallError>) -> Told {
     }
 }
 
-/// Waits until then; for ever where there is no then.
-async fn until(at: Option<Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at).await,
-        None => pending().await,
-    }
+/// Who writes stands in the object's managed fields.
+fn created() -> PostParams {
+    PostParams { field_manager: Some(SCHEDULER.to_owned()), ..PostParams::default() }
+}
+
+fn patched() -> PatchParams {
+    PatchParams { field_manager: Some(SCHEDULER.to_owned()), ..PatchParams::default() }
 }
 
 fn version<K: Resource>(object: &K) -> String {

@@ -228,12 +228,6 @@ fn up_to<'a>(most: usize, names: impl Iterator<Item = &'a str>) -> BTreeSet<&'a 
     all
 }
 
-/// For JSON: as text, none where there is none.
-#[must_use]
-pub fn said(why: Why<'_>) -> serde_json::Value {
-    serde_json::json!({ "reason": why.reason, "at": why.at, "resource": why.resource })
-}
-
 #[cfg(test)]
 #[path = "frozen_tests.rs"]
 mod tests;

@@ -4,26 +4,39 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::api::{BudgetFacts, BudgetKey, Fault, GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
+use crate::cycle::world::World;
 use crate::runtime::flags::QueueStatusBy;
 
 use super::event::Change;
 use super::state::{Kind, Now, State};
 
 impl State {
-    pub(super) fn apply_nodes(&mut self, change: Change<NodeFacts, Arc<str>>) {
+    /// What changed of one kind: what a list does not show any more goes first, then comes what is there.
+    fn take_in<T, K: Ord>(
+        &mut self,
+        (kind, change): (Kind, Change<T, K>),
+        key: impl Fn(&T) -> K,
+        known: impl Fn(&World) -> Vec<K>,
+        apply: impl Fn(&mut Self, T),
+        delete: impl Fn(&mut Self, &K),
+    ) {
         match change {
             Change::Reset { all, unreadable } => {
-                let there: BTreeSet<_> = all.iter().map(|node| Arc::clone(&node.name)).chain(unreadable).collect();
-                let gone: Vec<_> =
-                    self.world.nodes().iter().map(|node| Arc::clone(&node.name)).filter(|name| !there.contains(name)).collect();
-                gone.iter().for_each(|name| self.world.delete_node(name));
-                all.into_iter().for_each(|node| self.apply_node(node));
-                self.complete.insert(Kind::Nodes);
+                let there: BTreeSet<K> = all.iter().map(key).chain(unreadable).collect();
+                known(&self.world).iter().filter(|key| !there.contains(key)).for_each(|gone| delete(self, gone));
+                all.into_iter().for_each(|object| apply(self, object));
+                self.complete.insert(kind);
             }
-            Change::Apply(node) => self.apply_node(node),
-            Change::Delete(name) => self.world.delete_node(&name),
+            Change::Apply(object) => apply(self, object),
+            Change::Delete(key) => delete(self, &key),
             Change::Unreadable(_) => {}
         }
+    }
+
+    pub(super) fn apply_nodes(&mut self, change: Change<NodeFacts, Arc<str>>) {
+        let known = |world: &World| world.nodes().iter().map(|node| Arc::clone(&node.name)).collect();
+        let delete = |state: &mut Self, name: &Arc<str>| state.world.delete_node(name);
+        self.take_in((Kind::Nodes, change), |node| Arc::clone(&node.name), known, Self::apply_node, delete);
     }
 
     fn apply_node(&mut self, node: NodeFacts) {
@@ -34,18 +47,8 @@ impl State {
     }
 
     pub(super) fn apply_pods(&mut self, change: Change<PodFacts, Uid>) {
-        match change {
-            Change::Reset { all, unreadable } => {
-                let there: BTreeSet<_> = all.iter().map(|pod| pod.uid.clone()).chain(unreadable).collect();
-                let gone: Vec<_> = self.world.pod_uids().filter(|uid| !there.contains(*uid)).cloned().collect();
-                gone.iter().for_each(|uid| self.delete_pod(uid));
-                all.into_iter().for_each(|pod| self.apply_pod(pod));
-                self.complete.insert(Kind::Pods);
-            }
-            Change::Apply(pod) => self.apply_pod(pod),
-            Change::Delete(uid) => self.delete_pod(&uid),
-            Change::Unreadable(_) => {}
-        }
+        let known = |world: &World| world.pod_uids().cloned().collect();
+        self.take_in((Kind::Pods, change), |pod| pod.uid.clone(), known, Self::apply_pod, Self::delete_pod);
     }
 
     fn apply_pod(&mut self, pod: PodFacts) {
@@ -59,19 +62,11 @@ impl State {
     }
 
     pub(super) fn apply_groups(&mut self, change: Change<GroupFacts, GroupKey>) {
-        match change {
-            Change::Reset { all, unreadable } => {
-                let there: BTreeSet<_> = all.iter().map(|group| group.key.clone()).chain(unreadable).collect();
-                let known = self.world.groups().iter().filter(|(_, group)| group.facts.is_some()).map(|(key, _)| key);
-                let gone: Vec<_> = known.filter(|key| !there.contains(*key)).cloned().collect();
-                gone.iter().for_each(|key| self.delete_group(key));
-                all.into_iter().for_each(|group| self.apply_group(group));
-                self.complete.insert(Kind::Groups);
-            }
-            Change::Apply(group) => self.apply_group(group),
-            Change::Delete(key) => self.delete_group(&key),
-            Change::Unreadable(_) => {}
-        }
+        let known = |world: &World| {
+            let there = world.groups().iter().filter(|(_, group)| group.facts.is_some());
+            there.map(|(key, _)| key.clone()).collect()
+        };
+        self.take_in((Kind::Groups, change), |group| group.key.clone(), known, Self::apply_group, Self::delete_group);
     }
 
     fn apply_group(&mut self, group: GroupFacts) {
@@ -85,18 +80,8 @@ impl State {
     }
 
     pub(super) fn apply_queues(&mut self, change: Change<QueueFacts, Arc<str>>, now: Now) {
-        match change {
-            Change::Reset { all, unreadable } => {
-                let there: BTreeSet<_> = all.iter().map(|queue| Arc::from(queue.name.as_str())).chain(unreadable).collect();
-                let gone: Vec<_> = self.world.queues().keys().filter(|name| !there.contains(*name)).cloned().collect();
-                gone.iter().for_each(|name| self.delete_queue(name));
-                all.into_iter().for_each(|queue| self.apply_queue(queue));
-                self.complete.insert(Kind::Queues);
-            }
-            Change::Apply(queue) => self.apply_queue(queue),
-            Change::Delete(name) => self.delete_queue(&name),
-            Change::Unreadable(_) => {}
-        }
+        let known = |world: &World| world.queues().keys().cloned().collect();
+        self.take_in((Kind::Queues, change), |queue| Arc::from(queue.name.as_str()), known, Self::apply_queue, Self::delete_queue);
         self.make_queues(now);
     }
 
@@ -116,33 +101,17 @@ impl State {
     }
 
     pub(super) fn apply_priority_classes(&mut self, change: Change<PriorityClassFacts, String>) {
-        match change {
-            Change::Reset { all, unreadable } => {
-                let there: BTreeSet<_> = all.iter().map(|class| class.name.clone()).chain(unreadable).collect();
-                let gone: Vec<_> = self.world.priority_class_names().filter(|name| !there.contains(*name)).cloned().collect();
-                gone.iter().for_each(|name| self.world.delete_priority_class(name));
-                all.into_iter().for_each(|class| self.world.apply_priority_class(class));
-                self.complete.insert(Kind::PriorityClasses);
-            }
-            Change::Apply(class) => self.world.apply_priority_class(class),
-            Change::Delete(name) => self.world.delete_priority_class(&name),
-            Change::Unreadable(_) => {}
-        }
+        let known = |world: &World| world.priority_class_names().cloned().collect();
+        let apply = |state: &mut Self, class| state.world.apply_priority_class(class);
+        let delete = |state: &mut Self, name: &String| state.world.delete_priority_class(name);
+        self.take_in((Kind::PriorityClasses, change), |class| class.name.clone(), known, apply, delete);
     }
 
     pub(super) fn apply_budgets(&mut self, change: Change<BudgetFacts, BudgetKey>) {
-        match change {
-            Change::Reset { all, unreadable } => {
-                let there: BTreeSet<_> = all.iter().map(|budget| budget.key.clone()).chain(unreadable).collect();
-                let gone: Vec<_> = self.world.budget_keys().filter(|key| !there.contains(*key)).cloned().collect();
-                gone.iter().for_each(|key| self.world.delete_budget(key));
-                all.into_iter().for_each(|budget| self.world.apply_budget(budget));
-                self.complete.insert(Kind::Budgets);
-            }
-            Change::Apply(budget) => self.world.apply_budget(budget),
-            Change::Delete(key) => self.world.delete_budget(&key),
-            Change::Unreadable(_) => {}
-        }
+        let known = |world: &World| world.budget_keys().cloned().collect();
+        let apply = |state: &mut Self, budget| state.world.apply_budget(budget);
+        let delete = |state: &mut Self, key: &BudgetKey| state.world.delete_budget(key);
+        self.take_in((Kind::Budgets, change), |budget| budget.key.clone(), known, apply, delete);
     }
 }
 

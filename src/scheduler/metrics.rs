@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
+use crate::runtime::metrics::registered;
+
 use super::event::Taken;
 use super::frozen::Frozen;
 use super::queue_metrics::QueueMetrics;
@@ -38,32 +40,17 @@ impl Metrics {
     ///
     /// When a name is taken: make one for a program.
     pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let gauge = |name: &str, help: &str| {
-            let gauge = IntGauge::new(name, help)?;
-            registry.register(Box::new(gauge.clone()))?;
-            Ok::<_, prometheus::Error>(gauge)
+        let gauge = |name, help| registered(registry, IntGauge::new(name, help)?);
+        let counter = |name, help, label| registered(registry, IntCounterVec::new(Opts::new(name, help), &[label])?);
+        let histogram = |name, help, buckets: &[f64]| {
+            registered(registry, Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec()))?)
         };
-        let histogram = |name: &str, help: &str, buckets: Vec<f64>| {
-            let histogram = Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets))?;
-            registry.register(Box::new(histogram.clone()))?;
-            Ok::<_, prometheus::Error>(histogram)
-        };
-        let binds = IntCounterVec::new(
-            Opts::new("scheduler_binds_total", "Pods that were to be bound, by outcome: bound, or the kind of the refusal."),
-            &["outcome"],
-        )?;
-        registry.register(Box::new(binds.clone()))?;
-        let evictions = IntCounterVec::new(
-            Opts::new(
-                "scheduler_evictions_total",
-                "Pods that were to go for others, by outcome: evicted, gone, or the kind of the refusal.",
-            ),
-            &["outcome"],
-        )?;
-        registry.register(Box::new(evictions.clone()))?;
+        let help = "Pods that were to be bound, by outcome: bound, or the kind of the refusal.";
+        let binds = counter("scheduler_binds_total", help, "outcome")?;
+        let help = "Pods that were to go for others, by outcome: evicted, gone, or the kind of the refusal.";
+        let evictions = counter("scheduler_evictions_total", help, "outcome")?;
         let help = "Times that a cycle looked at a PodGroup and let it wait, by the reason.";
-        let refusals = IntCounterVec::new(Opts::new("scheduler_refusals_total", help), &["reason"])?;
-        registry.register(Box::new(refusals.clone()))?;
+        let refusals = counter("scheduler_refusals_total", help, "reason")?;
         // There from the start, so that a rate over them is not blind to the first.
         binds.with_label_values(&["bound"]).inc_by(0);
         for outcome in ["evicted", "gone"] {
@@ -72,28 +59,23 @@ impl Metrics {
         for reason in REASONS {
             refusals.with_label_values(&[reason]).inc_by(0);
         }
-        let queues = QueueMetrics::new()?;
-        registry.register(Box::new(queues.clone()))?;
-        let unreadable = IntCounter::new(
-            "scheduler_unreadable_objects_total",
-            "Times that an object, in a list or by itself, could not be read, so that what was known of it stayed.",
-        )?;
-        registry.register(Box::new(unreadable.clone()))?;
+        let help = "Times that an object, in a list or by itself, could not be read, so that what was known of it stayed.";
+        let unreadable = IntCounter::new("scheduler_unreadable_objects_total", help)?;
         Ok(Self {
             cycles: histogram(
                 "scheduler_cycle_seconds",
                 "How long one scheduling cycle took, without the batching before it and the writes after it.",
-                vec![0.000_05, 0.000_2, 0.001, 0.005, 0.02, 0.1, 0.5, 2.0],
+                &[0.000_05, 0.000_2, 0.001, 0.005, 0.02, 0.1, 0.5, 2.0],
             )?,
             bind_seconds: histogram(
                 "scheduler_bind_seconds",
                 "From the decision to the API server's answer to the binding, for pods that were bound.",
-                vec![0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0],
+                &[0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0],
             )?,
             binds,
             evictions,
             refusals,
-            queues,
+            queues: registered(registry, QueueMetrics::new()?)?,
             responsive: gauge(
                 "scheduler_responsive",
                 "1 if the scheduler's loop answered this look at the metrics in time, else 0, and then nothing is said of the queues.",
@@ -102,7 +84,7 @@ impl Metrics {
             pending_groups: gauge("scheduler_pending_podgroups", "PodGroups that wait for admission or for places.")?,
             overcommitted_nodes: gauge("scheduler_overcommitted_nodes", "Nodes on which the pods ask for more than there is.")?,
             audit_differences: gauge("scheduler_audit_differences", "Sums in the books that a recount does not agree with; always 0.")?,
-            unreadable,
+            unreadable: registered(registry, unreadable)?,
         })
     }
 

@@ -33,6 +33,8 @@ pub mod state;
 pub mod tell;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod told_tests;
 pub mod why;
 mod written;
 
@@ -144,7 +146,7 @@ async fn own(
                 Some(event) => state.apply(event, now()),
                 None => return Err("the watches ended".to_owned()),
             },
-            () = at(due) => {}
+            () = clock::until(due) => {}
             // Nothing happened: a turn that is an answer and nothing else.
             () = pulse.asked() => continue,
         }
@@ -174,19 +176,11 @@ async fn gather(
             biased;
             report = dispatcher.next() => state.learn(report, now()),
             Some(event) = events.recv() => state.apply(event, now()),
-            () = at(Some(quiet)) => return,
+            () = clock::until(Some(quiet)) => return,
         }
         if clock::monotonic() >= longest {
             return;
         }
-    }
-}
-
-/// Waits until then; for ever where there is no then.
-async fn at(due: Option<Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -4,13 +4,11 @@ use serde_json::json;
 
 use super::command::{self, Command};
 use super::event::{Change, Event, Report, Subject, Told};
-use super::metrics::Metrics;
 use super::state::State;
-use super::testing::{at, leading};
+use super::testing::{at, binds, leading, state};
 use crate::api::QueueFacts;
-use crate::api::names::DEFAULT_SCHEDULER;
 use crate::api::queue::QueueStatus;
-use crate::cycle::testing::{POLICY, group, node, pod, queue, running};
+use crate::cycle::testing::{group, node, pod, queue, running};
 use crate::runtime::flags::QueueStatusBy;
 
 /// The queue `team` as Volcano's controller left it: in this state, with one group that waits.
@@ -20,14 +18,9 @@ fn team(state: &str) -> QueueFacts {
 }
 
 fn beside_volcano(team: QueueFacts) -> State {
-    let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
-    let state = State::new([DEFAULT_SCHEDULER.to_owned()], POLICY, metrics).with_queue_status(QueueStatusBy::Obey);
+    let state = state().with_queue_status(QueueStatusBy::Obey);
     let (pods, groups) = (vec![pod("ns", "p", "g", &[("cpu", 1)])], vec![group("ns", "g", 1, "team")]);
     leading(state, vec![node("n", &[("cpu", 4)])], pods, groups, vec![team])
-}
-
-fn binds(commands: &[Command]) -> usize {
-    commands.iter().filter(|command| matches!(command, Command::Bind(_))).count()
 }
 
 /// The patches of the queue `team` that are due within ten seconds.

@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::api::names::DEFAULT_SCHEDULER;
 use crate::api::podgroup::PodGroupStatus;
-use crate::cycle::testing::{POLICY, group, node, pod, queue, running};
+use crate::cycle::testing::{group, node, pod, queue, running};
 use crate::scheduler::event::{Change, Event, Report};
-use crate::scheduler::metrics::Metrics;
 use crate::scheduler::state::State;
-use crate::scheduler::testing::{at, leading};
+use crate::scheduler::testing::{at, ready};
 
 const WAIT: usize = 300;
 
@@ -27,11 +25,10 @@ struct Cluster {
 impl Cluster {
     /// Pods that ask for more than there is, each a group of its own, on a node of 4 CPUs.
     fn new() -> Self {
-        let state = State::new([DEFAULT_SCHEDULER.to_owned()], POLICY, Metrics::new(&prometheus::Registry::new()).unwrap());
         let name = |index: usize| format!("w{index:03}");
         let pods = (0..WAIT).map(|index| pod("ns", &name(index), &name(index), &[("cpu", 5)])).collect();
         let groups = (0..WAIT).map(|index| group("ns", &name(index), 1, "default")).collect();
-        let state = leading(state, vec![node("n", &[("cpu", 4)])], pods, groups, Vec::new());
+        let state = ready(vec![node("n", &[("cpu", 4)])], pods, groups);
         Self { state, millis: 0, groups: BTreeMap::new(), pods: BTreeMap::new(), writes: 0, fails: false }
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
+use crate::accounting::AuditReport;
 use crate::api::Uid;
 use crate::cycle::policy::Policy;
 use crate::cycle::world::World;
@@ -232,19 +233,26 @@ impl State {
         self.metrics.overcommitted_nodes.set(count(self.overcommit.len()));
     }
 
+    /// Recounts the books, and shows how much differs.
+    pub(super) fn recount(&self) -> AuditReport {
+        let report = self.world.books().audit();
+        self.metrics.audit_differences.set(count(report.differences.len()));
+        report
+    }
+
     fn audit_sometimes(&mut self, now: Duration) {
         if self.audited.is_some_and(|last| now.saturating_sub(last) < AUDIT_EVERY) {
             return;
         }
         self.audited = Some(now);
-        let report = self.world.books().audit();
-        self.metrics.audit_differences.set(count(report.differences.len()));
+        let report = self.recount();
         if !report.is_clean() {
             tracing::error!(differences = ?report.differences, "the books do not agree with a recount");
         }
     }
 }
 
+/// For a gauge.
 fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

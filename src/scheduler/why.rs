@@ -2,6 +2,8 @@
 //!
 //! The same refusal is the message of the condition and of `/debug/queues`; so the three can never say different things.
 
+use serde_json::{Value, json};
+
 use crate::accounting::{Bound, Ceiling, QueueFault, Why as Fault};
 use crate::cycle::explain::{Lack, Reason, Refusal, Tally};
 use crate::resources::ResourceName;
@@ -78,6 +80,12 @@ impl<'a> Why<'a> {
             Refusal::Backoff { lack, .. } => Self::of_lack("backoff", lack.as_ref()),
             Refusal::Unanswered { .. } => Self::plainly("backoff"),
         }
+    }
+
+    /// As it stands in `/debug/queues`; null where there is none.
+    #[must_use]
+    pub fn json(self) -> Value {
+        json!({ "reason": self.reason, "at": self.at, "resource": self.resource })
     }
 
     fn of_queue(fault: &'a QueueFault) -> Self {

@@ -12,12 +12,11 @@
 //! `PODGROUP_DUEL_HISTORIES` asks for more or fewer histories (`make test` plays 100,000), `PODGROUP_DUEL_SEED` for those of an earlier run. A history that fails is
 //! shrunk and told as the lines of a scenario; what it was belongs in `src/accounting/scenarios`.
 
-use std::cell::{Cell, RefCell};
 use std::fmt::Write;
-use std::hash::{BuildHasher, Hasher, RandomState};
 
-use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use proptest::strategy::Strategy;
 
+use crate::duels::{Asked, Duel};
 use both::Both;
 use compare::ask_the_reference;
 pub(super) use compare::{read_refusal, written};
@@ -64,11 +63,8 @@ fn play(history: &[Step], ask: bool) -> Result<usize, String> {
     Ok(deepest)
 }
 
-fn runner(histories: u32, seed: u64) -> TestRunner {
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let config = Config { cases: histories, failure_persistence: None, max_shrink_iters: 20_000, ..Config::default() };
-    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
+fn duel() -> Duel<impl Strategy<Value = Vec<Step>>> {
+    Duel { cases: history, told: |history| told(history), shrinks: 20_000 }
 }
 
 fn told(history: &[Step]) -> String {
@@ -81,26 +77,17 @@ fn told(history: &[Step]) -> String {
 
 #[test]
 fn the_books_and_the_rules_say_the_same_after_every_step() {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
-    let histories = number("PODGROUP_DUEL_HISTORIES").map_or(HISTORIES, |number| u32::try_from(number).unwrap());
-    let seed = number("PODGROUP_DUEL_SEED").unwrap_or_else(|| RandomState::new().build_hasher().finish());
-    let begin = crate::runtime::clock::monotonic();
-    let each = histories.div_ceil(THREADS);
-    // Every thread has histories of its own.
-    let outcomes: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            (0..THREADS).map(|thread| scope.spawn(move || play_many(each, seed.wrapping_add(u64::from(thread))))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    let one = |begun: u32, history: &Vec<Step>, played: &mut Played| {
+        let levels = play(history, begun.is_multiple_of(REFERENCE))?;
+        played.steps += history.len();
+        played.levels[levels] += 1;
+        Ok(())
+    };
+    duel().play(&Asked::of("PODGROUP_DUEL_HISTORIES", HISTORIES, THREADS, None), one, |all| {
+        let levels: Vec<usize> = (0..QUEUES).map(|at| all.iter().map(|played| played.levels[at]).sum()).collect();
+        let (histories, steps) = (levels.iter().sum::<usize>(), all.iter().map(|played| played.steps).sum::<usize>());
+        format!("{histories} histories, {steps} steps; by levels of their deepest tree: {levels:?}")
     });
-    let sum = |of: fn(&Played) -> usize| outcomes.iter().map(|(played, _)| of(played)).sum::<usize>();
-    let (histories, steps) = (sum(|played| played.levels.iter().sum()), sum(|played| played.steps));
-    let levels: Vec<usize> = (0..QUEUES).map(|at| outcomes.iter().map(|(played, _)| played.levels[at]).sum()).collect();
-    let seconds = begin.elapsed().as_secs_f32();
-    println!(
-        "{histories} histories, {steps} steps in {seconds:.1} s, PODGROUP_DUEL_SEED={seed}; by levels of their deepest tree: {levels:?}"
-    );
-    let wrong: Vec<_> = outcomes.into_iter().filter_map(|(_, outcome)| outcome.err()).collect();
-    assert!(wrong.is_empty(), "PODGROUP_DUEL_SEED={seed}: {}", wrong.join("\n"));
 }
 
 /// What was played without a difference.
@@ -109,22 +96,4 @@ struct Played {
     steps: usize,
     /// How many histories had a tree of so many levels.
     levels: [usize; QUEUES],
-}
-
-/// What was played, and the first difference as a scenario.
-fn play_many(histories: u32, seed: u64) -> (Played, Result<(), String>) {
-    let (begun, played) = (Cell::new(0_u32), RefCell::new(Played::default()));
-    let outcome = runner(histories, seed).run(&history(), |history| {
-        begun.set(begun.get() + 1);
-        let levels = play(&history, begun.get().is_multiple_of(REFERENCE)).map_err(TestCaseError::fail)?;
-        let mut played = played.borrow_mut();
-        played.steps += history.len();
-        played.levels[levels] += 1;
-        Ok(())
-    });
-    let outcome = outcome.map_err(|error| match error {
-        TestError::Fail(why, history) => format!("{why}\n{}", told(&history)),
-        TestError::Abort(why) => why.to_string(),
-    });
-    (played.into_inner(), outcome)
 }

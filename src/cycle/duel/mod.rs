@@ -13,10 +13,9 @@
 //! `PODGROUP_DUEL_CYCLES` asks for more histories, `PODGROUP_DUEL_SEED` for others. Without it they are the same in every run, though no difference is known: too few others have been
 //! played since the last was mended to say that there is none (it took some hundreds of histories of a seed to come up).
 
-use std::cell::Cell;
+use proptest::strategy::Strategy;
 
-use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
-
+use crate::duels::{Asked, Duel};
 use both::Both;
 use scene::{Scene, scene};
 
@@ -46,42 +45,16 @@ fn play(scene: &Scene) -> Result<(), String> {
     Ok(())
 }
 
-fn runner(histories: u32, seed: u64) -> TestRunner {
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let config = Config { cases: histories, failure_persistence: None, max_shrink_iters: 1_500, ..Config::default() };
-    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
+fn duel() -> Duel<impl Strategy<Value = Scene>> {
+    Duel { cases: scene, told: Scene::to_string, shrinks: 1_500 }
 }
 
 #[test]
 fn the_cycle_admits_and_orders_as_the_text_says() {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
-    let histories = number("PODGROUP_DUEL_CYCLES").map_or(HISTORIES, |number| u32::try_from(number).unwrap());
-    let seed = number("PODGROUP_DUEL_SEED").unwrap_or(SEED);
-    let begin = crate::runtime::clock::monotonic();
-    let each = histories.div_ceil(THREADS);
-    // Every thread has histories of its own.
-    let outcomes: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            (0..THREADS).map(|thread| scope.spawn(move || play_many(each, seed.wrapping_add(u64::from(thread))))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    let played: u32 = outcomes.iter().map(|(played, _)| played).sum();
-    println!("{played} histories in {:.1} s, PODGROUP_DUEL_SEED={seed}", begin.elapsed().as_secs_f32());
-    let wrong: Vec<_> = outcomes.into_iter().filter_map(|(_, outcome)| outcome.err()).collect();
-    assert!(wrong.is_empty(), "PODGROUP_DUEL_SEED={seed}: {}", wrong.join("\n"));
-}
-
-/// How many were played, and the first difference with its history.
-fn play_many(histories: u32, seed: u64) -> (u32, Result<(), String>) {
-    let played = Cell::new(0_u32);
-    let outcome = runner(histories, seed).run(&scene(), |scene| {
-        played.set(played.get() + 1);
-        play(&scene).map_err(TestCaseError::fail)
-    });
-    let outcome = outcome.map_err(|error| match error {
-        TestError::Fail(why, scene) => format!("{why}\n{scene}"),
-        TestError::Abort(why) => why.to_string(),
-    });
-    (played.get(), outcome)
+    let one = |_, scene: &Scene, played: &mut u32| {
+        *played += 1;
+        play(scene)
+    };
+    let asked = Asked::of("PODGROUP_DUEL_CYCLES", HISTORIES, THREADS, Some(SEED));
+    duel().play(&asked, one, |played| format!("{} histories", played.iter().sum::<u32>()));
 }

@@ -6,11 +6,12 @@ use crate::accounting::{QueueFault, Why};
 use crate::api::{GroupFacts, NodeFacts};
 use crate::cycle::explain::{Count, Reason, Tally};
 use crate::plugin::nearest::nearest;
+use crate::plugin::page::first_of;
 use crate::plugin::queues::{Dimension, Level, Queues};
 use crate::resources::{Amount, ResourceName, quantity};
 
 use super::members::Members;
-use super::places::{Places, listed};
+use super::places::{Places, most_frequent_first};
 use super::told::Told;
 
 /// How many names are listed where there may be thousands.
@@ -151,7 +152,7 @@ fn of_nodes(tally: &Tally, nodes: &[NodeFacts]) -> String {
     if tally.nodes == 0 {
         return "there must be nodes".to_owned();
     }
-    let ways: Vec<_> = listed(tally).into_iter().map(|(reason, count)| of_reason(reason, *count, nodes)).collect();
+    let ways: Vec<_> = most_frequent_first(tally).into_iter().map(|(reason, count)| of_reason(reason, *count, nodes)).collect();
     ways.join("; or ")
 }
 
@@ -186,10 +187,5 @@ fn nodes_of(count: Count) -> String {
 }
 
 fn some(names: &[&str]) -> String {
-    if names.is_empty() {
-        return "there is none".to_owned();
-    }
-    let more = names.len().saturating_sub(NAMED);
-    let named = names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
-    if more == 0 { named } else { format!("{named} and {more} more") }
+    if names.is_empty() { "there is none".to_owned() } else { first_of(names, NAMED) }
 }

@@ -24,6 +24,7 @@ use crate::api::podgroup::PodGroupCondition;
 use crate::api::quantities::written;
 use crate::api::{GroupFacts, NodeFacts, PodFacts};
 use crate::cycle::explain::Refusal;
+use crate::cycle::status::UNSCHEDULABLE;
 use crate::resources::Resources;
 
 use super::events::Event;
@@ -186,7 +187,7 @@ impl Report {
 
 /// What the scheduler says keeps the group, the last word of it.
 pub(super) fn unschedulable(group: &GroupFacts) -> Option<&PodGroupCondition> {
-    let last = group.status.conditions.iter().flatten().rfind(|condition| condition.kind.as_deref() == Some("Unschedulable"));
+    let last = group.status.conditions.iter().flatten().rfind(|condition| condition.kind.as_deref() == Some(UNSCHEDULABLE));
     last.filter(|condition| condition.status.as_deref() == Some("True"))
 }
 

@@ -66,7 +66,7 @@ pub(super) fn places(group: &GroupFacts, pods: &[PodFacts], nodes: &[NodeFacts])
 
 /// The reasons of a tally, the most frequent first.
 #[must_use]
-pub(super) fn listed(tally: &Tally) -> Vec<(&Reason, &Count)> {
+pub(super) fn most_frequent_first(tally: &Tally) -> Vec<(&Reason, &Count)> {
     let mut listed: Vec<_> = tally.reasons.iter().collect();
     listed.sort_by(|a, b| b.1.nodes.cmp(&a.1.nodes).then(a.0.cmp(b.0)));
     listed
@@ -101,7 +101,7 @@ impl Places {
                     "needed": needed,
                     "placed": placed,
                     "nodes": tally.nodes,
-                    "reasons": listed(tally).into_iter().map(reason).collect::<Vec<_>>(),
+                    "reasons": most_frequent_first(tally).into_iter().map(reason).collect::<Vec<_>>(),
                 })
             }
         }

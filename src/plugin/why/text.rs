@@ -5,18 +5,15 @@ use std::collections::BTreeSet;
 use crate::cycle::explain::{Count, Reason};
 use crate::plugin::events::ago;
 use crate::plugin::gap;
-use crate::plugin::nodes::listed;
 use crate::plugin::page::{Line, Page, Tone};
 use crate::plugin::queues::{Dimension, Level};
+use crate::plugin::tree::DEEPEST;
 use crate::resources::{Amount, ResourceName};
 
 use super::Report;
 use super::members::Members;
 use super::places::{self, Places};
 use super::told::Told;
-
-/// Queues that stand lower than this are not indented further.
-const DEEPEST: usize = 32;
 
 impl Report {
     /// The answer of `why`. `wide` shows every resource that is asked for at every level, also where none is limited.
@@ -66,8 +63,8 @@ impl Report {
     fn queues(&self, page: &mut Page, wide: bool) {
         let asks = match (self.asked.is_zero(), self.admitted) {
             (true, _) => String::new(),
-            (false, false) => format!(": it asks for {}", listed(&self.asked)),
-            (false, true) => format!(": it is admitted, and {} reserved for it at every level", listed(&self.asked)),
+            (false, false) => format!(": it asks for {}", self.asked),
+            (false, true) => format!(": it is admitted, and {} reserved for it at every level", self.asked),
         };
         page.heading(format!("Queue {}{asks}", self.queue));
         if let Some(refusal) = &self.refusal {
@@ -121,7 +118,7 @@ impl Report {
                     let why = Line::default().and(Tone::Bad, reason.to_string()).and(Tone::Plain, detail.unwrap_or_default());
                     vec![Line::new(format!("{} of {}", count.nodes, tally.nodes)), why]
                 };
-                page.table(2, places::listed(tally).into_iter().map(row).collect());
+                page.table(2, places::most_frequent_first(tally).into_iter().map(row).collect());
             }
         }
     }

@@ -22,10 +22,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, Patch, PostParams};
 use serde_json::Value;
 
-use crate::api::names::SCHEDULER;
 use crate::api::{Pod, Uid};
 use crate::cycle::plan::{Eviction, Victim};
 use crate::runtime::backoff::Backoff;
@@ -34,7 +33,7 @@ use crate::runtime::clock;
 
 use super::super::command;
 use super::super::event::{Report, Taken};
-use super::Destination;
+use super::{Destination, created, patched};
 
 /// How patiently the same is asked again that had no answer.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
@@ -96,8 +95,7 @@ impl Destination {
         }
         taken.evicted = u32::try_from(gone.len()).unwrap_or(u32::MAX);
         if let Some(event) = command::release_event(&eviction, gone.len(), now) {
-            let created = PostParams { field_manager: Some(SCHEDULER.to_owned()), ..PostParams::default() };
-            self.event(event, &eviction.group.namespace, &created).await;
+            self.event(event, &eviction.group.namespace).await;
         }
         for victim in gone {
             tracing::info!(group = %eviction.group, queue = %eviction.queue, pod = %victim.name, namespace = %victim.namespace, "evicted");
@@ -112,7 +110,7 @@ impl Destination {
     /// Asks for one victim until there is an answer, within the limit.
     async fn ask(&self, victim: &Victim, dry_run: bool, stop: &AtomicBool) -> Asked {
         let pods = Api::<Pod>::namespaced(self.client.clone(), &victim.namespace);
-        let params = PostParams { dry_run, field_manager: Some(SCHEDULER.to_owned()) };
+        let params = PostParams { dry_run, ..created() };
         let (body, began, mut failures) = (command::eviction(victim), clock::monotonic(), 0);
         loop {
             if !self.leadership.is_leading() {
@@ -153,13 +151,11 @@ impl Destination {
     /// Says on the victim for whom it went. That it cannot be written is no loss that anybody should wait for: often the pod is gone already.
     async fn explain(&self, eviction: &Eviction, victim: &Victim, now: Timestamp) {
         let pods = Api::<Pod>::namespaced(self.client.clone(), &victim.namespace);
-        let params = PatchParams { field_manager: Some(SCHEDULER.to_owned()), ..PatchParams::default() };
         let body = Patch::Strategic(command::disruption_patch(eviction, victim, now));
-        if let Err(error) = self.caller.once("patch", "pods/status", pods.patch_status(&victim.name, &params, &body)).await {
+        if let Err(error) = self.caller.once("patch", "pods/status", pods.patch_status(&victim.name, &patched(), &body)).await {
             tracing::debug!(pod = %victim.name, namespace = %victim.namespace, %error, "the condition DisruptionTarget could not be written");
         }
-        let created = PostParams { field_manager: Some(SCHEDULER.to_owned()), ..PostParams::default() };
-        self.event(command::victim_event(eviction, victim, now), &victim.namespace, &created).await;
+        self.event(command::victim_event(eviction, victim, now), &victim.namespace).await;
     }
 }
 

@@ -10,17 +10,16 @@
 //! And would it be noticed? Every part of the rules that can be left out is left out once (`mutants`). A world that fails is shrunk and told as the lines of a scenario.
 //! `PODGROUP_DUEL_RECLAIMS` asks for more or fewer worlds, `PODGROUP_DUEL_SEED` for those of an earlier run.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
-use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use proptest::strategy::Strategy;
 
 use super::{Budgets, Claim, NotTaken, Taking, find};
 use crate::accounting::reference::{reclaim, some_reclaim};
 use crate::api::GroupKey;
 use crate::cycle::world::World;
+use crate::duels::{Asked, Duel};
 use crate::runtime::flags::Placement;
 use facts::Facts;
 
@@ -120,35 +119,18 @@ fn cheapest(facts: &Facts, text: &str, victims: &[String]) -> Result<(), String>
     Ok(())
 }
 
-fn runner(worlds: u32, seed: u64) -> TestRunner {
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let config = Config { cases: worlds, failure_persistence: None, max_shrink_iters: 5_000, ..Config::default() };
-    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
+fn duel() -> Duel<impl Strategy<Value = Facts>> {
+    Duel { cases: facts::facts, told: Facts::text, shrinks: 5_000 }
 }
 
 #[test]
 fn whoever_is_taken_may_go_and_nobody_is_taken_only_where_nobody_may() {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
-    let worlds = number("PODGROUP_DUEL_RECLAIMS").map_or(WORLDS, |number| u32::try_from(number).unwrap());
-    let seed = number("PODGROUP_DUEL_SEED").unwrap_or_else(|| RandomState::new().build_hasher().finish());
-    let played = Cell::new(0_u32);
-    let (begin, seen) = (crate::runtime::clock::monotonic(), Cell::new(BTreeMap::<Outcome, u32>::new()));
-    let outcome = runner(worlds, seed).run(&facts::facts(), |facts| {
-        played.set(played.get() + 1);
-        let outcome = play(&facts, played.get().is_multiple_of(THOROUGHLY)).map_err(TestCaseError::fail)?;
-        let mut counts = seen.take();
-        *counts.entry(outcome).or_default() += 1;
-        seen.set(counts);
+    let asked = Asked::of("PODGROUP_DUEL_RECLAIMS", WORLDS, 1, None);
+    let one = |begun: u32, facts: &Facts, seen: &mut BTreeMap<Outcome, u32>| {
+        *seen.entry(play(facts, begun.is_multiple_of(THOROUGHLY))?).or_default() += 1;
         Ok(())
-    });
-    let counts = seen.take();
-    println!("{worlds} worlds in {:.1} s, PODGROUP_DUEL_SEED={seed}: {counts:?}", begin.elapsed().as_secs_f32());
-    match outcome {
-        Ok(()) => {}
-        Err(TestError::Fail(why, facts)) => panic!("PODGROUP_DUEL_SEED={seed}: {why}\n{}", facts.text()),
-        Err(TestError::Abort(why)) => panic!("PODGROUP_DUEL_SEED={seed}: {why}"),
-    }
-    let took: u32 = counts.iter().filter(|(outcome, _)| matches!(outcome, Outcome::Took(_))).map(|(_, count)| count).sum();
-    assert!(took * 50 >= worlds, "the worlds are such that somebody goes");
+    };
+    let seen = duel().play(&asked, one, |seen| format!("{} worlds: {seen:?}", asked.cases));
+    let took: u32 = seen.iter().flatten().filter(|(outcome, _)| matches!(outcome, Outcome::Took(_))).map(|(_, count)| count).sum();
+    assert!(took * 50 >= asked.cases, "the worlds are such that somebody goes");
 }

@@ -1,0 +1,236 @@
+//! What does the owner of the state tell people of groups, pods and queues, and when?
+
+use super::command::Command;
+use super::event::{Change, Event, Report, Subject, Told};
+use super::state::{State, subject};
+use super::testing::{at, binds, group_status, ready, stands};
+use crate::api::pod_facts::Unsupported;
+use crate::api::podgroup::PodGroupStatus;
+use crate::api::{Fault, GroupFacts, GroupKey, PodFacts, QueueFacts};
+use crate::cycle::testing::{group, node, pod, queue, running};
+use crate::resources::Amount;
+
+#[test]
+fn a_gang_that_waits_is_told_once_and_nothing_is_written_again_until_something_changes() {
+    let pods = vec![pod("ns", "a", "g", &[("cpu", 3)]), pod("ns", "b", "g", &[("cpu", 3)])];
+    let mut state = ready(vec![node("n", &[("cpu", 4)])], pods, vec![group("ns", "g", 2, "default")]);
+    assert_eq!(binds(&state.tick(at(0))), 0);
+    let commands = state.tick(at(200));
+    let status = group_status(&commands).unwrap().clone();
+    assert_eq!(status.phase.as_deref(), Some("Inqueue"));
+    let condition = &status.conditions.as_ref().unwrap()[0];
+    assert_eq!((condition.kind.as_deref(), condition.reason.as_deref()), (Some("Unschedulable"), Some("NotEnoughResources")));
+    assert!(matches!(&commands[0], Command::Group { event: Some(_), .. }));
+    // An older version comes while the write is under way.
+    let older = GroupFacts { resource_version: "5".into(), ..group("ns", "g", 2, "default") };
+    state.apply(Event::Groups(Change::Apply(older)), at(205));
+    state.learn(Report::Told(Subject::Group(GroupKey::new("ns", "g")), stands("7")), at(210));
+    // The watch shows an older version first, and then our own write: both cost nothing.
+    for version in ["6", "7"] {
+        let stand = if version == "7" { status.clone() } else { PodGroupStatus::default() };
+        let shown = GroupFacts { resource_version: version.into(), status: stand, ..group("ns", "g", 2, "default") };
+        state.apply(Event::Groups(Change::Apply(shown)), at(2000));
+        assert!(group_status(&state.tick(at(2000))).is_none());
+        assert!(group_status(&state.tick(at(9000))).is_none());
+    }
+    // There is room: placed, and the condition is over.
+    state.apply(Event::Nodes(Change::Apply(node("n", &[("cpu", 6)]))), at(10_000));
+    assert_eq!(binds(&state.tick(at(10_000))), 2);
+    for name in ["ns/a", "ns/b"] {
+        assert!(group_status(&state.tick(at(10_500))).is_none(), "while binds are under way nothing is settled");
+        state.learn(Report::Bound(name.into()), at(10_500));
+    }
+    let _merged = state.tick(at(11_000));
+    let commands = state.tick(at(12_000));
+    let told: Vec<_> = _merged.iter().chain(&commands).cloned().collect();
+    let status = group_status(&told).unwrap();
+    assert_eq!(status.phase.as_deref(), Some("Running"));
+    let of = |kind: &str| status.conditions.iter().flatten().find(|condition| condition.kind.as_deref() == Some(kind)).unwrap();
+    assert_eq!(of("Unschedulable").status.as_deref(), Some("False"));
+    assert_eq!(of("Scheduled").status.as_deref(), Some("True"));
+}
+
+#[test]
+fn a_gang_whose_members_are_still_being_made_is_not_complained_about() {
+    let mut state = ready(Vec::new(), Vec::new(), vec![group("ns", "g", 2, "default")]);
+    let _cycle = state.tick(at(0));
+    state.apply(Event::Pods(Change::Apply(pod("ns", "a", "g", &[("cpu", 1)]))), at(100));
+    let _cycle = state.tick(at(100));
+    assert!(group_status(&state.tick(at(200))).is_none());
+    let commands = state.tick(at(2200));
+    let condition = &group_status(&commands).unwrap().conditions.as_ref().unwrap()[0];
+    assert_eq!(condition.message.as_deref(), Some("the gang needs 2 members, 1 exist"));
+}
+
+#[test]
+fn a_status_that_somebody_else_wrote_is_put_right_but_completed_stays() {
+    let wrong = PodGroupStatus { phase: Some("Running".into()), ..PodGroupStatus::default() };
+    let done = PodGroupStatus { phase: Some("Completed".into()), ..PodGroupStatus::default() };
+    let groups = vec![
+        GroupFacts { status: wrong, ..group("ns", "wrong", 1, "default") },
+        GroupFacts { status: done, ..group("ns", "done", 1, "default") },
+    ];
+    let mut state = ready(Vec::new(), Vec::new(), groups);
+    let _first = state.tick(at(0));
+    let phases: Vec<_> =
+        state.tick(at(500)).iter().filter_map(|command| group_status(std::slice::from_ref(command))?.phase.clone()).collect();
+    // Nothing is made of Completed but its own condition.
+    assert_eq!(phases, ["Completed", "Inqueue"]);
+}
+
+#[test]
+fn a_pod_that_waits_is_told_why_after_it_has_settled_and_one_that_never_can_at_once() {
+    let never = PodFacts { unsupported: vec![Unsupported::HostPort], ..pod("ns", "never", "g", &[]) };
+    let mut state = ready(Vec::new(), vec![pod("ns", "orphan", "missing", &[]), never], vec![group("ns", "g", 1, "default")]);
+    let _cycle = state.tick(at(0));
+    let told = |commands: Vec<Command>| -> Vec<String> {
+        let text = |command: Command| {
+            let Command::Pod { name, condition, .. } = command else { return None };
+            // What an autoscaler looks for.
+            assert_eq!(condition.reason.as_deref(), Some("Unschedulable"));
+            Some(format!("{name}: {}", condition.message.unwrap_or_default()))
+        };
+        commands.into_iter().filter_map(text).collect()
+    };
+    assert_eq!(told(state.tick(at(500))), ["never: this scheduler cannot honour yet: spec.containers[].ports[].hostPort"]);
+    assert_eq!(told(state.tick(at(2500))), ["orphan: its PodGroup missing does not exist"]);
+    assert!(told(state.tick(at(60_000))).is_empty());
+}
+
+#[test]
+fn what_a_queue_uses_is_told_at_every_level_and_nothing_is_left_when_it_is_over() {
+    let mut state = ready(vec![node("n", &[("cpu", 4)])], Vec::new(), Vec::new());
+    let _settled = (state.tick(at(0)), state.tick(at(500)));
+    for name in ["root", "default"] {
+        state.learn(Report::Told(Subject::Queue(name.into()), stands("2")), at(600));
+    }
+    state.apply(Event::Pods(Change::Apply(running(pod("ns", "p", "g", &[("cpu", 1)]), "n"))), at(2000));
+    let queues = |commands: Vec<Command>| -> Vec<(String, usize, Vec<String>)> {
+        let told = |command: Command| {
+            let Command::Queue { name, status, gone, .. } = command else { return None };
+            Some((name.to_string(), status.allocated.map_or(0, |allocated| allocated.len()), gone))
+        };
+        commands.into_iter().filter_map(told).collect()
+    };
+    let _cycle = state.tick(at(2000));
+    assert_eq!(queues(state.tick(at(3000))), [("default".to_owned(), 2, vec![]), ("root".to_owned(), 2, vec![])]);
+    for name in ["root", "default"] {
+        state.learn(Report::Told(Subject::Queue(name.into()), stands("3")), at(3000));
+    }
+    state.apply(Event::Pods(Change::Delete("ns/p".into())), at(5000));
+    let _cycle = state.tick(at(5000));
+    let gone = vec!["cpu".to_owned(), "pods".to_owned()];
+    assert_eq!(queues(state.tick(at(6000))), [("default".to_owned(), 0, gone.clone()), ("root".to_owned(), 0, gone)]);
+}
+
+#[test]
+fn a_queue_that_cannot_be_used_says_why_in_one_event_for_each_change() {
+    let mut state = ready(vec![node("n", &[("cpu", 4)])], Vec::new(), Vec::new());
+    let said = |commands: Vec<Command>| -> Vec<String> {
+        let text = |command| {
+            let Command::QueueEvent { name, message, .. } = command else { return None };
+            Some(format!("{name}: {message}"))
+        };
+        commands.into_iter().filter_map(text).collect()
+    };
+    let put = |state: &mut State, facts, millis| {
+        state.apply(Event::Queues(Change::Apply(facts)), at(millis));
+        let mut told = Vec::new();
+        // The Event first, then the status; each is answered.
+        for later in [0, 1000, 2000, 3000] {
+            told.extend(said(state.tick(at(millis + later))));
+            for name in ["bad", "root", "default"] {
+                state.learn(Report::Told(Subject::Queue(name.into()), stands("2")), at(millis + later));
+            }
+        }
+        told
+    };
+    let lost = queue("bad", Some("nowhere"), &[]);
+    assert_eq!(put(&mut state, lost.clone(), 0), ["bad: queue bad names the parent nowhere, which does not exist"]);
+    assert!(put(&mut state, QueueFacts { priority: 1, ..lost.clone() }, 5_000).is_empty(), "the same is no news");
+    assert!(put(&mut state, queue("bad", Some("root"), &[]), 10_000).is_empty());
+    let fault = Fault::new("spec.capability.cpu", "x", "not a quantity");
+    let unreadable = QueueFacts { faults: vec![fault], priority: 2, ..queue("bad", Some("root"), &[]) };
+    assert_eq!(put(&mut state, unreadable, 15_000), ["bad: spec.capability.cpu \"x\": not a quantity"]);
+    assert_eq!(put(&mut state, lost, 20_000).len(), 1, "after it was well it is news again");
+}
+
+#[test]
+fn nothing_is_remembered_of_what_is_gone_or_was_only_named() {
+    let mut state = ready(Vec::new(), Vec::new(), Vec::new());
+    let told = |state: &mut State| {
+        let commands = (1..4).flat_map(|second| state.tick(at(second * 5_000))).collect::<Vec<_>>();
+        for subject in commands.iter().filter_map(subject) {
+            state.learn(Report::Told(subject, stands("7")), at(16_000));
+        }
+        state.tick(at(16_000)).len()
+    };
+    let _first = told(&mut state);
+    let before = state.said.remembered();
+    state.apply(Event::Queues(Change::Apply(queue("short", None, &[]))), at(17_000));
+    state.apply(Event::Groups(Change::Apply(group("ns", "g", 1, "no-such-queue"))), at(17_000));
+    state.apply(Event::Pods(Change::Apply(pod("ns", "p", "g", &[("cpu", 1)]))), at(17_000));
+    state.apply(Event::Groups(Change::Apply(group("ns", "h", 1, "short"))), at(17_000));
+    let _told = (0..9).map(|second| state.tick(at(18_000 + second * 1_000)).len()).sum::<usize>();
+    assert_ne!(state.said.remembered(), before);
+    for name in ["g", "h"] {
+        state.apply(Event::Groups(Change::Delete(GroupKey::new("ns", name))), at(30_000));
+    }
+    state.apply(Event::Pods(Change::Delete("ns/p".into())), at(30_000));
+    state.apply(Event::Queues(Change::Delete("short".into())), at(30_000));
+    for name in ["g", "h"] {
+        state.learn(Report::Told(Subject::Group(GroupKey::new("ns", name)), Told::Gone), at(30_000));
+    }
+    state.learn(Report::Told(Subject::Queue("short".into()), Told::Gone), at(30_000));
+    state.learn(Report::Told(Subject::Pod("ns/p".into()), Told::Gone), at(30_000));
+    let _rest = (0..9).map(|second| state.tick(at(31_000 + second * 1_000)).len()).sum::<usize>();
+    assert_eq!(state.said.remembered(), before);
+}
+
+#[test]
+fn a_binding_that_nobody_answers_is_told_on_its_group_and_stays_charged_until_it_is_known() {
+    let pods = vec![pod("ns", "a", "g", &[("cpu", 2)]), pod("ns", "b", "g", &[("cpu", 2)])];
+    let mut state = ready(vec![node("n", &[("cpu", 4)])], pods, vec![group("ns", "g", 2, "default")]);
+    assert_eq!(binds(&state.tick(at(0))), 2);
+    state.learn(Report::Bound("ns/a".into()), at(100));
+    assert!(group_status(&[state.tick(at(100)), state.tick(at(10_000))].concat()).is_none(), "a bind is under way");
+    state.learn(Report::Unanswered("ns/b".into(), "timeout"), at(15_000));
+    let told = [state.tick(at(15_000)), state.tick(at(16_000))].concat();
+    let status = group_status(&told).unwrap();
+    let condition = &status.conditions.as_ref().unwrap()[0];
+    assert_eq!((status.phase.as_deref(), condition.kind.as_deref()), (Some("Inqueue"), Some("Unschedulable")));
+    let message = "nobody says whether 1 of its members are bound (timeout); their places are kept";
+    assert_eq!(condition.message.as_deref(), Some(message));
+    // Tools that know Volcano wait for this reason; the condition has the exact one.
+    assert!(told.iter().any(
+        |command| matches!(command, Command::Group { event: Some((reason, said)), .. } if reason == "Unschedulable" && said == message)
+    ));
+    assert_eq!((condition.reason.as_deref(), binds(&told)), (Some("NotEnoughResources"), 0));
+    assert_eq!(state.world.books().quota().used("default").get("cpu"), Amount::from_units(4));
+    state.learn(Report::Told(Subject::Group(GroupKey::new("ns", "g")), stands("7")), at(16_100));
+    state.learn(Report::Bound("ns/b".into()), at(30_000));
+    let told = [state.tick(at(30_000)), state.tick(at(32_000))].concat();
+    assert_eq!(group_status(&told).unwrap().phase.as_deref(), Some("Running"));
+}
+
+#[test]
+fn a_gang_whose_members_are_leaving_runs_until_they_are_gone() {
+    for count in [1, 2] {
+        let names: Vec<String> = (0..count).map(|index| format!("p{index}")).collect();
+        let there = |name: &String| running(pod("ns", name, "g", &[("cpu", 1)]), "n");
+        let mut state = ready(vec![node("n", &[("cpu", 4)])], names.iter().map(there).collect(), vec![group("ns", "g", count, "default")]);
+        let told = [state.tick(at(0)), state.tick(at(3000))].concat();
+        assert_eq!(group_status(&told).unwrap().phase.as_deref(), Some("Running"));
+        state.learn(Report::Told(Subject::Group(GroupKey::new("ns", "g")), stands("7")), at(3100));
+        state.apply(Event::Pods(Change::Apply(PodFacts { deleting: true, ..there(&names[0]) })), at(10_000));
+        let told = [state.tick(at(10_000)), state.tick(at(13_000))].concat();
+        let status = group_status(&told).unwrap();
+        assert_eq!(status.phase.as_deref(), Some("Running"), "{count}");
+        assert!(status.conditions.iter().flatten().all(|condition| condition.kind.as_deref() != Some("Unschedulable")), "{status:?}");
+        assert!(told.iter().all(|command| !matches!(command, Command::Group { event: Some(_), .. })), "{told:?}");
+        state.learn(Report::Told(Subject::Group(GroupKey::new("ns", "g")), stands("8")), at(13_100));
+        state.apply(Event::Pods(Change::Delete(format!("ns/{}", names[0]).as_str().into())), at(20_000));
+        let told = [state.tick(at(20_000)), state.tick(at(23_000))].concat();
+        assert_ne!(group_status(&told).unwrap().phase.as_deref(), Some("Running"), "{count}");
+    }
+}
