@@ -148,6 +148,12 @@ pub struct PodFacts {
 }
 
 impl PodFacts {
+    /// The task of its group that it belongs to: the one without a name where it says none, as in Volcano.
+    #[must_use]
+    pub fn task(&self) -> &str {
+        self.task.as_deref().unwrap_or_default()
+    }
+
     /// What this object says.
     #[must_use]
     pub fn of(pod: &Pod) -> Self {

@@ -257,6 +257,21 @@ impl World {
         self.hold(key, queue, held);
     }
 
+    /// The group waits until a bind is tried again. Where its binds were refused all the time, what it has reserved is kept for it no longer than its patience (0: for ever): it
+    /// would keep others out for as long as they are refused.
+    pub(in crate::cycle) fn keep_while_refused(&mut self, key: &GroupKey, now: Duration, patience: Duration) {
+        let Some(group) = self.groups.get(key).filter(|group| group.holds.is_some() && !patience.is_zero()) else { return };
+        let Some(until) = group.retry.since.map(|since| since.saturating_add(patience)) else { return };
+        if self.is_half_bound(key) || !holds(Rule::A5Refused) {
+            return;
+        }
+        if until <= now {
+            self.pend(key);
+        } else {
+            self.alarms.insert((until, key.clone()));
+        }
+    }
+
     fn release_reservation(&mut self, key: &GroupKey) {
         let Some(group) = self.groups.get_mut(key) else { return };
         if let Some(name) = group.holds.take()

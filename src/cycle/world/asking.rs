@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::GroupKey;
+use crate::api::{GroupKey, PodFacts};
 use crate::cycle::reclaim::NotTaken;
 
-use super::World;
+use super::budgets::is_guarded_otherwise;
+use super::{State, World};
 
 /// So many groups ask in one cycle, and so many are asked at a time.
 pub const MOST_CLAIMS: usize = 16;
@@ -142,6 +143,17 @@ impl World {
     #[must_use]
     pub(in crate::cycle) fn was_answered(&self, key: &GroupKey) -> bool {
         self.asked_at(key) == Some(self.asking.changes) && !self.asking.reopened.contains(key)
+    }
+
+    /// What this news of a pod that has its place means to those who were told that it stays: it may go now, alone, or for them (R6, R8, R9).
+    pub(super) fn notice_who_may_go(&mut self, facts: &PodFacts) {
+        let Some(known) = self.pods.get(&facts.uid).filter(|known| known.state() == State::Placed) else { return };
+        let says = |facts: &PodFacts| (facts.group.clone(), facts.task.clone(), facts.preemptable, facts.priority);
+        let is_free = is_guarded_otherwise(&self.budgets, &known.facts, facts);
+        if is_free || says(&known.facts) != says(facts) {
+            self.stays.forget(&facts.uid);
+            self.asking.changed();
+        }
     }
 
     /// The group has its answer.

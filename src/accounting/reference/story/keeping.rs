@@ -5,7 +5,7 @@ use super::super::limits::fits;
 use super::{Story, positive};
 
 /// How long a group that finds no places keeps its reservation, in milliseconds.
-const PATIENCE: u64 = 30_000;
+pub(super) const PATIENCE: u64 = 30_000;
 /// The rest is twice as long each time, and at most so many times the patience.
 const LONGEST: u64 = 32;
 
