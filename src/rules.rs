@@ -92,11 +92,11 @@ crate::left_out::can_be_left_out!(pub(crate) Rule);
 
 /// The rules of which it has been seen that they are missed when they are left out: all but A3, A5Over, A5Vain and A5More, which no small history without evictions shows soon.
 #[cfg(test)]
-pub(crate) const ALL: [Rule; 35] = {
+pub(crate) const ALL: [Rule; 36] = {
     use Rule::*;
     [
         A1Charged, A1Needed, A1Largest, A1Names, A1Limits, A2, A2Reserves, A4, A4Own, A5Places, A5Minimum, A5Queue, A5Closed, A5Broken,
-        A5Patience, A5Rests, A5Twice, A5Most, A5Anew, A5Gated, A5Half, A5Back, A6, A6Ever, A6Back, A6Half, A6Members, P1Priority, P1Share,
-        P1First, P2Priority, P2Age, P2Name, O1, O1Other,
+        A5Patience, A5Rests, A5Twice, A5Most, A5Anew, A5Gated, A5Half, A5Back, A5Refused, A6, A6Ever, A6Back, A6Half, A6Members,
+        P1Priority, P1Share, P1First, P2Priority, P2Age, P2Name, O1, O1Other,
     ]
 };

@@ -1,10 +1,11 @@
 //! What becomes of a group whose binds are refused, or whose pods change while they are under way (A5, N2)?
 
 use super::claim_tests::at;
-use super::testing::{group, node, pod, queue};
+use super::testing::{group, node, pod, queue, running};
 use super::tests::{gang, message, phase, world};
 use super::world::{Phase, World};
 use super::*;
+use crate::api::PodFacts;
 use crate::resources::Amount;
 
 const PATIENCE: u64 = 30;
@@ -96,4 +97,27 @@ fn pods_that_say_no_task_are_of_the_task_without_a_name_whether_they_wait_or_run
         world.apply_pod(pod("ns", &format!("g-{index}"), "g", &[("cpu", 1)]));
     }
     assert_eq!(at(&mut world, 0).binds.len(), 2, "{}", message(&world, "g"));
+}
+
+#[test]
+fn a5_a_gang_of_which_a_part_is_bound_keeps_its_reservation_though_nobody_goes_for_it_after_all() {
+    let mut world = world();
+    for (name, cpu) in [("n1", 1), ("n2", 2)] {
+        world.apply_node(node(name, &[("cpu", cpu)]));
+    }
+    world.apply_queue(queue("a", None, &[("cpu", 4)]));
+    world.apply_group(group("ns", "low", 0, "a"));
+    (0..2).for_each(|index| world.apply_pod(running(pod("ns", &format!("low-{index}"), "low", &[("cpu", 1)]), "n2")));
+    world.apply_group(group("ns", "half", 2, "a"));
+    let of_half = |index| PodFacts { priority: 9, ..pod("ns", &format!("half-{index}"), "half", &[("cpu", 1)]) };
+    world.apply_pod(running(of_half(0), "n1"));
+    world.apply_pod(of_half(1));
+    let plan = at(&mut world, 0);
+    let [eviction] = plan.evictions.as_slice() else { panic!("{}", message(&world, "half")) };
+    world.refuse_eviction(&eviction.group, eviction.nomination, "disruption_budget");
+    world.apply_node(node("n3", &[("cpu", 1)]));
+    gang(&mut world, "other", 1, "a", 1, &[("cpu", 1)]);
+    assert!(at(&mut world, 0).binds.is_empty(), "it is tried again a second later, and its queue has room for one more");
+    assert_eq!(reserved(&world), Amount::from_units(1));
+    assert_eq!(at(&mut world, 2).binds.len(), 1);
 }

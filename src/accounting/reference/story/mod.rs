@@ -171,7 +171,7 @@ impl Story {
         let (group, given_back) = (member.group.clone(), member.asks.clone());
         self.follow(&group);
         let Some(said) = self.groups.get(&group) else { return };
-        if matches!(before, Stands::On(place) if place.queue == said.queue) && !self.is_satisfied(&group) {
+        if matches!(before, Stands::On(place) if place.queue == said.queue) && !self.is_satisfied(&group) && !said.over {
             let charged = self.charged(&group);
             let life = self.life(&group);
             life.reserved = plus(&life.reserved, &given_back);
