@@ -1,12 +1,12 @@
 //! Who waits is asked again when something about those changes who might go for it (R2, R6, R8, R9, R11).
 
 use super::claim_tests::{at, borrowed};
-use super::testing::{POLICY, class, group, node, queue, running};
+use super::testing::{POLICY, class, group, limits, node, pod, queue, running};
 use super::tests::{gang, message, world};
 use super::world::World;
 use super::*;
 use crate::api::podgroup::Selector;
-use crate::api::{BudgetFacts, BudgetKey, GroupFacts, PodFacts};
+use crate::api::{BudgetFacts, BudgetKey, GroupFacts, PodFacts, QueueFacts};
 
 /// Cycles until there is nothing to do before this time; who was evicted.
 fn until(world: &mut World, seconds: u64) -> usize {
@@ -133,4 +133,38 @@ fn a_pod_whose_bind_is_over_though_it_was_seen_before_the_answer_said_no() {
         world.refuse_bind(&bind.uid, "conflict", Duration::from_secs(5), |_| Duration::from_secs(1));
     }
     assert_eq!(until(&mut world, 8), 1, "{}", message(&world, "owed"));
+}
+
+#[test]
+fn a_queue_that_borrows_by_what_is_placed_where_nothing_else_happens() {
+    let mut world = world();
+    world.apply_node(node("n1", &[("cpu", 2)]));
+    world.apply_node(node("n2", &[("cpu", 1), ("memory", 1)]));
+    for (name, deserved) in [("a", 1), ("b", 2)] {
+        world.apply_queue(QueueFacts { deserved: limits(&[("cpu", deserved)]), ..queue(name, None, &[]) });
+    }
+    world.apply_group(group("ns", "borrows", 1, "a"));
+    world.apply_pod(running(pod("ns", "borrows-0", "borrows", &[("cpu", 1)]), "n1"));
+    world.apply_pod(pod("ns", "borrows-1", "borrows", &[("cpu", 1), ("memory", 1)]));
+    let plan = at(&mut world, 0);
+    world.refuse_bind(&plan.binds[0].uid, "test", Duration::ZERO, |_| Duration::from_secs(6));
+    gang(&mut world, "owed", 1, "b", 1, &[("cpu", 2)]);
+    assert_eq!(until(&mut world, 4), 0);
+    assert_eq!(until(&mut world, 8), 1, "its bind is tried again: {}", message(&world, "owed"));
+}
+
+#[test]
+fn r8_what_asks_with_the_priority_of_another_is_not_taken_back_and_forth_for_ever() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 2)]));
+    let of = |name: &str, group: &str, cpu, priority| PodFacts { priority, ..pod("ns", name, group, &[("cpu", cpu)]) };
+    world.apply_group(group("ns", "mixed", 0, "default"));
+    world.apply_group(group("ns", "middle", 0, "default"));
+    world.apply_pod(running(of("middle-0", "middle", 2, 1), "n"));
+    // The large one fits no node, and the small one is lower than who is there.
+    world.apply_pod(of("mixed-0", "mixed", 3, 2));
+    world.apply_pod(of("mixed-1", "mixed", 1, 0));
+    assert_eq!(until(&mut world, 4), 0, "{}", message(&world, "mixed"));
+    world.apply_pod(of("mixed-2", "mixed", 1, 2));
+    assert_eq!(until(&mut world, 8), 1, "its own priority is enough");
 }

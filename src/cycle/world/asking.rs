@@ -53,6 +53,8 @@ pub(in crate::cycle) struct Answer {
     pub(in crate::cycle) why: Option<Arc<NotTaken>>,
     /// Whether there is hope: somebody goes, or may as soon as a bind has ended.
     pub(in crate::cycle) hope: Hope,
+    /// Whether somebody may go, or more than do now, as soon as a bind has ended.
+    pub(in crate::cycle) soon: bool,
 }
 
 /// What is to be hoped for.
@@ -109,7 +111,7 @@ impl Asking {
 
     fn put(&mut self, key: &GroupKey, at: Option<u64>, answer: Answer) {
         self.forget(key);
-        if answer.hope == Hope::Soon {
+        if answer.soon {
             self.soon.insert(key.clone());
         }
         self.asked.insert(key.clone(), Asked { at, answer });
@@ -188,7 +190,7 @@ mod tests {
         let mut asking = Asking::default();
         let greedy: Vec<GroupKey> = (0..20).map(|index| GroupKey::new("a", &format!("{index:02}"))).collect();
         let owed = GroupKey::new("z", "owed");
-        let soon = Answer { why: None, hope: Hope::Soon };
+        let soon = Answer { why: None, hope: Hope::Soon, soon: true };
         asking.changed();
         for key in greedy.iter().chain([&owed]) {
             asking.put(key, Some(0), soon.clone());

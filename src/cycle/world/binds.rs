@@ -50,6 +50,8 @@ impl World {
         }
         self.keepers.set(&member.facts, Some(&placement.node));
         self.dirty_pods.insert(placement.uid.clone());
+        // Its queue may be over its share by it, and its gang may do without another (R2, R6).
+        self.asking.changed();
         let key = member.facts.group.clone();
         // What waited is taken now, so the demand is what it was, and so are the shares.
         let shares = self.shares.take();
