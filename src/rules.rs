@@ -58,6 +58,8 @@ crate::left_out::can_be_left_out! {
         A5More,
         /// What a refused bind gives back is reserved.
         A5Back,
+        /// But not for longer than the patience, where all are refused.
+        A5Refused,
         /// In a fifo queue nobody passes the first.
         A6,
         /// Unless that can never fit.

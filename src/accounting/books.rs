@@ -206,6 +206,13 @@ impl Books {
         self.charge(uid, node, queue, resources, Stage::Observed);
     }
 
+    /// A pod that is charged asks for so much now, whether or not that fits: it stays where it is charged, and as sure as that is.
+    pub fn resize(&mut self, uid: &Uid, resources: &Resources) {
+        let Some(PodView { stage, node, queue, .. }) = self.pod(uid) else { return };
+        let (node, queue) = (node.map(str::to_owned), queue.map(str::to_owned));
+        self.charge(uid, node.as_deref(), queue.as_deref(), resources, stage);
+    }
+
     /// The pod has ended or is gone: nothing is charged for it any more, whatever its state was. Returns whether there
     /// was a charge.
     pub fn release(&mut self, uid: &Uid) -> bool {

@@ -235,6 +235,10 @@ pub struct PodStatus {
     pub container_statuses: Vec<ContainerStatus>,
     /// The same of the sidecars.
     pub init_container_statuses: Vec<ContainerStatus>,
+    /// What the kubelet has set aside for the pod as a whole.
+    pub allocated_resources: Option<RawResources>,
+    /// What is in force for the pod as a whole.
+    pub resources: Option<ResourceNeeds>,
 }
 
 /// One thing that is to be said about a pod.

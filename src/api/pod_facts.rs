@@ -17,7 +17,7 @@ use super::pod::{
     Container, ContainerStatus, NodeSelectorTerm, Pod, PodAffinityTerm, PodCondition, PodSpec, PodStatus, ResourceNeeds, Toleration,
 };
 use super::priority_class::preempts;
-use super::quantities;
+use super::quantities::{self, RawResources};
 use super::uid::Uid;
 
 /// The time that a pod has to end where it says none, as the API server has it.
@@ -148,6 +148,12 @@ pub struct PodFacts {
 }
 
 impl PodFacts {
+    /// The task of its group that it belongs to: the one without a name where it says none, as in Volcano.
+    #[must_use]
+    pub fn task(&self) -> &str {
+        self.task.as_deref().unwrap_or_default()
+    }
+
     /// What this object says.
     #[must_use]
     pub fn of(pod: &Pod) -> Self {
@@ -230,7 +236,10 @@ fn request_of(spec: &PodSpec, status: &PodStatus, faults: &mut Vec<Fault>) -> Re
         containers,
         init_containers,
         overhead: quantities::resources(spec.overhead.as_ref(), "spec.overhead", faults),
-        pod_level: spec.resources.as_ref().map(|needs| asked(needs, "spec.resources", faults).into()),
+        pod_level: spec.resources.as_ref().map(|needs| {
+            let requests = asked(needs, "spec.resources", faults);
+            given_beside(requests, (status.allocated_resources.clone(), status.resources.clone()), faults)
+        }),
         resize_infeasible: status
             .conditions
             .iter()
@@ -241,13 +250,23 @@ fn request_of(spec: &PodSpec, status: &PodStatus, faults: &mut Vec<Fault>) -> Re
 fn container_request(container: &Container, statuses: &[ContainerStatus], faults: &mut Vec<Fault>) -> ContainerRequest {
     let place = format!("spec.containers[{}].resources", container.name);
     let status = statuses.iter().find(|status| status.name == container.name);
-    let allocated = status.and_then(|status| status.allocated_resources.as_ref());
-    let actual = status.and_then(|status| status.resources.as_ref());
+    let given = |status: &ContainerStatus| (status.allocated_resources.clone(), status.resources.clone());
+    let requests = container.resources.as_ref().map(|needs| asked(needs, &place, faults)).unwrap_or_default();
+    let restartable_init = container.restart_policy.as_deref() == Some("Always");
+    ContainerRequest { restartable_init, ..given_beside(requests, status.map(given).unwrap_or_default(), faults) }
+}
+
+/// What is asked for beside what a status says of it: what the kubelet has set aside, and what is in force.
+fn given_beside(
+    requests: Resources,
+    (allocated, actual): (Option<RawResources>, Option<ResourceNeeds>),
+    faults: &mut Vec<Fault>,
+) -> ContainerRequest {
     ContainerRequest {
-        requests: container.resources.as_ref().map(|needs| asked(needs, &place, faults)).unwrap_or_default(),
-        allocated: allocated.map(|raw| quantities::resources(Some(raw), "status.allocatedResources", faults)),
+        requests,
+        allocated: allocated.map(|raw| quantities::resources(Some(&raw), "status.allocatedResources", faults)),
         actual: actual.map(|needs| quantities::resources(needs.requests.as_ref(), "status.resources.requests", faults)),
-        restartable_init: container.restart_policy.as_deref() == Some("Always"),
+        restartable_init: false,
     }
 }
 
@@ -301,6 +320,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::resources::Amount;
 
     #[test]
     fn a_pod_names_its_group_by_either_annotation_whether_the_name_was_chosen_or_generated() {
@@ -331,6 +351,29 @@ mod tests {
         for no in ["0", "f", "F", "FALSE", "false", "False", "", "yes", "tRUE", " true"] {
             assert!(!reads(Some(no), None) && !reads(None, Some(no)) && !reads(Some(no), Some("true")), "{no}");
         }
+    }
+
+    #[test]
+    fn n2_a_pod_that_is_resized_as_a_whole_counts_with_the_most_of_what_is_asked_allocated_and_given() {
+        let cpu = |amount: &str| json!({ "cpu": amount });
+        let asks = |asked, allocated, given, infeasible| {
+            let pending = json!([{ "type": "PodResizePending", "status": "True", "reason": "Infeasible" }]);
+            let pod = serde_json::from_value(json!({
+                "spec": { "resources": { "requests": cpu(asked) }, "containers": [{ "name": "c", "resources": { "requests": cpu("500m") } }] },
+                "status": {
+                    "allocatedResources": allocated,
+                    "resources": { "requests": given },
+                    "conditions": if infeasible { pending } else { json!([]) },
+                },
+            }));
+            PodFacts::of(&pod.unwrap()).request.get("cpu")
+        };
+        let none = || json!(null);
+        assert_eq!(asks("2", none(), none(), false), Amount::from_units(2));
+        assert_eq!(asks("2", cpu("4"), cpu("3"), false), Amount::from_units(4), "the node has not given it back");
+        assert_eq!(asks("2", cpu("2"), cpu("3"), false), Amount::from_units(3));
+        assert_eq!(asks("9", cpu("2"), cpu("2"), false), Amount::from_units(9));
+        assert_eq!(asks("9", cpu("2"), cpu("2"), true), Amount::from_units(2), "it never gets that");
     }
 
     #[test]

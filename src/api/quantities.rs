@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::resources::{Amount, Limits, ResourceName, Resources, quantity};
 use crate::rules::{Rule, holds};
 
-use super::fault::Fault;
+use super::fault::{Fault, shorten};
 
 /// A quantity as it stands in an object: a number or a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,7 +102,7 @@ fn amounts(raw: &RawResources, instead: Instead, place: &str, faults: &mut Vec<F
             }
             (Err(error), _) => (instead.unreadable, format!("{error}{}", instead.effect)),
         };
-        faults.push(Fault::new(format!("{place}.{name}"), &value.shown(), why));
+        faults.push(Fault::new(format!("{place}.{}", shorten(name)), &value.shown(), why));
         read.extend(amount.map(|amount| (ResourceName::from(name.as_str()), amount)));
     }
     read
@@ -175,6 +175,14 @@ mod tests {
             whys(&of_promise),
             "too large; it counts as unset | below 0; it counts as unset | longer than 64 characters; it counts as unset"
         );
+    }
+
+    #[test]
+    fn a_name_is_repeated_in_a_fault_but_not_at_any_length() {
+        let raw: RawResources = [("x".repeat(100_000), RawQuantity::Text("?".to_owned()))].into();
+        let mut faults = Vec::new();
+        let _none = minimum(&raw, "spec.minResources", &mut faults);
+        assert!(faults[0].to_string().len() < 300);
     }
 
     #[test]

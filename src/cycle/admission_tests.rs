@@ -313,3 +313,15 @@ fn a5_a_gang_that_is_held_back_by_gates_takes_nothing_from_others() {
     (0..4).for_each(|index| world.apply_pod(gated(index, false)));
     assert_eq!(at(&mut world, 1).binds.len(), 4);
 }
+
+#[test]
+fn a5_a_group_that_is_over_reserves_nothing_though_pods_of_it_wait() {
+    let mut world = team();
+    let status = PodGroupStatus { phase: Some("Completed".to_owned()), ..PodGroupStatus::default() };
+    world.apply_group(GroupFacts { status, min_resources: Some(amounts(&[("cpu", 6)])), ..group("ns", "over", 1, "a") });
+    world.apply_pod(pod("ns", "over-0", "over", &[("cpu", 5)]));
+    for seconds in 0..2 {
+        assert!(at(&mut world, seconds).binds.is_empty(), "no node has so much");
+        assert_eq!(reserved(&world, "a"), Amount::ZERO);
+    }
+}

@@ -71,7 +71,7 @@ pub(super) fn ask(world: &mut World, policy: &Policy, mut unplaced: Vec<Unplaced
                 world.answered(&group.key, answer);
             }
         }
-        let Some(Answer { why, hope }) = world.answer(&group.key).cloned() else { continue };
+        let Some(Answer { why, hope, .. }) = world.answer(&group.key).cloned() else { continue };
         if policy.evictions && hope == Hope::None && group.admitted && world.was_answered(&group.key) {
             world.give_up(&group.key, now, policy.patience);
         }
@@ -85,7 +85,7 @@ pub(super) fn ask(world: &mut World, policy: &Policy, mut unplaced: Vec<Unplaced
 /// One group asks: for all its members, and where each helps by itself for fewer, if not for all.
 fn take(world: &mut World, policy: &Policy, group: &Unplaced, now: Duration, plan: &mut Plan) -> Answer {
     let mut count = group.needed;
-    let mut why = None;
+    let (mut why, mut soon) = (None, false);
     while count > 0 {
         let find = |world: &mut World, members: &[Uid]| find(world, policy, group, members);
         let Some(answer) = misfits::search(world, &group.members, count, group.first, find) else { break };
@@ -95,14 +95,17 @@ fn take(world: &mut World, policy: &Policy, group: &Unplaced, now: Duration, pla
                 if !found.victims.is_empty() {
                     nominate(world, group, &found, now, plan);
                 }
-                return Answer { why: None, hope: Hope::Leaving };
+                return Answer { why: None, hope: Hope::Leaving, soon };
             }
-            Err(not) => why = Some(not),
+            Err(not) => {
+                soon |= not.is_soon();
+                why = Some(not);
+            }
         }
         count = if group.all_or_none { 0 } else { count / 2 };
     }
-    let hope = if why.as_ref().is_some_and(NotTaken::is_soon) { Hope::Soon } else { Hope::None };
-    Answer { why: why.filter(NotTaken::says_something).map(Arc::new), hope }
+    let hope = if soon { Hope::Soon } else { Hope::None };
+    Answer { why: why.filter(NotTaken::says_something).map(Arc::new), hope, soon }
 }
 
 fn find(world: &mut World, policy: &Policy, group: &Unplaced, members: &[Uid]) -> Option<Result<reclaim::Taking, NotTaken>> {
@@ -113,7 +116,7 @@ fn find(world: &mut World, policy: &Policy, group: &Unplaced, members: &[Uid]) -
         reservation: holds.as_deref().unwrap_or_default(),
         queue: &group.queue,
         members,
-        priority: world.priority(known),
+        priority: world.asks_with(known, group, members),
         preemptable: known.facts.as_ref().is_none_or(|facts| facts.preemptable),
         last: &last,
     };
@@ -160,6 +163,14 @@ impl World {
         // A class may bring a pod lower than it says itself.
         let lowest = self.placed.lowest().copied().into_iter().chain(self.priority_classes.values().map(|class| class.value)).min();
         self.groups.get(key).is_some_and(|group| lowest.is_some_and(|lowest| lowest < self.priority(group)))
+    }
+
+    /// The priority with which these members ask (R8): that of the class that the group names, else the highest among a gang's, which keep each other's places (R6), and of
+    /// further members the lowest, for each of them goes alone. With a higher one they would take what is taken from them again, and so on for ever.
+    fn asks_with(&self, group: &Group, asks: &Unplaced, members: &[Uid]) -> i32 {
+        let own = members.iter().filter_map(|uid| self.pods.get(uid)).map(|member| member.facts.priority);
+        let of_members = || if asks.all_or_none { own.max() } else { own.min() };
+        self.class_of(group).map(|class| class.value).or_else(of_members).unwrap_or(0)
     }
 
     /// Why nobody is to go for these members of the group (R13); none where others may.

@@ -40,7 +40,7 @@ pub fn resolve(world: &World, group: &Group, facts: &GroupFacts) -> Result<Gang,
         return Err(blocked().unwrap_or(Refusal::NotEnoughTasks { wanted: facts.min_member, there, gated: counts.gated }));
     }
     for (task, missing) in &tasks {
-        let of_task = |uid: &&Uid| world.pods().get(*uid).is_some_and(|member| member.facts.task.as_ref() == Some(task));
+        let of_task = |uid: &&Uid| world.pods().get(*uid).is_some_and(|member| member.facts.task() == *task);
         let waiting = u32::try_from(group.waiting.iter().filter(of_task).count()).unwrap_or(u32::MAX);
         if waiting < *missing {
             let there = group.tasks.get(task).copied().unwrap_or(0).saturating_add(waiting);
@@ -104,7 +104,7 @@ pub fn in_order(world: &World, group: &Group, gang: &Gang) -> Vec<Uid> {
     });
     let mut missing = gang.tasks.clone();
     let (first, then): (Vec<_>, Vec<_>) = members.into_iter().partition(|facts| {
-        let wanted = facts.task.as_ref().and_then(|task| missing.get_mut(task));
+        let wanted = missing.get_mut(facts.task());
         wanted.is_some_and(|left| {
             let some = *left > 0;
             *left = left.saturating_sub(1);

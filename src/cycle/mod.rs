@@ -104,7 +104,7 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
             world.leave_alone(&key);
             continue;
         }
-        match prepare(world, &key, now) {
+        match prepare(world, policy, &key, now) {
             Ok(Some((queue, rank, want))) => turns.push(queue, rank, want),
             Ok(None) => {}
             Err(refusal) => refuse(world, &key, &Arc::new(refusal)),
@@ -151,7 +151,7 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
 }
 
 /// What the group wants in this cycle; nothing where nobody waits.
-fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<Ready>, Refusal> {
+fn prepare(world: &mut World, policy: &Policy, key: &GroupKey, now: Duration) -> Result<Option<Ready>, Refusal> {
     refuse_blocked(world, key);
     world.notice_look(key);
     let Some(group) = world.groups.get(key) else { return Ok(None) };
@@ -174,6 +174,7 @@ fn prepare(world: &mut World, key: &GroupKey, now: Duration) -> Result<Option<Re
         // Who got its places, and could not be bound, was refused nothing before.
         let lack = group.refusal.as_deref().and_then(Refusal::lack);
         let refusal = Refusal::Backoff { why: group.retry.why.clone(), failures: group.retry.failures, lack };
+        world.keep_while_refused(key, now, policy.patience);
         return Err(refusal);
     }
     // One that has its minimum waits only for those members for which others leave; the rest is placed as usual.
@@ -262,6 +263,10 @@ mod promises;
 #[cfg(test)]
 mod queue_tests;
 #[cfg(test)]
+mod refused_tests;
+#[cfg(test)]
 mod release_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod waking_tests;

@@ -1,6 +1,7 @@
 //! What is to be written, and as which bytes? Pure: the requests' bodies are made here, and sent by `dispatch`.
 //!
-//! Every patch names the UID of the object it means, so it can never land on another one of the same name, and holds our own fields only.
+//! Every patch of a pod or a PodGroup names the UID of the object it means, so it can never land on another one of the same name, and holds our own fields only. A queue's status is
+//! about a name: what lands on a new queue of that name is seen there and put right.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

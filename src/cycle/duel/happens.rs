@@ -125,7 +125,7 @@ impl Both {
                 if let Some(uid) = self.choose(*at, is_binding) {
                     let wait = |_| Duration::from_millis(BACK_OFF);
                     self.world.refuse_bind(&key(&uid), "test", Duration::from_millis(self.now), wait);
-                    self.story.bind_refused(&uid, self.now + BACK_OFF);
+                    self.story.bind_refused(&uid, self.now, self.now + BACK_OFF);
                 }
             }
             Step::Elsewhere(at, on) => {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::{Lack, Reason, Refusal, Tally};
 use crate::accounting::{Bound, Ceiling, QueueFault, Why};
+use crate::api::fault::shorten;
 use crate::resources::{Amount, ResourceName, quantity};
 
 impl fmt::Display for Reason {
@@ -63,12 +64,13 @@ impl fmt::Display for Refusal {
                 write!(f, "the gang needs {wanted} members, {there} are ready, and {gated} more are held back by scheduling gates")
             }
             Self::NotEnoughPodsOfTask { task, wanted, there, gated: 0 } => {
-                write!(f, "the gang needs {wanted} members of task {task}, {there} exist")
+                write!(f, "the gang needs {wanted} members of task {}, {there} exist", shorten(task))
             }
             Self::NotEnoughPodsOfTask { task, wanted, there, gated } => {
                 write!(
                     f,
-                    "the gang needs {wanted} members of task {task}, {there} are ready, and {gated} more are held back by scheduling gates"
+                    "the gang needs {wanted} members of task {}, {there} are ready, and {gated} more are held back by scheduling gates",
+                    shorten(task)
                 )
             }
             Self::Nodes { needed: 1, tally, .. } => write!(f, "no node takes it: {tally}"),
@@ -209,6 +211,14 @@ mod tests {
         let kept = Refusal::Kept { refusal: Arc::new(refusal), why: Arc::new(NotTaken::Nobody(Box::default())) };
         assert_eq!(kept.lack(), lacks("memory"));
         assert_eq!(Refusal::Closed { queue: "q".into() }.lack(), None);
+    }
+
+    #[test]
+    fn what_a_tenant_calls_a_task_is_repeated_but_not_at_any_length() {
+        for gated in [0, 1] {
+            let text = Refusal::NotEnoughPodsOfTask { task: "x".repeat(100_000), wanted: 2, there: 1, gated }.to_string();
+            assert!(text.len() < 300 && text.contains("task xxx"), "{}", text.len());
+        }
     }
 
     #[test]

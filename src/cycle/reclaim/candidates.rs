@@ -240,9 +240,7 @@ impl Scope<'_> {
                     facts.min_task_member.iter().filter(|_| facts.min_member >= sum).map(|(task, min)| (task, *min)).collect();
                 let live = |task: &String| {
                     let of_task = |uid: &&Uid| {
-                        is_live(uid)
-                            && self.books.pod(uid).is_some()
-                            && self.pods.get(*uid).is_some_and(|pod| pod.facts.task.as_ref() == Some(task))
+                        is_live(uid) && self.books.pod(uid).is_some() && self.pods.get(*uid).is_some_and(|pod| pod.facts.task() == *task)
                     };
                     u32::try_from(group.members.iter().filter(of_task).count()).unwrap_or(u32::MAX)
                 };
@@ -255,7 +253,7 @@ impl Scope<'_> {
                 (found.gangs.len().saturating_sub(1), needed.into_iter().map(|(task, _)| task).collect())
             });
             candidate.gang = Some(*gang);
-            candidate.task = member.facts.task.as_ref().and_then(|task| tasks.iter().position(|known| *known == task));
+            candidate.task = tasks.iter().position(|known| **known == *member.facts.task());
             if let Some(gang) = found.gangs.get_mut(*gang) {
                 gang.members.push(at);
             }

@@ -64,6 +64,11 @@ impl Rest {
     }
 }
 
+/// Whether nothing is reserved for it any more.
+fn is_over(facts: &GroupFacts) -> bool {
+    facts.is_over() && holds(Rule::A5Over)
+}
+
 impl Group {
     /// Whether its minimum may come in.
     #[must_use]
@@ -171,7 +176,7 @@ impl World {
         }
         let mut asked = minimum.clone();
         asked.sub(&group.charged);
-        let asked = if is_satisfied(group, &facts) { Resources::new() } else { asked.without_negative() };
+        let asked = if is_satisfied(group, &facts) || is_over(&facts) { Resources::new() } else { asked.without_negative() };
         let ends = !half_bound && !patience.is_zero() && !asked.is_zero();
         let until = ends.then(|| was.unwrap_or_else(|| now.saturating_add(patience)));
         group.admission = Admission::Inqueue { minimum, until };
@@ -240,7 +245,7 @@ impl World {
     /// A bind was refused: what its pod was charged is reserved for its group in the same step, so that nobody else takes it meanwhile.
     pub(super) fn swap_back(&mut self, key: &GroupKey, queue: &str, charged: &Resources) {
         let Some(group) = self.groups.get(key).filter(|_| holds(Rule::A5Back)) else { return };
-        if group.facts.as_ref().is_none_or(|facts| facts.queue != *queue || is_satisfied(group, facts)) {
+        if group.facts.as_ref().is_none_or(|facts| facts.queue != *queue || is_satisfied(group, facts) || is_over(facts)) {
             return;
         }
         let mut held = self.reserved(group).clone();
@@ -255,6 +260,20 @@ impl World {
             Admission::Pending => group.admission = Admission::Inqueue { minimum: least, until: None },
         }
         self.hold(key, queue, held);
+    }
+
+    /// The group waits until a bind is tried again. Where they were refused all the time, its reservation is kept for no longer than its patience (0: for ever).
+    pub(in crate::cycle) fn keep_while_refused(&mut self, key: &GroupKey, now: Duration, patience: Duration) {
+        let Some(group) = self.groups.get(key).filter(|group| group.holds.is_some() && !patience.is_zero()) else { return };
+        let Some(until) = group.retry.since.map(|since| since.saturating_add(patience)) else { return };
+        if self.is_half_bound(key) || !holds(Rule::A5Refused) {
+            return;
+        }
+        if until <= now {
+            self.pend(key);
+        } else {
+            self.alarms.insert((until, key.clone()));
+        }
     }
 
     fn release_reservation(&mut self, key: &GroupKey) {

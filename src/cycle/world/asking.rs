@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::GroupKey;
+use crate::api::{GroupKey, PodFacts};
 use crate::cycle::reclaim::NotTaken;
 
-use super::World;
+use super::budgets::is_guarded_otherwise;
+use super::{State, World};
 
 /// So many groups ask in one cycle, and so many are asked at a time.
 pub const MOST_CLAIMS: usize = 16;
@@ -52,6 +53,8 @@ pub(in crate::cycle) struct Answer {
     pub(in crate::cycle) why: Option<Arc<NotTaken>>,
     /// Whether there is hope: somebody goes, or may as soon as a bind has ended.
     pub(in crate::cycle) hope: Hope,
+    /// Whether somebody may go, or more than do now, as soon as a bind has ended.
+    pub(in crate::cycle) soon: bool,
 }
 
 /// What is to be hoped for.
@@ -108,7 +111,7 @@ impl Asking {
 
     fn put(&mut self, key: &GroupKey, at: Option<u64>, answer: Answer) {
         self.forget(key);
-        if answer.hope == Hope::Soon {
+        if answer.soon {
             self.soon.insert(key.clone());
         }
         self.asked.insert(key.clone(), Asked { at, answer });
@@ -144,6 +147,17 @@ impl World {
         self.asked_at(key) == Some(self.asking.changes) && !self.asking.reopened.contains(key)
     }
 
+    /// What this news of a pod that has its place means to those who were told that it stays: it may go now, alone, or for them (R6, R8, R9).
+    pub(super) fn notice_who_may_go(&mut self, facts: &PodFacts) {
+        let Some(known) = self.pods.get(&facts.uid).filter(|known| known.state() == State::Placed) else { return };
+        let says = |facts: &PodFacts| (facts.group.clone(), facts.task.clone(), facts.preemptable, facts.priority);
+        let is_free = is_guarded_otherwise(&self.budgets, &known.facts, facts);
+        if is_free || says(&known.facts) != says(facts) {
+            self.stays.forget(&facts.uid);
+            self.asking.changed();
+        }
+    }
+
     /// The group has its answer.
     pub(in crate::cycle) fn answered(&mut self, key: &GroupKey, answer: Answer) {
         self.asking.put(key, Some(self.asking.changes), answer);
@@ -176,7 +190,7 @@ mod tests {
         let mut asking = Asking::default();
         let greedy: Vec<GroupKey> = (0..20).map(|index| GroupKey::new("a", &format!("{index:02}"))).collect();
         let owed = GroupKey::new("z", "owed");
-        let soon = Answer { why: None, hope: Hope::Soon };
+        let soon = Answer { why: None, hope: Hope::Soon, soon: true };
         asking.changed();
         for key in greedy.iter().chain([&owed]) {
             asking.put(key, Some(0), soon.clone());

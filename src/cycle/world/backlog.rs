@@ -44,6 +44,11 @@ impl Backlog {
         self.groups.keys()
     }
 
+    /// Whether the group is among them.
+    pub(super) fn has(&self, key: &GroupKey) -> bool {
+        self.groups.contains_key(key)
+    }
+
     /// Those of one queue.
     pub fn in_queue(&self, queue: &str) -> impl Iterator<Item = &GroupKey> {
         self.queues.get(queue).into_iter().flatten()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::accounting::Placement;
-use crate::api::{GroupKey, Uid};
+use crate::api::{GroupKey, PodFacts, Uid};
 use crate::cycle::explain::Refusal;
 use crate::cycle::plan::Bind;
 
@@ -50,6 +50,8 @@ impl World {
         }
         self.keepers.set(&member.facts, Some(&placement.node));
         self.dirty_pods.insert(placement.uid.clone());
+        // Its queue may be over its share by it, and its gang may do without another (R2, R6).
+        self.asking.changed();
         let key = member.facts.group.clone();
         // What waited is taken now, so the demand is what it was, and so are the shares.
         let shares = self.shares.take();
@@ -58,6 +60,14 @@ impl World {
         left.sub(&placement.resources);
         self.outdated |= self.groups.get(&key).is_some_and(|group| left != group.claim);
         self.dirty_path(&placement.queue);
+    }
+
+    /// A pod whose bind is under way asks for something else now: it counts with that where it is charged (N2).
+    pub(super) fn charge_assumed(&mut self, facts: &PodFacts) {
+        let Some(pod) = self.books.pod(&facts.uid).filter(|pod| *pod.resources != facts.request) else { return };
+        let (node, queue) = (pod.node.map(Arc::<str>::from), pod.queue.map(Arc::<str>::from));
+        self.books.resize(&facts.uid, &facts.request);
+        self.books_changed(node.as_deref(), queue.as_deref(), true);
     }
 
     /// The API server bound the pod as we asked.
@@ -70,6 +80,7 @@ impl World {
         }
         if let Some(group) = self.groups.get_mut(&member.facts.group) {
             group.retry.failures = 0;
+            group.retry.since = None;
             group.retry.last.clear();
         }
         self.attach(member);
@@ -95,6 +106,7 @@ impl World {
     /// The API server did not bind the pod: it waits again, and its group backs off. `now` and `wait` are of the monotonic clock; `why` is of
     /// a bounded set.
     pub fn refuse_bind(&mut self, uid: &Uid, why: &str, now: Duration, wait: impl Fn(u32) -> Duration) {
+        self.asking.bound();
         // Seen on a node meanwhile: then it was bound, whatever the answer said.
         if self.pods.get(uid).is_none_or(|member| member.facts.node.is_some()) {
             return;
@@ -111,16 +123,22 @@ impl World {
             self.demand_again(&key);
         }
         let node = assumed.map(|assumed| assumed.node);
+        if let Some(group) = self.groups.get_mut(&key) {
+            group.retry.since.get_or_insert(now);
+        }
         self.back_off(&key, format!("a bind failed: {why}"), now, node, wait);
     }
 
     /// The group is tried again later, with this node last.
     pub(super) fn back_off(&mut self, key: &GroupKey, why: String, now: Duration, node: Option<Arc<str>>, wait: impl Fn(u32) -> Duration) {
         let Some(group) = self.groups.get_mut(key) else { return };
+        // All that fails before it is tried again is one try: of a large gang the binds are refused one by one.
+        if group.retry.failures == 0 || group.retry.at.is_none_or(|at| at <= now) {
+            group.retry.failures = group.retry.failures.saturating_add(1);
+        }
         if let Some(at) = group.retry.at.take() {
             self.alarms.remove(&(at, key.clone()));
         }
-        group.retry.failures = group.retry.failures.saturating_add(1);
         group.retry.why = why;
         group.retry.last.extend(node);
         let at = now.saturating_add(wait(group.retry.failures));

@@ -135,6 +135,12 @@ pub(super) fn frees_unready(budgets: &BTreeMap<BudgetKey, BudgetFacts>, pod: &Po
     guarded(pod) && !pod.ready && guards_of(budgets, pod).any(|budget| budget.frees_unready)
 }
 
+/// Whether other budgets guard the pod than before, as its labels are others.
+pub(super) fn is_guarded_otherwise(budgets: &BTreeMap<BudgetKey, BudgetFacts>, before: &PodFacts, now: &PodFacts) -> bool {
+    let keys = |pod: &PodFacts| guards_of(budgets, pod).map(|budget| budget.key.clone()).collect::<Vec<_>>();
+    !budgets.is_empty() && before.labels != now.labels && keys(before) != keys(now)
+}
+
 fn costs(budget: &BudgetFacts, pod: &PodFacts) -> bool {
     guards(budget, pod) && (pod.ready || !budget.frees_unready)
 }

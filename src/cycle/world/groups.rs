@@ -84,8 +84,10 @@ pub struct Counts {
 /// A group whose bind was refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Retry {
-    /// How often in a row.
+    /// How many tries in a row.
     pub failures: u32,
+    /// When a bind was refused first since one was taken (monotonic); none where that is not so.
+    pub since: Option<Duration>,
     /// When it is tried again (monotonic); none where nothing has failed.
     pub at: Option<Duration>,
     /// What the API server said last, of a bounded set.
@@ -189,7 +191,7 @@ impl Group {
             change(&mut self.counts.open);
         }
         if matches!(member.state(), State::Placed | State::Succeeded) {
-            let task = self.tasks.entry(member.facts.task.clone().unwrap_or_default()).or_default();
+            let task = self.tasks.entry(member.facts.task().to_owned()).or_default();
             change(task);
         }
     }
@@ -209,6 +211,10 @@ impl World {
         let over = facts.is_over();
         if group.facts.as_ref().is_none_or(|old| !old.asks_the_same(&facts)) {
             self.asking.forget(&key);
+            // Who may go for others, and with whom, follows from what the group says (R6, R8).
+            if group.counts.placed > 0 {
+                self.asking.changed();
+            }
         }
         group.facts = Some(Arc::new(facts));
         if over && holds(Rule::A5Over) {
@@ -229,6 +235,9 @@ impl World {
         let Some(group) = self.groups.get_mut(key) else { return };
         group.facts = None;
         group.refusal = None;
+        if group.counts.placed > 0 {
+            self.asking.changed();
+        }
         self.pend(key);
         self.wake_behind(key);
         self.look_at(key);

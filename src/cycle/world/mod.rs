@@ -299,3 +299,6 @@ impl World {
         self.shares = None;
     }
 }
+
+#[cfg(test)]
+mod forgotten_tests;

@@ -212,6 +212,10 @@ impl World {
                 self.attach(member);
             }
         }
+        // It keeps what it needs to be finished (A5).
+        if self.is_half_bound(key) {
+            nomination.places.iter().for_each(|place| self.swap_back(key, &place.queue, &place.resources));
+        }
         self.nominations.withdrawn.push(nomination.id);
         self.nominations.failed.insert(key.clone(), why);
         self.look_at(key);

@@ -129,6 +129,7 @@ impl World {
             }
         }
         self.notice_change(&facts);
+        self.notice_who_may_go(&facts);
         let uid = facts.uid.clone();
         let left_before = self.leaving.contains_key(&uid);
         let old = self.detach(&uid);
@@ -140,7 +141,9 @@ impl World {
         let refusal = old.and_then(|old| old.refusal).filter(|_| facts.node.is_none() && !ended);
         if facts.node.is_some() && !ended {
             self.charge_seen(&facts);
-        } else if assumed.is_none() && nominated.is_none() {
+        } else if assumed.is_some() {
+            self.charge_assumed(&facts);
+        } else if nominated.is_none() {
             self.release(&uid);
         }
         self.keepers.set(&facts, facts.node.as_ref().filter(|_| !ended));

@@ -66,7 +66,7 @@ impl World {
         let whose: Vec<GroupKey> = before.into_iter().chain(group.cloned()).filter(|key| self.groups.contains_key(key)).collect();
         // Most events of a pod change nothing about that.
         for key in whose {
-            let alone = self.groups.get(&key).is_some_and(|group| group.filed.is_none());
+            let alone = self.groups.get(&key).is_some_and(|group| group.filed.is_none()) && !self.backlog.has(&key);
             if self.is_strangers(&key) != alone {
                 self.look_at(&key);
             }
@@ -151,6 +151,15 @@ mod tests {
         world.apply_pod(of_volcano(pod("ns", "p", "theirs", &[("cpu", 3)])));
         assert!(looked_at(&mut world).is_empty());
         assert!(world.demands.is_empty(), "{:?}", world.demands);
+    }
+
+    #[test]
+    fn k9_a_group_that_turns_out_to_be_anothers_waits_for_nothing_though_no_cycle_runs() {
+        let mut world = world();
+        world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 3)])), ..group("ns", "theirs", 1, "default") });
+        assert_eq!(world.backlog().len(), 1, "it is nobody's yet");
+        world.apply_pod(of_volcano(pod("ns", "p", "theirs", &[("cpu", 3)])));
+        assert_eq!((world.backlog().len(), world.demands.len()), (0, 0));
     }
 
     #[test]

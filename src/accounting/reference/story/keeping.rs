@@ -5,7 +5,7 @@ use super::super::limits::fits;
 use super::{Story, positive};
 
 /// How long a group that finds no places keeps its reservation, in milliseconds.
-const PATIENCE: u64 = 30_000;
+pub(super) const PATIENCE: u64 = 30_000;
 /// The rest is twice as long each time, and at most so many times the patience.
 const LONGEST: u64 = 32;
 
@@ -69,6 +69,7 @@ impl Story {
     /// It was admitted and has no places: A2, A4 and A5 say what it reserves, and until when.
     pub(super) fn reserve(&mut self, group: &str, now: u64) {
         let (half_bound, charged, is_satisfied) = (self.is_half_bound(group), self.charged(group), self.is_satisfied(group));
+        let is_over = self.groups[group].over;
         let life = self.life(group);
         let until = if life.admitted { life.until } else { life.patience };
         if !half_bound && until.is_some_and(|until| until <= now) {
@@ -81,7 +82,7 @@ impl Story {
         }
         life.admitted = true;
         life.patience = None;
-        life.reserved = if is_satisfied { super::Amounts::new() } else { positive(&less(&life.minimum, &charged)) };
+        life.reserved = if is_satisfied || is_over { super::Amounts::new() } else { positive(&less(&life.minimum, &charged)) };
         let ends = !half_bound && !life.reserved.is_empty();
         life.until = ends.then(|| until.unwrap_or(now + PATIENCE));
     }

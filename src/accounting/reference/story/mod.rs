@@ -91,6 +91,8 @@ struct Life {
     rests_until: u64,
     /// A bind failed, and it is tried again then.
     tries_again: Option<u64>,
+    /// When a bind failed first since one was taken.
+    refused_since: Option<u64>,
     /// Its minMember when it had all its places last, and how many it has had ever since.
     had: Option<(usize, usize)>,
 }
@@ -147,7 +149,12 @@ impl Story {
 
     pub(crate) fn member(&mut self, uid: &str, member: Member) {
         let group = member.group.clone();
-        self.members.insert(uid.to_owned(), member);
+        let is_there = matches!(&member.stands, Stands::On(place) if place.bound);
+        let before = self.members.insert(uid.to_owned(), member);
+        // Its bind was taken; one that another has bound says nothing about ours.
+        if is_there && before.is_some_and(|before| matches!(before.stands, Stands::On(place) if !place.bound)) {
+            self.life(&group).refused_since = None;
+        }
         self.follow(&group);
     }
 
@@ -158,20 +165,22 @@ impl Story {
     }
 
     /// A5: what a refused bind gives back is reserved for its gang in the same step.
-    pub(crate) fn bind_refused(&mut self, uid: &str, tries_again: u64) {
+    pub(crate) fn bind_refused(&mut self, uid: &str, now: u64, tries_again: u64) {
         let Some(member) = self.members.get_mut(uid) else { return };
         let before = std::mem::replace(&mut member.stands, Stands::Waits);
         let (group, given_back) = (member.group.clone(), member.asks.clone());
         self.follow(&group);
         let Some(said) = self.groups.get(&group) else { return };
-        if matches!(before, Stands::On(place) if place.queue == said.queue) && !self.is_satisfied(&group) {
+        if matches!(before, Stands::On(place) if place.queue == said.queue) && !self.is_satisfied(&group) && !said.over {
             let charged = self.charged(&group);
             let life = self.life(&group);
             life.reserved = plus(&life.reserved, &given_back);
             life.minimum = larger(&life.minimum, &plus(&charged, &life.reserved));
             life.admitted = true;
         }
-        self.life(&group).tries_again = Some(tries_again);
+        let life = self.life(&group);
+        life.tries_again = Some(tries_again);
+        life.refused_since.get_or_insert(now);
     }
 
     /// Of each group that there is.

@@ -6,6 +6,7 @@ use super::super::admission::{is_by_right, sum};
 use super::super::cluster::{Amounts, Cluster, Pod, amount, asked_in, larger, plus};
 use super::super::limits::fits;
 use super::super::tree::{broken, closed_by, is_leaf, said, walk};
+use super::keeping::PATIENCE;
 use super::order::{Rank, Shares};
 use super::{Place, Stands, Story, covers, positive};
 
@@ -95,6 +96,11 @@ impl Story {
             self.pend(group);
         }
         if !is_usable || waiting > 0 && self.life(group).tries_again.is_some_and(|at| at > now) {
+            // A5: nothing is kept for longer than the patience where all binds are refused.
+            let refused_for = self.life(group).refused_since.map_or(0, |since| now - since);
+            if refused_for >= PATIENCE && !self.is_half_bound(group) && !self.life(group).reserved.is_empty() {
+                self.pend(group);
+            }
             return None;
         }
         let whole = self.is_whole(group);

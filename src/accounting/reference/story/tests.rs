@@ -81,7 +81,7 @@ fn what_a_refused_bind_gives_back_is_reserved_and_shrinks_when_somebody_else_bin
     group(&mut story, "g", 0, 2, 4);
     assert!(cycle(&mut story.clone(), 0, &[("g-0", "n1"), ("g-1", "n1")]).unwrap_err().contains("no room"));
     cycle(&mut story, 0, &[("g-0", "n1"), ("g-1", "n2")]).unwrap();
-    story.bind_refused("g-1", 5 * SECOND);
+    story.bind_refused("g-1", 0, 5 * SECOND);
     assert_eq!(seen(&story, 0)["g"], (4, None));
     cycle(&mut story, 1, &[]).unwrap();
     let place = Place { node: "n1".to_owned(), queue: "q".to_owned(), bound: true, terminating: false };

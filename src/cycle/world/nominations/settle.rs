@@ -35,7 +35,7 @@ impl World {
         }
         let has = group.counts.placed.saturating_add(group.counts.succeeded);
         let kept = |task: Option<&str>| {
-            let of_task = |uid: &Uid| task.is_none() || self.pods.get(uid).is_some_and(|member| member.facts.task.as_deref() == task);
+            let of_task = |uid: &Uid| task.is_none_or(|task| self.pods.get(uid).is_some_and(|member| member.facts.task() == task));
             u32::try_from(nomination.places.iter().filter(|place| of_task(&place.uid)).count()).unwrap_or(u32::MAX)
         };
         let tasks = gang::missing_tasks(group, facts);

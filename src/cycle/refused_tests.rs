@@ -1,0 +1,123 @@
+//! What becomes of a group whose binds are refused, or whose pods change while they are under way (A5, N2)?
+
+use super::claim_tests::at;
+use super::testing::{group, node, pod, queue, running};
+use super::tests::{gang, message, phase, world};
+use super::world::{Phase, World};
+use super::*;
+use crate::api::PodFacts;
+use crate::resources::Amount;
+
+const PATIENCE: u64 = 30;
+
+/// The binds of all that the cycle placed of this group are refused; how many that were.
+fn refuse_all(world: &mut World, group: &str, seconds: u64, wait: u64) -> usize {
+    let plan = at(world, seconds);
+    let of_group: Vec<_> = plan.binds.iter().filter(|bind| *bind.group.name == *group).collect();
+    of_group.iter().for_each(|bind| world.refuse_bind(&bind.uid, "test", Duration::from_secs(seconds), |_| Duration::from_secs(wait)));
+    of_group.len()
+}
+
+fn reserved(world: &World) -> Amount {
+    world.books().quota().queue("a").reserved.get("cpu")
+}
+
+/// Four members of a gang fill their queue, and all their binds are refused.
+fn refused() -> World {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 8)]));
+    world.apply_queue(queue("a", None, &[("cpu", 4)]));
+    gang(&mut world, "fails", 4, "a", 4, &[("cpu", 1)]);
+    assert_eq!(refuse_all(&mut world, "fails", 0, 20), 4);
+    world
+}
+
+#[test]
+fn a5_who_is_refused_all_the_time_keeps_others_out_for_its_patience_and_no_longer() {
+    let mut world = refused();
+    gang(&mut world, "other", 1, "a", 1, &[("cpu", 1)]);
+    assert!(at(&mut world, 1).binds.is_empty());
+    assert_eq!(reserved(&world), Amount::from_units(4), "what a refused bind gives back is its gang's");
+    assert_eq!(refuse_all(&mut world, "fails", 20, 20), 4);
+    assert!(at(&mut world, PATIENCE - 1).binds.is_empty());
+    assert_eq!(world.next_look(), Some(Duration::from_secs(PATIENCE)), "nothing else may happen");
+    let plan = at(&mut world, PATIENCE);
+    assert_eq!((plan.binds.len(), reserved(&world), phase(&world, "fails")), (0, Amount::ZERO, Phase::Pending));
+    assert_eq!(at(&mut world, PATIENCE).binds.len(), 1, "{}", message(&world, "other"));
+}
+
+#[test]
+fn a5_who_had_one_bind_taken_is_finished_first() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 8)]));
+    world.apply_queue(queue("a", None, &[("cpu", 4)]));
+    gang(&mut world, "half", 4, "a", 4, &[("cpu", 1)]);
+    let plan = at(&mut world, 0);
+    world.confirm(&plan.binds[0].uid);
+    for bind in &plan.binds[1..] {
+        world.refuse_bind(&bind.uid, "test", Duration::ZERO, |_| Duration::from_secs(100));
+    }
+    gang(&mut world, "other", 1, "a", 1, &[("cpu", 1)]);
+    for seconds in [1, PATIENCE, PATIENCE * 2] {
+        assert!(at(&mut world, seconds).binds.is_empty());
+        assert_eq!(reserved(&world), Amount::from_units(3));
+    }
+}
+
+#[test]
+fn all_that_is_refused_of_one_try_is_one_failure() {
+    let mut world = refused();
+    let failures = |world: &World| world.groups()[&GroupKey::new("ns", "fails")].retry.failures;
+    assert_eq!(failures(&world), 1);
+    assert_eq!(refuse_all(&mut world, "fails", 20, 20), 4);
+    assert_eq!(failures(&world), 2);
+}
+
+#[test]
+fn n2_a_pod_that_is_resized_while_its_bind_is_under_way_counts_with_what_it_asks_for_now() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 4)]));
+    gang(&mut world, "grows", 1, "default", 1, &[("cpu", 1)]);
+    assert_eq!(at(&mut world, 0).binds.len(), 1);
+    let asks = |world: &mut World, cpu| world.apply_pod(pod("ns", "grows-0", "grows", &[("cpu", cpu)]));
+    asks(&mut world, 3);
+    gang(&mut world, "other", 1, "default", 1, &[("cpu", 2)]);
+    assert!(at(&mut world, 1).binds.is_empty(), "one cpu is left");
+    asks(&mut world, 2);
+    assert_eq!(at(&mut world, 2).binds.len(), 1, "{}", message(&world, "other"));
+    assert_eq!(world.books().quota().used("default").get("cpu"), Amount::from_units(4));
+}
+
+#[test]
+fn pods_that_say_no_task_are_of_the_task_without_a_name_whether_they_wait_or_run() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 4)]));
+    world.apply_group(crate::api::GroupFacts { min_task_member: [(String::new(), 2)].into(), ..group("ns", "g", 2, "default") });
+    for index in 0..2 {
+        world.apply_pod(pod("ns", &format!("g-{index}"), "g", &[("cpu", 1)]));
+    }
+    assert_eq!(at(&mut world, 0).binds.len(), 2, "{}", message(&world, "g"));
+}
+
+#[test]
+fn a5_a_gang_of_which_a_part_is_bound_keeps_its_reservation_though_nobody_goes_for_it_after_all() {
+    let mut world = world();
+    for (name, cpu) in [("n1", 1), ("n2", 2)] {
+        world.apply_node(node(name, &[("cpu", cpu)]));
+    }
+    world.apply_queue(queue("a", None, &[("cpu", 4)]));
+    world.apply_group(group("ns", "low", 0, "a"));
+    (0..2).for_each(|index| world.apply_pod(running(pod("ns", &format!("low-{index}"), "low", &[("cpu", 1)]), "n2")));
+    world.apply_group(group("ns", "half", 2, "a"));
+    let of_half = |index| PodFacts { priority: 9, ..pod("ns", &format!("half-{index}"), "half", &[("cpu", 1)]) };
+    world.apply_pod(running(of_half(0), "n1"));
+    world.apply_pod(of_half(1));
+    let plan = at(&mut world, 0);
+    let [eviction] = plan.evictions.as_slice() else { panic!("{}", message(&world, "half")) };
+    world.refuse_eviction(&eviction.group, eviction.nomination, "disruption_budget");
+    world.apply_node(node("n3", &[("cpu", 1)]));
+    gang(&mut world, "other", 1, "a", 1, &[("cpu", 1)]);
+    assert!(at(&mut world, 0).binds.is_empty(), "it is tried again a second later, and its queue has room for one more");
+    assert_eq!(reserved(&world), Amount::from_units(1));
+    assert_eq!(at(&mut world, 2).binds.len(), 1);
+}

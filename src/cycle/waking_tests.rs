@@ -1,0 +1,170 @@
+//! Who waits is asked again when something about those changes who might go for it (R2, R6, R8, R9, R11).
+
+use super::claim_tests::{at, borrowed};
+use super::testing::{POLICY, class, group, limits, node, pod, queue, running};
+use super::tests::{gang, message, world};
+use super::world::World;
+use super::*;
+use crate::api::podgroup::Selector;
+use crate::api::{BudgetFacts, BudgetKey, GroupFacts, PodFacts, QueueFacts};
+
+/// Cycles until there is nothing to do before this time; who was evicted.
+fn until(world: &mut World, seconds: u64) -> usize {
+    let end = Duration::from_secs(seconds);
+    let mut now = Duration::from_secs(seconds - 3);
+    let mut went = 0;
+    while let Some(next) = world.next_look().filter(|next| *next < end) {
+        now = now.max(next);
+        went += run(world, &POLICY, now).evictions.iter().map(|eviction| eviction.victims.len()).sum::<usize>();
+        assert!(world.books().audit().is_clean());
+    }
+    went
+}
+
+fn change_pod(world: &mut World, name: &str, change: impl Fn(PodFacts) -> PodFacts) {
+    let facts = PodFacts::clone(&world.pods()[&Uid::from(format!("ns/{name}").as_str())].facts);
+    world.apply_pod(change(facts));
+}
+
+fn change_all(world: &mut World, change: impl Fn(PodFacts) -> PodFacts + Copy) {
+    (0..10).for_each(|index| change_pod(world, &format!("borrows-{index}"), change));
+}
+
+/// `b` is owed and nobody may go for it, until this happens.
+fn helps(before: impl Fn(&mut World), change: impl Fn(&mut World)) {
+    let mut world = borrowed();
+    before(&mut world);
+    gang(&mut world, "owed", 1, "b", 1, &[("cpu", 1)]);
+    assert_eq!(until(&mut world, 4), 0, "{}", message(&world, "owed"));
+    assert_eq!(until(&mut world, 8), 0, "idle");
+    change(&mut world);
+    assert!(until(&mut world, 12) > 0, "nobody asked: {}", message(&world, "owed"));
+}
+
+#[test]
+fn a_pod_that_may_go_now() {
+    let keep = |preemptable| move |facts| PodFacts { preemptable, ..facts };
+    helps(|world| change_all(world, keep(false)), |world| change_pod(world, "borrows-3", keep(true)));
+}
+
+#[test]
+fn a_group_whose_pods_may_go_now() {
+    let says = |preemptable| move |world: &mut World| world.apply_group(GroupFacts { preemptable, ..group("ns", "borrows", 1, "a") });
+    helps(says(false), says(true));
+}
+
+#[test]
+fn a_gang_that_needs_fewer() {
+    // One of it is kept, so it cannot go whole.
+    let says = |min| move |world: &mut World| world.apply_group(group("ns", "borrows", min, "a"));
+    let before = |world: &mut World| {
+        says(10)(world);
+        change_pod(world, "borrows-3", |facts| PodFacts { preemptable: false, ..facts });
+    };
+    helps(before, says(9));
+}
+
+#[test]
+fn a_group_of_a_lower_class_now() {
+    let says = |class: Option<&'static str>| {
+        move |world: &mut World| world.apply_group(GroupFacts { priority_class: class.map(Into::into), ..group("ns", "borrows", 1, "a") })
+    };
+    let before = |world: &mut World| {
+        world.apply_priority_class(class("high", 5));
+        says(Some("high"))(world);
+    };
+    helps(before, says(None));
+}
+
+#[test]
+fn a_group_that_is_gone_with_its_class() {
+    let before = |world: &mut World| {
+        world.apply_priority_class(class("high", 5));
+        world.apply_group(GroupFacts { priority_class: Some("high".into()), ..group("ns", "borrows", 1, "a") });
+    };
+    helps(before, |world| world.delete_group(&GroupKey::new("ns", "borrows")));
+}
+
+#[test]
+fn a_pod_that_its_budget_guards_no_more() {
+    let selector = Selector { match_labels: Some([("app".to_owned(), "x".to_owned())].into()), match_expressions: None };
+    let budget = BudgetFacts { key: BudgetKey::new("ns", "b"), selector: Some(selector), allowed: 0, frees_unready: false };
+    let label = |value: &'static str| move |facts| PodFacts { labels: [("app".to_owned(), value.to_owned())].into(), ..facts };
+    let before = |world: &mut World| {
+        change_all(world, label("x"));
+        world.apply_budget(budget.clone());
+    };
+    helps(before, |world| change_pod(world, "borrows-3", label("y")));
+}
+
+#[test]
+fn a_pod_that_its_gang_does_not_need_as_it_is_anothers_now() {
+    let before = |world: &mut World| {
+        world.apply_group(group("ns", "borrows", 10, "a"));
+        change_pod(world, "borrows-3", |facts| PodFacts { preemptable: false, ..facts });
+    };
+    helps(before, |world| change_pod(world, "borrows-4", |facts| PodFacts { group: GroupKey::new("ns", "none"), ..facts }));
+}
+
+#[test]
+fn a_pod_of_another_task_now() {
+    let chief = || Some("chief".to_owned());
+    let before = |world: &mut World| {
+        world.apply_group(GroupFacts { min_task_member: [("chief".to_owned(), 9)].into(), ..group("ns", "borrows", 9, "a") });
+        (0..9).for_each(|index| change_pod(world, &format!("borrows-{index}"), |facts| PodFacts { task: chief(), ..facts }));
+        change_pod(world, "borrows-9", |facts| PodFacts { preemptable: false, ..facts });
+    };
+    helps(before, |world| change_pod(world, "borrows-9", |facts| PodFacts { task: chief(), ..facts }));
+}
+
+#[test]
+fn a_pod_whose_bind_is_over_though_it_was_seen_before_the_answer_said_no() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 2)]));
+    world.apply_queue(queue("root", None, &[("cpu", 2)]));
+    ["a", "b"].iter().for_each(|name| world.apply_queue(queue(name, None, &[])));
+    gang(&mut world, "borrows", 1, "a", 2, &[("cpu", 1)]);
+    let plan = at(&mut world, 0);
+    gang(&mut world, "owed", 1, "b", 1, &[("cpu", 1)]);
+    assert_eq!(until(&mut world, 4), 0);
+    for bind in &plan.binds {
+        let facts = PodFacts::clone(&world.pods()[&bind.uid].facts);
+        world.apply_pod(PodFacts { charged_queue: Some(bind.queue.to_string()), ..running(facts, &bind.node) });
+        world.refuse_bind(&bind.uid, "conflict", Duration::from_secs(5), |_| Duration::from_secs(1));
+    }
+    assert_eq!(until(&mut world, 8), 1, "{}", message(&world, "owed"));
+}
+
+#[test]
+fn a_queue_that_borrows_by_what_is_placed_where_nothing_else_happens() {
+    let mut world = world();
+    world.apply_node(node("n1", &[("cpu", 2)]));
+    world.apply_node(node("n2", &[("cpu", 1), ("memory", 1)]));
+    for (name, deserved) in [("a", 1), ("b", 2)] {
+        world.apply_queue(QueueFacts { deserved: limits(&[("cpu", deserved)]), ..queue(name, None, &[]) });
+    }
+    world.apply_group(group("ns", "borrows", 1, "a"));
+    world.apply_pod(running(pod("ns", "borrows-0", "borrows", &[("cpu", 1)]), "n1"));
+    world.apply_pod(pod("ns", "borrows-1", "borrows", &[("cpu", 1), ("memory", 1)]));
+    let plan = at(&mut world, 0);
+    world.refuse_bind(&plan.binds[0].uid, "test", Duration::ZERO, |_| Duration::from_secs(6));
+    gang(&mut world, "owed", 1, "b", 1, &[("cpu", 2)]);
+    assert_eq!(until(&mut world, 4), 0);
+    assert_eq!(until(&mut world, 8), 1, "its bind is tried again: {}", message(&world, "owed"));
+}
+
+#[test]
+fn r8_what_asks_with_the_priority_of_another_is_not_taken_back_and_forth_for_ever() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 2)]));
+    let of = |name: &str, group: &str, cpu, priority| PodFacts { priority, ..pod("ns", name, group, &[("cpu", cpu)]) };
+    world.apply_group(group("ns", "mixed", 0, "default"));
+    world.apply_group(group("ns", "middle", 0, "default"));
+    world.apply_pod(running(of("middle-0", "middle", 2, 1), "n"));
+    // The large one fits no node, and the small one is lower than who is there.
+    world.apply_pod(of("mixed-0", "mixed", 3, 2));
+    world.apply_pod(of("mixed-1", "mixed", 1, 0));
+    assert_eq!(until(&mut world, 4), 0, "{}", message(&world, "mixed"));
+    world.apply_pod(of("mixed-2", "mixed", 1, 2));
+    assert_eq!(until(&mut world, 8), 1, "its own priority is enough");
+}
