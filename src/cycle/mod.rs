@@ -95,6 +95,7 @@ type Ready = (Arc<str>, GroupRank, Want);
 pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
     let mut plan = Plan::default();
     let mut turns = Turns::default();
+    let mut back_off: Vec<GroupKey> = Vec::new();
     plan.binds = world.take_fulfilled(now);
     for key in world.take_candidates(now) {
         if !world.groups.contains_key(&key) {
@@ -107,7 +108,12 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
         match prepare(world, policy, &key, now) {
             Ok(Some((queue, rank, want))) => turns.push(queue, rank, want),
             Ok(None) => {}
-            Err(refusal) => refuse(world, &key, &Arc::new(refusal)),
+            Err(refusal) => {
+                if matches!(refusal, Refusal::Backoff { .. }) {
+                    back_off.push(key.clone());
+                }
+                refuse(world, &key, &Arc::new(refusal));
+            }
         }
         plan.looked_at.push(key);
     }
@@ -141,7 +147,7 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
         turns.rank(&queue, world);
     }
     let whole = |group: &Unplaced| group.all_or_none.then(|| group.key.clone());
-    let gangs: Vec<GroupKey> = unplaced.iter().filter_map(whole).collect();
+    let gangs: Vec<GroupKey> = unplaced.iter().filter_map(whole).chain(back_off).collect();
     claim::ask(world, policy, unplaced, now, &mut plan);
     if policy.evictions {
         plan.evictions.extend(gangs.iter().filter_map(|key| world.let_go(key, now, policy.release)));

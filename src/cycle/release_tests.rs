@@ -65,6 +65,30 @@ fn a_gang_of_which_a_part_is_bound_is_let_go_when_the_rest_finds_no_places_for_t
     assert_eq!(bound(&at(&mut world, 1_002)).len(), 4);
 }
 
+/// Whether the rest finds places or not: what is refused for ever is no place.
+#[test]
+fn a_gang_is_let_go_of_which_one_bind_is_refused_for_the_whole_time_and_none_is_that_becomes_whole() {
+    for becomes_whole in [None, Some(200_u64)] {
+        let mut world = torn();
+        world.apply_node(node("n4", &[("cpu", 1)]));
+        let (mut now, mut released) = (Duration::ZERO, Vec::new());
+        while let Some(next) = world.next_look().filter(|next| *next <= Duration::from_secs(1_000)) {
+            now = now.max(next);
+            let plan = run(&mut world, &POLICY, now);
+            for bind in &plan.binds {
+                if becomes_whole.is_some_and(|at| at <= now.as_secs()) {
+                    world.confirm(&bind.uid);
+                } else {
+                    world.refuse_bind(&bind.uid, "forbidden", now, |_| Duration::from_secs(7));
+                }
+            }
+            released.extend(plan.evictions.iter().map(|eviction| (now.as_secs(), eviction.taking, eviction.victims.len())));
+        }
+        let all = [300, 600, 900].map(|at| (at, Taking::Release, 3));
+        assert_eq!(released, if becomes_whole.is_none() { &all[..] } else { &[] });
+    }
+}
+
 #[test]
 fn it_is_finished_where_the_rest_finds_places_in_time_and_then_it_is_never_torn() {
     let mut world = torn();
@@ -139,6 +163,23 @@ fn the_time_begins_again_after_it_waited_for_something_else() {
     world.delete_pod(&waiting);
     let _plan = at(&mut world, 100);
     world.apply_pod(pod("ns", "g-9", "g", &[("cpu", 1)]));
+    let released = released(&mut world, &POLICY, 3_600, 4_000);
+    assert_eq!(released.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [3_900]);
+}
+
+#[test]
+fn the_time_begins_again_when_a_bind_is_refused_after_it_waited_for_something_else() {
+    let mut world = torn();
+    let _plan = at(&mut world, 0);
+    assert_eq!(released(&mut world, &POLICY, 0, 100).len(), 0);
+    let waiting = world.groups()[&GroupKey::new("ns", "g")].waiting.first().unwrap().clone();
+    world.delete_pod(&waiting);
+    let _plan = at(&mut world, 100);
+    world.apply_node(node("n4", &[("cpu", 1)]));
+    world.apply_pod(pod("ns", "g-9", "g", &[("cpu", 1)]));
+    let plan = at(&mut world, 3_600);
+    assert_eq!(bound(&plan), [("g-9", "n4")]);
+    world.refuse_bind(&plan.binds[0].uid, "forbidden", Duration::from_secs(3_600), |_| Duration::from_secs(1_000));
     let released = released(&mut world, &POLICY, 3_600, 4_000);
     assert_eq!(released.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [3_900]);
 }

@@ -26,19 +26,29 @@ impl fmt::Display for Reason {
 }
 
 /// `3/5 nodes: lacks nvidia.com/gpu (asked 2, most free 1); 2/5 nodes: taint a=b:NoSchedule`: the most frequent first.
+/// So many reasons of nodes are named, those of most nodes first.
+const REASONS: usize = 10;
+
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.nodes == 0 {
             return f.write_str("there are no nodes");
         }
-        for (index, (reason, count)) in self.listed().into_iter().enumerate() {
+        let listed = self.listed();
+        for (index, (reason, count)) in listed.iter().take(REASONS).enumerate() {
             let comma = if index == 0 { "" } else { "; " };
             write!(f, "{comma}{}/{} nodes: {reason}", count.nodes, self.nodes)?;
             if let Reason::Lacks(name) = reason {
                 write!(f, " (asked {}, most free {})", shown(name, count.asked), shown(name, count.most_free))?;
             }
         }
-        Ok(())
+        // Nodes with a taint each, say: a message has an end.
+        let others = listed.get(REASONS..).unwrap_or_default();
+        if others.is_empty() {
+            return Ok(());
+        }
+        let nodes = others.iter().fold(0_u32, |sum, (_, count)| sum.saturating_add(count.nodes));
+        write!(f, "; {nodes}/{} nodes: {} more reasons", self.nodes, others.len())
     }
 }
 
@@ -167,6 +177,17 @@ mod tests {
         };
         assert_eq!(tally.to_string(), "3/5 nodes: lacks nvidia.com/gpu (asked 2, most free 1); 2/5 nodes: taint a=b:NoSchedule");
         assert_eq!(Tally::default().to_string(), "there are no nodes");
+    }
+
+    #[test]
+    fn a_cluster_in_which_every_node_has_a_taint_of_its_own_makes_no_endless_message() {
+        let taint = |at: u32| Reason::Taint(Taint { key: format!("of/{at:03}"), value: None, effect: "NoSchedule".into() });
+        let count = |at: u32| Count { nodes: if at == 500 { 3 } else { 1 }, ..Count::default() };
+        let text =
+            |reasons: u32| Tally { nodes: 900, reasons: (501 - reasons..501).map(|at| (taint(at), count(at))).collect() }.to_string();
+        assert!(text(500).starts_with("3/900 nodes: taint of/500:NoSchedule; 1/900 nodes: taint of/001:NoSchedule; "), "{}", text(500));
+        assert!(text(500).ends_with("; 490/900 nodes: 490 more reasons") && text(500).len() < 600, "{}", text(500));
+        assert!(text(10).ends_with("; 1/900 nodes: taint of/499:NoSchedule"), "{}", text(10));
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! When is a gang let go of which only a part could be bound?
 //!
 //! ```text
-//!            some binds fail, and the rest finds no places          for the whole time
+//!            some binds fail, and the rest finds no places,         for the whole time
+//!            or all its binds are refused
 //!  assumed ──────────────────────────────────────────────▶ torn ──────────────────────▶ those that are bound are evicted
 //!     ▲                                                     │
-//!     ╰────────────── the rest finds places ────────────────╯
+//!     ╰────────────── the rest is bound ────────────────────╯
 //! ```
 //!
 //! It is finished first: what is bound stays, what the rest needs is reserved, others leave for it where they owe that. Only where all that has not helped for a long time its
@@ -18,6 +19,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::SignedDuration;
 
 use crate::api::{GroupFacts, GroupKey, Uid};
+use crate::cycle::explain::Refusal;
 use crate::cycle::gang::{is_satisfied, is_whole};
 use crate::cycle::plan::{Eviction, Taking, Victim};
 use crate::cycle::status::was_scheduled;
@@ -37,6 +39,8 @@ pub(super) struct Tear {
     began: bool,
     /// Since when the rest finds no places.
     since: Option<Duration>,
+    /// Since when binds of the rest are refused, and nothing else is in its way.
+    refused: Option<Duration>,
     /// Whether a cycle has looked at it that has not found so again.
     looked: bool,
     /// The number under which its members were told to go last.
@@ -61,6 +65,13 @@ impl World {
         } else if std::mem::replace(&mut group.tear.looked, true) {
             // It was something else that it waited for when it was looked at last.
             group.tear.since = None;
+        }
+    }
+
+    /// A cycle found that something else is in the way of the group than a bind that was refused.
+    pub(super) fn notice_refusal(group: &mut Group, refusal: &Refusal) {
+        if !matches!(refusal, Refusal::Backoff { .. } | Refusal::Unanswered { .. }) {
+            group.tear.refused = None;
         }
     }
 
@@ -99,7 +110,8 @@ impl World {
         holds(Rule::A5Half) && is_whole(self, group, facts) && !group.tear.had.as_ref().is_some_and(has_as_before)
     }
 
-    /// The group found no places for the rest of its gang in this cycle. Who goes of its own, where that has been so for `patience` (0: for ever), and nobody goes for it.
+    /// The group found no places for the rest of its gang in this cycle, or backs off as a bind was refused. Who goes of its own, where it has found none, or had all binds
+    /// refused, for `patience` (0: for ever), and nobody goes for it.
     pub(in crate::cycle) fn let_go(&mut self, key: &GroupKey, now: Duration, patience: Duration) -> Option<Eviction> {
         let group = self.groups.get(key)?;
         let facts = Arc::clone(group.facts.as_ref()?);
@@ -108,16 +120,18 @@ impl World {
         if patience.is_zero() || hopes || self.nominated(key).is_some() || !self.is_torn(group, &facts) {
             return None;
         }
-        let was_asked = self.was_answered(key);
-        let since = group.tear.since.unwrap_or(now);
-        let over = since.saturating_add(patience);
-        let goes = over <= now && was_asked;
+        let backs_off = group.retry.at.is_some_and(|at| at > now);
+        // Where binds are refused there are places, and nobody is asked for his.
+        let was_asked = backs_off || self.was_answered(key);
+        let was = if backs_off { group.tear.refused } else { group.tear.since };
+        let since = was.unwrap_or(now);
+        let goes = since.saturating_add(patience) <= now && was_asked;
         // Where one of them is refused, they are asked for again after the same time.
         let begins = if goes { now } else { since };
-        let known = self.groups.get_mut(key)?;
-        known.tear.looked = false;
-        if known.tear.since != Some(begins) {
-            known.tear.since = Some(begins);
+        let tear = &mut self.groups.get_mut(key)?.tear;
+        tear.looked = false;
+        *if backs_off { &mut tear.refused } else { &mut tear.since } = Some(begins);
+        if was != Some(begins) {
             self.alarms.insert((begins.saturating_add(patience), key.clone()));
         }
         if !goes {
