@@ -19,27 +19,33 @@ const SCHEDULED: &str = "Scheduled";
 /// Where the group is in its life.
 #[must_use]
 pub fn phase(group: &Group, facts: &GroupFacts) -> Phase {
-    if facts.is_over() {
+    if facts.is_over() || is_through(group, facts) {
         return Phase::Completed;
     }
     let counts = group.counts;
-    // Those for which others leave have no places yet: they wait.
-    let live = counts
-        .placed
-        .saturating_add(counts.leaving)
-        .saturating_add(counts.gated)
-        .saturating_add(counts.nominated)
-        .saturating_add(waiting(group));
     let enough = |has: u32| has > 0 && has >= facts.min_member;
     let has = has_places(group);
     // Who is leaving has its place, and mostly runs, until it is gone.
-    match (enough(has.saturating_add(counts.leaving)), live) {
-        (true, 0) if counts.succeeded >= facts.min_member.max(1) => Phase::Completed,
-        (true, _) if counts.placed.saturating_add(counts.leaving) > 0 => Phase::Running,
+    match enough(has.saturating_add(counts.leaving)) {
+        true if counts.placed.saturating_add(counts.leaving) > 0 => Phase::Running,
         _ if counts.running > 0 && group.refusal.is_some() => Phase::Unknown,
         _ if group.is_admitted() || counts.placed > 0 => Phase::Inqueue,
         _ => Phase::Pending,
     }
+}
+
+/// How many members are there that have not ended. Those for which others leave have no places yet: they wait.
+fn live(group: &Group) -> u32 {
+    let counts = group.counts;
+    let placed = counts.placed.saturating_add(counts.leaving);
+    placed.saturating_add(counts.gated).saturating_add(counts.nominated).saturating_add(waiting(group))
+}
+
+/// Whether the group is through: its minimum has succeeded and nobody lives. It stays so when those who succeeded are taken away, be it before anybody was told (L10: a Job with a TTL),
+/// and is so no more when somebody comes.
+#[must_use]
+pub fn is_through(group: &Group, facts: &GroupFacts) -> bool {
+    live(group) == 0 && (group.through || group.counts.succeeded >= facts.min_member.max(1))
 }
 
 /// How many members have had what the gang is for, or have it. Of those whose binding nobody answers it is not known.

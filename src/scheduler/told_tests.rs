@@ -4,9 +4,9 @@ use super::command::Command;
 use super::event::{Change, Event, Report, Subject, Told};
 use super::state::{State, subject};
 use super::testing::{at, binds, group_status, ready, stands};
-use crate::api::pod_facts::Unsupported;
+use crate::api::pod_facts::{PodPhase, Unsupported};
 use crate::api::podgroup::PodGroupStatus;
-use crate::api::{Fault, GroupFacts, GroupKey, PodFacts, QueueFacts};
+use crate::api::{Fault, GroupFacts, GroupKey, PodFacts, QueueFacts, Uid};
 use crate::cycle::testing::{group, node, pod, queue, running};
 use crate::resources::Amount;
 
@@ -76,6 +76,38 @@ fn a_status_that_somebody_else_wrote_is_put_right_but_completed_stays() {
         state.tick(at(500)).iter().filter_map(|command| group_status(std::slice::from_ref(command))?.phase.clone()).collect();
     // Nothing is made of Completed but its own condition.
     assert_eq!(phases, ["Completed", "Inqueue"]);
+}
+
+/// A Job whose TTL is no longer than the time between two writes.
+#[test]
+fn l10_a_group_whose_members_are_gone_before_anybody_was_told_that_it_is_through_is_completed() {
+    let runs = |name: &str| running(pod("ns", name, "g", &[]), "n");
+    for (again, another, wanted) in [(false, false, "Completed"), (false, true, "Inqueue"), (true, false, "Inqueue")] {
+        let mut state = ready(vec![node("n", &[])], vec![runs("a"), runs("b")], vec![group("ns", "g", 2, "default")]);
+        let phase = |millis, state: &mut State| {
+            let commands: Vec<_> = [millis, millis + 150].into_iter().flat_map(|millis| state.tick(at(millis))).collect();
+            group_status(&commands).and_then(|status| status.phase.clone())
+        };
+        assert_eq!(phase(2_000, &mut state).as_deref(), Some("Running"));
+        let subject = Subject::Group(GroupKey::new("ns", "g"));
+        state.learn(Report::Told(subject, stands("2")), at(2_200));
+        for name in ["a", "b"] {
+            state.apply(Event::Pods(Change::Apply(PodFacts { phase: PodPhase::Succeeded, ..runs(name) })), at(2_300));
+        }
+        let _cycle = state.tick(at(2_350));
+        for name in ["a", "b"] {
+            state.apply(Event::Pods(Change::Delete(Uid::from(format!("ns/{name}").as_str()))), at(2_400));
+        }
+        if another {
+            state.apply(Event::Pods(Change::Apply(pod("ns", "c", "g", &[]))), at(2_410));
+            state.apply(Event::Pods(Change::Delete(Uid::from("ns/c"))), at(2_420));
+        }
+        if again {
+            state
+                .apply(Event::Groups(Change::Apply(GroupFacts { uid: Uid::from("another"), ..group("ns", "g", 2, "default") })), at(2_500));
+        }
+        assert_eq!(phase(4_000, &mut state).as_deref(), Some(wanted), "made again: {again}, another came: {another}");
+    }
 }
 
 #[test]

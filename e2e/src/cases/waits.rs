@@ -54,11 +54,13 @@ pub(super) async fn completed_stays(w: &mut World) -> Result<()> {
             Ok(Seen::when(job.is_none() && pods == 0, || format!("{pods} pods, {:?}", job.map(|job| field(&job, "/status")))))
         })
         .await?;
-        holds_for(secs(2), "its PodGroup stays Completed", || async {
+        let is_completed = || async {
             let now = phase(&client, name).await?;
             Ok(Seen::when(now == "Completed", || now))
-        })
-        .await?;
+        };
+        // A status is written once in a second at most: perhaps it stands there only after the pods are gone.
+        wait_until(secs(5), "its PodGroup is Completed", is_completed).await?;
+        holds_for(secs(2), "its PodGroup stays Completed", is_completed).await?;
         queue_uses(&client, "team", "cpu", "0").await?;
     }
     Ok(())

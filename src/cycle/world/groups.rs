@@ -48,6 +48,8 @@ pub struct Group {
     pub retry: Retry,
     /// Whether only a part of its gang could be bound, and since when.
     pub(super) tear: Tear,
+    /// Whether it was through ([`is_through`](crate::cycle::status::is_through)) when something changed last.
+    pub(in crate::cycle) through: bool,
     /// Where it is counted in its queue.
     pub(super) filed: Option<(Arc<str>, Phase)>,
     /// What its queue's demand has of it.
@@ -216,6 +218,8 @@ impl World {
                 self.asking.changed();
             }
         }
+        // Made again under its name, it begins anew.
+        group.through &= group.facts.as_ref().is_some_and(|old| old.uid == facts.uid);
         group.facts = Some(Arc::new(facts));
         if over && holds(Rule::A5Over) {
             self.pend(&key);

@@ -22,7 +22,7 @@ use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::cycle::explain::Refusal;
 use crate::cycle::gang::{is_satisfied, is_whole};
 use crate::cycle::plan::{Eviction, Taking, Victim};
-use crate::cycle::status::was_scheduled;
+use crate::cycle::status::{is_through, was_scheduled};
 use crate::rules::{Rule, holds};
 
 use super::{Group, Hope, State, World};
@@ -78,6 +78,7 @@ impl World {
     /// Something about the group changed.
     pub(super) fn notice_places(&mut self, key: &GroupKey) {
         let Some(group) = self.groups.get_mut(key) else { return };
+        group.through = group.facts.as_ref().is_some_and(|facts| is_through(group, facts));
         let whole = group.facts.as_ref().is_some_and(|facts| is_satisfied(group, facts));
         let places = places(group);
         if whole {
