@@ -238,7 +238,7 @@ fn request_of(spec: &PodSpec, status: &PodStatus, faults: &mut Vec<Fault>) -> Re
         overhead: quantities::resources(spec.overhead.as_ref(), "spec.overhead", faults),
         pod_level: spec.resources.as_ref().map(|needs| {
             let requests = asked(needs, "spec.resources", faults);
-            given_beside(requests, (status.allocated_resources.clone(), status.resources.clone()), faults)
+            given_beside(requests, status.allocated_resources.as_ref(), status.resources.as_ref(), faults)
         }),
         resize_infeasible: status
             .conditions
@@ -250,21 +250,23 @@ fn request_of(spec: &PodSpec, status: &PodStatus, faults: &mut Vec<Fault>) -> Re
 fn container_request(container: &Container, statuses: &[ContainerStatus], faults: &mut Vec<Fault>) -> ContainerRequest {
     let place = format!("spec.containers[{}].resources", container.name);
     let status = statuses.iter().find(|status| status.name == container.name);
-    let given = |status: &ContainerStatus| (status.allocated_resources.clone(), status.resources.clone());
+    let allocated = status.and_then(|status| status.allocated_resources.as_ref());
+    let actual = status.and_then(|status| status.resources.as_ref());
     let requests = container.resources.as_ref().map(|needs| asked(needs, &place, faults)).unwrap_or_default();
     let restartable_init = container.restart_policy.as_deref() == Some("Always");
-    ContainerRequest { restartable_init, ..given_beside(requests, status.map(given).unwrap_or_default(), faults) }
+    ContainerRequest { restartable_init, ..given_beside(requests, allocated, actual, faults) }
 }
 
 /// What is asked for beside what a status says of it: what the kubelet has set aside, and what is in force.
 fn given_beside(
     requests: Resources,
-    (allocated, actual): (Option<RawResources>, Option<ResourceNeeds>),
+    allocated: Option<&RawResources>,
+    actual: Option<&ResourceNeeds>,
     faults: &mut Vec<Fault>,
 ) -> ContainerRequest {
     ContainerRequest {
         requests,
-        allocated: allocated.map(|raw| quantities::resources(Some(&raw), "status.allocatedResources", faults)),
+        allocated: allocated.map(|raw| quantities::resources(Some(raw), "status.allocatedResources", faults)),
         actual: actual.map(|needs| quantities::resources(needs.requests.as_ref(), "status.resources.requests", faults)),
         restartable_init: false,
     }

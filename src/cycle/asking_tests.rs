@@ -51,8 +51,8 @@ fn nobody_goes_to_make_room_for_what_is_owed_to_a_group_that_nobody_can_help() {
     }
 }
 
-#[test]
-fn who_is_owed_something_and_may_have_it_once_a_bind_has_ended_keeps_what_is_reserved() {
+/// `a` has all that there is, of which `b` is owed a half, and the binds are under way.
+pub(super) fn being_bound() -> (World, Plan) {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 2)]));
     world.apply_queue(queue("root", None, &[("cpu", 2)]));
@@ -60,6 +60,12 @@ fn who_is_owed_something_and_may_have_it_once_a_bind_has_ended_keeps_what_is_res
     gang(&mut world, "borrows", 1, "a", 2, &[("cpu", 1)]);
     let plan = at(&mut world, 0);
     gang(&mut world, "owed", 1, "b", 1, &[("cpu", 1)]);
+    (world, plan)
+}
+
+#[test]
+fn who_is_owed_something_and_may_have_it_once_a_bind_has_ended_keeps_what_is_reserved() {
+    let (mut world, plan) = being_bound();
     assert!(at(&mut world, 1).evictions.is_empty(), "nobody can be evicted who is not there yet");
     assert_eq!((phase(&world, "owed"), reserved(&world, "b")), (Phase::Inqueue, Amount::from_units(1)));
     for bind in &plan.binds {

@@ -15,7 +15,7 @@ use super::misfits;
 use super::plan::{Plan, Taking};
 use super::policy::Policy;
 use super::reclaim::{self, Budgets, Claim, NotTaken};
-use super::world::{Answer, Group, Hope, MOST_CLAIMS, World};
+use super::world::{Answer, Group, MOST_CLAIMS, World};
 
 /// A group that found no places in its turn.
 #[derive(Debug)]
@@ -71,12 +71,12 @@ pub(super) fn ask(world: &mut World, policy: &Policy, mut unplaced: Vec<Unplaced
                 world.answered(&group.key, answer);
             }
         }
-        let Some(Answer { why, hope, .. }) = world.answer(&group.key).cloned() else { continue };
-        if policy.evictions && hope == Hope::None && group.admitted && world.was_answered(&group.key) {
+        let Some(answer) = world.answer(&group.key).cloned() else { continue };
+        if policy.evictions && !answer.has_hope() && group.admitted && world.was_answered(&group.key) {
             world.give_up(&group.key, now, policy.patience);
         }
         // Who is not admitted knows all that is in its way.
-        if let Some(why) = why.filter(|_| group.admitted) {
+        if let Some(why) = answer.why.filter(|_| group.admitted) {
             world.explain_further(&group.key, &why);
         }
     }
@@ -95,7 +95,7 @@ fn take(world: &mut World, policy: &Policy, group: &Unplaced, now: Duration, pla
                 if !found.victims.is_empty() {
                     nominate(world, group, &found, now, plan);
                 }
-                return Answer { why: None, hope: Hope::Leaving, soon };
+                return Answer { why: None, leaving: true, soon };
             }
             Err(not) => {
                 soon |= not.is_soon();
@@ -104,8 +104,7 @@ fn take(world: &mut World, policy: &Policy, group: &Unplaced, now: Duration, pla
         }
         count = if group.all_or_none { 0 } else { count / 2 };
     }
-    let hope = if soon { Hope::Soon } else { Hope::None };
-    Answer { why: why.filter(NotTaken::says_something).map(Arc::new), hope, soon }
+    Answer { why: why.filter(NotTaken::says_something).map(Arc::new), leaving: false, soon }
 }
 
 fn find(world: &mut World, policy: &Policy, group: &Unplaced, members: &[Uid]) -> Option<Result<reclaim::Taking, NotTaken>> {

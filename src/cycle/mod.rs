@@ -63,7 +63,7 @@ use order::{GroupRank, Turns};
 use plan::Plan;
 use policy::Policy;
 use turn::{Turn, take_turn};
-use world::{Group, World};
+use world::World;
 
 /// A group that waits for its turn.
 #[derive(Debug)]
@@ -164,7 +164,9 @@ fn prepare(world: &mut World, policy: &Policy, key: &GroupKey, now: Duration) ->
     let Some(facts) = group.facts.clone() else {
         return if group.waiting.is_empty() { Ok(None) } else { Err(Refusal::NoGroup { name: Arc::clone(&key.name) }) };
     };
-    if let Some(refusal) = unusable(world, group, &facts) {
+    // A group that has its places, and of which nobody waits, keeps them, whatever became of its queue since (O2).
+    let has_all = group.waiting.is_empty() && gang::has_its_places(group, &facts);
+    if !has_all && let Some(refusal) = unusable(world, &facts) {
         if holds(Rule::A5Broken) {
             world.pend(key);
         }
@@ -187,8 +189,7 @@ fn prepare(world: &mut World, policy: &Policy, key: &GroupKey, now: Duration) ->
     if let Some(waits) = world.nominated(key).filter(|_| group.waiting.is_empty() || !gang::is_satisfied(group, &facts)) {
         return Err((**waits).clone());
     }
-    if group.waiting.is_empty() && gang::has_its_places(group, &facts) {
-        // A group that has its places keeps them, whatever became of its queue since (O2).
+    if has_all {
         world.satisfied(key);
         let unanswered = world.unanswered(key);
         world.judge_group(key, unanswered);
@@ -216,11 +217,8 @@ fn prepare(world: &mut World, policy: &Policy, key: &GroupKey, now: Duration) ->
 }
 
 /// Why the group as it stands can have no place and is not admitted, whatever is free.
-fn unusable(world: &World, group: &Group, facts: &GroupFacts) -> Option<Refusal> {
-    // One without a pod that waits is not to be admitted either: it would reserve what none of its pods can ever use. What has its place keeps it.
-    if group.waiting.is_empty() && gang::has_its_places(group, facts) {
-        return None;
-    }
+fn unusable(world: &World, facts: &GroupFacts) -> Option<Refusal> {
+    // One without a pod that waits is not to be admitted either: it would reserve what none of its pods can ever use.
     if let Some(fault) = facts.faults.first() {
         return Some(Refusal::Faulty(fault.clone()));
     }

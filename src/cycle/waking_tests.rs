@@ -1,5 +1,6 @@
 //! Who waits is asked again when something about those changes who might go for it (R2, R6, R8, R9, R11).
 
+use super::asking_tests::being_bound;
 use super::claim_tests::{at, borrowed};
 use super::testing::{POLICY, class, group, limits, node, pod, queue, running};
 use super::tests::{gang, message, world};
@@ -119,13 +120,7 @@ fn a_pod_of_another_task_now() {
 
 #[test]
 fn a_pod_whose_bind_is_over_though_it_was_seen_before_the_answer_said_no() {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 2)]));
-    world.apply_queue(queue("root", None, &[("cpu", 2)]));
-    ["a", "b"].iter().for_each(|name| world.apply_queue(queue(name, None, &[])));
-    gang(&mut world, "borrows", 1, "a", 2, &[("cpu", 1)]);
-    let plan = at(&mut world, 0);
-    gang(&mut world, "owed", 1, "b", 1, &[("cpu", 1)]);
+    let (mut world, plan) = being_bound();
     assert_eq!(until(&mut world, 4), 0);
     for bind in &plan.binds {
         let facts = PodFacts::clone(&world.pods()[&bind.uid].facts);

@@ -51,22 +51,17 @@ struct Asked {
 pub(in crate::cycle) struct Answer {
     /// Why nobody goes, where that is worth to be said.
     pub(in crate::cycle) why: Option<Arc<NotTaken>>,
-    /// Whether there is hope: somebody goes, or may as soon as a bind has ended.
-    pub(in crate::cycle) hope: Hope,
+    /// Whether others are leaving.
+    pub(in crate::cycle) leaving: bool,
     /// Whether somebody may go, or more than do now, as soon as a bind has ended.
     pub(in crate::cycle) soon: bool,
 }
 
-/// What is to be hoped for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::cycle) enum Hope {
-    /// Nobody goes for it.
-    #[default]
-    None,
-    /// Nobody can go before some binds have ended.
-    Soon,
-    /// Others are leaving.
-    Leaving,
+impl Answer {
+    /// Whether there is hope: somebody goes, or may as soon as a bind has ended.
+    pub(in crate::cycle) const fn has_hope(&self) -> bool {
+        self.leaving || self.soon
+    }
 }
 
 impl Asking {
@@ -150,9 +145,9 @@ impl World {
     /// What this news of a pod that has its place means to those who were told that it stays: it may go now, alone, or for them (R6, R8, R9).
     pub(super) fn notice_who_may_go(&mut self, facts: &PodFacts) {
         let Some(known) = self.pods.get(&facts.uid).filter(|known| known.state() == State::Placed) else { return };
-        let says = |facts: &PodFacts| (facts.group.clone(), facts.task.clone(), facts.preemptable, facts.priority);
-        let is_free = is_guarded_otherwise(&self.budgets, &known.facts, facts);
-        if is_free || says(&known.facts) != says(facts) {
+        let old = &known.facts;
+        let same = (&old.group, &old.task, old.preemptable, old.priority) == (&facts.group, &facts.task, facts.preemptable, facts.priority);
+        if !same || is_guarded_otherwise(&self.budgets, old, facts) {
             self.stays.forget(&facts.uid);
             self.asking.changed();
         }
@@ -190,7 +185,7 @@ mod tests {
         let mut asking = Asking::default();
         let greedy: Vec<GroupKey> = (0..20).map(|index| GroupKey::new("a", &format!("{index:02}"))).collect();
         let owed = GroupKey::new("z", "owed");
-        let soon = Answer { why: None, hope: Hope::Soon, soon: true };
+        let soon = Answer { soon: true, ..Answer::default() };
         asking.changed();
         for key in greedy.iter().chain([&owed]) {
             asking.put(key, Some(0), soon.clone());

@@ -308,7 +308,7 @@ impl World {
     /// What a cycle found out about a group: why it waits, if it does.
     pub(in crate::cycle) fn judge_group(&mut self, key: &GroupKey, refusal: Option<Arc<Refusal>>) {
         let Some(group) = self.groups.get_mut(key) else { return };
-        refusal.iter().for_each(|refusal| Self::notice_refusal(group, refusal));
+        refusal.iter().for_each(|refusal| group.tear.waits_for(refusal));
         group.refusal = refusal;
         self.park(key);
     }

@@ -54,8 +54,8 @@ use how_many::HowMany;
 pub(in crate::cycle) use stays::Stays;
 
 pub use admission::{Admission, Rest};
+pub(in crate::cycle) use asking::Answer;
 pub use asking::MOST_CLAIMS;
-pub(in crate::cycle) use asking::{Answer, Hope};
 pub use backlog::Backlog;
 pub(in crate::cycle) use groups::standing;
 pub use groups::{Counts, Group, Phase, Retry};

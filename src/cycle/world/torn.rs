@@ -25,7 +25,7 @@ use crate::cycle::plan::{Eviction, Taking, Victim};
 use crate::cycle::status::{is_through, was_scheduled};
 use crate::rules::{Rule, holds};
 
-use super::{Group, Hope, State, World};
+use super::{Answer, Group, State, World};
 
 /// A PodGroup that is so much younger than a member that has a place was not there when that got it, so it was made again, and its status tells nothing of what was before.
 const MADE_AGAIN: SignedDuration = SignedDuration::from_secs(60);
@@ -47,6 +47,15 @@ pub(super) struct Tear {
     told: Option<u64>,
 }
 
+impl Tear {
+    /// A cycle found what is in the way of the group: something else, perhaps, than a bind that was refused.
+    pub(super) const fn waits_for(&mut self, refusal: &Refusal) {
+        if !matches!(refusal, Refusal::Backoff { .. } | Refusal::Unanswered { .. }) {
+            self.refused = None;
+        }
+    }
+}
+
 /// A gang that had its places.
 #[derive(Clone, Debug, PartialEq)]
 struct Had {
@@ -65,13 +74,6 @@ impl World {
         } else if std::mem::replace(&mut group.tear.looked, true) {
             // It was something else that it waited for when it was looked at last.
             group.tear.since = None;
-        }
-    }
-
-    /// A cycle found that something else is in the way of the group than a bind that was refused.
-    pub(super) fn notice_refusal(group: &mut Group, refusal: &Refusal) {
-        if !matches!(refusal, Refusal::Backoff { .. } | Refusal::Unanswered { .. }) {
-            group.tear.refused = None;
         }
     }
 
@@ -117,7 +119,7 @@ impl World {
         let group = self.groups.get(key)?;
         let facts = Arc::clone(group.facts.as_ref()?);
         // Where others are leaving or may have to, it waits for those.
-        let hopes = self.answer(key).is_some_and(|answer| answer.hope != Hope::None);
+        let hopes = self.answer(key).is_some_and(Answer::has_hope);
         if patience.is_zero() || hopes || self.nominated(key).is_some() || !self.is_torn(group, &facts) {
             return None;
         }
