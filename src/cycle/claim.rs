@@ -150,7 +150,7 @@ fn nominate(world: &mut World, group: &Unplaced, found: &reclaim::Taking, now: D
 
 impl World {
     /// Whether a queue uses more than its share of anything.
-    fn somebody_owes(&self) -> bool {
+    pub(in crate::cycle) fn somebody_owes(&self) -> bool {
         let Some(shares) = self.shares() else { return false };
         let quota = self.books().quota();
         quota.queues().any(|queue| shares.over(queue.name, queue.used).next().is_some())
@@ -159,9 +159,13 @@ impl World {
     /// Whether a pod of lower priority than the group may have its place anywhere. If not, nobody of its own queue goes for it (R11), and nobody is looked through to
     /// find that out.
     fn has_lower(&self, key: &GroupKey) -> bool {
+        self.groups.get(key).is_some_and(|group| self.lowest_priority().is_some_and(|lowest| lowest < self.priority(group)))
+    }
+
+    /// Returns the lowest priority with which a pod may count that has a node; none where there is none.
+    pub(in crate::cycle) fn lowest_priority(&self) -> Option<i32> {
         // A class may bring a pod lower than it says itself.
-        let lowest = self.placed.lowest().copied().into_iter().chain(self.priority_classes.values().map(|class| class.value)).min();
-        self.groups.get(key).is_some_and(|group| lowest.is_some_and(|lowest| lowest < self.priority(group)))
+        self.placed.lowest().copied().into_iter().chain(self.priority_classes.values().map(|class| class.value)).min()
     }
 
     /// The priority with which these members ask (R8): that of the class that the group names, else the highest among a gang's, which keep each other's places (R6), and of
@@ -188,6 +192,6 @@ impl World {
         for uid in waiting {
             self.refuse_pod(&uid, Some(&refusal));
         }
-        self.judge_group(key, Some(refusal));
+        self.explain_group(key, refusal);
     }
 }

@@ -209,6 +209,15 @@ impl Refusal {
         }
     }
 
+    /// Returns the refusal itself, without why no pod is preempted for it.
+    #[must_use]
+    pub fn cause(&self) -> &Self {
+        match self {
+            Self::Kept { refusal, .. } => refusal.cause(),
+            _ => self,
+        }
+    }
+
     /// The reason of the PodGroup's condition, in Volcano's words.
     #[must_use]
     pub const fn reason(&self) -> &'static str {

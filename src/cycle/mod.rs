@@ -39,6 +39,7 @@ pub mod plan;
 pub mod policy;
 pub mod queue_status;
 pub mod reclaim;
+mod requeue;
 pub mod score;
 pub mod share;
 pub mod status;
@@ -48,7 +49,6 @@ mod turn;
 pub mod view;
 pub mod world;
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -211,8 +211,7 @@ fn prepare(world: &mut World, policy: &Policy, key: &GroupKey, now: Duration) ->
         // Nobody waits, so there is nothing to complain about. Volcano's job controller makes the pods only once the group is admitted.
         want.incomplete = None;
     }
-    let oldest = group.waiting.iter().filter_map(|uid| world.pods.get(uid)).map(|member| member.facts.created).min();
-    let rank = GroupRank { priority: Reverse(world.priority(group)), oldest: oldest.unwrap_or(facts.created), key: key.clone() };
+    let rank = world.rank(group, &facts);
     Ok(Some((Arc::from(facts.queue.as_str()), rank, want)))
 }
 
@@ -274,3 +273,5 @@ mod release_tests;
 mod tests;
 #[cfg(test)]
 mod waking_tests;
+#[cfg(test)]
+mod woken_tests;

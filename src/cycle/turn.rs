@@ -79,7 +79,7 @@ pub(super) fn take_turn(
                 return waits(world, queue, &want, refusal);
             }
             Ok(placements) => {
-                world.free_surplus(&reserved, &placements);
+                world.free_surplus(&want.key, &reserved, &placements);
                 plan.binds.extend(world.assume_all(&want.key, &placements, None));
             }
         }

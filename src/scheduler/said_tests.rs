@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::api::podgroup::PodGroupStatus;
-use crate::cycle::testing::{group, node, pod, queue, running};
+use crate::cycle::testing::{group, node, pod, queue};
 use crate::scheduler::event::{Change, Event, Report};
 use crate::scheduler::state::State;
 use crate::scheduler::testing::{at, ready};
@@ -83,10 +83,9 @@ impl Cluster {
         subject.into_iter().for_each(|subject| self.state.learn(Report::Told(subject, told.clone()), at(self.millis)));
     }
 
-    /// A pod of that size runs on the node, so that what is free there is another.
+    /// The node offers so much less than 4 CPUs, so what is free there is another.
     fn uses(&mut self, cpus: i64) {
-        let facts = running(pod("ns", "filler", "filler", &[("cpu", cpus)]), "n");
-        self.state.apply(Event::Pods(Change::Apply(facts)), at(self.millis));
+        self.state.apply(Event::Nodes(Change::Apply(node("n", &[("cpu", 4 - cpus)]))), at(self.millis));
     }
 
     fn all_say(&self, words: &str) -> bool {

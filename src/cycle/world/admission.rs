@@ -18,6 +18,7 @@ use std::time::Duration;
 use crate::accounting::Placement;
 use crate::api::{GroupFacts, GroupKey};
 use crate::cycle::gang::{has_its_places, is_satisfied};
+use crate::cycle::requeue::{Change, Timer};
 use crate::resources::Resources;
 use crate::rules::{Rule, holds};
 
@@ -126,17 +127,21 @@ impl World {
     }
 
     /// What the group had reserved beyond what it is charged now is free for others, who are to have a look.
-    pub(in crate::cycle) fn free_surplus(&mut self, reserved: &Resources, placements: &[Placement]) {
+    pub(in crate::cycle) fn free_surplus(&mut self, key: &GroupKey, reserved: &Resources, placements: &[Placement]) {
         let mut placed = Resources::new();
         placements.iter().for_each(|placement| placed.add(&placement.resources));
-        self.gained |= !placed.covers(reserved);
+        if !placed.covers(reserved) {
+            self.quota_freed(key);
+        }
     }
 
     /// Places are kept for the group and charged (R10): they are not reserved as well, and it waits for them as long as its nomination says.
     pub(super) fn reserves_elsewhere(&mut self, key: &GroupKey, queue: &str) {
         self.without_end(key);
         // More may have been reserved than is charged now.
-        self.gained |= self.groups.get(key).is_some_and(|group| group.holds.is_some());
+        if self.groups.get(key).is_some_and(|group| group.holds.is_some()) {
+            self.quota_freed(key);
+        }
         self.hold(key, queue, Resources::new());
         if let Some(group) = self.groups.get_mut(key) {
             group.admission = Admission::Inqueue { minimum: Resources::new(), until: None };
@@ -146,10 +151,19 @@ impl World {
     /// The end of the group's patience, if there was one, wakes nobody any more.
     fn without_end(&mut self, key: &GroupKey) {
         let Some(group) = self.groups.get_mut(key) else { return };
-        if let Admission::Inqueue { until, .. } = &mut group.admission
-            && let Some(at) = until.take().filter(|at| group.retry.at != Some(*at))
-        {
-            self.alarms.remove(&(at, key.clone()));
+        if let Admission::Inqueue { until, .. } = &mut group.admission {
+            *until = None;
+            self.requeue.timers.cancel(key, Timer::AdmissionTimeout);
+        }
+    }
+
+    /// The queue in which the PodGroup has its reservation has more left for others.
+    fn quota_freed(&mut self, key: &GroupKey) {
+        let Some(group) = self.groups.get(key) else { return };
+        let held = group.holds.as_deref().and_then(|name| self.books.quota().reservation_of(name)).map(|(queue, _)| queue);
+        let own = group.facts.as_ref().map(|facts| facts.queue.as_str());
+        for queue in held.into_iter().chain(own) {
+            self.requeue.changed(Change::Quota(Arc::from(queue)));
         }
     }
 
@@ -168,7 +182,7 @@ impl World {
         if holds(Rule::A5Patience) && !half_bound && was.is_some_and(|until| until <= now) {
             group.rest.begin(now, patience);
             // Nothing else may ever happen: who makes the pods of a group may wait for its admission.
-            self.alarms.insert((group.rest.until, key.clone()));
+            self.requeue.timers.set(key, Timer::AdmissionBackoff, group.rest.until);
         }
         if holds(Rule::A5Rests) && !half_bound && group.rest.until > now {
             self.pend(key);
@@ -181,10 +195,12 @@ impl World {
         let until = ends.then(|| was.unwrap_or_else(|| now.saturating_add(patience)));
         group.admission = Admission::Inqueue { minimum, until };
         if let Some(until) = until.filter(|_| until != wakes) {
-            self.alarms.insert((until, key.clone()));
+            self.requeue.timers.set(key, Timer::AdmissionTimeout, until);
         }
         // What it asked for before may have been more: that is free for others, who are to have a look.
-        self.gained |= self.groups.get(key).is_some_and(|group| !asked.covers(self.reserved(group)));
+        if self.groups.get(key).is_some_and(|group| !asked.covers(self.reserved(group))) {
+            self.quota_freed(key);
+        }
         self.hold(key, &facts.queue, asked);
         self.demand_again(key);
         true
@@ -216,7 +232,7 @@ impl World {
         let until = group.rest.until;
         // First, for the end of its patience wakes nobody any more, and that is the same moment if it was admitted just now.
         self.pend(key);
-        self.alarms.insert((until, key.clone()));
+        self.requeue.timers.set(key, Timer::AdmissionBackoff, until);
     }
 
     /// What the group reserves follows what its members are charged (A4), and goes when it needs no places any more.
@@ -234,7 +250,9 @@ impl World {
         let queue = facts.queue.clone();
         if is_satisfied(group, facts) && holds(Rule::A5Places) {
             // What it does not use of its minimum is free for others.
-            self.gained |= !left.is_zero();
+            if !left.is_zero() {
+                self.requeue.changed(Change::Quota(Arc::from(queue.as_str())));
+            }
             left = Resources::new();
         }
         if left != held {
@@ -272,16 +290,17 @@ impl World {
         if until <= now {
             self.pend(key);
         } else {
-            self.alarms.insert((until, key.clone()));
+            self.requeue.timers.set(key, Timer::BindsRefused, until);
         }
     }
 
     fn release_reservation(&mut self, key: &GroupKey) {
         let Some(group) = self.groups.get_mut(key) else { return };
         if let Some(name) = group.holds.take()
+            && let Some(queue) = self.books.quota().reservation_of(&name).map(|(queue, _)| Arc::from(queue))
             && self.books.unreserve(&name)
         {
-            self.gained = true;
+            self.requeue.changed(Change::Quota(queue));
             self.demand_again(key);
         }
     }

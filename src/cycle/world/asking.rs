@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::accounting::Bound;
 use crate::api::{GroupKey, PodFacts};
+use crate::cycle::explain::Refusal;
 use crate::cycle::reclaim::NotTaken;
 
 use super::budgets::is_guarded_otherwise;
@@ -25,6 +27,10 @@ const NEXT: Duration = Duration::from_millis(100);
 pub(super) struct Asking {
     /// How often anything changed so far that an answer follows from.
     changes: u64,
+    /// All answers that are no older than this stand, whatever changed until then: none of these PodGroups may preempt any pod.
+    settled: u64,
+    /// Answers that are older than this are renewed, though no pod may be preempted: what they say of the nodes is old.
+    refresh: u64,
     asked: BTreeMap<GroupKey, Asked>,
     /// Those of `asked`, longest ago first, and before them who had no answer yet.
     order: BTreeSet<(Option<u64>, GroupKey)>,
@@ -44,6 +50,17 @@ struct Asked {
     /// After how many changes; none where it had no turn yet.
     at: Option<u64>,
     answer: Answer,
+    /// With which priority it preempts, where only that could change its answer: nodes or used quota refused it, and nothing is to be said of any victim.
+    plain: Option<i32>,
+}
+
+/// Which pods may be preempted at all, whoever asks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Preemptable {
+    /// Whether a queue uses more than its share.
+    pub(super) over_share: bool,
+    /// The lowest priority of a pod that has a node.
+    pub(super) lowest: Option<i32>,
 }
 
 /// What a group was told.
@@ -70,6 +87,17 @@ impl Asking {
         self.changes = self.changes.saturating_add(1);
     }
 
+    /// The nodes are others, so what was said of them is old.
+    pub(super) const fn nodes_changed(&mut self) {
+        self.changed();
+        self.refresh = self.changes;
+    }
+
+    /// Whether PodGroups are to be asked again at this time.
+    pub(super) fn is_due(&self, now: Duration) -> bool {
+        self.next_at <= now && self.is_open()
+    }
+
     /// The binds under way are fewer.
     pub(super) fn bound(&mut self) {
         self.reopened.append(&mut self.soon);
@@ -82,15 +110,24 @@ impl Asking {
         }
     }
 
-    /// Who is to be asked again at this time, though nothing else is to be done for it.
-    pub(super) fn choose(&mut self, now: Duration) -> &[GroupKey] {
+    /// Returns the PodGroups that are asked again at this time, though nothing else is to be done for them. Those whose answer cannot be another one are left out.
+    pub(super) fn choose(&mut self, now: Duration, preemptable: Preemptable) -> &[GroupKey] {
         self.chosen.clear();
-        if self.is_open() && self.next_at <= now {
+        if self.is_due(now) {
             let is_old = |(at, _): &&(Option<u64>, GroupKey)| *at < Some(self.changes);
             let old = self.order.iter().take_while(is_old).map(|(_, key)| key);
-            let known = |key: &&GroupKey| self.asked.get(*key).is_some_and(|asked| asked.at == Some(self.changes));
-            self.chosen.extend(old.chain(self.reopened.iter().filter(known)).take(MOST_CLAIMS).cloned());
+            let may_differ = |key: &&GroupKey| {
+                let Some(asked) = self.asked.get(*key) else { return false };
+                let plain = asked.plain.filter(|_| asked.at >= Some(self.refresh) && !preemptable.over_share);
+                asked.at.max(Some(self.settled)) < Some(self.changes)
+                    && (asked.at.is_none() || plain.is_none_or(|priority| preemptable.lowest.is_some_and(|lowest| lowest < priority)))
+            };
+            let known = |key: &&GroupKey| self.asked.get(*key).is_some_and(|asked| asked.at.max(Some(self.settled)) == Some(self.changes));
+            self.chosen.extend(old.filter(may_differ).chain(self.reopened.iter().filter(known)).take(MOST_CLAIMS).cloned());
             self.next_at = now.saturating_add(NEXT);
+            if self.chosen.is_empty() {
+                self.settled = self.changes;
+            }
         }
         &self.chosen
     }
@@ -101,15 +138,16 @@ impl Asking {
     }
 
     fn is_open(&self) -> bool {
-        !self.reopened.is_empty() || self.order.first().is_some_and(|(at, _)| *at < Some(self.changes))
+        let first = self.order.first().map(|(at, _)| at.map(|at| at.max(self.settled)));
+        !self.reopened.is_empty() || first.is_some_and(|at| at < Some(self.changes))
     }
 
-    fn put(&mut self, key: &GroupKey, at: Option<u64>, answer: Answer) {
+    fn put(&mut self, key: &GroupKey, at: Option<u64>, answer: Answer, plain: Option<i32>) {
         self.forget(key);
         if answer.soon {
             self.soon.insert(key.clone());
         }
-        self.asked.insert(key.clone(), Asked { at, answer });
+        self.asked.insert(key.clone(), Asked { at, answer, plain });
         self.order.insert((at, key.clone()));
     }
 
@@ -139,7 +177,8 @@ impl World {
     /// Whether the answer that the group got is still the answer.
     #[must_use]
     pub(in crate::cycle) fn was_answered(&self, key: &GroupKey) -> bool {
-        self.asked_at(key) == Some(self.asking.changes) && !self.asking.reopened.contains(key)
+        let answered = self.asked_at(key).map(|at| at.max(self.asking.settled));
+        answered == Some(self.asking.changes) && !self.asking.reopened.contains(key)
     }
 
     /// What this news of a pod that has its place means to those who were told that it stays: it may go now, alone, or for them (R6, R8, R9).
@@ -155,13 +194,23 @@ impl World {
 
     /// The group has its answer.
     pub(in crate::cycle) fn answered(&mut self, key: &GroupKey, answer: Answer) {
-        self.asking.put(key, Some(self.asking.changes), answer);
+        // A queue that is owed room beside others has one beside it that uses more than its share (A3).
+        let plain = self.groups.get(key).filter(|group| {
+            answer == Answer::default()
+                && group.refusal.as_deref().is_some_and(|refusal| match refusal {
+                    Refusal::Nodes { .. } => true,
+                    Refusal::Ceiling(ceiling) => ceiling.bound != Bound::Right && ceiling.kept.is_zero(),
+                    _ => false,
+                })
+        });
+        let plain = plain.map(|group| self.priority(group));
+        self.asking.put(key, Some(self.asking.changes), answer, plain);
     }
 
     /// The group could not ask in this cycle, in which others did.
     pub(in crate::cycle) fn asks_later(&mut self, key: &GroupKey) {
         if !self.asking.asked.contains_key(key) {
-            self.asking.put(key, None, Answer::default());
+            self.asking.put(key, None, Answer::default(), None);
         }
     }
 
@@ -180,6 +229,8 @@ impl World {
 mod tests {
     use super::*;
 
+    const ANY: Preemptable = Preemptable { over_share: true, lowest: None };
+
     #[test]
     fn whose_answer_may_soon_be_another_again_and_again_keeps_nobody_from_asking() {
         let mut asking = Asking::default();
@@ -188,15 +239,15 @@ mod tests {
         let soon = Answer { soon: true, ..Answer::default() };
         asking.changed();
         for key in greedy.iter().chain([&owed]) {
-            asking.put(key, Some(0), soon.clone());
+            asking.put(key, Some(0), soon.clone(), None);
         }
         let mut now = Duration::ZERO;
         let mut turns = 0;
-        while !asking.choose(now).contains(&owed) {
+        while !asking.choose(now, ANY).contains(&owed) {
             turns += 1;
             assert!(turns < 3, "they have all the turns");
             for key in asking.chosen.clone() {
-                asking.put(&key, Some(asking.changes), soon.clone());
+                asking.put(&key, Some(asking.changes), soon.clone(), None);
                 asking.reopen(&key);
             }
             asking.changed();
@@ -205,20 +256,20 @@ mod tests {
         }
         // Without any other change they are asked again all the same, and once each.
         for key in greedy.iter().chain([&owed]) {
-            asking.put(key, Some(asking.changes), soon.clone());
+            asking.put(key, Some(asking.changes), soon.clone(), None);
         }
         assert_eq!(asking.next(), None);
         asking.bound();
-        assert_eq!(asking.choose(now + NEXT).len(), MOST_CLAIMS);
+        assert_eq!(asking.choose(now + NEXT, ANY).len(), MOST_CLAIMS);
         answered(&mut asking);
-        assert_eq!(asking.choose(now + NEXT * 2).len(), 21 - MOST_CLAIMS);
+        assert_eq!(asking.choose(now + NEXT * 2, ANY).len(), 21 - MOST_CLAIMS);
         answered(&mut asking);
         assert_eq!(asking.next(), None);
     }
 
     fn answered(asking: &mut Asking) {
         for key in asking.chosen.clone() {
-            asking.put(&key, Some(asking.changes), Answer::default());
+            asking.put(&key, Some(asking.changes), Answer::default(), None);
         }
     }
 }

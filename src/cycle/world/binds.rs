@@ -7,6 +7,7 @@ use crate::accounting::Placement;
 use crate::api::{GroupKey, PodFacts, Uid};
 use crate::cycle::explain::Refusal;
 use crate::cycle::plan::Bind;
+use crate::cycle::requeue::Timer;
 
 use super::pods::Assumed;
 use super::{State, World};
@@ -116,7 +117,7 @@ impl World {
         let key = member.facts.group.clone();
         self.release(uid);
         let facts = Arc::clone(&member.facts);
-        self.keepers.set(&facts, None);
+        self.keep_away(&facts, None);
         self.attach(member);
         if let Some(assumed) = &assumed {
             self.swap_back(&key, &assumed.queue, &facts.request);
@@ -136,13 +137,10 @@ impl World {
         if group.retry.failures == 0 || group.retry.at.is_none_or(|at| at <= now) {
             group.retry.failures = group.retry.failures.saturating_add(1);
         }
-        if let Some(at) = group.retry.at.take() {
-            self.alarms.remove(&(at, key.clone()));
-        }
         group.retry.why = why;
         group.retry.last.extend(node);
         let at = now.saturating_add(wait(group.retry.failures));
         group.retry.at = Some(at);
-        self.alarms.insert((at, key.clone()));
+        self.requeue.timers.set(key, Timer::BindBackoff, at);
     }
 }

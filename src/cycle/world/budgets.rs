@@ -23,7 +23,7 @@ impl World {
             old.allowed < facts.allowed || old.selector != facts.selector || (facts.frees_unready && !old.frees_unready)
         });
         if more {
-            self.gained = true;
+            self.asking.changed();
             self.stays.clear();
         }
     }
@@ -31,7 +31,7 @@ impl World {
     /// There is no such budget any more.
     pub fn delete_budget(&mut self, key: &BudgetKey) {
         if Arc::make_mut(&mut self.budgets).remove(key).is_some() {
-            self.gained = true;
+            self.asking.changed();
             self.stays.clear();
         }
     }
@@ -237,13 +237,16 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_that_allows_more_wakes_those_that_wait() {
-        let mut world = world();
+    fn a_budget_that_allows_more_wakes_a_podgroup_that_was_refused() {
+        let (mut world, now) = (world(), std::time::Duration::ZERO);
+        crate::cycle::tests::gang(&mut world, "g", 1, "default", 1, &[("cpu", 1)]);
         world.apply_budget(budget("x", "x", 1));
-        assert!(!world.has_work(std::time::Duration::ZERO));
+        while world.has_work(now) {
+            assert!(crate::cycle::run(&mut world, &crate::cycle::testing::POLICY, now).binds.is_empty());
+        }
         world.apply_budget(budget("x", "x", 0));
-        assert!(!world.has_work(std::time::Duration::ZERO));
+        assert!(!world.has_work(now));
         world.apply_budget(budget("x", "x", 1));
-        assert!(world.has_work(std::time::Duration::ZERO));
+        assert!(world.has_work(world.next_look().unwrap()));
     }
 }

@@ -19,20 +19,37 @@ use crate::cycle::tests::world;
 #[derive(Clone, Debug)]
 enum Step {
     Pods(u8, u8, i64, i32),
+    /// A pod that only one zone takes, or that keeps others away once it runs.
+    Choosy(u8, u8, i64, bool),
     Runs(u8, u8, i64),
     Gone(u8),
     Leaves(u8),
     Ends(u8),
-    Group { at: u8, min: u32, queue: u8, class: u8, preemptable: bool, min_resources: Option<i64> },
+    Group {
+        at: u8,
+        min: u32,
+        queue: u8,
+        class: u8,
+        preemptable: bool,
+        min_resources: Option<i64>,
+    },
     GroupGone(u8),
     Keeps(u8, bool),
     Labelled(u8, bool),
     Moves(u8, u8),
     Resized(u8, i64),
     Ready(u8, bool),
-    Queue { at: u8, capability: Option<i64>, deserved: Option<i64>, guarantee: Option<i64>, weight: u32, flags: u8 },
+    Queue {
+        at: u8,
+        capability: Option<i64>,
+        deserved: Option<i64>,
+        guarantee: Option<i64>,
+        weight: u32,
+        flags: u8,
+    },
     Class(u8, i32),
     Node(u8, i64, bool),
+    NodeGone(u8),
     Budget(u8, u32, bool),
     Taken(u8),
     Refused(u8),
@@ -46,6 +63,7 @@ fn step() -> impl Strategy<Value = Step> {
     let some = || prop::option::of(0..6_i64);
     prop_oneof![
         8 => (at.clone(), 1..4_u8, 1..4_i64, 0..3_i32).prop_map(|(group, count, cpu, priority)| Step::Pods(group, count, cpu, priority)),
+        2 => (at.clone(), 0..2_u8, 1..3_i64, any::<bool>()).prop_map(|(group, zone, cpu, keeps)| Step::Choosy(group, zone, cpu, keeps)),
         3 => (at.clone(), at.clone(), 1..3_i64).prop_map(|(group, node, cpu)| Step::Runs(group, node, cpu)),
         3 => at.clone().prop_map(Step::Gone),
         2 => at.clone().prop_map(Step::Leaves),
@@ -63,6 +81,7 @@ fn step() -> impl Strategy<Value = Step> {
         ),
         1 => (0..3_u8, 0..4_i32).prop_map(|(at, value)| Step::Class(at, value)),
         2 => (at.clone(), 0..6_i64, prop::bool::weighted(0.2)).prop_map(|(at, cpu, cordoned)| Step::Node(at, cpu, cordoned)),
+        1 => at.clone().prop_map(Step::NodeGone),
         2 => (0..2_u8, 0..3_u32, any::<bool>()).prop_map(|(at, allowed, free)| Step::Budget(at, allowed, free)),
         6 => at.clone().prop_map(Step::Taken),
         2 => at.clone().prop_map(Step::Refused),
@@ -70,6 +89,18 @@ fn step() -> impl Strategy<Value = Step> {
         1 => at.prop_map(Step::VictimStays),
         5 => prop::sample::select(&[1_u64, 5, 29, 30, 60, 700][..]).prop_map(Step::Later),
     ]
+}
+
+/// Node number `at`, of one of two zones.
+fn zoned(at: u8, zone: u8, cpu: i64) -> crate::api::NodeFacts {
+    let mut facts = node(&format!("n{at}"), &[("cpu", cpu)]);
+    facts.labels.insert("zone".to_owned(), format!("z{}", (at + zone) % 2));
+    facts
+}
+
+/// Keeps pods labelled `app: x` away from the zone.
+fn apart() -> crate::api::pod::PodAffinityTerm {
+    serde_json::from_value(serde_json::json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "x"}}})).unwrap()
 }
 
 struct Play {
@@ -84,7 +115,7 @@ struct Play {
 impl Play {
     fn new() -> Self {
         let mut play = Self { world: world(), now: Duration::ZERO, binds: Vec::new(), evictions: Vec::new(), came: 0, evicted: 0 };
-        (0..3).for_each(|at| play.world.apply_node(node(&format!("n{at}"), &[("cpu", 4)])));
+        (0..3).for_each(|at| play.world.apply_node(zoned(at, 0, 4)));
         (0..3).for_each(|at| play.world.apply_queue(queue(&format!("q{at}"), None, &[])));
         play
     }
@@ -119,6 +150,16 @@ impl Play {
                 let facts = self.pod(&format!("g{}", group % 6), cpu, priority);
                 self.world.apply_pod(facts);
             }),
+            Step::Choosy(group, zone, cpu, keeps) => {
+                let mut facts = self.pod(&format!("g{}", group % 6), cpu, 0);
+                if keeps {
+                    facts.labels.insert("app".to_owned(), "x".to_owned());
+                    facts.anti_affinity = vec![apart()];
+                } else {
+                    facts.constraints.node_selector.insert("zone".to_owned(), format!("z{zone}"));
+                }
+                self.world.apply_pod(facts);
+            }
             Step::Runs(group, at, cpu) => {
                 let facts = self.pod(&format!("g{}", group % 6), cpu, 0);
                 self.world.apply_pod(running(facts, &format!("n{}", at % 3)));
@@ -169,8 +210,10 @@ impl Play {
             }
             Step::Class(at, value) => self.world.apply_priority_class(class(&format!("c{at}"), value)),
             Step::Node(at, cpu, unschedulable) => {
-                self.world.apply_node(crate::api::NodeFacts { unschedulable, ..node(&format!("n{}", at % 3), &[("cpu", cpu)]) });
+                // Of every fourth one the zone is another.
+                self.world.apply_node(crate::api::NodeFacts { unschedulable, ..zoned(at % 3, at / 4, cpu) });
             }
+            Step::NodeGone(at) => self.world.delete_node(&format!("n{}", at % 3)),
             Step::Budget(at, allowed, frees_unready) => {
                 let selector = Selector { match_labels: Some([("app".to_owned(), "x".to_owned())].into()), match_expressions: None };
                 let key = BudgetKey::new("ns", &format!("b{at}"));
@@ -271,7 +314,7 @@ impl Play {
 
     fn nobody_is_forgotten(&mut self) -> Result<(), TestCaseError> {
         let before = self.seen();
-        self.world.gained = true;
+        self.world.requeue.changed(crate::cycle::requeue::Change::Everything);
         self.world.asking.changed();
         let plan = self.cycle();
         prop_assert!(plan.binds.is_empty(), "nobody looked: {:?}", plan.binds);

@@ -270,14 +270,14 @@ impl World {
     pub(super) fn look_at_what_is_left(&mut self, key: &GroupKey) {
         self.shrink_reservation(key);
         self.park(key);
-        self.dirty_groups.insert(key.clone());
+        self.requeue.try_again(key);
         self.demand_again(key);
     }
 
     /// The backlog has the group if it waits.
     fn park(&mut self, key: &GroupKey) {
         match self.groups.get(key).filter(|group| group.is_waiting() && !self.is_strangers(key)) {
-            Some(group) => self.backlog.insert(key, group.facts.as_ref().map(|facts| facts.queue.as_str())),
+            Some(group) => self.requeue.waits(key, group.facts.as_ref().map(|facts| facts.queue.as_str())),
             None => {
                 self.wake_behind(key);
                 self.asking.forget(key);
@@ -287,19 +287,18 @@ impl World {
 
     /// The group leaves its queue: whoever waited behind it (A6) has its turn.
     fn wake_behind(&mut self, key: &GroupKey) {
-        if let Some(queue) = self.backlog.remove(key)
+        if let Some(queue) = self.requeue.waits_no_longer(key)
             && self.is_fifo(&queue)
         {
-            self.passed_on.insert(queue);
+            self.requeue.first_left(queue);
         }
     }
 
     pub(super) fn drop_empty_group(&mut self, key: &GroupKey) {
         let empty = |group: &Group| group.facts.is_none() && group.members.is_empty();
         if self.groups.get(key).is_some_and(empty) {
-            if let Some(at) = self.groups.remove(key).and_then(|group| group.retry.at) {
-                self.alarms.remove(&(at, key.clone()));
-            }
+            self.groups.remove(key);
+            self.requeue.gone(key);
             self.wake_behind(key);
             self.asking.forget(key);
         }
@@ -309,8 +308,19 @@ impl World {
     pub(in crate::cycle) fn judge_group(&mut self, key: &GroupKey, refusal: Option<Arc<Refusal>>) {
         let Some(group) = self.groups.get_mut(key) else { return };
         refusal.iter().for_each(|refusal| group.tear.waits_for(refusal));
-        group.refusal = refusal;
+        group.refusal.clone_from(&refusal);
         self.park(key);
+        if let Some(refusal) = refusal {
+            self.park_refused(key, &refusal);
+        }
+    }
+
+    /// Says more about why the PodGroup waits. What has to change for it is the same, and since when.
+    pub(in crate::cycle) fn explain_group(&mut self, key: &GroupKey, refusal: Arc<Refusal>) {
+        if let Some(group) = self.groups.get_mut(key) {
+            group.tear.waits_for(&refusal);
+            group.refusal = Some(refusal);
+        }
     }
 
     /// The class that the group names, where it names one that exists.

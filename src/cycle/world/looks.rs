@@ -1,12 +1,19 @@
-//! Whom does a cycle look at, and when is there something to look at?
+//! Which PodGroups does a cycle try, and when is there something to do for it?
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::{GroupKey, Uid};
+use crate::accounting::{Bound, Ceiling, ROOT_QUEUE};
+use crate::api::queue::DequeueStrategy;
+use crate::api::{GroupFacts, GroupKey, Uid};
+use crate::cycle::explain::Refusal;
+use crate::cycle::order::GroupRank;
+use crate::cycle::requeue::{Blocker, Known, Lacking};
 
-use super::World;
+use super::asking::Preemptable;
+use super::{Group, World};
 
 /// What changed since it was last asked, to be told to people.
 #[derive(Debug, Default)]
@@ -23,47 +30,39 @@ impl World {
         Dirty { queues: std::mem::take(&mut self.dirty_queues), pods: std::mem::take(&mut self.dirty_pods) }
     }
 
-    /// Whether a cycle would look at anything at this moment.
+    /// Whether a cycle would try anything at this moment.
     #[must_use]
     pub fn has_work(&self, now: Duration) -> bool {
         self.next_look().is_some_and(|at| at <= now)
     }
 
-    /// When a cycle is to look at something although nothing happens until then; at once where something was gained by the last one.
+    /// Returns when a cycle has something to try although nothing happens until then; none where nothing is waited for.
     #[must_use]
     pub fn next_look(&self) -> Option<Duration> {
-        if self.gained || !self.dirty_groups.is_empty() || !self.passed_on.is_empty() || self.nominations.has_work() {
+        if self.requeue.has_work() || self.nominations.has_work() {
             return Some(Duration::ZERO);
         }
-        let alarm = self.alarms.first().map(|(at, _)| *at);
-        [alarm, self.nominations.next_deadline(), self.asking.next(), self.stays.next()].into_iter().flatten().min()
+        [self.requeue.next_timer(), self.nominations.next_deadline(), self.asking.next(), self.stays.next()].into_iter().flatten().min()
     }
 
-    /// The groups that a cycle looks at now; they are not dirty any more.
+    /// Returns the PodGroups that a cycle tries now.
     pub(in crate::cycle) fn take_candidates(&mut self, now: Duration) -> BTreeSet<GroupKey> {
-        while self.alarms.first().is_some_and(|(at, _)| *at <= now) {
-            if let Some((_, key)) = self.alarms.pop_first() {
-                self.dirty_groups.insert(key);
-            }
-        }
         self.notice_unfilled();
-        let mut candidates = std::mem::take(&mut self.dirty_groups);
         let rested = self.stays.wake(now);
-        if rested || self.gained || self.shares.is_none() || self.outdated {
+        if rested || self.requeue.has_changes() || self.shares.is_none() || self.outdated {
             self.asking.changed();
         }
-        candidates.extend(self.asking.choose(now).iter().cloned());
-        if std::mem::take(&mut self.gained) {
-            candidates.extend(self.backlog.iter().cloned());
+        let preemptable = if self.asking.is_due(now) { self.preemptable() } else { Preemptable::default() };
+        let chosen = self.asking.choose(now, preemptable).to_vec();
+        if self.requeue.has_changes() {
             self.notice_overpromising();
         }
-        // Whoever comes first in a fifo queue is known only beside everybody else who waits there (A6).
-        let queue = |key: &GroupKey| Some(self.groups.get(key)?.facts.as_ref()?.queue.as_str());
-        let passed_on = std::mem::take(&mut self.passed_on);
-        let mut fifo: BTreeSet<_> = candidates.iter().filter_map(queue).filter(|queue| self.is_fifo(queue)).collect();
-        fifo.extend(passed_on.iter().map(|queue| &**queue));
-        let beside: Vec<_> = fifo.iter().flat_map(|queue| self.backlog.in_queue(queue)).cloned().collect();
-        candidates.extend(beside);
+        let Self { requeue, nodes, books, classes, groups, queues, .. } = self;
+        let reserves = |key: &GroupKey| groups.get(key).is_some_and(|group| group.holds.is_some());
+        let known = Known { nodes, ledger: books.ledger(), quota: books.quota(), classes, reserves: &reserves };
+        let queue_of = |key: &GroupKey| Some(groups.get(key)?.facts.as_ref()?.queue.as_str());
+        let is_fifo = |queue: &str| queues.get(queue).is_some_and(|facts| facts.dequeue_strategy == DequeueStrategy::Fifo);
+        let candidates = requeue.take(now, &chosen, known, is_fifo, queue_of);
         if self.classes.tidy() {
             self.views.retain(&self.classes);
         }
@@ -71,5 +70,40 @@ impl World {
             self.views.forget_audiences();
         }
         candidates
+    }
+
+    /// Returns which pods may be preempted at all.
+    fn preemptable(&mut self) -> Preemptable {
+        self.share_out();
+        Preemptable { over_share: self.somebody_owes(), lowest: self.lowest_priority() }
+    }
+
+    /// The PodGroup was refused: it is parked under what has to change.
+    pub(super) fn park_refused(&mut self, key: &GroupKey, refusal: &Refusal) {
+        let Some(group) = self.groups.get(key) else { return };
+        let Some(facts) = &group.facts else { return };
+        let queue: Arc<str> = Arc::from(facts.queue.as_str());
+        let classes: BTreeSet<_> = group.waiting.iter().filter_map(|uid| self.pods.get(uid)?.class).collect();
+        let blocker = match refusal.cause() {
+            Refusal::Nodes { .. } | Refusal::Ceiling(_) if classes.len() > 1 || !self.keepers.is_empty() => Blocker::Members(classes),
+            Refusal::Nodes { needed, .. } => match classes.first() {
+                Some(class) => Blocker::Nodes((*class, *needed), queue, self.rank(group, facts)),
+                None => Blocker::Members(classes),
+            },
+            Refusal::Ceiling(Ceiling { bound: Bound::Right, .. }) => {
+                Blocker::Quota(Lacking { level: Arc::from(ROOT_QUEUE), queue, asked: None })
+            }
+            Refusal::Ceiling(Ceiling { queue: level, dimension, asked, .. }) => {
+                Blocker::Quota(Lacking { level: Arc::clone(level), queue, asked: Some((dimension.clone(), *asked)) })
+            }
+            _ => Blocker::Itself,
+        };
+        self.requeue.refused(key, blocker);
+    }
+
+    /// The PodGroup's place among those of its queue.
+    pub(in crate::cycle) fn rank(&self, group: &Group, facts: &GroupFacts) -> GroupRank {
+        let oldest = group.waiting.iter().filter_map(|uid| self.pods.get(uid)).map(|member| member.facts.created).min();
+        GroupRank { priority: Reverse(self.priority(group)), oldest: oldest.unwrap_or(facts.created), key: facts.key.clone() }
     }
 }

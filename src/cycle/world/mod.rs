@@ -19,7 +19,6 @@
 
 mod admission;
 mod asking;
-mod backlog;
 mod binds;
 mod budgets;
 mod demands;
@@ -39,7 +38,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::accounting::{Books, Shares, Waiting};
+use crate::accounting::{Books, ROOT_QUEUE, Shares, Waiting};
 use crate::api::{BudgetFacts, BudgetKey, GroupKey, NodeFacts, PriorityClassFacts, QueueFacts, Uid};
 use crate::by_key::ByKey;
 use crate::resources::Resources;
@@ -47,16 +46,17 @@ use crate::resources::Resources;
 use super::class::Classes;
 use super::filter::Keepers;
 use super::nodes::Nodes;
+use super::requeue::{Change, Requeue};
 use super::view::Views;
 
 use asking::Asking;
 use how_many::HowMany;
 pub(in crate::cycle) use stays::Stays;
 
+pub use super::requeue::Backlog;
 pub use admission::{Admission, Rest};
 pub(in crate::cycle) use asking::Answer;
 pub use asking::MOST_CLAIMS;
-pub use backlog::Backlog;
 pub(in crate::cycle) use groups::standing;
 pub use groups::{Counts, Group, Phase, Retry};
 pub use looks::Dirty;
@@ -112,18 +112,10 @@ pub struct World {
     /// What pods did not fill of all floors when a cycle last looked.
     unfilled: Resources,
     pub(in crate::cycle) priority_classes: BTreeMap<String, PriorityClassFacts>,
-    /// Groups that wait for a place or for admission.
-    backlog: Backlog,
-    /// Groups to be looked at although nothing was gained.
-    dirty_groups: BTreeSet<GroupKey>,
-    /// Fifo queues that somebody left who may have been the first: whoever is next has its turn.
-    passed_on: BTreeSet<Arc<str>>,
+    /// The PodGroups that wait, and those of them that the next cycle tries.
+    pub(in crate::cycle) requeue: Requeue,
     dirty_queues: BTreeSet<Arc<str>>,
     dirty_pods: BTreeSet<Uid>,
-    /// Something became free: the whole backlog is looked at.
-    gained: bool,
-    /// When groups are looked at although nothing happened: a bind had failed, or a reservation has been kept for long enough.
-    alarms: BTreeSet<(Duration, GroupKey)>,
 }
 
 impl World {
@@ -155,27 +147,36 @@ impl World {
             placed: HowMany::default(),
             unfilled: Resources::new(),
             priority_classes: BTreeMap::new(),
-            backlog: Backlog::default(),
-            dirty_groups: BTreeSet::new(),
-            passed_on: BTreeSet::new(),
+            requeue: Requeue::default(),
             dirty_queues: BTreeSet::new(),
             dirty_pods: BTreeSet::new(),
-            gained: false,
-            alarms: BTreeSet::new(),
         }
     }
 
     /// A node is there.
     pub fn apply_node(&mut self, facts: NodeFacts) {
         let (name, allocatable) = (Arc::clone(&facts.name), facts.allocatable.clone());
+        let known = self.nodes.id(&name).and_then(|id| self.nodes.get(id));
+        let shrank = known.is_some_and(|known| !allocatable.covers(&known.allocatable));
         if !self.nodes.upsert(facts) {
             return;
         }
         self.books.node_upsert(&name, allocatable);
         self.nominations.node_changed(&name);
         self.shares = None;
-        self.keepers.nodes_changed();
-        self.gained = true;
+        self.node_labels_changed();
+        self.asking.nodes_changed();
+        self.requeue.changed(Change::Node(Arc::clone(&name)));
+        // The cluster as a whole has more; where it has less, a PodGroup may be too large for it now, for which others waited (A6).
+        self.requeue.changed(if shrank { Change::Everything } else { Change::Quota(Arc::from(ROOT_QUEUE)) });
+    }
+
+    /// The labels of nodes make the domains of anti-affinity.
+    fn node_labels_changed(&mut self) {
+        if !self.keepers.is_empty() {
+            self.keepers.nodes_changed();
+            self.requeue.changed(Change::AntiAffinity);
+        }
     }
 
     /// A node is gone. Its pods stay charged to its name.
@@ -184,9 +185,10 @@ impl World {
             self.books.node_delete(name);
             self.nominations.node_changed(name);
             self.shares = None;
-            self.keepers.nodes_changed();
-            // Nothing is gained, but what is said about the nodes has changed.
-            self.gained = true;
+            self.node_labels_changed();
+            self.asking.nodes_changed();
+            // No PodGroup has more room now, but the cluster is another.
+            self.requeue.changed(Change::Everything);
         }
     }
 
@@ -194,14 +196,14 @@ impl World {
     pub fn apply_priority_class(&mut self, facts: PriorityClassFacts) {
         if self.priority_classes.get(&facts.name) != Some(&facts) {
             self.priority_classes.insert(facts.name.clone(), facts);
-            self.gained = true;
+            self.requeue.changed(Change::Everything);
         }
     }
 
     /// There is no such priority class any more.
     pub fn delete_priority_class(&mut self, name: &str) {
         if self.priority_classes.remove(name).is_some() {
-            self.gained = true;
+            self.requeue.changed(Change::Everything);
         }
     }
 
@@ -278,7 +280,7 @@ impl World {
     /// The groups that wait for a place or for admission.
     #[must_use]
     pub const fn backlog(&self) -> &Backlog {
-        &self.backlog
+        self.requeue.backlog()
     }
 
     /// How many of our pods could be placed and have no place.
@@ -295,7 +297,10 @@ impl World {
         if let Some(queue) = queue {
             self.dirty_path(queue);
         }
-        self.gained |= freed;
+        if freed {
+            node.into_iter().for_each(|node| self.requeue.changed(Change::Node(Arc::from(node))));
+            queue.into_iter().for_each(|queue| self.requeue.changed(Change::Quota(Arc::from(queue))));
+        }
         self.shares = None;
     }
 }

@@ -121,8 +121,8 @@ impl World {
             self.take_back(&key, "timeout");
         }
         let mut look = std::mem::take(&mut self.nominations.look);
-        look.extend(self.dirty_groups.iter().filter(|key| self.nominations.gangs.contains_key(*key)).cloned());
-        if self.gained {
+        look.extend(self.requeue.to_try().iter().filter(|key| self.nominations.gangs.contains_key(*key)).cloned());
+        if self.requeue.has_changes() {
             let unsettled = self.nominations.gangs.iter().filter(|(_, nomination)| nomination.victims.is_empty());
             look.extend(unsettled.map(|(key, _)| key.clone()));
         }

@@ -7,6 +7,7 @@ use crate::api::pod_facts::PodPhase;
 use crate::api::{PodFacts, Uid};
 use crate::cycle::class::ClassId;
 use crate::cycle::explain::Refusal;
+use crate::cycle::requeue::Change;
 
 use super::World;
 use super::budgets::frees_unready;
@@ -146,7 +147,7 @@ impl World {
         } else if nominated.is_none() {
             self.release(&uid);
         }
-        self.keepers.set(&facts, facts.node.as_ref().filter(|_| !ended));
+        self.keep_away(&facts, facts.node.clone().filter(|_| !ended).as_ref());
         let asks_anew = facts.node.is_none().then(|| facts.group.clone());
         let left = was_of.filter(|group| *group != facts.group);
         self.attach(Member { facts: Arc::new(facts), assumed, nominated, class: None, refusal });
@@ -168,7 +169,10 @@ impl World {
         self.others.remove(uid);
         self.leaving.remove(uid);
         self.stays.forget(uid);
-        self.keepers.remove(uid);
+        if self.keepers.contains(uid) {
+            self.keepers.remove(uid);
+            self.requeue.changed(Change::AntiAffinity);
+        }
         self.release(uid);
         if let Some(member) = member {
             self.notice_places(&member.facts.group);
@@ -204,7 +208,16 @@ impl World {
             self.release(&facts.uid);
             self.others.remove(&facts.uid);
         }
+        self.keep_away(facts, node);
+    }
+
+    /// The pod keeps others away from where it is now, if its terms say so; what it kept them away from before is free of it.
+    pub(super) fn keep_away(&mut self, facts: &PodFacts, node: Option<&Arc<str>>) {
+        let (did, epoch) = (self.keepers.contains(&facts.uid), self.keepers.epoch());
         self.keepers.set(facts, node);
+        if did && self.keepers.epoch() != epoch {
+            self.requeue.changed(Change::AntiAffinity);
+        }
     }
 
     /// The queue that a pod on a node is charged to for good, where one is settled: what we decided, or what its annotation said when it was first seen

@@ -6,6 +6,8 @@ use crate::accounting::{MAX_DEPTH, QueueLimits, QueueShape, ROOT_QUEUE};
 use crate::api::queue::DequeueStrategy;
 use crate::api::{GroupKey, QueueFacts};
 
+use crate::cycle::requeue::Change;
+
 use super::{Phase, World};
 
 impl World {
@@ -27,7 +29,7 @@ impl World {
             self.dirty_path(&name);
             self.dirty_below(&name);
             self.nominations.queues_changed();
-            self.gained = true;
+            self.requeue.changed(Change::Everything);
         }
         self.dirty_queues.insert(Arc::clone(&name));
         self.queues.insert(name, Arc::new(facts));
@@ -41,7 +43,7 @@ impl World {
             self.books.queue_remove(name);
             self.nominations.queues_changed();
             self.shares = None;
-            self.gained = true;
+            self.requeue.changed(Change::Everything);
         }
     }
 

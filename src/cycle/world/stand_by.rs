@@ -12,9 +12,9 @@ impl World {
     /// No cycle runs now, for another replica decides.
     pub fn stand_by(&mut self) {
         let longer = |collected: usize, there: usize| collected > there.saturating_mul(2).saturating_add(COLLECTED);
-        if longer(self.dirty_groups.len(), self.groups.len()) {
+        if longer(self.requeue.to_try().len(), self.groups.len()) {
             let groups = &self.groups;
-            self.dirty_groups.retain(|key| groups.contains_key(key));
+            self.requeue.stand_by(|key| groups.contains_key(key));
         }
         if longer(self.dirty_pods.len(), self.pods.len()) {
             let pods = &self.pods;

@@ -66,7 +66,7 @@ impl World {
         let whose: Vec<GroupKey> = before.into_iter().chain(group.cloned()).filter(|key| self.groups.contains_key(key)).collect();
         // Most events of a pod change nothing about that.
         for key in whose {
-            let alone = self.groups.get(&key).is_some_and(|group| group.filed.is_none()) && !self.backlog.has(&key);
+            let alone = self.groups.get(&key).is_some_and(|group| group.filed.is_none()) && !self.requeue.backlog().has(&key);
             if self.is_strangers(&key) != alone {
                 self.look_at(&key);
             }

@@ -22,6 +22,7 @@ use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::cycle::explain::Refusal;
 use crate::cycle::gang::{is_satisfied, is_whole};
 use crate::cycle::plan::{Eviction, Taking, Victim};
+use crate::cycle::requeue::Timer;
 use crate::cycle::status::{is_through, was_scheduled};
 use crate::rules::{Rule, holds};
 
@@ -135,7 +136,8 @@ impl World {
         tear.looked = false;
         *if backs_off { &mut tear.refused } else { &mut tear.since } = Some(begins);
         if was != Some(begins) {
-            self.alarms.insert((begins.saturating_add(patience), key.clone()));
+            let timer = if backs_off { Timer::PartialGangRefused } else { Timer::PartialGang };
+            self.requeue.timers.set(key, timer, begins.saturating_add(patience));
         }
         if !goes {
             return None;

@@ -45,7 +45,7 @@ impl Backlog {
     }
 
     /// Whether the group is among them.
-    pub(super) fn has(&self, key: &GroupKey) -> bool {
+    pub(in crate::cycle) fn has(&self, key: &GroupKey) -> bool {
         self.groups.contains_key(key)
     }
 

@@ -1,0 +1,72 @@
+//! What did events and decisions make different for the PodGroups that wait, since a cycle last asked?
+//!
+//! Bounded by the number of nodes and queues that exist: one entry for each name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// One thing that became different.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cycle) enum Change {
+    /// The node has more room, or takes pods that it refused before.
+    Node(Arc<str>),
+    /// A pod that kept others away from its topology domain does so no longer, or the domains moved.
+    AntiAffinity,
+    /// Less is used or reserved in the queue, and so in every queue above it.
+    Quota(Arc<str>),
+    /// A limit, a priority or a node changed in a way that may matter to every PodGroup.
+    Everything,
+}
+
+/// The order in which changes and refusals happened. A refusal answers all changes with a smaller number.
+pub(in crate::cycle) type Sequence = u64;
+
+/// The changes that no cycle has answered yet.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// The number of the last change or refusal.
+    last: Sequence,
+    /// By node: its last change.
+    pub(super) nodes: BTreeMap<Arc<str>, Sequence>,
+    /// The last change of any anti-affinity.
+    pub(super) anti_affinity: Option<Sequence>,
+    pub(super) queues: BTreeSet<Arc<str>>,
+    pub(super) everything: bool,
+}
+
+impl Changes {
+    /// Adds a change.
+    pub(super) fn add(&mut self, change: Change) {
+        let number = self.next();
+        match change {
+            Change::Node(name) => _ = self.nodes.insert(name, number),
+            Change::AntiAffinity => self.anti_affinity = Some(number),
+            Change::Quota(name) => _ = self.queues.insert(name),
+            Change::Everything => self.everything = true,
+        }
+    }
+
+    /// Returns a number that is larger than those of all changes so far.
+    pub(super) const fn next(&mut self) -> Sequence {
+        self.last = self.last.saturating_add(1);
+        self.last
+    }
+
+    /// Whether a cycle has something to answer.
+    pub(super) fn is_empty(&self) -> bool {
+        self.nodes.is_empty() && self.anti_affinity.is_none() && self.queues.is_empty() && !self.everything
+    }
+
+    /// The changes of nodes are answered.
+    pub(super) fn nodes_answered(&mut self) {
+        self.nodes.clear();
+        self.anti_affinity = None;
+    }
+
+    /// All changes are answered, because every PodGroup is tried.
+    pub(super) fn all_answered(&mut self) {
+        self.nodes_answered();
+        self.queues.clear();
+        self.everything = false;
+    }
+}

@@ -1,0 +1,152 @@
+//! Which PodGroups does the next cycle try, and when is it?
+//!
+//! ```text
+//!                  refused                              a change that may help it
+//!   tried ────────────────────────▶ parked under what ────────────────────────────▶ tried
+//!     ▲                             refused it
+//!     ╰── the PodGroup itself changed, its timer is over, its fifo queue has another first PodGroup
+//! ```
+//!
+//! Every module that changes something reports a [`Change`]; nothing but this room decides what follows for the PodGroups that wait. [`wake`] is the function that does.
+//! Reading order: [`changes`], [`parked`], [`wake`], [`timers`], [`backlog`].
+//!
+//! **Architecture invariant:** a PodGroup that a cycle from scratch would place or admit is never left parked
+//! (`src/cycle/world/forgotten_tests.rs` holds random histories against that).
+
+mod backlog;
+mod changes;
+mod parked;
+mod timers;
+mod wake;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::api::GroupKey;
+
+pub use backlog::Backlog;
+pub(in crate::cycle) use changes::Change;
+pub(in crate::cycle) use parked::{Blocker, Lacking};
+pub(in crate::cycle) use timers::{Timer, Timers};
+pub(in crate::cycle) use wake::Known;
+
+use changes::Changes;
+use parked::Parked;
+
+/// The PodGroups that wait, and those of them that the next cycle tries.
+#[derive(Debug, Default)]
+pub(in crate::cycle) struct Requeue {
+    /// The PodGroups that wait for a place or for admission.
+    backlog: Backlog,
+    /// Those that the next cycle tries whatever else happened: they changed themselves.
+    to_try: BTreeSet<GroupKey>,
+    /// Those that were refused.
+    parked: Parked,
+    changes: Changes,
+    /// The fifo queues that a PodGroup left that may have been the first one.
+    left_by_first: BTreeSet<Arc<str>>,
+    /// When PodGroups are tried although nothing happened.
+    pub(in crate::cycle) timers: Timers,
+}
+
+impl Requeue {
+    /// Something became different that other PodGroups may wait for.
+    pub(in crate::cycle) fn changed(&mut self, change: Change) {
+        self.changes.add(change);
+    }
+
+    /// The PodGroup itself became different: the next cycle tries it.
+    pub(in crate::cycle) fn try_again(&mut self, key: &GroupKey) {
+        self.to_try.insert(key.clone());
+    }
+
+    /// The PodGroup waits, in this queue if it has one.
+    pub(in crate::cycle) fn waits(&mut self, key: &GroupKey, queue: Option<&str>) {
+        self.backlog.insert(key, queue);
+    }
+
+    /// The PodGroup was refused: it is parked until its blocker changes.
+    pub(in crate::cycle) fn refused(&mut self, key: &GroupKey, blocker: Blocker) {
+        let now = self.changes.next();
+        self.parked.park(key, blocker, now);
+    }
+
+    /// The PodGroup waits no longer. Returns its queue if it waited in one.
+    pub(in crate::cycle) fn waits_no_longer(&mut self, key: &GroupKey) -> Option<Arc<str>> {
+        self.parked.remove(key);
+        self.backlog.remove(key)
+    }
+
+    /// A PodGroup left this fifo queue that may have been the first one there.
+    pub(in crate::cycle) fn first_left(&mut self, queue: Arc<str>) {
+        self.left_by_first.insert(queue);
+    }
+
+    /// The PodGroup is gone.
+    pub(in crate::cycle) fn gone(&mut self, key: &GroupKey) {
+        self.timers.cancel_all(key);
+    }
+
+    /// Returns the PodGroups that wait.
+    pub(in crate::cycle) const fn backlog(&self) -> &Backlog {
+        &self.backlog
+    }
+
+    /// Returns whether a cycle has something to do before any timer.
+    pub(in crate::cycle) fn has_work(&self) -> bool {
+        self.has_changes() || !self.to_try.is_empty() || !self.left_by_first.is_empty()
+    }
+
+    /// Returns whether anything became different that PodGroups may wait for.
+    pub(in crate::cycle) fn has_changes(&self) -> bool {
+        !self.changes.is_empty()
+    }
+
+    /// Returns the PodGroups that changed themselves and are tried by the next cycle.
+    pub(in crate::cycle) const fn to_try(&self) -> &BTreeSet<GroupKey> {
+        &self.to_try
+    }
+
+    /// Returns when the first timer is over; none where there is none.
+    pub(in crate::cycle) fn next_timer(&self) -> Option<Duration> {
+        self.timers.next()
+    }
+
+    /// Returns the PodGroups that this cycle tries. `chosen` are tried as well; `is_fifo` tells whether a queue is served in order, and `queue_of` the queue of
+    /// a PodGroup.
+    pub(in crate::cycle) fn take<'a>(
+        &mut self,
+        now: Duration,
+        chosen: &[GroupKey],
+        known: Known<'_>,
+        is_fifo: impl Fn(&str) -> bool,
+        queue_of: impl Fn(&GroupKey) -> Option<&'a str>,
+    ) -> BTreeSet<GroupKey> {
+        let mut tried = std::mem::take(&mut self.to_try);
+        tried.extend(self.timers.take_over(now));
+        tried.extend(chosen.iter().cloned());
+        if self.changes.everything {
+            self.changes.all_answered();
+            tried.extend(self.backlog.iter().cloned());
+        } else if !self.changes.is_empty() {
+            tried.extend(wake::woken(&mut self.changes, &self.parked, known));
+        }
+        // Which PodGroup is the first one of a fifo queue is known only beside all others that wait there (A6).
+        let mut fifo: BTreeSet<&str> = tried.iter().filter_map(queue_of).filter(|queue| is_fifo(queue)).collect();
+        let left = std::mem::take(&mut self.left_by_first);
+        fifo.extend(left.iter().map(|queue| &**queue));
+        let beside: Vec<GroupKey> = fifo.iter().flat_map(|queue| self.backlog.in_queue(queue)).cloned().collect();
+        tried.extend(beside);
+        tried
+    }
+
+    /// Forgets what is collected for the next cycle, where this replica stands by: the first cycle after a takeover tries everything that `exists`.
+    pub(in crate::cycle) fn stand_by(&mut self, exists: impl Fn(&GroupKey) -> bool) {
+        self.to_try.retain(exists);
+        if self.has_changes() {
+            self.changes.all_answered();
+            self.changes.everything = true;
+        }
+    }
+}

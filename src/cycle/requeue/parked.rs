@@ -1,0 +1,120 @@
+//! Which PodGroups wait for what?
+//!
+//! A PodGroup that was refused is parked under what refused it, its [`Blocker`]: until that changes, or the PodGroup itself does, trying it again
+//! has the same outcome.
+//!
+//! PodGroups whose waiting members are all alike and lack nodes ask the same question, so they share a [`Line`] for each class and number of members that
+//! must find nodes together. Where one of a line is refused again, all of the line are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::accounting::ROOT_QUEUE;
+use crate::api::GroupKey;
+use crate::cycle::class::ClassId;
+use crate::cycle::order::GroupRank;
+use crate::resources::{Amount, ResourceName};
+
+use super::changes::Sequence;
+
+/// What must change before a PodGroup can succeed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cycle) enum Blocker {
+    /// No node takes its members, which are all alike.
+    Nodes(LineKey, Arc<str>, GroupRank),
+    /// No node, or no queue, takes some of its members, which differ or which anti-affinity may tell apart.
+    Members(BTreeSet<ClassId>),
+    /// A queue has too little left for its members, which are all alike, or for its minimum.
+    Quota(Lacking),
+    /// The PodGroup itself, its queue's limits, or a time.
+    Itself,
+}
+
+/// What a queue has too little of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cycle) struct Lacking {
+    /// The queue that refuses, the PodGroup's own or one above it; `root` where the answer depends on every queue.
+    pub(in crate::cycle) level: Arc<str>,
+    /// The queue of the PodGroup.
+    pub(in crate::cycle) queue: Arc<str>,
+    /// What was asked for; none where the answer depends on more than what is used.
+    pub(in crate::cycle) asked: Option<(ResourceName, Amount)>,
+}
+
+/// A question that identical PodGroups share: how many members of which class must find nodes together.
+pub(in crate::cycle) type LineKey = (ClassId, u32);
+
+/// PodGroups that ask the same question.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    /// When one of them was refused last.
+    pub(super) refused: Sequence,
+    /// By queue, in the order of their turns.
+    pub(super) queues: BTreeMap<Arc<str>, BTreeSet<GroupRank>>,
+}
+
+/// The PodGroups that were refused, each under its blocker.
+#[derive(Debug, Default)]
+pub(in crate::cycle) struct Parked {
+    of: BTreeMap<GroupKey, Blocker>,
+    pub(super) lines: BTreeMap<LineKey, Line>,
+    /// With when each was refused.
+    pub(super) members: BTreeMap<GroupKey, Sequence>,
+    /// By the queue that refuses; those of `members` below `root`, since any queue may have refused one of their members.
+    pub(super) quota: BTreeMap<Arc<str>, BTreeSet<GroupKey>>,
+}
+
+impl Parked {
+    /// Parks a PodGroup that was refused at `now`.
+    pub(super) fn park(&mut self, key: &GroupKey, blocker: Blocker, now: Sequence) {
+        if self.of.get(key) != Some(&blocker) {
+            self.remove(key);
+        }
+        match &blocker {
+            Blocker::Nodes(line, queue, rank) => {
+                let line = self.lines.entry(*line).or_default();
+                line.refused = now;
+                line.queues.entry(Arc::clone(queue)).or_default().insert(rank.clone());
+            }
+            Blocker::Members(_) => {
+                self.members.insert(key.clone(), now);
+                self.quota.entry(Arc::from(ROOT_QUEUE)).or_default().insert(key.clone());
+            }
+            Blocker::Quota(lacking) => _ = self.quota.entry(Arc::clone(&lacking.level)).or_default().insert(key.clone()),
+            Blocker::Itself => {}
+        }
+        self.of.insert(key.clone(), blocker);
+    }
+
+    /// Removes a PodGroup that waits no longer; nothing where it is not parked.
+    pub(super) fn remove(&mut self, key: &GroupKey) {
+        match self.of.remove(key) {
+            Some(Blocker::Nodes(at, queue, rank)) => {
+                let Some(line) = self.lines.get_mut(&at) else { return };
+                remove_from(&mut line.queues, &queue, &rank);
+                if line.queues.is_empty() {
+                    self.lines.remove(&at);
+                }
+            }
+            Some(Blocker::Members(_)) => {
+                self.members.remove(key);
+                remove_from(&mut self.quota, ROOT_QUEUE, key);
+            }
+            Some(Blocker::Quota(lacking)) => remove_from(&mut self.quota, &lacking.level, key),
+            Some(Blocker::Itself) | None => {}
+        }
+    }
+
+    /// Returns what the PodGroup waits for; none where it is not parked.
+    pub(super) fn blocker(&self, key: &GroupKey) -> Option<&Blocker> {
+        self.of.get(key)
+    }
+}
+
+fn remove_from<T: Ord>(all: &mut BTreeMap<Arc<str>, BTreeSet<T>>, at: &str, what: &T) {
+    let Some(some) = all.get_mut(at) else { return };
+    some.remove(what);
+    if some.is_empty() {
+        all.remove(at);
+    }
+}

@@ -1,0 +1,170 @@
+//! Which PodGroups may succeed now that did not before?
+//!
+//! The one function from changes to PodGroups. It errs on one side only: a PodGroup that it leaves parked would be refused again.
+//!
+//! | change | PodGroups that are tried |
+//! |---|---|
+//! | a node has more room, or takes other pods | those with a member that the node takes now, as many as there is room for |
+//! | anti-affinity ended | those that lack nodes, as many as there is room for |
+//! | a queue has more left | those that it, or a queue above it, refused, and whose request fits there now |
+//! | everything | all |
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::accounting::{Ledger, Quota};
+use crate::api::{GroupKey, NodeFacts};
+use crate::cycle::class::{Class, ClassId, Classes};
+use crate::cycle::filter::{Asked, Sight, refusal};
+use crate::cycle::nodes::Nodes;
+use crate::resources::Resources;
+
+use super::changes::{Changes, Sequence};
+use super::parked::{Blocker, Line, LineKey, Parked};
+
+/// So many times at most a class is compared with a node for the changes of one cycle; beyond that, PodGroups are tried without a comparison. Reached only
+/// where thousands of nodes change at once, or thousands of classes wait.
+const MOST_COMPARISONS: usize = 200_000;
+
+/// What is known when a cycle begins.
+#[derive(Clone, Copy)]
+pub(in crate::cycle) struct Known<'a> {
+    /// The nodes.
+    pub(in crate::cycle) nodes: &'a Nodes,
+    /// What is used on them.
+    pub(in crate::cycle) ledger: &'a Ledger,
+    /// What is used in the queues.
+    pub(in crate::cycle) quota: &'a Quota,
+    /// The classes of the pods that wait.
+    pub(in crate::cycle) classes: &'a Classes,
+    /// Whether the PodGroup has a reservation, which is not in its own way.
+    pub(in crate::cycle) reserves: &'a dyn Fn(&GroupKey) -> bool,
+}
+
+/// Returns the parked PodGroups that the changes may help, and removes the changes that are answered by trying these.
+///
+/// Changes of nodes stay as long as they help any PodGroup: of a line only as many are tried at a time as there is room for, and the next ones once these
+/// were placed.
+pub(super) fn woken(changes: &mut Changes, parked: &Parked, known: Known<'_>) -> BTreeSet<GroupKey> {
+    let mut woken = BTreeSet::new();
+    for queue in std::mem::take(&mut changes.queues) {
+        for level in known.quota.tree().way(&queue) {
+            let refused = parked.quota.get(&level).into_iter().flatten();
+            woken.extend(refused.filter(|key| quota_may_fit(parked, key, known)).cloned());
+        }
+    }
+    if changes.nodes.is_empty() && changes.anti_affinity.is_none() {
+        return woken;
+    }
+    let mut comparison = Comparison { changes, known, left: MOST_COMPARISONS, newest: BTreeMap::new() };
+    let mut helped = BTreeSet::new();
+    for (at, line) in &parked.lines {
+        comparison.wake_line(*at, line, &mut helped);
+    }
+    for (key, refused) in &parked.members {
+        let Some(Blocker::Members(classes)) = parked.blocker(key) else { continue };
+        if classes.iter().any(|class| comparison.newest(*class) > Some(*refused)) {
+            helped.insert(key.clone());
+        }
+    }
+    if helped.is_empty() {
+        changes.nodes_answered();
+    }
+    woken.extend(helped);
+    woken
+}
+
+/// Whether the queue that refused the PodGroup has room now for what it refused. An upper bound: one dimension is compared.
+fn quota_may_fit(parked: &Parked, key: &GroupKey, known: Known<'_>) -> bool {
+    let Some(Blocker::Quota(lacking)) = parked.blocker(key) else { return true };
+    let Some((dimension, asked)) = lacking.asked.clone().filter(|_| !(known.reserves)(key)) else { return true };
+    known.quota.fits(&lacking.queue, &Resources::new().with(dimension.as_str(), asked)).is_ok()
+}
+
+/// Compares classes with the nodes that changed, each class once.
+struct Comparison<'a> {
+    changes: &'a Changes,
+    known: Known<'a>,
+    /// How many comparisons are left.
+    left: usize,
+    /// By class: the newest change that may help it; none where no change does.
+    newest: BTreeMap<ClassId, Option<Sequence>>,
+}
+
+impl Comparison<'_> {
+    /// Adds the PodGroups of a line that could be placed now, the first ones of each queue.
+    fn wake_line(&mut self, (class, members): LineKey, line: &Line, helped: &mut BTreeSet<GroupKey>) {
+        if self.newest(class) <= Some(line.refused) {
+            return;
+        }
+        let longest = line.queues.values().map(BTreeSet::len).max().unwrap_or(0);
+        let wanted = longest.saturating_mul(to_usize(members));
+        let room = self.room(class, wanted).checked_div(to_usize(members)).unwrap_or(longest);
+        for ranks in line.queues.values() {
+            helped.extend(ranks.iter().take(room).map(|rank| rank.key.clone()));
+        }
+    }
+
+    /// Returns the number of the newest change that may help pods of the class.
+    fn newest(&mut self, class: ClassId) -> Option<Sequence> {
+        if let Some(newest) = self.newest.get(&class) {
+            return *newest;
+        }
+        let of_nodes = self.changes.nodes.iter();
+        let newest = match self.known.classes.get(class) {
+            Some(known) if self.spend(self.changes.nodes.len()) => {
+                of_nodes.filter(|(name, _)| self.named(name).is_some_and(|node| self.pods_on(known, node) > 0)).map(|(_, at)| *at).max()
+            }
+            _ => of_nodes.map(|(_, at)| *at).max(),
+        };
+        let newest = newest.max(self.changes.anti_affinity);
+        self.newest.insert(class, newest);
+        newest
+    }
+
+    /// Returns how many pods of the class the nodes take now, other members of the same PodGroups left out of account; at most `wanted`.
+    fn room(&mut self, class: ClassId, wanted: usize) -> usize {
+        let Some(class) = self.known.classes.get(class) else { return wanted };
+        if !self.spend(self.known.nodes.iter().count()) {
+            return wanted;
+        }
+        let mut room = 0_usize;
+        for node in self.known.nodes.iter() {
+            room = room.saturating_add(self.pods_on(class, node));
+            if room >= wanted {
+                return wanted;
+            }
+        }
+        room
+    }
+
+    /// Takes so many comparisons from what is left. Whether there were enough.
+    const fn spend(&mut self, comparisons: usize) -> bool {
+        let enough = self.left >= comparisons;
+        self.left = self.left.saturating_sub(comparisons);
+        enough
+    }
+
+    fn named(&self, name: &str) -> Option<&NodeFacts> {
+        self.known.nodes.id(name).and_then(|id| self.known.nodes.get(id)).map(|facts| &**facts)
+    }
+
+    /// Returns how many pods of the class fit on the node beside those that are there, if anti-affinity keeps none away.
+    fn pods_on(&self, class: &Class, facts: &NodeFacts) -> usize {
+        let Some(books) = self.known.ledger.node(&facts.name) else { return 0 };
+        let forbidden = BTreeSet::new();
+        let asked = Asked { request: &class.request, constraints: &class.constraints, forbidden: &forbidden };
+        if refusal(&asked, &Sight { facts, books }).is_some() {
+            return 0;
+        }
+        let times = |(dimension, asked): (&crate::resources::ResourceName, crate::resources::Amount)| {
+            let free = books.allocatable.get(dimension).minus(books.used.get(dimension)).nanos();
+            free.checked_div(asked.nanos()).map(|times| usize::try_from(times).unwrap_or(usize::MAX))
+        };
+        class.request.iter().filter_map(times).min().unwrap_or(usize::MAX).max(1)
+    }
+}
+
+/// A number of pods as an index has it.
+fn to_usize(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

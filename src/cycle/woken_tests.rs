@@ -1,0 +1,117 @@
+//! How many PodGroups does one event wake? Counted, since each of them costs a trial on every node.
+
+use super::testing::{node, pod, queue, running};
+use super::tests::{cycle, gang, world};
+use super::world::World;
+use super::*;
+use crate::api::PodFacts;
+use crate::api::pod_facts::PodPhase;
+use std::collections::BTreeSet;
+
+/// Twenty nodes of 4 cpu, filled by pods of 1 cpu, and this many PodGroups of `members` in the queue `default` that found no nodes.
+fn full(podgroups: u32, members: u32, cpu: impl Fn(u32) -> i64) -> World {
+    let mut world = world();
+    for at in 0..20 {
+        world.apply_node(node(&format!("n{at:02}"), &[("cpu", 4)]));
+        (0..4).for_each(|pod| world.apply_pod(runs(at, pod)));
+    }
+    (0..podgroups).for_each(|at| gang(&mut world, &format!("w{at:03}"), members, "default", members, &[("cpu", cpu(at))]));
+    assert_eq!(rest(&mut world), (0, podgroups as usize));
+    world
+}
+
+fn runs(node: u32, number: u32) -> PodFacts {
+    running(pod("ns", &format!("r{node}-{number}"), &format!("r{node}-{number}"), &[("cpu", 1)]), &format!("n{node:02}"))
+}
+
+/// Runs cycles until nothing is left to do now. How many pods are bound, and how many different PodGroups that waited were tried for it.
+fn rest(world: &mut World) -> (usize, usize) {
+    let (mut bound, mut tried) = (0, BTreeSet::new());
+    for _ in 0..1_000 {
+        if !world.has_work(Duration::ZERO) {
+            return (bound, tried.len());
+        }
+        let plan = cycle(world);
+        bound += plan.binds.len();
+        tried.extend(plan.looked_at.into_iter().filter(|key| key.name.starts_with('w')));
+    }
+    panic!("the cycles do not come to rest");
+}
+
+fn ends(world: &mut World, node: u32, number: u32) {
+    world.apply_pod(PodFacts { phase: PodPhase::Succeeded, ..runs(node, number) });
+}
+
+#[test]
+fn a_pod_that_ends_wakes_as_many_podgroups_as_there_is_room_for() {
+    let mut world = full(100, 1, |_| 1);
+    ends(&mut world, 7, 0);
+    assert_eq!(rest(&mut world), (1, 1));
+    (0..3).for_each(|number| ends(&mut world, 8, number));
+    assert_eq!(rest(&mut world), (3, 3));
+}
+
+#[test]
+fn a_pod_that_ends_wakes_no_gang_that_needs_more_than_there_is() {
+    let mut world = full(100, 8, |_| 1);
+    (0..7).for_each(|node| ends(&mut world, node, 0));
+    assert_eq!(rest(&mut world), (0, 0));
+    ends(&mut world, 7, 0);
+    assert_eq!(rest(&mut world), (8, 1));
+}
+
+#[test]
+fn a_pod_that_ends_wakes_no_podgroup_whose_pods_are_larger() {
+    let mut world = full(100, 1, |at| 2 + i64::from(at) % 3);
+    ends(&mut world, 7, 0);
+    assert_eq!(rest(&mut world), (0, 0));
+    ends(&mut world, 7, 1);
+    assert_eq!(rest(&mut world), (1, 1));
+}
+
+#[test]
+fn a_podgroup_that_its_quota_refuses_leaves_the_room_to_the_next_one() {
+    let mut world = full(0, 1, |_| 1);
+    world.apply_queue(queue("small", None, &[("cpu", 0)]));
+    gang(&mut world, "w-first", 1, "default", 1, &[("cpu", 1)]);
+    gang(&mut world, "w-second", 1, "default", 1, &[("cpu", 1)]);
+    assert_eq!(rest(&mut world).0, 0);
+    // The first one in its line is gone from it when its turn comes.
+    world.apply_group(crate::cycle::testing::group("ns", "w-first", 1, "small"));
+    ends(&mut world, 7, 0);
+    assert_eq!(rest(&mut world).0, 1);
+}
+
+#[test]
+fn room_in_one_queue_wakes_the_podgroups_that_this_queue_refused_and_that_fit() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 100)]));
+    for name in ["a", "b"] {
+        world.apply_queue(queue(name, None, &[("cpu", 4)]));
+        gang(&mut world, &format!("r-{name}"), 4, name, 4, &[("cpu", 1)]);
+    }
+    assert_eq!(rest(&mut world).0, 8);
+    for (name, cpu) in [("a", 1), ("b", 1), ("b", 3)] {
+        (0..10).for_each(|at| gang(&mut world, &format!("w-{name}-{cpu}-{at}"), 1, name, 1, &[("cpu", cpu)]));
+    }
+    assert_eq!(rest(&mut world).0, 0);
+    world.delete_pod(&"ns/r-b-0".into());
+    // Ten fit, each by itself; one of them gets it.
+    assert_eq!(rest(&mut world), (1, 10));
+}
+
+#[test]
+fn a_node_that_changed_renews_what_was_said_of_it_a_few_at_a_time() {
+    let mut world = full(100, 1, |_| 9);
+    world.apply_node(crate::api::NodeFacts { unschedulable: true, ..node("n07", &[("cpu", 4)]) });
+    let (mut now, mut tried) = (Duration::ZERO, BTreeSet::new());
+    // Long before any admission timeout.
+    while let Some(next) = world.next_look().filter(|next| *next < Duration::from_secs(9)) {
+        now = now.max(next);
+        let of_this_cycle = run(&mut world, &super::testing::POLICY, now).looked_at;
+        assert!(of_this_cycle.len() <= super::world::MOST_CLAIMS);
+        tried.extend(of_this_cycle);
+    }
+    assert_eq!(tried.len(), 100);
+    assert!(now >= Duration::from_millis(600));
+}
