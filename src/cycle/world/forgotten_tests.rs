@@ -91,6 +91,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// The queues; the last one is above the first two.
+const QUEUES: [&str; 4] = ["q0", "q1", "q2", "inner"];
+
+fn parent(at: usize) -> Option<&'static str> {
+    (at < 2).then_some(QUEUES[3])
+}
+
 /// Node number `at`, of one of two zones.
 fn zoned(at: u8, zone: u8, cpu: i64) -> crate::api::NodeFacts {
     let mut facts = node(&format!("n{at}"), &[("cpu", cpu)]);
@@ -116,7 +123,7 @@ impl Play {
     fn new() -> Self {
         let mut play = Self { world: world(), now: Duration::ZERO, binds: Vec::new(), evictions: Vec::new(), came: 0, evicted: 0 };
         (0..3).for_each(|at| play.world.apply_node(zoned(at, 0, 4)));
-        (0..3).for_each(|at| play.world.apply_queue(queue(&format!("q{at}"), None, &[])));
+        (0..4).for_each(|at| play.world.apply_queue(queue(QUEUES[at], parent(at), &[])));
         play
     }
 
@@ -192,7 +199,8 @@ impl Play {
             Step::Ready(at, ready) => self.change(self.one(at, lives), |facts| facts.ready = ready),
             Step::Queue { at, capability, deserved, guarantee, weight, flags } => {
                 let said = |amount: Option<i64>| amount.map(|cpu| limits(&[("cpu", cpu)])).unwrap_or_default();
-                let plain = queue(&format!("q{}", at % 3), None, &[]);
+                let at = usize::from(at % 4);
+                let plain = queue(QUEUES[at], parent(at), &[]);
                 self.world.apply_queue(QueueFacts {
                     capability: said(capability),
                     deserved: said(deserved),
