@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::api::Uid;
 use crate::resources::Resources;
 
-use super::class::{Class, ClassId};
-use super::filter::{Asked, Sight, refusal};
+use super::placement::class::{Class, ClassId};
+use super::placement::filter::{Asked, Sight, refusal};
 use super::reclaim::{NotTaken, Taking};
 use super::world::World;
 

@@ -13,11 +13,11 @@ use crate::rules::{Rule, holds};
 use crate::runtime::flags::Placement as Policy;
 
 use super::admit;
-use super::class::ClassId;
 use super::explain::Refusal;
-use super::filter::Audience;
-use super::nodes::NodeId;
-use super::view::Scene;
+use super::placement::class::ClassId;
+use super::placement::filter::Audience;
+use super::placement::nodes::NodeId;
+use super::placement::view::Scene;
 use super::world::World;
 
 /// What a turn tries.

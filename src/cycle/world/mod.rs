@@ -44,10 +44,10 @@ use crate::api::{BudgetFacts, BudgetKey, GroupKey, NodeFacts, PriorityClassFacts
 use crate::by_key::ByKey;
 use crate::resources::Resources;
 
-use super::class::Classes;
-use super::filter::Keepers;
-use super::nodes::Nodes;
-use super::view::Views;
+use super::placement::class::Classes;
+use super::placement::filter::Keepers;
+use super::placement::nodes::Nodes;
+use super::placement::view::Views;
 
 use asking::Asking;
 use how_many::HowMany;

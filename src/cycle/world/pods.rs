@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::api::names::DEFAULT_QUEUE;
 use crate::api::pod_facts::PodPhase;
 use crate::api::{PodFacts, Uid};
-use crate::cycle::class::ClassId;
 use crate::cycle::explain::Refusal;
+use crate::cycle::placement::class::ClassId;
 
 use super::World;
 use super::budgets::frees_unready;

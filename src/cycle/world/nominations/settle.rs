@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::accounting::{Placement, QueueRefusal, Refusal as BooksRefusal};
 use crate::api::{GroupKey, Uid};
-use crate::cycle::filter::{self, Asked, Audience, Sight};
 use crate::cycle::gang;
+use crate::cycle::placement::filter::{self, Asked, Audience, Sight};
 use crate::cycle::plan::Bind;
 use crate::resources::Resources;
 

@@ -12,7 +12,7 @@ mod taints;
 mod unschedulable;
 
 pub(in crate::cycle) use anti_affinity::Keeper;
-pub(super) use anti_affinity::selects;
+pub(in crate::cycle) use anti_affinity::selects;
 pub use anti_affinity::{Audience, Keepers};
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ use crate::api::NodeFacts;
 use crate::api::pod_facts::Constraints;
 use crate::resources::{Amount, Resources};
 
-use super::explain::Reason;
+use crate::cycle::explain::Reason;
 
 /// What every pod of a class asks of a node.
 #[derive(Clone, Copy, Debug)]

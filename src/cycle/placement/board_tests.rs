@@ -8,11 +8,11 @@ use crate::accounting::Ledger;
 use crate::api::node::Taint;
 use crate::api::pod::Toleration;
 use crate::api::{NodeFacts, PodFacts, Uid};
-use crate::cycle::class::Classes;
-use crate::cycle::filter::Keepers;
-use crate::cycle::nodes::Nodes;
+use crate::cycle::placement::class::Classes;
+use crate::cycle::placement::filter::Keepers;
+use crate::cycle::placement::nodes::Nodes;
+use crate::cycle::placement::view::{Look, Scene, Views};
 use crate::cycle::testing::{node, pod};
-use crate::cycle::view::{Look, Scene, Views};
 use crate::resources::{Amount, Resources};
 use crate::runtime::flags::Placement;
 

@@ -15,10 +15,10 @@ use crate::runtime::flags::Placement;
 
 use super::board::Board;
 use super::class::{Class, ClassId, Classes};
-use super::explain::{Count, Tally};
 use super::filter::{Asked, Audience, Keepers, No, Sight, refusal};
 use super::nodes::{NodeId, Nodes};
 use super::score::{Score, score};
+use crate::cycle::explain::{Count, Tally};
 
 /// What a view is made from.
 #[derive(Clone, Copy, Debug)]

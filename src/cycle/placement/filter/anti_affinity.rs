@@ -11,7 +11,7 @@ use crate::api::pod::PodAffinityTerm;
 use crate::api::podgroup::{Selector, SelectorRequirement};
 use crate::api::{PodFacts, Uid};
 use crate::cycle::explain::Reason;
-use crate::cycle::nodes::Nodes;
+use crate::cycle::placement::nodes::Nodes;
 
 use super::{Asked, No, Sight};
 

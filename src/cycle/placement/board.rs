@@ -19,11 +19,11 @@ use crate::accounting::NodeView;
 use crate::resources::{Amount, ResourceName, Resources};
 use crate::runtime::flags::Placement;
 
-use super::explain::{Count, Reason, Tally};
 use super::filter::{Asked, Sight, refusal};
 use super::nodes::NodeId;
 use super::score::WHOLE;
 use super::view::Scene;
+use crate::cycle::explain::{Count, Reason, Tally};
 
 /// So many resources at most have a column; when there would be more, those that are asked for now begin anew.
 const MOST_COLUMNS: usize = 8;
