@@ -258,6 +258,8 @@ mod claim_tests;
 #[cfg(test)]
 mod duel;
 #[cfg(test)]
+mod predicates_tests;
+#[cfg(test)]
 mod promises;
 #[cfg(test)]
 mod queue_tests;

@@ -48,7 +48,7 @@ impl World {
         if member.state() == State::Placed {
             self.placed.join(member.facts.priority);
         }
-        self.keepers.set(&member.facts, Some(&placement.node));
+        self.anti_affinity.set(&member.facts, Some(&placement.node));
         self.dirty_pods.insert(placement.uid.clone());
         // Its queue may be over its share by it, and its gang may do without another (R2, R6).
         self.asking.changed();
@@ -116,7 +116,7 @@ impl World {
         let key = member.facts.group.clone();
         self.release(uid);
         let facts = Arc::clone(&member.facts);
-        self.keepers.set(&facts, None);
+        self.anti_affinity.set(&facts, None);
         self.attach(member);
         if let Some(assumed) = &assumed {
             self.swap_back(&key, &assumed.queue, &facts.request);

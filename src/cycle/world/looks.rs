@@ -67,7 +67,7 @@ impl World {
         if self.classes.tidy() {
             self.views.retain(&self.classes);
         }
-        if self.keepers.is_empty() {
+        if self.anti_affinity.is_empty() {
             self.views.forget_audiences();
         }
         candidates

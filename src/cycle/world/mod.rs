@@ -44,8 +44,8 @@ use crate::api::{BudgetFacts, BudgetKey, GroupKey, NodeFacts, PriorityClassFacts
 use crate::by_key::ByKey;
 use crate::resources::Resources;
 
+use super::placement::anti_affinity::AntiAffinityIndex;
 use super::placement::class::Classes;
-use super::placement::filter::Keepers;
 use super::placement::nodes::Nodes;
 use super::placement::view::Views;
 
@@ -72,8 +72,8 @@ pub struct World {
     pub(in crate::cycle) books: Books,
     /// The nodes, and which of them changed.
     pub(in crate::cycle) nodes: Nodes,
-    /// Who keeps others away.
-    pub(in crate::cycle) keepers: Keepers,
+    /// The pods on nodes that keep others away.
+    pub(in crate::cycle) anti_affinity: AntiAffinityIndex,
     /// Which pods are the same to every node.
     pub(in crate::cycle) classes: Classes,
     /// What the nodes say to each class.
@@ -134,7 +134,7 @@ impl World {
             schedulers: schedulers.into_iter().collect(),
             books: Books::new(),
             nodes: Nodes::default(),
-            keepers: Keepers::default(),
+            anti_affinity: AntiAffinityIndex::default(),
             classes: Classes::default(),
             views: Views::default(),
             pods: ByKey::default(),
@@ -174,7 +174,7 @@ impl World {
         self.books.node_upsert(&name, allocatable);
         self.nominations.node_changed(&name);
         self.shares = None;
-        self.keepers.nodes_changed();
+        self.anti_affinity.nodes_changed();
         self.gained = true;
     }
 
@@ -184,7 +184,7 @@ impl World {
             self.books.node_delete(name);
             self.nominations.node_changed(name);
             self.shares = None;
-            self.keepers.nodes_changed();
+            self.anti_affinity.nodes_changed();
             // Nothing is gained, but what is said about the nodes has changed.
             self.gained = true;
         }

@@ -146,7 +146,7 @@ impl World {
         } else if nominated.is_none() {
             self.release(&uid);
         }
-        self.keepers.set(&facts, facts.node.as_ref().filter(|_| !ended));
+        self.anti_affinity.set(&facts, facts.node.as_ref().filter(|_| !ended));
         let asks_anew = facts.node.is_none().then(|| facts.group.clone());
         let left = was_of.filter(|group| *group != facts.group);
         self.attach(Member { facts: Arc::new(facts), assumed, nominated, class: None, refusal });
@@ -168,7 +168,7 @@ impl World {
         self.others.remove(uid);
         self.leaving.remove(uid);
         self.stays.forget(uid);
-        self.keepers.remove(uid);
+        self.anti_affinity.remove(uid);
         self.release(uid);
         if let Some(member) = member {
             self.notice_places(&member.facts.group);
@@ -204,7 +204,7 @@ impl World {
             self.release(&facts.uid);
             self.others.remove(&facts.uid);
         }
-        self.keepers.set(facts, node);
+        self.anti_affinity.set(facts, node);
     }
 
     /// The queue that a pod on a node is charged to for good, where one is settled: what we decided, or what its annotation said when it was first seen

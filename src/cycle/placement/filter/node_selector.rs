@@ -2,9 +2,17 @@
 
 use crate::cycle::explain::Reason;
 
-use super::{Asked, No, Sight};
+use super::{No, NodeState, Predicate, Query};
 
-pub(super) fn refuses(asked: &Asked<'_>, node: &Sight<'_>) -> Option<No> {
-    let all = asked.constraints.node_selector.iter().all(|(key, value)| node.facts.labels.get(key) == Some(value));
-    (!all).then(|| Reason::NodeSelector.into())
+pub(super) struct NodeSelector;
+
+impl Predicate for NodeSelector {
+    fn refuses(&self, query: &Query<'_>, node: &NodeState<'_>) -> Option<No> {
+        let all = query.constraints.node_selector.iter().all(|(key, value)| node.facts.labels.get(key) == Some(value));
+        (!all).then(|| Reason::NodeSelector.into())
+    }
+
+    fn concerns_pod(&self, query: &Query<'_>) -> bool {
+        !query.constraints.node_selector.is_empty()
+    }
 }

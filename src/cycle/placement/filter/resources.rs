@@ -4,9 +4,17 @@
 
 use crate::cycle::explain::Reason;
 
-use super::{Asked, No, Sight};
+use super::{Basis, No, NodeState, Predicate, Query};
 
-pub(super) fn refuses(asked: &Asked<'_>, node: &Sight<'_>) -> Option<No> {
-    let short = node.books.fits(asked.request).err()?;
-    Some(No { reason: Reason::Lacks(short.name), asked: short.asked, free: short.idle })
+pub(super) struct Resources;
+
+impl Predicate for Resources {
+    fn refuses(&self, query: &Query<'_>, node: &NodeState<'_>) -> Option<No> {
+        let short = node.books.fits(query.request).err()?;
+        Some(No { reason: Reason::Lacks(short.name), asked: short.asked, free: short.idle })
+    }
+
+    fn basis(&self) -> Basis {
+        Basis::Amounts
+    }
 }
