@@ -160,6 +160,11 @@ impl<'a> Trial<'a> {
     /// Keeps everything; the pods are Assumed. They come in the order in which they were placed; reservations are not
     /// among them. Who was set aside is charged again, so that a node may have more on it than it offers until they are gone (R10).
     pub fn commit(mut self) -> Vec<Placement> {
+        self.keep()
+    }
+
+    /// The same for a trial that is part of a larger one: it is empty afterwards.
+    pub fn keep(&mut self) -> Vec<Placement> {
         self.put_all_back();
         let steps = std::mem::take(&mut self.steps);
         let mut placements = Vec::with_capacity(steps.len());

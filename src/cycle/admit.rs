@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::accounting::{self, QueueRefusal};
+use crate::accounting::QueueRefusal;
 use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::resources::Resources;
 use crate::rules::{Rule, holds};
@@ -92,15 +92,4 @@ pub(super) fn least(world: &World, key: &GroupKey, members: &[Uid], needed: u32)
         least.max_each(&needs);
     }
     least
-}
-
-/// What the books' no means to a group.
-pub(super) fn refusal(refusal: accounting::Refusal) -> Refusal {
-    match refusal {
-        accounting::Refusal::Queue(refusal) => refusal.into(),
-        // Only asked of pods that wait and of nodes that said yes: neither happens, and trying again is right if it does.
-        accounting::Refusal::AlreadyCharged | accounting::Refusal::Node(_) => {
-            Refusal::Backoff { why: "the books changed".to_owned(), failures: 0, lack: None }
-        }
-    }
 }

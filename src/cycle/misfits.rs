@@ -7,10 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::Uid;
-use crate::resources::Resources;
 
-use super::class::{Class, ClassId};
-use super::filter::{Asked, Sight, refusal};
+use super::placement::class::{Class, ClassId};
+use super::placement::filter::{NodeState, lasting_refusal};
 use super::reclaim::{NotTaken, Taking};
 use super::world::World;
 
@@ -68,10 +67,10 @@ fn that_fit_somewhere(world: &World, members: &[Uid], first: usize) -> Vec<Uid> 
 }
 
 fn fits_somewhere(world: &World, class: &Class) -> bool {
-    let (nothing, nobody) = (Resources::new(), BTreeSet::new());
-    let asked = Asked { request: &nothing, constraints: &class.constraints, forbidden: &nobody };
     world.nodes.iter().any(|facts| {
         let books = world.books.ledger().node(&facts.name);
-        books.is_some_and(|books| books.allocatable.covers(&class.request) && refusal(&asked, &Sight { facts, books }).is_none())
+        books.is_some_and(|books| {
+            books.allocatable.covers(&class.request) && lasting_refusal(&class.constraints, &NodeState { facts, books }).is_none()
+        })
     })
 }

@@ -8,7 +8,7 @@
 //!            gained, all    now?                                                           reason
 //! ```
 //!
-//! Reading order: [`policy`], [`world`] (what is known), [`gang`], [`order`], [`admit`], `turn`, [`place`](mod@self::place), [`filter`], [`view`] (and `board`) and [`score`],
+//! Reading order: [`policy`], [`world`] (what is known), [`gang`], [`order`], [`admit`], `turn`, [`place`](mod@self::place), [`placement`] (nodes, filter, score),
 //! [`explain`], [`plan`], and what is told to people: [`status`], [`gist`] and [`queue_status`].
 //!
 //! Promises, cited by the tests:
@@ -24,29 +24,24 @@
 #![cfg_attr(not(test), deny(clippy::float_arithmetic, clippy::arithmetic_side_effects))]
 
 pub mod admit;
-mod board;
 mod claim;
-pub mod class;
 pub mod explain;
-pub mod filter;
 pub mod gang;
 pub mod gist;
 mod misfits;
-pub mod nodes;
 pub mod order;
 mod place;
+pub mod placement;
 pub mod plan;
 pub mod policy;
 pub mod queue_status;
 pub mod reclaim;
 mod requeue;
-pub mod score;
 pub mod share;
 pub mod status;
 #[cfg(test)]
 pub(crate) mod testing;
 mod turn;
-pub mod view;
 pub mod world;
 
 use std::collections::BTreeMap;
@@ -261,6 +256,8 @@ mod asking_tests;
 mod claim_tests;
 #[cfg(test)]
 mod duel;
+#[cfg(test)]
+mod predicates_tests;
 #[cfg(test)]
 mod promises;
 #[cfg(test)]

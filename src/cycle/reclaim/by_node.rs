@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::cycle::class::ClassId;
 use crate::cycle::explain::Refusal;
+use crate::cycle::placement::class::ClassId;
 use crate::resources::Resources;
 
 use super::search::Search;

@@ -44,6 +44,7 @@ use crate::api::{GroupKey, PodFacts, Uid};
 use crate::resources::Resources;
 use crate::runtime::flags::Placement as Policy;
 
+use super::placement::placer::State;
 use super::world::World;
 
 pub use answer::{Kept, Limit, NotTaken, OverShare, Taking};
@@ -97,8 +98,8 @@ pub(in crate::cycle) struct Budgets<'a> {
 pub(in crate::cycle) fn find(world: &mut World, policy: Policy, claim: &Claim<'_>, budgets: Budgets<'_>) -> Result<Taking, NotTaken> {
     world.share_out();
     let leaving = world.leaving_or_told_to();
-    let World { books, nodes, keepers, classes, views, pods, groups, priority_classes, demands, shares, stays, .. } = world;
-    let mut stage = Stage::new(books, nodes, keepers, classes, views, pods, policy, claim.last);
+    let World { books, nodes, anti_affinity, classes, views, pods, groups, priority_classes, demands, shares, stays, .. } = world;
+    let mut stage = Stage::new(State { books, nodes, anti_affinity, classes, views }, pods, policy, claim.last);
     let reserved = stage.books().quota().reservation_of(claim.reservation).is_some();
     if holds(Rule::Gone) {
         leaving.iter().for_each(|uid| stage.set_aside(uid));

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use crate::accounting::ROOT_QUEUE;
 use crate::api::GroupKey;
-use crate::cycle::class::ClassId;
 use crate::cycle::order::GroupRank;
+use crate::cycle::placement::class::ClassId;
 use crate::resources::{Amount, ResourceName};
 
 use super::changes::Sequence;

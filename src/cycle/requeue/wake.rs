@@ -11,12 +11,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::accounting::{Ledger, Quota};
-use crate::api::{GroupKey, NodeFacts};
-use crate::cycle::class::{Class, ClassId, Classes};
-use crate::cycle::filter::{Asked, Sight, refusal};
-use crate::cycle::nodes::Nodes;
-use crate::resources::Resources;
+use crate::accounting::Quota;
+use crate::api::GroupKey;
+use crate::cycle::placement::class::{Class, ClassId, Classes};
+use crate::cycle::placement::filter::{NodeState, Query, refusal};
+use crate::cycle::placement::snapshot::Snapshot;
+use crate::resources::{Amount, ResourceName, Resources};
 
 use super::changes::{Changes, Sequence};
 use super::parked::{Blocker, Line, LineKey, Parked};
@@ -28,10 +28,8 @@ const MOST_COMPARISONS: usize = 200_000;
 /// What is known when a cycle begins.
 #[derive(Clone, Copy)]
 pub(in crate::cycle) struct Known<'a> {
-    /// The nodes.
-    pub(in crate::cycle) nodes: &'a Nodes,
-    /// What is used on them.
-    pub(in crate::cycle) ledger: &'a Ledger,
+    /// The nodes and what is used on them.
+    pub(in crate::cycle) snapshot: Snapshot<'a>,
     /// What is used in the queues.
     pub(in crate::cycle) quota: &'a Quota,
     /// The classes of the pods that wait.
@@ -112,7 +110,7 @@ impl Comparison<'_> {
         let of_nodes = self.changes.nodes.iter();
         let newest = match self.known.classes.get(class) {
             Some(known) if self.spend(self.changes.nodes.len()) => {
-                of_nodes.filter(|(name, _)| self.named(name).is_some_and(|node| self.pods_on(known, node) > 0)).map(|(_, at)| *at).max()
+                of_nodes.filter(|(name, _)| self.named(name).is_some_and(|node| pods_on(known, &node) > 0)).map(|(_, at)| *at).max()
             }
             _ => of_nodes.map(|(_, at)| *at).max(),
         };
@@ -124,12 +122,13 @@ impl Comparison<'_> {
     /// Returns how many pods of the class the nodes take now, other members of the same PodGroups left out of account; at most `wanted`.
     fn room(&mut self, class: ClassId, wanted: usize) -> usize {
         let Some(class) = self.known.classes.get(class) else { return wanted };
-        if !self.spend(self.known.nodes.iter().count()) {
+        let snapshot = self.known.snapshot;
+        if !self.spend(snapshot.nodes.iter().count()) {
             return wanted;
         }
         let mut room = 0_usize;
-        for node in self.known.nodes.iter() {
-            room = room.saturating_add(self.pods_on(class, node));
+        for node in snapshot.nodes.ids().filter_map(|id| snapshot.node(id)) {
+            room = room.saturating_add(pods_on(class, &node));
             if room >= wanted {
                 return wanted;
             }
@@ -144,24 +143,22 @@ impl Comparison<'_> {
         enough
     }
 
-    fn named(&self, name: &str) -> Option<&NodeFacts> {
-        self.known.nodes.id(name).and_then(|id| self.known.nodes.get(id)).map(|facts| &**facts)
+    fn named(&self, name: &str) -> Option<NodeState<'_>> {
+        self.known.snapshot.node(self.known.snapshot.nodes.id(name)?)
     }
+}
 
-    /// Returns how many pods of the class fit on the node beside those that are there, if anti-affinity keeps none away.
-    fn pods_on(&self, class: &Class, facts: &NodeFacts) -> usize {
-        let Some(books) = self.known.ledger.node(&facts.name) else { return 0 };
-        let forbidden = BTreeSet::new();
-        let asked = Asked { request: &class.request, constraints: &class.constraints, forbidden: &forbidden };
-        if refusal(&asked, &Sight { facts, books }).is_some() {
-            return 0;
-        }
-        let times = |(dimension, asked): (&crate::resources::ResourceName, crate::resources::Amount)| {
-            let free = books.allocatable.get(dimension).minus(books.used.get(dimension)).nanos();
-            free.checked_div(asked.nanos()).map(|times| usize::try_from(times).unwrap_or(usize::MAX))
-        };
-        class.request.iter().filter_map(times).min().unwrap_or(usize::MAX).max(1)
+/// Returns how many pods of the class fit on the node beside those that are there, if anti-affinity keeps none away.
+fn pods_on(class: &Class, node: &NodeState<'_>) -> usize {
+    let query = Query { request: &class.request, constraints: &class.constraints, forbidden: &BTreeSet::new() };
+    if refusal(&query, node).is_some() {
+        return 0;
     }
+    let times = |(dimension, asked): (&ResourceName, Amount)| {
+        let free = node.books.allocatable.get(dimension).minus(node.books.used.get(dimension)).nanos();
+        free.checked_div(asked.nanos()).map(|times| usize::try_from(times).unwrap_or(usize::MAX))
+    };
+    class.request.iter().filter_map(times).min().unwrap_or(usize::MAX).max(1)
 }
 
 /// A number of pods as an index has it.

@@ -49,7 +49,7 @@ impl World {
         if member.state() == State::Placed {
             self.placed.join(member.facts.priority);
         }
-        self.keepers.set(&member.facts, Some(&placement.node));
+        self.anti_affinity.set(&member.facts, Some(&placement.node));
         self.dirty_pods.insert(placement.uid.clone());
         // Its queue may be over its share by it, and its gang may do without another (R2, R6).
         self.asking.changed();

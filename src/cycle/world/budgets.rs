@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::api::pod_facts::PodPhase;
 use crate::api::{BudgetFacts, BudgetKey, PodFacts, Uid};
-use crate::cycle::filter::selects;
+use crate::cycle::placement::anti_affinity::selects;
 
 use super::World;
 

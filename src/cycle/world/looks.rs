@@ -10,7 +10,9 @@ use crate::api::queue::DequeueStrategy;
 use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::cycle::explain::Refusal;
 use crate::cycle::order::GroupRank;
+use crate::cycle::placement::snapshot::Snapshot;
 use crate::cycle::requeue::{Blocker, Known, Lacking};
+use crate::runtime::flags::Placement as Strategy;
 
 use super::asking::Preemptable;
 use super::{Group, World};
@@ -57,16 +59,17 @@ impl World {
         if self.requeue.has_changes() {
             self.notice_overpromising();
         }
-        let Self { requeue, nodes, books, classes, groups, queues, .. } = self;
+        let Self { requeue, nodes, books, anti_affinity, classes, groups, queues, .. } = self;
         let reserves = |key: &GroupKey| groups.get(key).is_some_and(|group| group.holds.is_some());
-        let known = Known { nodes, ledger: books.ledger(), quota: books.quota(), classes, reserves: &reserves };
+        let snapshot = Snapshot { nodes, ledger: books.ledger(), anti_affinity, strategy: Strategy::default() };
+        let known = Known { snapshot, quota: books.quota(), classes, reserves: &reserves };
         let queue_of = |key: &GroupKey| Some(groups.get(key)?.facts.as_ref()?.queue.as_str());
         let is_fifo = |queue: &str| queues.get(queue).is_some_and(|facts| facts.dequeue_strategy == DequeueStrategy::Fifo);
         let candidates = requeue.take(now, &chosen, known, is_fifo, queue_of);
         if self.classes.tidy() {
             self.views.retain(&self.classes);
         }
-        if self.keepers.is_empty() {
+        if self.anti_affinity.is_empty() {
             self.views.forget_audiences();
         }
         candidates
@@ -85,7 +88,7 @@ impl World {
         let queue: Arc<str> = Arc::from(facts.queue.as_str());
         let classes: BTreeSet<_> = group.waiting.iter().filter_map(|uid| self.pods.get(uid)?.class).collect();
         let blocker = match refusal.cause() {
-            Refusal::Nodes { .. } | Refusal::Ceiling(_) if classes.len() > 1 || !self.keepers.is_empty() => Blocker::Members(classes),
+            Refusal::Nodes { .. } | Refusal::Ceiling(_) if classes.len() > 1 || !self.anti_affinity.is_empty() => Blocker::Members(classes),
             Refusal::Nodes { needed, .. } => match classes.first() {
                 Some(class) => Blocker::Nodes((*class, *needed), queue, self.rank(group, facts)),
                 None => Blocker::Members(classes),

@@ -43,11 +43,11 @@ use crate::api::{BudgetFacts, BudgetKey, GroupKey, NodeFacts, PriorityClassFacts
 use crate::by_key::ByKey;
 use crate::resources::Resources;
 
-use super::class::Classes;
-use super::filter::Keepers;
-use super::nodes::Nodes;
+use super::placement::anti_affinity::AntiAffinityIndex;
+use super::placement::class::Classes;
+use super::placement::nodes::Nodes;
+use super::placement::view::Views;
 use super::requeue::{Change, Requeue};
-use super::view::Views;
 
 use asking::Asking;
 use how_many::HowMany;
@@ -72,8 +72,8 @@ pub struct World {
     pub(in crate::cycle) books: Books,
     /// The nodes, and which of them changed.
     pub(in crate::cycle) nodes: Nodes,
-    /// Who keeps others away.
-    pub(in crate::cycle) keepers: Keepers,
+    /// The pods on nodes that keep others away.
+    pub(in crate::cycle) anti_affinity: AntiAffinityIndex,
     /// Which pods are the same to every node.
     pub(in crate::cycle) classes: Classes,
     /// What the nodes say to each class.
@@ -126,7 +126,7 @@ impl World {
             schedulers: schedulers.into_iter().collect(),
             books: Books::new(),
             nodes: Nodes::default(),
-            keepers: Keepers::default(),
+            anti_affinity: AntiAffinityIndex::default(),
             classes: Classes::default(),
             views: Views::default(),
             pods: ByKey::default(),
@@ -173,8 +173,8 @@ impl World {
 
     /// The labels of nodes make the domains of anti-affinity.
     fn node_labels_changed(&mut self) {
-        if !self.keepers.is_empty() {
-            self.keepers.nodes_changed();
+        if !self.anti_affinity.is_empty() {
+            self.anti_affinity.nodes_changed();
             self.requeue.changed(Change::AntiAffinity);
         }
     }

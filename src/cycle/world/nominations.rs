@@ -136,8 +136,11 @@ impl World {
                 Outlook::Broken(why) => self.take_back(&key, why),
                 Outlook::Ready => match self.settle(&key) {
                     Ok(placed) => binds.extend(self.fulfil(&key, &placed)),
-                    Err(refusal) if self.others_leave(&key, &refusal) => {}
-                    Err(_) => self.take_back(&key, "no_room"),
+                    Err(refusal) => {
+                        if let Outlook::Broken(why) = self.after_refusal(&key, &refusal) {
+                            self.take_back(&key, why);
+                        }
+                    }
                 },
             }
         }

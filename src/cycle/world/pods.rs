@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::api::names::DEFAULT_QUEUE;
 use crate::api::pod_facts::PodPhase;
 use crate::api::{PodFacts, Uid};
-use crate::cycle::class::ClassId;
 use crate::cycle::explain::Refusal;
+use crate::cycle::placement::class::ClassId;
 use crate::cycle::requeue::Change;
 
 use super::World;
@@ -169,8 +169,8 @@ impl World {
         self.others.remove(uid);
         self.leaving.remove(uid);
         self.stays.forget(uid);
-        if self.keepers.contains(uid) {
-            self.keepers.remove(uid);
+        if self.anti_affinity.contains(uid) {
+            self.anti_affinity.remove(uid);
             self.requeue.changed(Change::AntiAffinity);
         }
         self.release(uid);
@@ -213,9 +213,9 @@ impl World {
 
     /// The pod keeps others away from where it is now, if its terms say so; what it kept them away from before is free of it.
     pub(super) fn keep_away(&mut self, facts: &PodFacts, node: Option<&Arc<str>>) {
-        let (did, epoch) = (self.keepers.contains(&facts.uid), self.keepers.epoch());
-        self.keepers.set(facts, node);
-        if did && self.keepers.epoch() != epoch {
+        let (did, epoch) = (self.anti_affinity.contains(&facts.uid), self.anti_affinity.epoch());
+        self.anti_affinity.set(facts, node);
+        if did && self.anti_affinity.epoch() != epoch {
             self.requeue.changed(Change::AntiAffinity);
         }
     }

@@ -1,16 +1,17 @@
 //! What becomes of a nomination: does it wait, is it broken, or does the gang get its places now?
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use crate::accounting::{Placement, QueueRefusal, Refusal as BooksRefusal};
+use crate::accounting::Placement;
 use crate::api::{GroupKey, Uid};
-use crate::cycle::filter::{self, Asked, Audience, Sight};
+use crate::cycle::explain::Refusal;
 use crate::cycle::gang;
+use crate::cycle::placement::filter::{NodeState, lasting_refusal};
+use crate::cycle::placement::placer::{Attempt, Placer, Pod, State};
 use crate::cycle::plan::Bind;
-use crate::resources::Resources;
+use crate::runtime::flags::Placement as Strategy;
 
-use super::super::{Group, World};
+use super::super::World;
 
 /// What is to become of a nomination.
 pub(super) enum Outlook {
@@ -30,7 +31,7 @@ impl World {
         if nomination.places.iter().any(|place| takes_none(&place.queue)) {
             return Outlook::Broken("queue");
         }
-        if !nomination.places.iter().all(|place| self.takes(place)) {
+        if !nomination.places.iter().all(|place| self.could_take(place)) {
             return Outlook::Broken("node");
         }
         let has = group.counts.placed.saturating_add(group.counts.succeeded);
@@ -45,44 +46,39 @@ impl World {
         if nomination.victims.is_empty() { Outlook::Ready } else { Outlook::Waits }
     }
 
-    /// Whether the node is there and takes the pod, but for what is used on it.
-    fn takes(&self, place: &Placement) -> bool {
+    /// Whether the node is there and could take the pod if its victims were gone.
+    fn could_take(&self, place: &Placement) -> bool {
         let Some(facts) = self.nodes.id(&place.node).and_then(|id| self.nodes.get(id)) else { return false };
         let (Some(books), Some(member)) = (self.books.ledger().node(&place.node), self.pods.get(&place.uid)) else { return false };
-        let audience = Audience { namespace: Arc::clone(&member.facts.namespace), labels: member.facts.labels.clone() };
-        let forbidden = if self.keepers.is_empty() || !self.victims_gone(&member.facts.group) {
-            BTreeSet::new()
-        } else {
-            self.keepers.forbidden(&audience, &self.nodes)
-        };
-        let asked = Asked { request: &Resources::new(), constraints: &member.facts.constraints, forbidden: &forbidden };
-        filter::refusal(&asked, &Sight { facts, books }).is_none()
-    }
-
-    /// A victim may itself be what keeps the gang away.
-    fn victims_gone(&self, key: &GroupKey) -> bool {
-        self.nominations.gangs.get(key).is_none_or(|nomination| nomination.victims.is_empty())
+        lasting_refusal(&member.facts.constraints, &NodeState { facts, books }).is_none()
     }
 
     /// Places the gang where it was nominated, in books that hold nothing of what is kept for others; all of it, or the books are as before.
-    pub(super) fn settle(&mut self, key: &GroupKey) -> Result<Vec<Placement>, BooksRefusal> {
+    pub(super) fn settle(&mut self, key: &GroupKey) -> Result<Vec<Placement>, Refusal> {
         let all: Vec<Placement> = self.nominations.gangs.values().flat_map(|nomination| nomination.places.iter().cloned()).collect();
         let own = self.nominations.gangs.get(key).map(|nomination| nomination.places.clone()).unwrap_or_default();
-        let stays = |uid: &Uid| {
-            let lasting = |group: &Group| group.facts.as_ref().is_some_and(|facts| !facts.preemptable);
-            self.groups.get(key).is_some_and(lasting) || self.pods.get(uid).is_some_and(|member| !member.facts.preemptable)
-        };
+        let preemptable = self.groups.get(key).and_then(|group| group.facts.as_ref()).is_none_or(|facts| facts.preemptable);
         for place in &all {
             self.books.withdraw(&place.uid);
         }
-        let mut trial = self.books.trial();
-        let placed = own.iter().try_for_each(|place| {
-            if stays(&place.uid) {
-                trial.books().quota().by_right(&place.queue, &place.resources).map_err(BooksRefusal::Queue)?;
+        let Self { books, nodes, anti_affinity, classes, views, pods, .. } = self;
+        let pod = |place| {
+            let Placement { uid, node, .. }: &Placement = place;
+            pods.get(uid).map(|member| Pod { facts: &member.facts, class: None, node: Some(&**node) })
+        };
+        let members: Vec<Pod<'_>> = own.iter().filter_map(pod).collect();
+        let queue = own.first().map(|place| &*place.queue).unwrap_or_default();
+        let needed = u32::try_from(own.len()).unwrap_or(u32::MAX);
+        // The nodes are given, so there is none to prefer.
+        let mut placer =
+            Placer::new(State { books, nodes, anti_affinity, classes, views }, Strategy::default(), &BTreeSet::new(), u32::MAX);
+        let placed = match placer.place(&Attempt { queue, pods: &members, needed, first: needed, preemptable }) {
+            Ok(_) => Ok(placer.commit()),
+            Err(not) => {
+                drop(placer);
+                Err(not.refusal)
             }
-            trial.place(&place.uid, &place.node, &place.queue, &place.resources)
-        });
-        let placed = placed.map(|()| trial.commit());
+        };
         // Those that were placed are charged, and stay as they are.
         for place in &all {
             self.books.nominate(&place.uid, &place.node, &place.queue, &place.resources);
@@ -102,20 +98,23 @@ impl World {
         binds
     }
 
-    /// Whether a pod is leaving that could make the difference.
-    pub(super) fn others_leave(&self, key: &GroupKey, refusal: &BooksRefusal) -> bool {
+    /// What becomes of a nomination that was to be settled and was refused: it waits while a pod is leaving that could make the difference; else why
+    /// it is taken back.
+    pub(super) fn after_refusal(&self, key: &GroupKey, refusal: &Refusal) -> Outlook {
         let mut leaving = self.leaving.keys().chain(self.nominations.victims.keys()).filter_map(|uid| self.books.pod(uid));
-        match refusal {
-            BooksRefusal::Node(_) => {
-                let places = self.nominations.gangs.get(key).map(|nomination| nomination.places.as_slice()).unwrap_or_default();
-                let nodes: BTreeSet<&str> = places.iter().map(|place| &*place.node).collect();
-                leaving.any(|pod| pod.node.is_some_and(|node| nodes.contains(node)))
+        let others_leave = if let Refusal::Nodes { tally, .. } = refusal {
+            if tally.lacks().is_none() {
+                return Outlook::Broken("node");
             }
-            BooksRefusal::Queue(QueueRefusal::Ceiling(ceiling)) => {
-                let below = self.books.quota().tree().subtree(&ceiling.queue);
-                leaving.any(|pod| pod.queue.is_some_and(|queue| below.contains(queue)))
-            }
-            BooksRefusal::Queue(_) | BooksRefusal::AlreadyCharged => false,
-        }
+            let places = self.nominations.gangs.get(key).map(|nomination| nomination.places.as_slice()).unwrap_or_default();
+            let nodes: BTreeSet<&str> = places.iter().map(|place| &*place.node).collect();
+            leaving.any(|pod| pod.node.is_some_and(|node| nodes.contains(node)))
+        } else if let Refusal::Ceiling(ceiling) = refusal {
+            let below = self.books.quota().tree().subtree(&ceiling.queue);
+            leaving.any(|pod| pod.queue.is_some_and(|queue| below.contains(queue)))
+        } else {
+            false
+        };
+        if others_leave { Outlook::Waits } else { Outlook::Broken("no_room") }
     }
 }

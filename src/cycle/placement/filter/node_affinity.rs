@@ -4,11 +4,19 @@ use crate::api::NodeFacts;
 use crate::api::pod::{NodeRequirement, NodeSelectorTerm};
 use crate::cycle::explain::Reason;
 
-use super::{Asked, No, Sight};
+use super::{No, NodeState, Predicate, Query};
 
-pub(super) fn refuses(asked: &Asked<'_>, node: &Sight<'_>) -> Option<No> {
-    let terms = asked.constraints.node_affinity.as_ref()?;
-    (!terms.iter().any(|term| holds(term, node.facts))).then(|| Reason::NodeAffinity.into())
+pub(super) struct NodeAffinity;
+
+impl Predicate for NodeAffinity {
+    fn refuses(&self, query: &Query<'_>, node: &NodeState<'_>) -> Option<No> {
+        let terms = query.constraints.node_affinity.as_ref()?;
+        (!terms.iter().any(|term| holds(term, node.facts))).then(|| Reason::NodeAffinity.into())
+    }
+
+    fn concerns_pod(&self, query: &Query<'_>) -> bool {
+        query.constraints.node_affinity.is_some()
+    }
 }
 
 /// A term holds if all its requirements do; one that has none holds nowhere.

@@ -1,22 +1,31 @@
-//! Does the pod bear every taint of the node that keeps pods away?
+//! Does the pod tolerate every taint of the node that keeps pods away?
 
+use crate::api::NodeFacts;
 use crate::api::node::Taint;
 use crate::api::pod::Toleration;
 use crate::cycle::explain::Reason;
 
-use super::{Asked, No, Sight};
+use super::{No, NodeState, Predicate, Query};
 
-pub(super) fn refuses(asked: &Asked<'_>, node: &Sight<'_>) -> Option<No> {
-    let unborne = |taint: &&Taint| !borne(&asked.constraints.tolerations, taint);
-    node.facts.taints.iter().find(unborne).map(|taint| Reason::Taint(taint.clone()).into())
+pub(super) struct Taints;
+
+impl Predicate for Taints {
+    fn refuses(&self, query: &Query<'_>, node: &NodeState<'_>) -> Option<No> {
+        let untolerated = |taint: &&Taint| !tolerated(&query.constraints.tolerations, taint);
+        node.facts.taints.iter().find(untolerated).map(|taint| Reason::Taint(taint.clone()).into())
+    }
+
+    fn concerns_node(&self, node: &NodeFacts) -> bool {
+        !node.taints.is_empty()
+    }
 }
 
-/// Whether one of the tolerations bears the taint.
-pub(super) fn borne(tolerations: &[Toleration], taint: &Taint) -> bool {
-    tolerations.iter().any(|toleration| bears(toleration, taint))
+/// Whether one of the tolerations matches the taint.
+pub(super) fn tolerated(tolerations: &[Toleration], taint: &Taint) -> bool {
+    tolerations.iter().any(|toleration| tolerates(toleration, taint))
 }
 
-fn bears(toleration: &Toleration, taint: &Taint) -> bool {
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let key = toleration.key.as_deref().unwrap_or_default();
     let effect = toleration.effect.as_deref().unwrap_or_default();
     if !effect.is_empty() && effect != taint.effect {
@@ -27,9 +36,9 @@ fn bears(toleration: &Toleration, taint: &Taint) -> bool {
     }
     match toleration.operator.as_deref().unwrap_or_default() {
         "Exists" => true,
-        // Without a key only Exists bears anything.
+        // Without a key only Exists matches anything.
         "" | "Equal" => !key.is_empty() && toleration.value.as_deref().unwrap_or_default() == taint.value.as_deref().unwrap_or_default(),
-        // Lt and Gt compare numbers, behind a feature gate: not borne, so the pod waits instead of going where it must not.
+        // Lt and Gt compare numbers, behind a feature gate: not tolerated, so the pod waits instead of going where it must not.
         _ => false,
     }
 }
@@ -44,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taint_is_borne_as_kubernetes_says() {
+    fn a_taint_is_tolerated_as_kubernetes_says() {
         let taint = Taint { key: "k".into(), value: Some("v".into()), effect: "NoSchedule".into() };
         let table = [
             (toleration("k", "Equal", "v", "NoSchedule"), true),
@@ -60,7 +69,7 @@ mod tests {
             (toleration("k", "Gt", "1", ""), false),
         ];
         for (toleration, want) in table {
-            assert_eq!(bears(&toleration, &taint), want, "{toleration:?}");
+            assert_eq!(tolerates(&toleration, &taint), want, "{toleration:?}");
         }
     }
 }

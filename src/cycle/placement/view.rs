@@ -10,28 +10,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::accounting::Ledger;
-use crate::runtime::flags::Placement;
-
-use super::board::Board;
+use super::anti_affinity::PodLabels;
 use super::class::{Class, ClassId, Classes};
-use super::explain::{Count, Tally};
-use super::filter::{Asked, Audience, Keepers, No, Sight, refusal};
-use super::nodes::{NodeId, Nodes};
+use super::filter::{No, Query, refusal};
+use super::node_table::NodeTable;
+use super::nodes::NodeId;
 use super::score::{Score, score};
-
-/// What a view is made from.
-#[derive(Clone, Copy, Debug)]
-pub struct Scene<'a> {
-    /// The nodes.
-    pub nodes: &'a Nodes,
-    /// What is used on them.
-    pub ledger: &'a Ledger,
-    /// Who keeps others away.
-    pub keepers: &'a Keepers,
-    /// Which node is the best.
-    pub placement: Placement,
-}
+use super::snapshot::Snapshot;
+use crate::cycle::explain::{Count, Tally};
 
 /// Up to so many pods that wait, the nodes are looked at for each of them, and no view is made.
 const FEW: usize = 32;
@@ -45,15 +31,15 @@ const STALE: u64 = 10_000;
 /// The views of the classes that many pods share, kept from cycle to cycle, and the board for the others.
 #[derive(Debug)]
 pub struct Views {
-    views: BTreeMap<(ClassId, Option<Audience>), View>,
-    board: Board,
+    views: BTreeMap<(ClassId, Option<PodLabels>), View>,
+    board: NodeTable,
     looks: u64,
     most_verdicts: usize,
 }
 
 impl Default for Views {
     fn default() -> Self {
-        Self { views: BTreeMap::new(), board: Board::default(), looks: 0, most_verdicts: MOST_VERDICTS }
+        Self { views: BTreeMap::new(), board: NodeTable::default(), looks: 0, most_verdicts: MOST_VERDICTS }
     }
 }
 
@@ -63,21 +49,21 @@ pub enum Look<'a> {
     /// As it is remembered.
     View(&'a mut View),
     /// As it is found out now.
-    Board(Found<'a>),
+    NodeTable(Found<'a>),
 }
 
 /// A look at the board.
 #[derive(Debug)]
 pub struct Found<'a> {
-    board: &'a mut Board,
+    board: &'a mut NodeTable,
     class: &'a Class,
     forbidden: BTreeSet<(String, String)>,
-    scene: Scene<'a>,
+    snapshot: Snapshot<'a>,
 }
 
 impl Found<'_> {
-    const fn asked(&self) -> Asked<'_> {
-        Asked { request: &self.class.request, constraints: &self.class.constraints, forbidden: &self.forbidden }
+    const fn query(&self) -> Query<'_> {
+        Query { request: &self.class.request, constraints: &self.class.constraints, forbidden: &self.forbidden }
     }
 }
 
@@ -86,9 +72,9 @@ impl Look<'_> {
     pub fn best(&mut self, last: &BTreeSet<NodeId>) -> Option<NodeId> {
         match self {
             Self::View(view) => view.best(last),
-            Self::Board(found) => {
-                let asked = Asked { request: &found.class.request, constraints: &found.class.constraints, forbidden: &found.forbidden };
-                found.board.best(&asked, last, found.scene)
+            Self::NodeTable(found) => {
+                let query = Query { request: &found.class.request, constraints: &found.class.constraints, forbidden: &found.forbidden };
+                found.board.best(&query, last, found.snapshot)
             }
         }
     }
@@ -97,35 +83,42 @@ impl Look<'_> {
     pub fn tally(&mut self) -> Arc<Tally> {
         match self {
             Self::View(view) => view.tally(),
-            Self::Board(found) => found.board.tally(&found.asked(), found.scene),
+            Self::NodeTable(found) => found.board.tally(&found.query(), found.snapshot),
         }
     }
 }
 
 impl Views {
-    /// What the nodes say to a class of which `users` pods wait. `audience` tells pods apart that anti-affinity could mean; none where nobody keeps anybody away.
-    pub fn look<'a>(&'a mut self, id: ClassId, class: &'a Class, users: usize, audience: Option<Audience>, scene: Scene<'a>) -> Look<'a> {
+    /// What the nodes say to a class of which `users` pods wait. `labels` tells pods apart that anti-affinity could mean; none where nobody keeps anybody away.
+    pub fn look<'a>(
+        &'a mut self,
+        id: ClassId,
+        class: &'a Class,
+        users: usize,
+        labels: Option<PodLabels>,
+        snapshot: Snapshot<'a>,
+    ) -> Look<'a> {
         self.looks = self.looks.saturating_add(1);
-        let forbidden = |audience: &Option<Audience>| {
-            audience.as_ref().map(|audience| scene.keepers.forbidden(audience, scene.nodes)).unwrap_or_default()
+        let forbidden = |labels: &Option<PodLabels>| {
+            labels.as_ref().map(|labels| snapshot.anti_affinity.forbidden(labels, snapshot.nodes)).unwrap_or_default()
         };
-        let key = (id, audience);
+        let key = (id, labels);
         if !self.views.contains_key(&key) {
-            let wanted = users > FEW && self.has_room(scene.nodes.len(), STALE);
-            if !wanted && self.board.prepare(&class.request, scene) {
+            let wanted = users > FEW && self.has_room(snapshot.nodes.len(), STALE);
+            if !wanted && self.board.prepare(&class.request, snapshot) {
                 let forbidden = forbidden(&key.1);
-                return Look::Board(Found { board: &mut self.board, class, forbidden, scene });
+                return Look::NodeTable(Found { board: &mut self.board, class, forbidden, snapshot });
             }
             // What the board cannot answer must have a view, however short its life is.
-            self.has_room(scene.nodes.len(), 0);
+            self.has_room(snapshot.nodes.len(), 0);
         }
-        let audience = key.1.clone();
-        let view = self.views.entry(key).or_insert_with(|| View::new(scene.keepers.epoch(), forbidden(&audience)));
-        if audience.is_some() && view.epoch != scene.keepers.epoch() {
-            *view = View::new(scene.keepers.epoch(), forbidden(&audience));
+        let labels = key.1.clone();
+        let view = self.views.entry(key).or_insert_with(|| View::new(snapshot.anti_affinity.epoch(), forbidden(&labels)));
+        if labels.is_some() && view.epoch != snapshot.anti_affinity.epoch() {
+            *view = View::new(snapshot.anti_affinity.epoch(), forbidden(&labels));
         }
         view.looked = self.looks;
-        view.refresh(class, scene);
+        view.refresh(class, snapshot);
         Look::View(view)
     }
 
@@ -157,7 +150,7 @@ impl Views {
 
     /// Forgets every view that tells pods apart: nobody keeps anybody away any more, or domains moved.
     pub fn forget_audiences(&mut self) {
-        self.views.retain(|(_, audience), _| audience.is_none());
+        self.views.retain(|(_, labels), _| labels.is_none());
     }
 }
 
@@ -190,27 +183,27 @@ impl View {
         Self { epoch, looked: 0, forbidden, mark: None, verdicts: Vec::new(), fits: BTreeSet::new(), tally: None }
     }
 
-    fn refresh(&mut self, class: &Class, scene: Scene<'_>) {
-        match self.mark.and_then(|mark| scene.nodes.since(mark)) {
+    fn refresh(&mut self, class: &Class, snapshot: Snapshot<'_>) {
+        match self.mark.and_then(|mark| snapshot.nodes.since(mark)) {
             Some([]) => {}
             Some(changed) => {
                 for id in changed {
-                    self.judge(*id, class, scene);
+                    self.judge(*id, class, snapshot);
                 }
                 self.tally = None;
             }
             None => {
-                for id in scene.nodes.ids() {
-                    self.judge(id, class, scene);
+                for id in snapshot.nodes.ids() {
+                    self.judge(id, class, snapshot);
                 }
                 self.tally = None;
             }
         }
-        self.mark = Some(scene.nodes.head());
+        self.mark = Some(snapshot.nodes.head());
     }
 
-    fn judge(&mut self, id: NodeId, class: &Class, scene: Scene<'_>) {
-        let verdict = self.verdict(id, class, scene);
+    fn judge(&mut self, id: NodeId, class: &Class, snapshot: Snapshot<'_>) {
+        let verdict = self.verdict(id, class, snapshot);
         if self.verdicts.len() <= id.index() {
             self.verdicts.resize(id.index().saturating_add(1), Verdict::Gone);
         }
@@ -227,13 +220,12 @@ impl View {
         }
     }
 
-    fn verdict(&self, id: NodeId, class: &Class, scene: Scene<'_>) -> Verdict {
-        let Some(facts) = scene.nodes.get(id) else { return Verdict::Gone };
-        let Some(books) = scene.ledger.node(&facts.name) else { return Verdict::Gone };
-        let asked = Asked { request: &class.request, constraints: &class.constraints, forbidden: &self.forbidden };
-        match refusal(&asked, &Sight { facts, books }) {
+    fn verdict(&self, id: NodeId, class: &Class, snapshot: Snapshot<'_>) -> Verdict {
+        let Some(node) = snapshot.node(id) else { return Verdict::Gone };
+        let query = Query { request: &class.request, constraints: &class.constraints, forbidden: &self.forbidden };
+        match refusal(&query, &node) {
             Some(no) => Verdict::Refuses(no),
-            None => Verdict::Fits(score(scene.placement, &class.request, books, &facts.name)),
+            None => Verdict::Fits(score(snapshot.strategy, &class.request, node.books, &node.facts.name)),
         }
     }
 

@@ -19,21 +19,21 @@ use crate::accounting::NodeView;
 use crate::resources::{Amount, ResourceName, Resources};
 use crate::runtime::flags::Placement;
 
-use super::explain::{Count, Reason, Tally};
-use super::filter::{Asked, Sight, refusal};
+use super::filter::{Concerns, Query, refusal};
 use super::nodes::NodeId;
 use super::score::WHOLE;
-use super::view::Scene;
+use super::snapshot::Snapshot;
+use crate::cycle::explain::{Count, Reason, Tally};
 
 /// So many resources at most have a column; when there would be more, those that are asked for now begin anew.
 const MOST_COLUMNS: usize = 8;
 
-/// Up to here products with [`WHOLE`] are exact; a hundred times what one object can ask for. Beyond, the board does not answer.
+/// Up to here products with [`WHOLE`] are exact; a hundred times what one object can ask for. Beyond, the table does not answer.
 const LARGEST: i128 = 1_000_000_000_000_000_000_000_000_000_000;
 
 /// What is left on every node.
 #[derive(Debug, Default)]
-pub(super) struct Board {
+pub(super) struct NodeTable {
     /// Where the log of the nodes stood; none before the first look.
     mark: Option<u64>,
     /// By place, which is the order of the names: the node there.
@@ -50,8 +50,8 @@ pub(super) struct Board {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     id: NodeId,
-    /// Whether no pod is kept away by anything but what is left.
-    plain: bool,
+    /// The predicates for which it could refuse a pod.
+    concerns: Concerns,
     /// How many kinds of devices it offers.
     devices: u32,
 }
@@ -78,13 +78,13 @@ struct Wanted<'a> {
     steps: Vec<(u32, i128)>,
 }
 
-impl Board {
-    /// Brings the board up to date, with a column for everything that is asked for. Whether it can answer.
-    pub(super) fn prepare(&mut self, request: &Resources, scene: Scene<'_>) -> bool {
+impl NodeTable {
+    /// Brings the table up to date, with a column for everything that is asked for. Whether it can answer.
+    pub(super) fn prepare(&mut self, request: &Resources, snapshot: Snapshot<'_>) -> bool {
         if request.len() > MOST_COLUMNS || request.iter().any(|(_, asked)| !asked.is_positive() || asked.nanos() > LARGEST) {
             return false;
         }
-        self.refresh(scene);
+        self.refresh(snapshot);
         let missing = |board: &Self| -> Vec<ResourceName> {
             request.iter().map(|(name, _)| name).filter(|name| board.columns.iter().all(|column| column.name != **name)).cloned().collect()
         };
@@ -95,7 +95,7 @@ impl Board {
         for name in missing(self) {
             let mut column = Column::new(name, self.nodes.len());
             for (place, entry) in self.nodes.iter().enumerate() {
-                if !column.set(place, books(entry.id, scene)) {
+                if !column.set(place, snapshot.books(entry.id)) {
                     self.beyond.insert(place);
                 }
             }
@@ -104,24 +104,24 @@ impl Board {
         self.beyond.is_empty()
     }
 
-    fn refresh(&mut self, scene: Scene<'_>) {
+    fn refresh(&mut self, snapshot: Snapshot<'_>) {
         // What nodes offered once is forgotten with the rest, so that it cannot grow for ever.
         let many = self.nodes.len().saturating_mul(2).max(64);
         let overgrown = self.columns.iter().any(|column| column.offers.len() > many);
-        let changed = self.mark.filter(|_| !overgrown).and_then(|mark| scene.nodes.since(mark));
-        let known = changed.is_some_and(|changed| changed.iter().all(|id| self.set(*id, scene)));
+        let changed = self.mark.filter(|_| !overgrown).and_then(|mark| snapshot.nodes.since(mark));
+        let known = changed.is_some_and(|changed| changed.iter().all(|id| self.set(*id, snapshot)));
         if !known {
-            self.rebuild(scene);
+            self.rebuild(snapshot);
         }
-        self.mark = Some(scene.nodes.head());
+        self.mark = Some(snapshot.nodes.head());
     }
 
     /// Whether it is there still, under the place that it has.
-    fn set(&mut self, id: NodeId, scene: Scene<'_>) -> bool {
-        let Some((place, fresh)) = self.places.get(&id).copied().zip(entry(id, scene)) else { return false };
+    fn set(&mut self, id: NodeId, snapshot: Snapshot<'_>) -> bool {
+        let Some((place, fresh)) = self.places.get(&id).copied().zip(entry(id, snapshot)) else { return false };
         // The number may be another node's now.
         let ordered = |at: usize, before: bool| {
-            let name = |id: NodeId| scene.nodes.get(id).map(|facts| &facts.name);
+            let name = |id: NodeId| snapshot.nodes.get(id).map(|facts| &facts.name);
             let Some((other, own)) = self.nodes.get(at).and_then(|entry| name(entry.id)).zip(name(id)) else { return true };
             if before { other < own } else { own < other }
         };
@@ -132,7 +132,7 @@ impl Board {
         if let Some(entry) = self.nodes.get_mut(place) {
             *entry = fresh;
         }
-        let books = books(id, scene);
+        let books = snapshot.books(id);
         let mut exact = true;
         for column in &mut self.columns {
             exact &= column.set(place, books);
@@ -145,11 +145,11 @@ impl Board {
         true
     }
 
-    fn rebuild(&mut self, scene: Scene<'_>) {
+    fn rebuild(&mut self, snapshot: Snapshot<'_>) {
         self.columns.clear();
         self.beyond.clear();
-        let by_name = scene.nodes.iter().filter_map(|facts| scene.nodes.id(&facts.name));
-        self.nodes = by_name.filter_map(|id| entry(id, scene)).collect();
+        let by_name = snapshot.nodes.iter().filter_map(|facts| snapshot.nodes.id(&facts.name));
+        self.nodes = by_name.filter_map(|id| entry(id, snapshot)).collect();
         self.places = self.nodes.iter().enumerate().map(|(place, entry)| (entry.id, place)).collect();
     }
 
@@ -162,30 +162,30 @@ impl Board {
     }
 
     /// The best node; one of `last` only where no other fits. To be asked after [`prepare`](Self::prepare).
-    pub(super) fn best(&mut self, asked: &Asked<'_>, last: &BTreeSet<NodeId>, scene: Scene<'_>) -> Option<NodeId> {
-        let best = self.best_but(last, asked, scene);
-        if last.is_empty() { best } else { best.or_else(|| self.best_but(&BTreeSet::new(), asked, scene)) }
+    pub(super) fn best(&mut self, query: &Query<'_>, last: &BTreeSet<NodeId>, snapshot: Snapshot<'_>) -> Option<NodeId> {
+        let best = self.best_but(last, query, snapshot);
+        if last.is_empty() { best } else { best.or_else(|| self.best_but(&BTreeSet::new(), query, snapshot)) }
     }
 
-    fn best_but(&mut self, not: &BTreeSet<NodeId>, asked: &Asked<'_>, scene: Scene<'_>) -> Option<NodeId> {
+    fn best_but(&mut self, not: &BTreeSet<NodeId>, query: &Query<'_>, snapshot: Snapshot<'_>) -> Option<NodeId> {
         let mut least = std::mem::take(&mut self.least);
         least.clear();
         least.resize(self.nodes.len(), 0);
-        let wanted = self.wanted(asked.request);
+        let wanted = self.wanted(query.request);
         for want in &wanted {
             for ((least, full), offer) in zip(zip(&mut least, &want.column.full), &want.column.offer) {
                 let step = want.steps.get(*offer).map_or(0, |(step, _)| *step);
                 *least = (*least).max(full.saturating_add(step));
             }
         }
-        let devices = asked.request.iter().filter(|(name, _)| name.contains('/')).count();
+        let devices = query.request.iter().filter(|(name, _)| name.contains('/')).count();
         let devices = u32::try_from(devices).unwrap_or(u32::MAX);
-        let choosy = choosy(asked);
+        let concerns = Concerns::of_pod(query);
         let mut best = None;
         for (place, (entry, least)) in zip(&self.nodes, &least).enumerate() {
             // Of a node that takes the pod, all devices that it asks for are among those that the node offers.
             let wasted = entry.devices.saturating_sub(devices);
-            let bound = match scene.placement {
+            let bound = match snapshot.strategy {
                 Placement::Spread => *least,
                 Placement::Pack => WHOLE.saturating_sub(least.saturating_add(1)),
             };
@@ -194,12 +194,12 @@ impl Board {
                 continue;
             }
             let fullness = wanted.iter().map(|want| want.fullness(place)).max().unwrap_or(0);
-            let cost = match scene.placement {
+            let cost = match snapshot.strategy {
                 Placement::Spread => fullness,
                 Placement::Pack => WHOLE.saturating_sub(fullness),
             };
             let better = best.is_none_or(|(score, _)| (wasted, cost) < score);
-            if better && !not.contains(&entry.id) && ((entry.plain && !choosy) || takes(asked, entry.id, scene)) {
+            if better && !not.contains(&entry.id) && (!entry.concerns.meet(concerns) || takes(query, entry.id, snapshot)) {
                 best = Some(((wasted, cost), entry.id));
             }
         }
@@ -209,24 +209,19 @@ impl Board {
     }
 
     /// How many nodes refuse, and why. To be asked after [`prepare`](Self::prepare).
-    pub(super) fn tally(&self, asked: &Asked<'_>, scene: Scene<'_>) -> Arc<Tally> {
+    pub(super) fn tally(&self, query: &Query<'_>, snapshot: Snapshot<'_>) -> Arc<Tally> {
         let mut tally = Tally { nodes: u32::try_from(self.nodes.len()).unwrap_or(u32::MAX), ..Tally::default() };
-        let wanted = self.wanted(asked.request);
+        let wanted = self.wanted(query.request);
         let mut lacking = vec![Count::default(); wanted.len()];
-        let choosy = choosy(asked);
+        let concerns = Concerns::of_pod(query);
         let mut count = |reason: Reason, asked, free| {
             let count = tally.reasons.entry(reason).or_insert(Count { asked, ..Count::default() });
             count.nodes = count.nodes.saturating_add(1);
             count.most_free = count.most_free.max(free);
         };
         for (place, entry) in self.nodes.iter().enumerate() {
-            if !entry.plain || choosy {
-                let no = scene
-                    .nodes
-                    .get(entry.id)
-                    .zip(books(entry.id, scene))
-                    .and_then(|(facts, books)| refusal(asked, &Sight { facts, books }));
-                if let Some(no) = no {
+            if entry.concerns.meet(concerns) {
+                if let Some(no) = snapshot.node(entry.id).and_then(|node| refusal(query, &node)) {
                     count(no.reason, no.asked, no.free);
                 }
                 continue;
@@ -300,26 +295,16 @@ fn parts(amount: i128, whole: i128) -> (u32, i128) {
     (quotient, scaled.checked_rem(whole).unwrap_or(0))
 }
 
-fn entry(id: NodeId, scene: Scene<'_>) -> Option<Entry> {
-    let facts = scene.nodes.get(id)?;
-    let devices = books(id, scene)?.allocatable.iter().filter(|(name, _)| name.contains('/')).count();
-    Some(Entry { id, plain: !facts.unschedulable && facts.taints.is_empty(), devices: u32::try_from(devices).unwrap_or(u32::MAX) })
+fn entry(id: NodeId, snapshot: Snapshot<'_>) -> Option<Entry> {
+    let node = snapshot.node(id)?;
+    let devices = node.books.allocatable.iter().filter(|(name, _)| name.contains('/')).count();
+    Some(Entry { id, concerns: Concerns::of_node(node.facts), devices: u32::try_from(devices).unwrap_or(u32::MAX) })
 }
 
-fn books<'a>(id: NodeId, scene: Scene<'a>) -> Option<NodeView<'a>> {
-    scene.ledger.node(&scene.nodes.get(id)?.name)
-}
-
-/// Whether it asks for more than room.
-fn choosy(asked: &Asked<'_>) -> bool {
-    !asked.constraints.node_selector.is_empty() || asked.constraints.node_affinity.is_some() || !asked.forbidden.is_empty()
-}
-
-fn takes(asked: &Asked<'_>, id: NodeId, scene: Scene<'_>) -> bool {
-    let sight = scene.nodes.get(id).zip(books(id, scene));
-    sight.is_some_and(|(facts, books)| refusal(asked, &Sight { facts, books }).is_none())
+fn takes(query: &Query<'_>, id: NodeId, snapshot: Snapshot<'_>) -> bool {
+    snapshot.node(id).is_some_and(|node| refusal(query, &node).is_none())
 }
 
 #[cfg(test)]
-#[path = "board_tests.rs"]
+#[path = "node_table_tests.rs"]
 mod tests;

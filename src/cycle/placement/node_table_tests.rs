@@ -1,4 +1,4 @@
-//! Board and view must say the same, whatever happened to the nodes and whoever asks.
+//! NodeTable and view must say the same, whatever happened to the nodes and whoever asks.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,12 @@ use crate::accounting::Ledger;
 use crate::api::node::Taint;
 use crate::api::pod::Toleration;
 use crate::api::{NodeFacts, PodFacts, Uid};
-use crate::cycle::class::Classes;
-use crate::cycle::filter::Keepers;
-use crate::cycle::nodes::Nodes;
+use crate::cycle::placement::anti_affinity::AntiAffinityIndex;
+use crate::cycle::placement::class::Classes;
+use crate::cycle::placement::nodes::Nodes;
+use crate::cycle::placement::snapshot::Snapshot;
+use crate::cycle::placement::view::{Look, Views};
 use crate::cycle::testing::{node, pod};
-use crate::cycle::view::{Look, Scene, Views};
 use crate::resources::{Amount, Resources};
 use crate::runtime::flags::Placement;
 
@@ -83,7 +84,7 @@ proptest! {
 
     #[test]
     fn a_board_says_what_a_view_says(steps in prop::collection::vec(step(), 1..80), pack in any::<bool>()) {
-        let (mut nodes, mut ledger, keepers, mut classes) = (Nodes::default(), Ledger::new(), Keepers::default(), Classes::default());
+        let (mut nodes, mut ledger, anti_affinity, mut classes) = (Nodes::default(), Ledger::new(), AntiAffinityIndex::default(), Classes::default());
         let (mut viewing, mut looking) = (Views::default(), Views::default());
         let mut excused = false;
         let placement = if pack { Placement::Pack } else { Placement::Spread };
@@ -117,14 +118,14 @@ proptest! {
                 Step::Asks(cpu, gpus, further, zone, bears, last) => {
                     let id = classes.join(&asks(cpu, gpus, further, zone, bears));
                     let class = classes.get(id).unwrap();
-                    let scene = Scene { nodes: &nodes, ledger: &ledger, keepers: &keepers, placement };
+                    let snapshot = Snapshot { nodes: &nodes, ledger: &ledger, anti_affinity: &anti_affinity, strategy: placement };
                     let last: BTreeSet<_> = last.and_then(|n| nodes.id(&format!("n{n}"))).into_iter().collect();
-                    let mut view = viewing.look(id, class, usize::MAX, None, scene);
+                    let mut view = viewing.look(id, class, usize::MAX, None, snapshot);
                     prop_assert!(matches!(view, Look::View(_)));
-                    let mut look = looking.look(id, class, 1, None, scene);
+                    let mut look = looking.look(id, class, 1, None, snapshot);
                     // A view that was made once is asked as long as it is there.
                     excused |= further > 4 || nodes.iter().any(|node| node.allocatable.get("cpu") == Amount::MAX);
-                    prop_assert!(matches!(look, Look::Board(_)) || excused, "the board answers where it can");
+                    prop_assert!(matches!(look, Look::NodeTable(_)) || excused, "the board answers where it can");
                     prop_assert_eq!(look.best(&last), view.best(&last));
                     prop_assert_eq!(look.tally(), view.tally());
                 }
@@ -135,22 +136,23 @@ proptest! {
 
 #[test]
 fn however_many_classes_there_are_the_views_are_bounded() {
-    let (mut nodes, mut ledger, keepers, mut classes) = (Nodes::default(), Ledger::new(), Keepers::default(), Classes::default());
+    let (mut nodes, mut ledger, anti_affinity, mut classes) =
+        (Nodes::default(), Ledger::new(), AntiAffinityIndex::default(), Classes::default());
     for number in 0..20 {
         let facts = node(&format!("n{number:04}"), &[("cpu", 4)]);
         ledger.node_upsert(&facts.name, facts.allocatable.clone());
         nodes.upsert(facts);
     }
-    let scene = Scene { nodes: &nodes, ledger: &ledger, keepers: &keepers, placement: Placement::Spread };
+    let snapshot = Snapshot { nodes: &nodes, ledger: &ledger, anti_affinity: &anti_affinity, strategy: Placement::Spread };
     let mut views = Views::keeping(119);
     let mut made = 0;
     for cpu in 1..9 {
         let id = classes.join(&pod("ns", "p", "g", &[("cpu", cpu)]));
-        made += usize::from(matches!(views.look(id, classes.get(id).unwrap(), 1_000, None, scene), Look::View(_)));
+        made += usize::from(matches!(views.look(id, classes.get(id).unwrap(), 1_000, None, snapshot), Look::View(_)));
     }
     assert_eq!(made, 5, "of twenty verdicts each");
     // More resources than the board has columns: nobody but a view can answer, and it takes the place of another.
     let id = classes.join(&asks(1, 0, 9, false, false));
-    assert!(matches!(views.look(id, classes.get(id).unwrap(), 1, None, scene), Look::View(_)));
+    assert!(matches!(views.look(id, classes.get(id).unwrap(), 1, None, snapshot), Look::View(_)));
     assert_eq!(views.len(), 5);
 }

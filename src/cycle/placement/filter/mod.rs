@@ -1,0 +1,159 @@
+//! Which nodes can take a pod?
+//!
+//! One predicate is one file with one type, and one line in [`PREDICATES`]. It then holds for placing, for preempting and for settling
+//! nominations, because all of them ask [`refusal`], and it is explained by the [`Reason`] that it returns.
+//!
+//! The predicates are asked in the order of the table, cheap and lasting reasons first. The first that refuses is the one that is counted.
+//! What reaches further than one node (anti-affinity of pods on other nodes) is worked out before, into [`Query`].
+//!
+//! Most predicates cannot refuse most nodes: a node without taints refuses no pod for its taints. Each predicate says so itself
+//! ([`Predicate::concerns_node`], [`Predicate::concerns_pod`]), and the node table asks only those that could refuse ([`Concerns`]).
+
+mod anti_affinity;
+mod node_affinity;
+mod node_selector;
+mod resources;
+mod taints;
+mod unschedulable;
+
+use std::collections::BTreeSet;
+
+use crate::accounting::NodeView;
+use crate::api::NodeFacts;
+use crate::api::pod_facts::Constraints;
+use crate::cycle::explain::Reason;
+use crate::resources::{Amount, Resources};
+
+/// What a pod asks of a node.
+#[derive(Clone, Copy, Debug)]
+pub struct Query<'a> {
+    /// What it requests.
+    pub request: &'a Resources,
+    /// Where it may go.
+    pub constraints: &'a Constraints,
+    /// Labels of nodes (key, value) where the anti-affinity of a placed pod keeps it away.
+    pub forbidden: &'a BTreeSet<(String, String)>,
+}
+
+/// One node, as it is at this moment.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeState<'a> {
+    /// What its object says.
+    pub facts: &'a NodeFacts,
+    /// What it offers and what is used on it.
+    pub books: NodeView<'a>,
+}
+
+/// Why a node does not take a pod; of a resource also how much is left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct No {
+    /// Why the node does not take the pod.
+    pub reason: Reason,
+    /// Of [`Reason::Lacks`] what was asked for; else 0.
+    pub asked: Amount,
+    /// Of [`Reason::Lacks`] what is left; else 0.
+    pub free: Amount,
+}
+
+impl From<Reason> for No {
+    fn from(reason: Reason) -> Self {
+        Self { reason, asked: Amount::ZERO, free: Amount::ZERO }
+    }
+}
+
+/// What the answer of a predicate depends on, and so what could change it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Basis {
+    /// The pod and the node's object. No pod that leaves changes the answer.
+    Objects,
+    /// The pods that are placed. The answer changes when some of them leave.
+    Pods,
+    /// The amounts that are left. The same, and the node table answers by its columns of numbers.
+    Amounts,
+}
+
+/// One question to a node.
+trait Predicate: Sync {
+    /// Why the node does not take the pod; none where it does.
+    fn refuses(&self, query: &Query<'_>, node: &NodeState<'_>) -> Option<No>;
+
+    /// What the answer depends on.
+    fn basis(&self) -> Basis {
+        Basis::Objects
+    }
+
+    /// Whether the node could refuse any pod. Depends on the node's object alone.
+    fn concerns_node(&self, _node: &NodeFacts) -> bool {
+        true
+    }
+
+    /// Whether any node could refuse the pod.
+    fn concerns_pod(&self, _query: &Query<'_>) -> bool {
+        true
+    }
+}
+
+/// All predicates, in the order in which they are asked.
+const PREDICATES: [&dyn Predicate; 6] = [
+    &unschedulable::Unschedulable,
+    &taints::Taints,
+    &node_selector::NodeSelector,
+    &node_affinity::NodeAffinity,
+    &anti_affinity::AntiAffinity,
+    &resources::Resources,
+];
+
+/// Why the node does not take the pod; none where it does.
+#[must_use]
+pub fn refusal(query: &Query<'_>, node: &NodeState<'_>) -> Option<No> {
+    PREDICATES.iter().find_map(|predicate| predicate.refuses(query, node))
+}
+
+/// Why the node would not take the pod whatever pods left it; none where it could.
+#[must_use]
+pub fn lasting_refusal(constraints: &Constraints, node: &NodeState<'_>) -> Option<No> {
+    let query = Query { request: &Resources::new(), constraints, forbidden: &BTreeSet::new() };
+    PREDICATES.iter().filter(|predicate| predicate.basis() == Basis::Objects).find_map(|predicate| predicate.refuses(&query, node))
+}
+
+/// The predicates that may refuse, as a set of their places in the table, without those that depend on amounts.
+///
+/// A predicate needs to be asked only where it concerns both the node and the pod.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Concerns(u32);
+
+impl Concerns {
+    /// The predicates for which the node could refuse a pod.
+    #[must_use]
+    pub fn of_node(node: &NodeFacts) -> Self {
+        Self::of(|predicate| predicate.concerns_node(node))
+    }
+
+    /// The predicates for which a node could refuse the pod.
+    #[must_use]
+    pub fn of_pod(query: &Query<'_>) -> Self {
+        Self::of(|predicate| predicate.concerns_pod(query))
+    }
+
+    fn of(concerns: impl Fn(&dyn Predicate) -> bool) -> Self {
+        let bit = |(at, predicate): (usize, &&dyn Predicate)| {
+            if predicate.basis() != Basis::Amounts && concerns(*predicate) {
+                1_u32.checked_shl(u32::try_from(at).unwrap_or(31)).unwrap_or(0)
+            } else {
+                0
+            }
+        };
+        Self(PREDICATES.iter().enumerate().map(bit).fold(0, |all, one| all | one))
+    }
+
+    /// Whether a predicate must be asked about this node and this pod.
+    #[must_use]
+    pub const fn meet(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+pub(in crate::cycle) use tests::COUNT;

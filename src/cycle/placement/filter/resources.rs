@@ -1,0 +1,20 @@
+//! Is enough left on the node, in every dimension that the pod asks for?
+//!
+//! A dimension that it does not ask for is not looked at: an overcommitted node still takes the pod that will repair it (A1).
+
+use crate::cycle::explain::Reason;
+
+use super::{Basis, No, NodeState, Predicate, Query};
+
+pub(super) struct Resources;
+
+impl Predicate for Resources {
+    fn refuses(&self, query: &Query<'_>, node: &NodeState<'_>) -> Option<No> {
+        let short = node.books.fits(query.request).err()?;
+        Some(No { reason: Reason::Lacks(short.name), asked: short.asked, free: short.idle })
+    }
+
+    fn basis(&self) -> Basis {
+        Basis::Amounts
+    }
+}

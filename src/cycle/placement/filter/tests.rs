@@ -1,0 +1,46 @@
+//! What every predicate promises, whatever it asks.
+
+use super::*;
+use crate::api::node::Taint;
+use crate::api::pod::{NodeRequirement, NodeSelectorTerm};
+use crate::cycle::testing::{amounts, node};
+
+/// How many predicates there are: whoever adds one adds a case to the tests that ask for each of them.
+pub(in crate::cycle) const COUNT: usize = PREDICATES.len();
+
+#[test]
+fn a_predicate_refuses_only_where_it_says_that_it_could() {
+    let plain = node("plain", &[("cpu", 4)]);
+    let mut small = node("small", &[]);
+    let mut cordoned = node("cordoned", &[("cpu", 4)]);
+    cordoned.unschedulable = true;
+    let mut tainted = node("tainted", &[("cpu", 4)]);
+    tainted.taints.push(Taint { key: "k".into(), value: None, effect: "NoSchedule".into() });
+    small.labels.insert("zone".into(), "a".into());
+    let (nothing, zone_a) = (BTreeSet::new(), [("zone".to_owned(), "a".to_owned())].into());
+    let selector = Constraints { node_selector: [("disk".to_owned(), "ssd".to_owned())].into(), ..Constraints::default() };
+    let requirement = NodeRequirement { key: "disk".into(), operator: "Exists".into(), values: Vec::new() };
+    let term = NodeSelectorTerm { match_expressions: vec![requirement], match_fields: Vec::new() };
+    let affinity = Constraints { node_affinity: Some(vec![term]), ..Constraints::default() };
+    let mut refused = [false; COUNT];
+    for facts in [&plain, &small, &cordoned, &tainted] {
+        let used = Resources::new();
+        let node = NodeState { facts, books: NodeView { name: &facts.name, allocatable: &facts.allocatable, used: &used } };
+        for constraints in [&Constraints::default(), &selector, &affinity] {
+            for forbidden in [&nothing, &zone_a] {
+                let request = amounts(&[("cpu", 1)]);
+                let query = Query { request: &request, constraints, forbidden };
+                for (at, predicate) in PREDICATES.iter().enumerate() {
+                    let could = predicate.concerns_node(facts) && predicate.concerns_pod(&query);
+                    let refuses = predicate.refuses(&query, &node).is_some();
+                    assert!(could || !refuses, "predicate {at} refuses on {}", facts.name);
+                    refused[at] |= refuses;
+                }
+                let meet = Concerns::of_node(facts).meet(Concerns::of_pod(&query));
+                let but_amounts = refusal(&query, &node).filter(|no| !matches!(no.reason, Reason::Lacks(_)));
+                assert!(meet || but_amounts.is_none(), "the table would not ask about {}", facts.name);
+            }
+        }
+    }
+    assert_eq!(refused, [true; COUNT], "each of them refused somewhere");
+}

@@ -1,0 +1,26 @@
+//! Where do these pods go?
+//!
+//! ```text
+//!  Attempt ──▶ Placer ──▶ for each pod: node table ──▶ best node ──▶ Trial ──▶ all placed: commit
+//!  pods,        │          (filter, score)                            │        else: undone
+//!  how many     ╰ why not: Refusal                                    ╰ accounting, changed nodes, anti-affinity: one undo log
+//! ```
+//!
+//! One [`placer`] serves a turn, an attempt at preemption and the settling of a nomination; they differ in values of [`placer::Attempt`] only.
+//!
+//! Reading order: [`placer`], [`trial`], [`filter`] (one file for each predicate), [`score`], [`nodes`], [`anti_affinity`], [`class`], and how
+//! the best node is found fast: [`view`], `node_table`.
+//!
+//! **Architecture invariant:** this room knows pods, nodes and queues. It knows no turns, no gangs and no preemption, and imports nothing from
+//! `cycle::world` or above.
+
+pub mod anti_affinity;
+pub mod class;
+pub mod filter;
+mod node_table;
+pub mod nodes;
+pub mod placer;
+pub mod score;
+pub mod snapshot;
+pub mod trial;
+pub mod view;

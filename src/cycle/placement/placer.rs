@@ -1,0 +1,262 @@
+//! Where do these pods go, all that are needed of them or none?
+//!
+//! The one loop that places pods. A turn, an attempt at preemption and the settling of a nomination differ in what they pass:
+//!
+//! | | turn | preemption | nomination |
+//! |---|---|---|---|
+//! | pods | the gang, or one further member | the same | the members with places |
+//! | needed | what is missing of the gang | all | all |
+//! | fixed nodes | none | none | the node of each place |
+//! | before | the own reservation is taken back | the same; victims are set aside | other nominations are withdrawn |
+//! | afterwards | commit | roll back, keep the answer | commit |
+//!
+//! A pod that finds no place is skipped while the rest are enough.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::accounting::{self, Books, Placement};
+use crate::api::pod_facts::Constraints;
+use crate::api::{PodFacts, Uid};
+use crate::cycle::explain::{Count, Refusal, Tally};
+use crate::runtime::flags::Placement as Strategy;
+
+use super::anti_affinity::{AntiAffinityIndex, PodLabels};
+use super::class::{ClassId, Classes};
+use super::filter::{Query, lasting_refusal, refusal};
+use super::nodes::{NodeId, Nodes};
+use super::trial::{Savepoint, Trial};
+use super::view::Views;
+
+/// The state that the placer reads and changes.
+#[derive(Debug)]
+pub struct State<'w> {
+    /// Who uses how much.
+    pub books: &'w mut Books,
+    /// The nodes.
+    pub nodes: &'w mut Nodes,
+    /// The pods on nodes that keep others away.
+    pub anti_affinity: &'w mut AntiAffinityIndex,
+    /// Which pods are the same to every node.
+    pub classes: &'w Classes,
+    /// What is remembered of earlier answers. Nothing is decided by it.
+    pub views: &'w mut Views,
+}
+
+/// A pod to be placed.
+#[derive(Clone, Copy, Debug)]
+pub struct Pod<'a> {
+    /// What it says.
+    pub facts: &'a PodFacts,
+    /// Its class, if it has one. A pod without a class needs a node of its own.
+    pub class: Option<ClassId>,
+    /// The node that it must go to; none where any node will do.
+    pub node: Option<&'a str>,
+}
+
+/// Pods that are placed together.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt<'a> {
+    /// The queue that is charged.
+    pub queue: &'a str,
+    /// The pods, in the order in which they are placed.
+    pub pods: &'a [Pod<'a>],
+    /// How many of them must be placed: so many, or none.
+    pub needed: u32,
+    /// How many of the first of them must be among those, because no other pod can take their part.
+    pub first: u32,
+    /// Whether the group's pods may be preempted. If not, its queue must not borrow for them (S3).
+    pub preemptable: bool,
+}
+
+/// Each pod with its node.
+pub type Places = Vec<(Uid, Arc<str>)>;
+
+/// Why an attempt failed.
+#[derive(Debug)]
+pub struct NotPlaced {
+    /// Why the first pod that was not placed was not.
+    pub refusal: Refusal,
+    /// The pods that were placed until it was clear that too few could be. They are not placed any more.
+    pub placed: Places,
+}
+
+/// Why one pod was not placed.
+struct Missed {
+    refusal: Refusal,
+    /// Whether every other pod of its class would be refused, too.
+    of_class: bool,
+}
+
+/// Places pods on one trial.
+#[derive(Debug)]
+pub struct Placer<'w> {
+    trial: Trial<'w>,
+    classes: &'w Classes,
+    views: &'w mut Views,
+    strategy: Strategy,
+    last: BTreeSet<NodeId>,
+    budget: u32,
+}
+
+impl<'w> Placer<'w> {
+    /// Opens a trial. `last` are nodes that are taken only where no other fits; `budget` is how many pods may be tried in all attempts together.
+    pub fn new(state: State<'w>, strategy: Strategy, last: &BTreeSet<Arc<str>>, budget: u32) -> Self {
+        let State { books, nodes, anti_affinity, classes, views } = state;
+        let last = last.iter().filter_map(|name| nodes.id(name)).collect();
+        Self { trial: Trial::new(books, nodes, anti_affinity), classes, views, strategy, last, budget }
+    }
+
+    /// The trial: what is placed, reserved and set aside.
+    pub const fn trial(&mut self) -> &mut Trial<'w> {
+        &mut self.trial
+    }
+
+    /// The accounting with everything that the trial changed.
+    #[must_use]
+    pub fn books(&self) -> &Books {
+        self.trial.books()
+    }
+
+    /// Whether the pod keeps others away, or would if it were not set aside.
+    #[must_use]
+    pub fn keeps_others_away(&self, uid: &Uid) -> bool {
+        self.trial.keeps_others_away(uid)
+    }
+
+    /// Whether no pod may be tried any more.
+    #[must_use]
+    pub const fn is_spent(&self) -> bool {
+        self.budget == 0
+    }
+
+    /// Places as many of the pods as are needed, in their order, or none. They stay placed until the trial goes back or ends.
+    ///
+    /// # Errors
+    ///
+    /// Why the first pod that found no place did not. Then nothing has changed.
+    pub fn place(&mut self, attempt: &Attempt<'_>) -> Result<Places, NotPlaced> {
+        self.budget = self.budget.saturating_sub(count(attempt.pods.len()).max(1));
+        let start = self.trial.savepoint();
+        let mut places = Places::new();
+        let mut refusal = None;
+        let mut refused: BTreeSet<ClassId> = BTreeSet::new();
+        for (index, pod) in attempt.pods.iter().enumerate() {
+            let placed = count(places.len());
+            if placed >= attempt.needed || attempt.is_lost(index, placed) {
+                break;
+            }
+            if self.is_refused(pod, &refused) {
+                continue;
+            }
+            match self.place_one(attempt, pod, placed) {
+                Ok(node) => places.push((pod.facts.uid.clone(), node)),
+                Err(missed) => {
+                    refused.extend(pod.class.filter(|_| missed.of_class));
+                    refusal.get_or_insert(missed.refusal);
+                }
+            }
+        }
+        if count(places.len()) >= attempt.needed {
+            return Ok(places);
+        }
+        self.trial.rollback_to(start);
+        let too_few = || Refusal::NotEnoughTasks { wanted: attempt.needed, there: count(places.len()), gated: 0 };
+        Err(NotPlaced { refusal: refusal.unwrap_or_else(too_few), placed: places })
+    }
+
+    /// The same, but nothing stays placed.
+    ///
+    /// # Errors
+    ///
+    /// As [`place`](Self::place).
+    pub fn try_place(&mut self, attempt: &Attempt<'_>) -> Result<Places, NotPlaced> {
+        let start: Savepoint = self.trial.savepoint();
+        let places = self.place(attempt)?;
+        self.trial.rollback_to(start);
+        Ok(places)
+    }
+
+    /// Keeps what was placed.
+    pub fn commit(self) -> Vec<Placement> {
+        self.trial.commit()
+    }
+
+    /// What one pod of a class could not have, the next cannot either, unless anti-affinity tells them apart.
+    fn is_refused(&self, pod: &Pod<'_>, refused: &BTreeSet<ClassId>) -> bool {
+        pod.class.is_some_and(|class| refused.contains(&class)) && self.trial.labels_that_matter(pod.facts).is_none()
+    }
+
+    fn place_one(&mut self, attempt: &Attempt<'_>, pod: &Pod<'_>, placed: u32) -> Result<Arc<str>, Missed> {
+        let found = match pod.node {
+            Some(name) => self.fixed_node(pod.facts, name),
+            None => self.best_node(pod),
+        };
+        let node = found.map_err(|tally| Missed::every(Refusal::Nodes { needed: attempt.needed, placed, tally }))?;
+        if !attempt.preemptable || !pod.facts.preemptable {
+            let by_right = self.books().quota().by_right(attempt.queue, &pod.facts.request);
+            // Another pod of the class may be preemptable.
+            by_right.map_err(|refusal| Missed { refusal: refusal.into(), of_class: false })?;
+        }
+        self.trial.place(pod.facts, node, attempt.queue).map_err(|refusal| Missed::every(of_accounting(refusal)))
+    }
+
+    /// The best node for the pod, or what the nodes say.
+    fn best_node(&mut self, pod: &Pod<'_>) -> Result<NodeId, Arc<Tally>> {
+        let class = pod.class.and_then(|id| Some((id, self.classes.get(id)?)));
+        // A pod that waits has a class.
+        let Some((id, class)) = class else { return Err(Arc::default()) };
+        let labels = self.trial.labels_that_matter(pod.facts);
+        let mut look = self.views.look(id, class, self.classes.users_of(id), labels, self.trial.snapshot(self.strategy));
+        look.best(&self.last).ok_or_else(|| look.tally())
+    }
+
+    /// The node of this name if it takes the pod, or what it says.
+    fn fixed_node(&self, pod: &PodFacts, name: &str) -> Result<NodeId, Arc<Tally>> {
+        let snapshot = self.trial.snapshot(self.strategy);
+        let Some((id, node)) = snapshot.nodes.id(name).and_then(|id| Some((id, snapshot.node(id)?))) else { return Err(Arc::default()) };
+        let labels: Option<PodLabels> = self.trial.labels_that_matter(pod);
+        let forbidden = labels.map(|labels| snapshot.anti_affinity.forbidden(&labels, snapshot.nodes)).unwrap_or_default();
+        let query = Query { request: &pod.request, constraints: &pod.constraints, forbidden: &forbidden };
+        let Some(no) = refusal(&query, &node) else { return Ok(id) };
+        let reasons = [(no.reason, Count { nodes: 1, asked: no.asked, most_free: no.free })].into();
+        Err(Arc::new(Tally { nodes: 1, reasons }))
+    }
+
+    /// Whether the node could take pods with these constraints if no other pod were there.
+    #[must_use]
+    pub fn could_take(&self, constraints: &Constraints, node: &str) -> bool {
+        let snapshot = self.trial.snapshot(self.strategy);
+        let node = snapshot.nodes.id(node).and_then(|id| snapshot.node(id));
+        node.is_some_and(|node| lasting_refusal(constraints, &node).is_none())
+    }
+}
+
+impl Attempt<'_> {
+    /// Whether it cannot succeed any more when the first `tried` pods had their try and so many of them are placed.
+    fn is_lost(&self, tried: usize, placed: u32) -> bool {
+        let left = count(self.pods.len().saturating_sub(tried));
+        placed < count(tried).min(self.first) || placed.saturating_add(left) < self.needed
+    }
+}
+
+impl Missed {
+    const fn every(refusal: Refusal) -> Self {
+        Self { refusal, of_class: true }
+    }
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// What a refusal of the accounting means to a group.
+fn of_accounting(refusal: accounting::Refusal) -> Refusal {
+    match refusal {
+        accounting::Refusal::Queue(refusal) => refusal.into(),
+        // Only asked of pods that wait and of nodes that said yes: neither happens, and trying again is right if it does.
+        accounting::Refusal::AlreadyCharged | accounting::Refusal::Node(_) => {
+            Refusal::Backoff { why: "the books changed".to_owned(), failures: 0, lack: None }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What are nodes judged by at one moment?
+
+use crate::accounting::{Ledger, NodeView};
+use crate::runtime::flags::Placement as Strategy;
+
+use super::anti_affinity::AntiAffinityIndex;
+use super::filter::NodeState;
+use super::nodes::{NodeId, Nodes};
+
+/// The nodes, what is used on them and which pods keep others away, with everything that an open trial changed.
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshot<'a> {
+    /// The nodes.
+    pub nodes: &'a Nodes,
+    /// What is used on them.
+    pub ledger: &'a Ledger,
+    /// The pods on nodes that keep others away.
+    pub anti_affinity: &'a AntiAffinityIndex,
+    /// Which node is the best.
+    pub strategy: Strategy,
+}
+
+impl<'a> Snapshot<'a> {
+    /// One node; none where there is no such node.
+    #[must_use]
+    pub fn node(&self, id: NodeId) -> Option<NodeState<'a>> {
+        let facts = self.nodes.get(id)?;
+        Some(NodeState { facts, books: self.books(id)? })
+    }
+
+    /// What is used on one node.
+    #[must_use]
+    pub fn books(&self, id: NodeId) -> Option<NodeView<'a>> {
+        self.ledger.node(&self.nodes.get(id)?.name)
+    }
+}

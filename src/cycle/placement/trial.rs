@@ -1,0 +1,205 @@
+//! What does a placement change, and how is all of it undone?
+//!
+//! A trial is open over everything that a placement changes. Whatever is asked meanwhile sees the pods that it has placed, so a later member
+//! of a gang sees the earlier ones. A trial that is dropped is undone; [`Trial::commit`] keeps it. There is one undo log, with savepoints.
+//!
+//! | state | changed by | undone by |
+//! |---|---|---|
+//! | accounting: nodes, queues, reservations | [`place`](Trial::place), [`reserve`](Trial::reserve) | the accounting's own trial |
+//! | the log of changed nodes | `place` | the node is logged once more, because it changed back |
+//! | anti-affinity terms of placed pods | `place` | the pod's terms are removed |
+//!
+//! **To add a kind of state** (topology counts, host ports, volumes):
+//!
+//! 1. Add a field to [`Trial`] that borrows it.
+//! 2. In `place`, change it, and push to the undo log a new variant of `Undo` that says what it was before. Add the arm in `undo`.
+//! 3. If pods on nodes count for it, take their part out in [`set_aside`](Trial::set_aside), keep it in `Aside`, and return it in `restore`.
+//!
+//! Savepoints, dropping and committing need no change.
+//!
+//! Pods that are *set aside* (victims of preemption, pods that are terminating) are put back in any order, so they are not in the log: a
+//! rollback does not bring them back. The end of the trial does, however it ends.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::accounting::{self, Books, Placement};
+use crate::api::{PodFacts, Uid};
+use crate::resources::Resources;
+use crate::runtime::flags::Placement as Strategy;
+
+use super::anti_affinity::{self, AntiAffinityIndex, PodLabels};
+use super::nodes::{NodeId, Nodes};
+use super::snapshot::Snapshot;
+
+/// Changes to the cluster that are kept all together or not at all.
+#[must_use = "a trial that is dropped is undone"]
+#[derive(Debug)]
+pub struct Trial<'w> {
+    accounting: accounting::Trial<'w>,
+    nodes: &'w mut Nodes,
+    anti_affinity: &'w mut AntiAffinityIndex,
+    /// How to undo what was done, in the order in which it was done.
+    log: Vec<Undo>,
+    /// The pods that are left out for now.
+    aside: BTreeMap<Uid, Aside>,
+}
+
+/// One change, as what it takes to undo it.
+#[derive(Debug)]
+enum Undo {
+    /// The accounting goes back to this point.
+    Accounting(accounting::Savepoint),
+    /// The node changes back.
+    Node(NodeId),
+    /// The pod keeps no other pod away any more.
+    AntiAffinity(Uid),
+}
+
+/// What was taken out with a pod that is set aside. The accounting keeps its own part.
+#[derive(Debug)]
+struct Aside {
+    anti_affinity: Option<anti_affinity::Entry>,
+}
+
+/// A point in a trial to go back to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Savepoint(usize);
+
+impl<'w> Trial<'w> {
+    /// Opens a trial over this state.
+    pub fn new(books: &'w mut Books, nodes: &'w mut Nodes, anti_affinity: &'w mut AntiAffinityIndex) -> Self {
+        Self { accounting: books.trial(), nodes, anti_affinity, log: Vec::new(), aside: BTreeMap::new() }
+    }
+
+    /// The accounting with everything that the trial changed.
+    #[must_use]
+    pub fn books(&self) -> &Books {
+        self.accounting.books()
+    }
+
+    /// The nodes.
+    #[must_use]
+    pub const fn nodes(&self) -> &Nodes {
+        self.nodes
+    }
+
+    /// What predicates and scores are asked about, with everything that the trial changed.
+    #[must_use]
+    pub fn snapshot(&self, strategy: Strategy) -> Snapshot<'_> {
+        Snapshot { nodes: self.nodes, ledger: self.books().ledger(), anti_affinity: self.anti_affinity, strategy }
+    }
+
+    /// The pod's labels where a pod on a node could keep it away for them; none where no pod has anti-affinity terms.
+    #[must_use]
+    pub fn labels_that_matter(&self, pod: &PodFacts) -> Option<PodLabels> {
+        (!self.anti_affinity.is_empty()).then(|| PodLabels::of(pod))
+    }
+
+    /// Whether the pod keeps others away, or would if it were not set aside.
+    #[must_use]
+    pub fn keeps_others_away(&self, uid: &Uid) -> bool {
+        self.anti_affinity.contains(uid) || self.aside.get(uid).is_some_and(|aside| aside.anti_affinity.is_some())
+    }
+
+    /// Places a pod on a node, if that fits there and in the queue at every level. The predicates are the caller's matter.
+    ///
+    /// # Errors
+    ///
+    /// The first limit that is in the way. Then nothing has changed.
+    pub fn place(&mut self, pod: &PodFacts, node: NodeId, queue: &str) -> Result<Arc<str>, accounting::Refusal> {
+        let name = self.nodes.get(node).map_or_else(|| Arc::from(""), |facts| Arc::clone(&facts.name));
+        let before = self.accounting.savepoint();
+        self.accounting.place(&pod.uid, &name, queue, &pod.request)?;
+        self.log.push(Undo::Accounting(before));
+        self.nodes.touch(node);
+        self.log.push(Undo::Node(node));
+        if !pod.anti_affinity.is_empty() {
+            self.anti_affinity.set(pod, Some(&name));
+            self.log.push(Undo::AntiAffinity(pod.uid.clone()));
+        }
+        Ok(name)
+    }
+
+    /// Sets what a PodGroup reserves in a queue beyond what its pods are charged. Empty takes the reservation back.
+    pub fn reserve(&mut self, group: &str, queue: &str, resources: &Resources) {
+        let before = self.accounting.savepoint();
+        self.accounting.reserve(group, queue, resources);
+        self.log.push(Undo::Accounting(before));
+    }
+
+    /// Leaves a pod out, as if it were gone, until it is put back or the trial ends. Nothing where the pod is not charged, or was placed by this trial.
+    pub fn set_aside(&mut self, uid: &Uid) {
+        let node = self.node_of(uid);
+        if self.accounting.set_aside(uid) {
+            node.into_iter().for_each(|node| self.nodes.touch(node));
+            self.aside.insert(uid.clone(), Aside { anti_affinity: self.anti_affinity.take(uid) });
+        }
+    }
+
+    /// Returns a pod that was set aside, whether or not it fits: it is there.
+    pub fn put_back(&mut self, uid: &Uid) {
+        if let Some(aside) = self.aside.remove(uid) {
+            self.restore(uid, aside);
+        }
+    }
+
+    fn restore(&mut self, uid: &Uid, aside: Aside) {
+        self.accounting.put_back(uid);
+        self.node_of(uid).into_iter().for_each(|node| self.nodes.touch(node));
+        if let Some(entry) = aside.anti_affinity {
+            self.anti_affinity.restore(uid, entry);
+        }
+    }
+
+    fn node_of(&self, uid: &Uid) -> Option<NodeId> {
+        self.books().pod(uid)?.node.and_then(|name| self.nodes.id(name))
+    }
+
+    fn put_all_back(&mut self) {
+        while let Some((uid, aside)) = self.aside.pop_first() {
+            self.restore(&uid, aside);
+        }
+    }
+
+    /// The point that is reached now.
+    #[must_use]
+    pub const fn savepoint(&self) -> Savepoint {
+        Savepoint(self.log.len())
+    }
+
+    /// Undoes what was done since the savepoint, but for pods that were set aside.
+    pub fn rollback_to(&mut self, savepoint: Savepoint) {
+        while self.log.len() > savepoint.0 {
+            let Some(undo) = self.log.pop() else { break };
+            self.undo(undo);
+        }
+    }
+
+    fn undo(&mut self, undo: Undo) {
+        match undo {
+            Undo::Accounting(before) => self.accounting.rollback_to(before),
+            Undo::Node(node) => self.nodes.touch(node),
+            Undo::AntiAffinity(uid) => self.anti_affinity.remove(&uid),
+        }
+    }
+
+    /// Keeps what was done. Returns the pods that were placed, in that order; they are Assumed. Pods that were set aside are charged again, so a
+    /// node may have more on it than it offers until they are gone (R10).
+    pub fn commit(mut self) -> Vec<Placement> {
+        self.put_all_back();
+        self.log.clear();
+        self.accounting.keep()
+    }
+}
+
+impl Drop for Trial<'_> {
+    fn drop(&mut self) {
+        self.rollback_to(Savepoint(0));
+        self.put_all_back();
+    }
+}
+
+#[cfg(test)]
+#[path = "trial_tests.rs"]
+mod tests;

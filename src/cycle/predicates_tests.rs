@@ -1,0 +1,125 @@
+//! A predicate holds for placing, for preempting and for settling a nomination, and says so.
+
+use super::explain::Reason;
+use super::placement::filter::COUNT;
+use super::testing::{POLICY, group, limits, node, pod, queue, running};
+use super::tests::{bound, world};
+use super::*;
+use crate::api::node::Taint;
+use crate::api::pod::{NodeRequirement, NodeSelectorTerm, PodAffinityTerm};
+use crate::api::podgroup::Selector;
+use crate::api::{NodeFacts, PodFacts, QueueFacts};
+
+/// A node that takes every pod of these tests.
+fn good() -> NodeFacts {
+    let mut facts = node("n", &[("cpu", 4)]);
+    facts.labels.extend([("zone".to_owned(), "a".to_owned()), ("disk".to_owned(), "ssd".to_owned())]);
+    facts
+}
+
+fn asks() -> PodFacts {
+    let mut facts = pod("ns", "g-0", "g", &[("cpu", 3)]);
+    facts.labels.insert("app".into(), "db".into());
+    facts.constraints.node_selector.insert("zone".into(), "a".into());
+    let requirement = NodeRequirement { key: "disk".into(), operator: "In".into(), values: vec!["ssd".into()] };
+    facts.constraints.node_affinity = Some(vec![NodeSelectorTerm { match_expressions: vec![requirement], match_fields: Vec::new() }]);
+    facts
+}
+
+/// What makes the node refuse the pod, for each predicate, and what is said then.
+fn spoiled() -> [(fn(&mut World), Reason); COUNT] {
+    fn change(world: &mut World, change: impl FnOnce(&mut NodeFacts)) {
+        let mut facts = good();
+        change(&mut facts);
+        world.apply_node(facts);
+    }
+    fn taint() -> Taint {
+        Taint { key: "k".into(), value: None, effect: "NoSchedule".into() }
+    }
+    fn keeps_away(world: &mut World) {
+        let match_labels = Some([("app".to_owned(), "db".to_owned())].into());
+        let term = PodAffinityTerm {
+            label_selector: Some(Selector { match_labels, match_expressions: None }),
+            topology_key: "zone".into(),
+            ..PodAffinityTerm::default()
+        };
+        let other = running(pod("ns", "other", "none", &[]), "n");
+        world.apply_pod(PodFacts { scheduler: "other".into(), anti_affinity: vec![term], ..other });
+    }
+    [
+        (|world| change(world, |node| node.unschedulable = true), Reason::Unschedulable),
+        (|world| change(world, |node| node.taints.push(taint())), Reason::Taint(taint())),
+        (|world| change(world, |node| _ = node.labels.remove("zone")), Reason::NodeSelector),
+        (|world| change(world, |node| _ = node.labels.remove("disk")), Reason::NodeAffinity),
+        (keeps_away, Reason::AntiAffinity { topology_key: "zone".into() }),
+        (|world| change(world, |node| node.allocatable.set("cpu", crate::resources::Amount::from_units(2))), Reason::Lacks("cpu".into())),
+    ]
+}
+
+fn empty() -> World {
+    let mut world = world();
+    for (name, cpu) in [("mine", 4), ("theirs", 0)] {
+        world.apply_queue(QueueFacts { deserved: limits(&[("cpu", cpu), ("pods", 100)]), ..queue(name, None, &[]) });
+    }
+    world.apply_node(good());
+    world
+}
+
+fn came(world: &mut World) {
+    world.apply_group(group("ns", "g", 1, "mine"));
+    world.apply_pod(asks());
+}
+
+/// The node is full of a pod that is not owed its place.
+fn full() -> World {
+    let mut world = empty();
+    let borrower = running(pod("ns", "v-0", "v", &[("cpu", 2)]), "n");
+    world.apply_group(group("ns", "v", 1, "theirs"));
+    world.apply_pod(PodFacts { charged_queue: Some("theirs".into()), ..borrower });
+    world
+}
+
+fn cycle(world: &mut World) -> Plan {
+    run(world, &POLICY, Duration::ZERO)
+}
+
+fn nodes_said(world: &World) -> Vec<Reason> {
+    let mut refusal = world.groups()[&GroupKey::new("ns", "g")].refusal.as_deref();
+    loop {
+        match refusal {
+            Some(Refusal::Kept { refusal: inner, .. }) => refusal = Some(inner),
+            Some(Refusal::Nodes { tally, .. }) => return tally.reasons.keys().cloned().collect(),
+            _ => return Vec::new(),
+        }
+    }
+}
+
+#[test]
+fn every_predicate_holds_for_placing_preempting_and_settling() {
+    let none = |_: &mut World| {};
+    let cases = spoiled();
+    let good: (fn(&mut World), Option<Reason>) = (none, None);
+    for (spoil, reason) in std::iter::once(good).chain(cases.map(|(spoil, reason)| (spoil, Some(reason)))) {
+        let takes = reason.is_none();
+
+        let mut world = empty();
+        spoil(&mut world);
+        came(&mut world);
+        assert_eq!(bound(&cycle(&mut world)).len(), usize::from(takes), "placing: {reason:?}");
+        assert_eq!(nodes_said(&world), reason.clone().into_iter().collect::<Vec<_>>());
+
+        let mut world = full();
+        spoil(&mut world);
+        came(&mut world);
+        assert_eq!(cycle(&mut world).evictions.len(), usize::from(takes), "preempting: {reason:?}");
+
+        let mut world = full();
+        came(&mut world);
+        assert_eq!(cycle(&mut world).evictions.len(), 1);
+        spoil(&mut world);
+        world.delete_pod(&"ns/v-0".into());
+        assert_eq!(bound(&cycle(&mut world)).len(), usize::from(takes), "settling: {reason:?}");
+        assert!(world.nominated(&GroupKey::new("ns", "g")).is_none());
+        assert!(world.books().audit().is_clean());
+    }
+}
