@@ -312,7 +312,8 @@ fn books<'a>(id: NodeId, scene: Scene<'a>) -> Option<NodeView<'a>> {
 
 /// Whether it asks for more than room.
 fn choosy(asked: &Asked<'_>) -> bool {
-    !asked.constraints.node_selector.is_empty() || asked.constraints.node_affinity.is_some() || !asked.forbidden.is_empty()
+    let constraints = asked.constraints;
+    !constraints.node_selector.is_empty() || constraints.node_affinity.is_some() || !asked.forbidden.is_empty() || !asked.barred.is_empty()
 }
 
 fn takes(asked: &Asked<'_>, id: NodeId, scene: Scene<'_>) -> bool {

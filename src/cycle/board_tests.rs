@@ -117,7 +117,8 @@ proptest! {
                 Step::Asks(cpu, gpus, further, zone, bears, last) => {
                     let id = classes.join(&asks(cpu, gpus, further, zone, bears));
                     let class = classes.get(id).unwrap();
-                    let scene = Scene { nodes: &nodes, ledger: &ledger, keepers: &keepers, placement };
+                    let nobody = BTreeSet::new();
+                    let scene = Scene { nodes: &nodes, ledger: &ledger, keepers: &keepers, placement, barred: &nobody };
                     let last: BTreeSet<_> = last.and_then(|n| nodes.id(&format!("n{n}"))).into_iter().collect();
                     let mut view = viewing.look(id, class, usize::MAX, None, scene);
                     prop_assert!(matches!(view, Look::View(_)));
@@ -141,7 +142,8 @@ fn however_many_classes_there_are_the_views_are_bounded() {
         ledger.node_upsert(&facts.name, facts.allocatable.clone());
         nodes.upsert(facts);
     }
-    let scene = Scene { nodes: &nodes, ledger: &ledger, keepers: &keepers, placement: Placement::Spread };
+    let nobody = BTreeSet::new();
+    let scene = Scene { nodes: &nodes, ledger: &ledger, keepers: &keepers, placement: Placement::Spread, barred: &nobody };
     let mut views = Views::keeping(119);
     let mut made = 0;
     for cpu in 1..9 {

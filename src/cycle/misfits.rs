@@ -68,8 +68,9 @@ fn that_fit_somewhere(world: &World, members: &[Uid], first: usize) -> Vec<Uid> 
 }
 
 fn fits_somewhere(world: &World, class: &Class) -> bool {
-    let (nothing, nobody) = (Resources::new(), BTreeSet::new());
-    let asked = Asked { request: &nothing, constraints: &class.constraints, forbidden: &nobody };
+    // As if no queue had nodes of its own: a member too many is looked at, and none is left out.
+    let (nothing, nobody, none) = (Resources::new(), BTreeSet::new(), BTreeSet::new());
+    let asked = Asked { request: &nothing, constraints: &class.constraints, forbidden: &nobody, barred: &none };
     world.nodes.iter().any(|facts| {
         let books = world.books.ledger().node(&facts.name);
         books.is_some_and(|books| books.allocatable.covers(&class.request) && refusal(&asked, &Sight { facts, books }).is_none())

@@ -46,6 +46,7 @@ pub(super) struct Attempt<'a> {
 /// Why the first member that found no place did not.
 pub(super) fn place(world: &mut World, policy: Policy, attempt: &Attempt<'_>) -> Result<Vec<Placement>, Refusal> {
     let last: BTreeSet<NodeId> = attempt.last.iter().filter_map(|name| world.nodes.id(name)).collect();
+    let barred = world.barred_groups(attempt.queue);
     let World { books, nodes, keepers, classes, views, pods, .. } = world;
     let mut trial = books.trial();
     if let Some(name) = attempt.holds.filter(|_| holds(Rule::A4Own)) {
@@ -68,7 +69,7 @@ pub(super) fn place(world: &mut World, policy: Policy, attempt: &Attempt<'_>) ->
             if audience.is_none() && refused.contains(&id) {
                 break 'member None;
             }
-            let scene = Scene { nodes, ledger: trial.books().ledger(), keepers, placement: policy };
+            let scene = Scene { nodes, ledger: trial.books().ledger(), keepers, placement: policy, barred: &barred };
             let mut look = views.look(id, &class, classes.users_of(id), audience, scene);
             let Some((node, facts)) = look.best(&last).and_then(|node| Some((node, Arc::clone(nodes.get(node)?)))) else {
                 break 'member Some((id, Refusal::Nodes { needed: attempt.needed, placed, tally: look.tally() }));

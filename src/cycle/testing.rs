@@ -123,6 +123,7 @@ pub(crate) fn queue(name: &str, parent: Option<&str>, capability: &[(&str, i64)]
         reclaimable: true,
         dequeue_strategy: DequeueStrategy::Traverse,
         node_groups: None,
+        node_group_affinity: None,
         closed_by_hand: false,
         priority: 0,
         status: QueueStatus::default(),

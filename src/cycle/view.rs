@@ -31,6 +31,8 @@ pub struct Scene<'a> {
     pub keepers: &'a Keepers,
     /// Which node is the best.
     pub placement: Placement,
+    /// The node groups that are labelled for other queues than that of the pods.
+    pub barred: &'a BTreeSet<String>,
 }
 
 /// Up to so many pods that wait, the nodes are looked at for each of them, and no view is made.
@@ -45,11 +47,14 @@ const STALE: u64 = 10_000;
 /// The views of the classes that many pods share, kept from cycle to cycle, and the board for the others.
 #[derive(Debug)]
 pub struct Views {
-    views: BTreeMap<(ClassId, Option<Audience>), View>,
+    views: BTreeMap<Key, View>,
     board: Board,
     looks: u64,
     most_verdicts: usize,
 }
+
+/// Pods of one class see the same nodes unless anti-affinity could mean one of them, or nodes are labelled for other queues than its own.
+type Key = (ClassId, Option<Audience>, BTreeSet<String>);
 
 impl Default for Views {
     fn default() -> Self {
@@ -77,7 +82,8 @@ pub struct Found<'a> {
 
 impl Found<'_> {
     const fn asked(&self) -> Asked<'_> {
-        Asked { request: &self.class.request, constraints: &self.class.constraints, forbidden: &self.forbidden }
+        let Class { request, constraints } = self.class;
+        Asked { request, constraints, forbidden: &self.forbidden, barred: self.scene.barred }
     }
 }
 
@@ -87,7 +93,8 @@ impl Look<'_> {
         match self {
             Self::View(view) => view.best(last),
             Self::Board(found) => {
-                let asked = Asked { request: &found.class.request, constraints: &found.class.constraints, forbidden: &found.forbidden };
+                let Class { request, constraints } = found.class;
+                let asked = Asked { request, constraints, forbidden: &found.forbidden, barred: found.scene.barred };
                 found.board.best(&asked, last, found.scene)
             }
         }
@@ -109,7 +116,7 @@ impl Views {
         let forbidden = |audience: &Option<Audience>| {
             audience.as_ref().map(|audience| scene.keepers.forbidden(audience, scene.nodes)).unwrap_or_default()
         };
-        let key = (id, audience);
+        let key = (id, audience, scene.barred.clone());
         if !self.views.contains_key(&key) {
             let wanted = users > FEW && self.has_room(scene.nodes.len(), STALE);
             if !wanted && self.board.prepare(&class.request, scene) {
@@ -152,12 +159,12 @@ impl Views {
 
     /// Forgets the views of classes that are gone.
     pub fn retain(&mut self, classes: &Classes) {
-        self.views.retain(|(id, _), _| classes.get(*id).is_some());
+        self.views.retain(|(id, ..), _| classes.get(*id).is_some());
     }
 
     /// Forgets every view that tells pods apart: nobody keeps anybody away any more, or domains moved.
     pub fn forget_audiences(&mut self) {
-        self.views.retain(|(_, audience), _| audience.is_none());
+        self.views.retain(|(_, audience, _), _| audience.is_none());
     }
 }
 
@@ -230,7 +237,7 @@ impl View {
     fn verdict(&self, id: NodeId, class: &Class, scene: Scene<'_>) -> Verdict {
         let Some(facts) = scene.nodes.get(id) else { return Verdict::Gone };
         let Some(books) = scene.ledger.node(&facts.name) else { return Verdict::Gone };
-        let asked = Asked { request: &class.request, constraints: &class.constraints, forbidden: &self.forbidden };
+        let asked = Asked { request: &class.request, constraints: &class.constraints, forbidden: &self.forbidden, barred: scene.barred };
         match refusal(&asked, &Sight { facts, books }) {
             Some(no) => Verdict::Refuses(no),
             None => Verdict::Fits(score(scene.placement, &class.request, books, &facts.name)),

@@ -6,6 +6,7 @@
 
 mod anti_affinity;
 mod node_affinity;
+mod node_group;
 mod node_selector;
 mod resources;
 mod taints;
@@ -33,6 +34,8 @@ pub struct Asked<'a> {
     pub constraints: &'a Constraints,
     /// Labels of nodes (key, value) where a pod that is there keeps it away.
     pub forbidden: &'a BTreeSet<(String, String)>,
+    /// Node groups that are labelled for other queues than its own.
+    pub barred: &'a BTreeSet<String>,
 }
 
 /// One node, as it is at this moment.
@@ -64,8 +67,15 @@ impl From<Reason> for No {
 type Predicate = fn(&Asked<'_>, &Sight<'_>) -> Option<No>;
 
 /// All predicates, in the order in which they are asked.
-const PREDICATES: [Predicate; 6] =
-    [unschedulable::refuses, taints::refuses, node_selector::refuses, node_affinity::refuses, anti_affinity::refuses, resources::refuses];
+const PREDICATES: [Predicate; 7] = [
+    unschedulable::refuses,
+    taints::refuses,
+    node_group::refuses,
+    node_selector::refuses,
+    node_affinity::refuses,
+    anti_affinity::refuses,
+    resources::refuses,
+];
 
 /// Why the node does not take the pod; none where it does.
 #[must_use]

@@ -34,6 +34,8 @@ pub(super) struct Stage<'w> {
     pods: &'w ByKey<Uid, Member>,
     policy: Policy,
     last: BTreeSet<NodeId>,
+    /// The node groups that are labelled for other queues.
+    barred: BTreeSet<String>,
     /// Who is not there, and whom it keeps away when it is.
     aside: BTreeMap<Uid, Option<Keeper>>,
     /// How many members may still be placed.
@@ -53,6 +55,7 @@ impl<'w> Stage<'w> {
         pods: &'w ByKey<Uid, Member>,
         policy: Policy,
         last: &BTreeSet<Arc<str>>,
+        barred: BTreeSet<String>,
     ) -> Self {
         let last = last.iter().filter_map(|name| nodes.id(name)).collect();
         Self {
@@ -64,6 +67,7 @@ impl<'w> Stage<'w> {
             pods,
             policy,
             last,
+            barred,
             aside: BTreeMap::new(),
             left: MOST_PLACINGS,
             before: Places::new(),
@@ -85,7 +89,7 @@ impl<'w> Stage<'w> {
         let facts = self.nodes.id(node).and_then(|id| self.nodes.get(id));
         let books = self.books().ledger().node(node);
         let Some((class, facts, books)) = self.classes.get(id).zip(facts).zip(books).map(|((a, b), c)| (a, b, c)) else { return false };
-        let asked = Asked { request: &nothing.0, constraints: &class.constraints, forbidden: &nothing.1 };
+        let asked = Asked { request: &nothing.0, constraints: &class.constraints, forbidden: &nothing.1, barred: &self.barred };
         refusal(&asked, &Sight { facts, books }).is_none()
     }
 
@@ -173,7 +177,8 @@ impl<'w> Stage<'w> {
             };
             let labels = || Audience { namespace: Arc::clone(&member.facts.namespace), labels: member.facts.labels.clone() };
             let audience = (!self.keepers.is_empty()).then(labels);
-            let scene = Scene { nodes: self.nodes, ledger: self.trial.books().ledger(), keepers: self.keepers, placement: self.policy };
+            let ledger = self.trial.books().ledger();
+            let scene = Scene { nodes: self.nodes, ledger, keepers: self.keepers, placement: self.policy, barred: &self.barred };
             let mut look = self.views.look(id, &class, self.classes.users_of(id), audience, scene);
             let Some((node, facts)) = look.best(&self.last).and_then(|node| Some((node, Arc::clone(self.nodes.get(node)?)))) else {
                 return Err(Refusal::Nodes { needed: count(claim.members.len()), placed: there, tally: look.tally() });

@@ -55,7 +55,8 @@ impl World {
         } else {
             self.keepers.forbidden(&audience, &self.nodes)
         };
-        let asked = Asked { request: &Resources::new(), constraints: &member.facts.constraints, forbidden: &forbidden };
+        let barred = self.barred_groups(&place.queue);
+        let asked = Asked { request: &Resources::new(), constraints: &member.facts.constraints, forbidden: &forbidden, barred: &barred };
         filter::refusal(&asked, &Sight { facts, books }).is_none()
     }
 
