@@ -9,7 +9,7 @@ use crate::resources::Resources;
 use super::fault::Fault;
 use super::membership::GroupKey;
 use super::names::DEFAULT_QUEUE;
-use super::pod_facts::preemptable;
+use super::pod_facts::{asks_for_hard_topology, is_protected, preemptable};
 use super::podgroup::{PodGroup, PodGroupStatus, SubGroupPolicy};
 use super::quantities;
 use super::uid::Uid;
@@ -35,11 +35,13 @@ pub struct GroupFacts {
     pub priority_class: Option<String>,
     /// Whether others may take the places of its members.
     pub preemptable: bool,
+    /// Whether Volcano protects its members from preemption up to a number or for a while; until that is honoured none of them is a victim.
+    pub protected: bool,
     /// When it was created.
     pub created: Timestamp,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// Whether it asks for a place in the network, which we cannot honour yet.
+    /// Whether it asks for a place in the network, in its spec or by an annotation, which we cannot honour yet.
     pub network_topology: bool,
     /// Whether it asks for groups of its members that are whole, which we cannot honour yet.
     pub sub_groups: bool,
@@ -85,9 +87,11 @@ impl GroupFacts {
             queue: spec.queue.clone().filter(|queue| !queue.is_empty()).unwrap_or_else(|| DEFAULT_QUEUE.to_owned()),
             priority_class: spec.priority_class_name.clone().filter(|class| !class.is_empty()),
             preemptable: preemptable(meta),
+            protected: is_protected(meta),
             created: meta.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             deleting: meta.deletion_timestamp.is_some(),
-            network_topology: spec.network_topology.as_ref().is_some_and(hard)
+            network_topology: asks_for_hard_topology(meta)
+                || spec.network_topology.as_ref().is_some_and(hard)
                 || spec.sub_group_policy.iter().flatten().any(|policy| policy.network_topology.as_ref().is_some_and(hard)),
             sub_groups: spec.sub_group_policy.iter().flatten().any(is_hard),
             status: group.status.clone().unwrap_or_default(),

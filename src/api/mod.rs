@@ -9,6 +9,8 @@
 pub mod budget;
 pub mod crd;
 pub mod fault;
+#[cfg(test)]
+mod fields;
 pub mod group_facts;
 pub mod membership;
 pub mod names;

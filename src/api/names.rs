@@ -14,6 +14,26 @@ pub const QUEUE_NAME: &str = "scheduling.volcano.sh/queue-name";
 pub const TASK: &str = "volcano.sh/task-spec";
 /// The annotation of a PodGroup or a pod, or else its label, that says whether others may take its place.
 pub const PREEMPTABLE: &str = "volcano.sh/preemptable";
+/// The annotation of a pod that asks Volcano to align its resources to NUMA nodes of a machine; every policy but [`NUMA_SOFT`] is a hard constraint.
+pub const NUMA_POLICY: &str = "volcano.sh/numa-topology-policy";
+/// The policies of [`NUMA_POLICY`] that keep a pod from no node.
+pub const NUMA_SOFT: [&str; 3] = ["", "none", "best-effort"];
+/// The annotation of a pod that Volcano may place on nodes that others take back at times of the day.
+pub const REVOCABLE_ZONE: &str = "volcano.sh/revocable-zone";
+/// The annotation of a pod, or copied to a PodGroup, from which Volcano's controller makes `spec.networkTopology.mode`; hard unless it says soft.
+pub const TOPOLOGY_MODE: &str = "volcano.sh/network-topology-mode";
+/// The same for `spec.networkTopology.highestTierAllowed`.
+pub const TOPOLOGY_TIER: &str = "volcano.sh/network-topology-highest-tier";
+/// The annotation, or else the label, of a pod that Volcano keeps from preemption for so long after it started.
+pub const COOLDOWN: &str = "volcano.sh/cooldown-time";
+/// The annotation of a pod or PodGroup that bounds how many members Volcano preempts.
+pub const JDB_MIN_AVAILABLE: &str = "volcano.sh/jdb-min-available";
+/// See [`JDB_MIN_AVAILABLE`].
+pub const JDB_MAX_UNAVAILABLE: &str = "volcano.sh/jdb-max-unavailable";
+/// What the names of Volcano's resources begin with that are shared among the pods of one card, or whose cards its scheduler chooses and writes onto the pod.
+pub const SHARED_DEVICES: [&str; 3] = ["volcano.sh/vgpu-", "volcano.sh/gpu-memory", "volcano.sh/gpu-number"];
+/// The label of a node that names its node group.
+pub const NODE_GROUP: &str = "volcano.sh/nodegroup-name";
 /// How [`PREEMPTABLE`] says yes, as Go reads it (`strconv.ParseBool`); where it is not there that is yes, and whatever else it says is no.
 pub const YES: [&str; 6] = ["1", "t", "T", "TRUE", "true", "True"];
 /// What `preemptionPolicy` of a pod or a PriorityClass says where nobody goes for it.

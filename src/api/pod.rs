@@ -63,6 +63,10 @@ pub struct PodSpec {
     pub scheduling_gates: Vec<Value>,
     /// Its volumes.
     pub volumes: Vec<Volume>,
+    /// Whether it uses the network of the node.
+    pub host_network: bool,
+    /// Whether it uses the users of the node; none means yes.
+    pub host_users: Option<bool>,
     /// Claims on devices.
     pub resource_claims: Vec<Value>,
     /// The group of Kubernetes' own kind.
@@ -79,8 +83,18 @@ pub struct Container {
     pub resources: Option<ResourceNeeds>,
     /// `Always` on an init container makes it a sidecar.
     pub restart_policy: Option<String>,
+    /// What happens when it ends in certain ways.
+    pub restart_policy_rules: Vec<RestartRule>,
     /// The ports that it opens.
     pub ports: Vec<ContainerPort>,
+}
+
+/// What happens when a container ends in a certain way.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RestartRule {
+    /// `RestartAllContainers` is a feature that a node must declare.
+    pub action: String,
 }
 
 /// What is asked for.
@@ -211,16 +225,24 @@ pub struct Volume {
     pub persistent_volume_claim: Option<Value>,
     /// A claim that is made for the pod.
     pub ephemeral: Option<Value>,
-    /// Disks of the older kinds, which can be attached to one node only.
+    /// Volumes of the older kinds, of which a node takes a limited number, or which only one node may attach.
     pub gce_persistent_disk: Option<Value>,
     /// See above.
     pub aws_elastic_block_store: Option<Value>,
     /// See above.
     pub azure_disk: Option<Value>,
     /// See above.
+    pub azure_file: Option<Value>,
+    /// See above.
+    pub cinder: Option<Value>,
+    /// See above.
     pub iscsi: Option<Value>,
     /// See above.
+    pub portworx_volume: Option<Value>,
+    /// See above.
     pub rbd: Option<Value>,
+    /// See above.
+    pub vsphere_volume: Option<Value>,
 }
 
 /// What came of a pod.

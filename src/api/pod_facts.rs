@@ -12,7 +12,10 @@ use crate::resources::request::{self, ContainerRequest, PodRequestInput};
 
 use super::fault::Fault;
 use super::membership::{GroupKey, group_of};
-use super::names::{CHARGED_QUEUE, GROUP_NAME, GROUP_NAME_OLD, PREEMPTABLE, TASK, YES};
+use super::names::{
+    CHARGED_QUEUE, COOLDOWN, GROUP_NAME, GROUP_NAME_OLD, JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, NUMA_POLICY, NUMA_SOFT, PREEMPTABLE,
+    REVOCABLE_ZONE, SHARED_DEVICES, TASK, TOPOLOGY_MODE, TOPOLOGY_TIER, YES,
+};
 use super::pod::{
     Container, ContainerStatus, NodeSelectorTerm, Pod, PodAffinityTerm, PodCondition, PodSpec, PodStatus, ResourceNeeds, Toleration,
 };
@@ -74,6 +77,18 @@ pub enum Unsupported {
     ResourceClaims,
     /// A group of Kubernetes' own kind (`spec.schedulingGroup`).
     SchedulingGroup,
+    /// A restart rule that only nodes with a declared feature follow.
+    RestartAllContainers,
+    /// A user namespace in the network of the node, which only nodes with a declared feature offer.
+    HostNetworkUserNamespace,
+    /// Volcano's resources that are shared among the pods of one card.
+    SharedDevices,
+    /// A hard NUMA policy of Volcano's.
+    NumaPolicy,
+    /// Volcano's zone of nodes that are taken back at times.
+    RevocableZone,
+    /// A hard place in the network, as an annotation of the pod.
+    NetworkTopology,
 }
 
 impl Unsupported {
@@ -83,6 +98,12 @@ impl Unsupported {
         match self {
             Self::HostPort => "spec.containers[].ports[].hostPort",
             Self::Volume => "a volume that is bound to nodes (persistentVolumeClaim, ephemeral, or an attached disk)",
+            Self::RestartAllContainers => "spec.containers[].restartPolicyRules[] with action: RestartAllContainers",
+            Self::HostNetworkUserNamespace => "spec.hostUsers: false with hostNetwork: true",
+            Self::SharedDevices => "a shared device of Volcano's (volcano.sh/vgpu-*, volcano.sh/gpu-memory, volcano.sh/gpu-number)",
+            Self::NumaPolicy => "the annotation volcano.sh/numa-topology-policy",
+            Self::RevocableZone => "the annotation volcano.sh/revocable-zone",
+            Self::NetworkTopology => "the annotation volcano.sh/network-topology-mode, hard",
             Self::PodAffinity => "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution",
             Self::PodAntiAffinity => "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution",
             Self::TopologySpread => "spec.topologySpreadConstraints[] with whenUnsatisfiable: DoNotSchedule",
@@ -133,6 +154,8 @@ pub struct PodFacts {
     pub preempts: bool,
     /// Whether others may take its place.
     pub preemptable: bool,
+    /// Whether Volcano protects it from preemption for a while or up to a number (see [`is_protected`]); until that is honoured it is never a victim.
+    pub protected: bool,
     /// Whether something must be lifted before it may be placed.
     pub gated: bool,
     /// Where it may go.
@@ -160,6 +183,7 @@ impl PodFacts {
         let meta = &pod.metadata;
         let mut faults = Vec::new();
         let request = request_of(&pod.spec, &pod.status, &mut faults);
+        let unsupported = unsupported(meta, &pod.spec, &request);
         let affinity = pod.spec.affinity.clone().unwrap_or_default();
         let names = |key: &&str| meta.annotations.as_ref().and_then(|all| all.get(*key)).is_some_and(|name| !name.is_empty());
         Self {
@@ -185,8 +209,9 @@ impl PodFacts {
             priority: pod.spec.priority.unwrap_or(0),
             preempts: preempts(pod.spec.preemption_policy.as_deref()),
             preemptable: preemptable(meta),
+            protected: is_protected(meta),
             gated: !pod.spec.scheduling_gates.is_empty(),
-            unsupported: unsupported(&pod.spec),
+            unsupported,
             anti_affinity: affinity
                 .pod_anti_affinity
                 .map(|anti| anti.required_during_scheduling_ignored_during_execution)
@@ -210,6 +235,25 @@ impl PodFacts {
 pub(super) fn preemptable(meta: &ObjectMeta) -> bool {
     let says = |words: &Option<BTreeMap<String, String>>| words.as_ref()?.get(PREEMPTABLE).map(|word| YES.contains(&word.as_str()));
     says(&meta.annotations).or_else(|| says(&meta.labels)).unwrap_or(true)
+}
+
+/// Whether annotations of this pod or PodGroup protect it from preemption in Volcano: for a time after its start ([`COOLDOWN`], a label of the pod as well),
+/// or as far as so many members stay (`jdb-*`). An empty annotation says nothing; what cannot be read protects as well.
+pub(super) fn is_protected(meta: &ObjectMeta) -> bool {
+    let says = |key| annotation(meta, key).is_some();
+    let cooldown = meta.labels.as_ref().and_then(|labels| labels.get(COOLDOWN)).is_some_and(|time| !time.is_empty());
+    cooldown || [COOLDOWN, JDB_MIN_AVAILABLE, JDB_MAX_UNAVAILABLE].into_iter().any(says)
+}
+
+/// Whether annotations ask for a hard place in the network: Volcano's controller writes them into the spec of the PodGroups that it makes.
+pub(super) fn asks_for_hard_topology(meta: &ObjectMeta) -> bool {
+    let mode = annotation(meta, TOPOLOGY_MODE);
+    (mode.is_some() || annotation(meta, TOPOLOGY_TIER).is_some()) && !mode.is_some_and(|mode| mode.eq_ignore_ascii_case("soft"))
+}
+
+/// The annotation, if it says anything.
+fn annotation<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+    meta.annotations.as_ref()?.get(key).map(String::as_str).filter(|value| !value.is_empty())
 }
 
 fn phase_of(text: &str) -> PodPhase {
@@ -284,7 +328,9 @@ fn asked(needs: &ResourceNeeds, place: &str, faults: &mut Vec<Fault>) -> Resourc
     asked
 }
 
-fn unsupported(spec: &PodSpec) -> Vec<Unsupported> {
+fn unsupported(meta: &ObjectMeta, spec: &PodSpec, request: &Resources) -> Vec<Unsupported> {
+    let restarts_all = |container: &Container| container.restart_policy_rules.iter().any(|rule| rule.action == "RestartAllContainers");
+    let shared = |name: &str| SHARED_DEVICES.iter().any(|prefix| name.starts_with(prefix));
     let host_port = |container: &Container| container.ports.iter().any(|port| port.host_port.unwrap_or(0) != 0);
     let affinity = spec.affinity.as_ref();
     let required = |terms: Option<&super::pod::PodAffinity>| {
@@ -297,8 +343,12 @@ fn unsupported(spec: &PodSpec) -> Vec<Unsupported> {
             &volume.gce_persistent_disk,
             &volume.aws_elastic_block_store,
             &volume.azure_disk,
+            &volume.azure_file,
+            &volume.cinder,
             &volume.iscsi,
+            &volume.portworx_volume,
             &volume.rbd,
+            &volume.vsphere_volume,
         ]
         .iter()
         .any(|source| source.is_some())
@@ -311,6 +361,13 @@ fn unsupported(spec: &PodSpec) -> Vec<Unsupported> {
         (Unsupported::TopologySpread, spec.topology_spread_constraints.iter().any(|spread| spread.when_unsatisfiable == "DoNotSchedule")),
         (Unsupported::ResourceClaims, !spec.resource_claims.is_empty()),
         (Unsupported::SchedulingGroup, spec.scheduling_group.is_some()),
+        // Kubernetes 1.36 infers a required node feature from these two and nothing else (component-helpers/nodedeclaredfeatures/features).
+        (Unsupported::RestartAllContainers, spec.containers.iter().chain(&spec.init_containers).any(restarts_all)),
+        (Unsupported::HostNetworkUserNamespace, spec.host_network && spec.host_users == Some(false)),
+        (Unsupported::SharedDevices, request.iter().any(|(name, amount)| amount.is_positive() && shared(name))),
+        (Unsupported::NumaPolicy, annotation(meta, NUMA_POLICY).is_some_and(|policy| !NUMA_SOFT.contains(&policy))),
+        (Unsupported::RevocableZone, annotation(meta, REVOCABLE_ZONE).is_some()),
+        (Unsupported::NetworkTopology, asks_for_hard_topology(meta)),
     ]
     .into_iter()
     .filter_map(|(kind, there)| there.then_some(kind))

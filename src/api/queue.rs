@@ -1,5 +1,7 @@
 //! The Queue of `scheduling.volcano.sh/v1beta1`: its fields as other tools write and read them (volcano-api.md), and what they mean.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ClusterResourceScope, TypeMeta};
 use schemars::JsonSchema;
@@ -186,6 +188,23 @@ pub enum DequeueStrategy {
     Traverse,
 }
 
+/// What a queue says about node groups in its `spec.affinity`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeGroupAffinity {
+    /// The node groups that are labelled for it: those of `nodeGroupAffinity`, preferred and required.
+    pub own: BTreeSet<String>,
+    /// The node groups that Volcano lets its pods go to: its own but for those that it requires to keep away from, and those that it only prefers to keep away from.
+    pub allowed: BTreeSet<String>,
+}
+
+impl NodeGroupAffinity {
+    /// Which of these node groups are barred to the pods of a queue with this affinity, or with none.
+    #[must_use]
+    pub fn barred(own: Option<&Self>, named: &BTreeSet<String>) -> BTreeSet<String> {
+        named.iter().filter(|group| !own.is_some_and(|own| own.allowed.contains(*group))).cloned().collect()
+    }
+}
+
 /// A queue as the scheduler knows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueFacts {
@@ -209,6 +228,8 @@ pub struct QueueFacts {
     pub dequeue_strategy: DequeueStrategy,
     /// The field by which it asks for groups of nodes without exception, which we cannot honour yet.
     pub node_groups: Option<&'static str>,
+    /// What it says about node groups; none where it says nothing, and then what the queue above it says holds.
+    pub node_group_affinity: Option<NodeGroupAffinity>,
     /// Whether somebody closed this very queue.
     pub closed_by_hand: bool,
     /// Which of two siblings comes first: the higher.
@@ -239,6 +260,7 @@ impl QueueFacts {
             reclaimable: spec.reclaimable.unwrap_or(true),
             dequeue_strategy: dequeue_strategy(spec.dequeue_strategy.as_deref(), &mut faults),
             node_groups,
+            node_group_affinity: spec.affinity.as_ref().map(node_group_affinity),
             closed_by_hand: closed_by_hand(&queue.metadata, &mut faults),
             priority: spec.priority.unwrap_or(0),
             status: queue.status.clone().unwrap_or_default(),
@@ -282,6 +304,20 @@ fn node_groups(affinity: Option<&QueueAffinity>, faults: &mut Vec<Fault>) -> Opt
     })?;
     faults.push(Fault::new(field, &names.join(", "), "groups of nodes cannot be honoured yet; nothing is placed in this queue"));
     Some(field)
+}
+
+fn node_group_affinity(affinity: &QueueAffinity) -> NodeGroupAffinity {
+    type Names = Option<Vec<String>>;
+    let names = |groups: &Option<NodeGroups>, of: fn(&NodeGroups) -> &Names| -> BTreeSet<String> {
+        groups.as_ref().and_then(|groups| of(groups).clone()).into_iter().flatten().collect()
+    };
+    let preferred: fn(&NodeGroups) -> &Names = |groups| &groups.preferred_during_scheduling_ignored_during_execution;
+    let required: fn(&NodeGroups) -> &Names = |groups| &groups.required_during_scheduling_ignored_during_execution;
+    let (to, away) = (&affinity.node_group_affinity, &affinity.node_group_anti_affinity);
+    let own: BTreeSet<String> = names(to, preferred).into_iter().chain(names(to, required)).collect();
+    let never = names(away, required);
+    let allowed = own.difference(&never).cloned().chain(names(away, preferred)).collect();
+    NodeGroupAffinity { own, allowed }
 }
 
 /// O1.

@@ -271,3 +271,29 @@ fn many_who_wait_in_vain_ask_a_few_at_a_time_and_come_to_rest() {
     }
     assert!(cycles >= 3, "in {cycles} cycles");
 }
+
+#[test]
+fn what_volcano_protects_is_never_a_victim_and_borrows_like_any_other() {
+    for (pod_says, group_says) in [(true, false), (false, true)] {
+        let mut world = borrowed();
+        let facts: Vec<PodFacts> = world.pods().iter().map(|(_, member)| PodFacts::clone(&member.facts)).collect();
+        facts.into_iter().for_each(|facts| world.apply_pod(PodFacts { protected: pod_says, ..facts }));
+        world.apply_group(GroupFacts { protected: group_says, ..group("ns", "borrows", 1, "a") });
+        gang(&mut world, "owed", 5, "b", 5, &[("cpu", 1)]);
+        assert!(at(&mut world, 1).evictions.is_empty(), "pods {pod_says}, group {group_says}");
+        assert!(message(&world, "owed").contains("10 not preemptable"), "{}", message(&world, "owed"));
+        let facts: Vec<PodFacts> = world.pods().iter().map(|(_, member)| PodFacts::clone(&member.facts)).collect();
+        facts.into_iter().for_each(|facts| world.apply_pod(PodFacts { protected: false, ..facts }));
+        world.apply_group(group("ns", "borrows", 1, "a"));
+        assert_eq!(at(&mut world, 2).evictions.len(), 1, "once nothing protects them any more, they go");
+    }
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 10)]));
+    for name in ["a", "b"] {
+        world.apply_queue(QueueFacts { deserved: limits(&[("cpu", 5)]), ..queue(name, None, &[]) });
+    }
+    gang(&mut world, "borrows", 8, "a", 8, &[("cpu", 1)]);
+    let facts: Vec<PodFacts> = world.pods().iter().map(|(_, member)| PodFacts::clone(&member.facts)).collect();
+    facts.into_iter().for_each(|facts| world.apply_pod(PodFacts { protected: true, ..facts }));
+    assert_eq!(at(&mut world, 0).binds.len(), 8);
+}

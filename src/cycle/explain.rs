@@ -22,6 +22,11 @@ pub enum Reason {
     Unschedulable,
     /// It has a taint that the pod does not bear.
     Taint(Taint),
+    /// It is labelled for the node group of other queues.
+    NodeGroup {
+        /// The node group.
+        group: String,
+    },
     /// It lacks a label of the pod's nodeSelector.
     NodeSelector,
     /// No term of the pod's required node affinity holds for it.

@@ -70,7 +70,8 @@ fn fits_somewhere(world: &World, class: &Class) -> bool {
     world.nodes.iter().any(|facts| {
         let books = world.books.ledger().node(&facts.name);
         books.is_some_and(|books| {
-            books.allocatable.covers(&class.request) && lasting_refusal(&class.constraints, &NodeState { facts, books }).is_none()
+            books.allocatable.covers(&class.request)
+                && lasting_refusal(&class.constraints, &BTreeSet::new(), &NodeState { facts, books }).is_none()
         })
     })
 }

@@ -5,9 +5,11 @@ use super::placement::filter::COUNT;
 use super::testing::{POLICY, group, limits, node, pod, queue, running};
 use super::tests::{bound, world};
 use super::*;
+use crate::api::names::NODE_GROUP;
 use crate::api::node::Taint;
 use crate::api::pod::{NodeRequirement, NodeSelectorTerm, PodAffinityTerm};
 use crate::api::podgroup::Selector;
+use crate::api::queue::NodeGroupAffinity;
 use crate::api::{NodeFacts, PodFacts, QueueFacts};
 
 /// A node that takes every pod of these tests.
@@ -46,9 +48,16 @@ fn spoiled() -> [(fn(&mut World), Reason); COUNT] {
         let other = running(pod("ns", "other", "none", &[]), "n");
         world.apply_pod(PodFacts { scheduler: "other".into(), anti_affinity: vec![term], ..other });
     }
+    fn of_others(world: &mut World) {
+        let groups = || ["others".to_owned()].into();
+        let affinity = NodeGroupAffinity { own: groups(), allowed: groups() };
+        world.apply_queue(QueueFacts { node_group_affinity: Some(affinity), ..queue("others", None, &[]) });
+        change(world, |node| _ = node.labels.insert(NODE_GROUP.to_owned(), "others".to_owned()));
+    }
     [
         (|world| change(world, |node| node.unschedulable = true), Reason::Unschedulable),
         (|world| change(world, |node| node.taints.push(taint())), Reason::Taint(taint())),
+        (of_others, Reason::NodeGroup { group: "others".to_owned() }),
         (|world| change(world, |node| _ = node.labels.remove("zone")), Reason::NodeSelector),
         (|world| change(world, |node| _ = node.labels.remove("disk")), Reason::NodeAffinity),
         (keeps_away, Reason::AntiAffinity { topology_key: "zone".into() }),

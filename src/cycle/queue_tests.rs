@@ -4,6 +4,7 @@ use super::testing::{amounts, group, limits, node, pod, queue, running};
 use super::tests::{bound, cycle, gang, message, phase, world};
 use super::world::{Phase, World};
 use super::*;
+use crate::api::queue::NodeGroupAffinity;
 use crate::api::{GroupFacts, PodFacts, QueueFacts};
 use crate::resources::Amount;
 
@@ -245,4 +246,41 @@ fn sub_groups_that_must_be_whole_are_refused_and_taken_when_they_need_not() {
     assert!(message(&world, "g").contains("spec.subGroupPolicy[]"), "{}", message(&world, "g"));
     world.apply_group(group("ns", "g", 1, "default"));
     assert_eq!(cycle(&mut world).binds.len(), 1);
+}
+
+#[test]
+fn nodes_that_are_labelled_for_a_queue_take_its_pods_and_those_below_it_only() {
+    let prefers = |name: &str, group: &str| {
+        let groups = || [group.to_owned()].into();
+        QueueFacts { node_group_affinity: Some(NodeGroupAffinity { own: groups(), allowed: groups() }), ..queue(name, None, &[]) }
+    };
+    let mut world = world();
+    let labelled = |name: &str, group: &str| {
+        let mut facts = node(name, &[("cpu", 10)]);
+        facts.labels.insert("volcano.sh/nodegroup-name".into(), group.into());
+        facts
+    };
+    world.apply_node(labelled("a1", "a"));
+    world.apply_queue(queue("plain", None, &[]));
+    gang(&mut world, "before", 1, "plain", 1, &[("cpu", 1)]);
+    assert_eq!(bound(&cycle(&mut world)), [("before-0", "a1")], "a label that no queue names keeps nobody away");
+    world.apply_queue(prefers("owner", "a"));
+    world.apply_queue(queue("below", Some("owner"), &[]));
+    // Enough pods for both ways of looking at nodes.
+    gang(&mut world, "out", 1, "plain", 40, &[("cpu", 1)]);
+    gang(&mut world, "few", 1, "default", 1, &[("cpu", 2)]);
+    gang(&mut world, "in", 1, "below", 1, &[("cpu", 1)]);
+    assert_eq!(bound(&cycle(&mut world)), [("in-0", "a1")]);
+    for group in ["out", "few"] {
+        assert_eq!(message(&world, group), "no node takes it: 1/1 nodes: labelled for the node group a of other queues");
+    }
+    world.apply_node(labelled("b1", "b"));
+    world.apply_queue(prefers("another", "b"));
+    gang(&mut world, "other", 1, "another", 1, &[("cpu", 1)]);
+    assert_eq!(bound(&cycle(&mut world)), [("other-0", "b1")]);
+    world.apply_queue(queue("another", None, &[]));
+    let placed = cycle(&mut world);
+    assert!(placed.binds.len() > 1 && placed.binds.iter().all(|bind| &*bind.node == "b1"), "nobody names b any more");
+    world.delete_queue("owner");
+    assert!(cycle(&mut world).binds.iter().any(|bind| &*bind.node == "a1"), "nor a");
 }

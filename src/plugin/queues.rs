@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::accounting::{QueueFault, QueueShape, QueueTree, ROOT_QUEUE};
 use crate::api::QueueFacts;
 use crate::api::quantities;
+use crate::api::queue::NodeGroupAffinity;
 use crate::cycle::explain::Refusal;
 use crate::resources::{Amount, Limits, ResourceName, Resources, quantity};
 
@@ -127,6 +128,15 @@ impl Level {
 }
 
 impl Queues {
+    /// The node groups that are labelled for other queues than this one, as the scheduler has it.
+    #[must_use]
+    pub(super) fn barred_groups(&self, queue: &str) -> BTreeSet<String> {
+        let affinity = |facts: &QueueFacts| facts.node_group_affinity.clone();
+        let named = self.facts.values().filter_map(affinity).flat_map(|affinity| affinity.own).collect();
+        let own = self.tree.way(queue).into_iter().find_map(|queue| self.facts.get(&*queue).and_then(affinity));
+        NodeGroupAffinity::barred(own.as_ref(), &named)
+    }
+
     /// The queues with these objects, and what the scheduler answered about them.
     #[must_use]
     pub fn new(facts: Vec<QueueFacts>, answers: Option<BTreeMap<String, QueueAnswer>>) -> Self {

@@ -86,6 +86,7 @@ fn refusals() -> Vec<(&'static str, Refusal)> {
         ("no_nodes", nodes(None)),
         ("node_cordoned", nodes(Some(Reason::Unschedulable))),
         ("node_taint", nodes(Some(Reason::Taint(taint)))),
+        ("node_group", nodes(Some(Reason::NodeGroup { group: "a".into() }))),
         ("node_selector", nodes(Some(Reason::NodeSelector))),
         ("node_selector", other_machines()),
         ("node_affinity", nodes(Some(Reason::NodeAffinity))),

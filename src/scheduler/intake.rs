@@ -82,7 +82,10 @@ impl State {
     pub(super) fn apply_queues(&mut self, change: Change<QueueFacts, Arc<str>>, now: Now) {
         let known = |world: &World| world.queues().keys().cloned().collect();
         self.take_in((Kind::Queues, change), |queue| Arc::from(queue.name.as_str()), known, Self::apply_queue, Self::delete_queue);
-        self.make_queues(now);
+        // Before that, the beginning of deciding makes them.
+        if self.decides() {
+            self.make_missing_queues(now);
+        }
     }
 
     fn apply_queue(&mut self, queue: QueueFacts) {

@@ -13,8 +13,11 @@
 //! [`dispatch`] (the only file that writes), [`debug`], [`metrics`], and what is shown of the queues: [`why`], [`frozen`], [`queue_metrics`].
 //!
 //! **Architecture invariant:** one task owns the state; there is no lock and no other clock than the loop's. **Architecture invariant:** nothing
-//! is decided before all lists are complete, and nothing is written without the lease. When nothing happens, no timer runs.
+//! is decided before all lists are complete, and nothing is written without the lease: both together are one event, and what follows from it stands in
+//! one place (`State::begin_deciding`). When nothing happens, no timer runs.
 
+#[cfg(test)]
+mod beginning_tests;
 pub mod command;
 pub mod debug;
 pub mod dispatch;

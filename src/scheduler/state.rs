@@ -94,8 +94,9 @@ impl State {
 
     /// From now on it is us who decide.
     pub fn lead(&mut self, now: Now) {
+        let decided = self.decides();
         self.leading = true;
-        self.make_queues(now);
+        self.notice_beginning(decided, now);
     }
 
     /// Whether anything may be decided: the lists are complete, and it is us.
@@ -107,6 +108,7 @@ impl State {
     /// Takes in what happened in the cluster. Questions are answered at once.
     pub fn apply(&mut self, event: Event, now: Now) {
         self.metrics.unreadable.inc_by(u64::try_from(event.unreadable()).unwrap_or(u64::MAX));
+        let decided = self.decides();
         match event {
             Event::Nodes(change) => self.apply_nodes(change),
             Event::Pods(change) => self.apply_pods(change),
@@ -123,6 +125,26 @@ impl State {
             Event::Freeze(reply) => {
                 let _gone = reply.send(frozen::freeze(self));
             }
+        }
+        self.notice_beginning(decided, now);
+    }
+
+    /// Calls [`begin_deciding`](Self::begin_deciding) if the last list or the lease has just come. `decided` is what [`decides`](Self::decides) said before.
+    fn notice_beginning(&mut self, decided: bool, now: Now) {
+        if !decided && self.decides() {
+            self.begin_deciding(now);
+        }
+    }
+
+    /// All that follows from "the lists are complete, and this replica leads", whichever of them came last.
+    fn begin_deciding(&mut self, now: Now) {
+        self.make_missing_queues(now);
+    }
+
+    /// Makes `root` and `default` where they are missing.
+    pub(super) fn make_missing_queues(&mut self, now: Now) {
+        for name in MADE.into_iter().filter(|name| !self.world.queues().contains_key(*name)) {
+            self.said.queue_changed(&Arc::from(name), now.since_start);
         }
     }
 
@@ -211,15 +233,6 @@ impl State {
             return None;
         }
         self.world.next_look().into_iter().chain(self.said.next()).min()
-    }
-
-    pub(super) fn make_queues(&mut self, now: Now) {
-        if !self.decides() {
-            return;
-        }
-        for name in MADE.into_iter().filter(|name| !self.world.queues().contains_key(*name)) {
-            self.said.queue_changed(&Arc::from(name), now.since_start);
-        }
     }
 
     fn watch_overcommit(&mut self) {

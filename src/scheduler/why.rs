@@ -20,7 +20,7 @@ pub struct Why<'a> {
 }
 
 /// Every reason that there is, by name.
-pub const REASONS: [&str; 24] = [
+pub const REASONS: [&str; 25] = [
     "backoff",
     "behind_in_fifo",
     "capability",
@@ -32,6 +32,7 @@ pub const REASONS: [&str; 24] = [
     "node_affinity",
     "node_anti_affinity",
     "node_cordoned",
+    "node_group",
     "node_resources",
     "node_selector",
     "node_taint",
@@ -119,6 +120,7 @@ impl<'a> Why<'a> {
         let reason = match reason {
             Reason::Unschedulable => "node_cordoned",
             Reason::Taint(_) => "node_taint",
+            Reason::NodeGroup { .. } => "node_group",
             Reason::NodeSelector => "node_selector",
             Reason::NodeAffinity => "node_affinity",
             Reason::AntiAffinity { .. } => "node_anti_affinity",

@@ -295,6 +295,13 @@ pub fn table() -> Vec<Case> {
         case!("K7-two", "two replicas with different clocks", usual(), outages_lease::clocks_apart),
         case!("K8", "a second release that serves another scheduler", usual(), releases::each_its_own),
         case!("K9", "a scheduler that stands by is warm, and takes over", usual(), standby::warm),
+        case!("K10", "root and default are made at the start, whichever list is complete last", aimed(), starts::queues_at_the_start),
+        case!(
+            "K10-elected",
+            "the same where the lease is held before the pods are listed",
+            aimed(),
+            starts::queues_at_the_start_of_a_leader
+        ),
         case!("Q1", "the parent's capability blocks a sibling's gang, which says so", usual(), queues::parent_blocks)
             .under_faults_in_soak(),
         case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources)

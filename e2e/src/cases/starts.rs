@@ -1,4 +1,4 @@
-//! Is anything decided before all is known? Row A4.
+//! Is anything decided before all is known, and what follows at once when it is? Rows A4 and K10.
 
 use anyhow::{Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -7,14 +7,15 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::ledger::stays_unbound;
-use super::seen::{books_are_true, bound, group_says};
+use super::seen::{books_are_true, bound, group_says, queue_is};
 use crate::faults::{Fault, Rule, Verb};
-use crate::objects::{container, make_bound_pod, make_member, make_node, make_pod, make_podgroup, make_queue, set_allocatable};
+use crate::lease::leases;
+use crate::objects::{container, make_bound_pod, make_member, make_node, make_pod, make_podgroup, make_queue, queues, set_allocatable};
 use crate::wait::{Seen, holds_until, secs, wait_until};
 use crate::workloads::owner::Kind;
 use crate::workloads::{pods_of, wait_running};
 use crate::world::World;
-use crate::{http, say};
+use crate::{chart, http, say};
 
 /// The kinds without which nothing may be decided.
 const KINDS: [&str; 6] = ["nodes", "pods", "podgroups", "queues", "priorityclasses", "poddisruptionbudgets"];
@@ -95,4 +96,70 @@ pub(super) async fn lists_come_late(w: &mut World, nodes: u32, pods_each: u32, l
     make_pod(&client, json!({"metadata": {"name": "last"}, "spec": {"nodeName": "n0", "containers": [container(&[("cpu", "1")])]}}))
         .await?;
     books_are_true(w).await
+}
+
+/// The queues that the scheduler makes where they are missing.
+const MADE: [&str; 2] = ["root", "default"];
+
+/// K10. Without an election, and without any pod: the list of each other kind comes after that of the queues, and `root` and `default` are there and Open soon after it.
+pub(super) async fn queues_at_the_start(w: &mut World) -> Result<()> {
+    w.scheduler()?.also("--leader-elect=false");
+    for kind in KINDS.into_iter().filter(|kind| *kind != "queues") {
+        start_without_queues(w, kind, 2, false).await?;
+    }
+    Ok(())
+}
+
+/// K10-elected. With the election, and without any pod: the lease is held while the pods are still being listed, as at the first start of a large cluster.
+pub(super) async fn queues_at_the_start_of_a_leader(w: &mut World) -> Result<()> {
+    start_without_queues(w, "pods", 8, true).await
+}
+
+/// Starts the scheduler again where `root` and `default` are missing; the list of this kind comes so many seconds late, and where it `elects`, the lease is held before.
+async fn start_without_queues(w: &mut World, late: &'static str, seconds: u64, elects: bool) -> Result<()> {
+    let client = w.client();
+    w.scheduler()?.terminate().await?;
+    let api = queues(&client);
+    for name in MADE {
+        // It may never have been made: that is what this case is about.
+        if api.get_opt(name).await?.is_some() {
+            api.delete(name, &DeleteParams::default()).await?;
+        }
+    }
+    let before = w.hits("delay-response")?;
+    w.aim(Rule { verb: Some(Verb::List), resource: late, name: None, fault: Fault::DelayResponse(secs(seconds)), times: 1 })?;
+    let began = Instant::now();
+    w.scheduler()?.launch()?;
+    wait_until(secs(20), &format!("the list of {late} is asked for"), || async {
+        Ok(Seen::when(w.hits("delay-response")? == before + 1, || "not yet".to_owned()))
+    })
+    .await?;
+    if elects {
+        let holder = async || {
+            anyhow::Ok(leases(&client).get(chart::SCHEDULER).await?.spec.and_then(|spec| spec.holder_identity).unwrap_or_default())
+        };
+        wait_until(secs(20), "the lease is held", || async {
+            let holder = holder().await?;
+            Ok(Seen::when(!holder.is_empty(), || "nobody holds it".to_owned()))
+        })
+        .await?;
+        ensure!(
+            began.elapsed() < secs(seconds),
+            "the lease was held only {:.1} s after the start, when the pods were listed",
+            began.elapsed().as_secs_f64()
+        );
+    }
+    w.scheduler()?.wait_ready().await?;
+    for name in MADE {
+        wait_until(secs(5), &format!("queue {name} is made, with {late} {seconds} s late"), || async {
+            Ok(Seen::when(api.get_opt(name).await?.is_some(), || "it is missing".to_owned()))
+        })
+        .await?;
+        queue_is(&client, name, "Open").await?;
+    }
+    say::line(format!(
+        "        K10: with {late} {seconds} s late, root and default were Open {:.1} s after the start",
+        began.elapsed().as_secs_f64()
+    ));
+    Ok(())
 }

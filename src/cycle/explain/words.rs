@@ -17,6 +17,7 @@ impl fmt::Display for Reason {
                 let value = taint.value.as_deref().filter(|value| !value.is_empty());
                 write!(f, "taint {}{}{}:{}", taint.key, if value.is_some() { "=" } else { "" }, value.unwrap_or_default(), taint.effect)
             }
+            Self::NodeGroup { group } => write!(f, "labelled for the node group {group} of other queues"),
             Self::NodeSelector => f.write_str("nodeSelector does not match"),
             Self::NodeAffinity => f.write_str("required node affinity does not match"),
             Self::AntiAffinity { topology_key } => write!(f, "anti-affinity of a pod that runs there ({topology_key})"),

@@ -118,7 +118,8 @@ proptest! {
                 Step::Asks(cpu, gpus, further, zone, bears, last) => {
                     let id = classes.join(&asks(cpu, gpus, further, zone, bears));
                     let class = classes.get(id).unwrap();
-                    let snapshot = Snapshot { nodes: &nodes, ledger: &ledger, anti_affinity: &anti_affinity, strategy: placement };
+                    let none = BTreeSet::new();
+                    let snapshot = Snapshot { nodes: &nodes, ledger: &ledger, anti_affinity: &anti_affinity, strategy: placement, barred: &none };
                     let last: BTreeSet<_> = last.and_then(|n| nodes.id(&format!("n{n}"))).into_iter().collect();
                     let mut view = viewing.look(id, class, usize::MAX, None, snapshot);
                     prop_assert!(matches!(view, Look::View(_)));
@@ -143,7 +144,8 @@ fn however_many_classes_there_are_the_views_are_bounded() {
         ledger.node_upsert(&facts.name, facts.allocatable.clone());
         nodes.upsert(facts);
     }
-    let snapshot = Snapshot { nodes: &nodes, ledger: &ledger, anti_affinity: &anti_affinity, strategy: Placement::Spread };
+    let none = BTreeSet::new();
+    let snapshot = Snapshot { nodes: &nodes, ledger: &ledger, anti_affinity: &anti_affinity, strategy: Placement::Spread, barred: &none };
     let mut views = Views::keeping(119);
     let mut made = 0;
     for cpu in 1..9 {

@@ -41,6 +41,8 @@ pub struct State<'w> {
     pub classes: &'w Classes,
     /// What is remembered of earlier answers. Nothing is decided by it.
     pub views: &'w mut Views,
+    /// The node groups that are labelled for other queues than that of the pods.
+    pub barred: BTreeSet<String>,
 }
 
 /// A pod to be placed.
@@ -96,15 +98,16 @@ pub struct Placer<'w> {
     views: &'w mut Views,
     strategy: Strategy,
     last: BTreeSet<NodeId>,
+    barred: BTreeSet<String>,
     budget: u32,
 }
 
 impl<'w> Placer<'w> {
     /// Opens a trial. `last` are nodes that are taken only where no other fits; `budget` is how many pods may be tried in all attempts together.
     pub fn new(state: State<'w>, strategy: Strategy, last: &BTreeSet<Arc<str>>, budget: u32) -> Self {
-        let State { books, nodes, anti_affinity, classes, views } = state;
+        let State { books, nodes, anti_affinity, classes, views, barred } = state;
         let last = last.iter().filter_map(|name| nodes.id(name)).collect();
-        Self { trial: Trial::new(books, nodes, anti_affinity), classes, views, strategy, last, budget }
+        Self { trial: Trial::new(books, nodes, anti_affinity), classes, views, strategy, last, barred, budget }
     }
 
     /// The trial: what is placed, reserved and set aside.
@@ -207,17 +210,17 @@ impl<'w> Placer<'w> {
         // A pod that waits has a class.
         let Some((id, class)) = class else { return Err(Arc::default()) };
         let labels = self.trial.labels_that_matter(pod.facts);
-        let mut look = self.views.look(id, class, self.classes.users_of(id), labels, self.trial.snapshot(self.strategy));
+        let mut look = self.views.look(id, class, self.classes.users_of(id), labels, self.trial.snapshot(self.strategy, &self.barred));
         look.best(&self.last).ok_or_else(|| look.tally())
     }
 
     /// The node of this name if it takes the pod, or what it says.
     fn fixed_node(&self, pod: &PodFacts, name: &str) -> Result<NodeId, Arc<Tally>> {
-        let snapshot = self.trial.snapshot(self.strategy);
+        let snapshot = self.trial.snapshot(self.strategy, &self.barred);
         let Some((id, node)) = snapshot.nodes.id(name).and_then(|id| Some((id, snapshot.node(id)?))) else { return Err(Arc::default()) };
         let labels: Option<PodLabels> = self.trial.labels_that_matter(pod);
         let forbidden = labels.map(|labels| snapshot.anti_affinity.forbidden(&labels, snapshot.nodes)).unwrap_or_default();
-        let query = Query { request: &pod.request, constraints: &pod.constraints, forbidden: &forbidden };
+        let query = Query { request: &pod.request, constraints: &pod.constraints, forbidden: &forbidden, barred: &self.barred };
         let Some(no) = refusal(&query, &node) else { return Ok(id) };
         let reasons = [(no.reason, Count { nodes: 1, asked: no.asked, most_free: no.free })].into();
         Err(Arc::new(Tally { nodes: 1, reasons }))
@@ -226,9 +229,9 @@ impl<'w> Placer<'w> {
     /// Whether the node could take pods with these constraints if no other pod were there.
     #[must_use]
     pub fn could_take(&self, constraints: &Constraints, node: &str) -> bool {
-        let snapshot = self.trial.snapshot(self.strategy);
+        let snapshot = self.trial.snapshot(self.strategy, &self.barred);
         let node = snapshot.nodes.id(node).and_then(|id| snapshot.node(id));
-        node.is_some_and(|node| lasting_refusal(constraints, &node).is_none())
+        node.is_some_and(|node| lasting_refusal(constraints, &self.barred, &node).is_none())
     }
 }
 

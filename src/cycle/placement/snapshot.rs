@@ -1,5 +1,7 @@
 //! What are nodes judged by at one moment?
 
+use std::collections::BTreeSet;
+
 use crate::accounting::{Ledger, NodeView};
 use crate::runtime::flags::Placement as Strategy;
 
@@ -18,6 +20,8 @@ pub struct Snapshot<'a> {
     pub anti_affinity: &'a AntiAffinityIndex,
     /// Which node is the best.
     pub strategy: Strategy,
+    /// The node groups that are labelled for other queues than that of the pods.
+    pub barred: &'a BTreeSet<String>,
 }
 
 impl<'a> Snapshot<'a> {

@@ -20,7 +20,7 @@
 //! Pods that are *set aside* (victims of preemption, pods that are terminating) are put back in any order, so they are not in the log: a
 //! rollback does not bring them back. The end of the trial does, however it ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::accounting::{self, Books, Placement};
@@ -86,8 +86,8 @@ impl<'w> Trial<'w> {
 
     /// What predicates and scores are asked about, with everything that the trial changed.
     #[must_use]
-    pub fn snapshot(&self, strategy: Strategy) -> Snapshot<'_> {
-        Snapshot { nodes: self.nodes, ledger: self.books().ledger(), anti_affinity: self.anti_affinity, strategy }
+    pub fn snapshot<'a>(&'a self, strategy: Strategy, barred: &'a BTreeSet<String>) -> Snapshot<'a> {
+        Snapshot { nodes: self.nodes, ledger: self.books().ledger(), anti_affinity: self.anti_affinity, strategy, barred }
     }
 
     /// The pod's labels where a pod on a node could keep it away for them; none where no pod has anti-affinity terms.

@@ -43,7 +43,8 @@ fn cluster() -> Cluster {
 }
 
 fn forbidden(trial: &Trial<'_>) -> Vec<String> {
-    let snapshot = trial.snapshot(Strategy::Spread);
+    let none = BTreeSet::new();
+    let snapshot = trial.snapshot(Strategy::Spread, &none);
     snapshot.anti_affinity.forbidden(&PodLabels::of(&db("asks", false)), snapshot.nodes).into_iter().map(|(_, zone)| zone).collect()
 }
 

@@ -31,11 +31,14 @@ const STALE: u64 = 10_000;
 /// The views of the classes that many pods share, kept from cycle to cycle, and the board for the others.
 #[derive(Debug)]
 pub struct Views {
-    views: BTreeMap<(ClassId, Option<PodLabels>), View>,
+    views: BTreeMap<Key, View>,
     board: NodeTable,
     looks: u64,
     most_verdicts: usize,
 }
+
+/// Pods of one class see the same nodes, unless anti-affinity may tell them apart or nodes are labelled for other queues than their own.
+type Key = (ClassId, Option<PodLabels>, BTreeSet<String>);
 
 impl Default for Views {
     fn default() -> Self {
@@ -63,7 +66,12 @@ pub struct Found<'a> {
 
 impl Found<'_> {
     const fn query(&self) -> Query<'_> {
-        Query { request: &self.class.request, constraints: &self.class.constraints, forbidden: &self.forbidden }
+        Query {
+            request: &self.class.request,
+            constraints: &self.class.constraints,
+            forbidden: &self.forbidden,
+            barred: self.snapshot.barred,
+        }
     }
 }
 
@@ -73,7 +81,12 @@ impl Look<'_> {
         match self {
             Self::View(view) => view.best(last),
             Self::NodeTable(found) => {
-                let query = Query { request: &found.class.request, constraints: &found.class.constraints, forbidden: &found.forbidden };
+                let query = Query {
+                    request: &found.class.request,
+                    constraints: &found.class.constraints,
+                    forbidden: &found.forbidden,
+                    barred: found.snapshot.barred,
+                };
                 found.board.best(&query, last, found.snapshot)
             }
         }
@@ -102,7 +115,7 @@ impl Views {
         let forbidden = |labels: &Option<PodLabels>| {
             labels.as_ref().map(|labels| snapshot.anti_affinity.forbidden(labels, snapshot.nodes)).unwrap_or_default()
         };
-        let key = (id, labels);
+        let key = (id, labels, snapshot.barred.clone());
         if !self.views.contains_key(&key) {
             let wanted = users > FEW && self.has_room(snapshot.nodes.len(), STALE);
             if !wanted && self.board.prepare(&class.request, snapshot) {
@@ -145,12 +158,12 @@ impl Views {
 
     /// Forgets the views of classes that are gone.
     pub fn retain(&mut self, classes: &Classes) {
-        self.views.retain(|(id, _), _| classes.get(*id).is_some());
+        self.views.retain(|(id, ..), _| classes.get(*id).is_some());
     }
 
     /// Forgets every view that tells pods apart: nobody keeps anybody away any more, or domains moved.
     pub fn forget_audiences(&mut self) {
-        self.views.retain(|(_, labels), _| labels.is_none());
+        self.views.retain(|(_, labels, _), _| labels.is_none());
     }
 }
 
@@ -222,7 +235,7 @@ impl View {
 
     fn verdict(&self, id: NodeId, class: &Class, snapshot: Snapshot<'_>) -> Verdict {
         let Some(node) = snapshot.node(id) else { return Verdict::Gone };
-        let query = Query { request: &class.request, constraints: &class.constraints, forbidden: &self.forbidden };
+        let query = Query { request: &class.request, constraints: &class.constraints, forbidden: &self.forbidden, barred: snapshot.barred };
         match refusal(&query, &node) {
             Some(no) => Verdict::Refuses(no),
             None => Verdict::Fits(score(snapshot.strategy, &class.request, node.books, &node.facts.name)),

@@ -188,7 +188,7 @@ impl Scope<'_> {
         }
         let group = self.groups.get(&facts.group).and_then(|group| group.facts.as_ref());
         let is_bound = member.assumed.as_ref().is_none_or(|assumed| assumed.confirmed);
-        let may_go = facts.preemptable && group.is_none_or(|group| group.preemptable);
+        let may_go = facts.preemptable && !facts.protected && group.is_none_or(|group| group.preemptable && !group.protected);
         let priority = standing(self.groups, self.classes, member);
         let high = if own_queue && holds(Rule::R11) { priority >= self.claim.priority } else { priority > self.claim.priority };
         let budgets = (self.budgets.of)(facts);

@@ -98,8 +98,9 @@ pub(in crate::cycle) struct Budgets<'a> {
 pub(in crate::cycle) fn find(world: &mut World, policy: Policy, claim: &Claim<'_>, budgets: Budgets<'_>) -> Result<Taking, NotTaken> {
     world.share_out();
     let leaving = world.leaving_or_told_to();
+    let barred = world.barred_groups(claim.queue);
     let World { books, nodes, anti_affinity, classes, views, pods, groups, priority_classes, demands, shares, stays, .. } = world;
-    let mut stage = Stage::new(State { books, nodes, anti_affinity, classes, views }, pods, policy, claim.last);
+    let mut stage = Stage::new(State { books, nodes, anti_affinity, classes, views, barred }, pods, policy, claim.last);
     let reserved = stage.books().quota().reservation_of(claim.reservation).is_some();
     if holds(Rule::Gone) {
         leaving.iter().for_each(|uid| stage.set_aside(uid));

@@ -3,8 +3,8 @@
 //! A PodGroup that was refused is parked under what refused it, its [`Blocker`]: until that changes, or the PodGroup itself does, trying it again
 //! has the same outcome.
 //!
-//! PodGroups whose waiting members are all alike and lack nodes ask the same question, so they share a [`Line`] for each class and number of members that
-//! must find nodes together. Where one of a line is refused again, all of the line are.
+//! PodGroups of one queue whose waiting members are all alike and lack nodes ask the same question, so they share a [`Line`] for each class and number of members
+//! that must find nodes together. Where one of a line is refused again, all of the line are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::changes::Sequence;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cycle) enum Blocker {
     /// No node takes its members, which are all alike.
-    Nodes(LineKey, Arc<str>, GroupRank),
+    Nodes(LineKey, GroupRank),
     /// No node, or no queue, takes some of its members, which differ or which anti-affinity may tell apart.
     Members(BTreeSet<ClassId>),
     /// A queue has too little left for its members, which are all alike, or for its minimum.
@@ -41,16 +41,16 @@ pub(in crate::cycle) struct Lacking {
     pub(in crate::cycle) asked: Option<(ResourceName, Amount)>,
 }
 
-/// A question that identical PodGroups share: how many members of which class must find nodes together.
-pub(in crate::cycle) type LineKey = (ClassId, u32);
+/// A question that identical PodGroups share: how many members of which class must find nodes together, for which queue.
+pub(in crate::cycle) type LineKey = (ClassId, u32, Arc<str>);
 
 /// PodGroups that ask the same question.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     /// When one of them was refused last.
     pub(super) refused: Sequence,
-    /// By queue, in the order of their turns.
-    pub(super) queues: BTreeMap<Arc<str>, BTreeSet<GroupRank>>,
+    /// In the order of their turns.
+    pub(super) ranks: BTreeSet<GroupRank>,
 }
 
 /// The PodGroups that were refused, each under its blocker.
@@ -71,10 +71,10 @@ impl Parked {
             self.remove(key);
         }
         match &blocker {
-            Blocker::Nodes(line, queue, rank) => {
-                let line = self.lines.entry(*line).or_default();
+            Blocker::Nodes(line, rank) => {
+                let line = self.lines.entry(line.clone()).or_default();
                 line.refused = now;
-                line.queues.entry(Arc::clone(queue)).or_default().insert(rank.clone());
+                line.ranks.insert(rank.clone());
             }
             Blocker::Members(_) => {
                 self.members.insert(key.clone(), now);
@@ -89,10 +89,10 @@ impl Parked {
     /// Removes a PodGroup that waits no longer; nothing where it is not parked.
     pub(super) fn remove(&mut self, key: &GroupKey) {
         match self.of.remove(key) {
-            Some(Blocker::Nodes(at, queue, rank)) => {
+            Some(Blocker::Nodes(at, rank)) => {
                 let Some(line) = self.lines.get_mut(&at) else { return };
-                remove_from(&mut line.queues, &queue, &rank);
-                if line.queues.is_empty() {
+                line.ranks.remove(&rank);
+                if line.ranks.is_empty() {
                     self.lines.remove(&at);
                 }
             }
@@ -111,7 +111,7 @@ impl Parked {
     }
 }
 
-fn remove_from<T: Ord>(all: &mut BTreeMap<Arc<str>, BTreeSet<T>>, at: &str, what: &T) {
+fn remove_from(all: &mut BTreeMap<Arc<str>, BTreeSet<GroupKey>>, at: &str, what: &GroupKey) {
     let Some(some) = all.get_mut(at) else { return };
     some.remove(what);
     if some.is_empty() {

@@ -56,7 +56,7 @@ pub(super) fn woken(changes: &mut Changes, parked: &Parked, known: Known<'_>) ->
     let mut comparison = Comparison { changes, known, left: MOST_COMPARISONS, newest: BTreeMap::new() };
     let mut helped = BTreeSet::new();
     for (at, line) in &parked.lines {
-        comparison.wake_line(*at, line, &mut helped);
+        comparison.wake_line(at, line, &mut helped);
     }
     for (key, refused) in &parked.members {
         let Some(Blocker::Members(classes)) = parked.blocker(key) else { continue };
@@ -89,17 +89,14 @@ struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    /// Adds the PodGroups of a line that could be placed now, the first ones of each queue.
-    fn wake_line(&mut self, (class, members): LineKey, line: &Line, helped: &mut BTreeSet<GroupKey>) {
-        if self.newest(class) <= Some(line.refused) {
+    /// Adds the first PodGroups of a line, as many as could be placed now.
+    fn wake_line(&mut self, (class, members, _): &LineKey, line: &Line, helped: &mut BTreeSet<GroupKey>) {
+        if self.newest(*class) <= Some(line.refused) {
             return;
         }
-        let longest = line.queues.values().map(BTreeSet::len).max().unwrap_or(0);
-        let wanted = longest.saturating_mul(to_usize(members));
-        let room = self.room(class, wanted).checked_div(to_usize(members)).unwrap_or(longest);
-        for ranks in line.queues.values() {
-            helped.extend(ranks.iter().take(room).map(|rank| rank.key.clone()));
-        }
+        let (members, all) = (usize::try_from(*members).unwrap_or(usize::MAX), line.ranks.len());
+        let room = self.room(*class, all.saturating_mul(members)).checked_div(members).unwrap_or(all);
+        helped.extend(line.ranks.iter().take(room).map(|rank| rank.key.clone()));
     }
 
     /// Returns the number of the newest change that may help pods of the class.
@@ -150,7 +147,7 @@ impl Comparison<'_> {
 
 /// Returns how many pods of the class fit on the node beside those that are there, if anti-affinity keeps none away.
 fn pods_on(class: &Class, node: &NodeState<'_>) -> usize {
-    let query = Query { request: &class.request, constraints: &class.constraints, forbidden: &BTreeSet::new() };
+    let query = Query { request: &class.request, constraints: &class.constraints, forbidden: &BTreeSet::new(), barred: &BTreeSet::new() };
     if refusal(&query, node).is_some() {
         return 0;
     }
@@ -159,9 +156,4 @@ fn pods_on(class: &Class, node: &NodeState<'_>) -> usize {
         free.checked_div(asked.nanos()).map(|times| usize::try_from(times).unwrap_or(usize::MAX))
     };
     class.request.iter().filter_map(times).min().unwrap_or(usize::MAX).max(1)
-}
-
-/// A number of pods as an index has it.
-fn to_usize(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }

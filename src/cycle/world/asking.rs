@@ -185,7 +185,8 @@ impl World {
     pub(super) fn notice_who_may_go(&mut self, facts: &PodFacts) {
         let Some(known) = self.pods.get(&facts.uid).filter(|known| known.state() == State::Placed) else { return };
         let old = &known.facts;
-        let same = (&old.group, &old.task, old.preemptable, old.priority) == (&facts.group, &facts.task, facts.preemptable, facts.priority);
+        let same = (&old.group, &old.task, old.preemptable, old.protected, old.priority)
+            == (&facts.group, &facts.task, facts.preemptable, facts.protected, facts.priority);
         if !same || is_guarded_otherwise(&self.budgets, old, facts) {
             self.stays.forget(&facts.uid);
             self.asking.changed();

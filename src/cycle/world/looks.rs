@@ -61,7 +61,8 @@ impl World {
         }
         let Self { requeue, nodes, books, anti_affinity, classes, groups, queues, .. } = self;
         let reserves = |key: &GroupKey| groups.get(key).is_some_and(|group| group.holds.is_some());
-        let snapshot = Snapshot { nodes, ledger: books.ledger(), anti_affinity, strategy: Strategy::default() };
+        let none = BTreeSet::new();
+        let snapshot = Snapshot { nodes, ledger: books.ledger(), anti_affinity, strategy: Strategy::default(), barred: &none };
         let known = Known { snapshot, quota: books.quota(), classes, reserves: &reserves };
         let queue_of = |key: &GroupKey| Some(groups.get(key)?.facts.as_ref()?.queue.as_str());
         let is_fifo = |queue: &str| queues.get(queue).is_some_and(|facts| facts.dequeue_strategy == DequeueStrategy::Fifo);
@@ -90,7 +91,7 @@ impl World {
         let blocker = match refusal.cause() {
             Refusal::Nodes { .. } | Refusal::Ceiling(_) if classes.len() > 1 || !self.anti_affinity.is_empty() => Blocker::Members(classes),
             Refusal::Nodes { needed, .. } => match classes.first() {
-                Some(class) => Blocker::Nodes((*class, *needed), queue, self.rank(group, facts)),
+                Some(class) => Blocker::Nodes((*class, *needed, queue), self.rank(group, facts)),
                 None => Blocker::Members(classes),
             },
             Refusal::Ceiling(Ceiling { bound: Bound::Right, .. }) => {

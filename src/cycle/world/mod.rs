@@ -89,6 +89,8 @@ pub struct World {
     /// Every group that exists or that a pod refers to.
     pub(in crate::cycle) groups: BTreeMap<GroupKey, Group>,
     queues: BTreeMap<Arc<str>, Arc<QueueFacts>>,
+    /// The node groups that the affinity of any queue names: nodes with these labels are for those queues.
+    node_groups_named: BTreeSet<String>,
     /// The disruption budgets.
     budgets: Arc<BTreeMap<BudgetKey, BudgetFacts>>,
     /// What is kept for gangs until others are gone.
@@ -134,6 +136,7 @@ impl World {
             strangers: strangers::Strangers::default(),
             leaving: BTreeMap::new(),
             groups: BTreeMap::new(),
+            node_groups_named: BTreeSet::new(),
             queues: BTreeMap::new(),
             budgets: Arc::default(),
             nominations: nominations::Nominations::default(),

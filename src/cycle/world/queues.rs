@@ -1,9 +1,10 @@
 //! How does a queue come, change and go, and what is counted of its groups?
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::accounting::{MAX_DEPTH, QueueLimits, QueueShape, ROOT_QUEUE};
-use crate::api::queue::DequeueStrategy;
+use crate::api::queue::{DequeueStrategy, NodeGroupAffinity};
 use crate::api::{GroupKey, QueueFacts};
 
 use crate::cycle::requeue::Change;
@@ -19,6 +20,7 @@ impl World {
             old.parent == facts.parent
                 && old.dequeue_strategy == facts.dequeue_strategy
                 && old.node_groups == facts.node_groups
+                && old.node_group_affinity == facts.node_group_affinity
                 && self.books.quota().queue(&name).limits == Some(&limits)
         };
         if !self.queues.get(&name).is_some_and(same) {
@@ -32,15 +34,23 @@ impl World {
             self.requeue.changed(Change::Everything);
         }
         self.dirty_queues.insert(Arc::clone(&name));
-        self.queues.insert(name, Arc::new(facts));
+        let affinity = facts.node_group_affinity.clone();
+        let old = self.queues.insert(name, Arc::new(facts)).and_then(|old| old.node_group_affinity.clone());
+        // Seldom, as it looks at all queues.
+        if old != affinity {
+            self.gather_node_groups();
+        }
     }
 
     /// There is no such queue any more. What is used in it stays charged to its name.
     pub fn delete_queue(&mut self, name: &str) {
         self.dirty_path(name);
         self.dirty_below(name);
-        if self.queues.remove(name).is_some() {
+        if let Some(old) = self.queues.remove(name) {
             self.books.queue_remove(name);
+            if old.node_group_affinity.is_some() {
+                self.gather_node_groups();
+            }
             self.nominations.queues_changed();
             self.shares = None;
             self.requeue.changed(Change::Everything);
@@ -57,6 +67,27 @@ impl World {
     pub(in crate::cycle) fn node_groups(&self, queue: &str) -> Option<(Arc<str>, &'static str)> {
         let way = self.books.quota().tree().way(queue);
         way.into_iter().find_map(|queue| self.queues.get(&queue)?.node_groups.map(|field| (queue, field)))
+    }
+
+    /// The node groups that are labelled for other queues than this one: its pods keep away from their nodes, as in Volcano. What a queue says nothing about, the nearest
+    /// queue above it says.
+    pub(in crate::cycle) fn barred_groups(&self, queue: &str) -> BTreeSet<String> {
+        if self.node_groups_named.is_empty() {
+            return BTreeSet::new();
+        }
+        let way = self.books.quota().tree().way(queue);
+        let own = way.into_iter().find_map(|queue| self.queues.get(&queue)?.node_group_affinity.as_ref());
+        NodeGroupAffinity::barred(own, &self.node_groups_named)
+    }
+
+    /// Says which node groups are named by queues that are not known here, for a world that is made to answer one question.
+    pub fn name_node_groups(&mut self, named: BTreeSet<String>) {
+        self.node_groups_named = named;
+    }
+
+    fn gather_node_groups(&mut self) {
+        let affinities = self.queues.values().filter_map(|queue| queue.node_group_affinity.as_ref());
+        self.node_groups_named = affinities.flat_map(|affinity| affinity.own.iter().cloned()).collect();
     }
 
     /// What is used in this queue and in all above it changed.

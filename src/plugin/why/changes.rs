@@ -164,6 +164,9 @@ fn of_reason(reason: &Reason, count: Count, nodes: &[NodeFacts]) -> String {
             format!("uncordon {} ({}), if the next member fits there", nodes_of(count), some(&names))
         }
         Reason::Taint(_) => format!("let the pods tolerate the {reason} of {}, if the next member fits there", nodes_of(count)),
+        Reason::NodeGroup { group } => {
+            format!("name the node group {group} in the affinity of the queue, as preferred, or take the label off {}", nodes_of(count))
+        }
         Reason::NodeSelector => format!("give {} the labels of the pods' nodeSelector", nodes_of(count)),
         Reason::NodeAffinity => format!("make {} match the pods' required node affinity", nodes_of(count)),
         Reason::AntiAffinity { topology_key } => {

@@ -107,7 +107,10 @@ impl Report {
         let on_top = if admitted || !waits { Resources::new() } else { asked.clone() };
         let levels: Vec<Level> = queues.as_ref().map(|queues| queues.levels(&group.queue, &on_top)).unwrap_or_default();
         let places = match (&pods, &nodes) {
-            (Some(pods), Some(nodes)) if all_pods && waits => places::places(&group, pods, nodes),
+            (Some(pods), Some(nodes)) if all_pods && waits => {
+                let barred = queues.as_ref().map(|queues| queues.barred_groups(&group.queue)).unwrap_or_default();
+                places::places(&group, pods, nodes, barred)
+            }
             _ => None,
         };
         let changes = if waits {

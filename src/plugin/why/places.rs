@@ -41,11 +41,12 @@ pub enum Places {
     Other(String),
 }
 
-/// The verdict on the members of the group that wait; none where no member waits.
+/// The verdict on the members of the group that wait; none where no member waits. `barred` are the node groups that are labelled for other queues than its own.
 #[must_use]
-pub(super) fn places(group: &GroupFacts, pods: &[PodFacts], nodes: &[NodeFacts]) -> Option<Places> {
+pub(super) fn places(group: &GroupFacts, pods: &[PodFacts], nodes: &[NodeFacts], barred: BTreeSet<String>) -> Option<Places> {
     let schedulers: BTreeSet<String> = pods.iter().filter(|pod| pod.group == group.key).map(|pod| pod.scheduler.to_string()).collect();
     let mut world = World::new(schedulers);
+    world.name_node_groups(barred);
     nodes.iter().cloned().for_each(|node| world.apply_node(node));
     // Who else waits is left out; the other groups are not there, so only this one is looked at for places.
     pods.iter().filter(|pod| pod.node.is_some() || pod.group == group.key).cloned().for_each(|pod| world.apply_pod(pod));
@@ -118,24 +119,28 @@ mod tests {
         let nodes = [node("n1", &[("cpu", 4)]), node("n2", &[("cpu", 4)])];
         let mut pods: Vec<_> = ["a", "b", "c"].map(|name| pod("ns", name, "g", &[("cpu", 3)])).into();
         let gang = |minimum| group("ns", "g", minimum, "no-such-queue");
-        let Some(Places::TooFew { needed: 3, placed: 2, tally }) = places(&gang(3), &pods, &nodes) else { panic!("not two of three") };
+        let Some(Places::TooFew { needed: 3, placed: 2, tally }) = places(&gang(3), &pods, &nodes, BTreeSet::new()) else {
+            panic!("not two of three")
+        };
         assert_eq!(tally.to_string(), "2/2 nodes: lacks cpu (asked 3, most free 1)");
-        assert_eq!(places(&gang(2), &pods[..2], &nodes), Some(Places::Enough { members: 2 }));
+        assert_eq!(places(&gang(2), &pods[..2], &nodes, BTreeSet::new()), Some(Places::Enough { members: 2 }));
         // Another group that waits takes no place; one that has its places does.
         pods.truncate(2);
         pods.push(pod("ns", "x", "other", &[("cpu", 4)]));
-        assert_eq!(places(&gang(2), &pods, &nodes), Some(Places::Enough { members: 2 }));
+        assert_eq!(places(&gang(2), &pods, &nodes, BTreeSet::new()), Some(Places::Enough { members: 2 }));
         pods.push(running(pod("ns", "y", "other", &[("cpu", 4)]), "n2"));
-        assert!(matches!(places(&gang(2), &pods, &nodes), Some(Places::TooFew { needed: 2, placed: 1, .. })));
+        assert!(matches!(places(&gang(2), &pods, &nodes, BTreeSet::new()), Some(Places::TooFew { needed: 2, placed: 1, .. })));
     }
 
     #[test]
     fn who_has_places_or_cannot_be_placed_at_all_is_told_apart() {
         let nodes = [node("n1", &[("cpu", 4)])];
         let placed = [running(pod("ns", "a", "g", &[("cpu", 3)]), "n1")];
-        assert_eq!(places(&group("ns", "g", 1, "default"), &placed, &nodes), None);
+        assert_eq!(places(&group("ns", "g", 1, "default"), &placed, &nodes, BTreeSet::new()), None);
         let few = [pod("ns", "a", "g", &[("cpu", 3)])];
-        let Some(Places::Other(text)) = places(&group("ns", "g", 2, "default"), &few, &nodes) else { panic!("not too few members") };
+        let Some(Places::Other(text)) = places(&group("ns", "g", 2, "default"), &few, &nodes, BTreeSet::new()) else {
+            panic!("not too few members")
+        };
         assert_eq!(text, "the gang needs 2 members, 1 exist");
     }
 }

@@ -11,6 +11,7 @@ use crate::accounting::{Bound, Ceiling, QueueFault, Why as Fault};
 use crate::api::node::Taint;
 use crate::api::pod_facts::Unsupported;
 use crate::api::podgroup::PodGroupCondition;
+use crate::api::queue::NodeGroupAffinity;
 use crate::api::{self, GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts};
 use crate::cycle::explain::{Lack, Reason, Refusal, Tally};
 use crate::cycle::testing::{group, node, pod, queue, running};
@@ -144,6 +145,15 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
             "(zone)",
         ),
         ("node_cordoned", Case::of_nodes(Some(Reason::Unschedulable), |case| case.nodes[0].unschedulable = true), "uncordon 1 node (n1)"),
+        (
+            "node_group",
+            Case::of_nodes(Some(Reason::NodeGroup { group: "a".into() }), |case| {
+                case.nodes[0].labels = [("volcano.sh/nodegroup-name".to_owned(), "a".to_owned())].into();
+                let own = NodeGroupAffinity { own: ["a".to_owned()].into(), allowed: ["a".to_owned()].into() };
+                case.queues.push(QueueFacts { node_group_affinity: Some(own), ..queue("other", None, &[]) });
+            }),
+            "name the node group a in the affinity of the queue",
+        ),
         (
             "node_resources",
             Case::of_nodes(Some(Reason::Lacks("cpu".into())), |case| case.nodes = vec![node("n1", &[])]),

@@ -257,6 +257,13 @@ fn groups(victim: &Victim) -> Vec<Attempt> {
             json!({}),
             Expected::Refused(hold),
         ),
+        group_of(
+            "a PodGroup that protects its members as Volcano has it",
+            json!({"name": "keeps", "annotations": {"volcano.sh/jdb-min-available": "1"}}),
+            json!({"queue": "a"}),
+            json!({}),
+            Expected::Refused(hold),
+        ),
         patch("a PodGroup made not preemptable", &mine, json!({"metadata": {"annotations": keep}}), Expected::Refused(hold)),
         patch(
             "a PodGroup made not preemptable by a 0",
@@ -379,6 +386,18 @@ fn pods(victim: &Victim, own: &str) -> Vec<Attempt> {
             "a pod that is not preemptable, in another spelling",
             json!({"name": "keeps", "annotations": {"volcano.sh/preemptable": "False"}}),
             json!({}),
+            Expected::Refused(hold),
+        ),
+        pod(
+            "a pod that protects itself as Volcano has it",
+            json!({"name": "keeps", "labels": {"volcano.sh/cooldown-time": "10m"}}),
+            json!({}),
+            Expected::Refused(hold),
+        ),
+        patch(
+            "a running pod that protects itself as Volcano has it",
+            &running,
+            json!({"metadata": {"annotations": {"volcano.sh/jdb-max-unavailable": "1"}}}),
             Expected::Refused(hold),
         ),
         patch(

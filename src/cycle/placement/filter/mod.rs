@@ -11,6 +11,7 @@
 
 mod anti_affinity;
 mod node_affinity;
+mod node_group;
 mod node_selector;
 mod resources;
 mod taints;
@@ -33,6 +34,8 @@ pub struct Query<'a> {
     pub constraints: &'a Constraints,
     /// Labels of nodes (key, value) where the anti-affinity of a placed pod keeps it away.
     pub forbidden: &'a BTreeSet<(String, String)>,
+    /// Node groups that are labelled for other queues than the pod's own.
+    pub barred: &'a BTreeSet<String>,
 }
 
 /// One node, as it is at this moment.
@@ -94,9 +97,10 @@ trait Predicate: Sync {
 }
 
 /// All predicates, in the order in which they are asked.
-const PREDICATES: [&dyn Predicate; 6] = [
+const PREDICATES: [&dyn Predicate; 7] = [
     &unschedulable::Unschedulable,
     &taints::Taints,
+    &node_group::NodeGroup,
     &node_selector::NodeSelector,
     &node_affinity::NodeAffinity,
     &anti_affinity::AntiAffinity,
@@ -111,8 +115,8 @@ pub fn refusal(query: &Query<'_>, node: &NodeState<'_>) -> Option<No> {
 
 /// Why the node would not take the pod whatever pods left it; none where it could.
 #[must_use]
-pub fn lasting_refusal(constraints: &Constraints, node: &NodeState<'_>) -> Option<No> {
-    let query = Query { request: &Resources::new(), constraints, forbidden: &BTreeSet::new() };
+pub fn lasting_refusal(constraints: &Constraints, barred: &BTreeSet<String>, node: &NodeState<'_>) -> Option<No> {
+    let query = Query { request: &Resources::new(), constraints, forbidden: &BTreeSet::new(), barred };
     PREDICATES.iter().filter(|predicate| predicate.basis() == Basis::Objects).find_map(|predicate| predicate.refuses(&query, node))
 }
 

@@ -50,7 +50,7 @@ impl World {
     fn could_take(&self, place: &Placement) -> bool {
         let Some(facts) = self.nodes.id(&place.node).and_then(|id| self.nodes.get(id)) else { return false };
         let (Some(books), Some(member)) = (self.books.ledger().node(&place.node), self.pods.get(&place.uid)) else { return false };
-        lasting_refusal(&member.facts.constraints, &NodeState { facts, books }).is_none()
+        lasting_refusal(&member.facts.constraints, &self.barred_groups(&place.queue), &NodeState { facts, books }).is_none()
     }
 
     /// Places the gang where it was nominated, in books that hold nothing of what is kept for others; all of it, or the books are as before.
@@ -61,6 +61,7 @@ impl World {
         for place in &all {
             self.books.withdraw(&place.uid);
         }
+        let barred = own.first().map(|place| self.barred_groups(&place.queue)).unwrap_or_default();
         let Self { books, nodes, anti_affinity, classes, views, pods, .. } = self;
         let pod = |place| {
             let Placement { uid, node, .. }: &Placement = place;
@@ -71,7 +72,7 @@ impl World {
         let needed = u32::try_from(own.len()).unwrap_or(u32::MAX);
         // The nodes are given, so there is none to prefer.
         let mut placer =
-            Placer::new(State { books, nodes, anti_affinity, classes, views }, Strategy::default(), &BTreeSet::new(), u32::MAX);
+            Placer::new(State { books, nodes, anti_affinity, classes, views, barred }, Strategy::default(), &BTreeSet::new(), u32::MAX);
         let placed = match placer.place(&Attempt { queue, pods: &members, needed, first: needed, preemptable }) {
             Ok(_) => Ok(placer.commit()),
             Err(not) => {

@@ -1,0 +1,87 @@
+//! What follows once all lists are complete and the lease is held, in whatever order they come?
+
+use super::command::Command;
+use super::event::{Change, Event};
+use super::metrics::Metrics;
+use super::state::State;
+use super::testing::{at, leading, reset, state};
+use crate::api::QueueFacts;
+use crate::api::names::DEFAULT_SCHEDULER;
+use crate::cycle::testing::{POLICY, queue};
+
+/// The six lists, and the lease.
+const PARTS: usize = 7;
+
+/// The part of this number comes; the list of queues holds `queues`.
+fn comes(state: &mut State, part: usize, queues: &[QueueFacts], millis: u64) {
+    let now = at(millis);
+    match part {
+        0 => state.apply(Event::Nodes(reset(Vec::new())), now),
+        1 => state.apply(Event::Pods(reset(Vec::new())), now),
+        2 => state.apply(Event::Groups(reset(Vec::new())), now),
+        3 => state.apply(Event::Queues(reset(queues.to_vec())), now),
+        4 => state.apply(Event::PriorityClasses(reset(Vec::new())), now),
+        5 => state.apply(Event::Budgets(reset(Vec::new())), now),
+        _ => state.lead(now),
+    }
+}
+
+/// All orders of the parts.
+fn orders() -> Vec<Vec<usize>> {
+    let mut orders = vec![Vec::new()];
+    for _ in 0..PARTS {
+        orders = orders
+            .iter()
+            .flat_map(|order| (0..PARTS).filter(|part| !order.contains(part)).map(|part| [order.as_slice(), &[part]].concat()))
+            .collect();
+    }
+    orders
+}
+
+/// The queues that are made, in order of their names.
+fn made(commands: &[Command]) -> Vec<&str> {
+    let mut made: Vec<&str> =
+        commands.iter().filter_map(|command| if let Command::MakeQueue { name } = command { Some(&**name) } else { None }).collect();
+    made.sort_unstable();
+    made
+}
+
+#[test]
+fn root_and_default_are_made_once_in_whatever_order_the_lists_and_the_lease_come() {
+    let orders = orders();
+    assert_eq!(orders.len(), 5040);
+    let (root, default) = (queue("root", None, &[]), queue("default", Some("root"), &[]));
+    let cases: [(&[QueueFacts], &[&str]); 3] =
+        [(&[], &["default", "root"]), (std::slice::from_ref(&root), &["default"]), (&[root.clone(), default], &[])];
+    // Made once: it is the slow part of a state.
+    let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
+    for order in &orders {
+        for (queues, wanted) in cases {
+            let mut state = State::new([DEFAULT_SCHEDULER.to_owned()], POLICY, metrics.clone());
+            for (number, part) in order.iter().enumerate() {
+                assert_eq!(state.tick(at(0)), [], "{order:?}: nothing is written before all are there, here before part {number}");
+                comes(&mut state, *part, queues, 0);
+            }
+            assert_eq!(made(&state.tick(at(1000))), wanted, "{order:?} with {} queues", queues.len());
+            assert_eq!(made(&state.tick(at(5000))), [""; 0], "{order:?}: once");
+        }
+    }
+}
+
+#[test]
+fn a_replica_that_stands_by_makes_no_queue() {
+    let mut state = state();
+    (0..PARTS - 1).for_each(|part| comes(&mut state, part, &[], 0));
+    state.apply(Event::Queues(Change::Delete("default".into())), at(0));
+    assert_eq!(state.tick(at(100_000)), []);
+}
+
+#[test]
+fn a_queue_that_is_deleted_later_is_made_again() {
+    for change in [Change::Delete("default".into()), reset(vec![queue("root", None, &[])])] {
+        let mut state = leading(state(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        assert_eq!(made(&state.tick(at(1000))), [""; 0]);
+        state.apply(Event::Queues(change), at(2000));
+        assert_eq!(made(&state.tick(at(4000))), ["default"]);
+    }
+}
