@@ -13,14 +13,16 @@ BIN ?= target/debug
 CASE ?=
 WORLD ?=
 REPEAT ?= 1
-# Cases mostly wait for others, each in a cluster of its own, so two at a time take little more than half of the time on two cores.
-JOBS ?= 2
+# Cases mostly wait for others, each in a cluster of its own: one costs about 6 s of a core in 15 s.
+JOBS ?= 3
 TIMES ?= 5
 MINUTES ?= 60
 # Random histories on which the books and their rules must say the same.
 HISTORIES ?= 100000
 # Random worlds on which the search for victims and its rules must.
 RECLAIMS ?= 2000
+# For both: the library optimized, with overflow checks and debug assertions. Only here: a plain `cargo test` compiles it several times as quickly.
+OPTIMIZED = --config profile.test.package.podgroup.opt-level=1
 # In a soak: so many for each minute of it, and never fewer than `make test` has.
 more = $$(( $(MINUTES) * $1 > $2 ? $(MINUTES) * $1 : $2 ))
 SEED ?=
@@ -31,7 +33,7 @@ PODGROUP_E2E ?= target/debug/e2e
 PODGROUP_BUILT ?=
 RUNNER = PODGROUP_BIN_DIR=$(BIN) $(PODGROUP_E2E)
 
-.PHONY: help demo demo-down test unit model e2e soak takeover load check bench bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites debug-build static dist image
+.PHONY: help demo demo-down test unit format lints model e2e soak takeover load check bench bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites debug-build static dist image
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,15 +44,11 @@ demo: tools debug-build ## a local control plane, both programs and a story in f
 demo-down: ## takes the demo's cluster down
 	@bash e2e/src/reaper.sh $(CURDIR)/.cluster/demo 1 </dev/null
 
-test: ## everything: format, lints, unit and property tests, the cases on the real control plane
-	@bash e2e/tools/prerequisites.sh
-	@$(MAKE) --no-print-directory check
-	@$(MAKE) --no-print-directory tools
-	@$(MAKE) --no-print-directory unit
-	@$(MAKE) --no-print-directory e2e
+test: ## everything: format, lints, unit and property tests, the cases on the real control plane; each part says its time (e2e/tools/test.sh)
+	@MAKE='$(MAKE)' bash e2e/tools/test.sh
 
 unit: tools ## unit and property tests, and the observer's own on a real control plane
-	PODGROUP_DUEL_HISTORIES=$(HISTORIES) PODGROUP_DUEL_RECLAIMS=$(RECLAIMS) cargo test --workspace
+	PODGROUP_DUEL_HISTORIES=$(HISTORIES) PODGROUP_DUEL_RECLAIMS=$(RECLAIMS) cargo test --workspace $(OPTIMIZED)
 
 model: debug-build ## the exhaustive model of a PodGroup's life, all worlds and mutants (minutes; docs/model.md)
 	target/debug/podgroup-model $(WORLD)
@@ -62,11 +60,15 @@ takeover: tools debug-build ## how long nobody is there when the controller's le
 	@$(RUNNER) takeover --repeat $(TIMES)
 
 soak: tools debug-build ## the duels on more histories than `make test`, then every case under faults again and again, new seeds each time (MINUTES=60, SEED=…, JOBS=1, CASE=L1-faults)
-	PODGROUP_DUEL_HISTORIES=$(call more,5000,$(HISTORIES)) PODGROUP_DUEL_RECLAIMS=$(call more,200,$(RECLAIMS)) cargo test --workspace --lib duel:: -- --nocapture
+	PODGROUP_DUEL_HISTORIES=$(call more,5000,$(HISTORIES)) PODGROUP_DUEL_RECLAIMS=$(call more,200,$(RECLAIMS)) cargo test --workspace $(OPTIMIZED) --lib duel:: -- --nocapture
 	@$(RUNNER) soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS) $(foreach case,$(CASE),--case $(case))
 
-check: prerequisites ## format and lints
+check: format lints ## format and lints
+
+format: prerequisites
 	cargo fmt --all --check
+
+lints: prerequisites
 	cargo clippy --workspace --all-targets -- -D warnings
 
 # The release binaries that ship, and a release runner: a flood by a slow client would flatter the controller.
@@ -114,7 +116,7 @@ image: tools ## the image alone, from the static programs that `make dist` has b
 prerequisites:
 	@bash e2e/tools/prerequisites.sh
 
-# What case C11 packs. Before the cases, for it takes minutes the first time and both cores. On another machine than that of the programs C11 says that it is left out.
+# What case C11 packs; it compiles that itself where it is not there yet. On another machine than that of the programs C11 says that it is left out.
 static: prerequisites
 	$(if $(PODGROUP_BUILT),,[ "$$(uname -sm)" != 'Linux x86_64' ] || DIST_PROFILE=dev bash release/dist.sh programs)
 

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use crate::faults::{Counts, Faults};
+use crate::order::longest_first;
 use crate::report::{Outcome, sum_up};
 use crate::scratch::Scratch;
 use crate::world::{Setup, World};
@@ -107,28 +108,40 @@ pub struct Selection {
     pub stock_places: bool,
 }
 
-/// Runs the selected cases of `table`, says how each went and the sum; whether all passed.
+/// Runs the selected cases of `table`, prints how each went and the sum. Returns whether all passed.
+///
+/// The whole list begins with its longest cases, so that no long one is left over at the end. While cases run, the cluster of the next one boots.
 pub async fn run(table: &[Case], selection: &Selection) -> Result<bool> {
     let mut chosen = choose(table, &selection.cases)?;
+    if selection.cases.is_empty() {
+        longest_first(&mut chosen, |case| &case.id);
+    }
     chosen.iter_mut().for_each(|case| case.setup.stock_places |= selection.stock_places);
-    let start = Instant::now();
+    let (start, jobs) = (Instant::now(), selection.jobs.max(1));
     let mut outcomes = Vec::new();
-    let mut running = JoinSet::new();
     for round in 1..=selection.repeat {
         if selection.repeat > 1 {
             say::headline(format!("round {round} of {}", selection.repeat));
         }
-        for case in &chosen {
-            if running.len() >= selection.jobs.max(1) {
-                collect(&mut running, &mut outcomes).await?;
-            }
-            let name = if selection.repeat > 1 { format!("{}#{round}", case.id) } else { case.id.clone() };
-            let seed = selection.seed.unwrap_or_else(scratch::random);
-            running.spawn(run_one(case.clone(), name, seed));
-        }
+        let mut left = chosen.iter();
+        let (mut ahead, mut running) = (JoinSet::new(), JoinSet::new());
         // A round ends before the next begins, so that its headline is true.
-        while !running.is_empty() {
-            collect(&mut running, &mut outcomes).await?;
+        loop {
+            if ahead.is_empty()
+                && let Some(case) = left.next()
+            {
+                let name = if selection.repeat > 1 { format!("{}#{round}", case.id) } else { case.id.clone() };
+                ahead.spawn(prepare(case.clone(), name, selection.seed.unwrap_or_else(scratch::random)));
+            }
+            if running.len() < jobs
+                && let Some(prepared) = ahead.join_next().await
+            {
+                running.spawn(play(prepared?));
+            } else if !running.is_empty() {
+                collect(&mut running, &mut outcomes).await?;
+            } else {
+                break;
+            }
         }
     }
     Ok(sum_up(&outcomes, start.elapsed()))
@@ -161,20 +174,42 @@ pub(crate) async fn collect(running: &mut JoinSet<Outcome>, outcomes: &mut Vec<O
     Ok(())
 }
 
-/// Runs one case in a world of its own.
-pub(crate) async fn run_one(case: Case, name: String, seed: u64) -> Outcome {
+/// A case whose cluster runs, and in which nothing has been done yet.
+pub(crate) struct Prepared {
+    case: Case,
+    name: String,
+    seed: u64,
+    world: Result<World>,
+    /// How long the cluster took to boot.
+    booted: Duration,
+}
+
+/// Starts the cluster of a case, and does nothing in it.
+pub(crate) async fn prepare(case: Case, name: String, seed: u64) -> Prepared {
     let start = Instant::now();
-    say::line(format!("        {name}: {}", case.title));
     let world = match Scratch::new(&case.id) {
         Ok(scratch) => World::bare(scratch, &case.id.to_lowercase(), &case.setup, seed).await,
         Err(error) => Err(error),
     };
+    Prepared { case, name, seed, world, booted: start.elapsed() }
+}
+
+/// Runs a case in the cluster that was started for it.
+pub(crate) async fn play(prepared: Prepared) -> Outcome {
+    let Prepared { case, name, seed, world, booted } = prepared;
+    let start = Instant::now();
+    say::line(format!("        {name}: {}", case.title));
     let (reasons, artifacts, faults) = match world {
         Ok(world) => judge(&case, &name, world).await,
         Err(error) => (vec![say::brief(&error)], None, Counts::new()),
     };
     let faults = (case.setup.faults == Faults::Mix).then_some(faults);
-    Outcome { name, reasons, took: start.elapsed(), artifacts, seed, faults }
+    Outcome { name, reasons, took: booted + start.elapsed(), artifacts, seed, faults }
+}
+
+/// Runs one case in a world of its own.
+pub(crate) async fn run_one(case: Case, name: String, seed: u64) -> Outcome {
+    play(prepare(case, name, seed).await).await
 }
 
 async fn judge(case: &Case, name: &str, mut world: World) -> (Vec<String>, Option<std::path::PathBuf>, Counts) {

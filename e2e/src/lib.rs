@@ -2,7 +2,7 @@
 //!
 //! Nothing here depends on the crate `podgroup`: a case sees what any user of the cluster sees.
 //! In reading order: `scratch` (what a run owns, and who removes it), `cluster` (a control plane in three seconds), `chart` and `programs` (what is tested; `rendered`: as a kubelet would start it),
-//! `proxy` and `faults` (what can go wrong on the way between them), `prometheus` and `dashboards` (what is made of their metrics), `objects` and `workloads` (what users make), `world` (all of it together), `case` (runs one and judges it), `cases` (the
+//! `proxy` and `faults` (what can go wrong on the way between them), `prometheus` and `dashboards` (what is made of their metrics), `objects` and `workloads` (what users make; `stage`: set again where the simulator is late), `world` (all of it together), `case` (runs one and judges it; `order`: the longest first), `cases` (the
 //! rows of the scenario table), `demo` (the same as a story), `load` and `bench` (figures). `observer` watches all the time and knows none of the others.
 
 pub mod artifacts;
@@ -26,6 +26,7 @@ pub mod lease;
 pub mod load;
 pub mod objects;
 pub mod observer;
+pub mod order;
 pub mod programs;
 pub mod prometheus;
 pub mod proxy;
@@ -37,6 +38,7 @@ pub mod rights;
 pub mod say;
 pub mod scratch;
 pub mod soak;
+pub mod stage;
 pub mod takeover;
 pub mod wait;
 pub mod watched;

@@ -2,11 +2,12 @@
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Map, Value, json};
 
+use crate::stage::{Cleared, Set, set_stage};
 use crate::wait::{Seen, secs, wait_until};
 
 /// The scheduler whose pods the cases make.
@@ -42,7 +43,8 @@ pub fn amounts(amounts: Amounts<'_>) -> Value {
     Value::Object(amounts.iter().map(|(name, amount)| ((*name).to_owned(), json!(amount))).collect::<Map<_, _>>())
 }
 
-/// Makes a node that kwok plays the kubelet of. 110 pods fit unless `allocatable` says otherwise.
+/// Makes a node that kwok plays the kubelet of. 110 pods fit unless `allocatable` says otherwise. A node that kwok does not take over in time is made again
+/// (`stage`), unless a pod is on it already.
 pub async fn make_node(client: &Client, name: &str, allocatable: Amounts<'_>) -> Result<()> {
     let room = if allocatable.iter().any(|(dimension, _)| *dimension == "pods") {
         allocatable.to_vec()
@@ -59,14 +61,34 @@ pub async fn make_node(client: &Client, name: &str, allocatable: Amounts<'_>) ->
         "status": {"allocatable": amounts, "capacity": amounts},
     }))?;
     let nodes: Api<Node> = Api::all(client.clone());
-    nodes.create(&PostParams::default(), &node).await.with_context(|| format!("making node {name}"))?;
-    // A pod that is born with the node's name while kwok is only just taking the node over is never taken up by it.
-    wait_until(secs(20), &format!("kwok has taken node {name} over"), || async {
-        let conditions = nodes.get(name).await?.status.and_then(|status| status.conditions).unwrap_or_default();
-        let ready = conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
-        Ok(Seen::when(ready, || "it is not Ready".to_owned()))
+    let what = format!("kwok has taken node {name} over");
+    let set = || async {
+        nodes.create(&PostParams::default(), &node).await.with_context(|| format!("making node {name}"))?;
+        // A pod that is born with the node's name while kwok is only just taking the node over is never taken up by it.
+        let taken_over = wait_until(secs(20), &what, || async {
+            let conditions = nodes.get(name).await?.status.and_then(|status| status.conditions).unwrap_or_default();
+            let ready = conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
+            Ok(Seen::when(ready, || "it is not Ready".to_owned()))
+        });
+        Ok(taken_over.await.map_or_else(Set::Late, |()| Set::Ready))
+    };
+    set_stage(&format!("node {name}"), set, || clear_node(client, name)).await.map(drop)
+}
+
+/// Deletes a node that no pod is on, and returns when it is gone.
+async fn clear_node(client: &Client, name: &str) -> Result<Cleared> {
+    let pods: Api<Pod> = Api::all(client.clone());
+    let on_it = pods.list(&ListParams::default().fields(&format!("spec.nodeName={name}"))).await?;
+    if let Some(pod) = on_it.items.first() {
+        return Ok(Cleared::InUse(format!("pod {} is on it", pod.name_any())));
+    }
+    let nodes: Api<Node> = Api::all(client.clone());
+    nodes.delete(name, &DeleteParams::default()).await.with_context(|| format!("deleting node {name}"))?;
+    wait_until(secs(20), &format!("node {name} is gone"), || async {
+        Ok(Seen::when(nodes.get_opt(name).await?.is_none(), || "it is still there".to_owned()))
     })
-    .await
+    .await?;
+    Ok(Cleared::Yes)
 }
 
 /// Sets capacity and allocatable of a node in the named dimensions, as a device plugin does when a device fails or comes back.

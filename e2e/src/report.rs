@@ -12,7 +12,7 @@ pub struct Outcome {
     pub name: String,
     /// What speaks against it; empty if it passed.
     pub reasons: Vec<String>,
-    /// From the start of its cluster to its end.
+    /// How long its cluster took to boot, and the case from its first step to the end of the cluster. The time that a cluster waited for its turn is not in it.
     pub took: Duration,
     /// Where its logs and objects are, if it failed.
     pub artifacts: Option<PathBuf>,

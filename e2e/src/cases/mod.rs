@@ -161,8 +161,11 @@ pub fn table() -> Vec<Case> {
         case!("L15", "ten rollouts leave one PodGroup", usual(), rollouts::ten_rollouts).also_under_faults(),
         case!("F-3x0s", "20 Deployments and 20 StatefulSets flap together 3 times", quick(), flaps::together, 3, secs(0))
             .also_under_faults(),
-        case!("F-3x500ms", "the same with half a second between", quick(), flaps::together, 3, millis(500)).also_under_faults(),
-        case!("F-3x2s", "the same with two seconds between", quick(), flaps::together, 3, secs(2)).also_under_faults(),
+        // The other pauses are in the soak: L1, L2 and the row above hold the same property every day.
+        case!("F-3x500ms", "the same with half a second between", quick(), flaps::together, 3, millis(500))
+            .only_in_soak()
+            .also_under_faults(),
+        case!("F-3x2s", "the same with two seconds between", quick(), flaps::together, 3, secs(2)).only_in_soak().also_under_faults(),
         case!("F-200x0s", "20 Deployments and 20 StatefulSets flap together 200 times", quick(), flaps::together, 200, secs(0))
             .within(secs(900))
             .only_in_soak()

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# What does `make test` run, in which order, and how long did each part take? The Makefile calls it; each part is a verb of the Makefile.
+#
+#   prerequisites, format, tools ─▶ programs ─┬─▶ cases: they mostly wait for others
+#                                             ╰─▶ static (what case C11 packs), lints, unit and property tests: they only compute, so at a low priority
+#
+# The output of a part of the second lane is printed when the part ends, so that the lines of two parts do not mix. A part that fails does not stop the others.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+make=${MAKE:-make}
+began=$SECONDS
+work=$(mktemp -d)
+lane=
+# The second lane is a process group of its own: it ends with this script, also after Ctrl-C.
+finish() { [ -z "$lane" ] || kill -- "-$lane" 2>/dev/null; rm -rf "$work"; }
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+took() { printf '%2d min %02d s' $(($1 / 60)) $(($1 % 60)); }
+verb() { "$make" --no-print-directory "$@"; }
+
+# part NAME COMMAND...: runs it, prints its time, and keeps that line for the sum. Its output goes to a file of its name too.
+part() {
+  local name=$1 start=$SECONDS status word=passed
+  shift
+  "$@" 2>&1 | tee "$work/$name.log"
+  status=${PIPESTATUS[0]}
+  [ "$status" -eq 0 ] || word=FAILED
+  printf '%-9s %s in %s\n' "$name" "$word" "$(took $((SECONDS - start)))" | tee -a "$work/sum"
+  return "$status"
+}
+
+# The same for a part of the second lane: its output comes at its end.
+quiet_part() {
+  local status
+  part "$@" >"$work/$1.all"
+  status=$?
+  cat "$work/$1.all"
+  return "$status"
+}
+
+second_lane() {
+  local failed=0
+  quiet_part static verb static || failed=1
+  quiet_part lints verb lints || failed=1
+  quiet_part unit verb unit || failed=1
+  return "$failed"
+}
+
+verb prerequisites || exit 1
+part format verb format || exit 1
+part tools verb tools || exit 1
+part programs verb debug-build || exit 1
+
+failed=0
+set -m
+{ renice -n 10 -p "$BASHPID" >/dev/null 2>&1; second_lane; } &
+lane=$!
+set +m
+PODGROUP_BUILT=1 part cases verb e2e || failed=1
+wait "$lane" || failed=1
+lane=
+
+printf '\n'
+cat "$work/sum"
+printf '%-9s        in %s\n' all "$(took $((SECONDS - began)))"
+# One line for all: the tests of cargo (`test result: ok. 668 passed; 0 failed; ...`) and the cases (`138 passed, 0 failed`).
+cat "$work/unit.log" "$work/cases.log" | awk '
+  /^test result: / || /^[0-9]+ passed, [0-9]+ failed$/ {
+    for (i = 2; i <= NF; i++) { if ($i ~ /^passed/) passed += $(i - 1); if ($i ~ /^failed/) wrong += $(i - 1) }
+  }
+  END { printf "%d passed, %d failed\n", passed, wrong }'
+exit "$failed"
