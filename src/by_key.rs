@@ -1,15 +1,15 @@
-//! What is known of each of very many, where hardly anybody asks for an order?
+//! A map with fast lookups and iteration in the order of the keys.
 //!
-//! The pods of a large cluster do not fit into a processor's caches. A tree is walked down to a pod by half a dozen places in memory, a hash table by one or two; where
-//! every placement asks several of them that is felt. Who walks through all gets them in the order of their keys, and pays for the sorting: nothing ever
-//! follows from the order of a hash.
+//! The pods of a large cluster do not fit into the caches of a processor. A lookup in a tree reads about six places in memory, in a hash table one or two.
+//! Every placement needs several lookups, so the difference is measurable. An iteration sorts the entries first, so no result depends on the order of
+//! hashes.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash};
 
-/// Values by key. As a `BTreeMap`, but that a walk through all sorts them first.
+/// A map from keys to values. It behaves as a `BTreeMap`, but every iteration sorts the entries first.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ByKey<K: Hash + Eq, V>(HashMap<K, V, BuildHasherDefault<DefaultHasher>>);
 
@@ -20,7 +20,7 @@ impl<K: Hash + Eq, V> Default for ByKey<K, V> {
 }
 
 impl<K: Ord + Hash, V> ByKey<K, V> {
-    /// What is known of it.
+    /// Returns the value of the key.
     pub fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -28,7 +28,7 @@ impl<K: Ord + Hash, V> ByKey<K, V> {
         self.0.get(key)
     }
 
-    /// The same, to be changed.
+    /// Returns the value of the key, mutable.
     pub fn get_mut<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
@@ -36,7 +36,7 @@ impl<K: Ord + Hash, V> ByKey<K, V> {
         self.0.get_mut(key)
     }
 
-    /// Whether anything is known of it.
+    /// Returns whether the map has the key.
     pub fn contains_key<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -44,12 +44,12 @@ impl<K: Ord + Hash, V> ByKey<K, V> {
         self.0.contains_key(key)
     }
 
-    /// This is known of it. What was before.
+    /// Sets the value of the key. Returns the value before.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         self.0.insert(key, value)
     }
 
-    /// Nothing is known of it any more. What was before.
+    /// Removes the key. Returns its value.
     pub fn remove<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -57,31 +57,31 @@ impl<K: Ord + Hash, V> ByKey<K, V> {
         self.0.remove(key)
     }
 
-    /// Of how many something is known.
+    /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether nothing is known of anybody.
+    /// Returns whether the map has no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All, in the order of their keys.
+    /// Returns all entries in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         let mut all: Vec<_> = self.0.iter().collect();
         all.sort_unstable_by_key(|(key, _)| *key);
         all.into_iter()
     }
 
-    /// The keys, in order.
+    /// Returns the keys in order.
     pub fn keys(&self) -> impl Iterator<Item = &K> {
         self.iter().map(|(key, _)| key)
     }
 
-    /// The values, in the order of their keys.
+    /// Returns the values in the order of their keys.
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.iter().map(|(_, value)| value)
     }
@@ -110,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_tree_to_who_looks(steps in prop::collection::vec((0_u16..40, any::<bool>()), 0..100)) {
+        fn the_map_behaves_as_a_btree_map(steps in prop::collection::vec((0_u16..40, any::<bool>()), 0..100)) {
             let (mut map, mut tree) = (ByKey::default(), BTreeMap::new());
             for (at, (key, comes)) in steps.into_iter().enumerate() {
                 if comes {

@@ -199,7 +199,7 @@ fn every_reason_that_is_said_stands_in_the_reference_and_no_other() {
     let told: BTreeSet<_> = section.split('`').skip(1).step_by(2).filter(|word| is_word(word)).collect();
     // Where reasons are made: each file, and what its reasons stand behind.
     let places = [
-        ("src/lifecycle/complaint.rs", "complaint(\"", 3),
+        ("src/lifecycle/warning.rs", "warning(\"", 3),
         ("src/cycle/explain.rs", "=> \"", 3),
         ("src/scheduler/command.rs", "=> \"", 2),
         ("src/scheduler/command.rs", "reason: Some(\"", 1),

@@ -1,32 +1,37 @@
-//! PodGroups for Kubernetes: a controller that keeps them, and a scheduler that places their gangs.
+//! PodGroups for Kubernetes: a controller that creates and deletes them, and a scheduler that places their pods as gangs.
 //!
 //! ```text
 //!                    podgroup-controller                                 podgroup-scheduler
 //!                    ───────────────────                                 ──────────────────
 //!  Deployment ─┐                                                Node, Pod ─┐
-//!  ReplicaSet ─┼▶ observe ▶ freeze ▶ decide ▶ act ─▶ PodGroup ──▶ observe ─┼▶ freeze ▶ decide ▶ act ─▶ binding, status
-//!  Pod ────────┘     ▲                        │      Queue ────▶           ┘     ▲               │
-//!                    └────────── learn ◀──────┘                                  └─── learn ◀────┘
+//!  ReplicaSet ─┼▶ observe ▶ snapshot ▶ decide ▶ act ▶ PodGroup ─▶ observe ─┼▶ snapshot ▶ decide ▶ act ─▶ binding, status
+//!  Pod ────────┘     ▲                         │     Queue ───▶           ┘     ▲                │
+//!                    └────────── learn ◀───────┘                                └──── learn ◀────┘
 //! ```
 //!
-//! The five verbs are the same in both programs. *Observe*: watches become facts. *Freeze*: what the decision depends on becomes a value. *Decide*:
-//! a pure function says the next step. *Act*: one file carries it out and chooses nothing. *Learn*: the answer becomes a fact.
+//! Both programs have the same five steps:
 //!
-//! In reading order:
+//! 1. *Observe*: the events of the watches become facts.
+//! 2. *Snapshot*: the input of the decision becomes one value.
+//! 3. *Decide*: a pure function returns the next step.
+//! 4. *Act*: one file carries out the step and decides nothing.
+//! 5. *Learn*: the answer of the API server becomes a fact.
 //!
-//! * [`api`]: what stands on the wire, and what it means.
-//! * [`resources`]: exact amounts, and what a pod asks for.
+//! The modules in reading order:
+//!
+//! * [`api`]: the types of the API objects, and the facts that the programs read from them.
+//! * [`resources`]: exact amounts, and the effective request of a pod.
 //! * [`lifecycle`]: which PodGroup should exist, and the next step towards it.
-//! * [`controller`]: the shell around it.
-//! * [`accounting`]: what is used, on every node and in every queue.
+//! * [`controller`]: the I/O of `podgroup-controller`.
+//! * [`accounting`]: the used resources of every node and every queue.
 //! * [`cycle`]: one scheduling cycle, from the state of the cluster to a plan.
-//! * [`scheduler`]: the shell around it.
-//! * [`plugin`]: `kubectl podgroup`, which tells people why a group waits.
-//! * [`runtime`]: what every program needs to live in a cluster.
+//! * [`scheduler`]: the I/O of `podgroup-scheduler`.
+//! * [`plugin`]: `kubectl podgroup`, which explains why a PodGroup is not scheduled.
+//! * [`runtime`]: flags, logging, watches, leader election and HTTP, for every program.
 //!
 //! **Architecture invariant:** `resources`, `lifecycle`, `accounting` and `cycle` do no I/O, read no clock, draw no random number and follow no map's
-//! order. **Architecture invariant:** `lifecycle` knows nothing of Volcano; `runtime` knows nothing of PodGroups. **Architecture invariant:** the two
-//! programs share no state but the API server, and neither needs the other to be ours.
+//! order. **Architecture invariant:** `lifecycle` does not know Volcano's API; `runtime` does not know PodGroups. **Architecture invariant:** the two
+//! programs share only the API server. Each of them also works with Volcano's other program.
 
 pub mod accounting;
 pub mod api;

@@ -1,9 +1,8 @@
-//! Which states are the same state? Those that differ in nothing that anybody can ever tell.
+//! Makes states canonical: states that can never behave differently become equal.
 //!
-//! * UIDs and resourceVersions get new labels in the old order: code under test compares UIDs for equality and orders resourceVersions, and nothing
-//!   else is ever done with them.
-//! * What no watch can show any more is dropped, and a UID in a memory that nobody can ever name again is forgotten.
-//! * Requests on their way have no order, and controllers have no name.
+//! * UIDs and resourceVersions get new labels in the old order. The code under test only compares UIDs for equality and orders resourceVersions.
+//! * History that no watch can show any more is dropped. A remembered UID that can never appear again is forgotten.
+//! * Requests under way have no order, and controllers have no names.
 
 use crate::packed::PackedLatest;
 
@@ -11,13 +10,13 @@ use crate::mutant::Mutant;
 use crate::values::{At, Back, Flight, Req, SLOTS, Seen, Sent, State};
 use crate::world::World;
 
-/// Something that has a label.
+/// A mutable reference to a label in the state.
 enum Label<'a> {
     Uid(&'a mut u8),
     At(&'a mut u8),
 }
 
-/// The one state that stands for all that are the same as this one.
+/// Returns the canonical form of a state.
 pub(crate) fn canonical(world: &World, mut state: State) -> State {
     trim(world, &mut state);
     forget(world, &mut state);
@@ -29,7 +28,7 @@ pub(crate) fn canonical(world: &World, mut state: State) -> State {
     state
 }
 
-/// Drops what no watch can show any more.
+/// Drops the history that no watch can show any more.
 fn trim(world: &World, state: &mut State) {
     let travels = state.crashes > 0 || state.relists > 0;
     for kind in 0..3 {
@@ -50,16 +49,16 @@ fn trim(world: &World, state: &mut State) {
     }
 }
 
-/// A UID that is gone can only be met again in what a watch may still show, or in an answer that is on its way.
+/// Forgets deleted UIDs that neither a watch nor an answer under way can show again.
 fn forget(world: &World, state: &mut State) {
     for slot in 0..SLOTS {
         for ctrl in &mut state.ctrls {
-            let kept = &mut ctrl.kept[slot];
-            let answer = match kept.flight.and_then(|flight| flight.back) {
+            let local = &mut ctrl.local[slot];
+            let answer = match local.flight.and_then(|flight| flight.back) {
                 Some(Back::Object(seen)) => seen.uid,
                 _ => 0,
             };
-            let memory = &mut kept.memory;
+            let memory = &mut local.memory;
             memory.deleted.iter_mut().filter(|uid| **uid != answer).for_each(|uid| *uid = 0);
             memory.deleted.sort_unstable_by(|one, other| other.cmp(one));
             if let PackedLatest::Gone(uid) = memory.latest
@@ -67,9 +66,9 @@ fn forget(world: &World, state: &mut State) {
             {
                 memory.latest = PackedLatest::Nothing;
             }
-            // Only a look that is remembered can be acted on, unless a mutant remembers more.
-            if world.mutant == Mutant::None && memory.look.is_none() {
-                kept.looked = None;
+            // Only a remembered list of members can lead to a DELETE, unless a mutant remembers more.
+            if world.mutant == Mutant::None && memory.listing.is_none() {
+                local.listing = None;
             }
         }
     }
@@ -89,7 +88,7 @@ fn relabel(state: &mut State) {
     });
 }
 
-/// New labels in the old order; 0 stays 0. The last that was given.
+/// Assigns new labels in the old order; 0 stays 0. Returns the last new label.
 fn rank(labels: &mut [u8; 256]) -> u8 {
     let mut last = 0;
     labels[0] = 0;
@@ -107,18 +106,18 @@ fn each(state: &mut State, f: &mut impl FnMut(Label<'_>)) {
     }
     state.groups_seen.iter_mut().flatten().flatten().for_each(|seen| each_seen(seen, f));
     for ctrl in &mut state.ctrls {
-        for kept in &mut ctrl.kept {
-            match &mut kept.memory.latest {
+        for local in &mut ctrl.local {
+            match &mut local.memory.latest {
                 PackedLatest::Nothing => {}
-                PackedLatest::Was(seen) => each_seen(seen, f),
+                PackedLatest::Exists(seen) => each_seen(seen, f),
                 PackedLatest::Gone(uid) => f(Label::Uid(uid)),
             }
-            if let Some((at, _)) = &mut kept.memory.look {
+            if let Some((at, _)) = &mut local.memory.listing {
                 each_at(at, f);
             }
-            kept.memory.deleted.iter_mut().for_each(|uid| f(Label::Uid(uid)));
-            f(Label::Uid(&mut kept.early));
-            if let Some(Flight { sent, known, back }) = &mut kept.flight {
+            local.memory.deleted.iter_mut().for_each(|uid| f(Label::Uid(uid)));
+            f(Label::Uid(&mut local.early));
+            if let Some(Flight { sent, known, back }) = &mut local.flight {
                 each_sent(sent, f);
                 known.iter_mut().for_each(|at| each_at(at, f));
                 if let Some(Back::Object(seen)) = back {
@@ -143,6 +142,6 @@ fn each_at(at: &mut At, f: &mut impl FnMut(Label<'_>)) {
 fn each_sent(sent: &mut Sent, f: &mut impl FnMut(Label<'_>)) {
     match &mut sent.req {
         Req::Read | Req::Create(_) => {}
-        Req::Amend { on, .. } | Req::Mark(on) | Req::Unmark(on) | Req::Look(on) | Req::Delete(on) => each_at(on, f),
+        Req::Amend { on, .. } | Req::Mark(on) | Req::Unmark(on) | Req::ListMembers(on) | Req::Delete(on) => each_at(on, f),
     }
 }

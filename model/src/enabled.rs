@@ -1,13 +1,13 @@
-//! What may happen in a state?
+//! Lists the actions that are possible in a state.
 
 use podgroup::lifecycle::Members;
 
 use crate::mutant::Mutant;
-use crate::values::{Flight, Life, NOBODY, Pod, SLOTS, State};
+use crate::values::{Flight, Life, ORPHAN, Pod, SLOTS, State};
 use crate::world::{Action, World};
 
 impl World {
-    /// What people, programs and faults can do.
+    /// Adds the actions of people, other programs and faults.
     pub(crate) fn others(&self, state: &State, out: &mut Vec<Action>) {
         for (slot, left) in state.left.iter().enumerate() {
             let owner = state.owners[slot];
@@ -27,8 +27,8 @@ impl World {
                 out.extend((left.strips > 0 && group.owned).then_some(Action::StripOwner { slot }));
                 out.extend((left.statuses > 0).then_some(Action::WriteStatus { slot }));
             }
-            for (ctrl, kept) in state.ctrls.iter().map(|ctrl| ctrl.kept[slot]).enumerate() {
-                if let Some(flight) = kept.flight {
+            for (ctrl, local) in state.ctrls.iter().map(|ctrl| ctrl.local[slot]).enumerate() {
+                if let Some(flight) = local.flight {
                     let budget = if flight.back.is_none() { left.timeouts } else { left.losses };
                     out.extend((budget > 0).then_some(Action::GiveUp { ctrl, slot }));
                 }
@@ -54,25 +54,25 @@ impl World {
         }
     }
 
-    /// What goes on by itself in the cluster.
+    /// Adds the actions that the cluster performs by itself.
     pub(crate) fn cluster(&self, state: &State, out: &mut Vec<Action>) {
         for (slot, owner) in state.owners.iter().enumerate() {
             let wanted = (owner.life == Life::Alive).then_some(owner.wants);
             if wanted != state.manager[slot] {
                 out.push(Action::ManagerSees { slot });
             }
-            let mine = |pod: &Pod| usize::from(pod.of) == slot && !pod.ending;
-            let living = state.pods.iter().filter(mine).count();
+            let mine = |pod: &Pod| usize::from(pod.of) == slot && !pod.terminating;
+            let active = state.pods.iter().filter(mine).count();
             if let Some(wants) = state.manager[slot].map(usize::from) {
-                let all = state.pods.iter().filter(|pod| usize::from(pod.of) == slot || pod.of == NOBODY).count();
-                if living < wants && all < self.pods && state.pods.len() < crate::values::PODS {
+                let all = state.pods.iter().filter(|pod| usize::from(pod.of) == slot || pod.of == ORPHAN).count();
+                if active < wants && all < self.pods && state.pods.len() < crate::values::PODS {
                     out.extend(self.stamps.iter().map(|stamped| Action::Birth { slot, stamped: *stamped }));
                 }
-                if living > wants {
+                if active > wants {
                     out.extend(state.pods.distinct().filter(|(_, pod)| mine(pod)).map(|(pod, _)| Action::ScaleDown { slot, pod }));
                 }
-                // Who adopts asks the API server first whether the owner is still there.
-                if owner.life == Life::Alive && state.pods.iter().any(|pod| pod.of == NOBODY && !pod.ending) {
+                // Before an adoption the controller asks the API server whether the owner still exists.
+                if owner.life == Life::Alive && state.pods.iter().any(|pod| pod.of == ORPHAN && !pod.terminating) {
                     out.push(Action::Adopt { slot });
                 }
             }
@@ -91,10 +91,10 @@ impl World {
                 Life::Never | Life::Alive => {}
             }
         }
-        out.extend(state.pods.distinct().filter(|(_, pod)| pod.ending).map(|(pod, _)| Action::PodGone { pod }));
+        out.extend(state.pods.distinct().filter(|(_, pod)| pod.terminating).map(|(pod, _)| Action::PodGone { pod }));
     }
 
-    /// What controllers do, and what becomes of their requests.
+    /// Adds the actions of the controllers and their requests.
     pub(crate) fn controllers(&self, state: &State, out: &mut Vec<Action>) {
         for (ctrl, now) in state.ctrls.iter().enumerate() {
             out.extend((0..3).filter(|kind| usize::from(now.at[*kind]) + 1 < state.length(*kind)).map(|kind| Action::Event { ctrl, kind }));
@@ -106,16 +106,16 @@ impl World {
                 if self.wants[slot].is_none() && self.left[slot].recreates == 0 {
                     continue;
                 }
-                match now.kept[slot].flight {
+                match now.local[slot].flight {
                     Some(Flight { back: None, .. }) => out.push(Action::Land { ctrl, slot }),
                     Some(Flight { back: Some(_), .. }) => out.push(Action::Answer { ctrl, slot }),
                     None => match self.decide(state, ctrl, slot) {
                         Some((Some(_), _)) => out.push(Action::Send { ctrl, slot }),
                         Some((None, known)) => {
-                            let memory = &now.kept[slot].memory;
-                            let doubts = self.early_doubts || usize::from(now.at[1]) + 1 == state.length(1);
-                            let waits = memory.beyond && self.mutant != Mutant::NeverDoubt;
-                            out.extend((waits && doubts).then_some(Action::Doubt { ctrl, slot }));
+                            let memory = &now.local[slot].memory;
+                            let may_end = self.early_wait_end || usize::from(now.at[1]) + 1 == state.length(1);
+                            let waits = memory.unseen_member && self.mutant != Mutant::NeverStopWaiting;
+                            out.extend((waits && may_end).then_some(Action::EndMemberWait { ctrl, slot }));
                             let view = self.view(state, ctrl, slot);
                             let nothing = view.owner.life != Life::Alive && view.members == Members::None && view.cached.is_none();
                             out.extend(

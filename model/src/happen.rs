@@ -1,14 +1,14 @@
-//! What becomes of a state when something happens?
+//! Applies an action to a state.
 
 use crate::mutant;
 use crate::protocol::slot_of;
 use crate::real::{self, Event};
-use crate::server::went;
-use crate::values::{Back, Flight, Kept, Life, Looked, NOBODY, Owner, Pod, Pods, Req, SLOTS, Sent, State};
+use crate::server::disappeared;
+use crate::values::{Back, Flight, GroupState, Life, Listing, ORPHAN, Owner, Pod, Pods, Req, SLOTS, Sent, State};
 use crate::world::{Action, World};
 
 impl World {
-    /// The action happens.
+    /// Applies one action to the state.
     pub(crate) fn happen(&self, state: &mut State, action: Action) {
         match action {
             Action::Scale { slot, wants, queue } => {
@@ -40,7 +40,7 @@ impl World {
                 state.change_owner(slot, |owner| *owner = Owner { life: Life::Alive, wants: 1, queue: 0 });
             }
             Action::GiveUp { ctrl, slot } => {
-                let landed = state.ctrls[ctrl].kept[slot].flight.is_some_and(|flight| flight.back.is_some());
+                let landed = state.ctrls[ctrl].local[slot].flight.is_some_and(|flight| flight.back.is_some());
                 let left = &mut state.left[slot];
                 *(if landed { &mut left.losses } else { &mut left.timeouts }) -= 1;
                 self.answer(state, ctrl, slot, false);
@@ -58,15 +58,15 @@ impl World {
             }
             Action::Birth { slot, stamped } => {
                 let of = u8::try_from(slot).expect("few");
-                state.pods.add(Pod { of, ending: false, stamp: if stamped { of + 1 } else { 0 } });
+                state.pods.add(Pod { of, terminating: false, stamp: if stamped { of + 1 } else { 0 } });
                 state.pods_seen.push(state.pods);
             }
             Action::ScaleDown { pod, .. } | Action::CollectPod { pod } => {
-                state.change_pods(|pods| pods[pod].iter_mut().for_each(|pod| pod.ending = true));
+                state.change_pods(|pods| pods[pod].iter_mut().for_each(|pod| pod.terminating = true));
             }
             Action::Adopt { slot } => {
                 let of = u8::try_from(slot).expect("few");
-                let orphan = |pod: &&mut Pod| pod.of == NOBODY && !pod.ending;
+                let orphan = |pod: &&mut Pod| pod.of == ORPHAN && !pod.terminating;
                 state.change_pods(|pods| pods.iter_mut().flatten().filter(orphan).take(1).for_each(|pod| pod.of = of));
             }
             Action::PodGone { pod } => state.change_pods(|pods| pods[pod] = None),
@@ -89,67 +89,67 @@ impl World {
             Action::NeverLand { ctrl, late } => {
                 state.ctrls[ctrl].late.remove(late);
             }
-            Action::Doubt { ctrl, slot } => self.saw(state, ctrl, slot, Event::Waited),
-            Action::Forget { ctrl, slot } => state.ctrls[ctrl].kept[slot] = Kept::default(),
+            Action::EndMemberWait { ctrl, slot } => self.observe(state, ctrl, slot, Event::WaitOver),
+            Action::Forget { ctrl, slot } => state.ctrls[ctrl].local[slot] = GroupState::default(),
         }
     }
 
     fn send(&self, state: &mut State, ctrl: usize, slot: usize) {
         let Some((Some(req), known)) = self.decide(state, ctrl, slot) else { return };
         let marked = state.groups[slot].is_some_and(|group| group.marked);
-        let kept = &mut state.ctrls[ctrl].kept[slot];
-        let looked = match req {
-            Req::Look(_) => Some(Looked { under_mark: marked, member: false }),
-            Req::Delete(_) => kept.looked,
+        let local = &mut state.ctrls[ctrl].local[slot];
+        let listing = match req {
+            Req::ListMembers(_) => Some(Listing { under_mark: marked, member: false }),
+            Req::Delete(_) => local.listing,
             Req::Read | Req::Create(_) | Req::Amend { .. } | Req::Mark(_) | Req::Unmark(_) => None,
         };
-        let sent = Sent { slot: u8::try_from(slot).expect("few"), req, looked };
-        kept.flight = Some(Flight { sent, known, back: None });
+        let sent = Sent { slot: u8::try_from(slot).expect("few"), req, listing };
+        local.flight = Some(Flight { sent, known, back: None });
     }
 
     fn land(&self, state: &mut State, ctrl: usize, slot: usize) {
-        let Some(flight) = state.ctrls[ctrl].kept[slot].flight else { return };
+        let Some(flight) = state.ctrls[ctrl].local[slot].flight else { return };
         let cache = usize::from(state.ctrls[ctrl].at[1]);
-        let (back, looked) = state.apply(&flight.sent, self.mutant, cache);
-        let kept = &mut state.ctrls[ctrl].kept[slot];
-        let sent = Sent { looked, ..flight.sent };
-        kept.flight = Some(Flight { sent, back: Some(back), ..flight });
+        let (back, listing) = state.apply(&flight.sent, self.mutant, cache);
+        let local = &mut state.ctrls[ctrl].local[slot];
+        let sent = Sent { listing, ..flight.sent };
+        local.flight = Some(Flight { sent, back: Some(back), ..flight });
     }
 
     fn answer(&self, state: &mut State, ctrl: usize, slot: usize, arrives: bool) {
-        let Some(flight) = state.ctrls[ctrl].kept[slot].flight.take() else { return };
+        let Some(flight) = state.ctrls[ctrl].local[slot].flight.take() else { return };
         let back = if arrives { flight.back.unwrap_or(Back::Unknown) } else { Back::Unknown };
-        if flight.back.is_none() && !matches!(flight.sent.req, Req::Read | Req::Look(_)) {
+        if flight.back.is_none() && !matches!(flight.sent.req, Req::Read | Req::ListMembers(_)) {
             state.ctrls[ctrl].late.push(flight.sent);
         }
         let view = self.view(state, ctrl, slot);
-        mutant::learn(self.mutant, &mut state.ctrls[ctrl].kept[slot], view, &flight, back);
+        mutant::learn(self.mutant, &mut state.ctrls[ctrl].local[slot], view, &flight, back);
     }
 
-    fn saw(&self, state: &mut State, ctrl: usize, slot: usize, event: Event) {
-        let kept = &mut state.ctrls[ctrl].kept[slot];
-        if !mutant::is_deaf(self.mutant, kept, event) {
-            kept.memory = real::saw(&kept.memory, slot, event);
+    fn observe(&self, state: &mut State, ctrl: usize, slot: usize, event: Event) {
+        let local = &mut state.ctrls[ctrl].local[slot];
+        if !mutant::ignores(self.mutant, local, event) {
+            local.memory = real::observe(&local.memory, slot, event);
         }
     }
 
-    /// The watch of one kind moves to another place: by an event, or because a list was read again.
+    /// Moves the watch of one kind to another position of its history, by an event or by a new list.
     fn show(&self, state: &mut State, ctrl: usize, kind: usize, to: u8, listed: bool) {
         let from = usize::from(std::mem::replace(&mut state.ctrls[ctrl].at[kind], to));
         let to = usize::from(to);
         for slot in 0..SLOTS {
             match kind {
-                0 if state.owners_seen[from][slot] != state.owners_seen[to][slot] => self.saw(state, ctrl, slot, Event::Owner),
-                1 if of(&state.pods_seen[from], slot) != of(&state.pods_seen[to], slot) => self.saw(state, ctrl, slot, Event::Member),
+                0 if state.owners_seen[from][slot] != state.owners_seen[to][slot] => self.observe(state, ctrl, slot, Event::Owner),
+                1 if of(&state.pods_seen[from], slot) != of(&state.pods_seen[to], slot) => self.observe(state, ctrl, slot, Event::Member),
                 2 => {
                     let (before, after) = (state.groups_seen[from][slot], state.groups_seen[to][slot]);
-                    match went(before, after).filter(|_| !listed) {
-                        Some(uid) => self.saw(state, ctrl, slot, Event::Deleted(uid)),
-                        None if before != after => self.saw(state, ctrl, slot, Event::Group),
+                    match disappeared(before, after).filter(|_| !listed) {
+                        Some(uid) => self.observe(state, ctrl, slot, Event::Deleted(uid)),
+                        None if before != after => self.observe(state, ctrl, slot, Event::Group),
                         None => {}
                     }
                     if listed {
-                        self.saw(state, ctrl, slot, Event::Listed { there: after.is_some() });
+                        self.observe(state, ctrl, slot, Event::Relisted { present: after.is_some() });
                     }
                 }
                 _ => {}
@@ -159,14 +159,14 @@ impl World {
 
     fn crash(state: &mut State, ctrl: usize, at: [u8; 3]) {
         let ctrl = &mut state.ctrls[ctrl];
-        let writes = ctrl.kept.iter().filter_map(|kept| kept.flight.filter(|flight| flight.back.is_none()).map(|flight| flight.sent));
-        ctrl.late.extend(writes.filter(|sent| !matches!(sent.req, Req::Read | Req::Look(_))));
-        ctrl.kept = [Kept::default(); SLOTS];
+        let writes = ctrl.local.iter().filter_map(|local| local.flight.filter(|flight| flight.back.is_none()).map(|flight| flight.sent));
+        ctrl.late.extend(writes.filter(|sent| !matches!(sent.req, Req::Read | Req::ListMembers(_))));
+        ctrl.local = [GroupState::default(); SLOTS];
         ctrl.at = at;
     }
 }
 
-/// The pods of the group of one owner, in order.
+/// Returns the members of one PodGroup, in order.
 fn of(pods: &Pods, slot: usize) -> Pods {
     let mut own = Pods(pods.0.map(|pod| pod.filter(|pod| slot_of(*pod) == Some(slot))));
     own.sort();

@@ -1,4 +1,4 @@
-//! An exhaustive model of the life of a PodGroup, in which the real code decides. See `docs/model.md`.
+//! An exhaustive model of the life of a PodGroup. The real code decides. See `docs/model.md`.
 
 mod apart;
 mod canon;

@@ -1,4 +1,4 @@
-//! `make model`: all worlds and all mutants; with words, the worlds whose names contain them.
+//! `make model`: searches all worlds and all mutants. With an argument, only the worlds with the argument in their name.
 
 fn main() -> std::process::ExitCode {
     let wrong = match std::env::args().nth(1).as_deref() {

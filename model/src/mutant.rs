@@ -1,13 +1,13 @@
-//! Which rule of the protocol is broken on purpose? In the model's layer round the real code, never in the code.
+//! The mutants: each breaks one rule of the protocol on purpose. The fault is in the model's layer around the real code, never in the real code.
 
 use crate::packed::PackedLatest;
 use crate::real::{self, Decided, Event, View};
-use crate::values::{Back, Flight, Kept, Req};
+use crate::values::{Back, Flight, GroupState, Req};
 
-/// A rule that is left out.
+/// A mutant, named by the rule that it breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Mutant {
-    /// None: the real thing.
+    /// No rule is broken.
     None,
     /// A DELETE without the UID, with the resourceVersion.
     DeleteWithoutUid,
@@ -15,83 +15,83 @@ pub(crate) enum Mutant {
     DeleteWithoutVersion,
     /// A DELETE by name alone.
     DeleteByName,
-    /// The mark is set on whatever version is there (the UID is kept).
+    /// The mark is set on any version (the precondition on the UID stays).
     MarkWithoutVersion,
-    /// The mark is taken off whatever version is there (the UID is kept).
+    /// The mark is removed from any version (the precondition on the UID stays).
     UnmarkWithoutVersion,
-    /// The difference to what was written last is sent to whatever version is there (the UID is kept).
+    /// An amendment is applied to any version (the precondition on the UID stays).
     AmendWithoutVersion,
-    /// A group is deleted without ever being marked, and without a look.
+    /// A PodGroup is deleted without a mark and without a list of members.
     NoMark,
-    /// A marked group is deleted without a look.
-    NoLook,
-    /// The look comes before the mark.
-    LookBeforeMark,
-    /// A look that found nobody counts for later versions of the object too.
-    OldLook,
-    /// The look asks only for pods that carry the label.
-    LookAtLabels,
-    /// The look is answered from the cache instead of a quorum.
-    LookAtCache,
-    /// What the look found is not heeded.
+    /// A marked PodGroup is deleted without a list of members.
+    NoList,
+    /// The members are listed before the mark is set.
+    ListBeforeMark,
+    /// A list without members is used for later versions of the object too.
+    OldList,
+    /// The list contains only pods with the label of the PodGroup.
+    ListByLabel,
+    /// The list is read from the cache instead of a quorum.
+    ListFromCache,
+    /// A member that the list found is ignored.
     DeleteDespiteMembers,
-    /// A mark is never taken away.
+    /// A mark is never removed.
     NeverUnmark,
-    /// A list without the group teaches nothing.
-    BelieveAnswers,
-    /// The watch's deletions teach nothing.
-    DeafToDeletions,
-    /// Deletions and lists teach nothing while a request is under way.
-    DeafWhileBusy,
-    /// A request whose outcome is not known teaches nothing.
-    UnknownIsNothing,
-    /// A 409 teaches nothing.
-    ConflictIsNothing,
-    /// What a write answered teaches nothing: only reads and watches do.
-    WritesTeachNothing,
-    /// A look that saw a member is waited for without end.
-    NeverDoubt,
-    /// A look that saw a member is not waited for.
+    /// A list of PodGroups without the PodGroup is ignored.
+    IgnoreLists,
+    /// Deletions that the watch shows are ignored.
+    IgnoreDeletions,
+    /// Deletions and lists are ignored while a request is under way.
+    IgnoreWatchWhileBusy,
+    /// A request with an unknown result is ignored.
+    IgnoreUnknown,
+    /// A 409 is ignored.
+    IgnoreConflict,
+    /// The answers to writes are ignored. Only reads and watches count.
+    IgnoreWriteAnswers,
+    /// The controller waits forever for the cache to show a listed member.
+    NeverStopWaiting,
+    /// The controller does not wait for the cache to show a listed member.
     NeverWait,
-    /// The members that the cache shows are not heeded.
-    BlindToMembers,
-    /// A group is made for an owner that is gone.
-    CreateForTheDead,
-    /// The group's owner reference is not written again.
+    /// The members in the cache are ignored.
+    IgnoreMembers,
+    /// A PodGroup is created for a deleted owner.
+    CreateForDeletedOwner,
+    /// A missing owner reference is not written again.
     NeverAdopt,
-    /// What is gone is not made again until its owner changes: nothing is created but in the first place.
+    /// A deleted PodGroup is not created again.
     NeverCreateAgain,
 }
 
 impl Mutant {
-    /// The promise that rests on the rule that it leaves out; none where the rule costs or saves requests, or guards against what is not modelled
+    /// Returns the promise that the mutant breaks. `None` if the rule only saves requests, or protects against a fault that is not modelled
     /// (`docs/model.md` says which).
     pub(crate) const fn breaks(self) -> Option<&'static str> {
         Some(match self {
             Self::DeleteByName => "S1",
             Self::DeleteWithoutVersion
             | Self::NoMark
-            | Self::NoLook
-            | Self::LookBeforeMark
-            | Self::OldLook
-            | Self::LookAtLabels
-            | Self::LookAtCache
+            | Self::NoList
+            | Self::ListBeforeMark
+            | Self::OldList
+            | Self::ListByLabel
+            | Self::ListFromCache
             | Self::DeleteDespiteMembers => "S2",
-            Self::BelieveAnswers | Self::DeafToDeletions | Self::DeafWhileBusy | Self::BlindToMembers | Self::NeverCreateAgain => "S3",
-            Self::AmendWithoutVersion | Self::NeverUnmark | Self::NeverDoubt => "L1",
-            Self::CreateForTheDead | Self::NeverAdopt => "L2",
+            Self::IgnoreLists | Self::IgnoreDeletions | Self::IgnoreWatchWhileBusy | Self::IgnoreMembers | Self::NeverCreateAgain => "S3",
+            Self::AmendWithoutVersion | Self::NeverUnmark | Self::NeverStopWaiting => "L1",
+            Self::CreateForDeletedOwner | Self::NeverAdopt => "L2",
             Self::None
             | Self::DeleteWithoutUid
             | Self::MarkWithoutVersion
             | Self::UnmarkWithoutVersion
-            | Self::UnknownIsNothing
-            | Self::ConflictIsNothing
-            | Self::WritesTeachNothing
+            | Self::IgnoreUnknown
+            | Self::IgnoreConflict
+            | Self::IgnoreWriteAnswers
             | Self::NeverWait => return None,
         })
     }
 
-    /// All of them, the real thing not.
+    /// Every mutant except [`Mutant::None`].
     pub(crate) const ALL: [Self; 26] = [
         Self::DeleteWithoutUid,
         Self::DeleteWithoutVersion,
@@ -100,79 +100,79 @@ impl Mutant {
         Self::UnmarkWithoutVersion,
         Self::AmendWithoutVersion,
         Self::NoMark,
-        Self::NoLook,
-        Self::LookBeforeMark,
-        Self::OldLook,
-        Self::LookAtLabels,
-        Self::LookAtCache,
+        Self::NoList,
+        Self::ListBeforeMark,
+        Self::OldList,
+        Self::ListByLabel,
+        Self::ListFromCache,
         Self::DeleteDespiteMembers,
         Self::NeverUnmark,
-        Self::BelieveAnswers,
-        Self::DeafToDeletions,
-        Self::DeafWhileBusy,
-        Self::UnknownIsNothing,
-        Self::ConflictIsNothing,
-        Self::WritesTeachNothing,
-        Self::NeverDoubt,
+        Self::IgnoreLists,
+        Self::IgnoreDeletions,
+        Self::IgnoreWatchWhileBusy,
+        Self::IgnoreUnknown,
+        Self::IgnoreConflict,
+        Self::IgnoreWriteAnswers,
+        Self::NeverStopWaiting,
         Self::NeverWait,
-        Self::BlindToMembers,
-        Self::CreateForTheDead,
+        Self::IgnoreMembers,
+        Self::CreateForDeletedOwner,
         Self::NeverAdopt,
         Self::NeverCreateAgain,
     ];
 }
 
-/// The next step, as the mutant takes it.
-pub(crate) fn mutate(mutant: Mutant, kept: &Kept, decided: Decided, view: View) -> Decided {
+/// Returns the next step of the mutant.
+pub(crate) fn mutate(mutant: Mutant, local: &GroupState, decided: Decided, view: View) -> Decided {
     let (step, known) = decided;
     let step = match (mutant, step) {
-        (Mutant::NoMark, Some(Req::Mark(on))) | (Mutant::NoLook, Some(Req::Look(on))) => Some(Req::Delete(on)),
+        (Mutant::NoMark, Some(Req::Mark(on))) | (Mutant::NoList, Some(Req::ListMembers(on))) => Some(Req::Delete(on)),
         (Mutant::NeverUnmark, Some(Req::Unmark(_))) => None,
-        (Mutant::LookBeforeMark, Some(Req::Mark(on))) if kept.early != on.0 => Some(Req::Look(on)),
-        (Mutant::LookBeforeMark | Mutant::OldLook, Some(Req::Look(on))) if kept.early == on.0 => {
-            let believed = real::learn(&kept.memory, view.slot, known, Req::Look(on), Back::Members(false));
+        (Mutant::ListBeforeMark, Some(Req::Mark(on))) if local.early != on.0 => Some(Req::ListMembers(on)),
+        (Mutant::ListBeforeMark | Mutant::OldList, Some(Req::ListMembers(on))) if local.early == on.0 => {
+            let believed = real::learn(&local.memory, view.slot, known, Req::ListMembers(on), Back::Members(false));
             real::decide(view, &believed).0
         }
-        (Mutant::NeverCreateAgain, Some(Req::Create(_))) if matches!(kept.memory.latest, PackedLatest::Gone(_)) => None,
+        (Mutant::NeverCreateAgain, Some(Req::Create(_))) if matches!(local.memory.latest, PackedLatest::Gone(_)) => None,
         (_, step) => step,
     };
     (step, known)
 }
 
-/// What the answer teaches, as the mutant hears it.
-pub(crate) fn learn(mutant: Mutant, kept: &mut Kept, view: View, flight: &Flight, back: Back) {
+/// Updates the memory with an answer, as the mutant does.
+pub(crate) fn learn(mutant: Mutant, local: &mut GroupState, view: View, flight: &Flight, back: Back) {
     let mut back = back;
-    if let (Req::Look(on), Back::Members(members)) = (flight.sent.req, back) {
-        kept.looked = flight.sent.looked;
-        if matches!(mutant, Mutant::LookBeforeMark | Mutant::OldLook) {
-            kept.early = if members { 0 } else { on.0 };
+    if let (Req::ListMembers(on), Back::Members(members)) = (flight.sent.req, back) {
+        local.listing = flight.sent.listing;
+        if matches!(mutant, Mutant::ListBeforeMark | Mutant::OldList) {
+            local.early = if members { 0 } else { on.0 };
         }
         if mutant == Mutant::DeleteDespiteMembers {
             back = Back::Members(false);
         }
-        if mutant == Mutant::LookBeforeMark && matches!(real::decide(view, &kept.memory).0, Some(Req::Mark(_))) {
+        if mutant == Mutant::ListBeforeMark && matches!(real::decide(view, &local.memory).0, Some(Req::Mark(_))) {
             return;
         }
     }
-    let deaf = match mutant {
-        Mutant::UnknownIsNothing => back == Back::Unknown,
-        Mutant::ConflictIsNothing => back == Back::Conflict,
-        Mutant::WritesTeachNothing => flight.sent.req != Req::Read && matches!(back, Back::Object(_) | Back::Deleted),
+    let ignored = match mutant {
+        Mutant::IgnoreUnknown => back == Back::Unknown,
+        Mutant::IgnoreConflict => back == Back::Conflict,
+        Mutant::IgnoreWriteAnswers => flight.sent.req != Req::Read && matches!(back, Back::Object(_) | Back::Deleted),
         _ => false,
     };
-    if !deaf {
-        kept.memory = real::learn(&kept.memory, view.slot, flight.known, flight.sent.req, back);
+    if !ignored {
+        local.memory = real::learn(&local.memory, view.slot, flight.known, flight.sent.req, back);
     }
     if mutant == Mutant::NeverWait {
-        kept.memory.beyond = false;
+        local.memory.unseen_member = false;
     }
 }
 
-/// Whether the mutant does not hear of it.
-pub(crate) const fn is_deaf(mutant: Mutant, kept: &Kept, event: Event) -> bool {
+/// Returns whether the mutant ignores this event.
+pub(crate) const fn ignores(mutant: Mutant, local: &GroupState, event: Event) -> bool {
     match (mutant, event) {
-        (Mutant::BelieveAnswers, Event::Listed { there: false }) | (Mutant::DeafToDeletions, Event::Deleted(_)) => true,
-        (Mutant::DeafWhileBusy, Event::Deleted(_) | Event::Listed { .. }) => kept.flight.is_some(),
+        (Mutant::IgnoreLists, Event::Relisted { present: false }) | (Mutant::IgnoreDeletions, Event::Deleted(_)) => true,
+        (Mutant::IgnoreWatchWhileBusy, Event::Deleted(_) | Event::Relisted { .. }) => local.flight.is_some(),
         _ => false,
     }
 }

@@ -1,6 +1,6 @@
-//! What must be true in every state? The promises of `design.md` §3, as they are worded there.
+//! The promises of `design.md` §3 as properties of a state.
 //!
-//! L2 (from every state a right one can be reached) is no property of one state: [`crate::search`] looks backwards from the right ones.
+//! L2 (from every state a right one can be reached) is not a property of one state: [`crate::search`] checks it backwards from the right states.
 
 use stateright::Property;
 
@@ -8,7 +8,7 @@ use crate::protocol::slot_of;
 use crate::values::{Broken, Life, Req, SLOTS, State};
 use crate::world::World;
 
-/// S1, S2, S3 and L1.
+/// Returns the properties S1, S2, S3 and L1.
 pub(crate) fn properties() -> Vec<Property<World>> {
     vec![
         Property::always("S1", |_, state: &State| state.broken != Some(Broken::S1)),
@@ -18,7 +18,7 @@ pub(crate) fn properties() -> Vec<Property<World>> {
     ]
 }
 
-/// S3: a group that is missing and needed is made by everybody who has seen all that happened, at once, or after the read that he needs.
+/// Checks S3: every controller with complete caches creates a missing PodGroup that is needed, at once or after the read that it needs.
 fn is_made_again(world: &World, state: &State) -> bool {
     (0..SLOTS).filter(|slot| state.groups[*slot].is_none() && is_needed(state, *slot)).all(|slot| {
         (0..state.ctrls.len()).filter(|ctrl| has_seen_all(state, *ctrl)).all(|ctrl| match world.decide(state, ctrl, slot) {
@@ -30,16 +30,16 @@ fn is_made_again(world: &World, state: &State) -> bool {
 
 fn is_needed(state: &State, slot: usize) -> bool {
     let owner = state.owners[slot];
-    let living = state.pods.iter().any(|pod| !pod.ending && slot_of(pod) == Some(slot));
-    owner.life == Life::Alive && (owner.wants > 0 || living)
+    let active = state.pods.iter().any(|pod| !pod.terminating && slot_of(pod) == Some(slot));
+    owner.life == Life::Alive && (owner.wants > 0 || active)
 }
 
-/// Whether the controller's caches show everything.
+/// Returns whether the caches of the controller show every event.
 pub(crate) fn has_seen_all(state: &State, ctrl: usize) -> bool {
     (0..3).all(|kind| usize::from(state.ctrls[ctrl].at[kind]) + 1 == state.length(kind))
 }
 
-/// L1: an owner that wants pods has its PodGroup, with the right spec and not retired; one that wants none, or is gone, has none.
+/// Checks L1: an owner that wants pods has its PodGroup, with the right spec and without a mark. A deleted owner and an owner that wants no pods have none.
 pub(crate) fn is_right(state: &State) -> bool {
     (0..SLOTS).all(|slot| {
         let owner = state.owners[slot];

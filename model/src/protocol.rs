@@ -1,4 +1,4 @@
-//! What does the dialect write, and whose member is a pod? Asked of the real code once.
+//! What the real dialect writes, and which PodGroup the real code assigns to a pod. Both are computed once.
 
 use std::sync::LazyLock;
 
@@ -10,31 +10,31 @@ use podgroup::controller::dialect;
 use podgroup::lifecycle::Applied;
 use serde_json::Value;
 
-use crate::real::{NAMESPACE, OWNERS, fields, seen, version, wish};
-use crate::values::{NOBODY, Pod, SLOTS, UNREADABLE};
+use crate::real::{NAMESPACE, OWNERS, desired, fields, seen, version};
+use crate::values::{ORPHAN, Pod, SLOTS, UNREADABLE};
 
-/// What the dialect really writes.
+/// The writes of the real dialect.
 pub(crate) struct Protocol {
     pub(crate) amend: Guards,
     pub(crate) mark: Guards,
     pub(crate) unmark: Guards,
     pub(crate) delete: Guards,
-    /// What a new object says, by the fields that are intended.
+    /// The spec of a new object, by the fields of the intent.
     pub(crate) created: [u8; 4],
-    /// By what was written last (the fifth: nobody knows) and what is intended: the size and the queue, where they are written.
+    /// The size and the queue that an amendment writes, by the fields that were written last (the fifth: not known) and the fields of the intent.
     pub(crate) amended: [[(Option<u8>, Option<u8>); 4]; 5],
-    /// By controller and stamp: the owner whose group the pod is in.
+    /// The owner of the pod's PodGroup, by the controller and the stamp of the pod.
     pub(crate) member_of: [[Option<usize>; 3]; 3],
 }
 
-/// Which preconditions a request carries.
+/// The preconditions of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Guards {
     pub(crate) uid: bool,
     pub(crate) at: bool,
 }
 
-/// Asks the dialect once.
+/// Returns the writes of the real dialect, computed once.
 pub(crate) fn protocol() -> &'static Protocol {
     static PROTOCOL: LazyLock<Protocol> = LazyLock::new(|| {
         let on = version((7, 9));
@@ -44,14 +44,14 @@ pub(crate) fn protocol() -> &'static Protocol {
         };
         let (mark, unmark) = (dialect::mark(&on, true), dialect::mark(&on, false));
         let marks = |patch: &Value| patch["metadata"]["annotations"][RETIRING] == "true";
-        assert!(marks(&mark) && unmark["metadata"]["annotations"].get(RETIRING) == Some(&Value::Null), "that is what a mark is");
+        assert!(marks(&mark) && unmark["metadata"]["annotations"].get(RETIRING) == Some(&Value::Null), "a mark is this annotation");
         let delete = dialect::preconditions(&on);
-        let amend = |from: u8, to: u8| dialect::amendment(&on, fields(from).as_ref(), &wish(0, to, true).intent, true);
+        let amend = |from: u8, to: u8| dialect::amendment(&on, fields(from).as_ref(), &desired(0, to, true).intent, true);
         let written = |from: u8, to: u8| {
             let patch = amend(from, to);
             let owner = &patch["metadata"]["ownerReferences"][0]["uid"];
             let applied = patch["metadata"]["annotations"][APPLIED].as_str().map(|text| serde_json::from_str::<Applied>(text).ok());
-            assert!(*owner == *OWNERS[0] && applied == Some(fields(to)), "whoever amends remembers it");
+            assert!(*owner == *OWNERS[0] && applied == Some(fields(to)), "an amendment writes the owner and the applied fields");
             spec(&patch["spec"])
         };
         Protocol {
@@ -74,14 +74,14 @@ pub(crate) fn protocol() -> &'static Protocol {
 }
 
 fn created(to: u8) -> u8 {
-    let object = dialect::object(&wish(0, to, true).intent);
+    let object = dialect::object(&desired(0, to, true).intent);
     let seen = seen(&dialect::existing(&object, &[]), 0);
-    assert!(seen.applied == to && seen.owned && !seen.retiring, "a new object says what is intended");
+    assert!(seen.applied == to && seen.owned && !seen.retiring, "a new object has the fields of the intent");
     let spec = spec(&serde_json::to_value(&object.spec).expect("a spec is JSON"));
     spec.0.expect("minMember") | spec.1.expect("queue") << 1
 }
 
-/// The size and the queue that a spec, or a patch of one, says.
+/// Returns the size and the queue in a spec or in a patch of a spec.
 fn spec(spec: &Value) -> (Option<u8>, Option<u8>) {
     let size = spec["minMember"].as_u64().map(|size| u8::from(size > 1));
     let queue = spec["queue"].as_str().map(|queue| u8::from(queue == "queue-1"));
@@ -102,7 +102,7 @@ fn member_of(of: usize, stamp: usize) -> Option<usize> {
     (0..SLOTS).find(|slot| GroupKey::generated(NAMESPACE, OWNERS[*slot]) == group)
 }
 
-/// The owner whose group this pod is in.
+/// Returns the owner of the PodGroup that the pod belongs to.
 pub(crate) fn slot_of(pod: Pod) -> Option<usize> {
-    protocol().member_of[usize::from(pod.of.min(NOBODY))][usize::from(pod.stamp)]
+    protocol().member_of[usize::from(pod.of.min(ORPHAN))][usize::from(pod.stamp)]
 }

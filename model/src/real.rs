@@ -1,8 +1,7 @@
-//! The code under test, called from the model: the real [`decide`], the real [`Memory`], the real reading of replies, the real dialect, and the real
-//! function that says whose member a pod is. Nothing of theirs is repeated here.
+//! Calls the code under test: the real [`decide`], the real [`Memory`], the real translation of replies, the real dialect, and the real membership of pods.
+//! The model does not repeat any of this code.
 //!
-//! They are functions of values alone, so each distinct question is asked once and its answer kept ([`Asked`]). What the dialect writes is asked
-//! once for each kind of request ([`crate::protocol`]).
+//! The code is pure, so each distinct question is computed once and its answer stored ([`Answers`]). The writes of the dialect are in [`crate::protocol`].
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,7 +11,8 @@ use crate::packed::{Packed, pack, unpack};
 use podgroup::api::workload::ObjectRef;
 use podgroup::api::{GroupKey, Uid};
 use podgroup::lifecycle::{
-    Applied, Existing, Intent, Members, Memory, Ours, Owner, Reply, Sight, Situation, Step, Version, Wish, answer, decide as real_decide,
+    Applied, CacheChange, DesiredGroup, Existing, Intent, Members, Memory, Ours, Owner, Reply, Situation, Step, Version, answer,
+    decide as real_decide,
 };
 
 use crate::values::{At, Back, Life, Owner as OwnerValue, Req, SLOTS, Seen, UNREADABLE};
@@ -20,7 +20,7 @@ use crate::values::{At, Back, Life, Owner as OwnerValue, Req, SLOTS, Seen, UNREA
 pub(crate) const OWNERS: [&str; SLOTS] = ["0a1b2c3d-0000-1111-2222-333344445555", "0a1b2c3d-0000-1111-2222-333344446666"];
 pub(crate) const NAMESPACE: &str = "ns";
 
-/// What a controller sees of one group.
+/// What the caches of a controller show of one PodGroup.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct View {
     pub(crate) slot: usize,
@@ -29,67 +29,67 @@ pub(crate) struct View {
     pub(crate) cached: Option<Seen>,
 }
 
-/// The next step, none for rest, and what is believed to be there.
+/// The next step (`None` for `Step::Wait`) and the version that it was decided on.
 pub(crate) type Decided = (Option<Req>, Option<At>);
 
-/// Answers of the code under test to every question that came up so far.
+/// The answers of the code under test so far, by question.
 #[derive(Default)]
-struct Asked {
+struct Answers {
     decided: HashMap<(View, Packed), Decided>,
     learned: HashMap<(Packed, usize, Option<At>, Req, Back), Packed>,
-    saw: HashMap<(Packed, usize, Event), Packed>,
+    observed: HashMap<(Packed, usize, Event), Packed>,
 }
 
 thread_local! {
-    static ASKED: RefCell<Asked> = RefCell::default();
+    static ANSWERS: RefCell<Answers> = RefCell::default();
 }
 
-/// A [`Sight`] with labels.
+/// A [`CacheChange`] with labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Event {
     Owner,
     Member,
     Group,
     Deleted(u8),
-    Listed { there: bool },
-    Waited,
+    Relisted { present: bool },
+    WaitOver,
 }
 
-/// The real decision.
+/// Returns the real decision.
 pub(crate) fn decide(view: View, memory: &Packed) -> Decided {
-    ASKED.with_borrow_mut(|asked| *asked.decided.entry((view, *memory)).or_insert_with(|| decide_anew(view, memory)))
+    ANSWERS.with_borrow_mut(|answers| *answers.decided.entry((view, *memory)).or_insert_with(|| decide_anew(view, memory)))
 }
 
 fn decide_anew(view: View, packed: &Packed) -> Decided {
     let memory = unpack(packed, view.slot);
-    let wish = wish(view.slot, view.owner.fields(), view.owner.wants > 0);
-    let owner = if view.owner.life == Life::Alive { Owner::Wishes(&wish) } else { Owner::Gone };
+    let desired = desired(view.slot, view.owner.fields(), view.owner.wants > 0);
+    let owner = if view.owner.life == Life::Alive { Owner::Served(&desired) } else { Owner::Gone };
     let cached = view.cached.map(|seen| existing(seen, view.slot));
     let step = real_decide(&Situation { owner, members: view.members, cached: cached.as_ref(), memory: &memory });
     (request(&step), memory.freshest(cached.as_ref()).map(|existing| at(existing.version())))
 }
 
-/// What the real memory learns from a reply, as the real reading understands it.
+/// Returns the real memory after a reply, translated by the real code.
 pub(crate) fn learn(memory: &Packed, slot: usize, known: Option<At>, req: Req, back: Back) -> Packed {
     let question = (*memory, slot, known, req, back);
-    ASKED.with_borrow_mut(|asked| {
-        *asked.learned.entry(question).or_insert_with(|| {
+    ANSWERS.with_borrow_mut(|answers| {
+        *answers.learned.entry(question).or_insert_with(|| {
             changed(memory, slot, |memory| memory.learn(known.map(version).as_ref(), &answer(&step(req, slot), reply(back, slot))))
         })
     })
 }
 
-/// What the real memory learns from what was seen.
-pub(crate) fn saw(memory: &Packed, slot: usize, event: Event) -> Packed {
-    ASKED.with_borrow_mut(|asked| {
-        *asked.saw.entry((*memory, slot, event)).or_insert_with(|| {
+/// Returns the real memory after a change of the cache.
+pub(crate) fn observe(memory: &Packed, slot: usize, event: Event) -> Packed {
+    ANSWERS.with_borrow_mut(|answers| {
+        *answers.observed.entry((*memory, slot, event)).or_insert_with(|| {
             changed(memory, slot, |memory| match event {
-                Event::Owner => memory.saw(Sight::Owner),
-                Event::Member => memory.saw(Sight::Member),
-                Event::Group => memory.saw(Sight::Group),
-                Event::Deleted(label) => memory.saw(Sight::Deleted(&uid(label))),
-                Event::Listed { there } => memory.saw(Sight::Listed { there }),
-                Event::Waited => memory.saw(Sight::Waited),
+                Event::Owner => memory.observe(CacheChange::Owner),
+                Event::Member => memory.observe(CacheChange::Member),
+                Event::Group => memory.observe(CacheChange::Group),
+                Event::Deleted(label) => memory.observe(CacheChange::Deleted(&uid(label))),
+                Event::Relisted { present } => memory.observe(CacheChange::Relisted { present }),
+                Event::WaitOver => memory.observe(CacheChange::WaitOver),
             })
         })
     })
@@ -97,7 +97,7 @@ pub(crate) fn saw(memory: &Packed, slot: usize, event: Event) -> Packed {
 
 fn changed(memory: &Packed, slot: usize, change: impl FnOnce(&mut Memory)) -> Packed {
     let mut real = unpack(memory, slot);
-    assert_eq!(pack(&real, slot), *memory, "nothing is lost on the way");
+    assert_eq!(pack(&real, slot), *memory, "packing loses nothing");
     change(&mut real);
     pack(&real, slot)
 }
@@ -114,7 +114,7 @@ fn code(applied: &Applied) -> u8 {
     u8::from(applied.min_member > 1) | u8::from(applied.queue == "queue-1") << 1
 }
 
-pub(crate) fn wish(slot: usize, to: u8, wants_pods: bool) -> Wish {
+pub(crate) fn desired(slot: usize, to: u8, wants_pods: bool) -> DesiredGroup {
     let owner = ObjectRef {
         kind: "ReplicaSet".into(),
         api_version: "apps/v1".into(),
@@ -124,44 +124,44 @@ pub(crate) fn wish(slot: usize, to: u8, wants_pods: bool) -> Wish {
     };
     let group = GroupKey::generated(NAMESPACE, OWNERS[slot]);
     let intent = Intent { group, owner: owner.clone(), fields: fields(to).expect("an intent can be read") };
-    Wish { intent, wants_pods, told: owner, faults: Vec::new() }
+    DesiredGroup { intent, wants_pods, event_target: owner, faults: Vec::new() }
 }
 
-/// The object's UID for a label.
+/// Returns the UID for a label.
 pub(crate) fn uid(label: u8) -> Uid {
     static UIDS: LazyLock<Vec<Uid>> = LazyLock::new(|| (0..=u8::MAX).map(|label| Uid::from(label.to_string())).collect());
     UIDS[usize::from(label)].clone()
 }
 
-/// And back.
+/// Returns the label of a UID.
 pub(crate) fn label(uid: &Uid) -> u8 {
     uid.parse().expect("a label")
 }
 
-/// The version for labels.
+/// Returns the version for labels.
 pub(crate) fn version(at: At) -> Version {
     Version { uid: uid(at.0), resource_version: at.1.to_string() }
 }
 
-/// And back.
+/// Returns the labels of a version.
 pub(crate) fn at(version: &Version) -> At {
     (label(&version.uid), version.resource_version.parse().expect("a label"))
 }
 
-/// What a cache has of a group.
+/// Returns the PodGroup that a cache has for this observation.
 pub(crate) fn existing(seen: Seen, slot: usize) -> Existing {
     Existing::Ours(Ours {
         version: version((seen.uid, seen.at)),
         retiring: seen.retiring,
-        ending: false,
+        terminating: false,
         owner: seen.owned.then(|| Uid::from(OWNERS[slot])),
         applied: fields(seen.applied),
     })
 }
 
-/// And back.
+/// Returns the observation of a PodGroup.
 pub(crate) fn seen(existing: &Existing, slot: usize) -> Seen {
-    let Existing::Ours(ours) = existing else { panic!("nobody else makes groups here") };
+    let Existing::Ours(ours) = existing else { panic!("the model has no foreign PodGroups") };
     // An object that was never stored has no version.
     let (uid, at) = if ours.version.uid.is_empty() { (0, 0) } else { at(&ours.version) };
     Seen {
@@ -175,7 +175,7 @@ pub(crate) fn seen(existing: &Existing, slot: usize) -> Seen {
 
 fn request(step: &Step) -> Option<Req> {
     Some(match step {
-        Step::Rest => return None,
+        Step::Wait => return None,
         Step::Read => Req::Read,
         Step::Create(intent) => Req::Create(code(&intent.fields)),
         Step::Amend { on, from, to, adopt } => {
@@ -183,7 +183,7 @@ fn request(step: &Step) -> Option<Req> {
         }
         Step::Mark(on) => Req::Mark(at(on)),
         Step::Unmark(on) => Req::Unmark(at(on)),
-        Step::Look(on) => Req::Look(at(on)),
+        Step::ListMembers(on) => Req::ListMembers(at(on)),
         Step::Delete(on) => Req::Delete(at(on)),
     })
 }
@@ -191,11 +191,13 @@ fn request(step: &Step) -> Option<Req> {
 fn step(req: Req, slot: usize) -> Step {
     match req {
         Req::Read => Step::Read,
-        Req::Create(to) => Step::Create(wish(slot, to, true).intent),
-        Req::Amend { on, from, to, adopt } => Step::Amend { on: version(on), from: fields(from), to: wish(slot, to, true).intent, adopt },
+        Req::Create(to) => Step::Create(desired(slot, to, true).intent),
+        Req::Amend { on, from, to, adopt } => {
+            Step::Amend { on: version(on), from: fields(from), to: desired(slot, to, true).intent, adopt }
+        }
         Req::Mark(on) => Step::Mark(version(on)),
         Req::Unmark(on) => Step::Unmark(version(on)),
-        Req::Look(on) => Step::Look(version(on)),
+        Req::ListMembers(on) => Step::ListMembers(version(on)),
         Req::Delete(on) => Step::Delete(version(on)),
     }
 }

@@ -1,4 +1,4 @@
-//! Worlds and mutants as tables, and what in them is not as it should be.
+//! Searches the worlds and mutants, prints the results as tables, and returns what is wrong.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -10,13 +10,13 @@ use crate::search::{Found, search, visit};
 use crate::world::{Action, World};
 use crate::worlds::{BIG, JOINT, SINGLE, SMALL};
 
-/// States after which a search is given up, and called so: far more than any world here has.
+/// The number of states after which a search stops. The table then says `NOT exhausted`.
 const MOST: usize = 4_000_000;
 
-/// The same for one mutant in one world: the shortest way is found long before.
+/// The same limit for one mutant in one world. The shortest trace is found long before.
 const ENOUGH: usize = 60_000;
 
-/// Worlds in which every promise must hold. Prints a line for each; says what is wrong.
+/// Searches worlds in which every promise must hold. Prints a line for each, and returns what is wrong.
 fn worlds(worlds: &[World], checked_twice: bool) -> Vec<String> {
     println!("| world | states | steps | depth | s | |");
     println!("|---|---:|---:|---:|---:|---|");
@@ -35,9 +35,9 @@ fn worlds(worlds: &[World], checked_twice: bool) -> Vec<String> {
         }
         println!("| {} | {} | {} | {} | {:.1} | {verdict} |", world.name, found.states, found.steps, found.depth, found.time.as_secs_f32());
         if let Some((promise, way)) = &found.broken {
-            wrong.push(format!("{}: {promise} after {}:\n{}", world.name, way.len(), story(way)));
+            wrong.push(format!("{}: {promise} after {}:\n{}", world.name, way.len(), trace(way)));
         }
-        // A big one is only called what it is.
+        // A big world may end as `NOT exhausted`.
         if !found.exhausted && checked_twice {
             wrong.push(format!("{} was not exhausted", world.name));
         }
@@ -53,18 +53,18 @@ fn verdict(found: &Found) -> String {
     }
 }
 
-fn story(way: &[Action]) -> String {
-    way.iter().fold(String::new(), |mut story, action| {
-        let _ = writeln!(story, "  {action:?}");
-        story
+fn trace(way: &[Action]) -> String {
+    way.iter().fold(String::new(), |mut trace, action| {
+        let _ = writeln!(trace, "  {action:?}");
+        trace
     })
 }
 
-/// Each mutant in the first world in which it breaks its promise: the first are those in which the least happens. `tell` prints the ways.
-fn mutants(tell: bool) -> Vec<String> {
+/// Searches each mutant in the worlds, smallest first, until it breaks its promise. With `print_traces`, prints the traces.
+fn mutants(print_traces: bool) -> Vec<String> {
     println!("| mutant | breaks | steps | in the world | states until then |");
     println!("|---|---|---:|---|---:|");
-    let (mut wrong, mut stories) = (Vec::new(), String::new());
+    let (mut wrong, mut traces) = (Vec::new(), String::new());
     for (mutant, promise) in Mutant::ALL.into_iter().filter_map(|mutant| Some((mutant, mutant.breaks()?))) {
         let mut states = 0;
         let first = SMALL.iter().find_map(|world| {
@@ -74,18 +74,18 @@ fn mutants(tell: bool) -> Vec<String> {
         });
         if let Some((way, name)) = first {
             println!("| {mutant:?} | {promise} | {} | {name} | {states} |", way.len());
-            let _ = writeln!(stories, "{mutant:?} breaks {promise} in the world \"{name}\":\n{}", story(&way));
+            let _ = writeln!(traces, "{mutant:?} breaks {promise} in the world \"{name}\":\n{}", trace(&way));
         } else {
             wrong.push(format!("{mutant:?} does not break {promise}"));
         }
     }
-    if tell {
-        println!("\n{stories}");
+    if print_traces {
+        println!("\n{traces}");
     }
     wrong
 }
 
-/// Rules on which no promise rests: left out, they break nothing in any small world.
+/// Checks the mutants that must break no promise in any small world.
 fn unneeded() -> Vec<String> {
     println!("| left out | breaks | states |");
     println!("|---|---|---:|");
@@ -96,14 +96,14 @@ fn unneeded() -> Vec<String> {
             let found = search(&World { mutant, ..*world }, MOST);
             states += found.states;
             exhausted &= found.exhausted;
-            wrong.extend(found.broken.map(|(promise, way)| format!("{mutant:?} breaks {promise} in {}:\n{}", world.name, story(&way))));
+            wrong.extend(found.broken.map(|(promise, way)| format!("{mutant:?} breaks {promise} in {}:\n{}", world.name, trace(&way))));
         }
         println!("| {mutant:?} | {} | {states} |", if exhausted { "nothing, exhausted" } else { "nothing, NOT exhausted" });
     }
     wrong
 }
 
-/// Two owners side by side: what each of them and its group go through is what it goes through alone.
+/// Checks that two owners do not interfere: the states of each of them are the states of an owner alone.
 fn interference(crashes: u8) -> Vec<String> {
     let (single, joint) = (World { crashes, ..SINGLE }, World { crashes, ..JOINT });
     let mut alone = HashSet::new();
@@ -129,7 +129,7 @@ fn interference(crashes: u8) -> Vec<String> {
     if right { Vec::new() } else { vec!["owners interfere".to_owned()] }
 }
 
-/// What `cargo test` searches.
+/// Searches the small worlds and the mutants, for `cargo test`. Returns what is wrong.
 #[must_use]
 pub fn small() -> Vec<String> {
     let mut wrong = worlds(SMALL, true);
@@ -137,7 +137,7 @@ pub fn small() -> Vec<String> {
     wrong
 }
 
-/// What `make model` searches.
+/// Searches everything, for `make model`. Returns what is wrong.
 #[must_use]
 pub fn all() -> Vec<String> {
     let mut wrong = worlds(SMALL, true);
@@ -148,14 +148,14 @@ pub fn all() -> Vec<String> {
     wrong
 }
 
-/// The worlds whose names contain the words, each with its sizes.
+/// Searches the worlds with `words` in their name. Returns what is wrong.
 #[must_use]
 pub fn some(words: &str) -> Vec<String> {
     let some: Vec<World> = SMALL.iter().chain(BIG).filter(|world| world.name.contains(words)).copied().collect();
     worlds(&some, false)
 }
 
-/// The mutants alone.
+/// Searches only the mutants. Returns what is wrong.
 #[must_use]
 pub fn only_mutants() -> Vec<String> {
     let mut wrong = mutants(true);
@@ -163,7 +163,7 @@ pub fn only_mutants() -> Vec<String> {
     wrong
 }
 
-/// Two owners side by side, as `cargo test` searches them.
+/// Searches two owners side by side, for `cargo test`. Returns what is wrong.
 #[must_use]
 pub fn apart() -> Vec<String> {
     interference(0)

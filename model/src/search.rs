@@ -1,9 +1,9 @@
-//! Is a world right all the way? One search of every state, breadth first, that keeps the graph: for what stateright does not answer.
+//! Searches every state of a world breadth first and stores the graph, for two properties that stateright cannot check.
 //!
-//! * **L2** (AG EF): backwards from the states that are right and in which nothing goes on, over steps that are neither faults nor new happenings.
-//!   (`Property::eventually` follows paths, and takes a cycle for an end.)
-//! * **No writing for ever**: in states in which owners and pods rest and everybody has seen that, no cycle of requests, answers and events of
-//!   groups changes a group.
+//! * **L2** (AG EF): the search goes backwards from the right and quiet states, over steps that are neither faults nor new actions of others.
+//!   (`Property::eventually` follows paths, and treats a cycle as an end.)
+//! * **No endless writes**: after owners and pods have stopped changing and every controller has seen that, no cycle of requests, answers and events
+//!   changes a PodGroup.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -16,22 +16,22 @@ use crate::promises::{is_right, properties};
 use crate::values::State;
 use crate::world::{Action, World};
 
-/// What a search found.
+/// The result of a search.
 pub(crate) struct Found {
-    /// Different states.
+    /// The number of different states.
     pub(crate) states: usize,
-    /// Steps between them.
+    /// The number of steps between them.
     pub(crate) steps: usize,
-    /// The length of the longest of the shortest ways from the start.
+    /// The largest distance of a state from the start.
     pub(crate) depth: usize,
     pub(crate) time: Duration,
-    /// The first that is broken, and the shortest way there.
+    /// The first broken promise, and the shortest trace to it.
     pub(crate) broken: Option<(&'static str, Vec<Action>)>,
-    /// Whether every state was seen.
+    /// Whether every state was visited.
     pub(crate) exhausted: bool,
 }
 
-/// A mixer for keys that are hashes already.
+/// A hasher for keys that are already hashes.
 #[derive(Default)]
 struct Same(u64);
 
@@ -52,27 +52,27 @@ struct Edge {
     from: u32,
     to: u32,
     system: bool,
-    /// Nothing but a controller's own doing, and whether it changed a group.
+    /// Whether the step is one of a controller itself; `wrote`: whether it changed a PodGroup.
     own: bool,
     wrote: bool,
 }
 
 struct Graph {
     ids: HashMap<u64, u32, BuildHasherDefault<Same>>,
-    /// From where each state was found first, by which of the actions there, and how far from the start.
+    /// For each state: its predecessor, the index of the action there, and the distance from the start.
     came: Vec<(u32, u16, u16)>,
     edges: Vec<Edge>,
     right: Vec<bool>,
     settled: Vec<bool>,
 }
 
-/// Searches the world to its end, or to `most` states.
+/// Searches every state of the world, or stops after `most` states.
 pub(crate) fn search(world: &World, most: usize) -> Found {
     visit(world, most, None, |_| {})
 }
 
-/// The same for one promise alone, where one is named; and every state is shown once.
-#[expect(clippy::disallowed_methods, reason = "the time that it took is told, and nothing depends on it")]
+/// Searches a world and calls `visitor` once for every state. With `only`, checks only this promise.
+#[expect(clippy::disallowed_methods, reason = "the duration is printed, and nothing depends on it")]
 pub(crate) fn visit(world: &World, most: usize, only: Option<&str>, mut visitor: impl FnMut(&State)) -> Found {
     let began = Instant::now();
     let mut graph = Graph { ids: HashMap::default(), came: Vec::new(), edges: Vec::new(), right: Vec::new(), settled: Vec::new() };
@@ -142,7 +142,7 @@ impl Graph {
         }
     }
 
-    /// The first state from which no right one can be reached without a fault. L2
+    /// Returns the first state from which no right state can be reached without a fault. L2
     fn stuck(&self) -> Option<u32> {
         let (starts, into) = self.sorted(|edge| edge.system, |edge| (edge.to, edge.from));
         let mut reached = self.right.clone();
@@ -158,7 +158,7 @@ impl Graph {
         reached.iter().position(|reached| !reached).and_then(|id| u32::try_from(id).ok())
     }
 
-    /// The first state on a cycle of a controller's own doing that changes a group, where nothing else happens.
+    /// Returns the first state on a cycle of steps of the controllers themselves that changes a PodGroup.
     fn restless(&self) -> Option<u32> {
         let within = |edge: &Edge| edge.own && self.settled[edge.from as usize] && self.settled[edge.to as usize];
         let (starts, out) = self.sorted(within, |edge| (edge.from, edge.to));
@@ -167,7 +167,7 @@ impl Graph {
         self.edges.iter().filter(same).map(|edge| edge.from).min()
     }
 
-    /// Some of the edges, in the order of one end, with the places where each state's begin.
+    /// Returns the selected edges in the order of their first end, with the position where the edges of each state begin.
     fn sorted(&self, which: impl Fn(&Edge) -> bool, ends: impl Fn(&Edge) -> (u32, u32)) -> (Vec<usize>, Vec<u32>) {
         let mut starts = vec![0_usize; self.came.len() + 2];
         self.edges.iter().filter(|edge| which(edge)).for_each(|edge| starts[ends(edge).0 as usize + 2] += 1);
@@ -184,7 +184,7 @@ impl Graph {
         (starts, others)
     }
 
-    /// The shortest way to a state.
+    /// Returns the shortest trace to a state.
     fn way(&self, world: &World, at: u32) -> Vec<Action> {
         let mut numbers = Vec::new();
         let mut at = at;
@@ -205,13 +205,13 @@ impl Graph {
     }
 }
 
-/// Owners and pods rest, every controller has seen that, and nothing of theirs lands late.
+/// Returns whether owners and pods have stopped changing, every controller has seen that, and no late request is under way.
 fn is_settled(state: &State) -> bool {
     state.ctrls.iter().all(|ctrl| ctrl.late.is_empty() && (0..2).all(|kind| usize::from(ctrl.at[kind]) + 1 == state.length(kind)))
-        && state.pods.iter().all(|pod| !pod.ending)
+        && state.pods.iter().all(|pod| !pod.terminating)
 }
 
-/// Strongly connected components (Tarjan), without recursion.
+/// Returns the strongly connected component of each state (Tarjan, without recursion).
 fn components(starts: &[usize], out: &[u32]) -> Vec<u32> {
     const NEW: u32 = u32::MAX;
     let count = starts.len() - 2;
@@ -256,7 +256,7 @@ fn components(starts: &[usize], out: &[u32]) -> Vec<u32> {
     component
 }
 
-/// A fast hash of small fields: multiply and fold, of 64 bits.
+/// Returns a fast 64-bit hasher for small fields: multiply and fold.
 fn ahash_like() -> Folded {
     Folded(0x243f_6a88_85a3_08d3)
 }

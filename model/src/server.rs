@@ -1,22 +1,21 @@
-//! What do the API server and everybody else in the cluster do? Requests of controllers are applied here; S1 and S2 are checked at the only place where
-//! they can be broken: where a DELETE takes effect.
+//! The modelled API server and the other writers of the cluster. S1 and S2 are checked when a DELETE is applied, because only a DELETE can break them.
 
 use crate::mutant::Mutant;
 use crate::protocol::{Guards, protocol, slot_of};
-use crate::values::{At, Back, Broken, Group, Life, Looked, NOBODY, Pod, Req, SLOTS, Seen, Sent, State, UNREADABLE};
+use crate::values::{At, Back, Broken, Group, Life, Listing, ORPHAN, Pod, Req, SLOTS, Seen, Sent, State, UNREADABLE};
 
 impl State {
-    /// How much of a kind watches can still show: owners, pods, groups.
+    /// Returns the length of the history of a kind: 0 owners, 1 pods, 2 PodGroups.
     pub(crate) fn length(&self, kind: usize) -> usize {
         [self.owners_seen.len(), self.pods_seen.len(), self.groups_seen.len()][kind]
     }
 
-    /// Applies a request at this moment. `cache` is how far the sender's watch of pods has come, for a mutant.
-    pub(crate) fn apply(&mut self, sent: &Sent, mutant: Mutant, cache: usize) -> (Back, Option<Looked>) {
+    /// Applies a request and returns the reply. `cache` is the position of the sender's watch of pods, for a mutant.
+    pub(crate) fn apply(&mut self, sent: &Sent, mutant: Mutant, cache: usize) -> (Back, Option<Listing>) {
         let slot = usize::from(sent.slot);
         let back = match sent.req {
             Req::Read => self.groups[slot].map_or(Back::NotFound, |group| Back::Object(group.seen())),
-            Req::Look(_) => return self.look(slot, sent, mutant, cache),
+            Req::ListMembers(_) => return self.list_members(slot, sent, mutant, cache),
             Req::Create(_) if self.groups[slot].is_some() => Back::Conflict,
             Req::Create(to) => {
                 self.last_uid += 1;
@@ -42,21 +41,21 @@ impl State {
                 let guards = without(protocol().unmark, mutant == Mutant::UnmarkWithoutVersion);
                 self.patch(slot, on, guards, |group| group.marked = false)
             }
-            Req::Delete(on) => self.delete(slot, on, sent.looked, mutant),
+            Req::Delete(on) => self.delete(slot, on, sent.listing, mutant),
         };
         (back, None)
     }
 
-    /// A list of the members, from a quorum.
-    fn look(&mut self, slot: usize, sent: &Sent, mutant: Mutant, cache: usize) -> (Back, Option<Looked>) {
+    /// Lists the members, from a quorum.
+    fn list_members(&mut self, slot: usize, sent: &Sent, mutant: Mutant, cache: usize) -> (Back, Option<Listing>) {
         let member = |pod: &Pod| slot_of(*pod) == Some(slot);
         let truth = self.pods.iter().any(|pod| member(&pod));
         let shown = match mutant {
-            Mutant::LookAtLabels => self.pods.iter().any(|pod| pod.stamp == sent.slot + 1),
-            Mutant::LookAtCache => self.pods_seen[cache].iter().any(|pod| member(&pod)),
+            Mutant::ListByLabel => self.pods.iter().any(|pod| pod.stamp == sent.slot + 1),
+            Mutant::ListFromCache => self.pods_seen[cache].iter().any(|pod| member(&pod)),
             _ => truth,
         };
-        (Back::Members(shown), sent.looked.map(|looked| Looked { member: truth, ..looked }))
+        (Back::Members(shown), sent.listing.map(|listing| Listing { member: truth, ..listing }))
     }
 
     fn patch(&mut self, slot: usize, on: At, guards: Guards, change: impl FnOnce(&mut Group)) -> Back {
@@ -66,11 +65,11 @@ impl State {
         }
         let mut changed = group;
         change(&mut changed);
-        // A patch that changes nothing makes no new version.
+        // A patch that changes nothing creates no new version.
         if changed == group { Back::Object(group.seen()) } else { self.put(slot, Some(changed)) }
     }
 
-    fn delete(&mut self, slot: usize, on: At, looked: Option<Looked>, mutant: Mutant) -> Back {
+    fn delete(&mut self, slot: usize, on: At, listing: Option<Listing>, mutant: Mutant) -> Back {
         let Some(group) = self.groups[slot] else { return Back::NotFound };
         let by_name = mutant == Mutant::DeleteByName;
         let guards = Guards {
@@ -82,13 +81,13 @@ impl State {
         }
         if group.uid != on.0 {
             self.broken = Some(Broken::S1);
-        } else if !group.marked || looked != Some(Looked { under_mark: true, member: false }) {
+        } else if !group.marked || listing != Some(Listing { under_mark: true, member: false }) {
             self.broken = Some(Broken::S2);
         }
         self.put(slot, None)
     }
 
-    /// Writes the group, or removes it: the next version, and what watches show of it. A mark that ends takes every look with it.
+    /// Writes or removes the PodGroup, with the next version and its event. When a mark is removed, earlier lists of members no longer count.
     fn put(&mut self, slot: usize, group: Option<Group>) -> Back {
         self.last_at += 1;
         let at = self.last_at;
@@ -104,32 +103,32 @@ impl State {
     }
 
     fn end_looks(&mut self, slot: usize) {
-        let end = |looked: &mut Option<Looked>| looked.iter_mut().for_each(|looked| looked.under_mark = false);
+        let end = |listing: &mut Option<Listing>| listing.iter_mut().for_each(|listing| listing.under_mark = false);
         for ctrl in &mut self.ctrls {
-            end(&mut ctrl.kept[slot].looked);
-            ctrl.kept[slot].flight.iter_mut().for_each(|flight| end(&mut flight.sent.looked));
-            ctrl.late.iter_mut().filter(|sent| usize::from(sent.slot) == slot).for_each(|sent| end(&mut sent.looked));
+            end(&mut ctrl.local[slot].listing);
+            ctrl.local[slot].flight.iter_mut().for_each(|flight| end(&mut flight.sent.listing));
+            ctrl.late.iter_mut().filter(|sent| usize::from(sent.slot) == slot).for_each(|sent| end(&mut sent.listing));
         }
     }
 
-    /// Somebody writes a status: there is no subresource, so the version rises (and the generation, which nobody reads).
+    /// Writes a status. There is no subresource, so the resourceVersion grows.
     pub(crate) fn status(&mut self, slot: usize) {
         let group = self.groups[slot];
         self.put(slot, group);
     }
 
-    /// Somebody deletes the group, or the garbage collector does.
+    /// A person or the garbage collector deletes the PodGroup.
     pub(crate) fn remove(&mut self, slot: usize) {
         self.put(slot, None);
     }
 
-    /// The group has no owner any more.
+    /// Removes the owner reference of the PodGroup.
     pub(crate) fn strip(&mut self, slot: usize) {
         let group = self.groups[slot].map(|group| Group { owned: false, ..group });
         self.put(slot, group);
     }
 
-    /// The pods are changed, if anything changes.
+    /// Changes the pods, and adds an event if they differ.
     pub(crate) fn change_pods(&mut self, change: impl FnOnce(&mut [Option<Pod>])) {
         let before = self.pods;
         change(&mut self.pods.0);
@@ -139,7 +138,7 @@ impl State {
         }
     }
 
-    /// An owner is changed; a watch shows it if it can tell.
+    /// Changes an owner, and adds an event if a watch shows the change.
     pub(crate) fn change_owner(&mut self, slot: usize, change: impl FnOnce(&mut crate::values::Owner)) {
         change(&mut self.owners[slot]);
         let mut owners = *self.owners_seen.last().expect("a history has an end");
@@ -154,15 +153,15 @@ impl State {
         }
     }
 
-    /// Whether anything still names this owner.
+    /// Returns whether any object still has an owner reference to this owner.
     pub(crate) fn has_dependents(&self, slot: usize) -> bool {
         self.pods.iter().any(|pod| usize::from(pod.of) == slot) || self.groups[slot].is_some_and(|group| group.owned)
     }
 
-    /// What is left behind by an owner that is orphan-deleted.
+    /// Orphans the pods of an owner that is deleted without them.
     pub(crate) fn leave_pods(&mut self, slot: usize) {
         self.change_pods(|pods| {
-            pods.iter_mut().flatten().filter(|pod| usize::from(pod.of) == slot).for_each(|pod| pod.of = NOBODY);
+            pods.iter_mut().flatten().filter(|pod| usize::from(pod.of) == slot).for_each(|pod| pod.of = ORPHAN);
         });
     }
 }
@@ -175,7 +174,7 @@ fn refuses(group: &Group, on: At, guards: Guards) -> bool {
     (guards.uid && group.uid != on.0) || (guards.at && group.at != on.1)
 }
 
-/// What one look of a cache tells of the group of one owner.
-pub(crate) fn went(before: Option<Seen>, after: Option<Seen>) -> Option<u8> {
+/// Returns the UID of a PodGroup that disappeared between two states of a cache.
+pub(crate) fn disappeared(before: Option<Seen>, after: Option<Seen>) -> Option<u8> {
     before.filter(|_| after.is_none()).map(|seen| seen.uid)
 }

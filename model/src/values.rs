@@ -1,30 +1,30 @@
-//! What is a state of the modelled world made of? Small values, so that millions of them fit into memory.
+//! The values of a state of the model. They are small, so that millions of states fit into memory.
 //!
-//! UIDs and resourceVersions are labels from 1 (0 is none); [`crate::canon`] gives them out anew in every state. What stands here is the truth and
-//! what caches show of it; what the code under test makes of it stands in [`crate::real`].
+//! UIDs and resourceVersions are labels from 1 (0 is none); [`crate::canon`] assigns them again in every state. This file has the real state and the caches.
+//! [`crate::real`] calls the code under test with them.
 
 use crate::packed::Packed;
 
-/// Owners of one world, each with a group of its own: a place that is not used stays `Never`.
+/// The number of owners, each with its own PodGroup. An unused slot stays [`Life::Never`].
 pub(crate) const SLOTS: usize = 2;
-/// Pods that there can be at one moment.
+/// The most pods at one moment.
 pub(crate) const PODS: usize = 4;
-/// A pod of nobody: its owner was deleted and left it behind.
-pub(crate) const NOBODY: u8 = 2;
-/// What cannot be read any more as fields.
+/// The owner of an orphaned pod: its owner was deleted without it.
+pub(crate) const ORPHAN: u8 = 2;
+/// The label of fields that cannot be read.
 pub(crate) const UNREADABLE: u8 = 255;
 
-/// Whether an owner is there.
+/// Whether an owner exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Life {
-    /// It has not been made yet.
+    /// The owner was not created yet.
     #[default]
     Never,
-    /// It is there.
+    /// The owner exists.
     Alive,
-    /// It is being deleted, and what it had is being left behind.
+    /// The owner is being deleted with orphaned dependents.
     Orphaning,
-    /// It was deleted.
+    /// The owner was deleted.
     Gone,
 }
 
@@ -37,12 +37,12 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// What its group should say: the size of the gang in bit 0, the queue in bit 1.
+    /// Returns the fields that its PodGroup should have: the size of the gang in bit 0, the queue in bit 1.
     pub(crate) const fn fields(self) -> u8 {
         (if self.wants > 1 { 1 } else { 0 }) | (self.queue << 1)
     }
 
-    /// What a watch shows: one that is being deleted is as good as gone.
+    /// Returns what a watch shows. An owner that is being deleted counts as gone.
     pub(crate) fn shown(self) -> Self {
         if self.life == Life::Alive { self } else { Self { life: Life::Gone, wants: 0, queue: 0 } }
     }
@@ -51,15 +51,15 @@ impl Owner {
 /// A pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Pod {
-    /// The owner that controls it, or [`NOBODY`].
+    /// The slot of its owner, or [`ORPHAN`].
     pub(crate) of: u8,
     /// Whether it is being deleted.
-    pub(crate) ending: bool,
-    /// Whose group it names: 0 none, else the owner's place and 1.
+    pub(crate) terminating: bool,
+    /// The PodGroup that its annotation names: 0 for none, otherwise the slot plus 1.
     pub(crate) stamp: u8,
 }
 
-/// All pods, in order: two that are alike are the same.
+/// All pods, in order. Two equal pods cannot be distinguished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Pods(pub(crate) [Option<Pod>; PODS]);
 
@@ -72,7 +72,7 @@ impl Pods {
         self.iter().count()
     }
 
-    /// The places of pods that are not alike.
+    /// Returns one position for each group of equal pods.
     pub(crate) fn distinct(&self) -> impl Iterator<Item = (usize, Pod)> + '_ {
         (0..PODS).filter(|at| *at == 0 || self.0[*at] != self.0[*at - 1]).filter_map(|at| Some((at, self.0[at]?)))
     }
@@ -88,7 +88,7 @@ impl Pods {
     }
 }
 
-/// The PodGroup, as it is.
+/// The real PodGroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Group {
     pub(crate) uid: u8,
@@ -105,7 +105,7 @@ impl Group {
     }
 }
 
-/// What `dialect::existing` reads in a PodGroup.
+/// What `dialect::existing` reads from a PodGroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Seen {
     pub(crate) uid: u8,
@@ -118,7 +118,7 @@ pub(crate) struct Seen {
 /// A version: UID and resourceVersion.
 pub(crate) type At = (u8, u8);
 
-/// A step of the protocol, on its way.
+/// A request: a step of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Req {
     Read,
@@ -126,29 +126,29 @@ pub(crate) enum Req {
     Amend { on: At, from: u8, to: u8, adopt: bool },
     Mark(At),
     Unmark(At),
-    Look(At),
+    ListMembers(At),
     Delete(At),
 }
 
-/// What is true of a look, whatever anybody believes.
+/// The truth about a list of members, for the check of S2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Looked {
-    /// The group carried its mark when the look began, and has carried it ever since.
+pub(crate) struct Listing {
+    /// Whether the PodGroup had its mark when the list began, and ever since.
     pub(crate) under_mark: bool,
-    /// There was a member when the list was read.
+    /// Whether there was a member when the list was read.
     pub(crate) member: bool,
 }
 
-/// A request.
+/// A request that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Sent {
     pub(crate) slot: u8,
     pub(crate) req: Req,
-    /// Of a look: that it began, and how. Of a DELETE: the look that it rests on.
-    pub(crate) looked: Option<Looked>,
+    /// For a list of members: the truth about it. For a DELETE: the list that it depends on.
+    pub(crate) listing: Option<Listing>,
 }
 
-/// What came back.
+/// A reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Back {
     Object(Seen),
@@ -159,76 +159,76 @@ pub(crate) enum Back {
     Unknown,
 }
 
-/// A request whose sender waits for the answer.
+/// A request with a sender that still waits for the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Flight {
     pub(crate) sent: Sent,
-    /// What was believed when it was sent.
+    /// The version that it was decided on.
     pub(crate) known: Option<At>,
-    /// None until it was applied.
+    /// The reply; `None` until the request was applied.
     pub(crate) back: Option<Back>,
 }
 
-/// What a controller has of one group.
+/// What a controller stores of one PodGroup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Kept {
+pub(crate) struct GroupState {
     pub(crate) memory: Packed,
     pub(crate) flight: Option<Flight>,
-    /// The last look, as it was in truth.
-    pub(crate) looked: Option<Looked>,
-    /// For mutants: the object at which a look found nobody.
+    /// The truth about the last list of members.
+    pub(crate) listing: Option<Listing>,
+    /// For mutants: the object for which a list found no member.
     pub(crate) early: u8,
 }
 
 /// A controller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Ctrl {
-    /// How far each watch has come: owners, pods, groups.
+    /// The position of each watch: owners, pods, PodGroups.
     pub(crate) at: [u8; 3],
-    pub(crate) kept: [Kept; SLOTS],
-    /// Writes of its that nobody waits for any more, and that may land yet.
+    pub(crate) local: [GroupState; SLOTS],
+    /// The writes that the controller gave up on and that may still be applied.
     pub(crate) late: Vec<Sent>,
 }
 
-/// What may still happen to one owner and its group.
+/// How many actions of each kind may still happen to one owner and its PodGroup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Left {
-    /// Times the owner is scaled, or moved to another queue.
+    /// The owner is scaled, or moved to another queue.
     pub(crate) scales: u8,
-    /// Requests that nobody waits for any more before they land.
+    /// The sender gives up on a request before it is applied.
     pub(crate) timeouts: u8,
-    /// Replies that are lost.
+    /// A reply is lost.
     pub(crate) losses: u8,
-    /// Times a person deletes the group.
+    /// A person deletes the PodGroup.
     pub(crate) deletes: u8,
-    /// Times a person takes the owner off the group.
+    /// A person removes the owner reference of the PodGroup.
     pub(crate) strips: u8,
-    /// Statuses that are written.
+    /// A status is written.
     pub(crate) statuses: u8,
-    /// Times the owner is deleted.
+    /// The owner is deleted.
     pub(crate) ends: u8,
-    /// Times the owner is deleted and leaves behind what it had.
+    /// The owner is deleted with orphaned dependents.
     pub(crate) orphans: u8,
-    /// Times an owner is made under a new UID, after the other was orphan-deleted.
+    /// An owner is created with a new UID, after the first owner was deleted with orphaned dependents.
     pub(crate) recreates: u8,
 }
 
-/// A promise that was broken by a DELETE.
+/// A promise that a DELETE broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Broken {
     S1,
     S2,
 }
 
-/// A state of the world.
+/// A state of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     pub(crate) owners: [Owner; SLOTS],
     pub(crate) pods: Pods,
     pub(crate) groups: [Option<Group>; SLOTS],
-    /// What kube-controller-manager has seen of each owner: how many it wants, none where it is gone.
+    /// The number of pods that each owner wants, as kube-controller-manager has seen it; `None` for a deleted owner.
     pub(crate) manager: [Option<u8>; SLOTS],
-    /// What each watch can still show: the last is the truth.
+    /// The history of each kind that watches can still show. The last entry is the current state.
     pub(crate) owners_seen: Vec<[Owner; SLOTS]>,
     pub(crate) pods_seen: Vec<Pods>,
     pub(crate) groups_seen: Vec<[Option<Seen>; SLOTS]>,
@@ -236,7 +236,7 @@ pub(crate) struct State {
     pub(crate) left: [Left; SLOTS],
     pub(crate) crashes: u8,
     pub(crate) relists: u8,
-    /// The last resourceVersion and the last UID that were given out.
+    /// The last resourceVersion and the last UID that were assigned.
     pub(crate) last_at: u8,
     pub(crate) last_uid: u8,
     pub(crate) broken: Option<Broken>,

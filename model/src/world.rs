@@ -1,6 +1,6 @@
-//! How does one modelled world go on? What may happen in a state, and what state it leads to: a [`stateright::Model`].
+//! A world: a bounded scenario that is searched completely, as a [`stateright::Model`].
 //!
-//! A world is bounded by what may still happen ([`Left`], crashes, lists read again, pods at a time), never by a depth: it is searched to its end.
+//! A world is bounded by the number of actions that may still happen ([`Left`], crashes, new lists, pods at a time). The depth of the search has no bound.
 
 use stateright::{Model, Property};
 
@@ -9,7 +9,7 @@ use crate::mutant::{self, Mutant};
 use crate::promises;
 use crate::protocol::slot_of;
 use crate::real::{self, View};
-use crate::values::{Ctrl, Group, Kept, Left, Life, Owner, Pod, Pods, SLOTS, State};
+use crate::values::{Ctrl, Group, GroupState, Left, Life, Owner, Pod, Pods, SLOTS, State};
 use podgroup::lifecycle::Members;
 
 /// A bounded world.
@@ -17,30 +17,30 @@ use podgroup::lifecycle::Members;
 pub(crate) struct World {
     pub(crate) name: &'static str,
     pub(crate) controllers: usize,
-    /// How many pods each owner wants at first; they and their group are there. 0: nothing is there yet.
+    /// The number of pods that each owner wants at first. These pods and their PodGroup exist at the start.
     pub(crate) wants: [Option<u8>; SLOTS],
-    /// What owners are changed to: how many pods, and the queue.
+    /// The states that owners can be changed to: the number of pods and the queue.
     pub(crate) targets: &'static [(u8, u8)],
-    /// Pods of one owner at a time, with those of nobody.
+    /// The most pods of one owner at a time, including orphans.
     pub(crate) pods: usize,
-    /// Whether pods are born with the stamp.
+    /// Whether new pods may have the stamp (the annotation with the generated name).
     pub(crate) stamps: &'static [bool],
     pub(crate) left: [Left; SLOTS],
     pub(crate) crashes: u8,
     pub(crate) relists: u8,
-    /// How many events back a new start or list may be.
+    /// The most events that a restart or a new list may go back.
     pub(crate) travel: u8,
-    /// How many events a watch can be behind.
+    /// The most events that a watch can be behind.
     pub(crate) lag: usize,
-    /// Whether a look that saw a member can be doubted while the cache of pods is still behind.
-    pub(crate) early_doubts: bool,
+    /// Whether the wait for a listed member may end while the cache of pods is still behind.
+    pub(crate) early_wait_end: bool,
     pub(crate) mutant: Mutant,
 }
 
-/// Something that happens.
+/// An action that changes the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    // People and programs that are not ours.
+    // Actions of people and other programs.
     Scale { slot: usize, wants: u8, queue: u8 },
     DeleteGroup { slot: usize },
     StripOwner { slot: usize },
@@ -52,7 +52,7 @@ pub(crate) enum Action {
     GiveUp { ctrl: usize, slot: usize },
     Crash { ctrl: usize, at: [u8; 3] },
     ListAgain { ctrl: usize, kind: usize, at: u8 },
-    // What goes on by itself.
+    // Actions that the cluster performs by itself.
     ManagerSees { slot: usize },
     Birth { slot: usize, stamped: bool },
     ScaleDown { slot: usize, pod: usize },
@@ -69,12 +69,12 @@ pub(crate) enum Action {
     Answer { ctrl: usize, slot: usize },
     LandLate { ctrl: usize, late: usize },
     NeverLand { ctrl: usize, late: usize },
-    Doubt { ctrl: usize, slot: usize },
+    EndMemberWait { ctrl: usize, slot: usize },
     Forget { ctrl: usize, slot: usize },
 }
 
 impl Action {
-    /// Whether it goes on by itself: no fault, and nobody decides on it anew.
+    /// Returns whether the cluster performs the action by itself: it is neither a fault nor an action of a person or another program.
     pub(crate) const fn is_system(&self) -> bool {
         !matches!(
             self,
@@ -93,31 +93,31 @@ impl Action {
 }
 
 impl World {
-    /// What the controller sees of a group.
+    /// Returns what the caches of a controller show of a PodGroup.
     pub(crate) fn view(&self, state: &State, ctrl: usize, slot: usize) -> View {
         let at = state.ctrls[ctrl].at.map(usize::from);
         let mut owner = state.owners_seen[at[0]][slot];
-        if self.mutant == Mutant::CreateForTheDead && owner.life != Life::Alive {
+        if self.mutant == Mutant::CreateForDeletedOwner && owner.life != Life::Alive {
             owner = Owner { life: Life::Alive, wants: 1, queue: 0 };
         }
         let mut members = members(&state.pods_seen[at[1]], slot);
-        if self.mutant == Mutant::BlindToMembers {
+        if self.mutant == Mutant::IgnoreMembers {
             members = Members::None;
         }
         View { slot, owner, members, cached: state.groups_seen[at[2]][slot] }
     }
 
-    /// What the controller would do next about a group, if it is not busy with it.
+    /// Returns the next step of a controller for a PodGroup; `None` while a request for it is under way.
     pub(crate) fn decide(&self, state: &State, ctrl: usize, slot: usize) -> Option<real::Decided> {
-        let kept = &state.ctrls[ctrl].kept[slot];
-        if kept.flight.is_some() {
+        let local = &state.ctrls[ctrl].local[slot];
+        if local.flight.is_some() {
             return None;
         }
-        let decided = real::decide(self.view(state, ctrl, slot), &kept.memory);
-        Some(mutant::mutate(self.mutant, kept, decided, self.view(state, ctrl, slot)))
+        let decided = real::decide(self.view(state, ctrl, slot), &local.memory);
+        Some(mutant::mutate(self.mutant, local, decided, self.view(state, ctrl, slot)))
     }
 
-    /// Whether nothing goes on by itself any more.
+    /// Returns whether no action that the cluster performs by itself is possible.
     pub(crate) fn is_quiet(&self, state: &State) -> bool {
         let mut actions = Vec::new();
         self.cluster(state, &mut actions);
@@ -134,7 +134,7 @@ impl World {
             owners_seen: Vec::new(),
             pods_seen: Vec::new(),
             groups_seen: Vec::new(),
-            ctrls: vec![Ctrl { at: [0; 3], kept: [Kept::default(); SLOTS], late: Vec::new() }; self.controllers],
+            ctrls: vec![Ctrl { at: [0; 3], local: [GroupState::default(); SLOTS], late: Vec::new() }; self.controllers],
             left: self.left,
             crashes: self.crashes,
             relists: self.relists,
@@ -145,7 +145,7 @@ impl World {
         for (slot, owner) in state.owners.into_iter().enumerate() {
             let of = u8::try_from(slot).expect("few");
             for _ in 0..owner.wants {
-                state.pods.add(Pod { of, ending: false, stamp: if self.stamps[0] { of + 1 } else { 0 } });
+                state.pods.add(Pod { of, terminating: false, stamp: if self.stamps[0] { of + 1 } else { 0 } });
             }
             if owner.wants > 0 {
                 state.last_at += 1;
@@ -162,9 +162,9 @@ impl World {
     }
 }
 
-/// What a cache of pods shows of the members of one group.
+/// Returns the members of one PodGroup in a cache of pods.
 pub(crate) fn members(pods: &Pods, slot: usize) -> Members {
-    let member = |pod: Pod| if pod.ending { Members::Ending } else { Members::Living };
+    let member = |pod: Pod| if pod.terminating { Members::Terminating } else { Members::Active };
     pods.iter().filter(|pod| slot_of(*pod) == Some(slot)).map(member).max().unwrap_or_default()
 }
 
@@ -199,6 +199,6 @@ impl Model for World {
     }
 }
 
-/// Nothing happens but what goes on by itself.
+/// The limits of a world without actions of people, other programs and faults.
 pub(crate) const QUIET: Left =
     Left { scales: 0, timeouts: 0, losses: 0, deletes: 0, strips: 0, statuses: 0, ends: 0, orphans: 0, recreates: 0 };

@@ -1,12 +1,12 @@
-//! Which worlds are searched? Each is bounded by what may happen in it, and is searched to its end; together they cover what the promises hold against.
+//! The worlds that are searched. Each is bounded by the actions that may happen in it, and is searched completely.
 //!
-//! [`SMALL`] ones are part of `cargo test`, and every mutant is looked for in them; [`BIG`] ones are `make model`.
+//! [`SMALL`] worlds are part of `cargo test`, and every mutant is searched in them. [`BIG`] worlds are part of `make model`.
 
 use crate::mutant::Mutant;
 use crate::values::Left;
 use crate::world::{QUIET, World};
 
-/// One controller, one owner that wants a pod and has its group, and nothing that happens.
+/// One controller, one owner that wants a pod and has its PodGroup, and no further actions.
 const ALONE: World = World {
     name: "alone",
     controllers: 1,
@@ -19,12 +19,12 @@ const ALONE: World = World {
     relists: 0,
     travel: 0,
     lag: 4,
-    early_doubts: true,
+    early_wait_end: true,
     mutant: Mutant::None,
 };
 
-/// Two controllers that both believe they lead, and watches that are fewer events behind.
-const TWO: World = World { controllers: 2, lag: 2, early_doubts: false, ..ALONE };
+/// Two controllers that both believe that they lead. Their watches are fewer events behind.
+const TWO: World = World { controllers: 2, lag: 2, early_wait_end: false, ..ALONE };
 
 const SCALED: Left = Left { scales: 2, ..QUIET };
 
@@ -32,21 +32,21 @@ const fn first(left: Left) -> [Left; 2] {
     [left, QUIET]
 }
 
-/// What may happen to a rollout: each owner is scaled once.
+/// The actions of a rollout: each owner is scaled once.
 const ROLLOUT: [Left; 2] = [Left { scales: 1, ..QUIET }; 2];
 
-/// The first owner leaves its pods behind, and another one is made that adopts them.
+/// The actions of an adoption: the first owner is deleted with orphaned pods, and a new owner adopts them.
 const ADOPTION: [Left; 2] = [Left { orphans: 1, ..QUIET }, Left { recreates: 1, ..QUIET }];
 
 /// A gang of two.
 const GANG: World = World { wants: [Some(2), None], targets: &[(0, 0), (2, 0)], ..ALONE };
 
-/// What may happen to each of two owners.
+/// The actions for each of two owners.
 const MUCH: Left = Left { scales: 1, deletes: 1, ..QUIET };
 
-/// Two owners that have nothing to do with each other, and one of them alone.
+/// Two owners that are independent of each other.
 pub(crate) const JOINT: World = World { name: "joint", wants: [Some(1), Some(1)], left: [MUCH; 2], lag: 2, ..ALONE };
-/// See [`JOINT`].
+/// One of the owners of [`JOINT`] alone.
 pub(crate) const SINGLE: World = World { name: "single", left: first(MUCH), wants: [Some(1), None], ..JOINT };
 
 /// Searched in every `cargo test`, and by every mutant.

@@ -1,4 +1,4 @@
-//! The small worlds keep every promise, and every mutant breaks one of them: run by `cargo test`. The big ones are `make model`.
+//! Tests that every promise holds in the small worlds, and that every mutant breaks its promise. `make model` searches the big worlds.
 
 #[test]
 fn small_worlds_are_exhausted_and_every_mutant_is_found() {

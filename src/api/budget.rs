@@ -1,4 +1,4 @@
-//! A PodDisruptionBudget of `policy/v1`: how many of whose pods may be evicted now?
+//! The PodDisruptionBudget of `policy/v1`, and how many pods it allows to evict now.
 
 use std::sync::Arc;
 
@@ -9,47 +9,47 @@ use serde::{Deserialize, Serialize};
 use super::podgroup::Selector;
 use super::wire::resource;
 
-/// A budget. Only what is used is decoded.
+/// A PodDisruptionBudget. Only the fields that are used are decoded.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PodDisruptionBudget {
     /// The object's metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// The desired state.
     #[serde(default)]
     pub spec: BudgetSpec,
-    /// What came of it.
+    /// The observed state.
     #[serde(default)]
     pub status: BudgetStatus,
 }
 
 resource!(PodDisruptionBudget, "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", NamespaceResourceScope);
 
-/// Whom a budget guards, and how strictly.
+/// The spec of a PodDisruptionBudget.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BudgetSpec {
-    /// Which pods of its namespace; none selects none, an empty one all.
+    /// The pods of its namespace that it protects. `None` selects no pod; an empty selector selects every pod.
     pub selector: Option<Selector>,
-    /// `AlwaysAllow` lets pods that are not ready go; else they may only go while enough others are.
+    /// With `AlwaysAllow` a pod that is not ready may always be evicted. Otherwise it may be evicted only while enough pods are healthy.
     pub unhealthy_pod_eviction_policy: Option<String>,
 }
 
-/// What the budget's controller found.
+/// The status of a PodDisruptionBudget, written by kube-controller-manager.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BudgetStatus {
-    /// For which generation this was worked out.
+    /// The generation of the spec that this status is about.
     pub observed_generation: i64,
-    /// How many may go now.
+    /// The number of pods that may be evicted now.
     pub disruptions_allowed: i64,
-    /// How many of its pods are ready.
+    /// The number of its healthy pods.
     pub current_healthy: i64,
-    /// How many must be.
+    /// The number of pods that must be healthy.
     pub desired_healthy: i64,
 }
 
-/// Which budget: its namespace and its name.
+/// The namespace and name of a PodDisruptionBudget.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BudgetKey {
     /// The namespace.
@@ -58,21 +58,21 @@ pub struct BudgetKey {
     pub name: Arc<str>,
 }
 
-/// A budget as the scheduler knows it.
+/// The facts about a PodDisruptionBudget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetFacts {
-    /// Which one.
+    /// The namespace and name of the budget.
     pub key: BudgetKey,
-    /// Whom it guards; none guards nobody.
+    /// The pods that it protects; `None` protects no pod.
     pub selector: Option<Selector>,
-    /// How many of its pods may go now. A status that is older than the spec allows none, as the API server has it.
+    /// The number of pods that may be evicted now. It is 0 while the status is older than the spec, as in the API server.
     pub allowed: u32,
-    /// Whether a pod that is not ready may go and costs nothing of that.
+    /// Whether a pod that is not ready may be evicted without using up `allowed`.
     pub frees_unready: bool,
 }
 
 impl BudgetKey {
-    /// The key of the budget `namespace/name`.
+    /// Returns the key of the budget `namespace/name`.
     #[must_use]
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: Arc::from(namespace), name: Arc::from(name) }
@@ -80,12 +80,12 @@ impl BudgetKey {
 }
 
 impl BudgetFacts {
-    /// What this object says.
+    /// Reads the facts from the object.
     #[must_use]
     pub fn of(budget: &PodDisruptionBudget) -> Self {
         let (meta, spec, status) = (&budget.metadata, &budget.spec, &budget.status);
         let stale = status.observed_generation < meta.generation.unwrap_or(0);
-        // The API server asks this of the status, stale or not.
+        // The API server reads these two numbers even from a stale status.
         let enough = status.current_healthy >= status.desired_healthy && status.desired_healthy > 0;
         Self {
             key: BudgetKey::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default()),
@@ -108,15 +108,15 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_allows_what_its_status_says_if_that_is_of_its_spec() {
-        for (observed, allowed, says) in [(2, 3, 3), (1, 3, 0), (0, 0, 0), (2, -1, 0)] {
+    fn a_budget_allows_the_number_of_its_status_only_if_the_status_is_current() {
+        for (observed, allowed, expected) in [(2, 3, 3), (1, 3, 0), (0, 0, 0), (2, -1, 0)] {
             let facts = facts(&json!({}), &json!({ "observedGeneration": observed, "disruptionsAllowed": allowed }));
-            assert_eq!(facts.allowed, says, "{observed} {allowed}");
+            assert_eq!(facts.allowed, expected, "{observed} {allowed}");
         }
     }
 
     #[test]
-    fn who_is_not_ready_is_free_while_enough_others_are_or_always() {
+    fn an_unready_pod_may_be_evicted_while_enough_pods_are_healthy_or_always_with_always_allow() {
         for (policy, current, desired, free) in [
             (None, 2, 2, true),
             (None, 1, 2, false),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn no_selector_is_not_an_empty_one() {
+    fn a_missing_selector_differs_from_an_empty_one() {
         assert_eq!(facts(&json!({}), &json!({})).selector, None);
         assert_eq!(facts(&json!({ "selector": {} }), &json!({})).selector, Some(Selector::default()));
     }

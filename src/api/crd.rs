@@ -1,7 +1,7 @@
-//! The CustomResourceDefinitions, made from the Rust types: what `make generate` writes and the API server enforces.
+//! Generates the CustomResourceDefinitions from the Rust types, for `make generate`.
 //!
-//! Made by hand around the generated schema, because a derive would add a status subresource to PodGroup (design.md §2 forbids it) and demand
-//! a spec (Volcano's objects need none). Descriptions are our own.
+//! The schema is generated; the definition around it is written here. The derive of kube-rs would add a status subresource to PodGroup (design.md §2
+//! forbids it) and require a spec (Volcano's objects need none). The descriptions are not copied from Volcano.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -10,43 +10,43 @@ use serde_json::{Map, Value, json};
 use super::podgroup::{PodGroupSpec, PodGroupStatus};
 use super::queue::{QueueSpec, QueueStatus};
 
-/// The group of both kinds.
+/// The API group of both kinds.
 const GROUP: &str = "scheduling.volcano.sh";
 
-/// The definition of PodGroup: no status subresource, or every existing writer of its status would break.
+/// Returns the definition of PodGroup. It has no status subresource, because existing writers of the status would break.
 #[must_use]
 pub fn podgroup() -> Value {
     let names = json!({ "kind": "PodGroup", "listKind": "PodGroupList", "plural": "podgroups", "shortNames": ["pg", "podgroup-v1beta1"], "singular": "podgroup" });
     let columns = json!([
-        column("STATUS", "string", ".status.phase", "Where the group is in its life", 0),
-        column("minMember", "integer", ".spec.minMember", "How many members must find a place together", 0),
-        column("RUNNINGS", "integer", ".status.running", "How many members run", 0),
-        column("AGE", "date", ".metadata.creationTimestamp", "When the group was made", 0),
-        column("QUEUE", "string", ".spec.queue", "The queue that the members are charged to", 1),
-        column("OWNER", "string", ".metadata.ownerReferences[0].name", "Whose group it is", 1),
-        column("WHY", "string", r#".status.conditions[?(@.type=="Unschedulable")].message"#, "Why the group waits", 1),
+        column("STATUS", "string", ".status.phase", "The phase of the PodGroup", 0),
+        column("minMember", "integer", ".spec.minMember", "The number of pods that must be placed together", 0),
+        column("RUNNINGS", "integer", ".status.running", "The number of running pods", 0),
+        column("AGE", "date", ".metadata.creationTimestamp", "When the PodGroup was created", 0),
+        column("QUEUE", "string", ".spec.queue", "The queue that the pods are charged to", 1),
+        column("OWNER", "string", ".metadata.ownerReferences[0].name", "The owner of the PodGroup", 1),
+        column("WHY", "string", r#".status.conditions[?(@.type=="Unschedulable")].message"#, "Why the PodGroup is not scheduled", 1),
     ]);
-    let description = "A group of pods that are placed together: all of its minMember at once, or none.";
+    let description = "A group of pods that are scheduled together: minMember pods at once, or none.";
     definition("Namespaced", names, schema::<PodGroupSpec, PodGroupStatus>(description), columns, json!({}))
 }
 
-/// The definition of Queue, with its status subresource.
+/// Returns the definition of Queue, with a status subresource.
 #[must_use]
 pub fn queue() -> Value {
     let names =
         json!({ "kind": "Queue", "listKind": "QueueList", "plural": "queues", "shortNames": ["q", "queue-v1beta1"], "singular": "queue" });
     let columns = json!([
-        column("PARENT", "string", ".spec.parent", "The queue above this one", 0),
-        column("STATE", "string", ".status.state", "Whether the queue takes new groups", 1),
-        column("PENDING", "integer", ".status.pending", "How many groups wait", 1),
-        column("INQUEUE", "integer", ".status.inqueue", "How many groups are admitted and do not run yet", 1),
-        column("RUNNING", "integer", ".status.running", "How many groups run", 1),
-        column("AGE", "date", ".metadata.creationTimestamp", "When the queue was made", 1),
+        column("PARENT", "string", ".spec.parent", "The parent of the queue", 0),
+        column("STATE", "string", ".status.state", "Whether the queue admits new PodGroups", 1),
+        column("PENDING", "integer", ".status.pending", "The number of pending PodGroups", 1),
+        column("INQUEUE", "integer", ".status.inqueue", "The number of PodGroups that are admitted and not running yet", 1),
+        column("RUNNING", "integer", ".status.running", "The number of running PodGroups", 1),
+        column("AGE", "date", ".metadata.creationTimestamp", "When the queue was created", 1),
     ]);
     definition(
         "Cluster",
         names,
-        schema::<QueueSpec, QueueStatus>("A share of the cluster, in a tree of shares."),
+        schema::<QueueSpec, QueueStatus>("A queue with a quota of the cluster's resources. Queues form a tree."),
         columns,
         json!({ "status": {} }),
     )
@@ -102,8 +102,8 @@ fn part<T: JsonSchema>() -> Value {
     value
 }
 
-/// What Kubernetes asks of a schema beyond JSON Schema: no `nullable` (a null is absent there, as for Volcano), no titles, no defaults that
-/// only Rust knows, no integer formats that it does not know, no empty extensions.
+/// Makes a JSON Schema a structural schema of Kubernetes: removes `nullable` (a null means absent there, as for Volcano), titles, defaults that only
+/// Rust knows, integer formats that Kubernetes does not know, and empty extensions.
 fn make_structural(value: &mut Value) {
     match value {
         Value::Object(object) => {
@@ -114,8 +114,7 @@ fn make_structural(value: &mut Value) {
             if object.get("format").is_some_and(|format| !matches!(format.as_str(), Some("int32" | "date-time"))) {
                 object.remove("format");
             }
-            // The struct-level `#[serde(default)]` is written as a default of null or {} for every optional field; those that the API
-            // has are scalars.
+            // The struct-level `#[serde(default)]` becomes a default of null or {} for every optional field. The real defaults of the API are scalars.
             if object.get("default").is_some_and(|default| default.is_object() || default.is_array()) {
                 object.remove("default");
             }
@@ -127,18 +126,18 @@ fn make_structural(value: &mut Value) {
     }
 }
 
-/// A paragraph of documentation is wrapped in the source; in the schema it is one line.
+/// Joins the lines of a description: documentation is wrapped in the source, and one line in the schema.
 fn one_description(object: &mut Map<String, Value>) {
     if let Some(Value::String(text)) = object.get_mut("description") {
         *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     }
 }
 
-/// The files that `make generate` writes: path in the repository and content.
+/// Returns the files that `make generate` writes: the path in the repository and the content of each.
 ///
 /// # Errors
 ///
-/// Where a definition cannot be written as YAML, which would be a defect of the writer.
+/// Returns an error if a definition cannot be written as YAML, which would be a defect of the YAML writer.
 pub fn files() -> Result<Vec<(String, String)>, serde_saphyr::ser::Error> {
     let mut files = Vec::new();
     for (plural, definition) in [("podgroups", podgroup()), ("queues", queue())] {

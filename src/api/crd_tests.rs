@@ -1,4 +1,4 @@
-//! The definitions are what is checked in, and what volcano-api.md lists.
+//! Tests that the definitions are the files in the repository, and have the fields that volcano-api.md lists.
 
 use super::*;
 use crate::api::podgroup::QUEUE;
@@ -6,11 +6,11 @@ use crate::api::podgroup::QUEUE;
 type Definition = fn() -> Value;
 
 #[test]
-fn the_files_that_are_checked_in_are_in_step_with_the_types() {
+fn the_crd_files_in_the_repository_match_the_types() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     for (path, text) in files().unwrap() {
         let there = std::fs::read_to_string(root.join(&path)).unwrap_or_default();
-        assert!(there == text, "{path} is not what the types say: run `make generate` and commit the result");
+        assert!(there == text, "{path} does not match the types: run `make generate` and commit the result");
     }
 }
 
@@ -24,9 +24,9 @@ fn a_podgroup_has_no_status_subresource_and_a_queue_has_one() {
     assert_eq!(version(&queue())["subresources"], json!({ "status": {} }));
 }
 
-/// Every field as volcano-api.md lists it: path, type, and the limits and defaults that are the contract.
+/// Checks every field of volcano-api.md: its path, type, limits and defaults.
 #[test]
-fn the_fields_are_those_of_the_contract() {
+fn the_fields_have_the_types_limits_and_defaults_of_volcano() {
     let fields: &[(Definition, &str, Value)] = &[
         (podgroup, "spec.minMember", json!({ "type": "integer", "minimum": 0, "format": "int32" })),
         (podgroup, "spec.minTaskMember", json!({ "type": "object" })),
@@ -71,7 +71,7 @@ fn the_fields_are_those_of_the_contract() {
 }
 
 #[test]
-fn unknown_newer_fields_survive_and_nothing_is_required_that_volcano_does_not_require() {
+fn unknown_fields_are_preserved_and_no_field_is_required() {
     for definition in [podgroup(), queue()] {
         let schema = &version(&definition)["schema"]["openAPIV3Schema"];
         for part in ["spec", "status"] {
@@ -81,7 +81,7 @@ fn unknown_newer_fields_survive_and_nothing_is_required_that_volcano_does_not_re
         assert_eq!(schema["required"], Value::Null);
         let text = definition.to_string();
         for word in ["nullable", "\"title\"", "int64", "uint", "double"] {
-            assert!(!text.contains(word), "{word} is no word of a structural schema as Volcano writes it");
+            assert!(!text.contains(word), "a structural schema must not contain {word}");
         }
     }
 }

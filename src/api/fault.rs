@@ -1,23 +1,23 @@
-//! What was wrong in an object, as a value: bad input becomes a fact at the border, and the one who looks at that object is told.
+//! A fault: a value in an API object that could not be used. Faults are facts; the programs report them in Events and conditions.
 
 use std::fmt;
 
-/// The most of a bad value that is repeated to people; what a tenant types is shown, but not at any length.
+/// The most characters of a bad value that a message repeats.
 const SHOWN: usize = 80;
 
 /// A field or annotation whose value could not be used.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fault {
-    /// Where it stands, as a path or the key of an annotation.
+    /// The path of the field, or the key of the annotation.
     pub place: String,
-    /// The value that was met, cut at 80 characters.
+    /// The value, cut at 80 characters.
     pub value: String,
-    /// Why it could not be used, and what is done instead.
+    /// Why the value could not be used, and what is used instead.
     pub why: String,
 }
 
 impl Fault {
-    /// A fault at `place`.
+    /// Returns a fault of the field `place`. The value is cut at 80 characters.
     #[must_use]
     pub fn new(place: impl Into<String>, value: &str, why: impl Into<String>) -> Self {
         Self { place: place.into(), value: shorten(value), why: why.into() }
@@ -30,7 +30,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The text, cut at 80 characters.
+/// Returns the text, cut at 80 characters.
 #[must_use]
 pub fn shorten(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {

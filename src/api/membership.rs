@@ -1,8 +1,10 @@
-//! Which PodGroup does a pod belong to? The one function of design.md §3, used by both programs.
+//! Says which PodGroup a pod belongs to (design.md §3). Both programs use this function.
 //!
-//! It is a function of the pod alone: nothing waits for a patch. An annotation that names a group which somebody made (Spark, Kubeflow,
-//! a user) is obeyed; one of the generated form is a copy of what is derived here, never its source, so a pod that a new owner adopted
-//! belongs to the new owner's group whatever its annotation still says.
+//! The answer depends only on the pod, so no program waits for a patch:
+//!
+//! * An annotation that names a PodGroup of a user or another controller (Spark, Kubeflow) is followed.
+//! * An annotation with a generated name is only a copy of what is derived here. A pod that a new owner adopts belongs to the PodGroup of the new owner,
+//!   whatever its annotation still says.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,29 +14,29 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use super::names::{GENERATED_PREFIX, GROUP_NAME, GROUP_NAME_OLD};
 use super::uid::Uid;
 
-/// A PodGroup by its namespace and name: the key under which everything about one group meets.
+/// The namespace and name of a PodGroup. Everything about one PodGroup is stored under this key.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct GroupKey {
-    /// The namespace of the group and of all its members.
+    /// The namespace of the PodGroup and of all its members.
     pub namespace: Arc<str>,
-    /// The PodGroup's name.
+    /// The name of the PodGroup.
     pub name: Arc<str>,
 }
 
 impl GroupKey {
-    /// The key of the group called `name` in `namespace`.
+    /// Returns the key of the PodGroup `namespace/name`.
     #[must_use]
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: Arc::from(namespace), name: Arc::from(name) }
     }
 
-    /// The key of the group that is generated for the owner with this UID.
+    /// Returns the key of the PodGroup that is generated for the owner with this UID.
     #[must_use]
     pub fn generated(namespace: &str, owner: &str) -> Self {
         Self { namespace: Arc::from(namespace), name: Arc::from(generated_name(owner)) }
     }
 
-    /// The UID of the owner for whom this name was generated; none for a name that somebody chose.
+    /// Returns the UID of the owner in a generated name; `None` for any other name.
     #[must_use]
     pub fn owner(&self) -> Option<Uid> {
         owner_of_generated(&self.name).map(Uid::from)
@@ -47,15 +49,15 @@ impl std::fmt::Display for GroupKey {
     }
 }
 
-/// The name of the PodGroup that is generated for an owner.
+/// Returns the name of the PodGroup that is generated for the owner with this UID.
 #[must_use]
 pub fn generated_name(owner: &str) -> String {
     format!("{GENERATED_PREFIX}{owner}")
 }
 
-/// The UID in a name of the generated form; none for any other name.
+/// Returns the UID in a generated name; `None` for any other name.
 ///
-/// The form is the prefix and a UUID in lower case, as the API server makes them; a name like `podgroup-train` is a name that a person chose.
+/// A generated name is the prefix and a UUID in lower case, as the API server writes it. A name such as `podgroup-train` is not a generated name.
 #[must_use]
 pub fn owner_of_generated(name: &str) -> Option<&str> {
     let uid = name.strip_prefix(GENERATED_PREFIX)?;
@@ -66,7 +68,7 @@ pub fn owner_of_generated(name: &str) -> Option<&str> {
     (well_formed && parts.next().is_none()).then_some(uid)
 }
 
-/// The group that the annotations name, if somebody made it; none where they name none, or only carry a copy of the generated name.
+/// Returns the PodGroup that the annotations name. `None` if they name no PodGroup, or only contain a copy of a generated name.
 #[must_use]
 pub fn named_group(annotations: Option<&BTreeMap<String, String>>) -> Option<&str> {
     let annotations = annotations?;
@@ -77,13 +79,13 @@ pub fn named_group(annotations: Option<&BTreeMap<String, String>>) -> Option<&st
         .find(|name| !name.is_empty() && owner_of_generated(name).is_none())
 }
 
-/// The owner that controls the object; none for a bare one.
+/// Returns the owner reference with `controller: true`; `None` if the object has none.
 #[must_use]
 pub fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
     meta.owner_references.as_deref().unwrap_or_default().iter().find(|reference| reference.controller == Some(true))
 }
 
-/// The group of the pod with this metadata (design.md §3).
+/// Returns the PodGroup of the pod with this metadata (design.md §3).
 #[must_use]
 pub fn group_of(meta: &ObjectMeta) -> GroupKey {
     let namespace = meta.namespace.as_deref().unwrap_or_default();
@@ -113,27 +115,27 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_belongs_to_the_group_of_its_controller_else_to_its_own() {
+    fn a_pod_belongs_to_the_podgroup_of_its_controller_or_to_its_own() {
         assert_eq!(group_of(&pod(&[], Some(OWNER))), GroupKey::generated("ns", OWNER));
         assert_eq!(group_of(&pod(&[], None)), GroupKey::generated("ns", OTHER));
     }
 
     #[test]
-    fn a_group_that_somebody_named_is_obeyed_in_both_spellings() {
+    fn a_named_podgroup_is_followed_in_both_spellings_of_the_annotation() {
         assert_eq!(group_of(&pod(&[(GROUP_NAME, "spark")], Some(OWNER))), GroupKey::new("ns", "spark"));
         assert_eq!(group_of(&pod(&[(GROUP_NAME_OLD, "spark")], Some(OWNER))), GroupKey::new("ns", "spark"));
         assert_eq!(group_of(&pod(&[(GROUP_NAME, "podgroup-train")], Some(OWNER))), GroupKey::new("ns", "podgroup-train"));
     }
 
     #[test]
-    fn a_generated_annotation_is_a_copy_and_never_the_source() {
+    fn an_annotation_with_a_generated_name_is_ignored() {
         let stale = generated_name(OTHER);
         assert_eq!(group_of(&pod(&[(GROUP_NAME, &stale)], Some(OWNER))), GroupKey::generated("ns", OWNER));
         assert_eq!(group_of(&pod(&[(GROUP_NAME, "")], Some(OWNER))), GroupKey::generated("ns", OWNER));
     }
 
     #[test]
-    fn a_reference_that_does_not_control_is_no_owner() {
+    fn an_owner_reference_without_controller_true_is_ignored() {
         let mut meta = pod(&[], Some(OWNER));
         for reference in meta.owner_references.iter_mut().flatten() {
             reference.controller = None;
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_prefix_and_a_uuid_is_of_the_generated_form() {
+    fn only_the_prefix_and_a_uuid_is_a_generated_name() {
         assert_eq!(owner_of_generated(&generated_name(OWNER)), Some(OWNER));
         for name in ["podgroup-", "podgroup-x", "podgroup-0A1b2c3d-0000-1111-2222-333344445555", OWNER, &format!("podgroup-{OWNER}-1")] {
             assert_eq!(owner_of_generated(name), None, "{name}");

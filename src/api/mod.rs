@@ -1,10 +1,17 @@
-//! What stands on the wire, and what does it mean?
+//! The types of the API objects, and the *facts* that the programs read from them.
 //!
-//! Everything that comes from the API server becomes *facts* here, once, at the border: amounts are integers, unset is not 0, and what could
-//! not be read is a [`Fault`] beside the rest, never an error that costs the object or the list it came in. Nothing behind this door parses.
+//! Every object from the API server becomes facts here, once. Amounts are integers, and unset is not 0. A value that cannot be used becomes a [`Fault`]
+//! of its object; it never makes the object or its list fail. No other folder parses API objects.
 //!
-//! Reading order: [`names`] (the words), [`membership`] (which group a pod belongs to), [`podgroup`] and [`queue`] (the API that we serve),
-//! [`pod`], [`node`], [`priority_class`] and [`budget`] (what others write), [`pod_facts`] and [`group_facts`] (what it means), [`workload`] (the owners of pods), [`crd`].
+//! Reading order:
+//!
+//! 1. [`names`]: the keys and words of the API.
+//! 2. [`membership`]: which PodGroup a pod belongs to.
+//! 3. [`podgroup`] and [`queue`]: the API of Volcano that the programs serve.
+//! 4. [`pod`], [`node`], [`priority_class`] and [`budget`]: the objects of Kubernetes.
+//! 5. [`pod_facts`] and [`group_facts`]: what pods and PodGroups mean to the scheduler.
+//! 6. [`workload`]: the owners of pods.
+//! 7. [`crd`]: the CustomResourceDefinitions.
 
 pub mod budget;
 pub mod crd;

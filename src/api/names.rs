@@ -1,4 +1,4 @@
-//! The keys and words of the API that other tools write and read, and ours. Nothing is spelled out anywhere else.
+//! The keys and words of the API, as constants. No other file contains these texts.
 
 /// The annotation of a pod that names its PodGroup, in the pod's namespace.
 pub const GROUP_NAME: &str = "scheduling.k8s.io/group-name";
@@ -8,11 +8,11 @@ pub const GROUP_NAME_OLD: &str = "scheduling.volcano.sh/group-name";
 pub const MIN_MEMBER: &str = "scheduling.volcano.sh/group-min-member";
 /// The annotation of an owner or its template that asks for minResources: a JSON object of quantities.
 pub const MIN_RESOURCES: &str = "scheduling.volcano.sh/group-min-resources";
-/// The annotation of an owner, a template or (as the fallback) a namespace that names the queue.
+/// The annotation of an owner, a pod template or a namespace that names the queue. The namespace is the fallback.
 pub const QUEUE_NAME: &str = "scheduling.volcano.sh/queue-name";
 /// The annotation of a pod that names its task, which minTaskMember counts.
 pub const TASK: &str = "volcano.sh/task-spec";
-/// The annotation of a PodGroup or a pod, or else its label, that says whether others may take its place.
+/// The annotation of a PodGroup or a pod, or otherwise its label, that says whether it can be preempted.
 pub const PREEMPTABLE: &str = "volcano.sh/preemptable";
 /// The annotation of a pod that asks Volcano to align its resources to NUMA nodes of a machine; every policy but [`NUMA_SOFT`] is a hard constraint.
 pub const NUMA_POLICY: &str = "volcano.sh/numa-topology-policy";
@@ -34,31 +34,31 @@ pub const JDB_MAX_UNAVAILABLE: &str = "volcano.sh/jdb-max-unavailable";
 pub const SHARED_DEVICES: [&str; 3] = ["volcano.sh/vgpu-", "volcano.sh/gpu-memory", "volcano.sh/gpu-number"];
 /// The label of a node that names its node group.
 pub const NODE_GROUP: &str = "volcano.sh/nodegroup-name";
-/// How [`PREEMPTABLE`] says yes, as Go reads it (`strconv.ParseBool`); where it is not there that is yes, and whatever else it says is no.
+/// The values of [`PREEMPTABLE`] that mean yes, as in Go's `strconv.ParseBool`. A missing value also means yes; any other value means no.
 pub const YES: [&str; 6] = ["1", "t", "T", "TRUE", "true", "True"];
-/// What `preemptionPolicy` of a pod or a PriorityClass says where nobody goes for it.
+/// The `preemptionPolicy` of a pod or a PriorityClass that may not preempt other pods.
 pub const PREEMPTS_NEVER: &str = "Never";
-/// Every annotation of an owner that begins so is copied to its PodGroup.
+/// The prefix of the annotations of an owner that are copied to its PodGroup.
 pub const COPIED_PREFIX: &str = "volcano.sh/";
 
-/// The annotation of a Queue that says whether it takes new groups: [`OPEN`] or [`CLOSED`].
+/// The annotation of a Queue that says whether it admits new PodGroups: [`OPEN`] or [`CLOSED`].
 pub const QUEUE_DESIRED_STATE: &str = "scheduling.volcano.sh/queue-desired-state";
-/// A queue that takes new groups.
+/// The state of a queue that admits new PodGroups.
 pub const OPEN: &str = "Open";
-/// A queue that takes none.
+/// The state of a queue that admits no new PodGroups.
 pub const CLOSED: &str = "Closed";
-/// A queue that takes none and in which something is still charged.
+/// The state of a queue that admits no new PodGroups and still has charged pods.
 pub const CLOSING: &str = "Closing";
 
-/// The queue of whoever names none.
+/// The queue of a PodGroup that names none.
 pub const DEFAULT_QUEUE: &str = "default";
-/// The implied parent of every queue that names none.
+/// The parent of a queue that names none.
 pub const ROOT_QUEUE: &str = "root";
 
-/// What a generated PodGroup's name begins with; the owner's UID follows.
+/// The prefix of the name of a generated PodGroup. The UID of the owner follows.
 pub const GENERATED_PREFIX: &str = "podgroup-";
 
-/// Whose pods we serve unless told otherwise.
+/// The scheduler name that is served by default.
 pub const DEFAULT_SCHEDULER: &str = "podgroup-scheduler";
 
 /// The field manager (and name in logs, leases and Events) of the controller.
@@ -66,17 +66,17 @@ pub const CONTROLLER: &str = "podgroup-controller";
 /// The field manager (and name in logs, leases and Events) of the scheduler.
 pub const SCHEDULER: &str = "podgroup-scheduler";
 
-/// The annotation of each program's Lease that says of which version its holder is.
+/// The annotation of the Lease of a program with the version of the leader.
 pub const VERSION: &str = "podgroup.dev/version";
-/// The label of a PodGroup that says who made it; ours carry [`CONTROLLER`] there.
+/// The label of a PodGroup with the program that manages it. The controller writes [`CONTROLLER`].
 pub const MANAGED_BY: &str = "podgroup.dev/managed-by";
-/// The label that the admission policy stamps on a pod beside [`GROUP_NAME`], so that people can list a group's pods.
+/// The label of a pod with the name of its PodGroup, so that people can list the pods of a PodGroup. It is written together with [`GROUP_NAME`].
 pub const GROUP_LABEL: &str = "podgroup.dev/group";
-/// The annotation that marks a PodGroup as retiring (design.md §3): only a marked one can be deleted.
+/// The annotation that marks a PodGroup as retiring (design.md §3). The controller deletes only a marked PodGroup.
 pub const RETIRING: &str = "podgroup.dev/retiring";
-/// The annotation that keeps the minMember that was asked for where it differs from the one in force.
+/// The annotation with the minMember that was asked for, if it differs from the minMember of the PodGroup.
 pub const ASKED_MIN_MEMBER: &str = "podgroup.dev/asked-min-member";
-/// The annotation that remembers what the controller last wrote, so that what an admin set stays until its source changes.
+/// The annotation with the fields that the controller wrote last. A field that an admin set stays until its source changes.
 pub const APPLIED: &str = "podgroup.dev/applied";
-/// The annotation that the binding writes onto a pod: the queue that it is charged to for good.
+/// The annotation of a bound pod with the queue that it is charged to. It never changes.
 pub const CHARGED_QUEUE: &str = "podgroup.dev/queue";

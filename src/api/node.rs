@@ -1,4 +1,4 @@
-//! A node: what stands on the wire, and what it means to a scheduler.
+//! The Node of Kubernetes, and the facts that the scheduler reads from it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,73 +14,73 @@ use super::quantities::{self, RawResources};
 use super::uid::Uid;
 use super::wire::resource;
 
-/// A node. Only what is used is decoded.
+/// A Node. Only the fields that are used are decoded.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Node {
     /// The object's metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// The desired state.
     #[serde(default)]
     pub spec: NodeSpec,
-    /// What it reports.
+    /// The observed state.
     #[serde(default)]
     pub status: NodeStatus,
 }
 
 resource!(Node, "", "v1", "Node", "nodes", ClusterResourceScope);
 
-/// What is wanted of a node.
+/// The spec of a Node.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeSpec {
-    /// Cordoned: takes no new pod that does not bear it.
+    /// Whether the node is cordoned: it accepts only new pods that tolerate this.
     pub unschedulable: bool,
-    /// Its taints.
+    /// The taints of the node.
     pub taints: Vec<Taint>,
 }
 
-/// What keeps pods away that do not bear it.
+/// A taint. The node accepts only pods that tolerate it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Taint {
-    /// Its key.
+    /// The key of the taint.
     pub key: String,
-    /// Its value.
+    /// The value of the taint.
     pub value: Option<String>,
-    /// NoSchedule, PreferNoSchedule or NoExecute.
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,
 }
 
-/// What a node reports.
+/// The status of a Node.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeStatus {
-    /// What pods may use of it.
+    /// The resources that pods may use.
     pub allocatable: Option<RawResources>,
 }
 
-/// A node as the scheduler knows it.
+/// The facts about a Node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeFacts {
-    /// Its name.
+    /// The name of the node.
     pub name: Arc<str>,
-    /// Its identity: a node that comes back under its name is another one with the same pods.
+    /// The UID of the node. A node that is created again under the same name has another UID and the same pods.
     pub uid: Uid,
-    /// What pods may use of it. Never negative: what a device plugin reports below 0 counts as 0 and is told.
+    /// The resources that pods may use. Never negative: an amount below 0, which a device plugin may report, counts as 0 and is a fault.
     pub allocatable: Resources,
-    /// Its labels.
+    /// The labels of the node.
     pub labels: BTreeMap<String, String>,
-    /// Its taints that keep pods away (NoSchedule and NoExecute), a cordon not among them.
+    /// The taints with the effects `NoSchedule` and `NoExecute`. A cordon is in `unschedulable`.
     pub taints: Vec<Taint>,
-    /// Whether it is cordoned.
+    /// Whether the node is cordoned.
     pub unschedulable: bool,
-    /// What could not be read.
+    /// The values that could not be used.
     pub faults: Vec<Fault>,
 }
 
 impl NodeFacts {
-    /// What this object says.
+    /// Reads the facts from the object.
     #[must_use]
     pub fn of(node: &Node) -> Self {
         let mut faults = Vec::new();

@@ -1,4 +1,4 @@
-//! The PodGroup of `scheduling.volcano.sh/v1beta1`: its fields as other tools write and read them (volcano-api.md).
+//! The PodGroup of `scheduling.volcano.sh/v1beta1` (volcano-api.md). The doc comments of its fields become the descriptions in the CRD.
 
 use std::collections::BTreeMap;
 
@@ -10,57 +10,57 @@ use serde::{Deserialize, Serialize};
 use super::quantities::RawResources;
 use super::wire::resource;
 
-/// A group of pods that are placed together: all of its minMember at once, or none.
+/// A group of pods that are scheduled together: minMember pods at once, or none.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PodGroup {
-    /// What the object says it is; only an object that is written needs it.
+    /// The apiVersion and kind. Only an object that is written needs them.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
     pub types: Option<TypeMeta>,
     /// The object's metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// The desired state.
     #[serde(default)]
     pub spec: PodGroupSpec,
-    /// What came of it.
+    /// The observed state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<PodGroupStatus>,
 }
 
 resource!(PodGroup, "scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups", NamespaceResourceScope);
 
-/// What is wanted of a PodGroup.
+/// The desired state of a PodGroup.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct PodGroupSpec {
-    /// How many members must find a place before the first of them is bound.
+    /// The number of pods that must be placed before the first of them is bound.
     #[schemars(range(min = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_member: Option<i32>,
-    /// The resources that must be free in the queue and all its ancestors before the group is admitted; computed from the members where it is unset.
+    /// The resources that must be free in the queue and all its ancestors before the PodGroup is admitted. Computed from the pods if unset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_resources: Option<RawResources>,
-    /// How many members of each task must find a place, by the name of the task.
+    /// The number of pods of each task that must be placed, by the name of the task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_task_member: Option<BTreeMap<String, i32>>,
-    /// How close to each other in the network the members must be.
+    /// How close to each other in the network the pods must be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network_topology: Option<NetworkTopology>,
-    /// The PriorityClass of the group.
+    /// The name of the PriorityClass of the PodGroup.
     #[schemars(length(max = 253))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority_class_name: Option<String>,
-    /// The queue that the members are charged to.
+    /// The name of the queue that the pods are charged to.
     #[schemars(length(max = 253), extend("default" = "default", "pattern" = QUEUE))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// How the members are parted into groups within the group.
+    /// How the pods are divided into subgroups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sub_group_policy: Option<Vec<SubGroupPolicy>>,
 }
 
-/// The pattern of where the name of a queue may stand: a DNS-1123 subdomain, or nothing, which is what tools write that leave it to us.
+/// The pattern of a queue name in the schema: a DNS-1123 subdomain, or an empty text, which some tools write for the default queue.
 pub(crate) const QUEUE: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$";
 
 /// How close to each other in the network pods must be.
@@ -75,24 +75,24 @@ pub struct NetworkTopology {
     #[schemars(length(max = 253))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub highest_tier_name: Option<String>,
-    /// Whether pods wait where this cannot be kept (hard), or not (soft).
+    /// Whether pods wait if this is not possible (hard), or are placed anyway (soft).
     #[schemars(extend("default" = "hard", "enum" = ["hard", "soft"]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
 }
 
-/// How members are parted into groups within the group.
+/// How the pods of a PodGroup are divided into subgroups.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SubGroupPolicy {
-    /// Which members it is about.
+    /// The pods that the policy is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<Selector>,
-    /// The labels whose values part the members.
+    /// The keys of labels. Pods with the same values are in the same subgroup.
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub match_label_keys: Option<Vec<String>>,
-    /// How many of these groups must find a place.
+    /// The number of subgroups that must be placed.
     #[schemars(range(min = 0), extend("default" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_sub_groups: Option<i32>,
@@ -100,16 +100,16 @@ pub struct SubGroupPolicy {
     #[schemars(length(max = 253))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// How close to each other in the network the members of one such group must be.
+    /// How close to each other in the network the pods of one subgroup must be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network_topology: Option<NetworkTopology>,
-    /// How many members one such group has.
+    /// The number of pods of one subgroup.
     #[schemars(range(min = 1), extend("default" = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sub_group_size: Option<i32>,
 }
 
-/// A selector of labels, as everywhere in Kubernetes.
+/// A label selector.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Selector {
@@ -117,15 +117,15 @@ pub struct Selector {
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub match_expressions: Option<Vec<SelectorRequirement>>,
-    /// Labels that must all be there with these values.
+    /// Labels with values that must all match.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub match_labels: Option<BTreeMap<String, String>>,
 }
 
-/// One requirement of a selector.
+/// One requirement of a label selector.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct SelectorRequirement {
-    /// The label's key.
+    /// The key of the label.
     pub key: String,
     /// In, NotIn, Exists or DoesNotExist.
     pub operator: String,
@@ -135,54 +135,54 @@ pub struct SelectorRequirement {
     pub values: Option<Vec<String>>,
 }
 
-/// What came of a PodGroup. Written by the scheduler alone (design.md §2).
+/// The observed state of a PodGroup. Only the scheduler writes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct PodGroupStatus {
-    /// Why the group is where it is.
+    /// The conditions of the PodGroup.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<PodGroupCondition>>,
-    /// How many members failed.
+    /// The number of failed pods.
     #[schemars(range(min = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<i32>,
-    /// Where the group is in its life.
+    /// The phase of the PodGroup.
     #[schemars(extend("enum" = ["Pending", "Running", "Unknown", "Inqueue", "Completed"]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// How many members run.
+    /// The number of running pods.
     #[schemars(range(min = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running: Option<i32>,
-    /// How many members succeeded.
+    /// The number of succeeded pods.
     #[schemars(range(min = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub succeeded: Option<i32>,
 }
 
-/// One thing that is to be said about a PodGroup.
+/// A condition of a PodGroup.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodGroupCondition {
-    /// When the status last changed.
+    /// When the status of the condition last changed.
     #[schemars(extend("format" = "date-time"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<String>,
-    /// What people read.
+    /// A message for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What programs read.
+    /// A stable reason for programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// True, False or Unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// Which change this was.
+    /// The identifier of this change of the condition.
     #[serde(rename = "transitionID", skip_serializing_if = "Option::is_none")]
     #[schemars(rename = "transitionID")]
     pub transition_id: Option<String>,
-    /// Unschedulable or Scheduled.
+    /// The type of the condition: Unschedulable or Scheduled.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     #[schemars(rename = "type")]
     pub kind: Option<String>,

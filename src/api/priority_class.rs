@@ -1,22 +1,22 @@
-//! What a PriorityClass means to the scheduler.
+//! The facts that the scheduler reads from a PriorityClass.
 
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 
 use super::names::PREEMPTS_NEVER;
 
-/// A PriorityClass as the scheduler knows it.
+/// The facts about a PriorityClass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PriorityClassFacts {
-    /// Its name; classes are cluster-scoped.
+    /// The name of the class. Classes are cluster-scoped.
     pub name: String,
-    /// What it is worth: the higher comes first.
+    /// The priority. A higher value is scheduled first.
     pub value: i32,
-    /// Whether others may go for whoever has this class.
+    /// Whether pods with this class may preempt other pods.
     pub preempts: bool,
 }
 
 impl PriorityClassFacts {
-    /// What this object says.
+    /// Reads the facts from the object.
     #[must_use]
     pub fn of(class: PriorityClass) -> Self {
         Self {
@@ -27,7 +27,7 @@ impl PriorityClassFacts {
     }
 }
 
-/// Whether others may go for a pod or class with this `preemptionPolicy`; unset is `PreemptLowerPriority`.
+/// Returns whether a pod or class with this `preemptionPolicy` may preempt other pods. Unset means `PreemptLowerPriority`.
 pub(super) fn preempts(policy: Option<&str>) -> bool {
     policy != Some(PREEMPTS_NEVER)
 }
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_never_says_that_nobody_goes() {
+    fn only_the_policy_never_forbids_preemption() {
         let class = |policy| {
             let class = serde_json::from_value(json!({"metadata": {"name": "c"}, "value": 7, "preemptionPolicy": policy})).unwrap();
             PriorityClassFacts::of(class)

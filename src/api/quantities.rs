@@ -1,7 +1,7 @@
-//! Maps of quantities as they stand in objects, and what they mean.
+//! Reads the maps of quantities in API objects.
 //!
-//! Volcano's objects say int-or-string (`cpu: 2` is stored as a number), Kubernetes' own say strings; both are read here. One bad value costs
-//! that value and is told; it never costs the object, let alone the list.
+//! In Volcano's objects a quantity is an int-or-string (`cpu: 2` is stored as a number), in Kubernetes' own objects a string. Both are read here. A value
+//! that cannot be used becomes a fault; the other values, the object and its list are still used.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::rules::{Rule, holds};
 
 use super::fault::{Fault, shorten};
 
-/// A quantity as it stands in an object: a number or a text.
+/// A quantity as it is written in an object: a number or a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum RawQuantity {
@@ -23,7 +23,7 @@ pub enum RawQuantity {
     Text(String),
 }
 
-/// A map of resource names to quantities as it stands in an object.
+/// A map of resource names to quantities as it is written in an object.
 pub type RawResources = BTreeMap<String, RawQuantity>;
 
 impl JsonSchema for RawQuantity {
@@ -60,34 +60,34 @@ impl RawQuantity {
     }
 }
 
-/// What stands in for a value that cannot be used, so that the books err on the side of who was there before; none leaves it out.
+/// The amounts that replace values that cannot be used. They are chosen so that a bad value never takes resources from pods that already run. `None`
+/// leaves the resource out.
 #[derive(Clone, Copy)]
 struct Instead {
     too_large: Option<Amount>,
     unreadable: Option<Amount>,
-    /// What stands in for an amount below 0; none where the one who reads the map deals with those.
+    /// The replacement of an amount below 0; the outer `None` if the caller handles negative amounts itself.
     negative: Option<Option<Amount>>,
-    /// What people are told that comes of it.
+    /// The end of the fault's text: which amount is used.
     effect: &'static str,
 }
 
-/// What is asked for: the largest amount that can be read is still more than anybody has. One that cannot be read is left out, and its fault keeps the
-/// pod or group from being placed.
+/// For requests. A request that is too large becomes the largest amount, which no node has. A request that cannot be read is left out, and its fault
+/// keeps the pod or PodGroup from being scheduled.
 const ASKED: Instead = Instead { too_large: Some(Amount::from_units(i64::MAX)), unreadable: None, negative: None, effect: "" };
-/// What is offered: nothing, rather than a node without an end.
+/// For the allocatable resources of nodes. A bad value counts as 0.
 const OFFERED: Instead = Instead { too_large: None, unreadable: None, negative: None, effect: "; it counts as 0" };
-/// What is a ceiling: a very high one is as good as the largest, and one that cannot be read lets nothing pass.
+/// For limits. A limit that is too large becomes the largest amount. A limit that cannot be read becomes 0.
 const CEILING: Instead = Instead {
     too_large: Some(Amount::from_units(i64::MAX)),
     unreadable: Some(Amount::ZERO),
     negative: Some(Some(Amount::ZERO)),
     effect: "; it counts as 0",
 };
-/// What is promised to a queue: what cannot be used promises nothing, since it would be taken from the others.
+/// For the deserved amount and guarantee of a queue. A bad value counts as unset, because it would be taken from other queues.
 const PROMISED: Instead = Instead { too_large: None, unreadable: None, negative: Some(None), effect: "; it counts as unset" };
 
-/// The amounts of a map, by name in order, and a fault for each value that is none. `place` says where the map stands, for the person who has to mend
-/// it.
+/// Returns the amounts of a map, in the order of the names, and adds a fault for each bad value. `place` is the path of the map in its object.
 fn amounts(raw: &RawResources, instead: Instead, place: &str, faults: &mut Vec<Fault>) -> Vec<(ResourceName, Amount)> {
     let mut read = Vec::new();
     for (name, value) in raw {
@@ -108,34 +108,39 @@ fn amounts(raw: &RawResources, instead: Instead, place: &str, faults: &mut Vec<F
     read
 }
 
-/// What a map asks for: an absent name is 0.
+/// Reads a map of requests. An absent name is 0.
 pub fn resources(raw: Option<&RawResources>, place: &str, faults: &mut Vec<Fault>) -> Resources {
     raw.map(|raw| amounts(raw, ASKED, place, faults).into_iter().collect()).unwrap_or_default()
 }
 
-/// What a map offers: an absent name, or one that cannot be used, is 0.
+/// Reads a map of allocatable resources. An absent name or a bad value is 0.
 pub fn offered(raw: Option<&RawResources>, place: &str, faults: &mut Vec<Fault>) -> Resources {
     raw.map(|raw| amounts(raw, OFFERED, place, faults).into_iter().collect()).unwrap_or_default()
 }
 
-/// What a map promises: an absent name, or one that cannot be used, is unset, which is not 0.
+/// Reads a deserved amount or a guarantee. An absent name or a bad value is unset, which is not 0.
 pub fn promised(raw: Option<&RawResources>, place: &str, faults: &mut Vec<Fault>) -> Limits {
     raw.map(|raw| amounts(raw, PROMISED, place, faults).into_iter().collect()).unwrap_or_default()
 }
 
-/// What a map limits: an absent name is unset, which is not 0; one that cannot be read or is below 0 is 0.
+/// Reads a map of limits. An absent name is unset, which is not 0. A value that cannot be read or is below 0 is 0.
 pub fn limits(raw: Option<&RawResources>, place: &str, faults: &mut Vec<Fault>) -> Limits {
     raw.map(|raw| amounts(raw, CEILING, place, faults).into_iter().collect()).unwrap_or_default()
 }
 
-/// The map as we write it: text in the canonical form of each resource.
+/// Returns the map as the programs write it: each amount as text in the canonical form of its resource.
 #[must_use]
 pub fn written(resources: &Resources) -> BTreeMap<String, String> {
     resources.iter().map(|(name, amount)| (name.to_string(), quantity::format(amount, name.style()))).collect()
 }
 
-/// What a `minResources` asks for. Plain names and `requests.NAME` count as NAME, `pods` and `count/pods` as the number of pods, `limits.*` not
-/// at all: Volcano's controller writes all of them (design.md §5). Of two that mean the same, the larger counts.
+/// Reads a map of `minResources`. Volcano's controller writes several forms of a name (design.md §5):
+///
+/// * `NAME` and `requests.NAME` are the resource NAME;
+/// * `pods` and `count/pods` are the number of pods;
+/// * `limits.NAME` is ignored.
+///
+/// If two names mean the same resource, the larger amount counts.
 pub fn minimum(raw: &RawResources, place: &str, faults: &mut Vec<Fault>) -> Resources {
     let mut total = Resources::new();
     for (name, amount) in amounts(raw, ASKED, place, faults) {
@@ -157,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_below_zero_or_unreadable_is_no_ceiling_above_zero_and_no_promise() {
+    fn a_bad_value_is_0_as_a_limit_and_unset_as_a_guarantee() {
         let raw: RawResources = [("huge", "1e30"), ("less", "-1"), ("long", &*"0".repeat(70)), ("none", "0")]
             .map(|(name, text)| (name.to_owned(), RawQuantity::Text(text.to_owned())))
             .into();
@@ -178,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_repeated_in_a_fault_but_not_at_any_length() {
+    fn a_long_resource_name_is_cut_in_a_fault() {
         let raw: RawResources = [("x".repeat(100_000), RawQuantity::Text("?".to_owned()))].into();
         let mut faults = Vec::new();
         let _none = minimum(&raw, "spec.minResources", &mut faults);
@@ -186,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_gives_nobody_more_than_there_is() {
+    fn a_bad_value_never_gives_more_resources_than_exist() {
         let raw: RawResources = [("huge", "1e30"), ("long", &*"0".repeat(70)), ("right", "2")]
             .map(|(name, text)| (name.to_owned(), RawQuantity::Text(text.to_owned())))
             .into();
@@ -201,6 +206,6 @@ mod tests {
         let limit = limits(Some(&raw), "c", &mut ceiling);
         assert_eq!(["huge", "long", "right"].map(|name| limit.get(name)), [Some(largest), Some(Amount::ZERO), Some(two)]);
         assert_eq!(limit.get("absent"), None, "unset is not 0");
-        assert_eq!([asked.len(), offers.len(), ceiling.len()], [2, 2, 2], "each is told");
+        assert_eq!([asked.len(), offers.len(), ceiling.len()], [2, 2, 2], "each bad value is a fault");
     }
 }

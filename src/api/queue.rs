@@ -1,4 +1,5 @@
-//! The Queue of `scheduling.volcano.sh/v1beta1`: its fields as other tools write and read them (volcano-api.md), and what they mean.
+//! The Queue of `scheduling.volcano.sh/v1beta1` (volcano-api.md), and the facts that the scheduler reads from it. The doc comments of its fields become the
+//! descriptions in the CRD.
 
 use std::collections::BTreeSet;
 
@@ -17,173 +18,173 @@ use super::quantities::{self, RawResources};
 use super::uid::Uid;
 use super::wire::resource;
 
-/// A share of the cluster, in a tree of shares.
+/// A queue with a quota of the cluster's resources. Queues form a tree.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Queue {
-    /// What the object says it is; only an object that is written needs it.
+    /// The apiVersion and kind. Only an object that is written needs them.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
     pub types: Option<TypeMeta>,
     /// The object's metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// The desired state.
     #[serde(default)]
     pub spec: QueueSpec,
-    /// What came of it.
+    /// The observed state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<QueueStatus>,
 }
 
 resource!(Queue, "scheduling.volcano.sh", "v1beta1", "Queue", "queues", ClusterResourceScope);
 
-/// What is wanted of a queue.
+/// The desired state of a queue.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct QueueSpec {
-    /// Which groups of nodes the queue's pods may or may not use.
+    /// The node groups that the pods of the queue may or may not use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub affinity: Option<QueueAffinity>,
-    /// The ceiling: the queue and everything below it never use more. A name that is not there is not limited; 0 is 0.
+    /// The most resources that the queue and all queues below it may use. A resource without an entry is not limited; 0 means 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capability: Option<RawResources>,
-    /// Whether the queue waits for its first group (fifo) or lets others pass (traverse).
+    /// Whether the first PodGroup of the queue blocks the others while it waits (fifo) or not (traverse).
     #[schemars(extend("default" = "traverse", "enum" = ["fifo", "traverse"]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dequeue_strategy: Option<String>,
-    /// The fair share, which is reclaimed from those who borrowed it.
+    /// The fair share. The queue can reclaim it from queues that borrowed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deserved: Option<RawResources>,
-    /// Other clusters that lend to this queue.
+    /// Other clusters that lend resources to this queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extend_clusters: Option<Vec<ExtendCluster>>,
-    /// The floor, which nobody else may use.
+    /// The resources that are reserved for the queue. Other queues may not use them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guarantee: Option<Guarantee>,
-    /// The queue above this one; `root` where it is unset.
+    /// The name of the parent queue; `root` if unset.
     #[schemars(length(max = 253), extend("pattern" = QUEUE))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// Which of two sibling queues comes first: the higher.
+    /// The priority among sibling queues. The higher one is served first.
     #[schemars(range(min = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// Whether others may take back what this queue uses beyond its share.
+    /// Whether other queues may reclaim what this queue uses beyond its share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reclaimable: Option<bool>,
-    /// A word of the user's own.
+    /// A free text of the user.
     #[schemars(length(max = 253))]
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// The queue's part of what its parent has left, beside its siblings.
+    /// The weight of the queue among its siblings, when the remaining resources of the parent are divided.
     #[schemars(range(min = 1, max = 65535), extend("default" = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<i32>,
 }
 
-/// Which groups of nodes a queue's pods may or may not use.
+/// The node groups that the pods of a queue may or may not use.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct QueueAffinity {
-    /// Groups of nodes to use.
+    /// The node groups to use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_group_affinity: Option<NodeGroups>,
-    /// Groups of nodes to keep away from.
+    /// The node groups to avoid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_group_anti_affinity: Option<NodeGroups>,
 }
 
-/// Names of groups of nodes.
+/// The names of node groups.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeGroups {
-    /// Where it can be had.
+    /// The preferred node groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preferred_during_scheduling_ignored_during_execution: Option<Vec<String>>,
-    /// Without exception.
+    /// The required node groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub required_during_scheduling_ignored_during_execution: Option<Vec<String>>,
 }
 
-/// Another cluster that lends to a queue.
+/// Another cluster that lends resources to a queue.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExtendCluster {
-    /// How much it lends.
+    /// The resources that the cluster lends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<RawResources>,
-    /// Its name.
+    /// The name of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its part beside the others.
+    /// The weight of the cluster among the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<i32>,
 }
 
-/// A floor.
+/// The guarantee of a queue.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Guarantee {
-    /// How much is kept free.
+    /// The reserved resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource: Option<RawResources>,
 }
 
-/// What came of a queue. Written by the scheduler alone (design.md §2).
+/// The observed state of a queue. Only the scheduler writes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct QueueStatus {
-    /// What the pods of the queue and of all queues below it use.
+    /// The resources that the pods of the queue and of all queues below it use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocated: Option<RawResources>,
-    /// How many of its groups are completed.
+    /// The number of completed PodGroups.
     #[schemars(range(min = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completed: Option<i32>,
-    /// How many of its groups are admitted and not yet running.
+    /// The number of PodGroups that are admitted and not running yet.
     #[schemars(range(min = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inqueue: Option<i32>,
-    /// How many of its groups wait.
+    /// The number of pending PodGroups.
     #[schemars(range(min = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<i32>,
-    /// What is kept free for it.
+    /// The resources that are reserved for the queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reservation: Option<Reservation>,
-    /// How many of its groups run.
+    /// The number of running PodGroups.
     #[schemars(range(min = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running: Option<i32>,
-    /// Whether it takes new groups.
+    /// Whether the queue admits new PodGroups.
     #[schemars(extend("enum" = ["Open", "Closed", "Closing", "Unknown"]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// How many of its groups are in a state that nobody can name.
+    /// The number of PodGroups in the phase Unknown.
     #[schemars(range(min = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<i32>,
 }
 
-/// What is kept free for a queue.
+/// The resources that are reserved for a queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Reservation {
-    /// On these nodes.
+    /// The names of the nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Vec<String>>,
-    /// This much.
+    /// The reserved resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource: Option<RawResources>,
 }
 
-/// What a queue does while its first group finds no place.
+/// How a queue treats its other PodGroups while the first one cannot be placed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DequeueStrategy {
-    /// Nobody passes the first.
+    /// No other PodGroup is scheduled before the first one.
     Fifo,
-    /// Others pass.
+    /// The other PodGroups are tried too.
     #[default]
     Traverse,
 }
@@ -205,49 +206,49 @@ impl NodeGroupAffinity {
     }
 }
 
-/// A queue as the scheduler knows it.
+/// The facts about a Queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueFacts {
-    /// Its name; queues are cluster-scoped.
+    /// The name of the queue. Queues are cluster-scoped.
     pub name: String,
-    /// Its identity.
+    /// The UID of the queue.
     pub uid: Uid,
-    /// The queue above it; none means `root`.
+    /// The name of the parent queue; `None` means `root`.
     pub parent: Option<String>,
-    /// Its ceiling.
+    /// The most resources that the queue may use.
     pub capability: Limits,
-    /// Its fair share, where it is stated.
+    /// The stated fair share.
     pub deserved: Limits,
-    /// Its floor, where it is stated.
+    /// The stated guarantee.
     pub guarantee: Limits,
-    /// Its part of what its parent has left, beside its siblings; at least 1.
+    /// The weight among the siblings; at least 1.
     pub weight: u32,
-    /// Whether others may take back what it uses beyond its share.
+    /// Whether other queues may reclaim what it uses beyond its share.
     pub reclaimable: bool,
-    /// Whether it waits for its first group.
+    /// How the queue treats its other PodGroups while the first one waits.
     pub dequeue_strategy: DequeueStrategy,
-    /// The field by which it asks for groups of nodes without exception, which we cannot honour yet.
+    /// The field that requires node groups, which are not supported yet; `None` if the queue requires none.
     pub node_groups: Option<&'static str>,
     /// What it says about node groups; none where it says nothing, and then what the queue above it says holds.
     pub node_group_affinity: Option<NodeGroupAffinity>,
-    /// Whether somebody closed this very queue.
+    /// Whether the annotation of this queue closes it. A closed parent does not count here.
     pub closed_by_hand: bool,
-    /// Which of two siblings comes first: the higher.
+    /// The priority among sibling queues. The higher one is served first.
     pub priority: i32,
-    /// What its status says now, so that nothing is written that stands there already.
+    /// The current status, so that an unchanged status is not written again.
     pub status: QueueStatus,
-    /// What could not be read.
+    /// The values that could not be used.
     pub faults: Vec<Fault>,
 }
 
 impl QueueFacts {
-    /// What this object says.
+    /// Reads the facts from the object.
     #[must_use]
     pub fn of(queue: &Queue) -> Self {
         let mut faults = Vec::new();
         let spec = &queue.spec;
         let guarantee = spec.guarantee.as_ref().and_then(|guarantee| guarantee.resource.as_ref());
-        // What nothing is placed for is told before what costs a value only.
+        // This fault comes first, because it keeps every pod of the queue from being placed.
         let node_groups = node_groups(spec.affinity.as_ref(), &mut faults);
         Self {
             name: queue.metadata.name.clone().unwrap_or_default(),
@@ -270,7 +271,8 @@ impl QueueFacts {
 }
 
 impl QueueFacts {
-    /// The same where somebody else says by `status.state` whether this very queue takes new groups (`--queue-status=obey`). A state that nobody wrote yet is open.
+    /// Returns the facts for `--queue-status=obey`: another controller writes `status.state`, which says whether this queue is open. A missing state means
+    /// open.
     #[must_use]
     pub fn obeying(mut self) -> Self {
         if self.closed_by_hand {
@@ -320,7 +322,7 @@ fn node_group_affinity(affinity: &QueueAffinity) -> NodeGroupAffinity {
     NodeGroupAffinity { own, allowed }
 }
 
-/// O1.
+/// Returns whether the annotation of the queue closes it. O1
 fn closed_by_hand(metadata: &ObjectMeta, faults: &mut Vec<Fault>) -> bool {
     match metadata.annotations.as_ref().and_then(|annotations| annotations.get(QUEUE_DESIRED_STATE)).map(String::as_str) {
         Some(CLOSED) => holds(Rule::O1),

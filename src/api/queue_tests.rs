@@ -1,4 +1,4 @@
-//! Is everything that a Queue says read as it is meant?
+//! Tests of the facts about a Queue.
 
 use super::*;
 use crate::resources::Amount;
@@ -9,7 +9,7 @@ fn facts(annotations: Value, spec: Value) -> QueueFacts {
 }
 
 #[test]
-fn what_is_unset_is_the_default_and_unset_is_not_zero() {
+fn unset_fields_have_their_defaults_and_unset_is_not_0() {
     let facts = facts(json!({}), json!({}));
     assert_eq!((&facts.deserved, &facts.guarantee, facts.weight), (&Limits::new(), &Limits::new(), 1));
     assert!(facts.reclaimable && !facts.closed_by_hand && facts.faults.is_empty());
@@ -17,7 +17,7 @@ fn what_is_unset_is_the_default_and_unset_is_not_zero() {
 }
 
 #[test]
-fn what_is_set_is_read_and_a_weight_below_one_is_one() {
+fn set_fields_are_read_and_a_weight_below_1_is_1() {
     let of_weight = |weight: i32| facts(json!({}), json!({ "weight": weight })).weight;
     let spec = json!({
         "deserved": { "cpu": 4 }, "guarantee": { "resource": { "cpu": "0", "memory": "1Gi" } },
@@ -34,13 +34,13 @@ fn what_is_set_is_read_and_a_weight_below_one_is_one() {
 }
 
 #[test]
-fn o1_a_state_that_is_neither_is_open_and_told_like_all_that_cannot_be_read() {
+fn o1_an_unknown_desired_state_counts_as_open_and_is_a_fault() {
     let spec = json!({ "deserved": { "cpu": "x" }, "guarantee": { "resource": { "cpu": "-1" } }, "dequeueStrategy": "lifo" });
     let facts = facts(json!({ QUEUE_DESIRED_STATE: "closed" }), spec);
     assert!(!facts.closed_by_hand);
-    let told: Vec<_> = facts.faults.iter().map(ToString::to_string).collect();
+    let messages: Vec<_> = facts.faults.iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        messages,
         [
             "spec.deserved.cpu \"x\": not a quantity; it counts as unset",
             "spec.guarantee.resource.cpu \"-1\": below 0; it counts as unset",
@@ -51,7 +51,7 @@ fn o1_a_state_that_is_neither_is_open_and_told_like_all_that_cannot_be_read() {
 }
 
 #[test]
-fn groups_of_nodes_without_exception_are_told_first_and_preferred_ones_are_not() {
+fn required_node_groups_are_the_first_fault_and_preferred_ones_are_none() {
     let names = |names: &[&str]| json!({ "requiredDuringSchedulingIgnoredDuringExecution": names });
     let soft = json!({ "preferredDuringSchedulingIgnoredDuringExecution": ["a"] });
     for affinity in
@@ -64,7 +64,7 @@ fn groups_of_nodes_without_exception_are_told_first_and_preferred_ones_are_not()
         let facts = facts(json!({}), json!({ "affinity": { name: names(&["a", "b"]) }, "dequeueStrategy": "lifo" }));
         let field = format!("spec.affinity.{name}.requiredDuringSchedulingIgnoredDuringExecution");
         assert_eq!((facts.node_groups, facts.faults.len()), (Some(field.as_str()), 2));
-        let told = format!("{field} \"a, b\": groups of nodes cannot be honoured yet; nothing is placed in this queue");
-        assert_eq!(facts.faults[0].to_string(), told);
+        let message = format!("{field} \"a, b\": groups of nodes cannot be honoured yet; nothing is placed in this queue");
+        assert_eq!(facts.faults[0].to_string(), message);
     }
 }

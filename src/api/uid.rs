@@ -1,6 +1,6 @@
-//! Which object is it, whatever its name?
+//! The UID of an API object.
 //!
-//! The UID that the API server gave. Names come back; UIDs do not. So everything that is counted or kept is keyed by it.
+//! A name can be used again after a deletion; a UID cannot. Therefore the caches and the accounting use UIDs as keys.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -12,14 +12,14 @@ use std::sync::Arc;
 /// `metadata.uid` of an object: cheap to clone, ordered as text.
 #[derive(Clone)]
 pub struct Uid {
-    /// The first bytes of the text, as a number that is ordered as they are. UIDs are random, so this alone tells nearly any two apart, and a map with many of
-    /// them is searched without reading their texts.
+    /// The first eight bytes of the text as a big-endian number, which has the same order. UIDs are random, so nearly every comparison ends here and
+    /// does not read the texts.
     head: u64,
     text: Arc<str>,
 }
 
 impl Uid {
-    /// The UID as text.
+    /// Returns the UID as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
@@ -27,7 +27,7 @@ impl Uid {
 
     fn new(text: Arc<str>) -> Self {
         let mut head = [0; 8];
-        // Where the text is shorter, 0 stands: before any byte that another may have there.
+        // A shorter text is filled with 0, which is the smallest byte.
         for (to, from) in head.iter_mut().zip(text.bytes()) {
             *to = from;
         }
@@ -73,7 +73,7 @@ impl Hash for Uid {
     }
 }
 
-// Hash and Ord are those of the text, so a map keyed by UIDs can be asked with a &str.
+// Hash and Ord are those of the text, so a &str can look up an entry in a map with UIDs as keys.
 impl Borrow<str> for Uid {
     fn borrow(&self) -> &str {
         &self.text
@@ -107,7 +107,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn uids_are_ordered_as_their_texts(a in "[ab\u{0}é]{0,10}", b in "[ab\u{0}é]{0,10}") {
+        fn uids_have_the_order_of_their_texts(a in "[ab\u{0}é]{0,10}", b in "[ab\u{0}é]{0,10}") {
             prop_assert_eq!(Uid::from(a.as_str()).cmp(&Uid::from(b.as_str())), a.cmp(&b));
             prop_assert_eq!(Uid::from(a.as_str()) == Uid::from(b.as_str()), a == b);
         }

@@ -1,8 +1,8 @@
-//! How our slim types become resources that the client can list and watch: the names of a kind, and nothing of what it means.
+//! Makes the object types of this folder resources that the kube-rs client can list and watch.
 //!
-//! The types of this crate decode only what is used (design.md §8); a field that is missing is absent, never an error.
+//! The types decode only the fields that are used (design.md §8). A missing field is absent, never an error.
 
-/// Makes a type with a field `metadata: ObjectMeta` a resource of the client.
+/// Implements `kube::Resource` for a type with a field `metadata: ObjectMeta`.
 macro_rules! resource {
     ($type:ty, $group:literal, $version:literal, $kind:literal, $plural:literal, $scope:ty) => {
         impl kube::Resource for $type {

@@ -1,4 +1,4 @@
-//! `kubectl podgroup`: everything is in the library.
+//! The kubectl plugin `kubectl podgroup`. The code is in the library.
 
 use std::process::ExitCode;
 

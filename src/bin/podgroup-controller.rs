@@ -1,4 +1,4 @@
-//! `podgroup-controller`: keeps the PodGroups that the pods of a cluster need.
+//! The program `podgroup-controller`: parses the flags and runs the controller of the library.
 
 use std::process::ExitCode;
 

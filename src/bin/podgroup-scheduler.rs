@@ -1,4 +1,4 @@
-//! The scheduler program: flags, and the rest is in the library.
+//! The program `podgroup-scheduler`: parses the flags and runs the scheduler of the library.
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
-//! How is a step carried out? **The only file of the controller that writes to the API server.**
+//! Carries out a step. **The only file of the controller that writes to the API server.**
 //!
-//! It chooses nothing: a step holds all that it needs, is sent once, and whatever comes of it is an [`Answer`] for the decision to learn from. A
-//! write whose answer is lost may have been done or may be done later; that is an answer too.
+//! This file decides nothing. A [`Step`] contains everything that its request needs. The request is sent once, and the result is an [`Answer`] that
+//! the decision learns from. When the response to a write is lost, the write may have happened or may still happen. That is [`Answer::Unknown`].
 
 use std::time::Duration;
 
@@ -15,20 +15,20 @@ use serde_json::json;
 use crate::api::membership::group_of;
 use crate::api::names::{CONTROLLER, GROUP_LABEL, GROUP_NAME};
 use crate::api::{GroupKey, Pod, PodGroup};
-use crate::lifecycle::{Answer, Complaint, Reply, Step, Version, answer};
+use crate::lifecycle::{Answer, Reply, Step, Version, Warning, answer};
 use crate::runtime::call::{CallError, Caller};
 use crate::runtime::clock;
 
 use super::dialect;
 use super::observed::PodRef;
 
-/// Pods per page of a look.
+/// The page size of a list of pods.
 const PAGE: u32 = 500;
 
-/// How long to wait where the API server says "later" and not how much later.
-const LATER: Duration = Duration::from_secs(1);
+/// The delay before a retry after a 429 response without `retryAfterSeconds`.
+const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The hands of the controller.
+/// Sends the requests of the controller to the API server.
 #[derive(Clone)]
 pub struct Actor {
     client: Client,
@@ -37,28 +37,30 @@ pub struct Actor {
 }
 
 impl Actor {
-    /// Hands that send through `caller`, which limits and counts. Members are the pods of these schedulers, as they are for the watch.
+    /// Returns an actor that sends through `caller`, which applies timeouts and counts requests. As in the watches, only pods of `schedulers` are
+    /// members.
     #[must_use]
     pub fn new(client: Client, caller: Caller, schedulers: &[String]) -> Self {
         Self { client, caller, schedulers: schedulers.to_vec() }
     }
 
-    /// Carries out one step about the group `key`. `selector` narrows a look to the owner's pods, where the owner is known.
+    /// Carries out one step for the PodGroup `key` and returns the answer. `selector` is the label selector of the owner's pods. It limits a list of
+    /// members; `None` if the owner is not known.
     pub async fn carry_out(&self, key: &GroupKey, step: &Step, selector: Option<&str>) -> Answer {
         let groups: Api<PodGroup> = Api::namespaced(self.client.clone(), &key.namespace);
         let reply = match step {
-            Step::Rest => return Answer::Absent,
+            Step::Wait => return Answer::Absent,
             Step::Read => self.read(&groups, key).await,
             Step::Create(intent) => {
                 let object = dialect::object(intent);
                 let params = PostParams { field_manager: Some(CONTROLLER.to_owned()), ..PostParams::default() };
                 let sent = self.caller.once("create", "podgroups", groups.create(&params, &object)).await;
-                sent.map_or_else(refused, |group| Reply::Object(dialect::existing(&group, &self.schedulers)))
+                sent.map_or_else(reply_to_error, |group| Reply::Object(dialect::existing(&group, &self.schedulers)))
             }
             Step::Amend { on, from, to, adopt } => self.patch(&groups, key, dialect::amendment(on, from.as_ref(), to, *adopt)).await,
             Step::Mark(on) => self.patch(&groups, key, dialect::mark(on, true)).await,
             Step::Unmark(on) => self.patch(&groups, key, dialect::mark(on, false)).await,
-            Step::Look(_) => self.look(key, selector).await,
+            Step::ListMembers(_) => self.list_members(key, selector).await,
             Step::Delete(version) => self.delete(&groups, key, version).await,
         };
         answer(step, reply)
@@ -68,32 +70,36 @@ impl Actor {
         match self.caller.once("get", "podgroups", groups.get_opt(&key.name)).await {
             Ok(Some(group)) => Reply::Object(dialect::existing(&group, &self.schedulers)),
             Ok(None) => Reply::NotFound,
-            Err(error) => refused(error),
+            Err(error) => reply_to_error(error),
         }
     }
 
     async fn patch(&self, groups: &Api<PodGroup>, key: &GroupKey, patch: serde_json::Value) -> Reply {
         let params = PatchParams { field_manager: Some(CONTROLLER.to_owned()), ..PatchParams::default() };
         let sent = self.caller.once("patch", "podgroups", groups.patch(&key.name, &params, &Patch::Merge(patch))).await;
-        sent.map_or_else(refused, |group| Reply::Object(dialect::existing(&group, &self.schedulers)))
+        sent.map_or_else(reply_to_error, |group| Reply::Object(dialect::existing(&group, &self.schedulers)))
     }
 
-    /// Sends the DELETE with both preconditions: no other object and no other version can be hit, however late it lands. S1 S2
+    /// Sends a DELETE with preconditions on UID and resourceVersion. It cannot delete another object or another version, however late it arrives.
+    /// S1 S2
     async fn delete(&self, groups: &Api<PodGroup>, key: &GroupKey, version: &Version) -> Reply {
         let params = DeleteParams { preconditions: Some(dialect::preconditions(version)), ..DeleteParams::background() };
         match self.caller.once("delete", "podgroups", groups.delete(&key.name, &params)).await {
-            // With finalizers the answer is the object, which is still there and says that it is ending.
+            // If the object has finalizers, the response is the object itself with a deletionTimestamp.
             Ok(answer) => match answer.left() {
                 Some(group) if group.meta().deletion_timestamp.is_some() => Reply::Object(dialect::existing(&group, &self.schedulers)),
                 _ => Reply::Deleted,
             },
-            Err(error) => refused(error),
+            Err(error) => reply_to_error(error),
         }
     }
 
-    /// Lists the members that have not ended, from a quorum, metadata only, and asks the one function whose each is. One list for each scheduler that is
-    /// served: a selector of fields knows no "or", and pods of other schedulers would keep a group alive that no watch of ours can explain.
-    async fn look(&self, key: &GroupKey, selector: Option<&str>) -> Reply {
+    /// Lists the members that are neither Succeeded nor Failed, and says whether there is any.
+    ///
+    /// The list is a quorum read of metadata only. [`group_of`] says which PodGroup a pod belongs to. There is one list for each served scheduler,
+    /// because a field selector has no "or". Pods of other schedulers must not count: the watches do not show them, so they would keep a PodGroup
+    /// for no visible reason.
+    async fn list_members(&self, key: &GroupKey, selector: Option<&str>) -> Reply {
         let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &key.namespace);
         for scheduler in &self.schedulers {
             let fields = format!("status.phase!=Succeeded,status.phase!=Failed,spec.schedulerName={scheduler}");
@@ -102,7 +108,7 @@ impl Actor {
             loop {
                 let page = match self.caller.once("list", "pods", pods.list(&params)).await {
                     Ok(page) => page,
-                    Err(error) => return refused(error),
+                    Err(error) => return reply_to_error(error),
                 };
                 if page.items.iter().any(|pod| group_of(&pod.metadata) == *key) {
                     return Reply::Members(true);
@@ -116,7 +122,7 @@ impl Actor {
         Reply::Members(false)
     }
 
-    /// Writes the group's name onto a pod that nobody stamped. Says whether it was done.
+    /// Writes the name of its PodGroup into the annotations and labels of a pod (a *stamp*). Returns whether the write succeeded.
     pub async fn stamp(&self, pod: &PodRef, key: &GroupKey) -> bool {
         let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &key.namespace);
         let metadata = json!({ "uid": &*pod.uid, "annotations": { GROUP_NAME: &*key.name }, "labels": { GROUP_LABEL: &*key.name } });
@@ -125,22 +131,23 @@ impl Actor {
         match self.caller.once("patch", "pods", pods.patch_metadata(&pod.name, &params, &patch)).await {
             Ok(_) => true,
             Err(error) => {
-                tracing::debug!(pod = %pod.name, group = %key, %error, "the pod was not stamped");
+                tracing::debug!(pod = %pod.name, group = %key, %error, "failed to annotate the pod with its PodGroup");
                 false
             }
         }
     }
 
-    /// Tells people on the object that they edit. The Event's name is a function of what it says, so that it is there once, also after a restart.
-    /// True where nothing more is to be done about it: it is there, or the server will never have it.
-    pub async fn tell(&self, complaint: &Complaint) -> bool {
-        let about = &complaint.about;
+    /// Writes a warning as an Event. The Event's name is a hash of its content, so the same Event is not written twice, even after a restart.
+    ///
+    /// Returns whether the warning is done: the Event exists, or the API server will never accept it.
+    pub async fn write_event(&self, warning: &Warning) -> bool {
+        let about = &warning.about;
         let events: Api<Event> = Api::namespaced(self.client.clone(), &about.namespace);
-        let told = fnv1a([&*about.uid, complaint.reason, &complaint.message]);
+        let content_hash = fnv1a([&*about.uid, warning.reason, &warning.message]);
         let now = Time(clock::now());
         let event = Event {
             metadata: ObjectMeta {
-                name: Some(event_name(&about.name, told)),
+                name: Some(event_name(&about.name, content_hash)),
                 namespace: Some(about.namespace.clone()),
                 ..ObjectMeta::default()
             },
@@ -153,8 +160,8 @@ impl Actor {
                 ..ObjectReference::default()
             },
             type_: Some("Warning".to_owned()),
-            reason: Some(complaint.reason.to_owned()),
-            message: Some(beginning(&complaint.message)),
+            reason: Some(warning.reason.to_owned()),
+            message: Some(truncated(&warning.message)),
             source: Some(EventSource { component: Some(CONTROLLER.to_owned()), host: None }),
             reporting_component: Some(CONTROLLER.to_owned()),
             first_timestamp: Some(now.clone()),
@@ -165,23 +172,23 @@ impl Actor {
         match self.caller.once("create", "events", events.create(&PostParams::default(), &event)).await {
             Ok(_) | Err(CallError::AlreadyExists(_)) => true,
             Err(error) => {
-                tracing::warn!(kind = about.kind, namespace = about.namespace, name = about.name, %error, "the Event was not written");
+                tracing::warn!(kind = about.kind, namespace = about.namespace, name = about.name, %error, "failed to write the Event");
                 !error.is_transient() && !matches!(error, CallError::Unauthorized(_))
             }
         }
     }
 }
 
-/// An error as a reply.
-fn refused(error: CallError) -> Reply {
+/// Translates an error of a request into a [`Reply`].
+fn reply_to_error(error: CallError) -> Reply {
     match error {
         CallError::Conflict(_) | CallError::AlreadyExists(_) => Reply::Conflict,
         CallError::NotFound(_) => Reply::NotFound,
         CallError::Invalid(why) | CallError::Forbidden(why) | CallError::NamespaceTerminating(why) | CallError::DisruptionBudget(why) => {
             Reply::Refused(why)
         }
-        CallError::TooManyRequests { retry_after, .. } => Reply::Later(retry_after.unwrap_or(LATER)),
-        // Who we are was not accepted, which says nothing of the object: an outage of authentication is one of the API server.
+        CallError::TooManyRequests { retry_after, .. } => Reply::Later(retry_after.unwrap_or(DEFAULT_RETRY_AFTER)),
+        // A 401 says nothing about the object. It is treated as an outage of the API server.
         CallError::Unauthorized(_) => Reply::Unknown,
         CallError::Expired(_) | CallError::Webhook(_) | CallError::Timeout(_) | CallError::Unavailable(_) | CallError::Other(_) => {
             Reply::Unknown
@@ -189,19 +196,21 @@ fn refused(error: CallError) -> Reply {
     }
 }
 
-/// As much of a message as the API server takes. A policy that refuses says why only behind its own name and that of the object, so all of it counts.
-fn beginning(message: &str) -> String {
-    // It takes 1,024.
+/// Cuts a message to the length that the API server accepts. The limit is not lower, because the message of an admission policy begins with two names
+/// and ends with the cause.
+fn truncated(message: &str) -> String {
+    // The API server accepts 1,024 bytes.
     const BYTES: usize = 1000;
     message.get(..message.floor_char_boundary(BYTES)).unwrap_or_default().to_owned()
 }
 
-/// A name for an Event: that of the object, cut so that it stays a DNS-1123 subdomain, and what is told.
-fn event_name(object: &str, told: u64) -> String {
-    format!("{}.{told:016x}", object.get(..200).unwrap_or(object).trim_end_matches(['-', '.']))
+/// Returns the name of an Event: the name of its object and the hash of its content. The object's name is cut so that the result is a DNS-1123
+/// subdomain.
+fn event_name(object: &str, content_hash: u64) -> String {
+    format!("{}.{content_hash:016x}", object.get(..200).unwrap_or(object).trim_end_matches(['-', '.']))
 }
 
-/// FNV-1a of the parts, which is the same on every machine and in every version.
+/// Returns the FNV-1a hash of the parts. It is the same on every machine and in every version of the program.
 fn fnv1a<const N: usize>(parts: [&str; N]) -> u64 {
     parts
         .iter()
@@ -211,18 +220,18 @@ fn fnv1a<const N: usize>(parts: [&str; N]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{beginning, event_name};
+    use super::{event_name, truncated};
 
     #[test]
-    fn a_message_is_cut_where_the_api_server_would_not_have_it() {
-        assert_eq!(beginning("short"), "short");
-        assert_eq!(beginning(&"x".repeat(2000)).len(), 1000);
-        // Three bytes each.
-        assert_eq!(beginning(&"字".repeat(2000)).len(), 999);
+    fn a_long_message_is_cut_to_what_the_api_server_accepts() {
+        assert_eq!(truncated("short"), "short");
+        assert_eq!(truncated(&"x".repeat(2000)).len(), 1000);
+        // Each character has three bytes.
+        assert_eq!(truncated(&"字".repeat(2000)).len(), 999);
     }
 
     #[test]
-    fn an_event_of_a_long_name_has_a_valid_name() {
+    fn the_event_of_an_object_with_a_long_name_has_a_valid_name() {
         assert_eq!(event_name("rs", 7), "rs.0000000000000007");
         for end in ["-x", ".x", "-.x"] {
             let name = event_name(&format!("{}{end}{}", "a".repeat(201 - end.len()), "b".repeat(50)), 7);

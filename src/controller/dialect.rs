@@ -1,6 +1,7 @@
-//! How is an intent said in Volcano's API, and what does a PodGroup of that API say?
+//! Translates between an [`Intent`] and a PodGroup of Volcano's API, in both directions.
 //!
-//! The only place in the controller that knows the PodGroup's fields; a second dialect (`scheduling.k8s.io`) would be a second file like this.
+//! A *dialect* is one API in which a PodGroup can be written. This file is the only place in the controller that knows the fields of Volcano's
+//! PodGroup. Another API (`scheduling.k8s.io`) would be a second file like this one.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +17,9 @@ use crate::api::quantities::RawQuantity;
 use crate::api::{PodGroup, Uid};
 use crate::lifecycle::{Applied, Existing, Intent, NotOurs, Ours, Version};
 
-/// What the object says to a controller that serves these schedulers. What another release keeps for schedulers of its own is somebody else's: its
-/// members are in no watch of ours.
+/// Reads a PodGroup for a controller that serves the schedulers `served`.
+///
+/// A PodGroup that another release manages for other schedulers is foreign, because the watches of this controller do not show its members.
 #[must_use]
 pub fn existing(group: &PodGroup, served: &[String]) -> Existing {
     let meta = &group.metadata;
@@ -37,15 +39,15 @@ pub fn existing(group: &PodGroup, served: &[String]) -> Existing {
     Existing::Ours(Ours {
         version,
         retiring: annotation(RETIRING).is_some(),
-        ending: meta.deletion_timestamp.is_some(),
+        terminating: meta.deletion_timestamp.is_some(),
         owner: controller_of(meta).map(|owner| Uid::from(owner.uid.as_str())),
-        // Where it cannot be read, what stands there is taken for what was written last, so that all of it is written again and nothing is left over.
-        applied: Some(applied.unwrap_or_else(|| standing(group))),
+        // If the annotation cannot be read, every field is written again and every left-over key is removed.
+        applied: Some(applied.unwrap_or_else(|| current_keys(group))),
     })
 }
 
-/// What stands in the object, as something that was written last: the same keys, and no value that is ever wanted, but for the annotations.
-fn standing(group: &PodGroup) -> Applied {
+/// Returns an [`Applied`] with the keys that the object has now. Its values differ from every wanted value, except for annotations.
+fn current_keys(group: &PodGroup) -> Applied {
     let names = group.spec.min_resources.iter().flatten().map(|(name, _)| (name.clone(), String::new()));
     let copied = group.metadata.annotations.iter().flatten().filter(|(key, _)| key.starts_with(COPIED_PREFIX));
     Applied {
@@ -59,12 +61,12 @@ fn standing(group: &PodGroup) -> Applied {
     }
 }
 
-/// The object that is created for an intent.
+/// Returns the PodGroup to create for an intent.
 #[must_use]
 pub fn object(intent: &Intent) -> PodGroup {
     let fields = &intent.fields;
     let mut annotations = fields.annotations.clone();
-    annotations.insert(APPLIED.to_owned(), remembered(fields));
+    annotations.insert(APPLIED.to_owned(), applied_json(fields));
     annotations.extend(fields.asked.map(|asked| (ASKED_MIN_MEMBER.to_owned(), asked.to_string())));
     let resources = |fields: &Applied| {
         fields.min_resources.iter().map(|(name, amount)| (name.clone(), RawQuantity::Text(amount.clone()))).collect::<BTreeMap<_, _>>()
@@ -90,9 +92,11 @@ pub fn object(intent: &Intent) -> PodGroup {
     }
 }
 
-/// The merge patch that brings what was written last to what the intent says. Only fields whose source changed are in it, so that what an admin set
-/// stays. It is a difference, so it is right for nothing but the version that it was computed from: two that land one after the other would leave
-/// a field of each and remember the fields of one (L1). The UID keeps it off another object of the same name.
+/// Returns the merge patch from the fields that were last written to the fields of the intent.
+///
+/// The patch contains only fields whose source changed, so a field that an admin set stays. It also contains the resourceVersion that it was computed
+/// from. Without it, two patches could apply one after the other: the object would have fields of both and remember the fields of one (L1). The UID
+/// protects another object of the same name.
 #[must_use]
 pub fn amendment(on: &Version, from: Option<&Applied>, to: &Intent, adopt: bool) -> Value {
     let fields = &to.fields;
@@ -103,7 +107,7 @@ pub fn amendment(on: &Version, from: Option<&Applied>, to: &Intent, adopt: bool)
         spec.insert("minMember".to_owned(), json!(fields.min_member));
     }
     if all || before.min_resources != fields.min_resources {
-        let resources = if fields.min_resources.is_empty() { Value::Null } else { changed(&before.min_resources, &fields.min_resources) };
+        let resources = if fields.min_resources.is_empty() { Value::Null } else { map_patch(&before.min_resources, &fields.min_resources) };
         spec.insert("minResources".to_owned(), resources);
     }
     if all || before.queue != fields.queue {
@@ -112,9 +116,9 @@ pub fn amendment(on: &Version, from: Option<&Applied>, to: &Intent, adopt: bool)
     if all || before.priority_class != fields.priority_class {
         spec.insert("priorityClassName".to_owned(), json!(fields.priority_class));
     }
-    let mut annotations = changed(&before.annotations, &fields.annotations);
+    let mut annotations = map_patch(&before.annotations, &fields.annotations);
     if let Value::Object(map) = &mut annotations {
-        map.insert(APPLIED.to_owned(), json!(remembered(fields)));
+        map.insert(APPLIED.to_owned(), json!(applied_json(fields)));
         if all || before.asked != fields.asked {
             map.insert(ASKED_MIN_MEMBER.to_owned(), fields.asked.map_or(Value::Null, |asked| json!(asked.to_string())));
         }
@@ -126,28 +130,29 @@ pub fn amendment(on: &Version, from: Option<&Applied>, to: &Intent, adopt: bool)
     json!({ "metadata": metadata, "spec": spec })
 }
 
-/// The patch that marks this very version as retiring, or takes the mark away.
+/// Returns the patch that sets or removes the mark `podgroup.dev/retiring` on exactly this version.
 #[must_use]
 pub fn mark(on: &Version, retiring: bool) -> Value {
     let value = if retiring { json!("true") } else { Value::Null };
     json!({ "metadata": { "uid": &*on.uid, "resourceVersion": on.resource_version, "annotations": { RETIRING: value } } })
 }
 
-/// What a DELETE of this version requires: no other object and no other version can be hit, however late it lands. S1 S2
+/// Returns the preconditions of a DELETE of exactly this version. It cannot delete another object or another version, however late it arrives. S1 S2
 #[must_use]
 pub fn preconditions(version: &Version) -> Preconditions {
     Preconditions { uid: Some(version.uid.to_string()), resource_version: Some(version.resource_version.clone()) }
 }
 
-/// A map as a merge patch: what is new or changed, and null for what went.
-fn changed(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Value {
+/// Returns the merge patch from one map to another: new and changed values, and null for removed keys.
+fn map_patch(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Value {
     let gone = before.keys().filter(|key| !after.contains_key(*key)).map(|key| (key.clone(), Value::Null));
     let new = after.iter().filter(|(key, value)| before.get(*key) != Some(value)).map(|(key, value)| (key.clone(), json!(value)));
     Value::Object(gone.chain(new).collect())
 }
 
-fn remembered(fields: &Applied) -> String {
-    // Maps of texts and numbers always serialize; an empty text would only cost one more write.
+/// Returns the value of the annotation `podgroup.dev/applied`.
+fn applied_json(fields: &Applied) -> String {
+    // Serializing maps of texts and numbers cannot fail. An empty text would only cause one more write.
     serde_json::to_string(fields).unwrap_or_default()
 }
 

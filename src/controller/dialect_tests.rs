@@ -1,11 +1,11 @@
-//! What is written, what is read back, and that an amendment is the shortest way from one to the other.
+//! Tests that a written PodGroup is read back unchanged, and that an amendment contains only the differences.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::api::GroupKey;
 use crate::api::workload::ObjectRef;
-use crate::lifecycle::world::server::merge;
+use crate::lifecycle::simulation::server::merge;
 
 const OWNER: &str = "0a1b2c3d-0000-1111-2222-333344445555";
 
@@ -40,7 +40,7 @@ fn on() -> Version {
     Version { uid: Uid::from("g"), resource_version: "7".into() }
 }
 
-/// The object as the server keeps it.
+/// Returns the object as the API server stores it.
 fn stored(intent: &Intent) -> Value {
     let mut object = serde_json::to_value(object(intent)).unwrap();
     merge(&mut object, &json!({ "metadata": { "uid": "g", "resourceVersion": "7" } }));
@@ -52,7 +52,7 @@ fn read(object: &Value) -> Existing {
 }
 
 #[test]
-fn the_object_says_everything_and_nothing_else() {
+fn the_created_object_contains_every_field_of_the_intent_and_no_other() {
     let expected = json!({
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
@@ -73,14 +73,14 @@ fn the_object_says_everything_and_nothing_else() {
 }
 
 #[test]
-fn what_was_written_is_read_back() {
-    let ours = Ours { version: on(), retiring: false, ending: false, owner: Some(Uid::from(OWNER)), applied: Some(fields()) };
+fn a_written_podgroup_is_read_back() {
+    let ours = Ours { version: on(), retiring: false, terminating: false, owner: Some(Uid::from(OWNER)), applied: Some(fields()) };
     let object = stored(&intent(fields()));
     assert_eq!(read(&object), Existing::Ours(ours.clone()));
     let cases = [
         (json!({ "metadata": { "annotations": { RETIRING: "true" } } }), Ours { retiring: true, ..ours.clone() }),
         (json!({ "metadata": { "annotations": { RETIRING: "" } } }), Ours { retiring: true, ..ours.clone() }),
-        (json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } }), Ours { ending: true, ..ours.clone() }),
+        (json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } }), Ours { terminating: true, ..ours.clone() }),
         (json!({ "metadata": { "ownerReferences": null } }), Ours { owner: None, ..ours.clone() }),
         (
             json!({ "metadata": { "ownerReferences": [{ "apiVersion": "v1", "kind": "X", "name": "x", "uid": "x" }] } }),
@@ -96,8 +96,8 @@ fn what_was_written_is_read_back() {
 }
 
 #[test]
-fn a_group_without_our_label_is_somebody_elses_whatever_else_it_says() {
-    for label in [json!(null), json!("somebody"), json!("")] {
+fn a_podgroup_without_the_label_of_the_controller_is_foreign() {
+    for label in [json!(null), json!("another-controller"), json!("")] {
         let mut object = stored(&intent(fields()));
         merge(&mut object, &json!({ "metadata": { "labels": { MANAGED_BY: label } } }));
         assert_eq!(read(&object), Existing::Foreign(on(), NotOurs::Unlabelled), "{label}");
@@ -105,14 +105,14 @@ fn a_group_without_our_label_is_somebody_elses_whatever_else_it_says() {
 }
 
 #[test]
-fn a_group_that_is_kept_for_another_scheduler_is_somebody_elses() {
+fn a_podgroup_of_another_scheduler_is_foreign() {
     let of = |scheduler: Option<&str>| read(&stored(&intent(Applied { scheduler: scheduler.map(str::to_owned), ..fields() })));
-    assert_eq!(of(Some("another")), Existing::Foreign(on(), NotOurs::OtherSchedulers), "its members are in no watch of ours");
+    assert_eq!(of(Some("another")), Existing::Foreign(on(), NotOurs::OtherSchedulers), "the watches do not show its members");
     assert!(matches!(of(Some("ours")), Existing::Ours(_)));
-    assert!(matches!(of(None), Existing::Ours(_)), "an older version did not say");
+    assert!(matches!(of(None), Existing::Ours(_)), "older versions did not write the scheduler");
 }
 
-/// What is taken for what was written last where that cannot be read.
+/// Returns the fields that count as last written when the annotation `podgroup.dev/applied` has this value.
 fn unreadable(object: &Value, garbled: &Value) -> Option<Applied> {
     let mut object = object.clone();
     merge(&mut object, &json!({ "metadata": { "annotations": { APPLIED: garbled } } }));
@@ -120,7 +120,7 @@ fn unreadable(object: &Value, garbled: &Value) -> Option<Applied> {
 }
 
 #[test]
-fn where_what_was_written_cannot_be_read_everything_is_written_again_and_nothing_is_left_over() {
+fn an_unreadable_applied_annotation_makes_the_amendment_write_every_field_and_remove_every_left_over_key() {
     for garbled in [json!(null), json!("{\"minMember\":-1}")] {
         let mut object = stored(&intent(fields()));
         merge(&mut object, &json!({ "spec": { "minMember": 9, "queue": "an admin's", "minResources": { "nvidia.com/gpu": 8 } } }));
@@ -132,16 +132,16 @@ fn where_what_was_written_cannot_be_read_everything_is_written_again_and_nothing
 }
 
 #[test]
-fn an_amendment_holds_only_what_changed_and_the_version_that_it_is_computed_from() {
+fn an_amendment_contains_only_changed_fields_and_the_version_that_it_is_computed_from() {
     let mut to = fields();
     to.queue = "other".into();
-    let remembered = serde_json::to_string(&to).unwrap();
-    let metadata = json!({ "uid": "g", "resourceVersion": "7", "annotations": { APPLIED: remembered } });
+    let applied = serde_json::to_string(&to).unwrap();
+    let metadata = json!({ "uid": "g", "resourceVersion": "7", "annotations": { APPLIED: applied } });
     assert_eq!(amendment(&on(), Some(&fields()), &intent(to), false), json!({ "metadata": metadata, "spec": { "queue": "other" } }));
 }
 
 #[test]
-fn what_went_is_taken_away() {
+fn an_amendment_removes_fields_that_are_no_longer_wanted() {
     let to = Applied { min_member: 5, queue: "team".into(), min_resources: map(&[("cpu", "6")]), ..Applied::default() };
     let patch = amendment(&on(), Some(&fields()), &intent(to), false);
     assert_eq!(patch["spec"], json!({ "minMember": 5, "minResources": { "memory": null }, "priorityClassName": null }));
@@ -153,7 +153,7 @@ fn what_went_is_taken_away() {
 }
 
 #[test]
-fn what_an_admin_set_stays_until_its_source_changes() {
+fn a_field_that_an_admin_set_stays_until_its_source_changes() {
     let mut object = stored(&intent(fields()));
     merge(&mut object, &json!({ "spec": { "queue": "admin", "minResources": { "cpu": "100" }, "minTaskMember": { "w": 2 } } }));
     let to = Applied { min_member: 4, ..fields() };
@@ -168,14 +168,14 @@ fn what_an_admin_set_stays_until_its_source_changes() {
 }
 
 #[test]
-fn the_owner_is_written_only_where_it_is_not_the_owners() {
+fn the_owner_reference_is_written_only_for_an_adoption() {
     let adopted = amendment(&on(), Some(&fields()), &intent(fields()), true);
     assert_eq!(adopted["metadata"]["ownerReferences"], stored(&intent(fields()))["metadata"]["ownerReferences"]);
     assert!(amendment(&on(), None, &intent(fields()), false)["metadata"].get("ownerReferences").is_none());
 }
 
 #[test]
-fn the_mark_names_its_version_and_nothing_else() {
+fn the_patch_of_the_mark_contains_its_version_and_nothing_else() {
     for (retiring, value) in [(true, json!("true")), (false, Value::Null)] {
         let expected = json!({ "metadata": { "uid": "g", "resourceVersion": "7", "annotations": { "podgroup.dev/retiring": value } } });
         assert_eq!(mark(&on(), retiring), expected);
@@ -199,7 +199,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_amended_group_is_the_group_that_would_have_been_created(from in any_fields(), to in any_fields(), known in any::<bool>()) {
+    fn an_amended_podgroup_equals_a_newly_created_one(from in any_fields(), to in any_fields(), known in any::<bool>()) {
         let mut object = stored(&intent(from.clone()));
         let before = if known { Some(from) } else { unreadable(&object, &json!("garbled")) };
         merge(&mut object, &amendment(&on(), before.as_ref(), &intent(to.clone()), false));

@@ -1,24 +1,30 @@
-//! Who keeps the PodGroups? The shell of `podgroup-controller`.
+//! Runs `podgroup-controller`: watches, decides and writes PodGroups. The pure decision is in [`crate::lifecycle`].
 //!
 //! ```text
-//!   watches ──▶ observe ──▶ Observed ──freeze──▶ Situation ──decide──▶ Step ──act──▶ API server
-//!                  ▲           (keeper: one task owns all of it)          │
-//!                  └────────────────────── learn ◀──── Answer ◀───────────┘
+//!   watches ──▶ observe ──▶ Observed ──snapshot──▶ Situation ──decide──▶ Step ──act──▶ API server
+//!                  ▲           (the reconciler: one task owns all state)     │
+//!                  └─────────────────────── learn ◀──── Answer ◀─────────────┘
 //! ```
 //!
-//! In reading order: [`observe`] (watches become facts), [`observed`] (the picture, and one group frozen out of it), [`keeper`] (the loop; `turn` is
-//! what it keeps of one group), [`act`] (the only file that writes), [`dialect`] (an intent as a PodGroup of Volcano's API, and back). What should
-//! exist and what the next step is stands in [`crate::lifecycle`]; nothing here chooses.
+//! Reading order:
 //!
-//! **Architecture invariant:** only [`act`] writes. **Architecture invariant:** no status is written by this program, ever.
+//! 1. [`observe`]: the watches, and how an object becomes facts.
+//! 2. [`observed`]: the cache of the cluster, and the snapshot of one PodGroup.
+//! 3. [`reconciler`]: the loop. `group_state` is what the loop remembers of one PodGroup.
+//! 4. [`act`]: the only file that writes to the API server.
+//! 5. [`dialect`]: the translation between an intent and a PodGroup of Volcano's API.
+//!
+//! [`crate::lifecycle`] says which PodGroup should exist and what the next step is. Nothing in this folder decides.
+//!
+//! **Architecture invariant:** only [`act`] writes. **Architecture invariant:** this program never writes a status.
 
 pub mod act;
 pub mod dialect;
-pub mod keeper;
+mod group_state;
 pub mod metrics;
 pub mod observe;
 pub mod observed;
-mod turn;
+pub mod reconciler;
 
 use std::process::ExitCode;
 
@@ -32,14 +38,14 @@ use crate::runtime::program::Stage;
 use crate::runtime::setup::setup;
 
 use act::Actor;
-use keeper::{Keeper, Settings};
 use metrics::ControllerMetrics;
 use observe::Watches;
+use reconciler::{Reconciler, Settings};
 
-/// Events that wait between the watches and the keeper; a full channel makes the API server hold them.
+/// The capacity of the channel from the watches to the reconciler. When it is full, the watches stop reading and the API server buffers the events.
 const EVENTS: usize = 1024;
 
-/// Runs the controller until a signal; returns its exit status.
+/// Runs the controller until a signal arrives. Returns the exit status of the process.
 pub async fn run(flags: ControllerFlags) -> ExitCode {
     let own = |registry: &_| Ok((ControllerMetrics::new(registry)?, Refresh::nothing()));
     let (setup, metrics) =
@@ -55,9 +61,9 @@ pub async fn run(flags: ControllerFlags) -> ExitCode {
     let watches = Watches { client: setup.client.clone(), events, readiness: setup.readiness, metrics: setup.watch_metrics };
     watches.start(&mut program, &schedulers);
     let settings = Settings { workers: usize::from(flags.workers), annotate_pods: flags.annotate_pods };
-    let keeper = Keeper::new(&schedulers, Actor::new(setup.client, setup.caller, &schedulers), settings, metrics);
-    program.spawn(Stage::Work, "keeper", |stop| async move {
-        keeper.run(receiver, setup.leadership, setup.pulse, stop).await;
+    let reconciler = Reconciler::new(&schedulers, Actor::new(setup.client, setup.caller, &schedulers), settings, metrics);
+    program.spawn(Stage::Work, "reconciler", |stop| async move {
+        reconciler.run(receiver, setup.leadership, setup.pulse, stop).await;
         Ok::<(), String>(())
     });
     program.run().await

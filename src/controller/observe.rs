@@ -1,4 +1,4 @@
-//! Which watches feed the controller, and what becomes of an object at the border?
+//! Starts the watches of the controller and turns each object into facts.
 
 use std::sync::Arc;
 
@@ -19,38 +19,38 @@ use crate::runtime::readiness::{Listed, Readiness};
 use crate::runtime::watch::{Outlet, WatchConfig, WatchEvent, watch_into};
 
 use super::dialect;
-use super::observed::{OwnerKind, PodRef, Seen, SeenGroup, SeenOwner, SeenPod};
+use super::observed::{Observation, ObservedGroup, ObservedOwner, ObservedPod, OwnerKind, PodRef};
 
-/// Where all watches send to, and what they need.
+/// What all watches of the controller share.
 #[derive(Clone)]
 pub struct Watches {
-    /// To the API server.
+    /// The client of the API server.
     pub client: Client,
-    /// To the one owner of the picture.
-    pub events: mpsc::Sender<Seen>,
-    /// Which lists are complete, for `/readyz`.
+    /// The channel to the reconciler.
+    pub events: mpsc::Sender<Observation>,
+    /// Records which lists are complete, for `/readyz`.
     pub readiness: Readiness,
-    /// Counters.
+    /// The metrics of the watches.
     pub metrics: WatchMetrics,
 }
 
 impl Watches {
-    /// Starts all watches as tasks of the program.
+    /// Starts every watch as a task of the program. Pods are watched only for these `schedulers`.
     pub fn start(&self, program: &mut Program, schedulers: &[String]) {
         self.watch_owners::<ReplicaSet>(program, OwnerKind::ReplicaSet, "replicasets", schedulers);
         self.watch_owners::<StatefulSet>(program, OwnerKind::StatefulSet, "statefulsets", schedulers);
         self.watch_owners::<DaemonSet>(program, OwnerKind::DaemonSet, "daemonsets", schedulers);
         self.watch_owners::<Job>(program, OwnerKind::Job, "jobs", schedulers);
-        self.watch(program, "deployments", |object: Deployment| DeploymentFacts::of(&object), Seen::Deployment);
-        self.watch(program, "namespaces", |object: Namespace| NamespaceFacts::of(&object), Seen::Namespace);
+        self.watch(program, "deployments", |object: Deployment| DeploymentFacts::of(&object), Observation::Deployment);
+        self.watch(program, "namespaces", |object: Namespace| NamespaceFacts::of(&object), Observation::Namespace);
         let served = schedulers.to_vec();
-        self.watch(program, "podgroups", move |object: PodGroup| group(&object, &served), Seen::Group);
+        self.watch(program, "podgroups", move |object: PodGroup| group(&object, &served), Observation::Group);
         for (place, scheduler) in schedulers.iter().enumerate() {
-            // The pods of other schedulers are never even sent to us.
+            // With this selector the API server does not send pods of other schedulers.
             let field_selector = Some(format!("spec.schedulerName={scheduler}"));
             let config = WatchConfig { field_selector, ..WatchConfig::new("pods") };
-            let listed = self.readiness.expect(&pods_of(scheduler, schedulers.len()));
-            self.watch_as(program, config, "pods", listed, pod, move |event| Seen::Pod(place, event));
+            let listed = self.readiness.expect(&pod_list_name(scheduler, schedulers.len()));
+            self.watch_as(program, config, "pods", listed, pod, move |event| Observation::Pod(place, event));
         }
     }
 
@@ -59,20 +59,20 @@ impl Watches {
         K: PodOwner + Clone + DeserializeOwned + Send + Sync + 'static,
     {
         let served = schedulers.to_vec();
-        self.watch(program, name, move |object: K| SeenOwner::of(&object, &served), move |event| Seen::Owner(kind, event));
+        self.watch(program, name, move |object: K| ObservedOwner::of(&object, &served), move |event| Observation::Owner(kind, event));
     }
 
     fn watch<K, F>(
         &self,
         program: &mut Program,
         name: &'static str,
-        keep: impl Fn(K) -> F + Send + 'static,
-        wrap: impl Fn(WatchEvent<F>) -> Seen + Send + 'static,
+        to_facts: impl Fn(K) -> F + Send + 'static,
+        wrap: impl Fn(WatchEvent<F>) -> Observation + Send + 'static,
     ) where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + 'static,
         F: Send + 'static,
     {
-        self.watch_as(program, WatchConfig::new(name), name, self.readiness.expect(name), keep, wrap);
+        self.watch_as(program, WatchConfig::new(name), name, self.readiness.expect(name), to_facts, wrap);
     }
 
     fn watch_as<K, F>(
@@ -81,14 +81,14 @@ impl Watches {
         config: WatchConfig,
         name: &'static str,
         listed: Listed,
-        keep: impl Fn(K) -> F + Send + 'static,
-        wrap: impl Fn(WatchEvent<F>) -> Seen + Send + 'static,
+        to_facts: impl Fn(K) -> F + Send + 'static,
+        wrap: impl Fn(WatchEvent<F>) -> Observation + Send + 'static,
     ) where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + 'static,
         F: Send + 'static,
     {
         let (api, metrics) = (Api::<K>::all(self.client.clone()), self.metrics.clone());
-        let outlet = Outlet::new(self.events.clone(), keep, wrap);
+        let outlet = Outlet::new(self.events.clone(), to_facts, wrap);
         program.spawn(Stage::Work, name, move |stop| async move {
             watch_into(api, config, listed, metrics, outlet, stop).await;
             Ok::<(), String>(())
@@ -96,28 +96,31 @@ impl Watches {
     }
 }
 
-/// What `/readyz` calls the list of one scheduler's pods, of which there are so many.
-fn pods_of(scheduler: &str, schedulers: usize) -> String {
+/// Returns the name that `/readyz` shows for the list of the pods of one scheduler. `schedulers` is the number of served schedulers.
+fn pod_list_name(scheduler: &str, schedulers: usize) -> String {
     if schedulers == 1 { "pods".to_owned() } else { format!("pods of {scheduler}") }
 }
 
-fn group(object: &PodGroup, served: &[String]) -> SeenGroup {
+/// Turns a PodGroup into facts, for a controller that serves the schedulers `served`.
+fn group(object: &PodGroup, served: &[String]) -> ObservedGroup {
     let meta = &object.metadata;
     let key = GroupKey::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
-    // A pod's group goes with the pod, which the garbage collector sees to: to look for members would be a list of the namespace for each pod that ends.
+    // The garbage collector deletes the PodGroup of a bare pod together with the pod. If the controller retired it, every pod that ends would cost a
+    // list of its namespace.
     let is_pod = |api_version: &str, kind: &str| api_version == "v1" && kind == "Pod";
     let unwatched = |api_version: &str, kind: &str| !is_watched(api_version, kind) && !is_pod(api_version, kind);
     let unwatched_owner = controller_of(meta).is_some_and(|owner| unwatched(&owner.api_version, &owner.kind));
-    SeenGroup { key, existing: dialect::existing(object, served), unwatched_owner }
+    ObservedGroup { key, existing: dialect::existing(object, served), unwatched_owner }
 }
 
-fn pod(object: Pod) -> SeenPod {
+/// Turns a pod into facts.
+fn pod(object: Pod) -> ObservedPod {
     let meta = &object.metadata;
     let group = group_of(meta);
     let named = meta.annotations.as_ref().and_then(|annotations| annotations.get(GROUP_NAME));
-    // A group that somebody named is that one's business; only the generated name is ours to write.
+    // The controller annotates a pod only with a generated name. A pod that names a PodGroup of a user or another controller needs no annotation.
     let stamped = group.owner().is_none_or(|owner| named.is_some_and(|name| *name == generated_name(&owner)));
-    SeenPod {
+    ObservedPod {
         pod: PodRef { name: Arc::from(meta.name.as_deref().unwrap_or_default()), uid: Uid::from(meta.uid.as_deref().unwrap_or_default()) },
         group,
         ended: matches!(object.status.phase.as_str(), "Succeeded" | "Failed"),
@@ -134,13 +137,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pods_of_each_scheduler_are_a_list_of_their_own() {
-        assert_eq!(pods_of("a", 1), "pods");
-        assert_eq!((pods_of("a", 2), pods_of("b", 2)), ("pods of a".to_owned(), "pods of b".to_owned()));
+    fn readiness_names_the_list_of_pods_of_each_scheduler() {
+        assert_eq!(pod_list_name("a", 1), "pods");
+        assert_eq!((pod_list_name("a", 2), pod_list_name("b", 2)), ("pods of a".to_owned(), "pods of b".to_owned()));
     }
 
     #[test]
-    fn the_group_of_a_pod_goes_with_the_pod_and_that_of_an_unknown_kind_must_be_looked_after() {
+    fn a_podgroup_of_a_kind_that_is_neither_watched_nor_a_pod_has_an_unwatched_owner() {
         for (api_version, kind, unwatched) in [
             ("v1", "Pod", false),
             ("apps/v1", "ReplicaSet", false),

@@ -1,91 +1,93 @@
-//! What is the next step for one group? The one decision of the controller, a function of values alone.
+//! Decides the next step for one PodGroup. It is the only decision of the controller, and a pure function.
 //!
-//! It is asked again after every answer and every event until it says [`Step::Rest`]. Whoever meets a mark and a reason to live takes the mark
-//! away, whoever set it; only the version that a look began on is ever deleted (S2).
+//! The controller calls it after every answer and every event, until it returns [`Step::Wait`]. The mark is removed from every PodGroup that is needed, even
+//! if another controller set it. Only the version that a list of members began on is ever deleted (S2).
 
 use super::existing::{Applied, Existing, Ours, Version};
-use super::intent::{Intent, Wish};
+use super::intent::{DesiredGroup, Intent};
 use super::memory::Memory;
 
-/// What the caches show of a group's members: pods that have not ended.
+/// The members of a PodGroup in the cache. Pods that are Succeeded or Failed are not members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Members {
-    /// None is there.
+    /// There is no member.
     #[default]
     None,
-    /// All that are there are being deleted.
-    Ending,
-    /// At least one is there to stay.
-    Living,
+    /// Every member is being deleted.
+    Terminating,
+    /// At least one member is not being deleted.
+    Active,
 }
 
-/// What is known of the one for whom the group is.
+/// The owner of a PodGroup, as the cache shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner<'a> {
-    /// It is not there, or is being deleted: nothing is made for it, since the garbage collector would take it away again, for ever.
+    /// The owner does not exist or is being deleted. No PodGroup is created for it, because the garbage collector would delete it again and again.
     Gone,
-    /// Only its pods can tell of it, and none that is there to stay does: it may live and make more, or be gone.
-    Unseen,
-    /// It is there, and its pods need no group of ours: another scheduler places them, as far as they are there, or somebody else names their group.
+    /// Only pods show the owner, and none of them is active. The owner may exist and create more pods, or be gone.
+    Unknown,
+    /// The owner exists and needs no PodGroup of this controller: its pods have another scheduler, or its template names a PodGroup.
     Unserved,
-    /// It is there and says what it wants.
-    Wishes(&'a Wish),
+    /// The owner exists and asks for this PodGroup.
+    Served(&'a DesiredGroup),
 }
 
-/// All that the decision depends on.
+/// Everything that the decision depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
-    /// What is known of the owner.
+    /// The owner.
     pub owner: Owner<'a>,
-    /// The members that the cache shows.
+    /// The members in the cache.
     pub members: Members,
-    /// The group that the cache shows.
+    /// The PodGroup in the cache; `None` if there is none.
     pub cached: Option<&'a Existing>,
-    /// What answers have taught.
+    /// What the controller has learned from answers.
     pub memory: &'a Memory,
 }
 
-/// The next step. Everything that it needs is in it: the shell carries it out and chooses nothing.
+/// The next step. It contains everything that its request needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing is to be done until something happens.
-    Rest,
-    /// Read the group again: what is known is old.
+    /// Do nothing until the next event.
+    Wait,
+    /// Read the PodGroup, because what is known is out of date.
     Read,
-    /// Make the group.
+    /// Create the PodGroup.
     Create(Intent),
-    /// Write what differs from what was written last.
+    /// Write the fields that differ from those that were written last.
     Amend {
-        /// The version that is amended, and no other: what is written is the difference to `from`. A status that was written meanwhile costs a read.
+        /// The version to amend. The patch is a difference to `from`, so it is right only for this version. If a status was written meanwhile, the
+        /// amendment fails and costs a read.
         on: Version,
-        /// What was written last, where that is known.
+        /// The fields that were written last; `None` if they are not known.
         from: Option<Applied>,
-        /// What is to be there.
+        /// The PodGroup that should exist.
         to: Intent,
-        /// Whether the owner reference is written too, since it is not the owner's.
+        /// Whether the owner reference is written too, because it is missing or names another owner.
         adopt: bool,
     },
-    /// Retire, first: mark this version.
+    /// Retirement, step 1: mark this version.
     Mark(Version),
-    /// Retire, second: list the members now that the mark is there.
-    Look(Version),
-    /// Retire, third: delete this version, which carries the mark and was looked at.
+    /// Retirement, step 2: list the members of this marked version.
+    ListMembers(Version),
+    /// Retirement, step 3: delete this version. It has the mark, and the list that began after it found no member.
     Delete(Version),
-    /// There is a reason to live: take the mark away.
+    /// Remove the mark, because the PodGroup is needed.
     Unmark(Version),
 }
 
 impl Step {
-    /// What the step is called in logs and metrics: one of a bounded set.
+    /// Returns the name of the step in logs and metrics, from a bounded set.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
-            Self::Rest => "rest",
+            Self::Wait => "wait",
             Self::Read => "read",
             Self::Create(_) => "create",
             Self::Amend { .. } => "amend",
             Self::Mark(_) => "mark",
-            Self::Look(_) => "look",
+            // The metric `podgroup_controller_steps_total` has used this word since its first release.
+            Self::ListMembers(_) => "look",
             Self::Delete(_) => "delete",
             Self::Unmark(_) => "unmark",
         }
@@ -93,65 +95,68 @@ impl Step {
 }
 
 impl Step {
-    /// What this step writes into the group; none where it writes no field.
+    /// Returns the intent that this step writes into the PodGroup; `None` for a step that writes no field.
     #[must_use]
     pub const fn intent(&self) -> Option<&Intent> {
         match self {
             Self::Create(intent) | Self::Amend { to: intent, .. } => Some(intent),
-            Self::Rest | Self::Read | Self::Mark(_) | Self::Look(_) | Self::Delete(_) | Self::Unmark(_) => None,
+            Self::Wait | Self::Read | Self::Mark(_) | Self::ListMembers(_) | Self::Delete(_) | Self::Unmark(_) => None,
         }
     }
 }
 
-/// The next step in this situation.
+/// Returns the next step in this situation.
 #[must_use]
 pub fn decide(situation: &Situation<'_>) -> Step {
     if situation.memory.is_stale() {
         return Step::Read;
     }
     let wanted = match situation.owner {
-        Owner::Wishes(wish) if wish.wants_pods || situation.members == Members::Living => Some(wish),
-        Owner::Wishes(_) | Owner::Unserved | Owner::Unseen | Owner::Gone => None,
+        Owner::Served(desired) if desired.wants_pods || situation.members == Members::Active => Some(desired),
+        Owner::Served(_) | Owner::Unserved | Owner::Unknown | Owner::Gone => None,
     };
     match (situation.memory.freshest(situation.cached), wanted) {
-        (None, Some(wish)) => Step::Create(wish.intent.clone()),
-        // Somebody else's group under a generated name is not adopted, and one that is ending must be gone before it can come back.
-        (None, None) | (Some(Existing::Foreign(..)), _) => Step::Rest,
-        (Some(Existing::Ours(ours)), _) if ours.ending => Step::Rest,
-        (Some(Existing::Ours(ours)), wanted) if ours.retiring => retiring(situation, ours, wanted.is_some()),
-        (Some(Existing::Ours(ours)), Some(wish)) => keep_true(ours, wish),
-        (Some(Existing::Ours(ours)), None) => end(situation, ours),
+        (None, Some(desired)) => Step::Create(desired.intent.clone()),
+        // A foreign PodGroup with a generated name is not adopted.
+        (None, None) | (Some(Existing::Foreign(..)), _) => Step::Wait,
+        // A PodGroup that is being deleted must be gone before a new one can be created.
+        (Some(Existing::Ours(ours)), _) if ours.terminating => Step::Wait,
+        (Some(Existing::Ours(ours)), wanted) if ours.retiring => continue_retirement(situation, ours, wanted.is_some()),
+        (Some(Existing::Ours(ours)), Some(desired)) => follow_sources(ours, desired),
+        (Some(Existing::Ours(ours)), None) => begin_retirement(situation, ours),
     }
 }
 
-/// The group carries the mark: it ends after a look that found nobody, or the mark is taken away.
-fn retiring(situation: &Situation<'_>, ours: &Ours, wanted: bool) -> Step {
+/// Returns the next step for a marked PodGroup. It is deleted after a list that found no member; otherwise the mark is removed.
+fn continue_retirement(situation: &Situation<'_>, ours: &Ours, wanted: bool) -> Step {
     if wanted || situation.members != Members::None {
         return Step::Unmark(ours.version.clone());
     }
-    match situation.memory.look() {
-        Some(look) if look.at == ours.version && look.members => Step::Unmark(ours.version.clone()),
-        Some(look) if look.at == ours.version => Step::Delete(ours.version.clone()),
-        // No look, or one that began on another version: between the two the mark may have been away.
-        _ => Step::Look(ours.version.clone()),
+    match situation.memory.listing() {
+        Some(listing) if listing.at == ours.version && listing.members => Step::Unmark(ours.version.clone()),
+        Some(listing) if listing.at == ours.version => Step::Delete(ours.version.clone()),
+        // There is no list, or it began on another version. The mark may have been absent between the two versions.
+        _ => Step::ListMembers(ours.version.clone()),
     }
 }
 
-/// The group is needed: its fields follow their sources while the owner wants pods. (A gang is not made smaller because its owner goes to 0.)
-fn keep_true(ours: &Ours, wish: &Wish) -> Step {
-    let adopt = ours.owner.as_ref() != Some(&wish.intent.owner.uid);
-    let fields_are_right = ours.applied.as_ref() == Some(&wish.intent.fields);
-    if !wish.wants_pods || (fields_are_right && !adopt) {
-        return Step::Rest;
+/// Returns the next step for a PodGroup that is needed. While the owner wants pods, the fields follow their sources. An owner that is scaled to 0 does
+/// not change the minMember of its last pods.
+fn follow_sources(ours: &Ours, desired: &DesiredGroup) -> Step {
+    let adopt = ours.owner.as_ref() != Some(&desired.intent.owner.uid);
+    let fields_are_right = ours.applied.as_ref() == Some(&desired.intent.fields);
+    if !desired.wants_pods || (fields_are_right && !adopt) {
+        return Step::Wait;
     }
-    Step::Amend { on: ours.version.clone(), from: ours.applied.clone(), to: wish.intent.clone(), adopt }
+    Step::Amend { on: ours.version.clone(), from: ours.applied.clone(), to: desired.intent.clone(), adopt }
 }
 
-/// The group is not needed: it is retired, unless somebody still uses it or the garbage collector will take it with its owner.
-fn end(situation: &Situation<'_>, ours: &Ours) -> Step {
+/// Returns the next step for a PodGroup that is not needed. It is marked, unless it still has a member or the garbage collector will delete it with its
+/// owner.
+fn begin_retirement(situation: &Situation<'_>, ours: &Ours) -> Step {
     let collected_with_owner = situation.owner == Owner::Gone && ours.owner.is_some();
-    if situation.members != Members::None || situation.memory.waits_for_pods() || collected_with_owner {
-        return Step::Rest;
+    if situation.members != Members::None || situation.memory.waits_for_cache() || collected_with_owner {
+        return Step::Wait;
     }
     Step::Mark(ours.version.clone())
 }

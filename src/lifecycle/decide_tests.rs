@@ -1,4 +1,4 @@
-//! Every arm of the decision, as a table; the histories are in `world_tests`.
+//! Tests of every branch of the decision. `simulation_tests` has the histories.
 
 use super::*;
 use crate::api::workload::ObjectRef;
@@ -12,7 +12,7 @@ fn version(at: &str) -> Version {
     Version { uid: Uid::from("group"), resource_version: at.to_owned() }
 }
 
-fn wish(wants_pods: bool) -> Wish {
+fn desired(wants_pods: bool) -> DesiredGroup {
     let owner = ObjectRef {
         kind: "ReplicaSet".into(),
         api_version: "apps/v1".into(),
@@ -22,12 +22,18 @@ fn wish(wants_pods: bool) -> Wish {
     };
     let fields = Applied { min_member: 2, queue: "q".into(), ..Applied::default() };
     let intent = Intent { group: GroupKey::generated("ns", OWNER), owner: owner.clone(), fields };
-    Wish { intent, wants_pods, told: owner, faults: Vec::new() }
+    DesiredGroup { intent, wants_pods, event_target: owner, faults: Vec::new() }
 }
 
-/// A group that is as it should be, in version 5.
+/// Returns a PodGroup in version 5 that needs no change.
 fn right() -> Ours {
-    Ours { version: version("5"), retiring: false, ending: false, owner: Some(Uid::from(OWNER)), applied: Some(wish(true).intent.fields) }
+    Ours {
+        version: version("5"),
+        retiring: false,
+        terminating: false,
+        owner: Some(Uid::from(OWNER)),
+        applied: Some(desired(true).intent.fields),
+    }
 }
 
 fn step(owner: Owner<'_>, members: Members, cached: Option<Ours>, answers: &[Answer]) -> Step {
@@ -39,106 +45,114 @@ fn step(owner: Owner<'_>, members: Members, cached: Option<Ours>, answers: &[Ans
     decide(&Situation { owner, members, cached: cached.as_ref(), memory: &memory })
 }
 
-fn looked(at: &str, members: bool) -> Answer {
-    Answer::Looked { at: version(at), members }
+fn listed(at: &str, members: bool) -> Answer {
+    Answer::MembersListed { at: version(at), members }
 }
 
 #[test]
-fn a_group_is_made_for_whoever_wants_pods_or_has_one_and_for_nobody_else() {
-    let (wants, wants_none) = (wish(true), wish(false));
+fn a_podgroup_is_created_only_for_an_owner_that_wants_pods_or_has_an_active_one() {
+    let (wants, wants_none) = (desired(true), desired(false));
     let create = Step::Create(wants.intent.clone());
-    assert_eq!(step(Owner::Wishes(&wants), Members::None, None, &[]), create);
-    assert_eq!(step(Owner::Wishes(&wants_none), Members::Living, None, &[]), create, "a pod is there to stay");
-    assert_eq!(step(Owner::Wishes(&wants_none), Members::Ending, None, &[]), Step::Rest, "a pod that ends needs none");
-    for members in [Members::None, Members::Ending, Members::Living] {
-        assert_eq!(step(Owner::Gone, members, None, &[]), Step::Rest, "{members:?}: the garbage collector would take it");
-        assert_eq!(step(Owner::Unserved, members, None, &[]), Step::Rest, "{members:?}");
+    assert_eq!(step(Owner::Served(&wants), Members::None, None, &[]), create);
+    assert_eq!(step(Owner::Served(&wants_none), Members::Active, None, &[]), create, "a pod is active");
+    assert_eq!(step(Owner::Served(&wants_none), Members::Terminating, None, &[]), Step::Wait, "a terminating pod needs none");
+    for members in [Members::None, Members::Terminating, Members::Active] {
+        assert_eq!(step(Owner::Gone, members, None, &[]), Step::Wait, "{members:?}: the garbage collector would delete it");
+        assert_eq!(step(Owner::Unserved, members, None, &[]), Step::Wait, "{members:?}");
     }
     let gone = Answer::Gone(Uid::from("group"));
-    assert_eq!(step(Owner::Wishes(&wants), Members::None, Some(right()), &[gone]), create, "S3: it is gone, whatever the cache shows");
+    assert_eq!(step(Owner::Served(&wants), Members::None, Some(right()), &[gone]), create, "S3: it is deleted, whatever the cache shows");
 }
 
 #[test]
-fn what_is_old_is_read_before_anything_else() {
-    let wish = wish(true);
-    for answer in [Answer::Old, Answer::Unknown] {
-        assert_eq!(step(Owner::Wishes(&wish), Members::None, None, std::slice::from_ref(&answer)), Step::Read);
+fn a_stale_podgroup_is_read_first() {
+    let desired = desired(true);
+    for answer in [Answer::Stale, Answer::Unknown] {
+        assert_eq!(step(Owner::Served(&desired), Members::None, None, std::slice::from_ref(&answer)), Step::Read);
         assert_eq!(step(Owner::Gone, Members::None, Some(right()), &[answer]), Step::Read);
     }
 }
 
 #[test]
-fn somebody_elses_group_is_left_alone() {
-    let (wants, wants_none) = (wish(true), wish(false));
+fn a_foreign_podgroup_is_not_changed() {
+    let (wants, wants_none) = (desired(true), desired(false));
     let foreign = Existing::Foreign(version("5"), NotOurs::Unlabelled);
-    for owner in [Owner::Wishes(&wants), Owner::Wishes(&wants_none), Owner::Gone, Owner::Unserved] {
-        for members in [Members::None, Members::Living] {
+    for owner in [Owner::Served(&wants), Owner::Served(&wants_none), Owner::Gone, Owner::Unserved] {
+        for members in [Members::None, Members::Active] {
             let situation = Situation { owner, members, cached: Some(&foreign), memory: &Memory::default() };
-            assert_eq!(decide(&situation), Step::Rest, "{owner:?} {members:?}");
+            assert_eq!(decide(&situation), Step::Wait, "{owner:?} {members:?}");
         }
     }
 }
 
 #[test]
-fn a_group_that_is_ending_must_be_gone_first() {
-    let wish = wish(true);
+fn a_terminating_podgroup_must_be_gone_before_the_next_step() {
+    let desired = desired(true);
     for retiring in [false, true] {
-        let ending = Ours { ending: true, retiring, applied: None, ..right() };
-        assert_eq!(step(Owner::Wishes(&wish), Members::Living, Some(ending.clone()), &[]), Step::Rest);
-        assert_eq!(step(Owner::Gone, Members::None, Some(ending), &[looked("5", false)]), Step::Rest);
+        let terminating = Ours { terminating: true, retiring, applied: None, ..right() };
+        assert_eq!(step(Owner::Served(&desired), Members::Active, Some(terminating.clone()), &[]), Step::Wait);
+        assert_eq!(step(Owner::Gone, Members::None, Some(terminating), &[listed("5", false)]), Step::Wait);
     }
 }
 
 #[test]
-fn the_fields_follow_while_pods_are_wanted_and_rest_when_they_are_right() {
-    let (wants, wants_none) = (wish(true), wish(false));
-    assert_eq!(step(Owner::Wishes(&wants), Members::None, Some(right()), &[]), Step::Rest);
+fn the_fields_follow_their_sources_while_pods_are_wanted() {
+    let (wants, wants_none) = (desired(true), desired(false));
+    assert_eq!(step(Owner::Served(&wants), Members::None, Some(right()), &[]), Step::Wait);
     let other = Applied { min_member: 9, ..Applied::default() };
     let amend = |from: Option<Applied>, adopt| Step::Amend { on: version("5"), from, to: wants.intent.clone(), adopt };
     let differs = Ours { applied: Some(other.clone()), ..right() };
-    assert_eq!(step(Owner::Wishes(&wants), Members::None, Some(differs.clone()), &[]), amend(Some(other), false));
-    assert_eq!(step(Owner::Wishes(&wants), Members::None, Some(Ours { applied: None, ..right() }), &[]), amend(None, false), "unreadable");
+    assert_eq!(step(Owner::Served(&wants), Members::None, Some(differs.clone()), &[]), amend(Some(other), false));
+    assert_eq!(step(Owner::Served(&wants), Members::None, Some(Ours { applied: None, ..right() }), &[]), amend(None, false), "unreadable");
     for owner in [None, Some(Uid::from("another"))] {
         let orphan = Ours { owner, ..right() };
-        assert_eq!(step(Owner::Wishes(&wants), Members::None, Some(orphan), &[]), amend(right().applied, true));
+        assert_eq!(step(Owner::Served(&wants), Members::None, Some(orphan), &[]), amend(right().applied, true));
     }
     assert_eq!(
-        step(Owner::Wishes(&wants_none), Members::Living, Some(differs), &[]),
-        Step::Rest,
-        "a gang is not made smaller on its way to 0"
+        step(Owner::Served(&wants_none), Members::Active, Some(differs), &[]),
+        Step::Wait,
+        "minMember does not change while the owner is scaled to 0"
     );
 }
 
 #[test]
-fn a_group_that_nobody_needs_is_marked() {
-    let wish = wish(false);
+fn a_podgroup_that_is_not_needed_is_marked() {
+    let desired = desired(false);
     let mark = Step::Mark(version("5"));
-    assert_eq!(step(Owner::Wishes(&wish), Members::None, Some(right()), &[]), mark);
+    assert_eq!(step(Owner::Served(&desired), Members::None, Some(right()), &[]), mark);
     assert_eq!(step(Owner::Unserved, Members::None, Some(right()), &[]), mark);
     assert_eq!(step(Owner::Gone, Members::None, Some(Ours { owner: None, ..right() }), &[]), mark, "an orphan");
-    assert_eq!(step(Owner::Gone, Members::None, Some(right()), &[]), Step::Rest, "the garbage collector takes it with its owner");
-    assert_eq!(step(Owner::Unseen, Members::None, Some(right()), &[]), mark, "its owner may live for years, and want nothing");
-    for members in [Members::Ending, Members::Living] {
-        assert_eq!(step(Owner::Wishes(&wish), members, Some(right()), &[]), Step::Rest, "{members:?} still uses it");
-        assert_eq!(step(Owner::Gone, members, Some(Ours { owner: None, ..right() }), &[]), Step::Rest, "{members:?}");
+    assert_eq!(step(Owner::Gone, Members::None, Some(right()), &[]), Step::Wait, "the garbage collector deletes it with its owner");
+    assert_eq!(step(Owner::Unknown, Members::None, Some(right()), &[]), mark, "its owner may exist for years without pods");
+    for members in [Members::Terminating, Members::Active] {
+        assert_eq!(step(Owner::Served(&desired), members, Some(right()), &[]), Step::Wait, "{members:?} still uses it");
+        assert_eq!(step(Owner::Gone, members, Some(Ours { owner: None, ..right() }), &[]), Step::Wait, "{members:?}");
     }
-    assert_eq!(step(Owner::Wishes(&wish), Members::None, Some(right()), &[looked("4", true)]), Step::Rest, "the cache is waited for");
+    assert_eq!(
+        step(Owner::Served(&desired), Members::None, Some(right()), &[listed("4", true)]),
+        Step::Wait,
+        "the controller waits for the cache"
+    );
 }
 
 #[test]
-fn a_marked_version_is_deleted_only_for_its_own_look_that_found_nobody() {
-    let (wants, wants_none) = (wish(true), wish(false));
+fn a_marked_version_is_deleted_only_after_its_own_list_found_no_member() {
+    let (wants, wants_none) = (desired(true), desired(false));
     let marked = || Some(Ours { retiring: true, ..right() });
-    for owner in [Owner::Wishes(&wants_none), Owner::Gone, Owner::Unseen, Owner::Unserved] {
-        assert_eq!(step(owner, Members::None, marked(), &[]), Step::Look(version("5")), "{owner:?}: not looked yet");
-        assert_eq!(step(owner, Members::None, marked(), &[looked("4", false)]), Step::Look(version("5")), "{owner:?}: an old look");
-        assert_eq!(step(owner, Members::None, marked(), &[looked("5", true)]), Step::Unmark(version("5")), "{owner:?}: somebody is there");
-        assert_eq!(step(owner, Members::None, marked(), &[looked("5", false)]), Step::Delete(version("5")), "{owner:?}");
-        for members in [Members::Ending, Members::Living] {
-            assert_eq!(step(owner, members, marked(), &[looked("5", false)]), Step::Unmark(version("5")), "{owner:?} {members:?}");
+    for owner in [Owner::Served(&wants_none), Owner::Gone, Owner::Unknown, Owner::Unserved] {
+        assert_eq!(step(owner, Members::None, marked(), &[]), Step::ListMembers(version("5")), "{owner:?}: no list yet");
+        assert_eq!(
+            step(owner, Members::None, marked(), &[listed("4", false)]),
+            Step::ListMembers(version("5")),
+            "{owner:?}: the list of an old version"
+        );
+        assert_eq!(step(owner, Members::None, marked(), &[listed("5", true)]), Step::Unmark(version("5")), "{owner:?}: a member exists");
+        assert_eq!(step(owner, Members::None, marked(), &[listed("5", false)]), Step::Delete(version("5")), "{owner:?}");
+        for members in [Members::Terminating, Members::Active] {
+            assert_eq!(step(owner, members, marked(), &[listed("5", false)]), Step::Unmark(version("5")), "{owner:?} {members:?}");
         }
     }
-    assert_eq!(step(Owner::Wishes(&wants), Members::None, marked(), &[looked("5", false)]), Step::Unmark(version("5")), "wanted again");
-    let another = Answer::Looked { at: Version { uid: Uid::from("another"), resource_version: "5".into() }, members: false };
-    assert_eq!(step(Owner::Gone, Members::None, marked(), &[another]), Step::Look(version("5")), "another object's look");
+    assert_eq!(step(Owner::Served(&wants), Members::None, marked(), &[listed("5", false)]), Step::Unmark(version("5")), "wanted again");
+    let another = Answer::MembersListed { at: Version { uid: Uid::from("another"), resource_version: "5".into() }, members: false };
+    assert_eq!(step(Owner::Gone, Members::None, marked(), &[another]), Step::ListMembers(version("5")), "the list of another object");
 }

@@ -1,4 +1,4 @@
-//! What is known of the PodGroup under a generated name: nothing, somebody else's, or ours in some version.
+//! The PodGroup that exists under a generated name: none, a foreign one, or one of this controller in some version.
 
 use std::collections::BTreeMap;
 
@@ -6,35 +6,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::Uid;
 
-/// One version of one object. A step that touches a group names the version that was decided on, and the API server refuses it for any other.
+/// One version of one object. A step that writes to a PodGroup contains the version that it was decided on. The API server refuses it for any other
+/// version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Version {
-    /// Which object.
+    /// The UID of the object.
     pub uid: Uid,
-    /// Which version of it: opaque, but see [`Version::order`].
+    /// The resourceVersion of the object. It is opaque, except for [`Version::order`].
     pub resource_version: String,
 }
 
 impl Version {
-    /// The place of this version in the history of its kind. Kubernetes promises since 1.35 that resource versions of a kind are decimal numbers which
-    /// grow (KEP-5504); none where an aggregated or older server writes something else.
+    /// Returns the position of this version in the history of its kind. Since 1.35 Kubernetes promises that the resourceVersions of a kind are growing
+    /// decimal numbers (KEP-5504). `None` if an aggregated or older API server writes something else.
     #[must_use]
     pub fn order(&self) -> Option<u128> {
         self.resource_version.parse().ok()
     }
 }
 
-/// What is known of the PodGroup under a generated name.
+/// The PodGroup that exists under a generated name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// There is one that is not ours, for this reason. It is left alone.
+    /// A PodGroup that this controller does not manage, and why. The controller does not change it.
     Foreign(Version, NotOurs),
-    /// There is one of ours.
+    /// A PodGroup that this controller manages.
     Ours(Ours),
 }
 
 impl Existing {
-    /// The version of it that is known.
+    /// Returns the known version of the PodGroup.
     #[must_use]
     pub const fn version(&self) -> &Version {
         match self {
@@ -44,54 +45,56 @@ impl Existing {
     }
 }
 
-/// Why a PodGroup under a generated name is not ours.
+/// Why this controller does not manage a PodGroup with a generated name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotOurs {
-    /// Its label does not say that a podgroup-controller made it.
+    /// It does not have the label of podgroup-controller.
     Unlabelled,
-    /// It is kept for a scheduler that is not served here, mostly by another release: its members are in no watch of ours.
+    /// It is for a scheduler that this controller does not serve, usually of another release. The watches do not show its members.
     OtherSchedulers,
-    /// It cannot be decoded, so that nobody can say whose it is.
+    /// It cannot be decoded.
     Unreadable,
 }
 
 /// A PodGroup that the controller made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ours {
-    /// The version that is known.
+    /// The known version.
     pub version: Version,
-    /// Whether this version carries the mark.
+    /// Whether this version has the mark `podgroup.dev/retiring`.
     pub retiring: bool,
     /// Whether it is being deleted and waits for its finalizers.
-    pub ending: bool,
-    /// The UID of the owner that controls it; none for an orphan.
+    pub terminating: bool,
+    /// The UID of its controller owner; `None` for an orphan.
     pub owner: Option<Uid>,
-    /// What the controller wrote last; none where that cannot be read any more, and then everything is written again.
+    /// The fields that the controller wrote last; `None` if they are not known. Then every field is written again.
     pub applied: Option<Applied>,
 }
 
-/// What the controller writes into a PodGroup's spec and annotations, as it was last written: a field is written again when what it should be
-/// differs from this, and not when somebody else changed the field (what an admin set stays until its source changes).
+/// The fields that the controller writes into the spec and annotations of a PodGroup, as it wrote them last.
+///
+/// The controller writes a field again when its wanted value differs from the value here. It does not write a field that only another writer changed: a
+/// value that an admin set stays until its source changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Applied {
-    /// The size of the gang that is in force: at least 1.
+    /// The minMember that is written: at least 1.
     pub min_member: u32,
-    /// The size that was asked for, where it differs.
+    /// The minMember that was asked for; `None` if it equals `min_member`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<u32>,
-    /// What must be free, as text in the canonical form of each resource; empty where the members ask for nothing.
+    /// The minResources by resource name, as text in the canonical form of each resource. Empty if the members request nothing.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub min_resources: BTreeMap<String, String>,
-    /// The queue.
+    /// The name of the queue.
     pub queue: String,
-    /// Who places the members: a controller that does not serve this scheduler leaves the group alone. None in what an older version wrote.
+    /// The scheduler of the members. A controller that does not serve it does not manage the PodGroup. `None` if an older version wrote the PodGroup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<String>,
-    /// The priority class; none for the cluster's default.
+    /// The name of the priority class; `None` for the default of the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_class: Option<String>,
-    /// The annotations that are copied.
+    /// The annotations that are copied from the owner.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }

@@ -1,8 +1,13 @@
-//! Which PodGroup should exist for an owner of pods, with how many members?
+//! Says which PodGroup should exist for an owner of pods, and with which fields.
 //!
-//! The sources of each field, in order (design.md §3): for a ReplicaSet that a Deployment owns the annotations of the *Deployment* (its
-//! controller copies them to ReplicaSets and never removes them there), else its own; then the template's; for the queue then the namespace's.
-//! Absent is absent: taking an annotation away is followed too. What cannot be read is a fault, and the next best value stands in.
+//! The sources of a field, in order (design.md §3):
+//!
+//! 1. the annotations of the Deployment, for a ReplicaSet of a Deployment. (The Deployment controller copies annotations to ReplicaSets and never
+//!    removes them there.) For every other owner, its own annotations;
+//! 2. the annotations of the pod template;
+//! 3. for the queue, the annotation of the namespace.
+//!
+//! When an annotation is removed, the field changes too. A value that cannot be used becomes a fault, and a default is used.
 
 use std::collections::BTreeMap;
 
@@ -14,45 +19,47 @@ use crate::resources::{ResourceName, Resources};
 
 use super::existing::Applied;
 
-/// The most that copied annotations may come to, in bytes as JSON writes them, which may be six for one: they stand twice on the PodGroup (once, as
-/// JSON, to remember what was written), and the API server takes 256 KiB of annotations in all.
+/// The largest total size of copied annotations, in bytes of JSON. JSON may need six bytes for one. Each copied annotation is on the PodGroup twice: as
+/// itself, and inside `podgroup.dev/applied`. The API server accepts 256 KiB of annotations in all.
 const COPIED_BYTES: usize = 64 * 1024;
 
-/// The most resources that may be asked for. No node has nearly as many, and what is asked for stands twice on the PodGroup too.
+/// The most resources in `group-min-resources`. No node has nearly as many, and they are on the PodGroup twice too.
 const MOST_RESOURCES: usize = 64;
 
-/// The PodGroup that should exist for an owner while it is needed.
+/// The PodGroup that should exist for an owner while the owner needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
-    /// Its namespace and name.
+    /// The namespace and name of the PodGroup.
     pub group: GroupKey,
-    /// For whom.
+    /// The owner of the PodGroup.
     pub owner: ObjectRef,
-    /// What the controller writes into it.
+    /// The fields that the controller writes.
     pub fields: Applied,
 }
 
-/// What an owner wishes, and what was wrong in it.
+/// The PodGroup that an owner asks for, and the faults in its annotations.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
-    /// The group of the owner's pods.
+pub struct DesiredGroup {
+    /// The PodGroup of the owner's pods.
     pub intent: Intent,
     /// Whether the owner wants any pod now.
     pub wants_pods: bool,
-    /// Who is told of the faults: the object that people edit.
-    pub told: ObjectRef,
-    /// What could not be used.
+    /// The object that gets the Events: the one that people edit.
+    pub event_target: ObjectRef,
+    /// The values that could not be used.
     pub faults: Vec<Fault>,
 }
 
-/// What the owner wishes. None where no group is made for it: it is going, its pods are another scheduler's, or somebody else names their group.
+/// Returns the PodGroup that the owner asks for.
+///
+/// `None` if the owner gets no PodGroup: it is being deleted, its pods belong to a scheduler that is not served, or its template names a PodGroup.
 #[must_use]
 pub fn intend(
     owner: &OwnerFacts,
     deployment: Option<&DeploymentFacts>,
     namespace_queue: Option<&str>,
     schedulers: &[String],
-) -> Option<Wish> {
+) -> Option<DesiredGroup> {
     let ours = schedulers.iter().any(|name| **name == *owner.scheduler);
     if owner.deleting || owner.named_group || !ours {
         return None;
@@ -63,7 +70,7 @@ pub fn intend(
         template: &owner.template_annotations,
     };
     let asked = sources.asked_min_member(&mut faults);
-    let min_member = in_force(asked, &owner.gang, deployment, &mut faults);
+    let min_member = effective_min_member(asked, &owner.gang, deployment, &mut faults);
     let fields = Applied {
         min_member,
         asked: (asked != min_member).then_some(asked),
@@ -74,17 +81,19 @@ pub fn intend(
         annotations: sources.copied(&mut faults),
     };
     let group = GroupKey::generated(&owner.object.namespace, &owner.object.uid);
-    Some(Wish {
+    Some(DesiredGroup {
         intent: Intent { group, owner: owner.object.clone(), fields },
         wants_pods: owner.wants_pods,
-        told: owner.above.as_ref().unwrap_or(&owner.object).clone(),
+        event_target: owner.parent.as_ref().unwrap_or(&owner.object).clone(),
         faults,
     })
 }
 
-/// The size that is in force of the one that is asked for: never more than the owner makes, or those that it made would wait for ever. People are
-/// told where they ask for more than it ever makes.
-fn in_force(asked: u32, gang: &Gang, deployment: Option<&DeploymentFacts>, faults: &mut Vec<Fault>) -> u32 {
+/// Returns the minMember to write for the minMember that is asked for.
+///
+/// It is never more than the pods that the owner creates now: otherwise those pods would wait for ever. A fault reports a value that is larger than the
+/// owner ever creates.
+fn effective_min_member(asked: u32, gang: &Gang, deployment: Option<&DeploymentFacts>, faults: &mut Vec<Fault>) -> u32 {
     match gang {
         Gang::Unknown => asked,
         Gang::One(why) => {
@@ -96,7 +105,7 @@ fn in_force(asked: u32, gang: &Gang, deployment: Option<&DeploymentFacts>, fault
         Gang::UpTo { now, in_all } => {
             let in_all = deployment.map_or(*in_all, |deployment| deployment.wants);
             if asked > in_all && in_all > 0 {
-                // Without the number that is wanted: an autoscaler changes it all day, and each text is an Event.
+                // The text does not contain the number of wanted pods: an autoscaler changes it often, and each new text is a new Event.
                 let why = "more than the pods that are wanted; the gang is as large as they allow";
                 faults.push(Fault::new(MIN_MEMBER, &asked.to_string(), why));
             }
@@ -105,7 +114,7 @@ fn in_force(asked: u32, gang: &Gang, deployment: Option<&DeploymentFacts>, fault
     }
 }
 
-/// The annotations that a field is looked up in, in order.
+/// The annotations in which a field is looked up, in order.
 struct Sources<'a> {
     owner: &'a GroupAnnotations,
     template: &'a GroupAnnotations,
@@ -116,7 +125,7 @@ impl Sources<'_> {
         self.owner.get(key).or_else(|| self.template.get(key)).map(String::as_str)
     }
 
-    /// The size that is asked for: a positive 32-bit number, else 1.
+    /// Returns the minMember that is asked for: a positive 32-bit number, otherwise 1.
     fn asked_min_member(&self, faults: &mut Vec<Fault>) -> u32 {
         let Some(text) = self.get(MIN_MEMBER) else {
             return 1;
@@ -128,7 +137,8 @@ impl Sources<'_> {
         })
     }
 
-    /// What is asked for, else what `min_member` pods of the template ask for; the number of pods is minMember's own matter.
+    /// Returns the minResources that are asked for, otherwise the requests of `min_member` pods of the template. The resource `pods` is left out, because
+    /// minMember already says it.
     fn min_resources(&self, min_member: u32, request: &Resources, faults: &mut Vec<Fault>) -> Resources {
         if let Some(text) = self.get(MIN_RESOURCES) {
             match serde_json::from_str::<RawResources>(text) {
@@ -156,7 +166,7 @@ impl Sources<'_> {
             .collect()
     }
 
-    /// The queue that is named, if its name could be one's.
+    /// Returns the name of the queue; the default queue if the name is not valid.
     fn queue(&self, namespace: Option<&str>, faults: &mut Vec<Fault>) -> String {
         match self.get(QUEUE_NAME).or(namespace) {
             None => DEFAULT_QUEUE.to_owned(),
@@ -168,7 +178,7 @@ impl Sources<'_> {
         }
     }
 
-    /// The owner's annotations that every tool expects to find on the PodGroup.
+    /// Returns the annotations of the owner that are copied to the PodGroup.
     fn copied(&self, faults: &mut Vec<Fault>) -> BTreeMap<String, String> {
         let mut bytes = 0_usize;
         let mut copied = BTreeMap::new();
@@ -176,7 +186,7 @@ impl Sources<'_> {
         for (key, value) in self.owner.iter().filter(|(key, _)| key.starts_with(COPIED_PREFIX)) {
             let with = bytes.saturating_add(key.len()).saturating_add(length_as_json(value));
             if with > COPIED_BYTES {
-                // One fault, for the first: there may be thousands.
+                // Only the first one becomes a fault: there may be thousands.
                 full.get_or_insert_with(|| {
                     Fault::new(key.clone(), value, "not copied: the annotations to copy are larger than 64 KiB in all")
                 });
@@ -190,7 +200,7 @@ impl Sources<'_> {
     }
 }
 
-/// How many bytes the text has as JSON: a control character has six.
+/// Returns the length of the text as JSON, in bytes. A control character has six bytes.
 fn length_as_json(text: &str) -> usize {
     text.bytes().fold(2_usize, |length, byte| {
         length.saturating_add(match byte {
@@ -201,7 +211,7 @@ fn length_as_json(text: &str) -> usize {
     })
 }
 
-/// Whether the text is a DNS-1123 subdomain, as the names of queues must be.
+/// Returns whether the text is a DNS-1123 subdomain, as the name of a queue must be.
 fn is_subdomain(text: &str) -> bool {
     let label = |label: &str| {
         let edge = |byte: Option<u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());

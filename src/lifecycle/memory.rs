@@ -1,6 +1,6 @@
-//! What do the API server's answers teach about one group, beyond what the watches have shown?
+//! Remembers what the answers of the API server have shown about one PodGroup, beyond what the watches have shown.
 //!
-//! A watch lags behind an answer, and an answer is one moment; both are kept, and the later of the two counts.
+//! A watch lags behind an answer, and an answer is true only for its moment. Both are stored, and the later one counts.
 
 use std::time::Duration;
 
@@ -8,42 +8,43 @@ use crate::api::Uid;
 
 use super::existing::{Existing, Version};
 
-/// What an answer of the API server says. Every step has one, and a step whose outcome is not known has one too.
+/// The answer to a step. Every step has one; a step with an unknown result has [`Answer::Unknown`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The group as it now is: created, amended, marked, unmarked, or read.
-    Is(Existing),
-    /// A read found none under this name.
+    /// The PodGroup after the step: created, amended, marked, unmarked or read.
+    Exists(Existing),
+    /// A read found no PodGroup with this name.
     Absent,
-    /// The group with this UID is gone: deleted, or it was already.
+    /// The PodGroup with this UID is deleted, by this step or before it.
     Gone(Uid),
-    /// The look that began on this marked version is complete. S2
-    Looked {
-        /// The version that carried the mark before the look began.
+    /// The list of members that began on this marked version is complete. S2
+    MembersListed {
+        /// The version that had the mark before the list began.
         at: Version,
         /// Whether there was any member.
         members: bool,
     },
-    /// 409, or 404 for a version that was thought to be there: what is known is old.
-    Old,
-    /// The answer was lost, late or a failure of the server: it may have been done, or be done later.
+    /// 409, or 404 for a version that should exist: what is known is out of date.
+    Stale,
+    /// The reply was lost, late or a failure of the server. The request may have been applied, or may be applied later.
     Unknown,
-    /// The server will not have it, and would not the next time: the text is for people.
+    /// The API server refused the request and would refuse it again. The text is for people.
     Refused(String),
-    /// The server wants it later, after this time at least: nothing was done, and nothing is learned.
+    /// The API server asks for a retry after this time at the earliest. Nothing happened, and nothing is learned.
     Later(Duration),
 }
 
 impl Answer {
-    /// What the answer is called in logs and metrics: one of a bounded set.
+    /// Returns the name of the answer in logs and metrics, from a bounded set.
     #[must_use]
     pub const fn name(&self) -> &'static str {
+        // The metric `podgroup_controller_steps_total` has used these words since its first release.
         match self {
-            Self::Is(_) => "is",
+            Self::Exists(_) => "is",
             Self::Absent => "absent",
             Self::Gone(_) => "gone",
-            Self::Looked { .. } => "looked",
-            Self::Old => "old",
+            Self::MembersListed { .. } => "looked",
+            Self::Stale => "old",
             Self::Unknown => "unknown",
             Self::Refused(_) => "refused",
             Self::Later(_) => "later",
@@ -51,184 +52,183 @@ impl Answer {
     }
 }
 
-/// The result of a look at the members.
+/// The result of a list of the members.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
-    /// The version that carried the mark before the look began: the only one that may be deleted for it. S2
+pub struct MemberListing {
+    /// The version that had the mark before the list began. Only this version may be deleted because of the list. S2
     pub at: Version,
     /// Whether there was any member.
     pub members: bool,
 }
 
-/// What was seen of one group without asking: an event of a watch, or that none came. One word for each that could teach something, so that
-/// whoever watches chooses nothing: [`Memory::saw`] alone knows what it means.
+/// A change of the cache that affects one PodGroup. Only [`Memory::observe`] knows what each change means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sight<'a> {
-    /// Its owner, or something that the owner's wishes are made of.
+pub enum CacheChange<'a> {
+    /// The owner changed, or another object that the desired PodGroup depends on.
     Owner,
-    /// A member came, changed or went.
+    /// A member was added, changed or removed.
     Member,
-    /// The group itself, new or changed, or gone from a list: what is there now is in the cache.
+    /// The PodGroup was added, changed or removed by a new list. The cache has its current state.
     Group,
     /// The object with this UID was deleted.
     Deleted(&'a Uid),
-    /// A complete list of groups has been read again, possibly from an older server. To be said of every group that is remembered, also of one
-    /// that the cache has never shown: what an answer has shown may have come and gone between two lists.
-    Listed {
-        /// Whether the group was in it.
-        there: bool,
+    /// A new list of PodGroups is complete. It may come from an API server that is behind. Every remembered PodGroup gets this change, even one that the
+    /// cache has never shown: a PodGroup known from an answer may have been created and deleted between two lists.
+    Relisted {
+        /// Whether the list contains the PodGroup.
+        present: bool,
     },
-    /// The cache has had its time to show the member that a look saw, and has not.
-    Waited,
+    /// The wait for the cache to show a listed member is over, and the cache has not shown it.
+    WaitOver,
 }
 
-/// The latest that answers have said about the object under the name.
+/// The latest state of the object under the name, from answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Latest {
-    /// Nothing that the cache could not know.
+    /// The answers have shown nothing that the cache does not have.
     #[default]
     Nothing,
-    /// It was this when it answered.
-    Was(Existing),
-    /// The object with this UID is gone, and a UID never comes back, whatever a cache still shows.
+    /// An answer showed this object.
+    Exists(Existing),
+    /// The object with this UID is deleted. A UID never comes back, whatever a cache still shows.
     Gone(Uid),
 }
 
-/// What is remembered of one group between two steps. Dropping it at any moment is safe: it costs reads, never a promise.
+/// What is remembered of one PodGroup between two steps. Dropping it at any moment is safe: it costs reads and breaks no promise.
 ///
-/// It is a plain value, open so that the model (`model/`) can write every memory down and read it again; in the program it changes by
-/// [`Memory::learn`] and [`Memory::saw`] alone.
+/// Its fields are public so that the model (`model/`) can store and restore it. The program changes it only with [`Memory::learn`] and
+/// [`Memory::observe`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// What answers have said that no cache may show yet.
+    /// The state that answers have shown and no cache may show yet.
     pub latest: Latest,
-    /// Only a read can tell.
+    /// Whether only a read can show the current state.
     pub stale: bool,
-    /// The last look at the members.
-    pub look: Option<Look>,
-    /// The last look saw a member that the cache has not shown.
-    pub seen_beyond_cache: bool,
-    /// What the watch has shown as deleted since the last answer: an answer that is under way may still tell of it.
+    /// The last list of the members.
+    pub listing: Option<MemberListing>,
+    /// Whether the last list found a member that the cache has not shown.
+    pub unseen_member: bool,
+    /// The UIDs that the watch has shown as deleted since the last answer. An answer that is under way may still contain one of them.
     pub deleted: Vec<Uid>,
-    /// A list without the group has been read since the last answer.
-    pub missed: bool,
+    /// Whether a list without the PodGroup was completed since the last answer.
+    pub unlisted: bool,
 }
 
-/// Deletions that are remembered between two answers: the last ones count, and nobody deletes faster than answers come.
+/// The most deletions that are remembered between two answers. The last ones count. More deletions than this between two answers do not happen.
 const DELETED: usize = 8;
 
 impl Memory {
-    /// What the answer teaches. `known` is what was believed when the step was taken.
+    /// Learns from the answer to a step. `known` is the version that the step was decided on; `None` if no PodGroup was known.
     pub fn learn(&mut self, known: Option<&Version>, answer: &Answer) {
         let deleted = std::mem::take(&mut self.deleted);
-        let missed = std::mem::take(&mut self.missed);
+        let unlisted = std::mem::take(&mut self.unlisted);
         match answer {
-            // The watch was quicker than the answer, and has shown the end of it already.
-            Answer::Is(existing) if deleted.contains(&existing.version().uid) => {
+            // The watch was faster than the answer and has already shown the deletion of this object.
+            Answer::Exists(existing) if deleted.contains(&existing.version().uid) => {
                 self.latest = Latest::Gone(existing.version().uid.clone());
-                self.look = None;
+                self.listing = None;
                 self.stale = false;
             }
-            Answer::Is(existing) => {
-                if self.look.as_ref().is_some_and(|look| look.at != *existing.version()) {
-                    self.look = None;
+            Answer::Exists(existing) => {
+                if self.listing.as_ref().is_some_and(|listing| listing.at != *existing.version()) {
+                    self.listing = None;
                 }
-                self.latest = Latest::Was(existing.clone());
-                self.stale = missed;
+                self.latest = Latest::Exists(existing.clone());
+                self.stale = unlisted;
             }
             Answer::Absent => {
                 match known {
                     Some(version) => self.latest = Latest::Gone(version.uid.clone()),
-                    None if matches!(self.latest, Latest::Was(_)) => self.latest = Latest::Nothing,
-                    // What is gone is gone, also where it was known before the read.
+                    None if matches!(self.latest, Latest::Exists(_)) => self.latest = Latest::Nothing,
+                    // A UID that is known to be deleted stays deleted.
                     None => {}
                 }
-                self.look = None;
+                self.listing = None;
                 self.stale = false;
             }
             Answer::Gone(uid) => {
                 self.latest = Latest::Gone(uid.clone());
-                self.look = None;
+                self.listing = None;
                 self.stale = false;
             }
-            Answer::Looked { at, members } => {
-                self.look = Some(Look { at: at.clone(), members: *members });
-                self.seen_beyond_cache = *members;
+            Answer::MembersListed { at, members } => {
+                self.listing = Some(MemberListing { at: at.clone(), members: *members });
+                self.unseen_member = *members;
             }
-            Answer::Old | Answer::Unknown => {
+            Answer::Stale | Answer::Unknown => {
                 self.stale = true;
-                self.look = None;
+                self.listing = None;
             }
-            // Nothing was done, and nothing is known that was not: the caller waits and decides again.
+            // Nothing happened. The caller waits and decides again.
             Answer::Refused(_) | Answer::Later(_) => {}
         }
     }
 
-    /// What was seen teaches. Called when the cache shows it already.
-    pub fn saw(&mut self, sight: Sight<'_>) {
-        match sight {
-            Sight::Owner | Sight::Group | Sight::Listed { there: true } => {}
-            // A member that only a look had seen may be there now, or gone; and one that never shows is not waited for again and again.
-            Sight::Member | Sight::Waited => self.seen_beyond_cache = false,
-            Sight::Deleted(uid) => self.saw_deleted(uid),
-            Sight::Listed { there: false } => self.missed_by_list(),
+    /// Learns from a change of the cache. The cache must already contain the change.
+    pub fn observe(&mut self, change: CacheChange<'_>) {
+        match change {
+            CacheChange::Owner | CacheChange::Group | CacheChange::Relisted { present: true } => {}
+            // The cache may show the listed member now, or the member is gone. The wait for a member that never appears ends here too.
+            CacheChange::Member | CacheChange::WaitOver => self.unseen_member = false,
+            CacheChange::Deleted(uid) => self.observe_deletion(uid),
+            CacheChange::Relisted { present: false } => self.observe_list_without_group(),
         }
     }
 
-    fn saw_deleted(&mut self, uid: &Uid) {
+    fn observe_deletion(&mut self, uid: &Uid) {
         if self.deleted.len() >= DELETED {
             self.deleted.remove(0);
         }
         self.deleted.push(uid.clone());
-        if matches!(&self.latest, Latest::Was(existing) if existing.version().uid != *uid) {
+        if matches!(&self.latest, Latest::Exists(existing) if existing.version().uid != *uid) {
             return;
         }
         self.latest = Latest::Gone(uid.clone());
-        self.look = None;
+        self.listing = None;
     }
 
-    /// Only a read can tell what became of a group that a list does not have.
-    fn missed_by_list(&mut self) {
-        self.missed = true;
-        if matches!(self.latest, Latest::Was(_)) {
+    /// Learns that a complete list does not contain the PodGroup. Only a read can show what happened to it.
+    fn observe_list_without_group(&mut self) {
+        self.unlisted = true;
+        if matches!(self.latest, Latest::Exists(_)) {
             self.latest = Latest::Nothing;
-            self.look = None;
+            self.listing = None;
             self.stale = true;
         }
     }
 
-    /// The later of what the cache shows and what answers have said.
+    /// Returns the later of the cached object and the object that answers have shown; `None` if neither exists.
     #[must_use]
     pub fn freshest<'a>(&'a self, cached: Option<&'a Existing>) -> Option<&'a Existing> {
         match (&self.latest, cached) {
             (Latest::Nothing, cached) => cached,
             (Latest::Gone(uid), Some(cached)) => (cached.version().uid != *uid).then_some(cached),
             (Latest::Gone(_), None) => None,
-            (Latest::Was(learned), None) => Some(learned),
-            (Latest::Was(learned), Some(cached)) => Some(later(learned, cached)),
+            (Latest::Exists(learned), None) => Some(learned),
+            (Latest::Exists(learned), Some(cached)) => Some(later(learned, cached)),
         }
     }
 
-    /// Whether what is known is known to be old.
+    /// Returns whether only a read can show the current state.
     #[must_use]
     pub const fn is_stale(&self) -> bool {
         self.stale
     }
 
-    /// The last look at the members.
+    /// Returns the last list of the members.
     #[must_use]
-    pub const fn look(&self) -> Option<&Look> {
-        self.look.as_ref()
+    pub const fn listing(&self) -> Option<&MemberListing> {
+        self.listing.as_ref()
     }
 
-    /// Whether the last look saw a member that the cache has not shown: then the cache is waited for, instead of asking again and again.
+    /// Returns whether the last list found a member that the cache has not shown. The controller then waits for the cache instead of listing again.
     #[must_use]
-    pub const fn waits_for_pods(&self) -> bool {
-        self.seen_beyond_cache
+    pub const fn waits_for_cache(&self) -> bool {
+        self.unseen_member
     }
 }
 
-/// The later of two views; the cache's where they cannot be compared, since it is never behind for long.
+/// Returns the later of two objects. If their versions cannot be compared, the cached one, because a cache does not stay behind for long.
 fn later<'a>(learned: &'a Existing, cached: &'a Existing) -> &'a Existing {
     match (learned.version().order(), cached.version().order()) {
         (Some(learned_at), Some(cached_at)) if learned_at > cached_at => learned,

@@ -1,7 +1,6 @@
-//! What does a reply of the API server mean for the step that was sent?
+//! Translates a reply of the API server into the answer to the step that was sent.
 //!
-//! Pure: the hands of the controller say what came back over the wire, and nothing else of theirs depends on the step. A test that plays the
-//! API server reads its replies here too.
+//! Pure. `controller::act` returns a [`Reply`], and only this file combines it with the step. The simulation and the model use the same function.
 
 use std::time::Duration;
 
@@ -9,44 +8,44 @@ use super::decide::Step;
 use super::existing::Existing;
 use super::memory::Answer;
 
-/// What came back.
+/// The reply to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// The group as it now is: read, created, patched; or of a DELETE, which waits for finalizers.
+    /// The PodGroup after the request. For a DELETE: the PodGroup that waits for its finalizers.
     Object(Existing),
-    /// The group was deleted, and is gone.
+    /// The PodGroup was deleted.
     Deleted,
-    /// A list of the members is complete: whether there was any.
+    /// The list of the members is complete. True if there was any member.
     Members(bool),
     /// 404.
     NotFound,
-    /// 409: a precondition refused it, or there is one already.
+    /// 409: a precondition failed, or the object already exists.
     Conflict,
-    /// The server will not have it, and would not the next time: the text is for people.
+    /// The API server refused the request and would refuse it again. The text is for people.
     Refused(String),
-    /// 429: nothing was done, and the server wants it later, after this time at least.
+    /// 429: nothing happened. The API server asks for a retry after this time at the earliest.
     Later(Duration),
-    /// Nothing that could be read came back, or not in time: it may have been done, or be done later.
+    /// There was no readable reply in time. The request may have been applied, or may be applied later.
     Unknown,
 }
 
-/// What the reply to this step teaches.
+/// Returns the answer to a step for its reply.
 #[must_use]
 pub fn answer(step: &Step, reply: Reply) -> Answer {
     match (step, reply) {
-        (Step::Look(at), Reply::Members(members)) => Answer::Looked { at: at.clone(), members },
+        (Step::ListMembers(at), Reply::Members(members)) => Answer::MembersListed { at: at.clone(), members },
         (_, Reply::Later(wait)) => Answer::Later(wait),
-        (Step::Look(_), _) => Answer::Unknown,
-        (_, Reply::Object(existing)) => Answer::Is(existing),
+        (Step::ListMembers(_), _) => Answer::Unknown,
+        (_, Reply::Object(existing)) => Answer::Exists(existing),
         (Step::Read, Reply::NotFound) => Answer::Absent,
-        // What cannot be read is not known, whatever the reason.
+        // After a failed read nothing is known, whatever the cause.
         (Step::Read, _) => Answer::Unknown,
-        // A 404 is done: no other object has this UID.
+        // A 404 means that the object is deleted: no other object has this UID.
         (Step::Delete(version), Reply::Deleted | Reply::NotFound) => Answer::Gone(version.uid.clone()),
-        // The namespace or the kind is not there. A read would say "absent", and the next creation would follow at once, for as long as that is so.
+        // The namespace or the CRD does not exist. As `Stale` it would cause a read, whose "absent" would cause the next creation without a pause.
         (Step::Create(_), Reply::NotFound) => Answer::Unknown,
-        // Of a patch: the object went.
-        (_, Reply::NotFound | Reply::Conflict) => Answer::Old,
+        // A 404 for a patch: the object was deleted.
+        (_, Reply::NotFound | Reply::Conflict) => Answer::Stale,
         (_, Reply::Refused(why)) => Answer::Refused(why),
         (_, Reply::Unknown | Reply::Deleted | Reply::Members(_)) => Answer::Unknown,
     }
@@ -59,7 +58,7 @@ mod tests {
     use crate::lifecycle::{Intent, Version};
 
     #[test]
-    fn a_404_means_something_else_to_each_step() {
+    fn the_meaning_of_a_404_depends_on_the_step() {
         let on = Version { uid: Uid::from("u"), resource_version: "1".to_owned() };
         let owner = crate::api::workload::ObjectRef {
             kind: String::new(),
@@ -70,14 +69,14 @@ mod tests {
         };
         let intent = Intent { group: crate::api::GroupKey::new("ns", "g"), owner, fields: super::super::Applied::default() };
         assert_eq!(answer(&Step::Read, Reply::NotFound), Answer::Absent);
-        assert_eq!(answer(&Step::Mark(on.clone()), Reply::NotFound), Answer::Old);
+        assert_eq!(answer(&Step::Mark(on.clone()), Reply::NotFound), Answer::Stale);
         assert_eq!(answer(&Step::Delete(on.clone()), Reply::NotFound), Answer::Gone(on.uid.clone()));
         assert_eq!(
             answer(&Step::Create(intent), Reply::NotFound),
             Answer::Unknown,
-            "or create and read would follow each other without a pause"
+            "otherwise create and read would follow each other without a pause"
         );
-        for step in [Step::Read, Step::Look(on.clone()), Step::Delete(on)] {
+        for step in [Step::Read, Step::ListMembers(on.clone()), Step::Delete(on)] {
             assert_eq!(answer(&step, Reply::Later(Duration::from_secs(7))), Answer::Later(Duration::from_secs(7)));
         }
     }

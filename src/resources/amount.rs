@@ -1,8 +1,7 @@
-//! What is one exact amount, and how is it added?
+//! One exact amount of a resource, and its arithmetic.
 //!
-//! Nano-units in an `i128`: the finest step that Kubernetes knows, and room for ten billion times the largest quantity
-//! that [`quantity::parse`](super::quantity::parse) lets in. So sums of real clusters are exact; whatever is beyond
-//! saturates at [`Amount::MAX`] instead of wrapping.
+//! An amount is an `i128` of nano-units, the finest step of Kubernetes. It has room for ten billion times the largest quantity that
+//! [`quantity::parse`](super::quantity::parse) accepts, so the sums of real clusters are exact. A larger sum saturates at [`Amount::MAX`].
 
 use std::fmt;
 
@@ -12,81 +11,81 @@ use super::quantity::{self, Style};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Amount(i128);
 
-/// Nano-units in one unit.
+/// The number of nano-units in one unit.
 pub(super) const NANOS_PER_UNIT: i128 = 1_000_000_000;
 
 impl Amount {
-    /// Nothing.
+    /// The amount 0.
     pub const ZERO: Self = Self(0);
     /// The largest amount; sums stop here.
     pub const MAX: Self = Self(i128::MAX);
     /// The smallest amount: the negative of [`Amount::MAX`], so that negation is always exact.
     pub const MIN: Self = Self(-i128::MAX);
 
-    /// So many whole units (cores, bytes, pods).
+    /// Returns the amount of this many whole units (cores, bytes, pods).
     #[must_use]
     pub const fn from_units(units: i64) -> Self {
         // i64::MAX × 10⁹ ≈ 9.2 × 10²⁷, far below i128::MAX ≈ 1.7 × 10³⁸: this never saturates.
         Self((units as i128).saturating_mul(NANOS_PER_UNIT))
     }
 
-    /// So many nano-units; what is outside [`Amount::MIN`]..[`Amount::MAX`] becomes the nearer of the two.
+    /// Returns the amount of this many nano-units, limited to [`Amount::MIN`]..[`Amount::MAX`].
     #[must_use]
     pub const fn from_nanos(nanos: i128) -> Self {
         if nanos == i128::MIN { Self::MIN } else { Self(nanos) }
     }
 
-    /// The amount in nano-units.
+    /// Returns the amount in nano-units.
     #[must_use]
     pub const fn nanos(self) -> i128 {
         self.0
     }
 
-    /// The sum; saturates.
+    /// Returns the sum. It saturates.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self::from_nanos(self.0.saturating_add(other.0))
     }
 
-    /// The difference, negative if `other` is larger; saturates.
+    /// Returns the difference, which is negative if `other` is larger. It saturates.
     #[must_use]
     pub const fn minus(self, other: Self) -> Self {
         Self::from_nanos(self.0.saturating_sub(other.0))
     }
 
-    /// `count` times the amount; saturates.
+    /// Returns `count` times the amount. It saturates.
     #[must_use]
     pub const fn times(self, count: u32) -> Self {
         Self::from_nanos(self.0.saturating_mul(count as i128))
     }
 
-    /// Whether it is exactly 0.
+    /// Returns whether the amount is exactly 0.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether it is below 0.
+    /// Returns whether the amount is below 0.
     #[must_use]
     pub const fn is_negative(self) -> bool {
         self.0 < 0
     }
 
-    /// Whether it is above 0.
+    /// Returns whether the amount is above 0.
     #[must_use]
     pub const fn is_positive(self) -> bool {
         self.0 > 0
     }
 }
 
-/// The canonical decimal text (`1500m`, `2`, `3k`); of bytes see [`quantity::format`].
+/// Writes the canonical decimal text (`1500m`, `2`, `3k`). For bytes see [`quantity::format`].
 impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&quantity::format(*self, Style::Decimal))
     }
 }
 
-/// As [`Display`](fmt::Display): a failed assertion is read by people.
+/// Writes the same text as [`Display`](fmt::Display), because people read failed assertions.
 impl fmt::Debug for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Amount({self})")
@@ -121,7 +120,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_added_and_taken_away_again_leaves_nothing(a in any::<i64>(), b in any::<i64>()) {
+        fn adding_and_subtracting_the_same_amount_changes_nothing(a in any::<i64>(), b in any::<i64>()) {
             let (a, b) = (Amount::from_units(a), Amount::from_nanos(i128::from(b)));
             prop_assert_eq!(a.plus(b).minus(b), a);
             prop_assert_eq!(a.minus(b).plus(b), a);

@@ -1,22 +1,22 @@
-//! Up to where, for each resource?
+//! Limits by resource name.
 //!
-//! A sparse vector of ceilings. An absent name is *unset*: no ceiling. 0 is a ceiling of 0. So this type has no sums:
-//! what the sum of an unset ceiling and another is depends on the question.
+//! A sparse vector. An absent name is *unset*: the resource has no limit. 0 is a limit of 0. The type has no sums, because the sum of an unset limit and
+//! another limit depends on its use.
 
 use super::{Amount, ResourceName};
 
-/// Ceilings or shares by resource name, in the order of the names; an absent name is unset, 0 is 0.
+/// Limits by resource name, in the order of the names. An absent name is unset; 0 is a limit of 0.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Limits(Vec<(ResourceName, Amount)>);
 
 impl Limits {
-    /// No limit on anything.
+    /// Returns a value in which every limit is unset.
     #[must_use]
     pub const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// The limit of one resource; `None` if it is unset.
+    /// Returns the limit of one resource; `None` if it is unset.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Amount> {
         self.place(name).ok().and_then(|at| self.0.get(at)).map(|(_, amount)| *amount)
@@ -35,25 +35,25 @@ impl Limits {
         }
     }
 
-    /// The same with one limit set.
+    /// Returns the value with the limit of one resource set.
     #[must_use]
     pub fn with(mut self, name: impl Into<ResourceName>, amount: Amount) -> Self {
         self.set(name, amount);
         self
     }
 
-    /// The limits that are set, by name.
+    /// Returns the limits that are set, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&ResourceName, Amount)> {
         self.0.iter().map(|(name, amount)| (name, *amount))
     }
 
-    /// How many limits are set.
+    /// Returns the number of limits that are set.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether nothing is limited.
+    /// Returns whether every limit is unset.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -64,7 +64,7 @@ impl Limits {
     }
 }
 
-/// Of several entries of one name the last counts.
+/// Collects limits. Of several entries of one name the last counts.
 impl FromIterator<(ResourceName, Amount)> for Limits {
     fn from_iter<I: IntoIterator<Item = (ResourceName, Amount)>>(entries: I) -> Self {
         let mut limits = Self::new();

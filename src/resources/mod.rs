@@ -1,11 +1,12 @@
-//! How much of what: exact amounts of named resources, and what a pod effectively asks for.
+//! Exact amounts of named resources, and the effective request of a pod.
 //!
-//! Never here: floats, rounding other than the one at the parse, arithmetic that can panic or wrap (F5), and any
-//! notion of who uses the resources (that is `accounting`).
+//! This folder has no floats, no rounding except in the parser, no arithmetic that can panic or wrap (F5), and no knowledge of pods or queues that use the
+//! resources. That is in `accounting`.
 //!
-//! Front door: [`Resources`] is a vector in which an absent name is 0, [`Limits`] one in which an absent name is
-//! *unset*. The two are different types so that nobody can take the one for the other. [`quantity`] is the only way
-//! from text to an [`Amount`], [`request::effective`] the only way from a pod to its [`Resources`].
+//! * [`Resources`]: amounts by name; an absent name is 0.
+//! * [`Limits`]: limits by name; an absent name is *unset*. It is another type than [`Resources`], so the two cannot be confused.
+//! * [`quantity`]: the only translation from a text to an [`Amount`].
+//! * [`request::effective`]: the only translation from a pod to its [`Resources`].
 
 #![cfg_attr(not(test), deny(clippy::float_arithmetic, clippy::arithmetic_side_effects))]
 

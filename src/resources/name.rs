@@ -1,7 +1,6 @@
-//! What is a resource called?
+//! The name of a resource.
 //!
-//! A cheap-to-clone string. The name also decides how an amount of it is written, because an amount alone does not
-//! know whether it is bytes.
+//! It is a string that is cheap to clone. The name also decides how an amount is written, because an amount does not know whether it is bytes.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -16,14 +15,14 @@ use super::quantity::Style;
 #[derive(Clone)]
 pub struct ResourceName(Text);
 
-/// The names that nearly every pod and node has are not kept once for each of them.
+/// The text of a name. The names that nearly every pod and node has need no allocation.
 #[derive(Clone)]
 enum Text {
     Known(Known),
     Other(Arc<str>),
 }
 
-/// In the order of their texts.
+/// The common names, in the order of their texts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Known {
     Cpu,
@@ -53,11 +52,11 @@ impl Known {
 pub(super) const CPU: &str = "cpu";
 /// Memory, in bytes.
 pub(super) const MEMORY: &str = "memory";
-/// Disk that goes with the pod, in bytes.
+/// Local disk that is deleted with the pod, in bytes.
 const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
-/// The number of pods; every pod asks for exactly one.
+/// The number of pods. Every pod requests exactly one.
 pub(super) const PODS: &str = "pods";
-/// Pages of one size, in bytes; the size follows the prefix.
+/// The prefix of huge pages of one size, in bytes. The size follows the prefix.
 pub(super) const HUGEPAGES_PREFIX: &str = "hugepages-";
 
 impl ResourceName {
@@ -68,7 +67,7 @@ impl ResourceName {
     /// The number of pods.
     pub const PODS: &str = PODS;
 
-    /// The name as text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match &self.0 {
@@ -77,7 +76,7 @@ impl ResourceName {
         }
     }
 
-    /// How people write amounts of it: bytes with binary suffixes, all else decimal.
+    /// Returns how amounts of this resource are written: bytes with binary suffixes, everything else with decimal suffixes.
     #[must_use]
     pub fn style(&self) -> Style {
         let is_bytes = matches!(self.as_str(), MEMORY | EPHEMERAL_STORAGE | "storage") || self.starts_with(HUGEPAGES_PREFIX);
@@ -126,7 +125,7 @@ impl Hash for ResourceName {
     }
 }
 
-// Hash and Ord are those of the text, so a map keyed by names can be asked with a &str.
+// Hash and Ord are those of the text, so a &str can look up an entry in a map with names as keys.
 impl Borrow<str> for ResourceName {
     fn borrow(&self) -> &str {
         self.as_str()
@@ -158,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_ordered_as_their_texts_whether_they_are_known_or_not() {
+    fn names_have_the_order_of_their_texts() {
         let texts =
             ["", "cpu", "cpu-shares", "ephemeral-storage", "hugepages-2Mi", "memory", "nvidia.com/gpu", "pods", "pods.x", "storage"];
         for (at, one) in texts.iter().enumerate() {

@@ -1,74 +1,74 @@
-//! What does a pod effectively ask for?
+//! The effective request of a pod.
 //!
-//! The rule of Kubernetes, so that this scheduler, the kubelet and a quota agree:
+//! It follows the rule of Kubernetes, so this scheduler, the kubelet and a ResourceQuota agree:
 //!
 //! ```text
-//! run   = Σ containers + Σ sidecars                    (sidecar: an init container that is restarted for ever)
-//! init  = max over the init containers i of (i itself + Σ sidecars started before it)
-//! pod   = max(run, init), cpu, memory and hugepages replaced by what the pod as a whole asks, if it does
-//! asked = pod + overhead, and pods = 1
+//! run       = Σ containers + Σ sidecars                (sidecar: an init container with restartPolicy Always)
+//! init      = max over the init containers i of (i itself + Σ sidecars started before it)
+//! pod       = max(run, init); the pod-level requests replace cpu, memory and hugepages, if there are any
+//! effective = pod + overhead, and pods = 1
 //! ```
 //!
-//! A container that is being resized counts with the largest of what is asked, allocated and in use, because the node
-//! has not given the difference back yet; a resize that the node called infeasible is not counted, it never happens.
+//! A container that is being resized counts with the largest of its requested, allocated and actual resources, because the node has not released the
+//! difference yet. A resize that the node calls infeasible does not count, because it never happens.
 
 use super::name::{CPU, HUGEPAGES_PREFIX, MEMORY, PODS};
 use super::{Amount, Resources};
 
-/// What one container (or the pod as a whole) asks for and what it has.
+/// The requests of one container, or of the pod as a whole, with its status.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct ContainerRequest {
     /// `resources.requests` of the spec.
     pub requests: Resources,
-    /// `allocatedResources` of its status: what the node has promised. `None` if the status does not say.
+    /// `allocatedResources` of the status: what the node has allocated. `None` if the status does not have it.
     pub allocated: Option<Resources>,
-    /// `resources.requests` of its status: what is in force. `None` if the status does not say.
+    /// `resources.requests` of the status: what the container has now. `None` if the status does not have it.
     pub actual: Option<Resources>,
-    /// Only for init containers: `restartPolicy: Always`, a sidecar.
+    /// Whether an init container has `restartPolicy: Always`, which makes it a sidecar.
     pub restartable_init: bool,
 }
 
-/// A container that has no status yet.
+/// Returns the requests of a container without a status.
 impl From<Resources> for ContainerRequest {
     fn from(requests: Resources) -> Self {
         Self { requests, ..Self::default() }
     }
 }
 
-/// All that decides what a pod asks for.
+/// Everything that the effective request of a pod depends on.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct PodRequestInput {
     /// The containers, in any order.
     pub containers: Vec<ContainerRequest>,
     /// The init containers, in the order of the spec.
     pub init_containers: Vec<ContainerRequest>,
-    /// `spec.overhead`: what running any pod of this runtime class costs.
+    /// `spec.overhead`: the cost of a pod of this runtime class.
     pub overhead: Resources,
-    /// `spec.resources.requests` of the pod as a whole, with what its status says; `None` if the spec has none.
+    /// `spec.resources.requests` of the pod as a whole, with its status; `None` if the spec has none.
     pub pod_level: Option<ContainerRequest>,
-    /// The condition `PodResizePending` has the reason `Infeasible`.
+    /// Whether the condition `PodResizePending` has the reason `Infeasible`.
     pub resize_infeasible: bool,
 }
 
-/// The effective request of a pod: without zeros, never negative (a negative amount counts as 0, so that nobody can make
-/// room by asking for less than nothing), and with `pods` exactly 1.
+/// Returns the effective request of a pod. It has no zeros and no negative amounts, and `pods` is exactly 1. A negative request counts as 0, so it cannot
+/// free resources.
 #[must_use]
 pub fn effective(pod: &PodRequestInput) -> Resources {
     let infeasible = pod.resize_infeasible;
     let mut run = Resources::new();
     for container in &pod.containers {
-        run.add(&in_force(container, infeasible));
+        run.add(&largest_request(container, infeasible));
     }
     let mut sidecars = Resources::new();
     let mut init = Resources::new();
     for container in &pod.init_containers {
         if container.restartable_init {
-            let request = in_force(container, infeasible);
+            let request = largest_request(container, infeasible);
             run.add(&request);
             sidecars.add(&request);
             init.max_each(&sidecars);
         } else {
-            // It runs once, before the pod can be resized: its status says nothing that counts.
+            // An init container runs before the pod can be resized, so its status does not count.
             let mut while_it_runs = container.requests.clone().without_negative();
             while_it_runs.add(&sidecars);
             init.max_each(&while_it_runs);
@@ -76,17 +76,17 @@ pub fn effective(pod: &PodRequestInput) -> Resources {
     }
     run.max_each(&init);
     if let Some(whole) = &pod.pod_level {
-        let in_force = in_force(whole, infeasible);
+        let effective = largest_request(whole, infeasible);
         for (name, _) in whole.requests.iter().filter(|(name, _)| counts_for_the_whole_pod(name)) {
-            run.set(name.clone(), in_force.get(name));
+            run.set(name.clone(), effective.get(name));
         }
     }
     run.add(&pod.overhead.clone().without_negative());
     run.with(PODS, Amount::from_units(1))
 }
 
-/// The largest of asked, allocated and actual; without asked if the resize will not happen.
-fn in_force(container: &ContainerRequest, infeasible: bool) -> Resources {
+/// Returns the largest of the requested, allocated and actual resources; without the requested ones if the resize is infeasible.
+fn largest_request(container: &ContainerRequest, infeasible: bool) -> Resources {
     let has_status = container.allocated.is_some() || container.actual.is_some();
     let mut most = if infeasible && has_status { Resources::new() } else { container.requests.clone() };
     for known in [&container.allocated, &container.actual].into_iter().flatten() {
@@ -95,7 +95,7 @@ fn in_force(container: &ContainerRequest, infeasible: bool) -> Resources {
     most.without_negative()
 }
 
-/// Only these can be asked for by the pod as a whole; anything else there is ignored, as Kubernetes does.
+/// Returns whether a pod-level request of this resource counts. Kubernetes ignores the others.
 fn counts_for_the_whole_pod(name: &str) -> bool {
     matches!(name, CPU | MEMORY) || name.starts_with(HUGEPAGES_PREFIX)
 }
@@ -122,10 +122,10 @@ mod tests {
     }
 
     #[test]
-    fn the_rules_of_kubernetes_hold_case_by_case() {
+    fn the_effective_request_follows_the_rule_of_kubernetes() {
         type Case = (&'static str, PodRequestInput, &'static [(&'static str, &'static str)]);
         let cases: Vec<Case> = vec![
-            ("nothing asked is one pod", PodRequestInput::default(), &[("pods", "1")]),
+            ("a pod without requests counts as one pod", PodRequestInput::default(), &[("pods", "1")]),
             (
                 "containers add up",
                 PodRequestInput { containers: vec![cpu("1"), cpu("500m")], ..Default::default() },
@@ -161,7 +161,7 @@ mod tests {
                 &[("cpu", "6"), ("pods", "1")],
             ),
             (
-                "what the whole pod asks replaces cpu and memory, not devices; overhead comes on top",
+                "pod-level requests replace cpu and memory, not devices, and overhead is added",
                 PodRequestInput {
                     containers: vec![of(&[("cpu", "1"), ("memory", "1Gi"), ("nvidia.com/gpu", "1")]).into()],
                     overhead: of(&[("cpu", "1")]),
@@ -171,17 +171,17 @@ mod tests {
                 &[("cpu", "5"), ("memory", "1Gi"), ("nvidia.com/gpu", "1"), ("pods", "1")],
             ),
             (
-                "growing: what is asked counts at once",
+                "growing: the request counts at once",
                 PodRequestInput { containers: vec![resized("3", "1", "1")], ..Default::default() },
                 &[("cpu", "3"), ("pods", "1")],
             ),
             (
-                "shrinking: what is still in use counts",
+                "shrinking: the actual resources count",
                 PodRequestInput { containers: vec![resized("1", "1", "3")], ..Default::default() },
                 &[("cpu", "3"), ("pods", "1")],
             ),
             (
-                "what is allocated counts",
+                "the allocated resources count",
                 PodRequestInput { containers: vec![resized("1", "3", "2")], ..Default::default() },
                 &[("cpu", "3"), ("pods", "1")],
             ),
@@ -196,7 +196,7 @@ mod tests {
                 &[("cpu", "4"), ("pods", "1")],
             ),
             (
-                "less than nothing is nothing, and nobody asks for more than one pod",
+                "a negative request is 0, and a request of pods is always 1",
                 PodRequestInput { containers: vec![of(&[("cpu", "-5"), ("pods", "7")]).into(), cpu("1")], ..Default::default() },
                 &[("cpu", "1"), ("pods", "1")],
             ),

@@ -1,7 +1,6 @@
-//! How do amounts look in JSON?
+//! Writes amounts as JSON.
 //!
-//! As in the API: an object of canonical quantity texts. Only writing: reading is the border's work, which takes
-//! numbers as well as texts and must keep what it cannot read.
+//! As in the API, a vector is an object of canonical quantity texts. Reading is in `api::quantities`, which accepts numbers and texts and reports faults.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -44,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_has_the_quantities_as_the_api_writes_them() {
+    fn json_has_canonical_quantity_texts() {
         let some = Resources::new().with("memory", Amount::from_units(1 << 30)).with("cpu", Amount::from_units(2));
         assert_eq!(serde_json::to_string(&some).unwrap(), r#"{"cpu":"2","memory":"1Gi"}"#);
         let none = Limits::new().with("nvidia.com/gpu", Amount::ZERO);

@@ -1,31 +1,30 @@
-//! How much of each resource?
+//! Amounts by resource name.
 //!
-//! A sparse vector sorted by name. An absent name is 0 and a 0 is never stored, so equal amounts are equal values.
-//! Sums keep the order by merging: no hashing, no order that depends on history.
+//! A sparse vector that is sorted by name. An absent name is 0, and a 0 is never stored, so equal amounts are equal values. Sums merge the two sorted
+//! vectors: the order never depends on hashing or history.
 
 use std::fmt;
 
 use super::{Amount, ResourceName};
 
-/// Amounts by resource name, in the order of the names; an absent name is 0. An amount may be negative (the difference
-/// of two vectors).
+/// Amounts by resource name, in the order of the names. An absent name is 0. An amount may be negative, as the difference of two vectors.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Resources(Vec<(ResourceName, Amount)>);
 
 impl Resources {
-    /// No resources at all.
+    /// Returns a vector in which every amount is 0.
     #[must_use]
     pub const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// The amount of one resource; 0 if it is absent.
+    /// Returns the amount of one resource; 0 if it is absent.
     #[must_use]
     pub fn get(&self, name: &str) -> Amount {
         self.place(name).ok().and_then(|at| self.0.get(at)).map_or(Amount::ZERO, |(_, amount)| *amount)
     }
 
-    /// Sets the amount of one resource; 0 takes it out.
+    /// Sets the amount of one resource. 0 removes it.
     pub fn set(&mut self, name: impl Into<ResourceName>, amount: Amount) {
         let name = name.into();
         match (self.place(&name), amount.is_zero()) {
@@ -42,31 +41,31 @@ impl Resources {
         }
     }
 
-    /// The same with one resource set.
+    /// Returns the vector with the amount of one resource set.
     #[must_use]
     pub fn with(mut self, name: impl Into<ResourceName>, amount: Amount) -> Self {
         self.set(name, amount);
         self
     }
 
-    /// The resources that are not 0, by name.
+    /// Returns the resources that are not 0, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&ResourceName, Amount)> {
         self.0.iter().map(|(name, amount)| (name, *amount))
     }
 
-    /// How many resources are not 0.
+    /// Returns the number of resources that are not 0.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether every resource is 0.
+    /// Returns whether every amount is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether every resource is 0: the same as [`is_empty`](Self::is_empty), as it is said of amounts.
+    /// Returns whether every amount is 0, as [`is_empty`](Self::is_empty). [`Amount`] has a method of the same name.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         self.0.is_empty()
@@ -77,22 +76,22 @@ impl Resources {
         self.combine(other, Amount::plus);
     }
 
-    /// Takes every amount of `other` away; what falls below 0 stays negative.
+    /// Subtracts every amount of `other`. An amount may become negative.
     pub fn sub(&mut self, other: &Self) {
         self.combine(other, Amount::minus);
     }
 
-    /// Raises each amount to that of `other` where that is larger.
+    /// Sets each amount to the larger of itself and the amount in `other`.
     pub fn max_each(&mut self, other: &Self) {
         self.combine(other, Amount::max);
-        // A name that only `self` has is compared with 0, as absence means.
+        // A name that only `self` has is compared with 0.
         if self.0.iter().any(|(_, amount)| amount.is_negative()) {
             let absent_in_other = |name: &str| other.place(name).is_err();
             self.0.retain(|(name, amount)| !(amount.is_negative() && absent_in_other(name)));
         }
     }
 
-    /// Lowers each amount to that of `other` where that is smaller; of amounts that are not negative.
+    /// Sets each amount to the smaller of itself and the amount in `other`. No amount may be negative.
     pub fn min_each(&mut self, other: &Self) {
         for (name, amount) in &mut self.0 {
             *amount = (*amount).min(other.get(name.as_str()));
@@ -100,20 +99,20 @@ impl Resources {
         self.drop_zeros();
     }
 
-    /// Whether no amount of `other` is larger than the one here.
+    /// Returns whether no amount of `other` is larger than the amount here.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         other.0.iter().all(|(name, amount)| *amount <= self.get(name.as_str()))
     }
 
-    /// The same without the negative amounts.
+    /// Returns the vector without the negative amounts.
     #[must_use]
     pub fn without_negative(mut self) -> Self {
         self.0.retain(|(_, amount)| amount.is_positive());
         self
     }
 
-    /// `count` times each amount.
+    /// Returns `count` times each amount.
     #[must_use]
     pub fn times(mut self, count: u32) -> Self {
         for (_, amount) in &mut self.0 {
@@ -123,8 +122,8 @@ impl Resources {
         self
     }
 
-    /// For each name of `other`: this amount becomes `of(this, that)`. Both are sorted, so each search begins where the
-    /// last one ended; nothing is allocated once `self` has all the names.
+    /// Sets each amount whose name is in `other` to `of(own, other's)`. Both vectors are sorted, so each search begins where the last one ended. Nothing
+    /// is allocated if `self` has all the names.
     fn combine(&mut self, other: &Self, of: impl Fn(Amount, Amount) -> Amount) {
         let mut from = 0_usize;
         let mut zeros = false;
@@ -160,7 +159,7 @@ impl Resources {
     }
 }
 
-/// Later entries of one name are added to earlier ones.
+/// Collects amounts. Several entries of one name are added.
 impl FromIterator<(ResourceName, Amount)> for Resources {
     fn from_iter<I: IntoIterator<Item = (ResourceName, Amount)>>(entries: I) -> Self {
         let mut resources = Self::new();
@@ -172,7 +171,7 @@ impl FromIterator<(ResourceName, Amount)> for Resources {
     }
 }
 
-/// `cpu 1500m, memory 2Gi`; `nothing` if there is none.
+/// Writes `cpu 1500m, memory 2Gi`; `nothing` if every amount is 0.
 impl fmt::Display for Resources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
@@ -186,7 +185,7 @@ impl fmt::Display for Resources {
     }
 }
 
-/// As [`Display`](fmt::Display), in brackets: a failed assertion is read by people.
+/// Writes the text of [`Display`](fmt::Display) in brackets, because people read failed assertions.
 impl fmt::Debug for Resources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{self}]")
@@ -199,7 +198,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// The reference: a map in which a missing key is 0.
+    /// The reference model: a map in which a missing key is 0.
     type Model = BTreeMap<String, i64>;
 
     fn model() -> impl Strategy<Value = Model> {
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_absent_is_zero_and_zero_is_absent() {
+    fn an_absent_amount_is_0_and_0_is_not_stored() {
         let some = Resources::new().with("cpu", Amount::from_units(1)).with("memory", Amount::ZERO);
         assert_eq!(some.get("memory"), Amount::ZERO);
         assert_eq!(some.len(), 1);
@@ -225,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_written_in_the_order_of_the_names_with_the_suffix_of_each() {
+    fn resources_are_written_in_the_order_of_their_names_with_the_right_suffixes() {
         let some = Resources::new().with("memory", Amount::from_units(2 << 30)).with("cpu", Amount::from_nanos(1_500_000_000));
         assert_eq!(some.to_string(), "cpu 1500m, memory 2Gi");
         assert_eq!(Resources::new().to_string(), "nothing");
@@ -233,7 +232,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sums_differences_and_maxima_agree_with_a_plain_map(a in model(), b in model()) {
+        fn sums_differences_and_maxima_agree_with_the_reference_model(a in model(), b in model()) {
             let mut sum = vector(&a);
             sum.add(&vector(&b));
             prop_assert_eq!(&sum, &combined(&a, &b, |a, b| a + b));
@@ -244,8 +243,8 @@ mod tests {
             let mut max = vector(&a);
             max.max_each(&vector(&b));
             prop_assert_eq!(&max, &combined(&a, &b, i64::max));
-            let kept = vector(&a).without_negative();
-            prop_assert!(kept.iter().all(|(name, amount)| amount.is_positive() && amount == vector(&a).get(name)));
+            let positive = vector(&a).without_negative();
+            prop_assert!(positive.iter().all(|(name, amount)| amount.is_positive() && amount == vector(&a).get(name)));
             prop_assert!(sum.iter().map(|(name, _)| name).is_sorted());
         }
     }

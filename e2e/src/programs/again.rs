@@ -32,11 +32,12 @@ mod tests {
     use super::*;
 
     const LEASE: &str = "podgroup-system/podgroup-controller";
-    const BEFORE: &str = "2026-11-21T15:32:36.7Z  INFO podgroup::controller::turn: written group=default/g step=\"unmark\"\n";
+    const BEFORE: &str =
+        "2026-11-21T15:32:36.7Z  INFO podgroup::controller::group_state: PodGroup written group=default/g step=\"unmark\"\n";
     const LOST: &str = "2026-11-21T15:32:37.8Z ERROR podgroup::runtime::program: failed; the program ends task=\"leader election\" \
                         error=\"the lease podgroup-system/podgroup-controller is lost: it could not be renewed in time\"\n";
     const FAILED: &str =
-        "2026-11-21T15:32:37.8Z ERROR podgroup::runtime::program: failed; the program ends task=\"keeper\" error=\"no more events\"\n";
+        "2026-11-21T15:32:37.8Z ERROR podgroup::runtime::program: failed; the program ends task=\"reconciler\" error=\"no more events\"\n";
     const ENDED: &str = "2026-11-21T15:32:37.9Z  INFO podgroup::runtime::program: ended\n";
     const LEADS: &str = "2026-11-21T15:33:39.0Z  INFO podgroup::runtime::leader_elector: leading \
                          lease=\"podgroup-system/podgroup-controller\" identity=\"vm_1\"\n";
@@ -54,7 +55,7 @@ mod tests {
         for code in [None, Some(0), Some(2), Some(101), Some(137)] {
             assert!(!starts_again(code, &log, LEASE, 0), "{code:?}");
         }
-        let panicked = "thread 'tokio' panicked at src/controller/keeper.rs:1:1:\n";
+        let panicked = "thread 'tokio' panicked at src/controller/reconciler.rs:1:1:\n";
         let long_ago = [LOST, &BEFORE.repeat(LAST), ENDED].concat();
         for log in ["", ENDED, FAILED, &[LOST, FAILED].concat(), &[FAILED, LOST].concat(), &[panicked, LOST, ENDED].concat(), &long_ago] {
             assert!(!starts_again(Some(1), log, LEASE, 0), "{log}");

@@ -1,4 +1,4 @@
-//! DaemonSets, each of whose pods has the one node that it is for.
+//! The DaemonSet of Kubernetes. Each of its pods is for one node, so its pods cannot wait for each other.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::NamespaceResourceScope;
@@ -9,39 +9,39 @@ use crate::api::wire::resource;
 
 use super::{Gang, PodOwner, PodTemplate};
 
-/// A DaemonSet. Only what is used is decoded.
+/// A DaemonSet. Only the fields that are used are decoded.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct DaemonSet {
     /// The object's metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// The desired state.
     #[serde(default)]
     pub spec: DaemonSetSpec,
-    /// What came of it, as far as it says what is wanted.
+    /// The observed state.
     #[serde(default)]
     pub status: DaemonSetStatus,
 }
 
 resource!(DaemonSet, "apps", "v1", "DaemonSet", "daemonsets", NamespaceResourceScope);
 
-/// What is wanted of a DaemonSet.
+/// The spec of a DaemonSet.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DaemonSetSpec {
-    /// Which pods are its own.
+    /// The label selector of its pods.
     pub selector: Selector,
-    /// What they look like.
+    /// The pod template.
     pub template: PodTemplate,
 }
 
-/// How many nodes want a pod of it, and when that was counted.
+/// The status of a DaemonSet.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DaemonSetStatus {
-    /// Nodes that should run a pod of it.
+    /// The number of nodes that should run one of its pods.
     pub desired_number_scheduled: i32,
-    /// The generation of the spec that was counted for.
+    /// The generation of the spec that this status is about.
     pub observed_generation: i64,
 }
 
@@ -55,9 +55,9 @@ impl PodOwner for DaemonSet {
     }
 
     fn wants(&self) -> (bool, Gang) {
-        // A count of an older spec says nothing of this one; that it wants pods is the safe answer.
+        // If the status is older than the spec, the safe answer is that the DaemonSet wants pods.
         let counted = self.status.observed_generation >= self.metadata.generation.unwrap_or(0);
         let wants = !counted || self.status.desired_number_scheduled > 0;
-        (wants, Gang::One("each pod of a DaemonSet is for its own node, and one node that is full would hold up all others; 1 is used"))
+        (wants, Gang::One("each pod of a DaemonSet is for one node, and one full node would block all other pods; 1 is used"))
     }
 }

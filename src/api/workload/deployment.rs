@@ -1,4 +1,4 @@
-//! Deployments: they own no pods, but it is them that people annotate and scale.
+//! The Deployment of Kubernetes. It owns no pods, but people annotate and scale it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::NamespaceResourceScope;
@@ -9,42 +9,42 @@ use crate::api::wire::resource;
 
 use super::{GroupAnnotations, count, group_annotations};
 
-/// A Deployment. Only what is used is decoded.
+/// A Deployment. Only the fields that are used are decoded.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Deployment {
     /// The object's metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// The desired state.
     #[serde(default)]
     pub spec: DeploymentSpec,
 }
 
 resource!(Deployment, "apps", "v1", "Deployment", "deployments", NamespaceResourceScope);
 
-/// What is wanted of a Deployment.
+/// The spec of a Deployment.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeploymentSpec {
-    /// How many pods in all its ReplicaSets; 1 where it is unset.
+    /// The number of pods in all its ReplicaSets; 1 if unset.
     pub replicas: Option<i32>,
 }
 
-/// A Deployment as the controller knows it.
+/// The facts about a Deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeploymentFacts {
-    /// Its identity.
+    /// The UID of the Deployment.
     pub uid: Uid,
-    /// Where it is: a reference from another namespace lies.
+    /// The namespace of the Deployment. An owner reference from another namespace is wrong and is ignored.
     pub namespace: String,
-    /// How many pods it wants in all.
+    /// The number of pods that it wants in all its ReplicaSets.
     pub wants: u32,
-    /// Its annotations about the group.
+    /// Its annotations that a PodGroup depends on.
     pub annotations: GroupAnnotations,
 }
 
 impl DeploymentFacts {
-    /// What this object says.
+    /// Reads the facts from the object.
     #[must_use]
     pub fn of(object: &Deployment) -> Self {
         Self {

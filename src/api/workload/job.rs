@@ -1,4 +1,4 @@
-//! Jobs: made by hand, by a CronJob, or by another controller.
+//! The Job of Kubernetes. It is created by a person, a CronJob or another controller.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::core::NamespaceResourceScope;
@@ -9,51 +9,51 @@ use crate::api::wire::resource;
 
 use super::{Gang, PodOwner, PodTemplate, count};
 
-/// A Job. Only what is used is decoded.
+/// A Job. Only the fields that are used are decoded.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Job {
     /// The object's metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// The desired state.
     #[serde(default)]
     pub spec: JobSpec,
-    /// What came of it, as far as it says what is still wanted.
+    /// The observed state.
     #[serde(default)]
     pub status: JobStatus,
 }
 
 resource!(Job, "batch", "v1", "Job", "jobs", NamespaceResourceScope);
 
-/// What is wanted of a Job.
+/// The spec of a Job.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct JobSpec {
-    /// How many pods may run at a time; 1 where it is unset.
+    /// The number of pods that may run at the same time; 1 if unset.
     pub parallelism: Option<i32>,
-    /// How many must succeed; unset is a work queue, which is done when its pods say so.
+    /// The number of pods that must succeed. Unset means a work queue: the Job ends when one of its pods has succeeded and all have ended.
     pub completions: Option<i32>,
-    /// Whether it is to have no pods for now.
+    /// Whether the Job is suspended and has no pods.
     pub suspend: bool,
-    /// Who makes its pods; unset is the Job controller of this cluster.
+    /// The controller that creates its pods. Unset means the Job controller of this cluster.
     pub managed_by: Option<String>,
-    /// Which pods are its own.
+    /// The label selector of its pods.
     pub selector: Selector,
-    /// What they look like.
+    /// The pod template.
     pub template: PodTemplate,
 }
 
-/// How far a Job has come.
+/// The status of a Job.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct JobStatus {
-    /// Pods that run or wait.
+    /// The number of pending and running pods.
     pub active: Option<i32>,
-    /// Pods (of an Indexed Job: indexes) that succeeded.
+    /// The number of pods that succeeded; of an Indexed Job, the number of indexes.
     pub succeeded: Option<i32>,
-    /// Indexes that failed for good, as `1,3-5`.
+    /// The indexes that failed finally, as `1,3-5`.
     pub failed_indexes: Option<String>,
-    /// How it ended, if it did.
+    /// The conditions of the Job.
     pub conditions: Vec<JobCondition>,
 }
 
@@ -61,25 +61,25 @@ pub struct JobStatus {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobCondition {
-    /// What it says.
+    /// The type of the condition.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Whether that holds.
+    /// `True`, `False` or `Unknown`.
     pub status: String,
 }
 
-/// The conditions after which the Job controller makes no more pods: how it ended, and that it is about to.
-const OVER: [&str; 4] = ["Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"];
+/// The conditions after which the Job controller creates no more pods: the Job has ended or is about to end.
+const FINISHED: [&str; 4] = ["Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"];
 
-/// The value of `spec.managedBy` that stands for the Job controller of this cluster.
+/// The value of `spec.managedBy` that means the Job controller of this cluster.
 const JOB_CONTROLLER: &str = "kubernetes.io/job-controller";
 
 impl Job {
-    fn is_over(&self) -> bool {
-        self.status.conditions.iter().any(|condition| condition.status == "True" && OVER.contains(&condition.kind.as_str()))
+    fn is_finished(&self) -> bool {
+        self.status.conditions.iter().any(|condition| condition.status == "True" && FINISHED.contains(&condition.kind.as_str()))
     }
 
-    /// How many pods the Job controller keeps at a time from here on, were it not suspended.
+    /// Returns the number of pods that the Job controller runs at the same time from now on, if the Job is not suspended.
     fn wanted(&self) -> u32 {
         let parallelism = count(self.spec.parallelism, 1);
         let succeeded = count(self.status.succeeded, 0);
@@ -88,7 +88,7 @@ impl Job {
                 let failed = self.status.failed_indexes.as_deref().map_or(0, indexes);
                 parallelism.min(count(Some(completions), 0).saturating_sub(succeeded).saturating_sub(failed))
             }
-            // A work queue gets no new pods once one has succeeded (Job documentation, "Parallel Jobs with a work queue").
+            // A work queue gets no new pods after one pod has succeeded (Job documentation, "Parallel Jobs with a work queue").
             None if succeeded > 0 => parallelism.min(count(self.status.active, 0)),
             None => parallelism,
         }
@@ -105,11 +105,11 @@ impl PodOwner for Job {
     }
 
     fn wants(&self) -> (bool, Gang) {
-        // Another controller (spec.managedBy) makes its pods: here, or in another cluster; how many at a time it alone knows.
+        // Another controller (spec.managedBy) creates the pods, in this or another cluster. Only that controller knows how many at the same time.
         if self.spec.managed_by.as_deref().is_some_and(|manager| manager != JOB_CONTROLLER) {
             return (false, Gang::Unknown);
         }
-        let now = if self.spec.suspend || self.is_over() { 0 } else { self.wanted() };
+        let now = if self.spec.suspend || self.is_finished() { 0 } else { self.wanted() };
         let parallelism = count(self.spec.parallelism, 1);
         let in_all = self.spec.completions.map_or(parallelism, |completions| parallelism.min(count(Some(completions), 0)));
         (now > 0, Gang::UpTo { now, in_all })
@@ -120,7 +120,8 @@ impl PodOwner for Job {
     }
 }
 
-/// How many numbers are in `1,3-5`; what cannot be read counts as none. Bounded by the text, not by the numbers in it.
+/// Returns how many numbers are in a text such as `1,3-5`. A part that cannot be read counts as none. The cost depends on the length of the text, not on
+/// its numbers.
 fn indexes(text: &str) -> u32 {
     text.split(',').fold(0_u32, |sum, part| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -136,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failed_indexes_are_counted_without_walking_them() {
+    fn failed_indexes_are_counted() {
         let table = [
             ("", 0),
             ("3", 1),

@@ -1,8 +1,11 @@
-//! What do the owners of pods say about the group of their pods?
+//! The owners of pods, and the facts that the controller reads from them.
 //!
-//! Every kind becomes the same [`OwnerFacts`] here, once: the kinds differ in how many pods they want now and in whether those can wait for each
-//! other ([`Gang`]), and nowhere else. One file for each kind that is watched ([`replica_set`], [`stateful_set`], [`daemon_set`], [`job`]), one
-//! for owners that only their pods tell of ([`pod`]), and one each for what stands above and around owners ([`deployment`], [`namespace`]).
+//! Every kind becomes the same [`OwnerFacts`] here. The kinds differ only in how many pods they want now, and in whether these pods can wait for each
+//! other ([`Gang`]).
+//!
+//! * [`replica_set`], [`stateful_set`], [`daemon_set`], [`job`]: the kinds that are watched.
+//! * [`pod`]: owners that are known only through their pods.
+//! * [`deployment`], [`namespace`]: the other objects that a PodGroup depends on.
 
 pub mod daemon_set;
 pub mod deployment;
@@ -39,18 +42,18 @@ pub use replica_set::ReplicaSet;
 pub use selector::selector_text;
 pub use stateful_set::StatefulSet;
 
-/// What the pods of an owner look like.
+/// The pod template of an owner.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodTemplate {
-    /// Their labels and annotations.
+    /// The labels and annotations of the pods.
     pub metadata: ObjectMeta,
-    /// Their spec.
+    /// The spec of the pods.
     pub spec: PodSpec,
 }
 
 impl PodTemplate {
-    /// Who places the pods: looked at before anything else is read, since most may be somebody else's.
+    /// Returns the scheduler of the pods. It is read first, because most owners of a cluster may belong to another scheduler.
     #[must_use]
     pub fn scheduler(&self) -> &str {
         match self.spec.scheduler_name.as_str() {
@@ -60,26 +63,26 @@ impl PodTemplate {
     }
 }
 
-/// Those annotations that say something about a PodGroup; nothing else of them is kept.
+/// The annotations of an object that a PodGroup depends on. Other annotations are not stored.
 pub type GroupAnnotations = BTreeMap<String, String>;
 
 fn group_annotations(meta: &ObjectMeta) -> GroupAnnotations {
-    let ours = |key: &str| matches!(key, MIN_MEMBER | MIN_RESOURCES | QUEUE_NAME) || key.starts_with(COPIED_PREFIX);
-    meta.annotations.iter().flatten().filter(|(key, _)| ours(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
+    let is_relevant = |key: &str| matches!(key, MIN_MEMBER | MIN_RESOURCES | QUEUE_NAME) || key.starts_with(COPIED_PREFIX);
+    meta.annotations.iter().flatten().filter(|(key, _)| is_relevant(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// Who an object is, as an Event or an owner reference names it.
+/// A reference to an object, as in an Event or an owner reference.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectRef {
-    /// Its kind.
+    /// The kind of the object.
     pub kind: String,
-    /// Its group and version.
+    /// The API group and version of the object.
     pub api_version: String,
-    /// Its namespace.
+    /// The namespace of the object.
     pub namespace: String,
-    /// Its name.
+    /// The name of the object.
     pub name: String,
-    /// Its identity.
+    /// The UID of the object.
     pub uid: Uid,
 }
 
@@ -94,7 +97,7 @@ impl ObjectRef {
         }
     }
 
-    /// Whom the reference names: an owner is always in the namespace of what it owns.
+    /// Returns the owner that the reference names. An owner is always in the namespace of its dependent, whose metadata is `meta`.
     fn referred(reference: &OwnerReference, meta: &ObjectMeta) -> Self {
         Self {
             kind: reference.kind.clone(),
@@ -106,69 +109,69 @@ impl ObjectRef {
     }
 }
 
-/// How many of an owner's pods can be asked to start together.
+/// How many pods of an owner can start together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gang {
-    /// As many as it wants. minMember is never above `now`, or pods would wait for others that nobody makes.
+    /// All the pods that the owner wants. minMember is never above `now`: otherwise pods would wait for pods that are never created.
     UpTo {
-        /// Pods that it wants now.
+        /// The number of pods that the owner wants now.
         now: u32,
-        /// Pods that it wants when nothing is under way: asking for more than these is a mistake that people are told of.
+        /// The number of pods that the owner wants when no rollout or completion is under way. A larger minMember is a fault.
         in_all: u32,
     },
-    /// Only one: they cannot wait for each other, for this reason.
+    /// Only one pod, because the pods cannot wait for each other. The text is the cause, for the fault.
     One(&'static str),
-    /// Nothing says how many it wants, so what is asked for is believed.
+    /// The number of wanted pods is not known. The minMember that is asked for is used.
     Unknown,
 }
 
-/// An owner of pods as the controller knows it, of whatever kind.
+/// The facts about an owner of pods, of any kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OwnerFacts {
-    /// Who it is.
+    /// The owner itself.
     pub object: ObjectRef,
-    /// Whether it is being deleted: then nothing is made for it, since the garbage collector would take it away again.
+    /// Whether the owner is being deleted. Then no PodGroup is created, because the garbage collector would delete it again.
     pub deleting: bool,
-    /// Whether it wants any pod now.
+    /// Whether the owner wants any pod now.
     pub wants_pods: bool,
-    /// How many of them can be a gang.
+    /// How many of its pods can start together.
     pub gang: Gang,
-    /// Who controls it and is edited in its stead: the Deployment of a ReplicaSet, the CronJob of a Job.
-    pub above: Option<ObjectRef>,
-    /// Who places its pods.
+    /// The controller of the owner, if people edit that one: the Deployment of a ReplicaSet, the CronJob of a Job.
+    pub parent: Option<ObjectRef>,
+    /// The scheduler of its pods.
     pub scheduler: Arc<str>,
-    /// Its own annotations about the group.
+    /// The annotations of the owner that a PodGroup depends on.
     pub annotations: GroupAnnotations,
-    /// Those of its template.
+    /// The same annotations of its pod template.
     pub template_annotations: GroupAnnotations,
-    /// Whether its template names a group that somebody else made: then none is made here.
+    /// Whether its pod template names a PodGroup. Then the controller creates none.
     pub named_group: bool,
-    /// The priority class of its pods.
+    /// The name of the priority class of its pods.
     pub priority_class: Option<String>,
-    /// What one of its pods will ask for, the dimension `pods` included.
+    /// The resources that one of its pods requests, including `pods`.
     pub request: Resources,
-    /// The selector of its pods, as a list request takes it; none where it cannot be written so.
+    /// The label selector of its pods, as text for a list request; `None` if it cannot be written as text.
     pub selector: Option<String>,
-    /// What could not be read.
+    /// The values that could not be used.
     pub faults: Vec<Fault>,
 }
 
-/// A kind of owner that is watched: what [`OwnerFacts::of`] reads in an object of it.
+/// A watched kind of owner, with what [`OwnerFacts::of`] reads from it.
 pub trait PodOwner: Resource<DynamicType = ()> {
-    /// What its pods look like.
+    /// Returns the pod template.
     fn template(&self) -> &PodTemplate;
-    /// Which pods are its own.
+    /// Returns the label selector of its pods.
     fn selector(&self) -> &Selector;
-    /// Whether it wants any pod now, and how many of them can be a gang.
+    /// Returns whether the owner wants any pod now, and how many of its pods can start together.
     fn wants(&self) -> (bool, Gang);
-    /// Whether people edit this controller of it and not the object itself.
+    /// Returns whether people edit this controller of the owner instead of the owner itself.
     fn is_made_by(_controller: &OwnerReference) -> bool {
         false
     }
 }
 
 impl OwnerFacts {
-    /// What this object says.
+    /// Reads the facts from the object.
     #[must_use]
     pub fn of<K: PodOwner>(object: &K) -> Self {
         let meta = object.meta();
@@ -180,7 +183,7 @@ impl OwnerFacts {
             deleting: meta.deletion_timestamp.is_some(),
             wants_pods,
             gang,
-            above: controller_of(meta)
+            parent: controller_of(meta)
                 .filter(|controller| K::is_made_by(controller))
                 .map(|controller| ObjectRef::referred(controller, meta)),
             scheduler: Arc::from(template.scheduler()),
@@ -199,7 +202,7 @@ fn priority_class(spec: &PodSpec) -> Option<String> {
     spec.priority_class_name.clone().filter(|class| !class.is_empty())
 }
 
-/// A number of pods as an object states it: absent is `default`, and less than 0, which the API server refuses, is none.
+/// Returns a number of pods. Absent means `default`; a number below 0, which the API server refuses, means 0.
 fn count(stated: Option<i32>, default: u32) -> u32 {
     stated.map_or(default, |number| u32::try_from(number).unwrap_or(0))
 }

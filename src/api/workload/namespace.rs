@@ -1,4 +1,4 @@
-//! Namespaces: the queue for those of their pods that name none, and whether anything can still be made in them.
+//! The Namespace of Kubernetes: the default queue of its pods, and whether it is being deleted.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::names::QUEUE_NAME;
 use crate::api::wire::resource;
 
-/// A namespace. Only its metadata is used.
+/// A Namespace. Only its metadata is decoded.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Namespace {
     /// The object's metadata.
@@ -19,26 +19,26 @@ pub struct Namespace {
 
 resource!(Namespace, "", "v1", "Namespace", "namespaces", ClusterResourceScope);
 
-/// A namespace as the controller knows it.
+/// The facts about a Namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceFacts {
-    /// Its name.
+    /// The name of the namespace.
     pub name: Arc<str>,
-    /// The queue for pods that name none.
+    /// The queue for owners and pods that name none; `None` if the namespace has no such annotation.
     pub queue: Option<String>,
-    /// Whether it is being deleted: the API server lets nothing be made in it any more.
-    pub ending: bool,
+    /// Whether the namespace is being deleted. The API server refuses new objects in it.
+    pub deleting: bool,
 }
 
 impl NamespaceFacts {
-    /// What this object says.
+    /// Reads the facts from the object.
     #[must_use]
     pub fn of(object: &Namespace) -> Self {
         let meta = &object.metadata;
         Self {
             name: Arc::from(meta.name.as_deref().unwrap_or_default()),
             queue: meta.annotations.as_ref().and_then(|annotations| annotations.get(QUEUE_NAME)).cloned(),
-            ending: meta.deletion_timestamp.is_some(),
+            deleting: meta.deletion_timestamp.is_some(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Owners that only their pods tell of: a bare pod, which is its own, and controllers of kinds that are not watched.
+//! Owners that are known only through their pods: a bare pod, and a controller of a kind that is not watched.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use crate::api::pod_facts::request_of_template;
 
 use super::{Gang, GroupAnnotations, ObjectRef, OwnerFacts, group_annotations, priority_class};
 
-/// Whether owners of this kind are watched themselves: what their pods say of them counts for nothing then, since only the owner can say that it lives.
+/// Returns whether owners of this kind are watched. The facts that pods have about such an owner are not used, because only the watch shows whether the
+/// owner exists.
 #[must_use]
 pub fn is_watched(api_version: &str, kind: &str) -> bool {
     match api_version.split_once('/').map_or("", |(group, _)| group) {
@@ -20,17 +21,17 @@ pub fn is_watched(api_version: &str, kind: &str) -> bool {
     }
 }
 
-/// What one pod says of its owner.
+/// The facts that one pod has about its owner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodSource {
-    /// When the pod was made: of several that differ the newest is believed, since it follows the owner's newest template.
+    /// When the pod was created. The newest pod counts, because it follows the newest template of the owner.
     pub born: Option<Timestamp>,
-    /// The owner as this pod shows it.
+    /// The facts about the owner.
     pub owner: OwnerFacts,
 }
 
 impl PodSource {
-    /// What this pod says; none where its controller is watched itself.
+    /// Reads the facts from a pod; `None` if the controller of the pod is watched.
     #[must_use]
     pub fn of(pod: &Pod) -> Option<Self> {
         let meta = &pod.metadata;
@@ -39,7 +40,9 @@ impl PodSource {
             Some(owner) => (ObjectRef::referred(owner, meta), Gang::Unknown),
             None => (
                 ObjectRef::of("Pod", "v1", meta),
-                Gang::One("a pod that nobody controls is alone; name a PodGroup of your own for more; 1 is used"),
+                Gang::One(
+                    "a pod without a controller is a gang of one; create a PodGroup and name it on the pods for a larger gang; 1 is used",
+                ),
             ),
         };
         let mut faults = Vec::new();
@@ -48,11 +51,11 @@ impl PodSource {
             deleting: false,
             wants_pods: true,
             gang,
-            above: None,
+            parent: None,
             scheduler: Arc::from(pod.spec.scheduler_name.as_str()),
             annotations: group_annotations(meta),
             template_annotations: GroupAnnotations::new(),
-            // Its pods that name a group of somebody's are members of that one, and never come here.
+            // A pod that names a PodGroup is a member of that PodGroup, and its facts are never used here.
             named_group: false,
             priority_class: priority_class(&pod.spec),
             request: request_of_template(&pod.spec, &mut faults),

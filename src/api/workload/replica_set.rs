@@ -1,4 +1,4 @@
-//! ReplicaSets: of a Deployment, of another controller that makes such, or alone.
+//! The ReplicaSet of Kubernetes. It belongs to a Deployment, to another controller, or to none.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::core::NamespaceResourceScope;
@@ -9,28 +9,28 @@ use crate::api::wire::resource;
 
 use super::{Gang, PodOwner, PodTemplate, count};
 
-/// A ReplicaSet. Only what is used is decoded.
+/// A ReplicaSet. Only the fields that are used are decoded.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ReplicaSet {
     /// The object's metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// The desired state.
     #[serde(default)]
     pub spec: ReplicaSetSpec,
 }
 
 resource!(ReplicaSet, "apps", "v1", "ReplicaSet", "replicasets", NamespaceResourceScope);
 
-/// What is wanted of a ReplicaSet.
+/// The spec of a ReplicaSet.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReplicaSetSpec {
-    /// How many pods; 1 where it is unset.
+    /// The number of pods; 1 if unset.
     pub replicas: Option<i32>,
-    /// Which pods are its own.
+    /// The label selector of its pods.
     pub selector: Selector,
-    /// What they look like.
+    /// The pod template.
     pub template: PodTemplate,
 }
 
@@ -48,7 +48,7 @@ impl PodOwner for ReplicaSet {
         (replicas > 0, Gang::UpTo { now: replicas, in_all: replicas })
     }
 
-    /// Whoever makes ReplicaSets (a Deployment, an Argo Rollout) is what people edit.
+    /// People always edit the controller of a ReplicaSet: a Deployment or an Argo Rollout.
     fn is_made_by(_: &OwnerReference) -> bool {
         true
     }

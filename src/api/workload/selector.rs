@@ -1,8 +1,8 @@
-//! How is a selector of pods written in a list request?
+//! Writes a label selector as text for a list request.
 
 use crate::api::podgroup::Selector;
 
-/// The selector as a list request takes it. None where it is empty (it would select everything) or has an operator that is not known.
+/// Returns the selector as text for a list request. `None` if it is empty (it would select every pod) or has an unknown operator.
 pub fn selector_text(selector: &Selector) -> Option<String> {
     let mut parts: Vec<String> = selector.match_labels.iter().flatten().map(|(key, value)| format!("{key}={value}")).collect();
     for requirement in selector.match_expressions.iter().flatten() {
@@ -27,7 +27,7 @@ mod tests {
     use crate::api::podgroup::SelectorRequirement;
 
     #[test]
-    fn a_selector_is_written_as_a_list_request_takes_it() {
+    fn a_selector_is_written_as_the_text_of_a_list_request() {
         let requirement = |key: &str, operator: &str, values: &[&str]| SelectorRequirement {
             key: key.into(),
             operator: operator.into(),

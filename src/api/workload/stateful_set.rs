@@ -1,4 +1,4 @@
-//! StatefulSets, whose pods start one after the other unless they are told not to.
+//! The StatefulSet of Kubernetes. By default its pods start one after the other.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::NamespaceResourceScope;
@@ -9,30 +9,30 @@ use crate::api::wire::resource;
 
 use super::{Gang, PodOwner, PodTemplate, count};
 
-/// A StatefulSet. Only what is used is decoded.
+/// A StatefulSet. Only the fields that are used are decoded.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct StatefulSet {
     /// The object's metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// The desired state.
     #[serde(default)]
     pub spec: StatefulSetSpec,
 }
 
 resource!(StatefulSet, "apps", "v1", "StatefulSet", "statefulsets", NamespaceResourceScope);
 
-/// What is wanted of a StatefulSet.
+/// The spec of a StatefulSet.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StatefulSetSpec {
-    /// How many pods; 1 where it is unset.
+    /// The number of pods; 1 if unset.
     pub replicas: Option<i32>,
-    /// `OrderedReady` (also where it is unset) or `Parallel`.
+    /// `OrderedReady` (the default) or `Parallel`.
     pub pod_management_policy: String,
-    /// Which pods are its own.
+    /// The label selector of its pods.
     pub selector: Selector,
-    /// What they look like.
+    /// The pod template.
     pub template: PodTemplate,
 }
 
@@ -49,8 +49,8 @@ impl PodOwner for StatefulSet {
         let replicas = count(self.spec.replicas, 1);
         let gang = match self.spec.pod_management_policy.as_str() {
             "Parallel" => Gang::UpTo { now: replicas, in_all: replicas },
-            // The next pod is made when the one before it is ready (StatefulSet documentation, "Pod Management Policies").
-            _ => Gang::One("a StatefulSet makes its pods one after the other unless its podManagementPolicy is Parallel; 1 is used"),
+            // The next pod is created when the previous one is ready (StatefulSet documentation, "Pod Management Policies").
+            _ => Gang::One("a StatefulSet creates its pods one after the other unless its podManagementPolicy is Parallel; 1 is used"),
         };
         (replicas > 0, gang)
     }

@@ -1,4 +1,4 @@
-//! What each kind of owner wants, and who is told about it.
+//! Tests of the facts about each kind of owner.
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ fn a_replica_set_wants_its_replicas() {
 }
 
 #[test]
-fn the_pods_of_a_stateful_set_are_a_gang_only_if_they_are_made_in_parallel() {
+fn the_pods_of_a_stateful_set_are_a_gang_only_if_they_are_created_in_parallel() {
     let of = |policy: Value, replicas: i32| {
         wants::<StatefulSet>(&json!({ "metadata": {}, "spec": { "replicas": replicas, "podManagementPolicy": policy } }))
     };
@@ -43,16 +43,16 @@ fn the_pods_of_a_stateful_set_are_a_gang_only_if_they_are_made_in_parallel() {
 }
 
 #[test]
-fn a_daemon_set_wants_pods_where_a_node_does() {
+fn a_daemon_set_wants_pods_if_a_node_should_run_one_or_its_status_is_old() {
     let of = |generation: i64, observed: i64, desired: i32| {
         let status = json!({ "desiredNumberScheduled": desired, "observedGeneration": observed });
         wants::<DaemonSet>(&json!({ "metadata": { "generation": generation }, "spec": {}, "status": status })).0
     };
-    assert_eq!([of(1, 1, 3), of(1, 1, 0), of(2, 1, 0), of(1, 0, 0)], [true, false, true, true], "an old count says nothing");
+    assert_eq!([of(1, 1, 3), of(1, 1, 0), of(2, 1, 0), of(1, 0, 0)], [true, false, true, true], "an old status does not count");
 }
 
 #[test]
-fn a_job_wants_what_is_left_of_it() {
+fn a_job_wants_the_pods_that_must_still_succeed() {
     let condition = |kind: &str, status: &str| json!([{ "type": kind, "status": status }]);
     let table = [
         ("one", json!({}), json!({}), up_to(1, 1)),
@@ -73,8 +73,13 @@ fn a_job_wants_what_is_left_of_it() {
         ("about to fail", json!({ "parallelism": 3 }), json!({ "conditions": condition("FailureTarget", "True") }), up_to(0, 3)),
         ("not complete", json!({ "parallelism": 3 }), json!({ "conditions": condition("Complete", "False") }), up_to(3, 3)),
         ("suspended once", json!({ "parallelism": 3 }), json!({ "conditions": condition("Suspended", "True") }), up_to(3, 3)),
-        ("another cluster's", json!({ "parallelism": 3, "managedBy": "example.com/x" }), json!({}), (false, Gang::Unknown)),
-        ("ours by name", json!({ "parallelism": 3, "managedBy": "kubernetes.io/job-controller" }), json!({}), up_to(3, 3)),
+        ("of another controller", json!({ "parallelism": 3, "managedBy": "example.com/x" }), json!({}), (false, Gang::Unknown)),
+        (
+            "of the Job controller, by name",
+            json!({ "parallelism": 3, "managedBy": "kubernetes.io/job-controller" }),
+            json!({}),
+            up_to(3, 3),
+        ),
     ];
     for (case, mut spec, status, expected) in table {
         if case == "one" {
@@ -87,29 +92,29 @@ fn a_job_wants_what_is_left_of_it() {
 fn controlled(api_version: &str, kind: &str) -> Value {
     let owner = json!([
         { "apiVersion": "v1", "kind": "ConfigMap", "name": "also", "uid": "also" },
-        { "apiVersion": api_version, "kind": kind, "name": "above", "uid": "above", "controller": true },
+        { "apiVersion": api_version, "kind": kind, "name": "parent", "uid": "parent", "controller": true },
     ]);
     json!({ "name": "x", "namespace": "ns", "uid": "own", "ownerReferences": owner })
 }
 
 #[test]
-fn whoever_people_edit_stands_above() {
-    let above = |facts: OwnerFacts| facts.above.map(|above| (above.kind, above.namespace, above.uid.to_string()));
-    let of = |kind: &str| Some((kind.to_owned(), "ns".to_owned(), "above".to_owned()));
-    assert_eq!(above(facts::<ReplicaSet>(&json!({ "metadata": controlled("apps/v1", "Deployment") }))), of("Deployment"));
-    assert_eq!(above(facts::<ReplicaSet>(&json!({ "metadata": controlled("argoproj.io/v1alpha1", "Rollout") }))), of("Rollout"));
-    assert_eq!(above(facts::<ReplicaSet>(&json!({ "metadata": { "name": "x" } }))), None);
-    assert_eq!(above(facts::<Job>(&json!({ "metadata": controlled("batch/v1", "CronJob") }))), of("CronJob"));
+fn the_parent_of_an_owner_is_the_controller_that_people_edit() {
+    let parent = |facts: OwnerFacts| facts.parent.map(|parent| (parent.kind, parent.namespace, parent.uid.to_string()));
+    let of = |kind: &str| Some((kind.to_owned(), "ns".to_owned(), "parent".to_owned()));
+    assert_eq!(parent(facts::<ReplicaSet>(&json!({ "metadata": controlled("apps/v1", "Deployment") }))), of("Deployment"));
+    assert_eq!(parent(facts::<ReplicaSet>(&json!({ "metadata": controlled("argoproj.io/v1alpha1", "Rollout") }))), of("Rollout"));
+    assert_eq!(parent(facts::<ReplicaSet>(&json!({ "metadata": { "name": "x" } }))), None);
+    assert_eq!(parent(facts::<Job>(&json!({ "metadata": controlled("batch/v1", "CronJob") }))), of("CronJob"));
     assert_eq!(
-        above(facts::<Job>(&json!({ "metadata": controlled("jobset.x-k8s.io/v1alpha2", "JobSet") }))),
+        parent(facts::<Job>(&json!({ "metadata": controlled("jobset.x-k8s.io/v1alpha2", "JobSet") }))),
         None,
-        "its Jobs are what one looks at"
+        "people look at the Jobs of a JobSet"
     );
-    assert_eq!(above(facts::<StatefulSet>(&json!({ "metadata": controlled("x/v1", "Database") }))), None);
+    assert_eq!(parent(facts::<StatefulSet>(&json!({ "metadata": controlled("x/v1", "Database") }))), None);
 }
 
 #[test]
-fn only_owners_that_nobody_watches_are_known_through_their_pods() {
+fn only_unwatched_owners_are_known_through_their_pods() {
     let of = |metadata: Value| {
         PodSource::of(&serde_json::from_value::<Pod>(json!({ "metadata": metadata, "spec": { "schedulerName": "s" } })).unwrap())
     };
@@ -123,7 +128,7 @@ fn only_owners_that_nobody_watches_are_known_through_their_pods() {
         ("apps/v1", "Deployment"),
     ] {
         let owner = of(controlled(api_version, kind)).unwrap().owner;
-        assert_eq!((owner.object.kind.as_str(), owner.object.api_version.as_str(), &*owner.object.uid), (kind, api_version, "above"));
+        assert_eq!((owner.object.kind.as_str(), owner.object.api_version.as_str(), &*owner.object.uid), (kind, api_version, "parent"));
         assert!(owner.gang == Gang::Unknown && owner.wants_pods && !owner.deleting);
     }
     let bare = of(json!({ "name": "x", "namespace": "ns", "uid": "own" })).unwrap().owner;

@@ -1,4 +1,4 @@
-//! Which PodGroups are there?
+//! The cache of PodGroups.
 
 use std::collections::HashMap;
 
@@ -6,23 +6,23 @@ use crate::api::GroupKey;
 use crate::lifecycle::{Existing, NotOurs, Version};
 use crate::runtime::watch::{BadObject, WatchEvent};
 
-use super::{Touched, bad_uid};
+use super::{Affected, bad_uid};
 
-/// A PodGroup.
+/// The facts about a PodGroup.
 #[derive(Clone, Debug)]
-pub struct SeenGroup {
+pub struct ObservedGroup {
     /// Its namespace and name.
     pub key: GroupKey,
-    /// What is there.
+    /// The object, as the decision sees it.
     pub existing: Existing,
-    /// Whether its owner is of a kind that is not watched: then nobody can say whether that one lives.
+    /// Whether no watch shows the kind of its owner. Then the controller does not know whether the owner exists.
     pub unwatched_owner: bool,
 }
 
 /// PodGroups by name.
 #[derive(Default)]
 pub(super) struct Groups {
-    by_key: HashMap<GroupKey, SeenGroup>,
+    by_key: HashMap<GroupKey, ObservedGroup>,
 }
 
 impl Groups {
@@ -34,20 +34,20 @@ impl Groups {
         self.by_key.keys()
     }
 
-    /// Whether the group is there and its owner of a kind that is not watched.
+    /// Returns whether the PodGroup exists and no watch shows the kind of its owner.
     pub(super) fn has_unwatched_owner(&self, key: &GroupKey) -> bool {
         self.by_key.get(key).is_some_and(|seen| seen.unwatched_owner)
     }
 
-    pub(super) fn take(&mut self, event: WatchEvent<SeenGroup>) -> Vec<Touched> {
+    pub(super) fn take(&mut self, event: WatchEvent<ObservedGroup>) -> Vec<Affected> {
         match event {
             WatchEvent::Reset { objects, bad } => {
                 let before = std::mem::take(&mut self.by_key);
-                let mut touched: Vec<Touched> = objects.into_iter().chain(bad.iter().map(foreign)).map(|seen| self.put(seen)).collect();
+                let mut affected: Vec<Affected> = objects.into_iter().chain(bad.iter().map(foreign)).map(|seen| self.put(seen)).collect();
                 let mut missed: Vec<GroupKey> = before.into_keys().filter(|key| !self.by_key.contains_key(key)).collect();
                 missed.sort();
-                touched.extend(missed.into_iter().map(Touched::MissedGroup));
-                touched
+                affected.extend(missed.into_iter().map(Affected::UnlistedGroup));
+                affected
             }
             WatchEvent::Apply(seen) => vec![self.put(seen)],
             WatchEvent::Delete(seen) => vec![self.drop(seen)],
@@ -56,22 +56,22 @@ impl Groups {
         }
     }
 
-    fn put(&mut self, seen: SeenGroup) -> Touched {
+    fn put(&mut self, seen: ObservedGroup) -> Affected {
         let key = seen.key.clone();
         self.by_key.insert(seen.key.clone(), seen);
-        Touched::Group(key, None)
+        Affected::Group(key, None)
     }
 
-    fn drop(&mut self, seen: SeenGroup) -> Touched {
+    fn drop(&mut self, seen: ObservedGroup) -> Affected {
         self.by_key.remove(&seen.key);
-        Touched::Group(seen.key, Some(seen.existing.version().uid.clone()))
+        Affected::Group(seen.key, Some(seen.existing.version().uid.clone()))
     }
 }
 
-/// A PodGroup that cannot be read is somebody else's: it is left alone, and people are told.
-fn foreign(bad: &BadObject) -> SeenGroup {
+/// Returns a PodGroup that cannot be decoded as a foreign one. The controller does not change it, and an Event reports it.
+fn foreign(bad: &BadObject) -> ObservedGroup {
     let version = Version { uid: bad_uid(bad), resource_version: bad.resource_version.clone().unwrap_or_default() };
-    SeenGroup {
+    ObservedGroup {
         key: GroupKey::new(bad.namespace.as_deref().unwrap_or_default(), &bad.name),
         existing: Existing::Foreign(version, NotOurs::Unreadable),
         unwatched_owner: false,

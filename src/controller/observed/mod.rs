@@ -1,7 +1,7 @@
-//! What have the watches shown, and what does that say about one group?
+//! The controller's cache of the cluster, and the snapshot of one PodGroup taken from it.
 //!
-//! The controller's picture of the cluster: facts by kind ([`owners`], [`pods`], [`groups`]), indexed so that everything about one group is found by
-//! its key. It is changed only by `take`, which says which groups the change concerns; it never asks, never waits and never decides.
+//! The cache has facts by kind ([`owners`], [`pods`], [`groups`]), with indexes from the key of a PodGroup to everything about it. Only
+//! [`Observed::take`] changes it and returns the affected PodGroups. The cache sends no requests, never waits and decides nothing.
 
 mod groups;
 mod owners;
@@ -14,33 +14,33 @@ use std::sync::Arc;
 
 use crate::api::workload::{DeploymentFacts, NamespaceFacts, OwnerFacts};
 use crate::api::{GroupKey, Uid};
-use crate::lifecycle::{Existing, Members, Owner, Sight, Wish};
+use crate::lifecycle::{CacheChange, DesiredGroup, Existing, Members, Owner};
 use crate::runtime::watch::{BadObject, WatchEvent};
 
 use groups::Groups;
-use owners::{Around, Owners};
+use owners::{Owners, Related};
 use pods::Pods;
 
-pub use groups::SeenGroup;
-pub use owners::{OwnerKind, SeenOwner};
-pub use pods::{PodRef, SeenPod};
+pub use groups::ObservedGroup;
+pub use owners::{ObservedOwner, OwnerKind};
+pub use pods::{ObservedPod, PodRef};
 
-/// What a watch has shown, as facts.
+/// An event of a watch, as facts.
 #[derive(Debug)]
-pub enum Seen {
-    /// Owners of this kind.
-    Owner(OwnerKind, WatchEvent<SeenOwner>),
-    /// Deployments.
+pub enum Observation {
+    /// About owners of this kind.
+    Owner(OwnerKind, WatchEvent<ObservedOwner>),
+    /// About Deployments.
     Deployment(WatchEvent<DeploymentFacts>),
-    /// Pods of one of our schedulers, which is named by its place in the list of flags.
-    Pod(usize, WatchEvent<SeenPod>),
-    /// PodGroups.
-    Group(WatchEvent<SeenGroup>),
-    /// Namespaces.
+    /// About pods of one served scheduler. The number is the index of the scheduler in the flags.
+    Pod(usize, WatchEvent<ObservedPod>),
+    /// About PodGroups.
+    Group(WatchEvent<ObservedGroup>),
+    /// About namespaces.
     Namespace(WatchEvent<NamespaceFacts>),
 }
 
-/// A list that must have been read to its end before anything is decided.
+/// A list that must be complete before the first decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum List {
     Owners(OwnerKind),
@@ -50,102 +50,102 @@ enum List {
     Namespaces,
 }
 
-/// What a change was about.
+/// A PodGroup that an observation affects, and how.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Touched {
-    /// The owner of this group, or what it wishes.
+pub enum Affected {
+    /// The owner changed, or another object that its desired PodGroup depends on.
     Owner(GroupKey),
-    /// A member of this group.
+    /// A member changed.
     Member(GroupKey),
-    /// The group itself; with the UID of the object that went, if one did.
+    /// The PodGroup itself changed. The UID is that of the deleted object, if it was deleted.
     Group(GroupKey, Option<Uid>),
-    /// The group was not in a list that was read again.
-    MissedGroup(GroupKey),
+    /// A new complete list does not contain the PodGroup.
+    UnlistedGroup(GroupKey),
 }
 
-impl Touched {
-    /// The group that is concerned.
+impl Affected {
+    /// Returns the affected PodGroup.
     #[must_use]
     pub const fn key(&self) -> &GroupKey {
         match self {
-            Self::Owner(key) | Self::Member(key) | Self::Group(key, _) | Self::MissedGroup(key) => key,
+            Self::Owner(key) | Self::Member(key) | Self::Group(key, _) | Self::UnlistedGroup(key) => key,
         }
     }
 
-    /// The same without the key, as the memory of that group is told.
+    /// Returns the change without the key, for the memory of the PodGroup.
     #[must_use]
-    pub const fn sight(&self) -> Sight<'_> {
+    pub const fn cache_change(&self) -> CacheChange<'_> {
         match self {
-            Self::Owner(_) => Sight::Owner,
-            Self::Member(_) => Sight::Member,
-            Self::Group(_, Some(uid)) => Sight::Deleted(uid),
-            // What became of one that a list does not have is said once, of all that are remembered.
-            Self::Group(_, None) | Self::MissedGroup(_) => Sight::Group,
+            Self::Owner(_) => CacheChange::Owner,
+            Self::Member(_) => CacheChange::Member,
+            Self::Group(_, Some(uid)) => CacheChange::Deleted(uid),
+            // After a new list, the reconciler sends `CacheChange::Relisted` for every remembered PodGroup.
+            Self::Group(_, None) | Self::UnlistedGroup(_) => CacheChange::Group,
         }
     }
 }
 
-/// The owner at one moment: [`Owner`], and what it wishes with it.
+/// The owner in a snapshot: [`Owner`] with its own copy of the desired PodGroup.
 #[derive(Clone, Debug)]
-pub enum FrozenOwner {
+pub enum OwnerSnapshot {
     /// See [`Owner::Gone`].
     Gone,
-    /// See [`Owner::Unseen`].
-    Unseen,
+    /// See [`Owner::Unknown`].
+    Unknown,
     /// See [`Owner::Unserved`].
     Unserved,
-    /// See [`Owner::Wishes`].
-    Wishes(Box<Wish>),
+    /// See [`Owner::Served`].
+    Served(Box<DesiredGroup>),
 }
 
-impl FrozenOwner {
-    /// What it wishes, if it does.
+impl OwnerSnapshot {
+    /// Returns the desired PodGroup; `None` unless the owner is [`OwnerSnapshot::Served`].
     #[must_use]
-    pub fn wish(&self) -> Option<&Wish> {
-        if let Self::Wishes(wish) = self { Some(wish) } else { None }
+    pub fn desired(&self) -> Option<&DesiredGroup> {
+        if let Self::Served(desired) = self { Some(desired) } else { None }
     }
 
-    /// What the decision is asked with.
+    /// Returns the owner as the decision takes it.
     #[must_use]
     pub fn known(&self) -> Owner<'_> {
         match self {
             Self::Gone => Owner::Gone,
-            Self::Unseen => Owner::Unseen,
+            Self::Unknown => Owner::Unknown,
             Self::Unserved => Owner::Unserved,
-            Self::Wishes(wish) => Owner::Wishes(wish),
+            Self::Served(desired) => Owner::Served(desired),
         }
     }
 }
 
-/// Everything about one group at one moment: what the decision is made of.
+/// Everything about one PodGroup at one moment: the input of the decision, without the memory.
 #[derive(Clone, Debug)]
-pub struct Frozen {
-    /// The owner, and what it wishes.
-    pub owner: FrozenOwner,
-    /// The members that are there.
+pub struct GroupSnapshot {
+    /// The owner and its desired PodGroup.
+    pub owner: OwnerSnapshot,
+    /// The members in the cache.
     pub members: Members,
-    /// The group that is there.
+    /// The PodGroup in the cache; `None` if there is none.
     pub cached: Option<Existing>,
-    /// The selector of the owner's pods, where it is known.
+    /// The label selector of the owner's pods; `None` if it is not known.
     pub selector: Option<String>,
-    /// Whether the owner wants pods, and only a pod could say that they are ours: the next one may come at any moment.
-    pub may_be_ours: bool,
-    /// Members that do not name their group, in order.
+    /// Whether the owner wants pods but its template names another scheduler. A webhook may give its next pod to a served scheduler at any moment.
+    pub awaits_webhook_pods: bool,
+    /// The members without the annotation that names their PodGroup, in the order of their UIDs.
     pub unstamped: Vec<PodRef>,
 }
 
-/// The controller's picture of the cluster.
+/// The controller's cache of the cluster.
 pub struct Observed {
     schedulers: Vec<String>,
     owners: Owners,
     pods: Pods,
     groups: Groups,
-    /// The lists that have been read to their end at least once.
+    /// The lists that were complete at least once.
     complete: BTreeSet<List>,
 }
 
 impl Observed {
-    /// Nothing yet, of the pods of these schedulers.
+    /// Returns an empty cache for the pods of these schedulers.
     #[must_use]
     pub fn new(schedulers: &[String]) -> Self {
         Self {
@@ -157,7 +157,7 @@ impl Observed {
         }
     }
 
-    /// Whether every list has been read to its end: before that nothing may be decided.
+    /// Returns whether every list is complete. Before that no decision is allowed.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         let owners = OwnerKind::ALL.into_iter().map(List::Owners);
@@ -165,91 +165,92 @@ impl Observed {
         owners.chain(pods).chain([List::Deployments, List::Groups, List::Namespaces]).all(|list| self.complete.contains(&list))
     }
 
-    /// Takes one event, and says what it concerned.
-    pub fn take(&mut self, seen: Seen) -> Vec<Touched> {
-        let around = Around { groups: &self.groups, pods: &self.pods };
+    /// Updates the cache with one observation. Returns the affected PodGroups.
+    pub fn take(&mut self, seen: Observation) -> Vec<Affected> {
+        let related = Related { groups: &self.groups, pods: &self.pods };
         match seen {
-            Seen::Owner(kind, event) => {
+            Observation::Owner(kind, event) => {
                 listed(&mut self.complete, &event, List::Owners(kind));
-                self.owners.take(kind, event, around)
+                self.owners.take(kind, event, related)
             }
-            Seen::Deployment(event) => {
+            Observation::Deployment(event) => {
                 listed(&mut self.complete, &event, List::Deployments);
-                self.owners.take_deployment(event, around)
+                self.owners.take_deployment(event, related)
             }
-            Seen::Pod(scheduler, event) => {
+            Observation::Pod(scheduler, event) => {
                 listed(&mut self.complete, &event, List::Pods(scheduler));
                 self.pods.take(scheduler, event)
             }
-            Seen::Group(event) => {
+            Observation::Group(event) => {
                 listed(&mut self.complete, &event, List::Groups);
                 self.groups.take(event)
             }
-            Seen::Namespace(event) => {
+            Observation::Namespace(event) => {
                 listed(&mut self.complete, &event, List::Namespaces);
-                let (changed, mut touched) = self.owners.take_namespace(event, around);
-                touched.extend(self.pods.told_of_in(&changed).map(Touched::Owner));
-                touched.sort();
-                touched
+                let (changed, mut affected) = self.owners.take_namespace(event, related);
+                affected.extend(self.pods.known_by_pods_in(&changed).map(Affected::Owner));
+                affected.sort();
+                affected
             }
         }
     }
 
-    /// Every group that there is something to know of.
+    /// Returns the key of every PodGroup that has an owner, a member or an object.
     #[must_use]
     pub fn keys(&self) -> BTreeSet<GroupKey> {
         let found = self.owners.served().chain(self.groups.keys().cloned()).chain(self.pods.groups().cloned());
         found.filter(|key| key.owner().is_some()).collect()
     }
 
-    /// The group that is there.
+    /// Returns the PodGroup in the cache.
     #[must_use]
     pub fn group(&self, key: &GroupKey) -> Option<&Existing> {
         self.groups.get(key)
     }
 
-    /// Everything about this group now.
+    /// Returns everything about one PodGroup at this moment.
     #[must_use]
-    pub fn freeze(&self, key: &GroupKey) -> Frozen {
+    pub fn snapshot(&self, key: &GroupKey) -> GroupSnapshot {
         let seen = self.owners.find(key);
         let (owner, selector) = self.owner(key, seen);
         let (members, unstamped) = self.pods.members(key);
-        let may_be_ours = matches!(seen, Some(SeenOwner::Elsewhere(facts)) if facts.wants_pods && !facts.named_group);
-        Frozen { owner, members, cached: self.groups.get(key).cloned(), selector, may_be_ours, unstamped }
+        let awaits_webhook_pods = matches!(seen, Some(ObservedOwner::OtherScheduler(facts)) if facts.wants_pods && !facts.named_group);
+        GroupSnapshot { owner, members, cached: self.groups.get(key).cloned(), selector, awaits_webhook_pods, unstamped }
     }
 
-    fn wishes_of(&self, owner: &OwnerFacts) -> FrozenOwner {
-        match self.owners.wish(owner, &self.schedulers) {
-            Some(wish) => FrozenOwner::Wishes(Box::new(wish)),
-            None if owner.deleting => FrozenOwner::Gone,
-            None => FrozenOwner::Unserved,
+    fn desired_by(&self, owner: &OwnerFacts) -> OwnerSnapshot {
+        match self.owners.desired(owner, &self.schedulers) {
+            Some(desired) => OwnerSnapshot::Served(Box::new(desired)),
+            None if owner.deleting => OwnerSnapshot::Gone,
+            None => OwnerSnapshot::Unserved,
         }
     }
 
-    fn owner(&self, key: &GroupKey, seen: Option<&SeenOwner>) -> (FrozenOwner, Option<String>) {
-        // Nothing can be made where all is taken away; what is there goes with the namespace.
-        if self.owners.is_ending(&key.namespace) {
-            return (FrozenOwner::Gone, None);
+    fn owner(&self, key: &GroupKey, seen: Option<&ObservedOwner>) -> (OwnerSnapshot, Option<String>) {
+        // Nothing can be created in a namespace that is being deleted, and its objects are deleted with it.
+        if self.owners.is_being_deleted(&key.namespace) {
+            return (OwnerSnapshot::Gone, None);
         }
         match seen {
-            Some(SeenOwner::Unserved { selector, .. }) => (FrozenOwner::Unserved, selector.as_deref().map(str::to_owned)),
-            Some(SeenOwner::Served(facts)) => (self.wishes_of(facts), facts.selector.clone()),
-            Some(SeenOwner::Elsewhere(facts)) => {
-                // Whoever placed the pods' name in them knew better than the template.
+            Some(ObservedOwner::Unserved { selector, .. }) => (OwnerSnapshot::Unserved, selector.as_deref().map(str::to_owned)),
+            Some(ObservedOwner::Served(facts)) => (self.desired_by(facts), facts.selector.clone()),
+            Some(ObservedOwner::OtherScheduler(facts)) => {
+                // The scheduler of the pods counts, not that of the template: a webhook has set it.
                 let scheduler = self.pods.scheduler(key).and_then(|place| self.schedulers.get(place));
                 let facts = scheduler.map_or(Cow::Borrowed(&**facts), |name| {
                     Cow::Owned(OwnerFacts { scheduler: Arc::from(name.as_str()), ..(**facts).clone() })
                 });
-                (self.wishes_of(&facts), facts.selector.clone())
+                (self.desired_by(&facts), facts.selector.clone())
             }
-            // Somebody's UID in another namespace: the reference lies, and the garbage collector takes the pod away for it.
-            None if self.owners.is_elsewhere(key) => (FrozenOwner::Gone, None),
+            // The UID belongs to an owner in another namespace: the owner reference is wrong, and the garbage collector deletes the pod.
+            None if self.owners.is_in_other_namespace(key) => (OwnerSnapshot::Gone, None),
             None => {
-                let told = self.pods.newest_source(key).and_then(|source| self.owners.wish(&source.owner, &self.schedulers));
-                // Of a pod that was bare and has a controller now, the group from then is nobody's, and the garbage collector would leave it as long as the pod.
-                let unseen = self.groups.has_unwatched_owner(key) || self.pods.is_member_elsewhere(key);
-                let nobody = if unseen { FrozenOwner::Unseen } else { FrozenOwner::Gone };
-                (told.map_or(nobody, |wish| FrozenOwner::Wishes(Box::new(wish))), None)
+                let from_pods = self.pods.newest_source(key).and_then(|source| self.owners.desired(&source.owner, &self.schedulers));
+                // A bare pod that a controller has adopted is no member of its old PodGroup any more. The garbage collector would keep that PodGroup as
+                // long as the pod exists.
+                let unseen = self.groups.has_unwatched_owner(key) || self.pods.is_member_of_another(key);
+                let without_pods = if unseen { OwnerSnapshot::Unknown } else { OwnerSnapshot::Gone };
+                (from_pods.map_or(without_pods, |desired| OwnerSnapshot::Served(Box::new(desired))), None)
             }
         }
     }
@@ -265,7 +266,7 @@ fn bad_uid(bad: &BadObject) -> Uid {
     Uid::from(bad.uid.as_deref().unwrap_or_default())
 }
 
-/// Takes a UID out of an index, and the entry with its last one.
+/// Removes a UID from an index, and the entry when it was the last UID.
 fn remove<K: Hash + Eq + Borrow<Q>, Q: Hash + Eq + ?Sized>(index: &mut HashMap<K, BTreeSet<Uid>>, key: &Q, uid: &Uid) {
     if let Some(uids) = index.get_mut(key) {
         uids.remove(uid);

@@ -1,4 +1,4 @@
-//! Which owners of pods are there, what stands above and around them, and what does each wish?
+//! The cache of the owners of pods, with their Deployments and namespaces, and the desired PodGroup of each owner.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use crate::api::workload::{DeploymentFacts, Gang, NamespaceFacts, OwnerFacts, PodOwner, selector_text};
 use crate::api::{GroupKey, Uid};
-use crate::lifecycle::{Wish, intend};
+use crate::lifecycle::{DesiredGroup, intend};
 use crate::runtime::watch::WatchEvent;
 
 use super::groups::Groups;
 use super::pods::Pods;
-use super::{Touched, bad_uid, remove};
+use super::{Affected, bad_uid, remove};
 
 /// The kinds of owners that are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,31 +27,30 @@ pub enum OwnerKind {
 }
 
 impl OwnerKind {
-    /// All of them.
+    /// Every kind.
     pub const ALL: [Self; 4] = [Self::ReplicaSet, Self::StatefulSet, Self::DaemonSet, Self::Job];
 }
 
-/// An owner. Most of a cluster's are another scheduler's and want no pods any more: of those nothing is kept but that they are there.
+/// The facts about an owner. Most owners of a cluster belong to another scheduler and want no pods any more. Of those only [`Self::Unserved`] is stored.
 #[derive(Clone, Debug, PartialEq)]
-pub enum SeenOwner {
-    /// Its template names a scheduler that we serve.
+pub enum ObservedOwner {
+    /// The template names a served scheduler.
     Served(Box<OwnerFacts>),
-    /// Its template names another one. Its pods may be ours all the same: an admission webhook names the scheduler of each when it is made, and then only
-    /// the pods tell of it.
-    Elsewhere(Box<OwnerFacts>),
-    /// Nothing that it says could matter, but for what narrows a look at its last pods.
+    /// The template names another scheduler. An admission webhook may set a served scheduler on each new pod; then only the pods show it.
+    OtherScheduler(Box<OwnerFacts>),
+    /// The owner needs no PodGroup. Only what a list of its last pods needs is stored.
     Unserved {
-        /// Where it is.
+        /// The namespace of the owner.
         namespace: Arc<str>,
-        /// Which one it is.
+        /// The UID of the owner.
         uid: Uid,
-        /// The selector of its pods; see [`OwnerFacts::selector`].
+        /// The label selector of its pods; see [`OwnerFacts::selector`].
         selector: Option<Box<str>>,
     },
 }
 
-impl SeenOwner {
-    /// What this object says, with these schedulers served.
+impl ObservedOwner {
+    /// Returns the facts about an object, for a controller that serves the schedulers `served`.
     #[must_use]
     pub fn of<K: PodOwner>(object: &K, served: &[String]) -> Self {
         let scheduler = object.template().scheduler();
@@ -60,9 +59,9 @@ impl SeenOwner {
         }
         let meta = object.meta();
         let (wants, gang) = object.wants();
-        // Of one that another controller manages only its pods tell whether it wants any.
+        // Only the pods show whether an owner that another controller manages wants pods.
         if wants || gang == Gang::Unknown || meta.deletion_timestamp.is_some() {
-            return Self::Elsewhere(Box::new(OwnerFacts::of(object)));
+            return Self::OtherScheduler(Box::new(OwnerFacts::of(object)));
         }
         Self::Unserved {
             namespace: Arc::from(meta.namespace.as_deref().unwrap_or_default()),
@@ -73,21 +72,21 @@ impl SeenOwner {
 
     fn facts(&self) -> Option<&OwnerFacts> {
         match self {
-            Self::Served(facts) | Self::Elsewhere(facts) => Some(facts),
+            Self::Served(facts) | Self::OtherScheduler(facts) => Some(facts),
             Self::Unserved { .. } => None,
         }
     }
 
     fn namespace(&self) -> &str {
         match self {
-            Self::Served(facts) | Self::Elsewhere(facts) => &facts.object.namespace,
+            Self::Served(facts) | Self::OtherScheduler(facts) => &facts.object.namespace,
             Self::Unserved { namespace, .. } => namespace,
         }
     }
 
     fn uid(&self) -> &Uid {
         match self {
-            Self::Served(facts) | Self::Elsewhere(facts) => &facts.object.uid,
+            Self::Served(facts) | Self::OtherScheduler(facts) => &facts.object.uid,
             Self::Unserved { uid, .. } => uid,
         }
     }
@@ -97,27 +96,29 @@ impl SeenOwner {
     }
 }
 
-/// Owners by UID, with Deployments and namespaces, and whom a change of those concerns.
+/// The owners by UID, with Deployments, namespaces, and the indexes from those to the owners.
 #[derive(Default)]
 pub(super) struct Owners {
-    by_uid: HashMap<Uid, (OwnerKind, SeenOwner)>,
+    by_uid: HashMap<Uid, (OwnerKind, ObservedOwner)>,
     deployments: HashMap<Uid, DeploymentFacts>,
     namespaces: HashMap<Arc<str>, NamespaceFacts>,
-    /// The owners with facts that somebody controls, and those in a namespace.
-    pub(super) by_above: HashMap<Uid, BTreeSet<Uid>>,
+    /// The owners by the UID of their own controller (a Deployment).
+    pub(super) by_controller: HashMap<Uid, BTreeSet<Uid>>,
+    /// The owners by namespace.
     pub(super) by_namespace: HashMap<Arc<str>, BTreeSet<Uid>>,
 }
 
-/// What else is there. An owner of another scheduler concerns us only where it has a group or a member of ours: it costs no work otherwise.
+/// The other caches. An owner of another scheduler is relevant only if it has a PodGroup or a member. Otherwise its changes cost no work.
 #[derive(Clone, Copy)]
-pub(super) struct Around<'a> {
+pub(super) struct Related<'a> {
     pub(super) groups: &'a Groups,
     pub(super) pods: &'a Pods,
 }
 
-impl Around<'_> {
-    fn concerns(&self, seen: &SeenOwner) -> bool {
-        if matches!(seen, SeenOwner::Served(_)) {
+impl Related<'_> {
+    /// Returns whether a change of this owner affects a PodGroup.
+    fn is_relevant(&self, seen: &ObservedOwner) -> bool {
+        if matches!(seen, ObservedOwner::Served(_)) {
             return true;
         }
         let key = seen.key();
@@ -126,85 +127,85 @@ impl Around<'_> {
 }
 
 impl Owners {
-    /// The owner for whom the group is: in its own namespace, where alone an owner can be.
-    pub(super) fn find(&self, key: &GroupKey) -> Option<&SeenOwner> {
+    /// Returns the owner of a PodGroup. It is always in the namespace of the PodGroup.
+    pub(super) fn find(&self, key: &GroupKey) -> Option<&ObservedOwner> {
         let (_, seen) = self.by_uid.get(&key.owner()?)?;
         (seen.namespace() == &*key.namespace).then_some(seen)
     }
 
-    /// Whether the owner that the group's name speaks of is in another namespace.
-    pub(super) fn is_elsewhere(&self, key: &GroupKey) -> bool {
+    /// Returns whether the UID in the name of the PodGroup is that of an owner in another namespace.
+    pub(super) fn is_in_other_namespace(&self, key: &GroupKey) -> bool {
         key.owner().and_then(|uid| self.by_uid.get(&uid)).is_some_and(|(_, seen)| seen.namespace() != &*key.namespace)
     }
 
-    /// Whether the namespace is being deleted.
-    pub(super) fn is_ending(&self, namespace: &str) -> bool {
-        self.namespaces.get(namespace).is_some_and(|namespace| namespace.ending)
+    /// Returns whether the namespace is being deleted.
+    pub(super) fn is_being_deleted(&self, namespace: &str) -> bool {
+        self.namespaces.get(namespace).is_some_and(|namespace| namespace.deleting)
     }
 
-    /// What this owner wishes, with what stands above and around it.
-    pub(super) fn wish(&self, owner: &OwnerFacts, schedulers: &[String]) -> Option<Wish> {
-        let deployment = owner.above.as_ref().and_then(|above| self.deployments.get(&above.uid));
-        // An owner is in the namespace of what it owns, whatever UID a tenant wrote into a reference.
+    /// Returns the desired PodGroup of this owner, from the owner, its Deployment and its namespace.
+    pub(super) fn desired(&self, owner: &OwnerFacts, schedulers: &[String]) -> Option<DesiredGroup> {
+        let deployment = owner.parent.as_ref().and_then(|parent| self.deployments.get(&parent.uid));
+        // A Deployment in another namespace does not count, whatever UID a tenant wrote into an owner reference.
         let deployment = deployment.filter(|deployment| deployment.namespace == owner.object.namespace);
         let queue = self.namespaces.get(owner.object.namespace.as_str()).and_then(|namespace| namespace.queue.as_deref());
         intend(owner, deployment, queue, schedulers)
     }
 
-    /// The groups of all owners that are served.
+    /// Returns the PodGroups of all owners with a template that names a served scheduler.
     pub(super) fn served(&self) -> impl Iterator<Item = GroupKey> {
-        self.by_uid.values().filter(|(_, seen)| matches!(seen, SeenOwner::Served(_))).map(|(_, seen)| seen.key())
+        self.by_uid.values().filter(|(_, seen)| matches!(seen, ObservedOwner::Served(_))).map(|(_, seen)| seen.key())
     }
 
-    pub(super) fn take(&mut self, kind: OwnerKind, event: WatchEvent<SeenOwner>, around: Around<'_>) -> Vec<Touched> {
+    pub(super) fn take(&mut self, kind: OwnerKind, event: WatchEvent<ObservedOwner>, related: Related<'_>) -> Vec<Affected> {
         match event {
             WatchEvent::Reset { objects, .. } => {
                 let here: BTreeSet<Uid> = objects.iter().map(|seen| seen.uid().clone()).collect();
-                let gone = |(uid, (of, _)): &(&Uid, &(OwnerKind, SeenOwner))| *of == kind && !here.contains(*uid);
+                let gone = |(uid, (of, _)): &(&Uid, &(OwnerKind, ObservedOwner))| *of == kind && !here.contains(*uid);
                 let mut gone: Vec<Uid> = self.by_uid.iter().filter(gone).map(|(uid, _)| uid.clone()).collect();
                 gone.sort();
-                let mut touched: Vec<Touched> = gone.iter().filter_map(|uid| self.drop(uid, around)).collect();
-                touched.extend(objects.into_iter().filter_map(|seen| self.put(kind, seen, around)));
-                touched
+                let mut affected: Vec<Affected> = gone.iter().filter_map(|uid| self.drop(uid, related)).collect();
+                affected.extend(objects.into_iter().filter_map(|seen| self.put(kind, seen, related)));
+                affected
             }
-            WatchEvent::Apply(seen) => self.put(kind, seen, around).into_iter().collect(),
-            WatchEvent::Delete(seen) => self.drop(seen.uid(), around).into_iter().collect(),
-            // It counts as gone: nothing is made, and nothing that has an owner is deleted.
-            WatchEvent::Bad(bad) => self.drop(&bad_uid(&bad), around).into_iter().collect(),
+            WatchEvent::Apply(seen) => self.put(kind, seen, related).into_iter().collect(),
+            WatchEvent::Delete(seen) => self.drop(seen.uid(), related).into_iter().collect(),
+            // An owner that cannot be decoded counts as deleted: no PodGroup is created for it, and no PodGroup with an owner is deleted.
+            WatchEvent::Bad(bad) => self.drop(&bad_uid(&bad), related).into_iter().collect(),
         }
     }
 
-    fn put(&mut self, kind: OwnerKind, seen: SeenOwner, around: Around<'_>) -> Option<Touched> {
+    fn put(&mut self, kind: OwnerKind, seen: ObservedOwner, related: Related<'_>) -> Option<Affected> {
         let (key, uid) = (seen.key(), seen.uid().clone());
-        // Its status changes with every pod; only what a group is made of wakes anybody.
+        // The status changes with every pod. Only facts that a PodGroup depends on affect it.
         if self.by_uid.get(&uid).is_some_and(|(_, known)| *known == seen) {
             return None;
         }
-        let before = self.drop(&uid, around);
+        let before = self.drop(&uid, related);
         if let Some(facts) = seen.facts() {
             self.by_namespace.entry(Arc::clone(&key.namespace)).or_default().insert(uid.clone());
-            if let Some(above) = &facts.above {
-                self.by_above.entry(above.uid.clone()).or_default().insert(uid.clone());
+            if let Some(parent) = &facts.parent {
+                self.by_controller.entry(parent.uid.clone()).or_default().insert(uid.clone());
             }
         }
-        let concerns = around.concerns(&seen);
+        let relevant = related.is_relevant(&seen);
         self.by_uid.insert(uid, (kind, seen));
-        (concerns || before.is_some()).then_some(Touched::Owner(key))
+        (relevant || before.is_some()).then_some(Affected::Owner(key))
     }
 
-    fn drop(&mut self, uid: &Uid, around: Around<'_>) -> Option<Touched> {
+    fn drop(&mut self, uid: &Uid, related: Related<'_>) -> Option<Affected> {
         let (_, gone) = self.by_uid.remove(uid)?;
         let key = gone.key();
         if let Some(facts) = gone.facts() {
             remove(&mut self.by_namespace, &*key.namespace, uid);
-            if let Some(above) = &facts.above {
-                remove(&mut self.by_above, &above.uid, uid);
+            if let Some(parent) = &facts.parent {
+                remove(&mut self.by_controller, &parent.uid, uid);
             }
         }
-        around.concerns(&gone).then_some(Touched::Owner(key))
+        related.is_relevant(&gone).then_some(Affected::Owner(key))
     }
 
-    pub(super) fn take_deployment(&mut self, event: WatchEvent<DeploymentFacts>, around: Around<'_>) -> Vec<Touched> {
+    pub(super) fn take_deployment(&mut self, event: WatchEvent<DeploymentFacts>, related: Related<'_>) -> Vec<Affected> {
         let mut changed = BTreeSet::new();
         match event {
             WatchEvent::Reset { objects, .. } => {
@@ -214,7 +215,7 @@ impl Owners {
             }
             WatchEvent::Apply(facts) => {
                 let uid = facts.uid.clone();
-                // Its status changes with every pod; only what a group is made of wakes anybody.
+                // The status changes with every pod. Only facts that a PodGroup depends on affect it.
                 if self.deployments.get(&uid) != Some(&facts) {
                     self.deployments.insert(uid.clone(), facts);
                     changed.insert(uid);
@@ -230,12 +231,16 @@ impl Owners {
                 changed.insert(uid);
             }
         }
-        let owners: BTreeSet<Uid> = changed.iter().filter_map(|uid| self.by_above.get(uid)).flatten().cloned().collect();
-        self.touched(&owners, around)
+        let owners: BTreeSet<Uid> = changed.iter().filter_map(|uid| self.by_controller.get(uid)).flatten().cloned().collect();
+        self.affected(&owners, related)
     }
 
-    /// The namespaces that changed, and the owners in them.
-    pub(super) fn take_namespace(&mut self, event: WatchEvent<NamespaceFacts>, around: Around<'_>) -> (BTreeSet<Arc<str>>, Vec<Touched>) {
+    /// Updates the namespaces. Returns those that changed, and the PodGroups of the owners in them.
+    pub(super) fn take_namespace(
+        &mut self,
+        event: WatchEvent<NamespaceFacts>,
+        related: Related<'_>,
+    ) -> (BTreeSet<Arc<str>>, Vec<Affected>) {
         let mut changed = BTreeSet::new();
         match event {
             WatchEvent::Reset { objects, .. } => {
@@ -257,17 +262,17 @@ impl Owners {
             WatchEvent::Bad(_) => {}
         }
         let owners: BTreeSet<Uid> = changed.iter().filter_map(|name| self.by_namespace.get(name)).flatten().cloned().collect();
-        let touched = self.touched(&owners, around);
-        (changed, touched)
+        let affected = self.affected(&owners, related);
+        (changed, affected)
     }
 
-    fn touched(&self, uids: &BTreeSet<Uid>, around: Around<'_>) -> Vec<Touched> {
+    fn affected(&self, uids: &BTreeSet<Uid>, related: Related<'_>) -> Vec<Affected> {
         let seen = uids.iter().filter_map(|uid| self.by_uid.get(uid)).map(|(_, seen)| seen);
-        seen.filter(|seen| around.concerns(seen)).map(|seen| Touched::Owner(seen.key())).collect()
+        seen.filter(|seen| related.is_relevant(seen)).map(|seen| Affected::Owner(seen.key())).collect()
     }
 }
 
-/// The keys under which two lists have not the same.
+/// Returns the keys with different values in two maps.
 fn differing<K: Clone + Ord + Hash, V: PartialEq>(before: &HashMap<K, V>, after: &HashMap<K, V>) -> BTreeSet<K> {
     before.keys().chain(after.keys()).filter(|key| before.get(*key) != after.get(*key)).cloned().collect()
 }

@@ -1,4 +1,4 @@
-//! Whose member is each pod, and what do pods say of owners that are not watched?
+//! The cache of pods: the members of each PodGroup, and the facts that pods have about unwatched owners.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -8,31 +8,31 @@ use crate::api::{GroupKey, Uid};
 use crate::lifecycle::Members;
 use crate::runtime::watch::WatchEvent;
 
-use super::{Touched, bad_uid, remove};
+use super::{Affected, bad_uid, remove};
 
-/// A member of a group, or one that was: pods that have ended are none.
+/// The facts about a pod. A pod that is Succeeded or Failed is not a member.
 #[derive(Clone, Debug)]
-pub struct SeenPod {
-    /// Which pod.
+pub struct ObservedPod {
+    /// The name and UID of the pod.
     pub pod: PodRef,
-    /// Whose member it is.
+    /// The PodGroup that the pod belongs to.
     pub group: GroupKey,
-    /// Whether it has ended.
+    /// Whether the pod is Succeeded or Failed.
     pub ended: bool,
-    /// Whether it is being deleted.
+    /// Whether the pod is being deleted.
     pub deleting: bool,
-    /// Whether it names its group.
+    /// Whether the pod has the annotation that names its PodGroup, or needs none.
     pub stamped: bool,
-    /// What it says of the group, where its owner is not watched itself.
+    /// The facts about the owner that the pod has; `None` if a watch shows the owner itself.
     pub source: Option<Box<PodSource>>,
 }
 
-/// A pod by name and identity.
+/// A reference to a pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodRef {
-    /// Its name, in the namespace of its group.
+    /// The name of the pod, in the namespace of its PodGroup.
     pub name: Arc<str>,
-    /// Its identity.
+    /// The UID of the pod.
     pub uid: Uid,
 }
 
@@ -45,7 +45,7 @@ struct Member {
     source: Option<Box<PodSource>>,
 }
 
-/// Pods that have not ended, by UID and by group.
+/// The pods that are neither Succeeded nor Failed, by UID and by PodGroup.
 #[derive(Default)]
 pub(super) struct Pods {
     members: HashMap<Uid, Member>,
@@ -53,17 +53,17 @@ pub(super) struct Pods {
 }
 
 impl Pods {
-    /// Every group that has a member.
+    /// Returns every PodGroup that has a member.
     pub(super) fn groups(&self) -> impl Iterator<Item = &GroupKey> {
         self.by_group.keys()
     }
 
-    /// The members of a group, and those that do not name it, in the order of their UIDs.
+    /// Returns the state of the members of a PodGroup, and the members without the annotation, in the order of their UIDs.
     pub(super) fn members(&self, key: &GroupKey) -> (Members, Vec<PodRef>) {
         let mut members = Members::None;
         let mut unstamped = Vec::new();
         for (uid, member) in self.by_group.get(key).into_iter().flatten().filter_map(|uid| self.members.get_key_value(uid)) {
-            members = members.max(if member.deleting { Members::Ending } else { Members::Living });
+            members = members.max(if member.deleting { Members::Terminating } else { Members::Active });
             if !member.stamped && !member.deleting {
                 unstamped.push(PodRef { name: Arc::clone(&member.name), uid: uid.clone() });
             }
@@ -71,24 +71,26 @@ impl Pods {
         (members, unstamped)
     }
 
-    /// Whether the group has a member.
+    /// Returns whether the PodGroup has a member.
     pub(super) fn has_member(&self, key: &GroupKey) -> bool {
         self.by_group.contains_key(key)
     }
 
-    /// Who places the living members of a group, by its place in the list of flags: of several the first.
+    /// Returns the scheduler of the active members of a PodGroup, as an index into the flags. Of several schedulers the first counts.
     pub(super) fn scheduler(&self, key: &GroupKey) -> Option<usize> {
         let members = self.by_group.get(key)?.iter().filter_map(|uid| self.members.get(uid));
         members.filter(|member| !member.deleting).map(|member| member.scheduler).min()
     }
 
-    /// Whether the owner that the group's name speaks of is a pod that is a member of another group.
-    pub(super) fn is_member_elsewhere(&self, key: &GroupKey) -> bool {
+    /// Returns whether the UID in the name of the PodGroup is that of a pod that belongs to another PodGroup.
+    pub(super) fn is_member_of_another(&self, key: &GroupKey) -> bool {
         key.owner().and_then(|uid| self.members.get(&uid)).is_some_and(|member| member.group != *key)
     }
 
-    /// What living members say of an owner that is not watched: the owner itself where it is a pod (a Spark driver owns its executors), else the newest,
-    /// and of several of one second the one with the greatest UID.
+    /// Returns the facts that the active members have about an unwatched owner.
+    ///
+    /// * If the owner is a pod itself (a Spark driver owns its executors), its own facts count.
+    /// * Otherwise the newest pod counts. Of several pods of one second, the pod with the greatest UID counts.
     pub(super) fn newest_source(&self, key: &GroupKey) -> Option<&PodSource> {
         let owner = key.owner();
         let members = self.by_group.get(key)?.iter().filter_map(|uid| self.members.get_key_value(uid));
@@ -97,30 +99,31 @@ impl Pods {
         sources.max_by_key(|(is_owner, source)| (*is_owner, source.born)).map(|(_, source)| source)
     }
 
-    /// The groups in these namespaces that only their pods tell of. Namespaces change so seldom that every group may be looked at.
-    pub(super) fn told_of_in(&self, namespaces: &BTreeSet<Arc<str>>) -> impl Iterator<Item = GroupKey> {
+    /// Returns the PodGroups in these namespaces with an owner that is known only through pods. It reads every PodGroup, which is acceptable because
+    /// namespaces change rarely.
+    pub(super) fn known_by_pods_in(&self, namespaces: &BTreeSet<Arc<str>>) -> impl Iterator<Item = GroupKey> {
         self.by_group.keys().filter(|key| namespaces.contains(&key.namespace) && self.newest_source(key).is_some()).cloned()
     }
 
-    pub(super) fn take(&mut self, scheduler: usize, event: WatchEvent<SeenPod>) -> Vec<Touched> {
+    pub(super) fn take(&mut self, scheduler: usize, event: WatchEvent<ObservedPod>) -> Vec<Affected> {
         match event {
             WatchEvent::Reset { objects, .. } => {
                 let here: BTreeSet<&Uid> = objects.iter().map(|seen| &seen.pod.uid).collect();
                 let gone = |(uid, member): &(&Uid, &Member)| member.scheduler == scheduler && !here.contains(*uid);
                 let mut gone: Vec<Uid> = self.members.iter().filter(gone).map(|(uid, _)| uid.clone()).collect();
                 gone.sort();
-                let mut touched: Vec<Touched> = gone.iter().filter_map(|uid| self.drop(uid)).collect();
-                touched.extend(objects.into_iter().flat_map(|seen| self.put(scheduler, seen)));
-                touched
+                let mut affected: Vec<Affected> = gone.iter().filter_map(|uid| self.drop(uid)).collect();
+                affected.extend(objects.into_iter().flat_map(|seen| self.put(scheduler, seen)));
+                affected
             }
             WatchEvent::Apply(seen) => self.put(scheduler, seen),
             WatchEvent::Delete(seen) => self.drop(&seen.pod.uid).into_iter().collect(),
-            // Whose it is cannot be read; the look before a DELETE lists metadata alone and sees it.
+            // The PodGroup of a pod that cannot be decoded is not known. The list before a DELETE reads only metadata and finds the pod.
             WatchEvent::Bad(bad) => self.drop(&bad_uid(&bad)).into_iter().collect(),
         }
     }
 
-    fn put(&mut self, scheduler: usize, seen: SeenPod) -> Vec<Touched> {
+    fn put(&mut self, scheduler: usize, seen: ObservedPod) -> Vec<Affected> {
         if seen.ended {
             return self.drop(&seen.pod.uid).into_iter().collect();
         }
@@ -130,9 +133,9 @@ impl Pods {
         if self.members.get(&seen.pod.uid).is_some_and(unchanged) {
             return Vec::new();
         }
-        let mut touched: Vec<Touched> = self.drop(&seen.pod.uid).into_iter().collect();
+        let mut affected: Vec<Affected> = self.drop(&seen.pod.uid).into_iter().collect();
         self.by_group.entry(seen.group.clone()).or_default().insert(seen.pod.uid.clone());
-        touched.push(Touched::Member(seen.group.clone()));
+        affected.push(Affected::Member(seen.group.clone()));
         let member = Member {
             group: seen.group,
             scheduler,
@@ -142,12 +145,12 @@ impl Pods {
             source: seen.source,
         };
         self.members.insert(seen.pod.uid, member);
-        touched
+        affected
     }
 
-    fn drop(&mut self, uid: &Uid) -> Option<Touched> {
+    fn drop(&mut self, uid: &Uid) -> Option<Affected> {
         let member = self.members.remove(uid)?;
         remove(&mut self.by_group, &member.group, uid);
-        Some(Touched::Member(member.group))
+        Some(Affected::Member(member.group))
     }
 }

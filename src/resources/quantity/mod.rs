@@ -1,8 +1,7 @@
-//! Which amount does a quantity's text mean, and how is an amount written?
+//! Reads the text of a quantity into an amount, and writes an amount as text.
 //!
-//! The texts that Kubernetes takes are taken, with the same value, exactly: integers all the way, and only what is
-//! finer than a nano-unit is rounded, away from zero. Where Kubernetes' own parser caps, wraps or hangs, the answer here is
-//! [`QuantityError::TooLarge`], never another number.
+//! Every text that Kubernetes accepts is accepted, with the same exact value. Only a fraction below a nano-unit is rounded, away from zero. For a text on
+//! which the parser of Kubernetes caps, wraps or hangs, the result is [`QuantityError::TooLarge`], never another number.
 
 mod read;
 #[cfg(test)]

@@ -1,21 +1,20 @@
-//! Which amount does this text mean?
+//! Reads the text of a quantity into an amount.
 //!
 //! ```text
 //! quantity = [sign] digits [ "." digits ] [ suffix ]        (either run of digits may be empty)
 //! suffix   = n u m k M G T P E | Ki Mi Gi Ti Pi Ei | (e|E) [sign] digits
 //! ```
 //!
-//! The value is kept as decimal digits with a place for the point. A binary suffix multiplies the *digits*, so that the
-//! fraction is still exact when the point is moved; there is one rounding, at the end, and it sees every digit.
+//! The value is stored as decimal digits and the position of the decimal point. A binary suffix multiplies the *digits*, so the fraction stays exact. There
+//! is one rounding, at the end, and it uses every digit.
 
 use crate::resources::Amount;
 use crate::resources::amount::NANOS_PER_UNIT;
 
-/// The longest text that is read; every amount within the limits can be written in fewer characters.
+/// The longest text that is read. Every allowed amount can be written in fewer characters.
 pub const MAX_LENGTH: usize = 64;
 
-/// The largest exponent, of either sign, that is looked at: 10⁻³⁰ is far below the finest step, 10³⁰ far above the
-/// limit.
+/// The largest exponent that is accepted, positive or negative. 10⁻³⁰ is far below the finest step, and 10³⁰ is far above the limit.
 pub const MAX_EXPONENT: i32 = 30;
 
 /// The largest magnitude, in nano-units: 2⁶³−1 whole units, which is also where Kubernetes' API stops being exact.
@@ -25,13 +24,13 @@ const MAX_NANOS: i128 = (i64::MAX as i128).saturating_mul(NANOS_PER_UNIT);
 /// A binary suffix multiplies by 2¹⁰ up to six times: 2⁶⁰ < 10¹⁹ adds at most 19 digits to the text's.
 const MAX_DIGITS: usize = MAX_LENGTH.saturating_add(19);
 
-/// Why a text is no amount.
+/// Why a text is not a quantity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum QuantityError {
-    /// There is no text.
+    /// The text is empty.
     #[error("empty")]
     Empty,
-    /// The text is not of the form of a quantity.
+    /// The text does not have the form of a quantity.
     #[error("not a quantity")]
     Malformed,
     /// The text is longer than [`MAX_LENGTH`] characters.
@@ -42,7 +41,7 @@ pub enum QuantityError {
     TooLarge,
 }
 
-/// Reads the text of a quantity. What is finer than a nano-unit is rounded away from zero.
+/// Reads the text of a quantity. A fraction below a nano-unit is rounded away from zero.
 ///
 /// # Errors
 ///
@@ -84,13 +83,13 @@ pub fn parse(text: &str) -> Result<Amount, QuantityError> {
     Ok(Amount::from_nanos(if negative { nanos.saturating_neg() } else { nanos }))
 }
 
-/// The leading decimal digits, and what follows them.
+/// Splits a text into its leading decimal digits and the rest.
 fn split_digits(text: &[u8]) -> (&[u8], &[u8]) {
     let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     text.split_at(end)
 }
 
-/// What a suffix multiplies by: 10^exponent × 1024^kibis.
+/// The factor of a suffix: 10^exponent × 1024^kibis.
 struct Scale {
     exponent: i32,
     kibis: u32,
@@ -121,14 +120,14 @@ impl Scale {
         Ok(Self { exponent, kibis })
     }
 
-    /// Kubernetes reads a text without any digit (`k`, `+`, `.`) as 0, except where its short way of parsing does not
-    /// apply: below nano, and from Pi. Such a text can stand in a stored object, so it is followed to the letter.
+    /// Returns whether a text with this suffix may have no digits (`k`, `+`, `.`). Kubernetes reads such a text as 0, except with suffixes for which its
+    /// fast parser is not used: below nano, and from Pi. Stored objects can contain such texts, so the rule is the same here.
     fn tolerates_no_digits(&self) -> bool {
         self.exponent >= -9 && self.kibis < 5
     }
 }
 
-/// The number after `e` or `E`.
+/// Reads the number after `e` or `E`.
 fn read_exponent(text: &[u8]) -> Result<i32, QuantityError> {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
@@ -146,10 +145,9 @@ fn read_exponent(text: &[u8]) -> Result<i32, QuantityError> {
     Ok(if negative { magnitude.saturating_neg() } else { magnitude })
 }
 
-/// A natural number of any size that a text can give, as decimal digits, the least significant *last* in the text and
-/// *first* here, so that a product grows at the end.
+/// A natural number as decimal digits, large enough for every text. The least significant digit is *first*, so a product grows at the end.
 struct Digits {
-    /// The least significant first; each below 10.
+    /// The digits, each below 10; the least significant one first.
     places: [u8; MAX_DIGITS],
     used: usize,
 }
@@ -163,7 +161,7 @@ impl Default for Digits {
 impl Digits {
     /// Appends one digit on the right: the number × 10 + the digit.
     fn push(&mut self, digit: u8) {
-        // Leading zeros carry nothing, and leaving them out keeps `used` the true length.
+        // Leading zeros are not stored, so `used` is the true length.
         if self.used == 0 && digit == 0 {
             return;
         }
@@ -189,15 +187,15 @@ impl Digits {
         self.used = used;
     }
 
-    /// The number × 10^`shift`, rounded up to a natural number.
+    /// Returns the number × 10^`shift`, rounded up to a natural number.
     fn rounded_up(&self, shift: i32) -> Result<i128, QuantityError> {
         let dropped = usize::try_from(shift.saturating_neg()).unwrap_or(0);
         let places = self.places.get(..self.used).unwrap_or_default();
-        let (below, kept) = places.split_at(dropped.min(places.len()));
+        let (below, rest) = places.split_at(dropped.min(places.len()));
         let mut value = 0_i128;
         let zeros = usize::try_from(shift).unwrap_or(0);
-        // Zero stays zero, however many zeros follow; anything else of more than 39 digits overflows within the loop.
-        for digit in kept.iter().rev().copied().chain(std::iter::repeat_n(0, zeros)) {
+        // Zero stays zero. Any other number with more than 39 digits overflows in the loop.
+        for digit in rest.iter().rev().copied().chain(std::iter::repeat_n(0, zeros)) {
             value = value.checked_mul(10).and_then(|tens| tens.checked_add(i128::from(digit))).ok_or(QuantityError::TooLarge)?;
         }
         if below.iter().any(|digit| *digit != 0) {

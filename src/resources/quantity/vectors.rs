@@ -1,13 +1,13 @@
-//! Do the texts of the shared vectors mean what Kubernetes says they mean, and is the order of texts that of their values?
+//! Tests the parser with the shared test vectors, and that the order of texts is the order of their values.
 //!
-//! Each line is a text of the vectors with the value that it must have, in nano-units. Where Kubernetes' own answer is
-//! capped, 0, negative or does not come, ours is "too large".
+//! Each line is a text with its expected value in nano-units. Where the parser of Kubernetes caps the value, returns 0 or a negative number, or hangs, the
+//! expected result is `TooLarge`.
 
 use super::QuantityError::{self, Empty, Malformed, TooLarge, TooLong};
 use super::parse;
 use proptest::prelude::*;
 
-/// Nano-units in a unit.
+/// The number of nano-units in a unit.
 const U: i128 = 1_000_000_000;
 
 #[rustfmt::skip]
@@ -60,7 +60,7 @@ const VECTORS: &[(&str, Result<i128, QuantityError>)] = &[
     ("1Ki1", Err(Malformed)),
 ];
 
-/// Edges that the shared vectors do not have.
+/// Edge cases that the shared vectors do not have.
 #[rustfmt::skip]
 const MORE: &[(&str, Result<i128, QuantityError>)] = &[
     ("0", Ok(0)),
@@ -93,7 +93,7 @@ const MORE: &[(&str, Result<i128, QuantityError>)] = &[
     ("1_000", Err(Malformed)),
     ("0x10", Err(Malformed)),
     ("１", Err(Malformed)),
-    // Without any digit: 0 where Kubernetes says 0, an error where it says so.
+    // Texts without a digit: 0 or an error, as in Kubernetes.
     ("k", Ok(0)),
     ("+", Ok(0)),
     (".", Ok(0)),
@@ -105,13 +105,13 @@ const MORE: &[(&str, Result<i128, QuantityError>)] = &[
 ];
 
 #[test]
-fn every_vector_means_exactly_what_it_must() {
+fn every_vector_has_its_expected_value() {
     for (text, want) in VECTORS.iter().chain(MORE) {
         assert_eq!(parse(text).map(|amount| amount.nanos()), *want, "{text:?}");
     }
 }
 
-/// Every suffix, with what it multiplies a number by, in nano-units.
+/// Every suffix with its factor, in nano-units.
 #[rustfmt::skip]
 const FORMS: [(&str, i128); 23] = [
     ("n", 1), ("u", 1_000), ("m", 1_000_000), ("", U), ("k", 1_000 * U), ("M", 1_000_000 * U), ("G", U * U), ("T", 1_000 * U * U),
@@ -119,7 +119,8 @@ const FORMS: [(&str, i128); 23] = [
     ("e-9", 1), ("E-6", 1_000), ("e-3", 1_000_000), ("e0", U), ("E+3", 1_000 * U), ("e6", 1_000_000 * U), ("E9", U * U),
 ];
 
-/// So many nano-units with this suffix, exactly: it has an end, as 2 and 5 alone divide these factors. None where it is longer than what is read.
+/// Returns the exact text of this many nano-units with this suffix. The decimal fraction ends, because only 2 and 5 divide the factors. `None` if the text
+/// is longer than the parser accepts.
 fn written(nanos: i128, (suffix, factor): (&str, i128)) -> Option<String> {
     let (whole, mut rest) = (nanos.abs() / factor, nanos.abs() % factor);
     let mut text = format!("{}{whole}", if nanos < 0 { "-" } else { "" });
@@ -135,13 +136,13 @@ fn written(nanos: i128, (suffix, factor): (&str, i128)) -> Option<String> {
 
 proptest! {
     #[test]
-    fn one_text_is_less_than_another_exactly_if_its_value_is(
+    fn the_order_of_texts_is_the_order_of_their_values(
         nanos in prop_oneof![-(1_i128 << 80)..1 << 80, -(1_i128 << 40)..1 << 40, -9..10_i128],
         scale in 0..25_u32,
         (more, other) in (-2..3_i128, prop_oneof![-(1_i128 << 80)..1 << 80, -9..10_i128]),
         (one, two) in (prop::sample::select(FORMS.to_vec()), prop::sample::select(FORMS.to_vec())),
     ) {
-        // Neighbours, round ones among them, and any two.
+        // Neighbouring values, some of them round, and arbitrary pairs.
         let round = nanos / 10_i128.pow(scale) * 10_i128.pow(scale);
         for (a, b) in [(nanos, nanos + more), (round, round + more), (round, nanos), (nanos, other)] {
             let (Some(text_a), Some(text_b)) = (written(a, one), written(b, two)) else { continue };
@@ -151,8 +152,8 @@ proptest! {
     }
 
     #[test]
-    fn what_is_between_two_nanos_is_read_as_the_one_farther_from_0(nanos in 0..1_i128 << 70, below in 1..1000_i128) {
-        // The order of texts holds as far as they can be told apart, and is never the other way round.
+    fn a_fraction_of_a_nano_unit_is_rounded_away_from_0(nanos in 0..1_i128 << 70, below in 1..1000_i128) {
+        // After the rounding two different texts may be equal, but their order is never reversed.
         for (sign, to) in [("", nanos + 1), ("-", -nanos - 1)] {
             prop_assert_eq!(parse(&format!("{sign}{nanos}.{below:03}n")).map(|amount| amount.nanos()), Ok(to));
         }
@@ -164,7 +165,7 @@ proptest! {
     }
 
     #[test]
-    fn a_suffix_is_only_a_way_to_write_a_factor(
+    fn a_suffix_means_its_factor(
         number in 0_i64..8_000_000,
         (suffix, factor) in prop::sample::select(vec![
             ("n", 1), ("u", 1_000), ("m", 1_000_000), ("", U), ("k", 1_000 * U), ("M", 1_000_000 * U),

@@ -1,26 +1,25 @@
-//! How is this amount written?
+//! Writes an amount as text.
 //!
-//! Canonical as Kubernetes does: no fraction, no precision lost, the largest suffix that allows both. `1.5` cores are
-//! `1500m`, `1.5Gi` bytes are `1536Mi`.
+//! The text is canonical as in Kubernetes: it has no fraction, it is exact, and it has the largest possible suffix. `1.5` cores are `1500m`, and `1.5Gi`
+//! bytes are `1536Mi`.
 
 use crate::resources::Amount;
 use crate::resources::amount::NANOS_PER_UNIT;
 
-/// Which family of suffixes to write with.
+/// The family of suffixes to write with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Style {
     /// Powers of 1000: `m`, none, `k`, `M` …
     Decimal,
-    /// Powers of 1024 (`Ki`, `Mi` …) where that is exact and no longer than the decimal text. Kubernetes remembers how
-    /// each quantity was typed; an amount here does not, and somebody who typed `100P` should not read
-    /// `97656250000000Ki`.
+    /// Powers of 1024 (`Ki`, `Mi` …) if that is exact and the number is not larger than the decimal one. Kubernetes remembers how a quantity was typed; an
+    /// amount here does not. A typed `100P` must not be shown as `97656250000000Ki`.
     Binary,
 }
 
 const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
-/// The canonical text of an amount. `parse` gives the amount back, unless it is a sum above what `parse` lets in.
+/// Returns the canonical text of an amount. `parse` reads the same amount from it, unless the amount is a sum above the limit of `parse`.
 #[must_use]
 pub fn format(amount: Amount, style: Style) -> String {
     let nanos = amount.nanos();
@@ -37,7 +36,7 @@ pub fn format(amount: Amount, style: Style) -> String {
     format!("{}{}", best.0, best.1)
 }
 
-/// Divides by `step` as often as it goes without a rest and there is a suffix for it: what is left, and the suffix.
+/// Divides by `step` as long as there is no remainder and there is a larger suffix. Returns the quotient and its suffix.
 fn largest<'a>(mut number: i128, step: i128, suffixes: &[&'a str]) -> (i128, &'a str) {
     let mut suffix = "";
     for (index, candidate) in suffixes.iter().enumerate() {
@@ -89,14 +88,14 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_above_the_largest_suffix_keeps_all_its_digits() {
+    fn a_sum_above_the_largest_suffix_has_all_its_digits() {
         let sum = Amount::from_units(i64::MAX).times(4_000);
         assert_eq!(format(sum, Style::Decimal), "36893488147419103228k");
     }
 
     proptest! {
         #[test]
-        fn what_is_written_reads_back_the_same(
+        fn a_written_amount_is_read_back(
             units in any::<i64>().prop_filter("within the limit", |units| *units > i64::MIN + 1),
             nanos in 0_i128..NANOS_PER_UNIT,
             zeros in 0_u32..27,

@@ -1,4 +1,4 @@
-//! Whatever the order of the kinds, and however often a list is read again: is the picture at the end the same, and is everybody touched whom it concerns?
+//! Property tests: the cache does not depend on the order of the kinds or on new lists, and every event affects the PodGroups that depend on it.
 
 use proptest::prelude::*;
 
@@ -20,35 +20,42 @@ struct Change {
 }
 
 impl Change {
-    fn event(self) -> Seen {
+    fn event(self) -> Observation {
         let Self { kind, number, to, gone } = self;
         fn event<K>(object: K, gone: bool) -> WatchEvent<K> {
             if gone { Delete(object) } else { Apply(object) }
         }
         match kind {
-            // The pods of a ReplicaSet never tell of another owner: the numbers are apart.
+            // A pod of a ReplicaSet never has facts about an unwatched owner, so the two kinds of pods have different numbers.
             0 if to == 3 => R(event(unserved(number % 3), gone)),
-            0 if to == 2 => R(event(elsewhere(number % 3), gone)),
+            0 if to == 2 => R(event(other_scheduler(number % 3), gone)),
             0 => R(event(replica_set(number % 3, to, (number < 2).then_some(7 + number)), gone)),
             1 => D(event(deployment(7 + number % 2, ["a", "b", "c", "d"][to as usize]), gone)),
-            2 => P(0, event(SeenPod { deleting: to == 1, ..if to == 3 { lone_pod(10 + number, 3) } else { pod(10 + number, to) } }, gone)),
+            2 => P(
+                0,
+                event(ObservedPod { deleting: to == 1, ..if to == 3 { lone_pod(10 + number, 3) } else { pod(10 + number, to) } }, gone),
+            ),
             3 => G(event(group(number, 5 + to, to == 1), gone)),
             _ => N(event(namespace(["a", "b", "c", "d"].get(to as usize).copied()), gone)),
         }
     }
 }
 
-fn picture(observed: &Observed) -> Vec<String> {
-    (0..4).map(|number| format!("{:?}", observed.freeze(&key(number)))).collect()
+fn snapshots(observed: &Observed) -> Vec<String> {
+    (0..4).map(|number| format!("{:?}", observed.snapshot(&key(number)))).collect()
 }
 
 fn next_steps(observed: &Observed) -> Vec<(Step, String)> {
     let step = |number| {
-        let frozen = observed.freeze(&key(number));
+        let snapshot = observed.snapshot(&key(number));
         let memory = Memory::default();
-        let step =
-            decide(&Situation { owner: frozen.owner.known(), members: frozen.members, cached: frozen.cached.as_ref(), memory: &memory });
-        let faults = frozen.owner.wish().map(|wish| format!("{:?}", wish.faults)).unwrap_or_default();
+        let step = decide(&Situation {
+            owner: snapshot.owner.known(),
+            members: snapshot.members,
+            cached: snapshot.cached.as_ref(),
+            memory: &memory,
+        });
+        let faults = snapshot.owner.desired().map(|desired| format!("{:?}", desired.faults)).unwrap_or_default();
         (step, faults)
     };
     (0..4).map(step).collect()
@@ -58,7 +65,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn kinds_in_any_order_and_events_twice_are_the_same_picture(
+    fn the_cache_is_the_same_for_any_order_of_the_kinds_and_for_repeated_events(
         kinds in [any_of(0), any_of(1), any_of(2), any_of(3), any_of(4)], picks in proptest::collection::vec(0..5_usize, 60), twice in any::<bool>(),
     ) {
         let in_order = observed(kinds.iter().flatten().map(|change| change.event()));
@@ -72,37 +79,37 @@ proptest! {
                 }
             }
         }
-        prop_assert_eq!(picture(&in_order), picture(&shuffled));
+        prop_assert_eq!(snapshots(&in_order), snapshots(&shuffled));
     }
 
     #[test]
-    fn whoever_has_another_next_step_is_touched(changes in proptest::collection::vec((0..5_usize, 0..4_u32, 0..4_u32, any::<bool>()), 1..24)) {
+    fn an_event_affects_every_podgroup_whose_next_step_it_changes(changes in proptest::collection::vec((0..5_usize, 0..4_u32, 0..4_u32, any::<bool>()), 1..24)) {
         let mut observed = observed([]);
         for (kind, number, to, gone) in changes {
             let before = next_steps(&observed);
-            let touched = observed.take(Change { kind, number, to, gone }.event());
+            let affected = observed.take(Change { kind, number, to, gone }.event());
             for (number, (before, after)) in (0..).zip(before.iter().zip(next_steps(&observed))) {
-                prop_assert!(*before == after || touched.iter().any(|touched| *touched.key() == key(number)), "{number}: {before:?} became {after:?}");
+                prop_assert!(*before == after || affected.iter().any(|affected| *affected.key() == key(number)), "{number}: {before:?} became {after:?}");
             }
         }
     }
 
     #[test]
-    fn a_list_again_is_the_picture_of_what_is_in_it(kept in proptest::collection::vec(0..4_u32, 0..4), changes in any_of(0), pods in any_of(2)) {
+    fn a_new_list_leaves_only_the_objects_that_it_contains(listed in proptest::collection::vec(0..4_u32, 0..4), changes in any_of(0), pods in any_of(2)) {
         let mut relisted = observed(changes.iter().chain(&pods).map(|change| change.event()));
-        let kept: BTreeSet<u32> = kept.into_iter().collect();
-        let replica_sets = || R(reset(kept.iter().map(|number| replica_set(*number, 1, Some(7))).collect()));
-        let pods = || P(0, reset(kept.iter().map(|number| pod(10 + number, *number)).collect()));
+        let listed: BTreeSet<u32> = listed.into_iter().collect();
+        let replica_sets = || R(reset(listed.iter().map(|number| replica_set(*number, 1, Some(7))).collect()));
+        let pods = || P(0, reset(listed.iter().map(|number| pod(10 + number, *number)).collect()));
         relisted.take(replica_sets());
         relisted.take(pods());
         let mut fresh = observed([replica_sets(), pods()]);
-        prop_assert_eq!(picture(&relisted), picture(&fresh));
-        // And the indexes are those of a fresh one.
+        prop_assert_eq!(snapshots(&relisted), snapshots(&fresh));
+        // The indexes are also those of a new cache.
         prop_assert_eq!(relisted.take(D(Apply(deployment(7, "z")))), fresh.take(D(Apply(deployment(7, "z")))));
         prop_assert_eq!(relisted.take(N(Apply(namespace(Some("z"))))), fresh.take(N(Apply(namespace(Some("z"))))));
         prop_assert_eq!(relisted.keys(), fresh.keys());
         prop_assert_eq!(relisted.owners.by_namespace, fresh.owners.by_namespace);
-        prop_assert_eq!(relisted.owners.by_above, fresh.owners.by_above);
+        prop_assert_eq!(relisted.owners.by_controller, fresh.owners.by_controller);
         prop_assert_eq!(relisted.pods.by_group, fresh.pods.by_group);
     }
 }

@@ -1,9 +1,9 @@
-//! What does the loop make of a server that will not have what it writes, or does not know who it is?
+//! Tests of the loop with an API server that refuses writes or rejects authentication.
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_told_once_whatever_words_the_server_finds_and_tried_ever_more_rarely() {
+async fn a_refusal_is_reported_in_one_event_and_retried_less_and_less_often() {
     let mut refusals = 0;
     let answers = move |_: &str, kind: &str, body: &Value| {
         refusals += 1;
@@ -15,16 +15,16 @@ async fn a_refusal_is_told_once_whatever_words_the_server_finds_and_tried_ever_m
     assert_eq!(rig.count("POST events"), 1);
     let tries = rig.count("POST podgroups");
     assert!((8..15).contains(&tries), "{tries} tries in ten minutes");
-    // Pods that come wake the key, and it is not tried any sooner for that.
+    // New pods enqueue the key, but the write still waits for its back-off.
     for number in 0..60 {
-        rig.events.send(Seen::Pod(0, WatchEvent::Apply(SeenPod { group: key(), ..pod(number) }))).await.unwrap();
+        rig.events.send(Observation::Pod(0, WatchEvent::Apply(ObservedPod { group: key(), ..pod(number) }))).await.unwrap();
         seconds(1).await;
     }
     assert!(rig.count("POST podgroups") <= tries + 1, "{} tries after {tries}", rig.count("POST podgroups"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_later_is_asked_later() {
+async fn a_429_is_retried_after_the_time_that_the_server_asks_for() {
     let answers = |_: &str, _: &str, _: &Value| {
         let details = json!({ "retryAfterSeconds": 10 });
         (
@@ -35,11 +35,11 @@ async fn a_server_that_says_later_is_asked_later() {
     let rig = Rig::start(Box::new(answers), Leadership::always());
     rig.show(1, Vec::new()).await;
     seconds(61).await;
-    assert_eq!((rig.count("POST podgroups"), rig.requests.lock().unwrap().len()), (7, 7), "and nothing is read for it");
+    assert_eq!((rig.count("POST podgroups"), rig.requests.lock().unwrap().len()), (7, 7), "nothing is read");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_not_there_is_no_reason_to_hurry() {
+async fn a_missing_crd_is_retried_with_a_back_off() {
     let rig = Rig::start(Box::new(|_, _, _| status(404, "the server could not find the requested resource")), Leadership::always());
     rig.show(1, Vec::new()).await;
     seconds(600).await;
@@ -48,7 +48,7 @@ async fn a_kind_that_is_not_there_is_no_reason_to_hurry() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_that_the_server_will_not_have_are_not_tried_again() {
+async fn an_event_that_the_server_refuses_is_not_retried() {
     let rig = Rig::start(Box::new(|_, _, _| status(403, "the namespace is going")), Leadership::always());
     rig.show(1, Vec::new()).await;
     seconds(600).await;
@@ -56,7 +56,7 @@ async fn events_that_the_server_will_not_have_are_not_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_outage_of_authentication_is_over_when_it_is_over() {
+async fn an_outage_of_authentication_is_retried_until_it_ends() {
     let end = clock::monotonic() + Duration::from_secs(600);
     let answers = move |method: &str, _: &str, body: &Value| match method {
         _ if clock::monotonic() < end => status(401, "Unauthorized"),
@@ -68,8 +68,8 @@ async fn an_outage_of_authentication_is_over_when_it_is_over() {
     seconds(600).await;
     let tries = rig.requests.lock().unwrap().len();
     assert!((20..40).contains(&tries), "{tries} requests in ten minutes");
-    assert_eq!(rig.count("POST events"), 0, "nothing is wrong with the object");
-    // The longest that the back-off of a failure waits.
+    assert_eq!(rig.count("POST events"), 0, "the object is not the cause");
+    // The longest delay of the back-off.
     seconds(30).await;
     let last = rig.requests.lock().unwrap().last().cloned();
     assert_eq!(last.map(|(sent, _)| sent).as_deref(), Some("POST podgroups"));
@@ -77,7 +77,7 @@ async fn an_outage_of_authentication_is_over_when_it_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_an_outage_of_authentication_swallowed_is_written_after_it() {
+async fn an_event_that_failed_during_an_outage_of_authentication_is_written_after_it() {
     let end = clock::monotonic() + Duration::from_secs(60);
     let answers = move |_: &str, kind: &str, body: &Value| match kind {
         "events" if clock::monotonic() < end => status(401, "Unauthorized"),
@@ -91,7 +91,7 @@ async fn an_event_that_an_outage_of_authentication_swallowed_is_written_after_it
     assert!(before >= 1);
     seconds(600).await;
     let after = rig.count("POST events");
-    assert!(after > before, "it was tried {before} times, and never again");
+    assert!(after > before, "it was sent {before} times, and never again");
     seconds(600).await;
-    assert_eq!(rig.count("POST events"), after, "once it is there it is told");
+    assert_eq!(rig.count("POST events"), after, "an Event that exists is not sent again");
 }

@@ -1,4 +1,4 @@
-//! The loop against an API server that misbehaves: nothing is lost, nothing spins, nothing grows.
+//! Tests of the loop with an API server that misbehaves: no work is lost, no busy loop starts, and no memory leaks.
 
 use std::sync::Mutex;
 
@@ -12,8 +12,8 @@ use crate::api::PodGroup;
 use crate::api::names::{CONTROLLER, MANAGED_BY, RETIRING};
 use crate::api::workload::{NamespaceFacts, OwnerFacts, ReplicaSet};
 use crate::controller::dialect;
-use crate::controller::observed::{OwnerKind, SeenGroup, SeenOwner, SeenPod};
-use crate::lifecycle::world::server::merge;
+use crate::controller::observed::{ObservedGroup, ObservedOwner, ObservedPod, OwnerKind};
+use crate::lifecycle::simulation::server::merge;
 use crate::runtime::call::Caller;
 use crate::runtime::leader::{LeaderConfig, elect};
 use crate::runtime::metrics::{RequestMetrics, registry};
@@ -25,9 +25,9 @@ const OWNER: &str = "0a1b2c3d-0000-1111-2222-333344445555";
 
 type Answers = dyn FnMut(&str, &str, &Value) -> (u16, Value) + Send;
 
-/// A keeper that runs, and the API server that it talks to.
+/// A running reconciler and the API server that it talks to.
 struct Rig {
-    events: mpsc::Sender<Seen>,
+    events: mpsc::Sender<Observation>,
     queue: WorkQueue<GroupKey>,
     requests: Arc<Mutex<Vec<(String, Value)>>>,
     pulse: Pulse,
@@ -39,9 +39,9 @@ fn caller() -> Caller {
     Caller::new(Duration::from_secs(10), RequestMetrics::new(&registry().unwrap()).unwrap())
 }
 
-fn keeper(client: kube::Client) -> Keeper {
+fn reconciler(client: kube::Client) -> Reconciler {
     let metrics = ControllerMetrics::new(&registry().unwrap()).unwrap();
-    Keeper::new(
+    Reconciler::new(
         &["ours".to_owned()],
         Actor::new(client, caller(), &["ours".to_owned()]),
         Settings { workers: 2, annotate_pods: false },
@@ -69,37 +69,37 @@ fn client(answers: Box<Answers>, requests: &Arc<Mutex<Vec<(String, Value)>>>) ->
 impl Rig {
     fn start(answers: Box<Answers>, leadership: Leadership) -> Self {
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let keeper = keeper(client(answers, &requests));
-        let queue = keeper.queue.clone();
+        let reconciler = reconciler(client(answers, &requests));
+        let queue = reconciler.queue.clone();
         let (events, receiver) = mpsc::channel(1024);
         let (trigger, stop) = Shutdown::new();
         let mut running = JoinSet::new();
         let pulse = Pulse::new();
         pulse.begin();
-        running.spawn(keeper.run(receiver, leadership, pulse.clone(), stop));
+        running.spawn(reconciler.run(receiver, leadership, pulse.clone(), stop));
         Self { events, queue, requests, pulse, trigger, running }
     }
 
-    /// What every watch shows first.
-    async fn show(&self, wants: u32, groups: Vec<SeenGroup>) {
+    /// Sends the first complete list of every watch.
+    async fn show(&self, wants: u32, groups: Vec<ObservedGroup>) {
         fn all<K>(objects: Vec<K>) -> WatchEvent<K> {
             WatchEvent::Reset { objects, bad: Vec::new() }
         }
         for seen in [
-            Seen::Deployment(all(Vec::new())),
-            Seen::Pod(0, all(Vec::new())),
-            Seen::Group(all(groups)),
-            Seen::Namespace(all(Vec::new())),
-            Seen::Owner(OwnerKind::StatefulSet, all(Vec::new())),
-            Seen::Owner(OwnerKind::DaemonSet, all(Vec::new())),
-            Seen::Owner(OwnerKind::Job, all(Vec::new())),
-            Seen::Owner(OwnerKind::ReplicaSet, all(vec![replica_set(wants)])),
+            Observation::Deployment(all(Vec::new())),
+            Observation::Pod(0, all(Vec::new())),
+            Observation::Group(all(groups)),
+            Observation::Namespace(all(Vec::new())),
+            Observation::Owner(OwnerKind::StatefulSet, all(Vec::new())),
+            Observation::Owner(OwnerKind::DaemonSet, all(Vec::new())),
+            Observation::Owner(OwnerKind::Job, all(Vec::new())),
+            Observation::Owner(OwnerKind::ReplicaSet, all(vec![replica_set(wants)])),
         ] {
             self.events.send(seen).await.unwrap();
         }
     }
 
-    /// Whether it still answers when it was asked long ago.
+    /// Returns whether the loop still answers its liveness probe.
     async fn answers(&self) -> bool {
         for _ in 0..3 {
             if self.pulse.silence().is_some() {
@@ -119,7 +119,7 @@ async fn seconds(number: u64) {
     tokio::time::sleep(Duration::from_secs(number)).await;
 }
 
-fn replica_set(wants: u32) -> SeenOwner {
+fn replica_set(wants: u32) -> ObservedOwner {
     let object: ReplicaSet = serde_json::from_value(json!({
         "metadata": { "name": "rs", "namespace": "ns", "uid": OWNER },
         "spec": {
@@ -129,23 +129,23 @@ fn replica_set(wants: u32) -> SeenOwner {
         },
     }))
     .unwrap();
-    SeenOwner::Served(Box::new(OwnerFacts::of(&object)))
+    ObservedOwner::Served(Box::new(OwnerFacts::of(&object)))
 }
 
 fn key() -> GroupKey {
     GroupKey::generated("ns", OWNER)
 }
 
-/// The object that the server has after a creation.
+/// Returns the object that the server has after a creation.
 fn created(mut object: Value, version: u32) -> Value {
     object["metadata"]["uid"] = json!(format!("group-{version}"));
     object["metadata"]["resourceVersion"] = json!(version.to_string());
     object
 }
 
-fn seen_group(object: &Value) -> SeenGroup {
+fn seen_group(object: &Value) -> ObservedGroup {
     let group: PodGroup = serde_json::from_value(object.clone()).unwrap();
-    SeenGroup { key: key(), existing: dialect::existing(&group, &["ours".to_owned()]), unwatched_owner: false }
+    ObservedGroup { key: key(), existing: dialect::existing(&group, &["ours".to_owned()]), unwatched_owner: false }
 }
 
 fn status(code: u16, message: &str) -> (u16, Value) {
@@ -153,7 +153,7 @@ fn status(code: u16, message: &str) -> (u16, Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wanted_group_is_made_once() {
+async fn a_wanted_podgroup_is_created_once() {
     let rig = Rig::start(Box::new(|_, _, body| (201, created(body.clone(), 2))), Leadership::always());
     rig.show(1, Vec::new()).await;
     seconds(60).await;
@@ -162,8 +162,8 @@ async fn a_wanted_group_is_made_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_that_two_lists_have_never_shown_is_looked_for() {
-    // Created, deleted by a person, and the watch was away all the time.
+async fn a_created_podgroup_that_a_new_list_does_not_contain_is_read() {
+    // The PodGroup was created and then deleted by a person while the watch was disconnected.
     let mut version = 1;
     let answers = move |method: &str, _: &str, body: &Value| {
         version += 1;
@@ -172,14 +172,14 @@ async fn a_group_that_two_lists_have_never_shown_is_looked_for() {
     let rig = Rig::start(Box::new(answers), Leadership::always());
     rig.show(1, Vec::new()).await;
     seconds(1).await;
-    rig.events.send(Seen::Group(WatchEvent::Reset { objects: Vec::new(), bad: Vec::new() })).await.unwrap();
+    rig.events.send(Observation::Group(WatchEvent::Reset { objects: Vec::new(), bad: Vec::new() })).await.unwrap();
     seconds(60).await;
     assert_eq!((rig.count("GET podgroups"), rig.count("POST podgroups")), (1, 2));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_only_a_look_sees_is_no_reason_to_mark_again_and_again() {
-    // A pod that the watch never shows: it cannot be read, or another scheduler's name stands in it.
+async fn a_member_that_the_cache_never_shows_does_not_cause_one_mark_after_another() {
+    // The watch never shows this pod, because it cannot be decoded or belongs to another scheduler.
     let group = Arc::new(Mutex::new(json!({
         "metadata": {
             "name": &*key().name, "namespace": "ns", "uid": "g", "resourceVersion": "2", "labels": { MANAGED_BY: CONTROLLER },
@@ -205,31 +205,31 @@ async fn a_member_that_only_a_look_sees_is_no_reason_to_mark_again_and_again() {
     let rig = Rig::start(Box::new(answers), Leadership::always());
     let first = seen_group(&group.lock().unwrap());
     rig.show(0, vec![first]).await;
-    // The watch shows every one of our own writes, as it does.
+    // The watch shows every write of the controller.
     for _ in 0..1200 {
         tokio::time::sleep(Duration::from_millis(50)).await;
         let now = seen_group(&group.lock().unwrap());
-        rig.events.send(Seen::Group(WatchEvent::Apply(now))).await.unwrap();
+        rig.events.send(Observation::Group(WatchEvent::Apply(now))).await.unwrap();
     }
-    let looks = rig.count("GET pods");
-    assert!((2..=5).contains(&looks), "{looks} looks in a minute");
-    assert!(group.lock().unwrap()["metadata"]["annotations"][RETIRING].is_null(), "it is not left with the mark");
+    let lists = rig.count("GET pods");
+    assert!((2..=5).contains(&lists), "{lists} lists of members in a minute");
+    assert!(group.lock().unwrap()["metadata"]["annotations"][RETIRING].is_null(), "the mark is removed in the end");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_contradiction_is_no_busy_loop() {
-    // 409 for a creation and 404 for a read, for ever.
+async fn contradicting_answers_cause_no_busy_loop() {
+    // The server always answers 409 to a creation and 404 to a read.
     let answers = |method: &str, _: &str, _: &Value| if method == "POST" { status(409, "there") } else { status(404, "not there") };
     let rig = Rig::start(Box::new(answers), Leadership::always());
     rig.show(1, Vec::new()).await;
     seconds(600).await;
     let requests = rig.requests.lock().unwrap().len();
     assert!(requests < 300, "{requests} requests in ten minutes");
-    assert!(requests > 100, "{requests}: it is tried on");
+    assert!(requests > 100, "{requests}: the creation is retried");
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_stops_at_once_while_a_request_hangs() {
+async fn the_reconciler_stops_at_once_while_a_request_hangs() {
     let mut rig = Rig::start(Box::new(|_, _, _| (0, Value::Null)), Leadership::always());
     rig.show(1, Vec::new()).await;
     seconds(1).await;
@@ -240,9 +240,9 @@ async fn it_stops_at_once_while_a_request_hangs() {
     assert!(clock::monotonic() - asked < Duration::from_millis(100));
 }
 
-fn pod(number: u32) -> SeenPod {
+fn pod(number: u32) -> ObservedPod {
     let uid = format!("{number:08x}-0000-1111-2222-333344445555");
-    SeenPod {
+    ObservedPod {
         pod: PodRef { name: Arc::from("p"), uid: Uid::from(uid.as_str()) },
         group: GroupKey::generated("ns", &uid),
         ended: false,
@@ -253,7 +253,7 @@ fn pod(number: u32) -> SeenPod {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_does_not_lead_remembers_nothing_of_what_came_and_went() {
+async fn a_reconciler_that_does_not_lead_does_not_remember_deleted_pods() {
     let config = LeaderConfig {
         namespace: "ns".into(),
         name: "l".into(),
@@ -264,27 +264,27 @@ async fn one_that_does_not_lead_remembers_nothing_of_what_came_and_went() {
     };
     let unused = client(Box::new(|_, _, _| status(500, "")), &Arc::default());
     let (leadership, _elector) = elect(Api::namespaced(unused, "ns"), caller(), config);
-    let rig = Rig::start(Box::new(|_, _, _| status(500, "nobody may ask")), leadership);
+    let rig = Rig::start(Box::new(|_, _, _| status(500, "no request is expected")), leadership);
     rig.show(1, Vec::new()).await;
     for number in 0..1000 {
-        rig.events.send(Seen::Pod(0, WatchEvent::Apply(pod(number)))).await.unwrap();
-        rig.events.send(Seen::Pod(0, WatchEvent::Delete(pod(number)))).await.unwrap();
+        rig.events.send(Observation::Pod(0, WatchEvent::Apply(pod(number)))).await.unwrap();
+        rig.events.send(Observation::Pod(0, WatchEvent::Delete(pod(number)))).await.unwrap();
     }
     seconds(10).await;
     assert_eq!((rig.queue.len(), rig.requests.lock().unwrap().len()), (0, 0));
-    assert!(rig.answers().await, "one that stands by hangs not");
+    assert!(rig.answers().await, "a standby process answers its liveness probe");
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_has_nothing_to_do_answers_and_one_that_is_gone_does_not() {
-    let mut rig = Rig::start(Box::new(|_, _, _| status(500, "nobody may ask")), Leadership::always());
+async fn an_idle_reconciler_answers_its_liveness_probe_and_a_stopped_one_does_not() {
+    let mut rig = Rig::start(Box::new(|_, _, _| status(500, "no request is expected")), Leadership::always());
     assert!(rig.answers().await);
     rig.running.shutdown().await;
     assert!(!rig.answers().await);
 }
 
 #[tokio::test]
-async fn one_whose_election_is_over_ends_instead_of_spinning() {
+async fn a_reconciler_whose_election_has_ended_stops() {
     let config = LeaderConfig {
         namespace: "ns".into(),
         name: "l".into(),
@@ -296,20 +296,20 @@ async fn one_whose_election_is_over_ends_instead_of_spinning() {
     let unused = client(Box::new(|_, _, _| status(500, "")), &Arc::default());
     let (leadership, elector) = elect(Api::namespaced(unused, "ns"), caller(), config);
     drop(elector);
-    let mut rig = Rig::start(Box::new(|_, _, _| status(500, "nobody may ask")), leadership);
+    let mut rig = Rig::start(Box::new(|_, _, _| status(500, "no request is expected")), leadership);
     let ended = tokio::time::timeout(Duration::from_secs(5), rig.running.join_next()).await;
     assert!(ended.is_ok_and(|ended| ended.is_some()));
 }
 
 #[tokio::test]
-async fn a_flood_of_events_does_not_keep_the_work_waiting() {
+async fn a_flood_of_events_does_not_delay_a_creation() {
     let rig = Rig::start(Box::new(|_, _, body| (201, created(body.clone(), 2))), Leadership::always());
     rig.show(1, Vec::new()).await;
     let (events, mut flood) = (rig.events.clone(), JoinSet::new());
     flood.spawn(async move {
         for number in 0_u32.. {
-            let namespace = NamespaceFacts { name: Arc::from("other"), queue: Some(number.to_string()), ending: false };
-            if events.send(Seen::Namespace(WatchEvent::Apply(namespace))).await.is_err() {
+            let namespace = NamespaceFacts { name: Arc::from("other"), queue: Some(number.to_string()), deleting: false };
+            if events.send(Observation::Namespace(WatchEvent::Apply(namespace))).await.is_err() {
                 return;
             }
         }
@@ -320,24 +320,24 @@ async fn a_flood_of_events_does_not_keep_the_work_waiting() {
             return;
         }
     }
-    panic!("two seconds, and the group is not made");
+    panic!("the PodGroup was not created within two seconds");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_panics_costs_its_key_a_back_off_and_not_its_turn() {
+async fn a_key_whose_task_panics_is_retried_after_a_back_off() {
     let requests = Arc::default();
-    let mut keeper = keeper(client(Box::new(|_, _, body| (201, created(body.clone(), 2))), &requests));
-    keeper.queue.add(key());
-    let turn = Box::new(Turn::new(keeper.queue.next().await));
-    keeper.pool.spawn(async move {
-        let _mine = turn;
+    let mut reconciler = reconciler(client(Box::new(|_, _, body| (201, created(body.clone(), 2))), &requests));
+    reconciler.queue.add(key());
+    let attempt = Box::new(Attempt::new(reconciler.queue.next().await));
+    reconciler.pool.spawn(async move {
+        let _attempt = attempt;
         panic!("a bug");
     });
-    let queue = keeper.queue.clone();
+    let queue = reconciler.queue.clone();
     let (_events, receiver) = mpsc::channel(8);
     let (_trigger, stop) = Shutdown::new();
     let mut running = JoinSet::new();
-    running.spawn(keeper.run(receiver, Leadership::always(), Pulse::new(), stop));
+    running.spawn(reconciler.run(receiver, Leadership::always(), Pulse::new(), stop));
     seconds(1).await;
     assert_eq!(queue.failures(&key()), 1);
     let again = tokio::time::timeout(Duration::from_secs(1), queue.next()).await;
@@ -345,30 +345,30 @@ async fn a_task_that_panics_costs_its_key_a_back_off_and_not_its_turn() {
 }
 
 #[test]
-fn what_is_kept_of_a_group_goes_with_it() {
-    // The only place that makes entries is a turn, and the turn that finds nothing left takes the entry away.
+fn the_state_of_a_podgroup_is_removed_with_its_last_pod() {
+    // Only an attempt adds an entry. An attempt that finds nothing left of the PodGroup removes the entry.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let requests = Arc::default();
-        let mut keeper = keeper(client(Box::new(|_, _, body| (201, created(body.clone(), 2))), &requests));
-        keeper.started = true;
+        let mut reconciler = reconciler(client(Box::new(|_, _, body| (201, created(body.clone(), 2))), &requests));
+        reconciler.started = true;
         for number in 0..100 {
-            keeper.observe(Seen::Pod(0, WatchEvent::Apply(pod(number))));
+            reconciler.observe(Observation::Pod(0, WatchEvent::Apply(pod(number))));
         }
-        let mut turns = 0;
+        let mut attempts = 0;
         for round in 0..2 {
-            while !keeper.queue.is_empty() {
-                let turn = Box::new(Turn::new(keeper.queue.next().await));
-                keeper.proceed(turn, &Leadership::always());
-                turns += 1;
+            while !reconciler.queue.is_empty() {
+                let attempt = Box::new(Attempt::new(reconciler.queue.next().await));
+                reconciler.take_next_step(attempt, &Leadership::always());
+                attempts += 1;
             }
             if round == 0 {
-                (0..100).for_each(|number| keeper.observe(Seen::Pod(0, WatchEvent::Delete(pod(number)))));
+                (0..100).for_each(|number| reconciler.observe(Observation::Pod(0, WatchEvent::Delete(pod(number)))));
             }
         }
-        assert_eq!((turns, keeper.kept.len()), (200, 0));
+        assert_eq!((attempts, reconciler.states.len()), (200, 0));
     });
 }
 
-#[path = "keeper_refused_tests.rs"]
-mod refused;
+#[path = "reconciler_refusal_tests.rs"]
+mod refusal;

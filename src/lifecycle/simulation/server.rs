@@ -1,10 +1,14 @@
-//! What does the API server do with one owner, its pods and its PodGroup? A model of it in memory, for the tests of the protocol.
+//! A simulated API server with one owner, its pods and its PodGroup, for the tests of the protocol.
 //!
-//! It has what matters there: versions that rise over all kinds, preconditions on UID and version, merge patches of real objects, a history of each
-//! kind that watches read at their own pace (and again from an older place), finalizers, the garbage collector, and everybody else who writes:
-//! kube-controller-manager, kubelet, people, a writer of statuses. It never decides when: each method is one thing that happens.
+//! It has:
 //!
-//! S1 and S2 are checked at the only place where they can be broken: where a DELETE is applied.
+//! * resourceVersions that grow over all kinds, and preconditions on UID and resourceVersion;
+//! * merge patches of real objects;
+//! * a history of each kind. A watch reads it at its own pace and can go back to an older position;
+//! * finalizers and the garbage collector;
+//! * the other writers: kube-controller-manager, the kubelet, people, and a writer of statuses.
+//!
+//! Each method is one event. The caller decides when it happens. S1 and S2 are checked when a DELETE is applied, because only a DELETE can break them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,38 +18,38 @@ use serde_json::{Value, json};
 use crate::api::PodGroup;
 use crate::api::names::{APPLIED, RETIRING};
 use crate::controller::dialect;
-use crate::lifecycle::{Existing, Reply as Said};
+use crate::lifecycle::{Existing, Reply as DecodedReply};
 
-/// The owner's UID, from which the group's name is made.
+/// The UID of the owner. The name of the PodGroup contains it.
 pub(super) const OWNER: &str = "0a1b2c3d-0000-1111-2222-333344445555";
 
-/// The owner, as far as it shapes its group.
+/// The state of the owner that its PodGroup depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OwnerState {
     pub(super) wants: u32,
     pub(super) queue: u32,
 }
 
-/// The pods of the owner that are members: by number, whether each is being deleted.
+/// The members, by number. The value says whether the pod is being deleted.
 pub(super) type Pods = BTreeMap<u64, bool>;
 
-/// What is sent.
+/// A request to the server.
 #[derive(Clone)]
 pub(super) enum Request {
     Get,
     List,
     Create(Value),
     Patch(Value),
-    /// The preconditions, and what the sender knows: which object it decided on, and when its look was sent.
+    /// `uid` and `version` are the preconditions. `decided` is the object that the sender decided on, and `listed` the time of its list of members.
     Delete {
         uid: Option<String>,
         version: Option<String>,
         decided: String,
-        looked: Option<u64>,
+        listed: Option<u64>,
     },
 }
 
-/// What is answered.
+/// A reply of the server.
 #[derive(Clone)]
 pub(super) enum Reply {
     Object(Value),
@@ -56,14 +60,14 @@ pub(super) enum Reply {
 }
 
 impl Reply {
-    /// What the controller's hands make of it.
-    pub(super) fn said(&self) -> Said {
+    /// Returns the reply as `controller::act` would return it.
+    pub(super) fn decoded(&self) -> DecodedReply {
         match self {
-            Self::Object(object) => Said::Object(existing(object)),
-            Self::Members(members) => Said::Members(*members),
-            Self::Deleted => Said::Deleted,
-            Self::NotFound => Said::NotFound,
-            Self::Conflict => Said::Conflict,
+            Self::Object(object) => DecodedReply::Object(existing(object)),
+            Self::Members(members) => DecodedReply::Members(*members),
+            Self::Deleted => DecodedReply::Deleted,
+            Self::NotFound => DecodedReply::NotFound,
+            Self::Conflict => DecodedReply::Conflict,
         }
     }
 }
@@ -75,7 +79,7 @@ impl fmt::Debug for Request {
             Self::List => f.write_str("LIST pods"),
             Self::Create(object) => write!(f, "CREATE {}", object["spec"]),
             Self::Patch(patch) => write!(f, "PATCH {patch}"),
-            Self::Delete { uid, version, looked, .. } => write!(f, "DELETE {uid:?} {version:?}, looked at {looked:?}"),
+            Self::Delete { uid, version, listed, .. } => write!(f, "DELETE {uid:?} {version:?}, members listed at {listed:?}"),
         }
     }
 }
@@ -97,23 +101,23 @@ impl fmt::Debug for Reply {
     }
 }
 
-/// The state, and the history of each kind.
+/// The state of the server and the history of each kind.
 pub(super) struct Server {
-    /// Things that have happened: the order of everything.
+    /// The number of events so far. It is the time of the simulation.
     pub(super) now: u64,
     version: u64,
     objects: u64,
     pub(super) owner: Option<OwnerState>,
     pub(super) pods: Pods,
     pub(super) group: Option<Value>,
-    /// When the group that is there last got its mark.
+    /// When the current PodGroup got its mark; `None` if it has none.
     marked_at: Option<u64>,
     pub(super) owners_seen: Vec<Option<OwnerState>>,
     pub(super) pods_seen: Vec<Pods>,
     pub(super) groups_seen: Vec<Option<Existing>>,
-    /// What kube-controller-manager has seen of the owner.
+    /// The position of kube-controller-manager in the history of the owner.
     manager: usize,
-    /// What was promised and not kept.
+    /// The first broken promise.
     pub(super) broken: Option<String>,
 }
 
@@ -136,7 +140,7 @@ impl Server {
         }
     }
 
-    /// Applies a request at this moment.
+    /// Applies a request and returns the reply.
     pub(super) fn apply(&mut self, request: &Request) -> Reply {
         match request {
             Request::Get => self.group.clone().map_or(Reply::NotFound, Reply::Object),
@@ -160,27 +164,27 @@ impl Server {
                 }
                 self.put(Some(group))
             }
-            Request::Delete { uid, version, decided, looked } => {
+            Request::Delete { uid, version, decided, listed } => {
                 let Some(group) = self.group.clone() else { return Reply::NotFound };
                 let differs =
                     |asked: &Option<String>, field: &str| asked.as_ref().is_some_and(|asked| group["metadata"][field] != json!(asked));
                 if differs(uid, "uid") || differs(version, "resourceVersion") {
                     return Reply::Conflict;
                 }
-                self.check_delete(&group, decided, *looked);
+                self.check_delete(&group, decided, *listed);
                 self.remove()
             }
         }
     }
 
-    /// S1 and S2, at the moment when a DELETE of the controller takes effect.
-    fn check_delete(&mut self, group: &Value, decided: &str, looked: Option<u64>) {
+    /// Checks S1 and S2 when a DELETE of the controller is applied.
+    fn check_delete(&mut self, group: &Value, decided: &str, listed: Option<u64>) {
         let broken = if group["metadata"]["uid"] != json!(decided) {
             Some("S1: another object was deleted than the one decided on")
         } else if self.marked_at.is_none() {
             Some("S2: a group without the mark was deleted")
-        } else if looked.is_none() || looked < self.marked_at {
-            Some("S2: the look began before the mark was there")
+        } else if listed.is_none() || listed < self.marked_at {
+            Some("S2: the list of members began before the mark was there")
         } else {
             None
         };
@@ -204,7 +208,7 @@ impl Server {
         Reply::Object(group.clone())
     }
 
-    /// The group goes, or with a finalizer begins to.
+    /// Deletes the PodGroup. With a finalizer it only gets a deletionTimestamp.
     fn remove(&mut self) -> Reply {
         match self.group.clone() {
             Some(mut group) if !group["metadata"]["finalizers"].is_null() => {
@@ -225,17 +229,17 @@ impl Server {
         }
     }
 
-    /// Somebody writes a status: the version rises, since there is no status subresource.
+    /// Writes a status. The resourceVersion grows, because there is no status subresource.
     pub(super) fn status(&mut self) {
         self.edit(&json!({ "status": { "phase": self.version.to_string() } }));
     }
 
-    /// Somebody deletes the group.
+    /// A person deletes the PodGroup.
     pub(super) fn person_deletes(&mut self) {
         let _ = self.remove();
     }
 
-    /// Somebody makes a nuisance of himself: a finalizer, no owner any more, or what was remembered is gone.
+    /// A person adds a finalizer, removes the owner reference, or destroys the annotation `podgroup.dev/applied`.
     pub(super) fn person_edits(&mut self, which: usize) {
         let metadata = match which % 3 {
             0 => json!({ "finalizers": ["example.com/slow"] }),
@@ -245,7 +249,7 @@ impl Server {
         self.edit(&json!({ "metadata": metadata }));
     }
 
-    /// Whoever has a finalizer on the group takes it off.
+    /// Another controller removes its finalizer.
     pub(super) fn finalize(&mut self) {
         self.edit(&json!({ "metadata": { "finalizers": null } }));
         if self.group.as_ref().is_some_and(|group| !group["metadata"]["deletionTimestamp"].is_null()) {
@@ -253,7 +257,7 @@ impl Server {
         }
     }
 
-    /// The garbage collector takes what belonged to an owner that is no more.
+    /// The garbage collector deletes the dependents of a deleted owner.
     pub(super) fn collect(&mut self) {
         if self.owner.is_some() {
             return;
@@ -272,7 +276,7 @@ impl Server {
         }
     }
 
-    /// The owner is deleted and leaves what it had behind: its pods are no members any more, its group has no owner.
+    /// The owner is deleted with orphaned dependents: its pods are not members any more, and its PodGroup has no owner.
     pub(super) fn orphan(&mut self) {
         if self.owner.is_some() {
             self.change_owner(None);
@@ -281,7 +285,7 @@ impl Server {
         }
     }
 
-    /// kube-controller-manager makes or deletes one pod, for what it has seen of the owner; or sees one more change. False where it is done.
+    /// kube-controller-manager creates or deletes one pod for the owner that it has seen, or sees one more change. Returns false if it has no work.
     pub(super) fn manage(&mut self, catch_up: bool) -> bool {
         let seen = self.owners_seen[self.manager];
         let living = self.pods.values().filter(|ending| !**ending).count();
@@ -289,7 +293,7 @@ impl Server {
         if catch_up && self.manager + 1 < self.owners_seen.len() {
             self.manager += 1;
         } else if seen.is_some() && living < wants {
-            // The API server does not ask whether the owner is still there.
+            // The API server accepts a pod even if its owner does not exist any more.
             self.objects += 1;
             let pod = self.objects;
             self.change_pods(|pods| pods.extend([(pod, false)]));
@@ -302,7 +306,7 @@ impl Server {
         true
     }
 
-    /// kubelet: the first pod that is being deleted is gone.
+    /// The kubelet finishes the deletion of the first terminating pod.
     pub(super) fn pod_goes(&mut self) {
         if let Some(pod) = self.pods.iter().find(|(_, ending)| **ending).map(|(pod, _)| *pod) {
             self.change_pods(|pods| pods.retain(|other, _| *other != pod));
@@ -319,13 +323,13 @@ impl Server {
     }
 }
 
-/// What the controller reads in an object.
+/// Returns what the controller reads in an object.
 pub(super) fn existing(object: &Value) -> Existing {
     let group: PodGroup = serde_json::from_value(object.clone()).expect("every object of the model is a PodGroup");
     dialect::existing(&group, &[])
 }
 
-/// RFC 7396, as the API server applies it.
+/// Applies a JSON merge patch (RFC 7396), as the API server does.
 pub(crate) fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();

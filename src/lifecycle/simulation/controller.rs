@@ -1,7 +1,7 @@
-//! What does one controller know, and what does it send? The real [`decide`] and the real [`Memory`] between caches and requests of the model.
+//! A simulated controller: the real [`decide`] and the real [`Memory`], with simulated caches and requests.
 //!
-//! It does what `controller::keeper` does with one key, and nothing else. A [`Mutant`] breaks one rule of the protocol on purpose, so that the
-//! tests can show that its absence is found; the other rules have their mutants in the exhaustive model (`model/`).
+//! It does the same as `controller::reconciler` does for one key. A [`Mutant`] breaks one rule of the protocol on purpose, so that the tests show that
+//! they find the fault. The other rules have mutants in the exhaustive model (`model/`).
 
 use serde_json::Value;
 
@@ -9,50 +9,51 @@ use crate::api::workload::ObjectRef;
 use crate::api::{GroupKey, Uid};
 use crate::controller::dialect;
 use crate::lifecycle::{
-    Answer, Applied, Existing, Intent, Members, Memory, Owner, Reply as Said, Sight, Situation, Step, Version, Wish, answer, decide,
+    Answer, Applied, CacheChange, DesiredGroup, Existing, Intent, Members, Memory, Owner, Reply as DecodedReply, Situation, Step, Version,
+    answer, decide,
 };
 
 use super::server::{OWNER, OwnerState, Pods, Reply, Request, Server};
 
-/// A rule of the protocol that is broken on purpose.
+/// A rule of the protocol that the simulated controller breaks on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lifecycle) enum Mutant {
-    /// None: the real thing.
+    /// No rule is broken.
     None,
-    /// A DELETE names the object and not the version.
+    /// A DELETE has no precondition on the resourceVersion.
     DeleteAnyVersion,
-    /// The difference to what was written last is sent without the version that it was computed from.
+    /// An amendment does not contain the resourceVersion that it was computed from.
     AmendAnyVersion,
 }
 
-/// A request that was decided on.
-pub(super) struct Asked {
+/// A request that was decided on, until its answer.
+pub(super) struct Pending {
     pub(super) step: Step,
     pub(super) known: Option<Version>,
     pub(super) request: Request,
 }
 
-/// One controller.
-pub(super) struct Player {
+/// A simulated controller of one owner.
+pub(super) struct SimController {
     mutant: Mutant,
     pub(super) memory: Memory,
-    /// How far each watch has come, and what the caches show there.
+    /// The position of each watch (owners, pods, PodGroups) in its history. The next three fields are the caches at these positions.
     pub(super) at: [usize; 3],
     owner: Option<OwnerState>,
     pods: Pods,
     group: Option<Existing>,
-    /// A step is under way.
+    /// Whether a step is under way.
     pub(super) busy: bool,
-    /// When the last look was sent, for S2.
-    looked: Option<u64>,
+    /// When the last list of members was sent, for the check of S2.
+    listed: Option<u64>,
 }
 
-impl Player {
+impl SimController {
     pub(super) fn new(server: &Server, mutant: Mutant) -> Self {
-        let mut player =
-            Self { mutant, memory: Memory::default(), at: [0; 3], owner: None, pods: Pods::new(), group: None, busy: false, looked: None };
-        player.show(server);
-        player
+        let mut controller =
+            Self { mutant, memory: Memory::default(), at: [0; 3], owner: None, pods: Pods::new(), group: None, busy: false, listed: None };
+        controller.show(server);
+        controller
     }
 
     fn show(&mut self, server: &Server) {
@@ -61,7 +62,7 @@ impl Player {
         self.group = server.groups_seen[self.at[2]].clone();
     }
 
-    /// The next event of one kind. False where there is none.
+    /// Delivers the next event of one kind. Returns false if there is none.
     pub(super) fn deliver(&mut self, server: &Server, kind: usize) -> bool {
         if self.at[kind] + 1 >= history(server, kind) {
             return false;
@@ -70,10 +71,10 @@ impl Player {
         self.at[kind] += 1;
         self.show(server);
         match kind {
-            1 => self.memory.saw(Sight::Member),
+            1 => self.memory.observe(CacheChange::Member),
             2 => {
                 if let (Some(before), None) = (&before, &self.group) {
-                    self.memory.saw(Sight::Deleted(&before.version().uid));
+                    self.memory.observe(CacheChange::Deleted(&before.version().uid));
                 }
             }
             _ => {}
@@ -81,60 +82,60 @@ impl Player {
         true
     }
 
-    /// A list of one kind is read again, as it was at some place in its history: also one before what was seen.
+    /// Lists one kind again, at some position of its history. The position may be before the last event that was seen.
     pub(super) fn relist(&mut self, server: &Server, kind: usize, place: usize) {
         self.at[kind] = old_or_now(server, kind, place);
         self.show(server);
         match kind {
-            1 => self.memory.saw(Sight::Member),
-            2 => self.memory.saw(Sight::Listed { there: self.group.is_some() }),
+            1 => self.memory.observe(CacheChange::Member),
+            2 => self.memory.observe(CacheChange::Relisted { present: self.group.is_some() }),
             _ => {}
         }
     }
 
-    /// A new process: nothing is remembered, and its first lists may be old.
+    /// Restarts the controller: the memory is empty, and the first lists may be old.
     pub(super) fn crash(&mut self, server: &Server, place: usize) {
         let at = std::array::from_fn(|kind| old_or_now(server, kind, place));
         *self = Self { at, ..Self::new(server, self.mutant) };
         self.show(server);
     }
 
-    /// The next request, if there is anything to do.
-    pub(super) fn act(&mut self) -> Option<Asked> {
+    /// Returns the next request; `None` if there is nothing to do.
+    pub(super) fn act(&mut self) -> Option<Pending> {
         if self.busy {
             return None;
         }
-        let wish = self.owner.map(wish);
+        let desired = self.owner.map(desired);
         let members = match self.pods.values().max_by_key(|ending| !**ending) {
             None => Members::None,
-            Some(true) => Members::Ending,
-            Some(false) => Members::Living,
+            Some(true) => Members::Terminating,
+            Some(false) => Members::Active,
         };
-        let owner = wish.as_ref().map_or(Owner::Gone, Owner::Wishes);
+        let owner = desired.as_ref().map_or(Owner::Gone, Owner::Served);
         let situation = Situation { owner, members, cached: self.group.as_ref(), memory: &self.memory };
         let step = decide(&situation);
-        if step == Step::Rest {
+        if step == Step::Wait {
             return None;
         }
         let known = self.memory.freshest(self.group.as_ref()).map(|existing| existing.version().clone());
         self.busy = true;
         let request = self.request(&step);
-        Some(Asked { step, known, request })
+        Some(Pending { step, known, request })
     }
 
-    /// The keeper waits a while for a member that only a look has seen, then doubts the look. False where it does not wait.
-    pub(super) fn doubt(&mut self) -> bool {
-        let waits = !self.busy && self.memory.waits_for_pods();
+    /// Ends the wait for the cache to show a listed member. Returns false if there is no such wait.
+    pub(super) fn end_member_wait(&mut self) -> bool {
+        let waits = !self.busy && self.memory.waits_for_cache();
         if waits {
-            self.memory.saw(Sight::Waited);
+            self.memory.observe(CacheChange::WaitOver);
         }
         waits
     }
 
     fn request(&self, step: &Step) -> Request {
         match step {
-            Step::Rest | Step::Read => Request::Get,
-            Step::Look(_) => Request::List,
+            Step::Wait | Step::Read => Request::Get,
+            Step::ListMembers(_) => Request::List,
             Step::Create(intent) => Request::Create(serde_json::to_value(dialect::object(intent)).expect("a PodGroup is JSON")),
             Step::Amend { on, from, to, adopt } => {
                 let mut patch = dialect::amendment(on, from.as_ref(), to, *adopt);
@@ -149,23 +150,23 @@ impl Player {
                 uid: Some(version.uid.to_string()),
                 version: (self.mutant != Mutant::DeleteAnyVersion).then(|| version.resource_version.clone()),
                 decided: version.uid.to_string(),
-                looked: self.looked,
+                listed: self.listed,
             },
         }
     }
 
-    /// The answer to a step, or none where it was lost or late; `sent` is when the request was sent.
-    pub(super) fn learn(&mut self, asked: &Asked, reply: Option<&Reply>, sent: u64) {
+    /// Learns from the reply to a request; `None` if the reply was lost or late. `sent` is the time when the request was sent.
+    pub(super) fn learn(&mut self, pending: &Pending, reply: Option<&Reply>, sent: u64) {
         self.busy = false;
-        let answer = answer(&asked.step, reply.map_or(Said::Unknown, Reply::said));
-        if matches!(&answer, Answer::Looked { .. }) {
-            self.looked = Some(sent);
+        let answer = answer(&pending.step, reply.map_or(DecodedReply::Unknown, Reply::decoded));
+        if matches!(&answer, Answer::MembersListed { .. }) {
+            self.listed = Some(sent);
         }
-        self.memory.learn(asked.known.as_ref(), &answer);
+        self.memory.learn(pending.known.as_ref(), &answer);
     }
 }
 
-/// A place in the history of a kind: its end, or any.
+/// Returns a position in the history of a kind: its end for an even number, otherwise any.
 fn old_or_now(server: &Server, kind: usize, place: usize) -> usize {
     let length = history(server, kind);
     if place.is_multiple_of(2) { length - 1 } else { (place / 2) % length }
@@ -175,8 +176,8 @@ fn history(server: &Server, kind: usize) -> usize {
     [server.owners_seen.len(), server.pods_seen.len(), server.groups_seen.len()][kind]
 }
 
-/// What an owner in this state wishes: two of the fields follow it.
-pub(super) fn wish(state: OwnerState) -> Wish {
+/// Returns the PodGroup that an owner in this state asks for. Its minMember and queue depend on the state.
+pub(super) fn desired(state: OwnerState) -> DesiredGroup {
     let owner = ObjectRef {
         kind: "ReplicaSet".into(),
         api_version: "apps/v1".into(),
@@ -186,12 +187,12 @@ pub(super) fn wish(state: OwnerState) -> Wish {
     };
     let fields = Applied { min_member: state.wants.max(1), queue: format!("queue-{}", state.queue), ..Applied::default() };
     let intent = Intent { group: GroupKey::generated("ns", OWNER), owner: owner.clone(), fields };
-    Wish { intent, wants_pods: state.wants > 0, told: owner, faults: Vec::new() }
+    DesiredGroup { intent, wants_pods: state.wants > 0, event_target: owner, faults: Vec::new() }
 }
 
-/// Whether the object of the server is what this owner should have. L1
+/// Returns whether the object of the server is the PodGroup that this owner should have. L1
 pub(super) fn is_right(group: &Value, state: OwnerState) -> bool {
-    let right = serde_json::to_value(dialect::object(&wish(state).intent)).expect("a PodGroup is JSON");
+    let right = serde_json::to_value(dialect::object(&desired(state).intent)).expect("a PodGroup is JSON");
     let same = |field: &str| group["metadata"][field] == right["metadata"][field];
     group["spec"] == right["spec"]
         && same("annotations")

@@ -1,0 +1,50 @@
+//! Says which warnings an owner gets, and their texts.
+//!
+//! A warning becomes one Event on the object that people edit. The same warning is written only once.
+
+use crate::api::workload::ObjectRef;
+
+use super::existing::{Existing, NotOurs};
+use super::intent::DesiredGroup;
+
+/// A fault that a person must correct.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Warning {
+    /// The object of the Event.
+    pub about: ObjectRef,
+    /// The reason of the Event, from a bounded set.
+    pub reason: &'static str,
+    /// The message of the Event.
+    pub message: String,
+}
+
+/// Returns the warnings about the PodGroup that an owner asks for, in a fixed order.
+///
+/// `refused` is the message of the API server when it refuses the PodGroup. Empty while the owner wants no pods: the templates of old ReplicaSets still
+/// have faults that were corrected in the Deployment long ago.
+#[must_use]
+pub fn warnings(desired: &DesiredGroup, existing: Option<&Existing>, refused: Option<&str>) -> Vec<Warning> {
+    let warning = |reason, message| Warning { about: desired.event_target.clone(), reason, message };
+    if !desired.wants_pods {
+        return Vec::new();
+    }
+    let mut found: Vec<Warning> = desired.faults.iter().map(|fault| warning("InvalidPodGroupSource", fault.to_string())).collect();
+    if let Some(Existing::Foreign(_, why)) = existing {
+        let name = &desired.intent.group.name;
+        let why = match why {
+            NotOurs::Unlabelled => "was not created by podgroup-controller",
+            NotOurs::OtherSchedulers => "is for a scheduler that this podgroup-controller does not serve",
+            NotOurs::Unreadable => "cannot be decoded",
+        };
+        let message = format!("PodGroup {name} {why}; podgroup-controller does not change it, and its spec does not follow this object");
+        found.push(warning("PodGroupNotOurs", message));
+    }
+    if let Some(why) = refused {
+        found.push(warning("PodGroupRefused", format!("the API server refuses PodGroup {}: {why}", desired.intent.group.name)));
+    }
+    found
+}
+
+#[cfg(test)]
+#[path = "warning_tests.rs"]
+mod tests;

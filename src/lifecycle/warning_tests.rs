@@ -1,0 +1,58 @@
+//! Tests of the warnings and the objects that they are about.
+
+use super::*;
+use crate::api::{Fault, GroupKey, Uid};
+use crate::lifecycle::existing::{Applied, Version};
+use crate::lifecycle::intent::Intent;
+
+fn object(kind: &str) -> ObjectRef {
+    ObjectRef { kind: kind.into(), api_version: "apps/v1".into(), namespace: "ns".into(), name: "x".into(), uid: Uid::from(kind) }
+}
+
+fn desired(wants_pods: bool, faults: Vec<Fault>) -> DesiredGroup {
+    let intent = Intent { group: GroupKey::new("ns", "podgroup-1"), owner: object("ReplicaSet"), fields: Applied::default() };
+    DesiredGroup { intent, wants_pods, event_target: object("Deployment"), faults }
+}
+
+fn foreign(why: NotOurs) -> Existing {
+    Existing::Foreign(Version { uid: Uid::from("g"), resource_version: "1".into() }, why)
+}
+
+fn reasons(desired: &DesiredGroup, existing: Option<&Existing>, refused: Option<&str>) -> Vec<&'static str> {
+    warnings(desired, existing, refused).into_iter().map(|warning| warning.reason).collect()
+}
+
+#[test]
+fn each_warning_is_about_the_object_that_people_edit() {
+    let foreign = foreign(NotOurs::Unlabelled);
+    let desired = desired(true, vec![Fault::new("a", "b", "c")]);
+    assert_eq!(reasons(&desired, Some(&foreign), Some("no")), ["InvalidPodGroupSource", "PodGroupNotOurs", "PodGroupRefused"]);
+    let messages = warnings(&desired, None, Some("because"));
+    assert!(messages.iter().all(|warning| warning.about == object("Deployment")));
+    assert!(messages.iter().any(|warning| warning.message.contains("podgroup-1") && warning.message.contains("because")));
+}
+
+#[test]
+fn the_warning_about_a_foreign_podgroup_says_why_it_is_foreign() {
+    let desired = desired(true, Vec::new());
+    let messages = |why| warnings(&desired, Some(&foreign(why)), None).into_iter().map(|warning| warning.message).collect::<String>();
+    for (why, words) in [
+        (NotOurs::Unlabelled, "PodGroup podgroup-1 was not created by podgroup-controller;"),
+        (NotOurs::OtherSchedulers, "PodGroup podgroup-1 is for a scheduler that this podgroup-controller does not serve;"),
+        (NotOurs::Unreadable, "PodGroup podgroup-1 cannot be decoded;"),
+    ] {
+        assert!(messages(why).starts_with(words), "{}", messages(why));
+    }
+}
+
+#[test]
+fn the_same_fault_gives_the_same_warning() {
+    let desired = desired(true, vec![Fault::new("a", "b", "c")]);
+    assert_eq!(warnings(&desired, None, Some("no")), warnings(&desired, None, Some("no")));
+}
+
+#[test]
+fn an_owner_that_wants_no_pods_gets_no_warning() {
+    // The old ReplicaSets of a Deployment never change their templates. A fault that was corrected since must not be reported again.
+    assert_eq!(reasons(&desired(false, vec![Fault::new("a", "b", "c")]), None, Some("no")), [""; 0]);
+}
