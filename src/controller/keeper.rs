@@ -16,9 +16,9 @@ use crate::lifecycle::{Answer, Complaint, Members, Sight, Situation, Step, Versi
 use crate::runtime::backoff::Backoff;
 use crate::runtime::clock;
 use crate::runtime::leader::Leadership;
-use crate::runtime::pulse::Pulse;
 use crate::runtime::shutdown::Shutdown;
 use crate::runtime::watch::WatchEvent;
+use crate::runtime::watchdog::Watchdog;
 use crate::runtime::workqueue::WorkQueue;
 
 use super::act::Actor;
@@ -77,11 +77,11 @@ impl Keeper {
     }
 
     /// Runs until it is told to stop. Acts only while it leads, and only once every list is complete.
-    pub async fn run(mut self, mut events: mpsc::Receiver<Seen>, leadership: Leadership, pulse: Pulse, stop: Shutdown) {
+    pub async fn run(mut self, mut events: mpsc::Receiver<Seen>, leadership: Leadership, watchdog: Watchdog, stop: Shutdown) {
         let mut leading = false;
         let mut election = leadership.clone();
         loop {
-            pulse.turn();
+            watchdog.progress();
             self.begin(leading);
             let room = self.started && self.pool.len() < self.settings.workers;
             tokio::select! {
@@ -104,7 +104,7 @@ impl Keeper {
                     }
                     leading = true;
                 }
-                () = pulse.asked() => {}
+                () = watchdog.probed() => {}
                 work = self.queue.next(), if room => self.proceed(Box::new(Turn::new(work)), &leadership),
             }
             self.metrics.queue_depth(self.queue.len());

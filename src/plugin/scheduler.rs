@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::api::names::SCHEDULER;
 use crate::runtime::call::CallError;
 use crate::runtime::client::DEFAULT_NAMESPACE;
-use crate::runtime::{beside, clock};
+use crate::runtime::{clock, version_skew};
 
 use super::connect::{self, Bearer};
 use super::fetch::{Fetch, told};
@@ -53,7 +53,7 @@ impl Scheduler {
         let hint = "say --scheduler-url, or --system-namespace where it runs elsewhere";
         let found = fetch.get(&format!("/api/v1/namespaces/{namespace}/pods/{pod}")).await;
         let Some(object) = found.map_err(|error| format!("pod {namespace}/{pod}: {}", told(&error)))? else {
-            let silent = Lease::deserialize(&lease).ok().and_then(|lease| beside::silent(&lease, clock::now()));
+            let silent = Lease::deserialize(&lease).ok().and_then(|lease| version_skew::not_renewed_for(&lease, clock::now()));
             let silent = silent.map(|since| format!(", and nobody has renewed it for {}s", since.as_secs())).unwrap_or_default();
             return Err(format!("its Lease names pod {namespace}/{pod}, which does not exist{silent}; {hint}"));
         };

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::names::{CONTROLLER, SCHEDULER, VERSION};
-use crate::runtime::beside;
+use crate::runtime::version_skew;
 
 use super::gap::{self, Gap};
 use super::page::{Line, Page, Tone};
@@ -58,13 +58,13 @@ impl Report {
                  helm upgrade brings both to one version"
             ));
         }
-        if apart(Some(beside::VERSION), scheduler) {
+        if apart(Some(version_skew::VERSION), scheduler) {
             all.push(format!(
                 "this plugin and {SCHEDULER} differ: what the plugin computes itself (why, nodes) follows its own rules. Install the plugin of the scheduler's version"
             ));
         }
         // Where a scheduler says its version it is the one to go by.
-        if scheduler.is_none() && apart(Some(beside::VERSION), controller) {
+        if scheduler.is_none() && apart(Some(version_skew::VERSION), controller) {
             all.push(format!("this plugin and {CONTROLLER} differ, and no {SCHEDULER} is known to be there. Install the plugin of the controller's version"));
         }
         all
@@ -76,7 +76,7 @@ impl Report {
         let of =
             |program: &Program| json!({ "version": program.version, "holder": program.holder, "notRenewedForSeconds": program.silent });
         json!({
-            "plugin": beside::VERSION,
+            "plugin": version_skew::VERSION,
             "controller": of(&self.controller),
             "scheduler": of(&self.scheduler),
             "differences": self.differences(),
@@ -88,7 +88,7 @@ impl Report {
     #[must_use]
     pub fn page(&self) -> Page {
         let mut page = Page::default();
-        let mut rows = vec![vec![Line::new("kubectl-podgroup"), Line::new(beside::VERSION), Line::default()]];
+        let mut rows = vec![vec![Line::new("kubectl-podgroup"), Line::new(version_skew::VERSION), Line::default()]];
         for Program { name, version, holder, silent } in [&self.controller, &self.scheduler] {
             let mut holder = Line::default().and(Tone::Faint, holder.as_deref().unwrap_or_default());
             if let Some(seconds) = silent {
@@ -120,7 +120,7 @@ fn program(name: &'static str, lease: Result<Value, String>, now: Timestamp, gap
         return Program::unknown(name);
     };
     let said = lease.metadata.annotations.as_ref().and_then(|all| all.get(VERSION)).cloned();
-    let silent = beside::silent(&lease, now).map(|since| since.as_secs());
+    let silent = version_skew::not_renewed_for(&lease, now).map(|since| since.as_secs());
     let why = match (silent, &said) {
         (Some(seconds), said) => {
             let was = said.as_deref().map(|version| format!("; it was {version}")).unwrap_or_default();
@@ -151,7 +151,7 @@ mod tests {
 
     /// Held for 15 s.
     fn renewed(at: &str) -> Result<Value, String> {
-        let mut lease = lease(beside::VERSION, "s_2")?;
+        let mut lease = lease(version_skew::VERSION, "s_2")?;
         lease["spec"]["leaseDurationSeconds"] = json!(15);
         lease["spec"]["renewTime"] = json!(at);
         Ok(lease)
@@ -163,13 +163,16 @@ mod tests {
 
     #[test]
     fn who_has_not_renewed_its_lease_for_long_is_of_no_version() {
-        let alive = report(lease(beside::VERSION, "c_1"), renewed("2026-01-01T00:08:46.000000Z"));
+        let alive = report(lease(version_skew::VERSION, "c_1"), renewed("2026-01-01T00:08:46.000000Z"));
         assert_eq!((alive.json()["unknown"].clone(), alive.json()["scheduler"]["notRenewedForSeconds"].clone()), (json!([]), Value::Null));
         let gone = report(lease("0.0.1", "c_1"), renewed("2026-01-01T00:08:00.000000Z"));
         let page = gone.page().render(false);
-        for part in
-            ["podgroup-scheduler   ?", "s_2  not renewed for 120s", "s_2 holds its Lease and has not renewed it for 120s", beside::VERSION]
-        {
+        for part in [
+            "podgroup-scheduler   ?",
+            "s_2  not renewed for 120s",
+            "s_2 holds its Lease and has not renewed it for 120s",
+            version_skew::VERSION,
+        ] {
             assert!(page.contains(part), "{part} is not in {page}");
         }
         assert_eq!(gone.json()["scheduler"], json!({"version": null, "holder": "s_2", "notRenewedForSeconds": 120}));
@@ -179,16 +182,16 @@ mod tests {
 
     #[test]
     fn programs_of_one_version_are_told_and_nothing_else() {
-        let report = report(lease(beside::VERSION, "c_1"), lease(beside::VERSION, "s_2"));
+        let report = report(lease(version_skew::VERSION, "c_1"), lease(version_skew::VERSION, "s_2"));
         let rows = report.page().render(false);
         assert_eq!(rows.lines().count(), 3, "{rows}");
-        assert!(rows.lines().all(|line| line.contains(beside::VERSION)) && rows.contains("c_1") && rows.contains("s_2"), "{rows}");
+        assert!(rows.lines().all(|line| line.contains(version_skew::VERSION)) && rows.contains("c_1") && rows.contains("s_2"), "{rows}");
         assert_eq!((report.json()["differences"].clone(), report.json()["unknown"].clone()), (json!([]), json!([])));
     }
 
     #[test]
     fn what_differs_is_said_with_what_to_do() {
-        let older = report(lease(beside::VERSION, "c"), lease("0.0.1", "s"));
+        let older = report(lease(version_skew::VERSION, "c"), lease("0.0.1", "s"));
         let page = older.page().render(false);
         for part in ["podgroup-scheduler   0.0.1", "helm upgrade", "Install the plugin of the scheduler's version"] {
             assert!(page.contains(part), "{part} is not in {page}");
@@ -204,7 +207,7 @@ mod tests {
         for (controller, why) in
             [(silent, "older than this plugin"), (lease("0.0.1", ""), "nobody holds"), (Err("forbidden: no".to_owned()), "forbidden: no")]
         {
-            let report = report(controller, lease(beside::VERSION, "s"));
+            let report = report(controller, lease(version_skew::VERSION, "s"));
             let page = report.page().render(false);
             assert!(report.differences().is_empty() && page.contains("Not known") && page.contains(why), "{page}");
         }

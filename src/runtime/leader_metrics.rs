@@ -1,4 +1,4 @@
-//! Does this process lead, and are its lists complete? As metrics, asked at the moment in which somebody looks.
+//! The metrics of leadership and readiness, computed when they are read.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,9 +10,9 @@ use super::leader::Leadership;
 use super::metrics::registered;
 use super::readiness::Readiness;
 
-/// The standing of one program. Cheap to clone.
+/// Whether one program leads and is ready. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Standing {
+pub struct LeaderMetrics {
     program: &'static str,
     leadership: Arc<OnceLock<Leadership>>,
     readiness: Readiness,
@@ -20,32 +20,32 @@ pub struct Standing {
     ready: IntGaugeVec,
 }
 
-impl Standing {
-    /// Registers `podgroup_leading{program}` and `podgroup_ready{program}`. Until [`elected`](Self::elected) is called nobody leads.
+impl LeaderMetrics {
+    /// Registers `podgroup_leading{program}` and `podgroup_ready{program}`. The first is 0 until [`elected`](Self::elected) is called.
     ///
     /// # Errors
-    /// When the names are taken.
+    /// When the names are already registered.
     pub fn new(registry: &Registry, program: &'static str, readiness: Readiness) -> Result<Self, prometheus::Error> {
-        let leading = "1 while this process holds the lease of its program (or was told not to elect), else 0.";
-        let ready = "1 while every list is complete and every watch works, as /readyz says it, else 0.";
-        let standing = Self {
+        let leading = "1 while this process holds the lease of its program (or runs without election), else 0.";
+        let ready = "1 while every list is complete and every watch works, as /readyz expect_values it, else 0.";
+        let metrics = Self {
             program,
             leadership: Arc::default(),
             readiness,
             leading: IntGaugeVec::new(Opts::new("leading", leading), &["program"])?,
             ready: IntGaugeVec::new(Opts::new("ready", ready), &["program"])?,
         };
-        registered(registry, standing)
+        registered(registry, metrics)
     }
 
-    /// Whom to ask from now on whether we lead.
+    /// Sets the leadership that is read from now on.
     pub fn elected(&self, leadership: Leadership) {
-        // There is one election in the life of a program.
+        // A program has one election in its life.
         let _first = self.leadership.set(leadership);
     }
 }
 
-impl Collector for Standing {
+impl Collector for LeaderMetrics {
     fn desc(&self) -> Vec<&Desc> {
         self.leading.desc().into_iter().chain(self.ready.desc()).collect()
     }
@@ -64,22 +64,22 @@ mod tests {
     use crate::runtime::metrics;
 
     #[test]
-    fn both_are_as_they_are_at_the_look_and_not_as_they_were_before() {
+    fn both_values_are_computed_when_they_are_read() {
         let registry = metrics::registry().unwrap();
         let readiness = Readiness::new();
         let listed = readiness.expect("pods");
-        let standing = Standing::new(&registry, "p", readiness).unwrap();
-        let says = |leading, ready| {
+        let metrics = LeaderMetrics::new(&registry, "p", readiness).unwrap();
+        let expect_values = |leading, ready| {
             let text = metrics::text(&registry).unwrap();
             let lines = [format!("podgroup_leading{{program=\"p\"}} {leading}\n"), format!("podgroup_ready{{program=\"p\"}} {ready}\n")];
             assert!(lines.iter().all(|line| text.contains(line)), "{text}");
         };
-        says(0, 0);
+        expect_values(0, 0);
         listed.complete();
-        says(0, 1);
-        standing.elected(Leadership::always());
-        says(1, 1);
+        expect_values(0, 1);
+        metrics.elected(Leadership::always());
+        expect_values(1, 1);
         listed.trouble(Some("cut off".to_owned()));
-        says(1, 0);
+        expect_values(1, 0);
     }
 }

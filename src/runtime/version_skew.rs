@@ -1,8 +1,9 @@
-//! Is the program beside this one of another version?
+//! Warns when the controller and the scheduler run different versions.
 //!
-//! Each says in an annotation of its Lease which version it is, with the renewals that it writes anyway ([`super::leader_elector`]). Who comes to lead reads the
-//! other's Lease, and logs what to do where the two differ. Once: of two that are replaced one comes to lead last, and that one sees it. Without a Lease there, a
-//! holder of it or the right to it nothing is said.
+//! Each program writes its version into an annotation of its Lease, together with the renewals that it writes anyway ([`super::leader_elector`]).
+//! A new leader reads the Lease of the other program and logs a warning when the versions differ. It does so once: when both programs are
+//! replaced, the last one to become leader sees the difference. No warning is logged without a Lease, without a holder of it, or without the
+//! permission to read it.
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -13,61 +14,62 @@ use super::clock;
 use super::leader::Leadership;
 use super::shutdown::Shutdown;
 
-/// What this program says of itself.
+/// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// A Lease that has not been renewed for so long after its end was held by one who is gone; one whose clock goes wrong by less is not.
+/// How long after its end a Lease that is not renewed counts as abandoned. A holder whose clock is wrong by less does not count as gone.
 const LAPSED: SignedDuration = SignedDuration::from_secs(60);
 
-/// The program that this one works beside.
+/// The other one of the two programs.
 #[derive(Clone, Copy, Debug)]
-pub struct Beside {
-    /// Its name, which is that of its Lease.
+pub struct OtherProgram {
+    /// Its name, which is also the name of its Lease.
     pub program: &'static str,
-    /// The annotation that says the version, on its Lease and on ours.
-    pub mark: &'static str,
+    /// The annotation on both Leases that holds the version.
+    pub annotation: &'static str,
 }
 
-/// Looks once, when this process comes to lead, and waits for `stop` then.
-pub(super) async fn watch(beside: Beside, leases: Api<Lease>, caller: Caller, mut leadership: Leadership, stop: Shutdown) {
-    let look = async {
+/// Compares the versions once, when this process becomes leader; then waits for `stop`.
+pub(super) async fn warn_once(other: OtherProgram, leases: Api<Lease>, caller: Caller, mut leadership: Leadership, stop: Shutdown) {
+    let compare = async {
         if leadership.acquired().await
-            && let Some(theirs) = other_version(beside, &leases, &caller).await
+            && let Some(theirs) = other_version(other, &leases, &caller).await
         {
             tracing::warn!(
-                other = beside.program,
+                other = other.program,
                 theirs,
                 ours = VERSION,
-                "the program beside this one is of another version: any two go together, and what is new in one is in force only as far as the other knows it; \
-                 if no upgrade is under way, bring both to one version (helm upgrade)"
+                "the other program runs another version: any two versions work together, but a feature works only as far as both programs know it; \
+                 if no upgrade is in progress, bring both to one version (helm upgrade)"
             );
         }
     };
-    if stop.unless(look).await.is_some() {
+    if stop.unless(compare).await.is_some() {
         stop.triggered().await;
     }
 }
 
-/// Which version the one beside is, if that is known and another than ours.
-async fn other_version(beside: Beside, leases: &Api<Lease>, caller: &Caller) -> Option<String> {
-    match caller.read("get", "leases", || leases.get(beside.program)).await {
-        Ok(lease) => says(&lease, beside.mark, clock::now()).filter(|theirs| *theirs != VERSION).map(bounded),
+/// Returns the version of the other program, if it is known and differs from ours.
+async fn other_version(other: OtherProgram, leases: &Api<Lease>, caller: &Caller) -> Option<String> {
+    match caller.read("get", "leases", || leases.get(other.program)).await {
+        Ok(lease) => version_in(&lease, other.annotation, clock::now()).filter(|theirs| *theirs != VERSION).map(bounded),
         Err(error) => {
-            tracing::debug!(other = beside.program, %error, "its version is not known");
+            tracing::debug!(other = other.program, %error, "its version is not known");
             None
         }
     }
 }
 
-/// The version in a Lease that somebody holds, and has not left to lapse for long: who died with its node gives nothing back.
-fn says<'a>(lease: &'a Lease, mark: &str, now: Timestamp) -> Option<&'a str> {
-    let held = silent(lease, now).is_none() && lease.spec.as_ref()?.holder_identity.as_deref().is_some_and(|holder| !holder.is_empty());
-    lease.metadata.annotations.as_ref()?.get(mark).map(String::as_str).filter(|_| held)
+/// Returns the version in a Lease that has a holder and is not abandoned: a process that died with its node leaves its name in the Lease.
+fn version_in<'a>(lease: &'a Lease, annotation: &str, now: Timestamp) -> Option<&'a str> {
+    let held =
+        not_renewed_for(lease, now).is_none() && lease.spec.as_ref()?.holder_identity.as_deref().is_some_and(|holder| !holder.is_empty());
+    lease.metadata.annotations.as_ref()?.get(annotation).map(String::as_str).filter(|_| held)
 }
 
-/// For how long nobody has renewed this Lease, where that is so long after its end that who held it is gone; none of one that never said when it was renewed.
+/// Returns how long the Lease has not been renewed, if it is abandoned: [`LAPSED`] beyond its end. `None` also for a Lease without a renew time.
 #[must_use]
-pub fn silent(lease: &Lease, now: Timestamp) -> Option<SignedDuration> {
+pub fn not_renewed_for(lease: &Lease, now: Timestamp) -> Option<SignedDuration> {
     let spec = lease.spec.as_ref()?;
     let lasts = SignedDuration::from_secs(i64::from(spec.lease_duration_seconds.unwrap_or(0)));
     let since = now.duration_since(spec.renew_time.as_ref()?.0);
@@ -86,9 +88,9 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Duration;
 
-    const BESIDE: Beside = Beside { program: "other", mark: "x/version" };
+    const OTHER: OtherProgram = OtherProgram { program: "other", annotation: "x/version" };
 
-    /// What is found where the API server answers so, and how often it was asked.
+    /// Returns what is found when the API server answers so, and how often it was asked.
     async fn found(answers: impl Fn(u32) -> (u16, Value) + Send + Sync + 'static) -> (Option<String>, u32) {
         let (asked, answers) = (Arc::new(AtomicU32::new(0)), Arc::new(answers));
         let count = Arc::clone(&asked);
@@ -98,7 +100,7 @@ mod tests {
         });
         let caller = Caller::new(Duration::from_secs(1), RequestMetrics::new(&metrics::registry().unwrap()).unwrap());
         let leases = Api::namespaced(Client::new(app, "ns"), "ns");
-        let found = other_version(BESIDE, &leases, &caller).await;
+        let found = other_version(OTHER, &leases, &caller).await;
         (found, asked.load(Ordering::Relaxed))
     }
 
@@ -107,7 +109,7 @@ mod tests {
         json!({"metadata": {"name": "other", "annotations": annotations}, "spec": {"holderIdentity": holder}})
     }
 
-    /// Held for 15 s, and renewed so many seconds ago.
+    /// A Lease with a duration of 15 s that was renewed this many seconds ago.
     fn renewed(seconds: i64) -> Value {
         let mut lease = lease("pod_1", Some("9.9.9"));
         lease["spec"]["leaseDurationSeconds"] = json!(15);
@@ -117,12 +119,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn another_version_is_found_and_nothing_else_is_said() {
+    async fn another_version_is_found_and_nothing_else_is_reported() {
         let table = [
             (200, lease("pod_1", Some("9.9.9")), Some("9.9.9")),
             (200, lease("pod_1", Some(VERSION)), None),
             (200, lease("pod_1", None), None),
-            // Who gave it back is not there any more, nor is who has not renewed it for long.
+            // A holder that gave the Lease back is gone, and so is one that has not renewed it for long.
             (200, lease("", Some("9.9.9")), None),
             (200, renewed(14 + 60), Some("9.9.9")),
             (200, renewed(16 + 60), None),
@@ -136,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_api_server_that_is_away_for_a_moment_is_asked_again_and_not_for_ever() {
+    async fn an_api_server_that_is_briefly_unavailable_is_asked_again_but_not_for_ever() {
         let away = || (503, json!({"kind": "Status", "code": 503}));
         let later = found(move |asked| if asked < 2 { away() } else { (200, lease("pod_1", Some("9.9.9"))) });
         assert_eq!(later.await, (Some("9.9.9".to_owned()), 3));
