@@ -74,7 +74,7 @@ pub(super) fn place(world: &mut World, policy: Policy, attempt: &Attempt<'_>) ->
                 break 'member Some((id, Refusal::Nodes { needed: attempt.needed, placed, tally: look.tally() }));
             };
             let stays = !attempt.preemptable || !member.facts.preemptable;
-            if stays && let Err(refusal) = trial.books().quota().by_right(attempt.queue, &class.request) {
+            if stays && let Err(refusal) = trial.books().quota().within_entitlement(attempt.queue, &class.request) {
                 // Its like may be preemptable, so this says nothing about the class.
                 why.get_or_insert(refusal.into());
                 break 'member None;

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::accounting::{Books, Trial};
+use crate::accounting::{Accounting, Trial};
 use crate::api::Uid;
 use crate::by_key::ByKey;
 use crate::cycle::admit;
@@ -45,7 +45,7 @@ pub(super) struct Stage<'w> {
 impl<'w> Stage<'w> {
     #[allow(clippy::too_many_arguments, reason = "the parts of the world that are borrowed, each by itself")]
     pub(super) fn new(
-        books: &'w mut Books,
+        books: &'w mut Accounting,
         nodes: &'w mut Nodes,
         keepers: &'w mut Keepers,
         classes: &'w Classes,
@@ -70,7 +70,7 @@ impl<'w> Stage<'w> {
         }
     }
 
-    pub(super) fn books(&self) -> &Books {
+    pub(super) fn books(&self) -> &Accounting {
         self.trial.books()
     }
 
@@ -179,13 +179,13 @@ impl<'w> Stage<'w> {
                 return Err(Refusal::Nodes { needed: count(claim.members.len()), placed: there, tally: look.tally() });
             };
             if !claim.preemptable || !member.facts.preemptable {
-                self.trial.books().quota().by_right(claim.queue, &class.request)?;
+                self.trial.books().quota().within_entitlement(claim.queue, &class.request)?;
             }
             match self.trial.place(uid, &facts.name, claim.queue, &class.request) {
                 Ok(()) => {}
                 // Without R5 a ceiling is none.
                 Err(crate::accounting::Refusal::Queue(crate::accounting::QueueRefusal::Ceiling(wall)))
-                    if !holds(Rule::R5) && wall.kept.is_zero() => {}
+                    if !holds(Rule::R5) && wall.unused_guarantee.is_zero() => {}
                 Err(refusal) => return Err(admit::refusal(refusal)),
             }
             self.nodes.touch(node);

@@ -78,7 +78,7 @@ impl World {
         let mut trial = self.books.trial();
         let placed = own.iter().try_for_each(|place| {
             if stays(&place.uid) {
-                trial.books().quota().by_right(&place.queue, &place.resources).map_err(BooksRefusal::Queue)?;
+                trial.books().quota().within_entitlement(&place.queue, &place.resources).map_err(BooksRefusal::Queue)?;
             }
             trial.place(&place.uid, &place.node, &place.queue, &place.resources)
         });

@@ -1,22 +1,22 @@
-//! What happens in a history?
+//! The events of a history, and how they are drawn.
 //!
-//! A history is numbers: each step a few bytes, which are read as an event and as the questions after it. 0 is what is plain everywhere, so what shrinks
+//! A history is numbers: each step is a few bytes, which are read as an event and the questions after it. 0 always means the simplest choice, so shrinking
 //! the bytes shrinks the history.
 
 use std::fmt;
 
 use proptest::prelude::*;
 
-use super::facts::{Amounts, Bounds, GROUPS, NAMES, NOBODY, NODES, PODS, ROOT, Said, amounts, queue_line};
+use super::facts::{Amounts, Bounds, GROUPS, MISSING, NAMES, NODES, PODS, QueueSpec, ROOT, amounts, queue_line};
 
 pub(super) type Step = [u8; 18];
 
-/// At least 30 steps.
+/// Draws a history of at least 30 steps.
 pub(super) fn history() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(prop::array::uniform18(any::<u8>()), 30..34)
 }
 
-/// A pod that is to be placed.
+/// A pod that is to be placed, and where.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) pod: usize,
@@ -29,32 +29,32 @@ pub(super) struct Place {
 pub(super) enum Event {
     Nothing,
     Node(usize, Option<Amounts>),
-    Queue(usize, Said),
+    Queue(usize, QueueSpec),
     NoQueue(usize),
-    /// Seen in the cluster: new, resized, moved, with or without a node and a queue.
+    /// A pod is seen in the cluster: new, resized, moved, with or without a node and a queue.
     Seen(Place, bool, bool),
     Terminating(usize),
     Gone(usize),
     Assume(Place),
     Confirm(usize),
-    /// Its bind failed.
+    /// The bind of the pod failed.
     Forget(usize),
     Reserve(usize, usize, Amounts),
     Unreserve(usize),
-    /// A group waits, for nothing if it does not any more.
+    /// A PodGroup waits for an amount; for nothing when it waits no more.
     Waits(usize, usize, Amounts),
-    /// Places pods, goes back behind so many of them, and keeps the rest or drops all.
+    /// Places pods, undoes so many of them, and commits or drops the trial.
     Try([Place; 3], usize, bool),
 }
 
-/// What is asked after a step.
+/// A question that is request after a step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question {
     pub(super) queue: usize,
-    pub(super) asked: Amounts,
+    pub(super) request: Amounts,
 }
 
-/// The event of a step, and two questions. The first steps make a cluster.
+/// Reads the event of a step, and two questions. The first steps make a cluster.
 pub(super) fn read(at: usize, step: &Step) -> (Event, [Question; 2]) {
     let mut bytes = Bytes(step.iter());
     let kind = match at {
@@ -73,9 +73,9 @@ pub(super) fn read(at: usize, step: &Step) -> (Event, [Question; 2]) {
         19 => Event::Terminating(bytes.below(PODS)),
         20 => Event::Confirm(bytes.below(PODS)),
         21 => Event::Forget(bytes.below(PODS)),
-        22 | 23 => Event::Reserve(bytes.below(GROUPS), bytes.any_queue(), bytes.asked()),
+        22 | 23 => Event::Reserve(bytes.below(GROUPS), bytes.any_queue(), bytes.request()),
         24 => Event::Unreserve(bytes.below(GROUPS)),
-        25..=27 => Event::Waits(bytes.below(GROUPS), bytes.any_queue(), bytes.asked().map(|amount| amount * 3)),
+        25..=27 => Event::Waits(bytes.below(GROUPS), bytes.any_queue(), bytes.request().map(|amount| amount * 3)),
         28 => Event::NoQueue(bytes.any_queue()),
         29..=31 => {
             let (back, keep) = (bytes.below(4), bytes.mostly());
@@ -86,7 +86,7 @@ pub(super) fn read(at: usize, step: &Step) -> (Event, [Question; 2]) {
     (event, questions)
 }
 
-/// 0 where there are no more.
+/// The bytes of a step; 0 after the last one.
 struct Bytes<'a>(std::slice::Iter<'a, u8>);
 
 impl Bytes<'_> {
@@ -102,12 +102,12 @@ impl Bytes<'_> {
         self.next() < 192
     }
 
-    /// The first more often than the last, so that trees are deep.
+    /// Returns the first queues more often than the last, so that trees are deep.
     fn named_queue(&mut self) -> usize {
-        1 + self.early(NOBODY - 1, 256)
+        1 + self.early(MISSING - 1, 256)
     }
 
-    /// Below `end`, the smaller the likelier, for bytes below `of`.
+    /// Returns a number below `end`, the smaller the likelier, for bytes below `of`.
     fn early(&mut self, end: usize, of: usize) -> usize {
         let byte = self.next().min(of - 1);
         byte * byte * end / (of * of)
@@ -118,17 +118,17 @@ impl Bytes<'_> {
     }
 
     fn question(&mut self) -> Question {
-        Question { queue: self.any_queue(), asked: self.asked() }
+        Question { queue: self.any_queue(), request: self.request() }
     }
 
-    /// Every pod is charged something.
+    /// Draws a placement; every pod is charged something.
     fn place(&mut self) -> Place {
-        let (spot, queue, asked) = (self.next(), self.any_queue(), self.asked());
-        let amounts = [asked[0], asked[1], 1];
+        let (spot, queue, request) = (self.next(), self.any_queue(), self.request());
+        let amounts = [request[0], request[1], 1];
         Place { pod: spot % PODS, node: (spot / PODS) % (NODES + 1), queue, amounts }
     }
 
-    fn asked(&mut self) -> Amounts {
+    fn request(&mut self) -> Amounts {
         let byte = self.next() as i128;
         [byte % 8, (byte / 8) % 4, (byte / 32) % 2]
     }
@@ -139,11 +139,11 @@ impl Bytes<'_> {
 
     fn queue_event(&mut self) -> Event {
         let queue = self.named_queue();
-        // Mostly below one that comes before it; sometimes below anybody, itself and nobody included.
+        // Mostly below an earlier queue; sometimes below any queue, itself and the missing one included.
         let parent = if self.0.as_slice().first() < Some(&235) { self.early(queue, 235) } else { self.next() % NAMES.len() };
         let (capability, deserved, guarantee) = (self.bounds(24), self.bounds(12), self.bounds(6));
         let rest = self.next();
-        let said = Said {
+        let spec = QueueSpec {
             parent,
             capability,
             deserved,
@@ -153,10 +153,10 @@ impl Bytes<'_> {
             reclaimable: rest % 5 != 4,
             closed: rest >= 236,
         };
-        if self.next() > 240 { Event::Queue(ROOT, said) } else { Event::Queue(queue, said) }
+        if self.next() > 240 { Event::Queue(ROOT, spec) } else { Event::Queue(queue, spec) }
     }
 
-    /// Each dimension unset in two of three.
+    /// Draws limits; each dimension is unset in two of three.
     fn bounds(&mut self, end: usize) -> Bounds {
         std::array::from_fn(|_| match self.next() {
             0..170 => None,
@@ -171,14 +171,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// As a line of a scenario where there is one for it.
+/// Writes the event as a line of a scenario, if there is one for it.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing => Ok(()),
             Self::Node(node, Some(offers)) => writeln!(f, "node n{node} {}", amounts(offers)),
             Self::Node(node, None) => writeln!(f, "no node n{node}"),
-            Self::Queue(queue, said) => f.write_str(&queue_line(NAMES[*queue], said)),
+            Self::Queue(queue, spec) => f.write_str(&queue_line(NAMES[*queue], spec)),
             Self::NoQueue(queue) => writeln!(f, "no queue {}", NAMES[*queue]),
             Self::Seen(place, on_node, in_queue) => writeln!(f, "pod {place} # on a node: {on_node}, in a queue: {in_queue}"),
             Self::Terminating(pod) => writeln!(f, "# p{pod} terminates"),
@@ -190,7 +190,7 @@ impl fmt::Display for Event {
             Self::Unreserve(group) => writeln!(f, "no reserve g{group}"),
             Self::Waits(group, queue, asks) => writeln!(f, "group g{group} in {} asks={}", NAMES[*queue], amounts(asks)),
             Self::Try(places, back, keep) => {
-                writeln!(f, "# tried, back behind {back}, kept: {keep}: {}; {}; {}", places[0], places[1], places[2])
+                writeln!(f, "# tried, undone back to {back}, committed: {keep}: {}; {}; {}", places[0], places[1], places[2])
             }
         }
     }

@@ -1,7 +1,7 @@
-//! Do the books answer a scenario as it says?
+//! Compares the accounting's answers to a scenario with the expected ones.
 //!
-//! After each fact they are told what is other than before, so that they go through the history that the scenario is. They are asked what they can answer:
-//! who is reclaimed from is for the cycle to say.
+//! After each fact the accounting gets the differences, so it goes through the same history as the scenario. It is asked only what it can answer:
+//! the choice of victims belongs to the cycle.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,60 +10,62 @@ use super::admission::{Verdict, admit as reference_admit, asks, wanted};
 use super::cluster::{Amounts, Bounds, Cluster};
 use super::scenario::{lines, normal};
 use super::scenario_text::{Fault, read_amounts, read_fact, write_amount};
-use crate::accounting::duel::{read_refusal, written};
-use crate::accounting::{Books, QueueLimits, QueueShape, Waiting};
+use crate::accounting::differential::{read_refusal, written};
+use crate::accounting::{Accounting, QueueLimits, QueueShape, Waiting};
 use crate::resources::{Amount, Limits, Resources};
 
-/// The questions that the books answer otherwise.
+/// Returns the questions that the accounting answers differently.
 pub(super) fn wrong_answers(text: &str) -> Result<Vec<String>, Fault> {
-    let (mut books, mut cluster, mut wrong) = (Books::new(), Cluster::default(), Vec::new());
+    let (mut accounting, mut cluster, mut wrong) = (Accounting::new(), Cluster::default(), Vec::new());
     for line in lines(text) {
         let Some((question, want)) = line.split_once("->") else {
             let before = cluster.clone();
             read_fact(&mut cluster, line)?;
-            tell(&mut books, &before, &cluster);
+            apply_changes(&mut accounting, &before, &cluster);
             continue;
         };
         let want = normal(want.trim());
-        if let Some(got) = answer(&books, &cluster, question)?.filter(|got| *got != want) {
+        if let Some(got) = answer(&accounting, &cluster, question)?.filter(|got| *got != want) {
             wrong.push(format!("{} -> {got}, not {want}", question.trim()));
         }
     }
-    let report = books.audit();
+    let report = accounting.audit();
     wrong.extend(report.differences.iter().map(|difference| format!("{difference:?}")));
     Ok(wrong)
 }
 
-fn tell(books: &mut Books, before: &Cluster, now: &Cluster) {
+fn apply_changes(accounting: &mut Accounting, before: &Cluster, now: &Cluster) {
     let (nodes_before, nodes) = (nodes(before), nodes(now));
-    nodes_before.keys().filter(|name| !nodes.contains_key(*name)).for_each(|name| books.node_delete(name));
-    nodes.iter().for_each(|(name, offers)| books.node_upsert(name, resources(offers)));
-    before.queues.keys().filter(|name| !now.queues.contains_key(*name)).for_each(|name| books.queue_remove(name));
-    for (name, said) in now.queues.iter().filter(|(name, said)| before.queues.get(*name) != Some(*said)) {
+    nodes_before.keys().filter(|name| !nodes.contains_key(*name)).for_each(|name| accounting.node_delete(name));
+    nodes.iter().for_each(|(name, offers)| accounting.node_upsert(name, resources(offers)));
+    before.queues.keys().filter(|name| !now.queues.contains_key(*name)).for_each(|name| accounting.queue_remove(name));
+    for (name, spec) in now.queues.iter().filter(|(name, spec)| before.queues.get(*name) != Some(*spec)) {
         let terms = QueueLimits {
-            capability: limits(&said.capability),
-            deserved: limits(&said.deserved),
-            guarantee: limits(&said.guarantee),
-            weight: u32::try_from(said.weight).unwrap(),
-            priority: i32::try_from(said.priority).unwrap(),
-            reclaimable: said.reclaimable,
-            closed_by_hand: said.closed_by_hand,
+            capability: limits(&spec.capability),
+            deserved: limits(&spec.deserved),
+            guarantee: limits(&spec.guarantee),
+            weight: u32::try_from(spec.weight).unwrap(),
+            priority: i32::try_from(spec.priority).unwrap(),
+            reclaimable: spec.reclaimable,
+            closed_by_hand: spec.closed_by_hand,
         };
-        books.queue_upsert(&QueueShape { name: name.as_str().into(), parent: said.parent.as_deref().map(Arc::from) }, terms);
+        accounting.queue_upsert(&QueueShape { name: name.as_str().into(), parent: spec.parent.as_deref().map(Arc::from) }, terms);
     }
     for uid in before.pods.iter().filter(|(uid, pod)| now.pods.get(*uid) != Some(*pod)).map(|(uid, _)| uid) {
-        books.release(&uid.as_str().into());
+        accounting.release(&uid.as_str().into());
     }
     for (uid, pod) in now.pods.iter().filter(|(uid, pod)| before.pods.get(*uid) != Some(*pod)) {
-        books.charge_observed(&uid.as_str().into(), pod.node.as_deref(), Some(&pod.queue), &resources(&pod.amounts));
+        accounting.charge_observed(&uid.as_str().into(), pod.node.as_deref(), Some(&pod.queue), &resources(&pod.amounts));
     }
     for group in before.reservations.keys().filter(|group| !now.reservations.contains_key(*group)) {
-        books.unreserve(group);
+        accounting.unreserve(group);
     }
-    now.reservations.iter().for_each(|(group, held)| books.reserve(group, &held.queue, &resources(&held.amounts)));
+    now.reservations
+        .iter()
+        .for_each(|(group, reservation)| accounting.reserve(group, &reservation.queue, &resources(&reservation.amounts)));
 }
 
-/// `total` is one node where no nodes are named.
+/// Returns the nodes; `total` is one node where no nodes are named.
 fn nodes(cluster: &Cluster) -> BTreeMap<String, Amounts> {
     if cluster.nodes.is_empty() { BTreeMap::from([("all".to_owned(), cluster.total.clone())]) } else { cluster.nodes.clone() }
 }
@@ -76,11 +78,11 @@ fn limits(bounds: &Bounds) -> Limits {
     bounds.iter().map(|(name, bound)| (name.as_str().into(), Amount::from_nanos(*bound))).collect()
 }
 
-/// None where it is no question for the books.
-fn answer(books: &Books, cluster: &Cluster, question: &str) -> Result<Option<String>, Fault> {
+/// Answers a question; `None` where the accounting has no answer to it.
+fn answer(accounting: &Accounting, cluster: &Cluster, question: &str) -> Result<Option<String>, Fault> {
     let yes = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
     let words: Vec<&str> = question.split_whitespace().collect();
-    let quota = books.quota();
+    let quota = accounting.quota();
     Ok(Some(match words.as_slice() {
         ["fits", queue, asked] => match quota.fits(queue, &resources(&read_amounts(asked)?)) {
             Ok(()) => yes(true),
@@ -89,11 +91,11 @@ fn answer(books: &Books, cluster: &Cluster, question: &str) -> Result<Option<Str
                 ["no at", at.as_str(), dimension.as_deref().unwrap_or_default(), rule].join(" ").replace("  ", " ")
             }
         },
-        ["admit", group] => return Ok(admit(books, cluster, group)),
+        ["admit", group] => return Ok(admit(accounting, cluster, group)),
         ["walk", queue] => quota.tree().walk(queue).0.join(" "),
         ["broken", queue] => quota.fault(queue).map_or_else(|| yes(false), |fault| format!("at {}", fault.queue)),
         ["state", queue] => written(quota.state(queue)).to_owned(),
-        ["may-stay", queue, asked] => yes(quota.by_right(queue, &resources(&read_amounts(asked)?)).is_ok()),
+        ["may-stay", queue, asked] => yes(quota.within_entitlement(queue, &resources(&read_amounts(asked)?)).is_ok()),
         ["over", queue, dimension] => {
             let shares = quota.shares(Waiting::Of(&waiting(cluster)));
             yes(shares.over(queue, quota.used(queue)).any(|over| over.as_str() == *dimension))
@@ -107,10 +109,10 @@ fn answer(books: &Books, cluster: &Cluster, question: &str) -> Result<Option<Str
                     "used" => of(view.used),
                     "reserved" => of(view.reserved),
                     "taken" => taken,
-                    "held" => taken.plus(of(view.kept)),
-                    "right" => of(quota.rights().of(queue)),
+                    "held" => taken.plus(of(view.unused_guarantee)),
+                    "right" => of(quota.entitlements().of(queue)),
                     "floor" if *queue != "root" => of(view.floor),
-                    // Which is the floor of root (S2).
+                    // It is the floor of root (S2).
                     "floor" | "share" => of(quota.shares(Waiting::Of(&waiting(cluster))).of(queue)),
                     _ => return Ok(None),
                 }
@@ -121,17 +123,17 @@ fn answer(books: &Books, cluster: &Cluster, question: &str) -> Result<Option<Str
     }))
 }
 
-/// A2 to A4, for a group that asks for so much by A1; none for one that asks for nothing.
-fn admit(books: &Books, cluster: &Cluster, group: &str) -> Option<String> {
+/// Answers A2 to A4 for a PodGroup; `None` for one that asks for nothing (A1).
+fn admit(accounting: &Accounting, cluster: &Cluster, group: &str) -> Option<String> {
     let queue = &cluster.groups.get(group).filter(|_| reference_admit(cluster, group) != Verdict::Nothing)?.queue;
     let asked = resources(&asks(cluster, group));
-    let mut books = books.clone();
-    let mut trial = books.trial();
+    let mut accounting = accounting.clone();
+    let mut trial = accounting.trial();
     trial.reserve(group, queue, &Resources::new());
     let quota = trial.books().quota();
     Some(match quota.fits(queue, &asked) {
         Ok(()) => "yes".to_owned(),
-        Err(_) if quota.owed(queue, &asked, &quota.shares(Waiting::Of(&waiting(&cluster.without_reservation(group))))) => {
+        Err(_) if quota.can_reclaim(queue, &asked, &quota.shares(Waiting::Of(&waiting(&cluster.without_reservation(group))))) => {
             "by right".to_owned()
         }
         Err(refusal) => {
@@ -141,7 +143,7 @@ fn admit(books: &Books, cluster: &Cluster, group: &str) -> Option<String> {
     })
 }
 
-/// S1, as the cycle tells it.
+/// Returns the waiting amounts (S1), as the cycle computes them.
 fn waiting(cluster: &Cluster) -> BTreeMap<Arc<str>, Resources> {
     let mut waiting = BTreeMap::<Arc<str>, Resources>::new();
     for (name, group) in &cluster.groups {

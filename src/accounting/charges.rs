@@ -1,7 +1,7 @@
-//! Which pods count where, and how sure is that?
+//! Which pods are charged where, and in which stage each charge is.
 //!
-//! The ledger and the quota, kept in step. A pod is in both or in neither (a pod of another scheduler has no queue and is
-//! in the ledger only). Its life here:
+//! The ledger and the quota are kept in step. A pod is in both or in neither; a pod of another scheduler has no queue and is
+//! in the ledger only. The stages of a charge:
 //!
 //! ```text
 //!            Trial::place               Trial::commit                confirm,
@@ -15,15 +15,15 @@
 //!    ├─────────────────────────────────────────────────────────────────────────────│───╯
 //!    │       release: the pod has ended or is gone (from any state)                │
 //!    ╰─────────────────────────────────────────────────────────────────────────────╯
-//!            charge_observed: somebody else bound it, or it was there at the start
+//!            charge_observed: another scheduler bound it, or it ran before the start
 //! ```
 //!
-//! A pod that is *Nominated* is charged before there is room for it: others must go first, and what they leave is kept for it (R10). It is
-//! charged without being asked whether it fits (`nominate`); [`Books::withdraw`] takes that back, and a trial then places it like any other.
+//! A pod that is *Nominated* is charged before there is room for it: victims of a preemption must end first, and their room stays reserved for
+//! this pod (R10). It is charged without a check (`nominate`). [`Accounting::withdraw`] takes that back, and a trial then places it like any other.
 //!
-//! `forget` of an Observed pod does nothing: a bind whose answer was lost and that the watch has shown since did happen.
-//! What was seen in the cluster is never refused, however far over it is: it is the truth, and only what *we* place is
-//! asked whether it fits.
+//! `forget` of an Observed pod does nothing: its bind got no answer, but the watch has shown the pod since, so the bind succeeded.
+//! A pod that was seen in the cluster is never refused, however far it exceeds a limit, because it exists. Only what *we* place is
+//! checked.
 
 use crate::api::Uid;
 use crate::by_key::ByKey;
@@ -39,66 +39,66 @@ use super::rules::{Rule, holds};
 use super::tree::QueueShape;
 use super::trial::Trial;
 
-/// The books of a cluster.
+/// The charges of all pods of a cluster, to nodes and to queues.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct Books {
+pub struct Accounting {
     pub(super) ledger: Ledger,
     pub(super) quota: Quota,
-    /// Every pod that is charged, with how sure that is.
+    /// Every charged pod, with the stage of its charge.
     pub(super) stages: ByKey<Uid, Stage>,
 }
 
-/// How sure it is that a pod is where it is charged. Drawn in the module's text.
+/// The stage of a charge, as drawn above.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// It has no place yet: what others will leave is kept for it.
+    /// The pod waits for the end of preempted pods; their room is reserved for it.
     Nominated,
-    /// In a trial that is still open; never seen outside of one.
+    /// The pod is in an open trial; never seen outside of one.
     Placed,
-    /// We decided it, the cluster has not shown it yet.
+    /// We decided the placement, and the cluster has not shown it yet.
     Assumed,
-    /// The cluster has shown it.
+    /// The cluster has shown the pod.
     Observed,
 }
 
-/// One pod that is charged.
+/// One charged pod.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PodView<'a> {
-    /// How sure it is.
+    /// The stage of the charge.
     pub stage: Stage,
-    /// The node it is charged to, existing or not; `None` if it has none.
+    /// The node that the pod is charged to, existing or not; `None` if it has none.
     pub node: Option<&'a str>,
-    /// The queue it is charged to, existing or not; `None` if it has none.
+    /// The queue that the pod is charged to, existing or not; `None` if it has none.
     pub queue: Option<&'a str>,
-    /// What it is charged with.
+    /// The charged amounts.
     pub resources: &'a Resources,
 }
 
 /// Why a pod cannot be placed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// It is charged already: placed, assumed, or seen on a node.
+    /// The pod is charged already: placed, assumed, or seen on a node.
     AlreadyCharged,
-    /// Its queue does not take it.
+    /// The queue does not take the pod.
     Queue(QueueRefusal),
-    /// The node cannot take it.
+    /// The node does not take the pod.
     Node(NodeRefusal),
 }
 
-impl Books {
-    /// No nodes, no pods, and only the queues `root` and `default`.
+impl Accounting {
+    /// Makes an accounting without nodes and pods, and with only the queues `root` and `default`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The nodes' side.
+    /// The accounting of the nodes.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// The queues' side.
+    /// The accounting of the queues.
     #[must_use]
     pub fn quota(&self) -> &Quota {
         &self.quota
@@ -126,7 +126,7 @@ impl Books {
         self.quota.queue_remove(name);
     }
 
-    /// See [`Quota::reserve`]. Not refused: whether it fits is asked before, with [`Books::fits_queue`].
+    /// See [`Quota::reserve`]. Never refused: the caller checks with [`Accounting::fits_queue`] before.
     pub fn reserve(&mut self, group: &str, queue: &str, resources: &Resources) {
         self.quota.reserve(group, queue, resources.clone());
     }
@@ -140,21 +140,21 @@ impl Books {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Quota::fits`].
     pub fn fits_queue(&self, queue: &str, asked: &Resources) -> Result<(), QueueRefusal> {
         self.quota.fits(queue, asked)
     }
 
-    /// Begins to place pods, all or none.
+    /// Starts a trial, which places all of its pods or none.
     pub fn trial(&mut self) -> Trial<'_> {
         Trial::new(self)
     }
 
-    /// Places one pod that somebody will bind now: checked and charged, and Assumed.
+    /// Places one pod that is bound next: it is checked, charged, and Assumed.
     ///
     /// # Errors
     ///
-    /// As [`Trial::place`]; then nothing has changed (B3).
+    /// Those of [`Trial::place`]; then nothing has changed (B3).
     pub fn assume(&mut self, uid: &Uid, node: &str, queue: &str, resources: &Resources) -> Result<(), Refusal> {
         let mut trial = self.trial();
         trial.place(uid, node, queue, resources)?;
@@ -162,7 +162,7 @@ impl Books {
         Ok(())
     }
 
-    /// Keeps a place for a pod that is not charged yet: it is charged, whether or not that fits now. Returns whether it is.
+    /// Reserves the room of a pod that is not charged yet: the pod is charged, whether or not it fits now. Returns whether it was charged.
     pub fn nominate(&mut self, uid: &Uid, node: &str, queue: &str, resources: &Resources) -> bool {
         let free = !self.stages.contains_key(uid);
         if free {
@@ -171,15 +171,15 @@ impl Books {
         free
     }
 
-    /// The place of a nominated pod is not kept any more. Returns whether it was.
+    /// Takes back the charge of a nominated pod. Returns whether there was one.
     pub fn withdraw(&mut self, uid: &Uid) -> bool {
         self.stages.get(uid) == Some(&Stage::Nominated) && self.release(uid)
     }
 
-    /// The bind of an assumed pod succeeded. Returns whether the pod is charged.
+    /// Records that the bind of an assumed pod succeeded. Returns whether the pod is charged.
     pub fn confirm(&mut self, uid: &Uid) -> bool {
         match self.stages.get_mut(uid) {
-            // Nobody is binding one that is nominated.
+            // A nominated pod is not being bound.
             None | Some(Stage::Nominated) => false,
             Some(stage) => {
                 *stage = Stage::Observed;
@@ -188,16 +188,16 @@ impl Books {
         }
     }
 
-    /// The bind of an assumed pod failed: its charge is taken back, unless it was confirmed or seen since. Returns whether
-    /// it was.
+    /// Records that the bind of an assumed pod failed: its charge is taken back, unless it was confirmed or seen since. Returns whether
+    /// it was taken back.
     pub fn forget(&mut self, uid: &Uid) -> bool {
         (self.stages.get(uid) == Some(&Stage::Assumed) || !holds(Rule::N1Seen)) && self.release(uid)
     }
 
-    /// A pod was seen in the cluster, by the watch, and has not ended: it counts on this node and in this queue, with
-    /// this request, whether or not that fits and whether or not they exist. `queue` is `None` for a pod of another
-    /// scheduler, `node` for one that has none yet. A pod never loses its node, so one that is charged to a node and is
-    /// seen without is seen as it was before its bind: nothing changes then, not even if the bind was confirmed.
+    /// Charges a pod that the watch has seen and that has not ended: to this node and queue, with this request, whether or not
+    /// that fits and whether or not they exist. `queue` is `None` for a pod of another scheduler, `node` for a pod without one.
+    /// A pod never loses its node. So when a pod that is charged to a node is seen without one, the event is from before its bind, and
+    /// nothing changes, not even if the bind was confirmed.
     pub fn charge_observed(&mut self, uid: &Uid, node: Option<&str>, queue: Option<&str>, resources: &Resources) {
         let has_node = |(node, _): (Option<&str>, &Resources)| node.is_some();
         if holds(Rule::N1Node) && node.is_none() && self.ledger.charge_of(uid).is_some_and(has_node) {
@@ -206,14 +206,14 @@ impl Books {
         self.charge(uid, node, queue, resources, Stage::Observed);
     }
 
-    /// A pod that is charged asks for so much now, whether or not that fits: it stays where it is charged, and as sure as that is.
+    /// Changes the amounts of a charged pod, whether or not they fit. Its node, queue and stage stay.
     pub fn resize(&mut self, uid: &Uid, resources: &Resources) {
         let Some(PodView { stage, node, queue, .. }) = self.pod(uid) else { return };
         let (node, queue) = (node.map(str::to_owned), queue.map(str::to_owned));
         self.charge(uid, node.as_deref(), queue.as_deref(), resources, stage);
     }
 
-    /// The pod has ended or is gone: nothing is charged for it any more, whatever its state was. Returns whether there
+    /// Takes back the charge of a pod that has ended or is gone, whatever its stage. Returns whether there
     /// was a charge.
     pub fn release(&mut self, uid: &Uid) -> bool {
         self.ledger.release(uid);
@@ -233,7 +233,7 @@ impl Books {
         self.stages.insert(uid.clone(), stage);
     }
 
-    /// One pod; `None` if it is not charged.
+    /// Returns one pod; `None` if it is not charged.
     #[must_use]
     pub fn pod(&self, uid: &Uid) -> Option<PodView<'_>> {
         let stage = *self.stages.get(uid)?;
@@ -242,20 +242,20 @@ impl Books {
         Some(PodView { stage, node, queue, resources })
     }
 
-    /// The pods that are charged, by UID.
+    /// Returns the charged pods, by UID.
     pub fn pods(&self) -> impl Iterator<Item = (&Uid, PodView<'_>)> {
         self.stages.keys().filter_map(|uid| self.pod(uid).map(|pod| (uid, pod)))
     }
 
-    /// Recounts everything: nodes, queues, reservations, the tree, and that ledger, quota and stages speak of the same
+    /// Recounts everything: nodes, queues, reservations and the tree. Also checks that ledger, quota and stages have the same
     /// pods.
     pub fn audit(&self) -> AuditReport {
         let mut differences = self.ledger.audit();
         differences.extend(self.quota.audit(self.ledger.total()));
-        let apart = |uid: &Uid, kept: &Resources, recounted: &Resources| Difference {
+        let apart = |uid: &Uid, stored: &Resources, recounted: &Resources| Difference {
             place: Place::Pod,
             name: uid.to_string(),
-            kept: kept.clone(),
+            stored: stored.clone(),
             recounted: recounted.clone(),
         };
         let none = Resources::new();
@@ -279,5 +279,5 @@ impl Books {
 }
 
 #[cfg(test)]
-#[path = "books_tests.rs"]
+#[path = "charges_tests.rs"]
 mod tests;

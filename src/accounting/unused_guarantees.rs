@@ -1,17 +1,17 @@
-//! How much is kept for the guarantees of each queue, beyond what it uses?
+//! Computes the unused guarantee of each queue: what of its floor must stay free for it, beyond what it uses.
 //!
-//! F4's `held` is `taken` and what is kept on top of it, so only the latter is counted here:
+//! F4 defines `held` as `taken` plus the unused guarantee, so only the latter is computed here:
 //!
 //! ```text
-//! kept(q)    = max(floor(q) − taken(q), the sum of kept of its children)      never below 0
-//! kept(root) = the sum of kept of its children
-//! held(q)    = taken(q) + kept(q)
+//! unused(q)    = max(floor(q) − taken(q), the sum of unused of its children)      never below 0
+//! unused(root) = the sum of unused of its children
+//! held(q)      = taken(q) + unused(q)
 //! ```
 //!
-//! Beside it the same is counted with what pods use in the place of what is taken: what of the floors pods do not fill, whatever is reserved.
+//! The same sums are also computed without reservations, with what pods use in the place of `taken`: the *unfilled* part of the floors.
 //!
-//! A queue without a floor has no child with one either, so nothing is kept for it and it has no entry here: who states no guarantee anywhere pays nothing.
-//! Floors follow from the shape, the limits and the nodes, and are worked out anew when those change; a charge changes what is kept on its way up only.
+//! A queue without a floor has no child with a floor, so its unused guarantee is zero and it has no entry here. A cluster without guarantees has no cost.
+//! Floors follow from the tree, the limits and the nodes, and are computed again when those change. A charge changes only the sums on its way up.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,45 +24,45 @@ use super::ranked::Ranked;
 use super::rules::{Rule, holds};
 use super::tree::{MAX_DEPTH, QueueTree, ROOT_QUEUE};
 
-/// What is kept for whom.
+/// The floors, the unused guarantees, and the queues that guarantee too much.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub(super) struct Kept {
+pub(super) struct UnusedGuarantees {
     /// The queues that have a floor, and `root` if there are any.
     queues: BTreeMap<Arc<str>, Entry>,
-    /// The queues whose children's guarantees come to more than their own (T2), with the first dimension.
+    /// The queues that guarantee their children more than they have themselves (T2), with the first dimension.
     excesses: BTreeMap<Arc<str>, Excess>,
 }
 
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 struct Entry {
-    /// F3; of `root`, for which nothing is kept by itself, nothing.
+    /// The floor (F3); zero for `root`, which has no unused guarantee of its own.
     floor: Resources,
     tallies: By<Tally>,
 }
 
-/// What fills floors, one thing for each: all that is taken, and pods alone.
+/// One value for each way to fill a floor: with everything taken, and with pods alone.
 type By<T> = [T; 2];
 
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 struct Tally {
-    /// The sum of what is kept for its children.
+    /// The sum of the unused guarantees of the children.
     below: Resources,
-    /// What is kept for it and for all below it.
-    kept: Resources,
+    /// The unused guarantee of the queue with all below it.
+    unused: Resources,
 }
 
-/// Guarantees of children that come to more than that of their parent.
+/// How much more a queue guarantees its children than it has itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Excess {
     /// The first dimension, by name.
     pub dimension: ResourceName,
-    /// What the children are guaranteed together.
+    /// The sum of the guarantees of the children.
     pub children: Amount,
-    /// What is guaranteed to the queue itself.
+    /// The guarantee of the queue itself.
     pub guarantee: Amount,
 }
 
-/// How an amount that is charged changes what is kept, at one queue on the way up.
+/// How a charge changes the unused guarantee of one queue on its way up.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Change {
     pub(super) before: Amount,
@@ -71,8 +71,8 @@ pub(super) struct Change {
 
 static NOTHING: Resources = Resources::new();
 
-impl Kept {
-    /// From scratch. `sums`: what is taken in a queue, and what pods use there.
+impl UnusedGuarantees {
+    /// Computes everything from scratch. `sums` returns what is taken in a queue, and what pods use in it.
     pub(super) fn of(
         tree: &QueueTree,
         limits: &BTreeMap<Arc<str>, QueueLimits>,
@@ -85,20 +85,20 @@ impl Kept {
         let ranked = Ranked::of(tree, |name| limits.get(name).map_or(0, |limits| limits.priority));
         let (guarantees, excesses) = guarantees(&ranked, limits);
         let floors = floors(&ranked, &guarantees, root_floor(limits, total));
-        let mut kept = vec![By::<Resources>::default(); ranked.len()];
+        let mut unused = vec![By::<Resources>::default(); ranked.len()];
         let mut queues = BTreeMap::new();
         for (at, entry) in ranked.up() {
             let mut below = By::<Resources>::default();
-            for child in Ranked::children(entry, &kept) {
+            for child in Ranked::children(entry, &unused) {
                 below.iter_mut().zip(child).for_each(|(sum, child)| sum.add(child));
             }
             let floor = if at == 0 { NOTHING.clone() } else { floors.get(at).cloned().unwrap_or_default() };
             if floor.is_zero() && below.iter().all(Resources::is_zero) && at != 0 {
                 continue;
             }
-            let mut queue = Entry { floor, tallies: below.map(|below| Tally { below, kept: Resources::new() }) };
+            let mut queue = Entry { floor, tallies: below.map(|below| Tally { below, unused: Resources::new() }) };
             let settled = queue.settle(&sums(&entry.name));
-            if let Some(slot) = kept.get_mut(at) {
+            if let Some(slot) = unused.get_mut(at) {
                 *slot = settled;
             }
             queues.insert(Arc::clone(&entry.name), queue);
@@ -109,17 +109,17 @@ impl Kept {
         Self { queues, excesses }
     }
 
-    /// Whether nothing can be kept for anybody.
+    /// Whether no queue has a guarantee.
     pub(super) fn is_empty(&self) -> bool {
         self.queues.is_empty()
     }
 
-    /// What the queue's children are promised too much (T2).
+    /// Returns by how much the guarantees of a queue's children exceed its own (T2); `None` if they do not.
     pub(super) fn excess(&self, queue: &str) -> Option<&Excess> {
         self.excesses.get(queue)
     }
 
-    /// The queues that have an excess, by name.
+    /// Returns the queues that have an excess, by name.
     pub(super) fn excessive(&self) -> impl Iterator<Item = &Arc<str>> {
         self.excesses.keys()
     }
@@ -128,25 +128,25 @@ impl Kept {
         self.queues.get(queue).map_or(&NOTHING, |entry| &entry.floor)
     }
 
-    pub(super) fn kept(&self, queue: &str) -> &Resources {
-        self.queues.get(queue).map_or(&NOTHING, Entry::kept)
+    pub(super) fn unused(&self, queue: &str) -> &Resources {
+        self.queues.get(queue).map_or(&NOTHING, Entry::unused)
     }
 
-    /// What of the floors in the queue and below it pods do not fill.
+    /// Returns the part of the floors in the queue and below it that pods do not fill.
     pub(super) fn unfilled(&self, queue: &str) -> &Resources {
         self.queues.get(queue).map_or(&NOTHING, Entry::unfilled)
     }
 
-    /// Where it is not what a recount says.
+    /// Returns the differences from a recount.
     pub(super) fn audit(&self, recounted: &Self) -> Vec<Difference> {
         let differences = |place, of: fn(&Entry) -> &Resources| {
             let recounted = recounted.queues.iter().map(|(name, entry)| (name.to_string(), of(entry).clone())).collect();
             compare(place, self.queues.iter().map(|(name, entry)| (&**name, of(entry))), recounted)
         };
-        [differences(Place::Kept, Entry::kept), differences(Place::Unfilled, Entry::unfilled)].concat()
+        [differences(Place::UnusedGuarantee, Entry::unused), differences(Place::Unfilled, Entry::unfilled)].concat()
     }
 
-    /// What would be kept for a queue once so much were taken and used there, and its children's part had changed so much.
+    /// Returns the change of a queue's unused guarantee for new sums of what is taken and used, when those of its children change by `children`.
     pub(super) fn change(&self, queue: &str, dimension: &str, sums: By<Amount>, children: Option<By<Change>>) -> By<Change> {
         let Some(Entry { floor, tallies: [by_taken, by_pods] }) = self.queues.get(queue) else { return By::default() };
         let floor = floor.get(dimension);
@@ -154,15 +154,15 @@ impl Kept {
         [by_taken.change(dimension, floor.minus(taken), of_taken), by_pods.change(dimension, floor.minus(used), of_pods)]
     }
 
-    /// What is taken or used in this queue, and so on the whole way up, has changed.
+    /// Updates the queue and its whole way up after a change of what is taken or used in it.
     pub(super) fn refresh(&mut self, queue: &str, tree: &QueueTree, sums: impl Fn(&str) -> By<Resources>) {
         let mut at = Some(queue);
-        // Charges count for MAX_DEPTH queues at most, and as many may be above those; it ends a circle, too.
+        // Charges count for MAX_DEPTH queues at most, and as many may be above those. The limit also ends a cycle.
         for _ in 0..=MAX_DEPTH.saturating_mul(2) {
             let Some(name) = at else { return };
             let parent = tree.parent(name).map(|parent| &**parent);
             if let Some(entry) = self.queues.get_mut(name) {
-                let before = entry.tallies.each_mut().map(|tally| std::mem::take(&mut tally.kept));
+                let before = entry.tallies.each_mut().map(|tally| std::mem::take(&mut tally.unused));
                 let mut grown = entry.settle(&sums(name));
                 grown.iter_mut().zip(&before).for_each(|(grown, before)| grown.sub(before));
                 if let Some(above) =
@@ -177,43 +177,43 @@ impl Kept {
 }
 
 impl Entry {
-    const fn kept(&self) -> &Resources {
+    const fn unused(&self) -> &Resources {
         let [by_taken, _] = &self.tallies;
-        &by_taken.kept
+        &by_taken.unused
     }
 
     const fn unfilled(&self) -> &Resources {
         let [_, by_pods] = &self.tallies;
-        &by_pods.kept
+        &by_pods.unused
     }
 
-    /// What is kept now.
+    /// Computes the unused guarantees again, and returns them.
     fn settle(&mut self, sums: &By<Resources>) -> By<Resources> {
         self.tallies.iter_mut().zip(sums).for_each(|(tally, sum)| tally.settle(&self.floor, sum));
-        self.tallies.each_ref().map(|tally| tally.kept.clone())
+        self.tallies.each_ref().map(|tally| tally.unused.clone())
     }
 }
 
 impl Tally {
     fn settle(&mut self, floor: &Resources, filled: &Resources) {
-        let mut kept = floor.clone();
+        let mut unused = floor.clone();
         if holds(Rule::F4Taken) {
-            kept.sub(filled);
+            unused.sub(filled);
         }
-        kept = kept.without_negative();
+        unused = unused.without_negative();
         if holds(Rule::F4Below) {
-            kept.max_each(&self.below);
+            unused.max_each(&self.below);
         }
-        self.kept = kept;
+        self.unused = unused;
     }
 
     fn change(&self, dimension: &str, open: Amount, children: Change) -> Change {
         let below = self.below.get(dimension).plus(children.after.minus(children.before));
-        Change { before: self.kept.get(dimension), after: open.max(below) }
+        Change { before: self.unused.get(dimension), after: open.max(below) }
     }
 }
 
-/// F3: the floor of `root`, which is also its share (S2).
+/// Returns the floor of `root` (F3), which is also its share (S2).
 pub(super) fn root_floor(limits: &BTreeMap<Arc<str>, QueueLimits>, total: &Resources) -> Resources {
     let capability = limits.get(ROOT_QUEUE).map(|limits| &limits.capability).filter(|_| holds(Rule::F3Root));
     let within =
@@ -221,7 +221,7 @@ pub(super) fn root_floor(limits: &BTreeMap<Arc<str>, QueueLimits>, total: &Resou
     total.iter().map(|(name, offered)| (name.clone(), within(name.as_str(), offered))).collect()
 }
 
-/// F2, and where the children's come to more than is stated (T2). What `root` states is not read.
+/// Returns the guarantees (F2), and where those of the children exceed the stated one (T2). The guarantee of `root` is not read.
 fn guarantees(ranked: &Ranked, limits: &BTreeMap<Arc<str>, QueueLimits>) -> (Vec<Resources>, BTreeMap<Arc<str>, Excess>) {
     let mut guarantees = vec![Resources::new(); ranked.len()];
     let mut excesses = BTreeMap::new();
@@ -246,7 +246,7 @@ fn guarantees(ranked: &Ranked, limits: &BTreeMap<Arc<str>, QueueLimits>) -> (Vec
     (guarantees, excesses)
 }
 
-/// F3: every queue's floor is parted among its children, the first first.
+/// Returns the floors (F3): every queue's floor is divided among its children, in their order.
 fn floors(ranked: &Ranked, guarantees: &[Resources], of_root: Resources) -> Vec<Resources> {
     let mut floors = vec![Resources::new(); ranked.len()];
     if let Some(root) = floors.first_mut() {

@@ -1,13 +1,13 @@
-//! What becomes of groups from event to event: who is admitted, what is reserved for whom, who rests, and who comes first (A1, A2, A4 to A6, P1, P2)?
+//! A reference model of the cycle: admission, reservations, back-off and order of PodGroups over time (A1, A2, A4 to A6, P1, P2).
 //!
-//! The rest of the reference answers questions about one cluster; this is what those rules need that speak of time. Events come in, a cycle is played at each moment that the
-//! duel says, and what follows is plain to see in `lives`. Written from the text: where that leaves the choice (which members, which node, whom a cycle looks at) it takes
-//! what was chosen, and checks that it may be. The members of one group are all alike, so that no choice among them changes how many find places. There are no evictions:
-//! nobody may go for anybody.
+//! The other parts of the reference answer questions about one cluster; this model covers the rules about time. It takes events, and runs a cycle whenever the
+//! differential test says so; `lives` shows the result. It is written from the text of the rules. Where the text leaves a choice open (which members, which node,
+//! which PodGroups a cycle tries), the model takes the choice that was made and checks that it is allowed. All members of a PodGroup are alike, so no choice among
+//! them changes how many are placed. There are no evictions.
 
-mod keeping;
+mod cycle;
 mod order;
-mod playing;
+mod reservations;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,46 +15,46 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::admission::{as_requests, asks, sum};
 use super::cluster::{Amounts, Cluster, Group, Pod, Queue, Reservation, larger, less, plus};
 
-pub(crate) use playing::Bind;
+pub(crate) use cycle::Bind;
 
-/// Everything that is there, and what became of it so far. Times are milliseconds.
+/// The cluster and the history of each PodGroup. Times are in milliseconds.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Story {
+pub(crate) struct CycleModel {
     nodes: BTreeMap<String, Amounts>,
     queues: BTreeMap<String, Queue>,
     fifo: BTreeSet<String>,
-    groups: BTreeMap<String, Said>,
+    groups: BTreeMap<String, GroupSpec>,
     members: BTreeMap<String, Member>,
     lives: BTreeMap<String, Life>,
 }
 
-/// What a group's object says.
+/// The fields of a PodGroup's object.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Said {
+pub(crate) struct GroupSpec {
     pub(crate) queue: String,
     pub(crate) min_member: usize,
-    /// Keys as they are written.
+    /// `spec.minResources`, with the keys as written.
     pub(crate) min_resources: Option<Amounts>,
-    /// The priority of the class that it names.
+    /// The priority of its priority class.
     pub(crate) class: Option<i64>,
     pub(crate) created: u64,
     pub(crate) over: bool,
 }
 
-/// A pod of a group.
+/// A pod of a PodGroup.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Member {
     pub(crate) group: String,
     pub(crate) asks: Amounts,
     pub(crate) priority: i64,
     pub(crate) created: u64,
-    pub(crate) stands: Stands,
+    pub(crate) stands: MemberState,
 }
 
-/// Where a member stands.
+/// The state of a member.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Stands {
-    /// A gate holds it back.
+pub(crate) enum MemberState {
+    /// A scheduling gate holds it back.
     Gated,
     Waits,
     On(Place),
@@ -62,59 +62,59 @@ pub(crate) enum Stands {
     Failed,
 }
 
-/// Where a member is charged.
+/// The node and queue that a member is charged to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     pub(crate) node: String,
     pub(crate) queue: String,
-    /// Not only decided.
+    /// The bind is done, not only decided.
     pub(crate) bound: bool,
     pub(crate) terminating: bool,
 }
 
-/// What became of a group.
+/// The history of a PodGroup.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 struct Life {
     admitted: bool,
-    /// What was asked for when it was admitted, with what its members were charged then.
+    /// The amount that its admission asked for, with the charges of its members at that time.
     minimum: Amounts,
-    /// What it has reserved.
+    /// Its reservation.
     reserved: Amounts,
-    /// By A3 alone.
+    /// Whether it was admitted by A3 alone.
     by_right: bool,
-    /// When its patience is over.
+    /// When its admission times out.
     until: Option<u64>,
-    /// The same of one that is not admitted any more because its object says something else.
+    /// The same, for a PodGroup whose admission was revoked because its object changed.
     patience: Option<u64>,
-    /// How often it has rested since it had its places, and until when it does.
+    /// How often its admission was revoked since it had all nodes, and until when it waits.
     times: u32,
     rests_until: u64,
-    /// A bind failed, and it is tried again then.
+    /// A bind failed; it is retried at this time.
     tries_again: Option<u64>,
-    /// When a bind failed first since one was taken.
+    /// When a bind failed first since the last successful one.
     refused_since: Option<u64>,
-    /// Its minMember when it had all its places last, and how many it has had ever since.
+    /// Its minMember when its minimum was placed last, and how many members have been placed since.
     had: Option<(usize, usize)>,
 }
 
-/// What is to be seen of a group.
+/// The visible state of a PodGroup.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Seen {
     pub(crate) reserved: Amounts,
-    /// None where it does not matter: its minimum has places or needs none, or it asks for nothing.
+    /// `None` where it does not matter: its minimum is placed or zero, or it asks for nothing.
     pub(crate) admitted: Option<bool>,
     pub(crate) times: u32,
-    /// None where it does not rest now.
+    /// `None` while it does not wait.
     pub(crate) rests_until: Option<u64>,
 }
 
-impl Story {
+impl CycleModel {
     pub(crate) fn node(&mut self, name: &str, offers: Amounts) {
         self.nodes.insert(name.to_owned(), offers);
     }
 
-    pub(crate) fn queue(&mut self, name: &str, said: Queue, fifo: bool) {
-        self.queues.insert(name.to_owned(), said);
+    pub(crate) fn queue(&mut self, name: &str, spec: Queue, fifo: bool) {
+        self.queues.insert(name.to_owned(), spec);
         if fifo {
             self.fifo.insert(name.to_owned())
         } else {
@@ -122,25 +122,25 @@ impl Story {
         };
     }
 
-    /// A5: when the group is over or its object says something else, its reservation is taken back.
-    pub(crate) fn group(&mut self, name: &str, said: Said) {
-        // To ask for nothing of something is the same as not to name it.
-        let counted = |said: &Said| said.min_resources.as_ref().map(|amounts| positive(&as_requests(amounts)));
-        let before = self.groups.insert(name.to_owned(), said.clone());
-        // What is written again as it was is nothing that happens.
-        let as_counted = |said: &Said| Said { min_resources: counted(said), ..said.clone() };
-        if before.as_ref().is_some_and(|before| as_counted(before) == as_counted(&said)) {
+    /// Sets a PodGroup. A5: when it is over or its object changes, its reservation is taken back.
+    pub(crate) fn group(&mut self, name: &str, spec: GroupSpec) {
+        // A zero amount is the same as an absent one.
+        let counted = |spec: &GroupSpec| spec.min_resources.as_ref().map(|amounts| positive(&as_requests(amounts)));
+        let before = self.groups.insert(name.to_owned(), spec.clone());
+        // Writing the same object again is no event.
+        let as_counted = |spec: &GroupSpec| GroupSpec { min_resources: counted(spec), ..spec.clone() };
+        if before.as_ref().is_some_and(|before| as_counted(before) == as_counted(&spec)) {
             return;
         }
-        if said.over {
-            self.pend(name);
-        } else if before.is_none_or(|before| before.queue != said.queue || counted(&before) != counted(&said)) {
-            self.pend_anew(name);
+        if spec.over {
+            self.revoke(name);
+        } else if before.is_none_or(|before| before.queue != spec.queue || counted(&before) != counted(&spec)) {
+            self.revoke_after_change(name);
         }
         self.follow(name);
     }
 
-    /// The group is gone, and all its members.
+    /// Removes a PodGroup with all its members.
     pub(crate) fn group_gone(&mut self, name: &str) {
         self.members.retain(|_, member| member.group != name);
         self.groups.remove(name);
@@ -149,10 +149,10 @@ impl Story {
 
     pub(crate) fn member(&mut self, uid: &str, member: Member) {
         let group = member.group.clone();
-        let is_there = matches!(&member.stands, Stands::On(place) if place.bound);
+        let is_there = matches!(&member.stands, MemberState::On(place) if place.bound);
         let before = self.members.insert(uid.to_owned(), member);
-        // Its bind was taken; one that another has bound says nothing about ours.
-        if is_there && before.is_some_and(|before| matches!(before.stands, Stands::On(place) if !place.bound)) {
+        // Our bind succeeded; a pod that another scheduler bound says nothing about ours.
+        if is_there && before.is_some_and(|before| matches!(before.stands, MemberState::On(place) if !place.bound)) {
             self.life(&group).refused_since = None;
         }
         self.follow(&group);
@@ -167,11 +167,11 @@ impl Story {
     /// A5: what a refused bind gives back is reserved for its gang in the same step.
     pub(crate) fn bind_refused(&mut self, uid: &str, now: u64, tries_again: u64) {
         let Some(member) = self.members.get_mut(uid) else { return };
-        let before = std::mem::replace(&mut member.stands, Stands::Waits);
+        let before = std::mem::replace(&mut member.stands, MemberState::Waits);
         let (group, given_back) = (member.group.clone(), member.asks.clone());
         self.follow(&group);
-        let Some(said) = self.groups.get(&group) else { return };
-        if matches!(before, Stands::On(place) if place.queue == said.queue) && !self.is_satisfied(&group) && !said.over {
+        let Some(spec) = self.groups.get(&group) else { return };
+        if matches!(before, MemberState::On(place) if place.queue == spec.queue) && !self.is_satisfied(&group) && !spec.over {
             let charged = self.charged(&group);
             let life = self.life(&group);
             life.reserved = plus(&life.reserved, &given_back);
@@ -183,9 +183,9 @@ impl Story {
         life.refused_since.get_or_insert(now);
     }
 
-    /// Of each group that there is.
+    /// Returns the visible state of each PodGroup.
     pub(crate) fn seen(&self, now: u64) -> BTreeMap<String, Seen> {
-        let seen = |(name, _): (&String, &Said)| {
+        let seen = |(name, _): (&String, &GroupSpec)| {
             let life = self.lives.get(name).cloned().unwrap_or_default();
             let seen = Seen {
                 reserved: positive(&life.reserved),
@@ -202,7 +202,7 @@ impl Story {
         &self.members
     }
 
-    /// What is charged and what is reserved in a queue and all below it, by dimension.
+    /// Returns what is charged and what is reserved in a queue and all queues below it, by dimension.
     pub(crate) fn counted(&self, queue: &str) -> [Amounts; 2] {
         let cluster = self.cluster();
         let of = |count: fn(&Cluster, &str, &str) -> i128| {
@@ -212,10 +212,10 @@ impl Story {
         [of(super::tree::used), of(super::tree::reserved)]
     }
 
-    /// The cluster at this moment, as the rest of the reference reads it.
+    /// Returns the present cluster, as the other parts of the reference read it.
     fn cluster(&self) -> Cluster {
         let pod = |(uid, member): (&String, &Member)| {
-            let Stands::On(place) = &member.stands else { return None };
+            let MemberState::On(place) = &member.stands else { return None };
             let pod = Pod {
                 queue: place.queue.clone(),
                 amounts: member.asks.clone(),
@@ -226,14 +226,14 @@ impl Story {
             };
             Some((uid.clone(), pod))
         };
-        let group = |(name, said): (&String, &Said)| {
+        let group = |(name, spec): (&String, &GroupSpec)| {
             let asks = self.waiting(name).iter().map(|uid| self.members[uid].asks.clone()).collect();
             let group = Group {
-                queue: said.queue.clone(),
-                // Who succeeded has had what the gang is for.
-                min_member: said.min_member.saturating_sub(self.count(name, |stands| *stands == Stands::Succeeded)),
+                queue: spec.queue.clone(),
+                // A succeeded member counts as placed.
+                min_member: spec.min_member.saturating_sub(self.count(name, |stands| *stands == MemberState::Succeeded)),
                 asks,
-                min_resources: said.min_resources.clone(),
+                min_resources: spec.min_resources.clone(),
                 priority: 0,
                 preemptable: true,
             };
@@ -258,47 +258,47 @@ impl Story {
         self.lives.entry(group.to_owned()).or_default()
     }
 
-    fn count(&self, group: &str, which: impl Fn(&Stands) -> bool) -> usize {
+    fn count(&self, group: &str, which: impl Fn(&MemberState) -> bool) -> usize {
         self.members.values().filter(|member| member.group == group && which(&member.stands)).count()
     }
 
     fn waiting(&self, group: &str) -> Vec<String> {
-        let waits = |member: &Member| member.group == group && member.stands == Stands::Waits;
+        let waits = |member: &Member| member.group == group && member.stands == MemberState::Waits;
         self.members.iter().filter(|(_, member)| waits(member)).map(|(uid, _)| uid.clone()).collect()
     }
 
-    /// Those that are charged and not terminating.
+    /// Counts the members that are charged and not terminating.
     fn placed(&self, group: &str) -> usize {
-        self.count(group, |stands| matches!(stands, Stands::On(place) if !place.terminating))
+        self.count(group, |stands| matches!(stands, MemberState::On(place) if !place.terminating))
     }
 
     fn places(&self, group: &str) -> usize {
-        self.placed(group) + self.count(group, |stands| *stands == Stands::Succeeded)
+        self.placed(group) + self.count(group, |stands| *stands == MemberState::Succeeded)
     }
 
-    /// How many members its minimum still needs.
+    /// Returns how many members its minimum still lacks.
     fn missing(&self, group: &str) -> usize {
-        self.groups.get(group).map_or(0, |said| said.min_member.saturating_sub(self.places(group)))
+        self.groups.get(group).map_or(0, |spec| spec.min_member.saturating_sub(self.places(group)))
     }
 
     fn is_satisfied(&self, group: &str) -> bool {
         self.missing(group) == 0
     }
 
-    /// Whether those that it still needs are there.
+    /// Whether the members that its minimum lacks exist.
     fn is_whole(&self, group: &str) -> bool {
         self.waiting(group).len() >= self.missing(group)
     }
 
-    /// A1: what its members are charged.
+    /// Returns the charges of its members (A1).
     fn charged(&self, group: &str) -> Amounts {
-        let charged = |member: &&Member| member.group == group && matches!(&member.stands, Stands::On(place) if !place.terminating);
+        let charged = |member: &&Member| member.group == group && matches!(&member.stands, MemberState::On(place) if !place.terminating);
         sum(&self.members.values().filter(charged).map(|member| member.asks.clone()).collect::<Vec<_>>())
     }
 
-    /// A1.
+    /// Returns what the PodGroup asks for (A1).
     fn asked(&self, group: &str) -> Amounts {
-        // Of members that are not enough nobody is needed now.
+        // When there are too few members, none of them is needed now.
         if self.groups[group].min_resources.is_none() && !self.is_whole(group) {
             return Amounts::new();
         }
@@ -306,12 +306,12 @@ impl Story {
     }
 }
 
-/// Without what is 0.
+/// Returns the amounts without zeros.
 fn positive(amounts: &Amounts) -> Amounts {
     amounts.iter().filter(|(_, amount)| **amount > 0).map(|(dimension, amount)| (dimension.clone(), *amount)).collect()
 }
 
-/// Whether the one is in each dimension at least the other.
+/// Whether `whole` is at least `part` in each dimension.
 fn covers(whole: &Amounts, part: &Amounts) -> bool {
     positive(&less(part, whole)).is_empty()
 }

@@ -1,7 +1,7 @@
-//! Would reclaim bring back what a queue lacks? (A3)
+//! Decides whether reclaim can free what a full queue lacks (A3).
 //!
-//! A group may come in although its queue is full, where its own side of the tree stays within its shares and the other side has borrowed enough that may be taken
-//! back. Without this nobody would ever be admitted beside a borrower, and so nothing would ever be taken back from one.
+//! A PodGroup can be admitted to a full queue when two conditions hold. Its own side of the tree stays within its shares. And the other side has
+//! borrowed enough from reclaimable queues. Without this no PodGroup is admitted next to a borrower, and nothing is ever reclaimed.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -18,9 +18,9 @@ use super::tree::Path;
 type Lacking = BTreeMap<ResourceName, Amount>;
 
 impl Quota {
-    /// Whether everything that refuses so much more in a queue does so for amounts alone, and those are owed to it.
+    /// Whether the amount is refused by ceilings only, and reclaim can free the excess at each of them.
     #[must_use]
-    pub fn owed(&self, queue: &str, asked: &Resources, shares: &Shares) -> bool {
+    pub fn can_reclaim(&self, queue: &str, asked: &Resources, shares: &Shares) -> bool {
         let Ok(path) = self.path(queue) else { return false };
         if self.first_closed(path.iter()).is_some() {
             return false;
@@ -31,11 +31,11 @@ impl Quota {
             *of = (*of).max(lack);
             ControlFlow::Continue(())
         });
-        refusing.iter().all(|(above, lacking)| self.owes(above, lacking, &path, asked, shares))
+        refusing.iter().all(|(above, lacking)| self.can_reclaim_at(above, lacking, &path, asked, shares))
     }
 
-    /// The same of one queue that refuses.
-    fn owes(&self, refusing: &Arc<str>, lacking: &Lacking, path: &Path, asked: &Resources, shares: &Shares) -> bool {
+    /// Whether reclaim can free the excess at one queue that refuses.
+    fn can_reclaim_at(&self, refusing: &Arc<str>, lacking: &Lacking, path: &Path, asked: &Resources, shares: &Shares) -> bool {
         let way: Vec<_> = path.iter().take_while(|queue| *queue != refusing).collect();
         let within = |queue: &&Arc<str>| {
             let (charged, reserved, share) = (self.charged.subtree(queue), self.reserved.subtree(queue), shares.of(queue));
@@ -48,18 +48,18 @@ impl Quota {
         if holds(Rule::A3Share) && !way.iter().all(within) {
             return false;
         }
-        lacking.iter().all(|(dimension, lack)| self.borrowed_beside(path, way.len(), dimension, shares) >= *lack)
+        lacking.iter().all(|(dimension, lack)| self.borrowed_by_siblings(path, way.len(), dimension, shares) >= *lack)
     }
 
-    /// What the reclaimable queues beside the first `upto` of the way use beyond their shares.
-    fn borrowed_beside(&self, path: &Path, upto: usize, dimension: &ResourceName, shares: &Shares) -> Amount {
+    /// Returns what the reclaimable siblings of the first `upto` queues of the way use beyond their shares.
+    fn borrowed_by_siblings(&self, path: &Path, upto: usize, dimension: &ResourceName, shares: &Shares) -> Amount {
         let mut borrowed = Amount::ZERO;
         for own in path.iter().take(upto) {
             let Some(fork) = self.tree.parent(own) else { continue };
-            for beside in self.tree.children(fork).filter(|beside| *beside != own) {
-                let reclaimable = self.limits.get(beside).is_none_or(|limits| limits.reclaimable);
+            for sibling in self.tree.children(fork).filter(|sibling| *sibling != own) {
+                let reclaimable = self.limits.get(sibling).is_none_or(|limits| limits.reclaimable);
                 if reclaimable || !holds(Rule::A3Reclaimable) {
-                    let over = self.charged.subtree(beside).get(dimension).minus(shares.of(beside).get(dimension));
+                    let over = self.charged.subtree(sibling).get(dimension).minus(shares.of(sibling).get(dimension));
                     borrowed = borrowed.plus(over.max(Amount::ZERO));
                 }
             }

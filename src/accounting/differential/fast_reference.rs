@@ -1,51 +1,51 @@
-//! What do the rules say of every queue in one state of the facts?
+//! A fast reference: what the rules say of every queue in one state of the facts.
 //!
-//! The same answers as the reference gives, which recounts everything at each question and is too slow for millions of states: here
-//! each rule is worked out once for all queues, parents first or children first as it needs. That both say the same is tried
-//! by the way, on one question of every so many histories.
+//! It gives the same answers as the slow reference, which recounts everything at each question and is too slow for millions of states. Here
+//! each rule is computed once for all queues, parents first or children first as it needs. Now and then the two are compared on
+//! one question.
 
 use super::facts::{Amounts, DEFAULT, Facts, QUEUES, ROOT, add};
 
-/// By queue.
+/// One value for each queue.
 type Each<T> = [T; QUEUES];
 
-/// Everything that follows from the facts but shares.
+/// Everything that follows from the facts, except shares.
 #[derive(Clone, Debug)]
-pub(super) struct Sheet {
-    /// T3.
+pub(super) struct FastReference {
+    /// The way up of each queue (T3).
     pub(super) ways: Each<Vec<usize>>,
-    /// In the order in which they share (F3).
+    /// The children of each queue, in the order in which they share (F3).
     pub(super) children: Each<Vec<usize>>,
     /// The queues below `root`, parents first.
     pub(super) down: Vec<usize>,
     pub(super) total: Amounts,
     pub(super) used: Each<Amounts>,
     pub(super) reserved: Each<Amounts>,
-    /// Whether a pod is charged there or below.
+    /// Whether a pod is charged in the queue or below it.
     pub(super) in_use: Each<bool>,
     pub(super) floor: Each<Amounts>,
     pub(super) held: Each<Amounts>,
-    /// F4 without the floor: its own and what is held by its children.
+    /// F4 without the floor: what the queue takes itself, and what its children hold.
     base: Each<Amounts>,
-    /// Both, if nobody had reserved anything.
+    /// The same two sums without reservations.
     held_by_pods: Each<Amounts>,
     base_by_pods: Each<Amounts>,
-    /// T2: the nearest broken one.
+    /// T2: the nearest broken queue.
     pub(super) broken: Each<Option<usize>>,
-    /// O2: the nearest that is closed by hand.
+    /// O2: the nearest queue that is closed by hand.
     pub(super) closed: Each<Option<usize>>,
 }
 
-/// One queue on the way up after a charge.
+/// One queue on the way up, after a charge.
 pub(super) struct After {
     pub(super) queue: usize,
     pub(super) held: Amounts,
     pub(super) taken: Amounts,
-    /// F5: whether what all nodes offer is a limit here.
+    /// F5: whether what all nodes offer limits this queue.
     pub(super) is_limited: [bool; 3],
 }
 
-/// Why not (F6): the queue, the dimension, the rule.
+/// A refusal (F6): the queue, the dimension, the rule.
 pub(super) type Refusal = (usize, Option<usize>, &'static str);
 
 impl Facts {
@@ -53,12 +53,12 @@ impl Facts {
         queue == ROOT || queue == DEFAULT || self.queues[queue].is_some()
     }
 
-    /// T1.
+    /// Returns the parent (T1).
     pub(super) fn parent(&self, queue: usize) -> Option<usize> {
         match queue {
             ROOT => None,
-            DEFAULT => Some(self.queues[DEFAULT].map_or(ROOT, |said| said.parent)),
-            _ => self.queues[queue].map(|said| said.parent),
+            DEFAULT => Some(self.queues[DEFAULT].map_or(ROOT, |spec| spec.parent)),
+            _ => self.queues[queue].map(|spec| spec.parent),
         }
     }
 
@@ -74,17 +74,17 @@ impl Facts {
     }
 
     pub(super) fn capability(&self, queue: usize, dimension: usize) -> i128 {
-        self.queues[queue].and_then(|said| said.capability[dimension]).unwrap_or(i128::MAX)
+        self.queues[queue].and_then(|spec| spec.capability[dimension]).unwrap_or(i128::MAX)
     }
 
-    /// Everything, from scratch.
-    pub(super) fn sheet(&self) -> Sheet {
+    /// Computes everything from scratch.
+    pub(super) fn reference(&self) -> FastReference {
         let ways: Each<Vec<usize>> = std::array::from_fn(|queue| self.way(queue));
         let mut children: Each<Vec<usize>> = Default::default();
         for queue in 0..QUEUES {
             self.parent(queue).into_iter().for_each(|parent| children[parent].push(queue));
         }
-        let priority = |queue: usize| self.queues[queue].map_or(0, |said| said.priority);
+        let priority = |queue: usize| self.queues[queue].map_or(0, |spec| spec.priority);
         children.iter_mut().for_each(|children| children.sort_by_key(|child| (-priority(*child), *child)));
         let mut down = vec![ROOT];
         let mut at = 0;
@@ -92,7 +92,7 @@ impl Facts {
             down.extend(&children[queue]);
             at += 1;
         }
-        let mut sheet = Sheet {
+        let mut reference = FastReference {
             ways,
             children,
             down,
@@ -109,30 +109,30 @@ impl Facts {
             closed: Default::default(),
         };
         for (pod, queue) in self.pods.iter().flatten().filter_map(|pod| Some((pod, pod.queue?))) {
-            for above in &sheet.ways[queue] {
-                add(&mut sheet.used[*above], &pod.amounts);
-                sheet.in_use[*above] = true;
+            for above in &reference.ways[queue] {
+                add(&mut reference.used[*above], &pod.amounts);
+                reference.in_use[*above] = true;
             }
         }
         for (queue, amounts) in self.reserved.iter().flatten() {
-            sheet.ways[*queue].iter().for_each(|above| add(&mut sheet.reserved[*above], amounts));
+            reference.ways[*queue].iter().for_each(|above| add(&mut reference.reserved[*above], amounts));
         }
-        let overpromised = sheet.guarantee(self);
-        (sheet.base, sheet.held) = sheet.hold(&std::array::from_fn(|queue| sheet.taken(queue)));
-        (sheet.base_by_pods, sheet.held_by_pods) = sheet.hold(&sheet.used);
-        sheet.judge(self, &overpromised);
-        sheet
+        let overpromised = reference.guarantee(self);
+        (reference.base, reference.held) = reference.hold(&std::array::from_fn(|queue| reference.taken(queue)));
+        (reference.base_by_pods, reference.held_by_pods) = reference.hold(&reference.used);
+        reference.judge(self, &overpromised);
+        reference
     }
 }
 
-impl Sheet {
+impl FastReference {
     pub(super) fn taken(&self, queue: usize) -> Amounts {
         let mut taken = self.used[queue];
         add(&mut taken, &self.reserved[queue]);
         taken
     }
 
-    /// What is taken in it and in none of its children.
+    /// Returns what is taken in the queue and in none of its children.
     fn own(&self, queue: usize, taken: &Each<Amounts>) -> Amounts {
         let mut own = taken[queue];
         for child in &self.children[queue] {
@@ -141,14 +141,14 @@ impl Sheet {
         own
     }
 
-    /// F2 and F3. Who promises its children more than it has (T2).
+    /// Computes the guarantees and floors (F2 and F3). Returns the queues that guarantee their children more than they have (T2).
     fn guarantee(&mut self, facts: &Facts) -> Each<bool> {
         let mut guarantee: Each<Amounts> = Default::default();
         let mut overpromised = [false; QUEUES];
         for queue in self.down.iter().rev() {
             let mut sum = [0; 3];
             self.children[*queue].iter().for_each(|child| add(&mut sum, &guarantee[*child]));
-            let stated = facts.queues[*queue].map_or([None; 3], |said| said.guarantee);
+            let stated = facts.queues[*queue].map_or([None; 3], |spec| spec.guarantee);
             guarantee[*queue] = std::array::from_fn(|at| stated[at].unwrap_or(sum[at]));
             overpromised[*queue] = *queue != ROOT && (0..3).any(|at| stated[at].is_some_and(|own| sum[at] > own));
         }
@@ -163,7 +163,7 @@ impl Sheet {
         overpromised
     }
 
-    /// F4, without the floor and with it.
+    /// Computes F4, without the floor and with it.
     fn hold(&self, taken: &Each<Amounts>) -> (Each<Amounts>, Each<Amounts>) {
         let (mut bases, mut held) = (Each::<Amounts>::default(), *taken);
         for queue in self.down.iter().rev() {
@@ -179,7 +179,7 @@ impl Sheet {
         if queue == ROOT { base } else { std::array::from_fn(|at| base[at].max(self.floor[queue][at])) }
     }
 
-    /// Every queue on the way up after a charge.
+    /// Returns every queue on the way up, after a charge.
     pub(super) fn after(&self, queue: usize, asked: &Amounts) -> Vec<After> {
         let [mut grown, mut grown_by_pods] = [*asked; 2];
         let level = |queue: &usize| {
@@ -199,7 +199,7 @@ impl Sheet {
         self.ways[queue].iter().map(level).collect()
     }
 
-    /// T2 and O2.
+    /// Computes the broken and the closed queues (T2 and O2).
     fn judge(&mut self, facts: &Facts, overpromised: &Each<bool>) {
         let broken: Each<bool> = std::array::from_fn(|queue| {
             let parent = facts.parent(queue);
@@ -207,13 +207,13 @@ impl Sheet {
             let circle = parent.is_some_and(|parent| self.ways[parent].contains(&queue));
             !facts.exists(queue) || lost || circle || overpromised[queue]
         });
-        let closed: Each<bool> = std::array::from_fn(|queue| facts.queues[queue].is_some_and(|said| said.closed));
+        let closed: Each<bool> = std::array::from_fn(|queue| facts.queues[queue].is_some_and(|spec| spec.closed));
         let first = |of: &Each<bool>, queue: usize| self.ways[queue].iter().copied().find(|above| of[*above]);
         let (broken, closed) = (std::array::from_fn(|queue| first(&broken, queue)), std::array::from_fn(|queue| first(&closed, queue)));
         (self.broken, self.closed) = (broken, closed);
     }
 
-    /// O3.
+    /// Returns the state (O3).
     pub(super) fn state(&self, queue: usize) -> &'static str {
         match self.closed[queue] {
             None => "Open",
@@ -222,7 +222,7 @@ impl Sheet {
         }
     }
 
-    /// F6.
+    /// Checks whether an amount fits (F6).
     pub(super) fn fits(&self, facts: &Facts, queue: usize, asked: &Amounts) -> Result<(), Refusal> {
         if let Some(broken) = self.broken[queue] {
             return Err((broken, None, "T2"));

@@ -1,14 +1,14 @@
-//! What does a cycle do (A2, A3, A6, N3, and the turns by P1 and P2)?
+//! One cycle of the model (A2, A3, A6, N3, and the order by P1 and P2).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::admission::{is_by_right, sum};
+use super::super::admission::{can_reclaim, sum};
 use super::super::cluster::{Amounts, Cluster, Pod, amount, asked_in, larger, plus};
 use super::super::limits::fits;
-use super::super::tree::{broken, closed_by, is_leaf, said, walk};
-use super::keeping::PATIENCE;
+use super::super::tree::{broken, closed_by, is_leaf, spec, walk};
 use super::order::{Rank, Shares};
-use super::{Place, Stands, Story, covers, positive};
+use super::reservations::ADMISSION_TIMEOUT;
+use super::{CycleModel, MemberState, Place, covers, positive};
 
 /// A member that was bound to a node.
 #[derive(Clone, Debug)]
@@ -17,16 +17,16 @@ pub(crate) struct Bind {
     pub(crate) node: String,
 }
 
-/// What a group wants of a cycle.
+/// What a PodGroup wants of a cycle.
 struct Want {
     group: String,
     rank: Rank,
     queue: String,
-    /// How many members must find places together; 0 where they are placed one by one.
+    /// How many members must be placed together; 0 where they are placed one by one.
     needed: usize,
-    /// How many wait and have not had their turn.
+    /// How many members wait and had no turn yet.
     left: usize,
-    /// Somebody found none.
+    /// A member found no node.
     failed: bool,
 }
 
@@ -34,30 +34,30 @@ struct Want {
 enum Turn {
     Over,
     Again,
-    /// It waits for room.
+    /// The PodGroup waits for room.
     WaitsForRoom,
 }
 
-impl Story {
-    /// Plays a cycle in which these groups are looked at and these pods were bound, in this order. `rest` are those who rest afterwards: where two ask in vain, only the one
-    /// that asks first may have to.
+impl CycleModel {
+    /// Runs a cycle that tries these PodGroups and makes these binds, in this order. `rest` are the PodGroups that back off afterwards: when two fail, only the
+    /// first may have to.
     ///
-    /// The first thing that is not as the rules say.
-    pub(crate) fn cycle(&mut self, now: u64, looked_at: &BTreeSet<String>, binds: &[Bind], rest: &BTreeSet<String>) -> Result<(), String> {
+    /// The error is the first difference from the rules.
+    pub(crate) fn cycle(&mut self, now: u64, tried: &BTreeSet<String>, binds: &[Bind], rest: &BTreeSet<String>) -> Result<(), String> {
         let mut binds = binds.iter();
-        let mut wants: Vec<Want> = looked_at.iter().filter_map(|group| self.prepare(group, now)).collect();
+        let mut wants: Vec<Want> = tried.iter().filter_map(|group| self.prepare(group, now)).collect();
         let mut shares = Shares::of(self.cluster());
         let mut first: BTreeMap<String, String> = BTreeMap::new();
         let mut in_vain = Vec::new();
         while !wants.is_empty() {
             let wanting: Vec<(String, Rank)> = wants.iter().map(|want| (want.queue.clone(), want.rank.clone())).collect();
-            let Some(next) = self.next(&wanting, &mut shares) else { return Err("nobody is next".to_owned()) };
-            let Some(at) = wants.iter().position(|want| want.rank == next) else { return Err("who is next?".to_owned()) };
+            let Some(next) = self.next(&wanting, &mut shares) else { return Err("no PodGroup is next".to_owned()) };
+            let Some(at) = wants.iter().position(|want| want.rank == next) else { return Err("the next PodGroup is unknown".to_owned()) };
             let mut want = wants.remove(at);
-            // A6; but a gang of which a part is bound is finished first.
-            if first.contains_key(&want.queue) && !(want.needed > 0 && self.is_half_bound(&want.group)) {
+            // A6; but a partially bound gang is completed first.
+            if first.contains_key(&want.queue) && !(want.needed > 0 && self.is_partially_bound(&want.group)) {
                 if !self.is_satisfied(&want.group) {
-                    self.pend(&want.group);
+                    self.revoke(&want.group);
                 }
                 continue;
             }
@@ -71,10 +71,10 @@ impl Story {
             }
         }
         if let Some(bind) = binds.next() {
-            return Err(format!("{} is placed on {}, and nobody is to be", bind.pod, bind.node));
+            return Err(format!("{} is placed on {}, but no member may be placed", bind.pod, bind.node));
         }
         in_vain.sort_by_key(|group| !rest.contains(group));
-        in_vain.iter().for_each(|group| self.asks_in_vain(group, now));
+        in_vain.iter().for_each(|group| self.finds_no_victims(group, now));
         Ok(())
     }
 
@@ -86,26 +86,26 @@ impl Story {
         let waiting = self.waiting(group).len();
         let has_places = self.is_satisfied(group) && self.places(group) > 0;
         if waiting == 0 && (has_places || self.groups[group].over) {
-            self.has_its_places(group);
+            self.minimum_is_placed(group);
             return None;
         }
         let cluster = self.cluster();
         // A5: taken back when its queue is closed or broken.
         let is_usable = broken(&cluster, &queue).is_none() && is_leaf(&cluster, &queue);
         if !is_usable || closed_by(&cluster, &queue).is_some() && !self.is_satisfied(group) {
-            self.pend(group);
+            self.revoke(group);
         }
         if !is_usable || waiting > 0 && self.life(group).tries_again.is_some_and(|at| at > now) {
-            // A5: nothing is kept for longer than the patience where all binds are refused.
+            // A5: no reservation lasts longer than the timeout when all binds are refused.
             let refused_for = self.life(group).refused_since.map_or(0, |since| now - since);
-            if refused_for >= PATIENCE && !self.is_half_bound(group) && !self.life(group).reserved.is_empty() {
-                self.pend(group);
+            if refused_for >= ADMISSION_TIMEOUT && !self.is_partially_bound(group) && !self.life(group).reserved.is_empty() {
+                self.revoke(group);
             }
             return None;
         }
         let whole = self.is_whole(group);
-        if !whole && self.count(group, |stands| *stands == Stands::Gated) > 0 {
-            self.pend(group);
+        if !whole && self.count(group, |stands| *stands == MemberState::Gated) > 0 {
+            self.revoke(group);
             return None;
         }
         let [needed, left] = if whole { [self.missing(group), waiting] } else { [0, 0] };
@@ -122,7 +122,7 @@ impl Story {
         let group = want.group.clone();
         if want.needed > 0 || want.left == 0 {
             if !self.admit(&group) {
-                self.pend(&group);
+                self.revoke(&group);
                 let asks_later = want.left == 0 && self.life(&group).rests_until > now;
                 return Ok(if asks_later { Turn::Over } else { Turn::WaitsForRoom });
             }
@@ -135,7 +135,7 @@ impl Story {
                 in_vain.push(group);
                 return Ok(Turn::WaitsForRoom);
             }
-            self.has_its_places(&group);
+            self.minimum_is_placed(&group);
             want.left -= want.needed;
             want.needed = 0;
         } else {
@@ -145,11 +145,11 @@ impl Story {
         if want.left > 0 {
             return Ok(Turn::Again);
         }
-        self.has_its_places(&group);
+        self.minimum_is_placed(&group);
         Ok(if want.failed { Turn::WaitsForRoom } else { Turn::Over })
     }
 
-    /// A2, A3: whether it is admitted. What it has reserved already is not asked for again, nor in its own way (A4).
+    /// Whether the PodGroup is admitted (A2, A3). Its own reservation is neither requested again nor an obstacle (A4).
     fn admit(&mut self, group: &str) -> bool {
         let (queue, charged, mut asked) = (self.groups[group].queue.clone(), self.charged(group), self.asked(group));
         let reserved = self.life(group).reserved.clone();
@@ -159,7 +159,7 @@ impl Story {
         let without = self.cluster().without_reservation(group);
         let by_right = match fits(&without, &queue, &asked) {
             Ok(()) => false,
-            Err(_) if is_by_right(&without, &queue, &asked) => true,
+            Err(_) if can_reclaim(&without, &queue, &asked) => true,
             Err(_) => return false,
         };
         let life = self.life(group);
@@ -172,14 +172,14 @@ impl Story {
         true
     }
 
-    /// Places so many members or nobody; where there is room for them, that is who was bound next.
+    /// Places `count` members or none; where there is room for them, they are the next binds.
     fn place<'a>(&mut self, group: &str, count: usize, binds: &mut impl Iterator<Item = &'a Bind>) -> Result<bool, String> {
         let queue = self.groups[group].queue.clone();
         if !self.find_places(&self.cluster().without_reservation(group), group, count) {
             return Ok(false);
         }
         for _ in 0..count {
-            let Some(bind) = binds.next() else { return Err(format!("there is room for {group}, and nobody is placed")) };
+            let Some(bind) = binds.next() else { return Err(format!("there is room for {group}, but no member is placed")) };
             if !self.waiting(group).contains(&bind.pod) {
                 return Err(format!("{} is placed, and {group} comes first", bind.pod));
             }
@@ -188,14 +188,14 @@ impl Story {
             }
             let place = Place { node: bind.node.clone(), queue: queue.clone(), bound: false, terminating: false };
             if let Some(member) = self.members.get_mut(&bind.pod) {
-                member.stands = Stands::On(place);
+                member.stands = MemberState::On(place);
             }
         }
         self.follow(group);
         Ok(true)
     }
 
-    /// Whether so many members, who are all alike, find places one after the other: below every ceiling, and each on a node.
+    /// Whether `count` equal members fit one after the other: below every ceiling, and each on a node.
     pub(super) fn find_places(&self, cluster: &Cluster, group: &str, count: usize) -> bool {
         let queue = &self.groups[group].queue;
         let Some(asks) = self.waiting(group).first().map(|uid| self.members[uid].asks.clone()) else { return false };
@@ -209,7 +209,7 @@ impl Story {
         })
     }
 
-    /// A6: it does not ask for more than a capability on its way or than the cluster has in all, and its members do not either.
+    /// A6: whether the request and each member stay below every capability on the way up and below the whole cluster.
     fn could_ever_fit(&self, want: &Want) -> bool {
         let cluster = self.cluster();
         let mut asked = self.asked(&want.group);
@@ -220,13 +220,13 @@ impl Story {
         let offered = cluster.offered();
         broken(&cluster, &want.queue).is_none()
             && asked_in(&asked).all(|(dimension, asked)| {
-                let below = |queue: &String| said(&cluster, queue).capability.get(dimension).is_none_or(|most| asked <= *most);
+                let below = |queue: &String| spec(&cluster, queue).capability.get(dimension).is_none_or(|most| asked <= *most);
                 asked <= amount(&offered, dimension) && walk(&cluster, &want.queue).iter().all(below)
             })
     }
 }
 
-/// N3.
+/// Whether the node has room (N3).
 fn has_room(cluster: &Cluster, node: &str, asks: &Amounts) -> bool {
     let used = |dimension: &str| -> i128 {
         let on_it = cluster.pods.values().filter(|pod| pod.node.as_deref() == Some(node));

@@ -1,17 +1,17 @@
-//! How is a rest divided by weight, so that nobody gets more than it can use?
+//! Divides a rest by weight, up to the target of each part.
 //!
-//! In rounds: the rest is divided in the proportion of the weights of those who want more, rounded down, and what somebody who has enough does not take is
-//! divided again. A round in which nobody gets enough is the last: what rounding left of it, less than a nano for each, goes to the first of them.
+//! It works in rounds. Each round divides the rest in proportion to the weights of the parts below their target, rounded down. What a part beyond its target does not take is
+//! divided again. A round in which no part reaches its target is the last; the rest from its rounding, less than a nano for each part, goes to the first of them.
 
 use crate::resources::Amount;
 
 use super::rules::{Rule, holds};
 
-/// One who takes part.
+/// One participant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Part {
     pub(super) has: Amount,
-    /// Below what it has already it is as if it were that.
+    /// The target; a target below what the part has counts as what it has.
     pub(super) target: Amount,
     /// At least 1.
     pub(super) weight: u32,
@@ -23,10 +23,10 @@ impl Part {
     }
 }
 
-/// Raises the parts towards their targets, in their order where that matters. What is left then.
+/// Raises the parts towards their targets; their order matters for the rest from rounding. Returns what is left.
 pub(super) fn fill(rest: Amount, parts: &mut [&mut Part]) -> Amount {
     let mut rest = rest.max(Amount::ZERO);
-    // Each round but the last satisfies somebody.
+    // Each round but the last brings a part to its target.
     for _ in 0..=parts.len() {
         let weights =
             parts.iter().filter(|part| part.wants().is_positive()).fold(0_i128, |sum, part| sum.saturating_add(i128::from(part.weight)));
@@ -53,7 +53,7 @@ pub(super) fn fill(rest: Amount, parts: &mut [&mut Part]) -> Amount {
     rest
 }
 
-/// `amount × weight ÷ weights`, rounded down, for `weight ≤ weights`: the whole multiples first, so that nothing overflows.
+/// Returns `amount × weight ÷ weights`, rounded down, for `weight ≤ weights`. The whole multiples come first, so that nothing overflows.
 fn portion(amount: Amount, weight: u32, weights: i128) -> Amount {
     let weight = i128::from(weight);
     let whole = amount.nanos().checked_div(weights).unwrap_or(0);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rest_is_divided_by_weight_and_what_one_does_not_take_again() {
+    fn a_rest_is_divided_by_weight_and_what_one_part_does_not_take_is_divided_again() {
         assert_eq!(filled(12, &[(0, 99, 1), (0, 99, 2)]), (vec![4, 8], 0));
         assert_eq!(
             filled(12, &[(0, 1, 1), (0, 99, 2), (0, 99, 1)]),
@@ -88,13 +88,13 @@ mod tests {
     }
 
     #[test]
-    fn what_rounding_leaves_goes_to_the_first() {
+    fn the_rest_from_rounding_goes_to_the_first() {
         assert_eq!(filled(5, &[(0, 99, 1), (0, 99, 1), (0, 99, 1)]), (vec![2, 2, 1], 0));
         assert_eq!(filled(2, &[(0, 99, 1), (0, 99, 9), (0, 99, 1)]), (vec![1, 1, 0], 0));
     }
 
     #[test]
-    fn the_largest_amounts_and_weights_neither_wrap_nor_take_for_ever() {
+    fn the_largest_amounts_and_weights_neither_overflow_nor_loop() {
         let most = i128::MAX;
         assert_eq!(filled(most, &[(0, most, u32::MAX), (0, most, u32::MAX)]), (vec![most / 2 + 1, most / 2], 0));
         assert_eq!(filled(-5, &[(0, most, 1)]), (vec![0], 0));
@@ -106,7 +106,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_is_given_or_everybody_has_enough_and_nobody_more(
+        fn all_is_given_or_every_part_has_its_target_and_no_part_has_more(
             rest in 0_i128..1_000,
             parts in prop::collection::vec((0_i128..50, 0_i128..200, 1_u32..9), 0..9),
         ) {
@@ -117,7 +117,7 @@ mod tests {
                 prop_assert!(*has >= *had && *has <= *target.max(had));
                 prop_assert!(left == 0 || *has >= *target);
             }
-            // Who wants more did not get less than its weight says, beside anybody else, but for what rounding costs.
+            // A part below its target got no less than its weight says, compared with any other part, except for rounding.
             for (a, pa) in has.iter().zip(&parts).filter(|(has, part)| **has < part.1) {
                 for (b, pb) in has.iter().zip(&parts) {
                     let (a, b) = (a - pa.0, b - pb.0);

@@ -1,17 +1,17 @@
-//! Who comes next (P1, P2)?
+//! The order in which PodGroups are tried (P1, P2).
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
 use super::super::cluster::Cluster;
 use super::super::shares::share;
-use super::super::tree::{children, said, used, walk};
-use super::{Member, Story};
+use super::super::tree::{children, spec, used, walk};
+use super::{CycleModel, Member};
 
-/// P2: priority, the age of its oldest waiting member, name.
+/// The rank within a queue (P2): priority, the age of its oldest waiting member, name.
 pub(super) type Rank = (Reverse<i64>, u64, String);
 
-/// How much of how much; of nothing more than any other where something is used.
+/// A fraction; with a zero divisor it is larger than any other, if something is used.
 #[derive(Clone, Copy)]
 struct Part(i128, i128);
 
@@ -26,7 +26,7 @@ impl Part {
     }
 }
 
-/// The shares as they were when the cycle began, as far as they were asked for.
+/// The shares at the beginning of the cycle, computed on demand.
 #[derive(Default)]
 pub(super) struct Shares {
     cluster: Cluster,
@@ -43,7 +43,7 @@ impl Shares {
         *self.known.entry((queue.to_owned(), dimension.to_owned())).or_insert_with(|| share(cluster, queue, dimension))
     }
 
-    /// P1: `used` of the share, the largest over the dimensions.
+    /// P1: the used part of the share, the largest over the dimensions.
     fn dominant(&mut self, now: &Cluster, queue: &str) -> Part {
         let mut dominant = Part(0, 1);
         for dimension in now.dimensions() {
@@ -57,7 +57,7 @@ impl Shares {
     }
 }
 
-/// A queue of which somebody below wants a turn.
+/// A queue with a PodGroup in its subtree that wants a turn.
 struct Sibling<'a> {
     priority: Reverse<i64>,
     part: Part,
@@ -66,23 +66,23 @@ struct Sibling<'a> {
 }
 
 impl Sibling<'_> {
-    /// P1.
+    /// Compares two siblings by P1.
     fn compare(&self, other: &Self) -> Ordering {
         let by_first = || self.first.cmp(other.first).then_with(|| self.name.cmp(&other.name));
         self.priority.cmp(&other.priority).then_with(|| self.part.compare(other.part)).then_with(by_first)
     }
 }
 
-impl Story {
+impl CycleModel {
     pub(super) fn rank(&self, group: &str) -> Rank {
         let waiting: Vec<&Member> = self.waiting(group).iter().map(|uid| &self.members[uid]).collect();
-        let said = &self.groups[group];
-        let priority = said.class.or_else(|| waiting.iter().map(|member| member.priority).max()).unwrap_or(0);
-        let oldest = waiting.iter().map(|member| member.created).min().unwrap_or(said.created);
+        let spec = &self.groups[group];
+        let priority = spec.class.or_else(|| waiting.iter().map(|member| member.priority).max()).unwrap_or(0);
+        let oldest = waiting.iter().map(|member| member.created).min().unwrap_or(spec.created);
         (Reverse(priority), oldest, group.to_owned())
     }
 
-    /// P1, from the top down, and P2: whose turn it is of those who want one, by queue.
+    /// Returns the PodGroup whose turn it is: P1 from the top down, then P2.
     pub(super) fn next(&self, wanting: &[(String, Rank)], shares: &mut Shares) -> Option<Rank> {
         let cluster = self.cluster();
         let mut at = "root".to_owned();
@@ -103,7 +103,7 @@ impl Story {
                 continue;
             }
             let siblings = siblings.into_iter().map(|(first, child)| Sibling {
-                priority: Reverse(said(&cluster, &child).priority),
+                priority: Reverse(spec(&cluster, &child).priority),
                 part: shares.dominant(&cluster, &child),
                 first,
                 name: child,

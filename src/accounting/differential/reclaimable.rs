@@ -1,10 +1,10 @@
-//! A3 by the sheet: would reclaim bring back what a queue lacks?
+//! The fast reference's answer to A3: whether reclaim can free what a queue lacks.
 
 use super::facts::{Amounts, Facts, QUEUES, add};
-use super::sheet::{After, Sheet};
+use super::fast_reference::{After, FastReference};
 
-impl Sheet {
-    /// By how much each queue on the way up refuses so much more, by dimension; 0 where it does not (F1, F5).
+impl FastReference {
+    /// Returns by how much each queue on the way up refuses an amount, by dimension; 0 where it does not (F1, F5).
     fn lacking(&self, facts: &Facts, queue: usize, asked: &Amounts) -> Vec<(usize, Amounts)> {
         let level = |After { queue: above, held, taken, is_limited }: After| {
             let lack = |at: usize| {
@@ -18,8 +18,8 @@ impl Sheet {
         self.after(queue, asked).into_iter().map(level).collect()
     }
 
-    /// Whether everything that refuses is owed to it; only asked where F6 refuses by amounts, or not at all.
-    pub(super) fn owed(&self, facts: &Facts, queue: usize, asked: &Amounts, shares: &[Amounts; QUEUES]) -> bool {
+    /// Whether reclaim can free the excess at every queue that refuses. Only asked where F6 refuses by amounts, or not at all.
+    pub(super) fn can_reclaim(&self, facts: &Facts, queue: usize, asked: &Amounts, shares: &[Amounts; QUEUES]) -> bool {
         let lacking = self.lacking(facts, queue, asked);
         lacking.iter().enumerate().filter(|(_, (_, lack))| *lack != [0; 3]).all(|(upto, (_, lack))| {
             let way = &self.ways[queue][..upto];
@@ -28,9 +28,9 @@ impl Sheet {
                 add(&mut taken, asked);
                 (0..3).all(|at| asked[at] == 0 || taken[at] <= shares[*queue][at])
             });
-            let beside = way.iter().filter_map(|own| facts.parent(*own)).flat_map(|fork| &self.children[fork]);
-            let reclaimable = |queue: &&usize| facts.queues[**queue].is_none_or(|said| said.reclaimable);
-            let lenders: Vec<usize> = beside.filter(|queue| !way.contains(queue)).filter(reclaimable).copied().collect();
+            let siblings = way.iter().filter_map(|own| facts.parent(*own)).flat_map(|fork| &self.children[fork]);
+            let reclaimable = |queue: &&usize| facts.queues[**queue].is_none_or(|spec| spec.reclaimable);
+            let lenders: Vec<usize> = siblings.filter(|queue| !way.contains(queue)).filter(reclaimable).copied().collect();
             let borrowed = |at: usize| lenders.iter().map(|queue| (self.used[*queue][at] - shares[*queue][at]).max(0)).sum::<i128>();
             within && (0..3).all(|at| borrowed(at) >= lack[at])
         })
