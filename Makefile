@@ -59,8 +59,8 @@ e2e: tools debug-build $(if $(filter-out C11,$(CASE)),,static) ## the cases on t
 takeover: tools debug-build ## how long nobody is there when the controller's leader goes (TIMES=5 for each way)
 	@$(RUNNER) takeover --repeat $(TIMES)
 
-soak: tools debug-build ## the duels on more histories than `make test`, then every case under faults again and again, new seeds each time (MINUTES=60, SEED=…, JOBS=1, CASE=L1-faults)
-	PODGROUP_DUEL_HISTORIES=$(call more,5000,$(HISTORIES)) PODGROUP_DUEL_RECLAIMS=$(call more,200,$(RECLAIMS)) cargo test --workspace $(OPTIMIZED) --lib duel:: -- --nocapture
+soak: tools debug-build ## the differential tests on more histories than `make test`, then every case under faults again and again, new seeds each time (MINUTES=60, SEED=…, JOBS=1, CASE=L1-faults)
+	PODGROUP_DUEL_HISTORIES=$(call more,5000,$(HISTORIES)) PODGROUP_DUEL_RECLAIMS=$(call more,200,$(RECLAIMS)) cargo test --workspace $(OPTIMIZED) --lib -- duel:: differential:: --nocapture
 	@$(RUNNER) soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS) $(foreach case,$(CASE),--case $(case))
 
 check: format lints ## format and lints

@@ -39,7 +39,7 @@ mod by_key;
 pub mod controller;
 pub mod cycle;
 #[cfg(test)]
-mod duels;
+mod differential;
 mod left_out;
 pub mod lifecycle;
 #[cfg(test)]

@@ -7,9 +7,9 @@ use prometheus::Registry;
 
 use crate::controller::metrics::ControllerMetrics;
 use crate::resources::Amount;
+use crate::runtime::leader_metrics::LeaderMetrics;
 use crate::runtime::metrics::{RequestMetrics, WatchMetrics, registry};
 use crate::runtime::readiness::Readiness;
-use crate::runtime::standing::Standing;
 use crate::scheduler::frozen::{Frozen, Of};
 use crate::scheduler::metrics::Metrics;
 use crate::scheduler::why::REASONS;
@@ -19,7 +19,7 @@ const PAGE: &str = include_str!("../docs/metrics.md");
 /// Where metrics are made.
 const SOURCES: [&str; 5] = [
     include_str!("runtime/metrics.rs"),
-    include_str!("runtime/standing.rs"),
+    include_str!("runtime/leader_metrics.rs"),
     include_str!("controller/metrics.rs"),
     include_str!("scheduler/metrics.rs"),
     include_str!("scheduler/queue_metrics.rs"),
@@ -37,7 +37,7 @@ fn shown() -> Shown {
     watches.event("pods", "apply");
     watches.end("pods", "closed");
     watches.bad("pods", 1);
-    Standing::new(&registry, "p", Readiness::new()).unwrap();
+    LeaderMetrics::new(&registry, "p", Readiness::new()).unwrap();
     ControllerMetrics::new(&registry).unwrap();
     let scheduler = Metrics::new(&registry).unwrap();
     let all =

@@ -1,22 +1,22 @@
-//! Do the sums that were kept agree with a recount?
+//! Reports whether the stored sums agree with a recount.
 //!
-//! One report for the tests, the gauge and `/debug/audit`. The recounts themselves stand beside the sums they check.
+//! There is one report for the tests, the gauge and `/debug/audit`. The recounts are in the files of the sums that they check.
 
 use serde::Serialize;
 
 use crate::resources::Resources;
 
-/// The outcome of a recount of everything.
+/// The result of a recount of everything.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize)]
 #[must_use]
 pub struct AuditReport {
-    /// How many pods are charged.
+    /// The number of charged pods.
     pub pods: usize,
-    /// How many nodes exist.
+    /// The number of existing nodes.
     pub nodes: usize,
-    /// How many queues exist, `root` and `default` included.
+    /// The number of existing queues, `root` and `default` included.
     pub queues: usize,
-    /// Where the sums are wrong; empty when all is well. The gauge is the length of this.
+    /// The wrong sums; empty when there are none. The gauge is the length of this.
     pub differences: Vec<Difference>,
 }
 
@@ -28,62 +28,65 @@ impl AuditReport {
     }
 }
 
-/// One sum that is not what the recount says.
+/// A sum that differs from its recount.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Difference {
-    /// Which kind of sum.
+    /// The kind of the sum.
     pub place: Place,
-    /// The node, queue or pod UID.
+    /// The name of the node or queue, or the UID of the pod.
     pub name: String,
-    /// What the books say.
-    pub kept: Resources,
-    /// What the recount says.
+    /// The sum in the accounting; `kept` in JSON.
+    #[serde(rename = "kept")]
+    pub stored: Resources,
+    /// The recounted sum.
     pub recounted: Resources,
 }
 
-/// Which kind of sum is wrong.
+/// The kind of a sum.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Place {
-    /// `used` of a node.
+    /// The `used` of a node.
     Node,
-    /// What the pods of a queue itself use.
+    /// The sum of the pods of a queue itself.
     QueueOwn,
-    /// What the pods of a queue and of all below it use.
+    /// The sum of the pods of a queue and of all queues below it.
     QueueSubtree,
-    /// What the groups of a queue itself have reserved.
+    /// The reservations of the PodGroups of a queue itself.
     ReservedOwn,
-    /// What the groups of a queue and of all below it have reserved.
+    /// The reservations of the PodGroups of a queue and of all queues below it.
     ReservedSubtree,
-    /// The list of those who hold something in a queue is not what their charges say.
-    Holders,
-    /// What is kept for the guarantees in a queue and below it.
-    Kept,
-    /// What of the floors in a queue and below it pods do not fill.
+    /// The list of the entries of a queue does not agree with the charges; `holders` in JSON.
+    #[serde(rename = "holders")]
+    Entries,
+    /// The unused guarantee of a queue with all below it; `kept` in JSON.
+    #[serde(rename = "kept")]
+    UnusedGuarantee,
+    /// The part of the floors in a queue and below it that pods do not fill.
     Unfilled,
-    /// What all nodes offer together; one is what the queues were told.
+    /// The total of all nodes; the queues have another one than the ledger.
     Total,
-    /// The list of a queue's children is not what the parents say.
+    /// The list of a queue's children does not agree with the parents.
     Tree,
-    /// A pod whose charge to its node (kept) is not its charge to its queue (recounted), or that is charged without
+    /// A pod whose charge to its node (stored) is not its charge to its queue (recounted), that is charged without
     /// being known, or that a trial left behind.
     Pod,
 }
 
-/// Compares what was kept with what was recounted, name by name; a name that one side lacks is 0 there.
+/// Compares stored and recounted sums name by name; a name that one side lacks is 0 there.
 pub(super) fn compare<'a>(
     place: Place,
-    kept: impl Iterator<Item = (&'a str, &'a Resources)>,
+    stored: impl Iterator<Item = (&'a str, &'a Resources)>,
     mut recounted: std::collections::BTreeMap<String, Resources>,
 ) -> Vec<Difference> {
     let mut differences = Vec::new();
-    for (name, kept) in kept {
+    for (name, stored) in stored {
         let recounted = recounted.remove(name).unwrap_or_default();
-        if *kept != recounted {
-            differences.push(Difference { place, name: name.to_owned(), kept: kept.clone(), recounted });
+        if *stored != recounted {
+            differences.push(Difference { place, name: name.to_owned(), stored: stored.clone(), recounted });
         }
     }
     let missed = recounted.into_iter().filter(|(_, recounted)| !recounted.is_zero());
-    differences.extend(missed.map(|(name, recounted)| Difference { place, name, kept: Resources::new(), recounted }));
+    differences.extend(missed.map(|(name, recounted)| Difference { place, name, stored: Resources::new(), recounted }));
     differences
 }

@@ -1,31 +1,31 @@
-//! Is a queue open?
+//! Whether a queue is open.
 //!
-//! Somebody closes one queue by hand, and with it all that is below (O1, O2).
+//! A user closes one queue, and with it all queues below it (O1, O2).
 
 use std::sync::Arc;
 
 use super::quota::Quota;
 use super::rules::{Rule, holds};
 
-/// Whether a queue takes pods, as its status says (O3).
+/// Whether a queue takes pods, as its status shows it (O3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueueState {
-    /// It does.
+    /// It takes pods.
     Open,
-    /// It does not, and has some.
+    /// It takes no pods, and has some.
     Closing,
-    /// It does not, and has none.
+    /// It takes no pods, and has none.
     Closed,
 }
 
 impl Quota {
-    /// The queue that somebody closed: this one or the nearest above it; none while it is open (O2).
+    /// Returns the queue that a user closed: this one or the nearest above it; `None` while the queue is open (O2).
     #[must_use]
     pub fn closed_by(&self, queue: &str) -> Option<Arc<str>> {
         self.first_closed(self.tree.walk(queue).0.iter()).cloned()
     }
 
-    /// O3. Every pod is charged something, if only that it is one.
+    /// Returns the state of a queue (O3). Every pod is charged at least as one pod.
     #[must_use]
     pub fn state(&self, queue: &str) -> QueueState {
         match self.closed_by(queue) {
@@ -35,7 +35,7 @@ impl Quota {
         }
     }
 
-    /// The first of these, which are a way up, that is closed by hand.
+    /// Returns the first queue of this way up that a user closed.
     pub(super) fn first_closed<'a>(&self, mut way: impl Iterator<Item = &'a Arc<str>>) -> Option<&'a Arc<str>> {
         let closed = |queue: &str| self.limits.get(queue).is_some_and(|limits| limits.closed_by_hand);
         if holds(Rule::O2Above) { way.find(|queue| closed(queue)) } else { way.next().filter(|queue| closed(queue)) }

@@ -1,11 +1,11 @@
-//! What follows from the rest, once somebody asks for it?
+//! A value that is computed from other fields when it is first needed.
 //!
-//! Worked out at the first question after something changed, so a thousand changes in a row cost one; and no part of what two books are compared by, since
-//! it is the same wherever the rest is.
+//! It is computed at the first read after a change, so a thousand changes in a row cost one computation. It takes no part in comparisons, because
+//! it is the same wherever the other fields are.
 
 use std::sync::OnceLock;
 
-/// A value that is worked out when it is needed.
+/// A value that is computed when it is needed.
 #[derive(Clone, Debug)]
 pub(super) struct Derived<T>(OnceLock<T>);
 
@@ -14,12 +14,12 @@ impl<T> Derived<T> {
         self.0.get_or_init(make)
     }
 
-    /// The value, if it was worked out and holds still.
+    /// Returns the value, if it is computed and valid.
     pub(super) fn known(&self) -> Option<&T> {
         self.0.get()
     }
 
-    /// The same, to be kept right by the one who changes the rest.
+    /// Returns the value, if it is computed; the caller updates it together with the other fields.
     pub(super) fn known_mut(&mut self) -> Option<&mut T> {
         self.0.get_mut()
     }

@@ -1,27 +1,27 @@
-//! Would so much more fit in a queue, at every level?
+//! Decides whether an amount more fits in a queue, at every level.
 //!
-//! [`Quota::fits`] is the one function that answers for a queue and all its ancestors (F6); admit, allocate, and what
-//! later preempts or reclaims, ask it and nothing else. It costs the depth and the dimensions, however many queues there are.
+//! [`Quota::fits`] is the one function that answers for a queue and all its ancestors (F6). Admission, placement and preemption
+//! use it and nothing else. Its cost is the depth times the dimensions, however many queues there are.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::resources::{Amount, ResourceName, Resources};
 
-use super::kept::Change;
 use super::quota::Quota;
 use super::refusal::{Bound, Ceiling, QueueRefusal};
 use super::rules::{Rule, holds};
 use super::tree::{Path, ROOT_QUEUE};
+use super::unused_guarantees::Change;
 
 impl Quota {
-    /// Whether so much more fits at every level of a queue (F1, F5, O2, T2). A dimension that is not asked for is not looked at, one
-    /// that no node has is.
+    /// Checks whether an amount more fits at every level of a queue (F1, F5, O2, T2). Only requested dimensions are checked, also those
+    /// that no node has.
     ///
     /// # Errors
     ///
-    /// What is broken on the way; else that it is no leaf; else the nearest queue that is closed; else the nearest in which it does not
-    /// fit, and its first dimension.
+    /// In this order: a broken queue on the way up; a queue that is no leaf; the nearest closed queue; the nearest queue in which the amount
+    /// does not fit, with its first dimension.
     pub fn fits(&self, queue: &str, asked: &Resources) -> Result<(), QueueRefusal> {
         let path = self.path(queue).map_err(QueueRefusal::Fault)?;
         let open = || match self.first_closed(path.iter()).cloned() {
@@ -40,7 +40,7 @@ impl Quota {
         if holds(Rule::F6Closed) { Ok(()) } else { open() }
     }
 
-    /// Whether so much could come in if nobody else were there: no capability on the way up is below it, nor what all nodes offer (A6).
+    /// Whether the amount could fit in an otherwise empty cluster: no capability on the way up is below it, and all nodes together offer it (A6).
     #[must_use]
     pub fn ever_fits(&self, queue: &str, asked: &Resources) -> bool {
         let Ok(path) = self.path(queue) else { return false };
@@ -52,12 +52,12 @@ impl Quota {
         offered && path.iter().all(below)
     }
 
-    /// Every ceiling that refuses so much more (F1, F5), with by how much, from the queue upwards, and in each queue by dimension; a queue may refuse
-    /// in one dimension twice. Stops when it is told to.
+    /// Calls `refuses` for every ceiling that refuses the amount (F1, F5), with the amount by which it is exceeded. The order is from the queue upwards, and
+    /// by dimension; a queue may refuse twice in one dimension. Stops on `Break`.
     pub(super) fn each_refusal(&self, path: &Path, asked: &Resources, mut refuses: impl FnMut(Amount, Ceiling) -> ControlFlow<()>) {
-        let kept = self.kept();
-        // By dimension: what the charge changes in what the queue below keeps, and in what pods do not fill there. Empty where nobody keeps anything.
-        let mut changes: Vec<Option<[Change; 2]>> = vec![None; if kept.is_empty() { 0 } else { asked.len() }];
+        let unused = self.unused_guarantees();
+        // By dimension: how the charge changes the unused guarantee of the queue below, and its unfilled floors. Empty where there is no guarantee.
+        let mut changes: Vec<Option<[Change; 2]>> = vec![None; if unused.is_empty() { 0 } else { asked.len() }];
         for queue in path.iter() {
             let limits = self.limits.get(queue);
             let (charged, reserved) = (self.charged.subtree(queue), self.reserved.subtree(queue));
@@ -71,7 +71,7 @@ impl Quota {
                 let used = charged.plus(reserved);
                 let change = changes.get_mut(at).map(|change| {
                     let sums = [used, charged].map(|sum| sum.plus(asked));
-                    *change.insert(kept.change(queue, dimension, sums, *change))
+                    *change.insert(unused.change(queue, dimension, sums, *change))
                 });
                 let [change, by_pods] = change.unwrap_or_default();
                 let level = Level { queue, dimension, asked, used, change, unfilled: by_pods.after };
@@ -89,22 +89,30 @@ impl Quota {
         }
     }
 
-    /// Whether the queue and all above it use no more than they have a right to with so much more (S3), in what is asked for.
+    /// Checks whether the queue and all above it stay within their entitlements with the amount (S3), in the requested dimensions.
     ///
     /// # Errors
     ///
-    /// What is broken on the way; else the nearest queue, and its first dimension, in which it would be borrowed.
-    pub fn by_right(&self, queue: &str, asked: &Resources) -> Result<(), QueueRefusal> {
-        let rights = self.rights();
+    /// A broken queue on the way up; otherwise the nearest queue, and its first dimension, in which the amount would be borrowed.
+    pub fn within_entitlement(&self, queue: &str, asked: &Resources) -> Result<(), QueueRefusal> {
+        let entitlements = self.entitlements();
         let levels = if holds(Rule::S3Above) { usize::MAX } else { 1 };
         for queue in self.path(queue).map_err(QueueRefusal::Fault)?.iter().take(levels) {
-            let (charged, right) = (self.charged.subtree(queue), rights.of(queue));
+            let (charged, entitlement) = (self.charged.subtree(queue), entitlements.of(queue));
             for (dimension, asked) in asked.iter().filter(|(_, asked)| asked.is_positive()) {
-                let (used, limit) = (charged.get(dimension), right.get(dimension));
+                let (used, limit) = (charged.get(dimension), entitlement.get(dimension));
                 if used.plus(asked) > limit {
                     let (queue, dimension) = (Arc::clone(queue), dimension.clone());
-                    let bound = Bound::Right;
-                    return Err(QueueRefusal::Ceiling(Ceiling { queue, dimension, asked, used, kept: Amount::ZERO, limit, bound }));
+                    let bound = Bound::Entitlement;
+                    return Err(QueueRefusal::Ceiling(Ceiling {
+                        queue,
+                        dimension,
+                        asked,
+                        used,
+                        unused_guarantee: Amount::ZERO,
+                        limit,
+                        bound,
+                    }));
                 }
             }
         }
@@ -112,37 +120,45 @@ impl Quota {
     }
 }
 
-/// One dimension at one queue on the way up.
+/// One dimension of one queue on the way up.
 struct Level<'a> {
     queue: &'a Arc<str>,
     dimension: &'a ResourceName,
     asked: Amount,
-    /// What is taken already.
+    /// What is taken so far.
     used: Amount,
     change: Change,
-    /// What pods do not fill then of the floors in it and below it.
+    /// The part of the floors in it and below it that pods do not fill after the charge.
     unfilled: Amount,
 }
 
 impl Level<'_> {
-    /// F1: what is taken, which always grows, stays below the ceiling; and F5: so does what is held, if it grows. Else by how much it is too much.
+    /// Checks that what is taken stays below the ceiling (F1), and what is held, too, if it grows (F5). Returns the excess and the refusal otherwise.
     fn refusal(&self, limit: Amount, bound: Bound) -> Option<(Amount, Ceiling)> {
         let taken = self.used.plus(self.asked);
         let held = taken.plus(self.change.after);
         let grows = held > self.used.plus(self.change.before) || !holds(Rule::F5Grows);
         let capable = bound == Bound::Cluster || taken <= limit || !holds(Rule::F1);
-        let takes_kept = held > limit && grows && holds(Rule::F5);
-        if capable && !takes_kept {
+        let takes_guarantee = held > limit && grows && holds(Rule::F5);
+        if capable && !takes_guarantee {
             return None;
         }
-        let lack = if takes_kept { held } else { taken }.minus(limit);
-        let kept = if capable || !holds(Rule::F6Ceiling) { self.change.after } else { Amount::ZERO };
-        // What is reserved to fill a floor is kept there, for whoever reads this.
+        let lack = if takes_guarantee { held } else { taken }.minus(limit);
+        let unused = if capable || !holds(Rule::F6Ceiling) { self.change.after } else { Amount::ZERO };
+        // A reservation that fills a floor is shown as unused guarantee, because no pod uses it.
         let promised = if bound == Bound::Cluster { self.unfilled.minus(self.change.after) } else { Amount::ZERO };
         let (queue, dimension) = (Arc::clone(self.queue), self.dimension.clone());
         Some((
             lack,
-            Ceiling { queue, dimension, asked: self.asked, used: self.used.minus(promised), kept: kept.plus(promised), limit, bound },
+            Ceiling {
+                queue,
+                dimension,
+                asked: self.asked,
+                used: self.used.minus(promised),
+                unused_guarantee: unused.plus(promised),
+                limit,
+                bound,
+            },
         ))
     }
 }

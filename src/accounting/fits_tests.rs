@@ -1,4 +1,4 @@
-//! Do closed and broken queues refuse, and is what is guaranteed to one queue kept from all others?
+//! Closed and broken queues refuse, and the guarantee of one queue stays free from all other queues.
 
 use super::*;
 use crate::accounting::{Excess, QueueFault, QueueLimits, QueueShape, Why};
@@ -37,21 +37,21 @@ fn put(quota: &mut Quota, name: &str, parent: &str, limits: &QueueLimits) {
     quota.queue_upsert(&QueueShape { name: (*name).into(), parent: Some(parent.into()) }, limits.clone());
 }
 
-/// How many pods of one cpu a queue takes, one after the other, and where it ends. They stay charged.
+/// Returns how many pods of one CPU a queue takes, one after the other, and the refusal of the next. They stay charged.
 fn fill(quota: &mut Quota, queue: &str) -> (i64, QueueRefusal) {
     for count in 0..100 {
         match quota.fits(queue, &cpus(1)) {
             Ok(()) => quota.charge(&format!("{queue}-{count}").as_str().into(), queue, cpus(1)),
             Err(refusal) => return (count, refusal),
         }
-        assert!(quota.audit(&quota.total).is_empty(), "what is kept is right after every charge");
+        assert!(quota.audit(&quota.total).is_empty(), "the unused guarantees are right after every charge");
     }
     panic!("nothing stops {queue}");
 }
 
-fn ceiling(queue: &str, [asked, used, kept, limit]: [i64; 4], bound: Bound) -> QueueRefusal {
-    let [asked, used, kept, limit] = [asked, used, kept, limit].map(Amount::from_units);
-    QueueRefusal::Ceiling(Ceiling { queue: queue.into(), dimension: "cpu".into(), asked, used, kept, limit, bound })
+fn ceiling(queue: &str, [asked, used, unused_guarantee, limit]: [i64; 4], bound: Bound) -> QueueRefusal {
+    let [asked, used, unused_guarantee, limit] = [asked, used, unused_guarantee, limit].map(Amount::from_units);
+    QueueRefusal::Ceiling(Ceiling { queue: queue.into(), dimension: "cpu".into(), asked, used, unused_guarantee, limit, bound })
 }
 
 fn floor(quota: &Quota, queue: &str) -> Resources {
@@ -59,36 +59,36 @@ fn floor(quota: &Quota, queue: &str) -> Resources {
 }
 
 #[test]
-fn q7_what_is_guaranteed_to_an_idle_queue_is_kept_from_its_siblings_and_taken_by_itself() {
+fn q7_the_guarantee_of_an_idle_queue_stays_free_for_it_alone() {
     let mut quota = quota(10, &[("g1", "root", guaranteed(6)), ("g2", "root", QueueLimits::default())]);
     assert_eq!(fill(&mut quota, "g2"), (4, ceiling("root", [1, 4, 6, 10], Bound::Cluster)));
     for pod in 0..6 {
         assert_eq!(quota.fits("g1", &cpus(1)), Ok(()), "the {pod}th of its own six");
         quota.charge(&format!("own-{pod}").as_str().into(), "g1", cpus(1));
     }
-    assert_eq!(quota.fits("g1", &cpus(1)), Ok(()), "nothing is kept any more, so the nodes are the limit");
-    assert!(quota.queue("root").kept.is_zero());
+    assert_eq!(quota.fits("g1", &cpus(1)), Ok(()), "no guarantee is unused any more, so the nodes are the limit");
+    assert!(quota.queue("root").unused_guarantee.is_zero());
     quota.release(&"own-0".into());
-    assert_eq!(quota.queue("root").kept, &cpus(1));
+    assert_eq!(quota.queue("root").unused_guarantee, &cpus(1));
     assert_eq!(quota.fits("g2", &cpus(1)), Err(ceiling("root", [1, 9, 1, 10], Bound::Cluster)));
     assert_eq!(quota.fits("g2", &Resources::new().with("memory", Amount::from_units(1))), Ok(()), "each dimension by itself");
 }
 
 #[test]
-fn f5_a_guarantee_is_kept_below_the_capability_of_the_parent_too() {
+fn f5_a_guarantee_stays_free_below_the_capability_of_the_parent_too() {
     let mut quota = quota(100, &[("org", "root", capable(10)), ("safe", "org", guaranteed(6)), ("free", "org", QueueLimits::default())]);
     assert_eq!(fill(&mut quota, "free"), (4, ceiling("org", [1, 4, 6, 10], Bound::Capability)));
-    assert_eq!(quota.queue("org").kept, &cpus(6), "the sum of its children's");
+    assert_eq!(quota.queue("org").unused_guarantee, &cpus(6), "the sum of its children's");
     assert_eq!(fill(&mut quota, "safe"), (6, ceiling("org", [1, 10, 0, 10], Bound::Capability)));
 }
 
 #[test]
-fn f5_what_does_not_grow_what_is_held_is_let_in_even_where_more_is_promised_than_there_is() {
-    // Seen pods took the cluster and more; the guaranteed queue may still fill its floor.
+fn f5_a_request_that_does_not_grow_what_is_held_fits_even_where_the_guarantees_exceed_the_cluster() {
+    // Observed pods took the cluster and more; the queue with the guarantee may still fill its floor.
     let mut quota = quota(4, &[("safe", "root", guaranteed(3)), ("free", "root", QueueLimits::default())]);
     quota.charge(&"seen".into(), "free", cpus(9));
     assert_eq!(quota.fits("safe", &cpus(3)), Ok(()));
-    assert_eq!(quota.fits("safe", &cpus(4)), Ok(()), "nothing would be kept after it, so it is for the nodes to say");
+    assert_eq!(quota.fits("safe", &cpus(4)), Ok(()), "no guarantee would be unused after it, so only the nodes limit it");
     assert_eq!(quota.fits("free", &cpus(1)), Err(ceiling("root", [1, 9, 3, 4], Bound::Cluster)));
     put(&mut quota, "safe", "root", &QueueLimits { capability: limit(2), ..guaranteed(3) });
     assert_eq!(quota.fits("safe", &cpus(2)), Ok(()));
@@ -99,18 +99,18 @@ fn f5_what_does_not_grow_what_is_held_is_let_in_even_where_more_is_promised_than
 fn f5_a_queue_over_its_floor_holds_what_it_takes_and_reservations_count() {
     let mut quota = quota(10, &[("g1", "root", guaranteed(3)), ("g2", "root", QueueLimits::default())]);
     quota.reserve("ns/gang", "g1", cpus(2));
-    assert_eq!((quota.queue("g1").kept, quota.queue("root").kept), (&cpus(1), &cpus(1)));
+    assert_eq!((quota.queue("g1").unused_guarantee, quota.queue("root").unused_guarantee), (&cpus(1), &cpus(1)));
     assert_eq!(fill(&mut quota, "g2").0, 7);
     quota.unreserve("ns/gang");
-    assert_eq!(quota.queue("root").kept, &cpus(3));
+    assert_eq!(quota.queue("root").unused_guarantee, &cpus(3));
     quota.reserve("ns/gang", "g1", cpus(5));
-    assert!(quota.queue("root").kept.is_zero());
+    assert!(quota.queue("root").unused_guarantee.is_zero());
     assert!(quota.audit(&cpus(10)).is_empty());
 }
 
-/// Its pods are not there yet, so it has no nodes: before, a sibling could have them all.
+/// The pods of the queue do not exist yet, so it has no nodes: without this rule a sibling could take them all.
 #[test]
-fn f5_what_is_guaranteed_is_kept_until_pods_have_it_though_it_is_reserved() {
+fn f5_a_guarantee_stays_free_until_pods_use_it_even_when_it_is_reserved() {
     let mut quota = quota(8, &[("safe", "root", guaranteed(4)), ("free", "root", QueueLimits::default())]);
     quota.reserve("g", "safe", cpus(3));
     assert_eq!(fill(&mut quota, "free"), (4, ceiling("root", [1, 4, 4, 8], Bound::Cluster)));
@@ -134,26 +134,26 @@ fn f3_guarantees_beyond_the_cluster_are_cut_by_priority_and_then_by_name() {
 }
 
 #[test]
-fn f2_what_is_not_stated_is_the_sum_of_the_children_and_zero_is_stated() {
+fn f2_an_unset_guarantee_is_the_sum_of_the_children_and_zero_is_set() {
     let none = QueueLimits::default;
     let mut quota = quota(20, &[("org", "root", none()), ("a", "org", guaranteed(2)), ("b", "org", guaranteed(3))]);
     assert_eq!(["org", "a", "b"].map(|queue| floor(&quota, queue)), [cpus(5), cpus(2), cpus(3)]);
-    // More for itself than for its children: the rest is for whoever of them needs it.
+    // The queue has more than its children: the rest is for any of them.
     put(&mut quota, "org", "root", &guaranteed(9));
     put(&mut quota, "c", "org", &none());
     put(&mut quota, "out", "root", &none());
-    assert_eq!(quota.queue("root").kept, &cpus(9));
+    assert_eq!(quota.queue("root").unused_guarantee, &cpus(9));
     assert_eq!(fill(&mut quota, "out").0, 11);
     quota.charge(&"in-c".into(), "c", cpus(4));
-    assert_eq!((quota.queue("org").kept, quota.queue("root").kept), (&cpus(5), &cpus(5)));
+    assert_eq!((quota.queue("org").unused_guarantee, quota.queue("root").unused_guarantee), (&cpus(5), &cpus(5)));
     quota.charge(&"in-c".into(), "c", cpus(6));
-    assert_eq!(quota.queue("root").kept, &cpus(5), "the floors of the others stay");
+    assert_eq!(quota.queue("root").unused_guarantee, &cpus(5), "the floors of the others stay");
     put(&mut quota, "org", "root", &guaranteed(0));
-    assert_eq!(quota.queue("root").kept, &Resources::new(), "their parent has none to part");
+    assert_eq!(quota.queue("root").unused_guarantee, &Resources::new(), "their parent has none to divide");
 }
 
 #[test]
-fn t2_children_who_are_promised_more_than_their_parent_break_it_and_what_is_below_and_nobody_else() {
+fn t2_children_with_more_guarantees_than_their_parent_break_it_and_its_subtree_only() {
     let queues = [("org", "root", guaranteed(4)), ("a", "org", guaranteed(3)), ("b", "org", guaranteed(2)), ("c", "root", guaranteed(9))];
     let mut quota = quota(50, &queues);
     let excess = Excess { dimension: "cpu".into(), children: Amount::from_units(5), guarantee: Amount::from_units(4) };
@@ -166,11 +166,11 @@ fn t2_children_who_are_promised_more_than_their_parent_break_it_and_what_is_belo
     put(&mut quota, "org", "root", &guaranteed(5));
     assert_eq!((quota.fits("a", &cpus(1)), quota.fault("org")), (Ok(()), None));
     put(&mut quota, "org", "root", &QueueLimits { guarantee: Limits::new().with("memory", Amount::ZERO), ..capable(50) });
-    assert_eq!(quota.fits("a", &cpus(1)), Ok(()), "in cpu its own is not stated");
+    assert_eq!(quota.fits("a", &cpus(1)), Ok(()), "in cpu its own guarantee is not stated");
 }
 
 #[test]
-fn o2_a_closed_queue_takes_nothing_not_even_nothing_and_names_who_was_closed_by_hand() {
+fn o2_a_closed_queue_refuses_even_an_empty_request_and_names_the_queue_that_was_closed() {
     let none = QueueLimits::default;
     let mut quota = quota(9, &[("org", "root", closed()), ("team", "org", none()), ("free", "root", none())]);
     for asked in [cpus(1), Resources::new()] {
@@ -186,7 +186,7 @@ fn o2_a_closed_queue_takes_nothing_not_even_nothing_and_names_who_was_closed_by_
 }
 
 #[test]
-fn q8_a_capability_of_zero_is_zero_and_what_is_asked_for_twice_over_saturates() {
+fn q8_a_capability_of_zero_is_zero_and_huge_requests_saturate() {
     let quota = quota(9, &[("none", "root", capable(0)), ("safe", "root", guaranteed(1)), ("free", "root", QueueLimits::default())]);
     let nano = Resources::new().with("cpu", Amount::from_nanos(1));
     assert!(matches!(quota.fits("none", &nano), Err(QueueRefusal::Ceiling(Ceiling { limit: Amount::ZERO, .. }))));
@@ -195,7 +195,7 @@ fn q8_a_capability_of_zero_is_zero_and_what_is_asked_for_twice_over_saturates() 
 }
 
 #[test]
-fn a_queue_that_hangs_loose_keeps_nothing_and_what_is_charged_to_it_counts_at_root() {
+fn a_detached_queue_has_no_floor_and_its_charges_count_at_root() {
     let mut quota =
         quota(10, &[("lost", "gone", guaranteed(6)), ("safe", "root", guaranteed(2)), ("free", "root", QueueLimits::default())]);
     quota.charge(&"seen".into(), "lost", cpus(5));

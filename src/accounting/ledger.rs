@@ -1,8 +1,8 @@
-//! How much is used on each node?
+//! Counts how much is used on each node.
 //!
-//! Pods are charged by UID: charging twice is once, charging again replaces (the pod was resized, or is elsewhere than it
-//! was thought to be), releasing what is not there is nothing. A pod whose node is not known, not yet or not any more, is
-//! kept under the node's name and counts as soon as there is such a node: the events of nodes and pods come in any order.
+//! Pods are charged by UID. A second charge replaces the first (the pod was resized, or is on another node), and the
+//! release of a pod that is not charged does nothing. The events of nodes and pods come in any order: a pod of an unknown node is
+//! charged to the node's name and counts as soon as the node exists.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,20 +15,20 @@ use super::audit::{Difference, Place, compare};
 use super::node::{NodeRefusal, NodeView};
 use super::rules::{Rule, holds};
 
-/// What is used on every node, and by whom.
+/// The use of every node, with the charge of every pod.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Ledger {
-    /// Every node that exists or that pods are charged to. An entry that is neither is taken out, so that equal facts are
+    /// Every node that exists or that pods are charged to. Other entries are removed, so that equal facts are
     /// equal values (B4).
     nodes: BTreeMap<Arc<str>, Node>,
     pods: ByKey<Uid, Charge>,
-    /// Invariant: the sum of what the nodes that exist offer.
+    /// Invariant: the sum of the allocatable amounts of the existing nodes.
     total: Resources,
 }
 
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 struct Node {
-    /// `None` while there is no such node.
+    /// `None` while the node does not exist.
     allocatable: Option<Resources>,
     /// Invariant B1.
     used: Resources,
@@ -41,13 +41,13 @@ struct Charge {
 }
 
 impl Ledger {
-    /// No nodes and no pods.
+    /// Makes a ledger without nodes and pods.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A node exists and offers so much.
+    /// Adds a node or changes its allocatable amounts.
     pub fn node_upsert(&mut self, name: &str, allocatable: Resources) {
         self.total.add(&allocatable);
         if let Some(node) = self.nodes.get_mut(name) {
@@ -60,7 +60,7 @@ impl Ledger {
         }
     }
 
-    /// There is no such node any more. Its pods stay charged to its name.
+    /// Removes a node. Its pods stay charged to its name.
     pub fn node_delete(&mut self, name: &str) {
         if let Some(old) = self.nodes.get_mut(name).and_then(|node| node.allocatable.take()) {
             self.total.sub(&old);
@@ -68,7 +68,7 @@ impl Ledger {
         self.drop_if_empty(name);
     }
 
-    /// Charges a pod to a node, or to none where it is not placed. Never refuses; negative amounts count as 0.
+    /// Charges a pod to a node, or to no node. Never refuses; negative amounts count as 0.
     pub fn charge(&mut self, uid: &Uid, node: Option<&str>, resources: Resources) {
         let resources = resources.without_negative();
         if let Some(old) = self.pods.get(uid) {
@@ -103,46 +103,46 @@ impl Ledger {
         true
     }
 
-    /// One node; `None` if it does not exist (pods may still be charged to it).
+    /// Returns one node; `None` if it does not exist (pods may still be charged to it).
     #[must_use]
     pub fn node(&self, name: &str) -> Option<NodeView<'_>> {
         let (name, node) = self.nodes.get_key_value(name)?;
         node.view(name)
     }
 
-    /// The nodes that exist, by name.
+    /// Returns the existing nodes, by name.
     pub fn nodes(&self) -> impl Iterator<Item = NodeView<'_>> {
         self.nodes.iter().filter_map(|(name, node)| node.view(name))
     }
 
-    /// What all nodes that exist offer together.
+    /// Returns the allocatable amounts of all existing nodes together.
     #[must_use]
     pub fn total(&self) -> &Resources {
         &self.total
     }
 
-    /// The nodes that do not exist and have pods charged to them, by name, with what those use.
+    /// Returns the missing nodes that pods are charged to, by name, with the amounts used.
     pub fn missing_nodes(&self) -> impl Iterator<Item = (&str, &Resources)> {
         self.nodes.iter().filter(|(_, node)| node.allocatable.is_none()).map(|(name, node)| (&**name, &node.used))
     }
 
-    /// Whether so much more fits on a node. Allocates nothing.
+    /// Checks whether an amount more fits on a node. Allocates nothing.
     ///
     /// # Errors
     ///
-    /// There is no such node, or the first dimension, by name, in which too little is left.
+    /// The node does not exist, or the first dimension, by name, in which too little is left.
     pub fn fits(&self, node: &str, asked: &Resources) -> Result<(), NodeRefusal> {
         let node = self.node(node).ok_or(NodeRefusal::UnknownNode)?;
         node.fits(asked).map_err(NodeRefusal::Short)
     }
 
-    /// The node (if it is on one) and the amounts that a pod is charged with; `None` if it is not charged.
+    /// Returns the node (if any) and the amounts of a pod's charge; `None` if it is not charged.
     #[must_use]
     pub fn charge_of(&self, uid: &Uid) -> Option<(Option<&str>, &Resources)> {
         self.pods.get(uid).map(|charge| (charge.node.as_deref(), &charge.resources))
     }
 
-    /// The pods that are charged, by UID, with their node and amounts.
+    /// Returns the charged pods, by UID, with their node and amounts.
     pub fn charges(&self) -> impl Iterator<Item = (&Uid, Option<&str>, &Resources)> {
         self.pods.iter().map(|(uid, charge)| (uid, charge.node.as_deref(), &charge.resources))
     }
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a1_a_node_that_lost_devices_takes_no_pod_that_asks_for_them_and_heals_by_itself() {
+    fn a1_a_node_that_lost_devices_takes_no_pod_that_requests_them_and_recovers_by_itself() {
         let mut ledger = Ledger::new();
         let offers = |count| cpus(16).with("nvidia.com/gpu", Amount::from_units(count));
         ledger.node_upsert("n", offers(8));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_event_twice_is_once_and_what_is_not_there_is_nothing() {
+    fn a_repeated_event_counts_once_and_the_release_of_an_unknown_pod_does_nothing() {
         let mut ledger = Ledger::new();
         ledger.node_upsert("n", cpus(4));
         let pod = Uid::from("pod");
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_was_resized_or_is_elsewhere_is_counted_once_and_as_it_is_now() {
+    fn a_resized_or_moved_pod_is_counted_once_with_its_present_charge() {
         let mut ledger = Ledger::new();
         ledger.node_upsert("a", cpus(4));
         ledger.node_upsert("b", cpus(4));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pods_of_a_node_that_goes_and_comes_back_are_still_there() {
+    fn the_pods_of_a_node_that_is_deleted_and_comes_back_still_count() {
         let mut ledger = Ledger::new();
         ledger.charge(&"early".into(), Some("n"), cpus(1));
         assert_eq!(ledger.node("n"), None);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_total_is_of_the_nodes_that_exist_now() {
+    fn the_total_is_that_of_the_existing_nodes() {
         let mut ledger = Ledger::new();
         ledger.charge(&"early".into(), Some("a"), cpus(9));
         for (name, count) in [("a", 4), ("b", 2), ("a", 3)] {
@@ -275,13 +275,13 @@ mod tests {
     }
 
     #[test]
-    fn the_audit_sees_a_sum_that_is_wrong_and_one_that_is_missing() {
+    fn the_audit_reports_a_wrong_sum_and_a_missing_one() {
         let mut ledger = Ledger::new();
         ledger.charge(&"pod".into(), Some("n"), cpus(1));
         ledger.nodes.get_mut("n").unwrap().used = cpus(2);
         let differences = ledger.audit();
         assert_eq!(differences.len(), 1);
-        assert_eq!((&differences[0].kept, &differences[0].recounted), (&cpus(2), &cpus(1)));
+        assert_eq!((&differences[0].stored, &differences[0].recounted), (&cpus(2), &cpus(1)));
         ledger.nodes.clear();
         assert_eq!(ledger.audit()[0].recounted, cpus(1));
     }

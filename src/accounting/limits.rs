@@ -1,23 +1,23 @@
-//! What does a queue's object say that it may use, and to what is it entitled?
+//! The limits of one queue, from its object.
 
 use crate::resources::Limits;
 
-/// What one queue is allowed, and what it is to have beside its siblings, as its object says.
+/// What one queue may use, and what it is entitled to, as its object says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QueueLimits {
-    /// The ceiling of the queue with all below it; unset is unlimited (F1).
+    /// The ceiling of the queue with all below it; an unset dimension is unlimited (F1).
     pub capability: Limits,
-    /// The fair share; what is unset follows the demand (S2).
+    /// The fair share; an unset dimension follows the demand (S2).
     pub deserved: Limits,
-    /// The floor; what is unset is the sum of the children's (F2).
+    /// The floor; an unset dimension is the sum of the children's (F2).
     pub guarantee: Limits,
-    /// Its part beside its siblings; 0 counts as 1 (S2).
+    /// The weight among its siblings; 0 counts as 1 (S2).
     pub weight: u32,
-    /// Which of two siblings comes first: the higher (F3, S2, P1).
+    /// The order among siblings: the higher comes first (F3, S2, P1).
     pub priority: i32,
-    /// Whether others may take back what it uses beyond its share (R2).
+    /// Whether other queues may reclaim what it uses beyond its share (R2).
     pub reclaimable: bool,
-    /// Whether somebody closed this very queue (O1).
+    /// Whether a user closed this very queue (O1).
     pub closed_by_hand: bool,
 }
 

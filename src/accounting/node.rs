@@ -1,45 +1,45 @@
-//! What is left on one node, and what would not fit?
+//! One node: what is left on it, and what does not fit.
 //!
-//! A node may have less than is used on it: a device failed, a static pod came, another scheduler was faster, a pod was
-//! resized. Then it takes no pod that asks for that dimension, and still takes one that does not.
+//! More can be used on a node than it has: a device failed, a static pod started, another scheduler was faster, or a pod was
+//! resized. Then it takes no pod that requests that dimension, and still takes others.
 
 use crate::resources::{Amount, ResourceName, Resources};
 
 use super::rules::{Rule, holds};
 
-/// A node that exists, as it is at this moment.
+/// An existing node in its present state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NodeView<'a> {
-    /// Its name.
+    /// The name.
     pub name: &'a str,
-    /// What it offers to pods. A dimension that it does not name it does not have.
+    /// The amounts that the node offers to pods. A dimension that is not in it is 0.
     pub allocatable: &'a Resources,
-    /// The sum of what its pods ask for (B1). May exceed `allocatable`.
+    /// The sum of its pods' requests (B1). May exceed `allocatable`.
     pub used: &'a Resources,
 }
 
 /// Why a pod does not go to a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NodeRefusal {
-    /// There is no such node (now).
+    /// The node does not exist (any more).
     UnknownNode,
-    /// It has too little left.
+    /// The node has too little left.
     Short(Shortage),
 }
 
-/// A dimension in which less is left than asked.
+/// A dimension in which less is left than requested.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shortage {
     /// The dimension.
     pub name: ResourceName,
-    /// What was asked; above 0.
+    /// The request; above 0.
     pub asked: Amount,
-    /// What is left; 0 where the node is overcommitted.
+    /// The amount left; 0 where the node is overcommitted.
     pub idle: Amount,
 }
 
 impl<'a> NodeView<'a> {
-    /// What is left, without the dimensions in which nothing is left.
+    /// Returns what is left, without the dimensions in which nothing is left.
     #[must_use]
     pub fn idle(&self) -> Resources {
         let mut idle = self.allocatable.clone();
@@ -47,7 +47,7 @@ impl<'a> NodeView<'a> {
         idle.without_negative()
     }
 
-    /// By how much more is used than there is; empty on a healthy node.
+    /// Returns by how much the use exceeds `allocatable`; empty on a healthy node.
     #[must_use]
     pub fn overcommitted(&self) -> Resources {
         let mut over = self.used.clone();
@@ -55,26 +55,26 @@ impl<'a> NodeView<'a> {
         over.without_negative()
     }
 
-    /// What is left of one dimension; 0 where the node is overcommitted.
+    /// Returns what is left in one dimension; 0 where the node is overcommitted.
     #[must_use]
     pub fn idle_of(&self, name: &str) -> Amount {
         self.allocatable.get(name).minus(self.used.get(name)).max(Amount::ZERO)
     }
 
-    /// The dimensions in which it has too little, by name. Allocates nothing.
+    /// Returns the dimensions in which too little is left, by name. Allocates nothing.
     pub fn shortages<'b>(self, asked: &'b Resources) -> impl Iterator<Item = Shortage> + use<'a, 'b> {
         asked.iter().filter_map(move |(name, asked)| {
             let idle = self.idle_of(name);
-            // What is not asked for cannot be short, not even on an overcommitted node.
+            // A dimension that is not requested is never short, not even on an overcommitted node.
             (asked.is_positive() && asked > idle && holds(Rule::N3)).then(|| Shortage { name: name.clone(), asked, idle })
         })
     }
 
-    /// Whether so much more fits. Allocates nothing.
+    /// Checks whether an amount more fits. Allocates nothing.
     ///
     /// # Errors
     ///
-    /// The first dimension, by name, in which it does not.
+    /// The first dimension, by name, in which it does not fit.
     pub fn fits(&self, asked: &Resources) -> Result<(), Shortage> {
         self.shortages(asked).next().map_or(Ok(()), Err)
     }

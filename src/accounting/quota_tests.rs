@@ -1,4 +1,4 @@
-//! Do ceilings bind at the right level, and does usage stay right while the tree changes?
+//! Ceilings bind at the right level, and usage stays right while the tree changes.
 
 use super::*;
 use crate::accounting::QueueRefusal;
@@ -47,7 +47,7 @@ fn q13_the_level_and_the_dimension_that_bind_are_named() {
 }
 
 #[test]
-fn q1_what_one_child_uses_is_missing_for_its_sibling() {
+fn q1_the_use_of_one_child_is_missing_for_its_sibling() {
     let mut quota = three_levels();
     quota.charge(&"pod".into(), "other", amount(6, 1));
     assert_eq!(refused(&quota, "team", &amount(3, 1)), Some(("org".into(), "cpu".into(), 6, 8)));
@@ -69,7 +69,7 @@ fn q8_zero_is_zero_unset_is_unlimited_and_pods_are_counted() {
 }
 
 #[test]
-fn a7_a_queue_over_its_ceiling_refuses_only_who_asks_for_that_dimension() {
+fn a7_a_queue_over_its_ceiling_refuses_only_requests_for_that_dimension() {
     let mut quota = three_levels();
     quota.charge(&"resized".into(), "team", amount(9, 1));
     assert_eq!(refused(&quota, "team", &amount(1, 1)), Some(("team".into(), "cpu".into(), 9, 4)));
@@ -93,13 +93,13 @@ fn a_reservation_counts_like_usage_but_is_not_usage() {
 }
 
 #[test]
-fn q4_the_pods_of_a_queue_whose_parent_is_gone_count_at_root_and_again_below_it_when_it_is_back() {
+fn q4_the_pods_of_a_queue_without_its_parent_count_at_root_and_below_the_parent_when_it_is_back() {
     let mut quota = three_levels();
     quota.charge(&"pod".into(), "team", amount(3, 1));
     quota.queue_remove("org");
     assert!(quota.path("team").is_err() && quota.path("other").is_err());
     assert_eq!(quota.queue("root").used, &amount(3, 1));
-    assert_eq!(quota.queue("org").used, &amount(3, 1), "kept under its name");
+    assert_eq!(quota.queue("org").used, &amount(3, 1), "still counted under its name");
     assert!(!quota.queue("org").exists);
     upsert(&mut quota, "company", "", &[]);
     upsert(&mut quota, "org", "company", &[("cpu", 8)]);
@@ -132,19 +132,19 @@ fn q12_usage_moves_with_a_subtree_into_a_cycle_and_out_again() {
     upsert(&mut quota, "org", "team", &[("cpu", 8)]);
     assert!(quota.audit(&Resources::new()).is_empty());
     assert!(quota.path("other").is_err());
-    assert_eq!(quota.queue("root").used, &amount(3, 1), "once, not once per turn");
+    assert_eq!(quota.queue("root").used, &amount(3, 1), "once, not once for each pass of the cycle");
     upsert(&mut quota, "org", "", &[("cpu", 8)]);
     assert_eq!(quota, before);
 }
 
 #[test]
-fn the_audit_sees_wrong_sums_of_both_kinds() {
+fn the_audit_reports_wrong_sums_of_both_kinds() {
     let mut quota = three_levels();
     let mut wrong = three_levels();
     wrong.charge(&"pod".into(), "team", amount(3, 1));
     wrong.reserve("ns/gang", "team", amount(3, 1));
     upsert(&mut wrong, "team", "", &[]);
-    // Sums that belong to another tree than the one they stand in.
+    // Sums that belong to another tree than the stored one.
     quota.charged = wrong.charged.clone();
     quota.reserved = wrong.reserved;
     quota.set_total(&amount(1, 0));

@@ -1,8 +1,8 @@
-//! Which queues share with which, and in which order?
+//! The order in which queues share resources.
 //!
-//! The tree as lists, made once and read often: a queue stands behind its parent, the children of one queue stand together, those of higher
-//! priority first and then by name (F3). Only what hangs below `root` is in it, and no queue that is too deep: those take no pods, so nothing is kept
-//! for them and nothing given to them.
+//! The tree as lists, built once and read often. A queue comes after its parent. The children of one queue are consecutive, in the order of
+//! priority and then name (F3). Only queues below `root` with an allowed depth are in it: other queues take no pods, so they get no floor and
+//! no share.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::rules::{Rule, holds};
 use super::tree::{MAX_DEPTH, QueueTree, ROOT_QUEUE};
 
-/// The queues in the order in which they share; `root` is the first.
+/// The queues in the order in which they share resources; `root` is the first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Ranked(Vec<Entry>);
 
@@ -19,7 +19,7 @@ pub(super) struct Ranked(Vec<Entry>);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Entry {
     pub(super) name: Arc<str>,
-    /// Where its children stand.
+    /// The positions of its children.
     pub(super) children: Range<usize>,
 }
 
@@ -27,7 +27,7 @@ impl Ranked {
     pub(super) fn of(tree: &QueueTree, priority: impl Fn(&str) -> i32) -> Self {
         let mut entries = vec![Entry { name: Arc::from(ROOT_QUEUE), children: 0..0 }];
         let mut level = 0..1;
-        // Each level is the children of the one before, so the loop ends with the deepest, or with the deepest that counts.
+        // Each level is the children of the previous one, so the loop ends at the deepest allowed level.
         for _ in 0..MAX_DEPTH {
             let next = entries.len();
             for at in level {
@@ -36,7 +36,7 @@ impl Ranked {
                     Some(entry) => tree.children(&entry.name).cloned().collect(),
                     None => Vec::new(),
                 };
-                // They come by name, and a stable sort keeps that among equals.
+                // They come by name, and a stable sort keeps that order among equals.
                 if holds(Rule::F3Priority) {
                     children.sort_by_key(|name| Reverse(priority(name)));
                 }
@@ -51,12 +51,12 @@ impl Ranked {
         Self(entries)
     }
 
-    /// Parents before their children.
+    /// Returns the queues, parents before their children.
     pub(super) fn down(&self) -> impl DoubleEndedIterator<Item = (usize, &Entry)> {
         self.0.iter().enumerate()
     }
 
-    /// Children before their parents.
+    /// Returns the queues, children before their parents.
     pub(super) fn up(&self) -> impl Iterator<Item = (usize, &Entry)> {
         self.down().rev()
     }
@@ -65,12 +65,12 @@ impl Ranked {
         self.0.len()
     }
 
-    /// The children of a queue.
+    /// Returns the children of a queue.
     pub(super) fn of_children(&self, entry: &Entry) -> &[Entry] {
         Self::children(entry, &self.0)
     }
 
-    /// What the children of a queue have, of a list in the same order.
+    /// Returns the values of a queue's children, out of a list in the same order.
     pub(super) fn children<'a, T>(entry: &Entry, of: &'a [T]) -> &'a [T] {
         of.get(entry.children.clone()).unwrap_or_default()
     }
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn siblings_stand_together_by_priority_and_then_by_name_and_what_hangs_loose_not_at_all() {
+    fn siblings_are_consecutive_by_priority_and_then_by_name_and_detached_queues_are_left_out() {
         let mut tree = QueueTree::new();
         for (name, parent) in [("b", ""), ("a", ""), ("a2", "a"), ("a1", "a"), ("high", ""), ("lost", "gone"), ("x", "y"), ("y", "x")] {
             tree.upsert(&QueueShape { name: name.into(), parent: Some(parent.into()) });
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_is_too_deep_is_not_in_it() {
+    fn a_queue_that_is_too_deep_is_left_out() {
         let mut tree = QueueTree::new();
         for depth in 1..70 {
             let parent = if depth == 1 { "root".to_owned() } else { format!("q{}", depth - 1) };

@@ -1,4 +1,4 @@
-//! Why does a queue not take so much more? (F6)
+//! Why a queue refuses an amount (F6).
 
 use std::sync::Arc;
 
@@ -6,46 +6,46 @@ use crate::resources::{Amount, ResourceName};
 
 use super::tree::QueueFault;
 
-/// Why a queue does not take so much more.
+/// Why a queue refuses an amount.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum QueueRefusal {
-    /// It, or one above it, is broken, or it is no leaf (T1, T2).
+    /// The queue, or one above it, is broken, or it is no leaf (T1, T2).
     Fault(QueueFault),
-    /// It is closed (O2).
+    /// The queue is closed (O2).
     Closed {
-        /// The queue that somebody closed: the one asked about or the nearest above it.
+        /// The queue that a user closed: the requested one or the nearest above it.
         queue: Arc<str>,
     },
-    /// It does not fit below a ceiling, or beside what is kept for guarantees (F1, F5).
+    /// The amount exceeds a ceiling, together with what is used and with the unused guarantees (F1, F5).
     Ceiling(Ceiling),
 }
 
-/// A ceiling that something would break.
+/// A ceiling that a request exceeds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ceiling {
-    /// The queue whose ceiling it is: the one asked about or an ancestor, the nearest that binds.
+    /// The queue with the ceiling: the requested one or an ancestor, the nearest that binds.
     pub queue: Arc<str>,
-    /// The first dimension, by name, that binds there.
+    /// The first dimension, by name, that exceeds it.
     pub dimension: ResourceName,
-    /// What was asked; above 0.
+    /// The request; above 0.
     pub asked: Amount,
-    /// What is used and reserved in the queue and below it already.
+    /// What is used and reserved in the queue and below it so far.
     pub used: Amount,
-    /// What would have to stay kept there for guarantees beyond that; 0 where it is too much even without (F1).
-    pub kept: Amount,
+    /// What must stay free there for guarantees after the request; 0 where the request is too much even without (F1).
+    pub unused_guarantee: Amount,
     /// The ceiling.
     pub limit: Amount,
-    /// Whose ceiling it is.
+    /// The kind of the ceiling.
     pub bound: Bound,
 }
 
-/// Whose ceiling something would break.
+/// The kind of a ceiling.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bound {
-    /// The queue's capability.
+    /// The capability of the queue.
     Capability,
-    /// What all nodes offer together, of which the guarantees are a part.
+    /// What all nodes offer together; the guarantees are a part of it.
     Cluster,
-    /// What the queue has a right to, of which one who is not preemptable must not have more (S3).
-    Right,
+    /// The entitlement of the queue, which a PodGroup that is not preemptable must not exceed (S3).
+    Entitlement,
 }

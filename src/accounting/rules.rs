@@ -1,51 +1,51 @@
-//! Which rules are in force?
+//! The rules of accounting that a mutation test can switch off.
 //!
-//! All of them. A test may leave one out to see that it is missed (`duel`); outside of tests the answer is a constant, and what asks for
-//! it costs nothing.
+//! All rules hold outside of tests. A test switches one off to show that the differential test detects it (`differential`). Outside of tests the answer is
+//! a constant, so a check costs nothing.
 
 crate::left_out::can_be_left_out! {
-    /// A rule of docs/accounting.md, or a part of one, that can be left out by itself.
+    /// A rule of docs/accounting.md, or a part of one, that can be switched off by itself.
     pub(super) enum Rule {
-        /// A pod counts once: what it was charged before is taken back.
+        /// A pod counts once: its previous charge is taken back.
         N1Once,
-        /// Whoever bound it.
+        /// A pod counts whatever program bound it.
         N1Anybody,
-        /// On a node that is not known, too.
+        /// It counts on an unknown node, too.
         N1Unknown,
-        /// And on one that was deleted.
+        /// It counts on a deleted node, too.
         N1Deleted,
-        /// What was seen counts until it is gone, whatever became of its bind.
+        /// A pod that was seen counts until it is gone, whatever the outcome of its bind.
         N1Seen,
-        /// It does not lose its node.
+        /// A pod does not lose its node.
         N1Node,
         /// A node takes no more than it has left.
         N3,
         /// Pods go to leaves only.
         T1Leaf,
-        /// What does not exist, or names a parent that does not, is broken.
+        /// A queue that does not exist, or whose parent does not exist, is broken.
         T2Missing,
-        /// What is below itself is broken.
+        /// A queue that is below itself is broken.
         T2Circle,
-        /// So is what promises its children more than it has.
+        /// A queue that guarantees its children more than it has is broken.
         T2Guarantees,
-        /// But `root`, whose guarantee is not read.
+        /// `root` is never broken by that, because its guarantee is not read.
         T2Root,
         /// A charge counts in a parent that does not exist.
         T3Missing,
-        /// And in `root`, wherever the way up ends.
+        /// A charge counts in `root`, wherever the way up ends.
         T3Root,
         /// What is used moves with its queue.
         T3Moves,
         /// What is reserved is taken.
         T4,
-        /// What is closed takes nothing.
+        /// A closed queue takes nothing.
         O2,
-        /// And nothing below it.
+        /// The queues below a closed queue take nothing.
         O2Above,
-        /// It is closing while something is charged in it.
+        /// A closed queue is closing while something is charged in it.
         O3,
         F1,
-        /// What is not stated is the sum of the children's.
+        /// A guarantee that is not stated is the sum of the children's.
         F2,
         /// Floors are cut to what is left.
         F3Left,
@@ -53,63 +53,63 @@ crate::left_out::can_be_left_out! {
         F3Priority,
         /// The floor of `root` ends at its capability.
         F3Root,
-        /// What is taken is not kept as well.
+        /// What is taken fills the floor.
         F4Taken,
-        /// What is kept for children is kept for their parent.
+        /// The unused guarantees of children count for their parent.
         F4Below,
-        /// What is kept follows every charge.
+        /// The unused guarantee follows every charge.
         F4Charges,
         F5,
-        /// Only where `held` grows.
+        /// Only a request that makes `held` grow is refused.
         F5Grows,
-        /// At `root` up to what all nodes offer.
+        /// `root` is limited by what all nodes offer.
         F5Cluster,
-        /// Where something is kept for others.
+        /// That limit applies where another queue has an unused guarantee.
         F5Others,
         /// What is reserved fills no floor.
         F5Filled,
-        /// What is broken before what is no leaf.
+        /// A broken queue is reported before one that is no leaf.
         F6Broken,
-        /// What is closed before any amount.
+        /// A closed queue is reported before any amount.
         F6Closed,
-        /// The ceiling before what is kept.
+        /// The ceiling is reported before an unused guarantee.
         F6Ceiling,
         /// What is taken is demand.
         S1Taken,
-        /// What is reserved, too.
+        /// What is reserved is demand, too.
         S1Reserved,
         /// A demand is cut at the capability.
         S1Capability,
         /// The share of `root` is its floor.
         S2Root,
-        /// Each gets its floor.
+        /// Each queue gets its floor.
         S2Floor,
         /// What is deserved counts instead of the demand.
         S2Deserved,
-        /// Up to the capability.
+        /// What is deserved counts up to the capability.
         S2Capability,
-        /// Before those who only ask.
+        /// Queues that deserve something come before queues that only have a demand.
         S2First,
         S2Weight,
         /// A weight below 1 is 1.
         S2NoWeight,
-        /// What one does not take is divided again.
+        /// What one queue does not take is divided again.
         S2Again,
-        /// What rounding leaves goes to the first.
+        /// The rest from rounding goes to the first queue.
         S2Rounding,
-        /// A right is what is got if everybody asks for everything.
+        /// The entitlement is the share when every queue has unlimited demand.
         S3Unlimited,
-        /// It follows what inner queues have themselves.
+        /// The entitlement follows what inner queues use themselves.
         S3Charges,
-        /// On the whole way up.
+        /// The entitlement limits every queue on the way up.
         S3Above,
-        /// Over is more than the share.
+        /// A queue is over its share when it uses more than the share.
         S4,
-        /// Who is owed something stays within its share.
+        /// A queue that can reclaim stays within its share.
         A3Share,
-        /// Only what may be taken back is owed.
+        /// Only what is reclaimable can be reclaimed.
         A3Reclaimable,
-        /// A trial that is dropped leaves nothing behind.
+        /// A dropped trial leaves nothing behind.
         B3,
     }
 }

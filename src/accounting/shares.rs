@@ -1,11 +1,11 @@
-//! What part of the cluster has each queue a share in? (S1–S4)
+//! Computes the share of each queue in the cluster (S1–S4).
 //!
-//! A pure function of the tree, the limits, what is taken, and what waits. It goes over the tree twice, demands upwards and shares downwards, and costs the
-//! queues and the dimensions that the nodes have: what no node has there is no share of.
+//! A pure function of the tree, the limits, the taken amounts and the waiting amounts. It passes over the tree twice, demands upwards and shares downwards. Its cost is
+//! the queues times the dimensions that the nodes have; there is no share of a dimension that no node has.
 //!
 //! ```text
-//! demand(leaf) = taken + what waits      demand(inner) = its own taken + the sum of demand of its children      each at most capability
-//! share(root) = floor(root); parted: floors first, then up to what is deserved, then the demands of those who deserve nothing in particular
+//! demand(leaf) = taken + waiting      demand(inner) = its own taken + the sum of demand of its children      each at most capability
+//! share(root) = floor(root); divided: floors first, then up to what is deserved, then the demands of the queues that deserve nothing in particular
 //! ```
 
 use std::collections::BTreeMap;
@@ -13,36 +13,36 @@ use std::sync::Arc;
 
 use crate::resources::{Amount, ResourceName, Resources};
 
-use super::kept::root_floor;
 use super::limits::QueueLimits;
 use super::quota::Quota;
 use super::ranked::{Entry, Ranked};
 use super::rules::{Rule, holds};
-use super::water::{Part, fill};
+use super::unused_guarantees::root_floor;
+use super::water_filling::{Part, fill};
 
-/// What the groups of the leaves wait for.
+/// What the PodGroups of the leaves wait for.
 #[derive(Clone, Copy, Debug)]
 pub enum Waiting<'a> {
-    /// So much, by leaf: the shares (S2).
+    /// These amounts, by leaf: gives the shares (S2).
     Of(&'a BTreeMap<Arc<str>, Resources>),
-    /// More than anybody has: what each queue has a right to, whatever others ask for (S3).
+    /// More than any queue has: gives the entitlements, which do not depend on other queues' requests (S3).
     Unlimited,
 }
 
-/// The share of every queue that hangs below `root` and is not too deep.
+/// The share of every queue that is below `root` and not too deep.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Shares(BTreeMap<Arc<str>, Resources>);
 
 static NOTHING: Resources = Resources::new();
 
 impl Shares {
-    /// The share of a queue; nothing for one that hangs loose.
+    /// Returns the share of a queue; empty for a detached one.
     #[must_use]
     pub fn of(&self, queue: &str) -> &Resources {
         self.0.get(queue).unwrap_or(&NOTHING)
     }
 
-    /// The dimensions in which a queue uses more than its share, by name (S4).
+    /// Returns the dimensions in which a queue uses more than its share, by name (S4).
     pub fn over<'a>(&'a self, queue: &str, used: &'a Resources) -> impl Iterator<Item = &'a ResourceName> {
         let share = self.of(queue);
         let over = |used: Amount, share: Amount| used > share || (used == share && !holds(Rule::S4));
@@ -51,7 +51,7 @@ impl Shares {
 }
 
 impl Quota {
-    /// S1 to S3.
+    /// Computes the shares (S1 to S3).
     #[must_use]
     pub fn shares(&self, waiting: Waiting<'_>) -> Shares {
         let ranked = Ranked::of(&self.tree, |name| self.limits.get(name).map_or(0, |limits| limits.priority));
@@ -65,7 +65,7 @@ impl Quota {
         Shares(ranked.down().map(|(_, entry)| Arc::clone(&entry.name)).zip(shares).collect())
     }
 
-    /// In one dimension, in the order of `ranked`.
+    /// Computes the shares in one dimension, in the order of `ranked`.
     fn shares_in(&self, ranked: &Ranked, dimension: &ResourceName, of_root: Amount, waiting: Waiting<'_>) -> Vec<Amount> {
         let demands = self.demands(ranked, dimension, waiting);
         let mut shares = vec![Amount::ZERO; ranked.len()];
@@ -98,15 +98,15 @@ impl Quota {
         let target = deserved.map_or(demand, |deserved| deserved.min(most));
         let least = u32::from(holds(Rule::S2NoWeight));
         let weight = limits.filter(|_| holds(Rule::S2Weight)).map_or(1, |limits| limits.weight.max(least));
-        let has = if holds(Rule::S2Floor) { self.kept().floor(&child.name).get(dimension) } else { Amount::ZERO };
+        let has = if holds(Rule::S2Floor) { self.unused_guarantees().floor(&child.name).get(dimension) } else { Amount::ZERO };
         Claim { stated: deserved.is_some(), part: Part { has, target, weight } }
     }
 
-    /// S1.
+    /// Computes the demands (S1).
     fn demands(&self, ranked: &Ranked, dimension: &ResourceName, waiting: Waiting<'_>) -> Vec<Amount> {
         let mut demands = vec![Amount::ZERO; ranked.len()];
         for (at, entry) in ranked.up() {
-            let of = |held: &Resources, rule| if holds(rule) { held.get(dimension) } else { Amount::ZERO };
+            let of = |taken: &Resources, rule| if holds(rule) { taken.get(dimension) } else { Amount::ZERO };
             let own = of(self.charged.own(&entry.name), Rule::S1Taken).plus(of(self.reserved.own(&entry.name), Rule::S1Reserved));
             let demand = match waiting {
                 _ if !entry.children.is_empty() => Ranked::children(entry, &demands).iter().fold(own, |sum, demand| sum.plus(*demand)),

@@ -1,4 +1,4 @@
-//! Is the cluster parted as S1 to S4 say?
+//! The shares of the queues follow the rules S1 to S4.
 
 use super::*;
 use crate::accounting::QueueShape;
@@ -38,7 +38,7 @@ fn shares(quota: &Quota, waiting: &[(&str, i64)], of: &[&str]) -> Vec<String> {
     listed(&quota.shares(Waiting::Of(&waiting)), of)
 }
 
-fn rights(quota: &Quota, of: &[&str]) -> Vec<String> {
+fn entitlements(quota: &Quota, of: &[&str]) -> Vec<String> {
     listed(&quota.shares(Waiting::Unlimited), of)
 }
 
@@ -47,12 +47,12 @@ fn listed(shares: &Shares, of: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn q7_the_children_of_root_share_the_cluster_by_weight_as_far_as_they_ask() {
+fn q7_the_children_of_root_share_the_cluster_by_weight_up_to_their_requests() {
     let quota = quota(12, &[("a", "root", weighs(1)), ("b", "root", weighs(2)), ("c", "root", weighs(0))]);
     assert_eq!(shares(&quota, &[("a", 99), ("b", 99), ("c", 99)], &["root", "a", "b", "c"]), ["12", "3", "6", "3"]);
     assert_eq!(shares(&quota, &[("a", 99), ("b", 99), ("c", 0)], &["a", "b", "c"]), ["4", "8", "0"]);
-    assert_eq!(shares(&quota, &[("a", 1), ("b", 2)], &["a", "b"]), ["1", "2"], "nobody gets more than it asks for");
-    assert_eq!(rights(&quota, &["a", "b", "c", "default"]), ["2400m", "4800m", "2400m", "2400m"], "S3, and default is one of them");
+    assert_eq!(shares(&quota, &[("a", 1), ("b", 2)], &["a", "b"]), ["1", "2"], "no queue gets more than it requests");
+    assert_eq!(entitlements(&quota, &["a", "b", "c", "default"]), ["2400m", "4800m", "2400m", "2400m"], "S3, and default is one of them");
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn s1_what_is_taken_is_demand_and_a_demand_is_cut_at_every_capability() {
     assert_eq!(shares(&quota, &[("a", 99), ("b", 99)], &["org", "a", "b"]), ["10", "5", "5"]);
     quota.charge(&"own".into(), "org", cpus(2));
     assert_eq!(shares(&quota, &[], &["org", "a", "b"]), ["6", "3", "1"], "what an inner queue has itself is its own");
-    assert_eq!(shares(&quota, &[("org", 50)], &["org"]), ["6"], "and what waits there waits for nothing: pods go to leaves");
+    assert_eq!(shares(&quota, &[("org", 50)], &["org"]), ["6"], "waiting pods of an inner queue do not count, because pods go to leaves");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn s2_floors_first_then_what_is_deserved_then_the_rest_by_demand() {
     let all = [("g", 99), ("d", 99), ("e", 99), ("p", 99)];
     assert_eq!(shares(&quota(30, &queues), &all, &of), ["12", "8", "4", "6"], "6 to the floor, 12 deserved, 12 for two without");
     assert_eq!(shares(&quota(12, &queues), &all, &of), ["6", "3", "3", "0"]);
-    assert_eq!(shares(&quota(30, &queues), &[], &of), ["6", "8", "4", "0"], "the floor and what is deserved, asked for or not");
+    assert_eq!(shares(&quota(30, &queues), &[], &of), ["6", "8", "4", "0"], "the floor and what is deserved, requested or not");
     queues[1].2.capability = limit(5);
     assert_eq!(shares(&quota(30, &queues), &[], &of)[1], "5");
     queues[2].2.guarantee = limit(9);
@@ -86,7 +86,7 @@ fn s2_floors_first_then_what_is_deserved_then_the_rest_by_demand() {
 }
 
 #[test]
-fn s2_what_rounding_leaves_goes_to_the_first_by_priority_and_then_by_name() {
+fn s2_the_rest_from_rounding_goes_to_the_first_by_priority_and_then_by_name() {
     let first = QueueLimits { priority: 1, ..plain() };
     let mut quota = Quota::new();
     quota.set_total(&Resources::new().with("cpu", Amount::from_nanos(5)));
@@ -104,7 +104,7 @@ fn s4_a_queue_is_over_its_share_in_each_dimension_by_itself() {
     quota.charge(&"pod".into(), "a", cpus(2).with("pods", Amount::from_units(1)));
     let shares = quota.shares(Waiting::Unlimited);
     let over = |used: &Resources| shares.over("a", used).map(ToString::to_string).collect::<Vec<_>>();
-    assert_eq!(over(quota.queue("a").used), ["cpu", "pods"], "of what no node has there is no share");
+    assert_eq!(over(quota.queue("a").used), ["cpu", "pods"], "there is no share of a dimension that no node has");
     assert!(over(&cpus(1)).is_empty());
     assert!(shares.of("nowhere").is_zero());
 }

@@ -1,7 +1,7 @@
-//! Which queue is below which?
+//! The tree of queues: which queue is below which.
 //!
-//! Only the shape; amounts are in `quota`. Queues come and go in any order, are written by people, and can be wrong in
-//! every way, so the shape keeps what it is told and says per queue what is wrong with its way up:
+//! Only the shape; the amounts are in `quota`. Queues come and go in any order, are written by people, and can be wrong in
+//! every way. So the tree stores what the objects say, and reports for each queue what is wrong on its way up:
 //!
 //! ```text
 //! root ◀── a ◀── b        path(b) = b, a, root
@@ -9,37 +9,37 @@
 //!          d ◀─▶ e        path(d) = Cycle           walk(d) = d, e, root
 //! ```
 //!
-//! `root` and `default` exist always. Whatever is broken in between, everything counts at `root`.
+//! `root` and `default` always exist. Whatever is broken in between, everything counts at `root`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::kept::Excess;
 use super::rules::{Rule, holds};
+use super::unused_guarantees::Excess;
 
-/// The queue above all; it exists always and its own parent is ignored.
+/// The queue above all others; it always exists, and its own parent is ignored.
 pub const ROOT_QUEUE: &str = "root";
-/// The queue of those who name none; it exists always, below `root` unless it says otherwise.
+/// The queue of pods that name none; it always exists, below `root` unless it names another parent.
 pub const DEFAULT_QUEUE: &str = "default";
-/// How many queues there may be from a queue up to below `root`. Trees that people draw have three to five levels; the
-/// limit only keeps a chain that a script made from costing every decision.
+/// The limit of queues on the way up, without `root`. Trees that people design have three to five levels; the
+/// limit only keeps a chain that a script made from slowing down every decision.
 pub const MAX_DEPTH: usize = 64;
 
-/// One queue's place in the tree, as its object says.
+/// The position of one queue in the tree, as its object says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QueueShape {
-    /// Its name.
+    /// The name.
     pub name: Arc<str>,
-    /// `spec.parent`; `None` or empty is `root`.
+    /// `spec.parent`; `None` or empty means `root`.
     pub parent: Option<Arc<str>>,
 }
 
-/// The queues from one that can take pods up to `root`, that one first.
+/// The queues from one that can take pods up to `root`, in this order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Path(Vec<Arc<str>>);
 
 impl Path {
-    /// The queues, from the leaf to `root`.
+    /// Returns the queues, from the leaf to `root`.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<str>> {
         self.0.iter()
     }
@@ -48,29 +48,29 @@ impl Path {
 /// Why a queue takes no pods.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QueueFault {
-    /// The queue that is at fault: the one asked about, or one above it.
+    /// The queue with the fault: the requested one, or one above it.
     pub queue: Arc<str>,
-    /// What is wrong with it.
+    /// The fault.
     pub why: Why,
 }
 
-/// What is wrong with a queue.
+/// The fault of a queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Why {
-    /// There is no such queue.
+    /// The queue does not exist.
     NotFound,
-    /// Its parent does not exist.
+    /// The parent does not exist.
     MissingParent {
-        /// The parent that it names.
+        /// The parent that the queue names.
         parent: Arc<str>,
     },
-    /// It is below itself.
+    /// The queue is below itself.
     Cycle,
     /// There are more than [`MAX_DEPTH`] queues on its way up.
     TooDeep,
-    /// The guarantees of its children come to more than its own.
+    /// The guarantees of the children exceed the queue's own.
     Guarantees(Excess),
-    /// It has queues below it (or is `root`), and pods go to leaves only.
+    /// The queue has children (or is `root`), and pods go to leaves only.
     NotLeaf,
 }
 
@@ -78,9 +78,9 @@ pub enum Why {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QueueTree {
     root: Arc<str>,
-    /// Of each queue that exists, without `root`, what it names as its parent.
+    /// The parent that each existing queue names, without `root`.
     parents: BTreeMap<Arc<str>, Arc<str>>,
-    /// The inverse of `parents`; also below names that do not exist. No entry is empty (B4).
+    /// The inverse of `parents`; also below names that do not exist. No value is empty (B4).
     children: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
 }
 
@@ -93,13 +93,13 @@ impl Default for QueueTree {
 }
 
 impl QueueTree {
-    /// Only `root` and `default`.
+    /// Makes a tree with only `root` and `default`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A queue exists and names this parent.
+    /// Adds a queue, or changes its parent.
     pub fn upsert(&mut self, shape: &QueueShape) {
         if *shape.name == *self.root {
             return;
@@ -109,7 +109,7 @@ impl QueueTree {
         self.link(Arc::clone(&shape.name), parent);
     }
 
-    /// There is no such queue any more. `root` stays, and `default` falls back to where it is by itself.
+    /// Removes a queue. `root` stays, and `default` returns to its default parent.
     pub fn remove(&mut self, name: &str) {
         self.unlink(name);
         if name == DEFAULT_QUEUE {
@@ -117,33 +117,33 @@ impl QueueTree {
         }
     }
 
-    /// Whether there is such a queue.
+    /// Whether the queue exists.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         *name == *self.root || self.parents.contains_key(name)
     }
 
-    /// The queues that exist: `root`, then the others by name.
+    /// Returns the existing queues: `root`, then the others by name.
     pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
         std::iter::once(&self.root).chain(self.parents.keys())
     }
 
-    /// The parent that a queue names, whether or not that exists; `None` for `root` and for what does not exist.
+    /// Returns the parent that a queue names, existing or not; `None` for `root` and for a queue that does not exist.
     #[must_use]
     pub fn parent(&self, name: &str) -> Option<&Arc<str>> {
         self.parents.get(name)
     }
 
-    /// The queues that name this one as their parent, by name.
+    /// Returns the queues that name this one as their parent, by name.
     pub fn children(&self, name: &str) -> impl Iterator<Item = &Arc<str>> {
         self.children.get(name).into_iter().flatten()
     }
 
-    /// The way from a queue that can take pods up to `root`.
+    /// Returns the way from a queue that can take pods up to `root`.
     ///
     /// # Errors
     ///
-    /// What is wrong with it or with the first one above it (B5).
+    /// The fault of the queue or of the first one above it (B5).
     pub fn path(&self, name: &str) -> Result<Path, QueueFault> {
         let (queues, fault) = self.walk(name);
         if let Some(fault) = fault {
@@ -155,26 +155,26 @@ impl QueueTree {
         Ok(Path(queues))
     }
 
-    /// What is wrong on the way up from a queue; having children is not.
+    /// Returns the fault on the way up from a queue; having children is no fault.
     #[must_use]
     pub fn fault(&self, name: &str) -> Option<QueueFault> {
         self.walk(name).1
     }
 
-    /// The queues that what is charged to `name` counts for (T3): itself, all above it whether they exist or not, and `root`.
+    /// Returns the queues in which a charge to `name` counts (T3): itself, all above it whether they exist or not, and `root`.
     #[must_use]
     pub fn way(&self, name: &str) -> Vec<Arc<str>> {
         self.walk(name).0
     }
 
-    /// The queues that what is charged to `name` counts for, `name` first and `root` last, each once, and what is wrong
-    /// on the way. Names that do not exist are in it, so that a charge counts again when they do.
+    /// Returns the queues in which a charge to `name` counts, `name` first and `root` last, each once, and the fault
+    /// on the way. Names that do not exist are included, so that a charge counts again when they do.
     pub(super) fn walk(&self, name: &str) -> (Vec<Arc<str>>, Option<QueueFault>) {
         let mut queues: Vec<Arc<str>> = Vec::new();
         let mut at = self.intern(name);
         let mut fault = None;
         while at != self.root {
-            // Linear, as the way is at most MAX_DEPTH long and three long in practice.
+            // A linear search: the way is at most MAX_DEPTH long, and three long in practice.
             if queues.contains(&at) {
                 fault = holds(Rule::T2Circle).then_some(QueueFault { queue: at, why: Why::Cycle });
                 break;
@@ -202,8 +202,8 @@ impl QueueTree {
         (queues, fault)
     }
 
-    /// The queues whose way up leads through `name`, itself included. Does not depend on what `name` says its own parent
-    /// is, so it is the same before and after that changes.
+    /// Returns the queues whose way up leads through `name`, itself included. It does not depend on the parent that `name`
+    /// states, so it is the same before and after that changes.
     #[must_use]
     pub fn subtree(&self, name: &str) -> BTreeSet<Arc<str>> {
         let mut found = BTreeSet::new();
@@ -215,7 +215,7 @@ impl QueueTree {
         found
     }
 
-    /// The children whose entry does not agree with `parents`, for the audit.
+    /// Returns the children whose entry does not agree with `parents`, for the audit.
     pub(super) fn misfiled(&self) -> Vec<Arc<str>> {
         let mut recounted = BTreeMap::<Arc<str>, BTreeSet<Arc<str>>>::new();
         for (child, parent) in &self.parents {
@@ -225,7 +225,7 @@ impl QueueTree {
         names.into_iter().filter(|name| recounted.get(*name) != self.children.get(*name)).cloned().collect()
     }
 
-    /// Whether the queue is where this shape puts it already; `root` always is.
+    /// Whether the queue already has this parent; always true for `root`.
     pub(super) fn agrees_with(&self, shape: &QueueShape) -> bool {
         *shape.name == *self.root || self.parents.get(&shape.name) == Some(self.parent_named(shape))
     }

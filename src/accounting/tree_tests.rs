@@ -1,4 +1,4 @@
-//! Is the way up right for every shape that people can write, and does a broken one stop nobody else?
+//! The way up is right for every shape that people can write, and a broken queue affects only its subtree.
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn ok(queues: &[&str]) -> Result<Vec<String>, QueueFault> {
 }
 
 #[test]
-fn b5_each_fault_is_named_where_it_is_and_blocks_only_what_is_below_it() {
+fn b5_each_fault_is_reported_with_its_queue_and_blocks_only_the_subtree() {
     let tree =
         tree(&[("a", ""), ("b", "a"), ("c", "gone"), ("c1", "c"), ("d", "e"), ("e", "d"), ("f", "e"), ("self", "self"), ("top", "root")]);
     let missing = || Why::MissingParent { parent: "gone".into() };
@@ -56,7 +56,7 @@ fn b5_each_fault_is_named_where_it_is_and_blocks_only_what_is_below_it() {
 }
 
 #[test]
-fn what_is_charged_to_a_broken_queue_counts_as_far_up_as_can_be_known_and_at_root() {
+fn a_charge_to_a_broken_queue_counts_in_its_known_ancestors_and_at_root() {
     let tree = tree(&[("c", "gone"), ("d", "e"), ("e", "d"), ("f", "e")]);
     assert_eq!(walk(&tree, "c"), ["c", "gone", "root"]);
     assert_eq!(walk(&tree, "d"), ["d", "e", "root"]);
@@ -80,7 +80,7 @@ fn a_chain_as_deep_as_the_limit_works_and_one_deeper_does_not() {
 }
 
 #[test]
-fn q4_a_queue_heals_when_its_parent_is_back_and_root_and_default_cannot_go() {
+fn q4_a_queue_recovers_when_its_parent_is_back_and_root_and_default_cannot_be_deleted() {
     let mut tree = tree(&[("p", ""), ("c", "p")]);
     tree.remove("p");
     assert!(path(&tree, "c").is_err());
@@ -108,7 +108,7 @@ fn an_empty_parent_is_root_and_a_parent_is_a_leaf_again_when_its_children_are_go
 }
 
 #[test]
-fn the_audit_sees_a_child_that_is_filed_wrongly() {
+fn the_audit_reports_a_child_in_the_wrong_list() {
     let mut tree = tree(&[("b", "a")]);
     tree.children.remove("a");
     assert_eq!(tree.misfiled(), ["a".into()]);

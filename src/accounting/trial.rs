@@ -1,8 +1,8 @@
-//! Can all of these pods be placed, and if not, is everything as before?
+//! Places several pods, all or none.
 //!
-//! All or nothing is a type: a trial charges the real books, so that everything that is asked meanwhile sees what was placed,
-//! and takes it all back when it is dropped. Only [`Trial::commit`] keeps it. A panic or an early return in between
-//! drops it too.
+//! A trial charges the real accounting, so every check in between sees what was placed. Dropping the trial
+//! takes everything back, also after a panic or an early return. Only [`Trial::commit`]
+//! keeps the charges.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use std::sync::Arc;
 use crate::api::Uid;
 use crate::resources::Resources;
 
-use super::books::{Books, Refusal, Stage};
+use super::charges::{Accounting, Refusal, Stage};
 use super::rules::{Rule, holds};
 
-/// Places pods in the books, to be kept all together or not at all (B3).
+/// Places pods in the accounting, all together or not at all (B3).
 #[must_use = "a trial that is dropped is undone"]
 #[derive(Debug)]
 pub struct Trial<'a> {
-    books: &'a mut Books,
-    /// What was done, in order; undone from the end.
+    books: &'a mut Accounting,
+    /// The steps in their order; undone from the end.
     steps: Vec<Step>,
-    /// Whose charges are left out for the while.
+    /// The pods whose charges are left out for the moment.
     aside: BTreeMap<Uid, Aside>,
 }
 
@@ -36,42 +36,42 @@ struct Aside {
 #[derive(Debug)]
 enum Step {
     Placed(Uid),
-    /// A group's reservation was changed; this is what it was.
+    /// The reservation of a PodGroup was changed; this is the previous one.
     Reserved {
         group: Arc<str>,
         before: Option<(Arc<str>, Resources)>,
     },
 }
 
-/// A point in a trial to go back to. Of another trial it means nothing, and does nothing worse than going back too far.
+/// A point in a trial to return to. In another trial it has no meaning; at worst it goes back too far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Savepoint(usize);
 
-/// A pod that a trial placed and that is Assumed now.
+/// A pod that a committed trial placed, and that is Assumed now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Placement {
     /// The pod.
     pub uid: Uid,
-    /// The node to bind it to.
+    /// The node that the pod is bound to next.
     pub node: Arc<str>,
-    /// The queue it is charged to.
+    /// The queue that the pod is charged to.
     pub queue: Arc<str>,
-    /// What it is charged with.
+    /// The charged amounts.
     pub resources: Resources,
 }
 
 impl<'a> Trial<'a> {
-    pub(super) fn new(books: &'a mut Books) -> Self {
+    pub(super) fn new(books: &'a mut Accounting) -> Self {
         Self { books, steps: Vec::new(), aside: BTreeMap::new() }
     }
 
-    /// The books as they are with everything that was placed.
+    /// Returns the accounting with everything that was placed so far.
     #[must_use]
-    pub fn books(&self) -> &Books {
+    pub fn books(&self) -> &Accounting {
         self.books
     }
 
-    /// How many pods are placed.
+    /// Returns how many pods are placed.
     #[must_use]
     pub fn len(&self) -> usize {
         self.steps.iter().filter(|step| matches!(step, Step::Placed(_))).count()
@@ -83,17 +83,17 @@ impl<'a> Trial<'a> {
         self.len() == 0
     }
 
-    /// Charges a pod to a node and to a queue at every level, if it fits everywhere.
+    /// Charges a pod to a node, and to a queue at every level, if it fits everywhere.
     ///
     /// # Errors
     ///
-    /// The first thing that is in the way: the pod is charged already, its queue, a ceiling, the node. Then nothing has
+    /// The first obstacle: the pod is charged already, its queue, a ceiling, or the node. Then nothing has
     /// changed.
     pub fn place(&mut self, uid: &Uid, node: &str, queue: &str, resources: &Resources) -> Result<(), Refusal> {
         if self.books.stages.contains_key(uid) || self.aside.contains_key(uid) {
             return Err(Refusal::AlreadyCharged);
         }
-        // Everything is asked before anything is charged, and a charge cannot fail.
+        // Everything is checked before anything is charged, and a charge cannot fail.
         self.books.fits_queue(queue, resources).map_err(Refusal::Queue)?;
         self.books.ledger.fits(node, resources).map_err(Refusal::Node)?;
         self.books.charge(uid, Some(node), Some(queue), resources, Stage::Placed);
@@ -101,16 +101,16 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// Sets what a group has reserved beyond what its pods are charged, so that a gang can be placed into its own
-    /// reservation: lower it, place, and both are kept or undone together. Empty takes the reservation back.
+    /// Sets what a PodGroup has reserved beyond the charges of its pods. A gang is placed into its own
+    /// reservation this way: lower it, place, and both are kept or undone together. An empty amount takes the reservation back.
     pub fn reserve(&mut self, group: &str, queue: &str, resources: &Resources) {
         let before = self.books.quota.reservation_of(group).map(|(queue, amounts)| (Arc::from(queue), amounts.clone()));
         self.books.reserve(group, queue, resources);
         self.steps.push(Step::Reserved { group: Arc::from(group), before });
     }
 
-    /// Leaves a pod's charge out, as if the pod had gone, until it is put back or the trial ends, however it ends: what really goes is
-    /// released when it is gone (N1). No step, so no savepoint brings it back. Whether it was charged, and by nobody in this trial.
+    /// Leaves a pod's charge out, as if the pod had gone, until it is put back or the trial ends, however it ends. A pod that really goes is
+    /// released when it is gone (N1). It is no step, so no savepoint undoes it. Returns whether the pod was charged before this trial.
     pub fn set_aside(&mut self, uid: &Uid) -> bool {
         let Some(pod) = self.books.pod(uid).filter(|pod| pod.stage != Stage::Placed) else { return false };
         let aside =
@@ -120,7 +120,7 @@ impl<'a> Trial<'a> {
         true
     }
 
-    /// Charges a pod again that was set aside, whether or not that fits: it is there. Whether it was aside.
+    /// Charges a pod again that was set aside, whether or not it fits, because it exists. Returns whether it was set aside.
     pub fn put_back(&mut self, uid: &Uid) -> bool {
         let Some(aside) = self.aside.remove(uid) else { return false };
         self.books.charge(uid, aside.node.as_deref(), aside.queue.as_deref(), &aside.resources, aside.stage);
@@ -133,13 +133,13 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// The point that is reached now.
+    /// Returns the present point of the trial.
     #[must_use]
     pub fn savepoint(&self) -> Savepoint {
         Savepoint(self.steps.len())
     }
 
-    /// Undoes what was done since the savepoint.
+    /// Undoes the steps since the savepoint.
     pub fn rollback_to(&mut self, savepoint: Savepoint) {
         while self.steps.len() > savepoint.0 {
             match self.steps.pop() {
@@ -157,8 +157,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Keeps everything; the pods are Assumed. They come in the order in which they were placed; reservations are not
-    /// among them. Who was set aside is charged again, so that a node may have more on it than it offers until they are gone (R10).
+    /// Keeps everything; the pods are Assumed. They are returned in the order of their placement, without reservations.
+    /// A pod that was set aside is charged again: a node may then have more on it than it offers, until that pod is gone (R10).
     pub fn commit(mut self) -> Vec<Placement> {
         self.keep()
     }

@@ -31,11 +31,11 @@ use std::process::ExitCode;
 use tokio::sync::mpsc;
 
 use crate::api::names::{CONTROLLER, SCHEDULER, VERSION};
-use crate::runtime::beside::Beside;
 use crate::runtime::exposition::Refresh;
 use crate::runtime::flags::ControllerFlags;
 use crate::runtime::program::Stage;
 use crate::runtime::setup::setup;
+use crate::runtime::version_skew::OtherProgram;
 
 use act::Actor;
 use metrics::ControllerMetrics;
@@ -48,11 +48,19 @@ const EVENTS: usize = 1024;
 /// Runs the controller until a signal arrives. Returns the exit status of the process.
 pub async fn run(flags: ControllerFlags) -> ExitCode {
     let own = |registry: &_| Ok((ControllerMetrics::new(registry)?, Refresh::nothing()));
-    let (setup, metrics) =
-        match setup(CONTROLLER, Beside { program: SCHEDULER, mark: VERSION }, &flags.common, flags.http_address, Vec::new(), own).await {
-            Ok(ready) => ready,
-            Err(status) => return status,
-        };
+    let (setup, metrics) = match setup(
+        CONTROLLER,
+        OtherProgram { program: SCHEDULER, annotation: VERSION },
+        &flags.common,
+        flags.http_address,
+        Vec::new(),
+        own,
+    )
+    .await
+    {
+        Ok(ready) => ready,
+        Err(status) => return status,
+    };
     let mut program = setup.program;
     let (events, receiver) = mpsc::channel(EVENTS);
     let mut schedulers = flags.common.scheduler_names;
@@ -63,7 +71,7 @@ pub async fn run(flags: ControllerFlags) -> ExitCode {
     let settings = Settings { workers: usize::from(flags.workers), annotate_pods: flags.annotate_pods };
     let reconciler = Reconciler::new(&schedulers, Actor::new(setup.client, setup.caller, &schedulers), settings, metrics);
     program.spawn(Stage::Work, "reconciler", |stop| async move {
-        reconciler.run(receiver, setup.leadership, setup.pulse, stop).await;
+        reconciler.run(receiver, setup.leadership, setup.watchdog, stop).await;
         Ok::<(), String>(())
     });
     program.run().await

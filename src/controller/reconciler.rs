@@ -19,9 +19,9 @@ use crate::lifecycle::{Answer, CacheChange, Members, Situation, Step, Version, W
 use crate::runtime::backoff::Backoff;
 use crate::runtime::clock;
 use crate::runtime::leader::Leadership;
-use crate::runtime::pulse::Pulse;
 use crate::runtime::shutdown::Shutdown;
 use crate::runtime::watch::WatchEvent;
+use crate::runtime::watchdog::Watchdog;
 use crate::runtime::workqueue::WorkQueue;
 
 use super::act::Actor;
@@ -84,11 +84,11 @@ impl Reconciler {
     }
 
     /// Runs until shutdown. Writes only while this process leads, and only after every list is complete.
-    pub async fn run(mut self, mut events: mpsc::Receiver<Observation>, leadership: Leadership, pulse: Pulse, stop: Shutdown) {
+    pub async fn run(mut self, mut events: mpsc::Receiver<Observation>, leadership: Leadership, watchdog: Watchdog, stop: Shutdown) {
         let mut leading = false;
         let mut election = leadership.clone();
         loop {
-            pulse.turn();
+            watchdog.progress();
             self.start_if_ready(leading);
             let room = self.started && self.pool.len() < self.settings.workers;
             tokio::select! {
@@ -111,7 +111,7 @@ impl Reconciler {
                     }
                     leading = true;
                 }
-                () = pulse.asked() => {}
+                () = watchdog.probed() => {}
                 work = self.queue.next(), if room => self.take_next_step(Box::new(Attempt::new(work)), &leadership),
             }
             self.metrics.queue_depth(self.queue.len());

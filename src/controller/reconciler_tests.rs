@@ -17,9 +17,9 @@ use crate::lifecycle::simulation::server::merge;
 use crate::runtime::call::Caller;
 use crate::runtime::leader::{LeaderConfig, elect};
 use crate::runtime::metrics::{RequestMetrics, registry};
-use crate::runtime::pulse::PATIENCE;
 use crate::runtime::shutdown::Trigger;
 use crate::runtime::watch::WatchEvent;
+use crate::runtime::watchdog::STALLED_AFTER;
 
 const OWNER: &str = "0a1b2c3d-0000-1111-2222-333344445555";
 
@@ -30,7 +30,7 @@ struct Rig {
     events: mpsc::Sender<Observation>,
     queue: WorkQueue<GroupKey>,
     requests: Arc<Mutex<Vec<(String, Value)>>>,
-    pulse: Pulse,
+    watchdog: Watchdog,
     trigger: Trigger,
     running: JoinSet<()>,
 }
@@ -74,10 +74,10 @@ impl Rig {
         let (events, receiver) = mpsc::channel(1024);
         let (trigger, stop) = Shutdown::new();
         let mut running = JoinSet::new();
-        let pulse = Pulse::new();
-        pulse.begin();
-        running.spawn(reconciler.run(receiver, leadership, pulse.clone(), stop));
-        Self { events, queue, requests, pulse, trigger, running }
+        let watchdog = Watchdog::new();
+        watchdog.begin();
+        running.spawn(reconciler.run(receiver, leadership, watchdog.clone(), stop));
+        Self { events, queue, requests, watchdog, trigger, running }
     }
 
     /// Sends the first complete list of every watch.
@@ -102,10 +102,10 @@ impl Rig {
     /// Returns whether the loop still answers its liveness probe.
     async fn answers(&self) -> bool {
         for _ in 0..3 {
-            if self.pulse.silence().is_some() {
+            if self.watchdog.probe().is_some() {
                 return false;
             }
-            tokio::time::sleep(PATIENCE).await;
+            tokio::time::sleep(STALLED_AFTER).await;
         }
         true
     }
@@ -337,7 +337,7 @@ async fn a_key_whose_task_panics_is_retried_after_a_back_off() {
     let (_events, receiver) = mpsc::channel(8);
     let (_trigger, stop) = Shutdown::new();
     let mut running = JoinSet::new();
-    running.spawn(reconciler.run(receiver, Leadership::always(), Pulse::new(), stop));
+    running.spawn(reconciler.run(receiver, Leadership::always(), Watchdog::new(), stop));
     seconds(1).await;
     assert_eq!(queue.failures(&key()), 1);
     let again = tokio::time::timeout(Duration::from_secs(1), queue.next()).await;

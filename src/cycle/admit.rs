@@ -76,7 +76,7 @@ fn is_owed(world: &mut World, key: &GroupKey, queue: &str, asked: &Resources) ->
         trial.reserve(&holds, queue, &Resources::new());
     }
     let quota = trial.books().quota();
-    world.shares.as_ref().is_some_and(|shares| quota.owed(queue, asked, shares))
+    world.shares.as_ref().is_some_and(|shares| quota.can_reclaim(queue, asked, shares))
 }
 
 /// What a group asks for that has its turn, at least: what keeps it from ever being placed if it is too much.

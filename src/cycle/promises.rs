@@ -138,7 +138,7 @@ fn checked_cycle(world: &mut World, now: Duration) -> Plan {
         .books()
         .quota()
         .queues()
-        .map(|queue| (queue.name.to_owned(), [queue.used.clone(), queue.reserved.clone(), queue.kept.clone()]))
+        .map(|queue| (queue.name.to_owned(), [queue.used.clone(), queue.reserved.clone(), queue.unused_guarantee.clone()]))
         .collect();
     let plan = cycle(world, now);
     for bind in &plan.binds {
@@ -166,7 +166,7 @@ fn checked_cycle(world: &mut World, now: Duration) -> Plan {
                 |dimension: &str| view.unfilled.get(dimension).is_positive() && view.reserved.get(dimension) <= reserved.get(dimension);
             for (dimension, ceiling) in ceilings.filter(|(dimension, _)| settled(dimension.as_str())) {
                 let held = |sums: [&Resources; 3]| sums.iter().fold(Amount::ZERO, |sum, part| sum.plus(part.get(dimension)));
-                let (before, after) = (held([used, reserved, kept]), held([view.used, view.reserved, view.kept]));
+                let (before, after) = (held([used, reserved, kept]), held([view.used, view.reserved, view.unused_guarantee]));
                 assert!(after <= before || after <= ceiling, "C1: {bind:?} takes what is kept in {queue}");
             }
             at = view.parent.map(Arc::from);

@@ -1,7 +1,7 @@
-//! What does the scheduler's debug endpoint say, whatever version of it runs?
+//! Reads the answers of the scheduler's debug endpoint, whatever version of it runs.
 //!
-//! Each entry is read by itself, and a field that is not there is not known: an answer of another version costs what it says differently, and that
-//! is told.
+//! Each entry is read by itself, and an absent field is unknown. So an answer of another version loses only the entries that differ, and the loss
+//! is reported.
 
 use std::collections::BTreeMap;
 
@@ -18,17 +18,17 @@ use super::gap::Gap;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct QueueAnswer {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What its pods and those below use.
+    /// What its pods and those of the queues below it use.
     pub used: Option<RawResources>,
-    /// What groups have reserved beyond that.
+    /// What PodGroups have reserved beyond that.
     pub reserved: Option<RawResources>,
-    /// What is kept for guarantees beyond that.
+    /// The unused guarantee, beyond what is used and reserved.
     pub kept: Option<RawResources>,
-    /// What of its guarantee is in force.
+    /// The part of its guarantee that is in force.
     pub floor: Option<RawResources>,
-    /// Its share.
+    /// The share.
     pub share: Option<RawResources>,
 }
 
@@ -36,32 +36,32 @@ pub struct QueueAnswer {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeAnswer {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// What its pods use.
     pub used: Option<RawResources>,
-    /// What is kept there for gangs until others are gone.
+    /// What is reserved there for nominated PodGroups until preempted pods end.
     pub nominated: Option<RawResources>,
-    /// How many pods are charged.
+    /// The number of charged pods.
     pub pods: Option<u64>,
 }
 
-/// What was learnt of the endpoint.
+/// What the endpoint answered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answers {
-    /// By name; none where it was not asked or did not answer.
+    /// The queues by name; `None` where the endpoint was not asked or did not answer.
     pub queues: Option<BTreeMap<String, QueueAnswer>>,
-    /// By name, likewise.
+    /// The nodes by name; `None` likewise.
     pub nodes: Option<BTreeMap<String, NodeAnswer>>,
 }
 
-/// The queues of an answer, and a gap where some could not be read.
+/// Returns the queues of an answer, and adds a gap for unreadable ones.
 #[must_use]
 pub fn queues(answer: &Value, gaps: &mut Vec<Gap>) -> BTreeMap<String, QueueAnswer> {
     entries(answer, "queues", gaps, |queue: &QueueAnswer| queue.name.clone())
 }
 
-/// The nodes of an answer, likewise.
+/// Returns the nodes of an answer, and adds a gap for unreadable ones.
 #[must_use]
 pub fn nodes(answer: &Value, gaps: &mut Vec<Gap>) -> BTreeMap<String, NodeAnswer> {
     entries(answer, "nodes", gaps, |node: &NodeAnswer| node.name.clone())
@@ -85,7 +85,7 @@ fn entries<T: DeserializeOwned>(answer: &Value, key: &str, gaps: &mut Vec<Gap>, 
     read
 }
 
-/// Amounts of an answer; none where they are not there. What cannot be read of them is left out.
+/// Returns the amounts of an answer; `None` where they are absent. Unreadable amounts are left out.
 #[must_use]
 pub fn amounts(raw: Option<&RawResources>) -> Option<Resources> {
     raw.map(|raw| quantities::offered(Some(raw), "", &mut Vec::new()))
@@ -97,7 +97,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_answer_of_another_version_costs_what_it_says_differently() {
+    fn an_answer_of_another_version_loses_only_the_entries_that_differ() {
         let mut gaps = Vec::new();
         let answer = json!({"queues": [{"name": "a", "used": {"cpu": 2}, "new": []}, {"name": "b", "used": "much"}, 7], "more": 1});
         let read = queues(&answer, &mut gaps);

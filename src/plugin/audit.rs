@@ -1,11 +1,11 @@
-//! Does the scheduler's own recount agree with its books?
+//! Shows whether the scheduler's accounting agrees with its own recount.
 
 use serde_json::{Value, json};
 
 use super::gap::{self, Gap};
 use super::page::{Line, Page, Tone};
 
-/// What `/debug/audit` said.
+/// The answer of `/debug/audit`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     differences: Vec<Value>,
@@ -14,7 +14,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// The report of an answer; none where it is none of an audit.
+    /// Reads the report from an answer; `None` where it is no audit.
     #[must_use]
     pub fn of(answer: &Value) -> Option<Self> {
         let differences = answer.get("differences")?.as_array()?.clone();
@@ -30,13 +30,13 @@ impl Report {
         self.differences.is_empty()
     }
 
-    /// The answer of `audit -o json`.
+    /// Returns the answer of `audit -o json`.
     #[must_use]
     pub fn json(&self) -> Value {
         json!({ "differences": self.differences, "checked": self.checked, "unknown": gap::json(&self.unknown) })
     }
 
-    /// The same for people.
+    /// Returns the page for people.
     #[must_use]
     pub fn page(&self) -> Page {
         let mut page = Page::default();
@@ -54,7 +54,13 @@ impl Report {
             let text = |key: &str| {
                 difference.get(key).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)).unwrap_or_default()
             };
-            page.text(format!("  {} {}: the books say {}, a recount {}", text("place"), text("name"), text("kept"), text("recounted")));
+            page.text(format!(
+                "  {} {}: the accounting has {}, a recount {}",
+                text("place"),
+                text("name"),
+                text("kept"),
+                text("recounted")
+            ));
         }
         page.text("This is a defect of the scheduler: please report it with this text. A restart of the scheduler recounts everything.");
         gap::show(&mut page, &self.unknown);
@@ -67,12 +73,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn differences_are_told_one_by_one_and_what_is_no_audit_is_none() {
+    fn each_difference_is_shown_and_an_answer_without_an_audit_gives_no_report() {
         let answer = json!({"differences": [{"place": "node", "name": "n1", "kept": {"cpu": "2"}, "recounted": {}}], "checked": {"pods": 3, "nodes": 1}});
         let report = Report::of(&answer).unwrap();
         let want = "\
 differences: 1; recounted from 3 pods: 1 nodes, ? queues
-  node n1: the books say {\"cpu\":\"2\"}, a recount {}
+  node n1: the accounting has {\"cpu\":\"2\"}, a recount {}
 This is a defect of the scheduler: please report it with this text. A restart of the scheduler recounts everything.
 ";
         assert_eq!(report.page().render(false), want);

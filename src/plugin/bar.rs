@@ -1,11 +1,11 @@
-//! How does one see at a glance how full something is?
+//! Draws a bar that shows how full a queue or a node is.
 
 use crate::resources::Amount;
 
-/// How many cells a bar has.
+/// The number of cells of a bar.
 pub(super) const WIDTH: usize = 20;
 
-/// `[██████▒▒····|·······]`: used, then reserved, of `most`; `|` stands where `deserved` ends. None where there is nothing to measure by.
+/// Draws `[██████▒▒····|·······]`: used, then reserved, of `most`; `|` is where `deserved` ends. `None` where there is no maximum to compare with.
 #[must_use]
 pub(super) fn bar(used: Amount, reserved: Amount, deserved: Option<Amount>, most: Option<Amount>) -> Option<String> {
     let most = most.filter(|most| most.is_positive())?;
@@ -26,7 +26,7 @@ pub(super) fn bar(used: Amount, reserved: Amount, deserved: Option<Amount>, most
     Some(bar)
 }
 
-/// How many cells so much is: none only for nothing, and all only for all of it.
+/// Returns the number of cells of an amount: 0 only for 0, and all only for all of `most`.
 fn cells(amount: Amount, most: Amount) -> usize {
     if !amount.is_positive() {
         return 0;
@@ -35,7 +35,7 @@ fn cells(amount: Amount, most: Amount) -> usize {
         return WIDTH;
     }
     let width = i128::try_from(WIDTH).unwrap_or(1);
-    // Amounts of real clusters are far below the largest that is multiplied exactly.
+    // Amounts of real clusters are far below the limit of exact multiplication.
     let exact = amount.nanos().saturating_mul(width).checked_div(most.nanos()).unwrap_or(0);
     usize::try_from(exact).unwrap_or(0).clamp(1, WIDTH.saturating_sub(1))
 }

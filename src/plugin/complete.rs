@@ -1,8 +1,8 @@
-//! What may come next on a command line that begins `kubectl podgroup`?
+//! Completes a command line that begins with `kubectl podgroup`.
 //!
-//! kubectl asks a program called `kubectl_complete-podgroup` for that, with the words so far; a link of that name to this program is enough. The answer is
-//! one candidate on each line and then `:4`, which says that no names of files are meant. A shell that completes `kubectl-podgroup` itself has
-//! `kubectl podgroup completion`. Names are asked of the API server, and where it does not say them at once there are none.
+//! kubectl calls a program named `kubectl_complete-podgroup` with the words so far; a link of that name to this program is enough. The answer is
+//! one candidate per line and then `:4`, which means that no file names are wanted. A shell that completes `kubectl-podgroup` itself uses
+//! `kubectl podgroup completion`. Names come from the API server; when it does not answer at once there are none.
 
 use std::time::Duration;
 
@@ -15,23 +15,23 @@ use super::fetch::Fetch;
 use super::flags::{Arguments, Change, Common, Kind, Named, Target, Verb};
 use super::verbs::QUEUES;
 
-/// The name under which kubectl asks.
-pub const ASKED_AS: &str = "kubectl_complete-podgroup";
+/// The name under which kubectl calls this program.
+pub const COMPLETION_NAME: &str = "kubectl_complete-podgroup";
 
-/// For so long somebody waits who has pressed a key.
+/// The time limit of a completion: the user is waiting.
 const AT_ONCE: Duration = Duration::from_secs(2);
 
-/// Names that the API server knows.
+/// The kind of names that are wanted.
 #[derive(Debug, PartialEq, Eq)]
 enum Wanted {
-    /// Of what has PodGroups: of this kind, or of those that people name.
+    /// Objects with PodGroups: of this kind, or of the kinds that users name.
     Groups(Option<Kind>),
     Queues,
     Namespaces,
 }
 
 impl Wanted {
-    /// The paths of their lists.
+    /// Returns the paths of the lists.
     fn paths(&self, namespace: &str) -> Vec<String> {
         let of_kind = |kind: &Kind| kind.path(Some(namespace));
         match self {
@@ -43,7 +43,7 @@ impl Wanted {
     }
 }
 
-/// Which names the last of the words may be, and the flags before it; none where it is something else.
+/// Returns the kind of names that the last word may be, and the flags before it; `None` where it is no name.
 fn wanted(words: &[String]) -> Option<(Wanted, Common)> {
     const ANY: &str = "x-x-x-x-x";
     let (begun, before) = words.split_last().filter(|(begun, _)| !begun.starts_with('-'))?;
@@ -52,7 +52,7 @@ fn wanted(words: &[String]) -> Option<(Wanted, Common)> {
         let line = ["kubectl-podgroup"].into_iter().chain(before.iter().map(String::as_str)).chain([any.as_str()]);
         Arguments::try_parse_from(line.chain(more.iter().copied())).ok()
     };
-    // The verb may stand behind the flag that is being typed.
+    // The verb may come after the flag that is being typed.
     let Arguments { common, verb } = parsed(&[]).or_else(|| parsed(&["nodes"]))?;
     if common.namespace.as_deref() == Some(ANY) {
         return Some((Wanted::Namespaces, common));
@@ -67,7 +67,7 @@ fn wanted(words: &[String]) -> Option<(Wanted, Common)> {
     Some((wanted, common))
 }
 
-/// The names that begin as the last of the words does.
+/// Returns the names that begin with the last word.
 async fn names(words: &[String]) -> Vec<String> {
     let Some(((wanted, common), begun)) = wanted(words).zip(words.last()) else { return Vec::new() };
     let Ok(connection) = connect(&common).await else { return Vec::new() };
@@ -84,7 +84,7 @@ async fn names(words: &[String]) -> Vec<String> {
     names
 }
 
-/// The candidates for the last of the words, which may be empty or begun.
+/// Returns the candidates for the last word, which may be empty or incomplete.
 #[must_use]
 pub fn candidates(words: &[String]) -> Vec<String> {
     let mut command = Arguments::command();
@@ -114,7 +114,7 @@ pub fn candidates(words: &[String]) -> Vec<String> {
     found
 }
 
-/// The argument of a flag that wants a value.
+/// Returns the argument of a flag that takes a value.
 fn flag<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
     let name = word.trim_start_matches('-');
     let same = |arg: &&Arg| arg.get_long() == Some(name) || arg.get_short().is_some_and(|short| name.chars().eq([short]));
@@ -125,14 +125,14 @@ fn values(arg: &Arg) -> Vec<String> {
     arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect()
 }
 
-/// The answer as kubectl reads it.
+/// Returns the answer in the form that kubectl reads.
 pub async fn answer(words: &[String]) -> String {
     let mut all = candidates(words);
     all.extend(names(words).await);
     all.into_iter().map(|candidate| format!("{candidate}\n")).collect::<String>() + ":4\n"
 }
 
-/// The script with which a shell completes `kubectl-podgroup` itself.
+/// Returns the script with which a shell completes `kubectl-podgroup` itself.
 #[must_use]
 pub fn script(shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
@@ -140,7 +140,7 @@ pub fn script(shell: Shell) -> Vec<u8> {
     if shell != Shell::Bash {
         return script;
     }
-    // clap_complete 4.6 spells the hyphen of a program's name in two ways there, so that nothing after a verb would ever be completed.
+    // clap_complete 4.6 writes the hyphen of a program's name in two ways here, so nothing after a verb would ever be completed.
     String::from_utf8_lossy(&script).replace("kubectl__subcmd__podgroup", "kubectl__podgroup").into_bytes()
 }
 
@@ -150,36 +150,36 @@ mod tests {
 
     use super::*;
 
-    /// What a shell of this machine prints for a script that can read what is generated for it as `$SCRIPT`; none where there is no such shell.
+    /// Returns what a shell of this machine prints for a script that reads the generated one as `$SCRIPT`; `None` where the shell is missing.
     fn run(shell: Shell, arguments: &[&str], text: &str) -> Option<String> {
         let file = std::env::temp_dir().join(format!("podgroup-completion-{}-{shell}", std::process::id()));
         std::fs::write(&file, script(shell)).unwrap();
         let output = Program::new(shell.to_string()).args(arguments).args(["-c", text]).env("SCRIPT", &file).output();
         std::fs::remove_file(&file).unwrap();
         let output = output.ok()?;
-        let said = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success(), "{shell}: {said}{}", String::from_utf8_lossy(&output.stderr));
-        Some(said)
+        let output_text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{shell}: {output_text}{}", String::from_utf8_lossy(&output.stderr));
+        Some(output_text)
     }
 
     #[test]
     fn each_shell_completes_with_its_script() {
-        // Bash asks the function of the script, with the words so far and which of them is completed.
+        // Bash calls the function of the script with the words so far and the position of the completed word.
         let text = r#"source "$SCRIPT"; complete -p kubectl-podgroup
             COMP_WORDS=(kubectl-podgroup tree --g); COMP_CWORD=2; _kubectl__podgroup kubectl-podgroup --g tree; echo "${COMPREPLY[@]}""#;
-        let said = run(Shell::Bash, &["--norc"], text).unwrap();
-        assert!(said.contains("-F _kubectl__podgroup") && said.ends_with("--groups\n"), "{said}");
-        // Zsh asks when somebody types; that it takes the script and knows for what is as far as one gets without a terminal.
+        let output_text = run(Shell::Bash, &["--norc"], text).unwrap();
+        assert!(output_text.contains("-F _kubectl__podgroup") && output_text.ends_with("--groups\n"), "{output_text}");
+        // Zsh completes only in a terminal; the test checks that it accepts the script and registers it for the right command.
         let text = r#"autoload -Uz compinit; compinit -D -u; source "$SCRIPT"; print -r -- $_comps[kubectl-podgroup]"#;
-        if let Some(said) = run(Shell::Zsh, &["-f"], text) {
-            assert_eq!(said, "_kubectl-podgroup\n");
+        if let Some(output_text) = run(Shell::Zsh, &["-f"], text) {
+            assert_eq!(output_text, "_kubectl-podgroup\n");
         }
-        if let Some(said) = run(Shell::Fish, &["--no-config"], r#"source "$SCRIPT"; complete -C "kubectl-podgroup tree --g""#) {
-            assert!(said.starts_with("--groups\t"), "{said}");
+        if let Some(output_text) = run(Shell::Fish, &["--no-config"], r#"source "$SCRIPT"; complete -C "kubectl-podgroup tree --g""#) {
+            assert!(output_text.starts_with("--groups\t"), "{output_text}");
         }
     }
 
-    /// For shells that are not there.
+    /// For shells that are not installed.
     #[test]
     fn each_script_names_all_verbs_and_says_for_which_program_it_is() {
         let heads = [
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_asked_for_where_one_is_typed() {
+    fn names_are_requested_where_a_name_is_typed() {
         let of = |line: &str| wanted(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
         let table = [
             ("why ", Some(Wanted::Groups(None))),

@@ -1,4 +1,4 @@
-//! As whom, and where, are the API server and the scheduler asked? As kubectl would: by the kubeconfig and the flags that kubectl has.
+//! Connects to the API server and to the scheduler as kubectl would, by the kubeconfig and the flags of kubectl.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,27 +12,27 @@ use crate::runtime::call;
 
 use super::flags::{Common, is_name};
 
-/// How long opening one connection may take.
+/// The time limit for opening a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A way to the API server.
+/// A connection to the API server.
 pub struct Connection {
     /// The client. It repeats nothing.
     pub client: Client,
-    /// The namespace that is meant where none is typed.
+    /// The namespace for commands that name none.
     pub namespace: String,
-    /// What of the credentials can be shown to others than the API server.
+    /// The credentials that may be shown to the scheduler.
     pub bearer: Bearer,
 }
 
-/// What the kubeconfig has for one who asks for a token and is not the API server.
+/// The bearer token in the kubeconfig, for a server other than the API server.
 #[derive(Debug)]
 pub enum Bearer {
-    /// Nothing.
+    /// There is none.
     Nothing,
-    /// A bearer token, or where one comes from.
+    /// A bearer token, or the source of one.
     Token(Box<AuthInfo>),
-    /// Nothing: who asks acts as this one, which only the API server can make him. With his own token he would see more, or less, than that one.
+    /// No token, because the user acts as this other user (`--as`), and only the API server supports that. The user's own token would have other permissions.
     ActingAs(String),
 }
 
@@ -53,7 +53,7 @@ pub async fn connect(flags: &Common) -> Result<Connection, String> {
     Ok(Connection { client: client(config)?, namespace, bearer })
 }
 
-/// Who is typed takes the place of who the kubeconfig says, as for kubectl; with both, the API server would be told of two.
+/// Puts the user of `--as` in the place of the one in the kubeconfig, as kubectl does; two users would be sent to the API server otherwise.
 fn act_as(flags: &Common, user: &mut AuthInfo) -> Result<(), String> {
     let sendable =
         |value: &str, flag: &str| HeaderValue::try_from(value).map(|_| ()).map_err(|_| format!("{flag}: no header can carry this value"));
@@ -69,7 +69,7 @@ fn act_as(flags: &Common, user: &mut AuthInfo) -> Result<(), String> {
     Ok(())
 }
 
-/// A client certificate proves nothing to who asks for a token, and a password is for the API server alone.
+/// Returns the bearer token of a user. A client certificate proves nothing to a server that wants a token, and a password is for the API server only.
 fn bearer(user: &AuthInfo) -> Bearer {
     if let Some(other) = &user.impersonate {
         return Bearer::ActingAs(other.clone());
@@ -80,15 +80,15 @@ fn bearer(user: &AuthInfo) -> Bearer {
 }
 
 async fn from_file(path: &Path, options: &KubeConfigOptions) -> Result<Config, String> {
-    let wrong = |error: &KubeconfigError| format!("--kubeconfig {}: {}", path.display(), told(error));
+    let wrong = |error: &KubeconfigError| format!("--kubeconfig {}: {}", path.display(), explain(error));
     let file = Kubeconfig::read_from(path).map_err(|error| wrong(&error))?;
     Config::from_custom_kubeconfig(file, options).await.map_err(|error| wrong(&error))
 }
 
-/// What is wrong with a kubeconfig, and where what to do does not follow from that, what to do.
-fn told(error: &KubeconfigError) -> String {
+/// Returns what is wrong with a kubeconfig, and what to do where that is not obvious.
+fn explain(error: &KubeconfigError) -> String {
     if matches!(error, KubeconfigError::CurrentContextNotSet) {
-        return "it has no current-context: say --context (kubectl config get-contexts lists them)".to_owned();
+        return "it has no current-context: use --context (kubectl config get-contexts lists them)".to_owned();
     }
     if let KubeconfigError::LoadContext(context) = error {
         return format!("there is no context {context:?} in it (kubectl config get-contexts lists them)");
@@ -99,10 +99,10 @@ fn told(error: &KubeconfigError) -> String {
 async fn from_surroundings(options: &KubeConfigOptions, named: bool) -> Result<Config, String> {
     let error = match Config::from_kubeconfig(options).await {
         Ok(config) => return Ok(config),
-        Err(error) => told(&error),
+        Err(error) => explain(&error),
     };
     let in_cluster = if named { None } else { Config::incluster().ok() };
-    in_cluster.ok_or_else(|| format!("no way to the API server: {error}; say --kubeconfig FILE, or set KUBECONFIG"))
+    in_cluster.ok_or_else(|| format!("no configuration for the API server: {error}; use --kubeconfig FILE, or set KUBECONFIG"))
 }
 
 fn client(mut config: Config) -> Result<Client, String> {
@@ -112,16 +112,16 @@ fn client(mut config: Config) -> Result<Client, String> {
     Client::try_from(config).map_err(|error| format!("the configuration cannot be used: {}", chain(&error)))
 }
 
-/// A client of whatever answers there.
+/// Makes a client of the server at this URL.
 ///
 /// # Errors
 ///
-/// It cannot be made.
+/// The client cannot be made.
 pub fn at(url: Uri) -> Result<Client, String> {
     client(Config::new(url))
 }
 
-/// A client of `--scheduler-url`, if that was typed.
+/// Makes a client of `--scheduler-url`, if it was given.
 ///
 /// # Errors
 ///
@@ -131,17 +131,17 @@ pub fn scheduler(flags: &Common) -> Result<Option<Client>, String> {
     client(trusting(flags, url.clone())?).map(Some)
 }
 
-/// Whether a flag was given that means nothing without TLS.
+/// Whether a flag was given that has a meaning only with TLS.
 #[must_use]
 pub const fn wants_tls(flags: &Common) -> bool {
     flags.scheduler_ca_file.is_some() || flags.scheduler_tls_server_name.is_some() || flags.scheduler_insecure_skip_tls_verify
 }
 
-/// How a scheduler is asked that serves TLS and is reached through a port-forward. Its certificate must be for `server`, unless a flag says for whom.
+/// Returns the configuration for a scheduler that serves TLS and is reached through a port-forward. Its certificate must be for `server`, unless a flag names another.
 ///
 /// # Errors
 ///
-/// Which flag is missing, or what is wrong with its file, in one line.
+/// The missing flag, or what is wrong with its file, in one line.
 pub fn forwarded(flags: &Common, server: &str, bearer: &Bearer) -> Result<Config, String> {
     if flags.scheduler_ca_file.is_none() && !flags.scheduler_insecure_skip_tls_verify {
         return Err(
@@ -170,12 +170,12 @@ pub fn forwarded(flags: &Common, server: &str, bearer: &Bearer) -> Result<Config
             }
         };
     }
-    // Nobody's certificate is for this machine's own end of the port-forward.
+    // No certificate is issued for the local end of the port-forward.
     config.tls_server_name.get_or_insert_with(|| server.to_owned());
     Ok(config)
 }
 
-/// What makes a token of this user, if it is a ServiceAccount.
+/// Returns the command that makes a token of this user, if it is a ServiceAccount.
 fn made_by(user: &str) -> String {
     match user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':')) {
         Some((namespace, name)) if is_name(namespace) && is_name(name) => format!(" (kubectl create token {name} -n {namespace})"),
@@ -183,17 +183,17 @@ fn made_by(user: &str) -> String {
     }
 }
 
-/// A client of the end of the port-forward on this machine.
+/// Makes a client of the local end of the port-forward.
 ///
 /// # Errors
 ///
-/// It cannot be made.
+/// The client cannot be made.
 pub fn through(mut config: Config, url: Uri) -> Result<Client, String> {
     config.cluster_url = url;
     client(config)
 }
 
-/// What the flags say about the scheduler's certificate, and who asks.
+/// Returns the configuration from the flags for the scheduler's certificate and token.
 fn trusting(flags: &Common, url: Uri) -> Result<Config, String> {
     let mut config = Config::new(url);
     if let Some(file) = &flags.scheduler_ca_file {
@@ -209,7 +209,7 @@ fn trusting(flags: &Common, url: Uri) -> Result<Config, String> {
     Ok(config)
 }
 
-/// An error with its causes, in one line.
+/// Joins an error with its causes, in one line.
 fn chain(error: &dyn std::error::Error) -> String {
     call::chain(error).split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -220,7 +220,7 @@ mod tests {
     use crate::plugin::flags::Arguments;
     use clap::Parser;
 
-    /// Who asks, with what the kubeconfig of `root` says of it and these flags.
+    /// Returns the user that the kubeconfig of `root` and these flags give.
     fn user(kubeconfig: Option<&str>, line: &str) -> Result<AuthInfo, String> {
         let flags = Arguments::parse_from(["kubectl-podgroup", "audit"].into_iter().chain(line.split_whitespace())).common;
         let impersonate_groups = kubeconfig.map(|_| vec!["g".to_owned()]);
@@ -234,19 +234,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_a_context_that_is_missing_is_said_what_to_do() {
+    async fn a_missing_context_comes_with_what_to_do() {
         let file = |text: &str| Kubeconfig::from_yaml(text).unwrap();
         let said = async |text, context: Option<&str>| {
             let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
-            told(&Config::from_custom_kubeconfig(file(text), &options).await.unwrap_err())
+            explain(&Config::from_custom_kubeconfig(file(text), &options).await.unwrap_err())
         };
-        assert!(said("{apiVersion: v1, kind: Config}", None).await.contains("no current-context: say --context"));
+        assert!(said("{apiVersion: v1, kind: Config}", None).await.contains("no current-context: use --context"));
         assert!(said("current-context: prod", None).await.starts_with("there is no context \"prod\" in it"));
         assert!(said("current-context: prod", Some("dev")).await.starts_with("there is no context \"dev\" in it"));
     }
 
     #[test]
-    fn who_acts_as_somebody_else_shows_his_own_token_to_nobody() {
+    fn a_user_that_acts_as_another_never_sends_the_own_token() {
         assert!(matches!(bearer(&user(None, "").unwrap()), Bearer::Token(own) if own.token_file.is_some()));
         assert!(matches!(bearer(&AuthInfo::default()), Bearer::Nothing));
         for (kubeconfig, line, want) in [(None, "--as u", "u"), (Some("k"), "", "k"), (Some("k"), "--as u", "u")] {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_typed_takes_the_place_of_who_the_kubeconfig_says() {
+    fn the_user_of_the_flags_replaces_the_user_of_the_kubeconfig() {
         let said = |kubeconfig, line| {
             let user = user(kubeconfig, line).unwrap();
             (user.impersonate.unwrap_or_default(), user.impersonate_groups.unwrap_or_default().join(" "))

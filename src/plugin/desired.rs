@@ -1,4 +1,4 @@
-//! What comes of it when somebody opens or closes a queue? (rules O1 to O3 of docs/accounting.md)
+//! Opens or closes a queue, and reports the consequences (rules O1 to O3 of docs/accounting.md).
 
 use serde_json::{Value, json};
 
@@ -11,21 +11,21 @@ use super::queues::Queues;
 /// How many queues are named.
 const NAMED: usize = 10;
 
-/// The two reasons that there are, and what to do about the second.
-const NOT_FOLLOWED: &str = "its status has not followed: is the scheduler running? With --queue-status=obey this annotation is not read, and whoever writes \
-    status.state (Volcano's controller, by vcctl) opens and closes queues";
+/// Why a status may not follow: two possible reasons, and what to do about the second.
+const NOT_FOLLOWED: &str = "its status has not followed: is the scheduler running? With --queue-status=obey this annotation is not read, and the program that writes \
+    status.state (Volcano's controller, by vcctl) opens and closes the queues";
 
-/// Open, or closed.
+/// The requested state of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Desired {
-    /// It takes groups, unless one above it is closed.
+    /// The queue takes PodGroups, unless one above it is closed.
     Open,
-    /// Neither it nor any queue below it takes groups.
+    /// Neither the queue nor any queue below it takes PodGroups.
     Closed,
 }
 
 impl Desired {
-    /// The word of the annotation.
+    /// Returns the value of the annotation.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -34,35 +34,35 @@ impl Desired {
         }
     }
 
-    /// What is merged into the queue.
+    /// Returns the merge patch for the queue.
     #[must_use]
     pub fn patch(self) -> Value {
         json!({ "metadata": { "annotations": { QUEUE_DESIRED_STATE: self.as_str() } } })
     }
 }
 
-/// What was done, and what comes of it.
+/// What was done, and the consequences.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     queue: String,
     desired: Desired,
-    /// Whether it had been so before: nothing was written then.
+    /// Whether the queue had this state before: then nothing was written.
     already: bool,
-    /// Whether it was only asked what would come of it.
+    /// Whether this is a dry run.
     dry_run: bool,
     /// All queues below it.
     below: Vec<String>,
-    /// Those below it that stay closed though it is opened, since somebody closed them or one between.
+    /// The queues below it that stay closed when it is opened, because they or a queue in between were closed themselves.
     stay_closed: Vec<String>,
-    /// A queue above it that keeps it closed all the same.
+    /// A queue above it that keeps it closed.
     closed_above: Option<String>,
-    /// What the status says; none where it does not follow what is asked.
+    /// The state in the status; `None` while it does not follow the request.
     state: Option<String>,
     unknown: Vec<Gap>,
 }
 
 impl Report {
-    /// What comes of it, with the queues as they are before.
+    /// Makes the report from the queues as they are before the change.
     #[must_use]
     pub fn new(queues: &Queues, queue: &str, desired: Desired, dry_run: bool, unknown: Vec<Gap>) -> Self {
         let closed = |name: &str| queues.facts(name).is_some_and(|facts| facts.closed_by_hand);
@@ -85,27 +85,27 @@ impl Report {
         report.seen(state)
     }
 
-    /// Whether there is nothing to be written.
+    /// Whether there is nothing to write.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.already || self.dry_run
     }
 
-    /// The same after the status was looked at again.
+    /// Returns the report with the state that the status has after the change.
     #[must_use]
     pub fn seen(mut self, state: Option<String>) -> Self {
         self.state = state;
         self
     }
 
-    /// Whether the state says that somebody has taken notice.
+    /// Whether this state shows that the request was noticed.
     #[must_use]
     pub fn is_noticed(&self, state: &str) -> bool {
         let closed = self.desired == Desired::Closed || self.closed_above.is_some();
         (state != OPEN) == closed
     }
 
-    /// The answer of `queue open|close -o json`.
+    /// Returns the answer of `queue open|close -o json`.
     #[must_use]
     pub fn json(&self) -> Value {
         json!({
@@ -121,7 +121,7 @@ impl Report {
         })
     }
 
-    /// The same for people.
+    /// Returns the page for people.
     #[must_use]
     pub fn page(&self) -> Page {
         let mut page = Page::default();
@@ -144,19 +144,17 @@ impl Report {
                 ));
             }
             Desired::Open => {
-                page.text(format!("  {whom}: groups that wait are admitted again"));
+                page.text(format!("  {whom}: waiting PodGroups can be admitted again"));
                 if !self.stay_closed.is_empty() {
-                    page.line(
-                        Line::new("  ").and(
-                            Tone::Warn,
-                            format!("still closed, since somebody closed them too: {}", first_of(&self.stay_closed, NAMED)),
-                        ),
-                    );
+                    page.line(Line::new("  ").and(
+                        Tone::Warn,
+                        format!("still closed, because they were closed themselves: {}", first_of(&self.stay_closed, NAMED)),
+                    ));
                 }
             }
         }
         if let Some(above) = &self.closed_above {
-            page.line(Line::new("  ").and(Tone::Warn, format!("closed all the same: queue {above} above it is closed")));
+            page.line(Line::new("  ").and(Tone::Warn, format!("still closed: queue {above} above it is closed")));
         }
         match (&self.state, self.dry_run) {
             (Some(state), _) => page.text(format!("  its status says {state}")),
@@ -179,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_of_it_names_those_below_and_above() {
+    fn the_consequences_name_the_queues_below_and_above() {
         let queues = Queues::new(
             vec![queue("a", None, &[]), closed(queue("b", Some("a"), &[])), queue("c", Some("b"), &[]), queue("d", Some("a"), &[])],
             None,

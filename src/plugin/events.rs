@@ -1,4 +1,4 @@
-//! What has been said about an object, in Events?
+//! Reads the Events of an object, and picks the newest warnings.
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -6,23 +6,23 @@ use serde_json::{Value, json};
 /// How many are shown.
 const MOST: usize = 3;
 
-/// One Event, as far as people read it.
+/// One Event, with the fields that people read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When it was last seen; none where it does not say.
+    /// When it was last seen; `None` where it does not say.
     pub at: Option<Timestamp>,
     /// `Normal` or `Warning`.
     pub kind: String,
-    /// What programs read.
+    /// The reason.
     pub reason: String,
-    /// What people read.
+    /// The message.
     pub message: String,
-    /// Who says it.
+    /// The reporting component.
     pub from: String,
 }
 
 impl Event {
-    /// What this object says; both forms of the API (counts and series) are read.
+    /// Reads an Event from its object, in both forms of the API (counts and series).
     #[must_use]
     pub fn of(object: &Value) -> Self {
         let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
@@ -37,27 +37,27 @@ impl Event {
         }
     }
 
-    /// As it stands in JSON.
+    /// Returns the Event as JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         json!({ "at": self.at.map(|at| at.to_string()), "type": self.kind, "reason": self.reason, "message": self.message, "from": self.from })
     }
 }
 
-/// The newest warnings, newest first, what is said twice only once. What went well is no reason to wait.
+/// Returns the newest warnings, newest first and each message once. Normal Events are no reason to wait.
 #[must_use]
 pub fn newest(mut events: Vec<Event>) -> Vec<Event> {
     events.sort_by(|a, b| b.at.cmp(&a.at).then_with(|| a.message.cmp(&b.message)));
-    let mut kept: Vec<Event> = Vec::new();
+    let mut newest: Vec<Event> = Vec::new();
     for event in events {
-        if event.kind == "Warning" && kept.len() < MOST && !kept.iter().any(|known| known.message == event.message) {
-            kept.push(event);
+        if event.kind == "Warning" && newest.len() < MOST && !newest.iter().any(|known| known.message == event.message) {
+            newest.push(event);
         }
     }
-    kept
+    newest
 }
 
-/// How long ago, as kubectl writes it: `5s`, `3m`, `2h`, `4d`.
+/// Returns how long ago that was, as kubectl writes it: `5s`, `3m`, `2h`, `4d`.
 #[must_use]
 pub fn ago(then: Timestamp, now: Timestamp) -> String {
     let seconds = now.duration_since(then).as_secs().max(0);

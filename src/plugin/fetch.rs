@@ -1,6 +1,6 @@
-//! How are objects read, so that one that is odd or forbidden costs only itself?
+//! Reads objects of the API server, so that an unreadable or forbidden object costs only itself.
 //!
-//! Lists come in pages, and each entry is decoded by itself. What could not be read becomes a [`Gap`] that says what to do, and the rest goes on.
+//! Lists come in pages, and each entry is decoded by itself. What could not be read becomes a [`Gap`] that says what to do, and the rest is used.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ use crate::runtime::call::{CallError, call};
 
 use super::gap::Gap;
 
-/// How many objects one page has; as kubectl has it.
+/// The number of objects per page, as kubectl has it.
 const PAGE: u32 = 500;
 
 /// The most pages of one list: a million objects, more than a cluster can have.
 const PAGES: u32 = 2_000;
 
-/// Objects as they are.
+/// Whole objects.
 const WHOLE: &str = "application/json";
 
-/// Of each object only its metadata, where the server has that form.
+/// Only the metadata of each object, where the server supports it.
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
-/// Reads, each with a limit.
+/// Sends reads, each with a time limit.
 #[derive(Clone)]
 pub struct Fetch {
     client: Client,
@@ -35,25 +35,25 @@ pub struct Fetch {
 }
 
 impl Fetch {
-    /// Reads with this client.
+    /// Makes reads with this client.
     #[must_use]
     pub const fn new(client: Client, limit: Duration) -> Self {
         Self { client, limit }
     }
 
-    /// The client.
+    /// Returns the client.
     #[must_use]
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// How long one request may take.
+    /// Returns the time limit of one request.
     #[must_use]
     pub const fn limit(&self) -> Duration {
         self.limit
     }
 
-    /// The JSON at a path, which begins with a slash.
+    /// Returns the JSON at a path, which begins with a slash.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ impl Fetch {
         serde_json::from_str(&text).map_err(|error| CallError::Other(format!("{path} answered no JSON: {error}")))
     }
 
-    /// One object; none where there is none.
+    /// Returns one object; `None` where it does not exist.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl Fetch {
         }
     }
 
-    /// All objects of a list. `query` is empty or begins with `&`.
+    /// Returns all objects of a list. `query` is empty or begins with `&`.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl Fetch {
         Ok(items)
     }
 
-    /// The metadata of all objects of a list, and nothing else of them.
+    /// Returns the metadata of all objects of a list, and nothing else of them.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl Fetch {
         Ok(names)
     }
 
-    /// Each page of a list as it comes.
+    /// Passes each page of a list on as it comes.
     async fn pages(&self, path: &str, query: &str, form: &'static str, mut take: impl FnMut(Vec<Value>)) -> Result<(), CallError> {
         let mut next = String::new();
         for _ in 0..PAGES {
@@ -121,7 +121,7 @@ impl Fetch {
         Err(CallError::Other(format!("{path} has no end")))
     }
 
-    /// What becomes of all objects of a list that can be read; none, and a gap called `what`, where there is no list. Only one page of them is kept as it came: the pods of
+    /// Converts all readable objects of a list. Returns nothing, and adds a gap called `what`, where the list cannot be read. Only one page is in memory as it came: the pods of
     /// a large cluster are gigabytes.
     pub async fn all<T: DeserializeOwned, F>(
         &self,
@@ -149,7 +149,7 @@ impl Fetch {
     }
 }
 
-/// The objects that can be decoded, and a gap for those that cannot.
+/// Returns the objects that can be decoded, and adds a gap for the others.
 pub fn decoded<T: DeserializeOwned>(what: &str, items: Vec<Value>, gaps: &mut Vec<Gap>) -> Vec<T> {
     let count = items.len();
     let read: Vec<T> = items.into_iter().filter_map(|item| serde_json::from_value(item).ok()).collect();
@@ -164,7 +164,7 @@ fn lost(what: &str, count: usize, read: usize, gaps: &mut Vec<Gap>) {
     }
 }
 
-/// What to do about an error, for people.
+/// Returns an error with what to do about it, for people.
 #[must_use]
 pub fn told(error: &CallError) -> String {
     match error {
@@ -187,7 +187,7 @@ pub fn told(error: &CallError) -> String {
     }
 }
 
-/// A value of a query: whatever is not plainly harmless as `%XX`.
+/// Returns a value for a query: all but unreserved characters as `%XX`.
 #[must_use]
 pub fn escaped(value: &str) -> String {
     let mut out = String::new();

@@ -1,6 +1,6 @@
-//! Which PodGroup is meant?
+//! Finds the PodGroup that a user means.
 //!
-//! Somebody who waits knows the name of a Deployment, a Job or a pod. Their groups follow from them as everywhere in this project
+//! A user knows the name of a Deployment, a Job or a pod. The PodGroup follows from it as everywhere in this project
 //! ([`crate::api::membership`]).
 
 use std::collections::BTreeMap;
@@ -25,20 +25,20 @@ use super::page::{Line, Page, Tone};
 /// How many namespaces are named.
 const NAMESPACES: usize = 3;
 
-/// A group, and whose it is.
+/// A PodGroup, and the object that it was found by.
 #[derive(Debug)]
 pub struct Found {
-    /// The group.
+    /// The PodGroup.
     pub group: GroupFacts,
     /// Its owner, as in `ReplicaSet train-7c9`.
     pub owner: Option<String>,
-    /// The UIDs of what was asked about and of the group: whose Events are of interest.
+    /// The UIDs of the requested object and of the PodGroup: their Events are shown.
     pub uids: Vec<String>,
-    /// Other groups of what was asked about.
+    /// Other PodGroups of the requested object.
     pub others: Vec<String>,
 }
 
-/// Something that has no group.
+/// An object without a PodGroup.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Absent {
     what: String,
@@ -48,11 +48,11 @@ pub struct Absent {
     unknown: Vec<Gap>,
 }
 
-/// What is asked about, and its group if it has one.
+/// Finds the requested object, and its PodGroup if it has one.
 ///
 /// # Errors
 ///
-/// In one line: there is nothing of that name, or it cannot be read.
+/// In one line: there is no object of that name, or it cannot be read.
 pub async fn find(fetch: &Fetch, namespace: &str, target: &Target, gaps: &mut Vec<Gap>) -> Result<Result<Found, Absent>, String> {
     let (kind, object) = object(fetch, namespace, target).await?;
     let meta = meta(&object);
@@ -72,7 +72,7 @@ pub async fn find(fetch: &Fetch, namespace: &str, target: &Target, gaps: &mut Ve
     let listed = fetch.list(&path, "").await.map_err(|error| format!("PodGroups of namespace {namespace}: {}", told(&error)))?;
     let mut groups: Vec<PodGroup> = decoded("PodGroups", listed, gaps);
     groups.retain(|group| keys.iter().any(|key| Some(&*key.name) == group.metadata.name.as_deref()));
-    // Who waits is asked about; of several that wait, the newest.
+    // Waiting PodGroups come first; of several, the newest.
     groups.sort_by_key(|group| (has_places(group), std::cmp::Reverse(group.metadata.creation_timestamp.clone().map(|time| time.0))));
     let mut groups = groups.into_iter();
     let Some(group) = groups.next() else {
@@ -85,14 +85,14 @@ pub async fn find(fetch: &Fetch, namespace: &str, target: &Target, gaps: &mut Ve
     Ok(Ok(found(&group, vec![uid], others)))
 }
 
-/// The groups of those owners of this kind whose own owner has this UID.
+/// Returns the PodGroups of the owners of this kind that are owned by this UID.
 async fn groups_below(fetch: &Fetch, kind: Kind, namespace: &str, uid: &str, gaps: &mut Vec<Gap>) -> Vec<GroupKey> {
     let what = format!("{}s", kind.as_str());
     let below = |owner: &Value| controller_of(&meta(owner)).is_some_and(|above| above.uid == uid).then(|| group_of_owner(owner));
     fetch.all(&what, &kind.path(Some(namespace)), "", gaps, below).await.unwrap_or_default().into_iter().flatten().collect()
 }
 
-/// The object, and of which kind it turned out to be.
+/// Returns the object, and the kind that it turned out to be.
 async fn object(fetch: &Fetch, namespace: &str, target: &Target) -> Result<(Kind, Value), String> {
     let kinds: Vec<Kind> = target.kind.map_or_else(|| Kind::ALL.to_vec(), |kind| vec![kind]);
     let mut refused = Vec::new();
@@ -101,7 +101,7 @@ async fn object(fetch: &Fetch, namespace: &str, target: &Target) -> Result<(Kind
             Ok(Some(object)) => return Ok((*kind, object)),
             Ok(None) => {}
             Err(error @ CallError::Forbidden(_)) => refused.push(told(&error)),
-            // Where nobody answers, or nobody is let in, the other kinds are not asked one after the other.
+            // When the server does not answer or refuses the user, the other kinds are not tried.
             Err(error) => return Err(told(&error)),
         }
     }
@@ -109,14 +109,14 @@ async fn object(fetch: &Fetch, namespace: &str, target: &Target) -> Result<(Kind
         return Err(refused.join("; "));
     }
     let names: Vec<_> = kinds.iter().map(|kind| kind.as_str()).collect();
-    // What is generated is copied and not typed.
+    // A generated name is copied and not typed.
     let typed = kinds.iter().filter(|kind| target.kind.is_some() || !kind.is_generated());
     let query = format!("&fieldSelector=metadata.name%3D{}", target.name);
     let (here, elsewhere) = join!(named(fetch, typed, Some(namespace), ""), named(fetch, kinds.iter(), None, &query));
     Err(format!("there is no {} {:?} in namespace {namespace}: {}", names.join(", "), target.name, meant(target, &here, &elsewhere)))
 }
 
-/// What there is of these kinds. Who may not list them, or gets no answer, is told what is missing all the same.
+/// Returns the names of these kinds; empty where the user may not list them, or where the server does not answer.
 async fn named(fetch: &Fetch, kinds: impl Iterator<Item = &Kind>, namespace: Option<&str>, query: &str) -> Vec<(Kind, ObjectMeta)> {
     let of_kind = |kind: Kind| async move {
         let names = fetch.names(&kind.path(namespace), query).await.unwrap_or_default();
@@ -125,7 +125,7 @@ async fn named(fetch: &Fetch, kinds: impl Iterator<Item = &Kind>, namespace: Opt
     join_all(kinds.map(|kind| of_kind(*kind))).await.concat()
 }
 
-/// What may have been meant by a name that is not there: the same name in another namespace, or the nearest one here.
+/// Returns what a missing name may mean: the same name in another namespace, or the nearest name in this one.
 fn meant(target: &Target, here: &[(Kind, ObjectMeta)], elsewhere: &[(Kind, ObjectMeta)]) -> String {
     let mut places: Vec<&str> = elsewhere.iter().filter_map(|(_, meta)| meta.namespace.as_deref()).filter(|name| is_name(name)).collect();
     places.sort_unstable();
@@ -168,7 +168,7 @@ fn meta(object: &Value) -> ObjectMeta {
     object.get("metadata").and_then(|meta| ObjectMeta::deserialize(meta).ok()).unwrap_or_default()
 }
 
-/// The group of the pods that an owner makes: the one that its template names, else its own.
+/// Returns the PodGroup of the pods that an owner makes: the one that its template names, or its own.
 fn group_of_owner(owner: &Value) -> GroupKey {
     let annotations =
         owner.pointer("/spec/template/metadata/annotations").and_then(|all| BTreeMap::<String, String>::deserialize(all).ok());
@@ -211,13 +211,13 @@ fn why_absent(kind: Kind, object: &Value, keys: &[GroupKey]) -> Vec<String> {
 }
 
 impl Absent {
-    /// Whose Events are of interest.
+    /// Returns the UID whose Events are shown.
     #[must_use]
     pub fn uid(&self) -> &str {
         &self.uid
     }
 
-    /// The same with what was said about it.
+    /// Returns the same with Events and gaps.
     #[must_use]
     pub fn told(mut self, events: Vec<Event>, unknown: Vec<Gap>) -> Self {
         self.events = events;
@@ -225,7 +225,7 @@ impl Absent {
         self
     }
 
-    /// The answer of `why -o json` where there is no group.
+    /// Returns the answer of `why -o json` for an object without a PodGroup.
     #[must_use]
     pub fn json(&self) -> Value {
         json!({
@@ -237,7 +237,7 @@ impl Absent {
         })
     }
 
-    /// The same for people.
+    /// Returns the page for people.
     #[must_use]
     pub fn page(&self) -> Page {
         let mut page = Page::default();
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_group_of_an_owner_is_named_by_its_template_or_is_its_own() {
+    fn the_group_of_an_owner_comes_from_its_template_or_is_its_own() {
         let uid = "0a1b2c3d-0000-1111-2222-333344445555";
         let owner = |annotations: Value| json!({"metadata": {"namespace": "ns", "uid": uid}, "spec": {"template": {"metadata": {"annotations": annotations}}}});
         assert_eq!(group_of_owner(&owner(json!({}))), GroupKey::generated("ns", uid));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_not_there_is_looked_for_elsewhere_and_by_what_is_near_it() {
+    fn a_missing_name_is_searched_in_other_namespaces_and_among_similar_names() {
         let target = Target { kind: None, name: "trian".to_owned() };
         let object = |kind, namespace: &str, name: &str| {
             (kind, ObjectMeta { name: Some(name.to_owned()), namespace: Some(namespace.to_owned()), ..ObjectMeta::default() })
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_group_is_told_what_is_missing() {
+    fn for_an_object_without_a_group_the_missing_parts_are_named() {
         let object = json!({"spec": {"replicas": 0, "template": {"spec": {}}}});
         let why = why_absent(Kind::Deployment, &object, &[GroupKey::new("ns", "../x")]).join(" | ");
         for part in ["PodGroup ../x, which can be no name", "wants no pods", "schedulerName default-scheduler"] {

@@ -1,4 +1,4 @@
-//! How is a way to a pod's port opened? By kubectl, which is there where a plugin of it is, and forwards with whatever credentials it has.
+//! Opens a port-forward to a pod. kubectl does it, because it is installed where its plugins are, and uses whatever credentials it has.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
 use super::flags::Common;
 
-/// How much of what kubectl complains about is repeated.
+/// How many bytes of kubectl's errors are shown.
 const COMPLAINT: u64 = 1_000;
 
-/// A port-forward that is open, until this is dropped.
+/// An open port-forward; it ends when this is dropped.
 pub(super) struct Forward {
     /// The port on this machine.
     pub(super) port: u16,
     _kubectl: Child,
-    /// kubectl says each connection on them, and ends where nobody would read that.
+    /// kubectl writes a line here for each connection, and would end if nothing read it.
     _pipes: (BufReader<ChildStdout>, ChildStderr),
 }
 
@@ -37,14 +37,14 @@ pub(super) async fn forwarded(flags: &Common, namespace: &str, pod: &str, port: 
         Err(_) => Err("it was not open in time (see --request-timeout)".to_owned()),
         Ok(None) => {
             let mut complaint = Vec::new();
-            // It has ended, so what it has said is there.
+            // It has ended, so its output is complete.
             let _ = tokio::time::timeout(limit, (&mut err).take(COMPLAINT).read_to_end(&mut complaint)).await;
             Err(String::from_utf8_lossy(&complaint).split_whitespace().collect::<Vec<_>>().join(" "))
         }
     }
 }
 
-/// What kubectl is told: whose cluster, as whom, and any free port of this machine for the one of the pod.
+/// Returns kubectl's arguments: the cluster, the user, and any free local port for the port of the pod.
 fn arguments(flags: &Common, namespace: &str, pod: &str, port: u16) -> Vec<String> {
     let mut arguments = vec!["port-forward".to_owned(), "--address=127.0.0.1".to_owned(), format!("--namespace={namespace}")];
     arguments.extend(flags.kubeconfig.as_ref().map(|file| format!("--kubeconfig={}", file.display())));
@@ -55,7 +55,7 @@ fn arguments(flags: &Common, namespace: &str, pod: &str, port: u16) -> Vec<Strin
     arguments
 }
 
-/// The port on this machine, from the line in which kubectl names it; none where it ends without.
+/// Returns the local port from the line in which kubectl names it; `None` where it ends without one.
 async fn opened(mut out: impl AsyncBufRead + Unpin) -> Option<u16> {
     let mut line = String::new();
     while out.read_line(&mut line).await.ok()? > 0 {
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn kubectl_forwards_as_whom_and_where_the_plugin_asks() {
+    fn kubectl_forwards_with_the_user_and_the_cluster_of_the_plugin() {
         let line = "kubectl-podgroup audit --context c --as u --as-group g --kubeconfig f";
         let flags = Arguments::parse_from(line.split(' ')).common;
         let want = "port-forward --address=127.0.0.1 --namespace=ns --kubeconfig=f --context=c --as=u --as-group=g pod/p :8081";

@@ -1,4 +1,4 @@
-//! What could not be known, and why?
+//! What an answer lacks, and why.
 
 use serde_json::{Value, json};
 
@@ -14,20 +14,20 @@ pub struct Gap {
 }
 
 impl Gap {
-    /// This is not known, for this reason.
+    /// Makes a gap.
     #[must_use]
     pub fn new(what: impl Into<String>, why: impl Into<String>) -> Self {
         Self { what: what.into(), why: why.into() }
     }
 }
 
-/// The gaps as the field `unknown` of every answer.
+/// Returns the gaps as the field `unknown` of every answer.
 #[must_use]
 pub fn json(gaps: &[Gap]) -> Value {
     gaps.iter().map(|gap| json!({ "what": gap.what, "why": gap.why })).collect()
 }
 
-/// The gaps at the end of every page.
+/// Writes the gaps at the end of a page.
 pub fn show(page: &mut Page, gaps: &[Gap]) {
     if gaps.is_empty() {
         return;

@@ -1,14 +1,14 @@
-//! `kubectl podgroup`: why does a PodGroup wait, how full are the queues and the nodes, and do the books agree?
+//! `kubectl podgroup`: shows why a PodGroup waits, how full the queues and the nodes are, and whether the accounting is right.
 //!
 //! ```text
 //!  flags ──▶ connect ──▶ fetch, scheduler ──▶ facts ──▶ a report (pure) ──▶ page (text) or JSON
 //! ```
 //!
 //! The shell ([`connect`], [`fetch`], [`scheduler`], [`find`], [`verbs`]) reads objects of the API, and asks the scheduler's debug endpoint where it can be
-//! reached. Each report is a value that follows from that ([`why`], [`tree`], [`nodes`], [`audit`], [`version`], [`desired`]): no I/O, no clock. What could not be read is
-//! a [`gap::Gap`] in the report and never ends it. All text leaves through [`page`], which makes what tenants wrote harmless.
+//! reached. Each report is a pure value that follows from these facts ([`why`], [`tree`], [`nodes`], [`audit`], [`version`], [`desired`]): no I/O, no clock. What could not be read is
+//! a [`gap::Gap`] in the report and never ends it. All text passes through [`page`], which makes text of tenants harmless.
 //!
-//! **Architecture invariant:** nothing here decides anything about pods. What would fit is asked of [`crate::accounting`] and [`crate::cycle`], so that the
+//! **Architecture invariant:** nothing here decides anything about pods. [`crate::accounting`] and [`crate::cycle`] answer what fits, so the
 //! answer is the scheduler's own.
 
 #![cfg_attr(not(test), deny(clippy::float_arithmetic, clippy::arithmetic_side_effects))]
@@ -47,18 +47,18 @@ use flags::{Arguments, Output, Verb};
 use page::clean;
 use verbs::Answer;
 
-/// Runs the program: what its name and the words after it ask for.
+/// Runs the program by its name and arguments.
 pub async fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     let name = words.first().and_then(|name| Path::new(name).file_name());
-    if name.is_some_and(|name| name == complete::ASKED_AS) {
+    if name.is_some_and(|name| name == complete::COMPLETION_NAME) {
         let words: Vec<String> = words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
         return written(complete::answer(&words).await.as_bytes(), ExitCode::SUCCESS);
     }
     run(Arguments::parse_from(words)).await
 }
 
-/// Answers, and says with the exit status how: 0 fine, 1 not found, refused, or differences in the audit; 2 is wrong usage.
+/// Prints the answer. The exit status is 0 on success; 1 when something is not found or refused, or when the audit has differences; 2 for wrong usage.
 async fn run(arguments: Arguments) -> ExitCode {
     let output = arguments.common.output;
     if let Verb::Completion { shell } = arguments.verb {
@@ -76,14 +76,14 @@ async fn run(arguments: Arguments) -> ExitCode {
             written(text.as_bytes(), code)
         }
         Err(message) => {
-            // Nobody is left to be told where stderr is closed too.
+            // When stderr is closed too, the error cannot be shown.
             let _ = writeln!(io::stderr(), "error: {}", clean(&message));
             ExitCode::FAILURE
         }
     }
 }
 
-/// Colours only for a person at a terminal that has them, and not for one who does not want them: a `NO_COLOR` that says nothing refuses nothing.
+/// Whether to use colours: only for a terminal that supports them, and not for a user who sets `NO_COLOR`. An empty `NO_COLOR` counts as unset.
 fn is_coloured(terminal: bool, no_color: Option<&OsStr>, term: Option<&OsStr>) -> bool {
     terminal && no_color.is_none_or(OsStr::is_empty) && term.is_none_or(|term| term != "dumb")
 }
@@ -99,7 +99,7 @@ fn written(text: &[u8], code: ExitCode) -> ExitCode {
     }
 }
 
-/// Why an answer is not where it was to go. Who reads only the beginning (`| head`) closes the pipe, which is no failure.
+/// Returns why the answer could not be written. A reader that stops early (`| head`) closes the pipe, which is no failure.
 fn unwritten(result: io::Result<()>) -> Option<String> {
     let error = result.err().filter(|error| error.kind() != io::ErrorKind::BrokenPipe)?;
     Some(format!("the answer could not be written: {error}"))
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_that_nobody_gets_is_an_error_that_is_told_but_for_one_who_stops_reading() {
+    fn an_unwritten_answer_is_an_error_unless_the_reader_stopped_early() {
         assert_eq!(unwritten(Ok(())), None);
         assert_eq!(unwritten(Err(io::ErrorKind::BrokenPipe.into())), None);
         let full = unwritten(Err(io::ErrorKind::StorageFull.into())).unwrap_or_default();
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_for_a_terminal_that_has_them_and_for_who_did_not_refuse_them() {
+    fn colours_need_a_terminal_that_supports_them_and_no_refusal() {
         let table = [
             (true, None, Some("xterm-256color"), true),
             (true, None, None, true),

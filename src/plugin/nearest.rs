@@ -1,12 +1,12 @@
-//! Which of these names was probably meant? Pure.
+//! Finds the name that is nearest to a typed one. Pure.
 
-/// So many letters of a name may be wrong, at most; of a short one a third.
+/// How many letters may be wrong, at most; in a short name a third of them.
 const MOST: usize = 4;
 
-/// What is as short as this begins too many names.
+/// A typed text of this length is the beginning of too many names.
 const SHORT: usize = 3;
 
-/// The name that is nearest to what was typed, the first by name of several; else the shortest that begins with it. None where none is near.
+/// Returns the nearest name, the first by name of several; otherwise the shortest that begins with the typed text. `None` where none is near.
 pub(super) fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let most = (typed.len() / 3).min(MOST);
     let rank = |name: &'a str| match distance(typed.as_bytes(), name.as_bytes(), most) {
@@ -17,7 +17,7 @@ pub(super) fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>)
     names.into_iter().filter_map(rank).min().map(|(_, _, name)| name)
 }
 
-/// How many letters must be put in, left out or exchanged; none where that is more than `most`.
+/// Returns how many letters must be inserted, deleted or exchanged; `None` where that is more than `most`.
 fn distance(a: &[u8], b: &[u8], most: usize) -> Option<usize> {
     if a.len().abs_diff(b.len()) > most {
         return None;

@@ -1,13 +1,13 @@
-//! What is charged on each node, and which have more on them than they offer?
+//! Shows what is charged on each node, and which nodes are overcommitted.
 //!
-//! Counted here from the nodes and pods of the API, as the scheduler's ledger does (N1 to N3 of docs/accounting.md). What only the scheduler knows is what
-//! it keeps for gangs until others are gone.
+//! It is computed from the nodes and pods of the API, as the scheduler's ledger does (N1 to N3 of docs/accounting.md). Only the scheduler knows what
+//! is reserved for nominated gangs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::accounting::{Books, NodeView};
+use crate::accounting::{Accounting, NodeView};
 use crate::api::quantities::written;
 use crate::api::{NodeFacts, PodFacts};
 use crate::resources::{Amount, ResourceName, Resources, quantity};
@@ -16,14 +16,14 @@ use super::answers::{Answers, amounts};
 use super::gap::{self, Gap};
 use super::page::{Line, Page, Tone};
 
-/// How many resources have a column unless all are asked for.
+/// How many resources have a column by default.
 const COLUMNS: usize = 5;
 
 /// The ledger of all nodes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     nodes: Vec<Row>,
-    /// Pods that are charged to nodes that do not exist: their name and what is charged.
+    /// The pods on missing nodes: the name of the node and what is charged.
     missing: Vec<(String, Resources)>,
     unknown: Vec<Gap>,
 }
@@ -33,7 +33,7 @@ struct Row {
     name: String,
     cordoned: bool,
     allocatable: Resources,
-    /// None where the pods are not known.
+    /// `None` where the pods are not known.
     used: Option<Resources>,
     nominated: Option<Resources>,
     pods: Option<u64>,
@@ -67,10 +67,10 @@ impl Row {
     }
 }
 
-/// The books with what these nodes offer and these pods use.
+/// Returns the accounting of these nodes and pods.
 #[must_use]
-pub fn books(nodes: &[NodeFacts], pods: &[PodFacts]) -> Books {
-    let mut books = Books::new();
+pub fn books(nodes: &[NodeFacts], pods: &[PodFacts]) -> Accounting {
+    let mut books = Accounting::new();
     nodes.iter().for_each(|node| books.node_upsert(&node.name, node.allocatable.clone()));
     for pod in pods.iter().filter(|pod| !pod.phase.ended()) {
         if let Some(node) = &pod.node {
@@ -81,7 +81,7 @@ pub fn books(nodes: &[NodeFacts], pods: &[PodFacts]) -> Books {
 }
 
 impl Report {
-    /// Of these nodes and pods; `pods` is none where they could not be listed, and then what the scheduler answered counts.
+    /// Makes the report. `pods` is `None` where they could not be listed; then the scheduler's answer counts.
     #[must_use]
     pub fn new(nodes: &[NodeFacts], pods: Option<&[PodFacts]>, answers: &Answers, unknown: Vec<Gap>) -> Self {
         let books = books(nodes, pods.unwrap_or_default());
@@ -109,7 +109,7 @@ impl Report {
         Self { nodes: rows, missing, unknown }
     }
 
-    /// The answer of `nodes -o json`.
+    /// Returns the answer of `nodes -o json`.
     #[must_use]
     pub fn json(&self) -> Value {
         json!({
@@ -119,7 +119,7 @@ impl Report {
         })
     }
 
-    /// The same for people. `wide` shows every resource.
+    /// Returns the page for people. `wide` shows every resource.
     #[must_use]
     pub fn page(&self, wide: bool) -> Page {
         let mut page = Page::default();
@@ -146,7 +146,7 @@ impl Report {
         page
     }
 
-    /// cpu, memory and pods first, then by name; those that are overcommitted anywhere are never left out.
+    /// Returns cpu, memory and pods first, then the others by name; an overcommitted resource is always included.
     fn columns(&self, most: usize) -> Vec<ResourceName> {
         let mut names: BTreeSet<ResourceName> = BTreeSet::new();
         let mut over: BTreeSet<ResourceName> = BTreeSet::new();
@@ -197,7 +197,7 @@ mod tests {
     use crate::cycle::testing::{node, pod, running};
 
     #[test]
-    fn overcommitted_nodes_are_marked_and_what_nobody_may_list_is_not_guessed() {
+    fn overcommitted_nodes_are_marked_and_unlisted_pods_are_not_guessed() {
         let mut cordoned = node("n2", &[("cpu", 4)]);
         cordoned.unschedulable = true;
         let nodes = [cordoned, node("n1", &[("cpu", 4), ("example.com/gpu", 2)])];

@@ -1,26 +1,26 @@
-//! How does text that anybody may have written become safe to print?
+//! Makes text that anybody may have written safe to print.
 //!
-//! Names, annotations, messages and values come from tenants. All text goes through a [`Page`], which writes control characters and those that turn
-//! the direction of text or take no room as escapes, and cuts what is long. Colours are put around the pieces afterwards, so nobody else's escape
+//! Names, annotations, messages and values come from tenants. All text goes through a [`Page`]. It writes control characters, and characters that change
+//! the direction of text or have no width, as escapes, and cuts long text. Colours are added around the pieces afterwards, so no foreign escape
 //! sequence can reach the terminal.
 
-/// The most of one piece of text that is shown; the longest message of the scheduler fits.
+/// The limit of one piece of text, in characters; the longest message of the scheduler fits.
 const MOST: usize = 2_000;
 
-/// What a piece of text is to look like.
+/// The style of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// As it is.
+    /// Plain.
     Plain,
     /// A heading or a name.
     Strong,
-    /// All is well.
+    /// Good.
     Good,
-    /// Something is in the way.
+    /// A problem.
     Bad,
-    /// Something should be looked at.
+    /// A warning.
     Warn,
-    /// Beside the point.
+    /// Less important.
     Faint,
 }
 
@@ -37,25 +37,25 @@ impl Tone {
     }
 }
 
-/// One line: pieces of text that are safe already.
+/// One line: pieces of text that are already safe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line(Vec<(Tone, String)>);
 
 impl Line {
-    /// A line that begins with this.
+    /// Makes a line of one piece.
     #[must_use]
     pub fn new(text: impl AsRef<str>) -> Self {
         Self::default().and(Tone::Plain, text)
     }
 
-    /// The same with one more piece.
+    /// Returns the line with one more piece.
     #[must_use]
     pub fn and(mut self, tone: Tone, text: impl AsRef<str>) -> Self {
         self.0.push((tone, clean(text.as_ref())));
         self
     }
 
-    /// One line for each row; its cells stand below those of the other rows, two blanks between them, after `indent` blanks.
+    /// Returns one line for each row, with aligned cells, two blanks between them, after `indent` blanks.
     #[must_use]
     pub fn aligned(indent: usize, rows: Vec<Vec<Self>>) -> Vec<Self> {
         let mut widths: Vec<usize> = Vec::new();
@@ -85,22 +85,22 @@ impl Line {
     }
 }
 
-/// What is to be printed.
+/// The text to print.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page(Vec<Line>);
 
 impl Page {
-    /// One more line.
+    /// Adds a line.
     pub fn line(&mut self, line: Line) {
         self.0.push(line);
     }
 
-    /// One more line of plain text.
+    /// Adds a line of plain text.
     pub fn text(&mut self, text: impl AsRef<str>) {
         self.line(Line::new(text));
     }
 
-    /// An empty line and a heading; no empty line at the top.
+    /// Adds an empty line (not at the top) and a heading.
     pub fn heading(&mut self, text: impl AsRef<str>) {
         if !self.0.is_empty() {
             self.line(Line::default());
@@ -108,12 +108,12 @@ impl Page {
         self.line(Line::default().and(Tone::Strong, text));
     }
 
-    /// Rows whose columns stand below each other, after `indent` blanks.
+    /// Adds rows with aligned columns, after `indent` blanks.
     pub fn table(&mut self, indent: usize, rows: Vec<Vec<Line>>) {
         self.0.extend(Line::aligned(indent, rows));
     }
 
-    /// The text, each line ended.
+    /// Returns the text, each line ended.
     #[must_use]
     pub fn render(&self, coloured: bool) -> String {
         let mut out = String::new();
@@ -132,13 +132,13 @@ impl Page {
     }
 }
 
-/// Whether a character does to a terminal, or to who reads it, something other than standing there.
+/// Whether a character has an effect on a terminal or a reader other than being visible.
 fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// The text with everything unsafe as an escape, cut at [`MOST`] characters.
+/// Returns the text with every unsafe character as an escape, cut at [`MOST`] characters.
 #[must_use]
 pub fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -152,7 +152,7 @@ pub fn clean(text: &str) -> String {
     out
 }
 
-/// The first of these names, of which there may be thousands, and how many more there are.
+/// Returns the first of these names, of which there may be thousands, and how many more there are.
 #[must_use]
 pub fn first_of(names: &[impl AsRef<str>], most: usize) -> String {
     let first = names.iter().take(most).map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
@@ -162,11 +162,11 @@ pub fn first_of(names: &[impl AsRef<str>], most: usize) -> String {
     }
 }
 
-/// The value as JSON for people and programs. What is unsafe stands as JSON's own escapes, so it means the same and a terminal is safe from it.
+/// Returns the value as JSON. Unsafe characters are JSON escapes, so the value is the same and a terminal is safe.
 #[must_use]
 pub fn json(value: &serde_json::Value) -> String {
     let mut out = String::new();
-    // Of what the pretty form has outside of strings only the ends of its lines are control characters.
+    // Outside of strings, the pretty form has no control characters but line ends.
     for c in format!("{value:#}\n").chars() {
         if c != '\n' && is_unsafe(c) {
             let mut units = [0_u16; 2];
@@ -185,14 +185,14 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_would_act_on_a_terminal_is_shown_instead() {
+    fn characters_with_an_effect_on_a_terminal_are_escaped() {
         assert_eq!(clean("a\u{1b}[31mb\r\n\u{202e}c\u{9b}"), "a\\u{1b}[31mb\\r\\n\\u{202e}c\\u{9b}");
         assert_eq!(clean("größe 数"), "größe 数");
         assert_eq!(clean(&"x".repeat(3_000)).chars().count(), 2_001);
     }
 
     #[test]
-    fn columns_stand_below_each_other_and_colours_take_no_room() {
+    fn columns_are_aligned_and_colours_have_no_width() {
         let mut page = Page::default();
         page.heading("A");
         page.heading("B");
@@ -204,7 +204,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_is_printed_can_act(text in any::<String>(), key in any::<String>()) {
+        fn no_printed_text_has_an_effect_on_a_terminal(text in any::<String>(), key in any::<String>()) {
             let mut page = Page::default();
             page.text(&text);
             page.table(1, vec![vec![Line::new(&key), Line::new(&text)]]);

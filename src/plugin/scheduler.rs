@@ -1,5 +1,5 @@
-//! How is the scheduler itself asked? At `--scheduler-url`, else through `kubectl port-forward` to the pod that holds the scheduler's Lease, which is ended when the
-//! answer is there.
+//! Asks the scheduler itself: at `--scheduler-url`, or through `kubectl port-forward` to the pod that holds the scheduler's Lease. The port-forward ends when the
+//! answer has come.
 
 use axum::http::Uri;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::api::names::SCHEDULER;
 use crate::runtime::call::CallError;
 use crate::runtime::client::DEFAULT_NAMESPACE;
-use crate::runtime::{beside, clock};
+use crate::runtime::{clock, version_skew};
 
 use super::connect::{self, Bearer};
 use super::fetch::{Fetch, told};
@@ -17,19 +17,19 @@ use super::flags::{Common, is_name};
 use super::forward::{Forward, forwarded};
 use super::served::{Port, port, server};
 
-/// A way to the scheduler's HTTP endpoint.
+/// A connection to the scheduler's HTTP endpoint.
 pub struct Scheduler {
     fetch: Fetch,
-    /// Where that leads, for people.
+    /// The address, for people.
     place: String,
-    /// What they may look at where nobody answers there.
+    /// What the user can check when the endpoint does not answer.
     hint: String,
-    /// Ends with this value.
+    /// The port-forward; it ends with this value.
     _forward: Option<Forward>,
 }
 
 impl Scheduler {
-    /// Finds the scheduler, and opens the way to it.
+    /// Finds the scheduler, and connects to it.
     ///
     /// # Errors
     ///
@@ -53,13 +53,13 @@ impl Scheduler {
         let hint = "say --scheduler-url, or --system-namespace where it runs elsewhere";
         let found = fetch.get(&format!("/api/v1/namespaces/{namespace}/pods/{pod}")).await;
         let Some(object) = found.map_err(|error| format!("pod {namespace}/{pod}: {}", told(&error)))? else {
-            let silent = Lease::deserialize(&lease).ok().and_then(|lease| beside::silent(&lease, clock::now()));
+            let silent = Lease::deserialize(&lease).ok().and_then(|lease| version_skew::not_renewed_for(&lease, clock::now()));
             let silent = silent.map(|since| format!(", and nobody has renewed it for {}s", since.as_secs())).unwrap_or_default();
             return Err(format!("its Lease names pod {namespace}/{pod}, which does not exist{silent}; {hint}"));
         };
         let place = format!("the other end of kubectl port-forward to pod {namespace}/{pod}");
         let Port { number, tls } = port(&object);
-        // Before kubectl is started in vain.
+        // Checked before kubectl is started in vain.
         let trusted = namespace == flags.system_namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
         let bearer = if trusted || matches!(bearer, Bearer::ActingAs(_)) { bearer } else { &Bearer::Nothing };
         let config = match tls {
@@ -83,7 +83,7 @@ impl Scheduler {
         Ok(Self { fetch: Fetch::new(client, fetch.limit()), place, hint, _forward: Some(forward) })
     }
 
-    /// The JSON at a path of the endpoint.
+    /// Returns the JSON at a path of the endpoint.
     ///
     /// # Errors
     ///
@@ -112,11 +112,11 @@ impl Scheduler {
     }
 }
 
-/// The Lease of a program: in this namespace and no other, or, where none was given, in the usual one, else the only one of its name.
+/// Returns the Lease of a program: in the given namespace only, or without one in the usual namespace, or the only one of its name.
 ///
 /// # Errors
 ///
-/// Why there is none to go by, and what to do about it, in one line.
+/// Why there is no usable Lease, and what to do about it, in one line.
 pub async fn lease(fetch: &Fetch, given: Option<&str>, program: &str) -> Result<Value, String> {
     let namespace = given.unwrap_or(DEFAULT_NAMESPACE);
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{program}");
@@ -131,7 +131,7 @@ pub async fn lease(fetch: &Fetch, given: Option<&str>, program: &str) -> Result<
     the_one(lease, elsewhere, namespace, program)
 }
 
-/// The Lease to go by. Tenants may make Leases, and to whose pod it leads is sent what the one who asks may send: so one of several is never picked.
+/// Chooses the Lease. Tenants can create Leases, and the user's credentials are sent to the pod that it names; so one of several is never chosen.
 fn the_one(lease: Option<Value>, elsewhere: Vec<Value>, namespace: &str, program: &str) -> Result<Value, String> {
     let mut elsewhere = elsewhere.into_iter();
     match (lease.or_else(|| elsewhere.next()), elsewhere.len()) {
@@ -146,7 +146,7 @@ fn the_one(lease: Option<Value>, elsewhere: Vec<Value>, namespace: &str, program
     }
 }
 
-/// The pod that a Lease names: its holder is the host's name, in a pod the pod's, and something that differs at each start.
+/// Returns the pod that a Lease names: the holder is the host's name (in a pod the pod's name) and a part that differs at each start.
 fn holder(lease: &Value) -> Result<(String, String), String> {
     let text = |path: &str| lease.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let namespace = text("/metadata/namespace");
@@ -170,7 +170,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_holder_of_a_lease_is_a_pod_or_is_told() {
+    fn the_holder_of_a_lease_is_a_pod_or_an_error() {
         let lease = |holder: &str| json!({"metadata": {"namespace": "ns"}, "spec": {"holderIdentity": holder}});
         assert_eq!(holder(&lease("podgroup-scheduler-7c9-x_0a1b")), Ok(("ns".to_owned(), "podgroup-scheduler-7c9-x".to_owned())));
         for (odd, part) in [("", "nobody holds"), ("../x_1", "names no pod"), ("_", "names no pod")] {
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_elsewhere_counts_where_it_is_the_only_one() {
+    fn a_lease_in_another_namespace_counts_where_it_is_the_only_one() {
         let lease = |namespace: &str| json!({"metadata": {"namespace": namespace}});
         assert_eq!(the_one(Some(lease("ns")), Vec::new(), "ns", SCHEDULER), Ok(lease("ns")));
         assert_eq!(the_one(None, vec![lease("other")], "ns", SCHEDULER), Ok(lease("other")));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_sent_over_tls_to_who_did_not_prove_who_he_is_unless_that_is_asked_for() {
+    fn nothing_is_sent_to_a_server_without_a_trusted_certificate_unless_the_flag_allows_it() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
         let token = Bearer::Token(Box::new(AuthInfo { token_file: Some("f".to_owned()), ..AuthInfo::default() }));
         let config = |line: &str, bearer: &Bearer| {
@@ -208,7 +208,7 @@ mod tests {
         let other = config("--scheduler-ca-file FILE --scheduler-tls-server-name n --scheduler-token-file FILE", &token).unwrap();
         assert_eq!((other.tls_server_name.as_deref(), other.auth_info.token_file.as_deref()), (Some("n"), Some(file)));
         assert!(config("--scheduler-insecure-skip-tls-verify", &token).unwrap().accept_invalid_certs);
-        // As somebody else nothing goes there but what is said.
+        // When the user acts as another, only the given token is sent.
         let other = Bearer::ActingAs("system:serviceaccount:team:ci".to_owned());
         let refused = config("--scheduler-insecure-skip-tls-verify", &other).unwrap_err();
         assert!(

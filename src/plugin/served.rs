@@ -1,4 +1,4 @@
-//! Where does a pod of the scheduler serve, and for whom must its certificate be?
+//! Finds the port on which a pod of the scheduler serves, and the name for which its certificate must be issued.
 
 use serde_json::Value;
 
@@ -10,17 +10,17 @@ use super::flags::{Common, is_name};
 /// The port of the scheduler's container where it names none.
 const PORT: u16 = 8081;
 
-/// What the chart calls it.
+/// The name of the port in the chart.
 const PORT_NAME: &str = "http-metrics";
 
-/// Where a pod of the scheduler serves.
+/// The port on which a pod of the scheduler serves.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Port {
     pub(super) number: u16,
     pub(super) tls: bool,
 }
 
-/// The container's port by its name in the chart, else the one that is the default; with TLS where the kubelet's probes of that container come so.
+/// Returns the container's port by its name in the chart, or the default port; with TLS where the kubelet's probes of that container use TLS.
 pub(super) fn port(pod: &Value) -> Port {
     let is_named = |port: &&Value| port.get("name").and_then(Value::as_str) == Some(PORT_NAME);
     let number = |port: &Value| u16::try_from(port.get("containerPort")?.as_u64()?).ok();
@@ -31,14 +31,14 @@ pub(super) fn port(pod: &Value) -> Port {
     Port { number: number(port).unwrap_or(PORT), tls: probes.into_iter().flatten().any(|scheme| scheme == "HTTPS") }
 }
 
-/// For whom the certificate of this pod is to be, where no flag says it: for its Service, whatever the release is called. Whoever may not list the Services goes by the
+/// Returns the name for which the pod's certificate must be issued, where no flag names one: its Service, whatever the release is called. A user who may not list Services gets the
 /// pod's ServiceAccount, which has the same name in the chart.
 pub(super) async fn server(flags: &Common, fetch: &Fetch, namespace: &str, pod: &Value, port: u16) -> String {
     if let Some(name) = &flags.scheduler_tls_server_name {
         return name.clone();
     }
     let services = match flags.scheduler_insecure_skip_tls_verify {
-        // Any name will do.
+        // Any name works.
         true => Vec::new(),
         false => fetch.list(&format!("/api/v1/namespaces/{namespace}/services"), "").await.unwrap_or_default(),
     };
@@ -47,7 +47,7 @@ pub(super) async fn server(flags: &Common, fetch: &Fetch, namespace: &str, pod: 
     format!("{service}.{namespace}.svc")
 }
 
-/// The Service that leads to this port of the pod; the first by name of several.
+/// Returns the Service that leads to this port of the pod; the first by name of several.
 fn service_of<'a>(services: &'a [Value], pod: &Value, port: u16) -> Option<&'a str> {
     let labels = pod.pointer("/metadata/labels").and_then(Value::as_object)?;
     let selects = |service: &&Value| {

@@ -1,4 +1,4 @@
-//! What is read for each verb, and what becomes of it?
+//! Runs the verbs: reads what each needs, and makes its answer.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -29,14 +29,14 @@ use super::queues::Queues;
 use super::scheduler::{self, Scheduler};
 use super::{tree, version, why};
 
-/// The path of their list.
+/// The path of the list of queues.
 pub(super) const QUEUES: &str = "/apis/scheduling.volcano.sh/v1beta1/queues";
 
-/// For how long a queue's status is looked at after its state was asked for.
+/// How long a queue's status is watched after a change of its state.
 const NOTICED_WITHIN: Duration = Duration::from_secs(5);
 
-/// How often.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often the status is read.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What is printed, in both forms, and the exit status.
 pub struct Answer {
@@ -44,15 +44,15 @@ pub struct Answer {
     pub page: Page,
     /// For programs.
     pub json: Value,
-    /// How it ended.
+    /// The exit status.
     pub code: ExitCode,
 }
 
-/// The answer to what was typed.
+/// Answers a command line.
 ///
 /// # Errors
 ///
-/// In one line, why there is none.
+/// In one line, why there is no answer.
 pub async fn answer(arguments: Arguments) -> Result<Answer, String> {
     let Arguments { common, verb } = arguments;
     let connection = connect(&common).await?;
@@ -170,7 +170,7 @@ impl Shell {
         Ok(Answer { page: report.page(), json: report.json(), code: ExitCode::SUCCESS })
     }
 
-    /// The state of the queue once its status follows what was asked for; none if it does not within [`NOTICED_WITHIN`].
+    /// Returns the state of the queue once its status follows the request; `None` if it does not within [`NOTICED_WITHIN`].
     async fn noticed(&self, report: &desired::Report, path: &str) -> Option<String> {
         let looks = async {
             loop {
@@ -179,7 +179,7 @@ impl Shell {
                 if let Some(state) = state.filter(|state| report.is_noticed(state)) {
                     return state.to_owned();
                 }
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
         tokio::time::timeout(NOTICED_WITHIN, looks).await.ok()
@@ -211,7 +211,7 @@ impl Shell {
         (self.fetch.all("nodes", "/api/v1/nodes", "", &mut gaps, NodeFacts::of as fn(&Node) -> _).await, gaps)
     }
 
-    /// The pods of the cluster; those of the namespace where only these may be listed. The second says which.
+    /// Returns the pods of the cluster, or those of the namespace where only these may be listed; the second value says which.
     async fn pods(&self) -> (Option<Vec<PodFacts>>, bool, Vec<Gap>) {
         let mut gaps = Vec::new();
         let of: fn(&Pod) -> PodFacts = PodFacts::of;
@@ -221,7 +221,7 @@ impl Shell {
         (self.fetch.all("pods", &Kind::Pod.path(Some(&self.namespace)), "", &mut gaps, of).await, false, gaps)
     }
 
-    /// The PodGroups of the cluster, or of the namespace.
+    /// Returns the PodGroups of the cluster, or of the namespace.
     async fn groups(&self) -> (Option<Vec<GroupFacts>>, Vec<Gap>) {
         let mut gaps = Vec::new();
         let of: fn(&PodGroup) -> GroupFacts = GroupFacts::of;
@@ -246,7 +246,7 @@ impl Shell {
         (events::newest(all), gaps)
     }
 
-    /// What the scheduler answers at `/debug/queues` or `/debug/ledger`; where it cannot be asked, what is not known for that.
+    /// Returns the scheduler's answer at `/debug/queues` or `/debug/ledger`; where it cannot be asked, the gaps.
     async fn ask(&self, what: &'static str) -> (Answers, Vec<Gap>) {
         let mut gaps = Vec::new();
         let mut answers = Answers::default();
@@ -263,7 +263,7 @@ impl Shell {
     }
 }
 
-/// Why there is no answer at all.
+/// Returns why there is no answer at all.
 fn first(gaps: &[Gap]) -> String {
     gaps.first().map(|gap| format!("{}: {}", gap.what, gap.why)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Are the plugin, the controller and the scheduler of one version, and what to do where not? Pure.
+//! Compares the versions of the plugin, the controller and the scheduler, and says what to do about a difference. Pure.
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::jiff::Timestamp;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::names::{CONTROLLER, SCHEDULER, VERSION};
-use crate::runtime::beside;
+use crate::runtime::version_skew;
 
 use super::gap::{self, Gap};
 use super::page::{Line, Page, Tone};
@@ -15,21 +15,21 @@ use super::page::{Line, Page, Tone};
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Program {
     name: &'static str,
-    /// None where nobody says it.
+    /// `None` where the version is unknown.
     version: Option<String>,
-    /// Who holds its Lease.
+    /// The holder of its Lease.
     holder: Option<String>,
-    /// For how many seconds the holder has not renewed it, where that says that it is gone.
-    silent: Option<i64>,
+    /// For how many seconds the holder has not renewed the Lease, where that means that it is gone.
+    not_renewed_for: Option<i64>,
 }
 
 impl Program {
     const fn unknown(name: &'static str) -> Self {
-        Self { name, version: None, holder: None, silent: None }
+        Self { name, version: None, holder: None, not_renewed_for: None }
     }
 }
 
-/// The versions of what runs.
+/// The versions of the programs that run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     controller: Program,
@@ -38,7 +38,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// From the Leases of the two programs, or why there is none, at this moment.
+    /// Makes the report at this moment from the Leases of the two programs, or from the errors in reading them.
     #[must_use]
     pub fn of(controller: Result<Value, String>, scheduler: Result<Value, String>, now: Timestamp) -> Self {
         let mut gaps = Vec::new();
@@ -47,36 +47,35 @@ impl Report {
         Self { controller, scheduler, gaps }
     }
 
-    /// What differs, and what to do about it.
+    /// Returns the differences, with what to do about them.
     fn differences(&self) -> Vec<String> {
         let (controller, scheduler) = (self.controller.version.as_deref(), self.scheduler.version.as_deref());
         let apart = |a: Option<&str>, b: Option<&str>| a.zip(b).is_some_and(|(a, b)| a != b);
         let mut all = Vec::new();
         if apart(controller, scheduler) {
             all.push(format!(
-                "{CONTROLLER} and {SCHEDULER} differ: any two go together, and what is new in one is in force only as far as the other knows it. \
+                "{CONTROLLER} and {SCHEDULER} differ: any two versions work together, but a feature works only as far as both programs know it. \
                  helm upgrade brings both to one version"
             ));
         }
-        if apart(Some(beside::VERSION), scheduler) {
+        if apart(Some(version_skew::VERSION), scheduler) {
             all.push(format!(
                 "this plugin and {SCHEDULER} differ: what the plugin computes itself (why, nodes) follows its own rules. Install the plugin of the scheduler's version"
             ));
         }
-        // Where a scheduler says its version it is the one to go by.
-        if scheduler.is_none() && apart(Some(beside::VERSION), controller) {
+        // If the scheduler has a version, it is compared instead.
+        if scheduler.is_none() && apart(Some(version_skew::VERSION), controller) {
             all.push(format!("this plugin and {CONTROLLER} differ, and no {SCHEDULER} is known to be there. Install the plugin of the controller's version"));
         }
         all
     }
 
-    /// For programs.
+    /// Returns the answer for programs.
     #[must_use]
     pub fn json(&self) -> Value {
-        let of =
-            |program: &Program| json!({ "version": program.version, "holder": program.holder, "notRenewedForSeconds": program.silent });
+        let of = |program: &Program| json!({ "version": program.version, "holder": program.holder, "notRenewedForSeconds": program.not_renewed_for });
         json!({
-            "plugin": beside::VERSION,
+            "plugin": version_skew::VERSION,
             "controller": of(&self.controller),
             "scheduler": of(&self.scheduler),
             "differences": self.differences(),
@@ -84,14 +83,14 @@ impl Report {
         })
     }
 
-    /// The same for people.
+    /// Returns the page for people.
     #[must_use]
     pub fn page(&self) -> Page {
         let mut page = Page::default();
-        let mut rows = vec![vec![Line::new("kubectl-podgroup"), Line::new(beside::VERSION), Line::default()]];
-        for Program { name, version, holder, silent } in [&self.controller, &self.scheduler] {
+        let mut rows = vec![vec![Line::new("kubectl-podgroup"), Line::new(version_skew::VERSION), Line::default()]];
+        for Program { name, version, holder, not_renewed_for } in [&self.controller, &self.scheduler] {
             let mut holder = Line::default().and(Tone::Faint, holder.as_deref().unwrap_or_default());
-            if let Some(seconds) = silent {
+            if let Some(seconds) = not_renewed_for {
                 holder = holder.and(Tone::Bad, format!("  not renewed for {seconds}s"));
             }
             rows.push(vec![Line::new(name), Line::new(version.as_deref().unwrap_or("?")), holder]);
@@ -115,15 +114,15 @@ fn program(name: &'static str, lease: Result<Value, String>, now: Timestamp, gap
         }
     };
     let Some(holder) = lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone()).filter(|holder| !holder.is_empty()) else {
-        // What stands in a Lease that nobody holds was said by one who is gone.
+        // The annotation on a Lease without a holder is that of a process that has ended.
         unknown("nobody holds its Lease".to_owned());
         return Program::unknown(name);
     };
-    let said = lease.metadata.annotations.as_ref().and_then(|all| all.get(VERSION)).cloned();
-    let silent = beside::silent(&lease, now).map(|since| since.as_secs());
-    let why = match (silent, &said) {
-        (Some(seconds), said) => {
-            let was = said.as_deref().map(|version| format!("; it was {version}")).unwrap_or_default();
+    let written = lease.metadata.annotations.as_ref().and_then(|all| all.get(VERSION)).cloned();
+    let not_renewed_for = version_skew::not_renewed_for(&lease, now).map(|since| since.as_secs());
+    let why = match (not_renewed_for, &written) {
+        (Some(seconds), written) => {
+            let was = written.as_deref().map(|version| format!("; it was {version}")).unwrap_or_default();
             Some(format!(
                 "{holder} holds its Lease and has not renewed it for {seconds}s: it is gone or cannot reach the API server, and nobody has taken its place{was}. \
                  See whether its pods run (kubectl get pods -A -l app.kubernetes.io/name=podgroup)"
@@ -132,11 +131,11 @@ fn program(name: &'static str, lease: Result<Value, String>, now: Timestamp, gap
         (None, None) => Some("its Lease does not say: it is older than this plugin".to_owned()),
         (None, Some(_)) => None,
     };
-    let version = said.filter(|_| why.is_none());
+    let version = written.filter(|_| why.is_none());
     if let Some(why) = why {
         unknown(why);
     }
-    Program { name, version, holder: Some(holder), silent }
+    Program { name, version, holder: Some(holder), not_renewed_for }
 }
 
 #[cfg(test)]
@@ -151,7 +150,7 @@ mod tests {
 
     /// Held for 15 s.
     fn renewed(at: &str) -> Result<Value, String> {
-        let mut lease = lease(beside::VERSION, "s_2")?;
+        let mut lease = lease(version_skew::VERSION, "s_2")?;
         lease["spec"]["leaseDurationSeconds"] = json!(15);
         lease["spec"]["renewTime"] = json!(at);
         Ok(lease)
@@ -162,14 +161,17 @@ mod tests {
     }
 
     #[test]
-    fn who_has_not_renewed_its_lease_for_long_is_of_no_version() {
-        let alive = report(lease(beside::VERSION, "c_1"), renewed("2026-01-01T00:08:46.000000Z"));
+    fn a_program_with_an_expired_lease_has_no_version() {
+        let alive = report(lease(version_skew::VERSION, "c_1"), renewed("2026-01-01T00:08:46.000000Z"));
         assert_eq!((alive.json()["unknown"].clone(), alive.json()["scheduler"]["notRenewedForSeconds"].clone()), (json!([]), Value::Null));
         let gone = report(lease("0.0.1", "c_1"), renewed("2026-01-01T00:08:00.000000Z"));
         let page = gone.page().render(false);
-        for part in
-            ["podgroup-scheduler   ?", "s_2  not renewed for 120s", "s_2 holds its Lease and has not renewed it for 120s", beside::VERSION]
-        {
+        for part in [
+            "podgroup-scheduler   ?",
+            "s_2  not renewed for 120s",
+            "s_2 holds its Lease and has not renewed it for 120s",
+            version_skew::VERSION,
+        ] {
             assert!(page.contains(part), "{part} is not in {page}");
         }
         assert_eq!(gone.json()["scheduler"], json!({"version": null, "holder": "s_2", "notRenewedForSeconds": 120}));
@@ -178,17 +180,17 @@ mod tests {
     }
 
     #[test]
-    fn programs_of_one_version_are_told_and_nothing_else() {
-        let report = report(lease(beside::VERSION, "c_1"), lease(beside::VERSION, "s_2"));
+    fn programs_of_one_version_are_listed_without_remarks() {
+        let report = report(lease(version_skew::VERSION, "c_1"), lease(version_skew::VERSION, "s_2"));
         let rows = report.page().render(false);
         assert_eq!(rows.lines().count(), 3, "{rows}");
-        assert!(rows.lines().all(|line| line.contains(beside::VERSION)) && rows.contains("c_1") && rows.contains("s_2"), "{rows}");
+        assert!(rows.lines().all(|line| line.contains(version_skew::VERSION)) && rows.contains("c_1") && rows.contains("s_2"), "{rows}");
         assert_eq!((report.json()["differences"].clone(), report.json()["unknown"].clone()), (json!([]), json!([])));
     }
 
     #[test]
-    fn what_differs_is_said_with_what_to_do() {
-        let older = report(lease(beside::VERSION, "c"), lease("0.0.1", "s"));
+    fn a_difference_comes_with_what_to_do() {
+        let older = report(lease(version_skew::VERSION, "c"), lease("0.0.1", "s"));
         let page = older.page().render(false);
         for part in ["podgroup-scheduler   0.0.1", "helm upgrade", "Install the plugin of the scheduler's version"] {
             assert!(page.contains(part), "{part} is not in {page}");
@@ -199,12 +201,14 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_says_is_a_gap_and_no_difference() {
-        let silent = Ok(json!({"metadata": {}, "spec": {"holderIdentity": "c"}}));
-        for (controller, why) in
-            [(silent, "older than this plugin"), (lease("0.0.1", ""), "nobody holds"), (Err("forbidden: no".to_owned()), "forbidden: no")]
-        {
-            let report = report(controller, lease(beside::VERSION, "s"));
+    fn an_unknown_version_is_a_gap_and_no_difference() {
+        let without_version = Ok(json!({"metadata": {}, "spec": {"holderIdentity": "c"}}));
+        for (controller, why) in [
+            (without_version, "older than this plugin"),
+            (lease("0.0.1", ""), "nobody holds"),
+            (Err("forbidden: no".to_owned()), "forbidden: no"),
+        ] {
+            let report = report(controller, lease(version_skew::VERSION, "s"));
             let page = report.page().render(false);
             assert!(report.differences().is_empty() && page.contains("Not known") && page.contains(why), "{page}");
         }

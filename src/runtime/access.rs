@@ -1,15 +1,17 @@
-//! Who may see what is served over HTTP?
+//! Decides whether a client may read a path of the HTTP server.
 //!
-//! Whom the API server knows and allows, as for kube-rbac-proxy and for Kubernetes' own components: the bearer token is asked about by a TokenReview, and
-//! then, by a SubjectAccessReview, whether that user may `get` the path (a rule with `nonResourceURLs`). What was answered is kept for a short time
-//! ([`super::access_cache`]).
+//! The API server authenticates and authorizes the client, as for kube-rbac-proxy and for the components of Kubernetes:
+//! * a TokenReview says which user the bearer token belongs to;
+//! * a SubjectAccessReview says whether that user may `get` the path (a rule with `nonResourceURLs`).
+//!
+//! Answers are cached for a short time ([`super::access_cache`]).
 //!
 //! ```text
-//!   no token, or nobody's ──▶ 401     the user may not ──▶ 403     too many strangers at once ──▶ 429
-//!   the API server does not answer, or does not let us ask ──▶ 503     allowed ──▶ the answer
+//!   no token, or an invalid one ──▶ 401     the user may not ──▶ 403     too many unknown tokens at once ──▶ 429
+//!   the API server does not answer, or refuses the reviews ──▶ 503     allowed ──▶ the answer
 //! ```
 //!
-//! **Architecture invariant:** nothing but a fresh "allowed" of the API server opens a path. **Architecture invariant:** no token is kept or logged; its
+//! **Architecture invariant:** only a fresh "allowed" of the API server opens a path. **Architecture invariant:** no token is kept or logged. Its
 //! SHA-256 is kept, and not logged.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -24,40 +26,40 @@ use k8s_openapi::api::authorization::v1::{NonResourceAttributes, SubjectAccessRe
 use kube::Client;
 use kube::api::{Api, PostParams};
 
-use super::access_cache::{Cache, Key, Leave, Verdict};
+use super::access_cache::{Cache, Key, Permission, Verdict};
 use super::call::{CallError, Caller};
 use super::clock;
 
-/// The limit of one review. Two of them fit into the time that an answer over HTTP has.
+/// The time limit of one review. Two of them fit into the time limit of an answer over HTTP.
 const REVIEW: Duration = Duration::from_secs(2);
 
-/// Asks about those who ask. Cheap to clone; all clones know the same.
+/// Authenticates and authorizes the clients of the HTTP server. Cheap to clone; all clones share one cache.
 #[derive(Clone)]
 pub struct Access(Arc<Inner>);
 
 struct Inner {
     server: OnceLock<(Client, Caller)>,
     cache: Mutex<Cache>,
-    /// One question at a time, so that who comes twice at once is asked about once.
-    asking: tokio::sync::Mutex<()>,
-    /// The trouble that was logged last: one line for each change.
-    said: Mutex<Option<&'static str>>,
+    /// Held while a review is sent: two requests with the same token cause one review.
+    one_review: tokio::sync::Mutex<()>,
+    /// The kind of the last logged error: one log line for each change.
+    logged: Mutex<Option<&'static str>>,
 }
 
 impl Access {
-    /// Nobody can be asked yet, so nobody is let in.
-    #[expect(clippy::new_without_default, reason = "one is made for a program and connected later; a default would hide that")]
+    /// Makes an `Access` that knows no API server yet, and therefore lets no client in.
+    #[expect(clippy::new_without_default, reason = "a program makes one and connects it later; a default would hide that")]
     pub fn new() -> Self {
         let (server, cache) = (OnceLock::new(), Mutex::new(Cache::new()));
-        Self(Arc::new(Inner { server, cache, asking: tokio::sync::Mutex::new(()), said: Mutex::new(None) }))
+        Self(Arc::new(Inner { server, cache, one_review: tokio::sync::Mutex::new(()), logged: Mutex::new(None) }))
     }
 
-    /// From now on the API server is asked. A second call changes nothing. `caller` must send also while this process does not lead.
+    /// Sets the API server that is asked from now on. A second call changes nothing. `caller` must send requests also while this process is not the leader.
     pub fn connect(&self, client: Client, caller: &Caller) {
         let _twice = self.0.server.set((client, caller.clone().within(REVIEW)));
     }
 
-    /// Lets a request through, or answers it.
+    /// Passes an authorized request on to `next`, or answers it with a refusal.
     pub(super) async fn guard(self, path: &'static str, request: Request, next: Next) -> Response {
         let Some(token) = bearer(request.headers()) else {
             return refused(StatusCode::UNAUTHORIZED, "Unauthorized\n".to_owned());
@@ -69,11 +71,12 @@ impl Access {
                 refused(StatusCode::FORBIDDEN, format!("Forbidden (user={user}, verb=get, path={path}, as a nonResourceURL)\n"))
             }
             Err(Unanswered::TooMany) => {
-                refused(StatusCode::TOO_MANY_REQUESTS, "too many tokens that nobody asked about before; try again in a second\n".to_owned())
+                refused(StatusCode::TOO_MANY_REQUESTS, "too many unknown tokens at once; try again in a second\n".to_owned())
             }
-            Err(Unanswered::Away) => {
-                refused(StatusCode::SERVICE_UNAVAILABLE, "the API server cannot be asked who you are and what you may see\n".to_owned())
-            }
+            Err(Unanswered::Unavailable) => refused(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the API server cannot be asked to authenticate and authorize this request\n".to_owned(),
+            ),
         }
     }
 
@@ -82,37 +85,37 @@ impl Access {
         if let Some(known) = self.cache().known(&key, clock::monotonic()) {
             return Ok(known);
         }
-        let Some((client, caller)) = self.0.server.get() else { return Err(Unanswered::Away) };
-        let _one_at_a_time = self.0.asking.lock().await;
-        // Somebody may have asked the same while we waited.
+        let Some((client, caller)) = self.0.server.get() else { return Err(Unanswered::Unavailable) };
+        let _one_at_a_time = self.0.one_review.lock().await;
+        // Another request may have asked the same while this one waited for the lock.
         if let Some(known) = self.cache().known(&key, clock::monotonic()) {
             return Ok(known);
         }
-        match self.cache().leave(&key, clock::monotonic()) {
-            Leave::Granted => {}
-            Leave::TooMany => return Err(Unanswered::TooMany),
-            Leave::Unanswered => return Err(Unanswered::Away),
+        match self.cache().may_review(&key, clock::monotonic()) {
+            Permission::Granted => {}
+            Permission::TooMany => return Err(Unanswered::TooMany),
+            Permission::Unanswered => return Err(Unanswered::Unavailable),
         }
         let answer = ask(client, caller, token, path).await;
         self.cache().learn(key, answer.as_ref().ok(), clock::monotonic());
-        self.say(answer.as_ref().err());
-        answer.map_err(|_said| Unanswered::Away)
+        self.log_change(answer.as_ref().err());
+        answer.map_err(|_logged| Unanswered::Unavailable)
     }
 
-    fn say(&self, trouble: Option<&CallError>) {
+    fn log_change(&self, trouble: Option<&CallError>) {
         let kind = trouble.map(CallError::kind);
-        let mut said = self.0.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if *said == kind {
+        let mut logged = self.0.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if *logged == kind {
             return;
         }
-        *said = kind;
+        *logged = kind;
         match trouble {
-            None => tracing::info!("the API server says again who may see /metrics"),
+            None => tracing::info!("the API server authorizes clients of /metrics again"),
             Some(error @ CallError::Forbidden(_)) => tracing::error!(
                 %error,
-                "nobody can be let in to /metrics: give this ServiceAccount the right to create tokenreviews and subjectaccessreviews (ClusterRole system:auth-delegator)"
+                "clients of /metrics cannot be authorized: this ServiceAccount needs the permission to create tokenreviews and subjectaccessreviews (ClusterRole system:auth-delegator)"
             ),
-            Some(error) => tracing::warn!(%error, "nobody new can be let in to /metrics until the API server answers"),
+            Some(error) => tracing::warn!(%error, "new clients of /metrics are refused until the API server answers"),
         }
     }
 
@@ -121,10 +124,10 @@ impl Access {
     }
 }
 
-/// Why there is no verdict.
+/// The reasons for which there is no verdict.
 enum Unanswered {
     TooMany,
-    Away,
+    Unavailable,
 }
 
 fn refused(code: StatusCode, text: String) -> Response {
@@ -135,7 +138,7 @@ fn refused(code: StatusCode, text: String) -> Response {
     response
 }
 
-/// `Authorization: Bearer TOKEN`; the word in any case, as HTTP has it.
+/// Returns the token of `Authorization: Bearer TOKEN`. The scheme is matched in any case, as HTTP requires.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     let token = token.trim();
@@ -144,7 +147,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 fn key(token: &str, path: &'static str) -> Key {
     let mut short = [0; 32];
-    // Both have 32 bytes; zip needs no proof of it.
+    // Both have 32 bytes, so `zip` needs no check of the lengths.
     let digest = ring::digest::digest(&ring::digest::SHA256, token.as_bytes());
     short.iter_mut().zip(digest.as_ref()).for_each(|(to, from)| *to = *from);
     (short, path)
@@ -167,7 +170,7 @@ async fn ask(client: &Client, caller: &Caller, token: &str, path: &str) -> Resul
     Ok(if status.allowed && !denied { Verdict::Allowed } else { Verdict::Forbidden(name) })
 }
 
-/// A HEAD is asked about as a GET: it shows less.
+/// A HEAD request is authorized as a GET: it shows less.
 fn may_get(user: UserInfo, path: &str) -> SubjectAccessReview {
     let what = NonResourceAttributes { path: Some(path.to_owned()), verb: Some("get".to_owned()) };
     let spec = SubjectAccessReviewSpec {

@@ -1,78 +1,78 @@
-//! What was answered about whom, and may the API server be asked again?
+//! Caches the verdicts about tokens, and limits how often the API server is asked for new ones.
 //!
-//! A function of the time that the caller says. Two tables, so that a flood of bad tokens cannot push out what is known of the good ones; each has a
-//! limit and drops its oldest. What is asked anew comes out of a budget, so that such a flood does not reach the API server either; only who was allowed
-//! in last time is asked about whatever the budget says, once for each [`ALLOWED`].
+//! Pure: the caller passes the time. There are two tables, one of allowed and one of refused tokens. Each has a limit and drops its oldest entry,
+//! so a flood of bad tokens cannot push out the good ones. New reviews come out of a budget, so the flood does not reach the API server either.
+//! A token that was allowed last time needs no budget; it is reviewed again once for each [`ALLOWED`].
 //!
-//! A token is known by its SHA-256 alone.
+//! A token is stored as its SHA-256 only.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// So long somebody whose right was taken away may still look.
+/// How long an "allowed" is valid: a user that loses the permission can still read for this time.
 const ALLOWED: Duration = Duration::from_secs(60);
 
-/// So long somebody who was given the right must still wait.
+/// How long a refusal is valid: a user that gets the permission must still wait for this time.
 const REFUSED: Duration = Duration::from_secs(10);
 
-/// After a question without an answer nothing is asked for so long.
+/// How long no review is sent after one that got no answer.
 const UNANSWERED: Duration = Duration::from_secs(1);
 
-/// Scrapers and people are a handful; each has an entry for each path.
+/// How many allowed entries are kept. Scrapers and people are a handful; each has an entry for each path.
 const MOST_ALLOWED: usize = 128;
 
-/// A cheap memory of who was refused.
+/// How many refusals are kept. An entry is small.
 const MOST_REFUSED: usize = 1024;
 
-/// So many strangers in one moment, and then one every [`PACE`].
+/// How many unknown tokens are reviewed in one moment; after that, one every [`PACE`].
 const BURST: u32 = 20;
 
-/// Five strangers in a second.
+/// One unknown token every 200 ms: five in a second.
 const PACE: Duration = Duration::from_millis(200);
 
-/// Who wants to see what: the SHA-256 of the token, and the path.
+/// The SHA-256 of a token, and the path that is asked for.
 pub(super) type Key = ([u8; 32], &'static str);
 
-/// What the API server said.
+/// The answer of the API server about a token and a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The token is a user's, who may.
+    /// The token belongs to a user that may read the path.
     Allowed,
-    /// The token is this user's, who may not.
+    /// The token belongs to this user, which may not read the path.
     Forbidden(String),
-    /// The token is nobody's.
+    /// The token belongs to no user.
     Unknown,
 }
 
-/// Whether a question may be sent.
+/// Whether a review may be sent to the API server now.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Leave {
-    /// It may.
+pub(super) enum Permission {
+    /// It may be sent, and is counted.
     Granted,
-    /// There were too many.
+    /// The budget for unknown tokens is used up.
     TooMany,
-    /// The last one found nobody, a moment ago.
+    /// The last review got no answer, a moment ago.
     Unanswered,
 }
 
-/// What is remembered.
+/// The known verdicts and the budget for new reviews.
 pub(super) struct Cache {
     allowed: BTreeMap<Key, Instant>,
     refused: BTreeMap<Key, (Instant, Verdict)>,
-    /// The budget is full again at this moment; each question moves it by [`PACE`].
+    /// When the budget is full again; each review moves it by [`PACE`].
     full_at: Option<Instant>,
     unanswered: Option<Instant>,
 }
 
 impl Cache {
-    /// Nothing is known.
+    /// Makes an empty cache.
     pub(super) fn new() -> Self {
         Self { allowed: BTreeMap::new(), refused: BTreeMap::new(), full_at: None, unanswered: None }
     }
 
-    /// What is still true of it.
+    /// Returns the verdict about `key`, if it is still valid.
     pub(super) fn known(&self, key: &Key, now: Instant) -> Option<Verdict> {
         if self.allowed.get(key).is_some_and(|since| fresh(*since, ALLOWED, now)) {
             return Some(Verdict::Allowed);
@@ -80,23 +80,23 @@ impl Cache {
         self.refused.get(key).filter(|(since, _)| fresh(*since, REFUSED, now)).map(|(_, verdict)| verdict.clone())
     }
 
-    /// Whether it may be asked about now; that is counted.
-    pub(super) fn leave(&mut self, key: &Key, now: Instant) -> Leave {
+    /// Returns whether a review of `key` may be sent now. A granted one is counted.
+    pub(super) fn may_review(&mut self, key: &Key, now: Instant) -> Permission {
         if self.unanswered.is_some_and(|since| fresh(since, UNANSWERED, now)) {
-            return Leave::Unanswered;
+            return Permission::Unanswered;
         }
         if self.allowed.contains_key(key) {
-            return Leave::Granted;
+            return Permission::Granted;
         }
         let full_at = self.full_at.map_or(now, |at| at.max(now));
         if full_at.saturating_duration_since(now) >= PACE.saturating_mul(BURST) {
-            return Leave::TooMany;
+            return Permission::TooMany;
         }
         self.full_at = full_at.checked_add(PACE);
-        Leave::Granted
+        Permission::Granted
     }
 
-    /// The API server's answer; `None` when there was none.
+    /// Stores the answer of the API server; `None` when there was none.
     pub(super) fn learn(&mut self, key: Key, answer: Option<&Verdict>, now: Instant) {
         self.unanswered = answer.is_none().then_some(now);
         match answer {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_is_true_for_its_time_and_for_its_path_only() {
+    async fn a_verdict_is_valid_for_its_time_and_its_path_only() {
         let (start, mut cache) = (Instant::now(), Cache::new());
         cache.learn(key(1), Some(&Verdict::Allowed), start);
         cache.learn(key(2), Some(&forbidden()), start);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_flood_of_strangers_pushes_nobody_out_and_grows_nothing() {
+    async fn a_flood_of_unknown_tokens_pushes_no_allowed_token_out_and_memory_stays_bounded() {
         let (start, mut cache) = (Instant::now(), Cache::new());
         cache.learn(key(0), Some(&Verdict::Allowed), start);
         for number in 1..3000 {
@@ -174,27 +174,28 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn strangers_have_a_budget_and_who_was_allowed_needs_none() {
+    async fn unknown_tokens_have_a_budget_and_allowed_tokens_need_none() {
         let (start, mut cache) = (Instant::now(), Cache::new());
         cache.learn(key(0), Some(&Verdict::Allowed), start);
-        let granted = |cache: &mut Cache, now| (1..500).filter(|number| cache.leave(&key(*number), now) == Leave::Granted).count();
+        let granted =
+            |cache: &mut Cache, now| (1..500).filter(|number| cache.may_review(&key(*number), now) == Permission::Granted).count();
         assert_eq!(granted(&mut cache, start), 20);
-        assert_eq!(cache.leave(&key(1), start), Leave::TooMany);
+        assert_eq!(cache.may_review(&key(1), start), Permission::TooMany);
         assert_eq!(granted(&mut cache, start + Duration::from_secs(1)), 5);
-        assert_eq!(cache.leave(&key(0), start), Leave::Granted);
+        assert_eq!(cache.may_review(&key(0), start), Permission::Granted);
         assert_eq!(granted(&mut cache, start + Duration::from_secs(3600)), 20);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn after_no_answer_nobody_is_asked_about_for_a_moment() {
+    async fn after_a_review_without_an_answer_none_is_sent_for_a_moment() {
         let (start, mut cache) = (Instant::now(), Cache::new());
         cache.learn(key(0), Some(&Verdict::Allowed), start);
         cache.learn(key(0), None, start);
-        assert_eq!(cache.leave(&key(0), start), Leave::Unanswered);
+        assert_eq!(cache.may_review(&key(0), start), Permission::Unanswered);
         assert_eq!(cache.known(&key(0), start), Some(Verdict::Allowed));
-        assert_eq!(cache.leave(&key(0), start + UNANSWERED), Leave::Granted);
+        assert_eq!(cache.may_review(&key(0), start + UNANSWERED), Permission::Granted);
         cache.learn(key(0), None, start);
         cache.learn(key(1), Some(&Verdict::Unknown), start);
-        assert_eq!(cache.leave(&key(0), start), Leave::Granted);
+        assert_eq!(cache.may_review(&key(0), start), Permission::Granted);
     }
 }

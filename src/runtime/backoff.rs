@@ -1,7 +1,7 @@
-//! How long to wait after the n-th failure in a row?
+//! Computes how long to wait after the n-th failure in a row.
 //!
-//! A function of the count and nothing else: no clock, no random number. Where many processes could fail at the same
-//! moment, the caller passes a seed of its own to [`Backoff::spread`].
+//! The wait depends on the count only: no clock, no random number. Where many processes can fail at the same moment, the
+//! caller passes a seed of its own to [`Backoff::spread`].
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// A back-off from `base` to `cap`. A `cap` below `base` wins.
+    /// Makes a back-off from `base` to `cap`. A `cap` below `base` is the wait of every failure.
     pub const fn new(base: Duration, cap: Duration) -> Self {
         Self { base, cap }
     }
 
-    /// The wait after `failures` failures in a row: nothing after 0, `base` after 1, doubled by each further one, at
+    /// Returns the wait after `failures` failures in a row: zero after 0, `base` after 1, doubled by each further one, at
     /// most `cap`.
     pub fn delay(&self, failures: u32) -> Duration {
         let Some(doublings) = failures.checked_sub(1) else {
@@ -28,11 +28,11 @@ impl Backoff {
         self.base.saturating_mul(factor).min(self.cap)
     }
 
-    /// [`Self::delay`], shortened by up to a fifth as `seed` says, so that processes which failed together do not come
-    /// back together.
+    /// Returns [`Self::delay`], shortened by up to a fifth as `seed` says. Processes that failed together then do not retry
+    /// together.
     pub fn spread(&self, failures: u32, seed: u64) -> Duration {
         let full = self.delay(failures);
-        // Mixed first (the multiplier of splitmix64), because seeds that people pass are small and close together.
+        // The seed is mixed first (the multiplier of splitmix64), because the seeds that callers pass are small and close together.
         let mixed = seed.wrapping_add(u64::from(failures)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let hundredths = u32::try_from((mixed >> 32) % 21).unwrap_or(0);
         full.saturating_sub(full.saturating_mul(hundredths) / 100)
@@ -52,14 +52,14 @@ mod tests {
     }
 
     #[test]
-    fn a_count_beyond_every_shift_is_the_cap() {
+    fn a_count_larger_than_any_shift_gives_the_cap() {
         for failures in [31, 32, 33, 34, 1000, u32::MAX] {
             assert_eq!(BACKOFF.delay(failures), Duration::from_secs(15), "{failures}");
         }
     }
 
     #[test]
-    fn a_seed_shortens_by_a_fifth_at_most_and_differs() {
+    fn a_seed_shortens_by_a_fifth_at_most_and_different_seeds_differ() {
         let all: Vec<Duration> = (0..50).map(|seed| BACKOFF.spread(5, seed)).collect();
         let full = BACKOFF.delay(5);
         assert!(all.iter().all(|d| *d <= full && *d >= full * 79 / 100));

@@ -1,8 +1,8 @@
-//! How did one request to the API server end, and may it be sent again?
+//! Sends one request to the API server: with a time limit, counted, and with its error classified.
 //!
-//! The client has no time limit of its own and, as this project builds it, never repeats a request: both are decided
-//! here, for each request. A write that timed out has an unknown outcome (the API server can apply a request after it
-//! has answered 504), so nothing here ever repeats one; [`Caller::read`] repeats reads.
+//! The client has no time limit of its own and, as this project builds it, never repeats a request. Both are decided
+//! here, for each request. A write that timed out has an unknown outcome: the API server can apply a request after it
+//! has answered 504. So nothing here repeats a write; [`Caller::read`] repeats reads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,76 +15,76 @@ use super::backoff::Backoff;
 use super::clock;
 use super::leader::Leadership;
 use super::metrics::RequestMetrics;
-use super::rights::{ADVICE, Rights};
+use super::rbac_warnings::{ADVICE, RbacWarnings};
 
-/// How much of a server's message is kept: enough for every sentence that the API server writes, short of a list of
+/// How many characters of a server's message are kept: enough for every sentence of the API server, less than a list of
 /// a thousand field errors.
 const MESSAGE_LIMIT: usize = 600;
 
-/// How the API server begins to say that two disruption budgets guard a pod, which nothing but its words tells apart from trouble of its own.
+/// The beginning of the message for a pod that two disruption budgets cover. Only the text tells it apart from an error of the server itself.
 const TWO_BUDGETS: &str = "This pod has more than one PodDisruptionBudget";
 
-/// How it begins to say that an admission webhook gave it no answer, which likewise has no reason of its own.
+/// The beginning of the message for an admission webhook that gave no answer. It has no reason of its own either.
 const WEBHOOK: &str = "Internal error occurred: failed calling webhook";
 
-/// Why a request did not succeed. Text is for people; decide on the variant.
+/// Why a request did not succeed. The text is for people; code decides on the variant.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum CallError {
-    /// 404: the object, or its whole kind, is not there.
+    /// 404: the object, or its whole kind, does not exist.
     #[error("not found: {0}")]
     NotFound(String),
-    /// 409: what the caller knew (UID, resourceVersion) is old.
+    /// 409: the UID or the resourceVersion that the caller sent is old.
     #[error("conflict: {0}")]
     Conflict(String),
-    /// 409 with its own reason: an object of that name is there.
+    /// 409 with its own reason: an object of that name exists.
     #[error("already exists: {0}")]
     AlreadyExists(String),
-    /// 400, 405, 413, 415 or 422: the request itself is wrong; the same one fails again.
+    /// 400, 405, 413, 415 or 422: the request itself is wrong and would fail again.
     #[error("invalid: {0}")]
     Invalid(String),
-    /// 403: RBAC, a quota or an admission plugin said no.
+    /// 403: RBAC, a quota or an admission plugin refused it.
     #[error("forbidden: {0}")]
     Forbidden(String),
-    /// 403 because the namespace is going away: nothing can be created there any more.
+    /// 403 because the namespace is being deleted: no object can be created in it any more.
     #[error("namespace is terminating: {0}")]
     NamespaceTerminating(String),
-    /// 401: the credentials are not (or no longer) accepted.
+    /// 401: the credentials are not accepted (any more).
     #[error("unauthorized: {0}")]
     Unauthorized(String),
     /// 410: the resourceVersion or the continue token is too old; list again.
     #[error("expired: {0}")]
     Expired(String),
-    /// A disruption budget keeps the pod (429 with that cause), or two of them make it impossible to ask (500): it is no matter of time alone.
+    /// A disruption budget protects the pod (429 with that cause), or two of them make an eviction impossible (500). Waiting alone may not help.
     #[error("disruption budget: {0}")]
     DisruptionBudget(String),
-    /// 429: the server wants it later. The wait is what the server asked for, if it did, at
+    /// 429: the server asks for the request later. The wait is the one that the server named, if any, at
     /// most [`MAX_RETRY_AFTER`].
     #[error("too many requests: {message}")]
     TooManyRequests {
-        /// The least wait that the server asked for; `None` when it named none.
+        /// The shortest wait that the server asked for; `None` when it named none.
         retry_after: Option<Duration>,
-        /// What the server said.
+        /// The message of the server.
         message: String,
     },
-    /// 500: an admission webhook that must be asked could not be. That is done before anything is stored, so **a write was not done**.
+    /// 500: a required admission webhook did not answer. Webhooks run before anything is stored, so **a write was not done**.
     #[error("a webhook is unavailable: {0}")]
     Webhook(String),
-    /// Our own limit passed, or the server answered 504: **a write may have been done, or may still be**.
+    /// Our time limit passed, or the server answered 504: **a write may have been done, or may still be done**.
     #[error("timed out: {0}")]
     Timeout(String),
-    /// No connection, a connection that broke, or 500, 502, 503: a write may have been done.
+    /// No connection, a broken connection, or 500, 502, 503: a write may have been done.
     #[error("unavailable: {0}")]
     Unavailable(String),
-    /// Anything else, for example an answer that could not be read. A write may have been done.
+    /// Any other error, for example an answer that could not be read. A write may have been done.
     #[error("{0}")]
     Other(String),
 }
 
-/// The longest wait that a server can make us promise.
+/// The longest wait that is accepted from a server.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
 
 impl CallError {
-    /// The name of the variant, one of a bounded set, for a metric's label and for "is it the same trouble as before".
+    /// Returns the name of the variant, one of a bounded set: the label of a metric, and the test for "the same error as before".
     pub fn kind(&self) -> &'static str {
         match self {
             Self::NotFound(_) => "not_found",
@@ -104,23 +104,23 @@ impl CallError {
         }
     }
 
-    /// Whether a write that ended so may have been applied, or may still be.
+    /// Whether a write that ended with this error may have been applied, or may still be.
     pub fn outcome_unknown(&self) -> bool {
         matches!(self, Self::Timeout(_) | Self::Unavailable(_) | Self::Other(_))
     }
 
-    /// Whether the same request may well succeed a little later without anybody changing anything.
+    /// Whether the same request may succeed a little later although nothing in it changes.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Webhook(_) | Self::Timeout(_) | Self::Unavailable(_) | Self::TooManyRequests { .. })
     }
 
-    /// The least wait that the server asked for, if it did.
+    /// Returns the shortest wait that the server asked for, if any.
     pub fn retry_after(&self) -> Option<Duration> {
         if let Self::TooManyRequests { retry_after, .. } = self { *retry_after } else { None }
     }
 
-    /// What the body of a successful answer says all the same: the API server sends some refusals of an eviction as a Status with 201 around it.
-    /// None where it is no failure.
+    /// Returns the error in the body of a successful answer: the API server sends some refusals of an eviction as a Status with code 201 around it.
+    /// `None` when the body is no failure.
     pub fn inside(body: &Value) -> Option<Self> {
         if body.get("status").and_then(Value::as_str) != Some("Failure") {
             return None;
@@ -129,7 +129,7 @@ impl CallError {
         Some(serde_json::from_value::<Status>(body.clone()).map_or_else(error, |status| Self::from_status(&status)))
     }
 
-    /// What a status object from the server means.
+    /// Classifies a Status object from the server.
     pub(super) fn from_status(status: &Status) -> Self {
         let message = bounded(if status.message.is_empty() { &status.reason } else { &status.message });
         let details = status.details.as_ref();
@@ -176,7 +176,7 @@ impl From<kube::Error> for CallError {
     }
 }
 
-/// An error with its causes: "client error (Connect)" alone helps nobody.
+/// Joins an error with its causes: "client error (Connect)" alone helps no reader.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -191,7 +191,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// One line of at most [`MESSAGE_LIMIT`] characters.
+/// Returns the text as one line of at most [`MESSAGE_LIMIT`] characters.
 pub(super) fn bounded(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let text = words.join(" ");
@@ -217,41 +217,41 @@ pub async fn call<T>(limit: Duration, request: impl Future<Output = Result<T, ku
 #[derive(Clone, Debug)]
 pub struct Caller {
     limit: Duration,
-    /// Sends only while it says so; `None` sends always.
+    /// Sends requests only while this leadership lasts; `None` sends always.
     leadership: Option<Leadership>,
     metrics: RequestMetrics,
-    rights: Arc<Rights>,
+    rbac_warnings: Arc<RbacWarnings>,
 }
 
-/// How often and how patiently a read is repeated: 4 times in all, with 0.1, 0.2 and 0.4 s between.
+/// How often a read is sent: 4 times in all, with 0.1, 0.2 and 0.4 s between.
 const READ_ATTEMPTS: u32 = 4;
 const READ_BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
 
 impl Caller {
-    /// A caller whose every request ends within `limit`.
+    /// Makes a caller whose requests end within `limit`.
     pub fn new(limit: Duration, metrics: RequestMetrics) -> Self {
-        Self { limit, leadership: None, metrics, rights: Arc::default() }
+        Self { limit, leadership: None, metrics, rbac_warnings: Arc::default() }
     }
 
-    /// The same, with a limit of at most `limit`.
+    /// Returns the same caller with a limit of at most `limit`.
     pub fn within(mut self, limit: Duration) -> Self {
         self.limit = self.limit.min(limit);
         self
     }
 
-    /// The same, which sends only while `leadership` has the lease, and waits for no answer until the lease can be another's: what it sent is over
-    /// by then, or cut off with an unknown outcome.
+    /// Returns the same caller, bound to a lease: it sends only while `leadership` has the lease. It also stops waiting for an answer before another
+    /// process can take the lease: by then each request has ended, or is cut off with an unknown outcome.
     pub fn while_leading(mut self, leadership: Leadership) -> Self {
         self.leadership = Some(leadership);
         self
     }
 
-    /// The time limit of one request.
+    /// Returns the time limit of one request.
     pub fn limit(&self) -> Duration {
         self.limit
     }
 
-    /// Sends one request, once. `verb` and `resource` are metric labels and come from a bounded set ("patch",
+    /// Sends one request once. `verb` and `resource` are metric labels and come from a bounded set ("patch",
     /// "podgroups").
     ///
     /// # Errors
@@ -275,18 +275,18 @@ impl Caller {
         let took = clock::monotonic().saturating_duration_since(began);
         self.metrics.count(verb, resource, outcome, took);
         if let Err(error) = &answer
-            && self.rights.is_news(verb, resource, error, began)
+            && self.rbac_warnings.is_due(verb, resource, error, began)
         {
-            tracing::warn!(verb, resource, %error, "refused, and tried again; all else goes on; {ADVICE}");
+            tracing::warn!(verb, resource, %error, "forbidden; the request is retried and other work goes on; {ADVICE}");
         }
         answer
     }
 
-    /// Sends a read, and sends it again while the error is transient, 4 times in all and never before the server's own
+    /// Sends a read, and sends it again while the error is transient: 4 times in all, and never before the server's own
     /// `Retry-After`. `make` makes one request each time. Not for writes.
     ///
     /// # Errors
-    /// The last attempt's.
+    /// The error of the last attempt.
     pub async fn read<T, F>(&self, verb: &'static str, resource: &'static str, mut make: impl FnMut() -> F) -> Result<T, CallError>
     where
         F: Future<Output = Result<T, kube::Error>>,

@@ -1,4 +1,4 @@
-//! Every way in which a request can end, by name.
+//! How each answer of the API server is classified, how long a request waits, and which requests are repeated.
 
 use super::super::metrics;
 use super::*;
@@ -26,7 +26,7 @@ fn caller(limit: Duration) -> (prometheus::Registry, Caller) {
 }
 
 #[test]
-fn every_status_code_has_its_kind() {
+fn every_status_code_is_classified() {
     for (code, reason, kind) in [
         (400, "BadRequest", "invalid"),
         (401, "Unauthorized", "unauthorized"),
@@ -55,13 +55,13 @@ fn only_an_error_that_leaves_the_server_undecided_has_an_unknown_outcome() {
 }
 
 #[test]
-fn a_terminating_namespace_is_told_apart_from_missing_rights() {
+fn a_terminating_namespace_differs_from_a_missing_permission() {
     let status = Status::failure("ns is being terminated", "Forbidden").with_code(403).with_details(details(0, "NamespaceTerminating"));
     assert_eq!(CallError::from_status(&status).kind(), "namespace_terminating");
 }
 
 #[test]
-fn a_disruption_budget_is_told_apart_from_flow_control_and_two_of_them_from_trouble() {
+fn a_disruption_budget_differs_from_flow_control_and_two_of_them_from_a_server_error() {
     let kind = |status: &Status| CallError::from_status(status).kind();
     let of_budget = Status::failure("no", "TooManyRequests").with_code(429).with_details(details(10, "DisruptionBudget"));
     assert_eq!(kind(&of_budget), "disruption_budget");
@@ -81,7 +81,7 @@ fn a_disruption_budget_is_told_apart_from_flow_control_and_two_of_them_from_trou
 }
 
 #[test]
-fn a_webhook_that_is_down_is_told_apart_from_trouble_of_the_servers_own_because_nothing_was_done() {
+fn an_unavailable_webhook_differs_from_a_server_error_because_nothing_was_written() {
     let of = |message: &str| CallError::from_status(&Status::failure(message, "InternalError").with_code(500));
     let webhook = of("Internal error occurred: failed calling webhook \"a.example.com\": failed to call webhook: Post: connection refused");
     assert_eq!((webhook.kind(), webhook.outcome_unknown(), webhook.is_transient()), ("webhook_unavailable", false, true));
@@ -91,10 +91,10 @@ fn a_webhook_that_is_down_is_told_apart_from_trouble_of_the_servers_own_because_
 
 #[test]
 fn the_wait_that_a_server_asks_for_is_kept_and_capped() {
-    for (asked, kept) in [(0, None), (3, Some(3)), (3600, Some(30))] {
+    for (asked, wait_seconds) in [(0, None), (3, Some(3)), (3600, Some(30))] {
         let status = Status::failure("later", "TooManyRequests").with_code(429).with_details(details(asked, ""));
         let wait = CallError::from_status(&status).retry_after();
-        assert_eq!(wait, kept.map(Duration::from_secs), "{asked}");
+        assert_eq!(wait, wait_seconds.map(Duration::from_secs), "{asked}");
     }
 }
 

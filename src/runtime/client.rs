@@ -1,11 +1,11 @@
-//! How is the API server reached?
+//! Finds the API server and makes the client for it.
 //!
-//! Three places are asked in this order: `--kubeconfig`; the pod's own ServiceAccount; the default kubeconfig. What
-//! cannot be read is a [`ConfigError`] at the start of the program and nothing later: no connection is made here, so an
-//! API server that is away is no error but a watch that retries.
+//! Three places are tried in this order: `--kubeconfig`; the pod's own ServiceAccount; the default kubeconfig. A
+//! configuration that cannot be read is a [`ConfigError`] at the start of the program. No connection is made here, so an
+//! API server that is unavailable is no error here; the watches retry.
 //!
-//! The client that comes out repeats nothing by itself (kube's own default repeats *every* verb 15 times and obeys any
-//! `Retry-After`) and has no limit on how long an answer may take, which watches need: every other request goes
+//! The client repeats nothing by itself (kube's own default repeats *every* verb 15 times and obeys any
+//! `Retry-After`). It has no limit on how long an answer may take, because watches need none; every other request goes
 //! through [`super::call`].
 
 use std::path::{Path, PathBuf};
@@ -18,13 +18,13 @@ use thiserror::Error;
 
 use super::call::{bounded, chain};
 
-/// The namespace of the lease where neither a flag nor the configuration names one.
+/// The namespace of the lease when neither a flag nor the configuration names one.
 pub const DEFAULT_NAMESPACE: &str = "podgroup-system";
 
-/// How long opening one connection may take. Short, because a server that is away is tried again.
+/// How long opening one connection may take. It is short, because the connection is retried.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long the kernel may take to accept a byte of ours before the connection is given up.
+/// How long the kernel may take to accept a byte of ours before the connection is closed.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why there is no client. The program cannot start (exit status 2).
@@ -33,32 +33,34 @@ pub enum ConfigError {
     /// The file that `--kubeconfig` names cannot be used.
     #[error("--kubeconfig {path}: {reason}")]
     Flag {
-        /// What was typed.
+        /// The path as typed.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the file.
         reason: String,
     },
     /// There is no `--kubeconfig`, and none of the other places has a configuration.
-    #[error("no way to the API server: no --kubeconfig, no ServiceAccount of a pod ({in_cluster}), no default kubeconfig ({kubeconfig})")]
+    #[error(
+        "no configuration for the API server: no --kubeconfig, no ServiceAccount of a pod ({in_cluster}), no default kubeconfig ({kubeconfig})"
+    )]
     Nowhere {
         /// Why the pod's own ServiceAccount cannot be used.
         in_cluster: String,
         /// Why the default kubeconfig cannot be used.
         kubeconfig: String,
     },
-    /// A configuration was found, but holds something that cannot be used (a certificate that is none, a proxy).
+    /// A configuration was found, but it contains something unusable (a malformed certificate, a proxy).
     #[error("the configuration of the API server cannot be used: {0}")]
     Unusable(String),
 }
 
-/// A client, and what else the configuration said.
+/// A client, and the rest of the configuration.
 #[derive(Clone)]
 pub struct Connection {
-    /// The client. Repeats nothing; limits nothing but the time to connect.
+    /// The client. It repeats nothing, and limits nothing but the time to connect.
     pub client: Client,
-    /// The namespace that the pod runs in or that the kubeconfig's context names; `default` where it names none.
+    /// The namespace of the pod or of the kubeconfig's context; `default` when the context names none.
     pub namespace: String,
-    /// Where the API server is, for a log line.
+    /// The address of the API server, for a log line.
     pub server: String,
 }
 
@@ -68,8 +70,8 @@ impl std::fmt::Debug for Connection {
     }
 }
 
-/// Finds the configuration and makes the client; sends nothing. `program` becomes the user agent, with the version:
-/// audit logs and the API server's flow control tell the two programs apart by it.
+/// Finds the configuration and makes the client; sends nothing. `program` and the version become the user agent:
+/// audit logs and the API server's flow control distinguish the two programs by it.
 ///
 /// # Errors
 /// [`ConfigError`], whose text is one line for the user.
@@ -81,7 +83,7 @@ pub async fn connect(kubeconfig: Option<&Path>, program: &'static str) -> Result
     build(config, program)
 }
 
-/// Errors of the YAML reader draw a picture over several lines.
+/// Returns the error as one line: errors of the YAML reader have several.
 fn one_line(error: &dyn std::error::Error) -> String {
     bounded(&chain(error))
 }
@@ -116,8 +118,8 @@ fn build(mut config: Config, program: &'static str) -> Result<Connection, Config
     Ok(Connection { client, namespace, server })
 }
 
-/// The namespace for the lease: what the flag says, else where the configuration puts us, else
-/// [`DEFAULT_NAMESPACE`] (a kubeconfig that names none says `default`, where no chart puts a lease).
+/// Returns the namespace for the lease: the flag's, or the configuration's, or
+/// [`DEFAULT_NAMESPACE`]. A kubeconfig without a namespace says `default`, where no chart puts a lease.
 pub fn lease_namespace(flag: Option<&str>, connection: &Connection) -> String {
     match (flag, connection.namespace.as_str()) {
         (Some(named), _) => named.to_owned(),

@@ -1,4 +1,4 @@
-//! A configuration that is wrong is one clear line; a right one never repeats a request by itself.
+//! An unusable configuration is one clear line; a client never repeats a request by itself.
 
 use super::*;
 use axum::http::{HeaderMap, StatusCode};
@@ -21,7 +21,7 @@ async fn error_of(content: Option<&str>) -> String {
 }
 
 #[tokio::test]
-async fn a_file_that_is_missing_empty_or_no_kubeconfig_is_one_line_that_names_it() {
+async fn an_unusable_kubeconfig_is_one_line_that_names_the_file() {
     error_of(None).await;
     error_of(Some("")).await;
     error_of(Some("what: [is this")).await;
@@ -33,14 +33,14 @@ fn at(namespace: &str) -> Connection {
 }
 
 #[tokio::test]
-async fn the_lease_is_where_the_flag_says_or_where_we_are() {
+async fn the_lease_is_in_the_namespace_of_the_flag_or_of_the_configuration() {
     assert_eq!(lease_namespace(Some("a"), &at("b")), "a");
     assert_eq!(lease_namespace(None, &at("b")), "b");
     assert_eq!(lease_namespace(None, &at("default")), "podgroup-system");
 }
 
 #[tokio::test]
-async fn a_request_is_sent_once_and_says_who_sent_it() {
+async fn a_request_is_sent_once_and_its_user_agent_names_the_program() {
     let agents: Arc<Mutex<Vec<Vec<String>>>> = Arc::default();
     let seen = Arc::clone(&agents);
     let app = axum::Router::new().fallback(move |headers: HeaderMap| {
@@ -57,7 +57,7 @@ async fn a_request_is_sent_once_and_says_who_sent_it() {
     let config = Config::new(format!("http://{address}/").parse().unwrap());
     let client = build(config, "podgroup-test").unwrap().client;
     let pods = Api::<Pod>::default_namespaced(client);
-    // A client that repeats would be at it for minutes.
+    // A client that repeats requests would take minutes here.
     let answer = tokio::time::timeout(Duration::from_secs(5), pods.get("p")).await;
     let error = answer.unwrap().unwrap_err();
     let error = super::super::call::CallError::from(error);

@@ -1,26 +1,26 @@
-//! What time is it? The only place that asks.
+//! Reads the clock. No other module does.
 //!
-//! Everything else takes the time as an argument, so that a test, a replay and a simulation say the time themselves.
-//! Two clocks, because they answer different questions: the wall clock is for what people and other programs read, and
-//! may jump; the monotonic one is for how long something took, and may not.
+//! All other code takes the time as an argument, so a test, a replay and a simulation can set it.
+//! There are two clocks. The wall clock is for what people and other programs read; it may jump. The monotonic clock is
+//! for how long something took; it never jumps.
 
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
-/// The wall clock, for timestamps that are written into objects. May jump in either direction; never subtract two of
-/// these to learn a duration.
+/// Returns the time of the wall clock, for timestamps in objects. It may jump in either direction; never subtract two of
+/// these to get a duration.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
 pub fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// The monotonic clock, for deadlines and durations. It stands still while a machine is suspended. It is tokio's, so
-/// that a test with a paused runtime moves it.
+/// Returns the time of the monotonic clock, for deadlines and durations. It stops while a machine is suspended. It is tokio's, so
+/// a test with a paused runtime moves it.
 pub fn monotonic() -> Instant {
     Instant::now()
 }
 
-/// Waits until then; for ever where there is no then. Safe to drop and to call again.
+/// Waits until `then`; for ever when it is `None`. Safe to drop and to call again.
 pub async fn until(then: Option<Instant>) {
     match then {
         Some(then) => tokio::time::sleep_until(then).await,

@@ -1,8 +1,8 @@
-//! What is shown at `/metrics`, and how do numbers get there that nobody keeps between two looks?
+//! Produces the page `/metrics`, and refreshes the metrics that only the owner of the state can compute.
 //!
-//! Most numbers are counted as things happen. What can only be said by who owns the state (who uses what, who waits and why) is asked of it when somebody
-//! looks ([`Refresh`]), so that it costs nothing while nobody does, and once a second at most however many look. An owner that does not answer in time hides nothing else: the page is
-//! shown without it.
+//! Most metrics are counted as things happen. Some only the owner of the state can compute (the usage of the queues, the waiting PodGroups).
+//! The owner is asked for these when the page is read ([`Refresh`]), so they cost nothing otherwise. It is asked at most once a second, however many
+//! clients read. An owner that does not answer in time hides nothing else: the page is shown without its metrics.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use tokio::time::Instant;
 
 use super::{clock, metrics};
 
-/// How long the owner of the state may take; short of every scraper's own limit.
+/// How long the owner of the state may take; less than every scraper's own limit.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// What was said so short a time ago is said again.
+/// How long an answer of the owner is used again.
 const FRESH: Duration = Duration::from_secs(1);
 
 type Ask = dyn Fn() -> BoxFuture<'static, ()> + Send + Sync;
 type Missed = dyn Fn() + Send + Sync;
 
-/// Brings numbers up to date before they are read.
+/// Refreshes metrics before they are read.
 #[derive(Clone)]
 pub struct Refresh {
     ask: Arc<Ask>,
@@ -31,35 +31,35 @@ pub struct Refresh {
 }
 
 impl Refresh {
-    /// `ask` brings them up to date; `missed` is called where that took too long, to take away what is old.
+    /// Makes a refresh: `ask` refreshes the metrics; `missed` is called when that took too long, and removes the old values.
     pub fn new(ask: impl Fn() -> BoxFuture<'static, ()> + Send + Sync + 'static, missed: impl Fn() + Send + Sync + 'static) -> Self {
         Self { ask: Arc::new(ask), missed: Arc::new(missed) }
     }
 
-    /// For a program whose numbers are all counted as things happen.
+    /// Makes a refresh that does nothing, for a program that counts all its metrics as things happen.
     #[must_use]
     pub fn nothing() -> Self {
         Self::new(|| Box::pin(async {}), || {})
     }
 }
 
-/// The numbers of one program. Cheap to clone.
+/// The metrics of one program. Cheap to clone.
 #[derive(Clone)]
 pub struct Exposition {
     registry: Registry,
     refresh: Refresh,
-    /// When the owner was asked last. Who looks while it is being asked waits for that answer.
+    /// When the owner was asked last. A reader that comes while the owner is being asked waits for that answer.
     asked: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Exposition {
-    /// Everything in the registry, after `refresh`.
+    /// Makes the page of everything in the registry. `refresh` runs before it is read.
     #[must_use]
     pub fn new(registry: Registry, refresh: Refresh) -> Self {
         Self { registry, refresh, asked: Arc::default() }
     }
 
-    /// In the text format of Prometheus.
+    /// Returns the page in the text format of Prometheus.
     ///
     /// # Errors
     /// See [`metrics::text`].
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_owner_says_is_there_in_the_same_look() {
+    async fn the_owners_answer_is_on_the_page_that_asked_for_it() {
         let registry = Registry::new();
         let number = gauge(&registry);
         let ask = move || -> BoxFuture<'static, ()> {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn however_many_look_the_owner_is_asked_once_a_second() {
+    async fn the_owner_is_asked_once_a_second_however_many_read() {
         let registry = Registry::new();
         let number = gauge(&registry);
         let ask = move || -> BoxFuture<'static, ()> {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_owner_that_does_not_answer_takes_away_what_is_old_and_nothing_else() {
+    async fn an_owner_that_does_not_answer_removes_its_old_values_and_nothing_else() {
         let registry = Registry::new();
         let number = gauge(&registry);
         number.set(7);

@@ -1,7 +1,7 @@
-//! What was typed, and what does it mean?
+//! The command lines of the two programs.
 //!
-//! Every value is checked here, so that a wrong one ends the program with a line that names it (exit status 2) and the
-//! rest of the program never meets it. A flag that is not known is an error that names the nearest one.
+//! Every value is checked here, so a wrong one ends the program with a line that names it (exit status 2). The rest of
+//! the program never sees a wrong value. An unknown flag is an error that names the nearest known one.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ pub struct CommonFlags {
     #[arg(long, value_name = "FILE", value_parser = parse_path)]
     pub kubeconfig: Option<PathBuf>,
 
-    /// Pods of this scheduler are served (repeatable)
+    /// The pods whose schedulerName is this are served (repeatable)
     #[arg(long = "scheduler-name", value_name = "NAME", default_value = "podgroup-scheduler", value_parser = parse_scheduler_name)]
     pub scheduler_names: Vec<String>,
 
@@ -32,27 +32,27 @@ pub struct CommonFlags {
     #[arg(long, value_name = "NAMESPACE", value_parser = parse_dns_label)]
     pub leader_elect_namespace: Option<String>,
 
-    /// How long a lease that is not renewed keeps others away
+    /// How long other processes wait for a lease that is not renewed before they take it
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = parse_seconds)]
     pub leader_elect_lease_duration: Duration,
 
-    /// How long a leader goes on without having renewed; must be shorter than the lease
+    /// How long a leader works on without a renewal of its lease; must be shorter than the lease duration
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_seconds)]
     pub leader_elect_renew_deadline: Duration,
 
-    /// How often the lease is renewed or tried for; must be shorter than the renew deadline
+    /// Time between two attempts to renew or to acquire the lease; must be shorter than the renew deadline
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_duration)]
     pub leader_elect_retry_period: Duration,
 
-    /// How long one request to the API server may take (100ms to 5m); watches are not limited by it
+    /// Time limit of one request to the API server (100ms to 5m); it does not apply to watches
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_request_timeout)]
     pub request_timeout: Duration,
 
-    /// Serve over TLS, and /metrics and /debug only to whom the API server lets see them (TokenReview, SubjectAccessReview); health stays open
+    /// Serve over TLS. /metrics and /debug then require a token that the API server authorizes (TokenReview, SubjectAccessReview); health stays open
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
     pub secure_serving: bool,
 
-    /// Certificate that is shown with --secure-serving (PEM); read again when it changes. Without it: one that this process signs itself
+    /// Certificate for --secure-serving (PEM), read again when it changes. Without it: a self-signed certificate
     #[arg(long, value_name = "FILE", value_parser = parse_path, requires = "tls_private_key_file")]
     pub tls_cert_file: Option<PathBuf>,
 
@@ -60,16 +60,16 @@ pub struct CommonFlags {
     #[arg(long, value_name = "FILE", value_parser = parse_path, requires = "tls_cert_file")]
     pub tls_private_key_file: Option<PathBuf>,
 
-    /// Format of the log on stderr; what is logged is set by $RUST_LOG
+    /// Format of the log on stderr; $RUST_LOG sets the filter
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 }
 
 impl CommonFlags {
-    /// Whether the three times of the election fit together, where there is one.
+    /// Checks that the three durations of the election fit together. Without election nothing is checked.
     ///
     /// # Errors
-    /// One line for the user that says which do not.
+    /// One line for the user that names the flags.
     pub fn check_election(&self) -> Result<(), String> {
         if !self.leader_elect {
             return Ok(());
@@ -77,10 +77,10 @@ impl CommonFlags {
         leader::fit_together(self.leader_elect_lease_duration, self.leader_elect_renew_deadline, self.leader_elect_retry_period)
     }
 
-    /// The two files of the certificate, if there are any.
+    /// Returns the files of the certificate and its key, if there are any.
     ///
     /// # Errors
-    /// When they would not be used, which nobody wants who names them.
+    /// When files are named but not used, because `--secure-serving` is off.
     pub fn tls_files(&self) -> Result<Option<Files>, String> {
         match (self.tls_cert_file.clone(), self.tls_private_key_file.clone()) {
             (Some(certificate), Some(key)) if self.secure_serving => Ok(Some(Files { certificate, key })),
@@ -92,9 +92,9 @@ impl CommonFlags {
 
 /// The flags of `podgroup-controller`.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "podgroup-controller", version, about = "Keeps the PodGroups that the pods of a cluster need")]
+#[command(name = "podgroup-controller", version, about = "Creates and updates the PodGroups for the pods of a cluster")]
 pub struct ControllerFlags {
-    /// What both programs take.
+    /// The flags of both programs.
     #[command(flatten)]
     pub common: CommonFlags,
 
@@ -102,21 +102,21 @@ pub struct ControllerFlags {
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080", value_parser = parse_address)]
     pub http_address: SocketAddr,
 
-    /// How many PodGroups are worked on at the same time
+    /// How many PodGroups are reconciled at the same time
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub workers: u16,
 
-    /// Write the group-name annotation onto pods that the admission policy did not stamp (bare pods, older pods,
-    /// clusters without the policy). Only other schedulers need it: ours finds the group of a pod without it
+    /// Write the group-name annotation onto pods that the admission policy did not annotate (bare pods, older pods,
+    /// clusters without the policy). Only other schedulers need it: podgroup-scheduler finds the PodGroup of a pod without it
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
     pub annotate_pods: bool,
 }
 
 /// The flags of `podgroup-scheduler`.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "podgroup-scheduler", version, about = "Places the pods of PodGroups, whole gangs or nothing")]
+#[command(name = "podgroup-scheduler", version, about = "Schedules the pods of PodGroups, whole gangs or nothing")]
 pub struct SchedulerFlags {
-    /// What both programs take.
+    /// The flags of both programs.
     #[command(flatten)]
     pub common: CommonFlags,
 
@@ -124,61 +124,61 @@ pub struct SchedulerFlags {
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8081", value_parser = parse_address)]
     pub http_address: SocketAddr,
 
-    /// Whether a pod goes to the emptiest node that fits or to the fullest
+    /// Whether a pod goes to the emptiest or to the fullest node that fits
     #[arg(long, value_enum, default_value_t = Placement::Spread)]
     pub placement: Placement,
 
-    /// Who says by a queue's status whether it takes new groups: this scheduler, from the annotation queue-desired-state (own), or Volcano's queue
-    /// controller, whose status.state is obeyed and whose fields are left alone (obey)
+    /// Which program decides whether a queue is open: this scheduler, from the annotation queue-desired-state (own), or Volcano's queue
+    /// controller, whose status.state is obeyed and whose fields are not written (obey)
     #[arg(long, value_enum, default_value_t = QueueStatusBy::Own)]
     pub queue_status: QueueStatusBy,
 
-    /// Whether pods may be evicted so that a queue gets back what it is owed, or a higher priority its place
+    /// Whether pods may be evicted: to reclaim what a queue deserves, or to preempt pods of lower priority
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
     pub evictions: bool,
 
-    /// How long a group that is admitted and finds no places keeps others out of its queue; then it waits without, and twice as long
-    /// each time before it is admitted again. 0s: for ever
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_patience)]
+    /// How long an admitted PodGroup that finds no nodes holds its reservation in its queue. Then its admission is revoked, and it
+    /// waits twice as long each time before it is admitted again. 0s: for ever
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration_or_zero)]
     pub admission_patience: Duration,
 
-    /// How long a gang of which only a part could be bound waits for places for the rest; then that part is evicted, and the gang
-    /// waits as a whole. 0s: for ever
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_patience)]
+    /// How long a partially bound gang waits for nodes for its other pods. Then its bound pods are evicted, and the
+    /// whole gang waits. 0s: for ever
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_duration_or_zero)]
     pub release_after: Duration,
 
-    /// How many bindings are under way at the same time
+    /// How many binding requests are in progress at the same time
     #[arg(long, value_name = "COUNT", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub bind_concurrency: u16,
 }
 
-/// Format of the log.
+/// The format of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// One line for a person.
+    /// One line for people.
     #[default]
     Text,
-    /// One JSON object on a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Which of the nodes that fit is taken.
+/// The node that is chosen among the nodes that fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Placement {
-    /// The emptiest, so that a failing node takes little with it.
+    /// The emptiest node, so that the failure of a node affects few pods.
     #[default]
     Spread,
-    /// The fullest, so that whole nodes stay free for large gangs.
+    /// The fullest node, so that whole nodes stay free for large gangs.
     Pack,
 }
 
-/// Who writes `status.state` and the counts of groups of a queue; `status.allocated` is this scheduler's either way.
+/// The writer of `status.state` and of the counts of PodGroups of a queue; this scheduler writes `status.allocated` in both cases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum QueueStatusBy {
     /// This scheduler.
     #[default]
     Own,
-    /// Volcano's queue controller: what it says is obeyed.
+    /// Volcano's queue controller; this scheduler obeys its state.
     Obey,
 }
 
@@ -189,7 +189,7 @@ fn parse_path(text: &str) -> Result<PathBuf, String> {
     Ok(PathBuf::from(text))
 }
 
-/// `IP:PORT`, or `:PORT` for every IPv4 address of the machine.
+/// Reads `IP:PORT`, or `:PORT` for every IPv4 address of the machine.
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let parsed = match text.strip_prefix(':') {
         Some(port) => port.parse().ok().map(|port: u16| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))),
@@ -198,7 +198,7 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
     parsed.ok_or_else(|| "expected IP:PORT, [IPV6]:PORT or :PORT".to_owned())
 }
 
-/// The API server accepts any non-empty text as a scheduler's name; blanks and commas are always a slip of the hand.
+/// Reads a scheduler's name. The API server accepts any non-empty text; blanks and commas are always a typing error.
 fn parse_scheduler_name(text: &str) -> Result<String, String> {
     let odd = |c: char| c.is_whitespace() || c.is_control() || c == ',';
     if text.is_empty() || text.len() > 253 || text.contains(odd) {
@@ -216,7 +216,7 @@ fn parse_dns_label(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// A duration as Kubernetes writes it: `500ms`, `10s`, `1m30s`. Above 0, at most a day.
+/// Reads a duration as Kubernetes writes it: `500ms`, `10s`, `1m30s`. Above 0, at most a day.
 fn parse_duration(text: &str) -> Result<Duration, String> {
     text.parse::<SignedDuration>()
         .ok()
@@ -225,13 +225,13 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a duration such as 500ms, 10s or 1m30s".to_owned())
 }
 
-/// 0 means for ever.
-fn parse_patience(text: &str) -> Result<Duration, String> {
-    let zero = text.parse::<SignedDuration>().is_ok_and(|patience| patience.is_zero());
+/// Reads a duration, or zero, which means for ever.
+fn parse_duration_or_zero(text: &str) -> Result<Duration, String> {
+    let zero = text.parse::<SignedDuration>().is_ok_and(|duration| duration.is_zero());
     if zero { Ok(Duration::ZERO) } else { parse_duration(text) }
 }
 
-/// The Lease object counts whole seconds.
+/// Reads a duration in whole seconds, as the Lease object has it.
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     parse_duration(text).and_then(
         |duration| {

@@ -1,4 +1,4 @@
-//! What a person types, and what comes back.
+//! The values of the flags, their defaults, and the errors for wrong values.
 
 use super::*;
 use clap::CommandFactory;
@@ -20,7 +20,7 @@ fn the_definitions_are_consistent() {
 }
 
 #[test]
-fn nothing_typed_is_the_documented_default() {
+fn without_flags_the_defaults_are_the_documented_ones() {
     let flags = controller(&[]).unwrap();
     assert!(flags.common.leader_elect && !flags.annotate_pods);
     assert_eq!(flags.common.scheduler_names, ["podgroup-scheduler"]);
@@ -55,7 +55,7 @@ fn a_boolean_is_typed_bare_or_with_its_value() {
 }
 
 #[test]
-fn scheduler_names_that_are_typed_replace_the_default() {
+fn scheduler_names_on_the_command_line_replace_the_default() {
     let flags = scheduler(&["--scheduler-name", "volcano", "--scheduler-name=mine"]).unwrap();
     assert_eq!(flags.common.scheduler_names, ["volcano", "mine"]);
 }
@@ -99,7 +99,7 @@ fn a_bad_value_is_named_in_the_error() {
 }
 
 #[test]
-fn a_port_alone_is_every_address() {
+fn a_port_alone_means_every_address() {
     let flags = scheduler(&["--http-address", ":9000"]).unwrap();
     assert_eq!(flags.http_address.to_string(), "0.0.0.0:9000");
     let flags = scheduler(&["--http-address", "[::1]:9000"]).unwrap();
@@ -107,13 +107,13 @@ fn a_port_alone_is_every_address() {
 }
 
 #[test]
-fn the_version_is_the_packages() {
+fn the_version_is_that_of_the_package() {
     let shown = controller(&["--version"]).unwrap_err();
     assert_eq!(shown.trim(), format!("podgroup-controller {}", env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
-fn a_certificate_has_a_key_and_is_for_secure_serving() {
+fn a_certificate_needs_a_key_and_secure_serving() {
     let (certificate, key) = ("--tls-cert-file=/a", "--tls-private-key-file=/b");
     assert!(scheduler(&["--secure-serving", certificate]).unwrap_err().contains("--tls-private-key-file"));
     assert!(controller(&["--secure-serving", key]).unwrap_err().contains("--tls-cert-file"));

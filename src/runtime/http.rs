@@ -1,15 +1,17 @@
-//! What can be asked of a running program over HTTP?
+//! Serves health, metrics and debug pages over HTTP.
 //!
-//! `/healthz`: the loop that owns the state turns ([`super::pulse`]). `/readyz`: the lists are complete; the body says which are not and why. `/metrics`:
-//! the numbers. Further paths answer in JSON ([`DebugRoute`]); who owns the state is asked through a channel and has
-//! [`ANSWER`] to answer, so no lock is shared with this server and nothing that is asked here can hold up the work.
+//! * `/healthz`: whether the loop that owns the state makes progress ([`super::watchdog`]).
+//! * `/readyz`: whether the lists are complete; the body names the incomplete ones and why.
+//! * `/metrics`: the metrics.
+//! * Further paths answer in JSON ([`DebugRoute`]). The owner of the state is asked through a channel and has [`ANSWER`] to answer.
+//!   So no lock is shared with this server, and no request can delay the work.
 //!
-//! With `--secure-serving` all of it goes over TLS ([`super::tls`]), and `/metrics` and `/debug` are for those alone whom the API server lets see them
-//! ([`super::access`]); health is for everybody, since a kubelet has no token.
+//! With `--secure-serving` all paths use TLS ([`super::tls`]), and `/metrics` and `/debug` require authorization by the API server
+//! ([`super::access`]). Health stays open, because a kubelet has no token.
 //!
-//! Everything is bounded: connections and their silence ([`super::http_listener`]), requests under way, the size of a
-//! request, the time for an answer. Health takes no part in the limit of requests: a crowd at the metrics must not look like a program that is ill.
-//! Nothing here changes anything.
+//! Everything has a limit: connections and their idle time ([`super::http_listener`]), requests in progress, the size of a
+//! request, the time for an answer. Health requests do not count in the limit of requests: many readers of the metrics must not make the
+//! program look unhealthy. No request changes anything.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,29 +32,29 @@ use tokio_rustls::TlsAcceptor;
 use super::access::Access;
 use super::exposition::Exposition;
 use super::http_listener;
-use super::pulse::Pulse;
 use super::readiness::Readiness;
 use super::shutdown::Shutdown;
 use super::tls::Certificate;
+use super::watchdog::Watchdog;
 
-/// How long an answer may take.
+/// The time limit of an answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// How many requests are answered at a time; more are refused (503).
+/// How many requests are answered at the same time; more are refused (503).
 const REQUESTS: usize = 16;
 
-/// How large a request's body may be; none is read at all.
+/// The limit of a request's body, in bytes; no body is read.
 const BODY: usize = 4096;
 
-/// Why the server cannot run.
+/// Why the server cannot start.
 #[derive(Debug, Error)]
 pub enum HttpError {
-    /// The address cannot be had.
+    /// The address cannot be used.
     #[error("--http-address {address}: {reason}")]
     Bind {
-        /// What was asked for.
+        /// The address of the flag.
         address: SocketAddr,
-        /// What the operating system says.
+        /// The error of the operating system.
         reason: std::io::Error,
     },
 }
@@ -67,13 +69,13 @@ pub struct DebugRoute {
 }
 
 impl DebugRoute {
-    /// `answer` is run for each request; `None` is 503 (nobody there to answer).
+    /// Makes a path. `answer` runs for each request; `None` becomes 503.
     pub fn new(path: &'static str, answer: impl Fn() -> BoxFuture<'static, Option<serde_json::Value>> + Send + Sync + 'static) -> Self {
         Self { path, answer: Arc::new(answer) }
     }
 
-    /// Asks the owner of the state: `question` wraps the place for the answer into the owner's own event. 503 when the
-    /// owner's channel stays full or it does not answer in time.
+    /// Makes a path that asks the owner of the state: `question` wraps the reply channel into the owner's own event. The answer is 503 when
+    /// the owner's channel stays full or the owner does not answer in time.
     pub fn ask<E: Send + 'static>(
         path: &'static str,
         owner: mpsc::Sender<E>,
@@ -90,15 +92,15 @@ impl DebugRoute {
     }
 }
 
-/// What `--secure-serving` asks for.
+/// The parts of `--secure-serving`.
 pub struct Secure {
-    /// What is shown to clients.
+    /// The certificate of the server.
     pub certificate: Certificate,
-    /// Who says whether a client may see a path.
+    /// Authorizes the clients.
     pub access: Access,
 }
 
-/// A server that has its address and does not answer yet.
+/// A server that has bound its address and does not answer yet.
 pub struct Server {
     listener: TcpListener,
     app: Router,
@@ -107,7 +109,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes the address, so that one that is taken ends the program at its start.
+    /// Binds the address, so that an address in use ends the program at its start.
     ///
     /// # Errors
     /// [`HttpError::Bind`].
@@ -115,7 +117,7 @@ impl Server {
         address: SocketAddr,
         metrics: Exposition,
         readiness: Readiness,
-        pulse: Pulse,
+        watchdog: Watchdog,
         debug: Vec<DebugRoute>,
         secure: Option<Secure>,
     ) -> Result<Self, HttpError> {
@@ -123,33 +125,33 @@ impl Server {
         let listener = TcpListener::bind(address).await.map_err(fault)?;
         let address = listener.local_addr().map_err(fault)?;
         let (certificate, access) = secure.map(|secure| (secure.certificate, secure.access)).unzip();
-        let app = app(metrics, readiness, pulse, debug, access.as_ref());
+        let app = app(metrics, readiness, watchdog, debug, access.as_ref());
         Ok(Self { listener, app, address, certificate })
     }
 
-    /// Where it listens, with the real port where 0 was asked for.
+    /// Returns the address, with the real port when port 0 was asked for.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers until `stop`.
+    /// Answers requests until `stop`.
     ///
     /// # Errors
-    /// None that is known of: the listener goes on after an error of one connection.
+    /// None is known: the listener continues after an error of one connection.
     pub async fn run(self, stop: Shutdown) -> std::io::Result<()> {
         let (tls, reload) = self.certificate.map(Certificate::parts).unzip();
         let serve = http_listener::serve(self.listener, tls.map(TlsAcceptor::from), self.app, stop.clone());
-        let look_again = async {
+        let reload_certificate = async {
             if let Some(reload) = reload.flatten() {
                 reload.run(&stop).await;
             }
         };
-        tokio::join!(serve, look_again);
+        tokio::join!(serve, reload_certificate);
         Ok(())
     }
 }
 
-fn app(metrics: Exposition, readiness: Readiness, pulse: Pulse, debug: Vec<DebugRoute>, access: Option<&Access>) -> Router {
+fn app(metrics: Exposition, readiness: Readiness, watchdog: Watchdog, debug: Vec<DebugRoute>, access: Option<&Access>) -> Router {
     let mut app = Router::new().route("/metrics", guarded(access, "/metrics", get(move || metrics_text(metrics.clone()))));
     for route in debug {
         app = app.route(route.path, guarded(access, route.path, get(move || json((route.answer)()))));
@@ -157,12 +159,12 @@ fn app(metrics: Exposition, readiness: Readiness, pulse: Pulse, debug: Vec<Debug
     let free = Arc::new(Semaphore::new(REQUESTS));
     let bounded = move |request: Request, next: Next| bounded(Arc::clone(&free), request, next);
     app.layer(middleware::from_fn(bounded))
-        .route("/healthz", get(move || alive(pulse.clone())))
-        .route("/readyz", get(move || ready(readiness.clone())))
+        .route("/healthz", get(move || healthz(watchdog.clone())))
+        .route("/readyz", get(move || readyz(readiness.clone())))
         .layer(DefaultBodyLimit::max(BODY))
 }
 
-/// Only who may see `path` gets to it. Paths that are not there ask nobody, and the API server is asked about no others.
+/// Lets only authorized clients reach `path`. The API server is asked about existing paths only.
 fn guarded(access: Option<&Access>, path: &'static str, route: MethodRouter) -> MethodRouter {
     let Some(access) = access.cloned() else { return route };
     route.layer(middleware::from_fn(move |request: Request, next: Next| access.clone().guard(path, request, next)))
@@ -178,16 +180,14 @@ async fn bounded(free: Arc<Semaphore>, request: Request, next: Next) -> Response
     }
 }
 
-async fn alive(pulse: Pulse) -> (StatusCode, String) {
-    match pulse.silence() {
+async fn healthz(watchdog: Watchdog) -> (StatusCode, String) {
+    match watchdog.probe() {
         None => (StatusCode::OK, "ok\n".to_owned()),
-        Some(silence) => {
-            (StatusCode::SERVICE_UNAVAILABLE, format!("the loop of this program has not turned for {} s\n", silence.as_secs()))
-        }
+        Some(stalled) => (StatusCode::SERVICE_UNAVAILABLE, format!("the main loop has made no progress for {} s\n", stalled.as_secs())),
     }
 }
 
-async fn ready(readiness: Readiness) -> (StatusCode, String) {
+async fn readyz(readiness: Readiness) -> (StatusCode, String) {
     let code = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (code, readiness.report())
 }
@@ -202,7 +202,7 @@ async fn metrics_text(metrics: Exposition) -> Response {
 async fn json(answer: BoxFuture<'static, Option<serde_json::Value>>) -> Response {
     match answer.await {
         Some(value) => Json(value).into_response(),
-        None => (StatusCode::SERVICE_UNAVAILABLE, "nobody is there to answer\n").into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, "the program is not ready to answer\n").into_response(),
     }
 }
 

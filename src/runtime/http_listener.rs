@@ -1,8 +1,8 @@
-//! Who may hold a connection to the HTTP server, and for how long?
+//! Accepts connections to the HTTP server, and limits their number and their time.
 //!
-//! At most [`CONNECTIONS`]: the next one ends the oldest, so that whoever holds many and says nothing keeps no probe waiting. Each must move something
-//! every [`IDLE`], have said who it is and what it wants within [`HEADERS`], and keep its headers to [`HEADER_BYTES`]. With TLS the handshake is made
-//! by the connection's own task: a slow one holds up nobody.
+//! There are at most [`CONNECTIONS`]: a new one closes the oldest, so a client that holds many idle connections blocks no probe. A connection must
+//! transfer something every [`IDLE`], and complete the headers of a request within [`HEADERS`] and [`HEADER_BYTES`]. The TLS handshake runs in the
+//! connection's own task, so a slow one delays no other connection.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -25,23 +25,23 @@ use tokio_rustls::TlsAcceptor;
 use super::clock;
 use super::shutdown::Shutdown;
 
-/// Prometheus, two kubelets' probes and a person with curl are a handful.
+/// How many connections are open at a time. Prometheus, the probes of two kubelets and a person with curl are a handful.
 pub(super) const CONNECTIONS: usize = 64;
 
-/// Longer than nothing said for this time is not waited for. Above the usual scrape interval of 15 s, so that a scraper
+/// How long a connection may transfer nothing. Above the usual scrape interval of 15 s, so that a scraper
 /// keeps its connection.
 const IDLE: Duration = Duration::from_secs(20);
 
-/// From the first moment, or from the answer before, to the end of a request's headers. Not shorter than [`IDLE`], for the same reason.
+/// The time limit of a request's headers, counted from the connect or from the previous answer. Not shorter than [`IDLE`], for the same reason.
 const HEADERS: Duration = Duration::from_secs(20);
 
-/// How long a TLS handshake may take.
+/// The time limit of a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 
-/// The largest token that a Kubernetes cluster makes has a few thousand bytes.
+/// The limit of a request's headers. The largest token of a Kubernetes cluster has a few thousand bytes.
 const HEADER_BYTES: usize = 32 * 1024;
 
-/// Answers on every connection until `stop`, and ends those that have no request under way then.
+/// Answers on every connection until `stop`; then closes the idle connections and completes the requests in progress.
 pub(super) async fn serve(mut listener: TcpListener, tls: Option<TlsAcceptor>, app: Router, stop: Shutdown) {
     let mut tasks = JoinSet::new();
     let mut oldest_first: VecDeque<AbortHandle> = VecDeque::new();
@@ -52,14 +52,14 @@ pub(super) async fn serve(mut listener: TcpListener, tls: Option<TlsAcceptor>, a
             oldest_first.pop_front().iter().for_each(AbortHandle::abort);
         }
         let idle = Box::pin(tokio::time::sleep(IDLE));
-        oldest_first.push_back(tasks.spawn(connection(Patient { stream, idle }, tls.clone(), app.clone(), stop.clone())));
+        oldest_first.push_back(tasks.spawn(connection(IdleTimeout { stream, idle }, tls.clone(), app.clone(), stop.clone())));
     }
     drop(listener);
     while tasks.join_next().await.is_some() {}
 }
 
-/// How a connection ends is the other side's matter, and nobody's here.
-async fn connection(stream: Patient, tls: Option<TlsAcceptor>, app: Router, stop: Shutdown) {
+/// Serves one connection. Its errors are the client's and are not reported.
+async fn connection(stream: IdleTimeout, tls: Option<TlsAcceptor>, app: Router, stop: Shutdown) {
     match tls {
         None => requests(stream, app, stop).await,
         Some(tls) => {
@@ -80,14 +80,14 @@ pub(super) async fn requests<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>
     }
 }
 
-/// A connection that ends when the other side neither says nor takes anything for [`IDLE`] while we wait for it.
-struct Patient {
+/// A connection that ends when the client transfers nothing for [`IDLE`] while we wait for it.
+struct IdleTimeout {
     stream: TcpStream,
     idle: Pin<Box<Sleep>>,
 }
 
-impl Patient {
-    fn unless_over<T>(&mut self, moved: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+impl IdleTimeout {
+    fn check_idle<T>(&mut self, moved: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if moved.is_ready() {
             self.idle.as_mut().reset(clock::monotonic() + IDLE);
             return moved;
@@ -96,17 +96,17 @@ impl Patient {
     }
 }
 
-impl AsyncRead for Patient {
+impl AsyncRead for IdleTimeout {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        self.unless_over(read, context)
+        self.check_idle(read, context)
     }
 }
 
-impl AsyncWrite for Patient {
+impl AsyncWrite for IdleTimeout {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.unless_over(written, context)
+        self.check_idle(written, context)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

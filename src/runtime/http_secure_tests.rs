@@ -1,6 +1,6 @@
-//! What a scraper, a probe and a stranger get with `--secure-serving`, over real TLS connections; and what somebody gets who is slow.
+//! The answers to a scraper, a probe and an unauthorized client with `--secure-serving`, over real TLS connections; and the limits for slow clients.
 
-use super::super::access::tests::played;
+use super::super::access::tests::fake_server;
 use super::super::tls::tests::{Mount, client};
 use super::*;
 use crate::runtime::exposition::Refresh;
@@ -16,7 +16,7 @@ async fn start(secure: Option<Secure>) -> (SocketAddr, JoinSet<std::io::Result<(
     let debug = vec![DebugRoute::new("/debug/ledger", || Box::pin(async { Some(serde_json::json!({"nodes": 3})) }))];
     let metrics = Exposition::new(metrics::registry().unwrap(), Refresh::nothing());
     let any = "127.0.0.1:0".parse().unwrap();
-    let server = Server::bind(any, metrics, Readiness::new(), Pulse::new(), debug, secure).await.unwrap();
+    let server = Server::bind(any, metrics, Readiness::new(), Watchdog::new(), debug, secure).await.unwrap();
     let (address, (trigger, stop)) = (server.address(), Shutdown::new());
     let mut tasks = JoinSet::new();
     tasks.spawn(server.run(stop));
@@ -43,10 +43,10 @@ async fn exchange(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin, request
 }
 
 #[tokio::test]
-async fn health_is_for_everybody_and_the_rest_for_who_may_see_it() {
+async fn health_is_open_and_the_other_paths_need_authorization() {
     let mount = Mount::new("http");
     let certificate = mount.make("one");
-    let (_played, access) = played();
+    let (_played, access) = fake_server();
     let secure = Secure { certificate: Certificate::new(Some(mount.files())).unwrap(), access };
     let (address, _tasks, _trigger) = start(Some(secure)).await;
     for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
@@ -77,10 +77,10 @@ async fn health_is_for_everybody_and_the_rest_for_who_may_see_it() {
 }
 
 #[tokio::test]
-async fn who_holds_every_connection_keeps_no_probe_waiting() {
+async fn a_client_that_holds_every_connection_blocks_no_probe() {
     let mount = Mount::new("crowd");
     let certificate = mount.make("one");
-    let (_played, access) = played();
+    let (_played, access) = fake_server();
     let tls = client(&[&certificate], &[&rustls::version::TLS13]);
     let secure = Secure { certificate: Certificate::new(Some(mount.files())).unwrap(), access };
     for (secure, tls) in [(Some(secure), Some(&tls)), (None, None)] {
@@ -91,7 +91,7 @@ async fn who_holds_every_connection_keeps_no_probe_waiting() {
         }
         let probe = tokio::time::timeout(Duration::from_secs(4), get(address, tls, "/healthz", None)).await;
         assert_eq!(probe.unwrap().0, 200);
-        // The first of them was ended for it; the last is still there.
+        // The first connection was closed for the probe; the last one is still open.
         let mut first = crowd.swap_remove(0);
         let ended = tokio::time::timeout(Duration::from_secs(4), first.read(&mut [0])).await;
         assert_eq!(ended.unwrap().unwrap_or(0), 0);
@@ -101,7 +101,7 @@ async fn who_holds_every_connection_keeps_no_probe_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn headers_that_come_one_by_one_for_ever_and_headers_without_end_are_ended() {
+async fn slow_headers_and_endless_headers_end_the_connection() {
     let (_trigger, stop) = Shutdown::new();
     let (mut here, there) = tokio::io::duplex(64);
     let began = super::super::clock::monotonic();

@@ -1,4 +1,4 @@
-//! What a probe, a scraper and a person with curl get, over real connections.
+//! The answers to a probe, a scraper and a person with curl, over real connections.
 
 use super::super::shutdown::Trigger;
 use super::*;
@@ -11,23 +11,23 @@ use tokio::task::{JoinSet, spawn_blocking};
 struct Running {
     address: SocketAddr,
     readiness: Readiness,
-    pulse: Pulse,
+    watchdog: Watchdog,
     trigger: Trigger,
     tasks: JoinSet<std::io::Result<()>>,
 }
 
 async fn start(debug: Vec<DebugRoute>) -> Running {
-    let (readiness, pulse) = (Readiness::new(), Pulse::new());
+    let (readiness, watchdog) = (Readiness::new(), Watchdog::new());
     let metrics = Exposition::new(metrics::registry().unwrap(), Refresh::nothing());
     let any = "127.0.0.1:0".parse().unwrap();
-    let server = Server::bind(any, metrics, readiness.clone(), pulse.clone(), debug, None).await.unwrap();
+    let server = Server::bind(any, metrics, readiness.clone(), watchdog.clone(), debug, None).await.unwrap();
     let (address, (trigger, stop)) = (server.address(), Shutdown::new());
     let mut tasks = JoinSet::new();
     tasks.spawn(server.run(stop));
-    Running { address, readiness, pulse, trigger, tasks }
+    Running { address, readiness, watchdog, trigger, tasks }
 }
 
-/// The status line's code and the whole answer.
+/// Returns the status code and the whole answer.
 async fn get(address: SocketAddr, path: &'static str) -> (u16, String) {
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     let exchange = move || {
@@ -42,7 +42,7 @@ async fn get(address: SocketAddr, path: &'static str) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn it_is_alive_at_once_and_ready_when_the_lists_are_complete() {
+async fn it_is_healthy_at_once_and_ready_when_the_lists_are_complete() {
     let running = start(Vec::new()).await;
     let pods = running.readiness.expect("pods");
     pods.trouble(Some("forbidden: no".to_owned()));
@@ -59,16 +59,16 @@ async fn it_is_alive_at_once_and_ready_when_the_lists_are_complete() {
 }
 
 #[tokio::test]
-async fn a_loop_that_hangs_is_ill_until_it_turns_again() {
+async fn a_loop_that_hangs_is_unhealthy_until_it_makes_progress_again() {
     let running = start(Vec::new()).await;
-    running.pulse.begin();
+    running.watchdog.begin();
     assert_eq!(get(running.address, "/healthz").await.0, 200);
     tokio::time::pause();
-    tokio::time::advance(super::super::pulse::PATIENCE).await;
+    tokio::time::advance(super::super::watchdog::STALLED_AFTER).await;
     tokio::time::resume();
     let (code, text) = get(running.address, "/healthz").await;
-    assert!(code == 503 && text.contains("has not turned for 60 s"), "{text}");
-    running.pulse.turn();
+    assert!(code == 503 && text.contains("has made no progress for 60 s"), "{text}");
+    running.watchdog.progress();
     assert_eq!(get(running.address, "/healthz").await.0, 200);
 }
 
@@ -88,7 +88,7 @@ async fn a_debug_path_asks_the_owner_of_the_state() {
 }
 
 #[tokio::test]
-async fn an_owner_that_does_not_answer_and_a_crowd_are_refused() {
+async fn without_an_answer_of_the_owner_and_with_too_many_requests_the_answer_is_503() {
     let silent = || DebugRoute::new("/debug/silent", || Box::pin(std::future::pending()));
     let running = start(vec![silent()]).await;
     let began = clock::monotonic();
@@ -107,16 +107,16 @@ async fn an_owner_that_does_not_answer_and_a_crowd_are_refused() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_taken_is_an_error_that_names_it() {
+async fn an_address_in_use_is_an_error_that_names_it() {
     let running = start(Vec::new()).await;
     let metrics = Exposition::new(metrics::registry().unwrap(), Refresh::nothing());
-    let second = Server::bind(running.address, metrics, Readiness::new(), Pulse::new(), Vec::new(), None).await;
+    let second = Server::bind(running.address, metrics, Readiness::new(), Watchdog::new(), Vec::new(), None).await;
     let error = second.err().unwrap().to_string();
     assert!(error.starts_with(&format!("--http-address {}", running.address)), "{error}");
 }
 
 #[tokio::test]
-async fn it_ends_when_told_to_also_with_a_connection_that_stays_open() {
+async fn it_ends_on_stop_also_with_a_connection_that_stays_open() {
     let mut running = start(Vec::new()).await;
     let address = running.address;
     let exchange = move || {

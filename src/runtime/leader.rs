@@ -1,20 +1,21 @@
-//! Is this process the one that works?
+//! Leader election: whether this process is the one that works.
 //!
-//! A Lease object, as every Kubernetes component uses it, so that `kubectl get lease` shows who works. Who holds it is
-//! replaced (PUT) with the resourceVersion that was read, so two can never both take it. The rules of time are in
+//! The election uses a Lease object, as every Kubernetes component does, so `kubectl get lease` shows the leader. The holder is
+//! replaced (PUT) with the resourceVersion that was read, so two processes can never both take it. The rules of time are in
 //! [`super::leader_decide`], the requests in [`super::leader_elector`].
 //!
-//! A lease fences nothing: a request that was sent in time can land late. Whoever writes protects the object itself (UID
-//! and resourceVersion). The lease keeps two programs from working against each other; it does not have to be right for
-//! the cluster to be. Still nothing is sent without it: a [`Caller`] that was bound to it ([`Caller::while_leading`]) sends
-//! only while we lead, and waits for no answer longer than until shortly before the lease can be another's.
+//! A lease is no fence: a request that was sent in time can arrive late. So each write protects its object itself (UID
+//! and resourceVersion). The lease keeps two processes from working against each other; correctness does not depend on it.
+//! Still nothing is sent without it: a [`Caller`] that is bound to it ([`Caller::while_leading`]) sends
+//! only while we lead, and stops waiting for an answer shortly before another process can take the lease.
 //!
-//! client-go's rules, with three differences: who sees that another holds its lease ends at once and not at the renew
-//! deadline; candidates wait a plain retry period and not up to 2.2 of them at random (the resourceVersion sorts out who
-//! comes together); a lease is never waited for longer than an hour.
+//! The rules are client-go's, with three differences:
+//! * a leader that sees another holder of its lease ends at once, and not at the renew deadline;
+//! * candidates wait one retry period, and not up to 2.2 of them at random; the resourceVersion decides between candidates that come together;
+//! * no lease is waited for longer than an hour.
 //!
-//! A process that lost its lease ends ([`LeadershipLost`]) and is started again by its kubelet: what it knew and had
-//! under way is of no use any more.
+//! A process that loses its lease ends ([`LeadershipLost`]), and its kubelet starts it again: its state and its requests in
+//! progress are of no use any more.
 
 use std::time::Duration;
 
@@ -29,30 +30,30 @@ use super::clock;
 use super::leader_decide::LONGEST;
 pub use super::leader_elector::Elector;
 
-/// The renew deadline has room for more than one try: the factor of client-go, whose rule this is.
+/// How many retry periods must fit into the renew deadline: client-go's factor.
 const ROOM: f64 = 1.2;
 
-/// Which lease, for whom, and how patiently.
+/// The lease, this process's identity, and the durations of the election.
 #[derive(Clone, Debug)]
 pub struct LeaderConfig {
-    /// Where the Lease is.
+    /// The namespace of the Lease.
     pub namespace: String,
-    /// Its name: the program's.
+    /// The name of the Lease, which is the program's.
     pub name: String,
-    /// Who we are; another for every start of a process, see [`identity`].
+    /// The holder's name, a new one for every start of a process; see [`identity`].
     pub identity: String,
-    /// How long a lease that is not renewed keeps others away. Whole seconds.
+    /// How long a lease that is not renewed stays the holder's. Whole seconds.
     pub lease_duration: Duration,
-    /// How long we work on without having renewed. Shorter than the lease.
+    /// How long a leader works on without a renewal. Shorter than the lease duration.
     pub renew_deadline: Duration,
-    /// How often it is renewed or tried for. Shorter than the deadline.
+    /// The time between two attempts to renew or to acquire. Shorter than the deadline.
     pub retry_period: Duration,
 }
 
-/// Whether the three times of an election fit together, as the flags name them.
+/// Checks that the three durations of an election fit together, by the names of the flags.
 ///
 /// # Errors
-/// One line for the user that says which do not.
+/// One line for the user that names the flags.
 pub fn fit_together(lease: Duration, deadline: Duration, retry: Duration) -> Result<(), String> {
     if deadline >= lease {
         return Err(format!("--leader-elect-renew-deadline ({deadline:?}) must be shorter than --leader-elect-lease-duration ({lease:?})"));
@@ -64,65 +65,65 @@ pub fn fit_together(lease: Duration, deadline: Duration, retry: Duration) -> Res
     }
     if lease > LONGEST {
         return Err(format!(
-            "--leader-elect-lease-duration ({lease:?}) must be at most {LONGEST:?}: nobody waits longer for another's lease"
+            "--leader-elect-lease-duration ({lease:?}) must be at most {LONGEST:?}: no candidate waits longer for a lease"
         ));
     }
     Ok(())
 }
 
 impl LeaderConfig {
-    /// When a write has to be over, counted like the renew deadline: between that and the end of the lease, so that neither an ordinary slow write is
-    /// cut off nor one goes on that the next holder could meet.
+    /// Returns when a write must have ended, counted like the renew deadline. It is between the deadline and the end of the lease: an ordinary slow
+    /// write is not cut off, and none goes on when the next holder can start.
     pub(super) fn writes_end(&self) -> Duration {
         self.renew_deadline + self.lease_duration.saturating_sub(self.renew_deadline) / 2
     }
 }
 
-/// The lease could not be renewed in time, or is another's: this process must not go on.
+/// The lease was not renewed in time, or another process holds it: this process must end.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("the lease {lease} is lost: {why}")]
 pub struct LeadershipLost {
     /// `namespace/name`.
     pub lease: String,
-    /// Why, for the log.
+    /// The reason, for the log.
     pub why: String,
 }
 
-/// A name for this start of this process: the host's name (in a pod the pod's) and something that differs every time.
+/// Returns a name for this start of this process: the host's name (in a pod the pod's name) and a random part.
 pub fn identity() -> String {
     use std::hash::{BuildHasher, Hasher, RandomState};
     let host = std::env::var("HOSTNAME").or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname")).unwrap_or_default();
     let host = if host.trim().is_empty() { "unknown" } else { host.trim() };
-    // The standard library seeds its hash maps at random; that is all the randomness that is wanted here.
+    // The standard library seeds its hash maps at random; no other randomness is needed here.
     let unique = RandomState::new().build_hasher().finish();
     format!("{host}_{unique:016x}")
 }
 
-/// Whether we lead, and until when at least. Cheap to clone.
+/// Tells whether this process leads, and at least until when. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Leadership(watch::Receiver<State>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Waiting,
-    /// `None`: without an end, for a program that was told not to elect.
+    /// `None`: without an end, for a program without election.
     Leading(Option<Term>),
     Lost,
 }
 
 impl Leadership {
-    /// For `--leader-elect=false`: leads at once and for ever.
+    /// Makes a leadership for `--leader-elect=false`: it leads at once and for ever.
     pub fn always() -> Self {
         Self(watch::Sender::new(State::Leading(None)).subscribe())
     }
 
-    /// Waits until we lead. True; false when the elector ended without it.
+    /// Waits until this process leads, and returns true; false when the elector ended first.
     pub async fn acquired(&mut self) -> bool {
         let leads = |state: &State| matches!(state, State::Leading(_));
         self.0.wait_for(leads).await.is_ok()
     }
 
-    /// Whether we lead at this moment. Ask before every write: it is right also when the whole process stood still for
+    /// Whether this process leads at this moment. Ask before every write: the answer is right also when the whole process was stopped for
     /// longer than the lease.
     pub fn is_leading(&self) -> bool {
         match *self.0.borrow() {
@@ -131,7 +132,7 @@ impl Leadership {
         }
     }
 
-    /// How long a request that is sent now may take at most, where its caller allows it `limit`. `None` while we do not lead: then it is not to be sent.
+    /// Returns the time limit of a request that is sent now, at most `limit`. `None` while this process does not lead: then the request is not sent.
     pub(super) fn allows(&self, limit: Duration) -> Option<Duration> {
         let now = clock::monotonic();
         match *self.0.borrow() {
@@ -142,19 +143,19 @@ impl Leadership {
     }
 }
 
-/// One term of a leader; every renewal begins another.
+/// One term of a leader; every renewal starts a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Term {
-    /// We work until then.
+    /// The leader works until then.
     pub(super) until: Instant,
-    /// What we sent before is over then, whatever came of it.
+    /// Every request of the leader has ended by then, with or without an answer.
     pub(super) writes_end: Instant,
 }
 
-/// Makes the pair: what the workers ask, and what has to be run. Sends nothing yet.
+/// Makes a leadership, which the workers ask, and its elector, which must be run. Sends nothing yet.
 pub fn elect(api: Api<Lease>, caller: Caller, config: LeaderConfig) -> (Leadership, Elector) {
     let state = watch::Sender::new(State::Waiting);
-    // Two attempts fit into the deadline even when the first gets no answer.
+    // Two attempts fit into the deadline, even when the first gets no answer.
     let caller = caller.within(config.renew_deadline / 2);
     let leadership = Leadership(state.subscribe());
     let elector = Elector::new(api, caller, config, state);

@@ -1,26 +1,26 @@
-//! May this process take the lease, renew it, or must it wait? Pure.
+//! Decides whether this process takes the lease, renews it, or waits. Pure.
 //!
-//! The rule of client-go: clocks of different machines are never compared. A lease is old when *we* have seen it
-//! unchanged for its whole duration on our own monotonic clock; the time that stands in it is for people.
+//! The rule is client-go's: clocks of different machines are never compared. A lease has expired when *we* have seen it
+//! unchanged for its whole duration on our own monotonic clock; the time that it contains is for people.
 //!
-//! Invariant: a holder works until its last renewal plus the renew deadline, counted from *before* the request was sent;
-//! another takes the lease no sooner than a lease duration after it *saw* the result of that request. The deadline is
+//! Invariant: a holder works until its last renewal plus the renew deadline, counted from *before* the request was sent.
+//! Another process takes the lease no sooner than a lease duration after it *saw* the result of that request. The deadline is
 //! shorter than the duration, so the two never overlap while both machines' clocks run at about the same speed.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The longest lease that somebody else's record can claim: a slip of the hand there must not lock us out for ever. Nor may our own be longer, or
-/// others would not respect it.
+/// The longest lease duration that a record can claim: a mistake of another writer must not lock us out for ever. Our own must not be longer
+/// either, because other processes would not respect it.
 pub(super) const LONGEST: Duration = Duration::from_secs(3600);
 
-/// What stands in a lease, as far as it decides anything. Any change of it is a sign of life.
+/// The fields of a lease that the decision needs. Any change of them is a sign of life.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Empty when nobody holds it.
+    /// The holder; empty when there is none.
     pub(super) holder: String,
-    /// As written; nonsense when not positive.
+    /// The duration as written, in seconds; invalid when not positive.
     pub(super) duration_seconds: Option<i32>,
     /// Compared, never interpreted.
     pub(super) acquired: Option<String>,
@@ -30,55 +30,55 @@ pub(super) struct Record {
     pub(super) transitions: i32,
 }
 
-/// A record, and since when it has stood there unchanged by our clock.
+/// A record, and since when our clock has seen it unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Observed {
     pub(super) record: Record,
     pub(super) since: Instant,
 }
 
-/// What the last look at the lease showed.
+/// What the last read of the lease showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
-    /// It is there.
+pub(super) enum Presence {
+    /// The lease exists.
     Present,
-    /// It is not there (never was, or somebody deleted it).
+    /// The lease does not exist (never did, or was deleted).
     Absent,
 }
 
-/// What to do now.
+/// The next step of the election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nobody has ever held it, as far as we know: make it.
+    /// As far as we know no process ever record_of it: create it.
     Create,
-    /// It is free: replace it with ourselves, with this many transitions.
+    /// It is free: replace the holder with ourselves, with this number of transitions.
     Take { transitions: i32 },
-    /// It is ours: renew it.
+    /// We hold it: renew it.
     Renew,
-    /// Another one holds it.
+    /// Another process holds it.
     Wait { holder: String },
 }
 
-/// The next step of `identity`, when the lease was seen as `seen` and the newest look showed `look`. `lease` is our own
-/// duration, for a record that names none.
-pub(super) fn decide(seen: Option<&Observed>, look: Look, identity: &str, lease: Duration, now: Instant) -> Step {
+/// Returns the next step of `identity`, when the lease was seen as `seen` and the newest read showed `presence`. `lease` is our own
+/// duration, used for a record that names none.
+pub(super) fn decide(seen: Option<&Observed>, presence: Presence, identity: &str, lease: Duration, now: Instant) -> Step {
     let Some(observed) = seen else {
         return Step::Create;
     };
     let record = &observed.record;
-    let held_by_another = !record.holder.is_empty() && record.holder != identity;
+    let has_another_holder = !record.holder.is_empty() && record.holder != identity;
     // Also when the object was deleted meanwhile: its holder works on until it notices.
-    if held_by_another && now < observed.since + duration(record, lease) {
+    if has_another_holder && now < observed.since + duration(record, lease) {
         return Step::Wait { holder: record.holder.clone() };
     }
-    match look {
-        Look::Absent => Step::Create,
-        Look::Present if record.holder == identity => Step::Renew,
-        Look::Present => Step::Take { transitions: record.transitions.saturating_add(1) },
+    match presence {
+        Presence::Absent => Step::Create,
+        Presence::Present if record.holder == identity => Step::Renew,
+        Presence::Present => Step::Take { transitions: record.transitions.saturating_add(1) },
     }
 }
 
-/// Remembers `record`: since when it has stood there is kept while it does not change.
+/// Remembers `record`. The time since it has been unchanged is kept while it does not change.
 pub(super) fn observe(seen: Option<Observed>, record: Record, now: Instant) -> Observed {
     match seen {
         Some(known) if known.record == record => known,
@@ -100,7 +100,7 @@ mod tests {
 
     const LEASE: Duration = Duration::from_secs(15);
 
-    fn held(holder: &str, seconds: Option<i32>) -> Record {
+    fn record_of(holder: &str, seconds: Option<i32>) -> Record {
         Record {
             holder: holder.to_owned(),
             duration_seconds: seconds,
@@ -110,10 +110,10 @@ mod tests {
         }
     }
 
-    fn step(record: Record, look: Look, age: Duration) -> Step {
+    fn step(record: Record, presence: Presence, age: Duration) -> Step {
         let since = super::super::clock::monotonic();
         let seen = Observed { record, since };
-        decide(Some(&seen), look, "me", LEASE, since + age)
+        decide(Some(&seen), presence, "me", LEASE, since + age)
     }
 
     fn wait() -> Step {
@@ -121,48 +121,48 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_nobody_ever_saw_is_made() {
+    fn a_lease_that_never_existed_is_created() {
         let now = super::super::clock::monotonic();
-        assert_eq!(decide(None, Look::Absent, "me", LEASE, now), Step::Create);
+        assert_eq!(decide(None, Presence::Absent, "me", LEASE, now), Step::Create);
     }
 
     #[test]
-    fn anothers_lease_is_taken_only_after_its_whole_duration_unchanged() {
-        let record = || held("other", Some(20));
+    fn the_lease_of_another_holder_is_taken_only_after_its_whole_duration_unchanged() {
+        let record = || record_of("other", Some(20));
         let almost = Duration::from_secs(20) - Duration::from_nanos(1);
-        assert_eq!(step(record(), Look::Present, almost), wait());
+        assert_eq!(step(record(), Presence::Present, almost), wait());
         let taken = Step::Take { transitions: 4 };
-        assert_eq!(step(record(), Look::Present, Duration::from_secs(20)), taken);
+        assert_eq!(step(record(), Presence::Present, Duration::from_secs(20)), taken);
     }
 
     #[test]
     fn a_lease_that_was_given_back_is_taken_at_once() {
         let taken = Step::Take { transitions: 4 };
-        assert_eq!(step(held("", Some(1)), Look::Present, Duration::ZERO), taken);
+        assert_eq!(step(record_of("", Some(1)), Presence::Present, Duration::ZERO), taken);
     }
 
     #[test]
     fn our_own_lease_is_renewed_whatever_its_age() {
         for age in [0, 14, 15, 9999] {
             let age = Duration::from_secs(age);
-            assert_eq!(step(held("me", Some(15)), Look::Present, age), Step::Renew);
+            assert_eq!(step(record_of("me", Some(15)), Presence::Present, age), Step::Renew);
         }
     }
 
     #[test]
-    fn a_lease_that_was_deleted_keeps_others_away_as_long_as_it_would_have() {
-        let record = || held("other", Some(15));
-        assert_eq!(step(record(), Look::Absent, Duration::from_secs(14)), wait());
-        assert_eq!(step(record(), Look::Absent, LEASE), Step::Create);
-        assert_eq!(step(held("me", Some(15)), Look::Absent, Duration::ZERO), Step::Create);
+    fn a_deleted_lease_is_respected_for_its_whole_duration() {
+        let record = || record_of("other", Some(15));
+        assert_eq!(step(record(), Presence::Absent, Duration::from_secs(14)), wait());
+        assert_eq!(step(record(), Presence::Absent, LEASE), Step::Create);
+        assert_eq!(step(record_of("me", Some(15)), Presence::Absent, Duration::ZERO), Step::Create);
     }
 
     #[test]
-    fn a_duration_that_is_nonsense_is_ours_and_a_huge_one_is_an_hour() {
+    fn an_invalid_duration_counts_as_ours_and_a_huge_one_as_an_hour() {
         for (written, seconds) in [(None, 15), (Some(0), 15), (Some(-5), 15), (Some(i32::MAX), 3600)] {
             let almost = Duration::from_secs(seconds) - Duration::from_millis(1);
-            assert_eq!(step(held("other", written), Look::Present, almost), wait(), "{written:?}");
-            let after = step(held("other", written), Look::Present, Duration::from_secs(seconds));
+            assert_eq!(step(record_of("other", written), Presence::Present, almost), wait(), "{written:?}");
+            let after = step(record_of("other", written), Presence::Present, Duration::from_secs(seconds));
             assert_eq!(after, Step::Take { transitions: 4 }, "{written:?}");
         }
     }
@@ -170,13 +170,13 @@ mod tests {
     #[test]
     fn only_a_change_of_the_record_is_a_sign_of_life() {
         let start = super::super::clock::monotonic();
-        let first = observe(None, held("other", Some(15)), start);
-        let same = observe(Some(first.clone()), held("other", Some(15)), start + LEASE);
+        let first = observe(None, record_of("other", Some(15)), start);
+        let same = observe(Some(first.clone()), record_of("other", Some(15)), start + LEASE);
         assert_eq!(same.since, start);
-        let mut renewed = held("other", Some(15));
+        let mut renewed = record_of("other", Some(15));
         renewed.renewed = Some("09:02".to_owned());
         assert_eq!(observe(Some(first.clone()), renewed, start + LEASE).since, start + LEASE);
-        let mut acquired_anew = held("other", Some(15));
+        let mut acquired_anew = record_of("other", Some(15));
         acquired_anew.acquired = Some("09:00".to_owned());
         assert_eq!(observe(Some(first), acquired_anew, start + LEASE).since, start + LEASE);
     }

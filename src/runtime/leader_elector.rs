@@ -1,6 +1,6 @@
-//! Which requests keep the lease ours, and when is it lost?
+//! Sends the requests that acquire, renew and release the lease, and detects its loss.
 //!
-//! The thin shell round [`super::leader_decide`]; its front door is [`super::leader`].
+//! The thin shell around [`super::leader_decide`]; its front door is [`super::leader`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,23 +14,23 @@ use tokio::time::Instant;
 use super::call::{CallError, Caller};
 use super::clock;
 use super::leader::{LeaderConfig, LeadershipLost, State, Term};
-use super::leader_decide::{Look, Observed, Record, Step, decide, observe};
+use super::leader_decide::{Observed, Presence, Record, Step, decide, observe};
 use super::shutdown::Shutdown;
 
-/// Keeps trying for the lease, then keeps it.
+/// Tries to acquire the lease, then renews it.
 pub struct Elector {
     api: Api<Lease>,
     caller: Caller,
     config: LeaderConfig,
     state: watch::Sender<State>,
-    /// The lease as the server last gave it to us, to be replaced; `None` when it has to be read first.
+    /// The lease as the server last returned it, to be replaced; `None` when it must be read first.
     known: Option<Lease>,
     seen: Option<Observed>,
-    /// We lead until then. `None` when we do not.
+    /// We lead until then; `None` when we do not lead.
     until: Option<Instant>,
-    /// What was logged last and is not over.
+    /// The last logged reason for not leading, until it is over.
     trouble: Option<String>,
-    /// Annotations that the lease gets with everything that is written of it anyway.
+    /// Annotations that are written with every write of the lease.
     marks: BTreeMap<String, String>,
 }
 
@@ -39,14 +39,14 @@ impl Elector {
         Self { api, caller, config, state, known: None, seen: None, until: None, trouble: None, marks: BTreeMap::new() }
     }
 
-    /// While we hold it this annotation says this of us.
+    /// Adds an annotation that the lease has while we hold it.
     #[must_use]
-    pub fn marked(mut self, key: &str, value: &str) -> Self {
+    pub fn annotated(mut self, key: &str, value: &str) -> Self {
         self.marks.insert(key.to_owned(), value.to_owned());
         self
     }
 
-    /// Runs until `stop`, and gives the lease back then: end the work first.
+    /// Runs until `stop`, and then releases the lease. The work must have ended before.
     ///
     /// # Errors
     /// [`LeadershipLost`]: the work must end now.
@@ -65,27 +65,27 @@ impl Elector {
                 break;
             }
         }
-        self.give_back().await;
+        self.release().await;
         Ok(())
     }
 
-    /// Until the next round, counted from the beginning of this one: a try that got no answer for longer than a retry period has waited enough. Near the
-    /// deadline the rounds come closer together.
+    /// Returns the pause until the next round, counted from the beginning of this one: an attempt without an answer for longer than a retry period has
+    /// waited enough. Near the deadline the rounds come closer together.
     fn pause(&self, began: Instant) -> Duration {
         let now = clock::monotonic();
         let retry = (began + self.config.retry_period).saturating_duration_since(now);
         self.until.map_or(retry, |until| retry.min(self.share(until.saturating_duration_since(now))))
     }
 
-    /// How much of the time that is left until the deadline one try, or one pause, may take: half of it, so that there is always another try, but no less
-    /// than an eighth of a retry period, so that they come to an end. Never more than is left.
+    /// Returns how much of the time until the deadline one attempt, or one pause, may take. It is half of it, so that there is always another attempt,
+    /// but at least an eighth of a retry period, so that the attempts come to an end. It is never more than what is left.
     fn share(&self, left: Duration) -> Duration {
         left.min((left / 2).max(self.config.retry_period / 8))
     }
 
-    /// One try, and what it means for us.
+    /// Makes one attempt, and updates the leadership from its result.
     async fn round(&mut self) -> Result<(), LeadershipLost> {
-        // While we lead no try takes more than its share of the time that is left.
+        // While we lead, no attempt takes more than its share of the time that is left.
         let tried = match self.until {
             None => self.attempt().await,
             Some(until) => {
@@ -102,9 +102,9 @@ impl Elector {
             Ok(Step::Wait { holder }) if self.until.is_some() => {
                 return Err(self.lost(format!("{holder} holds it")));
             }
-            Ok(Step::Wait { holder }) => self.note(format!("{holder} leads; waiting")),
+            Ok(Step::Wait { holder }) => self.note(format!("another process holds the lease: {holder}; waiting")),
             Ok(_) => {}
-            Err(error) => self.note(format!("cannot reach for the lease: {error}")),
+            Err(error) => self.note(format!("cannot acquire the lease: {error}")),
         }
         match self.until {
             Some(until) if clock::monotonic() >= until => Err(self.lost("it could not be renewed in time".to_owned())),
@@ -112,8 +112,8 @@ impl Elector {
         }
     }
 
-    /// What we replaced was not the newest: it is read, and decided again, at once. Who took the lease from us is not worked against for another
-    /// retry period. Once only, so that a server that always says so is not asked without a pause.
+    /// Makes one attempt. After a conflict (what we replaced was not the newest) it reads and decides once more, at once: when another process has
+    /// taken the lease, we must not work against it for another retry period. Once only, so that a server with constant conflicts is not flooded.
     async fn attempt(&mut self) -> Result<Step, CallError> {
         let from_memory = self.known.is_some();
         match self.try_once().await {
@@ -123,13 +123,13 @@ impl Elector {
     }
 
     async fn try_once(&mut self) -> Result<Step, CallError> {
-        let look = self.look().await?;
+        let presence = self.presence().await?;
         let began = clock::monotonic();
         let lease = self.config.lease_duration;
-        let step = decide(self.seen.as_ref(), look, &self.config.identity, lease, began);
+        let step = decide(self.seen.as_ref(), presence, &self.config.identity, lease, began);
         let written = match &step {
             Step::Wait { .. } => {
-                // It changes only on the server: look again next time.
+                // It changes only on the server: read it again next time.
                 self.known = None;
                 return Ok(step);
             }
@@ -156,25 +156,25 @@ impl Elector {
                 Ok(step)
             }
             Err(error) => {
-                // Whatever it was, what we know may be old: also a write that timed out may have been done.
+                // After any error our copy may be old: also a write that timed out may have been done.
                 self.known = None;
                 Err(error)
             }
         }
     }
 
-    /// Reads the lease unless the last answer about it still stands.
-    async fn look(&mut self) -> Result<Look, CallError> {
+    /// Returns whether the lease exists, and reads it unless the last answer about it is still valid.
+    async fn presence(&mut self) -> Result<Presence, CallError> {
         if self.known.is_some() {
-            return Ok(Look::Present);
+            return Ok(Presence::Present);
         }
         let get = self.api.get(&self.config.name);
         match self.caller.once("get", "leases", get).await {
             Ok(lease) => {
                 self.remember(lease);
-                Ok(Look::Present)
+                Ok(Presence::Present)
             }
-            Err(CallError::NotFound(_)) => Ok(Look::Absent),
+            Err(CallError::NotFound(_)) => Ok(Presence::Absent),
             Err(error) => Err(error),
         }
     }
@@ -198,7 +198,7 @@ impl Elector {
         self.known = Some(lease);
     }
 
-    /// We lead: what follows is counted from `began`, when the request that shows it had not been sent yet.
+    /// Starts a term. Its times count from `began`, when the successful request had not been sent yet.
     fn lead_from(&mut self, began: Instant) {
         let term = Term { until: began + self.config.renew_deadline, writes_end: began + self.config.writes_end() };
         if self.until.is_none() || self.trouble.is_some() {
@@ -209,7 +209,7 @@ impl Elector {
         self.state.send_replace(State::Leading(Some(term)));
     }
 
-    /// The lease with us as its holder, from now.
+    /// Returns the lease with us as its holder, from now.
     fn lease_with(&self, old: Option<&Lease>, transitions: i32) -> Lease {
         let mut lease = old.cloned().unwrap_or_else(|| Lease {
             metadata: ObjectMeta {
@@ -234,27 +234,27 @@ impl Elector {
         lease
     }
 
-    /// Empties the holder, so that the next one need not wait. Only while we surely hold it, and only once.
-    async fn give_back(mut self) {
+    /// Empties the holder, so that the next process need not wait. Only while we surely hold it, and at most twice.
+    async fn release(mut self) {
         self.state.send_replace(State::Lost);
         let leading = self.until.is_some_and(|until| clock::monotonic() < until);
         if !leading {
             return;
         }
-        // A renewal that was cut off may have been done: what we know can be one version behind, hence twice.
-        let mut given = self.give_back_once().await;
-        if matches!(given, Err(CallError::Conflict(_))) {
+        // A renewal that was cut off may have been done: our copy can be one version behind, hence twice.
+        let mut released = self.release_once().await;
+        if matches!(released, Err(CallError::Conflict(_))) {
             self.known = None;
-            given = self.give_back_once().await;
+            released = self.release_once().await;
         }
-        match given {
-            Ok(()) => tracing::info!(lease = self.lease(), "lease given back"),
-            Err(error) => tracing::warn!(lease = self.lease(), %error, "lease not given back"),
+        match released {
+            Ok(()) => tracing::info!(lease = self.lease(), "lease released"),
+            Err(error) => tracing::warn!(lease = self.lease(), %error, "lease not released"),
         }
     }
 
-    async fn give_back_once(&mut self) -> Result<(), CallError> {
-        self.look().await?;
+    async fn release_once(&mut self) -> Result<(), CallError> {
+        self.presence().await?;
         let Some(mut lease) = self.known.take() else {
             return Ok(());
         };
@@ -279,7 +279,7 @@ impl Elector {
         format!("{}/{}", self.config.namespace, self.config.name)
     }
 
-    /// Logs what keeps us from leading, when it is another thing than before.
+    /// Logs the reason for not leading, when it is another than before.
     fn note(&mut self, what: String) {
         if self.trouble.as_ref() != Some(&what) {
             tracing::info!(lease = self.lease(), "{what}");

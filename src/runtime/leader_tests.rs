@@ -1,4 +1,4 @@
-//! Candidates at one lease, on a server that keeps it in memory with the real rule for resourceVersion. The clock is
+//! Candidates for one lease, on a server that keeps it in memory with the real rule for resourceVersion. The clock is
 //! paused.
 
 use super::*;
@@ -18,9 +18,9 @@ use tokio::task::JoinSet;
 struct Server {
     lease: Option<Lease>,
     version: u64,
-    /// Answers nothing any more.
+    /// While true, the server does not answer.
     away: bool,
-    /// What was asked, oldest first.
+    /// The requests, oldest first.
     asked: Vec<Method>,
 }
 
@@ -77,14 +77,14 @@ fn candidate(cluster: &Cluster, identity: &str) -> Candidate {
     let caller = Caller::new(Duration::from_secs(30), RequestMetrics::new(&registry).unwrap());
     let api = Api::namespaced(Client::new(app, "default"), "system");
     let (leadership, elector) = elect(api, caller, config(identity));
-    let elector = elector.marked("x/version", identity);
+    let elector = elector.annotated("x/version", identity);
     let ((trigger, stop), mut tasks) = (Shutdown::new(), JoinSet::new());
     tasks.spawn(elector.run(stop));
     Candidate { leadership, trigger, tasks }
 }
 
 impl Candidate {
-    /// Waits until it leads, and says how long that took.
+    /// Waits until the candidate leads, and returns how long that took.
     async fn leads(&mut self) -> Duration {
         let began = clock::monotonic();
         let acquired = tokio::time::timeout(Duration::from_secs(600), self.leadership.acquired());
@@ -102,7 +102,7 @@ fn spec(cluster: &Cluster) -> LeaseSpec {
     server.lease.clone().and_then(|lease| lease.spec).unwrap()
 }
 
-/// What the holder says of itself.
+/// The version annotation of the lease.
 fn mark(cluster: &Cluster) -> String {
     let annotations = cluster.lock().unwrap().lease.clone().and_then(|lease| lease.metadata.annotations);
     annotations.and_then(|all| all.get("x/version").cloned()).unwrap_or_default()
@@ -113,7 +113,7 @@ async fn seconds(count: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_one_leads_and_keeps_it_and_the_second_waits() {
+async fn the_first_candidate_leads_and_goes_on_leading_and_the_second_waits() {
     let cluster = Cluster::default();
     let mut one = candidate(&cluster, "one");
     one.leads().await;
@@ -130,7 +130,7 @@ async fn the_first_one_leads_and_keeps_it_and_the_second_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clean_end_gives_the_lease_back_and_the_next_leads_within_a_retry() {
+async fn a_clean_end_releases_the_lease_and_the_next_candidate_leads_within_a_retry_period() {
     let cluster = Cluster::default();
     let mut one = candidate(&cluster, "one");
     one.leads().await;
@@ -148,7 +148,7 @@ async fn a_clean_end_gives_the_lease_back_and_the_next_leads_within_a_retry() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_is_killed_is_followed_after_the_lease_and_not_before() {
+async fn a_killed_leader_is_replaced_after_the_lease_duration_and_not_before() {
     let cluster = Cluster::default();
     let mut one = candidate(&cluster, "one");
     one.leads().await;
@@ -160,7 +160,7 @@ async fn a_leader_that_is_killed_is_followed_after_the_lease_and_not_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_cannot_renew_stops_before_the_lease_can_be_anothers() {
+async fn a_leader_that_cannot_renew_stops_before_another_can_take_the_lease() {
     let cluster = Cluster::default();
     let mut one = candidate(&cluster, "one");
     one.leads().await;
@@ -175,7 +175,7 @@ async fn a_leader_that_cannot_renew_stops_before_the_lease_can_be_anothers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_away_for_less_than_the_deadline_changes_nothing() {
+async fn an_outage_shorter_than_the_deadline_changes_nothing() {
     let cluster = Cluster::default();
     let mut one = candidate(&cluster, "one");
     one.leads().await;
@@ -190,7 +190,7 @@ async fn a_server_that_is_away_for_less_than_the_deadline_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_outage_leaves_time_for_another_try_however_late_it_ends() {
+async fn an_outage_leaves_time_for_another_attempt_however_late_it_ends() {
     let cluster = Cluster::default();
     let mut one = candidate(&cluster, "one");
     one.leads().await;
@@ -204,7 +204,7 @@ async fn an_outage_leaves_time_for_another_try_however_late_it_ends() {
         }
         seconds(1).await;
         cluster.lock().unwrap().away = true;
-        // What is sent meanwhile is never answered, as where packets are lost.
+        // Requests get no answer meanwhile, as where packets are lost.
         tokio::time::sleep(Duration::from_millis(outage)).await;
         cluster.lock().unwrap().away = false;
         seconds(3).await;
@@ -213,7 +213,7 @@ async fn an_outage_leaves_time_for_another_try_however_late_it_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_away_at_the_start_is_waited_for() {
+async fn an_unavailable_server_at_the_start_is_waited_for() {
     let cluster = Cluster::default();
     cluster.lock().unwrap().away = true;
     let mut one = candidate(&cluster, "one");
@@ -224,7 +224,7 @@ async fn a_server_that_is_away_at_the_start_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_whose_lease_another_one_holds_is_lost_at_its_next_look() {
+async fn a_leader_stops_at_its_next_read_when_another_process_holds_its_lease() {
     let cluster = Cluster::default();
     let mut one = candidate(&cluster, "one");
     one.leads().await;
@@ -237,19 +237,19 @@ async fn a_leader_whose_lease_another_one_holds_is_lost_at_its_next_look() {
     let began = clock::monotonic();
     let lost = one.result().await.unwrap_err();
     assert!(lost.why.contains("thief"), "{lost}");
-    // The renewal meets a conflict, and the look that follows does not wait for another retry period.
+    // The renewal meets a conflict, and the read that follows does not wait for another retry period.
     let took = clock::monotonic() - began;
     assert!(took <= Duration::from_secs(2), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_of_what_is_old_reads_and_renews_at_once_and_leads_on() {
+async fn a_renewal_from_an_old_copy_reads_and_renews_at_once() {
     let cluster = Cluster::default();
     let mut one = candidate(&cluster, "one");
     one.leads().await;
     seconds(1).await;
     for _ in 0..4 {
-        // Whatever it replaces is old.
+        // The copy that it replaces is old.
         {
             let mut server = cluster.lock().unwrap();
             server.version += 1;
@@ -258,14 +258,14 @@ async fn a_renewal_of_what_is_old_reads_and_renews_at_once_and_leads_on() {
             server.asked.clear();
         }
         seconds(2).await;
-        // The renewal from memory, the look, and the renewal of what it showed.
+        // The renewal from memory, the read, and the renewal of what it showed.
         assert_eq!(cluster.lock().unwrap().asked, [Method::PUT, Method::GET, Method::PUT]);
         assert!(one.leadership.is_leading());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_was_given_back_says_when() {
+async fn a_released_lease_says_when_it_was_released() {
     let cluster = Cluster::default();
     let mut one = candidate(&cluster, "one");
     one.leads().await;
@@ -278,7 +278,7 @@ async fn a_lease_that_was_given_back_says_when() {
     assert!(given.acquire_time > acquired && given.acquire_time == given.renew_time);
 }
 
-/// A request that is never answered, and what is known of it.
+/// A request that never gets an answer, and records that it was sent.
 async fn sent(sent: &std::sync::atomic::AtomicBool) -> Result<(), kube::Error> {
     sent.store(true, std::sync::atomic::Ordering::Relaxed);
     std::future::pending().await
@@ -324,7 +324,7 @@ async fn nothing_is_sent_without_the_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_was_deleted_is_made_again_by_its_holder() {
+async fn a_deleted_lease_is_created_again_by_its_holder() {
     let cluster = Cluster::default();
     let mut one = candidate(&cluster, "one");
     one.leads().await;
@@ -339,7 +339,7 @@ async fn a_lease_that_was_deleted_is_made_again_by_its_holder() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_stood_still_for_longer_than_its_deadline_does_not_lead() {
+async fn a_process_that_was_stopped_for_longer_than_its_deadline_does_not_lead() {
     let cluster = Cluster::default();
     let mut one = candidate(&cluster, "one");
     one.leads().await;
@@ -368,7 +368,7 @@ fn every_start_has_another_identity() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_elect_leads_for_ever() {
+async fn a_process_without_election_leads_for_ever() {
     let mut always = Leadership::always();
     assert!(always.acquired().await);
     seconds(100_000).await;

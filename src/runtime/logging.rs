@@ -1,8 +1,8 @@
-//! Where do log lines go, and in which form?
+//! Sets up the log: lines on stderr, as text or JSON.
 //!
-//! To stderr, as text or JSON. What is logged follows `$RUST_LOG`, else `info`. Lines of the Kubernetes client library
-//! are left out unless asked for: every error that it logs comes back to the caller too, who logs it once and with the
-//! object's name, and the library would write the text of a whole list when one answer cannot be read.
+//! The filter is `$RUST_LOG`, or `info` without it. Lines of the Kubernetes client library are off by default. The library returns each
+//! error that it logs to the caller, which logs it once and with the object's name. And the library would log the text of a whole list when
+//! one answer cannot be read.
 
 use std::io::IsTerminal;
 
@@ -13,7 +13,7 @@ use super::flags::LogFormat;
 
 const DEFAULT_FILTER: &str = "info,kube_client=off,kube_runtime=off,hyper=warn,tower=warn";
 
-/// Sends log lines of the whole process to stderr. A second call changes nothing. A `$RUST_LOG` that cannot be read is
+/// Sends the log lines of the whole process to stderr. A second call changes nothing. An invalid `$RUST_LOG` is
 /// named in a warning and replaced by the default.
 pub fn init(format: LogFormat) {
     let asked = std::env::var(EnvFilter::DEFAULT_ENV).unwrap_or_default();
@@ -24,11 +24,11 @@ pub fn init(format: LogFormat) {
         LogFormat::Json => builder.json().flatten_event(true).finish().try_init(),
     };
     if let (Ok(()), Some(fault)) = (set, fault) {
-        tracing::warn!(RUST_LOG = asked, fault, "RUST_LOG is not readable, the default is used");
+        tracing::warn!(RUST_LOG = asked, fault, "RUST_LOG is invalid; the default is used");
     }
 }
 
-/// The filter that `asked` means, and what is wrong with it.
+/// Returns the filter of `asked`, and what is wrong with `asked`, if anything.
 fn filter(asked: &str) -> (EnvFilter, Option<String>) {
     let default = || EnvFilter::new(DEFAULT_FILTER);
     if asked.is_empty() {
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_that_cannot_be_read_is_the_default_and_is_named() {
+    fn an_invalid_filter_is_named_and_replaced_by_the_default() {
         let (used, fault) = filter("pod=group=loud");
         assert_eq!(used.to_string(), EnvFilter::new(DEFAULT_FILTER).to_string());
         assert!(fault.is_some());

@@ -1,15 +1,15 @@
-//! Which numbers does every program show, and where are they kept?
+//! The registry of metrics, and the metrics that both programs have.
 //!
-//! One registry for a program, with the prefix `podgroup_` put before every name by the registry itself: register
-//! `api_requests_total`, read `podgroup_api_requests_total`. A label value is always one of a bounded set; the name of
-//! an object never is one.
+//! There is one registry for a program. It puts the prefix `podgroup_` before every name: register
+//! `api_requests_total`, read `podgroup_api_requests_total`. A label value always comes from a bounded set; it never is the name of
+//! an object.
 
 use std::time::Duration;
 
 use prometheus::core::Collector;
 use prometheus::{Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 
-/// An empty registry with the prefix `podgroup_`, that already says which build this is
+/// Makes a registry with the prefix `podgroup_`. It contains only the version of the build
 /// (`podgroup_build_info{version}` = 1).
 ///
 /// # Errors
@@ -22,26 +22,26 @@ pub fn registry() -> Result<Registry, prometheus::Error> {
     Ok(registry)
 }
 
-/// These numbers, which are in the registry from now on.
+/// Adds these metrics to the registry and returns them.
 ///
 /// # Errors
-/// When its name is taken.
+/// When a name is already registered.
 pub(crate) fn registered<C: Collector + Clone + 'static>(registry: &Registry, numbers: C) -> Result<C, prometheus::Error> {
     registry.register(Box::new(numbers.clone()))?;
     Ok(numbers)
 }
 
-/// Everything in the registry in the text format of Prometheus.
+/// Returns everything in the registry in the text format of Prometheus.
 ///
 /// # Errors
-/// When a collector breaks the format's own rules (a label that is there twice).
+/// When a collector breaks the rules of the format (the same label twice).
 pub fn text(registry: &Registry) -> Result<String, prometheus::Error> {
     let mut buffer = Vec::new();
     TextEncoder::new().encode(&registry.gather(), &mut buffer)?;
     Ok(String::from_utf8_lossy(&buffer).into_owned())
 }
 
-/// The requests to the API server: how many, how they ended, how long they took.
+/// The requests to the API server: their number, outcome and duration.
 #[derive(Clone, Debug)]
 pub struct RequestMetrics {
     requests: IntCounterVec,
@@ -53,7 +53,7 @@ impl RequestMetrics {
     /// `podgroup_api_request_seconds{verb,resource}`.
     ///
     /// # Errors
-    /// When the names are taken: make one for a program and clone it.
+    /// When the names are already registered: make one for a program and clone it.
     pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let requests = IntCounterVec::new(
             Opts::new("api_requests_total", "Requests to the API server; outcome is ok or the kind of the error."),
@@ -74,7 +74,7 @@ impl RequestMetrics {
     }
 }
 
-/// The watches: lists, events, ends, and objects that could not be read.
+/// The watches: lists, events, ends, and objects that could not be decoded.
 #[derive(Clone, Debug)]
 pub struct WatchMetrics {
     lists: IntCounterVec,
@@ -88,7 +88,7 @@ impl WatchMetrics {
     /// `…_ends_total{resource,reason}` and `…_bad_objects_total{resource}`.
     ///
     /// # Errors
-    /// When the names are taken: make one for a program and clone it.
+    /// When the names are already registered: make one for a program and clone it.
     pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let counter = |name, help, labels: &[&str]| registered(registry, IntCounterVec::new(Opts::new(name, help), labels)?);
         Ok(Self {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_name_twice_is_an_error_and_no_panic() {
+    fn registering_a_name_twice_is_an_error_and_no_panic() {
         let registry = registry().unwrap();
         RequestMetrics::new(&registry).unwrap();
         assert!(RequestMetrics::new(&registry).is_err());

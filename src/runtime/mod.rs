@@ -1,17 +1,19 @@
-//! What every program needs to live in a cluster, and nothing about PodGroups.
+//! The parts that every program needs to run in a cluster. Nothing here is about PodGroups.
 //!
-//! In reading order: what was asked for ([`flags`]), how it speaks ([`logging`], [`metrics`], [`standing`], [`exposition`], [`pulse`], [`http`], to whom: [`tls`], [`access`]), what it lives
-//! in ([`clock`], [`backoff`], [`shutdown`], [`program`]), how it talks to the API server ([`client`], [`call`],
-//! [`watch`], [`readiness`], `rights`, [`leader`], [`beside`]), and where waiting work stands ([`workqueue`]).
+//! In reading order:
+//! * the command line: [`flags`];
+//! * what a program shows: [`logging`], [`metrics`], [`leader_metrics`], [`exposition`], [`watchdog`], [`http`]; who may read it: [`tls`], [`access`];
+//! * time and life: [`clock`], [`backoff`], [`shutdown`], [`program`], [`setup`];
+//! * the API server: [`client`], [`call`], [`watch`], [`readiness`], `rbac_warnings`, [`leader`], [`version_skew`];
+//! * waiting work: [`workqueue`].
 //!
 //! **Architecture invariant:** nothing here knows a PodGroup, a Queue or a pod, and nothing here decides what should be
 //! in the cluster. **Architecture invariant:** [`clock`] is the only place that reads a clock. **Architecture
-//! invariant:** no task is detached: each is in a `JoinSet` that somebody awaits.
+//! invariant:** no task is detached: each is in a `JoinSet` that is awaited.
 
 pub mod access;
 mod access_cache;
 pub mod backoff;
-pub mod beside;
 pub mod call;
 pub mod client;
 pub mod clock;
@@ -22,18 +24,19 @@ mod http_listener;
 pub mod leader;
 mod leader_decide;
 mod leader_elector;
+pub mod leader_metrics;
 pub mod logging;
 pub mod metrics;
 pub mod program;
-pub mod pulse;
+mod rbac_warnings;
 pub mod readiness;
-mod rights;
 pub mod setup;
 pub mod shutdown;
-pub mod standing;
 pub mod tls;
+pub mod version_skew;
 pub mod watch;
 mod watch_decode;
 mod watch_loop;
 mod watch_newest;
+pub mod watchdog;
 pub mod workqueue;

@@ -1,15 +1,15 @@
-//! In which order does a program end, and with which exit status?
+//! Runs the tasks of a program, ends them in order, and returns the exit status.
 //!
-//! Tasks belong to a [`Stage`]. When the program ends, the stages are asked one after the other, each has a time, and
-//! what is not done by then is cut off: first the work, then the lease is given back (never while work may still be under
-//! way), and the health endpoint goes last. The times add up to less than two seconds:
+//! Each task belongs to a [`Stage`]. When the program ends, the stages end one after the other. Each stage has a time limit, and
+//! what has not ended by then is aborted. First the work ends, then the lease is released (never while a write may be in
+//! progress), and the health endpoint ends last. The limits add up to less than two seconds:
 //!
 //! ```text
 //!   signal, or a task that ended ──► Work 1 s ──► Lease 0.5 s ──► Serve 0.3 s ──► exit 0 (signal) or 1
 //! ```
 //!
-//! No task of a program ends by itself while all is well, so one that does ends the program: a watch that silently
-//! stopped would be worse. A second signal cuts everything off.
+//! In a healthy program no task ends by itself. So a task that ends also ends the program: a watch that silently
+//! stopped would be worse. A second signal aborts everything.
 
 use std::fmt::Display;
 use std::io;
@@ -22,14 +22,14 @@ use tokio::task::JoinSet;
 
 use super::shutdown::{Shutdown, Signals, Trigger};
 
-/// Which tasks end together. They are asked in this order.
+/// The stages of a shutdown, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// Watches, decisions, writes.
     Work,
-    /// What may end only after the last write: the lease.
+    /// Leader election: it may end only after the last write.
     Lease,
-    /// What outlives all else: health and metrics.
+    /// Health and metrics: they end last.
     Serve,
 }
 
@@ -49,12 +49,12 @@ struct Group {
     time: Duration,
     trigger: Trigger,
     shutdown: Shutdown,
-    /// Each says at its end what it was and, if it failed, how.
+    /// Each task returns its name and, if it failed, the error.
     tasks: JoinSet<(&'static str, Result<(), String>)>,
 }
 
 impl Program {
-    /// A program without tasks, which already hears SIGTERM and Ctrl-C.
+    /// Makes a program without tasks. It already handles SIGTERM and Ctrl-C.
     ///
     /// # Errors
     /// When the operating system refuses the signal handlers.
@@ -68,23 +68,23 @@ impl Program {
     }
 
     /// Starts a task, which gets the [`Shutdown`] of its stage. It should end soon after that is triggered, and not
-    /// before: see the module. `name` is for the log.
+    /// before (see the module). `name` is for the log.
     pub fn spawn<F, E>(&mut self, stage: Stage, name: &'static str, task: impl FnOnce(Shutdown) -> F)
     where
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: Display,
     {
-        // Every stage has its group, from `new` on.
+        // Every stage has its group since `new`.
         if let Some(group) = self.groups.iter_mut().find(|group| group.stage == stage) {
             group.spawn(name, task(group.shutdown.clone()));
         }
     }
 
-    /// Does something before the tasks of the work begin, while those that are there already run. Signals are heard meanwhile.
+    /// Runs a preparation before the work starts, while the tasks started so far run. Signals are handled meanwhile.
     ///
     /// # Errors
     ///
-    /// The exit status, when the program has ended before that was done.
+    /// The exit status, when the program ended before the preparation was done.
     pub async fn first<T>(mut self, preparation: impl Future<Output = T>) -> Result<(Self, T), ExitCode> {
         tokio::select! {
             code = self.reason_to_end() => Err(self.finish(code).await),
@@ -92,7 +92,7 @@ impl Program {
         }
     }
 
-    /// Runs until a signal or until a task ends, then ends the stages in order. Success only after a signal.
+    /// Runs until a signal or until a task ends, then ends the stages in order. The status is success only after a signal.
     pub async fn run(mut self) -> ExitCode {
         let code = self.reason_to_end().await;
         self.finish(code).await
@@ -115,7 +115,7 @@ impl Program {
         let Self { groups, mut signals } = self;
         tokio::select! {
             () = end(groups) => tracing::info!("ended"),
-            signal = signals.next() => tracing::warn!(signal, "cut off by a second signal"),
+            signal = signals.next() => tracing::warn!(signal, "aborted by a second signal"),
         }
         code
     }
@@ -135,7 +135,7 @@ impl Group {
     }
 }
 
-/// The first task of any stage that ends; never, while there is none.
+/// Waits for the first task of any stage that ends; for ever when there is no task.
 async fn first_end(groups: &mut [Group]) -> (&'static str, Result<(), String>) {
     let ends = groups.iter_mut().filter(|group| !group.tasks.is_empty()).map(|group| Box::pin(group.tasks.join_next()));
     let ends: Vec<_> = ends.collect();
@@ -168,7 +168,7 @@ async fn end(groups: Vec<Group>) {
         };
         if tokio::time::timeout(group.time, all).await.is_err() {
             let left = group.tasks.len();
-            tracing::warn!(stage = ?group.stage, left, "not ended in time, cut off");
+            tracing::warn!(stage = ?group.stage, left, "not ended in time, aborted");
             group.tasks.abort_all();
         }
     }

@@ -1,4 +1,4 @@
-//! Who is asked to end when, and what the exit status says.
+//! The order in which the stages end, and the exit status.
 
 use super::*;
 use std::sync::{Arc, Mutex};
@@ -42,7 +42,7 @@ async fn the_stages_end_in_order_however_they_were_started() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_end_is_cut_off_and_the_rest_still_ends_within_two_seconds() {
+async fn a_task_that_does_not_end_is_aborted_and_the_rest_still_ends_within_two_seconds() {
     let (log, mut program) = (Log::default(), Program::new().unwrap());
     for (stage, name) in [(Stage::Work, "a"), (Stage::Lease, "b"), (Stage::Serve, "c")] {
         spawn(&mut program, &log, stage, name, 3_600_000);

@@ -1,8 +1,8 @@
-//! Which lists are complete, and what keeps the others from it?
+//! Tracks which lists of the API server are complete, and why the others are not.
 //!
-//! A program that decides on half a cluster decides wrongly, so `/readyz` and the first decision both wait for this.
-//! A list that was complete once stays so: a watch that breaks later leaves an older picture, not half of one, and the
-//! program goes on with it. `/readyz` says no for as long as that lasts, so that people see it.
+//! A program that decides on a part of the cluster decides wrongly, so `/readyz` and the first decision both wait for all lists.
+//! A list that was complete once stays complete: a broken watch leaves an older picture of the cluster, not a part of one, and the
+//! program works on with it. `/readyz` fails while that lasts, so that people see it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ struct List {
 
 /// The lists of one program. Cheap to clone; every clone is the same.
 #[derive(Clone, Debug)]
-pub struct Readiness(Arc<watch::Sender<BTreeMap<Place, List>>>);
+pub struct Readiness(Arc<watch::Sender<BTreeMap<ListKey, List>>>);
 
-/// Its name, and the how many-th of that name it is: two lists of one kind, each with a filter of its own, are two.
-type Place = (Arc<str>, usize);
+/// The name of a list, and its number among the lists of that name: two lists of one kind with different filters are two lists.
+type ListKey = (Arc<str>, usize);
 
 impl Default for Readiness {
     fn default() -> Self {
@@ -29,39 +29,39 @@ impl Default for Readiness {
 }
 
 impl Readiness {
-    /// Ready at once, as long as no list is expected.
+    /// Makes a readiness without lists, which is ready at once.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// From now on not ready until this list, which has an entry of its own whatever its name, was complete once. Call it
-    /// once for every list, before the first of them can be complete.
+    /// Adds a list: it is not ready until this list was complete once. Every call adds a list of its own, whatever the name. Call it
+    /// for every list before the first of them can be complete.
     pub fn expect(&self, name: &str) -> Listed {
         let name: Arc<str> = Arc::from(name);
-        let mut place = (Arc::clone(&name), 0);
+        let mut key = (Arc::clone(&name), 0);
         self.0.send_modify(|lists| {
-            place.1 = lists.keys().filter(|(other, _)| *other == name).count();
-            lists.insert(place.clone(), List::default());
+            key.1 = lists.keys().filter(|(other, _)| *other == name).count();
+            lists.insert(key.clone(), List::default());
         });
-        Listed { place, all: self.clone() }
+        Listed { key, all: self.clone() }
     }
 
-    /// Whether every expected list was complete once, and none is in trouble now: the answer of `/readyz`.
+    /// Whether every list was complete once and none has trouble now: the answer of `/readyz`.
     pub fn is_ready(&self) -> bool {
         self.0.borrow().values().all(|list| list.complete && list.trouble.is_none())
     }
 
-    /// Waits until every expected list was complete once.
+    /// Waits until every list was complete once.
     pub async fn ready(&self) {
         let mut changes = self.0.subscribe();
-        // The sender lives in `self`, so the channel cannot close here.
+        // The sender is in `self`, so the channel cannot close here.
         let _closed = changes.wait_for(|lists| lists.values().all(|list| list.complete)).await;
     }
 
-    /// One line for each list, for `/readyz`: `pods: complete`, `podgroups: waiting (not found: …)`.
+    /// Returns one line for each list, for `/readyz`: `pods: complete`, `podgroups: waiting (not found: …)`.
     pub fn report(&self) -> String {
         let lists = self.0.borrow();
-        let line = |((name, _), list): (&Place, &List)| {
+        let line = |((name, _), list): (&ListKey, &List)| {
             let state = if list.complete { "complete" } else { "waiting" };
             let trouble = list.trouble.as_ref().map(|why| format!(" ({why})"));
             format!("{name}: {state}{}\n", trouble.unwrap_or_default())
@@ -70,26 +70,26 @@ impl Readiness {
     }
 }
 
-/// The place of one list in a [`Readiness`].
+/// One list of a [`Readiness`], to report its state.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    place: Place,
+    key: ListKey,
     all: Readiness,
 }
 
 impl Listed {
-    /// The list is complete.
+    /// Reports that the list is complete.
     pub fn complete(&self) {
         self.set(|list| list.complete = true);
     }
 
-    /// Something keeps the list from being complete or up to date; `None` when that is over.
+    /// Reports what keeps the list from being complete or up to date; `None` when that is over.
     pub fn trouble(&self, why: Option<String>) {
         self.set(|list| list.trouble = why);
     }
 
     fn set(&self, change: impl FnOnce(&mut List)) {
-        self.all.0.send_modify(|lists| change(lists.entry(self.place.clone()).or_default()));
+        self.all.0.send_modify(|lists| change(lists.entry(self.key.clone()).or_default()));
     }
 }
 
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn it_is_ready_once_the_last_list_is_complete_and_while_none_is_in_trouble() {
+    async fn it_is_ready_when_the_last_list_is_complete_and_none_has_trouble() {
         let readiness = Readiness::new();
         let pods = readiness.expect("pods");
         let nodes = readiness.expect("nodes");
@@ -110,21 +110,21 @@ mod tests {
         nodes.trouble(None);
         assert!(readiness.is_ready());
         nodes.trouble(Some("unavailable: gone".to_owned()));
-        assert!(!readiness.is_ready(), "an API server that is away is said");
+        assert!(!readiness.is_ready(), "an unavailable API server is reported");
         assert!(readiness.report().contains("nodes: complete (unavailable: gone)"));
     }
 
     #[test]
-    fn two_lists_of_one_name_are_two() {
+    fn two_lists_with_the_same_name_are_separate() {
         let readiness = Readiness::new();
         let (first, second) = (readiness.expect("pods"), readiness.expect("pods"));
         first.complete();
-        assert!(!readiness.is_ready(), "the second is not there yet");
+        assert!(!readiness.is_ready(), "the second is not complete yet");
         second.complete();
         assert!(readiness.is_ready());
         second.trouble(Some("unavailable: gone".to_owned()));
         first.trouble(None);
-        assert!(!readiness.is_ready(), "that the first works says nothing of the second");
+        assert!(!readiness.is_ready(), "the first says nothing about the second");
         assert_eq!(readiness.report(), "pods: complete\npods: complete (unavailable: gone)\n");
         second.trouble(None);
         assert!(readiness.is_ready());

@@ -1,7 +1,7 @@
-//! What does every program do before it begins its own work?
+//! Prepares a program before it begins its own work.
 //!
-//! Logging, the metrics, the HTTP endpoint, the way to the API server and the election, in this order. What was typed wrong ends the program with one
-//! line (exit status 2). What can come right by itself (a kubeconfig that is not there yet, an API server that is away) is said and tried again.
+//! In this order: logging, the metrics, the HTTP endpoint, the connection to the API server, and the election. A wrong flag ends the program with one
+//! line (exit status 2). A problem that can end by itself (a missing kubeconfig, an unavailable API server) is logged and retried.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -13,54 +13,54 @@ use prometheus::Registry;
 
 use super::access::Access;
 use super::backoff::Backoff;
-use super::beside::{self, Beside};
 use super::call::Caller;
 use super::client::{self, Connection};
 use super::exposition::{Exposition, Refresh};
 use super::flags::CommonFlags;
 use super::http::{DebugRoute, Secure, Server};
 use super::leader::{self, LeaderConfig, Leadership};
+use super::leader_metrics::LeaderMetrics;
 use super::logging;
 use super::metrics::{self, RequestMetrics, WatchMetrics};
 use super::program::{Program, Stage};
-use super::pulse::Pulse;
 use super::readiness::Readiness;
-use super::standing::Standing;
 use super::tls::Certificate;
+use super::version_skew::{self, OtherProgram};
+use super::watchdog::Watchdog;
 
-/// The exit status of a program that could not start: what was asked for cannot be done.
+/// The exit status of a program that cannot start with its flags.
 pub const CANNOT_START: u8 = 2;
 
-/// Between two tries to find a configuration.
+/// The wait between two attempts to find a configuration.
 const CONNECT: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(15));
 
-/// A program that is ready to begin its work.
+/// A program that is ready to begin its work, and its parts.
 pub struct Setup {
-    /// Its tasks.
+    /// The tasks of the program.
     pub program: Program,
-    /// To the API server.
+    /// The client of the API server.
     pub client: Client,
-    /// Sends, limits and counts requests; sends nothing while this process does not lead.
+    /// Sends, limits and counts requests; sends nothing while this process is not the leader.
     pub caller: Caller,
-    /// Whether it leads.
+    /// Whether this process leads.
     pub leadership: Leadership,
     /// Which lists are complete.
     pub readiness: Readiness,
-    /// Of the loop that is to be started with this; it is asked from now on.
-    pub pulse: Pulse,
+    /// The watchdog of the program's loop; it is probed from now on.
+    pub watchdog: Watchdog,
     /// Counters of the watches.
     pub watch_metrics: WatchMetrics,
 }
 
-/// Prepares the program called `name`, which works beside another, or says in one line why that cannot be. `own` registers the program's own metrics, and says how those are brought up
-/// to date that nobody keeps; the registry is closed after it.
+/// Prepares the program called `name`. `other` is the other program of the pair. `own` registers the program's own metrics, and returns the refresh
+/// for those that are computed when they are read; the registry is closed after it.
 ///
 /// # Errors
 ///
-/// The exit status; the line is logged.
+/// The exit status; the reason is logged as one line.
 pub async fn setup<M>(
     name: &'static str,
-    beside: Beside,
+    other: OtherProgram,
     common: &CommonFlags,
     http_address: SocketAddr,
     debug: Vec<DebugRoute>,
@@ -71,15 +71,15 @@ pub async fn setup<M>(
         tracing::error!("{why}");
         ExitCode::from(CANNOT_START)
     };
-    // Before anything is waited for: what was typed wrong does not come right by itself.
+    // Checked before anything is waited for: a wrong flag does not become right by itself.
     common.check_election().map_err(|why| cannot_start(why.into()))?;
-    let (readiness, pulse) = (Readiness::new(), Pulse::new());
-    let Registered { exposition, requests, watches, standing, own } =
+    let (readiness, watchdog) = (Readiness::new(), Watchdog::new());
+    let Registered { exposition, requests, watches, leader_metrics, own } =
         register(name, &readiness, own).map_err(|error| cannot_start(error.into()))?;
     let mut program = Program::new().map_err(|error| cannot_start(error.into()))?;
     let access = Access::new();
     let secure = secure(common, &access).map_err(cannot_start)?;
-    let server = Server::bind(http_address, exposition, readiness.clone(), pulse.clone(), debug, secure)
+    let server = Server::bind(http_address, exposition, readiness.clone(), watchdog.clone(), debug, secure)
         .await
         .map_err(|error| cannot_start(error.into()))?;
     let http = server.address();
@@ -87,7 +87,7 @@ pub async fn setup<M>(
     let (mut program, connection) = program.first(connect(name, common, &readiness)).await?;
     tracing::info!(
         program = name,
-        version = beside::VERSION,
+        version = version_skew::VERSION,
         server = connection.server,
         %http,
         schedulers = ?common.scheduler_names,
@@ -95,11 +95,11 @@ pub async fn setup<M>(
     );
     let caller = Caller::new(common.request_timeout, requests);
     access.connect(connection.client.clone(), &caller);
-    let leadership = elect(name, beside, common, &connection, &caller, &mut program);
-    standing.elected(leadership.clone());
+    let leadership = elect(name, other, common, &connection, &caller, &mut program);
+    leader_metrics.elected(leadership.clone());
     let caller = caller.while_leading(leadership.clone());
-    pulse.begin();
-    Ok((Setup { program, client: connection.client, caller, leadership, readiness, pulse, watch_metrics: watches }, own))
+    watchdog.begin();
+    Ok((Setup { program, client: connection.client, caller, leadership, readiness, watchdog, watch_metrics: watches }, own))
 }
 
 fn secure(common: &CommonFlags, access: &Access) -> Result<Option<Secure>, Box<dyn std::error::Error>> {
@@ -110,12 +110,12 @@ fn secure(common: &CommonFlags, access: &Access) -> Result<Option<Secure>, Box<d
     Ok(Some(Secure { certificate: Certificate::new(files)?, access: access.clone() }))
 }
 
-/// Every number that the program shows.
+/// All metrics of the program.
 struct Registered<M> {
     exposition: Exposition,
     requests: RequestMetrics,
     watches: WatchMetrics,
-    standing: Standing,
+    leader_metrics: LeaderMetrics,
     own: M,
 }
 
@@ -126,17 +126,17 @@ fn register<M>(
 ) -> Result<Registered<M>, prometheus::Error> {
     let registry = metrics::registry()?;
     let (requests, watches) = (RequestMetrics::new(&registry)?, WatchMetrics::new(&registry)?);
-    let standing = Standing::new(&registry, name, readiness.clone())?;
+    let leader_metrics = LeaderMetrics::new(&registry, name, readiness.clone())?;
     let (own, refresh) = own(&registry)?;
-    Ok(Registered { exposition: Exposition::new(registry, refresh), requests, watches, standing, own })
+    Ok(Registered { exposition: Exposition::new(registry, refresh), requests, watches, leader_metrics, own })
 }
 
-/// Finds the way to the API server. Where there is none yet (no kubeconfig, one that cannot be read) it says so, once for each change, and tries again:
-/// a file that is mounted a moment later is found, and nothing restarts again and again. `/readyz` says the same meanwhile.
+/// Connects to the API server. When there is no usable configuration yet, it logs that once for each change and retries: a file that is mounted a
+/// moment later is found without a restart. `/readyz` shows the same problem meanwhile.
 async fn connect(name: &'static str, common: &CommonFlags, readiness: &Readiness) -> Connection {
     let configuration = readiness.expect("configuration");
     let mut failures = 0_u32;
-    let mut said = String::new();
+    let mut logged = String::new();
     loop {
         match client::connect(common.kubeconfig.as_deref(), name).await {
             Ok(connection) => {
@@ -147,10 +147,10 @@ async fn connect(name: &'static str, common: &CommonFlags, readiness: &Readiness
             Err(error) => {
                 failures = failures.saturating_add(1);
                 let why = error.to_string();
-                if why != said {
-                    tracing::error!("{why}; it is tried again until it can be used");
+                if why != logged {
+                    tracing::error!("{why}; retrying until it can be used");
                     configuration.trouble(Some(why.clone()));
-                    said = why;
+                    logged = why;
                 }
                 tokio::time::sleep(CONNECT.delay(failures)).await;
             }
@@ -158,10 +158,10 @@ async fn connect(name: &'static str, common: &CommonFlags, readiness: &Readiness
     }
 }
 
-/// Joins the election, if there is one.
+/// Joins the election, or leads at once without one.
 fn elect(
     name: &'static str,
-    beside: Beside,
+    other: OtherProgram,
     common: &CommonFlags,
     connection: &Connection,
     caller: &Caller,
@@ -181,11 +181,11 @@ fn elect(
     };
     let leases = Api::namespaced(connection.client.clone(), &namespace);
     let (leadership, elector) = leader::elect(leases.clone(), caller.clone(), config);
-    let elector = elector.marked(beside.mark, beside::VERSION);
+    let elector = elector.annotated(other.annotation, version_skew::VERSION);
     program.spawn(Stage::Lease, "leader election", |stop| elector.run(stop));
     let (caller, led) = (caller.clone(), leadership.clone());
     program.spawn(Stage::Work, "version of the other program", |stop| async move {
-        beside::watch(beside, leases, caller, led, stop).await;
+        version_skew::warn_once(other, leases, caller, led, stop).await;
         Ok::<(), String>(())
     });
     leadership
@@ -198,12 +198,12 @@ mod tests {
     use clap::Parser;
 
     #[tokio::test]
-    async fn what_was_typed_wrong_ends_a_program_that_has_no_way_to_the_api_server_yet() {
+    async fn a_wrong_flag_ends_a_program_that_has_no_configuration_of_the_api_server_yet() {
         let line = ["podgroup-controller", "--kubeconfig=/nowhere", "--http-address=127.0.0.1:0", "--leader-elect-renew-deadline=20s"];
         let flags = ControllerFlags::parse_from(line);
-        let other = Beside { program: "podgroup-scheduler", mark: "x/version" };
+        let other = OtherProgram { program: "podgroup-scheduler", annotation: "x/version" };
         let begun = setup("podgroup-controller", other, &flags.common, flags.http_address, Vec::new(), |_| Ok(((), Refresh::nothing())));
-        // A kubeconfig that is not there is waited for, for ever.
+        // It waits for a missing kubeconfig, for ever.
         let ended = tokio::time::timeout(Duration::from_secs(20), begun).await.expect("it waits for a kubeconfig");
         assert_eq!(ended.err().map(|code| format!("{code:?}")), Some(format!("{:?}", ExitCode::from(CANNOT_START))));
     }

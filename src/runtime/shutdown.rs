@@ -1,44 +1,44 @@
-//! Has somebody asked this program, or this part of it, to end?
+//! Asks tasks to end, and listens to the signals that end the program.
 //!
-//! A [`Shutdown`] is handed to every task; the [`Trigger`] that belongs to it is kept by the one who may end them
-//! ([`super::program::Program`]). Once triggered it stays so.
+//! Every task gets a [`Shutdown`]. The owner of the tasks keeps the [`Trigger`] of the pair
+//! ([`super::program::Program`]). A trigger cannot be taken back.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-/// The end that asks. Dropping it asks too: a task never outlives the one who may end it.
+/// The side that asks the tasks to end. Dropping it asks too: a task never outlives its owner.
 #[derive(Debug)]
 pub struct Trigger(watch::Sender<bool>);
 
 impl Trigger {
-    /// Asks everybody who holds a [`Shutdown`] of this pair to end. Again is the same as once.
+    /// Asks every task with a [`Shutdown`] of this pair to end. A second call changes nothing.
     pub fn trigger(&self) {
         self.0.send_replace(true);
     }
 }
 
-/// The end that listens. Cheap to clone.
+/// The side that listens. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Shutdown(watch::Receiver<bool>);
 
 impl Shutdown {
-    /// A new pair, not triggered.
+    /// Makes a pair that is not triggered.
     pub fn new() -> (Trigger, Self) {
         let (sender, receiver) = watch::channel(false);
         (Trigger(sender), Self(receiver))
     }
 
-    /// Waits until the end is asked for; at once when it was. Safe to drop and to call again.
+    /// Waits until the trigger; returns at once after it. Safe to drop and to call again.
     pub async fn triggered(&self) {
         let mut asked = self.0.clone();
-        // An error means that the trigger is gone, which asks too.
+        // An error means that the trigger was dropped, which asks too.
         let _gone = asked.wait_for(|asked| *asked).await;
     }
 
-    /// Runs `work`, but no longer than until the end is asked for. `None` when it was cut off: `work` is dropped then,
-    /// so an API call that was under way has an unknown outcome.
+    /// Runs `work` until the trigger at most. `None` when it was cut off: `work` is dropped then,
+    /// so an API request in progress has an unknown outcome.
     pub async fn unless<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
@@ -56,7 +56,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Takes both signals over from their defaults, from now on.
+    /// Replaces the default handlers of both signals, from now on.
     ///
     /// # Errors
     /// When the operating system refuses the handler.
@@ -64,7 +64,7 @@ impl Signals {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// The next signal, by its name.
+    /// Waits for the next signal, and returns its name.
     pub async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
@@ -79,7 +79,7 @@ mod tests {
     use futures::FutureExt;
 
     #[tokio::test(start_paused = true)]
-    async fn every_clone_hears_a_trigger_before_and_after_it_listens() {
+    async fn every_clone_sees_a_trigger_before_and_after_it_listens() {
         let (trigger, shutdown) = Shutdown::new();
         let clone = shutdown.clone();
         assert_eq!(clone.triggered().now_or_never(), None);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_trigger_that_is_dropped_asks_too() {
+    async fn a_dropped_trigger_asks_too() {
         let (trigger, shutdown) = Shutdown::new();
         drop(trigger);
         shutdown.triggered().await;

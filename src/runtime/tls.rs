@@ -1,8 +1,8 @@
-//! Which certificate does the HTTP server show?
+//! Provides the certificate of the HTTP server.
 //!
-//! That of `--tls-cert-file` and `--tls-private-key-file`, read again every [`LOOK`]: a Secret that is mounted changes by the swap of a symlink, so it is
-//! the content that is compared, and no file is watched. A pair that cannot be used (half of it is written, the key is another's) is said once, and the
-//! one before it stays. Without files: one that this process signs for itself at its start. It encrypts, and says nothing about who this is.
+//! With `--tls-cert-file` and `--tls-private-key-file` the files are read again every [`RELOAD_INTERVAL`]. The contents are compared and no file is watched,
+//! because a mounted Secret changes by the swap of a symlink. An unusable pair (half written, or a key of another certificate) is logged once, and the
+//! previous certificate stays. Without files the process signs a certificate itself at its start. That one encrypts, but proves no identity.
 //!
 //! TLS 1.2 and 1.3, with the cryptography that the Kubernetes client has chosen.
 
@@ -24,36 +24,36 @@ use tokio::sync::watch;
 use super::call::bounded;
 use super::shutdown::Shutdown;
 
-/// How often the files are looked at. A kubelet needs a minute or so to bring a changed Secret to its mount; this adds nothing that counts to it.
-const LOOK: Duration = Duration::from_secs(5);
+/// How often the files are read. A kubelet needs about a minute to update a mounted Secret; this adds little.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A chain of certificates has a few thousand bytes.
+/// The limit of a file, in bytes. A chain of certificates has a few thousand.
 const LARGEST: u64 = 1 << 20;
 
-/// Why there is no certificate to show.
+/// Why there is no certificate.
 #[derive(Debug, Error)]
 pub enum TlsError {
-    /// A file cannot be read, or holds something else.
+    /// A file cannot be read, or has the wrong content.
     #[error("{flag} {path}: {reason}")]
     File {
-        /// Which flag named it.
+        /// The flag that named it.
         flag: &'static str,
-        /// What it named.
+        /// The path of the file.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
     },
-    /// Each is what it should be, but they are not a pair.
+    /// Each file is valid, but they are not a pair.
     #[error("--tls-cert-file {certificate} and --tls-private-key-file {key}: {reason}")]
     Pair {
         /// The file of the certificate.
         certificate: PathBuf,
         /// The file of the key.
         key: PathBuf,
-        /// Why not.
+        /// Why they do not match.
         reason: String,
     },
-    /// The library refused; nothing that a user can do brings this about.
+    /// The library refused; no setting of a user causes this.
     #[error("TLS cannot be used: {0}")]
     Library(String),
 }
@@ -61,20 +61,20 @@ pub enum TlsError {
 /// The files of a certificate and its key, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
-    /// The certificate, and those that lead from it to its authority.
+    /// The certificate, and the chain from it to its authority.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The private key.
     pub key: PathBuf,
 }
 
-/// What is shown, and from where it is read again.
+/// A certificate, and the files that it is read from again.
 pub struct Certificate {
     config: Arc<ServerConfig>,
     reload: Option<Reload>,
 }
 
 impl Certificate {
-    /// Reads the files, or makes a certificate where there are none.
+    /// Reads the files, or makes a self-signed certificate without files.
     ///
     /// # Errors
     /// See [`TlsError`].
@@ -92,11 +92,11 @@ impl Certificate {
         let config = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions().map_err(library)?;
         let mut config = config.with_no_client_auth().with_cert_resolver(Arc::new(Shown(shown)));
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        let reload = read.map(|(files, read)| Reload { files, read, show, provider, said: String::new() });
+        let reload = read.map(|(files, read)| Reload { files, read, show, provider, logged: String::new() });
         Ok(Self { config: Arc::new(config), reload })
     }
 
-    /// What the server needs, and what is to be run beside it.
+    /// Returns the configuration of the server, and the reload task, if there are files.
     pub(super) fn parts(self) -> (Arc<ServerConfig>, Option<Reload>) {
         (self.config, self.reload)
     }
@@ -111,52 +111,52 @@ impl ResolvesServerCert for Shown {
     }
 }
 
-/// Looks at the files again and again.
+/// Reads the files again and again.
 pub(super) struct Reload {
     files: Files,
     read: Pair,
     show: watch::Sender<Arc<CertifiedKey>>,
     provider: Arc<CryptoProvider>,
-    said: String,
+    logged: String,
 }
 
 impl Reload {
-    /// Until `stop`.
+    /// Runs until `stop`.
     pub(super) async fn run(mut self, stop: &Shutdown) {
-        while stop.unless(tokio::time::sleep(LOOK)).await.is_some() {
+        while stop.unless(tokio::time::sleep(RELOAD_INTERVAL)).await.is_some() {
             let files = self.files.clone();
-            // A thread of its own: a mount that hangs must hold up nobody.
+            // In a thread of its own: a mount that hangs must delay no other task.
             if let Ok(read) = tokio::task::spawn_blocking(move || Pair::of(&files)).await {
-                self.look(read);
+                self.update(read);
             }
         }
     }
 
-    fn look(&mut self, read: Result<Pair, TlsError>) {
+    fn update(&mut self, read: Result<Pair, TlsError>) {
         let changed = match read {
-            Ok(read) if read == self.read => return self.said.clear(),
+            Ok(read) if read == self.read => return self.logged.clear(),
             Ok(read) => read.parse(&self.files, &self.provider).map(|pair| (read, pair)),
             Err(error) => Err(error),
         };
         match changed {
             Ok((read, pair)) => {
                 self.read = read;
-                self.said.clear();
+                self.logged.clear();
                 self.show.send_replace(Arc::new(pair));
-                tracing::info!(certificate = %self.files.certificate.display(), "the certificate has changed and is shown from now on");
+                tracing::info!(certificate = %self.files.certificate.display(), "the certificate has changed and is used from now on");
             }
             Err(error) => {
                 let why = error.to_string();
-                if why != self.said {
-                    tracing::error!("{why}; the certificate that was read before is still shown, and the files are read again");
-                    self.said = why;
+                if why != self.logged {
+                    tracing::error!("{why}; the previous certificate is still used, and the files are read again");
+                    self.logged = why;
                 }
             }
         }
     }
 }
 
-/// Both files as they were read. Not the same moment: that they belong together is seen when they are parsed.
+/// Both files as they were read. They are not read at the same moment; whether they match is checked when they are parsed.
 #[derive(PartialEq, Eq)]
 struct Pair {
     certificate: Vec<u8>,
@@ -173,11 +173,11 @@ impl Pair {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&self.certificate).collect();
         let chain = chain.map_err(|error| fault(CERTIFICATE, &files.certificate, &error))?;
         if chain.is_empty() {
-            return Err(fault(CERTIFICATE, &files.certificate, &"there is no certificate in it (PEM, BEGIN CERTIFICATE)"));
+            return Err(fault(CERTIFICATE, &files.certificate, &"the file contains no certificate (PEM, BEGIN CERTIFICATE)"));
         }
-        // The library's error does not show the key, but it might one day show what it could not read.
+        // The library's error does not contain the key today, but a later version might quote what it could not read.
         let key = PrivateKeyDer::from_pem_slice(&self.key)
-            .map_err(|_error| fault(KEY, &files.key, &"there is no private key in it (PEM, BEGIN PRIVATE KEY)"))?;
+            .map_err(|_error| fault(KEY, &files.key, &"the file contains no private key (PEM, BEGIN PRIVATE KEY)"))?;
         CertifiedKey::from_der(chain, key, provider).map_err(|error| TlsError::Pair {
             certificate: files.certificate.clone(),
             key: files.key.clone(),
@@ -197,7 +197,7 @@ fn content(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
     if u64::try_from(read).unwrap_or(u64::MAX) > LARGEST {
-        return Err(io::Error::other(format!("it is larger than {LARGEST} bytes")));
+        return Err(io::Error::other(format!("the file is larger than {LARGEST} bytes")));
     }
     Ok(bytes)
 }

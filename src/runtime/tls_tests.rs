@@ -1,4 +1,4 @@
-//! What a real TLS client is shown, before and after the files change.
+//! The certificate that a real TLS client sees, before and after the files change.
 
 use super::*;
 use rustls::pki_types::ServerName;
@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// A folder with a certificate and its key, as a Secret's mount has it: `tls.crt` leads over a symlink, which is swapped.
+/// A folder with a certificate and its key, as a mounted Secret: `tls.crt` is reached through a symlink, which is swapped.
 pub(in super::super) struct Mount {
     folder: PathBuf,
 }
@@ -33,7 +33,7 @@ impl Mount {
         Files { certificate: self.folder.join("tls.crt"), key: self.folder.join("tls.key") }
     }
 
-    /// Swaps the symlink over to a folder with this content, as a kubelet does.
+    /// Swaps the symlink to a folder with this content, as a kubelet does.
     fn put(&self, version: &str, certificate: &str, key: &str) {
         let data = self.folder.join(version);
         fs::create_dir_all(&data).unwrap();
@@ -44,7 +44,7 @@ impl Mount {
         fs::rename(&link, self.folder.join("..data")).unwrap();
     }
 
-    /// A new certificate for `localhost`, which is its own authority.
+    /// Makes a new certificate for `localhost`, which is its own authority.
     pub(in super::super) fn make(&self, version: &str) -> CertificateDer<'static> {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         self.put(version, &made.cert.pem(), &made.signing_key.serialize_pem());
@@ -52,7 +52,7 @@ impl Mount {
     }
 }
 
-/// A client that trusts these and nobody else.
+/// Makes a client that trusts these certificates only.
 pub(in super::super) fn client(
     trusted: &[&CertificateDer<'static>],
     versions: &[&'static rustls::SupportedProtocolVersion],
@@ -64,7 +64,7 @@ pub(in super::super) fn client(
     TlsConnector::from(Arc::new(config))
 }
 
-/// Whether a client that trusts this one alone is satisfied with what is shown.
+/// Whether the server shows this certificate, to a client that trusts it alone.
 async fn is_shown(config: &Arc<ServerConfig>, certificate: &CertificateDer<'static>) -> bool {
     let (here, there) = tokio::io::duplex(1 << 16);
     let name = ServerName::try_from("localhost").unwrap();
@@ -75,7 +75,7 @@ async fn is_shown(config: &Arc<ServerConfig>, certificate: &CertificateDer<'stat
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_certificate_that_is_swapped_is_shown_and_a_broken_one_is_not() {
+async fn a_swapped_certificate_is_used_and_a_broken_one_is_not() {
     let mount = Mount::new("swap");
     let first = mount.make("one");
     let (config, reload) = Certificate::new(Some(mount.files())).unwrap().parts();
@@ -83,7 +83,7 @@ async fn a_certificate_that_is_swapped_is_shown_and_a_broken_one_is_not() {
 
     let (trigger, stop) = Shutdown::new();
     let mut reload = Box::pin(reload.unwrap().run(&stop));
-    let a_while = LOOK * 5 / 2;
+    let a_while = RELOAD_INTERVAL * 5 / 2;
     // The key is another's, as between two writes; then the files are gone for a moment.
     let own_key = fs::read_to_string(mount.files().key).unwrap();
     let stranger = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -102,30 +102,30 @@ async fn a_certificate_that_is_swapped_is_shown_and_a_broken_one_is_not() {
 }
 
 #[test]
-fn what_cannot_be_used_is_one_line_that_names_the_flag_and_the_file() {
+fn an_unusable_file_is_one_line_that_names_the_flag_and_the_file() {
     let mount = Mount::new("bad");
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
     let huge = "x".repeat(usize::try_from(LARGEST).unwrap() + 1);
-    for (name, certificate, key, flag, said) in [
-        ("empty", "", key.as_str(), CERTIFICATE, "no certificate in it"),
-        ("swapped", &key, &certificate, CERTIFICATE, "no certificate in it"),
-        ("no-key", &certificate, "", KEY, "no private key in it"),
+    for (name, certificate, key, flag, text) in [
+        ("empty", "", key.as_str(), CERTIFICATE, "no certificate"),
+        ("swapped", &key, &certificate, CERTIFICATE, "no certificate"),
+        ("no-key", &certificate, "", KEY, "no private key"),
         ("huge", &huge, &key, CERTIFICATE, "larger than"),
         ("others-key", &certificate, &other.signing_key.serialize_pem(), KEY, "tls.crt"),
         ("no-der", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", &key, CERTIFICATE, "tls.crt"),
     ] {
         mount.put(name, certificate, key);
         let error = Certificate::new(Some(mount.files())).err().expect(name).to_string();
-        assert!(error.contains(flag) && error.contains(said) && !error.contains('\n'), "{name}: {error}");
+        assert!(error.contains(flag) && error.contains(text) && !error.contains('\n'), "{name}: {error}");
     }
     let error = Certificate::new(Some(Files { certificate: "/nowhere/tls.crt".into(), key: mount.files().key })).err().unwrap();
     assert!(error.to_string().starts_with("--tls-cert-file /nowhere/tls.crt: "), "{error}");
 }
 
 #[test]
-fn without_files_there_is_one_and_it_is_never_read_again() {
+fn without_files_there_is_a_certificate_and_it_is_never_read_again() {
     let (config, reload) = Certificate::new(None).unwrap().parts();
     assert!(reload.is_none());
     assert_eq!(config.alpn_protocols, [b"http/1.1".to_vec()]);

@@ -1,6 +1,6 @@
-//! What is there now of one kind of object, and what changed since?
+//! Lists one kind of object, and reports its changes.
 //!
-//! A list (paged, from a quorum), then a watch from where the list ended, for ever:
+//! It sends a list (paged, from a quorum), then a watch from where the list ended, for ever:
 //!
 //! ```text
 //!          ┌────── back-off ◄───── failed ─────┐
@@ -10,12 +10,15 @@
 //!          └── too old, unreadable, refused ─┘   └── closed: opened again from where it stood
 //! ```
 //!
-//! kube's own `watcher` does the same, except for what was measured to hurt: it opens a watch that closes at once again
-//! without any delay, puts no limit on a list, logs a refusal at every attempt, and one object that cannot be decoded
-//! ends the list, and a list that is older than what was seen takes its reader back in time (`watch_newest`). It is no reflector: it keeps nothing but the
-//! resourceVersion.
+//! kube's own `watcher` does the same, except for behaviour that was measured to cause trouble:
+//! * it opens a watch that closes at once again without any delay;
+//! * it puts no limit on a list;
+//! * it logs a refusal at every attempt;
+//! * one object that cannot be decoded ends the list;
+//! * a list that is older than the events seen so far takes its reader back in time (`watch_newest`).
 //!
-//! Nothing that the server does ends it; it ends when it is told to, or when nobody takes the events any more.
+//! This watch is no reflector: it keeps nothing but the resourceVersion. No answer of the server ends it. It ends at `stop`, or when the
+//! receiver of the events is gone.
 
 use std::time::Duration;
 
@@ -32,50 +35,50 @@ pub use super::watch_decode::BadObject;
 use super::watch_loop::Watch;
 use super::watch_newest::Newest;
 
-/// What a watch says, of what is kept of each object. The order is the server's order.
+/// An event of a watch, with the part of each object that the receiver keeps. The order of the events is the server's.
 #[derive(Clone, Debug)]
 pub enum WatchEvent<F> {
-    /// Everything that is there, from a list that is complete: whatever is in neither vector is gone. Comes first, and
+    /// All objects of a complete list: an object in neither vector is gone. It comes first, and
     /// again whenever events may have been missed.
     Reset {
-        /// The objects that can be read.
+        /// The objects that could be decoded.
         objects: Vec<F>,
-        /// The objects that are there and cannot be read.
+        /// The objects that exist and could not be decoded.
         bad: Vec<BadObject>,
     },
-    /// An object is new or changed.
+    /// An object is new or has changed.
     Apply(F),
-    /// An object is gone; this is its last state.
+    /// An object was deleted; this is its last state.
     Delete(F),
-    /// An object is new, changed or (with [`BadObject::deleted`]) gone, and cannot be read.
+    /// An object is new, changed or (with [`BadObject::deleted`]) deleted, and could not be decoded.
     Bad(BadObject),
 }
 
-/// What to watch, and how patiently.
+/// The objects to watch, and the limits of the requests.
 #[derive(Clone, Debug)]
 pub struct WatchConfig {
-    /// The resource as RBAC names it ("pods"): label of the metrics, word in the log.
+    /// The resource as RBAC names it ("pods"): the label of the metrics, and a field of the log.
     pub resource: &'static str,
-    /// Only objects with these labels; `None` is all.
+    /// Only objects with these labels; `None` means all.
     pub label_selector: Option<String>,
-    /// Only objects with these fields; `None` is all.
+    /// Only objects with these fields; `None` means all.
     pub field_selector: Option<String>,
-    /// Objects per page of a list. 500 as client-go has it.
+    /// Objects per page of a list: 500, as client-go has it.
     pub page_size: u32,
-    /// The server ends the watch after this time, and we do 5 s later if it does not. 200 s is below the idle time-outs
+    /// The server ends the watch after this time, and we do so 5 s later if it does not. 200 s is below the idle timeouts
     /// of the usual load balancers.
     pub idle: Duration,
     /// Time limit for one page of a list, and for the first byte of a watch.
     pub limit: Duration,
-    /// Between attempts that fail.
+    /// The wait between attempts that fail.
     pub backoff: Backoff,
-    /// A list that is older than what was seen is not taken: for who decides by what it has seen alone. Whoever asks again before anything that cannot be undone, as the controller
-    /// does, is as right with what is old and sooner at work.
+    /// Whether a list is refused when it is older than the events seen so far. A reader needs this when it decides by these events alone. The controller
+    /// does not: it reads again before each step that cannot be undone, so an older list is no danger and lets it start sooner.
     pub never_back: bool,
 }
 
 impl WatchConfig {
-    /// Everything of one resource, with the defaults that the fields name; at most 15 s between attempts.
+    /// Makes a watch of everything of one resource, with the defaults that the fields name and at most 15 s between attempts.
     pub fn new(resource: &'static str) -> Self {
         Self {
             resource,
@@ -90,7 +93,7 @@ impl WatchConfig {
     }
 }
 
-/// Lists and watches until `stop` or until nobody takes the events any more. Waits while the channel is full: the server then holds the events.
+/// Lists and watches until `stop` or until the receiver is gone. Waits while the channel is full: the server then holds the events.
 pub async fn watch_into<K, F, E>(
     api: Api<K>,
     config: WatchConfig,
@@ -117,7 +120,7 @@ pub async fn watch_into<K, F, E>(
         newest: Newest::default(),
     };
     let unwanted = outlet.events.clone();
-    // Cut off wherever it stands: nothing here writes.
+    // Cut off at any point: nothing here writes.
     tokio::select! {
         () = stop.triggered() => {}
         () = unwanted.closed() => {}
@@ -125,7 +128,7 @@ pub async fn watch_into<K, F, E>(
     }
 }
 
-/// Where the events of one kind go, and what becomes of an object before.
+/// Converts the events of one kind and sends them to the receiver.
 pub struct Outlet<K, F, E> {
     events: mpsc::Sender<E>,
     pub(super) keep: Box<dyn Fn(K) -> F + Send>,
@@ -133,8 +136,8 @@ pub struct Outlet<K, F, E> {
 }
 
 impl<K, F, E> Outlet<K, F, E> {
-    /// `keep` makes of an object what is kept of it, as soon as it is read, so that of a long list no more than a page is there as it was sent. `wrap` turns an event into what
-    /// the receiver wants. Both in the task of the watch, so that many kinds can share one channel and decoding is off the receiver's path.
+    /// Makes an outlet. `keep` reduces an object to its kept part as soon as it is decoded, so at most one page of a long list is in memory as it was sent.
+    /// `wrap` turns an event into the receiver's type. Both run in the task of the watch: many kinds can share one channel, and decoding does not delay the receiver.
     pub fn new(
         events: mpsc::Sender<E>,
         keep: impl Fn(K) -> F + Send + 'static,
@@ -143,7 +146,7 @@ impl<K, F, E> Outlet<K, F, E> {
         Self { events, keep: Box::new(keep), wrap: Box::new(wrap) }
     }
 
-    /// False when nobody takes events any more.
+    /// Sends an event. False when the receiver is gone.
     pub(super) async fn send(&mut self, event: WatchEvent<F>) -> bool {
         let event = (self.wrap)(event);
         self.events.send(event).await.is_ok()

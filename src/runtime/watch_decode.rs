@@ -1,8 +1,9 @@
-//! What did the API server send, and can this object be read?
+//! Decodes the answers of the API server, one object at a time.
 //!
-//! One object that cannot be decoded must not fail the list or the watch that it is in. So every object is first read as JSON, loses its `managedFields` (nobody here looks at
-//! them), and is then decoded; what fails is a [`BadObject`] with whatever its metadata says. Of a list, which may be long, the text of each object is set apart and decoded at once,
-//! and only what fails goes that way. kube's own guard fails a list for odd metadata and asks for whole objects where only metadata is wanted.
+//! One object that cannot be decoded must not fail the list or the watch that contains it. So every object is first read as JSON and loses its
+//! `managedFields` (no code here reads them). Then it is decoded; a failure becomes a [`BadObject`] with whatever its metadata says. A list can be long,
+//! so the text of each of its objects is separated and decoded directly, and only a failure goes the longer way.
+//! kube's own guard fails a whole list for invalid metadata, and needs whole objects where only metadata is wanted.
 
 use kube::core::{ListMeta, Resource};
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
@@ -12,11 +13,11 @@ use serde_json::value::RawValue;
 
 use super::call::bounded;
 
-/// An object that is there but cannot be read. Everything in it is as the server sent it, and empty where it sent
+/// An object that exists but could not be decoded. Its fields are as the server sent them, and empty when it sent
 /// nothing usable.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BadObject {
-    /// `metadata.namespace`; `None` for an object without one.
+    /// `metadata.namespace`; `None` for an object without a namespace.
     pub namespace: Option<String>,
     /// `metadata.name`.
     pub name: String,
@@ -24,13 +25,13 @@ pub struct BadObject {
     pub uid: Option<String>,
     /// `metadata.resourceVersion`.
     pub resource_version: Option<String>,
-    /// What could not be read, one bounded line.
+    /// What could not be read, as one line of limited length.
     pub error: String,
-    /// The object was deleted: with this event it is gone.
+    /// The object was deleted by this event.
     pub deleted: bool,
 }
 
-/// An object of a list or a watch event: read, or not.
+/// An object of a list or a watch event: decoded, or not.
 #[derive(Clone, Debug)]
 pub(super) enum Decoded<K> {
     Good(K),
@@ -38,7 +39,7 @@ pub(super) enum Decoded<K> {
 }
 
 impl<K: Resource> Decoded<K> {
-    /// The resourceVersion, from which a watch goes on.
+    /// Returns the resourceVersion, from which a watch continues.
     pub(super) fn version(&self) -> Option<&str> {
         match self {
             Self::Good(object) => object.meta().resource_version.as_deref(),
@@ -48,7 +49,7 @@ impl<K: Resource> Decoded<K> {
 }
 
 impl<K: Resource + DeserializeOwned> Decoded<K> {
-    /// From its text; an error is one of its being no object at all.
+    /// Decodes an object from its text. The error is that the text is no object at all.
     fn read(text: &RawValue) -> Result<Self, serde_json::Error> {
         match serde_json::from_str::<K>(text.get()) {
             Ok(mut object) => {
@@ -87,18 +88,18 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Decoded<K> {
     }
 }
 
-/// One page of a list, each object as its text: where the next page begins is known before any of them is read.
+/// One page of a list, each object as its text. The position of the next page is known before any object is decoded.
 #[derive(Deserialize)]
 pub(super) struct Page {
     #[serde(default)]
     pub(super) metadata: ListMeta,
-    /// Go writes an empty slice as `null` in places.
+    /// Go writes an empty slice as `null` in some places.
     #[serde(default)]
     items: Option<Vec<Box<RawValue>>>,
 }
 
 impl Page {
-    /// Each object by itself; its text is gone when it has been read. An error is one of its being no object at all.
+    /// Decodes each object by itself and drops its text. The error is that the text is no object at all.
     pub(super) fn objects<K: Resource + DeserializeOwned>(self) -> impl Iterator<Item = Result<Decoded<K>, serde_json::Error>> {
         self.items.into_iter().flatten().map(|text| Decoded::read(&text))
     }
@@ -114,7 +115,7 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    /// As a list gives them.
+    /// Decodes the objects as those of a list.
     fn listed(page: Value) -> Vec<Decoded<Pod>> {
         serde_json::from_value::<Page>(page).unwrap().objects().map(Result::unwrap).collect()
     }
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn managed_fields_that_cannot_be_read_harm_nobody() {
+    fn invalid_managed_fields_do_no_harm() {
         let text = json!({"metadata": {"name": "p", "resourceVersion": "7", "managedFields": 5}});
         for decoded in [decode(text.clone()), listed(json!({"items": [text]})).remove(0)] {
             assert!(matches!(&decoded, Decoded::Good(pod) if pod.metadata.name.as_deref() == Some("p")), "{decoded:?}");

@@ -1,6 +1,6 @@
-//! How are a list and the watches after it kept going, whatever the server does?
+//! Keeps a list and the watches after it going, whatever the server does.
 //!
-//! The loop drawn in [`super::watch`]; its front door is there.
+//! This is the loop drawn in [`super::watch`]; its front door is there.
 
 use std::time::Duration;
 
@@ -15,33 +15,33 @@ use tokio::time::Instant;
 use super::call::{CallError, call};
 use super::clock;
 use super::metrics::WatchMetrics;
+use super::rbac_warnings::{ADVICE, is_permission_missing};
 use super::readiness::Listed;
-use super::rights::{ADVICE, is_missing};
 use super::watch::{Outlet, WatchConfig, WatchEvent};
 use super::watch_decode::{Decoded, Page};
 use super::watch_newest::Newest;
 
-/// A watch that lived for less has proved nothing: the next one waits. This is the bound on how often a server that
+/// A watch that lived for less proves nothing: the next one waits. This limits how often a server that
 /// closes every watch at once is asked.
 const PROVED: Duration = Duration::from_secs(1);
 
-/// After so many refused attempts in a row to open a watch, the resourceVersion itself is suspected (a restored etcd
-/// has never heard of it) and the list is read again.
+/// After this many refused attempts in a row to open a watch, the resourceVersion itself is suspect (a restored etcd
+/// does not know it), and the list is read again.
 const REFUSALS: u32 = 3;
 
 /// Why a watch ended.
 enum End {
-    /// By the server, or by time: go on from where it stood.
+    /// The server or a time limit ended it: continue from the last resourceVersion.
     Closed,
-    /// The place where it stood is of no use any more: list again.
+    /// The resourceVersion is of no use any more: list again.
     Lost(CallError),
     /// It could not be opened, or broke.
     Failed(CallError),
-    /// Nobody takes events any more.
+    /// The receiver of the events is gone.
     Unwanted,
 }
 
-/// One kind that is watched.
+/// The watch of one kind.
 pub(super) struct Watch {
     pub(super) client: Client,
     pub(super) request: Request,
@@ -49,18 +49,18 @@ pub(super) struct Watch {
     pub(super) config: WatchConfig,
     pub(super) listed: Listed,
     pub(super) metrics: WatchMetrics,
-    /// Attempts in a row that came to nothing.
+    /// Failed attempts in a row.
     pub(super) failures: u32,
-    /// Lists in a row whose watch came to nothing, because the server had forgotten where it should begin. Counted apart from the failures: a server that
-    /// was away and has been started again forgets everything, and what it was away for is no reason to let it wait for the list.
+    /// Lists in a row whose watch could not start because the server had forgotten the resourceVersion. They do not count as failures: a restarted
+    /// server forgets every version, and its outage is no reason to delay the new list.
     pub(super) lists_lost: u32,
-    /// In what (list, watch) and of which kind the trouble was that was logged last and is not over.
+    /// The last logged trouble that is not over: the request (list, watch) and the kind of the error.
     pub(super) trouble: Option<(&'static str, &'static str)>,
     pub(super) newest: Newest,
 }
 
 impl Watch {
-    /// Ends only when nobody takes events any more.
+    /// Runs until the receiver of the events is gone.
     pub(super) async fn run<K, F, E>(&mut self, mut outlet: Outlet<K, F, E>)
     where
         K: Resource + Clone + DeserializeOwned + Send + 'static,
@@ -73,7 +73,7 @@ impl Watch {
                     if self.config.never_back
                         && let Err(seen) = self.newest.take(&version, clock::monotonic())
                     {
-                        let text = format!("the list is of resourceVersion {version}, and {seen} was seen before: who answered is behind");
+                        let text = format!("the list has resourceVersion {version}, but {seen} was seen before: this API server is behind");
                         self.failed("list", &CallError::Other(text)).await;
                         continue;
                     }
@@ -97,7 +97,7 @@ impl Watch {
         }
     }
 
-    /// Every page of one list, and the version to watch from.
+    /// Reads every page of one list, and returns the version to watch from.
     async fn list<K, F, E>(&self, outlet: &mut Outlet<K, F, E>) -> Result<(WatchEvent<F>, String), CallError>
     where
         K: Resource + Clone + DeserializeOwned,
@@ -109,15 +109,15 @@ impl Watch {
             ..ListParams::default()
         };
         let (mut objects, mut bad) = (Vec::new(), Vec::new());
-        // The one page that is asked for; nobody asks any more once this list is given up.
+        // The request of the next page; dropping the list aborts it.
         let mut asked = JoinSet::new();
         asked.spawn(self.page(&params)?);
         let version = loop {
-            let Some(answer) = asked.join_next().await else { return Err(CallError::Other("no page was asked for".to_owned())) };
+            let Some(answer) = asked.join_next().await else { return Err(CallError::Other("no page was requested".to_owned())) };
             let mut page = answer.map_err(|error| CallError::Other(error.to_string()))??;
             let version = page.metadata.resource_version.take();
             params.continue_token = page.metadata.continue_.take().filter(|token| !token.is_empty());
-            // The server makes the next page while this one is read.
+            // The server makes the next page while this one is decoded.
             if params.continue_token.is_some() {
                 asked.spawn(self.page(&params)?);
             }
@@ -139,14 +139,14 @@ impl Watch {
         Ok((WatchEvent::Reset { objects, bad }, version))
     }
 
-    /// Asks for one page of a list.
+    /// Sends the request of one page of a list.
     fn page(&self, params: &ListParams) -> Result<impl Future<Output = Result<Page, CallError>> + Send + use<>, CallError> {
         let request = if self.metadata_only { self.request.list_metadata(params) } else { self.request.list(params) };
         let (request, client, limit) = (request.map_err(Error::BuildRequest)?, self.client.clone(), self.config.limit);
         Ok(async move { call(limit, client.request(request)).await })
     }
 
-    /// Watches from `version`, again and again, until a new list is needed (true) or nobody listens (false).
+    /// Watches from `version`, again and again, until a new list is needed (true) or the receiver is gone (false).
     async fn follow<K, F, E>(&mut self, mut version: String, outlet: &mut Outlet<K, F, E>) -> bool
     where
         K: Resource + Clone + DeserializeOwned + Send + 'static,
@@ -173,7 +173,7 @@ impl Watch {
                     }
                 }
                 End::Lost(error) => {
-                    // What is too old is the normal end of a long pause and no trouble.
+                    // A version that is too old is the normal end of a long pause and no trouble.
                     if !matches!(error, CallError::Expired(_)) {
                         self.report("watch", &error);
                     }
@@ -195,7 +195,7 @@ impl Watch {
         }
     }
 
-    /// One watch request, from its opening to its end. `version` follows the events.
+    /// Sends one watch request and reads it to its end. `version` follows the events.
     async fn watch_once<K, F, E>(&mut self, version: &mut String, outlet: &mut Outlet<K, F, E>) -> End
     where
         K: Resource + Clone + DeserializeOwned + Send + 'static,
@@ -227,7 +227,7 @@ impl Watch {
         loop {
             let event = match tokio::time::timeout(silence, stream.next()).await {
                 Err(_) | Ok(None) => return End::Closed,
-                // A line that is no event at all would come again from the same place.
+                // A line that is no event would come again from the same version.
                 Ok(Some(Err(error @ Error::SerdeError(_)))) => return End::Lost(error.into()),
                 Ok(Some(Err(error))) => return End::Failed(error.into()),
                 Ok(Some(Ok(event))) => event,
@@ -267,7 +267,7 @@ impl Watch {
         }
     }
 
-    /// Shows the trouble and waits before the next attempt.
+    /// Reports the trouble and waits before the next attempt.
     async fn failed(&mut self, what: &'static str, error: &CallError) {
         if what == "list" {
             self.metrics.list(self.config.resource, error.kind());
@@ -280,20 +280,20 @@ impl Watch {
         tokio::time::sleep(self.config.backoff.delay(self.failures).max(asked)).await;
     }
 
-    /// Logs a trouble when it is another than before, so that a server that is away for an hour is one line.
+    /// Logs a trouble when it is another than before: an outage of an hour is one line.
     fn report(&mut self, what: &'static str, error: &CallError) {
         self.listed.trouble(Some(error.to_string()));
         if self.trouble.replace((what, error.kind())) != Some((what, error.kind())) {
             let resource = self.config.resource;
-            if is_missing(error) {
-                tracing::warn!(resource, %error, "cannot {what}; trying again until it works; {ADVICE}");
+            if is_permission_missing(error) {
+                tracing::warn!(resource, %error, "cannot {what}; retrying until it works; {ADVICE}");
             } else {
-                tracing::warn!(resource, %error, "cannot {what}; trying again until it works");
+                tracing::warn!(resource, %error, "cannot {what}; retrying until it works");
             }
         }
     }
 
-    /// This works again. A list that works says nothing about the watch.
+    /// Reports that this request works again. A list that works says nothing about the watch.
     fn recovered(&mut self, what: &'static str) {
         if self.trouble.is_some_and(|(in_what, _)| in_what == what) {
             self.trouble = None;

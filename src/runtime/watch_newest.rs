@@ -1,17 +1,17 @@
-//! Is a list older than what was seen already?
+//! Refuses a list that is older than the events seen so far.
 //!
-//! A list comes from the state of now, so it never should be. But where several API servers answer in turn, one of them may be behind and not know it; a cache that is filled from it goes
-//! back in time: what was bound is unbound again, and its room is given away twice. So such a list is not taken, and asked for again. Only what goes on for
-//! [`BELIEVED`] is believed: then the cluster itself went back, because its etcd was restored from a backup.
+//! A list shows the present state, so it should never be older. But when several API servers answer in turn, one of them may be behind without knowing it. A cache that
+//! is filled from it goes back in time: a bound pod is unbound again, and its node is given away twice. So such a list is refused and requested again. If the lists stay
+//! older for [`ACCEPTED_AFTER`], they are accepted: then the cluster itself went back, because its etcd was restored from a backup.
 //!
-//! That versions of one kind can be compared as numbers is part of the API since Kubernetes 1.35, and was so before. A version that is no number is older than none.
+//! Versions of one kind can be compared as numbers: this is part of the API since Kubernetes 1.35, and was true before. A version that is no number is never older.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// For so long lists are older before they are believed.
-pub(super) const BELIEVED: Duration = Duration::from_secs(60);
+/// How long lists must be older before they are accepted.
+pub(super) const ACCEPTED_AFTER: Duration = Duration::from_secs(60);
 
 /// The newest resourceVersion of one kind that was seen.
 #[derive(Debug, Default)]
@@ -21,26 +21,26 @@ pub(super) struct Newest {
 }
 
 impl Newest {
-    /// A watch has come so far.
+    /// Records that a watch has reached this version.
     pub(super) fn reached(&mut self, version: &str) {
         self.seen = self.seen.max(version.parse().unwrap_or(0));
     }
 
-    /// A list did not come: nobody knows whether it would still have been older.
+    /// Records a failed list: whether it would have been older is unknown.
     pub(super) const fn failed(&mut self) {
         self.older_since = None;
     }
 
-    /// Whether a list of this version may be taken now.
+    /// Returns whether a list of this version is accepted now.
     ///
     /// # Errors
     ///
-    /// The version that was seen before it.
+    /// The newer version that was seen before.
     pub(super) fn take(&mut self, version: &str, now: Instant) -> Result<(), u64> {
         let Ok(version) = version.parse::<u64>() else { return Ok(()) };
         if version < self.seen {
             let since = *self.older_since.get_or_insert(now);
-            if now.saturating_duration_since(since) < BELIEVED {
+            if now.saturating_duration_since(since) < ACCEPTED_AFTER {
                 return Err(self.seen);
             }
         }
@@ -55,7 +55,7 @@ mod tests {
     use crate::runtime::clock;
 
     #[test]
-    fn what_is_older_is_believed_when_it_was_so_all_the_time() {
+    fn an_older_list_is_accepted_when_all_lists_were_older_for_the_whole_time() {
         let (mut newest, start) = (Newest::default(), clock::monotonic());
         assert_eq!(newest.take("10", start), Ok(()));
         newest.reached("20");
@@ -63,10 +63,10 @@ mod tests {
         assert_eq!(newest.take("19", start), Err(20));
         assert_eq!(newest.take("19", after(59)), Err(20));
         assert_eq!(newest.take("19", after(60)), Ok(()));
-        assert_eq!(newest.take("19", after(61)), Ok(()), "what was believed is what was seen");
+        assert_eq!(newest.take("19", after(61)), Ok(()), "the accepted version is the newest now");
         newest.reached("30");
         assert_eq!(newest.take("29", after(70)), Err(30));
-        // Two sightings with nothing between them are none of the time between them.
+        // Two older lists with a failure between them prove nothing about the time between them.
         newest.failed();
         assert_eq!(newest.take("29", after(170)), Err(30));
         assert_eq!(newest.take("30", after(171)), Ok(()));
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_is_no_number_is_taken() {
+    fn a_version_that_is_no_number_is_accepted() {
         let (mut newest, now) = (Newest::default(), clock::monotonic());
         newest.reached("7");
         assert_eq!(newest.take("a", now), Ok(()));

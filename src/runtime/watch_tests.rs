@@ -1,4 +1,4 @@
-//! A server that follows a script, and what the watch makes of it. The clock is paused.
+//! A server that follows a script, and the events that the watch produces. The clock is paused.
 
 use super::*;
 use crate::runtime::clock;
@@ -26,7 +26,7 @@ enum Reply {
     Watch(Vec<Value>, Duration),
     /// A status with this code.
     Status(u16),
-    /// Nothing, for ever.
+    /// No answer, for ever.
     Silence,
 }
 
@@ -55,7 +55,7 @@ fn answer(reply: Reply) -> Response {
 
 struct Run {
     events: mpsc::Receiver<String>,
-    /// What was asked, and when.
+    /// The requests, and when they came.
     asked: Arc<Mutex<Vec<(Instant, String)>>>,
     readiness: Readiness,
     registry: prometheus::Registry,
@@ -63,7 +63,7 @@ struct Run {
     tasks: JoinSet<()>,
 }
 
-/// Starts a watch of pods against a script; when the script is over, the server is silent.
+/// Starts a watch of pods against a script; after the script the server is silent.
 fn run(script: Vec<Reply>) -> Run {
     let asked: Arc<Mutex<Vec<(Instant, String)>>> = Arc::default();
     let (log, script) = (Arc::clone(&asked), Arc::new(Mutex::new(VecDeque::from(script))));
@@ -181,7 +181,7 @@ async fn a_list_in_pages_is_one_reset_and_the_watch_goes_on_from_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_cannot_be_read_is_an_event_of_its_own_and_stops_nothing() {
+async fn an_undecodable_object_is_an_event_of_its_own_and_stops_nothing() {
     let events = vec![event("ADDED", bad_pod("y", "11")), event("DELETED", bad_pod("y", "12")), event("ADDED", pod("b", "13"))];
     let mut run = run(vec![Reply::List("10", "", vec![bad_pod("x", "1"), pod("a", "2")]), Reply::Watch(events, FOREVER)]);
     run.expect(&["reset [\"a\"] bad [\"x\"]", "bad y", "bad y gone", "apply b"]).await;
@@ -190,7 +190,7 @@ async fn an_object_that_cannot_be_read_is_an_event_of_its_own_and_stops_nothing(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_closes_at_once_is_opened_again_ever_more_slowly() {
+async fn a_watch_that_closes_at_once_is_opened_again_after_growing_waits() {
     let mut script = vec![empty("10")];
     script.extend((0..1000).map(|_| Reply::Watch(vec![], Duration::ZERO)));
     let mut run = run(script);
@@ -216,8 +216,8 @@ async fn a_version_that_is_too_old_means_a_new_list_and_a_reset() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_forgot_everything_while_it_was_away_is_listed_anew_at_once() {
-    // What an API server that was restarted does: nobody there, then "too old" for what the watch had last seen.
+async fn after_a_restart_of_the_server_the_list_is_read_again_at_once() {
+    // A restarted API server: first no connection, then "too old" for the last version of the watch.
     let mut script = vec![empty("10")];
     script.extend((0..7).map(|_| Reply::Status(503)));
     script.extend([Reply::Watch(vec![gone()], FOREVER), empty("90")]);
@@ -229,7 +229,7 @@ async fn a_server_that_forgot_everything_while_it_was_away_is_listed_anew_at_onc
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_forgets_every_list_at_once_is_asked_ever_more_slowly() {
+async fn a_server_that_forgets_every_list_at_once_is_asked_after_growing_waits() {
     let script = (0..1000).map(|n| if n % 2 == 0 { empty("10") } else { Reply::Watch(vec![gone()], FOREVER) }).collect();
     let mut run = run(script);
     run.expect(&["reset [] bad []"]).await;
@@ -240,7 +240,7 @@ async fn a_server_that_forgets_every_list_at_once_is_asked_ever_more_slowly() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_refuses_or_is_away_is_asked_until_it_answers_and_says_why_meanwhile() {
+async fn a_refusing_or_unavailable_server_is_asked_until_it_answers_and_the_reason_is_reported() {
     for (code, why) in [(403, "forbidden"), (404, "not found"), (503, "unavailable"), (500, "unavailable")] {
         let mut script: Vec<Reply> = (0..12).map(|_| Reply::Status(code)).collect();
         script.push(empty("10"));
@@ -260,7 +260,7 @@ async fn a_server_that_refuses_or_is_away_is_asked_until_it_answers_and_says_why
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_and_a_watch_that_never_answer_are_given_up() {
+async fn a_list_and_a_watch_without_an_answer_are_aborted() {
     let mut run = run(vec![
         Reply::Silence,
         empty("10"),
@@ -270,7 +270,7 @@ async fn a_list_and_a_watch_that_never_answer_are_given_up() {
     ]);
     run.expect(&["reset [] bad []", "apply a"]).await;
     let silent_since = clock::monotonic();
-    // The connection is dead: nothing comes, not even the end that the server promised.
+    // The connection is dead: nothing comes, not even the promised end.
     run.expect(&["apply b"]).await;
     let waited = clock::monotonic() - silent_since;
     assert!((Duration::from_secs(205)..Duration::from_secs(206)).contains(&waited), "{waited:?}");
@@ -278,9 +278,9 @@ async fn a_list_and_a_watch_that_never_answer_are_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_the_server_refuses_again_and_again_is_given_up() {
+async fn a_version_that_the_server_keeps_refusing_is_dropped() {
     let mut script = vec![empty("999999"), Reply::Status(504), Reply::Status(504), Reply::Status(504)];
-    // The etcd was restored: what is older stays so, and is believed after a minute.
+    // The etcd was restored: its lists stay older, and are accepted after a minute.
     script.extend((0..30).map(|_| Reply::List("10", "", vec![pod("a", "1")])));
     let mut run = run(script);
     run.expect(&["reset [] bad []"]).await;
@@ -292,21 +292,21 @@ async fn a_version_that_the_server_refuses_again_and_again_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_is_older_than_what_was_seen_is_not_taken() {
+async fn a_list_older_than_the_events_seen_is_refused() {
     let bookmark = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "20"}});
     let seen = vec![event("MODIFIED", pod("a", "12")), event("BOOKMARK", bookmark), gone()];
     let bound = Reply::List("20", "", vec![pod("a", "12")]);
     let script = vec![empty("10"), Reply::Watch(seen, FOREVER), Reply::List("19", "", vec![pod("a", "11")]), bound];
     let mut run = run(script);
     run.expect(&["reset [] bad []", "apply a", "reset [\"a\"] bad []"]).await;
-    // The older list was asked for again, and the watch goes on from the newer one.
+    // The older list was requested again, and the watch continues from the newer one.
     assert!(run.asked(4).await.1.contains("resourceVersion=20"));
     let text = metrics::text(&run.registry).unwrap();
     assert!(text.contains("podgroup_watch_lists_total{outcome=\"ok\",resource=\"pods\"} 2"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_ends_when_nobody_takes_the_events() {
+async fn it_ends_when_the_receiver_is_gone() {
     let mut run = run(vec![empty("10"), Reply::Watch(vec![event("ADDED", pod("a", "11"))], FOREVER)]);
     run.expect(&["reset [] bad []"]).await;
     run.events.close();

@@ -1,7 +1,7 @@
-//! Which key is worked on next?
+//! A queue of keys for the workers of a controller.
 //!
-//! A queue of keys as controllers need it. A key that is added while it waits is there once. A key that is added while
-//! it is worked on is worked on once more afterwards, never by two workers at a time:
+//! A key that is added while it waits is in the queue once. A key that is added while it is in work is worked on once more
+//! afterwards, never by two workers at a time:
 //!
 //! ```text
 //!            add                    next                    drop of Work
@@ -12,8 +12,8 @@
 //!                                             └──────────────────────────────────┘
 //! ```
 //!
-//! A key that fails waits longer each time ([`WorkQueue::retry`]), and only that key. It holds keys and no objects: what
-//! a key means is looked up when its turn comes.
+//! A key that fails waits longer each time ([`WorkQueue::retry`]), and only that key. The queue holds keys and no objects: the
+//! worker looks up the object when it gets the key.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::{self, Debug};
@@ -31,18 +31,18 @@ pub struct WorkQueue<K>(Arc<Inner<K>>);
 
 struct Inner<K> {
     state: Mutex<State<K>>,
-    /// Told of every change that can make [`WorkQueue::next`] return sooner.
+    /// Notified of every change that can make [`WorkQueue::next`] return sooner.
     changed: Notify,
     backoff: Backoff,
 }
 
 struct State<K> {
     ready: VecDeque<K>,
-    /// What is in `ready`, to find it.
+    /// The keys in `ready`, to find them.
     waiting: BTreeSet<K>,
-    /// In work; true when it was added meanwhile.
+    /// The keys in work; true when the key was added meanwhile.
     in_work: BTreeMap<K, bool>,
-    /// When a key is to be added: by time, and by key. The two always say the same.
+    /// When a key is to be added: by time, and by key. The two always agree.
     later: BTreeSet<(Instant, K)>,
     due: BTreeMap<K, Instant>,
     failures: BTreeMap<K, u32>,
@@ -61,8 +61,8 @@ impl<K> Debug for WorkQueue<K> {
 }
 
 impl<K: Clone + Ord> WorkQueue<K> {
-    /// An empty queue whose keys wait by `backoff` after a failure. client-go's is 5 ms to 1000 s; a PodGroup that is
-    /// late for a quarter of an hour helps nobody, so 5 ms to 30 s is meant.
+    /// Makes an empty queue. After a failure a key waits by `backoff`. client-go's back-off is 5 ms to 1000 s; a PodGroup that is
+    /// a quarter of an hour late is useless, so 5 ms to 30 s is meant.
     pub fn new(backoff: Backoff) -> Self {
         Self(Arc::new(Inner {
             state: Mutex::new(State {
@@ -78,13 +78,13 @@ impl<K: Clone + Ord> WorkQueue<K> {
         }))
     }
 
-    /// Puts a key at the end, now. A later time that it was waiting for is forgotten: its turn looks at everything.
+    /// Puts a key at the end, now. A later time that it was waiting for is dropped, because its worker looks at everything.
     pub fn add(&self, key: K) {
         self.lock().add(key);
         self.0.changed.notify_one();
     }
 
-    /// Adds a key when `delay` is over; the sooner counts if it was to be added anyway. Nothing when it waits already.
+    /// Adds a key after `delay`. If it waits for a time already, the earlier time counts. Nothing changes when it is in the queue already.
     pub fn add_after(&self, key: K, delay: Duration) {
         if delay.is_zero() {
             return self.add(key);
@@ -102,7 +102,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
         self.0.changed.notify_one();
     }
 
-    /// Counts a failure of this key and adds it after the back-off, which is returned.
+    /// Counts a failure of this key and adds it after the back-off, which it returns.
     pub fn retry(&self, key: K) -> Duration {
         let failures = {
             let mut state = self.lock();
@@ -115,18 +115,18 @@ impl<K: Clone + Ord> WorkQueue<K> {
         delay
     }
 
-    /// Forgets the failures of a key: it succeeded, or there is nothing left to do for it.
+    /// Clears the failures of a key: it succeeded, or there is nothing left to do for it.
     pub fn forget(&self, key: &K) {
         self.lock().failures.remove(key);
     }
 
-    /// How often this key failed in a row.
+    /// Returns how often this key failed in a row.
     #[cfg(test)]
     pub(crate) fn failures(&self, key: &K) -> u32 {
         self.lock().failures.get(key).copied().unwrap_or(0)
     }
 
-    /// How many keys wait for a worker, without those whose time has not come. For the metric.
+    /// Returns how many keys wait for a worker; keys with a later time do not count. For the metric.
     pub fn len(&self) -> usize {
         self.lock().ready.len()
     }
@@ -136,7 +136,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
         self.len() == 0
     }
 
-    /// How many keys are worked on now.
+    /// Returns how many keys are in work.
     #[cfg(test)]
     pub(crate) fn in_work(&self) -> usize {
         self.lock().in_work.len()
@@ -145,7 +145,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
     /// Waits for the next key. It is in work until the [`Work`] is dropped. Safe to drop and to call again.
     pub async fn next(&self) -> Work<K> {
         loop {
-            // Listened to before looking, so that nothing is missed in between.
+            // Registered before the state is read, so that no change in between is missed.
             let changed = self.0.changed.notified();
             let until = {
                 let mut state = self.lock();
@@ -154,8 +154,8 @@ impl<K: Clone + Ord> WorkQueue<K> {
                     let more = !state.ready.is_empty() || until.is_some();
                     drop(state);
                     if more {
-                        // Two additions between two workers' look and their wait leave one permit for
-                        // both workers (no test can time that): whoever is woken passes it on.
+                        // Two additions between the reads and the waits of two workers leave one permit for
+                        // both (no test can time that): the worker that wakes passes it on.
                         self.0.changed.notify_one();
                     }
                     return Work { key, queue: self.clone() };
@@ -174,7 +174,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
         self.0.changed.notify_one();
     }
 
-    /// A poisoned lock is taken all the same: no code of a caller runs under it, and each change is whole.
+    /// Takes the lock even when it is poisoned: no code of a caller runs under it, and each change is complete.
     fn lock(&self) -> MutexGuard<'_, State<K>> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -196,7 +196,7 @@ impl<K: Clone + Ord> State<K> {
         }
     }
 
-    /// Moves every key whose time has come, and says when the next one's does.
+    /// Moves every key whose time has come, and returns the time of the next one.
     fn bring_due(&mut self, now: Instant) -> Option<Instant> {
         while let Some((at, _)) = self.later.first() {
             if *at > now {
@@ -224,30 +224,30 @@ impl<K: Clone + Ord> State<K> {
     }
 }
 
-/// A key in work. While it lives, no other worker gets the key; dropping it, also by a panic, ends that.
+/// A key in work. While it lives, no other worker gets the key; dropping it ends that, also by a panic.
 pub struct Work<K: Clone + Ord> {
     key: K,
     queue: WorkQueue<K>,
 }
 
 impl<K: Clone + Ord> Work<K> {
-    /// What is to be worked on.
+    /// Returns the key.
     pub fn key(&self) -> &K {
         &self.key
     }
 
-    /// It succeeded: failures are forgotten.
+    /// Ends the work with success: the failures are cleared.
     pub fn succeeded(self) {
         self.queue.forget(&self.key);
     }
 
-    /// It succeeded, and wants to be looked at again after `delay` at the latest.
+    /// Ends the work with success, and adds the key again after `delay` at the latest.
     pub fn again_after(self, delay: Duration) {
         self.queue.forget(&self.key);
         self.queue.add_after(self.key.clone(), delay);
     }
 
-    /// It failed: again after the back-off of this key, which is returned.
+    /// Ends the work with a failure: the key is added again after its back-off, which is returned.
     pub fn failed(self) -> Duration {
         self.queue.retry(self.key.clone())
     }

@@ -1,4 +1,4 @@
-//! A key is there once, in one worker's hands at a time, and comes back when it should. The clock is paused.
+//! A key is in the queue once, with one worker at a time, and comes back at its time. The clock is paused.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn queue() -> WorkQueue<&'static str> {
     WorkQueue::new(Backoff::new(Duration::from_millis(5), Duration::from_secs(30)))
 }
 
-/// The next key within `limit`; `None` when there is none.
+/// Returns the next key within `limit`; `None` when there is none.
 async fn next(queue: &WorkQueue<&'static str>, limit: Duration) -> Option<Work<&'static str>> {
     tokio::time::timeout(limit, queue.next()).await.ok()
 }
@@ -29,7 +29,7 @@ async fn keys_come_in_the_order_in_which_they_were_first_added() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_in_work_is_nobody_elses_and_comes_once_more_when_it_was_added_meanwhile() {
+async fn a_key_in_work_goes_to_no_other_worker_and_comes_once_more_when_it_was_added_meanwhile() {
     let queue = queue();
     queue.add("a");
     let work = next(&queue, Duration::ZERO).await.unwrap();
@@ -43,7 +43,7 @@ async fn a_key_in_work_is_nobody_elses_and_comes_once_more_when_it_was_added_mea
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delayed_key_comes_at_its_time_and_the_sooner_of_two_counts() {
+async fn a_delayed_key_comes_at_its_time_and_the_earlier_of_two_counts() {
     let queue = queue();
     let began = clock::monotonic();
     queue.add_after("a", Duration::from_secs(10));
@@ -91,7 +91,7 @@ async fn a_key_that_fails_waits_longer_each_time_and_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_done_can_ask_to_be_looked_at_again() {
+async fn a_key_that_is_done_can_be_added_again_after_a_delay() {
     let queue = queue();
     queue.retry("a");
     let work = queue.next().await;

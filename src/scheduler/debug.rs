@@ -92,7 +92,7 @@ fn queues(state: &State) -> Value {
                 "weight": queue.limits.map_or(1, |limits| limits.weight),
                 "floor": written(queue.floor),
                 "share": written(shares.of(queue.name)),
-                "kept": written(queue.kept),
+                "kept": written(queue.unused_guarantee),
                 "closedBy": quota.closed_by(queue.name).as_deref(),
                 "used": written(&used),
                 "nominated": written(&state.world.nominated_in(queue.name).0),

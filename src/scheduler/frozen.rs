@@ -137,7 +137,7 @@ impl Frozen {
             (Of::AllocatedItself, queue.own),
             (Of::Reserved, queue.reserved),
             (Of::Floor, queue.floor),
-            (Of::Kept, queue.kept),
+            (Of::Kept, queue.unused_guarantee),
             (Of::Share, share),
         ] {
             self.add_resources(labels, of, name, amounts);

@@ -28,9 +28,9 @@ pub(super) fn state(registry: &Registry, queues: Vec<QueueFacts>, groups: Vec<Gr
     leading(state, vec![node("n", &[("cpu", 10), ("memory", 100 << 30)])], pods, groups, queues)
 }
 
-fn ceiling(bound: Bound, kept: i64) -> Refusal {
-    let [asked, used, kept, limit] = [1, 4, kept, 10].map(Amount::from_units);
-    Refusal::Ceiling(Ceiling { queue: "parent".into(), dimension: "example.com/gpu".into(), asked, used, kept, limit, bound })
+fn ceiling(bound: Bound, unused_guarantee: i64) -> Refusal {
+    let [asked, used, unused_guarantee, limit] = [1, 4, unused_guarantee, 10].map(Amount::from_units);
+    Refusal::Ceiling(Ceiling { queue: "parent".into(), dimension: "example.com/gpu".into(), asked, used, unused_guarantee, limit, bound })
 }
 
 fn nodes(reason: Option<Reason>) -> Refusal {
@@ -80,7 +80,7 @@ fn refusals() -> Vec<(&'static str, Refusal)> {
         ("capability", ceiling(Bound::Capability, 0)),
         ("kept_for_guarantees", ceiling(Bound::Capability, 1)),
         ("kept_for_guarantees", ceiling(Bound::Cluster, 1)),
-        ("right", ceiling(Bound::Right, 0)),
+        ("right", ceiling(Bound::Entitlement, 0)),
         ("too_few_members", Refusal::NotEnoughTasks { wanted: 2, there: 1, gated: 0 }),
         ("too_few_members_of_task", Refusal::NotEnoughPodsOfTask { task: "t".into(), wanted: 2, there: 1, gated: 0 }),
         ("no_nodes", nodes(None)),

@@ -50,16 +50,16 @@ use tokio::time::Instant;
 
 use crate::api::names::{CONTROLLER, SCHEDULER, VERSION};
 use crate::cycle::policy::Policy;
-use crate::runtime::beside::Beside;
 use crate::runtime::clock;
 use crate::runtime::exposition::Refresh;
 use crate::runtime::flags::SchedulerFlags;
 use crate::runtime::http::DebugRoute;
 use crate::runtime::leader::Leadership;
 use crate::runtime::program::Stage;
-use crate::runtime::pulse::Pulse;
 use crate::runtime::setup::{Setup, setup};
 use crate::runtime::shutdown::Shutdown;
+use crate::runtime::version_skew::OtherProgram;
+use crate::runtime::watchdog::Watchdog;
 
 use dispatch::Dispatcher;
 use event::{Event, Question};
@@ -85,19 +85,26 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
         let metrics = Metrics::new(registry)?;
         Ok((metrics.clone(), refresh(owner, metrics)))
     };
-    let (setup, metrics) =
-        match setup(SCHEDULER, Beside { program: CONTROLLER, mark: VERSION }, &flags.common, flags.http_address, routes.into(), mine).await
-        {
-            Ok(ready) => ready,
-            Err(code) => return code,
-        };
-    let Setup { mut program, client, caller, leadership, readiness, pulse, watch_metrics } = setup;
+    let (setup, metrics) = match setup(
+        SCHEDULER,
+        OtherProgram { program: CONTROLLER, annotation: VERSION },
+        &flags.common,
+        flags.http_address,
+        routes.into(),
+        mine,
+    )
+    .await
+    {
+        Ok(ready) => ready,
+        Err(code) => return code,
+    };
+    let Setup { mut program, client, caller, leadership, readiness, watchdog, watch_metrics } = setup;
     observe::start(&mut program, &client, &readiness, &watch_metrics, &sender);
     let policy =
         Policy { placement: flags.placement, evictions: flags.evictions, patience: flags.admission_patience, release: flags.release_after };
     let state = State::new(flags.common.scheduler_names, policy, metrics).with_queue_status(flags.queue_status);
     let dispatcher = Dispatcher::new(client, caller, leadership.clone(), flags.bind_concurrency);
-    program.spawn(Stage::Work, "scheduler", |stop| own(state, dispatcher, leadership, events, pulse, stop));
+    program.spawn(Stage::Work, "scheduler", |stop| own(state, dispatcher, leadership, events, watchdog, stop));
     program.run().await
 }
 
@@ -124,7 +131,7 @@ async fn own(
     mut dispatcher: Dispatcher,
     mut leadership: Leadership,
     mut events: mpsc::Receiver<Event>,
-    pulse: Pulse,
+    watchdog: Watchdog,
     stop: Shutdown,
 ) -> Result<(), String> {
     let start = clock::monotonic();
@@ -132,7 +139,7 @@ async fn own(
     let mut leads = false;
     let mut decided_at = start;
     loop {
-        pulse.turn();
+        watchdog.progress();
         let due = state.next().map(|at| start + at);
         tokio::select! {
             biased;
@@ -151,7 +158,7 @@ async fn own(
             },
             () = clock::until(due) => {}
             // Nothing happened: a turn that is an answer and nothing else.
-            () = pulse.asked() => continue,
+            () = watchdog.probed() => continue,
         }
         gather(&mut state, &mut dispatcher, &mut events, decided_at + BATCH, &now).await;
         let decided = now();
@@ -194,7 +201,7 @@ mod tests {
     use crate::runtime::call::Caller;
     use crate::runtime::leader::{LeaderConfig, elect};
     use crate::runtime::metrics::{RequestMetrics, registry};
-    use crate::runtime::pulse::PATIENCE;
+    use crate::runtime::watchdog::STALLED_AFTER;
     use kube::{Api, Client};
     use tokio::task::JoinSet;
 
@@ -216,17 +223,17 @@ mod tests {
             let state = State::new(["ours".to_owned()], POLICY, Metrics::new(&registry().unwrap()).unwrap());
             let dispatcher = Dispatcher::new(client(), caller(), leadership.clone(), 1);
             let ((_events, receiver), (_trigger, stop)) = (mpsc::channel(1), Shutdown::new());
-            let (pulse, mut running) = (Pulse::new(), JoinSet::new());
-            pulse.begin();
-            running.spawn(own(state, dispatcher, leadership, receiver, pulse.clone(), stop));
+            let (watchdog, mut running) = (Watchdog::new(), JoinSet::new());
+            watchdog.begin();
+            running.spawn(own(state, dispatcher, leadership, receiver, watchdog.clone(), stop));
             for _ in 0..3 {
-                assert_eq!(pulse.silence(), None);
-                tokio::time::sleep(PATIENCE).await;
+                assert_eq!(watchdog.probe(), None);
+                tokio::time::sleep(STALLED_AFTER).await;
             }
             running.shutdown().await;
-            assert_eq!(pulse.silence(), None);
-            tokio::time::sleep(PATIENCE).await;
-            assert_eq!(pulse.silence(), Some(PATIENCE), "nobody is there to answer");
+            assert_eq!(watchdog.probe(), None);
+            tokio::time::sleep(STALLED_AFTER).await;
+            assert_eq!(watchdog.probe(), Some(STALLED_AFTER), "no loop answers");
         }
     }
 }

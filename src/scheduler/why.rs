@@ -100,8 +100,8 @@ impl<'a> Why<'a> {
 
     fn of_ceiling(ceiling: &'a Ceiling) -> Self {
         let reason = match ceiling.bound {
-            Bound::Right => "right",
-            Bound::Capability | Bound::Cluster if !ceiling.kept.is_zero() => "kept_for_guarantees",
+            Bound::Entitlement => "right",
+            Bound::Capability | Bound::Cluster if !ceiling.unused_guarantee.is_zero() => "kept_for_guarantees",
             Bound::Capability | Bound::Cluster => "capability",
         };
         Self { reason, at: Some(&ceiling.queue), resource: Some(ceiling.dimension.as_str()) }

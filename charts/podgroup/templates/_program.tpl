@@ -144,7 +144,7 @@ spec:
             - name: http-metrics
               containerPort: {{ .port }}
               protocol: TCP
-          # False only where the program's loop has not turned for a minute: a restart mends that, and not an API server that is away.
+          # Fails only when the program's main loop has made no progress for a minute. A restart mends that; it does not mend an unavailable API server.
           livenessProbe:
             httpGet:
               path: /healthz

@@ -1,4 +1,4 @@
-//! What can happen to the books?
+//! The events of a history.
 //!
 //! Few names, so that the events collide.
 
@@ -21,11 +21,11 @@ pub(super) enum Event {
     Forget(u8),
     Reserve(u8, u8, Resources),
     Unreserve(u8),
-    /// Pods to place; go back after so many; keep the rest?
+    /// Pods to place; return to the point after so many; commit the rest?
     Try(Vec<(u8, u8, u8, Resources)>, usize, bool),
 }
 
-/// Queues 0 and 1 are the two that exist always.
+/// Returns a queue's name; queues 0 and 1 are the two that always exist.
 pub(super) fn queue_name(number: u8) -> String {
     ["root", "default", "a", "b", "c", "d"][usize::from(number)].to_owned()
 }
@@ -55,7 +55,7 @@ pub(super) fn limits() -> impl Strategy<Value = Limits> {
     amounts().prop_map(|amounts| amounts.into_iter().map(|(name, amount)| (name.into(), amount.times(3))).collect())
 }
 
-/// Mostly without a guarantee and open, so that much is placed.
+/// Draws limits, mostly without a guarantee and open, so that much is placed.
 pub(super) fn queue_limits() -> impl Strategy<Value = QueueLimits> {
     let guarantee = prop_oneof![2 => Just(Limits::new()), 1 => limits()];
     (limits(), guarantee, 0_i32..3, prop::bool::weighted(0.1)).prop_map(|(capability, guarantee, priority, closed_by_hand)| QueueLimits {
@@ -89,7 +89,7 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// A tree in which all is well and everybody is guaranteed something, and nodes for it.
+/// Returns a healthy tree in which every queue has a guarantee, and nodes for it.
 pub(super) fn guaranteed() -> Vec<Event> {
     let units = |count| ["cpu", "memory", "nvidia.com/gpu"].map(|name| (name.into(), Amount::from_units(count)));
     let terms = |guarantee| QueueLimits { guarantee: units(guarantee).into_iter().collect(), ..QueueLimits::default() };
@@ -98,7 +98,7 @@ pub(super) fn guaranteed() -> Vec<Event> {
     std::iter::once(Event::Node(0, units(7).into_iter().collect())).chain(queues).collect()
 }
 
-/// What changes charges and reservations only.
+/// Draws an event that changes charges and reservations only.
 pub(super) fn charge() -> impl Strategy<Value = Event> {
     event().prop_filter("the tree and the nodes stay", |event| {
         !matches!(event, Event::Node(..) | Event::NoNode(_) | Event::Queue(..) | Event::NoQueue(_))

@@ -1,18 +1,18 @@
-//! Are the books right after any history (B1–B4)?
+//! Property tests: the accounting is right after any history (B1–B4).
 //!
-//! Random events over few names, so that they collide: nodes and queues that come, go and move, pods that are seen twice,
-//! resized, elsewhere, assumed, forgotten, tried. Beside the books runs the plainest possible record of the
-//! facts, on which the rules are worked out word for word. After every step the audit is clean; at the end, from the record's facts in any order, and from any other telling
-//! of the history with the same end (`replay`), the books are the same.
+//! Random events over few names, so that they collide: nodes and queues that come, go and move; pods that are seen twice,
+//! resized, moved, assumed, forgotten, tried. The simplest possible record of the facts runs next to the accounting, and the rules are
+//! computed on it word for word. After every step the audit is clean. At the end, the record's facts in any order give the same accounting,
+//! and so does any other order of the history with the same end (`replay`).
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::{Books, QueueLimits, QueueShape, Stage};
+use super::{Accounting, QueueLimits, QueueShape, Stage};
 use crate::resources::Resources;
 use event::{Event, QUEUES, charge, event, guaranteed, node_name, pod_uid, queue_name};
-use replay::another_telling;
+use replay::reordered;
 
 mod event;
 mod replay;
@@ -20,7 +20,7 @@ mod rules;
 
 type Charged = (Option<u8>, Option<u8>, Resources, Stage);
 
-/// What is so, without any sum.
+/// The facts, without any sums.
 #[derive(Default)]
 struct Record {
     nodes: BTreeMap<u8, Resources>,
@@ -30,7 +30,7 @@ struct Record {
 }
 
 impl Record {
-    /// The events that say just this.
+    /// Returns the events that lead to these facts.
     fn facts(&self) -> Vec<Event> {
         let nodes = self.nodes.iter().map(|(node, offers)| Event::Node(*node, offers.clone()));
         let queues = self.queues.iter().map(|(queue, (parent, limits))| Event::Queue(*queue, *parent, limits.clone()));
@@ -39,7 +39,7 @@ impl Record {
         nodes.chain(queues).chain(pods).chain(groups).collect()
     }
 
-    /// By the definition: on the way up of each pod's queue, without any of the code under test.
+    /// Computes the use by its definition: on the way up of each pod's queue, without any of the code under test.
     fn used_by(&self, of: u8) -> Resources {
         let mut sum = Resources::new();
         for (_, queue, asked, _) in self.pods.values() {
@@ -52,7 +52,7 @@ impl Record {
     }
 }
 
-fn apply(books: &mut Books, record: &mut Record, event: &Event) {
+fn apply(books: &mut Accounting, record: &mut Record, event: &Event) {
     match event.clone() {
         Event::Node(node, offers) => {
             books.node_upsert(&node_name(node), offers.clone());
@@ -114,7 +114,7 @@ fn apply(books: &mut Books, record: &mut Record, event: &Event) {
     }
 }
 
-fn attempt(books: &mut Books, record: &mut Record, places: Vec<(u8, u8, u8, Resources)>, back: usize, keep: bool) {
+fn attempt(books: &mut Accounting, record: &mut Record, places: Vec<(u8, u8, u8, Resources)>, back: usize, keep: bool) {
     let before = books.clone();
     let mut trial = books.trial();
     let mut kept = Vec::new();
@@ -144,14 +144,14 @@ fn attempt(books: &mut Books, record: &mut Record, places: Vec<(u8, u8, u8, Reso
     }
 }
 
-fn assert_right(books: &Books, record: &Record) {
+fn assert_right(books: &Accounting, record: &Record) {
     let report = books.audit();
     assert!(report.is_clean(), "{report:?}");
     for queue in QUEUES {
         let name = queue_name(queue);
         let view = books.quota().queue(&name);
         assert_eq!(*view.used, record.used_by(queue), "{name}");
-        assert_eq!((view.floor, view.kept), (&record.floors(queue), &record.kept(queue)), "{name}");
+        assert_eq!((view.floor, view.unused_guarantee), (&record.floors(queue), &record.unused_guarantee(queue)), "{name}");
     }
     for (uid, pod) in books.pods() {
         let number = uid.trim_start_matches("pod-").parse().unwrap();
@@ -166,19 +166,19 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn b4_any_history_with_the_same_end_gives_the_same_books(
+    fn b4_any_history_with_the_same_end_gives_the_same_accounting(
         (events, seed) in (prop::collection::vec(event(), 0..60), any::<u64>()),
     ) {
-        let (mut books, mut record) = (Books::new(), Record::default());
+        let (mut books, mut record) = (Accounting::new(), Record::default());
         for event in &events {
             apply(&mut books, &mut record, event);
             assert_right(&books, &record);
         }
 
-        // From the end alone, in any order, and from all that happened, in any order that an API server tells it in.
-        for told in [another_telling(&[], &record, seed), another_telling(&events, &record, seed)] {
-            let (mut again, mut seen) = (Books::new(), Record::default());
-            for event in &told {
+        // From the end alone in any order, and from the whole history in any order in which an API server reports it.
+        for replayed in [reordered(&[], &record, seed), reordered(&events, &record, seed)] {
+            let (mut again, mut seen) = (Accounting::new(), Record::default());
+            for event in &replayed {
                 apply(&mut again, &mut seen, event);
                 prop_assert!(again.audit().is_clean());
             }
@@ -186,14 +186,14 @@ proptest! {
             prop_assert_eq!(again.quota(), books.quota());
             for queue in QUEUES {
                 let name = queue_name(queue);
-                prop_assert_eq!(again.quota().queue(&name), books.quota().queue(&name), "what is kept does not depend on the order of the charges");
+                prop_assert_eq!(again.quota().queue(&name), books.quota().queue(&name), "the unused guarantees do not depend on the order of the charges");
             }
         }
     }
 
     #[test]
-    fn f4_what_is_kept_follows_every_charge_and_reservation(events in prop::collection::vec(charge(), 0..40)) {
-        let (mut books, mut record) = (Books::new(), Record::default());
+    fn f4_the_unused_guarantee_follows_every_charge_and_reservation(events in prop::collection::vec(charge(), 0..40)) {
+        let (mut books, mut record) = (Accounting::new(), Record::default());
         for event in guaranteed().iter().chain(&events) {
             apply(&mut books, &mut record, event);
             assert_right(&books, &record);
@@ -201,10 +201,10 @@ proptest! {
     }
 
     #[test]
-    fn what_we_place_never_takes_a_node_or_a_queue_over_what_it_has(
+    fn our_placements_never_overcommit_a_node_or_a_queue(
         events in prop::collection::vec(event(), 0..40),
     ) {
-        let (mut books, mut record) = (Books::new(), Record::default());
+        let (mut books, mut record) = (Accounting::new(), Record::default());
         for event in &events {
             let before = books.clone();
             apply(&mut books, &mut record, event);

@@ -1,32 +1,32 @@
-//! In which orders may a history with the same end be told?
+//! Reorders a history without changing its end.
 //!
-//! What happens to one object comes in its order: a watch that breaks begins again at an older moment or with a list, so older events come once more, and then all that came
-//! after them. Between objects there is no order at all. Nor is there one between what the cluster tells and what we do ourselves, so a pod that we placed is told
-//! as it is seen in the end.
+//! The events of one object keep their order. But a watch that breaks restarts at an older point or with a list, so older events come once more, and then all later
+//! ones. Between objects there is no order at all. There is none either between the events of the cluster and our own actions, so a pod that we placed comes
+//! in its final state.
 
 use std::collections::BTreeMap;
 
 use super::Record;
 use super::event::Event;
 
-/// Kind and number of an object.
+/// The kind and number of an object.
 type Object = (u8, u8);
 
-/// So often may the events of one object begin again.
+/// How often the events of one object may restart.
 const RESTARTS: usize = 3;
 
-/// A draw of numbers from a seed.
+/// Random numbers from a seed.
 struct Dice(u64);
 
 impl Dice {
-    /// Below `end`.
+    /// Returns a number below `end`.
     fn roll(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         usize::try_from(self.0 >> 33).unwrap() % end
     }
 }
 
-/// What the event is about; none for what only we do.
+/// Returns the object of an event; `None` for our own actions.
 fn object(event: &Event) -> Option<Object> {
     Some(match event {
         Event::Node(node, _) | Event::NoNode(node) => (0, *node),
@@ -46,24 +46,24 @@ fn end_of((kind, number): Object) -> Event {
     }
 }
 
-/// The history in another order, with events of the past told again, and the same end.
-pub(super) fn another_telling(events: &[Event], record: &Record, seed: u64) -> Vec<Event> {
+/// Returns the history in another order, with some past events repeated, and the same end.
+pub(super) fn reordered(events: &[Event], record: &Record, seed: u64) -> Vec<Event> {
     let mut dice = Dice(seed);
-    let mut told: BTreeMap<Object, Vec<Event>> = BTreeMap::new();
+    let mut events_of: BTreeMap<Object, Vec<Event>> = BTreeMap::new();
     for event in events {
-        object(event).into_iter().for_each(|object| told.entry(object).or_default().push(event.clone()));
+        object(event).into_iter().for_each(|object| events_of.entry(object).or_default().push(event.clone()));
     }
     let facts: BTreeMap<Object, Event> = record.facts().into_iter().filter_map(|fact| Some((object(&fact)?, fact))).collect();
     for object in facts.keys() {
-        told.entry(*object).or_default();
+        events_of.entry(*object).or_default();
     }
-    for (object, told) in &mut told {
-        told.push(facts.get(object).cloned().unwrap_or_else(|| end_of(*object)));
+    for (object, own_events) in &mut events_of {
+        own_events.push(facts.get(object).cloned().unwrap_or_else(|| end_of(*object)));
     }
     let mut turns: Vec<Object> = Vec::new();
     let mut orders: BTreeMap<Object, std::vec::IntoIter<Event>> = BTreeMap::new();
-    for (object, told) in told {
-        let order = with_restarts(&told, &mut dice);
+    for (object, own_events) in events_of {
+        let order = with_restarts(&own_events, &mut dice);
         turns.extend(std::iter::repeat_n(object, order.len()));
         orders.insert(object, order.into_iter());
     }
@@ -73,10 +73,10 @@ pub(super) fn another_telling(events: &[Event], record: &Record, seed: u64) -> V
     turns.iter().filter_map(|object| orders.get_mut(object)?.next()).collect()
 }
 
-/// The events of one object, some of them again, always on to the last.
-fn with_restarts(told: &[Event], dice: &mut Dice) -> Vec<Event> {
+/// Returns the events of one object, some of them repeated, always up to the last.
+fn with_restarts(events: &[Event], dice: &mut Dice) -> Vec<Event> {
     let (mut order, mut at, mut restarts) = (Vec::new(), 0, 0);
-    while let Some(event) = told.get(at) {
+    while let Some(event) = events.get(at) {
         order.push(event.clone());
         at += 1;
         if restarts < RESTARTS && dice.roll(4) == 0 {

@@ -19,7 +19,7 @@ impl Record {
         }
     }
 
-    /// In the order in which they share (F3).
+    /// The children in the order in which they share (F3).
     fn children(&self, of: u8) -> Vec<u8> {
         let mut children: Vec<u8> = super::QUEUES.filter(|queue| self.parent(*queue) == Some(of)).collect();
         children.sort_by_key(|queue| (-self.queues.get(queue).map_or(0, |(_, limits)| limits.priority), super::queue_name(*queue)));
@@ -57,13 +57,13 @@ impl Record {
         self.children(queue).into_iter().fold(Amount::ZERO, |sum, child| sum.plus(self.guarantee(child, dimension)))
     }
 
-    /// F3; nothing for what does not hang below `root`.
+    /// F3; 0 for a queue that is not below `root`.
     fn floor(&self, queue: u8, dimension: &str) -> Amount {
         if queue == ROOT {
             let capability = self.queues.get(&ROOT).and_then(|(_, limits)| limits.capability.get(dimension));
             return self.total(dimension).min(capability.unwrap_or(Amount::MAX));
         }
-        let Some(parent) = self.parent(queue).filter(|_| self.hangs(queue)) else { return Amount::ZERO };
+        let Some(parent) = self.parent(queue).filter(|_| self.is_below_root(queue)) else { return Amount::ZERO };
         let mut left = self.floor(parent, dimension);
         for child in self.children(parent) {
             let floor = self.guarantee(child, dimension).min(left);
@@ -75,7 +75,7 @@ impl Record {
         Amount::ZERO
     }
 
-    fn hangs(&self, queue: u8) -> bool {
+    fn is_below_root(&self, queue: u8) -> bool {
         let (mut at, mut steps) = (queue, 0);
         while let Some(parent) = self.parent(at).filter(|_| steps <= super::QUEUES.end) {
             (at, steps) = (parent, steps + 1);
@@ -83,10 +83,10 @@ impl Record {
         at == ROOT
     }
 
-    /// F4. What is taken and counts for none of its children is its own; at `root` that is also what hangs loose.
+    /// F4. What is taken and counts for none of its children is its own; for `root` that includes detached queues.
     fn held(&self, queue: u8, dimension: &str) -> Amount {
         let taken = self.taken(queue, dimension);
-        if !self.hangs(queue) {
+        if !self.is_below_root(queue) {
             return taken;
         }
         let own = self.children(queue).into_iter().fold(taken, |own, child| own.minus(self.taken(child, dimension)));
@@ -98,7 +98,7 @@ impl Record {
         DIMENSIONS.map(|name| (name.into(), if queue == ROOT { Amount::ZERO } else { self.floor(queue, name) })).into_iter().collect()
     }
 
-    pub(super) fn kept(&self, queue: u8) -> Resources {
+    pub(super) fn unused_guarantee(&self, queue: u8) -> Resources {
         DIMENSIONS.map(|name| (name.into(), self.held(queue, name).minus(self.taken(queue, name)))).into_iter().collect()
     }
 
@@ -109,11 +109,13 @@ impl Record {
         let broken = |at: &u8| {
             let stated = self.queues.get(at).into_iter().flat_map(|(_, limits)| limits.guarantee.iter());
             !exists(*at)
-                || stated.into_iter().any(|(name, own)| *at != ROOT && self.hangs(queue) && self.children_guarantee(*at, name) > own)
+                || stated
+                    .into_iter()
+                    .any(|(name, own)| *at != ROOT && self.is_below_root(queue) && self.children_guarantee(*at, name) > own)
         };
         let closed = |at: &u8| self.queues.get(at).is_some_and(|(_, limits)| limits.closed_by_hand);
         let no_leaf = queue == ROOT || !self.children(queue).is_empty();
-        if no_leaf || !self.hangs(queue) || way.iter().any(|at| broken(at) || closed(at)) {
+        if no_leaf || !self.is_below_root(queue) || way.iter().any(|at| broken(at) || closed(at)) {
             return false;
         }
         let look = |record: &Self| -> Vec<[Amount; 2]> {

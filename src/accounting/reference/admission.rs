@@ -1,39 +1,39 @@
-//! What does a group ask for, and is it admitted (A1–A4)?
+//! What a PodGroup asks for, and whether it is admitted (A1–A4).
 
 use super::cluster::{Amounts, Cluster, Group, asked_in, larger, less, plus};
 use super::limits::{Refusal, fits, lacking};
 use super::shares::share;
-use super::tree::{children, parent, said, taken, up_to_below, used, walk};
+use super::tree::{children, parent, spec, taken, up_to_below, used, walk};
 
-/// What is said to a group that wants to be admitted.
+/// The answer to a PodGroup that asks for admission.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
-    /// A2.
+    /// Admitted by A2.
     Admitted,
-    /// A3.
-    ByRight,
-    /// By F6.
+    /// Admitted by A3.
+    ByReclaim,
+    /// Refused by F6.
     Refused(Refusal),
-    /// There is no such group, or it has neither live members nor an explicit demand.
+    /// There is no such PodGroup, or it has neither live members nor an explicit demand.
     Nothing,
 }
 
-/// The pods of a group that count as its members: charged, and not on their way out.
+/// Returns the members of a PodGroup: its pods that are charged and not terminating.
 pub(super) fn live_members(cluster: &Cluster, group: &str) -> Vec<String> {
     let live = cluster.pods.iter().filter(|(_, pod)| pod.group.as_deref() == Some(group) && !pod.terminating);
     live.map(|(uid, _)| uid.clone()).collect()
 }
 
-/// The asks of the members that are needed now: so many that minMember are placed.
+/// Returns the requests of the members that are needed now, so that minMember are placed.
 pub(super) fn needed(cluster: &Cluster, group: &str) -> Vec<Amounts> {
-    let Some(said) = cluster.groups.get(group) else {
+    let Some(spec) = cluster.groups.get(group) else {
         return Vec::new();
     };
-    let missing = said.min_member.saturating_sub(live_members(cluster, group).len());
-    said.asks.iter().take(missing).cloned().collect()
+    let missing = spec.min_member.saturating_sub(live_members(cluster, group).len());
+    spec.asks.iter().take(missing).cloned().collect()
 }
 
-/// A1: `spec.minResources` by the names that pods have. Of two keys for the same thing the larger counts.
+/// A1: returns `spec.minResources` by the names that pods use. Of two keys for the same resource the larger counts.
 pub(super) fn as_requests(min_resources: &Amounts) -> Amounts {
     let mut requests = Amounts::new();
     for (key, amount) in min_resources {
@@ -47,12 +47,12 @@ pub(super) fn as_requests(min_resources: &Amounts) -> Amounts {
     requests
 }
 
-/// A1: what a group asks for when it wants to be admitted.
+/// A1: returns what a PodGroup asks for at its admission.
 pub(super) fn asks(cluster: &Cluster, group: &str) -> Amounts {
-    let Some(said) = cluster.groups.get(group) else {
+    let Some(spec) = cluster.groups.get(group) else {
         return Amounts::new();
     };
-    let Some(min_resources) = &said.min_resources else {
+    let Some(min_resources) = &spec.min_resources else {
         return sum(&needed(cluster, group));
     };
     let live = live_members(cluster, group);
@@ -60,9 +60,9 @@ pub(super) fn asks(cluster: &Cluster, group: &str) -> Amounts {
     less(&as_requests(min_resources), &sum(&charged))
 }
 
-/// S1: what a group waits for beyond what it has reserved: what it asks for by A1, or all its waiting members where that is more.
+/// S1: returns what a PodGroup wants beyond its reservation: its request by A1, or all its waiting members where that is more.
 pub(super) fn wanted(cluster: &Cluster, group: &str) -> Amounts {
-    let all: Amounts = cluster.groups.get(group).map(|said| sum(&said.asks)).unwrap_or_default();
+    let all: Amounts = cluster.groups.get(group).map(|spec| sum(&spec.asks)).unwrap_or_default();
     let reserved = cluster.reservations.get(group).map(|held| held.amounts.clone()).unwrap_or_default();
     less(&larger(&asks(cluster, group), &all), &reserved)
 }
@@ -71,30 +71,30 @@ pub(super) fn sum(amounts: &[Amounts]) -> Amounts {
     amounts.iter().fold(Amounts::new(), |sum, one| plus(&sum, one))
 }
 
-/// A2 and A3; A4: the group's own reservation is left out.
+/// Decides the admission by A2 and A3; the PodGroup's own reservation is left out (A4).
 pub(super) fn admit(cluster: &Cluster, group: &str) -> Verdict {
-    let has_members = |said: &Group| !said.asks.is_empty() || !live_members(cluster, group).is_empty();
-    let Some(said) = cluster.groups.get(group).filter(|said| has_members(said) || said.min_resources.is_some()) else {
+    let has_members = |spec: &Group| !spec.asks.is_empty() || !live_members(cluster, group).is_empty();
+    let Some(spec) = cluster.groups.get(group).filter(|spec| has_members(spec) || spec.min_resources.is_some()) else {
         return Verdict::Nothing;
     };
     let asked = asks(cluster, group);
     let without = cluster.without_reservation(group);
-    match fits(&without, &said.queue, &asked) {
+    match fits(&without, &spec.queue, &asked) {
         Ok(()) => Verdict::Admitted,
-        Err(_) if is_by_right(&without, &said.queue, &asked) => Verdict::ByRight,
+        Err(_) if can_reclaim(&without, &spec.queue, &asked) => Verdict::ByReclaim,
         Err(refusal) => Verdict::Refused(refusal),
     }
 }
 
-/// A3: whether reclaim could bring back what is lacking, wherever it is lacking.
-pub(super) fn is_by_right(cluster: &Cluster, queue: &str, asked: &Amounts) -> bool {
+/// A3: whether reclaim can free what is lacking, at every queue where it is lacking.
+pub(super) fn can_reclaim(cluster: &Cluster, queue: &str, asked: &Amounts) -> bool {
     let amounts_only = fits(cluster, queue, asked).err().is_some_and(|refusal| refusal.dimension.is_some());
     let refusing = walk(cluster, queue).into_iter().filter(|above| !lacking(cluster, above, queue, asked).is_empty());
-    amounts_only && refusing.collect::<Vec<_>>().iter().all(|above| is_owed(cluster, above, queue, asked))
+    amounts_only && refusing.collect::<Vec<_>>().iter().all(|above| can_reclaim_at(cluster, above, queue, asked))
 }
 
 /// A3, for one queue that refuses.
-fn is_owed(cluster: &Cluster, refusing: &str, queue: &str, asked: &Amounts) -> bool {
+fn can_reclaim_at(cluster: &Cluster, refusing: &str, queue: &str, asked: &Amounts) -> bool {
     let way = up_to_below(cluster, queue, refusing);
     let within_share = |queue: &String| {
         asked_in(asked).all(|(dimension, asked)| taken(cluster, queue, dimension) + asked <= share(cluster, queue, dimension))
@@ -105,11 +105,11 @@ fn is_owed(cluster: &Cluster, refusing: &str, queue: &str, asked: &Amounts) -> b
     way.iter().all(within_share) && enough_is_borrowed
 }
 
-/// A3: by how much the reclaimable queues that branch off the way below `refusing` are over their shares.
+/// A3: returns by how much the reclaimable queues that branch off the way below `refusing` are over their shares.
 fn borrowed_below(cluster: &Cluster, refusing: &str, queue: &str, dimension: &str) -> i128 {
     let way = up_to_below(cluster, queue, refusing);
     let forks = way.iter().filter_map(|queue| parent(cluster, queue));
     let branches = forks.flat_map(|fork| children(cluster, &fork)).filter(|branch| !way.contains(branch));
-    let reclaimable = branches.filter(|branch| said(cluster, branch).reclaimable);
+    let reclaimable = branches.filter(|branch| spec(cluster, branch).reclaimable);
     reclaimable.map(|branch| (used(cluster, &branch, dimension) - share(cluster, &branch, dimension)).max(0)).sum()
 }

@@ -1,27 +1,27 @@
-//! What is there: nodes, queues, pods, groups and reservations, as plain values?
+//! The facts as plain values: nodes, queues, pods, PodGroups and reservations.
 //!
 //! Amounts are nano-units. In [`Amounts`] an absent name is 0; in [`Bounds`] it is unset, which limits nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How much of each dimension; absent is 0.
+/// An amount of each dimension; an absent one is 0.
 pub(crate) type Amounts = BTreeMap<String, i128>;
-/// Up to where in each dimension; absent is unset.
+/// A limit of each dimension; an absent one is unset.
 pub(crate) type Bounds = BTreeMap<String, i128>;
 
-/// Everything that the rules speak of.
+/// Everything that the rules need.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct Cluster {
     /// What all nodes offer together, where `nodes` is empty.
     pub(super) total: Amounts,
-    /// By name, what each offers.
+    /// What each node offers, by name.
     pub(super) nodes: BTreeMap<String, Amounts>,
-    /// Those that have an object; `root` and `default` exist without one.
+    /// The queues that have an object; `root` and `default` exist without one.
     pub(super) queues: BTreeMap<String, Queue>,
-    /// By UID.
+    /// The pods, by UID.
     pub(super) pods: BTreeMap<String, Pod>,
     pub(super) groups: BTreeMap<String, Group>,
-    /// By group.
+    /// The reservations, by PodGroup.
     pub(super) reservations: BTreeMap<String, Reservation>,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Pod {
     pub(super) node: Option<String>,
     pub(super) group: Option<String>,
     pub(super) priority: i64,
-    /// Its place in the order of creation; larger is younger.
+    /// The position in the order of creation; larger is younger.
     pub(super) created: u64,
     pub(super) preemptable: bool,
     pub(super) terminating: bool,
@@ -72,9 +72,9 @@ pub(super) struct Pod {
 pub(super) struct Group {
     pub(super) queue: String,
     pub(super) min_member: usize,
-    /// What each member that has no place asks for, in the order in which they would be placed.
+    /// The request of each member that is not placed, in the order of placement.
     pub(super) asks: Vec<Amounts>,
-    /// `spec.minResources`, keys as they are written.
+    /// `spec.minResources`, with the keys as written.
     pub(super) min_resources: Option<Amounts>,
     pub(super) priority: i64,
     pub(super) preemptable: bool,
@@ -87,12 +87,12 @@ pub(super) struct Reservation {
 }
 
 impl Cluster {
-    /// `T`: what all nodes offer together.
+    /// Returns `T`: what all nodes offer together.
     pub(super) fn offered(&self) -> Amounts {
         if self.nodes.is_empty() { self.total.clone() } else { self.nodes.values().fold(Amounts::new(), |sum, node| plus(&sum, node)) }
     }
 
-    /// Every dimension that is spoken of anywhere.
+    /// Returns every dimension that occurs anywhere.
     pub(super) fn dimensions(&self) -> BTreeSet<String> {
         let of_queues = self.queues.values().flat_map(|queue| [&queue.capability, &queue.deserved, &queue.guarantee]);
         let of_groups = self.groups.values().flat_map(|group| &group.asks);
@@ -101,7 +101,7 @@ impl Cluster {
         all.flat_map(|amounts| amounts.keys().cloned()).collect()
     }
 
-    /// The same with one more pod.
+    /// Returns the cluster with one more pod.
     pub(super) fn with_charge(&self, queue: &str, amounts: &Amounts) -> Self {
         let mut after = self.clone();
         let uid = format!("charge-{}", after.pods.len());
@@ -109,14 +109,14 @@ impl Cluster {
         after
     }
 
-    /// The same without these pods.
+    /// Returns the cluster without these pods.
     pub(super) fn without_pods(&self, gone: &BTreeSet<String>) -> Self {
         let mut after = self.clone();
         after.pods.retain(|uid, _| !gone.contains(uid));
         after
     }
 
-    /// The same without what this group has reserved (A4).
+    /// Returns the cluster without the reservation of this PodGroup (A4).
     pub(super) fn without_reservation(&self, group: &str) -> Self {
         let mut after = self.clone();
         after.reservations.remove(group);
@@ -140,12 +140,12 @@ impl Default for Pod {
     }
 }
 
-/// One amount; absent is 0.
+/// Returns one amount; an absent one is 0.
 pub(super) fn amount(amounts: &Amounts, dimension: &str) -> i128 {
     amounts.get(dimension).copied().unwrap_or(0)
 }
 
-/// The sum.
+/// Returns the sum.
 pub(super) fn plus(a: &Amounts, b: &Amounts) -> Amounts {
     let mut sum = a.clone();
     for (dimension, amount) in b {
@@ -154,12 +154,12 @@ pub(super) fn plus(a: &Amounts, b: &Amounts) -> Amounts {
     sum
 }
 
-/// The difference, nowhere below 0.
+/// Returns the difference, nowhere below 0.
 pub(super) fn less(a: &Amounts, b: &Amounts) -> Amounts {
     a.iter().map(|(dimension, own)| (dimension.clone(), (own - amount(b, dimension)).max(0))).collect()
 }
 
-/// The larger in each dimension.
+/// Returns the larger amount in each dimension.
 pub(super) fn larger(a: &Amounts, b: &Amounts) -> Amounts {
     let mut larger = a.clone();
     for (dimension, amount) in b {
@@ -169,7 +169,7 @@ pub(super) fn larger(a: &Amounts, b: &Amounts) -> Amounts {
     larger
 }
 
-/// The dimensions that are asked for.
+/// Returns the requested dimensions.
 pub(super) fn asked_in(asked: &Amounts) -> impl Iterator<Item = (&str, i128)> {
     asked.iter().filter(|(_, amount)| **amount > 0).map(|(dimension, amount)| (dimension.as_str(), *amount))
 }

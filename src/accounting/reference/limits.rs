@@ -1,11 +1,11 @@
-//! What is kept for a queue, and would so much more fit in it (F1–F6)?
+//! The floors and what is held for each queue, and whether an amount fits (F1–F6).
 
 use std::collections::BTreeMap;
 
 use super::cluster::{Amounts, Cluster, amount, asked_in};
-use super::tree::{broken, children, closed_by, is_below_root, is_leaf, own, parent, said, taken, walk};
+use super::tree::{broken, children, closed_by, is_below_root, is_leaf, own, parent, spec, taken, walk};
 
-/// F6: who refuses, in which dimension if it is one, and by which rule.
+/// A refusal (F6): the queue, the dimension if there is one, and the rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Refusal {
     pub(super) queue: String,
@@ -13,29 +13,29 @@ pub(super) struct Refusal {
     pub(super) rule: &'static str,
 }
 
-/// F2: as stated, else the sum of the children's. Of a queue that is not below `root`: nothing.
+/// F2: returns the stated guarantee, or the sum of the children's; 0 for a queue that is not below `root`.
 pub(super) fn guarantee(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
     if !is_below_root(cluster, queue) {
         return 0;
     }
-    let stated = said(cluster, queue).guarantee.get(dimension).copied();
+    let stated = spec(cluster, queue).guarantee.get(dimension).copied();
     stated.unwrap_or_else(|| children(cluster, queue).iter().map(|child| guarantee(cluster, child, dimension)).sum())
 }
 
-/// What `root` may use at most for sure: what all nodes offer, and no more than its own capability.
+/// Returns the limit of `root`: what all nodes offer, and no more than its own capability.
 pub(super) fn all(cluster: &Cluster, dimension: &str) -> i128 {
     let offered = amount(&cluster.offered(), dimension);
-    said(cluster, "root").capability.get(dimension).map_or(offered, |capability| offered.min(*capability))
+    spec(cluster, "root").capability.get(dimension).map_or(offered, |capability| offered.min(*capability))
 }
 
-/// The children of a queue in the order in which they are served: higher priority first, then by name.
+/// Returns the children of a queue in the order in which they are served: higher priority first, then by name.
 pub(super) fn in_order(cluster: &Cluster, queue: &str) -> Vec<String> {
     let mut children = children(cluster, queue);
-    children.sort_by_key(|child| (std::cmp::Reverse(said(cluster, child).priority), child.clone()));
+    children.sort_by_key(|child| (std::cmp::Reverse(spec(cluster, child).priority), child.clone()));
     children
 }
 
-/// F3: what of the guarantee is in force.
+/// F3: returns the part of the guarantee that is in force.
 pub(super) fn floor(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
     if queue == "root" {
         return all(cluster, dimension);
@@ -54,7 +54,7 @@ pub(super) fn floor(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
     0
 }
 
-/// F4: what the queue uses and what must be kept for it.
+/// F4: returns what the queue takes, together with its unused guarantee.
 pub(super) fn held(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
     if !is_below_root(cluster, queue) {
         return taken(cluster, queue, dimension);
@@ -64,27 +64,27 @@ pub(super) fn held(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
     if queue == "root" { sum } else { sum.max(floor(cluster, queue, dimension)) }
 }
 
-/// F4: whether `root` holds something for floors that pods do not fill, whatever is reserved there.
+/// F4: whether pods leave a part of the floors below `root` unfilled, whatever is reserved.
 fn has_unfilled(cluster: &Cluster, dimension: &str) -> bool {
     let of_pods = Cluster { reservations: BTreeMap::new(), ..cluster.clone() };
     held(&of_pods, "root", dimension) > taken(&of_pods, "root", dimension)
 }
 
-/// F1: by how much a charge would bring the queue above its capability.
+/// F1: returns by how much a charge would exceed the queue's capability.
 pub(super) fn above_capability(cluster: &Cluster, queue: &str, dimension: &str, asked: i128) -> Option<i128> {
-    let capability = *said(cluster, queue).capability.get(dimension)?;
+    let capability = *spec(cluster, queue).capability.get(dimension)?;
     let above = taken(cluster, queue, dimension) + asked - capability;
     (above > 0).then_some(above)
 }
 
-/// F5: by how much a charge to `charged`, which is this queue or below it, would take what is kept for others here.
-pub(super) fn takes_what_is_kept(cluster: &Cluster, queue: &str, charged: &str, dimension: &str, asked: i128) -> Option<i128> {
-    // Where nothing limits what is held, it need not be counted.
-    if queue != "root" && !said(cluster, queue).capability.contains_key(dimension) {
+/// F5: returns by how much a charge to `charged`, which is this queue or below it, would use the guarantees of other queues here.
+pub(super) fn takes_guarantees(cluster: &Cluster, queue: &str, charged: &str, dimension: &str, asked: i128) -> Option<i128> {
+    // Without a limit on what is held, it need not be computed.
+    if queue != "root" && !spec(cluster, queue).capability.contains_key(dimension) {
         return None;
     }
-    // Where nobody is guaranteed anything, nothing is kept: what is held is what is taken, and that is F1.
-    if cluster.queues.values().all(|said| !said.guarantee.contains_key(dimension)) {
+    // Without guarantees, what is held is what is taken, and that is F1.
+    if cluster.queues.values().all(|spec| !spec.guarantee.contains_key(dimension)) {
         return None;
     }
     let after = cluster.with_charge(charged, &Amounts::from([(dimension.to_owned(), asked)]));
@@ -92,7 +92,7 @@ pub(super) fn takes_what_is_kept(cluster: &Cluster, queue: &str, charged: &str, 
     if held_after <= held(cluster, queue, dimension) {
         return None;
     }
-    let mut limits: Vec<i128> = said(cluster, queue).capability.get(dimension).copied().into_iter().collect();
+    let mut limits: Vec<i128> = spec(cluster, queue).capability.get(dimension).copied().into_iter().collect();
     if queue == "root" && has_unfilled(&after, dimension) {
         limits.push(amount(&cluster.offered(), dimension));
     }
@@ -100,8 +100,8 @@ pub(super) fn takes_what_is_kept(cluster: &Cluster, queue: &str, charged: &str, 
     (above > 0).then_some(above)
 }
 
-/// F6: whether so much more fits, with the nearest queue that refuses, its first dimension by name, and the rule. A queue that
-/// is broken or closed is named before any amount is looked at; in one dimension the ceiling comes before what is kept.
+/// F6: checks whether an amount fits. The refusal has the nearest queue that refuses, its first dimension by name, and the rule. A queue that
+/// is broken or closed is reported before any amount is checked; in one dimension the ceiling comes before the guarantees.
 pub(super) fn fits(cluster: &Cluster, queue: &str, asked: &Amounts) -> Result<(), Refusal> {
     let refused = |queue: String, rule| Err(Refusal { queue, dimension: None, rule });
     if let Some(broken) = broken(cluster, queue) {
@@ -121,14 +121,14 @@ pub(super) fn fits(cluster: &Cluster, queue: &str, asked: &Amounts) -> Result<()
     Ok(())
 }
 
-/// What one queue on the way up from `charged` lacks for a charge: the dimension, the rule, and how much, by dimension.
+/// Returns what one queue on the way up from `charged` lacks for a charge: the dimension, the rule, and how much, by dimension.
 pub(super) fn lacking(cluster: &Cluster, queue: &str, charged: &str, asked: &Amounts) -> Vec<(String, &'static str, i128)> {
     let mut lacking = Vec::new();
     for (dimension, asked) in asked_in(asked) {
         let ceiling = above_capability(cluster, queue, dimension, asked).map(|lack| ("F1", lack));
-        let kept = takes_what_is_kept(cluster, queue, charged, dimension, asked).map(|lack| ("F5", lack));
-        let most = ceiling.iter().chain(&kept).map(|(_, lack)| *lack).max();
-        if let (Some((rule, _)), Some(most)) = (ceiling.or(kept), most) {
+        let guarantee_lack = takes_guarantees(cluster, queue, charged, dimension, asked).map(|lack| ("F5", lack));
+        let most = ceiling.iter().chain(&guarantee_lack).map(|(_, lack)| *lack).max();
+        if let (Some((rule, _)), Some(most)) = (ceiling.or(guarantee_lack), most) {
             lacking.push((dimension.to_owned(), rule, most));
         }
     }

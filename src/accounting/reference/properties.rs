@@ -1,4 +1,4 @@
-//! Are the rules themselves sound, for any cluster?
+//! Properties of the rules themselves, for any cluster.
 //!
 //! Amounts are single nanos here, so that rounding is part of every case.
 
@@ -10,7 +10,7 @@ use super::cluster::{Amounts, Bounds, Cluster, Pod, Queue, Reservation, amount};
 use super::limits::{fits, floor, held};
 use super::scenario_text::{read_fact, write_facts};
 use super::shares::{demand, right, share};
-use super::tree::{children, names, said, taken};
+use super::tree::{children, names, spec, taken};
 
 const DIMENSIONS: [&str; 2] = ["cpu", "memory"];
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -23,7 +23,7 @@ fn bounds(most: i128) -> impl Strategy<Value = Bounds> {
     prop_oneof![2 => Just(Bounds::new()), 1 => amounts(most)]
 }
 
-/// A queue below one of those before it, or `root`; sometimes below nobody.
+/// Draws a queue below an earlier one or `root`; sometimes below a missing one.
 fn queue(at: usize) -> impl Strategy<Value = Queue> {
     let parents: Vec<Option<String>> = [None]
         .into_iter()
@@ -78,7 +78,7 @@ fn cluster() -> impl Strategy<Value = Cluster> {
     })
 }
 
-/// Every queue of the cluster in every dimension.
+/// Returns every queue of the cluster in every dimension.
 fn everywhere(cluster: &Cluster) -> Vec<(String, &'static str)> {
     names(cluster).into_iter().flat_map(|name| DIMENSIONS.map(|dimension| (name.clone(), dimension))).collect()
 }
@@ -93,7 +93,7 @@ const SHARE_AND_RIGHT: [Measure; 2] = [share, right];
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// F3, S2: so nobody's share is paid by another's floor, and floors are never more than there is.
+    /// F3, S2: so no share is paid by the floor of another queue, and floors never exceed the cluster.
     #[test]
     fn children_never_share_more_than_their_parent_has(cluster in cluster()) {
         for (queue, dimension) in everywhere(&cluster) {
@@ -106,39 +106,39 @@ proptest! {
 
     /// S2.
     #[test]
-    fn nobodys_share_is_below_its_floor_nor_above_its_capability_unless_the_floor_is(cluster in cluster()) {
+    fn a_share_is_between_the_floor_and_the_capability_unless_the_floor_is_above_it(cluster in cluster()) {
         for (queue, dimension) in everywhere(&cluster) {
             for share in SHARE_AND_RIGHT {
                 let (share, floor) = (share(&cluster, &queue, dimension), floor(&cluster, &queue, dimension));
-                let capability = said(&cluster, &queue).capability.get(dimension).copied().unwrap_or(i128::MAX);
+                let capability = spec(&cluster, &queue).capability.get(dimension).copied().unwrap_or(i128::MAX);
                 prop_assert!(floor <= share && share <= capability.max(floor), "{queue} {dimension}");
             }
         }
     }
 
-    /// S2: what is left over is wanted by nobody, to the last nano.
+    /// S2: no queue wants the rest, to the last nano.
     #[test]
     fn nothing_is_left_while_a_child_is_below_what_it_wants(cluster in cluster()) {
         for (queue, dimension) in everywhere(&cluster) {
             let parted = sum(&cluster, &queue, |cluster, child| share(cluster, child, dimension));
             if parted < share(&cluster, &queue, dimension) {
                 for child in children(&cluster, &queue) {
-                    let said = said(&cluster, &child);
-                    let capability = said.capability.get(dimension).copied().unwrap_or(i128::MAX);
-                    let target = said.deserved.get(dimension).map_or_else(|| demand(&cluster, &child, dimension), |deserved| capability.min(*deserved));
+                    let spec = spec(&cluster, &child);
+                    let capability = spec.capability.get(dimension).copied().unwrap_or(i128::MAX);
+                    let target = spec.deserved.get(dimension).map_or_else(|| demand(&cluster, &child, dimension), |deserved| capability.min(*deserved));
                     prop_assert!(share(&cluster, &child, dimension) >= target, "{child} {dimension}");
                 }
             }
         }
     }
 
-    /// S2, but for what rounding does: amounts are a million times as large here, and a few nanos are let pass.
+    /// S2, except for rounding: amounts are a million times as large here, and a few nanos of difference are allowed.
     #[test]
     fn more_weight_is_never_a_smaller_share_of_the_same(cluster in cluster(), queue in some_queue(), more in 1..5_i128) {
         let large = enlarged(&cluster, 1_000_000);
         let mut heavier = large.clone();
-        if let Some(said) = heavier.queues.get_mut(&queue) {
-            said.weight = said.weight.max(1) + more;
+        if let Some(spec) = heavier.queues.get_mut(&queue) {
+            spec.weight = spec.weight.max(1) + more;
             for dimension in DIMENSIONS {
                 prop_assert!(share(&heavier, &queue, dimension) >= share(&large, &queue, dimension) - 50, "{queue} {dimension}");
             }
@@ -147,7 +147,7 @@ proptest! {
 
     /// F4.
     #[test]
-    fn what_is_held_is_never_less_than_what_is_taken_or_kept(cluster in cluster()) {
+    fn what_is_held_is_never_less_than_what_is_taken_or_the_floor(cluster in cluster()) {
         for (queue, dimension) in everywhere(&cluster) {
             let held = held(&cluster, &queue, dimension);
             prop_assert!(held >= taken(&cluster, &queue, dimension));
@@ -155,7 +155,7 @@ proptest! {
         }
     }
 
-    /// F6: otherwise a gang that is refused could be let in piece by piece.
+    /// F6: otherwise a refused gang could be admitted piece by piece.
     #[test]
     fn where_an_amount_fits_less_fits(cluster in cluster(), queue in some_queue(), asked in amounts(20), by in 1..20_i128) {
         let lesser: Amounts = asked.iter().map(|(name, amount)| (name.clone(), amount * by / 20)).collect();
@@ -164,10 +164,10 @@ proptest! {
         }
     }
 
-    /// F5: whoever comes first, a leaf that is not broken or closed can have its floor, up to the capabilities on its way.
+    /// F5: whichever queue comes first, a leaf that is not broken or closed can use its floor, up to the capabilities on its way.
     #[test]
     fn what_fits_leaves_every_other_leaf_its_floor(cluster in cluster(), capability in 4..12_i128, kept in 1..6_i128, asked in amounts(12)) {
-        // Beside what is there by chance, one with a floor and one without below one ceiling: else hardly anybody meets.
+        // A random cluster, and in addition a queue with a floor and one without below one ceiling: otherwise such a pair is rare.
         let mut cluster = cluster;
         for queue in [&format!("p capability=cpu:{capability}n"), &format!("kept parent=p guarantee=cpu:{kept}n"), "asks parent=p"] {
             read_fact(&mut cluster, &format!("queue {queue}")).unwrap();
@@ -186,12 +186,12 @@ proptest! {
         }
     }
 
-    /// F5: what is kept for others is never more than all nodes offer, after a charge to an empty cluster and after each next.
+    /// F5: the unused guarantees never exceed what all nodes offer, after a charge to an empty cluster and after each next one.
     #[test]
-    fn charges_that_fit_never_sell_what_is_kept(queues in queues(), total in amounts(20), charges in prop::collection::vec((some_queue(), amounts(5)), 0..8)) {
+    fn charges_that_fit_never_use_the_guarantees_of_other_queues(queues in queues(), total in amounts(20), charges in prop::collection::vec((some_queue(), amounts(5)), 0..8)) {
         let mut cluster = Cluster { total, queues, ..Cluster::default() };
         for (queue, asked) in charges {
-            // The nodes are the limit where nothing is kept.
+            // The nodes are the limit where no guarantee is unused.
             let on_nodes = asked.iter().all(|(name, asked)| taken(&cluster, "root", name) + asked <= amount(&cluster.total, name));
             if on_nodes && fits(&cluster, &queue, &asked).is_ok() {
                 cluster = cluster.with_charge(&queue, &asked);
@@ -202,14 +202,14 @@ proptest! {
         }
     }
 
-    /// So that a shrunk failure can be kept.
+    /// A shrunk failure can be stored this way.
     #[test]
     fn a_cluster_is_read_as_it_is_written(cluster in cluster()) {
         prop_assert_eq!(super::scenario::cluster(&write_facts(&cluster)), cluster);
     }
 }
 
-/// All amounts times `by`.
+/// Returns the cluster with all amounts times `by`.
 fn enlarged(cluster: &Cluster, by: i128) -> Cluster {
     let mut large = cluster.clone();
     let mut all: Vec<&mut Amounts> = vec![&mut large.total];

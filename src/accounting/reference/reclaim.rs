@@ -1,7 +1,7 @@
-//! May these pods be evicted so that this group is placed (R1–R8, and R11 within a queue)?
+//! Whether these pods may be evicted so that this PodGroup is placed (R1–R8, and R11 within a queue).
 //!
-//! What is terminating counts as gone, and what the group itself has reserved is left out (A4): every function here is given
-//! the cluster as [`settled`] makes it. Shares are those before the taking.
+//! Terminating pods count as gone, and the reservation of the PodGroup itself is left out (A4): every function here gets
+//! the cluster as [`settled`] makes it. Shares are those before the evictions.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,20 +9,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::admission::{live_members, needed, sum};
 use super::cluster::{Amounts, Cluster, Group, Pod, amount, asked_in};
 use super::limits::{Refusal, above_capability, fits, floor};
-use super::shares::{is_within_right, share};
-use super::tree::{common_ancestor, said, up_to_below, used, walk};
+use super::shares::{is_within_entitlement, share};
+use super::tree::{common_ancestor, spec, up_to_below, used, walk};
 
 type Victims = BTreeSet<String>;
-/// Whether a rule is kept by taking these from a settled cluster.
+/// Checks whether the eviction of these pods from a settled cluster keeps a rule.
 type Rule = fn(&Cluster, &Claimant<'_>, &Victims) -> bool;
 
-/// Who asks, with what its needed members ask for.
+/// The PodGroup that asks, with the requests of its needed members.
 struct Claimant<'a> {
     queue: &'a str,
     group: &'a Group,
     members: Vec<Amounts>,
     asked: Amounts,
-    /// The shares before the taking, as far as they were asked for: many choices are tried of one cluster.
+    /// The shares before the evictions, computed on demand: many choices are tried for one cluster.
     shares: RefCell<BTreeMap<(String, String), i128>>,
     lacked: OnceCell<Vec<String>>,
 }
@@ -40,16 +40,16 @@ impl<'a> Claimant<'a> {
     }
 }
 
-/// Without what is terminating, and without what the group itself has reserved.
+/// Returns the cluster without terminating pods and without the reservation of the PodGroup itself.
 fn settled(before: &Cluster, claimant: &str) -> Cluster {
     let mut after = before.without_reservation(claimant);
     after.pods.retain(|_, pod| !pod.terminating);
     after
 }
 
-/// The first rule that taking these victims for this group violates.
-pub(super) fn reclaim_is_right(before: &Cluster, claimant: &str, victims: &Victims) -> Result<(), &'static str> {
-    // Before anything is settled, as a pod that is terminating is no victim.
+/// Returns the first rule that evicting these victims for this PodGroup violates.
+pub(super) fn check_reclaim(before: &Cluster, claimant: &str, victims: &Victims) -> Result<(), &'static str> {
+    // Checked before the cluster is settled, because a terminating pod is no victim.
     let Some(group) = before.groups.get(claimant) else {
         return Err("no such group");
     };
@@ -63,20 +63,20 @@ pub(super) fn reclaim_is_right(before: &Cluster, claimant: &str, victims: &Victi
     let cluster = settled(before, claimant);
     let claimant = Claimant::of(&cluster, claimant, group);
     if is_placed(&cluster, &claimant, &Victims::new()) {
-        // Either it fits as it is, or what is terminating is enough and is waited for.
+        // Either it fits as it is, or the terminating pods free enough and are waited for.
         return if victims.is_empty() { Ok(()) } else { Err("R4") };
     }
-    rightly_taken(&cluster, &claimant, victims)?;
-    if parts_of(victims).any(|fewer| rightly_taken(&cluster, &claimant, &fewer).is_ok()) {
+    check_victims(&cluster, &claimant, victims)?;
+    if parts_of(victims).any(|fewer| check_victims(&cluster, &claimant, &fewer).is_ok()) {
         return Err("R7");
     }
     Ok(())
 }
 
-/// The fewest victims, or nobody, that may rightly be taken for this group, by trying every choice. Unless it is asked `thoroughly`, no choice is tried where not
-/// even all together would be enough.
-pub(super) fn some_taking(before: &Cluster, claimant: &str, thoroughly: bool) -> Option<Victims> {
-    if reclaim_is_right(before, claimant, &Victims::new()).is_ok() {
+/// Returns the fewest victims that may be evicted for this PodGroup, possibly none, by trying every choice. Unless `thoroughly`, no choice is tried where
+/// even the eviction of all pods would not be enough.
+pub(super) fn some_reclaim(before: &Cluster, claimant: &str, thoroughly: bool) -> Option<Victims> {
+    if check_reclaim(before, claimant, &Victims::new()).is_ok() {
         return Some(Victims::new());
     }
     let group = before.groups.get(claimant)?;
@@ -86,10 +86,10 @@ pub(super) fn some_taking(before: &Cluster, claimant: &str, thoroughly: bool) ->
     if !thoroughly && !is_placed(&cluster, &claimant, &may) {
         return None;
     }
-    // Who may not go first may not go at all, and who may not go at all need not be tried with others.
+    // A pod that may not be evicted first may not be evicted at all, and need not be tried together with others.
     let alone = |uid: &String| {
         let one = Victims::from([uid.clone()]);
-        has_the_right_to_take(&cluster, &claimant, &one) && borrows(&cluster, &claimant, uid, &Victims::new())
+        may_reclaim_from(&cluster, &claimant, &one) && borrows(&cluster, &claimant, uid, &Victims::new())
     };
     let may: Victims = may.into_iter().filter(alone).collect();
     if !thoroughly && !is_placed(&cluster, &claimant, &may) {
@@ -97,23 +97,23 @@ pub(super) fn some_taking(before: &Cluster, claimant: &str, thoroughly: bool) ->
     }
     let mut choices: Vec<Victims> = parts_of(&may).chain([may.clone()]).filter(|choice| !choice.is_empty()).collect();
     choices.sort_by_key(Victims::len);
-    // What costs least to answer is asked first.
+    // The cheapest checks come first.
     let is_right = |victims: &Victims| {
         gangs_stay_or_go(&cluster, &claimant, victims)
             && is_placed(&cluster, &claimant, victims)
-            && rightly_taken(&cluster, &claimant, victims).is_ok()
+            && check_victims(&cluster, &claimant, victims).is_ok()
     };
     choices.into_iter().find(is_right)
 }
 
-/// All rules but that nobody is taken who is not needed.
-fn rightly_taken(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> Result<(), &'static str> {
+/// Checks all rules, except that every victim is needed.
+fn check_victims(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> Result<(), &'static str> {
     let rules: [(&str, Rule); 6] = [
         ("R6", gangs_stay_or_go),
-        ("R1", has_the_right_to_take),
+        ("R1", may_reclaim_from),
         ("R2", all_borrow),
-        ("R3", nobody_falls_below_its_floor),
-        ("R5", no_wall_is_left),
+        ("R3", no_queue_falls_below_its_floor),
+        ("R5", no_ceiling_refuses),
         ("R4", is_placed),
     ];
     rules.iter().find(|(_, holds)| !holds(cluster, claimant, victims)).map_or(Ok(()), |(rule, _)| Err(rule))
@@ -126,7 +126,7 @@ fn may_go(pod: &Pod, claimant: &Group, name: &str) -> bool {
 }
 
 /// R1, against the queue of every victim.
-fn has_the_right_to_take(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> bool {
+fn may_reclaim_from(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> bool {
     queues_of(cluster, victims).iter().all(|victim| {
         up_to_below(cluster, claimant.queue, &common_ancestor(cluster, claimant.queue, victim)).iter().all(|queue| {
             asked_in(&claimant.asked)
@@ -135,7 +135,7 @@ fn has_the_right_to_take(cluster: &Cluster, claimant: &Claimant<'_>, victims: &V
     })
 }
 
-/// R2: there is an order in which each that goes finds its queue over its share, with what went before it gone.
+/// R2: there is an order in which the queue of each victim is over its share when the previous victims are gone.
 fn all_borrow(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> bool {
     let units = units(cluster, victims);
     victims.is_empty()
@@ -145,7 +145,7 @@ fn all_borrow(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> 
         })
 }
 
-/// R2, for one pod, after others went.
+/// R2 for one pod, after the eviction of others.
 fn borrows(cluster: &Cluster, claimant: &Claimant<'_>, uid: &str, gone: &Victims) -> bool {
     let Some(pod) = cluster.pods.get(uid) else {
         return false;
@@ -153,13 +153,13 @@ fn borrows(cluster: &Cluster, claimant: &Claimant<'_>, uid: &str, gone: &Victims
     let left = cluster.without_pods(gone);
     let way = up_to_below(cluster, &pod.queue, &common_ancestor(cluster, claimant.queue, &pod.queue));
     let over = |dimension: &String| way.iter().all(|queue| used(&left, queue, dimension) > claimant.share(cluster, queue, dimension));
-    let reclaimable = way.iter().all(|queue| said(cluster, queue).reclaimable);
-    // Within its own queue (R11) the way is empty and nobody borrows.
+    let reclaimable = way.iter().all(|queue| spec(cluster, queue).reclaimable);
+    // Within its own queue (R11) the way is empty and no queue borrows.
     way.is_empty() || reclaimable && claimant.lacked.get_or_init(|| lacked(cluster, claimant)).iter().any(over)
 }
 
-/// R2: what the one who asks lacks: where F6 refuses or less is idle than it asks for; where the room is there but in pieces,
-/// everything that it asks for.
+/// R2: returns the dimensions that the PodGroup lacks: where F6 refuses, or less is idle than it asks for. Where the room exists but in pieces,
+/// it lacks everything that it asks for.
 fn lacked(cluster: &Cluster, claimant: &Claimant<'_>) -> Vec<String> {
     let dimensions: Vec<(String, i128)> = asked_in(&claimant.asked).map(|(name, asked)| (name.to_owned(), asked)).collect();
     let lacks = |(name, asked): &&(String, i128)| {
@@ -171,7 +171,7 @@ fn lacked(cluster: &Cluster, claimant: &Claimant<'_>) -> Vec<String> {
 }
 
 /// R3: for every queue from a victim's up to below the common ancestor.
-fn nobody_falls_below_its_floor(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> bool {
+fn no_queue_falls_below_its_floor(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> bool {
     let after = cluster.without_pods(victims);
     queues_of(cluster, victims).iter().all(|victim| {
         up_to_below(cluster, victim, &common_ancestor(cluster, claimant.queue, victim)).iter().all(|queue| {
@@ -183,14 +183,14 @@ fn nobody_falls_below_its_floor(cluster: &Cluster, claimant: &Claimant<'_>, vict
     })
 }
 
-/// R4: all needed members have a place when the victims are gone.
+/// R4: all needed members have a node when the victims are gone.
 fn is_placed(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> bool {
     let after = cluster.without_pods(victims);
-    let may_stay = claimant.group.preemptable || is_within_right(&after, claimant.queue, &claimant.asked);
+    let may_stay = claimant.group.preemptable || is_within_entitlement(&after, claimant.queue, &claimant.asked);
     fits(&after, claimant.queue, &claimant.asked).is_ok() && may_stay && have_nodes(&after, &claimant.members)
 }
 
-/// N3, by trying every node for every member; where no nodes are named, of all nodes together.
+/// N3, by trying every node for every member; where no nodes are named, with all nodes together.
 fn have_nodes(cluster: &Cluster, members: &[Amounts]) -> bool {
     if cluster.nodes.is_empty() {
         return asked_in(&sum(members)).all(|(dimension, asked)| asked <= idle(cluster, dimension));
@@ -209,7 +209,7 @@ fn have_nodes(cluster: &Cluster, members: &[Amounts]) -> bool {
     })
 }
 
-/// What no pod uses: of all nodes together, or the sum of what is left on each.
+/// Returns what no pod uses: of all nodes together, or the sum of what is left on each.
 fn idle(cluster: &Cluster, dimension: &str) -> i128 {
     if cluster.nodes.is_empty() {
         return amount(&cluster.total, dimension) - used(cluster, "root", dimension);
@@ -221,15 +221,15 @@ fn idle(cluster: &Cluster, dimension: &str) -> i128 {
     cluster.nodes.iter().map(left).sum()
 }
 
-/// R5: against a queue that refuses for its own capability only what goes below it helps, and that must be enough.
-fn no_wall_is_left(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> bool {
+/// R5: against a queue that refuses by its own capability only evictions below it help, and they must be enough.
+fn no_ceiling_refuses(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> bool {
     let after = cluster.without_pods(victims);
     walk(&after, claimant.queue)
         .iter()
         .all(|queue| asked_in(&claimant.asked).all(|(dimension, asked)| above_capability(&after, queue, dimension, asked).is_none()))
 }
 
-/// R6: of each group that loses members, minMember stay or none does.
+/// R6: each PodGroup that loses members keeps minMember or no member.
 fn gangs_stay_or_go(cluster: &Cluster, _: &Claimant<'_>, victims: &Victims) -> bool {
     cluster.groups.iter().all(|(name, group)| {
         let live = live_members(cluster, name);
@@ -238,12 +238,12 @@ fn gangs_stay_or_go(cluster: &Cluster, _: &Claimant<'_>, victims: &Victims) -> b
     })
 }
 
-/// R6: what goes together: a whole gang, or each member beyond minMember, or each pod of no group, by itself.
+/// R6: returns the units of an eviction: a whole gang, or each member beyond minMember, or each pod without a PodGroup.
 fn units(cluster: &Cluster, victims: &Victims) -> Vec<Victims> {
     let whole = |uid: &String| {
         let group = cluster.pods.get(uid).and_then(|pod| pod.group.clone())?;
         let live: Victims = live_members(cluster, &group).into_iter().collect();
-        let is_gang = cluster.groups.get(&group).is_some_and(|said| said.min_member > 0);
+        let is_gang = cluster.groups.get(&group).is_some_and(|spec| spec.min_member > 0);
         (is_gang && live.is_subset(victims)).then_some(live)
     };
     let units: BTreeSet<Victims> = victims.iter().map(|uid| whole(uid).unwrap_or_else(|| Victims::from([uid.clone()]))).collect();
@@ -254,7 +254,7 @@ fn queues_of(cluster: &Cluster, victims: &Victims) -> BTreeSet<String> {
     victims.iter().filter_map(|uid| cluster.pods.get(uid)).map(|pod| pod.queue.clone()).collect()
 }
 
-/// Every choice of some of them, without that of all. There are few in a test.
+/// Returns every proper part of the victims. There are few in a test.
 fn parts_of(victims: &Victims) -> impl Iterator<Item = Victims> {
     let all: Vec<String> = victims.iter().cloned().collect();
     (0..(1_usize << all.len()) - 1).map(move |chosen| {

@@ -1,4 +1,4 @@
-//! Does a right reclaim keep its promises, and is it never undone by another?
+//! Properties of an allowed reclaim: it keeps the floors and shares, and no other reclaim undoes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::cluster::{Amounts, Bounds, Cluster, Group, Pod, Queue};
 use super::limits::floor;
-use super::reclaim::reclaim_is_right;
+use super::reclaim::check_reclaim;
 use super::shares::share;
 use super::tree::{common_ancestor, up_to_below, used};
 
@@ -14,7 +14,7 @@ fn cpu(nanos: i128) -> Amounts {
     Amounts::from([("cpu".to_owned(), nanos)])
 }
 
-/// Two levels, and mostly deserved, so that there are borrowers at each.
+/// Draws queues on two levels, mostly with deserved amounts, so that there are borrowers on each level.
 fn queues() -> impl Strategy<Value = BTreeMap<String, Queue>> {
     let bounds = |most: i128, of_ten: f64| prop::option::weighted(of_ten, 0..=most).prop_map(|nanos| nanos.map_or_else(Bounds::new, cpu));
     let one = (bounds(12, 0.1), bounds(6, 0.7), bounds(2, 0.3), 0..3_i128, prop::bool::weighted(0.9));
@@ -32,7 +32,7 @@ fn leaf() -> impl Strategy<Value = String> {
     prop::sample::select(&["a", "b", "pa", "pb"][..]).prop_map(str::to_owned)
 }
 
-/// A full cluster of single pods, some in gangs, and a group `asking` that waits.
+/// Draws a full cluster of single pods, some of them in gangs, with a waiting PodGroup `asking`.
 fn full_cluster() -> impl Strategy<Value = Cluster> {
     let pods = prop::collection::vec((leaf(), 1..5_i128, prop::option::of(0..2_usize), 0..2_i64), 1..6);
     let asking = (leaf(), 1..5_i128, 1..3_usize);
@@ -59,14 +59,14 @@ fn full_cluster() -> impl Strategy<Value = Cluster> {
     })
 }
 
-/// Every set of pods that may rightly go, none left out.
-fn right_victims(cluster: &Cluster) -> Vec<BTreeSet<String>> {
+/// Returns every set of pods that may be evicted.
+fn allowed_victims(cluster: &Cluster) -> Vec<BTreeSet<String>> {
     let uids: Vec<&String> = cluster.pods.keys().collect();
     let chosen = |set: usize| uids.iter().enumerate().filter(move |(at, _)| set >> at & 1 == 1).map(|(_, uid)| (*uid).clone()).collect();
-    (1..1_usize << uids.len()).map(chosen).filter(|victims| reclaim_is_right(cluster, "asking", victims).is_ok()).collect()
+    (1..1_usize << uids.len()).map(chosen).filter(|victims| check_reclaim(cluster, "asking", victims).is_ok()).collect()
 }
 
-/// The victims are gone and wait again, as one group for each queue; those who asked are placed.
+/// Returns the cluster after a reclaim: the victims wait again, as one PodGroup for each queue, and the PodGroup that asked is placed.
 fn after(cluster: &Cluster, victims: &BTreeSet<String>) -> Cluster {
     let mut after = cluster.without_pods(victims);
     let asking = after.groups["asking"].clone();
@@ -98,8 +98,8 @@ proptest! {
 
     /// R1, R3.
     #[test]
-    fn a_right_reclaim_takes_nobody_below_its_floor_and_brings_nobody_above_its_share(cluster in full_cluster()) {
-        for victims in right_victims(&cluster) {
+    fn an_allowed_reclaim_brings_no_queue_below_its_floor_or_above_its_share(cluster in full_cluster()) {
+        for victims in allowed_victims(&cluster) {
             let after = after(&cluster, &victims);
             for victim in victims.iter().map(|uid| &cluster.pods[uid]) {
                 let asking = &cluster.groups["asking"].queue;
@@ -114,24 +114,24 @@ proptest! {
         }
     }
 
-    /// R1 against R2: those who were evicted cannot take it back from those who took it.
+    /// R1 against R2: the victims cannot reclaim from the PodGroup that was placed.
     #[test]
-    fn what_was_rightly_taken_is_not_taken_back(cluster in full_cluster()) {
-        for victims in right_victims(&cluster) {
+    fn an_allowed_reclaim_is_not_undone_by_another(cluster in full_cluster()) {
+        for victims in allowed_victims(&cluster) {
             let after = after(&cluster, &victims);
             let placed: BTreeSet<String> = after.pods.keys().filter(|uid| uid.starts_with("placed-")).cloned().collect();
             for group in after.groups.keys().filter(|name| name.starts_with("back-")) {
-                prop_assert!(reclaim_is_right(&after, group, &placed).is_err(), "{group}");
+                prop_assert!(check_reclaim(&after, group, &placed).is_err(), "{group}");
             }
         }
     }
 }
 
-/// The two above would hold of nothing.
+/// Without allowed reclaims the two tests above would test nothing.
 #[test]
-fn there_are_right_reclaims_among_those_that_are_tried() {
+fn some_of_the_tried_reclaims_are_allowed() {
     use proptest::strategy::ValueTree;
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let tried = (0..60).map(|_| full_cluster().new_tree(&mut runner).unwrap().current());
-    assert!(tried.filter(|cluster| !right_victims(cluster).is_empty()).count() >= 8);
+    assert!(tried.filter(|cluster| !allowed_victims(cluster).is_empty()).count() >= 8);
 }

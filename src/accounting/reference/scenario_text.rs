@@ -1,6 +1,6 @@
-//! How are a cluster and its facts written as text?
+//! Reads and writes a cluster as text.
 //!
-//! One fact a line, `name:amount` for amounts (with the suffixes n, m, Ki, Mi, Gi or none), commas between them:
+//! One fact per line, `name:amount` for amounts (with the suffixes n, m, Ki, Mi, Gi or none), separated by commas:
 //!
 //! ```text
 //! total cpu:10
@@ -19,13 +19,13 @@ use std::fmt::Write;
 
 use super::cluster::{Amounts, Cluster, Group, Pod, Queue, Reservation};
 
-/// A line that cannot be read, and why.
+/// Why a line cannot be read.
 pub(super) type Fault = String;
 
 const SUFFIXES: [(&str, i128); 5] =
     [("n", 1), ("m", 1_000_000), ("Ki", 1_000_000_000 << 10), ("Mi", 1_000_000_000 << 20), ("Gi", 1_000_000_000 << 30)];
 
-/// Adds one fact to what is there.
+/// Adds one fact to the cluster.
 pub(super) fn read_fact(cluster: &mut Cluster, line: &str) -> Result<(), Fault> {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words.as_slice() {
@@ -44,8 +44,8 @@ pub(super) fn read_fact(cluster: &mut Cluster, line: &str) -> Result<(), Fault> 
             cluster.groups.insert((*name).to_owned(), read_group(queue, options)?);
         }
         ["reserve", group, "in", queue, amounts] => {
-            let held = Reservation { queue: (*queue).to_owned(), amounts: read_amounts(amounts)? };
-            cluster.reservations.insert((*group).to_owned(), held);
+            let reservation = Reservation { queue: (*queue).to_owned(), amounts: read_amounts(amounts)? };
+            cluster.reservations.insert((*group).to_owned(), reservation);
         }
         ["gone", uid] => {
             cluster.pods.remove(*uid).ok_or_else(|| format!("no pod {uid}"))?;
@@ -123,7 +123,7 @@ fn read_number<N: std::str::FromStr>(text: &str) -> Result<N, Fault> {
     text.parse().map_err(|_| format!("no number: {text}"))
 }
 
-/// `cpu:3,memory:2Gi`, or `nothing`.
+/// Reads `cpu:3,memory:2Gi`, or `nothing`.
 pub(super) fn read_amounts(text: &str) -> Result<Amounts, Fault> {
     if text == "nothing" {
         return Ok(Amounts::new());
@@ -141,7 +141,7 @@ pub(super) fn read_amount(text: &str) -> Result<i128, Fault> {
     Ok(read_number::<i128>(number)? * scale)
 }
 
-/// In whole units where it is one, else in nanos: exact, and read again as the same.
+/// Writes an amount in whole units if possible, otherwise in nanos: exact, and readable as the same amount.
 pub(super) fn write_amount(amount: i128) -> String {
     if amount % 1_000_000_000 == 0 { (amount / 1_000_000_000).to_string() } else { format!("{amount}n") }
 }
@@ -151,7 +151,7 @@ pub(super) fn write_amounts(amounts: &Amounts) -> String {
     if entries.is_empty() { "nothing".to_owned() } else { entries.join(",") }
 }
 
-/// The facts of a cluster, so that a shrunk failure can be kept as a scenario.
+/// Writes the facts of a cluster, so that a shrunk failure can be stored as a scenario.
 pub(super) fn write_facts(cluster: &Cluster) -> String {
     let mut text = format!("total {}\n", write_amounts(&cluster.total));
     let mut line = |words: Vec<String>| {
@@ -198,8 +198,8 @@ pub(super) fn write_facts(cluster: &Cluster) -> String {
             flag(!group.preemptable, "preemptable=no"),
         ]);
     }
-    for (group, held) in &cluster.reservations {
-        line(vec![format!("reserve {group} in {} {}", held.queue, write_amounts(&held.amounts))]);
+    for (group, reservation) in &cluster.reservations {
+        line(vec![format!("reserve {group} in {} {}", reservation.queue, write_amounts(&reservation.amounts))]);
     }
     text
 }

@@ -1,37 +1,37 @@
-//! Which queue is below which, which are broken or closed, and what is counted where (T1–T4, O1–O3)?
+//! The tree of queues: which are broken or closed, and what counts where (T1–T4, O1–O3).
 
 use super::cluster::{Cluster, Queue, amount};
 use super::limits::guarantee;
 
 const ROOT: &str = "root";
-/// T2: with more queues than this above it, `root` among them, a queue is broken.
+/// T2: with more queues than this above it, `root` included, a queue is broken.
 const DEEPEST: usize = 64;
 
-/// Whether there is such a queue (T1: `root` and `default` exist always).
+/// Whether the queue exists (T1: `root` and `default` always do).
 pub(super) fn exists(cluster: &Cluster, queue: &str) -> bool {
     queue == ROOT || queue == "default" || cluster.queues.contains_key(queue)
 }
 
-/// What the queue's object says; nothing, if there is none.
-pub(super) fn said(cluster: &Cluster, queue: &str) -> Queue {
+/// Returns the fields of the queue's object; the defaults, if there is none.
+pub(super) fn spec(cluster: &Cluster, queue: &str) -> Queue {
     cluster.queues.get(queue).cloned().unwrap_or_default()
 }
 
-/// T1: the queue directly above; none above `root` and above what does not exist.
+/// T1: returns the queue directly above; `None` for `root` and for a queue that does not exist.
 pub(super) fn parent(cluster: &Cluster, queue: &str) -> Option<String> {
     if queue == ROOT || !exists(cluster, queue) {
         return None;
     }
-    let named = said(cluster, queue).parent.filter(|parent| !parent.is_empty());
+    let named = spec(cluster, queue).parent.filter(|parent| !parent.is_empty());
     Some(named.unwrap_or_else(|| ROOT.to_owned()))
 }
 
-/// The queues that exist and name this one as their parent, by name.
+/// Returns the existing queues that name this one as their parent, by name.
 pub(super) fn children(cluster: &Cluster, queue: &str) -> Vec<String> {
     names(cluster).into_iter().filter(|name| parent(cluster, name).as_deref() == Some(queue)).collect()
 }
 
-/// The queues that exist, by name.
+/// Returns the existing queues, by name.
 pub(super) fn names(cluster: &Cluster) -> Vec<String> {
     let mut names: Vec<String> = cluster.queues.keys().cloned().chain([ROOT.to_owned(), "default".to_owned()]).collect();
     names.sort();
@@ -39,12 +39,12 @@ pub(super) fn names(cluster: &Cluster) -> Vec<String> {
     names
 }
 
-/// T1: pods go to leaves only; `root` is none.
+/// T1: pods go to leaves only; `root` is never one.
 pub(super) fn is_leaf(cluster: &Cluster, queue: &str) -> bool {
     queue != ROOT && children(cluster, queue).is_empty()
 }
 
-/// T3: the queues for which a charge to this one counts: itself, all above it whether they exist or not, each once, and `root`.
+/// T3: returns the queues in which a charge to this one counts: itself, all above it whether they exist or not, each once, and `root`.
 pub(super) fn walk(cluster: &Cluster, queue: &str) -> Vec<String> {
     let mut walk = Vec::new();
     let mut at = Some(queue.to_owned());
@@ -56,42 +56,42 @@ pub(super) fn walk(cluster: &Cluster, queue: &str) -> Vec<String> {
     walk
 }
 
-/// Whether a queue exists and the way up from it leads to `root` through queues that exist.
+/// Whether a queue exists and its way up leads to `root` through existing queues.
 pub(super) fn is_below_root(cluster: &Cluster, queue: &str) -> bool {
     let walk = walk(cluster, queue);
     let last = walk.iter().rev().nth(1);
     walk.iter().all(|queue| exists(cluster, queue)) && last.is_none_or(|last| parent(cluster, last).as_deref() == Some(ROOT))
 }
 
-/// T2, of the queue itself: the one whose fault it is may be above it, see [`broken`].
+/// T2, of the queue itself; the fault may also be in a queue above it, see [`broken`].
 pub(super) fn is_broken_itself(cluster: &Cluster, queue: &str) -> bool {
     let no_parent = parent(cluster, queue).is_some_and(|parent| !exists(cluster, &parent));
     let below_itself = parent(cluster, queue).is_some_and(|parent| walk(cluster, &parent).contains(&queue.to_owned()));
     let above = walk(cluster, queue).len() - 1;
-    !exists(cluster, queue) || no_parent || below_itself || above > DEEPEST || promises_too_much(cluster, queue)
+    !exists(cluster, queue) || no_parent || below_itself || above > DEEPEST || guarantees_too_much(cluster, queue)
 }
 
-/// T2: the guarantees of the children come to more than its own, where that is stated. `root` promises what there is (F3).
-fn promises_too_much(cluster: &Cluster, queue: &str) -> bool {
+/// T2: whether the guarantees of the children exceed its own, where that is stated. `root` guarantees what exists (F3).
+fn guarantees_too_much(cluster: &Cluster, queue: &str) -> bool {
     queue != ROOT
         && is_below_root(cluster, queue)
-        && said(cluster, queue).guarantee.iter().any(|(dimension, own)| {
+        && spec(cluster, queue).guarantee.iter().any(|(dimension, own)| {
             let promised: i128 = children(cluster, queue).iter().map(|child| guarantee(cluster, child, dimension)).sum();
             promised > *own
         })
 }
 
-/// T2: the nearest broken queue from this one up, itself included; a queue takes new pods only if there is none.
+/// T2: returns the nearest broken queue from this one up, itself included; a queue takes new pods only if there is none.
 pub(super) fn broken(cluster: &Cluster, queue: &str) -> Option<String> {
     walk(cluster, queue).into_iter().find(|queue| is_broken_itself(cluster, queue))
 }
 
-/// O2: the nearest queue from this one up that is closed by hand; the queue is closed if there is one.
+/// O2: returns the nearest queue from this one up that is closed by hand; if there is one, the queue is closed.
 pub(super) fn closed_by(cluster: &Cluster, queue: &str) -> Option<String> {
-    walk(cluster, queue).into_iter().find(|queue| said(cluster, queue).closed_by_hand)
+    walk(cluster, queue).into_iter().find(|queue| spec(cluster, queue).closed_by_hand)
 }
 
-/// O3: `status.state`.
+/// O3: returns `status.state`.
 pub(super) fn state(cluster: &Cluster, queue: &str) -> &'static str {
     let charged = cluster.pods.values().any(|pod| walk(cluster, &pod.queue).contains(&queue.to_owned()));
     match (closed_by(cluster, queue), charged) {
@@ -101,43 +101,48 @@ pub(super) fn state(cluster: &Cluster, queue: &str) -> &'static str {
     }
 }
 
-/// T4: what the pods in the queue and below it are charged.
+/// T4: returns the charges of the pods in the queue and below it.
 pub(super) fn used(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
     let counts = |charged: &str| walk(cluster, charged).iter().any(|above| above == queue);
     cluster.pods.values().filter(|pod| counts(&pod.queue)).map(|pod| amount(&pod.amounts, dimension)).sum()
 }
 
-/// T4: what the groups in the queue and below it have reserved.
+/// T4: returns the reservations of the PodGroups in the queue and below it.
 pub(super) fn reserved(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
     let counts = |charged: &str| walk(cluster, charged).iter().any(|above| above == queue);
-    cluster.reservations.values().filter(|held| counts(&held.queue)).map(|held| amount(&held.amounts, dimension)).sum()
+    cluster
+        .reservations
+        .values()
+        .filter(|reservation| counts(&reservation.queue))
+        .map(|reservation| amount(&reservation.amounts, dimension))
+        .sum()
 }
 
-/// T4: both.
+/// T4: returns the sum of both.
 pub(super) fn taken(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
     used(cluster, queue, dimension) + reserved(cluster, queue, dimension)
 }
 
-/// What is taken in the queue and in none of its children: what is charged to it itself, and of `root` also what is charged to
+/// Returns what is taken in the queue and in none of its children: its own charges, and for `root` also the charges to
 /// queues that are not below it.
 pub(super) fn own(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
     taken(cluster, queue, dimension) - children(cluster, queue).iter().map(|child| taken(cluster, child, dimension)).sum::<i128>()
 }
 
-/// The lowest queue that is above both or is one of them.
+/// Returns the lowest queue that is above both or is one of them.
 pub(super) fn common_ancestor(cluster: &Cluster, a: &str, b: &str) -> String {
     let above_b = walk(cluster, b);
     walk(cluster, a).into_iter().find(|queue| above_b.contains(queue)).unwrap_or_else(|| ROOT.to_owned())
 }
 
-/// From a queue up to just below another.
+/// Returns the queues from one up to just below another.
 pub(super) fn up_to_below(cluster: &Cluster, queue: &str, ancestor: &str) -> Vec<String> {
     walk(cluster, queue).into_iter().take_while(|queue| queue != ancestor).collect()
 }
 
-/// T2, T3: 64 queues may be above one, `root` among them; one more is too deep, takes nothing, and counts all the way up.
+/// T2, T3: at most 64 queues may be above one, `root` included. A queue with one more takes nothing, and counts all the way up.
 #[test]
-fn a_queue_with_more_than_64_above_it_is_broken_and_counts_all_the_same() {
+fn a_queue_with_more_than_64_above_it_is_broken_but_still_counts() {
     let mut chain = String::from("total cpu:9\nqueue q1\n");
     for at in 2..=65 {
         chain += &format!("queue q{at} parent=q{}\n", at - 1);

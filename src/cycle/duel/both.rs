@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::scene::{GroupSaid, QueueSaid, Scene, name};
 use crate::accounting::reference::Amounts;
-use crate::accounting::reference::story::{Bind, Seen, Story};
+use crate::accounting::reference::cycle_model::{Bind, CycleModel as Story, Seen};
 use crate::api::GroupKey;
 use crate::api::names::DEFAULT_SCHEDULER;
 use crate::cycle::policy::Policy;

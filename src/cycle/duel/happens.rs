@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::both::Both;
 use super::scene::{DIMENSIONS, GroupSaid, KEYS, QueueSaid, Triple, name, parent, queue_of};
 use super::steps::Step;
-use crate::accounting::reference::story::{Member, Place, Said, Stands};
+use crate::accounting::reference::cycle_model::{GroupSpec as Said, Member, MemberState as Stands, Place};
 use crate::accounting::reference::{Amounts, Queue};
 use crate::api::names::QUEUE_DESIRED_STATE;
 use crate::api::pod_facts::PodPhase;

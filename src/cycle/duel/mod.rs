@@ -15,7 +15,7 @@
 
 use proptest::strategy::Strategy;
 
-use crate::duels::{Asked, Duel};
+use crate::differential::{DifferentialTest, Settings};
 use both::Both;
 use scene::{Scene, scene};
 
@@ -45,8 +45,8 @@ fn play(scene: &Scene) -> Result<(), String> {
     Ok(())
 }
 
-fn duel() -> Duel<impl Strategy<Value = Scene>> {
-    Duel { cases: scene, told: Scene::to_string, shrinks: 1_500 }
+fn duel() -> DifferentialTest<impl Strategy<Value = Scene>> {
+    DifferentialTest { cases: scene, describe: Scene::to_string, shrinks: 1_500 }
 }
 
 #[test]
@@ -55,6 +55,6 @@ fn the_cycle_admits_and_orders_as_the_text_says() {
         *played += 1;
         play(scene)
     };
-    let asked = Asked::of("PODGROUP_DUEL_CYCLES", HISTORIES, THREADS, Some(SEED));
-    duel().play(&asked, one, |played| format!("{} histories", played.iter().sum::<u32>()));
+    let asked = Settings::from_env("PODGROUP_DUEL_CYCLES", HISTORIES, THREADS, Some(SEED));
+    duel().run(&asked, one, |played| format!("{} histories", played.iter().sum::<u32>()));
 }

@@ -127,17 +127,18 @@ fn nominated(f: &mut fmt::Formatter<'_>, victims: u32, queues: &BTreeSet<Arc<str
 
 fn ceiling(f: &mut fmt::Formatter<'_>, ceiling: &Ceiling) -> fmt::Result {
     let Ceiling { queue, dimension, .. } = ceiling;
-    let [asked, used, kept, limit] = [ceiling.asked, ceiling.used, ceiling.kept, ceiling.limit].map(|amount| shown(dimension, amount));
+    let [asked, used, kept, limit] =
+        [ceiling.asked, ceiling.used, ceiling.unused_guarantee, ceiling.limit].map(|amount| shown(dimension, amount));
     let whose = match ceiling.bound {
         Bound::Capability => "capability",
         Bound::Cluster => "the cluster's",
-        Bound::Right => {
+        Bound::Entitlement => {
             let borrows = "which one that is not preemptable must not exceed";
             return write!(f, "queue {queue} has a right to {dimension} {limit}, {borrows}: asked {asked}, used {used}");
         }
     };
     write!(f, "queue {queue} is full: {dimension} asked {asked}, used {used} of {whose} {limit}")?;
-    if ceiling.kept.is_zero() { Ok(()) } else { write!(f, ", {kept} kept for guarantees") }
+    if ceiling.unused_guarantee.is_zero() { Ok(()) } else { write!(f, ", {kept} kept for guarantees") }
 }
 
 fn queue_fault(f: &mut fmt::Formatter<'_>, fault: &QueueFault) -> fmt::Result {
@@ -193,15 +194,15 @@ mod tests {
 
     #[test]
     fn a_full_queue_is_named_with_its_level_and_dimension_and_what_is_kept_in_it() {
-        let full = |kept, bound| {
-            let [asked, used, kept, limit] = [1, 4, kept, 10].map(|gibis| Amount::from_units(gibis << 30));
+        let full = |unused_guarantee, bound| {
+            let [asked, used, unused_guarantee, limit] = [1, 4, unused_guarantee, 10].map(|gibis| Amount::from_units(gibis << 30));
             let (queue, dimension) = (Arc::from("q"), "memory".into());
-            Refusal::Ceiling(Ceiling { queue, dimension, asked, used, kept, limit, bound }).to_string()
+            Refusal::Ceiling(Ceiling { queue, dimension, asked, used, unused_guarantee, limit, bound }).to_string()
         };
         assert_eq!(full(0, Bound::Capability), "queue q is full: memory asked 1Gi, used 4Gi of capability 10Gi");
         assert_eq!(full(6, Bound::Capability), "queue q is full: memory asked 1Gi, used 4Gi of capability 10Gi, 6Gi kept for guarantees");
         let right = "queue q has a right to memory 10Gi, which one that is not preemptable must not exceed: asked 1Gi, used 4Gi";
-        assert_eq!(full(0, Bound::Right), right);
+        assert_eq!(full(0, Bound::Entitlement), right);
         assert_eq!(full(6, Bound::Cluster), "queue q is full: memory asked 1Gi, used 4Gi of the cluster's 10Gi, 6Gi kept for guarantees");
     }
 

@@ -15,7 +15,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::accounting::{self, Books, Placement};
+use crate::accounting::{self, Accounting, Placement};
 use crate::api::pod_facts::Constraints;
 use crate::api::{PodFacts, Uid};
 use crate::cycle::explain::{Count, Refusal, Tally};
@@ -32,7 +32,7 @@ use super::view::Views;
 #[derive(Debug)]
 pub struct State<'w> {
     /// Who uses how much.
-    pub books: &'w mut Books,
+    pub books: &'w mut Accounting,
     /// The nodes.
     pub nodes: &'w mut Nodes,
     /// The pods on nodes that keep others away.
@@ -117,7 +117,7 @@ impl<'w> Placer<'w> {
 
     /// The accounting with everything that the trial changed.
     #[must_use]
-    pub fn books(&self) -> &Books {
+    pub fn books(&self) -> &Accounting {
         self.trial.books()
     }
 
@@ -197,7 +197,7 @@ impl<'w> Placer<'w> {
         };
         let node = found.map_err(|tally| Missed::every(Refusal::Nodes { needed: attempt.needed, placed, tally }))?;
         if !attempt.preemptable || !pod.facts.preemptable {
-            let by_right = self.books().quota().by_right(attempt.queue, &pod.facts.request);
+            let by_right = self.books().quota().within_entitlement(attempt.queue, &pod.facts.request);
             // Another pod of the class may be preemptable.
             by_right.map_err(|refusal| Missed { refusal: refusal.into(), of_class: false })?;
         }

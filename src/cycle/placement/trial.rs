@@ -23,7 +23,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::accounting::{self, Books, Placement};
+use crate::accounting::{self, Accounting, Placement};
 use crate::api::{PodFacts, Uid};
 use crate::resources::Resources;
 use crate::runtime::flags::Placement as Strategy;
@@ -68,13 +68,13 @@ pub struct Savepoint(usize);
 
 impl<'w> Trial<'w> {
     /// Opens a trial over this state.
-    pub fn new(books: &'w mut Books, nodes: &'w mut Nodes, anti_affinity: &'w mut AntiAffinityIndex) -> Self {
+    pub fn new(books: &'w mut Accounting, nodes: &'w mut Nodes, anti_affinity: &'w mut AntiAffinityIndex) -> Self {
         Self { accounting: books.trial(), nodes, anti_affinity, log: Vec::new(), aside: BTreeMap::new() }
     }
 
     /// The accounting with everything that the trial changed.
     #[must_use]
-    pub fn books(&self) -> &Books {
+    pub fn books(&self) -> &Accounting {
         self.accounting.books()
     }
 

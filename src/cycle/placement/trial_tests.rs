@@ -8,7 +8,7 @@ use crate::cycle::testing::{amounts, node, pod, running};
 
 /// Two nodes of 4 cpus in two zones, a queue, and a pod on `n0` that keeps pods with the label `app: db` out of its zone.
 struct Cluster {
-    books: Books,
+    books: Accounting,
     nodes: Nodes,
     anti_affinity: AntiAffinityIndex,
     placed: PodFacts,
@@ -28,7 +28,7 @@ fn db(name: &str, keeps_away: bool) -> PodFacts {
 }
 
 fn cluster() -> Cluster {
-    let (mut books, mut nodes, mut anti_affinity) = (Books::new(), Nodes::default(), AntiAffinityIndex::default());
+    let (mut books, mut nodes, mut anti_affinity) = (Accounting::new(), Nodes::default(), AntiAffinityIndex::default());
     for (name, zone) in [("n0", "a"), ("n1", "b")] {
         let mut facts = node(name, &[("cpu", 4)]);
         facts.labels.insert("zone".into(), zone.into());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 
-use crate::accounting::{Books, QueueRefusal, Shares};
+use crate::accounting::{Accounting, QueueRefusal, Shares};
 use crate::api::{GroupKey, PriorityClassFacts, Uid};
 use crate::by_key::ByKey;
 use crate::cycle::world::{Group, Member, State, Stays, standing};
@@ -21,7 +21,7 @@ use super::{Budgets, Claim};
 
 /// What decides who may go.
 pub(super) struct Scope<'a> {
-    pub(super) books: &'a Books,
+    pub(super) books: &'a Accounting,
     pub(super) pods: &'a ByKey<Uid, Member>,
     pub(super) groups: &'a BTreeMap<GroupKey, Group>,
     /// The priority classes.

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::accounting::Books;
+use crate::accounting::Accounting;
 use crate::api::Uid;
 use crate::by_key::ByKey;
 use crate::cycle::explain::Refusal;
@@ -36,7 +36,7 @@ impl<'w> Stage<'w> {
         Self { placer: Placer::new(state, strategy, last, MOST_PLACINGS), classes, pods, before: Places::new() }
     }
 
-    pub(super) fn books(&self) -> &Books {
+    pub(super) fn books(&self) -> &Accounting {
         self.placer.books()
     }
 
@@ -99,7 +99,7 @@ impl<'w> Stage<'w> {
         };
         match not.refusal {
             // Without R5 a ceiling is none.
-            Refusal::Ceiling(wall) if !holds(Rule::R5) && wall.kept.is_zero() => Ok(not.placed),
+            Refusal::Ceiling(wall) if !holds(Rule::R5) && wall.unused_guarantee.is_zero() => Ok(not.placed),
             refusal => {
                 self.before = not.placed;
                 Err(refusal)

@@ -200,7 +200,7 @@ impl World {
             answer == Answer::default()
                 && group.refusal.as_deref().is_some_and(|refusal| match refusal {
                     Refusal::Nodes { .. } => true,
-                    Refusal::Ceiling(ceiling) => ceiling.bound != Bound::Right && ceiling.kept.is_zero(),
+                    Refusal::Ceiling(ceiling) => ceiling.bound != Bound::Entitlement && ceiling.unused_guarantee.is_zero(),
                     _ => false,
                 })
         });

@@ -94,7 +94,7 @@ impl World {
                 Some(class) => Blocker::Nodes((*class, *needed, queue), self.rank(group, facts)),
                 None => Blocker::Members(classes),
             },
-            Refusal::Ceiling(Ceiling { bound: Bound::Right, .. }) => {
+            Refusal::Ceiling(Ceiling { bound: Bound::Entitlement, .. }) => {
                 Blocker::Quota(Lacking { level: Arc::from(ROOT_QUEUE), queue, asked: None })
             }
             Refusal::Ceiling(Ceiling { queue: level, dimension, asked, .. }) => {

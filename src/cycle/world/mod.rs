@@ -38,7 +38,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::accounting::{Books, ROOT_QUEUE, Shares, Waiting};
+use crate::accounting::{Accounting, ROOT_QUEUE, Shares, Waiting};
 use crate::api::{BudgetFacts, BudgetKey, GroupKey, NodeFacts, PriorityClassFacts, QueueFacts, Uid};
 use crate::by_key::ByKey;
 use crate::resources::Resources;
@@ -69,7 +69,7 @@ pub struct World {
     /// The names of our schedulers: whose pods we place and charge to queues.
     schedulers: BTreeSet<String>,
     /// Who uses how much.
-    pub(in crate::cycle) books: Books,
+    pub(in crate::cycle) books: Accounting,
     /// The nodes, and which of them changed.
     pub(in crate::cycle) nodes: Nodes,
     /// The pods on nodes that keep others away.
@@ -126,7 +126,7 @@ impl World {
     pub fn new(schedulers: impl IntoIterator<Item = String>) -> Self {
         Self {
             schedulers: schedulers.into_iter().collect(),
-            books: Books::new(),
+            books: Accounting::new(),
             nodes: Nodes::default(),
             anti_affinity: AntiAffinityIndex::default(),
             classes: Classes::default(),
@@ -212,7 +212,7 @@ impl World {
 
     /// Who uses how much.
     #[must_use]
-    pub const fn books(&self) -> &Books {
+    pub const fn books(&self) -> &Accounting {
         &self.books
     }
 

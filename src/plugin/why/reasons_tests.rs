@@ -48,9 +48,9 @@ impl Case {
         Self { queues, ..Self::said(Refusal::Queue(QueueFault { queue: name.into(), why })) }
     }
 
-    fn full(bound: Bound, kept: i64) -> Self {
-        let [asked, used, kept, limit] = [1, 4, kept, 4].map(Amount::from_units);
-        Self::said(Refusal::Ceiling(Ceiling { queue: "q".into(), dimension: "cpu".into(), asked, used, kept, limit, bound }))
+    fn full(bound: Bound, unused_guarantee: i64) -> Self {
+        let [asked, used, unused_guarantee, limit] = [1, 4, unused_guarantee, 4].map(Amount::from_units);
+        Self::said(Refusal::Ceiling(Ceiling { queue: "q".into(), dimension: "cpu".into(), asked, used, unused_guarantee, limit, bound }))
     }
 
     /// No node takes the member, which is changed, or whose node is, so that it is so.
@@ -195,7 +195,7 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
             Case::of_queue("q", Fault::NotLeaf, vec![queue("q", None, &[]), queue("leaf", Some("q"), &[])]),
             "none below it: leaf",
         ),
-        ("right", Case::full(Bound::Right, 0), "or queue q have a right to more than cpu 4"),
+        ("right", Case::full(Bound::Entitlement, 0), "or queue q have a right to more than cpu 4"),
         ("too_few_members", Case { group: group("ns", "g", 3, "q"), ..many() }, "lacks 2 of its 3 members"),
         (
             "too_few_members_of_task",

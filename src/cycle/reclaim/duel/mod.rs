@@ -19,7 +19,7 @@ use super::{Budgets, Claim, NotTaken, Taking, find};
 use crate::accounting::reference::{reclaim, some_reclaim};
 use crate::api::GroupKey;
 use crate::cycle::world::World;
-use crate::duels::{Asked, Duel};
+use crate::differential::{DifferentialTest, Settings};
 use crate::runtime::flags::Placement;
 use facts::Facts;
 
@@ -119,18 +119,18 @@ fn cheapest(facts: &Facts, text: &str, victims: &[String]) -> Result<(), String>
     Ok(())
 }
 
-fn duel() -> Duel<impl Strategy<Value = Facts>> {
-    Duel { cases: facts::facts, told: Facts::text, shrinks: 5_000 }
+fn duel() -> DifferentialTest<impl Strategy<Value = Facts>> {
+    DifferentialTest { cases: facts::facts, describe: Facts::text, shrinks: 5_000 }
 }
 
 #[test]
 fn whoever_is_taken_may_go_and_nobody_is_taken_only_where_nobody_may() {
-    let asked = Asked::of("PODGROUP_DUEL_RECLAIMS", WORLDS, 1, None);
+    let asked = Settings::from_env("PODGROUP_DUEL_RECLAIMS", WORLDS, 1, None);
     let one = |begun: u32, facts: &Facts, seen: &mut BTreeMap<Outcome, u32>| {
         *seen.entry(play(facts, begun.is_multiple_of(THOROUGHLY))?).or_default() += 1;
         Ok(())
     };
-    let seen = duel().play(&asked, one, |seen| format!("{} worlds: {seen:?}", asked.cases));
+    let seen = duel().run(&asked, one, |seen| format!("{} worlds: {seen:?}", asked.cases));
     let took: u32 = seen.iter().flatten().filter(|(outcome, _)| matches!(outcome, Outcome::Took(_))).map(|(_, count)| count).sum();
     assert!(took * 50 >= asked.cases, "the worlds are such that somebody goes");
 }

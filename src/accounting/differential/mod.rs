@@ -1,0 +1,99 @@
+//! Differential test: the accounting and the rules agree after every step of any history.
+//!
+//! ```text
+//!  history ──▶ Accounting                             ─┐
+//!      │                                               ├─ the same, after every step (`compare`)
+//!      ╰─────▶ Facts ──▶ FastReference: the rules     ─┘
+//!                          ╰── the same as the slow reference, checked now and then
+//! ```
+//!
+//! The mutation test (`mutants`) switches each part of the rules off once, and expects that this test detects it.
+//!
+//! `PODGROUP_DUEL_HISTORIES` sets the number of histories (`make test` runs 100,000), `PODGROUP_DUEL_SEED` repeats an earlier run. A history with a difference is
+//! shrunk and printed as the lines of a scenario; its essence belongs in `src/accounting/scenarios`.
+
+use std::fmt::Write;
+
+use proptest::strategy::Strategy;
+
+use crate::differential::{DifferentialTest, Settings};
+use compare::ask_the_reference;
+pub(super) use compare::{read_refusal, written};
+use events::{Step, history, read};
+use facts::QUEUES;
+use pair::Pair;
+
+mod compare;
+mod dividing;
+mod events;
+mod facts;
+mod fast_reference;
+mod mutants;
+mod pair;
+mod reclaimable;
+
+/// The number of histories by default.
+const HISTORIES: u32 = 12_000;
+/// They run in parallel.
+const THREADS: u32 = 2;
+/// Everything is compared after every so many steps, and after the last.
+const WHOLLY: usize = 10;
+/// The slow reference is asked at the end of every so many histories.
+const REFERENCE: u32 = 50;
+
+/// Runs one history. Returns the first difference, or the number of levels (without `root`) of its deepest tree when everything was compared.
+fn play(history: &[Step], ask: bool) -> Result<usize, String> {
+    let (mut pair, mut deepest) = (Pair::default(), 0);
+    for (at, step) in history.iter().enumerate() {
+        let (event, questions) = read(at, step);
+        let last = at + 1 == history.len();
+        let compared = pair.take(&event).and_then(|()| {
+            let fast_reference = pair.facts.reference();
+            pair.compare_briefly(&fast_reference, &questions)?;
+            if last || at % WHOLLY == WHOLLY - 1 {
+                pair.compare_wholly(&fast_reference, &questions)?;
+                deepest = fast_reference.ways.iter().map(|way| way.len() - 1).max().unwrap_or(0).max(deepest);
+            }
+            // Two queues, each in a dimension of its own.
+            let mut asked = questions.iter().zip([at % 3, (at + 1) % 3]).filter(|_| last && ask);
+            asked.try_for_each(|(question, dimension)| ask_the_reference(&pair.facts, &fast_reference, *question, dimension))
+        });
+        compared.map_err(|what| format!("after step {at}: {what}"))?;
+    }
+    Ok(deepest)
+}
+
+fn histories_test() -> DifferentialTest<impl Strategy<Value = Vec<Step>>> {
+    DifferentialTest { cases: history, describe: |history| describe(history), shrinks: 20_000 }
+}
+
+fn describe(history: &[Step]) -> String {
+    let mut text = String::new();
+    for (at, step) in history.iter().enumerate() {
+        let _ = write!(text, "{}", read(at, step).0);
+    }
+    text
+}
+
+#[test]
+fn the_accounting_and_the_rules_agree_after_every_step() {
+    let one = |begun: u32, history: &Vec<Step>, played: &mut Statistics| {
+        let levels = play(history, begun.is_multiple_of(REFERENCE))?;
+        played.steps += history.len();
+        played.levels[levels] += 1;
+        Ok(())
+    };
+    histories_test().run(&Settings::from_env("PODGROUP_DUEL_HISTORIES", HISTORIES, THREADS, None), one, |all| {
+        let levels: Vec<usize> = (0..QUEUES).map(|at| all.iter().map(|played| played.levels[at]).sum()).collect();
+        let (histories, steps) = (levels.iter().sum::<usize>(), all.iter().map(|played| played.steps).sum::<usize>());
+        format!("{histories} histories, {steps} steps; by levels of their deepest tree: {levels:?}")
+    });
+}
+
+/// The statistics of histories without a difference.
+#[derive(Default)]
+struct Statistics {
+    steps: usize,
+    /// The number of histories by the levels of their deepest tree.
+    levels: [usize; QUEUES],
+}

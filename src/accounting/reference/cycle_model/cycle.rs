@@ -1,0 +1,237 @@
+//! One cycle of the model (A2, A3, A6, N3, and the order by P1 and P2).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::admission::{can_reclaim, sum};
+use super::super::cluster::{Amounts, Cluster, Pod, amount, asked_in, larger, plus};
+use super::super::limits::fits;
+use super::super::tree::{broken, closed_by, is_leaf, spec, walk};
+use super::order::{Rank, Shares};
+use super::reservations::ADMISSION_TIMEOUT;
+use super::{CycleModel, MemberState, Place, covers, positive};
+
+/// A member that was bound to a node.
+#[derive(Clone, Debug)]
+pub(crate) struct Bind {
+    pub(crate) pod: String,
+    pub(crate) node: String,
+}
+
+/// What a PodGroup wants of a cycle.
+struct Want {
+    group: String,
+    rank: Rank,
+    queue: String,
+    /// How many members must be placed together; 0 where they are placed one by one.
+    needed: usize,
+    /// How many members wait and had no turn yet.
+    left: usize,
+    /// A member found no node.
+    failed: bool,
+}
+
+#[derive(PartialEq, Eq)]
+enum Turn {
+    Over,
+    Again,
+    /// The PodGroup waits for room.
+    WaitsForRoom,
+}
+
+impl CycleModel {
+    /// Runs a cycle that tries these PodGroups and makes these binds, in this order. `rest` are the PodGroups that back off afterwards: when two fail, only the
+    /// first may have to.
+    ///
+    /// The error is the first difference from the rules.
+    pub(crate) fn cycle(&mut self, now: u64, tried: &BTreeSet<String>, binds: &[Bind], rest: &BTreeSet<String>) -> Result<(), String> {
+        let mut binds = binds.iter();
+        let mut wants: Vec<Want> = tried.iter().filter_map(|group| self.prepare(group, now)).collect();
+        let mut shares = Shares::of(self.cluster());
+        let mut first: BTreeMap<String, String> = BTreeMap::new();
+        let mut in_vain = Vec::new();
+        while !wants.is_empty() {
+            let wanting: Vec<(String, Rank)> = wants.iter().map(|want| (want.queue.clone(), want.rank.clone())).collect();
+            let Some(next) = self.next(&wanting, &mut shares) else { return Err("no PodGroup is next".to_owned()) };
+            let Some(at) = wants.iter().position(|want| want.rank == next) else { return Err("the next PodGroup is unknown".to_owned()) };
+            let mut want = wants.remove(at);
+            // A6; but a partially bound gang is completed first.
+            if first.contains_key(&want.queue) && !(want.needed > 0 && self.is_partially_bound(&want.group)) {
+                if !self.is_satisfied(&want.group) {
+                    self.revoke(&want.group);
+                }
+                continue;
+            }
+            match self.turn(&mut want, now, &mut binds, &mut in_vain)? {
+                Turn::Over => {}
+                Turn::Again => wants.push(want),
+                Turn::WaitsForRoom if self.fifo.contains(&want.queue) && self.could_ever_fit(&want) => {
+                    first.insert(want.queue, want.group);
+                }
+                Turn::WaitsForRoom => {}
+            }
+        }
+        if let Some(bind) = binds.next() {
+            return Err(format!("{} is placed on {}, but no member may be placed", bind.pod, bind.node));
+        }
+        in_vain.sort_by_key(|group| !rest.contains(group));
+        in_vain.iter().for_each(|group| self.finds_no_victims(group, now));
+        Ok(())
+    }
+
+    fn prepare(&mut self, group: &str, now: u64) -> Option<Want> {
+        let queue = self.groups.get(group)?.queue.clone();
+        if self.placed(group) == 0 {
+            self.life(group).had = None;
+        }
+        let waiting = self.waiting(group).len();
+        let has_places = self.is_satisfied(group) && self.places(group) > 0;
+        if waiting == 0 && (has_places || self.groups[group].over) {
+            self.minimum_is_placed(group);
+            return None;
+        }
+        let cluster = self.cluster();
+        // A5: taken back when its queue is closed or broken.
+        let is_usable = broken(&cluster, &queue).is_none() && is_leaf(&cluster, &queue);
+        if !is_usable || closed_by(&cluster, &queue).is_some() && !self.is_satisfied(group) {
+            self.revoke(group);
+        }
+        if !is_usable || waiting > 0 && self.life(group).tries_again.is_some_and(|at| at > now) {
+            // A5: no reservation lasts longer than the timeout when all binds are refused.
+            let refused_for = self.life(group).refused_since.map_or(0, |since| now - since);
+            if refused_for >= ADMISSION_TIMEOUT && !self.is_partially_bound(group) && !self.life(group).reserved.is_empty() {
+                self.revoke(group);
+            }
+            return None;
+        }
+        let whole = self.is_whole(group);
+        if !whole && self.count(group, |stands| *stands == MemberState::Gated) > 0 {
+            self.revoke(group);
+            return None;
+        }
+        let [needed, left] = if whole { [self.missing(group), waiting] } else { [0, 0] };
+        Some(Want { group: group.to_owned(), rank: self.rank(group), queue, needed, left, failed: false })
+    }
+
+    fn turn<'a>(
+        &mut self,
+        want: &mut Want,
+        now: u64,
+        binds: &mut impl Iterator<Item = &'a Bind>,
+        in_vain: &mut Vec<String>,
+    ) -> Result<Turn, String> {
+        let group = want.group.clone();
+        if want.needed > 0 || want.left == 0 {
+            if !self.admit(&group) {
+                self.revoke(&group);
+                let asks_later = want.left == 0 && self.life(&group).rests_until > now;
+                return Ok(if asks_later { Turn::Over } else { Turn::WaitsForRoom });
+            }
+            if want.left == 0 {
+                self.reserve(&group, now);
+                return Ok(Turn::Over);
+            }
+            if !self.place(&group, want.needed, binds)? {
+                self.reserve(&group, now);
+                in_vain.push(group);
+                return Ok(Turn::WaitsForRoom);
+            }
+            self.minimum_is_placed(&group);
+            want.left -= want.needed;
+            want.needed = 0;
+        } else {
+            want.failed |= !self.place(&group, 1, binds)?;
+            want.left -= 1;
+        }
+        if want.left > 0 {
+            return Ok(Turn::Again);
+        }
+        self.minimum_is_placed(&group);
+        Ok(if want.failed { Turn::WaitsForRoom } else { Turn::Over })
+    }
+
+    /// Whether the PodGroup is admitted (A2, A3). Its own reservation is neither requested again nor an obstacle (A4).
+    fn admit(&mut self, group: &str) -> bool {
+        let (queue, charged, mut asked) = (self.groups[group].queue.clone(), self.charged(group), self.asked(group));
+        let reserved = self.life(group).reserved.clone();
+        if covers(&reserved, &asked) {
+            asked.clear();
+        }
+        let without = self.cluster().without_reservation(group);
+        let by_right = match fits(&without, &queue, &asked) {
+            Ok(()) => false,
+            Err(_) if can_reclaim(&without, &queue, &asked) => true,
+            Err(_) => return false,
+        };
+        let life = self.life(group);
+        if asked.is_empty() {
+            life.minimum = plus(&charged, &reserved);
+        } else {
+            life.minimum = plus(&charged, &asked);
+            life.by_right = by_right;
+        }
+        true
+    }
+
+    /// Places `count` members or none; where there is room for them, they are the next binds.
+    fn place<'a>(&mut self, group: &str, count: usize, binds: &mut impl Iterator<Item = &'a Bind>) -> Result<bool, String> {
+        let queue = self.groups[group].queue.clone();
+        if !self.find_places(&self.cluster().without_reservation(group), group, count) {
+            return Ok(false);
+        }
+        for _ in 0..count {
+            let Some(bind) = binds.next() else { return Err(format!("there is room for {group}, but no member is placed")) };
+            if !self.waiting(group).contains(&bind.pod) {
+                return Err(format!("{} is placed, and {group} comes first", bind.pod));
+            }
+            if !has_room(&self.cluster(), &bind.node, &self.members[&bind.pod].asks) {
+                return Err(format!("{} is placed on {}, which has no room", bind.pod, bind.node));
+            }
+            let place = Place { node: bind.node.clone(), queue: queue.clone(), bound: false, terminating: false };
+            if let Some(member) = self.members.get_mut(&bind.pod) {
+                member.stands = MemberState::On(place);
+            }
+        }
+        self.follow(group);
+        Ok(true)
+    }
+
+    /// Whether `count` equal members fit one after the other: below every ceiling, and each on a node.
+    pub(super) fn find_places(&self, cluster: &Cluster, group: &str, count: usize) -> bool {
+        let queue = &self.groups[group].queue;
+        let Some(asks) = self.waiting(group).first().map(|uid| self.members[uid].asks.clone()) else { return false };
+        let mut after = cluster.clone();
+        (0..count).all(|at| {
+            let fits = fits(&after, queue, &asks).is_ok();
+            let node = after.nodes.keys().find(|node| fits && has_room(&after, node, &asks)).cloned();
+            let pod = Pod { queue: queue.clone(), amounts: asks.clone(), node: node.clone(), ..Pod::default() };
+            after.pods.insert(format!("place-{at}"), pod);
+            node.is_some()
+        })
+    }
+
+    /// A6: whether the request and each member stay below every capability on the way up and below the whole cluster.
+    fn could_ever_fit(&self, want: &Want) -> bool {
+        let cluster = self.cluster();
+        let mut asked = self.asked(&want.group);
+        if let Some(uid) = self.waiting(&want.group).first().filter(|_| self.is_whole(&want.group)) {
+            let needs = vec![self.members[uid].asks.clone(); want.needed.max(1)];
+            asked = larger(&asked, &sum(&needs));
+        }
+        let offered = cluster.offered();
+        broken(&cluster, &want.queue).is_none()
+            && asked_in(&asked).all(|(dimension, asked)| {
+                let below = |queue: &String| spec(&cluster, queue).capability.get(dimension).is_none_or(|most| asked <= *most);
+                asked <= amount(&offered, dimension) && walk(&cluster, &want.queue).iter().all(below)
+            })
+    }
+}
+
+/// Whether the node has room (N3).
+fn has_room(cluster: &Cluster, node: &str, asks: &Amounts) -> bool {
+    let used = |dimension: &str| -> i128 {
+        let on_it = cluster.pods.values().filter(|pod| pod.node.as_deref() == Some(node));
+        on_it.map(|pod| amount(&pod.amounts, dimension)).sum()
+    };
+    let Some(offers) = cluster.nodes.get(node) else { return false };
+    asked_in(&positive(asks)).all(|(dimension, asked)| used(dimension) + asked <= amount(offers, dimension))
+}

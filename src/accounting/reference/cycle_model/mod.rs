@@ -1,0 +1,317 @@
+//! A reference model of the cycle: admission, reservations, back-off and order of PodGroups over time (A1, A2, A4 to A6, P1, P2).
+//!
+//! The other parts of the reference answer questions about one cluster; this model covers the rules about time. It takes events, and runs a cycle whenever the
+//! differential test says so; `lives` shows the result. It is written from the text of the rules. Where the text leaves a choice open (which members, which node,
+//! which PodGroups a cycle tries), the model takes the choice that was made and checks that it is allowed. All members of a PodGroup are alike, so no choice among
+//! them changes how many are placed. There are no evictions.
+
+mod cycle;
+mod order;
+mod reservations;
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::admission::{as_requests, asks, sum};
+use super::cluster::{Amounts, Cluster, Group, Pod, Queue, Reservation, larger, less, plus};
+
+pub(crate) use cycle::Bind;
+
+/// The cluster and the history of each PodGroup. Times are in milliseconds.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct CycleModel {
+    nodes: BTreeMap<String, Amounts>,
+    queues: BTreeMap<String, Queue>,
+    fifo: BTreeSet<String>,
+    groups: BTreeMap<String, GroupSpec>,
+    members: BTreeMap<String, Member>,
+    lives: BTreeMap<String, Life>,
+}
+
+/// The fields of a PodGroup's object.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct GroupSpec {
+    pub(crate) queue: String,
+    pub(crate) min_member: usize,
+    /// `spec.minResources`, with the keys as written.
+    pub(crate) min_resources: Option<Amounts>,
+    /// The priority of its priority class.
+    pub(crate) class: Option<i64>,
+    pub(crate) created: u64,
+    pub(crate) over: bool,
+}
+
+/// A pod of a PodGroup.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Member {
+    pub(crate) group: String,
+    pub(crate) asks: Amounts,
+    pub(crate) priority: i64,
+    pub(crate) created: u64,
+    pub(crate) stands: MemberState,
+}
+
+/// The state of a member.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum MemberState {
+    /// A scheduling gate holds it back.
+    Gated,
+    Waits,
+    On(Place),
+    Succeeded,
+    Failed,
+}
+
+/// The node and queue that a member is charged to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub(crate) node: String,
+    pub(crate) queue: String,
+    /// The bind is done, not only decided.
+    pub(crate) bound: bool,
+    pub(crate) terminating: bool,
+}
+
+/// The history of a PodGroup.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+struct Life {
+    admitted: bool,
+    /// The amount that its admission asked for, with the charges of its members at that time.
+    minimum: Amounts,
+    /// Its reservation.
+    reserved: Amounts,
+    /// Whether it was admitted by A3 alone.
+    by_right: bool,
+    /// When its admission times out.
+    until: Option<u64>,
+    /// The same, for a PodGroup whose admission was revoked because its object changed.
+    patience: Option<u64>,
+    /// How often its admission was revoked since it had all nodes, and until when it waits.
+    times: u32,
+    rests_until: u64,
+    /// A bind failed; it is retried at this time.
+    tries_again: Option<u64>,
+    /// When a bind failed first since the last successful one.
+    refused_since: Option<u64>,
+    /// Its minMember when its minimum was placed last, and how many members have been placed since.
+    had: Option<(usize, usize)>,
+}
+
+/// The visible state of a PodGroup.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Seen {
+    pub(crate) reserved: Amounts,
+    /// `None` where it does not matter: its minimum is placed or zero, or it asks for nothing.
+    pub(crate) admitted: Option<bool>,
+    pub(crate) times: u32,
+    /// `None` while it does not wait.
+    pub(crate) rests_until: Option<u64>,
+}
+
+impl CycleModel {
+    pub(crate) fn node(&mut self, name: &str, offers: Amounts) {
+        self.nodes.insert(name.to_owned(), offers);
+    }
+
+    pub(crate) fn queue(&mut self, name: &str, spec: Queue, fifo: bool) {
+        self.queues.insert(name.to_owned(), spec);
+        if fifo {
+            self.fifo.insert(name.to_owned())
+        } else {
+            self.fifo.remove(name)
+        };
+    }
+
+    /// Sets a PodGroup. A5: when it is over or its object changes, its reservation is taken back.
+    pub(crate) fn group(&mut self, name: &str, spec: GroupSpec) {
+        // A zero amount is the same as an absent one.
+        let counted = |spec: &GroupSpec| spec.min_resources.as_ref().map(|amounts| positive(&as_requests(amounts)));
+        let before = self.groups.insert(name.to_owned(), spec.clone());
+        // Writing the same object again is no event.
+        let as_counted = |spec: &GroupSpec| GroupSpec { min_resources: counted(spec), ..spec.clone() };
+        if before.as_ref().is_some_and(|before| as_counted(before) == as_counted(&spec)) {
+            return;
+        }
+        if spec.over {
+            self.revoke(name);
+        } else if before.is_none_or(|before| before.queue != spec.queue || counted(&before) != counted(&spec)) {
+            self.revoke_after_change(name);
+        }
+        self.follow(name);
+    }
+
+    /// Removes a PodGroup with all its members.
+    pub(crate) fn group_gone(&mut self, name: &str) {
+        self.members.retain(|_, member| member.group != name);
+        self.groups.remove(name);
+        self.lives.remove(name);
+    }
+
+    pub(crate) fn member(&mut self, uid: &str, member: Member) {
+        let group = member.group.clone();
+        let is_there = matches!(&member.stands, MemberState::On(place) if place.bound);
+        let before = self.members.insert(uid.to_owned(), member);
+        // Our bind succeeded; a pod that another scheduler bound says nothing about ours.
+        if is_there && before.is_some_and(|before| matches!(before.stands, MemberState::On(place) if !place.bound)) {
+            self.life(&group).refused_since = None;
+        }
+        self.follow(&group);
+    }
+
+    pub(crate) fn member_gone(&mut self, uid: &str) {
+        if let Some(member) = self.members.remove(uid) {
+            self.follow(&member.group);
+        }
+    }
+
+    /// A5: what a refused bind gives back is reserved for its gang in the same step.
+    pub(crate) fn bind_refused(&mut self, uid: &str, now: u64, tries_again: u64) {
+        let Some(member) = self.members.get_mut(uid) else { return };
+        let before = std::mem::replace(&mut member.stands, MemberState::Waits);
+        let (group, given_back) = (member.group.clone(), member.asks.clone());
+        self.follow(&group);
+        let Some(spec) = self.groups.get(&group) else { return };
+        if matches!(before, MemberState::On(place) if place.queue == spec.queue) && !self.is_satisfied(&group) && !spec.over {
+            let charged = self.charged(&group);
+            let life = self.life(&group);
+            life.reserved = plus(&life.reserved, &given_back);
+            life.minimum = larger(&life.minimum, &plus(&charged, &life.reserved));
+            life.admitted = true;
+        }
+        let life = self.life(&group);
+        life.tries_again = Some(tries_again);
+        life.refused_since.get_or_insert(now);
+    }
+
+    /// Returns the visible state of each PodGroup.
+    pub(crate) fn seen(&self, now: u64) -> BTreeMap<String, Seen> {
+        let seen = |(name, _): (&String, &GroupSpec)| {
+            let life = self.lives.get(name).cloned().unwrap_or_default();
+            let seen = Seen {
+                reserved: positive(&life.reserved),
+                admitted: (!self.is_satisfied(name) && !self.asked(name).is_empty()).then_some(life.admitted),
+                times: life.times,
+                rests_until: Some(life.rests_until).filter(|until| *until > now),
+            };
+            (name.clone(), seen)
+        };
+        self.groups.iter().map(seen).collect()
+    }
+
+    pub(crate) fn members(&self) -> &BTreeMap<String, Member> {
+        &self.members
+    }
+
+    /// Returns what is charged and what is reserved in a queue and all queues below it, by dimension.
+    pub(crate) fn counted(&self, queue: &str) -> [Amounts; 2] {
+        let cluster = self.cluster();
+        let of = |count: fn(&Cluster, &str, &str) -> i128| {
+            let each = cluster.dimensions().into_iter().map(|dimension| (dimension.clone(), count(&cluster, queue, &dimension)));
+            positive(&each.collect())
+        };
+        [of(super::tree::used), of(super::tree::reserved)]
+    }
+
+    /// Returns the present cluster, as the other parts of the reference read it.
+    fn cluster(&self) -> Cluster {
+        let pod = |(uid, member): (&String, &Member)| {
+            let MemberState::On(place) = &member.stands else { return None };
+            let pod = Pod {
+                queue: place.queue.clone(),
+                amounts: member.asks.clone(),
+                node: Some(place.node.clone()),
+                group: Some(member.group.clone()),
+                terminating: place.terminating,
+                ..Pod::default()
+            };
+            Some((uid.clone(), pod))
+        };
+        let group = |(name, spec): (&String, &GroupSpec)| {
+            let asks = self.waiting(name).iter().map(|uid| self.members[uid].asks.clone()).collect();
+            let group = Group {
+                queue: spec.queue.clone(),
+                // A succeeded member counts as placed.
+                min_member: spec.min_member.saturating_sub(self.count(name, |stands| *stands == MemberState::Succeeded)),
+                asks,
+                min_resources: spec.min_resources.clone(),
+                priority: 0,
+                preemptable: true,
+            };
+            (name.clone(), group)
+        };
+        let reservation = |(name, life): (&String, &Life)| {
+            let queue = self.groups.get(name)?.queue.clone();
+            let amounts = positive(&life.reserved);
+            (!amounts.is_empty()).then(|| (name.clone(), Reservation { queue, amounts }))
+        };
+        Cluster {
+            nodes: self.nodes.clone(),
+            queues: self.queues.clone(),
+            pods: self.members.iter().filter_map(pod).collect(),
+            groups: self.groups.iter().map(group).collect(),
+            reservations: self.lives.iter().filter_map(reservation).collect(),
+            ..Cluster::default()
+        }
+    }
+
+    fn life(&mut self, group: &str) -> &mut Life {
+        self.lives.entry(group.to_owned()).or_default()
+    }
+
+    fn count(&self, group: &str, which: impl Fn(&MemberState) -> bool) -> usize {
+        self.members.values().filter(|member| member.group == group && which(&member.stands)).count()
+    }
+
+    fn waiting(&self, group: &str) -> Vec<String> {
+        let waits = |member: &Member| member.group == group && member.stands == MemberState::Waits;
+        self.members.iter().filter(|(_, member)| waits(member)).map(|(uid, _)| uid.clone()).collect()
+    }
+
+    /// Counts the members that are charged and not terminating.
+    fn placed(&self, group: &str) -> usize {
+        self.count(group, |stands| matches!(stands, MemberState::On(place) if !place.terminating))
+    }
+
+    fn places(&self, group: &str) -> usize {
+        self.placed(group) + self.count(group, |stands| *stands == MemberState::Succeeded)
+    }
+
+    /// Returns how many members its minimum still lacks.
+    fn missing(&self, group: &str) -> usize {
+        self.groups.get(group).map_or(0, |spec| spec.min_member.saturating_sub(self.places(group)))
+    }
+
+    fn is_satisfied(&self, group: &str) -> bool {
+        self.missing(group) == 0
+    }
+
+    /// Whether the members that its minimum lacks exist.
+    fn is_whole(&self, group: &str) -> bool {
+        self.waiting(group).len() >= self.missing(group)
+    }
+
+    /// Returns the charges of its members (A1).
+    fn charged(&self, group: &str) -> Amounts {
+        let charged = |member: &&Member| member.group == group && matches!(&member.stands, MemberState::On(place) if !place.terminating);
+        sum(&self.members.values().filter(charged).map(|member| member.asks.clone()).collect::<Vec<_>>())
+    }
+
+    /// Returns what the PodGroup asks for (A1).
+    fn asked(&self, group: &str) -> Amounts {
+        // When there are too few members, none of them is needed now.
+        if self.groups[group].min_resources.is_none() && !self.is_whole(group) {
+            return Amounts::new();
+        }
+        positive(&asks(&self.cluster(), group))
+    }
+}
+
+/// Returns the amounts without zeros.
+fn positive(amounts: &Amounts) -> Amounts {
+    amounts.iter().filter(|(_, amount)| **amount > 0).map(|(dimension, amount)| (dimension.clone(), *amount)).collect()
+}
+
+/// Whether `whole` is at least `part` in each dimension.
+fn covers(whole: &Amounts, part: &Amounts) -> bool {
+    positive(&less(part, whole)).is_empty()
+}

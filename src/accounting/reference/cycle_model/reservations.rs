@@ -1,0 +1,112 @@
+//! How long a reservation lasts, and how it changes (A4, A5).
+
+use super::super::cluster::{amount, less};
+use super::super::limits::fits;
+use super::{CycleModel, positive};
+
+/// The admission timeout: how long a PodGroup without nodes keeps its reservation, in milliseconds.
+pub(super) const ADMISSION_TIMEOUT: u64 = 30_000;
+/// The back-off doubles each time, up to this many timeouts.
+const LONGEST: u64 = 32;
+
+impl CycleModel {
+    /// Revokes the admission and the reservation.
+    pub(super) fn revoke(&mut self, group: &str) {
+        let life = self.life(group);
+        life.admitted = false;
+        life.reserved.clear();
+        (life.until, life.patience) = (None, None);
+    }
+
+    /// The same after a change of the object, which does not make the timeout longer.
+    pub(super) fn revoke_after_change(&mut self, group: &str) {
+        let life = self.life(group);
+        let patience = if life.admitted { life.until } else { life.patience };
+        self.revoke(group);
+        self.life(group).patience = patience;
+    }
+
+    /// Records that the minimum is placed: the reservation and the back-off end.
+    pub(super) fn minimum_is_placed(&mut self, group: &str) {
+        self.revoke(group);
+        let life = self.life(group);
+        life.admitted = true;
+        life.minimum.clear();
+        (life.times, life.rests_until) = (0, 0);
+    }
+
+    /// Updates the reservation after a change of the PodGroup. A4: it shrinks by the charges of the members. A5: it ends when the minimum is placed.
+    pub(super) fn follow(&mut self, group: &str) {
+        if !self.groups.contains_key(group) {
+            return;
+        }
+        let (charged, is_satisfied, min) = (self.charged(group), self.is_satisfied(group), self.groups[group].min_member);
+        let (placed, places) = (self.placed(group), self.places(group));
+        let is_bound = self.count(group, |stands| matches!(stands, super::MemberState::On(place) if !place.bound)) == 0;
+        let life = self.life(group);
+        let left = less(&life.minimum, &charged);
+        for (dimension, reserved) in &mut life.reserved {
+            *reserved = (*reserved).min(amount(&left, dimension));
+        }
+        if is_satisfied {
+            life.reserved.clear();
+            if is_bound && placed > 0 {
+                life.had = Some((min, places));
+            }
+        } else if let Some((_, had)) = &mut life.had {
+            *had = (*had).min(places);
+        }
+    }
+
+    /// A5: whether a gang is partially bound and its other members exist. A gang that had its minimum, still has it, and asks for more does not count, if none of the additional members is bound.
+    pub(super) fn is_partially_bound(&self, group: &str) -> bool {
+        let places = self.places(group);
+        let had = self.lives.get(group).and_then(|life| life.had);
+        let asks_for_more = had.is_some_and(|(min, had)| places >= min && places <= had);
+        self.placed(group) > 0 && self.is_whole(group) && !asks_for_more
+    }
+
+    /// Reserves for a PodGroup that was admitted and found no nodes; A2, A4 and A5 give the amount and the time.
+    pub(super) fn reserve(&mut self, group: &str, now: u64) {
+        let (half_bound, charged, is_satisfied) = (self.is_partially_bound(group), self.charged(group), self.is_satisfied(group));
+        let is_over = self.groups[group].over;
+        let life = self.life(group);
+        let until = if life.admitted { life.until } else { life.patience };
+        if !half_bound && until.is_some_and(|until| until <= now) {
+            self.back_off(group, now);
+        }
+        let life = self.life(group);
+        if !half_bound && life.rests_until > now {
+            self.revoke(group);
+            return;
+        }
+        life.admitted = true;
+        life.patience = None;
+        life.reserved = if is_satisfied || is_over { super::Amounts::new() } else { positive(&less(&life.minimum, &charged)) };
+        let ends = !half_bound && !life.reserved.is_empty();
+        life.until = ends.then(|| until.unwrap_or(now + ADMISSION_TIMEOUT));
+    }
+
+    fn back_off(&mut self, group: &str, now: u64) {
+        let life = self.life(group);
+        life.times += 1;
+        life.rests_until = now + ADMISSION_TIMEOUT * LONGEST.min(1 << (life.times - 1));
+    }
+
+    /// A5: a reservation by A3 alone ends at once when the PodGroup finds no pods to evict. There are no evictions here, so it ends whenever the PodGroup tries and the
+    /// terminating pods do not free enough (R4).
+    pub(super) fn finds_no_victims(&mut self, group: &str, now: u64) {
+        let Some(life) = self.lives.get(group).filter(|life| life.by_right && !positive(&life.reserved).is_empty()) else { return };
+        let (queue, without) = (self.groups[group].queue.clone(), self.cluster().without_reservation(group));
+        if self.is_partially_bound(group) || fits(&without, &queue, &life.reserved).is_ok() {
+            return;
+        }
+        let mut settled = without;
+        settled.pods.retain(|_, pod| !pod.terminating);
+        if settled.pods.len() < self.cluster().pods.len() && self.find_places(&settled, group, self.missing(group)) {
+            return;
+        }
+        self.back_off(group, now);
+        self.revoke(group);
+    }
+}

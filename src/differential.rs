@@ -1,0 +1,140 @@
+//! Runs differential tests, and mutation tests of the rules that they check.
+//!
+//! A differential test draws cases (histories, small clusters) from a seed. It runs each case on the real code and on a reference, and shrinks and prints the
+//! first difference. `PODGROUP_DUEL_SEED` repeats an earlier run. A mutation test switches one rule off, and expects that the differential test detects it.
+
+use std::cell::{Cell, RefCell};
+use std::fmt::Debug;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+
+/// The seed of the mutation tests. It is fixed, so every run has the same figures.
+const MUTANT_SEED: u64 = 1;
+/// The threads of a mutation test.
+const THREADS: usize = 2;
+
+/// One differential test.
+pub(crate) struct DifferentialTest<S: Strategy> {
+    /// Draws the cases.
+    pub(crate) cases: fn() -> S,
+    /// Writes a case as text, for a case with a difference.
+    pub(crate) describe: fn(&S::Value) -> String,
+    /// How many simpler cases are tried after a difference, at most.
+    pub(crate) shrinks: u32,
+}
+
+/// Reads a number from an environment variable; `None` when it is not set.
+fn number_from_env(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap())
+}
+
+/// The size and the seed of one run.
+pub(crate) struct Settings {
+    /// The number of cases on all threads together.
+    pub(crate) cases: u32,
+    /// The number of threads; each draws its own cases.
+    pub(crate) threads: u32,
+    /// The seed of the first thread; each further thread adds one.
+    pub(crate) seed: u64,
+}
+
+impl Settings {
+    /// Reads the number of cases from the variable `name` (default: `usual`), and the seed from `PODGROUP_DUEL_SEED` (default: `seed`, or a new one each time).
+    pub(crate) fn from_env(name: &str, usual: u32, threads: u32, seed: Option<u64>) -> Self {
+        let cases = number_from_env(name).map_or(usual, |number| u32::try_from(number).unwrap());
+        let seed = number_from_env("PODGROUP_DUEL_SEED").or(seed).unwrap_or_else(|| RandomState::new().build_hasher().finish());
+        Self { cases, threads, seed }
+    }
+}
+
+impl<S: Strategy> DifferentialTest<S> {
+    fn runner(&self, cases: u32, seed: u64) -> TestRunner {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&seed.to_le_bytes());
+        let config = Config { cases, failure_persistence: None, max_shrink_iters: self.shrinks, ..Config::default() };
+        TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
+    }
+
+    /// Runs all cases, and panics with every difference. `compare` gets the number of the case on its thread, the case, and the statistics of its thread.
+    /// `summary` writes the statistics as one line. Returns the statistics of each thread.
+    pub(crate) fn run<Statistics: Default + Send>(
+        &self,
+        settings: &Settings,
+        compare: impl Fn(u32, &S::Value, &mut Statistics) -> Result<(), String> + Sync,
+        summary: impl FnOnce(&[Statistics]) -> String,
+    ) -> Vec<Statistics> {
+        let (begin, Settings { cases, threads, seed }) = (crate::runtime::clock::monotonic(), settings);
+        let on = |thread: u32| {
+            let (begun, statistics) = (Cell::new(0), RefCell::new(Statistics::default()));
+            let outcome = self.runner(cases.div_ceil(*threads), seed.wrapping_add(u64::from(thread))).run(&(self.cases)(), |case| {
+                begun.set(begun.get() + 1);
+                compare(begun.get(), &case, &mut statistics.borrow_mut()).map_err(TestCaseError::fail)
+            });
+            let difference = outcome.err().map(|error| match error {
+                TestError::Fail(why, case) => format!("{why}\n{}", (self.describe)(&case)),
+                TestError::Abort(why) => why.to_string(),
+            });
+            (statistics.into_inner(), difference)
+        };
+        let (statistics, differences): (Vec<_>, Vec<_>) = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..*threads).map(|thread| scope.spawn(move || on(thread))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).unzip()
+        });
+        println!("{}; in {:.1} s, PODGROUP_DUEL_SEED={seed}", summary(&statistics), begin.elapsed().as_secs_f32());
+        let differences: Vec<_> = differences.into_iter().flatten().collect();
+        assert!(differences.is_empty(), "PODGROUP_DUEL_SEED={seed}: {}", differences.join("\n"));
+        statistics
+    }
+
+    /// Switches off each of these rules by itself (a mutant), and prints after how many cases a difference showed. Panics when that takes more than `most`.
+    /// `agrees` compares one case.
+    pub(crate) fn detect_mutants<R: Copy + Debug + Send, W>(
+        &self,
+        rules: &[R],
+        without: fn(R) -> W,
+        most: usize,
+        agrees: fn(&S::Value) -> bool,
+    ) {
+        let found = |rule| {
+            let mut runner = self.runner(1, MUTANT_SEED);
+            let _without = without(rule);
+            (1..=most).find(|_| !agrees(&(self.cases)().new_tree(&mut runner).unwrap().current()))
+        };
+        // In parallel: a rule is switched off in its own thread only.
+        let mut threads = vec![Vec::new(); THREADS];
+        rules.iter().zip((0..THREADS).cycle()).for_each(|(rule, at)| threads[at].push(*rule));
+        let found: Vec<_> = std::thread::scope(|scope| {
+            let detect = |rules: Vec<R>| scope.spawn(move || rules.into_iter().map(|rule| (rule, found(rule))).collect::<Vec<_>>());
+            let threads: Vec<_> = threads.into_iter().map(detect).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        println!("mutants, each with the number of cases until it was detected: {found:?}");
+        let undetected: Vec<_> = found.iter().filter(|(_, after)| after.is_none()).collect();
+        assert!(undetected.is_empty(), "{undetected:?}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers() -> DifferentialTest<std::ops::Range<u32>> {
+        DifferentialTest { cases: || 0..1_000, describe: |case| format!("case {case}"), shrinks: 1_000 }
+    }
+
+    #[test]
+    #[should_panic(expected = "PODGROUP_DUEL_SEED=7: too much\ncase 500")]
+    fn the_first_difference_is_shrunk_and_printed_with_its_seed() {
+        let small = |_, case: &u32, _: &mut ()| if *case < 500 { Ok(()) } else { Err("too much".to_owned()) };
+        numbers().run(&Settings { cases: 100, threads: 1, seed: 7 }, small, |_| String::new());
+    }
+
+    #[test]
+    #[should_panic(expected = "[(2, None)]")]
+    fn an_undetected_mutant_is_named() {
+        thread_local!(static OFF: Cell<u32> = const { Cell::new(0) });
+        numbers().detect_mutants(&[1, 2], |rule| OFF.set(rule), 100, |case| *case < 500 || OFF.get() != 1);
+    }
+}
