@@ -1,7 +1,9 @@
-//! Benchmarks of the scheduler's decisions: placements per second, and the cost of an event. They run in one process and check every node. The work is the same for each
-//! size, so that growth is visible. Compare numbers within one run only. `make bench` runs everything in about five minutes; `make bench ONLY=gangs` runs a part.
+//! Benchmarks of the scheduler's decisions: placements per second, and the cost of an event. They run in one process and check every node. The work
+//! is the same for each size, so that growth is visible. Compare numbers within one run only. `make bench` runs everything in about five minutes;
+//! `make bench ONLY=gangs` runs a part.
 //!
-//! In reading order: `cluster` (the input), `cycles` (cycles that place pods, one dimension at a time), `events` (events that change little or nothing).
+//! In reading order: `cluster` (the input), `cycles` (cycles that place pods, one dimension at a time), `events` (events that change little or
+//! nothing).
 
 #![allow(clippy::panic, reason = "a benchmark whose own input is wrong has nothing to measure")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures, and its clock decides nothing")]

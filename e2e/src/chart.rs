@@ -51,8 +51,8 @@ pub async fn install_from(cluster: &Cluster, chart: &Path, values: &[&str]) -> R
         })
         .await?;
     }
-    // The garbage collector looks for new kinds at its start and every 30 s. Without the restart a case that deletes an owner in the first half minute would wait
-    // for that instead of what it tests.
+    // The garbage collector looks for new kinds at its start and every 30 s. Without the restart a case that deletes an owner in the first half
+    // minute would wait for that instead of what it tests.
     cluster.restart("kube-controller-manager").await
 }
 

@@ -49,7 +49,7 @@ impl FakeClock {
 
 /// Returns by how many seconds a time that a process wrote just now differs from the true time.
 #[expect(clippy::disallowed_methods, reason = "a clock can only be compared with another one")]
-pub fn off_by(written: Timestamp) -> i64 {
+pub fn clock_offset(written: Timestamp) -> i64 {
     written.as_second().saturating_sub(Timestamp::now().as_second())
 }
 

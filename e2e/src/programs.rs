@@ -165,7 +165,7 @@ impl Program {
         };
         let status = status?;
         // It may have lost its lease just before the signal.
-        if !status.success() && !self.process.lock().forgives(status)? {
+        if !status.success() && !self.process.lock().counts_as_lost_lease(status)? {
             bail!("{} ended with {status} after SIGTERM", self.name);
         }
         Ok(())

@@ -36,8 +36,8 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts a Prometheus that scrapes these programs (name and port) every two seconds and evaluates `rules` every second. A scrape may take two seconds. Returns
-    /// when every program has been scraped once.
+    /// Starts a Prometheus that scrapes these programs (name and port) every two seconds and evaluates `rules` every second. A scrape may take two
+    /// seconds. Returns when every program has been scraped once.
     pub async fn start(scratch: &Scratch, programs: &[(&str, u16)], rules: &Path) -> Result<Self> {
         let program = scratch.link(&tool("prometheus")?)?;
         let port = programs::free_port()?;

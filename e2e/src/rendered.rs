@@ -1,8 +1,8 @@
 //! Starts a program as a kubelet would start the chart's Deployment: with the rendered arguments, variables, files and probes, as a local process.
 //!
-//! Only what needs a node is replaced: the image by the built program, the port by a free one, a Secret's mount by a folder with its files, the mounted token by a
-//! kubeconfig with a token of the pod's ServiceAccount. Anything that a kubelet could not start (an unknown port name, a missing Secret), or that this module
-//! cannot start (another kind of volume), is an error.
+//! Only what needs a node is replaced: the image by the built program, the port by a free one, a Secret's mount by a folder with its files, the
+//! mounted token by a kubeconfig with a token of the pod's ServiceAccount. Anything that a kubelet could not start (an unknown port name, a missing
+//! Secret), or that this module cannot start (another kind of volume), is an error.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

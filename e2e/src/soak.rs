@@ -1,9 +1,10 @@
-//! Runs every case that runs under faults, each time with the mix of another seed, and the cases that are too long for every day, again and again for an hour.
+//! Runs every case that runs under faults, each time with the mix of another seed, and the cases that are too long for every day, again and again for
+//! an hour.
 //!
 //! Each round has its own order, so that an hour covers another part of the table each time and the few cases of ten minutes do not come together.
 //!
-//! One seed determines all seeds and orders, so a soak can be repeated. A single failed run is repeated with `run --case ID --seed SEED` and its printed seed. A
-//! run that has begun before the end is completed.
+//! One seed determines all seeds and orders, so a soak can be repeated. A single failed run is repeated with `run --case ID --seed SEED` and its
+//! printed seed. A run that has begun before the end is completed.
 
 use std::time::Duration;
 

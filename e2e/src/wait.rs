@@ -3,8 +3,9 @@
 //! The deadlines are those of the scenario table. Under injected faults they cannot hold, so a wait has an extra time ([`Patience`]) while faults are
 //! injected. So a case has the same text with and without faults.
 //!
-//! A deadline is for the program, and no program can act while the machine hangs. So a wait may be late by a limited time ([`Late`]), which is printed. All waits of
-//! a case share this time, so a program that is always late soon fails. A case that proves a deadline itself must measure in another way.
+//! A deadline is for the program, and no program can act while the machine hangs. So a wait may be late by a limited time ([`Late`]), which is
+//! printed. All waits of a case share this time, so a program that is always late soon fails. A case that proves a deadline itself must measure in
+//! another way.
 //!
 //! A failed wait names the condition and the last observed state, because a reader asks for them first.
 
@@ -36,10 +37,10 @@ impl Seen<()> {
     }
 }
 
-/// The least lateness of a wait: the machine hangs for five seconds, and the missed work is done afterwards.
+/// The least time for which a wait goes on before it fails: the machine may hang for five seconds, and the missed work is done afterwards.
 const AT_LEAST: Duration = secs(20);
 
-/// Waits with a deadline of at least this time may be late by this time more.
+/// By how much a wait with a longer deadline may be late.
 const LATE_BY: Duration = secs(10);
 
 /// The largest sum of the lateness of all waits of a case.
@@ -145,8 +146,8 @@ pub async fn in_time<T>(deadline: Duration, what: &str, act: impl Future<Output 
     Some(outcome)
 }
 
-/// Checks until `end` and fails as soon as the condition does not hold, for a condition that may end at that moment. A check that takes longer than `end` does not
-/// count, so a machine that hangs proves less and never the opposite.
+/// Checks until `end` and fails as soon as the condition does not hold, for a condition that may end at that moment. A check that takes longer than
+/// `end` does not count, so a machine that hangs proves less and never the opposite.
 pub async fn holds_until<F, Fut>(end: Instant, what: &str, mut look: F) -> Result<()>
 where
     F: FnMut() -> Fut,

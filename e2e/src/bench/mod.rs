@@ -1,9 +1,9 @@
 //! `make bench-e2e` (`e2e bench`): how fast pods are bound, compared with kube-scheduler and with a client that only binds.
 //!
-//! There is one control plane with many simulated nodes, and the measured schedulers take turns on it, so only results of one run are compared. In reading order:
-//! `stage` (the cluster), `stock` (kube-scheduler as a process), `pods` (the pods and their binding), `rate` (pods first, then the scheduler), `trickle` (some pods
-//! a second), `rest` (start, and nothing to do), `writes` (API requests for Deployments), `table`. Results are printed and never judged: nothing here asserts a
-//! speed. The results of one run are in `docs/performance.md`, which is not written here.
+//! There is one control plane with many simulated nodes, and the measured schedulers take turns on it, so only results of one run are compared. In
+//! reading order: `stage` (the cluster), `stock` (kube-scheduler as a process), `pods` (the pods and their binding), `rate` (pods first, then the
+//! scheduler), `trickle` (some pods a second), `rest` (start, and nothing to do), `writes` (API requests for Deployments), `table`. Results are
+//! printed and never judged: nothing here asserts a speed. The results of one run are in `docs/performance.md`, which is not written here.
 
 pub mod pods;
 pub mod rate;

@@ -1,5 +1,5 @@
-//! The pods to bind, and the times of their bindings. The pods are in the namespace of the cases, and kwok does not run them: only the time from creation to binding is
-//! measured, and kubelets would use the same two cores. The pods that run from the start are in their own namespace.
+//! The pods to bind, and the times of their bindings. The pods are in the namespace of the cases, and kwok does not run them: only the time from
+//! creation to binding is measured, and kubelets would use the same two cores. The pods that run from the start are in their own namespace.
 
 use anyhow::{Result, bail};
 use k8s_openapi::api::core::v1::{Namespace, Pod};

@@ -1,7 +1,8 @@
 //! Pods bound per second when the pods exist before the scheduler.
 //!
-//! The time is from the moment at which the API server received the first binding until it had answered the last, by the audit log. The raw flood sends the same bindings
-//! from a plain client, with as many concurrent requests as our scheduler has by default. No scheduler with this limit can be faster.
+//! The time is from the moment at which the API server received the first binding until it had answered the last, by the audit log. The raw flood
+//! sends the same bindings from a plain client, with as many concurrent requests as our scheduler has by default. No scheduler with this limit can be
+//! faster.
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Pod;

@@ -1,5 +1,5 @@
-//! The cluster of the benchmark: the control plane with the chart, many nodes, and schedulers that are started and stopped. There are no proxies and no observer, which
-//! would be half of the load on two cores.
+//! The cluster of the benchmark: the control plane with the chart, many nodes, and schedulers that are started and stopped. There are no proxies and
+//! no observer, which would be half of the load on two cores.
 
 use anyhow::{Context, Result};
 use kube::Client;

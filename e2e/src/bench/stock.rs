@@ -1,5 +1,5 @@
-//! kube-scheduler as a process that is started and stopped like ours. It has its own defaults, except: no leader election, and no client-side request limits. It has a
-//! ServiceAccount, which the audit log shows.
+//! kube-scheduler as a process that is started and stopped like ours. It has its own defaults, except: no leader election, and no client-side request
+//! limits. It has a ServiceAccount, which the audit log shows.
 
 use std::process::Stdio;
 

@@ -1,7 +1,7 @@
 //! The time that a pod waits for its binding when the scheduler has nothing else to do.
 //!
-//! Some pods are created per second, each on time, whether or not the earlier pods are bound. The time is from the moment at which the API server had answered the creation
-//! until it had answered the binding, by the audit log.
+//! Some pods are created per second, each on time, whether or not the earlier pods are bound. The time is from the moment at which the API server had
+//! answered the creation until it had answered the binding, by the audit log.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -17,7 +17,8 @@ const FOR: &str = "2s";
 const FAULTS: [&str; 5] =
     ["PodgroupControllerAbsent", "PodgroupNodesOvercommitted", "PodgroupNotReady", "PodgroupQueueOwed", "PodgroupSchedulerAbsent"];
 
-/// M2. Five faults: no scheduler, no controller, a replica without network, an overcommitted node, a queue without its share. Each alert fires alone, and stops.
+/// M2. Five faults: no scheduler, no controller, a replica without network, an overcommitted node, a queue without its share. Each alert fires alone,
+/// and stops.
 pub(super) async fn fire_by_their_fault(w: &mut World) -> Result<()> {
     let client = w.client();
     let controller = w.controller()?;
@@ -40,51 +41,51 @@ pub(super) async fn fire_by_their_fault(w: &mut World) -> Result<()> {
         let page = page.with_context(|| format!("alert {name} has no runbook"))?;
         ensure!(kit::repository().join("docs").join(&page).is_file(), "the runbook page {page} does not exist");
     }
-    fires(&prometheus, &[]).await?;
+    wait_firing(&prometheus, &[]).await?;
 
-    owed(&client, &prometheus).await?;
+    deserved_share_missing(&client, &prometheus).await?;
 
     set_allocatable(&client, "n1", &[("cpu", "1")]).await?;
-    fires(&prometheus, &["PodgroupNodesOvercommitted"]).await?;
+    wait_firing(&prometheus, &["PodgroupNodesOvercommitted"]).await?;
     set_allocatable(&client, "n1", &[("cpu", "4")]).await?;
-    fires(&prometheus, &[]).await?;
+    wait_firing(&prometheus, &[]).await?;
 
     let path = w.controller_path()?;
     path.refuse(true);
     path.cut();
-    fires(&prometheus, &["PodgroupNotReady"]).await?;
+    wait_firing(&prometheus, &["PodgroupNotReady"]).await?;
     w.controller_path()?.refuse(false);
-    fires(&prometheus, &[]).await?;
+    wait_firing(&prometheus, &[]).await?;
 
     w.scheduler()?.terminate().await?;
-    fires(&prometheus, &["PodgroupSchedulerAbsent"]).await?;
+    wait_firing(&prometheus, &["PodgroupSchedulerAbsent"]).await?;
     w.scheduler()?.restart().await?;
-    fires(&prometheus, &[]).await?;
+    wait_firing(&prometheus, &[]).await?;
 
     w.controller()?.terminate().await?;
-    fires(&prometheus, &["PodgroupControllerAbsent"]).await?;
+    wait_firing(&prometheus, &["PodgroupControllerAbsent"]).await?;
     w.controller()?.restart().await?;
-    fires(&prometheus, &[]).await?;
+    wait_firing(&prometheus, &[]).await?;
     say::line(format!("        {} fired, each alone, and stopped afterwards", FAULTS.join(", ")));
     Ok(())
 }
 
 /// Queue `org` deserves resources that another queue uses and does not release. The alert fires only for `org`, which alone has a deserved share, and stops
 /// when the other queue releases them.
-async fn owed(client: &Client, prometheus: &Prometheus) -> Result<()> {
+async fn deserved_share_missing(client: &Client, prometheus: &Prometheus) -> Result<()> {
     make_queue_of(client, "org", json!({"deserved": {"cpu": "3"}})).await?;
     make_queue_of(client, "org-a", json!({"parent": "org"})).await?;
     Workload::new("owed").replicas(3).gang("3").asks(&[("cpu", "1")]).queue("org-a").make(client).await?;
-    fires(prometheus, &["PodgroupQueueOwed"]).await?;
+    wait_firing(prometheus, &["PodgroupQueueOwed"]).await?;
     let firing = prometheus.query("count by (queue, resource) (ALERTS{alertname=\"PodgroupQueueOwed\",alertstate=\"firing\"})").await?;
     ensure!(firing == [("queue=org,resource=cpu".to_owned(), 1.0)], "the alert fires for {firing:?}");
     patch_queue(client, "keeps", json!({"spec": {"reclaimable": true}})).await?;
     wait_running(client, "owed", 3, 30).await?;
-    fires(prometheus, &[]).await
+    wait_firing(prometheus, &[]).await
 }
 
 /// Waits until exactly these alerts fire.
-async fn fires(prometheus: &Prometheus, wanted: &[&str]) -> Result<()> {
+async fn wait_firing(prometheus: &Prometheus, wanted: &[&str]) -> Result<()> {
     wait_until(secs(30), &format!("just {wanted:?} fire"), || async {
         let firing = prometheus.firing().await?;
         Ok(Seen::when(firing == wanted, || format!("{firing:?}")))

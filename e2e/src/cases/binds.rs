@@ -8,7 +8,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::ledger::stays_unbound;
-use super::seen::{books_are_true, bound, group_says, metric, queue_uses};
+use super::seen::{accounting_matches_api, bound, group_says, metric, queue_uses};
 use crate::faults::{Fault, Refusal, Rule, Verb};
 use crate::objects::{
     NAMESPACE, bind, condition, container, make_member, make_node, make_pod, make_podgroup, make_queue, make_queue_of, podgroups,
@@ -59,7 +59,7 @@ pub(super) async fn every_binding_fails_differently(w: &mut World) -> Result<()>
     let hit: u64 = w.faults().values().sum();
     ensure!(hit == 10, "{hit} bindings went wrong: {:?}", w.faults());
     queue_uses(&client, "team", "cpu", "10").await?;
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
 /// B3. A node is deleted between the decision and the binding, and the API server still accepts the binding. The pod is charged there and nowhere else,
@@ -80,11 +80,11 @@ pub(super) async fn node_gone(w: &mut World) -> Result<()> {
     })
     .await?;
     queue_uses(&client, "default", "cpu", "1").await?;
-    books_are_true(w).await?;
+    accounting_matches_api(w).await?;
     Workload::new("second").make(&client).await?;
     make_node(&client, "n1", &[("cpu", "1"), ("memory", "16Gi")]).await?;
     stays_unbound(w, "second", 2).await?;
-    books_are_true(w).await?;
+    accounting_matches_api(w).await?;
     // The pod garbage collector deletes a pod whose node is gone.
     let pod = pods_of(&client, "first").await?.first().map(ResourceExt::name_any).context("no pod")?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
@@ -96,10 +96,11 @@ pub(super) async fn node_gone(w: &mut World) -> Result<()> {
     wait_running(&client, "first", 1, 10).await?;
     queue_uses(&client, "default", "cpu", "2").await?;
     w.watched()?.strict();
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
-/// B4. A pod is deleted between the decision and the binding, and a pod with the same name is created. The old decision binds nothing, and its capacity is free.
+/// B4. A pod is deleted between the decision and the binding, and a pod with the same name is created. The old decision binds nothing, and its
+/// capacity is free.
 pub(super) async fn pod_gone(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "2"), ("memory", "16Gi")]).await?;
@@ -119,7 +120,7 @@ pub(super) async fn pod_gone(w: &mut World) -> Result<()> {
     group_says(&client, "made-again", "queue team is full: cpu asked 3").await?;
     stays_unbound(w, "made-again", 2).await?;
     queue_uses(&client, "team", "cpu", "2").await?;
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
 /// B5. Another scheduler binds a pod first, to another node than ours. The pod is charged there, and our node is free again.
@@ -140,7 +141,7 @@ pub(super) async fn taken_by_another(w: &mut World) -> Result<()> {
     wait_running(&client, "next", 1, 15).await?;
     wait_running(&client, "taken", 1, 10).await?;
     queue_uses(&client, "team", "cpu", "2").await?;
-    books_are_true(w).await?;
+    accounting_matches_api(w).await?;
     let on = |pods: Vec<Pod>| pods.first().and_then(|pod| pod.spec.as_ref()?.node_name.clone()).unwrap_or_default();
     let nodes = (on(pods_of(&client, "taken").await?), on(pods_of(&client, "next").await?));
     ensure!(nodes == ("theirs".to_owned(), "ours".to_owned()), "the pods are on {nodes:?}");
@@ -219,19 +220,19 @@ pub(super) async fn webhook_without_backend(w: &mut World) -> Result<()> {
         let events = Api::<Event>::namespaced(client.clone(), NAMESPACE).list(&ListParams::default()).await?.items;
         let about =
             |event: &&Event| event.involved_object.name.as_deref() == Some("blocked") && event.reason.as_deref() == Some("Unschedulable");
-        let told: Vec<_> = events.iter().filter(about).filter_map(|event| event.message.as_deref()).collect();
-        Ok(Seen::when(told.iter().any(|message| message.contains("webhook_unavailable")), || format!("{told:?}")))
+        let messages: Vec<_> = events.iter().filter(about).filter_map(|event| event.message.as_deref()).collect();
+        Ok(Seen::when(messages.iter().any(|message| message.contains("webhook_unavailable")), || format!("{messages:?}")))
     })
     .await?;
     let log = std::fs::read_to_string(w.scheduler()?.log())?;
     ensure!(log.lines().any(|line| line.contains("WARN") && line.contains("bindings.example.com")), "the log does not name the webhook");
     ensure!(bound(&client, "blocked").await? == 0, "a pod was bound without the webhook");
-    books_are_true(w).await?;
+    accounting_matches_api(w).await?;
 
     hooks.delete("bindings", &DeleteParams::default()).await?;
     wait_running(&client, "blocked", BLOCKED, 90).await?;
     queue_uses(&client, "default", "cpu", "43").await?;
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
 async fn release_blocked_pod(client: &Client, pod: &str) -> Result<()> {

@@ -36,7 +36,7 @@ pub(super) async fn made_and_run(w: &mut World) -> Result<()> {
     let cluster = w.cluster();
     let folder = |name: &str| cluster.scratch().path(name);
     let dist = folder("dist");
-    recipe(&dist, &[]).await?;
+    run_script(&dist, &[]).await?;
     let (archive, image) = (format!("podgroup-{VERSION}-linux-amd64.tar.gz"), format!("podgroup-{VERSION}-linux-amd64.oci.tar"));
     let packed = format!("podgroup-{VERSION}.tgz");
     let files: BTreeSet<_> = names(&dist)?.into_iter().collect();
@@ -44,16 +44,16 @@ pub(super) async fn made_and_run(w: &mut World) -> Result<()> {
     shell(&dist, "sha256sum --check --strict --quiet SHA256SUMS && [ $(wc -l <SHA256SUMS) = 3 ]").await.context("the checksums")?;
 
     programs(&unpacked(&dist.join(archive), &folder("archive")).await?.join(format!("podgroup-{VERSION}-linux-amd64"))).await?;
-    let root = in_the_image(&dist.join(&image), &folder("layout"), &folder("root")).await?;
-    recipe(&folder("second"), &["image"]).await?;
+    let root = check_image(&dist.join(&image), &folder("layout"), &folder("root")).await?;
+    run_script(&folder("second"), &["image"]).await?;
     shell(&dist, &format!("cmp {image} ../second/{image}")).await.context("a second build gives another image")?;
     read_with_skopeo(&dist.join(&image), &folder("skopeo")).await?;
-    by_the_dockerfile(&root, &folder("buildah")).await?;
-    as_the_packed_chart_says(cluster, &dist.join(packed), &root).await
+    build_with_dockerfile(&root, &folder("buildah")).await?;
+    run_packed_chart(cluster, &dist.join(packed), &root).await
 }
 
 /// Runs the script as `make dist` does, except for the profile and the folder.
-async fn recipe(dist: &Path, arguments: &[&str]) -> Result<()> {
+async fn run_script(dist: &Path, arguments: &[&str]) -> Result<()> {
     let mut command = Command::new("bash");
     command.arg(kit::repository().join("release/dist.sh")).args(arguments).env("DIST", dist).env("DIST_PROFILE", "dev");
     output(command).await.map(drop)
@@ -71,13 +71,13 @@ async fn programs(folder: &Path) -> Result<()> {
         ensure!(needs.contains("statically linked") || needs.contains("not a dynamic executable"), "{name} is not static: {needs}");
         let mode = std::fs::metadata(&program)?.permissions().mode() & 0o777;
         ensure!(mode == 0o755, "the mode of {name} is {mode:o}");
-        alone(folder, name).await?;
+        runs_alone(folder, name).await?;
     }
     Ok(())
 }
 
 /// The program prints its version in a file system that contains only its own folder, if this machine allows user namespaces.
-async fn alone(root: &Path, name: &str) -> Result<()> {
+async fn runs_alone(root: &Path, name: &str) -> Result<()> {
     let root = root.to_str().context("the run's folder is no UTF-8")?;
     let mut alone = Command::new("unshare");
     alone.args(["--user", "--map-root-user", "--root", root, "--wd", "/", &format!("/{name}"), "--version"]);
@@ -99,7 +99,7 @@ async fn alone(root: &Path, name: &str) -> Result<()> {
 }
 
 /// Takes the image apart, from its index to the files of its layer, compares it with the Dockerfile, and returns the folder of its files.
-async fn in_the_image(file: &Path, layout: &Path, root: &Path) -> Result<PathBuf> {
+async fn check_image(file: &Path, layout: &Path, root: &Path) -> Result<PathBuf> {
     let layout = unpacked(file, layout).await?;
     shell(&layout.join("blobs/sha256"), "for each in *; do echo \"$each  $each\"; done | sha256sum --check --strict --quiet").await?;
     let json = |file: PathBuf| -> Result<Value> { Ok(serde_json::from_slice(&std::fs::read(file)?)?) };
@@ -126,7 +126,7 @@ async fn in_the_image(file: &Path, layout: &Path, root: &Path) -> Result<PathBuf
     let found = names(&root)?;
     ensure!(found == IN_THE_IMAGE, "the image contains {found:?}");
     for name in IN_THE_IMAGE {
-        alone(&root, name).await?;
+        runs_alone(&root, name).await?;
     }
 
     let dockerfile = std::fs::read_to_string(kit::repository().join("Dockerfile"))?;
@@ -155,7 +155,7 @@ async fn read_with_skopeo(image: &Path, to: &Path) -> Result<()> {
 }
 
 /// Builds the image from the Dockerfile with buildah, if it is available and may run: it has the same user and entrypoint, and its programs run alone.
-async fn by_the_dockerfile(programs: &Path, folder: &Path) -> Result<()> {
+async fn build_with_dockerfile(programs: &Path, folder: &Path) -> Result<()> {
     let (context, store, run) = (folder.join("context"), folder.join("store"), folder.join("run"));
     let buildah = |arguments: &[&str]| {
         let mut command = Command::new("buildah");
@@ -183,13 +183,13 @@ async fn by_the_dockerfile(programs: &Path, folder: &Path) -> Result<()> {
     let found = names(&mounted)?;
     ensure!(found == IN_THE_IMAGE, "the built image contains {found:?}");
     for name in IN_THE_IMAGE {
-        alone(&mounted, name).await?;
+        runs_alone(&mounted, name).await?;
     }
     buildah(&["rm", "--all"]).await.map(drop)
 }
 
 /// Installs the packed chart. It names the image and its user, and the programs of the image run a gang with the arguments of the chart.
-async fn as_the_packed_chart_says(cluster: &Cluster, packed: &Path, root: &Path) -> Result<()> {
+async fn run_packed_chart(cluster: &Cluster, packed: &Path, root: &Path) -> Result<()> {
     let client = cluster.client();
     chart::install_from(cluster, packed, &[]).await?;
     chart::settle(cluster, true).await?;

@@ -44,9 +44,9 @@ pub(super) async fn first_ten_minutes(w: &mut World) -> Result<()> {
     let steps = steps(&text);
     let shown = steps.iter().filter(|step| matches!(step, Step::Show { .. })).count();
     ensure!(shown >= 14 && steps.len() >= shown + 4, "only {shown} commands with output were found, of {} commands", steps.len());
-    in_a_cluster_that_is_there(w.cluster(), &text).await?;
+    install_in_existing_cluster(w.cluster(), &text).await?;
     let folder = w.cluster().scratch().path(CLUSTER);
-    let outcome = sitting(w.cluster().scratch(), &folder, &steps).await;
+    let outcome = run_page(w.cluster().scratch(), &folder, &steps).await;
     if outcome.is_err() {
         keep_logs(&folder, &w.cluster().scratch().path("logs"));
     }
@@ -54,7 +54,7 @@ pub(super) async fn first_ten_minutes(w: &mut World) -> Result<()> {
 }
 
 /// Runs the `helm install …` of the page and checks that it installed the two Deployments of the chart.
-async fn in_a_cluster_that_is_there(cluster: &Cluster, text: &str) -> Result<()> {
+async fn install_in_existing_cluster(cluster: &Cluster, text: &str) -> Result<()> {
     let command = text.split('`').find(|span| span.starts_with("helm install ")).context("the page has no helm install")?;
     let mut shell = Shell::new(cluster.scratch());
     shell.meet(cluster)?;
@@ -66,7 +66,7 @@ async fn in_a_cluster_that_is_there(cluster: &Cluster, text: &str) -> Result<()>
 }
 
 /// Runs the page from its first to its last command.
-async fn sitting(scratch: &Scratch, folder: &Path, steps: &[Step]) -> Result<()> {
+async fn run_page(scratch: &Scratch, folder: &Path, steps: &[Step]) -> Result<()> {
     let mut shell = Shell::new(scratch);
     // The environment of a person who types `make`, but nothing is compiled, and that person's cluster is not touched. The runner is a link in the case's
     // folder, so that the cleanup of the folder finds its processes, too.

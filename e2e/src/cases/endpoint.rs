@@ -23,7 +23,7 @@ const READER: &str = "podgroup-metrics-reader";
 /// server. While the API server is down, no new token is accepted.
 pub(super) async fn for_authorized_clients(w: &mut World) -> Result<()> {
     let client = w.client();
-    gets_the_rights(w, chart::CONTROLLER).await?;
+    grant_secure_serving(w, chart::CONTROLLER).await?;
     let (scraper, stranger) = (account(&client, "scraper").await?, account(&client, "stranger").await?);
     let late = account(&client, "late").await?;
     bind(&client, "scraper", READER).await?;
@@ -33,39 +33,39 @@ pub(super) async fn for_authorized_clients(w: &mut World) -> Result<()> {
     let [certificate, key] = mount.flags();
     let mut program = Replica::start(w, "secure", &["--secure-serving", &certificate, &key], &[]).await?;
     let port = program.program.port();
-    answers(&first, port, "/readyz", None, 200).await?;
+    wait_status(&first, port, "/readyz", None, 200).await?;
 
     for (path, token, code) in
         [("/healthz", None, 200), ("/metrics", None, 401), ("/metrics", Some("unknown"), 401), ("/metrics", Some(stranger.as_str()), 403)]
     {
-        answers(&first, port, path, token, code).await?;
+        wait_status(&first, port, path, token, code).await?;
         let (_, body) = first.get(port, path, token).await?;
         ensure!(!body.contains("podgroup_build_info"), "an account without the right saw the metrics: {body}");
     }
     let (_, body) = first.get(port, "/metrics", Some(&stranger)).await?;
     ensure!(body.contains("user=system:serviceaccount:default:stranger"), "the refusal does not name the account: {body}");
     // The authorizer may not have seen the binding yet, and a refusal is cached for 10 s.
-    answers(&first, port, "/metrics", Some(&scraper), 200).await?;
+    wait_status(&first, port, "/metrics", Some(&scraper), 200).await?;
     let (_, body) = first.get(port, "/metrics", Some(&scraper)).await?;
     ensure!(body.contains("podgroup_build_info"), "no metrics in: {body}");
 
     flood(w, &first, port, &scraper).await?;
 
     bind(&client, "stranger", READER).await?;
-    answers(&first, port, "/metrics", Some(&stranger), 200).await?;
+    wait_status(&first, port, "/metrics", Some(&stranger), 200).await?;
 
     let second = Https::trusting(&mount.swap("two")?)?;
-    answers(&second, port, "/healthz", None, 200).await?;
+    wait_status(&second, port, "/healthz", None, 200).await?;
     ensure!(first.get(port, "/healthz", None).await.is_err(), "the old certificate is still used");
     ensure!(program.program.runs(), "it ended");
 
     bind(&client, "late", READER).await?;
     program.path.refuse(true);
     program.path.cut();
-    answers(&second, port, "/metrics", Some(&late), 503).await?;
-    answers(&second, port, "/healthz", None, 200).await?;
+    wait_status(&second, port, "/metrics", Some(&late), 503).await?;
+    wait_status(&second, port, "/healthz", None, 200).await?;
     program.path.refuse(false);
-    answers(&second, port, "/metrics", Some(&late), 200).await?;
+    wait_status(&second, port, "/metrics", Some(&late), 200).await?;
     program.end().await
 }
 
@@ -86,7 +86,7 @@ async fn flood(w: &World, client: &Https, port: u16, scraper: &str) -> Result<()
         ensure!(code == 401 || code == 429, "a bad token was answered with {code}: {body}");
         if number % 50 == 0 {
             // An accepted token is cached for one minute, then reviewed again, perhaps in such a second.
-            answers(client, port, "/metrics", Some(scraper), 200).await?;
+            wait_status(client, port, "/metrics", Some(scraper), 200).await?;
             let (code, body) = client.get(port, "/healthz", None).await?;
             ensure!(code == 200, "health answers {code} during the flood: {body}");
         }
@@ -99,7 +99,7 @@ async fn flood(w: &World, client: &Https, port: u16, scraper: &str) -> Result<()
     Ok(())
 }
 
-async fn answers(client: &Https, port: u16, path: &str, token: Option<&str>, code: u16) -> Result<()> {
+async fn wait_status(client: &Https, port: u16, path: &str, token: Option<&str>, code: u16) -> Result<()> {
     wait_until(secs(40), &format!("GET {path} is answered with {code}"), || async {
         let (got, body) = client.get(port, path, token).await?;
         Ok(Seen::when(got == code, || format!("{got}: {}", body.trim())))
@@ -128,20 +128,20 @@ pub(super) async fn bind(client: &Client, account: &str, role: &str) -> Result<(
 }
 
 /// Gives the programs the chart's rights for `--secure-serving`, and waits until the authorizer knows them for this account.
-pub(super) async fn gets_the_rights(w: &World, account: &str) -> Result<()> {
+pub(super) async fn grant_secure_serving(w: &World, account: &str) -> Result<()> {
     let folder = kit::repository().join("charts/podgroup");
     let folder = folder.to_str().context("the clone's path is no UTF-8")?;
     let upgrade =
         ["upgrade", "podgroup", folder, "--namespace", chart::NAMESPACE, "--reset-then-reuse-values", "--set", "http.secure.enabled=true"];
     w.cluster().run("helm", &upgrade).await?;
     for resource in ["tokenreviews.authentication.k8s.io", "subjectaccessreviews.authorization.k8s.io"] {
-        may(&w.client(), account, resource).await?;
+        wait_allowed(&w.client(), account, resource).await?;
     }
     Ok(())
 }
 
 /// Waits until the authorizer allows the reviews of this account.
-async fn may(client: &Client, account: &str, resource: &str) -> Result<()> {
+async fn wait_allowed(client: &Client, account: &str, resource: &str) -> Result<()> {
     let (resource, group) = resource.split_once('.').context("a group")?;
     let review: SubjectAccessReview = serde_json::from_value(json!({"spec": {
         "user": chart::user(account),

@@ -64,9 +64,10 @@ pub(super) async fn cost_nothing(w: &mut World, many: u32) -> Result<()> {
     theirs(&client, "yes", 0).await?;
     let mut calls = called::since(w, quiet)?;
     if !w.faults().is_empty() {
-        // Under faults some calls for our own PodGroup are allowed, with or without foreign pods. A broken watch is listed again, and the PodGroup may be missing in an old list, so
-        // the controller reads it. A delayed or repeated creation finds the existing PodGroup (AlreadyExists). An old list may show no pod, so the controller marks the
-        // PodGroup until it lists the pods. An earlier patch may arrive now. The PodGroup is never deleted and never really created: its UID is checked below.
+        // Under faults some calls for our own PodGroup are allowed, with or without foreign pods. A broken watch is listed again, and the PodGroup
+        // may be missing in an old list, so the controller reads it. A delayed or repeated creation finds the existing PodGroup (AlreadyExists). An
+        // old list may show no pod, so the controller marks the PodGroup until it lists the pods. An earlier patch may arrive now. The PodGroup is
+        // never deleted and never really created: its UID is checked below.
         let ours = ours.name_any();
         let of_ours = |call: &Called| {
             let in_vain = call.verb == "create" && call.status == 409;

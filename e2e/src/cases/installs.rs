@@ -16,8 +16,8 @@ use crate::workloads::{Workload, wait_one_group, wait_running};
 use crate::world::World;
 use crate::{chart, http, say};
 
-/// C4. A cluster without admission policies: helm says what to do if a policy is required, omits the annotation policy otherwise, and gangs run. Then the right to
-/// one resource is removed from the controller and given back.
+/// C4. A cluster without admission policies: helm says what to do if a policy is required, omits the annotation policy otherwise, and gangs run. Then
+/// the right to one resource is removed from the controller and given back.
 pub(super) async fn something_is_missing(_: &mut World) -> Result<()> {
     let kinds = [
         "mutatingadmissionpolicies",

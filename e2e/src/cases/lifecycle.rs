@@ -12,8 +12,9 @@ use crate::wait::{Seen, holds_for, millis, secs, wait_until};
 use crate::workloads::{MIN_MEMBER, Workload, annotate, groups_of, live_replica_sets, scale, wait_one_group, wait_running};
 use crate::world::World;
 
-/// L1 (#3374). A Deployment with one replica is scaled to 0 and to 1 200 times, without a pause; the controller's API path has a delay of 200 to 500 ms. Then 20
-/// Deployments together, 3 times, half a second apart, without delay. Within 10 s of the end: 1 running pod, one PodGroup, the right owner UID.
+/// L1 (#3374). A Deployment with one replica is scaled to 0 and to 1 200 times, without a pause; the controller's API path has a delay of 200 to 500
+/// ms. Then 20 Deployments together, 3 times, half a second apart, without delay. Within 10 s of the end: 1 running pod, one PodGroup, the right
+/// owner UID.
 pub(super) async fn flapping(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;

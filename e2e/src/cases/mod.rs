@@ -80,8 +80,8 @@ macro_rules! case {
 
 /// Returns all cases in the order of the scenario table; the cases of the harness itself come first.
 ///
-/// Counts of calls and durations of wrong states are checked without faults only, because a fault causes further calls and delays. So L8-revisions and L7-churn,
-/// which check nothing else, never run under faults. Other cases run under faults and skip these checks.
+/// Counts of calls and durations of wrong states are checked without faults only, because a fault causes further calls and delays. So L8-revisions
+/// and L7-churn, which check nothing else, never run under faults. Other cases run under faults and skip these checks.
 pub fn table() -> Vec<Case> {
     let usual = Setup::default;
     let stock = || Setup { programs: false, kube_scheduler: true, ..Setup::default() };
@@ -183,8 +183,13 @@ pub fn table() -> Vec<Case> {
             .within(secs(1800))
             .only_in_soak()
             .also_under_faults(),
-        case!("L4-tampered", "changes by a user to the controller's fields are reverted", usual(), tampered::what_we_wrote)
-            .under_faults_in_soak(),
+        case!(
+            "L4-tampered",
+            "changes by a user to the controller's fields are reverted",
+            usual(),
+            tampered::controller_fields_are_restored
+        )
+        .under_faults_in_soak(),
         case!("L5-sources", "the PodGroup follows every source of every field", usual(), spec::sources_followed).under_faults_in_soak(),
         case!("L5-admin", "a field that an admin set stays until its source changes", usual(), spec::what_an_admin_set)
             .under_faults_in_soak(),
@@ -241,7 +246,7 @@ pub fn table() -> Vec<Case> {
             .under_faults_in_soak(),
         case!("O3-job", "a Job is a gang, completes, and then uses nothing", usual(), owners::jobs::completes).under_faults_in_soak(),
         case!("O3-job-suspended", "a Job is suspended and resumed", usual(), owners::jobs::suspended).under_faults_in_soak(),
-        case!("O3-job-shrinks", "minMember of a Job follows its remaining work", usual(), owners::jobs::as_much_as_is_left)
+        case!("O3-job-shrinks", "minMember of a Job follows its remaining work", usual(), owners::jobs::follows_remaining_work)
             .under_faults_in_soak(),
         case!("O4-cron-job", "the Job of a CronJob, with Events on the CronJob", usual(), owners::batch::of_a_cron_job),
         case!("O5-bare", "a bare pod has a group of one", usual(), owners::others::bare_pods).under_faults_in_soak(),

@@ -12,7 +12,8 @@ use crate::world::World;
 use crate::{chart, leaders, say};
 
 /// K1. `kill -9` of the controller every second, `kills` times, in any phase: starting, listing, or writing. Without an election, because its lease
-/// would keep the next process waiting for longer than each one lives, and the protocol is what this case tests. Meanwhile the workloads are scaled up and down.
+/// would keep the next process waiting for longer than each one lives, and the protocol is what this case tests. Meanwhile the workloads are scaled
+/// up and down.
 pub(super) async fn killed_every_second(w: &mut World, kills: u32) -> Result<()> {
     let load = Load::start(&w.client(), 5, true).await?;
     let controller = w.controller()?;
@@ -35,14 +36,14 @@ pub(super) async fn killed_every_second(w: &mut World, kills: u32) -> Result<()>
     load.during(killing).await?;
     w.controller()?.wait_ready().await?;
     w.watched()?.insist(&[1]);
-    load.comes_right(30).await
+    load.wait_correct(30).await
 }
 
 /// K1-slow. `kill -9` every 1.5 to 3 s, 20 times, over a path with a delay of 200 to 500 ms. This is long enough for a deletion of a PodGroup to begin, so many
 /// processes die between mark, check and delete, and the next process finds an unfinished deletion.
 pub(super) async fn killed_while_retiring(w: &mut World, kills: u32) -> Result<()> {
     let mut load = Load::start(&w.client(), 10, true).await?;
-    load.stays_away_for(secs(4));
+    load.set_pause(secs(4));
     w.controller_path()?.delay(Delay::Between(millis(200), millis(500)), Delay::None);
     let mut dice = Dice(w.seed);
     let controller = w.controller()?;
@@ -64,7 +65,7 @@ pub(super) async fn killed_while_retiring(w: &mut World, kills: u32) -> Result<(
     w.controller()?.wait_ready().await?;
     w.controller_path()?.delay(Delay::None, Delay::None);
     w.watched()?.insist(&[1]);
-    load.comes_right(30).await
+    load.wait_correct(30).await
 }
 
 /// K1-elected. The same with the election (a lease of 6 s) and a second replica: the leader is killed as soon as it is active, 5 times.
@@ -98,15 +99,15 @@ pub(super) async fn leaders_killed(w: &mut World) -> Result<()> {
     };
     load.during(killing).await?;
     w.watched()?.insist(&[1, 2, 6]);
-    load.comes_right(30).await?;
+    load.wait_correct(30).await?;
     let terms = transitions(&client).await? - terms;
     ensure!(terms >= 5, "the Lease changed hands {terms} times, and 5 leaders were killed");
-    two_never_acted(w, 1)?;
+    only_the_holder_wrote(w, 1)?;
     second.end().await
 }
 
 /// Checks that only the holder of the Lease wrote. At least `terms` changes of the holder show that the log was read.
-pub(super) fn two_never_acted(w: &World, terms: usize) -> Result<()> {
+pub(super) fn only_the_holder_wrote(w: &World, terms: usize) -> Result<()> {
     let seen = leaders::read(&w.cluster().audit_log(), &chart::user(chart::CONTROLLER))?;
     ensure!(
         seen.beside.is_empty(),
@@ -139,7 +140,7 @@ pub(super) async fn two_believe_they_lead(w: &mut World) -> Result<()> {
         Ok(())
     })
     .await?;
-    load.comes_right(30).await?;
+    load.wait_correct(30).await?;
     // The deletion of a PodGroup ends a second or two after its last pod is gone.
     let (rest, at_rest) = (secs(5), writes(w)?);
     let quiet = holds_for(rest, "neither controller writes at rest", || async {

@@ -3,9 +3,9 @@
 use anyhow::{Result, ensure};
 use tokio::time::{Instant, sleep};
 
-use super::outages::two_never_acted;
+use super::outages::only_the_holder_wrote;
 use super::outages_load::Load;
-use crate::fakeclock::{FakeClock, off_by};
+use crate::fakeclock::{FakeClock, clock_offset};
 use crate::lease::{QUICK, holder, renewed, take_lease, transitions, wait_holder};
 use crate::proxy::Delay;
 use crate::replica::Replica;
@@ -52,9 +52,9 @@ pub(super) async fn lease_taken_away(w: &mut World) -> Result<()> {
         })
         .await?;
     w.watched()?.insist(&[1, 2, 6]);
-    load.comes_right(60).await?;
+    load.wait_correct(60).await?;
     ensure!(holder(&client).await?.starts_with("two_"), "{former} lost the Lease, and the second replica does not lead");
-    two_never_acted(w, 2)?;
+    only_the_holder_wrote(w, 2)?;
     second.end().await
 }
 
@@ -63,7 +63,7 @@ pub(super) async fn clock_jumps(w: &mut World) -> Result<()> {
     let client = w.client();
     let clock = FakeClock::new(w.cluster().scratch().folder(), "clock-one")?;
     let load = Load::start(&client, 5, true).await?;
-    live_by(w, &clock).await?;
+    start_with_clock(w, &clock).await?;
     wait_holder(&client, 30, "the replica with the changed clock", |holder| holder.starts_with("one_")).await?;
     let mut second = Replica::start(w, "two", &QUICK, &[]).await?;
     second.program.wait_ready().await?;
@@ -71,7 +71,7 @@ pub(super) async fn clock_jumps(w: &mut World) -> Result<()> {
     for seconds in [10, -10, 3600, -3600, 0] {
         clock.set(seconds)?;
         wait_until(secs(5), &format!("the Lease is renewed with a clock that is {seconds:+} s wrong"), || async {
-            let off = off_by(renewed(&client).await?);
+            let off = clock_offset(renewed(&client).await?);
             Ok(Seen::when((off - seconds).abs() <= 4, || format!("renewed with a clock that is {off:+} s wrong")))
         })
         .await?;
@@ -84,8 +84,8 @@ pub(super) async fn clock_jumps(w: &mut World) -> Result<()> {
         .await?;
     }
     ensure!(transitions(&client).await? == terms, "the Lease changed its holder");
-    load.comes_right(30).await?;
-    two_never_acted(w, 1)?;
+    load.wait_correct(30).await?;
+    only_the_holder_wrote(w, 1)?;
     second.end().await
 }
 
@@ -96,7 +96,7 @@ pub(super) async fn clocks_apart(w: &mut World) -> Result<()> {
     let (one, two) = (FakeClock::new(&folder, "clock-one")?, FakeClock::new(&folder, "clock-two")?);
     one.set(3600)?;
     let load = Load::start(&client, 5, true).await?;
-    live_by(w, &one).await?;
+    start_with_clock(w, &one).await?;
     let mut second = Replica::start(w, "two", &QUICK, &two.environment()).await?;
     second.program.wait_ready().await?;
     w.watched()?.excuse(&[1, 2, 6]);
@@ -121,13 +121,13 @@ pub(super) async fn clocks_apart(w: &mut World) -> Result<()> {
     })
     .await?;
     w.watched()?.insist(&[1, 2, 6]);
-    load.comes_right(60).await?;
-    two_never_acted(w, 2)?;
+    load.wait_correct(60).await?;
+    only_the_holder_wrote(w, 2)?;
     second.end().await
 }
 
 /// Starts the controller of the case with a short lease and with that clock.
-async fn live_by(w: &mut World, clock: &FakeClock) -> Result<()> {
+async fn start_with_clock(w: &mut World, clock: &FakeClock) -> Result<()> {
     let controller = w.controller()?;
     controller.terminate().await?;
     QUICK.iter().for_each(|flag| controller.also(flag));

@@ -110,7 +110,7 @@ impl Load {
     }
 
     /// Scales everything to one replica and waits until all is correct: the pods run within `seconds`, and each owner has exactly one PodGroup.
-    pub(super) async fn comes_right(&self, seconds: u64) -> Result<()> {
+    pub(super) async fn wait_correct(&self, seconds: u64) -> Result<()> {
         let client = &self.client;
         say::line(format!(
             "        {} rounds of scaling for {} owners, {} of them accepted completely",
@@ -150,7 +150,7 @@ impl Load {
     }
 
     /// Sets how long every third round stays at 0 replicas.
-    pub(super) fn stays_away_for(&mut self, away: Duration) {
+    pub(super) fn set_pause(&mut self, away: Duration) {
         self.away = away;
     }
 

@@ -29,7 +29,8 @@ async fn restarts(w: &mut World, component: &str) -> Result<()> {
     let load = Load::start(&w.client(), 5, true).await?;
     for _ in 0..3 {
         let cluster = w.cluster();
-        // A starting API server refuses every user until it has read the roles. During the outage no program can act, and a program without its lease acts later.
+        // A starting API server refuses every user until it has read the roles. During the outage no program can act, and a program without its lease
+        // acts later.
         w.watched()?.excuse(&[1, 2, 6, 8]);
         let away = load
             .during(async {
@@ -52,7 +53,7 @@ async fn restarts(w: &mut World, component: &str) -> Result<()> {
             w.watched()?.insist(&[1, 2, 6]);
         }
     }
-    load.comes_right(60).await?;
+    load.wait_correct(60).await?;
     w.watched()?.insist(&[1, 2, 6]);
     Ok(())
 }
@@ -64,7 +65,7 @@ pub(super) async fn api_server_hangs(w: &mut World) -> Result<()> {
     for program in w.programs() {
         lives(program, true).await?;
     }
-    load.comes_right(30).await
+    load.wait_correct(30).await
 }
 
 /// K5-long. The same for 30 s, longer than any lease: both programs end because the lease is lost, are started again, and the final state is correct.
@@ -77,7 +78,7 @@ pub(super) async fn api_server_hangs_long(w: &mut World) -> Result<()> {
         ensure!(!program.runs(), "{} still runs after 30 s without a renewal", program.name());
         lives(program, false).await?;
     }
-    load.comes_right(60).await?;
+    load.wait_correct(60).await?;
     w.watched()?.insist(&[1, 2, 6]);
     Ok(())
 }

@@ -7,7 +7,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::seen::{books_are_true, bound, group_says, queue_uses};
+use super::seen::{accounting_matches_api, bound, group_says, queue_uses};
 use crate::objects::{NAMESPACE, make_member, make_node, make_pod, make_podgroup, make_queue};
 use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::{Workload, pods_of, wait_running};
@@ -62,7 +62,7 @@ pub(super) async fn refused_on_one_node(w: &mut World) -> Result<()> {
     let nodes: Vec<_> = pods_of(&client, "gang").await?.into_iter().filter_map(|pod| pod.spec?.node_name).collect();
     ensure!(!nodes.iter().any(|node| node == "refuses"), "the pods are on {nodes:?}");
     queue_uses(&client, "team", "cpu", "4").await?;
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
 /// Waits until the policy refuses a binding. It is a dry run, so nothing changes.

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::ledger::stays_unbound;
 use super::reclaim::disruption_message;
-use super::seen::{books_are_true, bound, group_says, metric, queue_uses};
+use super::seen::{accounting_matches_api, bound, group_says, metric, queue_uses};
 use crate::faults::{Fault, Refusal, Rule, Verb};
 use crate::objects::{NAMESPACE, SCHEDULER_NAME, container, make_member, make_node, make_pod, make_podgroup, make_queue_of};
 use crate::wait::{Seen, holds_for, millis, secs, wait_until};
@@ -74,14 +74,14 @@ pub(super) async fn by_priority(w: &mut World) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default().labels("app=mild")).await?;
 
-    hold(&client, "low").await?;
+    add_finalizers(&client, "low").await?;
     // First the dry runs one after the other, then the evictions: each time the second request is refused once.
     let (through, refused) = (Fault::DelayRequest(millis(0)), Fault::Refuse(Refusal::Internal));
     for fault in [through, refused, through, through, refused, through] {
         w.aim(Rule { verb: Some(Verb::Create), resource: "pods/eviction", name: None, fault, times: 1 })?;
     }
     gang(&client, "high", "full", "high", 2, "1").await?;
-    leave(w, "low", 2, "which has a higher priority", true).await?;
+    wait_evicted(w, "low", 2, "which has a higher priority", true).await?;
     stays_unbound(w, "high", 1).await?;
     release(&client, "low").await?;
     wait_running(&client, "high", 2, 15).await?;
@@ -94,7 +94,7 @@ pub(super) async fn by_priority(w: &mut World) -> Result<()> {
     ensure!(pods_with_event == names_of("low", 2), "pods with an Event about their preemption: {pods_with_event:?}");
     no_other_pod_is_evicted(&client, &[("beside", 1), ("high", 2)]).await?;
     queue_uses(&client, "full", "cpu", "2").await?;
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
 /// Q16. Two branches and two levels: an inner queue lacks 6 of 12 cpu, and another branch has borrowed. A PodGroup of 2 cpu gets them from the smallest gang
@@ -134,11 +134,11 @@ pub(super) async fn across_two_levels(w: &mut World) -> Result<()> {
     stays_unbound(w, "behind-the-wall", 2).await?;
     no_other_pod_is_evicted(&client, &running.map(|(name, members, ..)| (name, members))).await?;
 
-    hold(&client, "smaller").await?;
+    add_finalizers(&client, "smaller").await?;
     gang(&client, "owed", "ours-below", "", 2, "1").await?;
     // Under faults an Event or condition may be lost; the programs do not wait for it.
     let must_say = w.faults().is_empty();
-    leave(w, "smaller", 3, "queue ours-below is below its share", must_say).await?;
+    wait_evicted(w, "smaller", 3, "queue ours-below is below its share", must_say).await?;
     release(&client, "smaller").await?;
     wait_running(&client, "owed", 2, 15).await?;
     no_other_pod_is_evicted(&client, &[("larger", 4), ("walled", 1), ("third", 1), ("owed", 2)]).await?;
@@ -149,7 +149,7 @@ pub(super) async fn across_two_levels(w: &mut World) -> Result<()> {
     ensure!(bound(&client, "behind-the-wall").await? == 0, "a pod is bound below queue walled, which is full");
     queue_uses(&client, "theirs", "cpu", "4").await?;
     queue_uses(&client, "third", "cpu", "3").await?;
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
 fn names_of(group: &str, members: usize) -> BTreeSet<String> {
@@ -157,7 +157,7 @@ fn names_of(group: &str, members: usize) -> BTreeSet<String> {
 }
 
 /// The conditions of a victim can be read while it exists: from now on the case deletes these pods, not kwok.
-async fn hold(client: &Client, group: &str) -> Result<()> {
+async fn add_finalizers(client: &Client, group: &str) -> Result<()> {
     let held = json!({"metadata": {"annotations": {"kwok.x-k8s.io/status": "custom"}, "finalizers": ["example.com/looked-at"]}});
     patch_all(client, group, held).await
 }
@@ -175,7 +175,7 @@ async fn patch_all(client: &Client, group: &str, patch: serde_json::Value) -> Re
 }
 
 /// Waits until the whole gang terminates and each pod names the reason.
-async fn leave(w: &World, group: &str, members: usize, why: &str, must_say: bool) -> Result<()> {
+async fn wait_evicted(w: &World, group: &str, members: usize, why: &str, must_say: bool) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(w.client(), NAMESPACE);
     wait_until(secs(15), &format!("all pods of {group} terminate with a DisruptionTarget condition"), || async {
         let all = pods.list(&ListParams::default().labels(&format!("app={group}"))).await?.items;

@@ -24,8 +24,8 @@ pub(crate) async fn tree(client: &Client) -> Result<()> {
     make_queue(client, "test-sub-1", Some("test-root"), &[]).await
 }
 
-/// Q1 (#4118). job-1 with 2 cpu and 4Gi runs in test-sub-0. job-2 with the same in test-sub-1 stays Pending with a message that names test-root. When job-1 ends,
-/// job-2 runs.
+/// Q1 (#4118). job-1 with 2 cpu and 4Gi runs in test-sub-0. job-2 with the same in test-sub-1 stays Pending with a message that names test-root. When
+/// job-1 ends, job-2 runs.
 pub(super) async fn parent_blocks(w: &mut World) -> Result<()> {
     let client = w.client();
     tree(&client).await?;

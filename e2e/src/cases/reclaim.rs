@@ -9,7 +9,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use super::ledger::stays_unbound;
-use super::seen::{books_are_true, bound, group_says, metric, phase, queue_uses};
+use super::seen::{accounting_matches_api, bound, group_says, metric, phase, queue_uses};
 use crate::faults::{Fault, Refusal, Rule, Verb};
 use crate::objects::{NAMESPACE, make_member, make_node, make_podgroup, make_queue, make_queue_of};
 use crate::wait::{Seen, holds_for, millis, secs, wait_until};
@@ -38,7 +38,7 @@ pub(super) async fn unplaceable_group_blocks_its_queue_only_until_the_timeout(w:
     for name in ["small-1", "small-2", "small-3"] {
         wait_running(&client, name, 1, 10).await?;
     }
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
 /// Creates queues `a` and `b`, which deserve 5 of 10 cpu each; `a` has borrowed everything.
@@ -89,7 +89,7 @@ pub(super) async fn deserved_share_is_reclaimed(w: &mut World) -> Result<()> {
     }
     wait_running(&client, "owed", 5, 20).await?;
     Workload::new("more").asks(&[("cpu", "1")]).queue("b").make(&client).await?;
-    five_each(&client, 5).await?;
+    each_queue_has_its_share(&client, 5).await?;
     let port = w.scheduler()?.port();
     let evicted = metric(port, "podgroup_scheduler_evictions_total{outcome=\"evicted\"}").await?;
     ensure!((evicted - 5.0).abs() < 0.5, "{evicted} pods were evicted, expected 5");
@@ -101,7 +101,7 @@ pub(super) async fn deserved_share_is_reclaimed(w: &mut World) -> Result<()> {
     // Half of the recreated pods are deleted, and one queue has capacity again.
     delete(&client, "owed").await?;
     wait_running(&client, "more", 1, 10).await?;
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
 /// Returns the message of the pod's condition DisruptionTarget, with the reason that Kubernetes uses for preemption by a scheduler.
@@ -116,7 +116,7 @@ async fn uids(client: &Client, name: &str) -> Result<BTreeSet<String>> {
     Ok(pods_of(client, name).await?.iter().filter_map(ResourceExt::uid).collect())
 }
 
-async fn five_each(client: &Client, seconds: u64) -> Result<()> {
+async fn each_queue_has_its_share(client: &Client, seconds: u64) -> Result<()> {
     wait_until(secs(seconds), "each queue has its deserved share", || async {
         let (a, b) = (bound(client, "borrows").await?, bound(client, "owed").await?);
         Ok(Seen::when((a, b) == (5, 5), || format!("a has {a}, b has {b}")))
@@ -154,12 +154,12 @@ pub(super) async fn every_eviction_fault_once(w: &mut World) -> Result<()> {
     }
     Workload::new("owed").replicas(5).gang("5").asks(&[("cpu", "1")]).queue("b").make(&client).await?;
     wait_running(&client, "owed", 5, 40).await?;
-    five_each(&client, 10).await?;
+    each_queue_has_its_share(&client, 10).await?;
     let hit: u64 = w.faults().iter().filter(|(kind, _)| **kind != through.kind()).map(|(_, count)| count).sum();
     ensure!(hit == 12, "{hit} evictions were hit by a fault: {:?}", w.faults());
     let stayed = uids(&client, "borrows").await?.intersection(&before).count();
     ensure!(stayed == 5, "{} pods were evicted, expected 5", 10 - stayed);
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
 /// Q6-budget. A PodDisruptionBudget protects all pods of `a`: `b` waits with a reason. The budget is deleted, and `b` gets its deserved share.
@@ -181,7 +181,7 @@ pub(super) async fn a_budget_is_obeyed(w: &mut World) -> Result<()> {
     ensure!(bound(&client, "borrows").await? == 10, "a pod was evicted against the budget");
     budgets.delete("all", &DeleteParams::default()).await?;
     wait_running(&client, "owed", 5, 20).await?;
-    five_each(&client, 10).await
+    each_queue_has_its_share(&client, 10).await
 }
 
 /// Q9 (#5099). A queue of 4 cpu, and a gang of 3 × 1 cpu with slow bindings. A pod of 1 cpu is submitted and admitted at once: no pod is counted twice.
@@ -211,11 +211,11 @@ pub(super) async fn binding_gang_counts_once(w: &mut World) -> Result<()> {
     group_says(&client, "fifth", "queue team is full: cpu asked 1, used 4 of capability 4").await?;
     wait_running(&client, "gang", 3, 15).await?;
     stays_unbound(w, "fifth", 1).await?;
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
-/// Q11. With `dequeueStrategy: fifo`, small PodGroups wait behind a large one that can fit later, and do not wait behind one that can never fit. With `traverse`
-/// they run.
+/// Q11. With `dequeueStrategy: fifo`, small PodGroups wait behind a large one that can fit later, and do not wait behind one that can never fit. With
+/// `traverse` they run.
 pub(super) async fn fifo_waits_for_what_can_fit(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "16Gi")]).await?;
@@ -237,7 +237,7 @@ pub(super) async fn fifo_waits_for_what_can_fit(w: &mut World) -> Result<()> {
     pods.delete("fifo-big-0", &DeleteParams::default().grace_period(0)).await?;
     wait_running(&client, "fifo-small", 1, 5).await?;
     ensure!(pods_of(&client, "fifo-impossible").await?.len() == 1, "the pod is gone");
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
 async fn one(client: &Client, name: &str, queue: &str, cpu: &str) -> Result<()> {

@@ -27,7 +27,7 @@ pub(super) async fn resized_in_place(w: &mut World) -> Result<()> {
     queue_uses(&client, "team", "cpu", "2").await?;
     let pod = pods_of(&client, "grows").await?.first().map(ResourceExt::name_any).unwrap_or_default();
     // A kubelet that does not report allocated resources is taken for one that cannot resize.
-    given(&client, &pod, "2").await?;
+    set_allocated(&client, &pod, "2").await?;
     resize(&client, &pod, "6").await?;
     queue_uses(&client, "team", "cpu", "6").await?;
     Workload::new("late").queue("team").make(&client).await?;
@@ -39,7 +39,7 @@ pub(super) async fn resized_in_place(w: &mut World) -> Result<()> {
     stays_unbound(w, "late", 2).await?;
     stays_unbound(w, "other", 0).await?;
 
-    given(&client, &pod, "6").await?;
+    set_allocated(&client, &pod, "6").await?;
     resize(&client, &pod, "1").await?;
     holds_for(secs(2), "the resources that the kubelet has allocated count", || async {
         let seen = crate::objects::field(&crate::objects::queues(&client).get("team").await?, "/status/allocated/cpu");
@@ -47,7 +47,7 @@ pub(super) async fn resized_in_place(w: &mut World) -> Result<()> {
     })
     .await?;
     stays_unbound(w, "late", 0).await?;
-    given(&client, &pod, "1").await?;
+    set_allocated(&client, &pod, "1").await?;
     wait_running(&client, "late", 1, 10).await?;
     wait_running(&client, "other", 1, 10).await?;
     queue_uses(&client, "team", "cpu", "2").await
@@ -63,7 +63,7 @@ async fn resize(client: &Client, pod: &str, cpu: &str) -> Result<()> {
 }
 
 /// Writes the status of a kubelet that has allocated this cpu.
-async fn given(client: &Client, pod: &str, cpu: &str) -> Result<()> {
+async fn set_allocated(client: &Client, pod: &str, cpu: &str) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let statuses = pods.get(pod).await?.status.and_then(|status| status.container_statuses).unwrap_or_default();
     let mut statuses = json!(statuses);

@@ -11,8 +11,8 @@ use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::{Workload, live_replica_sets, scale, wait_one_group, wait_running};
 use crate::world::World;
 
-/// A gang of 4 is scaled 50 times between 2 and 10, as by an autoscaler: minMember is the smaller of the requested number and the replicas, is written only when it
-/// changes, and there is no other API call. Then it is scaled slowly, and each change is followed.
+/// A gang of 4 is scaled 50 times between 2 and 10, as by an autoscaler: minMember is the smaller of the requested number and the replicas, is
+/// written only when it changes, and there is no other API call. Then it is scaled slowly, and each change is followed.
 pub(super) async fn churn(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;

@@ -33,8 +33,8 @@ async fn judge(w: &World, recording: Recording) -> Result<()> {
     Ok(())
 }
 
-/// L7-corners. Five Deployments of 4 with a gang of 4 and every strategy, from one additional pod at a time to the deletion of all pods first, roll out at once. All finish with
-/// one PodGroup each, and no minMember ever exceeds the replicas of its ReplicaSet.
+/// L7-corners. Five Deployments of 4 with a gang of 4 and every strategy, from one additional pod at a time to the deletion of all pods first, roll
+/// out at once. All finish with one PodGroup each, and no minMember ever exceeds the replicas of its ReplicaSet.
 pub(super) async fn corners(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;
@@ -71,8 +71,8 @@ pub(super) async fn paused_in_the_middle(w: &mut World) -> Result<()> {
 
     patch(&client, Kind::Deployment, "d", json!({"spec": {"paused": true}})).await?;
     set_image(&client, "d", "example/2").await?;
-    // kube-controller-manager shares the replicas of a paused Deployment between its ReplicaSets, so two of them have pods for as long as needed. First comes one
-    // step of the rollout.
+    // kube-controller-manager shares the replicas of a paused Deployment between its ReplicaSets, so two of them have pods for as long as needed.
+    // First comes one step of the rollout.
     patch(&client, Kind::Deployment, "d", json!({"spec": {"paused": false}})).await?;
     wait_until(secs(10), "a second ReplicaSet has pods", || async {
         let sets = live_replica_sets(&client, "d").await?.len();

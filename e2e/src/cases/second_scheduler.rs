@@ -10,7 +10,7 @@ use kube::{Api, Client};
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::seen::{books_are_true, bound, bound_so_far, queue_uses};
+use super::seen::{accounting_matches_api, bound, bound_so_far, queue_uses};
 use crate::objects::{NAMESPACE, bind, container, field, make_node, make_pod, queues};
 use crate::proxy::Dice;
 use crate::say;
@@ -28,8 +28,8 @@ const LANES: u64 = 8;
 /// The number of our gangs.
 const GANGS: usize = 5;
 
-/// A2. A second scheduler binds and deletes up to 50 pods per second on the same nodes and ignores all other pods. Our scheduler binds gangs that are scaled up and
-/// down. No restart, no binding of ours that overcommits a node (the observer), and at rest the ledger equals the API.
+/// A2. A second scheduler binds and deletes up to 50 pods per second on the same nodes and ignores all other pods. Our scheduler binds gangs that are
+/// scaled up and down. No restart, no binding of ours that overcommits a node (the observer), and at rest the ledger equals the API.
 pub(super) async fn on_the_same_nodes(w: &mut World, seconds: u64) -> Result<()> {
     let client = w.client();
     for number in 0..NODES {
@@ -51,7 +51,7 @@ pub(super) async fn on_the_same_nodes(w: &mut World, seconds: u64) -> Result<()>
     ensure!(count >= seconds * 2, "the other scheduler bound only {count} pods");
     // A gang that is scaled down before it is bound binds no pod.
     ensure!(ours >= 4.0, "our scheduler bound only {ours} pods");
-    books_are_true(w).await?;
+    accounting_matches_api(w).await?;
     // The pods of the other scheduler still exist: they are in the ledger of their nodes, and in no queue.
     wait_until(secs(10), "the usage of queue default is the request of our gangs", || async {
         let mut ours = 0;
@@ -72,7 +72,7 @@ pub(super) async fn on_the_same_nodes(w: &mut World, seconds: u64) -> Result<()>
         wait_running(&client, name, 4, 30).await?;
     }
     queue_uses(&client, "default", "cpu", "20").await?;
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
 /// Creates, binds and deletes pods until the end, with several tasks, so that the cluster sets the pace and not the latency of one request. Each task keeps two

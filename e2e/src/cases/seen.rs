@@ -92,7 +92,7 @@ pub(super) async fn metric(port: u16, name: &str) -> Result<f64> {
 
 /// Waits up to five seconds until each node's ledger (cpu and number of pods) is the sum of the pods in the API, then checks that the audit finds no
 /// difference. Only for pods with one container.
-pub(super) async fn books_are_true(w: &mut World) -> Result<()> {
+pub(super) async fn accounting_matches_api(w: &mut World) -> Result<()> {
     let (client, port) = (w.client(), w.scheduler()?.port());
     let pods: Api<Pod> = Api::all(client);
     wait_until(secs(5), "the ledger equals the API", || async {

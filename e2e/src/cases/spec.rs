@@ -17,8 +17,8 @@ use crate::world::World;
 const MIN_RESOURCES: &str = "scheduling.volcano.sh/group-min-resources";
 const COPIED: &str = "volcano.sh/preemptable";
 
-/// L6 (#4516). The template of a pending StatefulSet is reduced from 10 cpu to 1: minResources follows, the pod runs. (Kubernetes does not replace a pending pod of
-/// an OrderedReady StatefulSet; its documentation says to delete it by hand.)
+/// L6 (#4516). The template of a pending StatefulSet is reduced from 10 cpu to 1: minResources follows, the pod runs. (Kubernetes does not replace a
+/// pending pod of an OrderedReady StatefulSet; its documentation says to delete it by hand.)
 pub(super) async fn shrunk(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "4"), ("memory", "16Gi")]).await?;

@@ -1,5 +1,5 @@
-//! Row K9: the standby scheduler is warm. It is ready without the Lease (otherwise a rolling update would wait for ever), has the same accounting as the leader, and
-//! leads as soon as the leader ends.
+//! Row K9: the standby scheduler is warm. It is ready without the Lease (otherwise a rolling update would wait for ever), has the same accounting as
+//! the leader, and leads as soon as the leader ends.
 
 use anyhow::{Result, ensure};
 

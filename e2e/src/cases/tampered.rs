@@ -14,7 +14,7 @@ use crate::world::World;
 
 /// L4-tampered. A user removes the owner of a running Deployment's PodGroup, overwrites the controller's annotation, and marks the PodGroup as retiring. The
 /// controller restores each, the object stays the same, no pod is affected, and no work is repeated.
-pub(super) async fn what_we_wrote(w: &mut World) -> Result<()> {
+pub(super) async fn controller_fields_are_restored(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     make_queue(&client, "team", None, &[]).await?;
@@ -46,8 +46,8 @@ pub(super) async fn what_we_wrote(w: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// L16-deployment. A Deployment is deleted with `--cascade=orphan`: its ReplicaSet keeps its pods and its PodGroup. Another Deployment, with another queue, adopts it,
-/// and the PodGroup follows. That Deployment is deleted with `--cascade=foreground`: nothing is left.
+/// L16-deployment. A Deployment is deleted with `--cascade=orphan`: its ReplicaSet keeps its pods and its PodGroup. Another Deployment, with another
+/// queue, adopts it, and the PodGroup follows. That Deployment is deleted with `--cascade=foreground`: nothing is left.
 pub(super) async fn another_deployment(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;

@@ -55,8 +55,8 @@ async fn to_queue(client: &Client, group: &str, queue: &str) -> Result<()> {
     Ok(())
 }
 
-/// Q4. A queue's parent is deleted while pods run in the queue: new pods wait with a reason, running pods stay charged, nothing else stops. It recovers when the
-/// parent is back.
+/// Q4. A queue's parent is deleted while pods run in the queue: new pods wait with a reason, running pods stay charged, nothing else stops. It
+/// recovers when the parent is back.
 pub(super) async fn parent_deleted(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
@@ -91,11 +91,11 @@ pub(in crate::cases) async fn queue_complains(client: &Client, queue: &str, part
     let events: Api<Event> = Api::default_namespaced(client.clone());
     wait_until(secs(5), &format!("an Event on queue {queue} contains: {part}"), || async {
         let about = ListParams::default().fields(&format!("involvedObject.kind=Queue,involvedObject.name={queue}"));
-        let told: Vec<_> = events.list(&about).await?.items.into_iter().map(|event| (event.reason, event.message)).collect();
+        let messages: Vec<_> = events.list(&about).await?.items.into_iter().map(|event| (event.reason, event.message)).collect();
         let right = |(reason, message): &(Option<String>, Option<String>)| {
             reason.as_deref() == Some("InvalidQueue") && message.as_deref().is_some_and(|message| message.contains(part))
         };
-        Ok(Seen::when(told.iter().any(right), || format!("{told:?}")))
+        Ok(Seen::when(messages.iter().any(right), || format!("{messages:?}")))
     })
     .await
 }

@@ -6,7 +6,7 @@ use kube::api::DeleteParams;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::seen::{books_are_true, bound, bound_so_far, queue_uses};
+use super::seen::{accounting_matches_api, bound, bound_so_far, queue_uses};
 use crate::objects::{make_node, make_queue, patch_queue, queues};
 use crate::proxy::Dice;
 use crate::say;
@@ -20,9 +20,9 @@ const LEAVES: [&str; 3] = ["a", "b", "c"];
 /// The pods of each Deployment. Each queue has two Deployments, one of them a gang.
 const EACH: u32 = 10;
 
-/// Q12. The queue tree is changed (new parents, capabilities lowered and raised, a queue deleted and created again) while `pods` pods come and go. No binding exceeds a
-/// capability in the tree of that moment (the observer, check 4), and at rest each queue's status is correct. In the end all pods run, and a queue is deleted
-/// once more with its pods: they stay, and count in its ancestors again when it is back.
+/// Q12. The queue tree is changed (new parents, capabilities lowered and raised, a queue deleted and created again) while `pods` pods come and go. No
+/// binding exceeds a capability in the tree of that moment (the observer, check 4), and at rest each queue's status is correct. In the end all pods
+/// run, and a queue is deleted once more with its pods: they stay, and count in its ancestors again when it is back.
 pub(super) async fn under_the_pods(w: &mut World, pods: u32) -> Result<()> {
     let client = w.client();
     for node in ["n1", "n2"] {
@@ -88,7 +88,7 @@ pub(super) async fn under_the_pods(w: &mut World, pods: u32) -> Result<()> {
         let stayed = bound(&client, name).await?;
         ensure!(stayed == usize::try_from(EACH)?, "{stayed} pods of {name} have a node");
     }
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
 /// Scales every Deployment to 0 and back, `rounds` times; half of the pods are seen bound in between.

@@ -8,7 +8,7 @@ use kube::{Api, Client};
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::seen::{books_are_true, group_says_within, metric, queue_uses_within};
+use super::seen::{accounting_matches_api, group_says_within, metric, queue_uses_within};
 use crate::chart;
 use crate::load::process;
 use crate::objects::{NAMESPACE, make_member, make_node, make_podgroup, make_queue, set_allocatable};
@@ -34,13 +34,13 @@ pub(super) struct Size {
     pub(super) leaves: usize,
     /// Waiting pods, in gangs of ten.
     pub(super) pods: usize,
-    /// The limit of the average processor time of a cycle, with everything else that the scheduler does meanwhile, in seconds. (The elapsed time depends more on
-    /// other processes of the machine.)
+    /// The limit of the average processor time of a cycle, with everything else that the scheduler does meanwhile, in seconds. (The elapsed time
+    /// depends more on other processes of the machine.)
     pub(super) budget: f64,
 }
 
-/// Q14. Many queues in three levels, and many pods that wait for a node with capacity: each cycle that retries all of them stays within its budget, and the memory
-/// does not grow. Then there is capacity, and all pods are bound.
+/// Q14. Many queues in three levels, and many pods that wait for a node with capacity: each cycle that retries all of them stays within its budget,
+/// and the memory does not grow. Then there is capacity, and all pods are bound.
 pub(super) async fn backlog(w: &mut World, size: Size) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "500m"), ("memory", "64Gi"), ("pods", "20000")]).await?;
@@ -99,7 +99,7 @@ pub(super) async fn backlog(w: &mut World, size: Size) -> Result<()> {
     // Kubernetes writes 5000 as 5k.
     let used = if pending % 1000.0 == 0.0 { format!("{}k", pending / 1000.0) } else { pending.to_string() };
     queue_uses_within(&client, 60, "root", "cpu", &used).await?;
-    books_are_true(w).await?;
+    accounting_matches_api(w).await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default()).await?;
     queue_uses_within(&client, 60, "root", "cpu", "0").await

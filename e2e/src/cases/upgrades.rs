@@ -22,14 +22,14 @@ use crate::workloads::{Workload, wait_one_group, wait_running};
 use crate::world::World;
 use crate::{chart, say};
 
-/// C10. As in docs/install.md: `helm upgrade --reset-then-reuse-values`, `helm rollback`, and the upgrade again. Each time the new pods are ready before the old
-/// pods end. Every Queue, PodGroup and pod stays unchanged. Fields that the older CRD drops work with the newer CRD.
+/// C10. As in docs/install.md: `helm upgrade --reset-then-reuse-values`, `helm rollback`, and the upgrade again. Each time the new pods are ready
+/// before the old pods end. Every Queue, PodGroup and pod stays unchanged. Fields that the older CRD drops work with the newer CRD.
 pub(super) async fn from_an_older_chart(w: &mut World) -> Result<()> {
     let (cluster, client) = (w.cluster(), w.client());
     let older = older_chart(cluster).await?;
     chart::install_from(cluster, &older, &[]).await?;
     chart::settle(cluster, true).await?;
-    knows_parents(&client, false).await?;
+    wait_queue_crd(&client, false).await?;
     let programs = both(cluster, "podgroup", "older").await?;
     ensure!(!has_flag(&programs, "--queue-status"), "the older chart is not older");
 
@@ -52,24 +52,24 @@ pub(super) async fn from_an_older_chart(w: &mut World) -> Result<()> {
         }
     }
     helm_upgrade(cluster, "--reset-then-reuse-values").await?;
-    knows_parents(&client, true).await?;
-    let programs = replaced(cluster, programs, "newer").await?;
+    wait_queue_crd(&client, true).await?;
+    let programs = rolling_update(cluster, programs, "newer").await?;
     ensure!(has_flag(&programs, "--queue-status"), "the newer chart renders no newer flag");
-    same(&client, &before).await?;
-    parent_holds(&client).await?;
+    check_unchanged(&client, &before).await?;
+    parent_limits(&client).await?;
 
     let before = everything(&client).await?;
     cluster.run("helm", &["rollback", "podgroup", "1", "--namespace", chart::NAMESPACE]).await?;
-    knows_parents(&client, false).await?;
-    let programs = replaced(cluster, programs, "back").await?;
+    wait_queue_crd(&client, false).await?;
+    let programs = rolling_update(cluster, programs, "back").await?;
     ensure!(!has_flag(&programs, "--queue-status"), "the rollback left the newer flags");
-    same(&client, &before).await?;
+    check_unchanged(&client, &before).await?;
 
     helm_upgrade(cluster, "--reset-then-reuse-values").await?;
-    knows_parents(&client, true).await?;
-    let programs = replaced(cluster, programs, "again").await?;
-    same(&client, &before).await?;
-    taken_as_parent(&client).await?;
+    wait_queue_crd(&client, true).await?;
+    let programs = rolling_update(cluster, programs, "again").await?;
+    check_unchanged(&client, &before).await?;
+    parent_is_kept(&client).await?;
     end(programs).await?;
     let refused = w.requests()?.refused;
     ensure!(refused.is_empty(), "a chart gave too few rights: {refused:?}");
@@ -152,7 +152,7 @@ fn has_flag(programs: &[Rendered; 2], flag: &str) -> bool {
 }
 
 /// Replaces both programs as a rolling update does: the new pods start on standby and become ready, the old ones end, and the new ones lead.
-async fn replaced(cluster: &Cluster, old: [Rendered; 2], label: &str) -> Result<[Rendered; 2]> {
+async fn rolling_update(cluster: &Cluster, old: [Rendered; 2], label: &str) -> Result<[Rendered; 2]> {
     let new = both(cluster, "podgroup", label).await?;
     end(old).await?;
     both_lead(&cluster.client(), label).await?;
@@ -160,7 +160,7 @@ async fn replaced(cluster: &Cluster, old: [Rendered; 2], label: &str) -> Result<
 }
 
 /// Waits until the CRD of Queue is the newer one, or the older one.
-async fn knows_parents(client: &Client, wanted: bool) -> Result<()> {
+async fn wait_queue_crd(client: &Client, wanted: bool) -> Result<()> {
     let definition = Api::<CustomResourceDefinition>::all(client.clone()).get("queues.scheduling.volcano.sh").await?;
     let known =
         serde_json::to_value(&definition)?.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/parent").is_some();
@@ -195,7 +195,7 @@ async fn everything(client: &Client) -> Result<BTreeMap<String, Value>> {
     Ok(all)
 }
 
-async fn same(client: &Client, before: &BTreeMap<String, Value>) -> Result<()> {
+async fn check_unchanged(client: &Client, before: &BTreeMap<String, Value>) -> Result<()> {
     let now = everything(client).await?;
     let changed: Vec<_> =
         before.iter().filter(|(name, was)| now.get(*name) != Some(was)).map(|(name, was)| (name, was, now.get(name))).collect();
@@ -204,7 +204,7 @@ async fn same(client: &Client, before: &BTreeMap<String, Value>) -> Result<()> {
 }
 
 /// Checks that the API server keeps the field that the older CRD dropped.
-async fn taken_as_parent(client: &Client) -> Result<()> {
+async fn parent_is_kept(client: &Client) -> Result<()> {
     patch_queue(client, "team", json!({"spec": {"parent": "org"}})).await?;
     let parent = field(&queues(client).get("team").await?, "/spec/parent");
     ensure!(parent == "org", "the parent of team is {parent}");
@@ -212,8 +212,8 @@ async fn taken_as_parent(client: &Client) -> Result<()> {
 }
 
 /// Checks that the parent counts: org has a capability of 3, and 2 are used.
-async fn parent_holds(client: &Client) -> Result<()> {
-    taken_as_parent(client).await?;
+async fn parent_limits(client: &Client) -> Result<()> {
+    parent_is_kept(client).await?;
     Workload::new("waits").replicas(2).gang("2").queue("team").make(client).await?;
     let group = wait_one_group(client, "waits", 20).await?.name_any();
     group_says(client, &group, "org").await?;

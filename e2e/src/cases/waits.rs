@@ -17,8 +17,8 @@ use crate::world::World;
 
 const GROUP_NAME: &str = "scheduling.k8s.io/group-name";
 
-/// L9 (#604). A pod names a queue that does not exist; the queue is created after `pause` seconds. An Event on the PodGroup appears at once, other pods run, and
-/// the pod runs within seconds of the queue's creation.
+/// L9 (#604). A pod names a queue that does not exist; the queue is created after `pause` seconds. An Event on the PodGroup appears at once, other
+/// pods run, and the pod runs within seconds of the queue's creation.
 pub(super) async fn queue_made_later(w: &mut World, pause: u64) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "4"), ("memory", "16Gi")]).await?;
@@ -27,8 +27,8 @@ pub(super) async fn queue_made_later(w: &mut World, pause: u64) -> Result<()> {
     let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
     wait_until(secs(3), "an Event on the PodGroup says that the queue does not exist", || async {
         let about = ListParams::default().fields(&format!("involvedObject.kind=PodGroup,involvedObject.name={group}"));
-        let told: Vec<_> = events.list(&about).await?.items.into_iter().filter_map(|event| event.message).collect();
-        Ok(Seen::when(told.iter().any(|message| message.contains("queue later does not exist")), || format!("{told:?}")))
+        let messages: Vec<_> = events.list(&about).await?.items.into_iter().filter_map(|event| event.message).collect();
+        Ok(Seen::when(messages.iter().any(|message| message.contains("queue later does not exist")), || format!("{messages:?}")))
     })
     .await?;
     group_says(&client, &group, "queue later does not exist").await?;
@@ -40,8 +40,8 @@ pub(super) async fn queue_made_later(w: &mut World, pause: u64) -> Result<()> {
     no_longer_unschedulable(&client, &group).await
 }
 
-/// L10 (#4195), with PodGroups of a user, which the controller does not delete. A Job with a TTL completes, and its pods are deleted: its PodGroup stays Completed
-/// and reserves nothing. A second Job that needs the whole queue starts.
+/// L10 (#4195), with PodGroups of a user, which the controller does not delete. A Job with a TTL completes, and its pods are deleted: its PodGroup
+/// stays Completed and reserves nothing. A second Job that needs the whole queue starts.
 pub(super) async fn completed_stays(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "8"), ("memory", "64Gi")]).await?;
@@ -82,7 +82,8 @@ pub(super) async fn suspended_job_frees_capacity(w: &mut World) -> Result<()> {
     kubelet::end(&client, "second", 2, "Succeeded").await
 }
 
-/// L12. minMember 0, and minMember 2 with 2 failed and 2 pending members: the phase never becomes Running or Completed for that; the condition names the reason.
+/// L12. minMember 0, and minMember 2 with 2 failed and 2 pending members: the phase never becomes Running or Completed for that; the condition names
+/// the reason.
 pub(super) async fn an_empty_or_failed_gang_is_not_satisfied(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "4"), ("memory", "16Gi")]).await?;

@@ -110,7 +110,7 @@ pub(super) fn relay(
             let planned = first.or_else(|| relay.control.next_of_stream(&relay.api_request));
             relay.plan(planned).await;
         }
-        let piece = relay.piece().await?;
+        let piece = relay.next_bytes().await?;
         Some((piece.map(Frame::data), (relay, None)))
     });
     StreamBody::new(events).boxed_unsync()
@@ -118,7 +118,7 @@ pub(super) fn relay(
 
 impl Relay {
     /// Returns the next bytes for the program; `None` at the normal end.
-    async fn piece(&mut self) -> Option<Result<Bytes, Broken>> {
+    async fn next_bytes(&mut self) -> Option<Result<Bytes, Broken>> {
         loop {
             if let Some(piece) = self.last.pop_front() {
                 return Some(piece);
@@ -145,7 +145,7 @@ impl Relay {
                     (self.hold, self.bookmark) = (None, None);
                     self.plan_next().await;
                 }
-                () = at(next) => self.happen().await,
+                () = at(next) => self.inject().await,
                 () = at(bookmark) => {
                     self.bookmark = Some(Instant::now() + BOOKMARKS);
                     if let Some(types) = &self.types && self.sent.uri.query().is_some_and(|query| query.contains("allowWatchBookmarks=true")) {
@@ -153,7 +153,7 @@ impl Relay {
                     }
                 }
                 chunk = self.from_server.next(), if !self.server_ended => match chunk {
-                    Some(Ok(chunk)) => self.take(&chunk),
+                    Some(Ok(chunk)) => self.take_chunk(&chunk),
                     Some(Err(broken)) => {
                         self.over = true;
                         return Some(Err(broken));
@@ -165,7 +165,7 @@ impl Relay {
     }
 
     /// Collects whole lines: an event is sent as a whole or not at all.
-    fn take(&mut self, chunk: &[u8]) {
+    fn take_chunk(&mut self, chunk: &[u8]) {
         self.rest.extend_from_slice(chunk);
         while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
             self.waiting.push_back(self.rest.drain(..=end).collect::<Vec<u8>>().into());
@@ -213,7 +213,7 @@ impl Relay {
         };
     }
 
-    async fn happen(&mut self) {
+    async fn inject(&mut self) {
         let Some((_, what)) = self.next.take() else { return };
         let detail = format!("{what:?} after version {}", self.sent_version);
         // An old view is counted when it is shown, in `carry`.

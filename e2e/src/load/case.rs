@@ -15,8 +15,8 @@ use crate::world::World;
 /// The number of Deployments: enough to show a count that is not linear, and few enough for a busy machine.
 const DEPLOYMENTS: usize = 50;
 
-/// N1. 50 Deployments at once, all to 0, all back: one create each, three calls for each deletion of a PodGroup (mark, list, delete), one create again. No pod is
-/// written, and no call is made twice.
+/// N1. 50 Deployments at once, all to 0, all back: one create each, three calls for each deletion of a PodGroup (mark, list, delete), one create
+/// again. No pod is written, and no call is made twice.
 pub(crate) async fn writes_per_deployment(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;

@@ -12,8 +12,8 @@ use crate::objects::{NAMESPACE, field, podgroups};
 /// The number of faults that are reported. A fault of one kind usually exists for every object.
 const REPORTED: usize = 5;
 
-/// Returns what is wrong with the PodGroups of the namespace. Every ReplicaSet with replicas must have exactly one, with the right name, owner and size, that does not
-/// terminate. No other ReplicaSet may have one, and there may be no further PodGroups.
+/// Returns what is wrong with the PodGroups of the namespace. Every ReplicaSet with replicas must have exactly one, with the right name, owner and
+/// size, that does not terminate. No other ReplicaSet may have one, and there may be no further PodGroups.
 pub async fn wrong_groups(client: &Client) -> Result<Vec<String>> {
     let sets: Api<ReplicaSet> = Api::namespaced(client.clone(), NAMESPACE);
     let sets = sets.list(&ListParams::default()).await?.items;

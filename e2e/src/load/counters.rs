@@ -1,5 +1,5 @@
-//! Reads the number of requests from the API server's own metrics. `apiserver_request_total` has verb and resource but no user. It checks the audit log for requests that
-//! only the controller makes.
+//! Reads the number of requests from the API server's own metrics. `apiserver_request_total` has verb and resource but no user. It checks the audit
+//! log for requests that only the controller makes.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,9 @@
 //! The race: PodGroups that the controller creates per second, compared with a raw flood of the same PodGroups in the same run.
 //!
-//! The ReplicaSets and their pods exist, the PodGroups do not. In turn, a plain client creates the PodGroups, and the controller is started and creates them. The
-//! client's objects are those that the controller created in a first round, without the fields that the server adds. Both rates come from the audit log: from the
-//! moment at which the API server received the first creation until it had answered the last. Only the ratio within one round is meaningful.
+//! The ReplicaSets and their pods exist, the PodGroups do not. In turn, a plain client creates the PodGroups, and the controller is started and
+//! creates them. The client's objects are those that the controller created in a first round, without the fields that the server adds. Both rates
+//! come from the audit log: from the moment at which the API server received the first creation until it had answered the last. Only the ratio within
+//! one round is meaningful.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

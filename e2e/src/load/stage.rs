@@ -1,5 +1,5 @@
-//! The cluster of a load: the control plane with the chart and our programs, without proxies and without an observer, which would be half of the load on two cores. The
-//! module `check` looks for violations at the end.
+//! The cluster of a load: the control plane with the chart and our programs, without proxies and without an observer, which would be half of the load
+//! on two cores. The module `check` looks for violations at the end.
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt};
@@ -28,7 +28,8 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Starts control plane and chart, without programs. kube-controller-manager has no client-side request limits, as in large clusters. `flags` are for the controller.
+    /// Starts control plane and chart, without programs. kube-controller-manager has no client-side request limits, as in large clusters. `flags` are
+    /// for the controller.
     pub async fn start(name: &str, flags: &[String]) -> Result<Self> {
         let options = ClusterOptions { name: name.to_owned(), disable_qps_limits: true, ..ClusterOptions::default() };
         let cluster = Cluster::start(options).await?;

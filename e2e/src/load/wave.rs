@@ -48,8 +48,8 @@ impl Before {
         Ok(Self { counters: Counters::read(stage.cluster()).await?, processor: process::processor_seconds(pid)?, pid })
     }
 
-    /// Returns the wave between then and now. `calls` are all calls in that time. For `objects` objects the controller may have made `allowed` calls of each kind, and no
-    /// others: see [`Tally::wrong`].
+    /// Returns the wave between then and now. `calls` are all calls in that time. For `objects` objects the controller may have made `allowed` calls
+    /// of each kind, and no others: see [`Tally::wrong`].
     pub async fn until_now(
         self,
         stage: &mut Stage,
@@ -85,8 +85,8 @@ impl Before {
     }
 }
 
-/// Compares the audit log with the API server's metrics, which have no user. Only the controller creates and deletes PodGroups here, and only statuses of pods are patched,
-/// so both must be equal.
+/// Compares the audit log with the API server's metrics, which have no user. Only the controller creates and deletes PodGroups here, and only
+/// statuses of pods are patched, so both must be equal.
 fn disagreement(counts: &BTreeMap<String, u64>, grown: &BTreeMap<String, u64>) -> Vec<String> {
     let pairs = [("create podgroups", "POST podgroups"), ("delete podgroups", "DELETE podgroups"), ("patch pods", "PATCH pods")];
     let said = |counts: &BTreeMap<String, u64>, kind: &str| counts.get(kind).copied().unwrap_or_default();

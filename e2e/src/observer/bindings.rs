@@ -78,7 +78,8 @@ fn trees(state: &ClusterState, from: i64) -> Vec<u64> {
     trees
 }
 
-/// Returns the first queue of the path that exceeds its capability, in the tree of one resourceVersion. With `seen`, changes by others are forgiven, which needs a recount.
+/// Returns the first queue of the path that exceeds its capability, in the tree of one resourceVersion. With `seen`, changes by others are forgiven,
+/// which needs a recount.
 fn over_in_tree(state: &ClusterState, queue: &str, asked: &Amounts, version: u64, seen: Option<Seen<'_>>) -> Option<String> {
     let dimensions: Vec<&str> = asked.iter().filter(|(_, amount)| *amount > 0).map(|(name, _)| name).collect();
     for ancestor in state.path(queue, version) {

@@ -202,7 +202,8 @@ impl Observer {
         }
     }
 
-    /// Sees everything up to now, ends the watches and returns all findings. Check 5 is not included, because only the case knows whether the cluster is at rest.
+    /// Sees everything up to now, ends the watches and returns all findings. Check 5 is not included, because only the case knows whether the cluster
+    /// is at rest.
     pub async fn stop(mut self) -> Vec<Finding> {
         let complete = self.catch_up().await;
         self.tasks.shutdown().await;

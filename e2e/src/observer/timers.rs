@@ -71,7 +71,8 @@ impl Timers {
     }
 }
 
-/// Returns when a wrong state becomes a finding. If an excuse overlaps the grace, the grace starts again at the end of the excuse. `None` while the excuse lasts.
+/// Returns when a wrong state becomes a finding. If an excuse overlaps the grace, the grace starts again at the end of the excuse. `None` while the
+/// excuse lasts.
 fn due(check: u8, since: i64, grace: i64, excuses: &[Excuse]) -> Option<i64> {
     let mut due = since.saturating_add(grace);
     let mut mine: Vec<&Excuse> = excuses.iter().filter(|excuse| excuse.check.is_none_or(|excused| excused == check)).collect();

@@ -1,8 +1,8 @@
 //! Starts a program again that lost its lease, in a task beside the case. Only for cases under the mix of faults.
 //!
-//! On a busy machine the mix can stop a leader from renewing its lease until the renew deadline. The leader then ends, as it must, and its kubelet starts it again; see
-//! `again`. Until it leads again, one lease duration later, no program acts. So the waits of the case are longer until the mix has ended, and the observer waits,
-//! too, until the program leads again.
+//! On a busy machine the mix can stop a leader from renewing its lease until the renew deadline. The leader then ends, as it must, and its kubelet
+//! starts it again; see `again`. Until it leads again, one lease duration later, no program acts. So the waits of the case are longer until the mix
+//! has ended, and the observer waits, too, until the program leads again.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ impl Round {
         for process in &self.kept {
             let mut process = process.lock();
             // A failed start or check is tried again. If a program never comes back, `all_back` reports it.
-            drop(process.tend(now));
+            drop(process.step(now));
             losses = losses.saturating_add(process.losses());
             away |= process.away();
         }

@@ -85,7 +85,7 @@ async fn without_a_kubelet_every_end_is_an_end_by_itself() {
     let scratch = Scratch::new("unit").unwrap();
     let mut program = program(&scratch, &loses(9));
     until("the program has ended", || program.unexpected_end().is_some()).await;
-    process(&program).tend(Instant::now() + BACK_OFF).unwrap();
+    process(&program).step(Instant::now() + BACK_OFF).unwrap();
     assert_eq!(program.unexpected_end().unwrap(), format!("{NAME} ended by itself: exit status: 1"));
     assert!(!program.runs() && program.kill().await.is_err());
 }
@@ -106,7 +106,7 @@ async fn a_program_that_the_case_ends_is_not_started_again() {
         let mut program = program(&scratch, &loses(99));
         process(&program).kept = true;
         until("it waits", || program.unexpected_end().is_none() && waits(&program)).await;
-        process(&program).tend(Instant::now()).unwrap();
+        process(&program).step(Instant::now()).unwrap();
         assert!(!program.runs() && process(&program).away());
         assert_eq!(program.started_again(), 0);
         match end {
@@ -115,7 +115,7 @@ async fn a_program_that_the_case_ends_is_not_started_again() {
             _ => assert_eq!(program.wait_end(secs(1)).await.unwrap().code(), Some(1)),
         }
         let before = starts(&scratch);
-        process(&program).tend(Instant::now() + BACK_OFF).unwrap();
+        process(&program).step(Instant::now() + BACK_OFF).unwrap();
         assert!(program.is_stopped() && !process(&program).away(), "{end}");
         program.launch().unwrap();
         until("the case starts the program", || starts(&scratch) == before + 1).await;
@@ -130,7 +130,7 @@ async fn a_dropped_program_is_not_started_again() {
     process.lock().kept = true;
     until("it waits", || program.unexpected_end().is_none() && waits(&program)).await;
     drop(program);
-    process.lock().tend(Instant::now() + BACK_OFF).unwrap();
+    process.lock().step(Instant::now() + BACK_OFF).unwrap();
     assert!(processes_of(scratch.folder()).is_empty());
     // A kubelet that still managed the program would start it here.
     process.lock().start().unwrap();

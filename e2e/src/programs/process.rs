@@ -93,7 +93,7 @@ impl Process {
     pub(super) fn ended(&mut self, now: Instant) -> Result<Option<ExitStatus>> {
         let State::Started(child) = &mut self.state else { return Ok(None) };
         let Some(status) = child.try_wait()? else { return Ok(None) };
-        if self.forgives(status)? {
+        if self.counts_as_lost_lease(status)? {
             self.state = State::Waits(status, now);
             return Ok(None);
         }
@@ -101,7 +101,7 @@ impl Process {
     }
 
     /// Returns whether a kubelet starts it again after an end with this status; if so, the lost lease is counted.
-    pub(super) fn forgives(&mut self, status: ExitStatus) -> Result<bool> {
+    pub(super) fn counts_as_lost_lease(&mut self, status: ExitStatus) -> Result<bool> {
         let forgives = self.kept && starts_again(status.code(), &self.since_start(Some(LONGEST_END))?, &self.lease, self.losses);
         if forgives {
             self.losses = self.losses.saturating_add(1);
@@ -111,7 +111,7 @@ impl Process {
     }
 
     /// Does the work of a kubelet: starts a process after its back-off, and notices when it leads.
-    pub(super) fn tend(&mut self, now: Instant) -> Result<()> {
+    pub(super) fn step(&mut self, now: Instant) -> Result<()> {
         self.ended(now)?;
         if let State::Waits(_, since) = self.state
             && now.saturating_duration_since(since) >= BACK_OFF

@@ -7,7 +7,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::cases::ledger::{GPU, stays_unbound};
-use crate::cases::seen::{books_are_true, group_says, pod_says, queue_uses};
+use crate::cases::seen::{accounting_matches_api, group_says, pod_says, queue_uses};
 use crate::objects::{make_node, set_allocatable};
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{Workload, delete, wait_one_group, wait_running};
@@ -61,7 +61,7 @@ pub(in crate::cases) async fn nodes(w: &mut World) -> Result<()> {
     .await?;
     delete(&client, "last").await?;
     wait_running(&client, "last", 0, 10).await?;
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
 /// Waits until the ledger reports a fault of this node in the field; with an empty field, until it reports no fault.

@@ -59,7 +59,7 @@ pub(in crate::cases) async fn shapes(w: &mut World) -> Result<()> {
     for (queue, why) in [("itself", "is below itself"), ("egg", "is below itself"), ("orphan", "nowhere"), ("promises", "3 together")] {
         queue_complains(&client, queue, why).await?;
     }
-    goes_on(&client, "meanwhile").await?;
+    run_one_pod(&client, "meanwhile").await?;
     for (queue, _) in bad {
         stays_unbound(w, queue, 0).await?;
     }
@@ -84,7 +84,7 @@ pub(in crate::cases) async fn shapes(w: &mut World) -> Result<()> {
 }
 
 /// Runs one pod that requests every dimension that the other cases use.
-async fn goes_on(client: &Client, name: &str) -> Result<()> {
+async fn run_one_pod(client: &Client, name: &str) -> Result<()> {
     Workload::new(name).asks(&[("cpu", "1"), ("memory", "1Gi")]).queue("good").make(client).await?;
     wait_running(client, name, 1, 10).await
 }
@@ -117,7 +117,7 @@ pub(in crate::cases) async fn amounts(w: &mut World) -> Result<()> {
         }
     }
     make_queue(&client, "good", None, &[]).await?;
-    goes_on(&client, "meanwhile").await?;
+    run_one_pod(&client, "meanwhile").await?;
     let mut tried = 0;
     for (name, _, runs, fault) in &cases {
         if queues(&client).get_opt(name).await?.is_none() {

@@ -23,7 +23,8 @@ pub(in crate::cases) async fn values(w: &mut World) -> Result<()> {
     make_node(&client, "n1", &[("cpu", "32"), ("memory", "64Gi")]).await?;
     // Half of the limit, because kube-controller-manager copies the annotations to the ReplicaSet, which has its own ones, too.
     let long = "x".repeat(200 * 1024);
-    // The PodGroup contains these values twice, and there they would exceed the limit of the API server: six bytes of JSON per character, and a map of resources.
+    // The PodGroup contains these values twice, and there they would exceed the limit of the API server: six bytes of JSON per character, and a map
+    // of resources.
     let control = "\u{1}".repeat(50_000);
     let names: serde_json::Map<String, serde_json::Value> = (0..24_000).map(|number| (format!("r{number}"), json!(1))).collect();
     let names = json!(names).to_string();

@@ -37,8 +37,8 @@ pub(in crate::cases) async fn completes(w: &mut World) -> Result<()> {
     wait_no_group(&client, &first, 20).await
 }
 
-/// Also L11. A running Job is suspended: its pods and its PodGroup are deleted, and another Job that needs the whole queue runs. The Job is resumed: its PodGroup
-/// is back, and its pods run after the other Job. A Job that is suspended from the start has no PodGroup until it is resumed.
+/// Also L11. A running Job is suspended: its pods and its PodGroup are deleted, and another Job that needs the whole queue runs. The Job is resumed:
+/// its PodGroup is back, and its pods run after the other Job. A Job that is suspended from the start has no PodGroup until it is resumed.
 pub(in crate::cases) async fn suspended(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "8"), ("memory", "64Gi")]).await?;
@@ -66,9 +66,9 @@ pub(in crate::cases) async fn suspended(w: &mut World) -> Result<()> {
     wait_condition(&client, "first", "Complete").await
 }
 
-/// minMember follows what a Job still needs: a changed parallelism, and the number of remaining completions when that is smaller. Then the same for an indexed Job
-/// with one index that fails for good.
-pub(in crate::cases) async fn as_much_as_is_left(w: &mut World) -> Result<()> {
+/// minMember follows what a Job still needs: a changed parallelism, and the number of remaining completions when that is smaller. Then the same for
+/// an indexed Job with one index that fails for good.
+pub(in crate::cases) async fn follows_remaining_work(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     let job = Owner::job("work", 3).gang("3").with("/spec", "completions", json!(6)).played_by_the_case().make(&client).await?;

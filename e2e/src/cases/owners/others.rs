@@ -37,9 +37,9 @@ pub(in crate::cases) async fn bare_pods(w: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// O6. An object of an unknown kind owns three pods that request a gang of 3: with capacity for 2 no pod is bound, with more all run. The PodGroup exists while the
-/// pods exist, and is deleted with their owner. The same holds for a ReplicaSet whose controller has an unknown kind (Argo Rollouts): its own annotations
-/// count, and its size is followed.
+/// O6. An object of an unknown kind owns three pods that request a gang of 3: with capacity for 2 no pod is bound, with more all run. The PodGroup
+/// exists while the pods exist, and is deleted with their owner. The same holds for a ReplicaSet whose controller has an unknown kind (Argo
+/// Rollouts): its own annotations count, and its size is followed.
 pub(in crate::cases) async fn operators(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "2"), ("memory", "64Gi")]).await?;
@@ -84,8 +84,8 @@ pub(in crate::cases) async fn operators(w: &mut World) -> Result<()> {
     .await
 }
 
-/// O7-named-later. A StatefulSet's template starts to name a user's PodGroup, and stops again. Another StatefulSet's template starts to name another scheduler. Our
-/// PodGroup exists as long as one of its pods exists, is then deleted, and is recreated.
+/// O7-named-later. A StatefulSet's template starts to name a user's PodGroup, and stops again. Another StatefulSet's template starts to name another
+/// scheduler. Our PodGroup exists as long as one of its pods exists, is then deleted, and is recreated.
 pub(in crate::cases) async fn named_later(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
@@ -115,8 +115,8 @@ pub(in crate::cases) async fn named_later(w: &mut World) -> Result<()> {
     wait_running(&client, "set", 2, 20).await
 }
 
-/// O7. Templates of each kind of owner name an existing PodGroup (Spark, Kubeflow, a user): we create nothing, do not touch that PodGroup, make no call, and the
-/// pods run when their PodGroup is satisfied.
+/// O7. Templates of each kind of owner name an existing PodGroup (Spark, Kubeflow, a user): we create nothing, do not touch that PodGroup, make no
+/// call, and the pods run when their PodGroup is satisfied.
 pub(in crate::cases) async fn groups_of_their_own(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;

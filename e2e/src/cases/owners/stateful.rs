@@ -13,8 +13,8 @@ use crate::workloads::owner::{Kind, Owner, group_name, groups_made, patch, resiz
 use crate::workloads::{MIN_MEMBER, wait_running};
 use crate::world::World;
 
-/// OrderedReady with a requested gang of 3: pod 1 is created only after pod 0 is ready, so minMember is 1, an Event on the StatefulSet says so, and all pods run.
-/// At 0 replicas the PodGroup is deleted, and it is back with the first pod.
+/// OrderedReady with a requested gang of 3: pod 1 is created only after pod 0 is ready, so minMember is 1, an Event on the StatefulSet says so, and
+/// all pods run. At 0 replicas the PodGroup is deleted, and it is back with the first pod.
 pub(in crate::cases) async fn one_after_the_other(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;

@@ -18,9 +18,9 @@ use crate::world::World;
 /// The scheduler in the template of the owners.
 const THEIRS: &str = "other-scheduler";
 
-/// A policy of the cluster sets our scheduler on all pods with a label; the templates name another one. The pods of a ReplicaSet and of a StatefulSet have their
-/// PodGroup with the owner's size and queue; it follows the owner, is deleted and comes back. Pods without the label cost nothing and are left alone, also
-/// pods that lose the label.
+/// A policy of the cluster sets our scheduler on all pods with a label; the templates name another one. The pods of a ReplicaSet and of a StatefulSet
+/// have their PodGroup with the owner's size and queue; it follows the owner, is deleted and comes back. Pods without the label cost nothing and are
+/// left alone, also pods that lose the label.
 pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;

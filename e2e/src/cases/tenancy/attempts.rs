@@ -1,4 +1,5 @@
-//! The attempts of a tenant to use what belongs to other tenants, and the expected outcome of each. A test compares their names with the table of docs/tenancy.md.
+//! The attempts of a tenant to use what belongs to other tenants, and the expected outcome of each. A test compares their names with the table of
+//! docs/tenancy.md.
 
 use anyhow::{Context, Result};
 use hyper::Request;

@@ -58,7 +58,8 @@ pub(super) fn templates() -> Vec<Attempt> {
     TEMPLATES.into_iter().map(owner).collect()
 }
 
-/// Checks that the pods of the templates are refused for every creator: here an admin, who has the right to bind, like the DaemonSet controller in every cluster.
+/// Checks that the pods of the templates are refused for every creator: here an admin, who has the right to bind, like the DaemonSet controller in
+/// every cluster.
 pub(super) async fn no_pods_from_templates(client: &Client) -> Result<()> {
     let events: Api<Event> = Api::namespaced(client.clone(), OWN);
     let pods: Api<Pod> = Api::namespaced(client.clone(), OWN);
@@ -67,8 +68,8 @@ pub(super) async fn no_pods_from_templates(client: &Client) -> Result<()> {
             let failed = events.list(&ListParams::default().fields("reason=FailedCreate")).await?.items;
             // The Event about a Deployment's pods is on its ReplicaSet.
             let of_it = |event: &Event| event.involved_object.name.as_deref().is_some_and(|object| object.starts_with(name));
-            let told: Vec<_> = failed.into_iter().filter(of_it).filter_map(|event| event.message).collect();
-            Ok(Seen::when(told.iter().any(|message| message.contains(words)), || format!("{told:?}")))
+            let messages: Vec<_> = failed.into_iter().filter(of_it).filter_map(|event| event.message).collect();
+            Ok(Seen::when(messages.iter().any(|message| message.contains(words)), || format!("{messages:?}")))
         })
         .await?;
         let made = pods.list(&ListParams::default().labels(&format!("app={name}"))).await?.items.len();

@@ -110,8 +110,8 @@ async fn tried(client: &Client, attempts: Vec<Attempt>) -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// A Deployment in a queue that its namespace may not use: no PodGroup, one Event on the Deployment with the reason, and other owners are served. Once the right
-/// exists, the PodGroup is created without a change of the Deployment.
+/// A Deployment in a queue that its namespace may not use: no PodGroup, one Event on the Deployment with the reason, and other owners are served.
+/// Once the right exists, the PodGroup is created without a change of the Deployment.
 async fn one_event_and_a_later_right(client: &Client, tenant: &Client) -> Result<()> {
     must(tenant, &attempts::deployment("early", "c")).await?;
     let events = || async {

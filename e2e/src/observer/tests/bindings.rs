@@ -84,7 +84,7 @@ fn a_queue_and_its_ancestors_may_not_be_exceeded() {
     assert!(
         trace.history.findings()[0]
             .detail
-            .contains("queue top exceeds its capability with this binding (charged to queue q): cpu used 6, capability 5"),
+            .contains("queue top exceeds its capability with this binding (charged to queue r): cpu used 6, capability 5"),
         "{:?}",
         trace.history.findings()
     );
