@@ -1,6 +1,6 @@
-//! What is decided on? A cluster of equal nodes with pods that run, and pods that come.
+//! The input of the benchmarks: a cluster of equal nodes with running pods, and new pods.
 //!
-//! Objects are read once and copied, and UIDs are scattered, as those that the API server gives are.
+//! Objects are read once and copied. UIDs are scattered like those of the API server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,23 +15,23 @@ use podgroup::resources::{Amount, Resources};
 use podgroup::runtime::flags::Placement;
 use serde_json::{Value, from_value, json};
 
-/// The settings that nobody changed.
+/// The default settings.
 const POLICY: Policy =
     Policy { placement: Placement::Spread, evictions: true, patience: Duration::from_secs(30), release: Duration::from_secs(300) };
 
-/// How large the input is; the default is what the other sizes are compared with.
+/// The size of the input. Other sizes are compared with the default.
 #[derive(Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) nodes: u32,
-    /// Pods that come.
+    /// The number of new pods.
     pub(crate) pods: u32,
-    /// How many of them are a gang.
+    /// The size of each gang.
     pub(crate) gang: u32,
-    /// Pods that are there and run.
+    /// The number of running pods.
     pub(crate) running: u32,
-    /// Queues below one queue below `root`, among which groups are dealt in turn; if it is one, that is `default`.
+    /// The number of queues below one queue below `root`; PodGroups are distributed among them in turn. With one, it is `default`.
     pub(crate) queues: u32,
-    /// Whether each pod asks for something that no other asks for.
+    /// Whether each pod has a request of its own, different from all other pods.
     pub(crate) own_classes: bool,
 }
 
@@ -45,30 +45,30 @@ fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
     from_value(value).unwrap_or_else(|error| panic!("the benchmark's own object: {error}"))
 }
 
-/// A UID as they look, in no order.
+/// Returns a UID that looks random.
 fn uid(kind: u32, number: u32) -> Uid {
     let scattered = number.wrapping_mul(2_654_435_761).rotate_left(13) ^ kind;
     Uid::from(format!("{scattered:08x}-{kind:04x}-4000-8000-{number:012x}"))
 }
 
-/// Cores in thousandths and memory in mebibytes, and so many nano-cores more.
+/// Returns thousandths of a core, mebibytes of memory, and additional nano-cores.
 pub(crate) fn request(millis: i64, mebibytes: i64, nanos: u32) -> Resources {
     let cpu = Amount::from_nanos(i128::from(millis) * 1_000_000 + i128::from(nanos));
     Resources::new().with("cpu", cpu).with("memory", Amount::from_units(mebibytes << 20)).with("pods", Amount::from_units(1))
 }
 
-/// A world with what [`Size`] says is there, and the templates of what comes.
+/// A world with the objects of a [`Size`], and templates for new objects.
 pub(crate) struct Cluster {
     pub(crate) world: World,
     pub(crate) size: Size,
     pod: PodFacts,
     group: GroupFacts,
-    /// Pods that come in a later round differ a little, so that no view is left of them.
+    /// A number in the requests of new pods. It makes them a little different in each round, so that no cached class helps.
     round: u32,
 }
 
 impl Cluster {
-    /// With `size.running` pods of this request on its nodes, in groups of ten.
+    /// Creates the cluster with `size.running` pods of this request on its nodes, in PodGroups of ten.
     pub(crate) fn new(size: Size, runs: &Resources) -> Self {
         let pod: Pod = read(json!({
             "metadata": {"namespace": "team", "name": "p", "uid": "p", "labels": {"app": "train"}, "annotations": {"scheduling.k8s.io/group-name": "g"}},
@@ -103,19 +103,19 @@ impl Cluster {
         if self.size.queues > 1 { name_of_queue(number % self.size.queues) } else { DEFAULT_QUEUE.to_owned() }
     }
 
-    /// A PodGroup; groups are dealt among the queues.
+    /// Returns a PodGroup. PodGroups are distributed among the queues.
     pub(crate) fn group(&self, kind: &str, number: u32, gang: u32) -> GroupFacts {
         let key = GroupKey::new("team", &format!("{kind}-{number:05}"));
         GroupFacts { uid: uid(1, number), min_member: gang, queue: self.queue(number), key, ..self.group.clone() }
     }
 
-    /// A pod that waits, of this group.
+    /// Returns a waiting pod of this PodGroup.
     pub(crate) fn waits(&self, group: &GroupKey, number: u32, request: Resources) -> PodFacts {
         let name = Arc::from(format!("waits-{number:06}"));
         PodFacts { name, uid: uid(2, number), group: group.clone(), request, ..self.pod.clone() }
     }
 
-    /// A pod that runs; they are dealt among the nodes.
+    /// Returns a running pod. Running pods are distributed among the nodes.
     pub(crate) fn runs(&self, number: u32, request: &Resources) -> PodFacts {
         PodFacts {
             name: Arc::from(format!("runs-{number:06}")),
@@ -129,7 +129,7 @@ impl Cluster {
         }
     }
 
-    /// `size.pods` new pods in gangs, with their groups, each asking for half a core.
+    /// Returns `size.pods` new pods of half a core each, in gangs, with their PodGroups.
     pub(crate) fn arrivals(&mut self) -> (Vec<GroupFacts>, Vec<PodFacts>) {
         self.round += 1;
         let groups: Vec<_> =
@@ -143,13 +143,13 @@ impl Cluster {
         (groups, pods)
     }
 
-    /// They come.
+    /// Applies the creation of these objects.
     pub(crate) fn come(&mut self, (groups, pods): (Vec<GroupFacts>, Vec<PodFacts>)) {
         groups.into_iter().for_each(|group| self.world.apply_group(group));
         pods.into_iter().for_each(|pod| self.world.apply_pod(pod));
     }
 
-    /// They are gone, and all is as before them.
+    /// Applies the deletion of these objects.
     pub(crate) fn go(&mut self, groups: &[GroupKey], pods: &[Uid]) {
         pods.iter().for_each(|uid| self.world.delete_pod(uid));
         groups.iter().for_each(|key| self.world.delete_group(key));
@@ -157,7 +157,7 @@ impl Cluster {
         let _told = self.world.take_dirty();
     }
 
-    /// One cycle.
+    /// Runs one cycle.
     pub(crate) fn decide(&mut self) -> Plan {
         podgroup::cycle::run(&mut self.world, &POLICY, Duration::ZERO)
     }
@@ -167,7 +167,7 @@ fn name_of_queue(number: u32) -> String {
     format!("queue-{number:04}")
 }
 
-/// A node of 32 cores.
+/// Returns a node of 32 cores.
 pub(crate) fn node(number: u32) -> NodeFacts {
     let allocatable = json!({"cpu": "32", "memory": "256Gi", "pods": "110", "ephemeral-storage": "500Gi"});
     let labels =

@@ -1,5 +1,5 @@
-//! How fast is a cycle that places pods? From one size in the middle (5,000 nodes, 10,000 pods in gangs of 8, nothing running, one queue) along each axis by
-//! itself. What is measured is the cycle: from the last event to the plan, in which the books hold every placement. No view of the nodes is left from before.
+//! Benchmarks of a cycle that places pods. They start from one size (5,000 nodes, 10,000 pods in gangs of 8, no running pods, one queue) and change
+//! one dimension at a time. The time is from the last event to the plan, with every placement charged. No class of an earlier cycle is cached.
 
 use std::time::{Duration, Instant};
 
@@ -48,25 +48,25 @@ pub(crate) fn pods(criterion: &mut Criterion) {
     measure(criterion, "pods", [1_000].map(of));
 }
 
-/// Pods by themselves, and larger gangs.
+/// Single pods, and larger gangs.
 pub(crate) fn gangs(criterion: &mut Criterion) {
     let of = |gang| (gang, Size { gang, ..Size::default() });
     measure(criterion, "gangs", [1, 256].map(of));
 }
 
-/// Pods that run already.
+/// Running pods.
 pub(crate) fn running(criterion: &mut Criterion) {
     let of = |running| (running, Size { running, ..Size::default() });
     measure(criterion, "running", [50_000].map(of));
 }
 
-/// More queues, whose turns come by their shares.
+/// More queues, in the order of their shares.
 pub(crate) fn queues(criterion: &mut Criterion) {
     let of = |queues| (queues, Size { queues, ..Size::default() });
     measure(criterion, "queues", [100, 2_000].map(of));
 }
 
-/// Every pod a class of its own: nothing that was worked out for one pod helps another. By nodes.
+/// Every pod in its own class, so that no result for one pod helps another. By nodes.
 pub(crate) fn own_classes(criterion: &mut Criterion) {
     let of = |nodes| (nodes, Size { nodes, pods: 1_000, gang: 1, own_classes: true, ..Size::default() });
     measure(criterion, "own classes", [1_000, 5_000, 10_000].map(of));

@@ -1,4 +1,4 @@
-//! What does it cost when little or nothing happens? In a cluster of 5,000 nodes on which 50,000 pods run.
+//! Benchmarks of events that change little or nothing, in a cluster of 5,000 nodes with 50,000 running pods.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ fn timed(act: impl FnOnce() -> Plan) -> Duration {
     took
 }
 
-/// An event that changes nothing, and a cycle in which nothing is to be done.
+/// An event that changes nothing, and a cycle without work.
 pub(crate) fn nothing(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("nothing");
     let runs = request(100, 256, 0);
@@ -39,8 +39,8 @@ pub(crate) fn nothing(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// One event and the cycle behind it where every node is full and 10,000 pods wait that find no place: gangs that share a template, and pods that are each
-/// a class of their own.
+/// One event and its cycle in a full cluster with 10,000 waiting pods that cannot be placed: gangs with the same template, and pods that each have their own
+/// class.
 pub(crate) fn full(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("full");
     group.sampling_mode(SamplingMode::Flat);
@@ -94,7 +94,7 @@ fn ends(cluster: &mut Cluster, small: &PodFacts) -> Duration {
     took
 }
 
-/// Everything that happens to a pod, from its creation to its end, with all the cycles between: 10,000 pods in gangs of 8.
+/// All events of a pod from its creation to its end, with all cycles between: 10,000 pods in gangs of 8.
 pub(crate) fn life(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("life");
     group.sampling_mode(SamplingMode::Flat).throughput(Throughput::Elements(u64::from(WAITING)));

@@ -1,4 +1,4 @@
-//! What is left of a case that failed? One folder with everything that its reader will ask for.
+//! Keeps what remains of a failed case: one folder with logs, Events and objects.
 
 use std::path::{Path, PathBuf};
 
@@ -8,11 +8,12 @@ use futures::FutureExt;
 use crate::world::World;
 use crate::{kit, say};
 
-/// What is asked of the API server, by kubectl: `describe` is what a person reads first, JSON is what has everything.
+/// The resources that are read with kubectl: `describe` for people, JSON for everything else.
 const OBJECTS: [&str; 8] =
     ["pods", "podgroups.scheduling.volcano.sh", "queues.scheduling.volcano.sh", "nodes", "deployments", "replicasets", "events", "leases"];
 
-/// Keeps all of `world` in `e2e/artifacts/NAME`; returns the folder. What cannot be had is left out and named in `left-out.txt`: this must
+/// Keeps the data of `world` in `e2e/artifacts/NAME` and returns the folder. What cannot be read is named in `left-out.txt`: an error here must not hide
+/// the failure itself.
 /// never hide the failure itself.
 pub async fn keep(world: &mut World, name: &str) -> Result<PathBuf> {
     let folder = kit::crate_folder().join("artifacts").join(name);
@@ -38,7 +39,7 @@ pub async fn keep(world: &mut World, name: &str) -> Result<PathBuf> {
             let lines: Vec<String> = requests.counts.iter().map(|(what, count)| format!("{count:>7} {what}")).collect();
             std::fs::write(folder.join("requests.txt"), lines.join("\n"))?;
         }
-        Err(error) => missing.push(format!("no requests.txt: {}", say::brief(&error))),
+        Err(error) => missing.push(format!("requests.txt is missing: {}", say::brief(&error))),
     }
     copy_all(&world.cluster().scratch().path("logs"), &folder, &mut missing);
     copy_all(&world.cluster().component_logs(), &folder, &mut missing);
@@ -48,7 +49,7 @@ pub async fn keep(world: &mut World, name: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Writes down what speaks against the run, and the seed that its proxies drew delays from.
+/// Writes the reasons of the failure, and the seed of the random delays.
 pub fn tell_why(folder: &Path, seed: u64, reasons: &[String]) -> Result<()> {
     let text = format!("{}\nseed {seed}\n", reasons.join("\n"));
     std::fs::write(folder.join("why.txt"), text).context("why.txt")
@@ -67,7 +68,7 @@ fn save(file: &Path, content: Result<String>, missing: &mut Vec<String>) {
 
 fn copy_all(from: &Path, to: &Path, missing: &mut Vec<String>) {
     let Ok(entries) = std::fs::read_dir(from) else {
-        missing.push(format!("no logs in {}", from.display()));
+        missing.push(format!("logs are missing in {}", from.display()));
         return;
     };
     for entry in entries.flatten() {

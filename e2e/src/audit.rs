@@ -1,4 +1,4 @@
-//! What does the audit log say about the two programs? Which requests were refused, and how many there were of which kind.
+//! Reads from the audit log which requests of the two programs were refused, and counts the requests by kind.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,9 +14,9 @@ use crate::observer::received;
 /// The requests of some users, counted.
 #[derive(Debug, Default)]
 pub struct Requests {
-    /// What was answered with 401 or 403, and when it was received in milliseconds, if the log says so; must be empty but for what is excused.
+    /// The requests that were answered with 401 or 403, each with the time of its arrival in milliseconds, if the log has it. Only excused ones are allowed.
     pub refused: Vec<(Option<i64>, String)>,
-    /// User, verb and resource (`podgroup-scheduler create pods/binding`) to the number of answered requests.
+    /// The number of answered requests by user, verb and resource (`podgroup-scheduler create pods/binding`).
     pub counts: BTreeMap<String, u64>,
 }
 
@@ -55,9 +55,9 @@ struct Status {
     message: String,
 }
 
-/// Reads the whole log and keeps what `users` did. A last line that is still being written is skipped.
+/// Reads the whole log and keeps the requests of `users`. An incomplete last line is skipped.
 pub fn read(log: &Path, users: &[String]) -> Result<Requests> {
-    let file = File::open(log).with_context(|| format!("the audit log {}", log.display()))?;
+    let file = File::open(log).with_context(|| format!("reading the audit log {}", log.display()))?;
     let mut requests = Requests::default();
     for line in BufReader::new(file).lines() {
         requests.take(&line?, users);
@@ -80,7 +80,7 @@ impl Requests {
             None => entry.request_uri.clone(),
         };
         let text = format!("{account} {} {what}", entry.verb);
-        // A namespace that is being taken down refuses creations with the same code: nobody can know that in time.
+        // A terminating namespace refuses creations with the same code. A program cannot always know in time that the namespace terminates.
         if let Some(Status { code: code @ (401 | 403), message }) = &entry.response_status
             && !message.contains("because it is being terminated")
         {
@@ -104,13 +104,13 @@ mod tests {
         };
         let ours = crate::chart::user(crate::chart::SCHEDULER);
         let mut requests = Requests::default();
-        for each in [line(&ours, 200), line(&ours, 403), line("somebody", 403), "{\"user\":".to_owned()] {
+        for each in [line(&ours, 200), line(&ours, 403), line("other-user", 403), "{\"user\":".to_owned()] {
             requests.take(&each, std::slice::from_ref(&ours));
         }
         assert_eq!(requests.refused, [(None, "podgroup-scheduler patch pods/status (/x) was answered with 403: no".to_owned())]);
         assert_eq!(requests.counts.get("podgroup-scheduler patch pods/status"), Some(&2));
         requests
             .take(&line(&ours, 403).replace("\"no\"", "\"unable to create: because it is being terminated\""), std::slice::from_ref(&ours));
-        assert_eq!(requests.refused.len(), 1, "the end of a namespace is no right that is missing");
+        assert_eq!(requests.refused.len(), 1, "a refusal by a terminating namespace is not a missing right");
     }
 }

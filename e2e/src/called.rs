@@ -1,5 +1,5 @@
-//! What did the controller ask of the API server in a while? Read from the audit log, which is written before a request is answered, so that it is
-//! complete for whatever a case has waited for.
+//! Reads the controller's requests since a moment from the audit log. The API server writes the log before it answers, so it is complete for everything
+//! that a case has waited for.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::chart;
 use crate::world::World;
 
-/// A place in the audit log.
+/// A position in the audit log.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment(u64);
 
@@ -20,33 +20,33 @@ pub struct Moment(u64);
 pub struct Called {
     /// get, list, watch, create, patch, delete.
     pub verb: String,
-    /// Plural, with the subresource.
+    /// The plural resource name, with the subresource.
     pub resource: String,
-    /// Of the object; empty for all of them.
+    /// The namespace of the object; empty for all namespaces.
     pub namespace: String,
-    /// Of the object; empty for a list, and for what the server names.
+    /// The name of the object; empty for a list, and for a name that the server generates.
     pub name: String,
-    /// The status of the answer; 0 where none is noted.
+    /// The status code of the response; 0 when the log has none.
     pub status: u64,
-    /// The whole line, for what a case looks for in it.
+    /// The whole line, for details that a case looks for.
     pub line: String,
 }
 
-/// Now.
+/// Returns the present position.
 pub fn now(w: &World) -> Result<Moment> {
-    Ok(Moment(std::fs::metadata(w.cluster().audit_log()).context("the audit log")?.len()))
+    Ok(Moment(std::fs::metadata(w.cluster().audit_log()).context("reading the audit log")?.len()))
 }
 
-/// The controller's requests since a moment; not its lease, and not the watches that lie open all the time and are logged when they end.
+/// Returns the controller's requests since a position, without those for its lease and without watches, which are logged when they end.
 pub fn since(w: &World, moment: Moment) -> Result<Vec<Called>> {
-    let mut file = File::open(w.cluster().audit_log()).context("the audit log")?;
+    let mut file = File::open(w.cluster().audit_log()).context("reading the audit log")?;
     file.seek(SeekFrom::Start(moment.0))?;
     let controller = chart::user(chart::CONTROLLER);
     let lines = BufReader::new(file).lines().collect::<std::io::Result<Vec<String>>>()?;
     Ok(lines.iter().filter_map(|line| read(line, &controller)).collect())
 }
 
-/// How many there are of each verb and resource, for the text of a failure and for counting: `{"patch podgroups": 2}`.
+/// Counts the requests by verb and resource: `{"patch podgroups": 2}`.
 pub fn tally(calls: &[Called]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for call in calls {
@@ -55,7 +55,7 @@ pub fn tally(calls: &[Called]) -> BTreeMap<String, usize> {
     counts
 }
 
-/// How many of them change something.
+/// Returns how many requests change an object.
 pub fn writes(calls: &[Called]) -> usize {
     calls.iter().filter(|call| !matches!(call.verb.as_str(), "get" | "list")).count()
 }

@@ -1,7 +1,7 @@
-//! How is a case run and judged? In a fresh world each, within a time, and not by its own word alone.
+//! Runs and judges a case: in a fresh world, within a time limit, and not by its own result alone.
 //!
-//! A fresh cluster costs 3 s and saves asking what an earlier case left behind. A case has passed if it says so **and** nothing speaks against the run:
-//! see `World::verdict`. A panic in a case is a failure like any other.
+//! A fresh cluster costs 3 s, and no earlier case can affect it. A case has passed if it succeeds **and** nothing else is wrong with the run: see
+//! `World::verdict`. A panic in a case is a failure like any other.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::scratch::Scratch;
 use crate::world::{Setup, World};
 use crate::{artifacts, say, scratch};
 
-/// No case may take longer unless it says so; each has tighter deadlines of its own.
+/// The time limit of a case by default. Each case has shorter deadlines of its own.
 pub const CASE_TIME: Duration = Duration::from_secs(300);
 
 /// The steps of a case.
@@ -30,28 +30,28 @@ pub type Steps = for<'a> fn(&'a mut World) -> BoxFuture<'a, Result<()>>;
 pub struct Case {
     /// The row's id, and a variant after a dash: `L1`, `L1-no-policy`.
     pub id: String,
-    /// What happens in it, in half a line.
+    /// What it tests, in half a line.
     pub title: &'static str,
-    /// What it wants of its world.
+    /// The world that it needs.
     pub setup: Setup,
-    /// What it does and expects.
+    /// Its steps and expectations.
     pub steps: Steps,
-    /// How long it may take.
+    /// Its time limit.
     pub time: Duration,
-    /// Whether it is run a second time, as `ID-faults`, under a seeded mix of faults.
+    /// Whether it also runs as `ID-faults`, under a seeded mix of faults.
     pub under_faults: UnderFaults,
-    /// It is run only in the soak, and where it is named.
+    /// Whether it runs only in the soak, and when it is named.
     pub only_in_soak: bool,
 }
 
-/// When a case is run under faults too.
+/// When a case also runs under faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnderFaults {
-    /// It counts calls, breaks things itself, or tries the harness.
+    /// Never: it counts calls, injects its own faults, or tests the harness.
     Never,
-    /// In the soak, and where it is named.
+    /// In the soak, and when it is named.
     InSoak,
-    /// Wherever it is run without.
+    /// Whenever it runs without faults.
     Always,
 }
 
@@ -71,12 +71,12 @@ impl Case {
         Self { only_in_soak: true, ..self }
     }
 
-    /// It may take so long.
+    /// Sets its time limit.
     pub fn within(self, time: Duration) -> Self {
         Self { time, ..self }
     }
 
-    /// Itself, and the same under faults where it wants that.
+    /// Returns the case, and its variant under faults if it has one.
     pub fn with_variant(self) -> Vec<Self> {
         if self.under_faults == UnderFaults::Never {
             return vec![self];
@@ -96,13 +96,13 @@ impl Case {
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// Ids, in small or capital letters; none is all but those of the soak.
+    /// Case ids, in any case of letters; empty means all except those of the soak.
     pub cases: Vec<String>,
-    /// How often the whole list is run.
+    /// How often the whole list runs.
     pub repeat: u32,
-    /// How many cases at once.
+    /// How many cases run at once.
     pub jobs: usize,
-    /// The seed of every world; drawn anew for each if not said.
+    /// The seed of every world; random for each if not given.
     pub seed: Option<u64>,
     /// See [`Setup::stock_places`].
     pub stock_places: bool,
@@ -147,7 +147,7 @@ pub async fn run(table: &[Case], selection: &Selection) -> Result<bool> {
     Ok(sum_up(&outcomes, start.elapsed()))
 }
 
-/// The cases that `wanted` names; an unknown name is an error that lists the known.
+/// Returns the cases that `wanted` names. An unknown name is an error with the known names.
 pub fn choose(table: &[Case], wanted: &[String]) -> Result<Vec<Case>> {
     if wanted.is_empty() {
         return Ok(table.iter().filter(|case| !case.only_in_soak).cloned().collect());
@@ -164,7 +164,7 @@ pub fn choose(table: &[Case], wanted: &[String]) -> Result<Vec<Case>> {
     Ok(chosen)
 }
 
-/// Takes the next run that ends.
+/// Waits for the next run that ends.
 pub(crate) async fn collect(running: &mut JoinSet<Outcome>, outcomes: &mut Vec<Outcome>) -> Result<()> {
     if let Some(outcome) = running.join_next().await {
         let outcome = outcome?;
@@ -225,13 +225,13 @@ async fn judge(case: &Case, name: &str, mut world: World) -> (Vec<String>, Optio
         Ok(Err(_)) => reasons.push(format!("it took over {:?}", case.time)),
         Err(panic) => reasons.push(format!("panicked: {}", panic_text(panic.as_ref()))),
     }
-    // The objects of a failed case are kept as they were when it failed, so before the observer waits for rest.
+    // The objects of a failed case are kept before the observer waits for rest.
     let run = format!("{}-{:08x}", name.replace('#', "-"), scratch::random() >> 32);
     let mut kept = None;
     if !reasons.is_empty() {
         kept = artifacts::keep(&mut world, &run).await.ok();
     }
-    // What must hold at the end must hold without faults.
+    // The rules of a cluster at rest hold only without faults.
     if let Err(error) = world.calm().await {
         reasons.push(say::brief(&error));
     }
@@ -246,7 +246,7 @@ async fn judge(case: &Case, name: &str, mut world: World) -> (Vec<String>, Optio
     }
     world.started_again().iter().for_each(|text| say::line(format!("        {name}: {text}")));
     let faults = world.faults();
-    // Ending a world waits for its processes; not on a thread that other cases need.
+    // Ending a world waits for its processes, so it must not block a thread that other cases need.
     let ended = tokio::task::spawn_blocking(move || drop(world)).await;
     if ended.is_err() {
         reasons.push("the world could not be ended".to_owned());

@@ -1,7 +1,7 @@
-//! How does what is tested come into a cluster? By `helm install`, as at any user's; the programs then live with the rights that the chart gave.
+//! Installs the chart with `helm install`, as a user does. The programs run with the rights that the chart gives.
 //!
-//! kwok would only pretend to run the chart's pods, so the chart is installed with no replicas and the programs run as processes with tokens of
-//! the chart's own ServiceAccounts: a right that the chart forgot is a forbidden request, and that fails the case.
+//! kwok would only simulate the chart's pods. So the chart is installed with 0 replicas, and the programs run as processes with tokens of the chart's
+//! ServiceAccounts. A right that is missing in the chart is a forbidden request, which fails the case.
 
 use std::path::{Path, PathBuf};
 
@@ -26,20 +26,20 @@ pub const CONTROLLER: &str = "podgroup-controller";
 /// ServiceAccount of the scheduler.
 pub const SCHEDULER: &str = "podgroup-scheduler";
 
-/// Longer than any case; an admin's token of the API server may be at most a day or so.
+/// The lifetime of tokens in seconds: longer than any case. The API server limits it to about a day.
 const TOKEN_SECONDS: u32 = 12 * 3600;
 
-/// How a ServiceAccount of the chart is called in the audit log.
+/// Returns the user name of a ServiceAccount of the chart in the audit log.
 pub fn user(account: &str) -> String {
     format!("system:serviceaccount:{NAMESPACE}:{account}")
 }
 
-/// Installs the chart with `values` (`key=value`, as for `helm --set`) and returns when its CRDs are served; see also [`settle`].
+/// Installs the chart with `values` (`key=value`, as for `helm --set`) and waits until its CRDs are served. See also [`settle`].
 pub async fn install(cluster: &Cluster, values: &[&str]) -> Result<()> {
     install_from(cluster, &folder(), values).await
 }
 
-/// The same of another chart, in this folder.
+/// Installs another chart, from this folder.
 pub async fn install_from(cluster: &Cluster, chart: &Path, values: &[&str]) -> Result<()> {
     helm(cluster, "install", chart, &["--create-namespace"], values).await?;
     for name in ["podgroups.scheduling.volcano.sh", "queues.scheduling.volcano.sh"] {
@@ -51,23 +51,23 @@ pub async fn install_from(cluster: &Cluster, chart: &Path, values: &[&str]) -> R
         })
         .await?;
     }
-    // The garbage collector looks for new kinds every 30 s and knows them from its start. A case that deletes an owner in a cluster's first half minute
-    // would wait for that, and not for what it tests.
+    // The garbage collector looks for new kinds at its start and every 30 s. Without the restart a case that deletes an owner in the first half
+    // minute would wait for that instead of what it tests.
     cluster.restart("kube-controller-manager").await
 }
 
-/// `helm upgrade` of what [`install`] installed, with these values and no others; the policies of the API server follow a moment later.
+/// Runs `helm upgrade` with these values and no others. The API server uses changed policies some time later.
 pub async fn upgrade(cluster: &Cluster, values: &[&str]) -> Result<()> {
     helm(cluster, "upgrade", &folder(), &[], values).await
 }
 
-/// The chart that is tested.
+/// Returns the folder of the chart.
 pub fn folder() -> PathBuf {
     kit::repository().join("charts/podgroup")
 }
 
 async fn helm(cluster: &Cluster, verb: &str, chart: &Path, flags: &[&str], values: &[&str]) -> Result<()> {
-    let chart = chart.to_str().context("the clone's path is no UTF-8")?;
+    let chart = chart.to_str().context("the path of the repository is not UTF-8")?;
     let mut arguments = vec![verb, "podgroup", chart, "--namespace", NAMESPACE];
     arguments.extend(flags);
     for value in ["controller.replicas=0", "scheduler.replicas=0"].iter().chain(values) {
@@ -77,13 +77,13 @@ async fn helm(cluster: &Cluster, verb: &str, chart: &Path, flags: &[&str], value
     Ok(())
 }
 
-/// Waits until a fresh installation answers as an old one does, so that no case measures the API server's own first steps: it holds the first creations
-/// of a new CRD for two seconds, and begins to apply a new policy some time after it took it.
+/// Waits until a new installation answers as an old one does, so that no case measures the start of the API server: it delays the first creations of a new
+/// CRD by two seconds, and applies a new policy some time after its creation.
 pub async fn settle(cluster: &Cluster, admission_policy: bool) -> Result<()> {
     settle_for(cluster, objects::SCHEDULER_NAME, admission_policy).await
 }
 
-/// The same where the release serves another scheduler's pods.
+/// Does the same for a release that serves another scheduler.
 pub async fn settle_for(cluster: &Cluster, scheduler: &str, admission_policy: bool) -> Result<()> {
     let client = cluster.client();
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
@@ -104,7 +104,7 @@ pub async fn settle_for(cluster: &Cluster, scheduler: &str, admission_policy: bo
         tokio::try_join!(groups.create(&dry_run, &group), queues.create(&dry_run, &queue))?;
         Ok(Seen::Yes(()))
     });
-    let stamped = wait_until(secs(20), "the admission policy stamps pods, or nothing does", || async {
+    let stamped = wait_until(secs(20), "the admission policy annotates pods, or no policy does", || async {
         let pod = pods.create(&dry_run, &owned).await?;
         let stamped = pod.metadata.annotations.is_some_and(|all| all.contains_key("scheduling.k8s.io/group-name"));
         Ok(Seen::when(stamped == admission_policy, || format!("stamped: {stamped}")))
@@ -113,12 +113,12 @@ pub async fn settle_for(cluster: &Cluster, scheduler: &str, admission_policy: bo
     Ok(())
 }
 
-/// A kubeconfig for the chart's ServiceAccount `account`, through `port`, trusting `authority` (the file of a certificate). It lies in the run's folder.
+/// Writes a kubeconfig for the chart's ServiceAccount `account` into the run's folder. It connects to `port` and trusts the certificate file `authority`.
 pub async fn kubeconfig(cluster: &Cluster, account: &str, port: u16, authority: &Path) -> Result<PathBuf> {
     kubeconfig_as(cluster, account, account, port, authority).await
 }
 
-/// The same for one of several programs of that account, each with a token of its own, by which the audit log tells them apart. `label` names the file.
+/// Does the same for one of several programs of that account. Each has its own token, so that the audit log tells them apart. `label` names the file.
 pub async fn kubeconfig_as(cluster: &Cluster, account: &str, label: &str, port: u16, authority: &Path) -> Result<PathBuf> {
     let request: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": TOKEN_SECONDS}}))?;
     let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client(), NAMESPACE);
@@ -126,7 +126,7 @@ pub async fn kubeconfig_as(cluster: &Cluster, account: &str, label: &str, port: 
         .create_token_request(account, &PostParams::default(), &request)
         .await
         .with_context(|| format!("a token for the chart's ServiceAccount {account}"))?;
-    let token = answer.status.and_then(|status| status.token).context("the API server gave no token")?;
+    let token = answer.status.and_then(|status| status.token).context("the API server returned no token")?;
     let file = cluster.scratch().path(format!("kubeconfig-{label}"));
     kubeconfig::write(&file, port, authority, &token, NAMESPACE)?;
     Ok(file)

@@ -1,7 +1,7 @@
-//! How is a real control plane started, and what can a case ask of it?
+//! Starts a real control plane and gives a case access to it.
 //!
-//! etcd, kube-apiserver (RBAC, TLS, audit log) and kube-controller-manager are the real ones; nodes and kubelets are kwok's. kwokctl chooses free
-//! ports, so several clusters live side by side. Who removes it all: `scratch`.
+//! etcd, kube-apiserver (RBAC, TLS, audit log) and kube-controller-manager are real; kwok simulates nodes and kubelets. kwokctl chooses free
+//! ports, so several clusters can run side by side. The module `scratch` removes everything.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -16,15 +16,15 @@ use crate::scratch::Scratch;
 use crate::wait::{Seen, secs, wait_until};
 use crate::{kubeconfig, say};
 
-/// kwokctl asks which ports are free and binds them later; whoever was quicker wins, so it is tried again.
+/// kwokctl chooses free ports and binds them later. Another process may be faster, so the start is tried again.
 const ATTEMPTS: u32 = 3;
 
-/// What a case may want different. The default is what production looks like, without the stock scheduler.
+/// The settings of a cluster. The default is like production, without the stock scheduler.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterOptions {
     /// The cluster's name; a label only, folders are unique anyway.
     pub name: String,
-    /// Runs the stock kube-scheduler too. It places pods of `default-scheduler` and of the names in `also_places`.
+    /// Runs the stock kube-scheduler, too. It schedules pods of `default-scheduler` and of the names in `also_places`.
     pub kube_scheduler: bool,
     /// Further scheduler names that the stock scheduler answers to.
     pub also_places: Vec<String>,
@@ -38,7 +38,7 @@ pub struct ClusterOptions {
     pub extra_args: Vec<String>,
 }
 
-/// A running control plane. Dropping it removes it with all that was started in its folder.
+/// A running control plane. Dropping it removes it with everything that was started in its folder.
 pub struct Cluster {
     name: String,
     scratch: Scratch,
@@ -48,13 +48,13 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts one in a folder of its own under the system's temporary folder; about 3 s.
+    /// Starts a cluster in its own folder in the system's temporary folder; this takes about 3 s.
     pub async fn start(options: ClusterOptions) -> Result<Self> {
         let scratch = Scratch::new(&options.name)?;
         Self::start_in(scratch, options).await
     }
 
-    /// Starts one in `scratch`, whose end is the cluster's end.
+    /// Starts a cluster in `scratch`, and ends with it.
     pub async fn start_in(scratch: Scratch, options: ClusterOptions) -> Result<Self> {
         let kit = Kit::locate()?;
         let kubeconfig = scratch.path("kubeconfig");
@@ -75,32 +75,32 @@ impl Cluster {
         Ok(Self { name: options.name, scratch, kubeconfig, client, kit })
     }
 
-    /// A client as cluster admin.
+    /// Returns a client as cluster admin.
     pub fn client(&self) -> kube::Client {
         self.client.clone()
     }
 
-    /// The admin's kubeconfig.
+    /// Returns the admin's kubeconfig.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// The run's folder: state, logs, kubeconfigs.
+    /// Returns the run's folder: state, logs, kubeconfigs.
     pub fn scratch(&self) -> &Scratch {
         &self.scratch
     }
 
-    /// The kit that it was started from.
+    /// Returns the tools that started it.
     pub fn kit(&self) -> &Kit {
         &self.kit
     }
 
-    /// Logs of the control plane's components.
+    /// Returns the folder of the logs of the control plane's components.
     pub fn component_logs(&self) -> PathBuf {
         self.scratch.folder().join("kwok/clusters").join(&self.name).join("logs")
     }
 
-    /// The audit log: one JSON object per line and answered request.
+    /// Returns the audit log: one JSON object per line and answered request.
     pub fn audit_log(&self) -> PathBuf {
         self.component_logs().join("audit.log")
     }
@@ -118,34 +118,34 @@ impl Cluster {
         Ok(())
     }
 
-    /// Ends one component (`kube-controller-manager`) and starts it again as it was. Returns when kwokctl says that the cluster is ready.
+    /// Kills one component (`kube-controller-manager`) and starts it again. Returns when kwokctl reports the cluster as ready.
     pub async fn restart(&self, component: &str) -> Result<()> {
         let pid = self.pid(component)?;
         // Its ports are free for a moment, and no other cluster may choose them then.
         let _lock = ports().await?;
-        // That it is not there any more is as good: some end by themselves when the API server stays away.
+        // An error means that it has ended already: some components end when the API server is down for long.
         let _ = Command::new("kill").args(["-KILL", pid.trim()]).stderr(Stdio::null()).status().await.context("kill")?;
         wait_until(secs(5), &format!("{component} is gone"), || async {
             let there = Command::new("kill").args(["-0", pid.trim()]).stderr(Stdio::null()).status().await?.success();
             Ok(Seen::when(!there, || format!("process {}", pid.trim())))
         })
         .await?;
-        // It starts whatever does not run.
+        // This starts every component that does not run.
         kwokctl(&self.kit, &self.scratch, &["start", "cluster", "--name", &self.name, "--wait=60s"]).await
     }
 
-    /// Lets the cluster live on; returns its folder, which `scratch::remove` ends.
+    /// Lets the cluster go on; returns its folder, which `scratch::remove` ends.
     pub fn keep(self) -> Result<PathBuf> {
         self.scratch.keep()
     }
 
-    /// Runs a program of the kit (kubectl, helm) as cluster admin; its output, or an error that holds what it wrote.
+    /// Runs a program of the tools (kubectl, helm) as cluster admin; returns its output, or an error with its stderr.
     pub async fn run(&self, program: &str, arguments: &[&str]) -> Result<String> {
         let path = self.scratch.link(&self.kit.program(program))?;
         let output = Command::new(path)
             .args(arguments)
             .env("KUBECONFIG", &self.kubeconfig)
-            // Neither program shall read or write the settings of the person who runs the tests.
+            // Neither program may read or write the settings of the person who runs the tests.
             .env("HOME", self.scratch.folder())
             .stdin(Stdio::null())
             .output()
@@ -190,11 +190,11 @@ async fn create(kit: &Kit, scratch: &Scratch, options: &ClusterOptions, kubeconf
     if !options.runtime_config.is_empty() {
         flag("kube-runtime-config", options.runtime_config.join(","));
     }
-    // There is one; with an election it would wait for its own lease to run out after a restart.
+    // There is one instance. With an election it would wait for its own lease to expire after a restart.
     flag("extra-args", "kube-controller-manager=leader-elect=false".to_owned());
-    // Whoever carries this is left to the case: see workloads::kinds.
+    // The case writes the status of a pod with this annotation: see workloads::kinds.
     flag("extra-args", "kwok-controller=disregard-status-with-annotation-selector=kwok.x-k8s.io/status=custom".to_owned());
-    // In one file (the default is a new one after 100 MiB): whoever asks how many calls something cost reads it from where it stood.
+    // One file (the default starts a new one after 100 MiB), because `called` reads it from a position on.
     flag("extra-args", "kube-apiserver=audit-log-maxsize=8192".to_owned());
     for each in &options.extra_args {
         flag("extra-args", each.clone());
@@ -205,7 +205,7 @@ async fn create(kit: &Kit, scratch: &Scratch, options: &ClusterOptions, kubeconf
     Ok(())
 }
 
-/// The right to choose ports, or to give them up for a moment: one at a time between all processes of this crate. It goes with the file handle.
+/// Locks the choice of ports between all processes of this crate. The lock ends with the file handle.
 async fn ports() -> Result<File> {
     let lock = File::create(std::env::temp_dir().join("podgroup-e2e-ports.lock"))?;
     Ok(tokio::task::spawn_blocking(move || lock.lock().map(|()| lock)).await??)
@@ -234,8 +234,8 @@ fn scheduler_config(also_places: &[String]) -> serde_json::Value {
     serde_json::json!({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": profiles})
 }
 
-/// What the observer needs to see: every request on PodGroups with its body (the preconditions of a DELETE are in the body), every request of the two
-/// programs, and the writes of all others; their reads would only fill the disk.
+/// Returns the audit policy for the observer: every request on PodGroups with its body (a DELETE has its preconditions there), every request of the two
+/// programs, and the writes of all other clients. Their reads would only fill the disk.
 fn audit_policy() -> serde_json::Value {
     serde_json::json!({
         "apiVersion": "audit.k8s.io/v1",

@@ -1,4 +1,4 @@
-//! What do the chart's dashboards and alerts ask for, and is there anything that nobody asks for?
+//! Reads the queries of the chart's dashboards and alerts, and tests that they match the exported metrics.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -11,23 +11,23 @@ use crate::kit;
 /// One panel of a dashboard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Panel {
-    /// Its title; no two have the same.
+    /// Its title, which is unique.
     pub title: String,
     /// Its queries.
     pub queries: Vec<String>,
 }
 
-/// What a viewer chooses at the top of a dashboard.
+/// A variable that a viewer chooses at the top of a dashboard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
-    /// In queries `$name`.
+    /// Its name; queries use `$name`.
     pub name: String,
-    /// `label_values(SELECTOR, LABEL)`.
+    /// Its query: `label_values(SELECTOR, LABEL)`.
     pub query: String,
 }
 
 impl Variable {
-    /// The selector and the label whose values are offered; none where the query is of another form.
+    /// Returns the selector and the label whose values are offered; `None` when the query has another form.
     pub fn asks(&self) -> Option<(&str, &str)> {
         let (selector, label) = self.query.strip_prefix("label_values(")?.strip_suffix(')')?.rsplit_once(',')?;
         Some((selector.trim(), label.trim()))
@@ -39,11 +39,11 @@ impl Variable {
 pub struct Dashboard {
     /// Its panels.
     pub panels: Vec<Panel>,
-    /// Its variables whose values are asked of Prometheus.
+    /// Its variables with values from Prometheus.
     pub variables: Vec<Variable>,
 }
 
-/// Every dashboard of the chart.
+/// Returns every dashboard of the chart.
 pub fn dashboards() -> Result<Vec<Dashboard>> {
     let folder = kit::repository().join("charts/podgroup/dashboards");
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
@@ -64,7 +64,7 @@ fn dashboard(all: &Value) -> Result<Dashboard> {
     }
     let mut variables = Vec::new();
     for variable in all.pointer("/templating/list").and_then(Value::as_array).context("no variables")? {
-        // The other kind chooses a data source, among those that Grafana has.
+        // The other type of variable chooses a data source of Grafana.
         if text(variable, "type")? == "query" {
             variables.push(Variable { name: text(variable, "name")?, query: text(variable, "query")? });
         }
@@ -72,17 +72,17 @@ fn dashboard(all: &Value) -> Result<Dashboard> {
     Ok(Dashboard { panels, variables })
 }
 
-/// Every panel of every dashboard of the chart.
+/// Returns every panel of every dashboard of the chart.
 pub fn panels() -> Result<Vec<Panel>> {
     Ok(dashboards()?.into_iter().flat_map(|dashboard| dashboard.panels).collect())
 }
 
-/// The file of the alerts.
+/// Returns the file of the alerts.
 pub fn alerts() -> PathBuf {
     kit::repository().join("charts/podgroup/files/alerts.yaml")
 }
 
-/// The names of metrics of ours in a text.
+/// Returns the names of our metrics in a text.
 pub fn metrics_in(text: &str) -> BTreeSet<String> {
     let part_of_name = |each: char| each.is_ascii_lowercase() || each == '_';
     text.split(|each: char| !part_of_name(each)).filter(|word| word.starts_with("podgroup_")).map(str::to_owned).collect()
@@ -92,7 +92,7 @@ pub fn metrics_in(text: &str) -> BTreeSet<String> {
 mod tests {
     use super::*;
 
-    /// The name under which it stands in the page: a histogram's parts are of one.
+    /// Returns the name of a metric in the page of metrics. The parts of a histogram have one name.
     fn plain(name: &str, known: &BTreeSet<String>) -> String {
         let whole = ["_bucket", "_sum", "_count"].iter().find_map(|part| name.strip_suffix(part));
         whole.filter(|whole| known.contains(*whole)).unwrap_or(name).to_owned()
@@ -102,13 +102,13 @@ mod tests {
         std::fs::read_to_string(kit::repository().join(path)).unwrap()
     }
 
-    /// Names that begin a row of a table, in a part of a page.
+    /// Returns the names at the start of the rows of a table in a part of a page.
     fn rows(text: &str) -> BTreeSet<String> {
         text.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(name, _)| name.to_owned()).collect()
     }
 
     #[test]
-    fn every_metric_that_is_asked_for_is_there_and_every_other_is_kept_for_a_reason() {
+    fn every_queried_metric_is_exported_and_every_other_is_kept_for_a_reason() {
         let page = file("docs/metrics.md");
         let (reference, kept) = page.split_once("## Shown where").unwrap();
         let known: BTreeSet<_> = rows(reference).into_iter().filter(|name| name.starts_with("podgroup_")).collect();
@@ -123,25 +123,25 @@ mod tests {
             .collect();
         let alerts = std::fs::read_to_string(alerts()).unwrap();
         let asked: BTreeSet<_> = metrics_in(&(queries + &alerts)).iter().map(|name| plain(name, &known)).collect();
-        assert_eq!(asked.difference(&known).collect::<Vec<_>>(), Vec::<&String>::new(), "nobody exports these");
+        assert_eq!(asked.difference(&known).collect::<Vec<_>>(), Vec::<&String>::new(), "no program exports these metrics");
         let unused: BTreeSet<_> = known.difference(&asked).cloned().collect();
-        assert_eq!(unused, rows(kept), "what nobody asks for, and what the page keeps for a reason");
+        assert_eq!(unused, rows(kept), "metrics without a query, and metrics that the page keeps for a reason");
     }
 
-    /// What a query names as `$name`, without what Grafana knows by itself.
+    /// Returns the variables `$name` of a query, without the variables that Grafana defines.
     fn variables_in(query: &str) -> BTreeSet<String> {
         let name = |rest: &str| rest.chars().take_while(|each| each.is_ascii_alphanumeric() || *each == '_').collect::<String>();
         query.split('$').skip(1).map(name).filter(|name| !name.starts_with("__")).collect()
     }
 
     #[test]
-    fn the_variables_of_a_dashboard_are_those_that_its_panels_name_and_ask_for_labels() {
+    fn the_variables_of_a_dashboard_are_the_variables_in_its_panels() {
         let mut seen = 0;
         for dashboard in dashboards().unwrap() {
             let named: BTreeSet<_> =
                 dashboard.panels.iter().flat_map(|panel| &panel.queries).flat_map(|query| variables_in(query)).collect();
             let there: BTreeSet<_> = dashboard.variables.iter().map(|variable| variable.name.clone()).collect();
-            assert_eq!(named, there, "what the panels name, and what can be chosen");
+            assert_eq!(named, there, "variables in the panels, and variables of the dashboard");
             assert!(dashboard.variables.iter().all(|variable| variable.asks().is_some()), "{:?}", dashboard.variables);
             seen += there.len();
         }
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_panels_have_one_title() {
+    fn panel_titles_are_unique() {
         let titles: Vec<_> = panels().unwrap().into_iter().map(|panel| panel.title).collect();
         assert_eq!(titles.iter().collect::<BTreeSet<_>>().len(), titles.len());
         assert!(titles.len() > 30);
@@ -162,9 +162,9 @@ mod tests {
         assert_eq!(found, ["podgroup_a_bucket".to_owned(), "podgroup_c".to_owned()].into());
     }
 
-    /// `promtool` itself says whether each alert fires and does not where it should; this says that no alert is left out, of the test or of the runbooks.
+    /// `promtool` checks that each alert fires and stays silent where it should. This test checks that no alert is missing in the test file or in the runbooks.
     #[test]
-    fn every_alert_fires_and_does_not_in_its_test_and_has_a_page() {
+    fn every_alert_fires_and_stays_silent_in_its_test_and_has_a_runbook() {
         let rules = std::fs::read_to_string(alerts()).unwrap();
         let names: BTreeSet<_> = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
         let pages = std::fs::read_dir(kit::repository().join("docs/runbooks")).unwrap();
@@ -174,9 +174,9 @@ mod tests {
         let index = file("docs/runbooks/README.md");
         let test = file("charts/podgroup-alerts-test.yaml");
         for name in names {
-            assert!(index.contains(&format!("[{name}]({name}.md)")), "{name} is not in the list of runbooks");
-            assert!(test.contains(&format!("alertname: {name}, exp_alerts: []}}")), "{name} never stays silent");
-            assert!(test.contains(&format!("alertname: {name}\n        exp_alerts:\n")), "{name} never fires");
+            assert!(index.contains(&format!("[{name}]({name}.md)")), "the list of runbooks does not contain {name}");
+            assert!(test.contains(&format!("alertname: {name}, exp_alerts: []}}")), "no test where {name} stays silent");
+            assert!(test.contains(&format!("alertname: {name}\n        exp_alerts:\n")), "no test where {name} fires");
         }
         let promtool = crate::prometheus::tool("promtool").unwrap();
         let folder = kit::repository().join("charts");

@@ -1,5 +1,4 @@
-//! What does podgroup do for me? Four steps on a real control plane, told as a story. Every claim is checked, and a claim that does not hold is the
-//! exit status.
+//! The demo: four steps on a real control plane. Each statement is checked, and a statement that is false fails the demo.
 
 use std::path::PathBuf;
 
@@ -16,12 +15,12 @@ use crate::workloads::{Workload, delete, scale, wait_one_group, wait_running};
 use crate::world::{Setup, World};
 use crate::{artifacts, kit, say};
 
-/// Where the demo's cluster lives between `make demo` and `make demo-down`.
+/// Returns the folder of the demo's cluster between `make demo` and `make demo-down`.
 pub fn folder() -> PathBuf {
     kit::repository().join(".cluster/demo")
 }
 
-/// Plays the story; whether every claim held. With `keep` the cluster and both programs live on afterwards, whatever came out.
+/// Runs the demo and returns whether every statement was true. With `keep` the cluster and both programs go on running afterwards.
 pub async fn play(keep: bool) -> Result<bool> {
     headline("the stage");
     paragraph(
@@ -30,7 +29,7 @@ pub async fn play(keep: bool) -> Result<bool> {
     );
     let setup = Setup { no_proxies: true, ..Setup::default() };
     let mut world = World::bare(Scratch::at(folder())?, "demo", &setup, scratch::random()).await?;
-    let told = story(&mut world, &setup).await;
+    let told = steps(&mut world, &setup).await;
     let mut against = Vec::new();
     if let Err(error) = told {
         against.push(say::brief(&error));
@@ -39,9 +38,9 @@ pub async fn play(keep: bool) -> Result<bool> {
     }
     against.extend(world.verdict().await);
     if against.is_empty() {
-        headline("all of it held");
+        headline("every statement was true");
     } else {
-        headline("this did not hold");
+        headline("a statement was false");
         against.iter().for_each(paragraph);
     }
     if keep {
@@ -53,12 +52,12 @@ pub async fn play(keep: bool) -> Result<bool> {
     Ok(against.is_empty())
 }
 
-/// Ends what `play` kept.
+/// Ends what `play` has kept.
 pub fn end() -> Result<()> {
     scratch::remove(&folder())
 }
 
-async fn story(world: &mut World, setup: &Setup) -> Result<()> {
+async fn steps(world: &mut World, setup: &Setup) -> Result<()> {
     world.install(setup).await.context("the stage")?;
     all_or_nothing(world).await.context("step 1, all or nothing")?;
     flapping(world).await.context("step 2, flapping")?;
@@ -68,25 +67,25 @@ async fn story(world: &mut World, setup: &Setup) -> Result<()> {
 
 async fn all_or_nothing(world: &mut World) -> Result<()> {
     headline("1. all or nothing");
-    paragraph("A Deployment of 4 that is of use only when all 4 run (group-min-member: 4), on a cluster with room for 3.");
+    paragraph("A Deployment with 4 pods that needs all of them at once (group-min-member: 4), in a cluster with capacity for 3.");
     let client = world.client();
     make_node(&client, "node-a", &[("cpu", "3"), ("memory", "16Gi")]).await?;
     Workload::new("training").replicas(4).gang("4").make(&client).await?;
     let group = wait_one_group(&client, "training", 10).await?.name_any();
     let (reason, message) = wait_unschedulable(&client, &group).await?;
     stays_unbound(world, "training", 2).await?;
-    paragraph(format!("Nothing was bound, and the PodGroup says why: {reason}: {message}"));
+    paragraph(format!("No pod was bound, and the PodGroup has the reason: {reason}: {message}"));
     make_node(&client, "node-b", &[("cpu", "1"), ("memory", "16Gi")]).await?;
     wait_running(&client, "training", 4, 15).await?;
     no_longer_unschedulable(&client, &group).await?;
-    paragraph("A node with room for one was added: all 4 run, and the condition is gone.");
-    paragraph("Why it matters: three of four workers that wait for the fourth hold their GPUs and do no work.");
+    paragraph("A node with capacity for one pod was added: all 4 pods run, and the condition is gone.");
+    paragraph("Why it matters: three of four workers that wait for the fourth occupy their GPUs without doing any work.");
     delete(&client, "training").await?;
     wait_running(&client, "training", 0, 10).await
 }
 
 async fn flapping(world: &mut World) -> Result<()> {
-    headline("2. a Deployment that flaps");
+    headline("2. a Deployment that is scaled up and down");
     paragraph("Scaled to 0 and to 1, twenty times, without a pause.");
     let client = world.client();
     Workload::new("flapping").make(&client).await?;
@@ -96,9 +95,9 @@ async fn flapping(world: &mut World) -> Result<()> {
         scale(&client, "flapping", 1).await?;
     }
     settled(&client, &["flapping".to_owned()]).await?;
-    paragraph("At the end one pod runs, and there is exactly one PodGroup, owned by the ReplicaSet that lives.");
+    paragraph("At the end one pod runs, and there is exactly one PodGroup, owned by the live ReplicaSet.");
     paragraph(
-        "Why it matters: a PodGroup that is deleted a moment too late leaves a pod that waits for ever, and an autoscaler does this all day.",
+        "Why it matters: when a PodGroup is deleted a moment too late, its new pod waits for ever; an autoscaler scales like this all day.",
     );
     delete(&client, "flapping").await?;
     wait_running(&client, "flapping", 0, 10).await
@@ -119,15 +118,15 @@ async fn devices_fail(world: &mut World) -> Result<()> {
     wait_running(&client, "repair", 1, 10).await?;
     stays_unbound(world, "one-more", 2).await?;
     paragraph(
-        "Nothing crashed. The ledger says: overcommitted by 2. A pod for a GPU waits, and a pod that needs none (the one that repairs) went to that very node.",
+        "No program crashed. The ledger reports the node as overcommitted by 2. A pod that requests a GPU waits. A pod without GPUs (a repair pod) was bound to this node.",
     );
     set_allocatable(&client, "node-gpu", &[(GPU, "8")]).await?;
     wait_overcommitted(port, "node-gpu", GPU, 0).await?;
     scale(&client, "holders", 7).await?;
     wait_running(&client, "one-more", 1, 10).await?;
-    paragraph("The GPUs are back and one pod ended: the ledger healed by itself, and the pod that waited runs.");
+    paragraph("The GPUs are back and one pod ended: the ledger is right again, and the waiting pod runs.");
     paragraph(
-        "Why it matters: devices fail every day in a large cluster, and a scheduler whose books cannot be negative stops for everybody.",
+        "Why it matters: devices fail every day in a large cluster, and a scheduler whose accounting cannot be negative stops for all users.",
     );
     for name in ["holders", "one-more", "repair"] {
         delete(&client, name).await?;
@@ -137,7 +136,9 @@ async fn devices_fail(world: &mut World) -> Result<()> {
 
 async fn two_queues(world: &mut World) -> Result<()> {
     headline("4. two queues under one parent");
-    paragraph("test-root may use 2 cpu and 4Gi; job-1 in its first child takes all of it, then job-2 comes to the second child.");
+    paragraph(
+        "Queue test-root has a capability of 2 cpu and 4Gi. job-1 in its first child queue uses all of it; then job-2 is created in the second child queue.",
+    );
     let client = world.client();
     make_node(&client, "node-c", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     make_queue(&client, "test-root", Some("root"), &[("cpu", "2"), ("memory", "4Gi")]).await?;
@@ -150,17 +151,17 @@ async fn two_queues(world: &mut World) -> Result<()> {
     let group = wait_one_group(&client, "job-2", 10).await?.name_any();
     blocked_by_parent(world, &group, "job-2").await?;
     let (_, message) = wait_unschedulable(&client, &group).await?;
-    paragraph(format!("There is room on the nodes, and job-2 waits all the same: {message}"));
+    paragraph(format!("The nodes have free capacity, but job-2 waits: {message}"));
     delete(&client, "job-1").await?;
     wait_running(&client, "job-2", 2, 15).await?;
     no_longer_unschedulable(&client, &group).await?;
     paragraph("job-1 ended, and job-2 runs.");
-    paragraph("Why it matters: a limit that is checked at one level only is no limit for the department above it.");
+    paragraph("Why it matters: a limit that is checked at one level only does not limit the department above it.");
     Ok(())
 }
 
 fn what_to_look_at(world: &mut World) -> Result<()> {
-    headline("to look at");
+    headline("commands to try");
     let kubectl = world.cluster().kit().program("kubectl");
     line(format!("  export KUBECONFIG={}", world.cluster().kubeconfig().display()));
     line(format!("  alias kubectl={}", kubectl.display()));
@@ -178,6 +179,6 @@ fn what_to_look_at(world: &mut World) -> Result<()> {
         line(format!("  scheduler   http://127.0.0.1:{scheduler}/{path}"));
     }
     line(format!("  logs        {}", world.cluster().scratch().path("logs").display()));
-    line("  make demo-down takes it all away");
+    line("  make demo-down removes everything");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What does a program say on its own HTTP port? A GET in the plainest HTTP there is: health, metrics and debug need no more.
+//! A minimal HTTP client for the programs' own port: health, metrics and debug endpoints.
 
 use std::time::Duration;
 
@@ -7,29 +7,27 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// A local program that does not answer within this is not answering.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The timeout of a request. A local program that needs longer does not answer.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Status and body of `GET path` at `127.0.0.1:port`. HTTP/1.0, so that the answer ends with the connection and is never chunked.
+/// Returns status and body of `GET path` at `127.0.0.1:port`. It uses HTTP/1.0, so the response ends with the connection and is never chunked.
 pub async fn get(port: u16, path: &str) -> Result<(u16, String)> {
-    timeout(PATIENCE, async {
-        exchange(TcpStream::connect(("127.0.0.1", port)).await?, path, &format!("Host: 127.0.0.1:{port}\r\n")).await
-    })
-    .await
-    .with_context(|| format!("no answer from port {port} to GET {path}"))?
-    .with_context(|| format!("GET {path} at port {port}"))
+    timeout(TIMEOUT, async { exchange(TcpStream::connect(("127.0.0.1", port)).await?, path, &format!("Host: 127.0.0.1:{port}\r\n")).await })
+        .await
+        .with_context(|| format!("no response from port {port} to GET {path}"))?
+        .with_context(|| format!("GET {path} at port {port}"))
 }
 
-/// The JSON at `path`; any status but 200 is an error.
+/// Returns the JSON at `path`. Any status but 200 is an error.
 pub async fn json(port: u16, path: &str) -> Result<serde_json::Value> {
     let (status, body) = get(port, path).await?;
     if status != 200 {
         bail!("GET {path} answered {status}: {body}");
     }
-    serde_json::from_str(&body).with_context(|| format!("GET {path} answered no JSON: {body}"))
+    serde_json::from_str(&body).with_context(|| format!("the response to GET {path} is not JSON: {body}"))
 }
 
-/// Status and body of `GET path` over an open connection; each header ends with its line.
+/// Returns status and body of `GET path` over an open connection. Each header ends with its line end.
 pub(crate) async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, path: &str, headers: &str) -> Result<(u16, String)> {
     stream.write_all(format!("GET {path} HTTP/1.0\r\n{headers}Connection: close\r\n\r\n").as_bytes()).await?;
     let mut answer = Vec::new();
@@ -38,7 +36,7 @@ pub(crate) async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, pa
 }
 
 fn parse(answer: &str) -> Result<(u16, String)> {
-    let (head, body) = answer.split_once("\r\n\r\n").context("no end of the head")?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("the response has no end of its headers")?;
     let status = head.split_whitespace().nth(1).context("no status")?.parse()?;
     Ok((status, body.to_owned()))
 }
@@ -46,7 +44,7 @@ fn parse(answer: &str) -> Result<(u16, String)> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn status_and_body_are_told_apart() {
+    fn status_and_body_are_separated() {
         let (status, body) = super::parse("HTTP/1.0 503 Service Unavailable\r\na: b\r\n\r\nlists\r\n\r\nmissing").unwrap();
         assert_eq!((status, body.as_str()), (503, "lists\r\n\r\nmissing"));
         assert!(super::parse("nonsense").is_err());

@@ -1,4 +1,4 @@
-//! What does a program say over TLS, and to whom? A GET as in [`crate::http`], by a client that trusts one certificate and may bring a token.
+//! An HTTPS client for the programs' own port, which trusts one certificate and may send a token. See also [`crate::http`].
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -18,54 +18,54 @@ use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertS
 use crate::chart;
 use crate::http::exchange;
 
-/// The Service that certificates are for, of a release that is not called as usual.
+/// The Service name in the certificates, of a release with another name.
 pub const SERVICE: &str = "blue-podgroup-scheduler";
 
-/// As for [`crate::http`], and a handshake.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The timeout of a request: that of [`crate::http`] plus a handshake.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A client that trusts one certificate and nobody else.
+/// A client that trusts exactly one certificate, or any.
 #[derive(Clone)]
 pub struct Https(TlsConnector);
 
 impl Https {
-    /// Trusts this one.
+    /// Creates a client that trusts this certificate.
     pub fn trusting(certificate: &CertificateDer<'static>) -> Result<Self> {
         let mut roots = RootCertStore::empty();
         roots.add(certificate.clone())?;
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider())).with_safe_default_protocol_versions()?;
         let mut config = config.with_root_certificates(roots).with_no_client_auth();
-        // Who resumes a session is shown no certificate.
+        // A resumed session would not show the certificate.
         config.resumption = Resumption::disabled();
         Ok(Self(TlsConnector::from(Arc::new(config))))
     }
 
-    /// Trusts whoever answers, as a kubelet's probe does.
+    /// Creates a client that trusts every certificate, as a kubelet's probe does.
     pub fn trusting_all() -> Result<Self> {
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider())).with_safe_default_protocol_versions()?;
-        let config = config.dangerous().with_custom_certificate_verifier(Arc::new(Anybody)).with_no_client_auth();
+        let config = config.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAny)).with_no_client_auth();
         Ok(Self(TlsConnector::from(Arc::new(config))))
     }
 
-    /// Status and body of `GET path` at `localhost:port`.
+    /// Returns status and body of `GET path` at `localhost:port`.
     pub async fn get(&self, port: u16, path: &str, token: Option<&str>) -> Result<(u16, String)> {
-        timeout(PATIENCE, async {
+        timeout(TIMEOUT, async {
             let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
             let stream = self.0.connect(ServerName::try_from("localhost")?, stream).await?;
             let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
             exchange(stream, path, &format!("Host: localhost\r\n{token}")).await
         })
         .await
-        .with_context(|| format!("no answer from port {port} to GET {path} over TLS"))?
+        .with_context(|| format!("no response from port {port} to GET {path} over TLS"))?
         .with_context(|| format!("GET {path} at port {port} over TLS"))
     }
 }
 
-/// Asks for nobody's certificate.
+/// A verifier that accepts every certificate.
 #[derive(Debug)]
-struct Anybody;
+struct AcceptAny;
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAny {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -100,13 +100,13 @@ impl ServerCertVerifier for Anybody {
     }
 }
 
-/// A folder like a Secret's mount: the files lead over one symlink, which is swapped.
+/// A folder like a Secret's volume: its files are links through one symlink, which is replaced.
 pub struct Mount {
     folder: PathBuf,
 }
 
 impl Mount {
-    /// An empty one.
+    /// Creates an empty mount.
     pub fn new(folder: PathBuf) -> Result<Self> {
         std::fs::create_dir_all(&folder)?;
         for file in ["tls.crt", "tls.key"] {
@@ -115,13 +115,13 @@ impl Mount {
         Ok(Self { folder })
     }
 
-    /// The flags for it.
+    /// Returns the flags for the certificate and its key.
     pub fn flags(&self) -> [String; 2] {
         let file = |flag, name| format!("--{flag}={}", self.folder.join(name).display());
         [file("tls-cert-file", "tls.crt"), file("tls-private-key-file", "tls.key")]
     }
 
-    /// A new certificate for `localhost` and [`SERVICE`], which is its own authority, takes the place of the one before.
+    /// Replaces the certificate by a new self-signed one for `localhost` and [`SERVICE`].
     pub fn swap(&self, version: &str) -> Result<CertificateDer<'static>> {
         let names = ["localhost".to_owned(), format!("{SERVICE}.{}.svc", chart::NAMESPACE)];
         let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names)?;

@@ -1,4 +1,4 @@
-//! Where are the real programs of the control plane? In the kit's folder, which `make tools` builds.
+//! Locates the real programs of the control plane in the folder that `make tools` builds.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ pub struct Kit {
 }
 
 impl Kit {
-    /// `PODGROUP_KIT` if set, else the folder that `e2e/tools/build.sh --path` names. Fails if the kit is not (completely) built.
+    /// Returns the folder in `PODGROUP_KIT`, or the folder that `e2e/tools/build.sh --path` prints. Fails if the kit is not built completely.
     pub fn locate() -> Result<Self> {
         let folder = match std::env::var_os("PODGROUP_KIT") {
             Some(folder) => PathBuf::from(folder),
@@ -31,18 +31,18 @@ impl Kit {
         Ok(Self { folder })
     }
 
-    /// Path of one program of the kit.
+    /// Returns the path of one program.
     pub fn program(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 }
 
-/// The folder of the crate `e2e` in the clone that this was built from.
+/// Returns the folder of the crate `e2e` in the source tree.
 pub fn crate_folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The root of that clone.
+/// Returns the root of the source tree.
 pub fn repository() -> &'static Path {
     crate_folder().parent().unwrap_or(crate_folder())
 }

@@ -1,4 +1,4 @@
-//! As whom, and through which door, does a program meet the API server?
+//! Writes kubeconfigs and creates clients: the user, and the port of the API server.
 
 use std::path::{Path, PathBuf};
 
@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 
-/// Writes a kubeconfig that holds a ServiceAccount's token and points at `port` on this machine (a proxy, or the API server itself: its
-/// certificate names 127.0.0.1, so TLS passes through a proxy unharmed). JSON is YAML, so no YAML writer is needed.
+/// Writes a kubeconfig with a ServiceAccount's token for the local port `port`. The port may be that of a proxy: the certificate of the API server names
+/// 127.0.0.1, so TLS passes through a proxy. The file is JSON, which is valid YAML.
 pub fn write(file: &Path, port: u16, authority: &Path, token: &str, namespace: &str) -> Result<()> {
     let content = json!({
         "apiVersion": "v1",
@@ -23,26 +23,26 @@ pub fn write(file: &Path, port: u16, authority: &Path, token: &str, namespace: &
     std::fs::write(file, serde_json::to_vec_pretty(&content)?).with_context(|| format!("writing {}", file.display()))
 }
 
-/// A client as the user of the kubeconfig `file`.
+/// Creates a client with the user of a kubeconfig.
 pub async fn client(file: &Path) -> Result<kube::Client> {
-    client_as_maybe(file, None).await
+    client_of(file, None).await
 }
 
-/// A client as `user`, by impersonation: the API server's own authorizer says what that one may do. The kubeconfig's user must be allowed to.
+/// Creates a client that impersonates `user`, so that the API server's authorizer decides. The kubeconfig's user must have the right to impersonate.
 pub async fn client_as(file: &Path, user: &str) -> Result<kube::Client> {
-    client_as_maybe(file, Some(user)).await
+    client_of(file, Some(user)).await
 }
 
-async fn client_as_maybe(file: &Path, user: Option<&str>) -> Result<kube::Client> {
+async fn client_of(file: &Path, user: Option<&str>) -> Result<kube::Client> {
     let kubeconfig = Kubeconfig::read_from(file)?;
     let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     config.auth_info.impersonate = user.map(str::to_owned);
-    // A request that hangs must end the wait of the case with a reason, not the case's time.
+    // A request that hangs must end the case's wait with a reason, instead of the whole case.
     config.read_timeout = Some(std::time::Duration::from_secs(300));
     Ok(kube::Client::try_from(config)?)
 }
 
-/// Port of the API server and file of its certificate authority, from the kubeconfig that kwokctl wrote.
+/// Returns the port of the API server and the file of its certificate authority, from the kubeconfig of kwokctl.
 pub fn door(file: &Path) -> Result<(u16, PathBuf)> {
     let kubeconfig = Kubeconfig::read_from(file)?;
     let cluster =

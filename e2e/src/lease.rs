@@ -1,4 +1,4 @@
-//! Who holds the controller's Lease? Read as `kubectl get lease` does, and taken away as an admin or a replica with a wrong clock would.
+//! Reads the controller's Lease like `kubectl get lease`, and takes it from its holder like an admin or a replica with a wrong clock.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -9,22 +9,21 @@ use kube::{Api, Client};
 use crate::chart;
 use crate::wait::{Seen, secs, wait_until};
 
-/// Flags that make leaders follow each other quickly. Lease 6 s, renewed every half second, given up after 5 s: a machine that is busy for a
-/// second or two takes it from nobody.
+/// Flags for a short lease: 6 s, renewed every half second, given up after 5 s. A machine that is busy for a second or two does not lose it.
 pub const QUICK: [&str; 3] = ["--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=5s", "--leader-elect-retry-period=500ms"];
 
-/// The Leases of the chart's namespace.
+/// Returns the Leases of the chart's namespace.
 pub fn leases(client: &Client) -> Api<Lease> {
     Api::namespaced(client.clone(), chart::NAMESPACE)
 }
 
-/// Who holds the controller's Lease now; empty if nobody does.
+/// Returns the holder of the controller's Lease; empty when there is none.
 pub async fn holder(client: &Client) -> Result<String> {
     let lease = leases(client).get_opt(chart::CONTROLLER).await?;
     Ok(spec(lease.as_ref()).holder_identity.unwrap_or_default())
 }
 
-/// Waits until the holder is such a one, and returns it.
+/// Waits until `is` accepts the holder, and returns the holder.
 pub async fn wait_holder(client: &Client, seconds: u64, what: &str, is: impl Fn(&str) -> bool) -> Result<String> {
     wait_until(secs(seconds), &format!("the Lease is held by {what}"), || async {
         let holder = holder(client).await?;
@@ -33,16 +32,16 @@ pub async fn wait_holder(client: &Client, seconds: u64, what: &str, is: impl Fn(
     .await
 }
 
-/// Writes `thief` into the Lease as its holder for `seconds`, over whoever holds it. Returns who that was.
-pub async fn steal(client: &Client, thief: &str, seconds: i32) -> Result<String> {
-    // The holder renews all the time, so the version that was read may be old.
-    wait_until(secs(10), "the Lease is taken away", || async {
+/// Writes `thief` into the Lease as its holder for `seconds`. Returns the former holder.
+pub async fn take_lease(client: &Client, new_holder: &str, seconds: i32) -> Result<String> {
+    // The holder renews the Lease all the time, so the version that was read may be old.
+    wait_until(secs(10), "the Lease has the new holder", || async {
         let mut lease = leases(client).get(chart::CONTROLLER).await?;
         let old = spec(Some(&lease));
         let holder = old.holder_identity.clone().unwrap_or_default();
-        ensure!(holder != thief, "the thief has it already");
+        ensure!(holder != new_holder, "the new holder has the Lease already");
         lease.spec = Some(LeaseSpec {
-            holder_identity: Some(thief.to_owned()),
+            holder_identity: Some(new_holder.to_owned()),
             lease_duration_seconds: Some(seconds),
             lease_transitions: old.lease_transitions.map(|count| count.saturating_add(1)),
             ..old
@@ -53,13 +52,13 @@ pub async fn steal(client: &Client, thief: &str, seconds: i32) -> Result<String>
     .await
 }
 
-/// When the Lease was last renewed, by its holder's clock.
+/// Returns when the Lease was last renewed, by the clock of its holder.
 pub async fn renewed(client: &Client) -> Result<Timestamp> {
     let lease = leases(client).get(chart::CONTROLLER).await.context("the Lease")?;
-    Ok(spec(Some(&lease)).renew_time.context("it was never renewed")?.0)
+    Ok(spec(Some(&lease)).renew_time.context("the Lease was never renewed")?.0)
 }
 
-/// How often the Lease went from one to another.
+/// Returns how often the Lease has changed its holder.
 pub async fn transitions(client: &Client) -> Result<i32> {
     let lease = leases(client).get(chart::CONTROLLER).await.context("the Lease")?;
     Ok(spec(Some(&lease)).lease_transitions.unwrap_or_default())

@@ -1,9 +1,15 @@
-//! The cases of the field on the real control plane, and what is needed to run them.
+//! The test cases on a real control plane, and the harness that runs them.
 //!
 //! Nothing here depends on the crate `podgroup`: a case sees what any user of the cluster sees.
-//! In reading order: `scratch` (what a run owns, and who removes it), `cluster` (a control plane in three seconds), `chart` and `programs` (what is tested; `rendered`: as a kubelet would start it),
-//! `proxy` and `faults` (what can go wrong on the way between them), `prometheus` and `dashboards` (what is made of their metrics), `objects` and `workloads` (what users make; `stage`: set again where the simulator is late), `world` (all of it together), `case` (runs one and judges it; `order`: the longest first), `cases` (the
-//! rows of the scenario table), `demo` (the same as a story), `load` and `bench` (figures). `observer` watches all the time and knows none of the others.
+//! In reading order:
+//!
+//! * `scratch` (the processes and files of a run, and their cleanup), `cluster` (a control plane in three seconds);
+//! * `chart` and `programs` (what is tested; `rendered`: started from the chart's Deployment), `proxy` and `faults` (faults between them);
+//! * `prometheus` and `dashboards` (the use of their metrics), `objects` and `workloads` (what users create; `stage`: created again where the simulator is late);
+//! * `world` (all of it together), `case` (runs and judges one case; `order`: the longest first), `cases` (the rows of the scenario table);
+//! * `demo` (a guided tour), `load` and `bench` (measurements).
+//!
+//! `observer` watches every case and depends on none of the others.
 
 pub mod artifacts;
 pub mod audit;

@@ -1,4 +1,4 @@
-//! The runner that the Makefile's verbs call: cases, demo, and a cluster to play with.
+//! The runner behind the verbs of the Makefile: cases, demo, measurements, and a cluster to try things out.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,74 +25,74 @@ struct Arguments {
 enum Verb {
     /// Runs cases, each in a cluster of its own.
     Run {
-        /// Only this one; may be repeated.
+        /// Only this case; may be repeated.
         #[arg(long = "case")]
         cases: Vec<String>,
         /// How often the whole list is run.
         #[arg(long, default_value_t = 1)]
         repeat: u32,
-        /// How many cases at once. More than one on two cores makes the times that rows name a matter of luck.
+        /// How many cases run at once. With more than one on two cores, the times of a case depend on the others.
         #[arg(long, default_value_t = 1)]
         jobs: usize,
-        /// The seed of the proxies' random delays, as a failed case printed it.
+        /// The seed of the random delays and faults, as a failed case printed it.
         #[arg(long)]
         seed: Option<u64>,
-        /// The stock scheduler in the place of ours, to tell whose fault a red case is.
+        /// Uses the stock scheduler in place of ours, to find out which program makes a case fail.
         #[arg(long)]
         stock_scheduler: bool,
         /// Lists the cases and runs none.
         #[arg(long)]
         list: bool,
     },
-    /// Measures how long nobody is there when a leader goes, and prints the table of docs/operations.md.
+    /// Measures the time without a leader after a leader ends, and prints the table of docs/operations.md.
     Takeover {
-        /// How often for each way to go.
+        /// How often for each way to end.
         #[arg(long, default_value_t = 5)]
         repeat: u32,
     },
-    /// Runs every case that is run under faults again and again, each time under another seed's mix.
+    /// Runs every case that runs under faults again and again, each time with the mix of another seed.
     Soak {
-        /// No run begins after so many minutes.
+        /// No run begins after this number of minutes.
         #[arg(long, default_value_t = 60)]
         minutes: u64,
-        /// What all seeds come from; drawn anew if not said.
+        /// The seed of all seeds; random if not given.
         #[arg(long)]
         seed: Option<u64>,
-        /// How many runs at once.
+        /// How many cases run at once.
         #[arg(long, default_value_t = 1)]
         jobs: usize,
-        /// Only this one (`L1-faults`); may be repeated.
+        /// Only this case (`L1-faults`); may be repeated.
         #[arg(long = "case")]
         cases: Vec<String>,
     },
-    /// Measures the controller under load, and counts what it asks of the API server.
+    /// Measures the controller under load, and counts its API requests.
     Load(load::Sizes),
-    /// Measures how fast pods come to their nodes, beside kube-scheduler and a raw flood of bindings.
+    /// Measures how fast pods are bound, compared with kube-scheduler and with a raw flood of bindings.
     Bench(bench::Sizes),
-    /// Plays the story on a cluster that is left up.
+    /// Runs the demo on a cluster that stays.
     Demo {
-        /// Takes the cluster down at the end.
+        /// Removes the cluster at the end.
         #[arg(long)]
         down: bool,
     },
-    /// Takes the demo's cluster down.
+    /// Removes the demo's cluster.
     DemoDown,
     /// Starts a cluster that stays.
     ClusterUp {
-        /// Installs the chart and starts both programs too.
+        /// Also installs the chart and starts both programs.
         #[arg(long)]
         with_programs: bool,
-        /// Where. An absolute path: what is there is ended and removed first.
+        /// The folder, as an absolute path. An existing cluster there is ended and removed first.
         #[arg(long, default_value_os_t = cluster_folder())]
         folder: PathBuf,
     },
-    /// Takes that cluster down.
+    /// Removes that cluster.
     ClusterDown {
-        /// Where.
+        /// The folder.
         #[arg(long, default_value_os_t = cluster_folder())]
         folder: PathBuf,
     },
-    /// Starts a cluster, says its folder and waits: for the case that kills its holder.
+    /// Starts a cluster, prints its folder and waits, for the case that kills the runner.
     #[command(hide = true)]
     Hold,
 }
@@ -103,8 +103,8 @@ fn main() -> ExitCode {
         runtime.block_on(async {
             tokio::select! {
                 outcome = act(arguments.verb) => outcome,
-                // Returning drops all worlds, and with them their clusters; their reapers would do it all the same.
-                _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted; everything that was started is taken away")),
+                // Returning drops all worlds and their clusters; otherwise their reapers would remove them.
+                _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted; everything that was started is removed")),
             }
         })
     });

@@ -1,4 +1,4 @@
-//! What do users and admins put into a cluster? Nodes, Queues, PodGroups and single pods, made and changed as they would.
+//! Creates and changes nodes, Queues, PodGroups and single pods as users and admins do.
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -10,26 +10,26 @@ use serde_json::{Map, Value, json};
 use crate::stage::{Cleared, Set, set_stage};
 use crate::wait::{Seen, secs, wait_until};
 
-/// The scheduler whose pods the cases make.
+/// The scheduler of the pods in the cases.
 pub const SCHEDULER_NAME: &str = "podgroup-scheduler";
 
-/// The namespace that the cases work in.
+/// The namespace of the cases.
 pub const NAMESPACE: &str = "default";
 
-/// Names and amounts, as in `[("cpu", "2"), ("memory", "4Gi")]`.
+/// Resource names and amounts, as in `[("cpu", "2"), ("memory", "4Gi")]`.
 pub type Amounts<'a> = &'a [(&'a str, &'a str)];
 
-/// PodGroups of the case's namespace, as any client without the types sees them.
+/// Returns the PodGroups of the case's namespace, as untyped objects.
 pub fn podgroups(client: &Client) -> Api<DynamicObject> {
     podgroups_in(client, NAMESPACE)
 }
 
-/// PodGroups of another namespace.
+/// Returns the PodGroups of another namespace.
 pub fn podgroups_in(client: &Client, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), namespace, &volcano("PodGroup", "podgroups"))
 }
 
-/// Queues.
+/// Returns the Queues.
 pub fn queues(client: &Client) -> Api<DynamicObject> {
     Api::all_with(client.clone(), &volcano("Queue", "queues"))
 }
@@ -38,13 +38,13 @@ fn volcano(kind: &str, plural: &str) -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("scheduling.volcano.sh", "v1beta1", kind), plural)
 }
 
-/// A JSON object of amounts.
+/// Returns a JSON object of amounts.
 pub fn amounts(amounts: Amounts<'_>) -> Value {
     Value::Object(amounts.iter().map(|(name, amount)| ((*name).to_owned(), json!(amount))).collect::<Map<_, _>>())
 }
 
-/// Makes a node that kwok plays the kubelet of. 110 pods fit unless `allocatable` says otherwise. A node that kwok does not take over in time is made again
-/// (`stage`), unless a pod is on it already.
+/// Creates a node and waits until kwok simulates its kubelet. It has capacity for 110 pods, unless `allocatable` contains `pods`. A node that kwok does not manage
+/// in time is created again (`stage`), unless a pod is on it already.
 pub async fn make_node(client: &Client, name: &str, allocatable: Amounts<'_>) -> Result<()> {
     let room = if allocatable.iter().any(|(dimension, _)| *dimension == "pods") {
         allocatable.to_vec()
@@ -91,7 +91,7 @@ async fn clear_node(client: &Client, name: &str) -> Result<Cleared> {
     Ok(Cleared::Yes)
 }
 
-/// Sets capacity and allocatable of a node in the named dimensions, as a device plugin does when a device fails or comes back.
+/// Sets capacity and allocatable of a node in the named dimensions, as a device plugin does when a device fails or recovers.
 pub async fn set_allocatable(client: &Client, name: &str, allocatable: Amounts<'_>) -> Result<()> {
     let nodes: Api<Node> = Api::all(client.clone());
     let patch = json!({"status": {"allocatable": amounts(allocatable), "capacity": amounts(allocatable)}});
@@ -99,7 +99,7 @@ pub async fn set_allocatable(client: &Client, name: &str, allocatable: Amounts<'
     Ok(())
 }
 
-/// Makes a queue. No parent is root; no capability is unlimited.
+/// Creates a queue. No parent means root; no capability means unlimited.
 pub async fn make_queue(client: &Client, name: &str, parent: Option<&str>, capability: Amounts<'_>) -> Result<()> {
     let mut spec = Map::new();
     if let Some(parent) = parent {
@@ -111,12 +111,12 @@ pub async fn make_queue(client: &Client, name: &str, parent: Option<&str>, capab
     make_queue_of(client, name, Value::Object(spec)).await
 }
 
-/// Makes a queue with this `spec`, which may be anything that the API server takes.
+/// Creates a queue with any `spec` that the API server accepts.
 pub async fn make_queue_of(client: &Client, name: &str, spec: Value) -> Result<()> {
     let queue: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec,
     }))?;
-    queues(client).create(&PostParams::default(), &queue).await.with_context(|| format!("making queue {name}"))?;
+    queues(client).create(&PostParams::default(), &queue).await.with_context(|| format!("creating queue {name}"))?;
     Ok(())
 }
 
@@ -126,7 +126,7 @@ pub async fn patch_queue(client: &Client, name: &str, patch: Value) -> Result<()
     Ok(())
 }
 
-/// Makes a PodGroup as a user or another operator does.
+/// Creates a PodGroup as a user or another operator does.
 pub async fn make_podgroup(client: &Client, name: &str, spec: Value) -> Result<()> {
     let group: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": name}, "spec": spec,
@@ -135,7 +135,7 @@ pub async fn make_podgroup(client: &Client, name: &str, spec: Value) -> Result<(
     Ok(())
 }
 
-/// Makes a pod without an owner, of the PodGroup `group`.
+/// Creates a pod without an owner in the PodGroup `group`.
 pub async fn make_member(client: &Client, name: &str, group: &str, requests: Amounts<'_>) -> Result<()> {
     make_pod(
         client,
@@ -147,7 +147,7 @@ pub async fn make_member(client: &Client, name: &str, group: &str, requests: Amo
     .await
 }
 
-/// Makes a pod that is on its node from the start, past every scheduler.
+/// Creates a pod that already has its node, past every scheduler.
 pub async fn make_bound_pod(client: &Client, name: &str, node: &str, requests: Amounts<'_>) -> Result<()> {
     make_pod(
         client,
@@ -159,7 +159,7 @@ pub async fn make_bound_pod(client: &Client, name: &str, node: &str, requests: A
     .await
 }
 
-/// Makes the mirror of a static pod, as a kubelet does for a file in its manifest folder.
+/// Creates the mirror pod of a static pod, as a kubelet does.
 pub async fn make_static_pod(client: &Client, name: &str, node: &str, requests: Amounts<'_>) -> Result<()> {
     let nodes: Api<Node> = Api::all(client.clone());
     let uid = nodes.get(node).await?.metadata.uid;
@@ -178,11 +178,11 @@ pub async fn make_static_pod(client: &Client, name: &str, node: &str, requests: 
     .await
 }
 
-/// Makes a pod as it is written there.
+/// Creates a pod from its JSON.
 pub async fn make_pod(client: &Client, pod: Value) -> Result<()> {
     let pod: Pod = serde_json::from_value(pod)?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    pods.create(&PostParams::default(), &pod).await.context("making a pod")?;
+    pods.create(&PostParams::default(), &pod).await.context("creating a pod")?;
     Ok(())
 }
 
@@ -196,13 +196,13 @@ pub async fn bind(client: &Client, pod: &str, node: &str) -> Result<()> {
     Ok(())
 }
 
-/// The one container of every pod here.
+/// Returns the container that every pod here has.
 pub fn container(requests: Amounts<'_>) -> Value {
-    // Extended resources must have equal limits; for the others a limit changes nothing that a scheduler looks at.
+    // Extended resources must have equal limits; for other resources a limit does not matter to a scheduler.
     json!({"name": "main", "image": "example/1", "resources": {"requests": amounts(requests), "limits": amounts(requests)}})
 }
 
-/// A quantity of whole units, thousandths or thousands (`2`, `1500m`, `5k`) in thousandths; enough for the amounts that the cases type themselves, and their sums.
+/// Returns a quantity of units, thousandths or thousands (`2`, `1500m`, `5k`) in thousandths. This is enough for the amounts of the cases and their sums.
 pub fn milli(quantity: &str) -> Option<i64> {
     let units = |number: &str, each: i64| number.parse::<i64>().ok()?.checked_mul(each);
     match (quantity.strip_suffix('m'), quantity.strip_suffix('k')) {
@@ -212,12 +212,12 @@ pub fn milli(quantity: &str) -> Option<i64> {
     }
 }
 
-/// What stands at `pointer` (`/spec/minMember`) of an object; null where nothing does.
+/// Returns the value at `pointer` (`/spec/minMember`) of an object; null when it is missing.
 pub fn field(object: &DynamicObject, pointer: &str) -> Value {
     object.data.pointer(pointer).cloned().unwrap_or_default()
 }
 
-/// [`milli`] of a quantity in JSON, where a whole number may stand without quotes. Nothing there is 0; what is no such quantity is none.
+/// Returns [`milli`] of a quantity in JSON, which may be a number. A missing value is 0; `None` when it is not a quantity of this form.
 pub fn milli_of(quantity: Option<&Value>) -> Option<i64> {
     let Some(quantity) = quantity else { return Some(0) };
     match quantity.as_str() {
@@ -226,7 +226,7 @@ pub fn milli_of(quantity: Option<&Value>) -> Option<i64> {
     }
 }
 
-/// The condition `kind` of an object: its status, reason and message.
+/// Returns status, reason and message of the condition `kind` of an object.
 pub fn condition(object: &DynamicObject, kind: &str) -> Option<(String, String, String)> {
     let conditions = object.data.pointer("/status/conditions")?.as_array()?;
     let text_of = |each: &Value, key: &str| each.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -238,7 +238,7 @@ pub fn condition(object: &DynamicObject, kind: &str) -> Option<(String, String, 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn quantities_of_the_same_amount_are_equal_however_they_are_written() {
+    fn equal_amounts_in_different_forms_are_equal() {
         assert_eq!(super::milli("2"), super::milli("2000m"));
         assert_eq!(super::milli("5k"), super::milli("5000"));
         assert_eq!(super::milli("2Gi"), None);

@@ -1,7 +1,7 @@
-//! How do the two programs run here? As processes on this machine, with logs in the run's folder, killed and restarted as a case wants.
+//! Runs the two programs as local processes, with logs in the run's folder. A case can kill and restart them.
 //!
-//! A program that ends without being told to is a failure of the case, whatever else went well (rule 8 of the observer). One that a [`Kubelet`] keeps may lose
-//! its lease, and is started again then.
+//! A program that ends by itself fails the case, whatever else happened (rule 8 of the observer). An exception is a program that a [`Kubelet`] manages and that
+//! has lost its lease: it is started again.
 
 mod again;
 mod kubelet;
@@ -24,7 +24,7 @@ pub use kubelet::{Kubelet, LEASE};
 pub(crate) use ports::free_port;
 use process::{Process, Shared, State};
 
-/// Both programs promise to be gone two seconds after SIGTERM; more than that is reported as a failure.
+/// Both programs must end within two seconds of SIGTERM; longer is a failure.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// One of the two programs, running or stopped.
@@ -36,12 +36,12 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts `name` with `kubeconfig` and further `arguments`. Its log is appended to over restarts; its HTTP port stays the same.
+    /// Starts `name` with `kubeconfig` and further `arguments`. The log is appended to over restarts; the HTTP port stays the same.
     pub fn start(scratch: &Scratch, name: &'static str, kubeconfig: &Path, arguments: &[String]) -> Result<Self> {
         Self::start_as(scratch, name, name, kubeconfig, arguments, &[])
     }
 
-    /// The same, as one of several of that name: `label` names its log. `environment` is added to this process's own.
+    /// Starts one of several programs with that name: `label` names its log. `environment` is added to the environment of this process.
     pub fn start_as(
         scratch: &Scratch,
         name: &'static str,
@@ -60,7 +60,7 @@ impl Program {
         Self::exactly(scratch, &folder()?, name, label, all, environment, port)
     }
 
-    /// The one in `folder`, with these arguments and no others; it answers on `port` by them.
+    /// Starts the program in `folder` with exactly these arguments, which make it serve on `port`.
     pub fn exactly(
         scratch: &Scratch,
         folder: &Path,
@@ -82,38 +82,38 @@ impl Program {
         Self { name, log: log.clone(), port, process: Shared::new(Process::new(path, all, environment.to_vec(), log, lease)) }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Port of its health, metrics and debug answers, on this machine.
+    /// Returns the local port of its health, metrics and debug endpoints.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Its log.
+    /// Returns its log file.
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// Waits until `/readyz` says yes, half a minute; fails at once if it ended.
+    /// Waits up to half a minute until `/readyz` is 200; fails at once if the program ended.
     pub async fn wait_ready(&mut self) -> Result<()> {
         self.wait_ready_within(secs(30)).await
     }
 
-    /// The same for who has much to read first.
+    /// Does the same with another time limit, for a program that has much to read first.
     pub async fn wait_ready_within(&mut self, limit: Duration) -> Result<()> {
         let (port, name) = (self.port, self.name);
         let what = format!("{name} is ready");
         let ready = wait_until(limit, &what, || async move {
             let (status, body) = http::get(port, "/readyz").await?;
-            Ok(Seen::when(status == 200, || format!("/readyz says {status}: {}", body.trim())))
+            Ok(Seen::when(status == 200, || format!("/readyz returns {status}: {}", body.trim())))
         });
         self.unless_it_ends(ready).await
     }
 
-    /// What comes of a wait for it; fails at once if it ended.
+    /// Returns the result of a wait for it; fails at once if the program ended.
     pub async fn unless_it_ends<T>(&mut self, wait: impl Future<Output = Result<T>>) -> Result<T> {
         ensure!(!self.is_stopped(), "{} is stopped", self.name);
         let ended = async {
@@ -126,25 +126,25 @@ impl Program {
         };
         tokio::select! {
             outcome = wait => outcome,
-            end = ended => bail!("while it started, {end}"),
+            end = ended => bail!("during its start: {end}"),
         }
     }
 
-    /// How it ended, if it did without being told to and is not to be started again.
+    /// Describes how it ended, if it ended by itself and is not started again.
     pub fn unexpected_end(&mut self) -> Option<String> {
         match self.process.lock().ended(Instant::now()) {
             Ok(None) => None,
             Ok(Some(status)) => Some(format!("{} ended by itself: {status}", self.name)),
-            Err(error) => Some(format!("{} cannot be asked: {error}", self.name)),
+            Err(error) => Some(format!("the state of {} is unknown: {error}", self.name)),
         }
     }
 
-    /// How often it lost its lease and was started again.
+    /// Returns how often it lost its lease and was started again.
     pub fn started_again(&self) -> u32 {
         self.process.lock().started_again()
     }
 
-    /// `kill -9`.
+    /// Kills it with `kill -9`.
     pub async fn kill(&mut self) -> Result<()> {
         self.alive()?;
         if let Some(mut child) = self.take() {
@@ -153,42 +153,42 @@ impl Program {
         Ok(())
     }
 
-    /// SIGTERM, and it must be gone within two seconds, with status 0.
+    /// Sends SIGTERM; it must end within two seconds with status 0.
     pub async fn terminate(&mut self) -> Result<()> {
         self.alive()?;
         let Some(mut child) = self.take() else { return Ok(()) };
-        let pid = child.id().context("it has no pid")?.to_string();
+        let pid = child.id().context("the process has no pid")?.to_string();
         Command::new("kill").args(["-TERM", &pid]).status().await.context("kill")?;
         let Some(status) = in_time(GRACE, &format!("{} is gone after SIGTERM", self.name), child.wait()).await else {
             child.kill().await?;
             bail!("{} was not gone {GRACE:?} after SIGTERM", self.name);
         };
         let status = status?;
-        // It may have lost its lease just before it was told.
-        if !status.success() && !self.process.lock().forgives(status)? {
+        // It may have lost its lease just before the signal.
+        if !status.success() && !self.process.lock().counts_as_lost_lease(status)? {
             bail!("{} ended with {status} after SIGTERM", self.name);
         }
         Ok(())
     }
 
-    /// Starts it again after `kill` or `terminate`, with the same arguments, and waits until it is ready.
+    /// Starts it again after `kill` or `terminate` with the same arguments, and waits until it is ready.
     pub async fn restart(&mut self) -> Result<()> {
         self.launch()?;
         self.wait_ready().await
     }
 
-    /// Starts it again and does not wait for anything: for who kills it again at any moment of its start.
+    /// Starts it again without any wait, for a case that kills it at any moment of its start.
     pub fn launch(&mut self) -> Result<()> {
         ensure!(self.is_stopped(), "{} still runs", self.name);
         self.process.lock().start()
     }
 
-    /// From its next start on it has this flag (`--name=value`) too; no flag may be there twice.
+    /// Adds a flag (`--name=value`) from its next start on. A flag must not be given twice.
     pub fn also(&mut self, flag: &str) {
         self.process.lock().arguments.push(flag.to_owned());
     }
 
-    /// From its next start on it has this variable in its environment.
+    /// Adds an environment variable from its next start on.
     pub fn environment(&mut self, name: &str, value: &str) {
         self.process.lock().environment.push((name.to_owned(), value.to_owned()));
     }
@@ -200,15 +200,15 @@ impl Program {
             State::Started(child) => child.id(),
             State::Stopped | State::Waits(..) => None,
         };
-        let pid = pid.context("it has no pid")?.to_string();
+        let pid = pid.context("the process has no pid")?.to_string();
         let sent = Command::new("kill").args([&format!("-{signal}"), &pid]).status().await.context("kill")?;
         ensure!(sent.success(), "{} could not be sent {signal}", self.name);
         Ok(())
     }
 
-    /// Waits until it has ended by itself, as it must where it lost its lease; [`Self::restart`] starts it again, as its kubelet would.
+    /// Waits until it ends by itself, as it must when it loses its lease. [`Self::restart`] starts it again, as its kubelet would.
     pub async fn wait_end(&mut self, deadline: Duration) -> Result<ExitStatus> {
-        // Taken out of what the kubelet sees: this end is the case's.
+        // The kubelet must not see this end, which belongs to the case.
         let before = std::mem::replace(&mut self.process.lock().state, State::Stopped);
         match before {
             State::Stopped => bail!("{} is stopped", self.name),
@@ -223,7 +223,7 @@ impl Program {
         }
     }
 
-    /// Whether it runs at this moment.
+    /// Returns whether it runs at this moment.
     pub fn runs(&mut self) -> bool {
         self.unexpected_end().is_none() && matches!(self.process.lock().state, State::Started(_))
     }
@@ -239,7 +239,7 @@ impl Program {
         matches!(self.process.lock().state, State::Stopped)
     }
 
-    /// Makes it stopped: nobody starts it again by himself. Its process, if there is one.
+    /// Marks it as stopped, so that no kubelet starts it again. Returns its process, if there is one.
     fn take(&mut self) -> Option<Child> {
         match std::mem::replace(&mut self.process.lock().state, State::Stopped) {
             State::Started(child) => Some(child),
@@ -250,17 +250,19 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // The run's reaper ends the process, if it is to end; the kubelet must start none behind its back.
+        // The reaper ends the process with the run. The kubelet must not start another one.
         self.take();
     }
 }
 
-/// Where the two programs are: `PODGROUP_BIN_DIR`, else beside this program (target/debug), also when this is a test in `deps/`.
+/// Returns the folder of the two programs: `PODGROUP_BIN_DIR`, or the folder of this program (target/debug), also when this program is a test in `deps/`.
 pub fn folder() -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os("PODGROUP_BIN_DIR") {
         return PathBuf::from(folder).canonicalize().context("PODGROUP_BIN_DIR");
     }
     let this = std::env::current_exe()?;
     let found = this.ancestors().skip(1).take(2).find(|folder| folder.join("podgroup-controller").exists());
-    Ok(found.with_context(|| format!("no podgroup-controller beside {}: run cargo build --workspace", this.display()))?.to_owned())
+    Ok(found
+        .with_context(|| format!("podgroup-controller is not in the folder of {}: run cargo build --workspace", this.display()))?
+        .to_owned())
 }

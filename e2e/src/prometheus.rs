@@ -1,4 +1,4 @@
-//! What does a real Prometheus make of the programs' metrics? It scrapes them every other second, keeps rules, and is asked in its own language.
+//! Runs a real Prometheus that scrapes the programs every two seconds, evaluates rules, and answers queries.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,10 +11,10 @@ use crate::scratch::Scratch;
 use crate::wait::{Seen, secs, wait_until};
 use crate::{http, kit, programs};
 
-/// `prometheus` or `promtool`.
+/// Returns the path of `prometheus` or `promtool`.
 ///
 /// # Errors
-/// Where it is not on this machine: what needs it cannot run.
+/// When it is not installed. Cases that need it cannot run.
 pub fn tool(name: &str) -> Result<PathBuf> {
     let script = kit::crate_folder().join("tools/prometheus.sh");
     let output = std::process::Command::new("bash").arg(script).output().context("bash is needed")?;
@@ -26,17 +26,18 @@ pub fn tool(name: &str) -> Result<PathBuf> {
     Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim()).join(name))
 }
 
-/// One element of an answer: its labels as `name=value`, sorted and joined by commas, without `__name__`; and its value.
+/// One element of a result: its labels as `name=value`, sorted and joined by commas, without `__name__`; and its value.
 pub type Sample = (String, f64);
 
-/// A running Prometheus; it ends with this, or with the run.
+/// A running Prometheus. It ends when it is dropped, or with the run.
 pub struct Prometheus {
     port: u16,
     _process: Child,
 }
 
 impl Prometheus {
-    /// Starts one that scrapes these programs (name and port) every other second, which is as long as they may take for a page, and returns when it has scraped each once. `rules` are evaluated every second.
+    /// Starts a Prometheus that scrapes these programs (name and port) every two seconds and evaluates `rules` every second. A scrape may take two
+    /// seconds. Returns when every program has been scraped once.
     pub async fn start(scratch: &Scratch, programs: &[(&str, u16)], rules: &Path) -> Result<Self> {
         let program = scratch.link(&tool("prometheus")?)?;
         let port = programs::free_port()?;
@@ -49,7 +50,7 @@ impl Prometheus {
             "rule_files": [rules],
             "scrape_configs": jobs,
         });
-        // JSON is YAML.
+        // JSON is valid YAML.
         let file = scratch.path("prometheus.json");
         std::fs::write(&file, serde_json::to_vec_pretty(&config)?)?;
         let log = std::fs::File::create(scratch.folder().join("logs/prometheus.log"))?;
@@ -74,22 +75,22 @@ impl Prometheus {
         Ok(prometheus)
     }
 
-    /// The answer to a query at this moment.
+    /// Returns the result of a query at this moment.
     pub async fn query(&self, query: &str) -> Result<Vec<Sample>> {
         let data = self.get(&format!("/api/v1/query?query={}", encoded(query))).await?;
-        let result = data.get("result").and_then(Value::as_array).with_context(|| format!("no vector: {data}"))?;
+        let result = data.get("result").and_then(Value::as_array).with_context(|| format!("the result is not a vector: {data}"))?;
         result.iter().map(sample).collect()
     }
 
-    /// Which values a label of some metrics has, sorted: what Grafana asks for a variable `label_values(SELECTOR, LABEL)`.
+    /// Returns the values of a label, sorted: the query of Grafana for a variable `label_values(SELECTOR, LABEL)`.
     pub async fn label_values(&self, selector: &str, label: &str) -> Result<Vec<String>> {
         let data = self.get(&format!("/api/v1/label/{}/values?match%5B%5D={}", encoded(label), encoded(selector))).await?;
-        let mut values: Vec<String> = serde_json::from_value(data).context("no list of values")?;
+        let mut values: Vec<String> = serde_json::from_value(data).context("the result is not a list of values")?;
         values.sort();
         Ok(values)
     }
 
-    /// Every alerting rule: name, query, annotations.
+    /// Returns every alerting rule: name, query, annotations.
     pub async fn alerting_rules(&self) -> Result<Vec<(String, String, Value)>> {
         let data = self.get("/api/v1/rules?type=alert").await?;
         let groups = data.get("groups").and_then(Value::as_array).context("no groups")?;
@@ -98,7 +99,7 @@ impl Prometheus {
         Ok(rules.map(|rule| (text(rule, "name"), text(rule, "query"), rule.get("annotations").cloned().unwrap_or_default())).collect())
     }
 
-    /// The names of the alerts that fire now, sorted.
+    /// Returns the names of the firing alerts, sorted.
     pub async fn firing(&self) -> Result<Vec<String>> {
         let data = self.get("/api/v1/alerts").await?;
         let alerts = data.get("alerts").and_then(Value::as_array).context("no alerts")?;
@@ -129,7 +130,7 @@ fn sample(one: &Value) -> Result<Sample> {
     Ok((labels.join(","), value.parse()?))
 }
 
-/// For the query of a URL: whatever is no letter and no digit is told by its bytes.
+/// Encodes a text for the query of a URL: every byte that is not a letter or a digit is percent-encoded.
 fn encoded(text: &str) -> String {
     let byte = |byte: u8| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     text.bytes().map(byte).collect()
@@ -140,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_query_has_besides_letters_is_told_by_its_bytes() {
+    fn all_bytes_except_letters_and_digits_are_percent_encoded() {
         assert_eq!(encoded("a{b=\"ä\"}"), "a%7Bb%3D%22%C3%A4%22%7D");
     }
 

@@ -1,7 +1,7 @@
-//! What lies between a program and the API server? A TCP proxy that can be slow, cut what is open, and refuse what is new.
+//! A TCP proxy between a program and the API server. It can delay bytes, cut open connections, and refuse new ones.
 //!
-//! It does not look into the bytes, so TLS passes through it. A delay is latency, not bandwidth: every chunk arrives its delay later,
-//! in order, and chunks that were sent together arrive together. Random delays come from a seed that a red case prints.
+//! It does not read the bytes, so TLS passes through it. A delay is latency, not bandwidth: every chunk arrives later by its delay, in order, and chunks that
+//! were sent together arrive together. Random delays come from a seed, which a failed case prints.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -13,18 +13,18 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// Chunks under way per direction; with 16 KiB each, a megabyte that a slow reader can be behind.
-const UNDER_WAY: usize = 64;
+/// Chunks in flight per direction. With 16 KiB each, a slow reader can be one megabyte behind.
+const IN_FLIGHT: usize = 64;
 
-/// How much later a chunk arrives.
+/// The delay of a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delay {
-    /// At once.
+    /// No delay.
     #[default]
     None,
-    /// Always this much.
+    /// Always this delay.
     Fixed(Duration),
-    /// Something from the first to the second, drawn per chunk.
+    /// A random delay between the two, drawn for each chunk.
     Between(Duration, Duration),
 }
 
@@ -33,11 +33,11 @@ struct Faults {
     to_server: Delay,
     to_client: Delay,
     refuse: bool,
-    /// Connections that were made under an older number are cut.
-    era: u64,
+    /// A change of this number cuts all connections that were opened before.
+    generation: u64,
 }
 
-/// A running proxy; dropping it closes its port and every connection.
+/// A running proxy. Dropping it closes its port and every connection.
 pub struct Proxy {
     port: u16,
     faults: watch::Sender<Faults>,
@@ -45,7 +45,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Listens on a free port of this machine and passes everything on to `server` (a port of this machine).
+    /// Listens on a free local port and forwards to the local port `server`.
     pub async fn start(server: u16, seed: u64) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
@@ -55,12 +55,12 @@ impl Proxy {
         Ok(Self { port, faults, _tasks: tasks })
     }
 
-    /// Where to connect to.
+    /// Returns its local port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// From now on what goes to the server arrives `to_server` later, and its answers `to_client` later; open connections included.
+    /// Sets the delays to the server and to the client, also for open connections.
     pub fn delay(&self, to_server: Delay, to_client: Delay) {
         self.faults.send_modify(|faults| {
             faults.to_server = to_server;
@@ -68,12 +68,12 @@ impl Proxy {
         });
     }
 
-    /// Cuts every open connection; new ones are taken.
+    /// Cuts every open connection. New connections are accepted.
     pub fn cut(&self) {
-        self.faults.send_modify(|faults| faults.era += 1);
+        self.faults.send_modify(|faults| faults.generation += 1);
     }
 
-    /// Whether new connections are closed as soon as they come. Open ones stay: see [`Self::cut`].
+    /// Sets whether new connections are closed at once. Open connections stay: see [`Self::cut`].
     pub fn refuse(&self, refuse: bool) {
         self.faults.send_modify(|faults| faults.refuse = refuse);
     }
@@ -92,9 +92,9 @@ async fn accept(listener: TcpListener, server: u16, faults: watch::Receiver<Faul
 }
 
 async fn serve(client: TcpStream, server: u16, mut faults: watch::Receiver<Faults>, mut dice: Dice) {
-    let era = faults.borrow().era;
+    let generation = faults.borrow().generation;
     let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, server)).await else { return };
-    // Without this the proxy itself would be a fault: small writes would wait for each other's acknowledgement.
+    // Without this the proxy itself would add delays: small writes would wait for each other's acknowledgement.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
@@ -102,13 +102,13 @@ async fn serve(client: TcpStream, server: u16, mut faults: watch::Receiver<Fault
     let up = pump(from_client, to_server, faults.clone(), |faults| faults.to_server, dice);
     let down = pump(from_server, to_client, faults.clone(), |faults| faults.to_client, second);
     tokio::select! {
-        // Either half that ends while the other goes on is a half-closed connection, which HTTP clients may use; both must end.
+        // An end of only one direction is a half-closed connection, which HTTP clients may use. Both directions must end.
         _ = async { tokio::join!(up, down) } => {}
-        _ = faults.wait_for(|faults| faults.era != era) => {}
+        _ = faults.wait_for(|faults| faults.generation != generation) => {}
     }
 }
 
-/// Moves bytes one way until the end of the stream, each chunk its delay after it was read.
+/// Moves bytes in one direction until the end of the stream, each chunk after its delay.
 async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
@@ -116,13 +116,13 @@ async fn pump(
     which: fn(&Faults) -> Delay,
     mut dice: Dice,
 ) {
-    let (sender, mut receiver) = mpsc::channel::<(Instant, Vec<u8>)>(UNDER_WAY);
+    let (sender, mut receiver) = mpsc::channel::<(Instant, Vec<u8>)>(IN_FLIGHT);
     let read = async move {
         let mut buffer = vec![0; 16 * 1024];
         let mut last = Instant::now();
         while let Ok(length @ 1..) = from.read(&mut buffer).await {
             let delay = dice.draw(which(&faults.borrow()));
-            // Never before what was read earlier: TCP keeps the order.
+            // Not before an earlier chunk: TCP keeps the order.
             last = last.max(Instant::now() + delay);
             let chunk = buffer.get(..length).unwrap_or_default().to_vec();
             if sender.send((last, chunk)).await.is_err() {
@@ -142,12 +142,12 @@ async fn pump(
     tokio::join!(read, write);
 }
 
-/// A small generator (splitmix64) that is the same for the same seed on every machine.
+/// A small random generator (splitmix64). The same seed gives the same numbers on every machine.
 #[derive(Clone, Debug)]
 pub struct Dice(pub u64);
 
 impl Dice {
-    /// The next number.
+    /// Returns the next number.
     pub fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
     use crate::wait::{millis, secs};
 
-    /// A server that sends back what it gets, and a proxy in front of it.
+    /// Starts a server that sends back what it receives, with a proxy before it.
     async fn echo() -> (Proxy, JoinSet<()>) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn both_directions_are_delayed_and_a_delay_can_be_taken_away_again() {
+    async fn both_directions_are_delayed_and_a_delay_can_be_removed() {
         let (proxy, _server) = echo().await;
         let mut stream = TcpStream::connect(("127.0.0.1", proxy.port())).await.unwrap();
         proxy.delay(Delay::Fixed(millis(60)), Delay::Between(millis(40), millis(50)));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_cut_ends_what_is_open_and_refusing_ends_what_is_new() {
+    async fn a_cut_ends_open_connections_and_refusing_ends_new_ones() {
         let (proxy, _server) = echo().await;
         let mut stream = TcpStream::connect(("127.0.0.1", proxy.port())).await.unwrap();
         round_trip(&mut stream).await.unwrap();

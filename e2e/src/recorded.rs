@@ -1,11 +1,10 @@
-//! Was minMember ever above what its ReplicaSet wants? Every version of all PodGroups and ReplicaSets of the case's namespace, as the API's watches
-//! show them, in the one order that etcd gave them.
+//! Records every version of all PodGroups and ReplicaSets of the case's namespace and checks minMember against the replicas of the ReplicaSet.
 //!
-//! A controller writes what it decided on what it had seen, so the version that a ReplicaSet had a moment before counts too. What is asserted:
-//! * a version of a PodGroup that changes minMember (or is the first) has one that fits a size which its ReplicaSet had within [`SEEN`] before it;
-//! * a minMember that is too large, because the ReplicaSet was made smaller, is so for no longer than [`FOLLOWS`].
+//! The versions come from watches, in the order of etcd. A controller decides on what it has seen, so recent replicas of a ReplicaSet count, too. The rules:
+//! * A version of a PodGroup that is the first or changes minMember must fit a number of replicas that its ReplicaSet had within [`SEEN`] before it.
+//! * A minMember that is too large, because the ReplicaSet was scaled down, must be corrected within [`FOLLOWS`].
 //!
-//! A ReplicaSet that wants none does not count: a gang is not made smaller because its owner goes to 0.
+//! A ReplicaSet with 0 replicas does not count, because minMember is not reduced when its owner is scaled to 0.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,28 +21,28 @@ use crate::objects::{field, podgroups};
 use crate::wait::secs;
 use crate::workloads::owner::Kind;
 
-/// For how long a controller may not have seen a new size, on a machine on which everything may stand still for a while.
+/// How long a controller may not have seen a change of the replicas, on a machine that may hang for a while.
 const SEEN: Duration = secs(5);
 
-/// For how long a minMember may be too large: as long as that, and as long again until what is written is seen.
+/// How long a minMember may be too large: the same time, and as long again until the write is seen.
 const FOLLOWS: Duration = secs(10);
 
-/// A recording that goes on until it is judged.
+/// A recording that runs until it is judged.
 pub struct Recording {
     client: Client,
     seen: mpsc::UnboundedReceiver<Version>,
     tasks: JoinSet<Result<()>>,
 }
 
-/// What one version of an object said.
+/// One version of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Version {
     version: u64,
     at: Instant,
     what: What,
-    /// Of the ReplicaSet, or of that which the PodGroup belongs to.
+    /// The UID of the ReplicaSet, or of the ReplicaSet that the PodGroup belongs to.
     uid: String,
-    /// replicas or minMember; none where the object is gone.
+    /// The replicas or the minMember; `None` when the object is deleted.
     number: Option<i64>,
 }
 
@@ -54,20 +53,21 @@ enum What {
 }
 
 impl Recording {
-    /// Starts with the next version of anything.
+    /// Starts a recording with the next version of any object.
     pub async fn start(client: &Client) -> Result<Self> {
         let (send, seen) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
         for (what, api) in [(What::Set, Kind::ReplicaSet.api(client)), (What::Group, podgroups(client))] {
-            let from = api.list_metadata(&ListParams::default()).await?.metadata.resource_version.context("a list without a version")?;
+            let from =
+                api.list_metadata(&ListParams::default()).await?.metadata.resource_version.context("the list has no resourceVersion")?;
             tasks.spawn(follow(what, api, from, send.clone()));
         }
         Ok(Self { client: client.clone(), seen, tasks })
     }
 
-    /// Ends it and says what is wrong with what was seen; how many versions of PodGroups there were, which must be some.
+    /// Ends the recording and fails if a rule is violated. Returns the number of versions of PodGroups, which must not be 0.
     pub async fn judge(mut self) -> Result<usize> {
-        // What a list shows now must have been seen, or the end of the story is missing.
+        // The recording must have seen everything that a list shows now, or its end is missing.
         let mut newest = Vec::new();
         for api in [Kind::ReplicaSet.api(&self.client), podgroups(&self.client)] {
             newest
@@ -77,7 +77,7 @@ impl Recording {
         let mut all: Vec<Version> = Vec::new();
         let deadline = Instant::now() + secs(10);
         while all.iter().map(|version| version.version).max().unwrap_or(0) < newest {
-            ensure!(Instant::now() < deadline, "the recording has not caught up");
+            ensure!(Instant::now() < deadline, "the recording is behind the lists");
             match tokio::time::timeout_at(deadline, self.seen.recv()).await {
                 Ok(Some(version)) => all.push(version),
                 Ok(None) | Err(_) => anyhow::bail!("the recording ended: {:?}", self.tasks.join_next().await),
@@ -125,10 +125,10 @@ async fn follow(what: What, api: Api<DynamicObject>, mut from: String, send: mps
 }
 
 fn number_of(version: &str) -> Result<u64> {
-    version.parse().context("an odd resourceVersion")
+    version.parse().context("the resourceVersion is not a number")
 }
 
-/// What the versions, in their order, break of the two rules.
+/// Returns the violations of the two rules.
 fn wrong(all: &[Version], end: Instant) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut uids: Vec<&str> = all.iter().filter(|version| version.what == What::Group).map(|version| version.uid.as_str()).collect();
@@ -136,7 +136,7 @@ fn wrong(all: &[Version], end: Instant) -> Vec<String> {
     uids.dedup();
     for uid in uids {
         let of_it: Vec<&Version> = all.iter().filter(|version| version.uid == uid).collect();
-        // A PodGroup whose ReplicaSet had no version while we looked has none that could be too small.
+        // If no version of the ReplicaSet was recorded, its replicas are not known.
         if of_it.iter().any(|version| version.what == What::Set) {
             judge_one(uid, &of_it, end, &mut wrong);
         }
@@ -156,7 +156,7 @@ fn judge_one(uid: &str, all: &[&Version], end: Instant, wrong: &mut Vec<String>)
             (What::Set, None) => size = None,
             (What::Group, number) => {
                 if let Some(now) = number.filter(|now| members != Some(*now)) {
-                    // In force within the time: the newest before it, and all since.
+                    // The replicas that were in force within the time: the newest before it, and all since.
                     let recent = sizes.values().rev().scan(true, |go_on, (at, size)| {
                         let here = *go_on;
                         *go_on = version.at.saturating_duration_since(*at) < SEEN;
@@ -165,7 +165,7 @@ fn judge_one(uid: &str, all: &[&Version], end: Instant, wrong: &mut Vec<String>)
                     let largest = recent.max();
                     if let Some(largest) = largest.filter(|largest| now > (*largest).max(1)) {
                         wrong.push(format!(
-                            "podgroup-{uid} was given minMember {now} at {}, and its ReplicaSet wanted {largest} at most",
+                            "podgroup-{uid} got minMember {now} at {}, but its ReplicaSet had at most {largest} replicas",
                             version.version
                         ));
                     }
@@ -175,12 +175,12 @@ fn judge_one(uid: &str, all: &[&Version], end: Instant, wrong: &mut Vec<String>)
         }
         let bad = matches!((members, size), (Some(members), Some(size)) if size > 0 && members > size);
         if let Some(since) = too_large.filter(|since| version.at.saturating_duration_since(*since) > FOLLOWS) {
-            wrong.push(format!("podgroup-{uid} had a minMember above its ReplicaSet's size for {:?}", version.at - since));
+            wrong.push(format!("podgroup-{uid} had a minMember above the replicas of its ReplicaSet for {:?}", version.at - since));
         }
         too_large = if bad { too_large.or(Some(version.at)) } else { None };
     }
     if too_large.is_some_and(|since| end.saturating_duration_since(since) > FOLLOWS) {
-        wrong.push(format!("podgroup-{uid} has minMember {members:?}, and its ReplicaSet wants {size:?}"));
+        wrong.push(format!("podgroup-{uid} has minMember {members:?}, but its ReplicaSet has {size:?} replicas"));
     }
 }
 
@@ -188,8 +188,8 @@ fn judge_one(uid: &str, all: &[&Version], end: Instant, wrong: &mut Vec<String>)
 mod tests {
     use super::*;
 
-    /// Seconds, what, number.
-    fn found(story: &[(u64, What, i64)], end: u64) -> usize {
+    /// Returns the number of violations; a version is (seconds, kind of object, number).
+    fn found(versions: &[(u64, What, i64)], end: u64) -> usize {
         let start = Instant::now();
         let version = |(index, (at, what, number)): (usize, &(u64, What, i64))| Version {
             version: index as u64,
@@ -198,21 +198,21 @@ mod tests {
             uid: "u".to_owned(),
             number: Some(*number),
         };
-        wrong(&story.iter().enumerate().map(version).collect::<Vec<_>>(), start + secs(end)).len()
+        wrong(&versions.iter().enumerate().map(version).collect::<Vec<_>>(), start + secs(end)).len()
     }
 
     #[test]
-    fn a_size_of_a_moment_ago_may_still_be_written_and_an_older_one_may_not() {
+    fn recent_replicas_are_allowed_as_min_member_and_older_ones_are_not() {
         use What::{Group, Set};
         assert_eq!(found(&[(0, Set, 4), (1, Group, 4)], 60), 0);
-        assert_eq!(found(&[(0, Set, 4), (1, Group, 5)], 1), 1, "more than it ever wanted");
+        assert_eq!(found(&[(0, Set, 4), (1, Group, 5)], 1), 1, "more than it ever had");
         assert_eq!(found(&[(0, Set, 4), (10, Set, 2), (11, Group, 4), (12, Group, 2)], 60), 0);
         assert_eq!(found(&[(0, Set, 4), (10, Set, 2), (16, Group, 4), (17, Group, 2)], 60), 1);
-        assert_eq!(found(&[(0, Set, 0), (1, Group, 1)], 60), 0, "one is the least");
+        assert_eq!(found(&[(0, Set, 0), (1, Group, 1)], 60), 0, "the least minMember is 1");
     }
 
     #[test]
-    fn what_became_too_large_is_followed_in_time_unless_nothing_is_wanted() {
+    fn a_min_member_that_is_too_large_must_be_corrected_in_time_unless_replicas_is_0() {
         use What::{Group, Set};
         assert_eq!(found(&[(0, Set, 4), (1, Group, 4), (10, Set, 2), (19, Group, 2)], 60), 0);
         assert_eq!(found(&[(0, Set, 4), (1, Group, 4), (10, Set, 2), (21, Group, 2)], 60), 1);

@@ -1,8 +1,8 @@
-//! What does a kubelet make of the chart's Deployment? The program with the very arguments, variables, files and probes that are rendered, as a process here.
+//! Starts a program as a kubelet would start the chart's Deployment: with the rendered arguments, variables, files and probes, as a local process.
 //!
-//! Replaced is only what a node alone has: the image's command by the program that was built, the port by a free one, the mount of a Secret by a folder
-//! with what is in it, and the mounted token by a kubeconfig with one of the pod's ServiceAccount. What a kubelet would not start either (a port that has
-//! no such name, a Secret that is not there) and what this one cannot start (another kind of volume) is an error, never left out.
+//! Only what needs a node is replaced: the image by the built program, the port by a free one, a Secret's mount by a folder with its files, the
+//! mounted token by a kubeconfig with a token of the pod's ServiceAccount. Anything that a kubelet could not start (an unknown port name, a missing
+//! Secret), or that this module cannot start (another kind of volume), is an error.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,37 +24,37 @@ use crate::{chart, http, kubeconfig, rights};
 pub struct Rendered {
     /// Its process.
     pub program: Program,
-    /// The names of the flags that are rendered.
+    /// The names of the rendered flags.
     pub flags: Vec<String>,
     name: String,
     labels: BTreeMap<String, String>,
     ports: Vec<ContainerPort>,
-    /// The port that `--http-address` names; the process has another.
+    /// The port in `--http-address`; the process uses another one.
     served: i32,
-    /// Paths of the liveness and the readiness probe.
+    /// The paths of the liveness and the readiness probe.
     probes: [String; 2],
     secure: bool,
 }
 
 impl Rendered {
-    /// Starts what the chart's Deployment `name` holds, once its rights are known. `label` is the name of its pod, and of its log.
+    /// Starts the chart's Deployment `name` once its rights are in force. `label` is the name of its pod and of its log.
     pub async fn start(cluster: &Cluster, name: &str, label: &str) -> Result<Self> {
         Self::start_from(cluster, &programs::folder()?, name, label).await
     }
 
-    /// The same with the programs of this folder.
+    /// Does the same with the programs of this folder.
     pub async fn start_from(cluster: &Cluster, folder: &Path, name: &str, label: &str) -> Result<Self> {
         let client = cluster.client();
         let deployment = Api::<Deployment>::namespaced(client.clone(), chart::NAMESPACE).get(name).await?;
         let template = deployment.spec.context("a Deployment has a spec")?.template;
         let pod = template.spec.context("a template has a spec")?;
-        let account = pod.service_account_name.clone().context("no ServiceAccount is named")?;
+        let account = pod.service_account_name.clone().context("the template has no ServiceAccount")?;
         ensure!(pod.automount_service_account_token == Some(true), "the pod of {name} gets no token");
-        let [container] = pod.containers.as_slice() else { bail!("{name} has not one container") };
+        let [container] = pod.containers.as_slice() else { bail!("{name} must have exactly one container") };
         let program = match container.command.iter().flatten().map(String::as_str).collect::<Vec<_>>().as_slice() {
             ["/podgroup-controller"] => chart::CONTROLLER,
             ["/podgroup-scheduler"] => chart::SCHEDULER,
-            other => bail!("nobody has built {other:?}"),
+            other => bail!("the program {other:?} is not built"),
         };
         let port = free_port()?;
         let mounts = mounts(cluster, &pod, container, label).await?;
@@ -63,20 +63,20 @@ impl Rendered {
         let ports = container.ports.clone().unwrap_or_default();
         let (live, lives_secure) = probe(container.liveness_probe.as_ref(), &ports, served).context("the liveness probe")?;
         let (ready, secure) = probe(container.readiness_probe.as_ref(), &ports, served).context("the readiness probe")?;
-        ensure!(lives_secure == secure, "one probe asks with TLS and one without");
+        ensure!(lives_secure == secure, "one probe uses TLS and the other does not");
         rights::known(&client, &account).await?;
         let (server, authority) = kubeconfig::door(cluster.kubeconfig())?;
         let kubeconfig = chart::kubeconfig_as(cluster, &account, label, server, &authority).await?;
         let mut environment = vec![("HOSTNAME".to_owned(), label.to_owned()), ("KUBECONFIG".to_owned(), kubeconfig.display().to_string())];
         for variable in container.env.iter().flatten() {
-            environment.push((variable.name.clone(), variable.value.clone().context("a variable without a value")?));
+            environment.push((variable.name.clone(), variable.value.clone().context("the variable has no value")?));
         }
         let program = Program::exactly(cluster.scratch(), folder, program, label, arguments, &environment, port)?;
         let labels = template.metadata.and_then(|metadata| metadata.labels).unwrap_or_default();
         Ok(Self { program, flags, name: name.to_owned(), labels, ports, served, probes: [live, ready], secure })
     }
 
-    /// Waits until both probes are answered as a kubelet wants it.
+    /// Waits until both probes succeed.
     pub async fn wait_ready(&mut self) -> Result<()> {
         for path in self.probes.clone() {
             let (port, secure, what) = (self.program.port(), self.secure, format!("{} answers its probe of {path}", self.name));
@@ -89,12 +89,12 @@ impl Rendered {
         Ok(())
     }
 
-    /// Status and body of a GET, with TLS where the probes use it.
+    /// Returns status and body of a GET, with TLS if the probes use it.
     pub async fn get(&self, path: &str, token: Option<&str>) -> Result<(u16, String)> {
         get(self.program.port(), self.secure, path, token).await
     }
 
-    /// What a Prometheus gets that finds the program by the annotations of its Service and passes its NetworkPolicy.
+    /// Returns the response to a Prometheus that finds the program by the annotations of its Service and passes its NetworkPolicy.
     pub async fn scraped(&self, cluster: &Cluster, token: Option<&str>) -> Result<(u16, String)> {
         let client = cluster.client();
         let policy = Api::<NetworkPolicy>::namespaced(client.clone(), chart::NAMESPACE).get(&self.name).await?;
@@ -109,19 +109,19 @@ impl Rendered {
         let note = |key: &str| service.annotations().get(&format!("prometheus.io/{key}")).map(String::as_str);
         let scraped = spec.ports.iter().flatten().find(|port| note("port") == Some(port.port.to_string().as_str()));
         let target = scraped.and_then(|port| port.target_port.as_ref()).and_then(|port| number(port, &self.ports));
-        ensure!(target == Some(self.served), "the Service of {} leads to port {target:?}, not to {}", self.name, self.served);
+        ensure!(target == Some(self.served), "the target port of the Service of {} is {target:?}, expected {}", self.name, self.served);
         let secure = note("scheme") == Some("https");
-        get(self.program.port(), secure, note("path").context("no path is named")?, token).await
+        get(self.program.port(), secure, note("path").context("the annotation for the path is missing")?, token).await
     }
 
     fn is_selected(&self, selector: Option<BTreeMap<String, String>>, by: &str) -> Result<()> {
         let selector = selector.unwrap_or_default();
         let selected = !selector.is_empty() && selector.iter().all(|(key, value)| self.labels.get(key) == Some(value));
-        ensure!(selected, "the {by} of {} selects {selector:?}, and the pod is {:?}", self.name, self.labels);
+        ensure!(selected, "the {by} of {} selects {selector:?}, but the labels of the pod are {:?}", self.name, self.labels);
         Ok(())
     }
 
-    /// What it wrote so far.
+    /// Returns its log so far.
     pub fn log(&self) -> Result<String> {
         Ok(std::fs::read_to_string(self.program.log())?)
     }
@@ -139,13 +139,13 @@ async fn get(port: u16, secure: bool, path: &str, token: Option<&str>) -> Result
     }
 }
 
-/// What is mounted where: the folder in the container, and the one here.
+/// Returns the mounts: the folder in the container, and the local folder.
 async fn mounts(cluster: &Cluster, pod: &PodSpec, container: &Container, label: &str) -> Result<Vec<(String, PathBuf)>> {
     let secrets: Api<Secret> = Api::namespaced(cluster.client(), chart::NAMESPACE);
     let mut mounts = Vec::new();
     for mount in container.volume_mounts.iter().flatten() {
-        let volume = pod.volumes.iter().flatten().find(|volume| volume.name == mount.name).context("a mount without a volume")?;
-        let name = volume.secret.as_ref().and_then(|secret| secret.secret_name.as_ref()).context("a volume that is no Secret")?;
+        let volume = pod.volumes.iter().flatten().find(|volume| volume.name == mount.name).context("the mount has no volume")?;
+        let name = volume.secret.as_ref().and_then(|secret| secret.secret_name.as_ref()).context("the volume is not a Secret")?;
         let folder = cluster.scratch().path(format!("{label}-{}", mount.name));
         std::fs::create_dir_all(&folder)?;
         for (file, content) in secrets.get(name).await.with_context(|| format!("the Secret {name}"))?.data.unwrap_or_default() {
@@ -156,7 +156,7 @@ async fn mounts(cluster: &Cluster, pod: &PodSpec, container: &Container, label: 
     Ok(mounts)
 }
 
-/// The arguments as they are to be here, and the port that is served in the container.
+/// Returns the arguments with local paths and the local port, and the port that the container serves.
 fn arguments(container: &Container, mounts: &[(String, PathBuf)], port: u16) -> Result<(Vec<String>, i32)> {
     let mut served = None;
     let mut all = Vec::new();
@@ -165,7 +165,7 @@ fn arguments(container: &Container, mounts: &[(String, PathBuf)], port: u16) -> 
         let mounted = mounts.iter().find_map(|(at, folder)| Some(folder.join(value.strip_prefix(at)?.strip_prefix('/')?)));
         all.push(match (flag, mounted) {
             ("--http-address", _) => {
-                let (host, rendered) = value.rsplit_once(':').context("an address without a port")?;
+                let (host, rendered) = value.rsplit_once(':').context("the address has no port")?;
                 served = Some(rendered.parse()?);
                 format!("{flag}={host}:{port}")
             }
@@ -173,18 +173,18 @@ fn arguments(container: &Container, mounts: &[(String, PathBuf)], port: u16) -> 
             (_, None) => argument.clone(),
         });
     }
-    Ok((all, served.context("the chart says nowhere where to serve")?))
+    Ok((all, served.context("the arguments contain no --http-address")?))
 }
 
-/// Path of a probe, and whether it comes with TLS. It must ask the port that is served.
+/// Returns the path of a probe, and whether it uses TLS. It must use the served port.
 fn probe(probe: Option<&Probe>, ports: &[ContainerPort], served: i32) -> Result<(String, bool)> {
-    let get = probe.and_then(|probe| probe.http_get.as_ref()).context("there is none")?;
+    let get = probe.and_then(|probe| probe.http_get.as_ref()).context("the probe is missing")?;
     let asked = number(&get.port, ports);
-    ensure!(asked == Some(served), "it asks port {asked:?}, and {served} is served");
+    ensure!(asked == Some(served), "the probe uses port {asked:?}, but the program serves {served}");
     Ok((get.path.clone().unwrap_or_default(), get.scheme.as_deref() == Some("HTTPS")))
 }
 
-/// The number of a port that may be said by its name.
+/// Returns the number of a port that may be given by name.
 fn number(port: &IntOrString, ports: &[ContainerPort]) -> Option<i32> {
     match port {
         IntOrString::Int(number) => Some(*number),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_of_another_port_than_the_one_that_is_served_is_an_error() {
+    fn a_probe_of_a_port_that_is_not_served_is_an_error() {
         let rendered = container(json!({
             "name": "c", "ports": [{"name": "http", "containerPort": 8080}],
             "livenessProbe": {"httpGet": {"path": "/healthz", "port": "http", "scheme": "HTTPS"}},

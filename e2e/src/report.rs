@@ -1,4 +1,4 @@
-//! What does a run of many cases come to? One line for each, and the sum, which is also the exit status.
+//! Prints the results of a run: one line for each case, and the sum, which determines the exit status.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,29 +6,29 @@ use std::time::Duration;
 use crate::faults::{Counts, add, never, show};
 use crate::say;
 
-/// How one case went.
+/// The result of one case.
 pub struct Outcome {
-    /// Its id, with the round where there are several.
+    /// Its id, with the round if there are several.
     pub name: String,
-    /// What speaks against it; empty if it passed.
+    /// The reasons why it failed; empty if it passed.
     pub reasons: Vec<String>,
     /// How long its cluster took to boot, and the case from its first step to the end of the cluster. The time that a cluster waited for its turn is not in it.
     pub took: Duration,
-    /// Where its logs and objects are, if it failed.
+    /// The folder of its logs and objects, if it failed.
     pub artifacts: Option<PathBuf>,
-    /// What its random delays and faults came from.
+    /// The seed of its random delays and faults.
     pub seed: u64,
-    /// The faults that were injected; none for a case without any.
+    /// The counts of the injected faults; `None` for a case without faults.
     pub faults: Option<Counts>,
 }
 
 impl Outcome {
-    /// Whether it passed.
+    /// Returns whether it passed.
     pub fn passed(&self) -> bool {
         self.reasons.is_empty()
     }
 
-    /// Says how it went, as soon as it is known.
+    /// Prints the result as soon as it is known.
     pub fn tell(&self) {
         let word = if self.passed() { "passed" } else { "FAILED" };
         say::line(format!("{word}  {:<32} {:>6.1} s", self.name, self.took.as_secs_f64()));
@@ -44,7 +44,7 @@ impl Outcome {
     }
 }
 
-/// Says the sum; whether all passed. Nothing run is not a success.
+/// Prints the sum and returns whether all passed. Zero cases are not a success.
 pub fn sum_up(outcomes: &[Outcome], took: Duration) -> bool {
     let failed = outcomes.iter().filter(|outcome| !outcome.passed()).count();
     if outcomes.len() > 1 {

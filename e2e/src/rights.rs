@@ -1,6 +1,6 @@
-//! When does the API server know what the chart has granted? Its authorizer learns of roles and bindings from a watch, a moment after helm is done.
+//! Waits until the API server knows the rights that the chart has granted. Its authorizer reads roles and bindings with a watch, some time after helm returns.
 //!
-//! Who starts a program before that sees a refusal that no user's pod would: an image takes longer to be pulled.
+//! A program that starts earlier would see a refusal that a real pod would not see, because pulling its image takes longer.
 
 use anyhow::Result;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::chart;
 use crate::wait::{Seen, secs, wait_until};
 
-/// Waits until the authorizer says yes to all that is bound to the ServiceAccount `account` of the chart's namespace; returns how many questions that were.
+/// Waits until the authorizer allows everything that is granted to the ServiceAccount `account` of the chart's namespace; returns the number of checks.
 pub async fn known(client: &Client, account: &str) -> Result<usize> {
     let mut questions = Vec::new();
     for binding in Api::<ClusterRoleBinding>::all(client.clone()).list(&ListParams::default()).await? {
@@ -31,7 +31,7 @@ pub async fn known(client: &Client, account: &str) -> Result<usize> {
             serde_json::from_value(json!({"spec": {"user": chart::user(account), "resourceAttributes": question}}))?;
         wait_until(secs(20), &format!("{account} may {question}"), || async {
             let status = reviews.create(&PostParams::default(), &review).await?.status;
-            Ok(Seen::when(status.is_some_and(|status| status.allowed), || "it may not".to_owned()))
+            Ok(Seen::when(status.is_some_and(|status| status.allowed), || "the authorizer refuses it".to_owned()))
         })
         .await?;
     }
@@ -51,7 +51,7 @@ async fn granted(client: &Client, role: &RoleRef) -> Result<Vec<PolicyRule>> {
     Ok(rules.unwrap_or_default())
 }
 
-/// A rule as the questions to which it is the answer; none for one about paths.
+/// Returns the access reviews that a rule must allow; none for a rule about URL paths.
 fn asked(rule: &PolicyRule, namespace: Option<&str>) -> Vec<Value> {
     let resources = rule.resources.iter().flatten().map(|text| text.split_once('/').unwrap_or((text, "")));
     let mut names: Vec<Option<&String>> = rule.resource_names.iter().flatten().map(Some).collect();
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_is_asked_for_each_of_what_it_grants() {
+    fn a_rule_becomes_one_review_for_each_granted_right() {
         let rule = |value: Value| serde_json::from_value::<PolicyRule>(value).unwrap();
         let pods = rule(json!({"apiGroups": [""], "resources": ["pods/binding", "nodes"], "verbs": ["create", "get"]}));
         let questions = asked(&pods, None);

@@ -1,24 +1,24 @@
-//! How does the harness speak? Everything that a person reads on the terminal goes through here, and nothing else prints.
+//! Prints to the terminal. Everything that a person reads there goes through this module.
 
-/// One line to standard output.
+/// Prints one line to standard output.
 #[allow(clippy::print_stdout, reason = "the one place that prints")]
 pub fn line(text: impl AsRef<str>) {
     println!("{}", text.as_ref());
 }
 
-/// A headline with a rule above it, so that long runs can be skimmed.
+/// Prints a headline with a rule above it, so that a long run is easy to skim.
 pub fn headline(text: impl AsRef<str>) {
     line(format!("\n── {} {}", text.as_ref(), "─".repeat(76_usize.saturating_sub(text.as_ref().chars().count()))));
 }
 
-/// A paragraph, indented by two.
+/// Prints a paragraph, indented by two.
 pub fn paragraph(text: impl AsRef<str>) {
     for each in text.as_ref().lines() {
         line(format!("  {}", each.trim()));
     }
 }
 
-/// An error in as few words as tell all: its contexts, and of what the API server answered only reason and message (the client's own text says them three times).
+/// Formats an error briefly: its contexts, and only reason and message of an API server's response (the client's own text repeats them three times).
 pub fn brief(error: &anyhow::Error) -> String {
     let mut parts: Vec<String> = Vec::new();
     for cause in error.chain() {

@@ -1,9 +1,9 @@
-//! What belongs to a run, and who takes it away?
+//! The folder and the processes of a run, and their cleanup.
 //!
-//! A run's folder holds everything that the run makes: the cluster's state, kubeconfigs, logs, and `bin/` with links to the programs that it starts.
-//! **Invariant:** every process of a run is started by a path in its folder, so a process can be told from all others by its argv[0], and
-//! the reaper (a small shell script in a process group of its own, which holds the other end of a pipe) can end it all when the
-//! starter is gone, however it went: done, failed, panicked, Ctrl-C, kill -9.
+//! A run's folder contains everything that the run creates: the cluster's state, kubeconfigs, logs, and `bin/` with links to the programs that it starts.
+//! **Invariant:** every process of a run is started with a path in its folder, so its argv[0] identifies it.
+//! The reaper is a small shell script in its own process group that holds the other end of a pipe. It ends all processes when the
+//! starter is gone for any reason: done, failed, panicked, Ctrl-C, kill -9.
 
 use std::collections::hash_map::RandomState;
 use std::ffi::OsStr;
@@ -16,13 +16,13 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-/// The script, so that every program of this crate can start it without knowing where the clone lies.
+/// The reaper's script. It is part of the binary, so no program of this crate needs the source tree to start it.
 const REAPER: &str = include_str!("reaper.sh");
 
-/// No run lives longer than this, in seconds: the longest soak plus room.
+/// The longest life of a run in seconds: the longest soak plus reserve.
 const LIMIT_SECONDS: u32 = 4 * 3600;
 
-/// A run's folder and its reaper. Dropping it ends every process of the run and removes the folder, and returns when that is done.
+/// A run's folder and its reaper. Dropping it ends every process of the run, removes the folder, and returns when that is done.
 #[derive(Debug)]
 pub struct Scratch {
     folder: PathBuf,
@@ -30,14 +30,14 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// A new folder with a random name under the system's temporary folder.
+    /// Creates a new folder with a random name in the system's temporary folder.
     pub fn new(name: &str) -> Result<Self> {
-        // The canonical path: argv[0] is compared as text, and a temporary folder may lie behind a link.
+        // The canonical path, because argv[0] is compared as text and a temporary folder may be behind a link.
         let parent = std::env::temp_dir().canonicalize().context("the temporary folder")?;
         Self::at(parent.join(format!("podgroup-e2e-{name}-{:016x}", random())))
     }
 
-    /// A folder of a fixed place (demo, cluster-up). What an earlier run left there is ended and removed first.
+    /// Creates a folder at a fixed place (demo, cluster-up). A former run there is ended and removed first.
     pub fn at(folder: PathBuf) -> Result<Self> {
         remove(&folder)?;
         std::fs::create_dir_all(folder.join("bin"))?;
@@ -46,17 +46,17 @@ impl Scratch {
         Ok(Self { folder, reaper: Some(reaper) })
     }
 
-    /// The folder; absolute.
+    /// Returns the folder as an absolute path.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// A path in the folder.
+    /// Returns a path in the folder.
     pub fn path(&self, name: impl AsRef<OsStr>) -> PathBuf {
         self.folder.join(Path::new(name.as_ref()))
     }
 
-    /// Makes `program` part of the run: the path that is returned is the one to start it by.
+    /// Makes `program` part of the run. The returned path is the one to start it with.
     pub fn link(&self, program: &Path) -> Result<PathBuf> {
         let name = program.file_name().context("a program has a name")?;
         let link = self.folder.join("bin").join(name);
@@ -66,7 +66,7 @@ impl Scratch {
         Ok(link)
     }
 
-    /// Lets everything live on when this is dropped; [`remove`] ends it later.
+    /// Lets everything go on after the drop; [`remove`] ends it later.
     pub fn keep(mut self) -> Result<PathBuf> {
         if let Some(mut reaper) = self.reaper.take() {
             if let Some(mut pipe) = reaper.stdin.take() {
@@ -82,13 +82,13 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         if let Some(mut reaper) = self.reaper.take() {
             drop(reaper.stdin.take());
-            // Nothing to be done about an error here, and the reaper works whether or not it is waited for.
+            // Nothing can be done about an error here, and the reaper works without the wait, too.
             let _ = reaper.wait();
         }
     }
 }
 
-/// Ends every process that was started by a path in `folder`, and removes it. Nothing there is no error.
+/// Ends every process that was started with a path in `folder`, and removes the folder. A missing folder is no error.
 pub fn remove(folder: &Path) -> Result<()> {
     if folder.exists() {
         reaper(folder, Stdio::null())?.wait()?;
@@ -96,7 +96,7 @@ pub fn remove(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The processes of a run: those whose argv[0] lies in its folder. Linux only (empty elsewhere); for tests.
+/// Returns the processes of a run: those with an argv[0] in its folder. Only on Linux (empty elsewhere); for tests.
 pub fn processes_of(folder: &Path) -> Vec<u32> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let prefix = format!("{}/", folder.display());
@@ -117,13 +117,13 @@ fn reaper(folder: &Path, input: Stdio) -> Result<Child> {
         .stdin(input)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // A group of its own: Ctrl-C goes to the whole foreground group, and the reaper has to outlive it.
+        // A process group of its own: Ctrl-C goes to the whole foreground group, and the reaper must outlive it.
         .process_group(0)
         .spawn()
         .context("starting the reaper needs bash")
 }
 
-/// A random number for names and seeds; the standard library's hash keys are the only source of it that needs no crate.
+/// Returns a random number for names and seeds. The hash keys of the standard library are the only random source without another crate.
 pub fn random() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_run_lives_on_until_it_is_removed() {
+    fn a_kept_run_goes_on_until_it_is_removed() {
         let scratch = Scratch::new("unit").unwrap();
         let mut child = sleeper(&scratch);
         let folder = scratch.keep().unwrap();

@@ -1,10 +1,10 @@
-//! Does it hold for an hour? Every case that is run under faults, each time under the mix of another seed, and those that are too long for every day, again and
-//! again until the time is over.
+//! Runs every case that runs under faults, each time with the mix of another seed, and the cases that are too long for every day, again and again for
+//! an hour.
 //!
-//! Each round has an order of its own, so that an hour meets another part of the table each time and the few that take ten minutes do not come together.
+//! Each round has its own order, so that an hour covers another part of the table each time and the few cases of ten minutes do not come together.
 //!
-//! All seeds come from one, and so do the orders, so that a soak can be run again; a single red run is run again by `run --case ID --seed SEED`, with the seed that it printed. A run
-//! that has begun when the time is over is run to its end.
+//! One seed determines all seeds and orders, so a soak can be repeated. A single failed run is repeated with `run --case ID --seed SEED` and its
+//! printed seed. A run that has begun before the end is completed.
 
 use std::time::Duration;
 
@@ -18,25 +18,25 @@ use crate::proxy::Dice;
 use crate::report::{Outcome, sum_up};
 use crate::say;
 
-/// What to run, and how long.
+/// The cases, and the time.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// No run begins after this.
+    /// No run begins after this time.
     pub time: Duration,
-    /// What all seeds come from.
+    /// The seed of all seeds.
     pub seed: u64,
-    /// How many runs at once.
+    /// How many cases run at once.
     pub jobs: usize,
-    /// Only these; none is all that are run under faults, and all long ones.
+    /// Only these cases; empty means all that run under faults and all long ones.
     pub cases: Vec<String>,
 }
 
-/// Runs the plan; whether every run passed.
+/// Runs the plan; returns whether every run passed.
 pub async fn run(table: &[Case], plan: &Plan) -> Result<bool> {
     let wanted = |case: &&Case| plan.cases.is_empty() || plan.cases.iter().any(|name| name.eq_ignore_ascii_case(&case.id));
     let mut chosen: Vec<Case> =
         table.iter().filter(|case| case.setup.faults == Faults::Mix || case.only_in_soak).filter(wanted).cloned().collect();
-    ensure!(!chosen.is_empty(), "none of these is run in the soak");
+    ensure!(!chosen.is_empty(), "none of these cases is part of the soak");
     say::line(format!("soak of {} cases for {:?}, seed {}, {} at once", chosen.len(), plan.time, plan.seed, plan.jobs.max(1)));
     let (start, mut dice) = (Instant::now(), Dice(plan.seed));
     let (mut running, mut outcomes): (JoinSet<Outcome>, Vec<Outcome>) = (JoinSet::new(), Vec::new());

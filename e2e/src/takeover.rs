@@ -1,7 +1,7 @@
-//! How long is nobody there when a leader goes? Measured with two replicas of the controller and the default flags, for the three ways to go.
+//! Measures the time without a leader after a leader ends, with two replicas of the controller and the default flags, for three ways to end.
 //!
-//! Two moments are waited for, both as any client sees them: the Lease is held by the other one, and a PodGroup is there for a Deployment that was made in
-//! the moment in which the leader went.
+//! Two moments are measured as any client sees them: the other replica holds the Lease, and a PodGroup exists for a Deployment that was created when the leader
+//! ended.
 
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ use crate::wait::{Seen, millis, secs, wait_until};
 use crate::workloads::{Workload, deployments, groups_of, wait_one_group, wait_running};
 use crate::world::{Setup, World};
 
-/// A lease, the look that finds it old, and room for a busy machine.
+/// The longest time in seconds: a lease duration, a retry, and reserve for a busy machine.
 const LONGEST: u64 = 40;
 
-/// How a leader goes.
+/// The way in which a leader ends.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Clean,
@@ -41,13 +41,13 @@ impl Way {
     }
 }
 
-/// The two moments, counted from the end of the one that led.
+/// The two times, from the end of the former leader.
 struct Took {
     lease: Duration,
     group: Duration,
 }
 
-/// Measures each way `repeat` times and prints the table, in Markdown.
+/// Measures each way `repeat` times and prints the table in Markdown.
 pub async fn measure(repeat: u32) -> Result<()> {
     let setup = Setup::default();
     let mut world = World::bare(Scratch::new("takeover")?, "takeover", &setup, scratch::random()).await?;
@@ -58,7 +58,7 @@ pub async fn measure(repeat: u32) -> Result<()> {
     // Ending a world waits for its processes.
     tokio::task::spawn_blocking(move || drop(world)).await?;
     outcome?;
-    ensure!(against.is_empty(), "the run itself was not right: {}", against.join("; "));
+    ensure!(against.is_empty(), "the run itself failed: {}", against.join("; "));
     table.iter().for_each(|line: &String| say::line(line));
     Ok(())
 }
@@ -66,7 +66,7 @@ pub async fn measure(repeat: u32) -> Result<()> {
 async fn rounds(world: &mut World, repeat: u32, table: &mut Vec<String>) -> Result<()> {
     let client = world.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;
-    // Nobody makes a PodGroup between two leaders; that is what is measured.
+    // Between two leaders no controller creates PodGroups: this is what is measured.
     world.watched()?.excuse(&[1, 2, 6]);
     let mut second = Replica::start(world, "two", &[], &[]).await?;
     second.program.wait_ready().await?;
@@ -76,9 +76,9 @@ async fn rounds(world: &mut World, repeat: u32, table: &mut Vec<String>) -> Resu
     for way in [Way::Clean, Way::Killed, Way::Cut] {
         let mut all = Vec::new();
         for round in 1..=repeat {
-            // Before each: one that has surely led for a while, and one that has surely seen it.
-            wait_holder(&client, LONGEST, "somebody", |holder| !holder.is_empty()).await?;
-            // At no particular moment of its renewals.
+            // Before each round: a leader that has led for a while, and a second replica that has seen it.
+            wait_holder(&client, LONGEST, "any replica", |holder| !holder.is_empty()).await?;
+            // A random moment between two renewals.
             sleep(secs(5) + millis(dice.roll() % 2000)).await;
             let name = format!("takeover-{way:?}-{round}").to_lowercase();
             let took = one(world, &mut second, way, &name).await.with_context(|| format!("{}, run {round}", way.name()))?;
@@ -91,7 +91,7 @@ async fn rounds(world: &mut World, repeat: u32, table: &mut Vec<String>) -> Resu
     second.end().await
 }
 
-/// One takeover; afterwards both run again.
+/// Measures one takeover; afterwards both replicas run again.
 async fn one(world: &mut World, second: &mut Replica, way: Way, name: &str) -> Result<Took> {
     let client = world.client();
     let led = holder(&client).await?;
@@ -105,12 +105,12 @@ async fn one(world: &mut World, second: &mut Replica, way: Way, name: &str) -> R
         (Way::Killed, false) => killed(world.controller()?).await?,
     };
     let lease = async {
-        wait_holder(&client, LONGEST, "the other one", |now| !now.is_empty() && now != led).await?;
+        wait_holder(&client, LONGEST, "the other replica", |now| !now.is_empty() && now != led).await?;
         Ok::<_, anyhow::Error>(gone.elapsed())
     };
     let group = async {
         Workload::new(name).asks(&[("cpu", "100m")]).make(&client).await?;
-        wait_until(secs(LONGEST), "a PodGroup is there for what was made meanwhile", || async {
+        wait_until(secs(LONGEST), "the Deployment that was created meanwhile has a PodGroup", || async {
             Ok(Seen::when(!groups_of(&client, name).await?.is_empty(), || "none".to_owned()))
         })
         .await?;
@@ -120,7 +120,7 @@ async fn one(world: &mut World, second: &mut Replica, way: Way, name: &str) -> R
     let again = if second_leads { &mut second.program } else { world.controller()? };
     if matches!(way, Way::Cut) {
         let status = again.wait_end(secs(LONGEST)).await?;
-        ensure!(status.code() == Some(1), "who was cut off ended with {status}");
+        ensure!(status.code() == Some(1), "the replica without a connection ended with {status}");
         if second_leads { second.path.refuse(false) } else { world.controller_path()?.refuse(false) }
     }
     let again = if second_leads { &mut second.program } else { world.controller()? };
@@ -131,7 +131,7 @@ async fn one(world: &mut World, second: &mut Replica, way: Way, name: &str) -> R
     Ok(Took { lease, group })
 }
 
-/// The moment of the end is that at which the process is gone: until then it may work.
+/// Returns the moment at which the process is gone, because it may work until then.
 async fn clean(program: &mut Program) -> Result<Instant> {
     program.terminate().await?;
     Ok(Instant::now())

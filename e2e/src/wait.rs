@@ -1,12 +1,13 @@
-//! How does a case wait? For a condition with a deadline, and never by sleeping and hoping.
+//! Waits for a condition with a deadline. A case never sleeps for a fixed time instead.
 //!
-//! Deadlines are those that the row of a case names. Where faults are injected they cannot hold, so a wait has [`Patience`] on top while the faults go on,
-//! and none once all is calm again: so a case reads the same with and without faults.
+//! The deadlines are those of the scenario table. Under injected faults they cannot hold, so a wait has an extra time ([`Patience`]) while faults are
+//! injected. So a case has the same text with and without faults.
 //!
-//! A deadline is what a program may take, and no program answers for a machine that stands still: so each wait may be late by [`Late`], told aloud, and a case
-//! only by so much in all. Who is late every time has soon used that up. Where the deadline itself is what a case proves, it must look at something else.
+//! A deadline is for the program, and no program can act while the machine hangs. So a wait may be late by a limited time ([`Late`]), which is
+//! printed. All waits of a case share this time, so a program that is always late soon fails. A case that proves a deadline itself must measure in
+//! another way.
 //!
-//! A wait that fails tells what it waited for and what it saw last, because that is the first thing that the reader of a red case asks.
+//! A failed wait names the condition and the last observed state, because a reader asks for them first.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,47 +19,47 @@ use tokio::time::{Instant, timeout};
 
 use crate::say;
 
-/// How often a condition is looked at. Reads against a local API server take about a millisecond.
+/// How often a condition is checked. A read from a local API server takes about a millisecond.
 const PACE: Duration = Duration::from_millis(50);
 
-/// What a look at the cluster said.
+/// The result of one check.
 pub enum Seen<T> {
-    /// It is so, and this is what was wanted.
+    /// The condition holds, with the wanted value.
     Yes(T),
-    /// Not so; the text says what is there instead.
+    /// The condition does not hold; the text describes the present state.
     NotYet(String),
 }
 
 impl Seen<()> {
-    /// `Yes` if `holds`, else what was seen instead.
+    /// Returns `Yes` if `holds`, otherwise `NotYet` with the present state.
     pub fn when(holds: bool, instead: impl FnOnce() -> String) -> Self {
         if holds { Self::Yes(()) } else { Self::NotYet(instead()) }
     }
 }
 
-/// Every wait goes on for so long where the machine stands still: a stall of five seconds, and what was left undone meanwhile.
+/// The least time for which a wait goes on before it fails: the machine may hang for five seconds, and the missed work is done afterwards.
 const AT_LEAST: Duration = secs(20);
 
-/// What has this time or more has so much more.
+/// By how much a wait with a longer deadline may be late.
 const LATE_BY: Duration = secs(10);
 
-/// A whole case may be late by so much, all its waits together.
+/// The largest sum of the lateness of all waits of a case.
 const LATE_IN_ALL: Duration = secs(40);
 
-/// How much longer than its deadline a wait may take at this moment. Clones are the same patience.
+/// How much longer than its deadline a wait may take at this moment. Clones share the value.
 #[derive(Clone, Debug, Default)]
 pub struct Patience {
-    /// Milliseconds, for what is injected.
+    /// Milliseconds, because of injected faults.
     extra: Arc<AtomicU64>,
     late: Late,
 }
 
-/// By how much the waits of a case have been late so far, in milliseconds.
+/// The sum of the lateness of a case's waits so far, in milliseconds.
 #[derive(Clone, Debug, Default)]
 struct Late(Arc<AtomicU64>);
 
 impl Late {
-    /// By how much a wait with this deadline may be late now. What must be so at once is looked at once.
+    /// Returns by how much a wait with this deadline may be late. A condition without a deadline is checked once.
     fn allows(&self, deadline: Duration) -> Duration {
         if deadline.is_zero() {
             return Duration::ZERO;
@@ -67,10 +68,10 @@ impl Late {
         AT_LEAST.saturating_sub(deadline).max(LATE_BY).min(left)
     }
 
-    /// It was, and came right.
+    /// Records that a wait was late and then succeeded.
     fn was(&self, by: Duration, what: &str) {
         self.0.fetch_add(u64::try_from(by.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
-        say::line(format!("        late by {:.1} s, as on a machine that stands still: {what}", by.as_secs_f64()));
+        say::line(format!("        late by {:.1} s, as on a machine that hangs: {what}", by.as_secs_f64()));
     }
 }
 
@@ -79,17 +80,17 @@ tokio::task_local! {
 }
 
 impl Patience {
-    /// From now on waits take so much longer.
+    /// Sets the extra time of waits.
     pub fn set(&self, extra: Duration) {
         self.extra.store(u64::try_from(extra.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// From now on waits take so much longer still.
+    /// Adds to the extra time of waits.
     pub fn add(&self, extra: Duration) {
         self.extra.fetch_add(u64::try_from(extra.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Runs what waits with this patience. It is that of this task only: what a case spawns has none.
+    /// Runs a future with this patience. It is for this task only: a task that the case spawns has none.
     pub async fn over<T>(self, what: impl Future<Output = T>) -> T {
         PATIENCE.scope(self, what).await
     }
@@ -98,22 +99,22 @@ impl Patience {
         millis(PATIENCE.try_with(|patience| patience.extra.load(Ordering::Relaxed)).unwrap_or(0))
     }
 
-    /// By how much what has this deadline may be late at this moment.
+    /// Returns by how much a wait with this deadline may be late at this moment.
     fn late(deadline: Duration) -> Duration {
         PATIENCE.try_with(|patience| patience.late.allows(deadline)).unwrap_or(Duration::ZERO)
     }
 
     fn was_late(by: Duration, what: &str) {
-        // A single look takes a moment, too.
+        // A single check takes some time, too.
         if by >= PACE {
-            // Who has no patience was never late.
+            // Without a patience in the task, lateness is not recorded.
             let _ = PATIENCE.try_with(|patience| patience.late.was(by, what));
         }
     }
 }
 
-/// Looks again and again until `look` says yes; fails after `deadline`, naming `what` and the last thing seen. An error of a look is one
-/// more thing seen: the API server may be away for a moment in the middle of a case.
+/// Checks again and again until `look` says yes. Fails after `deadline` and names `what` and the last observed state. An error of a check is only another
+/// observed state, because the API server may be away for a moment in the middle of a case.
 pub async fn wait_until<T, F, Fut>(deadline: Duration, what: &str, mut look: F) -> Result<T>
 where
     F: FnMut() -> Fut,
@@ -137,7 +138,7 @@ where
     }
 }
 
-/// What comes of it within the deadline (late as any wait may be); none if it takes longer.
+/// Returns the result of `act` if it ends within the deadline (with the usual lateness).
 pub async fn in_time<T>(deadline: Duration, what: &str, act: impl Future<Output = T>) -> Option<T> {
     let start = Instant::now();
     let outcome = timeout(deadline + Patience::late(deadline), act).await.ok()?;
@@ -145,8 +146,8 @@ pub async fn in_time<T>(deadline: Duration, what: &str, act: impl Future<Output 
     Some(outcome)
 }
 
-/// Looks until `end`, and fails as soon as it is not so: for what cannot be otherwise before that moment and may be after it. What a look says that was not over by
-/// then counts for nothing, so a machine that stands still proves less and never the opposite.
+/// Checks until `end` and fails as soon as the condition does not hold, for a condition that may end at that moment. A check that takes longer than
+/// `end` does not count, so a machine that hangs proves less and never the opposite.
 pub async fn holds_until<F, Fut>(end: Instant, what: &str, mut look: F) -> Result<()>
 where
     F: FnMut() -> Fut,
@@ -164,7 +165,7 @@ where
     Ok(())
 }
 
-/// Looks all the time for `duration`, and fails as soon as it is not so: for "stays Pending" and "never drops".
+/// Checks for the whole `duration` and fails as soon as the condition does not hold: for "stays Pending" and "never drops".
 pub async fn holds_for<F, Fut>(duration: Duration, what: &str, mut look: F) -> Result<()>
 where
     F: FnMut() -> Fut,
@@ -182,12 +183,12 @@ where
     }
 }
 
-/// Seconds, so that a case reads `secs(10)`.
+/// Returns seconds as a duration, so that a case reads `secs(10)`.
 pub const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Milliseconds, likewise.
+/// Returns milliseconds as a duration.
 pub const fn millis(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
@@ -197,14 +198,14 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_wait_that_fails_names_what_it_waited_for_and_what_it_saw_last() {
+    async fn a_failed_wait_names_its_condition_and_the_last_state() {
         let result: Result<()> = wait_until(secs(1), "a pod runs", || async { Ok(Seen::NotYet("it is Pending".to_owned())) }).await;
         let text = format!("{:#}", result.unwrap_err());
         assert!(text.contains("a pod runs") && text.contains("it is Pending"), "{text}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wait_is_patient_while_it_should_be_and_not_longer() {
+    async fn a_wait_has_its_extra_time_and_not_more() {
         let patience = Patience::default();
         patience.set(secs(60));
         let start = Instant::now();
@@ -222,7 +223,7 @@ mod tests {
         assert!(alone.is_err() && start.elapsed() < secs(2));
     }
 
-    /// Waits that come right so long after each other's deadline of five seconds; how many of them are taken.
+    /// Runs waits that succeed this long after a deadline of five seconds; returns how many of them pass.
     async fn taken(late_by: Duration) -> usize {
         Patience::default()
             .over(async {
@@ -238,14 +239,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_machine_may_stand_still_and_a_program_may_not_be_late_every_time() {
+    async fn a_machine_may_hang_but_a_program_may_not_always_be_late() {
         assert_eq!(taken(millis(0)).await, 10);
-        assert_eq!(taken(secs(9)).await, 4, "five would be more than forty seconds in all");
-        assert_eq!(taken(secs(16)).await, 0, "and none may be so late");
+        assert_eq!(taken(secs(9)).await, 4, "five waits would exceed forty seconds in all");
+        assert_eq!(taken(secs(16)).await, 0, "no single wait may be so late");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_may_be_otherwise_from_a_moment_on_is_not_held_against_it() {
+    async fn a_check_that_ends_after_the_moment_does_not_count() {
         let end = Instant::now() + secs(3);
         let slow = || async move {
             tokio::time::sleep(secs(4)).await;
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_must_hold_fails_at_the_first_look_that_says_no() {
+    async fn a_condition_that_must_hold_fails_at_the_first_check_that_says_no() {
         let mut looks = 0;
         let result = holds_for(secs(60), "usage stays", || {
             looks += 1;

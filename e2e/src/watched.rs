@@ -1,4 +1,4 @@
-//! How is the observer wired to a case? It starts before the programs, sees everything, and its findings fail the case whatever the case itself found.
+//! Connects the observer to a case. It starts before the programs, and its findings fail the case whatever the case itself found.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use crate::objects::SCHEDULER_NAME;
 use crate::observer::{Absences, Excused, Observer, ObserverConfig};
 use crate::wait::secs;
 
-/// A cluster that is observed.
+/// A cluster with a running observer.
 pub struct Watched {
     observer: Observer,
 }
 
 impl Watched {
-    /// Starts observing as cluster admin.
+    /// Starts an observer as cluster admin.
     pub async fn start(cluster: &Cluster) -> Result<Self> {
         Self::at(cluster.client(), cluster.audit_log()).await
     }
 
-    /// The same for a cluster that another process has started: its admin, and its audit log.
+    /// Does the same for a cluster that another process has started, with its admin and its audit log.
     pub async fn at(client: Client, audit_log: PathBuf) -> Result<Self> {
         let config = ObserverConfig {
             audit_log: Some(audit_log),
@@ -34,42 +34,42 @@ impl Watched {
         Ok(Self { observer: Observer::start(client, config).await? })
     }
 
-    /// From now on these checks (1, 2, 6, 8) assert nothing, until [`Self::insist`]: for a case that takes away who would have to act.
+    /// Suspends these checks (1, 2, 6, 8) until [`Self::insist`], for a case that stops a program on purpose.
     pub fn excuse(&self, checks: &[u8]) {
         checks.iter().for_each(|check| self.observer.excuse(*check));
     }
 
-    /// Ends an excuse; what is wrong at this moment has its whole grace again.
+    /// Resumes the checks. A state that is wrong at this moment gets its whole grace again.
     pub fn insist(&self, checks: &[u8]) {
         checks.iter().for_each(|check| self.observer.insist(*check));
     }
 
-    /// When refusals were excused.
+    /// Returns the periods in which refusals were excused.
     pub fn excused_refusals(&self) -> Excused {
         self.observer.excused_refusals()
     }
 
-    /// Waits longer for what needs a write of somebody, as long as faults are injected; see [`Observer::patient`].
+    /// Makes the graces longer while faults are injected; see [`Observer::patient`].
     pub fn patient(&self, extra: Duration) {
         self.observer.patient(extra);
     }
 
-    /// Ends that.
+    /// Restores the usual graces.
     pub fn strict(&self) {
         self.observer.strict();
     }
 
-    /// For who sees that a program is away; see [`Absences`].
+    /// Returns a handle for a task that sees when a program is absent; see [`Absences`].
     pub fn absences(&self) -> Absences {
         self.observer.absences()
     }
 
-    /// What was found so far, one text each.
+    /// Returns the findings so far, one text each.
     pub fn findings(&self) -> Vec<String> {
         self.observer.findings().iter().map(ToString::to_string).collect()
     }
 
-    /// At the end of a case: what must hold when nothing moves any more is checked too, if `rest` (the stock scheduler writes no queue's status).
+    /// Ends the observer and returns all findings. With `rest`, the rules of a cluster at rest are checked, too (the stock scheduler writes no queue's status).
     pub async fn finish(self, rest: bool) -> Vec<String> {
         let at_rest = if rest { self.observer.at_rest(secs(60)).await.err().unwrap_or_default() } else { Vec::new() };
         let mut findings: Vec<String> = at_rest.iter().map(ToString::to_string).collect();

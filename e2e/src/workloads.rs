@@ -1,11 +1,11 @@
-//! What do users run? Deployments: made, scaled, annotated and rolled out the way kubectl does it, and the PodGroup that belongs to each.
+//! Creates, scales, annotates and rolls out Deployments as kubectl does, and finds the PodGroup of each.
 //!
-//! Other owners of pods: `owner` (any kind), `kinds` (how each looks), `kubelet` (what becomes of their pods), `told` (what people are told of them).
+//! Other owners of pods: `owner` (any kind), `kinds` (the constructors), `kubelet` (the status of their pods), `events` (Events about them).
 
+pub mod events;
 pub mod kinds;
 pub mod kubelet;
 pub mod owner;
-pub mod told;
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub const MIN_MEMBER: &str = "scheduling.volcano.sh/group-min-member";
 /// Annotation: the queue.
 pub const QUEUE: &str = "scheduling.volcano.sh/queue-name";
 
-/// A Deployment to be made; starts as one replica of 1 cpu without any annotation.
+/// A Deployment to be created. By default it has one replica of 1 cpu and no annotations.
 #[derive(Clone, Debug)]
 pub struct Workload {
     name: String,
@@ -33,7 +33,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// One replica that asks for 1 cpu.
+    /// Returns one replica that requests 1 cpu.
     pub fn new(name: &str) -> Self {
         let object = json!({
             "metadata": {"name": name, "annotations": {}},
@@ -49,45 +49,45 @@ impl Workload {
         Self { name: name.to_owned(), object }
     }
 
-    /// How many pods it wants.
+    /// Sets the replicas.
     pub fn replicas(self, replicas: u32) -> Self {
         self.with("/spec", "replicas", json!(replicas))
     }
 
-    /// What each pod asks for.
+    /// Sets the requests of each pod.
     pub fn asks(self, requests: Amounts<'_>) -> Self {
         self.with("/spec/template/spec", "containers", json!([container(requests)]))
     }
 
-    /// `group-min-member`, as the text that a user typed.
+    /// Sets `group-min-member`, as the text that a user typed.
     pub fn gang(self, members: &str) -> Self {
         self.with("/metadata/annotations", MIN_MEMBER, json!(members))
     }
 
-    /// The queue.
+    /// Sets the queue.
     pub fn queue(self, queue: &str) -> Self {
         self.with("/metadata/annotations", QUEUE, json!(queue))
     }
 
-    /// How a rollout goes.
+    /// Sets the strategy of a rollout.
     pub fn rolling(self, max_surge: u32, max_unavailable: u32) -> Self {
         let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": max_surge, "maxUnavailable": max_unavailable}});
         self.with("/spec", "strategy", strategy)
     }
 
-    /// Whose scheduler places it; our own if this is not said.
+    /// Sets the scheduler; ours by default.
     pub fn scheduler(self, name: &str) -> Self {
         self.with("/spec/template/spec", "schedulerName", json!(name))
     }
 
-    /// Only on this node, said the way that the DaemonSet controller says it for its pods.
+    /// Restricts the pods to this node with the node affinity that the DaemonSet controller uses.
     pub fn on_node(self, node: &str) -> Self {
         let term = json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]});
         let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}});
         self.with("/spec/template/spec", "affinity", affinity)
     }
 
-    /// Makes it.
+    /// Creates the Deployment.
     pub async fn make(self, client: &Client) -> Result<()> {
         let object: Deployment = serde_json::from_value(self.object)?;
         deployments(client).create(&PostParams::default(), &object).await.with_context(|| format!("making Deployment {}", self.name))?;
@@ -102,24 +102,24 @@ impl Workload {
     }
 }
 
-/// Deployments of the case's namespace.
+/// Returns the Deployments of the case's namespace.
 pub fn deployments(client: &Client) -> Api<Deployment> {
     Api::namespaced(client.clone(), NAMESPACE)
 }
 
-/// `kubectl scale deployment NAME --replicas=N`.
+/// Scales like `kubectl scale deployment NAME --replicas=N`.
 pub async fn scale(client: &Client, name: &str, replicas: u32) -> Result<()> {
     let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
     deployments(client).patch_scale(name, &PatchParams::default(), &patch).await?;
     Ok(())
 }
 
-/// `kubectl annotate deployment NAME KEY=VALUE --overwrite`.
+/// Annotates like `kubectl annotate deployment NAME KEY=VALUE --overwrite`.
 pub async fn annotate(client: &Client, name: &str, key: &str, value: &str) -> Result<()> {
     change(client, name, json!({"metadata": {"annotations": {key: value}}})).await
 }
 
-/// `kubectl set image deployment NAME main=IMAGE`: starts a rollout.
+/// Starts a rollout like `kubectl set image deployment NAME main=IMAGE`.
 pub async fn set_image(client: &Client, name: &str, image: &str) -> Result<()> {
     let containers = json!([{"name": "main", "image": image}]);
     let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
@@ -127,7 +127,7 @@ pub async fn set_image(client: &Client, name: &str, image: &str) -> Result<()> {
     Ok(())
 }
 
-/// `kubectl delete deployment NAME`; its pods go with it.
+/// Deletes the Deployment and its pods like `kubectl delete deployment NAME`.
 pub async fn delete(client: &Client, name: &str) -> Result<()> {
     deployments(client).delete(name, &DeleteParams::background()).await?;
     Ok(())
@@ -138,14 +138,14 @@ async fn change(client: &Client, name: &str, patch: Value) -> Result<()> {
     Ok(())
 }
 
-/// The pods that carry the label `app=NAME` and are not being deleted.
+/// Returns the pods with the label `app=NAME` that do not terminate.
 pub async fn pods_of(client: &Client, name: &str) -> Result<Vec<Pod>> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let list = pods.list(&ListParams::default().labels(&format!("app={name}"))).await?;
     Ok(list.items.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()).collect())
 }
 
-/// How many of these pods are in which phase, `bound` and `unbound` told apart: `{"Pending, unbound": 2, "Running": 1}`.
+/// Counts pods by phase and by `unbound`: `{"Pending, unbound": 2, "Running": 1}`.
 pub fn phases(pods: &[Pod]) -> BTreeMap<String, usize> {
     let mut phases = BTreeMap::new();
     for pod in pods {
@@ -167,7 +167,7 @@ pub async fn wait_running(client: &Client, name: &str, count: usize, seconds: u6
     .await
 }
 
-/// Waits until the Deployment's controller is through with the last change: every replica is of the newest template and available.
+/// Waits until the Deployment controller has finished the last change: every replica has the newest template and is available.
 pub async fn wait_rolled_out(client: &Client, name: &str, seconds: u64) -> Result<()> {
     wait_until(secs(seconds), &format!("the rollout of {name} finishes"), || async {
         let object = deployments(client).get(name).await?;
@@ -183,14 +183,14 @@ pub async fn wait_rolled_out(client: &Client, name: &str, seconds: u64) -> Resul
     .await
 }
 
-/// The ReplicaSets of a Deployment that want pods.
+/// Returns the ReplicaSets of a Deployment that have replicas.
 pub async fn live_replica_sets(client: &Client, name: &str) -> Result<Vec<ReplicaSet>> {
     let sets: Api<ReplicaSet> = Api::namespaced(client.clone(), NAMESPACE);
     let list = sets.list(&ListParams::default().labels(&format!("app={name}"))).await?;
     Ok(list.items.into_iter().filter(|set| set.spec.as_ref().and_then(|spec| spec.replicas) != Some(0)).collect())
 }
 
-/// All PodGroups that a ReplicaSet of the Deployment owns.
+/// Returns all PodGroups that a ReplicaSet of the Deployment owns.
 pub async fn groups_of(client: &Client, name: &str) -> Result<Vec<DynamicObject>> {
     let sets: Api<ReplicaSet> = Api::namespaced(client.clone(), NAMESPACE);
     let sets = sets.list(&ListParams::default().labels(&format!("app={name}"))).await?;
@@ -199,19 +199,19 @@ pub async fn groups_of(client: &Client, name: &str) -> Result<Vec<DynamicObject>
     Ok(groups.items.into_iter().filter(|group| group.owner_references().iter().any(|owner| uids.contains(&owner.uid))).collect())
 }
 
-/// Waits until the Deployment has exactly one PodGroup, of the ReplicaSet that wants pods: named after its UID and owned by it as controller.
+/// Waits until the Deployment has exactly one PodGroup, with the generated name of the live ReplicaSet and with this ReplicaSet as controller.
 pub async fn wait_one_group(client: &Client, name: &str, seconds: u64) -> Result<DynamicObject> {
     wait_until(secs(seconds), &format!("{name} has exactly one PodGroup, of its live ReplicaSet"), || async {
         let sets = live_replica_sets(client, name).await?;
         let groups = groups_of(client, name).await?;
         let ([set], [group]) = (sets.as_slice(), groups.as_slice()) else {
             let names: Vec<_> = groups.iter().map(ResourceExt::name_any).collect();
-            return Ok(Seen::NotYet(format!("{} ReplicaSets that want pods, PodGroups {names:?}", sets.len())));
+            return Ok(Seen::NotYet(format!("{} ReplicaSets with replicas, PodGroups {names:?}", sets.len())));
         };
         let uid = set.uid().unwrap_or_default();
         let owned = group.owner_references().iter().any(|owner| owner.uid == uid && owner.controller == Some(true));
         if !owned || group.name_any() != format!("podgroup-{uid}") || group.metadata.deletion_timestamp.is_some() {
-            return Ok(Seen::NotYet(format!("{} owned by {:?}, wanted owner {uid}", group.name_any(), group.owner_references())));
+            return Ok(Seen::NotYet(format!("{} is owned by {:?}, expected owner {uid}", group.name_any(), group.owner_references())));
         }
         Ok(Seen::Yes(group.clone()))
     })

@@ -1,4 +1,4 @@
-//! What does a case act in? A cluster of its own with the chart, both programs behind proxies, and the observer.
+//! The world of a case: its own cluster with the chart, both programs behind proxies, and the observer.
 
 use std::time::Duration;
 
@@ -15,23 +15,23 @@ use crate::wait::Patience;
 use crate::watched::Watched;
 use crate::{audit, chart, kubeconfig, say};
 
-/// What a case wants of its world. The default is the chart as it is with both programs.
+/// The settings of a world. The default is the chart's defaults with both programs.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Installs the chart and runs the programs. Off for the cases that try the harness itself.
+    /// Whether the chart is installed and the programs run. False for the cases of the harness itself.
     pub programs: bool,
-    /// Whether the chart's admission policy stamps group names. Without it the controller is told to annotate pods.
+    /// Whether the chart's admission policy annotates pods. Without it the controller does.
     pub admission_policy: bool,
     /// See [`ClusterOptions::disable_qps_limits`].
     pub disable_qps_limits: bool,
-    /// Runs the stock scheduler beside ours.
+    /// Whether the stock scheduler runs beside ours.
     pub kube_scheduler: bool,
-    /// The stock scheduler in the place of ours, under its name: shows whether a red case is the controller's or the scheduler's. It knows neither gangs
-    /// nor queues.
+    /// Whether the stock scheduler runs in place of ours, with our scheduler name. It shows which program makes a case fail. It supports neither gangs nor
+    /// queues.
     pub stock_places: bool,
-    /// Puts no proxies between the programs and the API server: for programs that outlive this process.
+    /// Whether the programs connect to the API server without proxies, for programs that outlive this process.
     pub no_proxies: bool,
-    /// What happens to the programs' requests from the moment that they are ready.
+    /// The faults of the programs' requests, from the moment when they are ready.
     pub faults: Faults,
 }
 
@@ -49,19 +49,19 @@ impl Default for Setup {
     }
 }
 
-/// All of it together. Dropping it ends all of it.
+/// The world. Dropping it ends everything in it.
 pub struct World {
-    // Fields are dropped in this order: who uses the cluster goes before it.
+    // Fields are dropped in this order: users of the cluster before the cluster.
     watched: Option<Watched>,
-    /// Under the mix of faults only.
+    /// Only under the mix of faults.
     kubelet: Option<Kubelet>,
     controller: Option<Side>,
     scheduler: Option<Side>,
     cluster: Cluster,
     patience: Patience,
-    /// Whether [`Self::storm`] begins a mix.
+    /// Whether [`Self::storm`] starts a mix.
     mixed: bool,
-    /// What the proxies' random delays come from; a case that draws its own numbers starts here too.
+    /// The seed of the proxies' random delays, and of the numbers that a case draws.
     pub seed: u64,
 }
 
@@ -72,7 +72,7 @@ struct Side {
 }
 
 impl World {
-    /// Starts the cluster only, in `scratch`; [`Self::install`] does the rest. In two steps, so that what a failing second step left can be looked at.
+    /// Starts only the cluster, in `scratch`; [`Self::install`] does the rest. With two steps, the state after a failed second step can be read.
     pub async fn bare(scratch: Scratch, name: &str, setup: &Setup, seed: u64) -> Result<Self> {
         let options = ClusterOptions {
             name: name.to_owned(),
@@ -94,7 +94,7 @@ impl World {
         })
     }
 
-    /// Installs the chart, starts observer and programs, and returns when they are ready. Nothing if the setup wants no programs.
+    /// Installs the chart, starts observer and programs, and returns when they are ready. Does nothing if the settings have no programs.
     pub async fn install(&mut self, setup: &Setup) -> Result<()> {
         if !setup.programs {
             return Ok(());
@@ -108,7 +108,7 @@ impl World {
         chart::install(&self.cluster, &values).await?;
         self.watched = Some(Watched::start(&self.cluster).await?);
         let mut dice = Dice(self.seed);
-        // A case aims at the scheduler only.
+        // A case orders faults for the scheduler only.
         let on_controller = if setup.faults == Faults::Aimed { Faults::None } else { setup.faults };
         let mut controller = self.side(chart::CONTROLLER, (!setup.no_proxies).then(|| dice.roll()), on_controller, &flags).await?;
         let mut scheduler = match setup.stock_places {
@@ -133,8 +133,8 @@ impl World {
         Ok(())
     }
 
-    /// The program of the account (they are called the same), through a proxy of its own if there is a seed for one, and through a fault proxy before that one
-    /// if the case wants faults.
+    /// Starts the program of the account, which has the same name. With a seed it runs behind its own proxy, and with faults behind a fault proxy before that
+    /// proxy.
     async fn side(&self, account: &'static str, seed: Option<u64>, faults: Faults, flags: &[String]) -> Result<Side> {
         let (server, authority) = kubeconfig::door(self.cluster.kubeconfig())?;
         let path = match seed {
@@ -155,60 +155,61 @@ impl World {
         };
         let mut flags = flags.to_vec();
         if mixed {
-            // On a machine that is busy as well, ten seconds without a renewal are in reach of the mix; what comes of a lost lease is a case of its own. Forty
-            // are in reach of etcd choosing another leader there: hence the kubelet.
+            // On a busy machine the mix alone can stop the renewals for ten seconds; a lost lease is another case. Forty seconds are possible only
+            // when etcd also elects another leader: hence the kubelet.
             flags.extend([format!("--leader-elect-lease-duration={}s", LEASE.as_secs()), "--leader-elect-renew-deadline=40s".to_owned()]);
         }
         let program = Program::start(self.cluster.scratch(), account, &kubeconfig, &flags)?;
         Ok(Side { program, faults, path })
     }
 
-    /// The control plane.
+    /// Returns the control plane.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// A client as cluster admin: what people and other controllers do goes through it.
+    /// Returns a client as cluster admin, for the actions of users and other controllers.
     pub fn client(&self) -> Client {
         self.cluster.client()
     }
 
-    /// The controller's process.
+    /// Returns the controller's process.
     pub fn controller(&mut self) -> Result<&mut Program> {
         Ok(&mut self.controller.as_mut().context("this world has no controller")?.program)
     }
 
-    /// The scheduler's process.
+    /// Returns the scheduler's process.
     pub fn scheduler(&mut self) -> Result<&mut Program> {
         Ok(&mut self.scheduler.as_mut().context("this world has no scheduler")?.program)
     }
 
-    /// What lies between the controller and the API server.
+    /// Returns the proxy between the controller and the API server.
     pub fn controller_path(&self) -> Result<&Proxy> {
         self.controller.as_ref().and_then(|side| side.path.as_ref()).context("nothing lies between the controller and the API server")
     }
 
-    /// What lies between the scheduler and the API server.
+    /// Returns the proxy between the scheduler and the API server.
     pub fn scheduler_path(&self) -> Result<&Proxy> {
         self.scheduler.as_ref().and_then(|side| side.path.as_ref()).context("nothing lies between the scheduler and the API server")
     }
 
-    /// Both programs, as far as there are any.
+    /// Returns the programs of this world.
     pub fn programs(&mut self) -> impl Iterator<Item = &mut Program> {
         [&mut self.controller, &mut self.scheduler].into_iter().flatten().map(|side| &mut side.program)
     }
 
-    /// Who watches, to excuse what a case breaks on purpose.
+    /// Returns the observer, for a case that breaks something on purpose.
     pub fn watched(&self) -> Result<&Watched> {
         self.watched.as_ref().context("this world has no observer")
     }
 
-    /// The mix of faults begins (again), if the setup wants one: waits and the observer are patient from now on. It is on from the moment that the programs are ready.
+    /// Starts the mix of faults (again), if the settings have one: waits and the observer's graces are longer from now on. It is on when the programs
+    /// are ready.
     pub fn storm(&self) {
         if !self.mixed {
             return;
         }
-        // The scheduler's way is better: most rows are about the controller, and without the scheduler nothing would ever run.
+        // The scheduler has fewer faults: most cases test the controller, and without the scheduler no pod would run.
         for (side, rate, number) in [(&self.controller, Rate::HIGH, 1), (&self.scheduler, Rate::LOW, 2)] {
             if let Some(faults) = side.as_ref().and_then(|side| side.faults.as_ref()) {
                 faults.begin(Mix { seed: Dice(self.seed ^ number).roll(), rate });
@@ -218,8 +219,8 @@ impl World {
         }
     }
 
-    /// The mix of faults ends, and with it all that it held up, and who lost its lease by it leads again; from now on times are those that the row names. To be called before what a row says "within N s of
-    /// the end"; without faults it does nothing.
+    /// Ends the mix of faults and waits until no delayed request is left and every program leads again; from now on the deadlines of the table hold. It must be
+    /// called before "within N s of the end" of a case. Without faults it does nothing.
     pub async fn calm(&self) -> Result<()> {
         for faults in self.fault_proxies() {
             faults.calm().await?;
@@ -232,13 +233,13 @@ impl World {
         Ok(())
     }
 
-    /// From now on this happens to requests of the scheduler. Only where the setup wants faults.
+    /// Adds a rule for the requests of the scheduler. Only with faults in the settings.
     pub fn aim(&self, rule: Rule) -> Result<()> {
         self.aimed()?.rule(rule);
         Ok(())
     }
 
-    /// How often this kind of fault (see [`crate::faults::KINDS`]) has hit a request of the scheduler.
+    /// Returns how often this kind of fault (see [`crate::faults::KINDS`]) has hit a request of the scheduler.
     pub fn hits(&self, kind: &str) -> Result<u64> {
         Ok(self.aimed()?.counts().get(kind).copied().unwrap_or_default())
     }
@@ -247,20 +248,20 @@ impl World {
         self.scheduler.as_ref().and_then(|side| side.faults.as_ref()).context("no fault proxy lies before the scheduler")
     }
 
-    /// What was injected so far, on both ways.
+    /// Returns the counts of the injected faults so far, of both programs.
     pub fn faults(&self) -> Counts {
         let mut all = Counts::new();
         self.fault_proxies().for_each(|faults| add(&mut all, &faults.counts()));
         all
     }
 
-    /// Who lost its lease and was started again, and how often, one text each.
+    /// Describes which programs lost their lease and were started again, and how often.
     pub fn started_again(&mut self) -> Vec<String> {
         let often = self.programs().map(|program| (program.name(), program.started_again())).filter(|(_, often)| *often > 0);
         often.map(|(name, often)| format!("{name} lost its lease and was started again: {often}")).collect()
     }
 
-    /// With this the steps of a case are waited for.
+    /// Returns the patience with which the steps of a case are waited for.
     pub fn patience(&self) -> Patience {
         self.patience.clone()
     }
@@ -269,18 +270,18 @@ impl World {
         [&self.controller, &self.scheduler].into_iter().flatten().filter_map(|side| side.faults.as_ref())
     }
 
-    /// What the observer found so far.
+    /// Returns the observer's findings so far.
     pub fn findings(&self) -> Vec<String> {
         self.watched.as_ref().map(Watched::findings).unwrap_or_default()
     }
 
-    /// All requests of both programs so far.
+    /// Returns all requests of both programs so far.
     pub fn requests(&self) -> Result<audit::Requests> {
         audit::read(&self.cluster.audit_log(), &[chart::user(chart::CONTROLLER), chart::user(chart::SCHEDULER)])
     }
 
-    /// Everything that speaks against the run, whatever the case itself thinks of it: the observer's findings, a program that ended by
-    /// itself, a request that the chart's RBAC did not allow. Ends the observer.
+    /// Returns everything that is wrong with the run, whatever the result of the case: the observer's findings, a program that ended by itself, a
+    /// request that the chart's RBAC refused. Ends the observer.
     pub async fn verdict(&mut self) -> Vec<String> {
         let excused = self.watched.as_ref().map(Watched::excused_refusals).unwrap_or_default();
         let mut against = match self.watched.take() {
@@ -300,7 +301,7 @@ impl World {
         against
     }
 
-    /// Ends the observer and lets the cluster live on, and the programs too if there are no proxies. Returns the folder.
+    /// Ends the observer and lets the cluster go on, and the programs too if there are no proxies. Returns the folder.
     pub fn keep(self) -> Result<std::path::PathBuf> {
         self.cluster.keep()
     }

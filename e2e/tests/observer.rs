@@ -1,7 +1,7 @@
-//! Does the observer see what is wrong, on the real control plane, and nothing else?
+//! Tests that the observer sees each kind of violation on the real control plane, and reports nothing else.
 //!
-//! Every check has a deliberately wrong program or object that turns it red; beside each stands a right one that must stay unmentioned. And a
-//! scheduler that is known to be good (the stock one) under churn gives no false alarm.
+//! For every check there is a program or an object that violates it on purpose, and a correct one that must not be reported.
+//! A correct scheduler (the stock scheduler) under churn must cause no finding.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use e2e::observer::{Finding, Observer, ObserverConfig, superlinear};
 use e2e::wait::{Seen, secs, wait_until};
 use tokio::time::Instant;
 
-#[path = "observer/acts.rs"]
-mod acts;
-use acts::{Acts, CONTROLLER, SCHEDULER, Wish};
+#[path = "observer/requests.rs"]
+mod requests;
+use requests::{CONTROLLER, GroupOptions, Requests, SCHEDULER};
 
-/// The name that the fake scheduler goes by.
+/// The name of the simulated scheduler.
 const S: &str = "ob-scheduler";
 
 async fn observe(cluster: &Cluster, scheduler: &str) -> Result<Observer> {
@@ -23,18 +23,18 @@ async fn observe(cluster: &Cluster, scheduler: &str) -> Result<Observer> {
     Observer::start(cluster.client(), config).await
 }
 
-async fn control_plane(name: &str, kube_scheduler: bool) -> Result<(Cluster, Acts)> {
+async fn control_plane(name: &str, kube_scheduler: bool) -> Result<(Cluster, Requests)> {
     let cluster = Cluster::start(ClusterOptions { name: name.to_owned(), kube_scheduler, ..ClusterOptions::default() }).await?;
     let crds = e2e::kit::repository().join("crds");
-    cluster.run("kubectl", &["apply", "-f", crds.to_str().context("a path of text")?]).await?;
+    cluster.run("kubectl", &["apply", "-f", crds.to_str().context("the path is not UTF-8")?]).await?;
     cluster
         .run("kubectl", &["wait", "--for=condition=Established", "crd/podgroups.scheduling.volcano.sh", "crd/queues.scheduling.volcano.sh"])
         .await?;
-    let acts = Acts { admin: cluster.client(), kubeconfig: cluster.kubeconfig().to_owned() };
-    Ok((cluster, acts))
+    let requests = Requests { admin: cluster.client(), kubeconfig: cluster.kubeconfig().to_owned() };
+    Ok((cluster, requests))
 }
 
-/// The (check, namespace or object) pairs of findings, each once.
+/// Returns the (check, namespace or object) pairs of findings, each once.
 fn summary(findings: &[Finding]) -> Vec<(u8, String)> {
     let place = |object: &str| object.split([' ', '/']).nth(1).unwrap_or_default().to_owned();
     let mut all: Vec<_> = findings.iter().map(|finding| (finding.check, place(&finding.object))).collect();
@@ -44,26 +44,26 @@ fn summary(findings: &[Finding]) -> Vec<(u8, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_check_turns_red_for_what_is_wrong_and_for_nothing_else() -> Result<()> {
-    let (cluster, acts) = control_plane("ob-red", false).await?;
-    // Without room for the mistakes of the other steps.
-    acts.node("ob-big", "1000").await?;
-    acts.node("ob-small", "2").await?;
+async fn every_check_reports_violations_and_nothing_else() -> Result<()> {
+    let (cluster, requests) = control_plane("ob-red", false).await?;
+    // The node is large, so that the violations of the other steps do not exceed it.
+    requests.node("ob-big", "1000").await?;
+    requests.node("ob-small", "2").await?;
     let observer = observe(&cluster, S).await?;
 
-    queue_status(&acts, &observer).await?;
+    queue_status(&requests, &observer).await?;
 
-    // All the wrong programs at once, each in a namespace of its own.
+    // All violations run at the same time, each in its own namespace.
     tokio::try_join!(
-        no_group(&acts),
-        no_owner(&acts),
-        overfull_node(&acts),
-        overfull_queue(&acts),
-        partly_bound(&acts),
-        unguarded(&acts),
-        forbidden(&acts)
+        no_group(&requests),
+        no_owner(&requests),
+        overfull_node(&requests),
+        overfull_queue(&requests),
+        partly_bound(&requests),
+        unguarded(&requests),
+        forbidden(&requests)
     )?;
-    growth(&acts, &observer).await?;
+    growth(&requests, &observer).await?;
     let expected = [
         (1, "ob-1a"),
         (1, "ob-1b"),
@@ -78,7 +78,7 @@ async fn every_check_turns_red_for_what_is_wrong_and_for_nothing_else() -> Resul
         (8, "ob-8"),
     ];
     let expected: Vec<(u8, String)> = expected.map(|(check, place)| (check, place.to_owned())).into();
-    let seen = wait_until(secs(40), "every wrong program is found", || async {
+    let seen = wait_until(secs(40), "every violation is found", || async {
         let seen = summary(&observer.findings());
         Ok(if expected.iter().all(|one| seen.contains(one)) { Seen::Yes(seen) } else { Seen::NotYet(format!("{seen:?}")) })
     });
@@ -89,121 +89,126 @@ async fn every_check_turns_red_for_what_is_wrong_and_for_nothing_else() -> Resul
     }
     assert_eq!(summary(&findings), expected);
     let per = |check: u8| findings.iter().filter(|finding| finding.check == check).count();
-    assert_eq!((per(3), per(4), per(7), per(8)), (1, 2, 3, 1), "exactly the wrong ones");
+    assert_eq!((per(3), per(4), per(7), per(8)), (1, 2, 3, 1), "only the violations are found");
     Ok(())
 }
 
-/// Check 5: a status that says too little, then the truth, then too much.
-async fn queue_status(acts: &Acts, observer: &Observer) -> Result<()> {
-    acts.queue("ob-5", "root", "").await?;
-    acts.group("ob-5", "g", Wish { queue: "ob-5", ..Wish::default() }).await?;
-    acts.bound_pod("ob-5", "p", S, "g", "1500m", "ob-big").await?;
+/// Check 5: the status of a queue is too low, then correct, then too high.
+async fn queue_status(requests: &Requests, observer: &Observer) -> Result<()> {
+    requests.queue("ob-5", "root", "").await?;
+    requests.group("ob-5", "g", GroupOptions { queue: "ob-5", ..GroupOptions::default() }).await?;
+    requests.bound_pod("ob-5", "p", S, "g", "1500m", "ob-big").await?;
     let wrong = |found: Result<(), Vec<Finding>>| summary(&found.err().unwrap_or_default());
     assert_eq!(wrong(observer.at_rest(secs(1)).await), [(5, "ob-5".to_owned())]);
-    acts.allocated("ob-5", r#"{"cpu": "1500m", "pods": "1"}"#).await?;
+    requests.allocated("ob-5", r#"{"cpu": "1500m", "pods": "1"}"#).await?;
     assert_eq!(wrong(observer.at_rest(secs(10)).await), []);
-    acts.allocated("ob-5", r#"{"cpu": "1501m"}"#).await?;
+    requests.allocated("ob-5", r#"{"cpu": "1501m"}"#).await?;
     assert_eq!(wrong(observer.at_rest(secs(1)).await), [(5, "ob-5".to_owned())]);
-    acts.allocated("ob-5", r#"{"cpu": "1.5"}"#).await?;
-    acts.delete_pod("ob-5", "p").await?;
+    requests.allocated("ob-5", r#"{"cpu": "1.5"}"#).await?;
+    requests.delete_pod("ob-5", "p").await?;
     assert_eq!(wrong(observer.at_rest(secs(1)).await), [(5, "ob-5".to_owned())]);
-    acts.allocated("ob-5", r#"{"cpu": "0"}"#).await?;
+    requests.allocated("ob-5", r#"{"cpu": "0"}"#).await?;
     assert_eq!(wrong(observer.at_rest(secs(10)).await), []);
     Ok(())
 }
 
-/// Check 1: a pod whose PodGroup nobody makes; a pod whose generated PodGroup belongs to somebody else. Right: one with its own.
-async fn no_group(acts: &Acts) -> Result<()> {
-    acts.pod("ob-1a", "lost", S, "nowhere", "1").await?;
-    acts.pod("ob-1a", "other-scheduler", "somebody", "nowhere", "1").await?;
-    let uid = acts.pod("ob-1b", "bare", S, "", "1").await?;
-    acts.group("ob-1b", &format!("podgroup-{uid}"), Wish::default()).await?;
-    let uid = acts.pod("ob-right", "bare", S, "", "1").await?;
-    acts.group("ob-right", &format!("podgroup-{uid}"), Wish { owner: Some(("v1", "Pod", "bare", &uid)), managed: true, ..Wish::default() })
+/// Check 1: a pod without a PodGroup, and a pod whose generated PodGroup has another owner. Correct: a pod with its own PodGroup.
+async fn no_group(requests: &Requests) -> Result<()> {
+    requests.pod("ob-1a", "lost", S, "nowhere", "1").await?;
+    requests.pod("ob-1a", "other-scheduler", "other-scheduler", "nowhere", "1").await?;
+    let uid = requests.pod("ob-1b", "bare", S, "", "1").await?;
+    requests.group("ob-1b", &format!("podgroup-{uid}"), GroupOptions::default()).await?;
+    let uid = requests.pod("ob-right", "bare", S, "", "1").await?;
+    requests
+        .group(
+            "ob-right",
+            &format!("podgroup-{uid}"),
+            GroupOptions { owner: Some(("v1", "Pod", "bare", &uid)), managed: true, ..GroupOptions::default() },
+        )
         .await
 }
 
-/// Check 2: a PodGroup of ours without an owner; one whose owner is gone (a finalizer keeps it from the garbage collector); two of one owner. Right: one whose owner lives.
-async fn no_owner(acts: &Acts) -> Result<()> {
-    acts.group("ob-2a", "g", Wish { managed: true, ..Wish::default() }).await?;
+/// Check 2: a managed PodGroup without an owner; one with a deleted owner (a finalizer stops the garbage collector); two with one owner. Correct: a live owner.
+async fn no_owner(requests: &Requests) -> Result<()> {
+    requests.group("ob-2a", "g", GroupOptions { managed: true, ..GroupOptions::default() }).await?;
     let gone = ("apps/v1", "ReplicaSet", "gone", "11111111-2222-3333-4444-555555555555");
-    acts.group("ob-2b", "g", Wish { managed: true, owner: Some(gone), finalizer: true, ..Wish::default() }).await?;
-    let uid = acts.replica_set("ob-2c", "set").await?;
+    requests.group("ob-2b", "g", GroupOptions { managed: true, owner: Some(gone), finalizer: true, ..GroupOptions::default() }).await?;
+    let uid = requests.replica_set("ob-2c", "set").await?;
     let owner = Some(("apps/v1", "ReplicaSet", "set", uid.as_str()));
     for name in ["g", "h"] {
-        acts.group("ob-2c", name, Wish { managed: true, owner, ..Wish::default() }).await?;
+        requests.group("ob-2c", name, GroupOptions { managed: true, owner, ..GroupOptions::default() }).await?;
     }
-    let uid = acts.replica_set("ob-right", "set").await?;
+    let uid = requests.replica_set("ob-right", "set").await?;
     let owner = Some(("apps/v1", "ReplicaSet", "set", uid.as_str()));
-    acts.group("ob-right", "g", Wish { managed: true, owner, ..Wish::default() }).await
+    requests.group("ob-right", "g", GroupOptions { managed: true, owner, ..GroupOptions::default() }).await
 }
 
-/// Check 3: the third pod of 1 cpu on a node of 2. The first two, and a fourth that asks for no cpu, are right.
-async fn overfull_node(acts: &Acts) -> Result<()> {
-    acts.group("ob-3", "g", Wish::default()).await?;
+/// Check 3: the third pod of 1 cpu on a node of 2 cpu. Correct: the first two pods, and a fourth pod without a cpu request.
+async fn overfull_node(requests: &Requests) -> Result<()> {
+    requests.group("ob-3", "g", GroupOptions::default()).await?;
     for (name, cpu) in [("a", "1"), ("b", "1"), ("c", "1"), ("d", "0")] {
-        acts.bound_pod("ob-3", name, S, "g", cpu, "ob-small").await?;
+        requests.bound_pod("ob-3", name, S, "g", cpu, "ob-small").await?;
     }
     Ok(())
 }
 
-/// Check 4: over the queue's own capability, and over its parent's. The first pod of each fits.
-async fn overfull_queue(acts: &Acts) -> Result<()> {
-    acts.queue("ob-4a", "root", "1").await?;
-    acts.queue("ob-4-top", "root", "1").await?;
-    acts.queue("ob-4b", "ob-4-top", "").await?;
-    // Not within the forgiven moments after the queue came.
+/// Check 4: a queue above its own capability, and a queue above the capability of its parent. The first pod of each queue fits.
+async fn overfull_queue(requests: &Requests) -> Result<()> {
+    requests.queue("ob-4a", "root", "1").await?;
+    requests.queue("ob-4-top", "root", "1").await?;
+    requests.queue("ob-4b", "ob-4-top", "").await?;
+    // Wait for the end of the time in which a new queue is forgiven.
     tokio::time::sleep(secs(3)).await;
     for name in ["ob-4a", "ob-4b"] {
-        acts.group(name, "g", Wish { queue: name, ..Wish::default() }).await?;
-        acts.bound_pod(name, "first", S, "g", "1", "ob-big").await?;
-        acts.bound_pod(name, "second", S, "g", "1m", "ob-big").await?;
+        requests.group(name, "g", GroupOptions { queue: name, ..GroupOptions::default() }).await?;
+        requests.bound_pod(name, "first", S, "g", "1", "ob-big").await?;
+        requests.bound_pod(name, "second", S, "g", "1m", "ob-big").await?;
     }
     Ok(())
 }
 
-/// Check 6: one of three members is bound, and that is all. Right: two of two.
-async fn partly_bound(acts: &Acts) -> Result<()> {
-    acts.group("ob-6", "g", Wish { min_member: 3, ..Wish::default() }).await?;
-    acts.bound_pod("ob-6", "a", S, "g", "1", "ob-big").await?;
-    acts.group("ob-right", "two", Wish { min_member: 2, ..Wish::default() }).await?;
-    acts.bound_pod("ob-right", "a", S, "two", "1", "ob-big").await?;
-    acts.bound_pod("ob-right", "b", S, "two", "1", "ob-big").await
+/// Check 6: only one of three members is bound. Correct: two of two.
+async fn partly_bound(requests: &Requests) -> Result<()> {
+    requests.group("ob-6", "g", GroupOptions { min_member: 3, ..GroupOptions::default() }).await?;
+    requests.bound_pod("ob-6", "a", S, "g", "1", "ob-big").await?;
+    requests.group("ob-right", "two", GroupOptions { min_member: 2, ..GroupOptions::default() }).await?;
+    requests.bound_pod("ob-right", "a", S, "two", "1", "ob-big").await?;
+    requests.bound_pod("ob-right", "b", S, "two", "1", "ob-big").await
 }
 
-/// Check 7: the controller deletes by name, by UID only, and a collection. Right: with both preconditions; and what others delete is their affair.
-async fn unguarded(acts: &Acts) -> Result<()> {
-    acts.allow(CONTROLLER).await?;
+/// Check 7: the controller deletes by name, with the UID only, and as a collection. Correct: both preconditions; and any delete by another user.
+async fn unguarded(requests: &Requests) -> Result<()> {
+    requests.allow(CONTROLLER).await?;
     for (namespace, name) in [("ob-7", "a"), ("ob-7", "b"), ("ob-7", "c"), ("ob-right", "d"), ("ob-right", "e")] {
-        acts.group(namespace, name, Wish::default()).await?;
+        requests.group(namespace, name, GroupOptions::default()).await?;
     }
-    acts.delete_group(Some(CONTROLLER), "ob-7", "a", false, false).await?;
-    acts.delete_group(Some(CONTROLLER), "ob-7", "b", true, false).await?;
-    acts.delete_all_groups(CONTROLLER, "ob-7").await?;
-    acts.delete_group(Some(CONTROLLER), "ob-right", "d", true, true).await?;
-    acts.delete_group(None, "ob-right", "e", false, false).await
+    requests.delete_group(Some(CONTROLLER), "ob-7", "a", false, false).await?;
+    requests.delete_group(Some(CONTROLLER), "ob-7", "b", true, false).await?;
+    requests.delete_all_groups(CONTROLLER, "ob-7").await?;
+    requests.delete_group(Some(CONTROLLER), "ob-right", "d", true, true).await?;
+    requests.delete_group(None, "ob-right", "e", false, false).await
 }
 
-/// Check 8: the scheduler asks for what it may not have.
-async fn forbidden(acts: &Acts) -> Result<()> {
-    ensure!(acts.get_group(SCHEDULER, "ob-8", "g").await.is_err(), "the scheduler of this test has no rights");
-    ensure!(acts.get_group("nobody", "ob-8", "g").await.is_err(), "nobody has no rights");
+/// Check 8: the scheduler requests something without the rights for it.
+async fn forbidden(requests: &Requests) -> Result<()> {
+    ensure!(requests.get_group(SCHEDULER, "ob-8", "g").await.is_err(), "the scheduler of this test has no rights");
+    ensure!(requests.get_group("unknown-user", "ob-8", "g").await.is_err(), "the unknown user has no rights");
     Ok(())
 }
 
-/// Check 8: a program that looks at everything at each event, and one that looks once, as the audit log counts them.
-async fn growth(acts: &Acts, observer: &Observer) -> Result<()> {
+/// Check 8: a program that reads every object at each event, and a program that reads once, as the audit log counts their calls.
+async fn growth(requests: &Requests, observer: &Observer) -> Result<()> {
     for (user, squared) in [("ob-linear", false), ("ob-squared", true)] {
-        acts.allow(user).await?;
+        requests.allow(user).await?;
         let mut sizes = [(4_u64, 0_u64), (16, 0)];
         for (events, count) in &mut sizes {
             let events = *events;
             let before = calls(observer, user);
             let wanted = if squared { events * events } else { 2 * events };
             for _ in 0..wanted {
-                acts.get_group(user, "default", "g").await.err().context("there is none")?;
+                requests.get_group(user, "default", "g").await.err().context("the object must not exist")?;
             }
-            let counted = wait_until(secs(10), "the log tells of the calls", || async {
+            let counted = wait_until(secs(10), "the audit log shows the calls", || async {
                 let count = calls(observer, user) - before;
                 Ok(if count >= wanted { Seen::Yes(count) } else { Seen::NotYet(count.to_string()) })
             });
@@ -224,38 +229,38 @@ fn calls(observer: &Observer, user: &str) -> u64 {
         .sum()
 }
 
-/// Several Deployments go up and down, nodes shrink and grow, and somebody else puts pods on the nodes; the stock scheduler binds through it all.
+/// Deployments are scaled up and down, nodes shrink and grow, and another client puts pods on the nodes. The stock scheduler binds pods all the time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_good_scheduler_under_churn_gives_no_false_alarm() -> Result<()> {
-    let (cluster, acts) = control_plane("ob-good", true).await?;
+async fn a_correct_scheduler_under_churn_causes_no_finding() -> Result<()> {
+    let (cluster, requests) = control_plane("ob-good", true).await?;
     for node in ["ob-a", "ob-b", "ob-c"] {
-        acts.node(node, "4").await?;
+        requests.node(node, "4").await?;
     }
     let observer = observe(&cluster, "default-scheduler").await?;
-    // No PodGroups here: only the bindings are looked at.
+    // There are no PodGroups in this test: only the bindings are judged.
     observer.excuse(1);
     for name in ["d0", "d1", "d2", "d3"] {
-        acts.deployment("ob-churn", name, "default-scheduler", "700m").await?;
+        requests.deployment("ob-churn", name, "default-scheduler", "700m").await?;
     }
     let end = Instant::now() + secs(25);
     let mut round = 0_usize;
     while Instant::now() < end {
-        // A walk through sizes and nodes that is the same in every run; the interleavings differ by themselves.
-        acts.scale("ob-churn", &format!("d{}", round % 4), (round * 7) % 9).await?;
+        // The sizes and nodes are the same in every run; only the interleavings differ.
+        requests.scale("ob-churn", &format!("d{}", round % 4), (round * 7) % 9).await?;
         let node = ["ob-a", "ob-b", "ob-c"][round % 3];
-        acts.allocatable(node, if round.is_multiple_of(5) { "1" } else { "4" }).await?;
+        requests.allocatable(node, if round.is_multiple_of(5) { "1" } else { "4" }).await?;
         if round.is_multiple_of(4) {
             let name = format!("foreign-{round}");
-            acts.static_pod("ob-churn", &name, "somebody", "500m", node).await?;
+            requests.static_pod("ob-churn", &name, "other-scheduler", "500m", node).await?;
             if round >= 8 {
-                acts.delete_pod("ob-churn", &format!("foreign-{}", round - 8)).await?;
+                requests.delete_pod("ob-churn", &format!("foreign-{}", round - 8)).await?;
             }
         }
         round += 1;
         tokio::time::sleep(Duration::from_millis(60)).await;
     }
-    // More than fits: the nodes are full to the brim when the last ones are judged.
-    acts.scale("ob-churn", "d0", 30).await?;
+    // More pods than fit: the nodes are full when the last bindings are judged.
+    requests.scale("ob-churn", "d0", 30).await?;
     wait_until(secs(10), "many bindings are judged", || async {
         let count = observer.judged_bindings();
         Ok(Seen::when(count >= 50, || format!("{count} bindings")))

@@ -1,9 +1,9 @@
-//! How fast does a pod come to its node, beside kube-scheduler and beside a client that only binds? `make bench-e2e` (`e2e bench`).
+//! `make bench-e2e` (`e2e bench`): how fast pods are bound, compared with kube-scheduler and with a client that only binds.
 //!
-//! One control plane, many simulated nodes, and whoever is measured takes turns on it, so that only figures of one run are compared. In reading order: `stage` (what it
-//! happens on), `stock` (kube-scheduler as one who takes part), `pods` (what is to be bound, and since when it is), `rate` (pods first, then the scheduler), `trickle`
-//! (some pods a second), `rest` (start, and nothing to do), `writes` (what Deployments cost in requests), `table`. Figures are told and never judged: nothing here asserts
-//! a speed. They stand in `docs/performance.md`, which nothing here writes.
+//! There is one control plane with many simulated nodes, and the measured schedulers take turns on it, so only results of one run are compared. In
+//! reading order: `stage` (the cluster), `stock` (kube-scheduler as a process), `pods` (the pods and their binding), `rate` (pods first, then the
+//! scheduler), `trickle` (some pods a second), `rest` (start, and nothing to do), `writes` (API requests for Deployments), `table`. Results are
+//! printed and never judged: nothing here asserts a speed. The results of one run are in `docs/performance.md`, which is not written here.
 
 pub mod pods;
 pub mod rate;
@@ -22,31 +22,31 @@ use pods::{GANG, Kind};
 use stage::Stage;
 use table::Tables;
 
-/// What to run, and how large.
+/// The sizes of a run.
 #[derive(Args, Clone, Debug)]
 pub struct Sizes {
-    /// Simulated nodes.
+    /// The number of simulated nodes.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=5000))]
     nodes: u32,
-    /// Pods that are there before the scheduler starts.
+    /// The number of pods that exist before the scheduler starts.
     #[arg(long, default_value_t = 3000, value_parser = clap::value_parser!(u32).range(10..=30_000))]
     pods: u32,
-    /// Pods that run already, where some do.
+    /// The number of running pods in the parts that have them.
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     running: u32,
-    /// How often those who are measured take turns at the pods that are there first.
+    /// How often the schedulers take turns at the pods that exist first.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=20))]
     rounds: u32,
-    /// Pods a second, while they trickle.
+    /// Pods per second in the trickle.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
     per_second: u32,
     /// Seconds of each trickle, and at rest.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
-    /// Deployments, of three pods each, whose requests are counted.
+    /// The number of Deployments, of three pods each, whose requests are counted.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=2000))]
     deployments: u32,
-    /// Only this part; may be repeated.
+    /// Runs only this part; may be repeated.
     #[arg(long)]
     only: Vec<Part>,
 }
@@ -58,13 +58,13 @@ enum Part {
     Rate,
     /// Some pods a second, in an empty cluster.
     Trickle,
-    /// The requests that Deployments cost.
+    /// The API requests for Deployments.
     Writes,
-    /// Start, trickle and rest where many pods run already.
+    /// Start, trickle and rest with many running pods.
     Full,
 }
 
-/// Runs it and says the tables. An error is one of the run itself: whatever was measured before it is said all the same.
+/// Runs the parts and prints the tables. An error is one of the run itself; results from before it are printed, too.
 pub async fn run(sizes: Sizes) -> Result<bool> {
     let mut tables = Tables::default();
     let outcome = parts(&sizes, &mut tables).await;
@@ -75,12 +75,12 @@ pub async fn run(sizes: Sizes) -> Result<bool> {
 async fn parts(sizes: &Sizes, tables: &mut Tables) -> Result<()> {
     let wants = |part| sizes.only.is_empty() || sizes.only.contains(&part);
     let mut stage = Stage::start(usize::try_from(sizes.nodes)?).await?;
-    // Whole gangs: the rest of one would wait for ever.
+    // Whole gangs only: an incomplete gang would wait for ever.
     let pods = usize::try_from(sizes.pods)? / GANG * GANG;
     for round in (1..=sizes.rounds).filter(|_| wants(Part::Rate)) {
         say::line(format!("  {pods} pods first, then the scheduler: round {round} of {}", sizes.rounds));
-        for who in rate::WHO {
-            tables.rates.push((who, rate::measure(&mut stage, who, pods).await?));
+        for kind in rate::TURNS {
+            tables.rates.push((kind, rate::measure(&mut stage, kind, pods).await?));
         }
     }
     if wants(Part::Trickle) {
@@ -93,10 +93,10 @@ async fn parts(sizes: &Sizes, tables: &mut Tables) -> Result<()> {
         }
     }
     if wants(Part::Full) {
-        say::line(format!("  {} pods are made that run", sizes.running));
+        say::line(format!("  {} running pods are created", sizes.running));
         pods::run_many(&stage, usize::try_from(sizes.running)?).await?;
         tables.running = sizes.running;
-        // Who comes first finds an API server that is still busy with the pods just made.
+        // The API server is still busy with the new pods for the first one, so both come twice.
         for stock in [false, true, true, false] {
             say::line(format!("  start of {}", if stock { "kube-scheduler" } else { "podgroup-scheduler" }));
             tables.starts.push((stock, rest::first_bind(&mut stage, stock).await?));

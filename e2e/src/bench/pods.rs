@@ -1,5 +1,5 @@
-//! What is to be bound, and when was it? Pods in the namespace of the cases, which no kubelet is played for: from their creation to their binding is what is measured, and what
-//! a node makes of them would only cost the same two cores. The pods that run already are in a namespace of their own.
+//! The pods to bind, and the times of their bindings. The pods are in the namespace of the cases, and kwok does not run them: only the time from
+//! creation to binding is measured, and kubelets would use the same two cores. The pods that run from the start are in their own namespace.
 
 use anyhow::{Result, bail};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
@@ -19,26 +19,26 @@ use crate::workloads::kinds::PLAYED_BY_THE_CASE;
 /// Members of each gang.
 pub const GANG: usize = 10;
 
-/// The namespace of the pods that run already.
+/// The namespace of the pods that run from the start.
 const RUNNING: &str = "running";
 
-/// Whose pods they are, and what belongs to them.
+/// The kinds of pods: their scheduler and their PodGroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Ours, in gangs whose PodGroups exist.
+    /// Ours, in gangs with existing PodGroups.
     Gangs,
-    /// Ours, each with a PodGroup of its own, which exists.
+    /// Ours, each with its own existing PodGroup.
     Single,
-    /// Ours, without anything: the controller makes the PodGroup.
+    /// Ours, without a PodGroup: the controller creates it.
     Bare,
-    /// kube-scheduler's.
+    /// Pods of kube-scheduler.
     Stock,
-    /// Nobody's.
+    /// Pods without a scheduler, for the raw flood.
     Flood,
 }
 
 impl Kind {
-    /// As it stands in the tables.
+    /// Returns the name in the tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Gangs => "podgroup-scheduler, gangs of 10",
@@ -53,11 +53,11 @@ impl Kind {
         match self {
             Self::Gangs | Self::Single | Self::Bare => SCHEDULER_NAME,
             Self::Stock => "default-scheduler",
-            Self::Flood => "nobody",
+            Self::Flood => "no-scheduler",
         }
     }
 
-    /// How many of its pods share a PodGroup; none where there is none before them.
+    /// Returns how many of its pods share a PodGroup; `None` when the PodGroup is not created before.
     const fn gang(self) -> Option<usize> {
         match self {
             Self::Gangs => Some(GANG),
@@ -79,7 +79,7 @@ fn pod(kind: Kind, number: usize) -> Result<Pod> {
     }))?)
 }
 
-/// The name of the pod of this number.
+/// Returns the name of the pod with this number.
 pub fn name(number: usize) -> String {
     format!("bench-{number:06}")
 }
@@ -94,7 +94,7 @@ fn group(number: usize, members: usize) -> Result<kube::api::DynamicObject> {
     }))?)
 }
 
-/// Makes the PodGroups of `count` pods, where they are to be there first.
+/// Creates the PodGroups of `count` pods, if they must exist before the pods.
 pub async fn make_groups(stage: &Stage, kind: Kind, count: usize) -> Result<()> {
     let Some(gang) = kind.gang() else { return Ok(()) };
     let groups = podgroups(&stage.client());
@@ -108,20 +108,20 @@ pub async fn make_groups(stage: &Stage, kind: Kind, count: usize) -> Result<()> 
     .await
 }
 
-/// Makes one pod.
+/// Creates one pod.
 pub async fn make(pods: &Api<Pod>, kind: Kind, number: usize) -> Result<()> {
     pods.create(&PostParams::default(), &pod(kind, number)?).await?;
     Ok(())
 }
 
-/// Makes `count` pods at once.
+/// Creates `count` pods at once.
 pub async fn make_all(stage: &Stage, kind: Kind, count: usize) -> Result<()> {
     let pods = Api::<Pod>::namespaced(stage.client(), NAMESPACE);
     each(count, AT_ONCE, |number| make(&pods, kind, number)).await?;
-    until_count(&pods, count, "the pods are there").await
+    until_count(&pods, count, "the pods exist").await
 }
 
-/// Takes all pods and PodGroups away, but for those that run already.
+/// Deletes all pods and PodGroups except those that run from the start.
 pub async fn clear(stage: &Stage) -> Result<()> {
     let pods = Api::<Pod>::namespaced(stage.client(), NAMESPACE);
     pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default()).await?;
@@ -131,7 +131,7 @@ pub async fn clear(stage: &Stage) -> Result<()> {
     until_count(&groups, 0, "the PodGroups are gone").await
 }
 
-/// Makes `count` pods of ours that run, in gangs, on all nodes in turn.
+/// Creates `count` running pods of ours, in gangs, on all nodes in turn.
 pub async fn run_many(stage: &Stage, count: usize) -> Result<()> {
     let client = stage.client();
     let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": RUNNING}}))?;
@@ -160,12 +160,12 @@ pub async fn run_many(stage: &Stage, count: usize) -> Result<()> {
     until_all_run(&pods, count).await
 }
 
-/// Whether the call bound a pod.
+/// Returns whether the call bound a pod.
 pub fn binds(call: &Call) -> bool {
     call.kind() == "create pods/binding" && call.code == 201
 }
 
-/// All calls until so many pods were bound.
+/// Returns all calls until `count` pods are bound.
 pub async fn until_bound(log: &mut Log, count: usize) -> Result<Vec<Call>> {
     let (start, mut calls, mut bound) = (Instant::now(), Vec::new(), 0);
     loop {

@@ -1,7 +1,8 @@
-//! How many pods are bound in a second when they are there before the scheduler?
+//! Pods bound per second when the pods exist before the scheduler.
 //!
-//! From the moment at which the API server took the first binding to the one at which it had answered the last, by the audit log. The raw flood posts the same bindings from a plain
-//! client with as many requests under way as our scheduler has by default: more than that, nobody can bind.
+//! The time is from the moment at which the API server received the first binding until it had answered the last, by the audit log. The raw flood
+//! sends the same bindings from a plain client, with as many concurrent requests as our scheduler has by default. No scheduler with this limit can be
+//! faster.
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Pod;
@@ -19,30 +20,30 @@ use crate::objects::NAMESPACE;
 use crate::say;
 use crate::wait::secs;
 
-/// Who takes turns. The flood is first: what comes later is compared with it.
-pub const WHO: [Kind; 4] = [Kind::Flood, Kind::Gangs, Kind::Single, Kind::Stock];
+/// The kinds in the order of their turns. The flood is first, because the others are compared with it.
+pub const TURNS: [Kind; 4] = [Kind::Flood, Kind::Gangs, Kind::Single, Kind::Stock];
 
-/// Between the making of the pods and the start: etcd and the watches get through with it.
+/// The pause between the creation of the pods and the start, for etcd and the watches.
 const REST: std::time::Duration = secs(4);
 
-/// One rate and what it cost.
+/// One rate and its cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     /// Pods bound per second.
     pub per_second: f64,
-    /// Milliseconds of processor time per pod: of the API server and etcd, and of who bound (of the schedulers, their start with it).
+    /// Milliseconds of processor time for each pod: of the API server and etcd, and of the binding program (for a scheduler including its start).
     pub cost: [f64; 2],
 }
 
-/// `count` pods, bound by `who`; afterwards they are gone, and so is who bound them.
-pub async fn measure(stage: &mut Stage, who: Kind, count: usize) -> Result<Rate> {
-    make_groups(stage, who, count).await?;
-    make_all(stage, who, count).await?;
+/// Binds `count` pods of a kind; afterwards the pods are deleted and the scheduler has ended.
+pub async fn measure(stage: &mut Stage, kind: Kind, count: usize) -> Result<Rate> {
+    make_groups(stage, kind, count).await?;
+    make_all(stage, kind, count).await?;
     sleep(REST).await;
     let folder = stage.cluster().scratch().folder().to_owned();
     let before = process::all(&folder);
     let mut log = stage.log()?;
-    match who {
+    match kind {
         Kind::Flood => flood(stage, count).await?,
         Kind::Stock => stage.launch_stock().await?,
         Kind::Gangs | Kind::Single | Kind::Bare => stage.launch_scheduler().await?,
@@ -51,19 +52,19 @@ pub async fn measure(stage: &mut Stage, who: Kind, count: usize) -> Result<Rate>
     let after = process::all(&folder);
     stage.stop().await?;
     clear(stage).await?;
-    let took = span(calls.iter().filter(|call| binds(call))).context("no time passed")?.as_secs_f64();
+    let took = span(calls.iter().filter(|call| binds(call))).context("there are fewer than two bindings")?.as_secs_f64();
     let spent = |names: &[&str]| {
         let of = |seconds: &std::collections::BTreeMap<String, f64>| names.iter().filter_map(|name| seconds.get(*name)).sum::<f64>();
         (of(&after) - of(&before)) * 1000.0 / count as f64
     };
-    let maker = if who == Kind::Flood { "load" } else { "scheduler" };
+    let maker = if kind == Kind::Flood { "load" } else { "scheduler" };
     let cost = [spent(&["kube-apiserver", "etcd"]), spent(&[maker, "podgroup-scheduler", "kube-scheduler"])];
     let rate = Rate { per_second: count as f64 / took, cost };
-    say::line(format!("    {}: {:.0}/s", who.name(), rate.per_second));
+    say::line(format!("    {}: {:.0}/s", kind.name(), rate.per_second));
     Ok(rate)
 }
 
-/// Every pod to a node, in turn.
+/// Binds every pod to a node, in turn.
 async fn flood(stage: &Stage, count: usize) -> Result<()> {
     let client = stage.client();
     let nodes = crate::load::look::count(&Api::<k8s_openapi::api::core::v1::Node>::all(client.clone())).await?;

@@ -1,4 +1,4 @@
-//! How long does a scheduler take to begin, and what does it cost when there is nothing to do? Both where many pods run already.
+//! The time that a scheduler needs to start, and its cost when there is nothing to do, both with many running pods.
 
 use std::collections::BTreeMap;
 
@@ -14,26 +14,26 @@ use crate::load::calls::count;
 use crate::load::process;
 use crate::wait::secs;
 
-/// Pods that wait for the start.
+/// The number of pods that wait for the start.
 const PENDING: usize = 100;
 
-/// Long enough for statuses, Events and the garbage of a start.
+/// Long enough for the statuses and Events after a start.
 const CALM: std::time::Duration = secs(20);
 
-/// Nothing to do.
+/// The cost at rest.
 #[derive(Clone, Debug)]
 pub struct Rest {
-    /// Who: our two programs, or kube-scheduler.
+    /// Whether it is kube-scheduler; otherwise our two programs.
     pub stock: bool,
-    /// Seconds of processor time in a minute.
+    /// Seconds of processor time per minute.
     pub processor: f64,
     /// Resident memory in MiB, by program.
     pub memory: BTreeMap<&'static str, f64>,
-    /// Calls in a minute, by kind.
+    /// Calls per minute, by kind.
     pub calls: BTreeMap<String, f64>,
 }
 
-/// Seconds from the start of the program to the moment at which its first binding, and the last of [`PENDING`], was answered.
+/// Returns the seconds from the start of the program until its first binding, and the last of [`PENDING`], was answered.
 pub async fn first_bind(stage: &mut Stage, stock: bool) -> Result<[f64; 2]> {
     let kind = if stock { Kind::Stock } else { Kind::Gangs };
     make_groups(stage, kind, PENDING).await?;
@@ -54,13 +54,13 @@ pub async fn first_bind(stage: &mut Stage, stock: bool) -> Result<[f64; 2]> {
     Ok([since(ends().min().context("no binding")?), since(ends().max().context("no binding")?)])
 }
 
-/// What the audit log's clock says at this moment: both are this machine's.
+/// Returns the present time by the clock of the audit log, which is on this machine, too.
 #[expect(clippy::disallowed_methods, reason = "it is compared with the times in the audit log")]
 fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// `seconds` in which nothing happens.
+/// Measures `seconds` in which nothing happens.
 pub async fn at_rest(stage: &mut Stage, stock: bool, seconds: u64) -> Result<Rest> {
     let programs: &[&'static str] = if stock { &[stock::NAME] } else { &[chart::SCHEDULER, chart::CONTROLLER] };
     if stock {

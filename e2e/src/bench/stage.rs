@@ -1,5 +1,5 @@
-//! What does it happen on? The control plane with the chart, many nodes, and whoever is to take part, who comes and goes. Nothing lies between them and the API server, and there is
-//! no observer: on two cores it would be half of what is measured.
+//! The cluster of the benchmark: the control plane with the chart, many nodes, and schedulers that are started and stopped. There are no proxies and
+//! no observer, which would be half of the load on two cores.
 
 use anyhow::{Context, Result};
 use kube::Client;
@@ -14,7 +14,7 @@ use crate::{chart, kubeconfig};
 
 /// A control plane on which schedulers are compared.
 pub struct Stage {
-    // Dropped in this order.
+    // Fields are dropped in this order.
     controller: Option<Program>,
     scheduler: Option<Program>,
     stock: Option<Stock>,
@@ -22,7 +22,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Control plane, chart and nodes; no scheduler runs. Client-side request limits are lifted for all.
+    /// Starts control plane, chart and nodes, without a scheduler. No component has client-side request limits.
     pub async fn start(nodes: usize) -> Result<Self> {
         let options = ClusterOptions { name: "bench".to_owned(), disable_qps_limits: true, ..ClusterOptions::default() };
         let cluster = Cluster::start(options).await?;
@@ -38,19 +38,19 @@ impl Stage {
         Ok(Self { controller: None, scheduler: None, stock: None, cluster })
     }
 
-    /// Starts podgroup-scheduler and waits for nothing.
+    /// Starts podgroup-scheduler without a wait.
     pub async fn launch_scheduler(&mut self) -> Result<()> {
         self.scheduler = Some(self.program(chart::SCHEDULER).await?);
         Ok(())
     }
 
-    /// Starts kube-scheduler and waits for nothing.
+    /// Starts kube-scheduler without a wait.
     pub async fn launch_stock(&mut self) -> Result<()> {
         self.stock = Some(Stock::start(&self.cluster).await?);
         Ok(())
     }
 
-    /// Starts both of our programs, and returns when they are ready.
+    /// Starts both of our programs and waits until they are ready.
     pub async fn start_ours(&mut self) -> Result<()> {
         self.launch_scheduler().await?;
         self.controller = Some(self.program(chart::CONTROLLER).await?);
@@ -60,7 +60,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Ends whoever runs, the way that Kubernetes does.
+    /// Ends every running program with SIGTERM, like Kubernetes.
     pub async fn stop(&mut self) -> Result<()> {
         for mut program in [self.controller.take(), self.scheduler.take()].into_iter().flatten() {
             program.terminate().await?;
@@ -77,22 +77,22 @@ impl Stage {
         Program::start(self.cluster.scratch(), name, &kubeconfig, &[])
     }
 
-    /// The control plane.
+    /// Returns the control plane.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// As cluster admin.
+    /// Returns a client as cluster admin.
     pub fn client(&self) -> Client {
         self.cluster.client()
     }
 
-    /// The audit log from now on.
+    /// Returns the audit log from now on.
     pub fn log(&self) -> Result<Log> {
-        Log::from_now(self.cluster.audit_log()).context("the audit log")
+        Log::from_now(self.cluster.audit_log()).context("reading the audit log")
     }
 
-    /// Programs of ours that ended by themselves.
+    /// Returns our programs that ended by themselves.
     pub fn ended(&mut self) -> Vec<String> {
         [&mut self.controller, &mut self.scheduler].into_iter().flatten().filter_map(Program::unexpected_end).collect()
     }

@@ -1,5 +1,5 @@
-//! How does kube-scheduler take part? As a process that comes and goes like ours, with its own defaults but for two: no election, and no request limits of its own. It has a
-//! ServiceAccount, by which the audit log knows it.
+//! kube-scheduler as a process that is started and stopped like ours. It has its own defaults, except: no leader election, and no client-side request
+//! limits. It has a ServiceAccount, which the audit log shows.
 
 use std::process::Stdio;
 
@@ -16,14 +16,14 @@ use crate::cluster::Cluster;
 use crate::wait::secs;
 use crate::{chart, kubeconfig};
 
-/// Its ServiceAccount, and its program.
+/// The name of its ServiceAccount and of its program.
 pub const NAME: &str = "kube-scheduler";
 
 /// kube-scheduler, running.
 pub struct Stock(Child);
 
 impl Stock {
-    /// Gives it an account that may do everything: what it may not do would not be measured either.
+    /// Creates an account with all rights, because refused requests are not part of the measurement.
     pub async fn allow(client: &Client) -> Result<()> {
         let account: ServiceAccount = serde_json::from_value(json!({"metadata": {"name": NAME}}))?;
         Api::namespaced(client.clone(), chart::NAMESPACE).create(&PostParams::default(), &account).await?;
@@ -36,7 +36,7 @@ impl Stock {
         Ok(())
     }
 
-    /// Starts it; waits for nothing.
+    /// Starts it without a wait.
     pub async fn start(cluster: &Cluster) -> Result<Self> {
         let (server, authority) = kubeconfig::door(cluster.kubeconfig())?;
         let kubeconfig = chart::kubeconfig(cluster, NAME, server, &authority).await?;
@@ -66,7 +66,7 @@ impl Stock {
         if let Some(status) = self.0.try_wait()? {
             bail!("kube-scheduler ended by itself: {status}");
         }
-        let pid = self.0.id().context("it has no pid")?.to_string();
+        let pid = self.0.id().context("the process has no pid")?.to_string();
         Command::new("kill").args(["-TERM", &pid]).status().await.context("kill")?;
         if timeout(secs(10), self.0.wait()).await.is_err() {
             self.0.kill().await?;

@@ -1,7 +1,7 @@
-//! How long does a pod wait for its node when nothing else is to be done?
+//! The time that a pod waits for its binding when the scheduler has nothing else to do.
 //!
-//! Some pods a second, each made on time whether or not those before it are bound. From the moment at which the API server had answered the creation to the one at which it had answered
-//! the binding, by the audit log.
+//! Some pods are created per second, each on time, whether or not the earlier pods are bound. The time is from the moment at which the API server had
+//! answered the creation until it had answered the binding, by the audit log.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,22 +18,22 @@ use crate::objects::NAMESPACE;
 use crate::say;
 use crate::wait::secs;
 
-/// Between the start of who is measured and the first pod: it has told what it found.
+/// The pause between the start of the scheduler and the first pod, in which it writes its first statuses.
 const REST: Duration = secs(4);
 
 /// Milliseconds from creation to binding.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// Of half of the pods at most.
+    /// Of at most half of the pods.
     pub median: f64,
-    /// Of 99 in 100.
+    /// The 99th percentile.
     pub most: f64,
     /// The longest.
     pub longest: f64,
 }
 
 impl Times {
-    /// Of these, in any order; none of none.
+    /// Computes the values from times in any order; `None` without times.
     pub fn of(mut millis: Vec<f64>) -> Option<Self> {
         millis.sort_by(f64::total_cmp);
         let at = |percent: usize| millis.get((millis.len() * percent / 100).min(millis.len().saturating_sub(1))).copied();
@@ -41,7 +41,7 @@ impl Times {
     }
 }
 
-/// `per_second` pods for so many seconds; afterwards they are gone, and so is who bound them.
+/// Creates `per_second` pods for `seconds` seconds; afterwards the pods are deleted and the scheduler has ended.
 pub async fn measure(stage: &mut Stage, kind: Kind, per_second: u32, seconds: u64) -> Result<Times> {
     let count = usize::try_from(u64::from(per_second) * seconds)?;
     make_groups(stage, kind, count).await?;
@@ -73,7 +73,7 @@ pub async fn measure(stage: &mut Stage, kind: Kind, per_second: u32, seconds: u6
     }
     let wait = |call: &crate::load::calls::Call| Some(call.ended.duration_since(*created.get(&call.name)?).as_secs_f64() * 1000.0);
     let millis: Vec<f64> = calls.iter().filter(|call| binds(call)).filter_map(wait).collect();
-    ensure!(millis.len() == count, "{} of {count} pods were seen to be made and bound", millis.len());
+    ensure!(millis.len() == count, "the log shows creation and binding of {} of {count} pods", millis.len());
     let times = Times::of(millis).context("no pods")?;
     say::line(format!("    {:.0} ms, 99 %: {:.0}, longest {:.0}", times.median, times.most, times.longest));
     Ok(times)
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_hundred_times_the_99th_of_100_is_the_last_but_none() {
+    fn the_99th_percentile_of_a_hundred_times_is_found() {
         let times = Times::of((0..100).rev().map(f64::from).collect()).unwrap();
         assert_eq!((times.median, times.most, times.longest), (50.0, 99.0, 99.0));
         let times = Times::of((0..1000).map(f64::from).collect()).unwrap();

@@ -1,4 +1,4 @@
-//! What do Deployments cost in requests? Everything that our two programs, or kube-scheduler, ask of the API server until all pods run and nobody asks anything more.
+//! The API requests for Deployments: everything that our two programs, or kube-scheduler, request until all pods run and no more requests come.
 
 use std::collections::BTreeMap;
 
@@ -18,34 +18,34 @@ use crate::objects::{NAMESPACE, podgroups};
 use crate::wait::secs;
 use crate::workloads::{Workload, deployments};
 
-/// Pods of each Deployment.
+/// The pods of each Deployment.
 const REPLICAS: u32 = 3;
 
-/// The requests of one who took part.
+/// The requests of one scheduler.
 #[derive(Clone, Debug)]
 pub struct Writes {
-    /// Who: our two programs, or kube-scheduler.
+    /// Whether it is kube-scheduler; otherwise our two programs.
     pub stock: bool,
-    /// Pods.
+    /// The number of pods.
     pub pods: usize,
     /// Calls without upkeep, by kind.
     pub calls: BTreeMap<String, u64>,
 }
 
 impl Writes {
-    /// Writes per pod.
+    /// Returns the writes per pod.
     pub fn per_pod(&self) -> f64 {
         let reads = |kind: &str| ["get ", "list ", "watch "].iter().any(|verb| kind.starts_with(verb));
         self.calls.iter().filter(|(kind, _)| !reads(kind)).map(|(_, number)| *number as f64).sum::<f64>() / self.pods as f64
     }
 
-    /// Lists.
+    /// Returns the number of lists.
     pub fn lists(&self) -> u64 {
         self.calls.iter().filter(|(kind, _)| kind.starts_with("list ")).map(|(_, number)| number).sum()
     }
 }
 
-/// `count` Deployments; afterwards they are gone, and so is who bound their pods.
+/// Creates `count` Deployments and counts; afterwards they are deleted and the scheduler has ended.
 pub async fn measure(stage: &mut Stage, count: usize, stock: bool) -> Result<Writes> {
     let programs: &[&str] = if stock { &[stock::NAME] } else { &[chart::SCHEDULER, chart::CONTROLLER] };
     if stock {

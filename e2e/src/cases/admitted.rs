@@ -1,5 +1,5 @@
-//! Does a real API server take what the chart makes? Row C7: its pods where the restricted Pod Security Standard is enforced, and its ServiceMonitors and
-//! PrometheusRule by schemas that know no other field.
+//! Row C7: a real API server accepts the objects of the chart. The pods run where the restricted Pod Security Standard is enforced. The ServiceMonitors
+//! and the PrometheusRule match schemas that know no other field.
 
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
@@ -18,7 +18,7 @@ pub(super) async fn by_a_real_api_server(w: &mut World) -> Result<()> {
     monitors_and_alerts(w.cluster()).await
 }
 
-/// Nobody runs them here: what is asked is whether the Deployments' controller may make them.
+/// The pods do not run here: the test is whether the Deployment controller can create them.
 async fn pods_where_restricted_is_enforced(cluster: &Cluster) -> Result<()> {
     let client = cluster.client();
     let namespace: Namespace = serde_json::from_value(json!({
@@ -28,7 +28,7 @@ async fn pods_where_restricted_is_enforced(cluster: &Cluster) -> Result<()> {
     let two = ["controller.replicas=2", "scheduler.replicas=2"];
     chart::install(cluster, &two).await?;
     wait_pods(cluster, 2).await?;
-    // With a certificate each has a volume, and one pod of the new template comes before an old one goes.
+    // With a certificate each pod has a volume. One pod of the new template is created before an old pod is deleted.
     chart::upgrade(cluster, &[two.as_slice(), &["http.secure.enabled=true", "http.secure.certSecret=certificate"]].concat()).await?;
     wait_pods(cluster, 3).await?;
 
@@ -36,10 +36,10 @@ async fn pods_where_restricted_is_enforced(cluster: &Cluster) -> Result<()> {
     let plain: Pod = serde_json::from_value(json!({
         "metadata": {"name": "plain"}, "spec": {"containers": [{"name": "main", "image": "example/1"}]},
     }))?;
-    // Wherever the namespace's account was not made yet the answer is another.
-    wait_until(secs(20), "a pod that is not restricted is refused", || async {
+    // Before the namespace has its service account, the response is another one.
+    wait_until(secs(20), "the API server refuses a pod that is not restricted", || async {
         match pods.create(&PostParams::default(), &plain).await {
-            Ok(_) => bail!("it was made"),
+            Ok(_) => bail!("the pod was created"),
             Err(error) => {
                 let error = error.to_string();
                 Ok(Seen::when(error.contains("violates PodSecurity \"restricted"), || error))
@@ -49,12 +49,12 @@ async fn pods_where_restricted_is_enforced(cluster: &Cluster) -> Result<()> {
     .await
 }
 
-/// Waits until each program has so many pods.
+/// Waits until each program has `count` pods.
 async fn wait_pods(cluster: &Cluster, count: usize) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(cluster.client(), chart::NAMESPACE);
     for component in ["controller", "scheduler"] {
         let of_it = ListParams::default().labels(&format!("app.kubernetes.io/component={component}"));
-        wait_until(secs(30), &format!("{count} pods of the {component} are made"), || async {
+        wait_until(secs(30), &format!("{count} pods of the {component} exist"), || async {
             let made = pods.list(&of_it).await?.items.len();
             Ok(Seen::when(made == count, || format!("{made}")))
         })
@@ -63,10 +63,10 @@ async fn wait_pods(cluster: &Cluster, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// What the chart renders for the Prometheus Operator is taken as it is, with every way to serve; a field that the kind does not have is not.
+/// The API server accepts every object for the Prometheus Operator, with every way to serve, and refuses a field that the kind does not have.
 async fn monitors_and_alerts(cluster: &Cluster) -> Result<()> {
     let crds = kit::crate_folder().join("crds/monitoring.yaml");
-    cluster.run("kubectl", &["apply", "-f", crds.to_str().context("the clone's path")?]).await?;
+    cluster.run("kubectl", &["apply", "-f", crds.to_str().context("the path of the repository")?]).await?;
     cluster.run("kubectl", &["wait", "--for=condition=Established", "--all", "crd", "--timeout=20s"]).await?;
     let said = "serviceMonitor.labels.release=prometheus,alerts.labels.release=prometheus,alerts.for.PodgroupNotReady=20m";
     for values in [
@@ -88,7 +88,7 @@ async fn monitors_and_alerts(cluster: &Cluster) -> Result<()> {
         (text.replace("annotations:", "annotation:"), "annotation"),
     ] {
         match applied(cluster, &text).await {
-            Ok(taken) => bail!("{field} was taken: {taken}"),
+            Ok(taken) => bail!("the unknown field {field} was accepted: {taken}"),
             Err(error) => ensure!(say::brief(&error).contains("unknown field"), "{field}: {}", say::brief(&error)),
         }
     }
@@ -102,7 +102,7 @@ async fn monitors_and_alerts(cluster: &Cluster) -> Result<()> {
 
 async fn rendered(cluster: &Cluster, values: &str) -> Result<String> {
     let folder = kit::repository().join("charts/podgroup");
-    let folder = folder.to_str().context("the clone's path")?;
+    let folder = folder.to_str().context("the path of the repository")?;
     let values = format!("serviceMonitor.enabled=true,alerts.enabled=true,{values}");
     let templates = ["--show-only", "templates/service-monitors.yaml", "--show-only", "templates/alerts.yaml"];
     let arguments = ["template", "podgroup", folder, "--namespace", chart::NAMESPACE, "--set", &values];

@@ -1,4 +1,4 @@
-//! Do the alerts that matter most fire by the fault that they are for, and are they silent again when it is over? M2, with a real Prometheus and the chart's own rules.
+//! Row M2: each of the most important alerts fires by its fault and stops when the fault is over, with a real Prometheus and the rules of the chart.
 
 use anyhow::{Context, Result, ensure};
 use kube::Client;
@@ -11,18 +11,19 @@ use crate::workloads::{Workload, wait_running};
 use crate::world::World;
 use crate::{kit, say};
 
-/// How long a fault must last here before its alert fires; minutes in the chart.
+/// How long a fault must last before its alert fires. The chart has minutes.
 const FOR: &str = "2s";
 
 const FAULTS: [&str; 5] =
     ["PodgroupControllerAbsent", "PodgroupNodesOvercommitted", "PodgroupNotReady", "PodgroupQueueOwed", "PodgroupSchedulerAbsent"];
 
-/// M2. Nobody schedules, nobody keeps PodGroups, a replica is cut off, a node is overcommitted, nothing comes back that a queue is owed: each alert fires, alone, and stops.
+/// M2. Five faults: no scheduler, no controller, a replica without network, an overcommitted node, a queue without its share. Each alert fires alone,
+/// and stops.
 pub(super) async fn fire_by_their_fault(w: &mut World) -> Result<()> {
     let client = w.client();
     let controller = w.controller()?;
     controller.terminate().await?;
-    // It is cut off below, for shorter than this on any machine: to lose the lease by that is another alert's fault.
+    // The network cut below is shorter than this on any machine. A lost lease would be the fault of another alert.
     controller.also("--leader-elect-lease-duration=60s");
     controller.also("--leader-elect-renew-deadline=50s");
     controller.restart().await?;
@@ -37,53 +38,54 @@ pub(super) async fn fire_by_their_fault(w: &mut World) -> Result<()> {
     let prometheus = Prometheus::start(w.cluster().scratch(), &ports, &rules).await?;
     for (name, _, annotations) in prometheus.alerting_rules().await? {
         let page = annotations.get("runbook_url").and_then(|url| url.as_str()?.split_once("/docs/").map(|(_, page)| page.to_owned()));
-        let page = page.with_context(|| format!("{name} has no runbook"))?;
-        ensure!(kit::repository().join("docs").join(&page).is_file(), "there is no page {page}");
+        let page = page.with_context(|| format!("alert {name} has no runbook"))?;
+        ensure!(kit::repository().join("docs").join(&page).is_file(), "the runbook page {page} does not exist");
     }
-    fires(&prometheus, &[]).await?;
+    wait_firing(&prometheus, &[]).await?;
 
-    owed(&client, &prometheus).await?;
+    deserved_share_missing(&client, &prometheus).await?;
 
     set_allocatable(&client, "n1", &[("cpu", "1")]).await?;
-    fires(&prometheus, &["PodgroupNodesOvercommitted"]).await?;
+    wait_firing(&prometheus, &["PodgroupNodesOvercommitted"]).await?;
     set_allocatable(&client, "n1", &[("cpu", "4")]).await?;
-    fires(&prometheus, &[]).await?;
+    wait_firing(&prometheus, &[]).await?;
 
     let path = w.controller_path()?;
     path.refuse(true);
     path.cut();
-    fires(&prometheus, &["PodgroupNotReady"]).await?;
+    wait_firing(&prometheus, &["PodgroupNotReady"]).await?;
     w.controller_path()?.refuse(false);
-    fires(&prometheus, &[]).await?;
+    wait_firing(&prometheus, &[]).await?;
 
     w.scheduler()?.terminate().await?;
-    fires(&prometheus, &["PodgroupSchedulerAbsent"]).await?;
+    wait_firing(&prometheus, &["PodgroupSchedulerAbsent"]).await?;
     w.scheduler()?.restart().await?;
-    fires(&prometheus, &[]).await?;
+    wait_firing(&prometheus, &[]).await?;
 
     w.controller()?.terminate().await?;
-    fires(&prometheus, &["PodgroupControllerAbsent"]).await?;
+    wait_firing(&prometheus, &["PodgroupControllerAbsent"]).await?;
     w.controller()?.restart().await?;
-    fires(&prometheus, &[]).await?;
-    say::line(format!("        {} fired, each alone, and stopped", FAULTS.join(", ")));
+    wait_firing(&prometheus, &[]).await?;
+    say::line(format!("        {} fired, each alone, and stopped afterwards", FAULTS.join(", ")));
     Ok(())
 }
 
-/// What `org` deserves is wanted below it, and another queue has a part of it and lets nobody go: it fires for `org`, the only one that states a share. It is over when that queue lets go.
-async fn owed(client: &Client, prometheus: &Prometheus) -> Result<()> {
+/// Queue `org` deserves resources that another queue uses and does not release. The alert fires only for `org`, which alone has a deserved share, and stops
+/// when the other queue releases them.
+async fn deserved_share_missing(client: &Client, prometheus: &Prometheus) -> Result<()> {
     make_queue_of(client, "org", json!({"deserved": {"cpu": "3"}})).await?;
     make_queue_of(client, "org-a", json!({"parent": "org"})).await?;
     Workload::new("owed").replicas(3).gang("3").asks(&[("cpu", "1")]).queue("org-a").make(client).await?;
-    fires(prometheus, &["PodgroupQueueOwed"]).await?;
-    let whose = prometheus.query("count by (queue, resource) (ALERTS{alertname=\"PodgroupQueueOwed\",alertstate=\"firing\"})").await?;
-    ensure!(whose == [("queue=org,resource=cpu".to_owned(), 1.0)], "it fires for {whose:?}");
+    wait_firing(prometheus, &["PodgroupQueueOwed"]).await?;
+    let firing = prometheus.query("count by (queue, resource) (ALERTS{alertname=\"PodgroupQueueOwed\",alertstate=\"firing\"})").await?;
+    ensure!(firing == [("queue=org,resource=cpu".to_owned(), 1.0)], "the alert fires for {firing:?}");
     patch_queue(client, "keeps", json!({"spec": {"reclaimable": true}})).await?;
     wait_running(client, "owed", 3, 30).await?;
-    fires(prometheus, &[]).await
+    wait_firing(prometheus, &[]).await
 }
 
-/// Waits until just these fire.
-async fn fires(prometheus: &Prometheus, wanted: &[&str]) -> Result<()> {
+/// Waits until exactly these alerts fire.
+async fn wait_firing(prometheus: &Prometheus, wanted: &[&str]) -> Result<()> {
     wait_until(secs(30), &format!("just {wanted:?} fire"), || async {
         let firing = prometheus.firing().await?;
         Ok(Seen::when(firing == wanted, || format!("{firing:?}")))
@@ -91,10 +93,10 @@ async fn fires(prometheus: &Prometheus, wanted: &[&str]) -> Result<()> {
     .await
 }
 
-/// The rules as the chart puts them into its PrometheusRule, with short durations.
+/// Returns the rules of the chart's PrometheusRule, with short durations.
 async fn chart_rules(w: &World) -> Result<String> {
     let chart = kit::repository().join("charts/podgroup");
-    let mut arguments = vec!["template", "podgroup", chart.to_str().context("a path of text")?, "-s", "templates/alerts.yaml"];
+    let mut arguments = vec!["template", "podgroup", chart.to_str().context("the path is not UTF-8")?, "-s", "templates/alerts.yaml"];
     let values: Vec<String> =
         FAULTS.iter().map(|name| format!("alerts.for.{name}={FOR}")).chain(["alerts.enabled=true".to_owned()]).collect();
     for value in &values {
@@ -102,6 +104,6 @@ async fn chart_rules(w: &World) -> Result<String> {
     }
     let text = w.cluster().run("helm", &arguments).await?;
     let (_, spec) = text.split_once("\nspec:\n").context("the PrometheusRule has no spec")?;
-    // What stands below `spec` is a file of rules, two columns further to the left.
+    // The text below `spec` is a rules file, indented by two columns.
     Ok(spec.lines().map(|line| format!("{}\n", line.strip_prefix("  ").unwrap_or(line))).collect())
 }

@@ -1,4 +1,4 @@
-//! What becomes of a pod whose binding does not go as it should? Its places are charged until the outcome is known, and given back if there is none.
+//! Rows B1 and B3 to B6: bindings that fail. The node stays charged until the outcome is known, and is released if the binding failed.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
@@ -8,7 +8,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::ledger::stays_unbound;
-use super::seen::{books_are_true, bound, group_says, metric, queue_uses};
+use super::seen::{accounting_matches_api, bound, group_says, metric, queue_uses};
 use crate::faults::{Fault, Refusal, Rule, Verb};
 use crate::objects::{
     NAMESPACE, bind, condition, container, make_member, make_node, make_pod, make_podgroup, make_queue, make_queue_of, podgroups,
@@ -19,7 +19,7 @@ use crate::workloads::owner::Owner;
 use crate::workloads::{Workload, pods_of, wait_running};
 use crate::world::World;
 
-/// What goes wrong with the binding of each member of the gang.
+/// The fault of the binding of each member of the gang.
 const WRONG: [(&str, Fault); 10] = [
     ("gang-cut-before", Fault::CutBefore),
     ("gang-cut-middle", Fault::CutMiddle),
@@ -29,16 +29,16 @@ const WRONG: [(&str, Fault); 10] = [
     ("gang-502", Fault::Refuse(Refusal::Gateway)),
     ("gang-429", Fault::Refuse(Refusal::TooMany { after: 1, plain: false })),
     ("gang-504", Fault::Refuse(Refusal::Timeout)),
-    // Beyond what the scheduler waits for an answer.
+    // Longer than the scheduler waits for a response.
     ("gang-slow-answer", Fault::DelayResponse(secs(4))),
     ("gang-slow-request", Fault::DelayRequest(secs(4))),
 ];
 
-/// Every member of a gang meets another trouble: its answer is lost, it is applied late, it is refused for a while, it times out. The gang is whole in the end,
-/// each member where its first attempt may have put it, and the one that the queue has no room for never gets in between.
-pub(super) async fn every_way_but_the_right_one(w: &mut World) -> Result<()> {
+/// B1. Each member of a gang meets another fault: a lost response, a late request, refusals for a while, a timeout. In the end the whole gang is bound, each
+/// member where its first attempt may have put it, and a pod that does not fit into the queue is never bound in between.
+pub(super) async fn every_binding_fails_differently(w: &mut World) -> Result<()> {
     let client = w.client();
-    quick_to_give_up(w).await?;
+    with_short_timeout(w).await?;
     for node in ["n1", "n2"] {
         make_node(&client, node, &[("cpu", "5"), ("memory", "16Gi")]).await?;
     }
@@ -48,7 +48,7 @@ pub(super) async fn every_way_but_the_right_one(w: &mut World) -> Result<()> {
         aim(w, Some(name), fault)?;
         make_member(&client, name, "gang", &[("cpu", "1")]).await?;
     }
-    wait_until(secs(5), "all but what is cut, lost or late is bound", || async {
+    wait_until(secs(5), "every pod without a cut, lost or late binding is bound", || async {
         let count = bound(&client, "gang").await?;
         Ok(Seen::when(count >= 3, || format!("{count} are bound")))
     })
@@ -59,47 +59,48 @@ pub(super) async fn every_way_but_the_right_one(w: &mut World) -> Result<()> {
     let hit: u64 = w.faults().values().sum();
     ensure!(hit == 10, "{hit} bindings went wrong: {:?}", w.faults());
     queue_uses(&client, "team", "cpu", "10").await?;
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
-/// A node goes between the decision and the binding, which the API server takes all the same: the pod is charged there and nowhere else, also when the node
-/// is back, and until the pod is gone.
+/// B3. A node is deleted between the decision and the binding, and the API server still accepts the binding. The pod is charged there and nowhere else,
+/// also when the node is back, until the pod is gone.
 pub(super) async fn node_gone(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "1"), ("memory", "16Gi")]).await?;
-    // On a machine that stands still the binding may land longer after the node is gone than the observer forgives who has not seen it.
+    // On a slow machine the binding may arrive later after the deletion of the node than the observer normally forgives.
     w.watched()?.patient(secs(20));
     aim(w, None, Fault::DelayRequest(millis(1500)))?;
     Workload::new("first").make(&client).await?;
-    under_way(w, 1).await?;
+    wait_delayed(w, 1).await?;
     let nodes: Api<Node> = Api::all(client.clone());
     nodes.delete("n1", &DeleteParams::default().grace_period(0)).await?;
-    wait_until(secs(10), "the binding has landed", || async {
+    wait_until(secs(10), "the binding has arrived", || async {
         let count = bound(&client, "first").await?;
-        Ok(Seen::when(count == 1, || "it has not".to_owned()))
+        Ok(Seen::when(count == 1, || "it has not arrived".to_owned()))
     })
     .await?;
     queue_uses(&client, "default", "cpu", "1").await?;
-    books_are_true(w).await?;
+    accounting_matches_api(w).await?;
     Workload::new("second").make(&client).await?;
     make_node(&client, "n1", &[("cpu", "1"), ("memory", "16Gi")]).await?;
     stays_unbound(w, "second", 2).await?;
-    books_are_true(w).await?;
-    // What the garbage collector of pods does to one whose node is gone.
+    accounting_matches_api(w).await?;
+    // The pod garbage collector deletes a pod whose node is gone.
     let pod = pods_of(&client, "first").await?.first().map(ResourceExt::name_any).context("no pod")?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     pods.delete(&pod, &DeleteParams::default().grace_period(0)).await?;
-    // The older one first: whose pod is new is new.
+    // The older workload first: its pod is not new.
     wait_running(&client, "second", 1, 10).await?;
     stays_unbound(w, "first", 1).await?;
     make_node(&client, "n2", &[("cpu", "1"), ("memory", "16Gi")]).await?;
     wait_running(&client, "first", 1, 10).await?;
     queue_uses(&client, "default", "cpu", "2").await?;
     w.watched()?.strict();
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
-/// A pod goes between the decision and the binding, and another one comes under its name: nothing is bound by the old decision, and the room is the next one's.
+/// B4. A pod is deleted between the decision and the binding, and a pod with the same name is created. The old decision binds nothing, and its
+/// capacity is free.
 pub(super) async fn pod_gone(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "2"), ("memory", "16Gi")]).await?;
@@ -109,53 +110,53 @@ pub(super) async fn pod_gone(w: &mut World) -> Result<()> {
         make_podgroup(&client, name, json!({"minMember": 1, "queue": "team"})).await?;
         aim(w, Some(name), Fault::DelayRequest(millis(1500)))?;
         make_member(&client, name, name, &[("cpu", "1")]).await?;
-        under_way(w, u64::try_from(number + 1)?).await?;
+        wait_delayed(w, u64::try_from(number + 1)?).await?;
         pods.delete(name, &DeleteParams::default().grace_period(0)).await?;
     }
-    // The group is the same, the pod is not: it asks for more than there is.
+    // The PodGroup is the same, but the new pod requests more than the queue allows.
     make_member(&client, "made-again", "made-again", &[("cpu", "3")]).await?;
     Workload::new("next").replicas(2).gang("2").queue("team").make(&client).await?;
     wait_running(&client, "next", 2, 10).await?;
     group_says(&client, "made-again", "queue team is full: cpu asked 3").await?;
     stays_unbound(w, "made-again", 2).await?;
     queue_uses(&client, "team", "cpu", "2").await?;
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
-/// A pod that another scheduler took first, onto another node than we wanted: charged there, and what was meant for it is free again.
+/// B5. Another scheduler binds a pod first, to another node than ours. The pod is charged there, and our node is free again.
 pub(super) async fn taken_by_another(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "ours", &[("cpu", "1"), ("memory", "16Gi")]).await?;
-    // There already, since a node takes a while to be Ready, and with room only when all is decided.
+    // The node exists early, because it needs time to become Ready. It gets capacity only after the decision.
     make_node(&client, "theirs", &[("cpu", "0"), ("memory", "16Gi")]).await?;
-    // Or what it has beyond its share would be reclaimed for the third, which is in another queue.
+    // Not reclaimable: otherwise the third workload, in another queue, would reclaim what exceeds the share.
     make_queue_of(&client, "team", json!({"capability": {"cpu": "2"}, "reclaimable": false})).await?;
     make_podgroup(&client, "taken", json!({"minMember": 1, "queue": "team"})).await?;
     aim(w, Some("taken"), Fault::DelayRequest(secs(6)))?;
     make_member(&client, "taken", "taken", &[("cpu", "1")]).await?;
-    under_way(w, 1).await?;
+    wait_delayed(w, 1).await?;
     set_allocatable(&client, "theirs", &[("cpu", "1")]).await?;
     bind(&client, "taken", "theirs").await?;
     Workload::new("next").queue("team").make(&client).await?;
     wait_running(&client, "next", 1, 15).await?;
     wait_running(&client, "taken", 1, 10).await?;
     queue_uses(&client, "team", "cpu", "2").await?;
-    books_are_true(w).await?;
+    accounting_matches_api(w).await?;
     let on = |pods: Vec<Pod>| pods.first().and_then(|pod| pod.spec.as_ref()?.node_name.clone()).unwrap_or_default();
     let nodes = (on(pods_of(&client, "taken").await?), on(pods_of(&client, "next").await?));
-    ensure!(nodes == ("theirs".to_owned(), "ours".to_owned()), "they are on {nodes:?}");
-    // The binding that came too late is what another scheduler's pod costs, and no more.
+    ensure!(nodes == ("theirs".to_owned(), "ours".to_owned()), "the pods are on {nodes:?}");
+    // The late binding cost nothing except what the other scheduler's pod uses.
     Workload::new("third").make(&client).await?;
     stays_unbound(w, "third", 1).await?;
-    taken_off(&client, "taken").await?;
+    release_blocked_pod(&client, "taken").await?;
     wait_running(&client, "third", 1, 10).await
 }
 
-/// How many pods of one namespace are to be bound at once: more than the scheduler sends at the same time.
+/// How many pods of one namespace wait for their binding: more than the scheduler sends at the same time.
 const BLOCKED: usize = 40;
 
-/// A webhook that has to be asked about the bindings of one namespace has no backend. Who waits there says so; everybody else's pods are bound meanwhile as ever; and when it is
-/// taken away all is bound.
+/// B6. A webhook for the bindings of one namespace has no backend. The pods there wait with a reason. The pods of other namespaces are bound as usual.
+/// When the webhook is deleted, all pods are bound.
 pub(super) async fn webhook_without_backend(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "64Gi")]).await?;
@@ -165,7 +166,7 @@ pub(super) async fn webhook_without_backend(w: &mut World) -> Result<()> {
         "metadata": {"name": "bindings"},
         "webhooks": [{
             "name": "bindings.example.com",
-            // Nobody listens there.
+            // No server listens there.
             "clientConfig": {"url": "https://127.0.0.1:1/"},
             "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/binding"]}],
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
@@ -186,7 +187,7 @@ pub(super) async fn webhook_without_backend(w: &mut World) -> Result<()> {
         let dry_run = PostParams { dry_run: true, ..PostParams::default() };
         let body = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "probe"}, "target": {"kind": "Node", "name": "n1"}});
         let answer = pods.create_subresource::<Value, Value>("binding", "probe", &dry_run, &body).await;
-        Ok(Seen::when(answer.is_err_and(|error| error.to_string().contains("failed calling webhook")), || "it is not".to_owned()))
+        Ok(Seen::when(answer.is_err_and(|error| error.to_string().contains("failed calling webhook")), || "it is not in force".to_owned()))
     })
     .await?;
     pods.delete("probe", &DeleteParams::default().grace_period(0)).await?;
@@ -197,64 +198,64 @@ pub(super) async fn webhook_without_backend(w: &mut World) -> Result<()> {
     }
     let port = w.scheduler()?.port();
     let in_vain = "podgroup_api_requests_total{outcome=\"webhook_unavailable\",resource=\"pods/binding\",verb=\"create\"}";
-    wait_until(secs(15), "all were sent in vain", || async {
+    wait_until(secs(15), "every binding was sent and refused", || async {
         let sent = metric(port, in_vain).await.unwrap_or_default();
         Ok(Seen::when(sent >= f64::from(u8::try_from(BLOCKED)?), || format!("{sent} were")))
     })
     .await?;
     Owner::deployment("web").replicas(3).gang("3").make_in(&client, "other").await?;
-    wait_until(secs(5), "the other namespace's gang is bound", || async {
+    wait_until(secs(5), "the gang of the other namespace is bound", || async {
         let all = Api::<Pod>::namespaced(client.clone(), "other").list(&ListParams::default()).await?.items;
         let bound = all.iter().filter(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())).count();
-        Ok(Seen::when(bound == 3, || format!("{bound} of {} are", all.len())))
+        Ok(Seen::when(bound == 3, || format!("{bound} of {} are bound", all.len())))
     })
     .await?;
-    wait_until(secs(40), "who is blocked says why", || async {
+    wait_until(secs(40), "the blocked pods say why", || async {
         let said = condition(&podgroups(&client).get("blocked").await?, "Unschedulable");
         let says = |(status, _, message): &(String, String, String)| status == "True" && message.contains("webhook_unavailable");
         Ok(Seen::when(said.as_ref().is_some_and(says), || format!("{said:?}")))
     })
     .await?;
-    wait_until(secs(10), "an Event says so, too", || async {
+    wait_until(secs(10), "an Event says why, too", || async {
         let events = Api::<Event>::namespaced(client.clone(), NAMESPACE).list(&ListParams::default()).await?.items;
         let about =
             |event: &&Event| event.involved_object.name.as_deref() == Some("blocked") && event.reason.as_deref() == Some("Unschedulable");
-        let told: Vec<_> = events.iter().filter(about).filter_map(|event| event.message.as_deref()).collect();
-        Ok(Seen::when(told.iter().any(|message| message.contains("webhook_unavailable")), || format!("{told:?}")))
+        let messages: Vec<_> = events.iter().filter(about).filter_map(|event| event.message.as_deref()).collect();
+        Ok(Seen::when(messages.iter().any(|message| message.contains("webhook_unavailable")), || format!("{messages:?}")))
     })
     .await?;
     let log = std::fs::read_to_string(w.scheduler()?.log())?;
     ensure!(log.lines().any(|line| line.contains("WARN") && line.contains("bindings.example.com")), "the log does not name the webhook");
-    ensure!(bound(&client, "blocked").await? == 0, "the webhook was not asked");
-    books_are_true(w).await?;
+    ensure!(bound(&client, "blocked").await? == 0, "a pod was bound without the webhook");
+    accounting_matches_api(w).await?;
 
     hooks.delete("bindings", &DeleteParams::default()).await?;
     wait_running(&client, "blocked", BLOCKED, 90).await?;
     queue_uses(&client, "default", "cpu", "43").await?;
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
-async fn taken_off(client: &Client, pod: &str) -> Result<()> {
+async fn release_blocked_pod(client: &Client, pod: &str) -> Result<()> {
     Api::<Pod>::namespaced(client.clone(), NAMESPACE).delete(pod, &DeleteParams::default().grace_period(0)).await?;
     Ok(())
 }
 
-/// The next binding (of this pod) meets this.
+/// Injects a fault into the next binding (of this pod).
 fn aim(w: &World, name: Option<&'static str>, fault: Fault) -> Result<()> {
     w.aim(Rule { verb: Some(Verb::Create), resource: "pods/binding", name, fault, times: 1 })
 }
 
-/// Waits until so many bindings were held up.
-async fn under_way(w: &World, count: u64) -> Result<()> {
-    wait_until(secs(15), &format!("{count} bindings were held up"), || async {
+/// Waits until `count` bindings have been delayed.
+async fn wait_delayed(w: &World, count: u64) -> Result<()> {
+    wait_until(secs(15), &format!("{count} bindings were delayed"), || async {
         let seen = w.hits("delay-request")?;
         Ok(Seen::when(seen == count, || seen.to_string()))
     })
     .await
 }
 
-/// The scheduler waits two seconds for an answer, and not ten.
-async fn quick_to_give_up(w: &mut World) -> Result<()> {
+/// Starts the scheduler with a request timeout of two seconds instead of ten.
+async fn with_short_timeout(w: &mut World) -> Result<()> {
     let scheduler = w.scheduler()?;
     scheduler.terminate().await?;
     scheduler.also("--request-timeout=2s");

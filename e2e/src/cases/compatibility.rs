@@ -1,4 +1,4 @@
-//! Does an object that was written for Volcano apply unchanged and survive whole, and does the chart do what it says?
+//! Rows C1 and C2: objects written for Volcano apply unchanged and keep every field, and the chart works as documented.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::objects::{field, podgroups, queues};
 use crate::wait::{Seen, secs, wait_until};
 use crate::world::World;
 
-/// A PodGroup and a Queue with every field of the contract, and some that no version has yet, are created, met by both programs, and read again.
+/// C1. A PodGroup and a Queue with every field of the API, and some unknown fields, are created, handled by both programs, and read again.
 pub(super) async fn objects_of_volcano_survive(w: &mut World) -> Result<()> {
     let client = w.client();
     let topology = json!({ "mode": "soft", "highestTierAllowed": 2, "highestTierName": "rack" });
@@ -48,7 +48,7 @@ pub(super) async fn objects_of_volcano_survive(w: &mut World) -> Result<()> {
     });
     queues(&client).create(&PostParams::default(), &object("Queue", "all.fields", &queue)?).await.context("the Queue")?;
 
-    wait_until(secs(10), "the scheduler has met both", || async {
+    wait_until(secs(10), "the scheduler has written both statuses", || async {
         let group = field(&groups.get("all-fields").await?, "/status/phase");
         let state = field(&queues(&client).get("all.fields").await?, "/status/state");
         Ok(Seen::when(group.is_string() && state.is_string(), || format!("phase {group}, state {state}")))
@@ -56,14 +56,14 @@ pub(super) async fn objects_of_volcano_survive(w: &mut World) -> Result<()> {
     .await?;
     ensure!(
         field(&groups.get("all-fields").await?, "/spec") == spec,
-        "the PodGroup came back as {}",
+        "the PodGroup has changed to {}",
         field(&groups.get("all-fields").await?, "/spec")
     );
     let back = field(&queues(&client).get("all.fields").await?, "/spec");
-    ensure!(back == queue, "the Queue came back as {back}");
+    ensure!(back == queue, "the Queue has changed to {back}");
     for (what, name) in groups_are {
         let text = w.cluster().run("kubectl", &["get", name, "all-fields", "-o", "name"]).await?;
-        ensure!(text.contains("all-fields"), "{what} said {text}");
+        ensure!(text.contains("all-fields"), "{what} printed {text}");
     }
     Ok(())
 }
@@ -73,17 +73,17 @@ fn object(kind: &str, name: &str, spec: &Value) -> Result<DynamicObject> {
     Ok(serde_json::from_value(object)?)
 }
 
-/// The chart's own check: schema, rights of both accounts, the policy, install, upgrade, uninstall.
+/// C2. Runs the chart's own check: schema, rights of both service accounts, the policy, install, upgrade, uninstall.
 pub(super) async fn chart(w: &mut World) -> Result<()> {
     let check = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/podgroup-check.sh");
     let kit = w.cluster().kit().program("helm");
-    let path = format!("{}:{}", kit.parent().context("the kit's folder")?.display(), std::env::var("PATH").unwrap_or_default());
+    let path = format!("{}:{}", kit.parent().context("the folder of the tools")?.display(), std::env::var("PATH").unwrap_or_default());
     let home = w.cluster().scratch().folder();
     let output = Command::new("bash")
         .arg(&check)
         .env("PATH", path)
         .env("KUBECONFIG", w.cluster().kubeconfig())
-        // Neither helm nor kubectl shall read or write the settings of the person who runs the tests.
+        // helm and kubectl must neither read nor write the settings of the person who runs the tests.
         .env("HOME", home)
         .kill_on_drop(true)
         .output()

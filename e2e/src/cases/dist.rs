@@ -1,6 +1,6 @@
-//! Is what `make dist` makes what its users need? Row C11: release/dist.sh from its first line to its last; what it made is taken apart, and run.
+//! Row C11: the result of `make dist`. The case runs all of release/dist.sh, then takes the result apart and runs it.
 //!
-//! The programs are of the dev profile, which `make e2e` has compiled before (`make static`); all else is as for a release.
+//! The programs have the dev profile, and `make e2e` compiled them before (`make static`). Everything else is as for a release.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -20,86 +20,86 @@ use crate::workloads::{Workload, wait_running};
 use crate::world::World;
 use crate::{chart, kit, say};
 
-/// Of Cargo.toml, as the script reads it too.
+/// The version in Cargo.toml, which the script reads, too.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What is in the image.
+/// The programs in the image.
 const IN_THE_IMAGE: [&str; 2] = ["podgroup-controller", "podgroup-scheduler"];
 
-/// C11. Four files, which their checksums vouch for; static programs; an image of the two and nothing else, as the Dockerfile has it and byte for byte the same when it is
-/// made again; a chart that names that image. The chart is installed, and the programs of the image run as it says.
+/// C11. Four files with matching checksums; static programs; an image with the two programs only, as in the Dockerfile, and identical when it is built again;
+/// a chart that names this image. The chart is installed, and the programs of the image run as it says.
 pub(super) async fn made_and_run(w: &mut World) -> Result<()> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
-        say::line("        C11: release/dist.sh makes programs for x86-64 Linux, and needs such a machine: left out");
+        say::line("        C11: release/dist.sh makes programs for x86-64 Linux, and this machine is another one: skipped");
         return Ok(());
     }
     let cluster = w.cluster();
     let folder = |name: &str| cluster.scratch().path(name);
     let dist = folder("dist");
-    recipe(&dist, &[]).await?;
+    run_script(&dist, &[]).await?;
     let (archive, image) = (format!("podgroup-{VERSION}-linux-amd64.tar.gz"), format!("podgroup-{VERSION}-linux-amd64.oci.tar"));
     let packed = format!("podgroup-{VERSION}.tgz");
     let files: BTreeSet<_> = names(&dist)?.into_iter().collect();
-    ensure!(files == [archive.clone(), image.clone(), packed.clone(), "SHA256SUMS".to_owned()].into(), "in dist/ are {files:?}");
+    ensure!(files == [archive.clone(), image.clone(), packed.clone(), "SHA256SUMS".to_owned()].into(), "dist/ contains {files:?}");
     shell(&dist, "sha256sum --check --strict --quiet SHA256SUMS && [ $(wc -l <SHA256SUMS) = 3 ]").await.context("the checksums")?;
 
     programs(&unpacked(&dist.join(archive), &folder("archive")).await?.join(format!("podgroup-{VERSION}-linux-amd64"))).await?;
-    let root = in_the_image(&dist.join(&image), &folder("layout"), &folder("root")).await?;
-    recipe(&folder("second"), &["image"]).await?;
-    shell(&dist, &format!("cmp {image} ../second/{image}")).await.context("made again it is another image")?;
-    foreign_eyes(&dist.join(&image), &folder("skopeo")).await?;
-    by_the_dockerfile(&root, &folder("buildah")).await?;
-    as_the_packed_chart_says(cluster, &dist.join(packed), &root).await
+    let root = check_image(&dist.join(&image), &folder("layout"), &folder("root")).await?;
+    run_script(&folder("second"), &["image"]).await?;
+    shell(&dist, &format!("cmp {image} ../second/{image}")).await.context("a second build gives another image")?;
+    read_with_skopeo(&dist.join(&image), &folder("skopeo")).await?;
+    build_with_dockerfile(&root, &folder("buildah")).await?;
+    run_packed_chart(cluster, &dist.join(packed), &root).await
 }
 
-/// Runs the script as `make dist` does, but for the profile and the place.
-async fn recipe(dist: &Path, arguments: &[&str]) -> Result<()> {
+/// Runs the script as `make dist` does, except for the profile and the folder.
+async fn run_script(dist: &Path, arguments: &[&str]) -> Result<()> {
     let mut command = Command::new("bash");
     command.arg(kit::repository().join("release/dist.sh")).args(arguments).env("DIST", dist).env("DIST_PROFILE", "dev");
     output(command).await.map(drop)
 }
 
-/// What is in the archive: the programs, which need nothing of the machine, say the version and may be run by everybody, and what a person wants to read.
+/// The archive contains the programs, which need no library of the machine, print the version and are executable, and the documents.
 async fn programs(folder: &Path) -> Result<()> {
     let found = names(folder)?;
     let wanted = ["CHANGELOG.md", "LICENSE", "README.md", "kubectl-podgroup", "podgroup-controller", "podgroup-scheduler"];
-    ensure!(found == wanted, "in the archive are {found:?}");
+    ensure!(found == wanted, "the archive contains {found:?}");
     for name in wanted.into_iter().filter(|name| name.contains("podgroup")) {
         let program = folder.join(name);
-        // "not a dynamic executable" is said to those who listen, with a failure.
+        // ldd prints "not a dynamic executable" to stderr and fails.
         let needs = shell(folder, &format!("ldd ./{name} 2>&1 || true")).await?;
-        ensure!(needs.contains("statically linked") || needs.contains("not a dynamic executable"), "{name} needs {needs}");
+        ensure!(needs.contains("statically linked") || needs.contains("not a dynamic executable"), "{name} is not static: {needs}");
         let mode = std::fs::metadata(&program)?.permissions().mode() & 0o777;
         ensure!(mode == 0o755, "the mode of {name} is {mode:o}");
-        alone(folder, name).await?;
+        runs_alone(folder, name).await?;
     }
     Ok(())
 }
 
-/// The program says its version where its folder is all that there is of a file system, if this machine lets such a place be made.
-async fn alone(root: &Path, name: &str) -> Result<()> {
+/// The program prints its version in a file system that contains only its own folder, if this machine allows user namespaces.
+async fn runs_alone(root: &Path, name: &str) -> Result<()> {
     let root = root.to_str().context("the run's folder is no UTF-8")?;
     let mut alone = Command::new("unshare");
     alone.args(["--user", "--map-root-user", "--root", root, "--wd", "/", &format!("/{name}"), "--version"]);
     let said = match output(alone).await {
         Ok(said) => said,
         Err(error) => {
-            // Whether it is the place or the program.
+            // Finds out whether the namespace or the program fails.
             let mut place = Command::new("unshare");
             place.args(["--user", "--map-root-user", "true"]);
             ensure!(output(place).await.is_err(), "{name} cannot run alone: {error:#}");
-            say::line("        C11: this machine gives no user namespaces, so the programs are run beside its libraries");
+            say::line("        C11: this machine allows no user namespaces, so the programs run beside its libraries");
             let mut beside = Command::new(Path::new(root).join(name));
             beside.arg("--version").env_clear();
             output(beside).await?
         }
     };
-    ensure!(said.trim() == format!("{name} {VERSION}"), "{name} says {said}");
+    ensure!(said.trim() == format!("{name} {VERSION}"), "{name} printed {said}");
     Ok(())
 }
 
-/// Takes the image apart, from its index to the files of its layer, and holds it against the Dockerfile. The folder of its files.
-async fn in_the_image(file: &Path, layout: &Path, root: &Path) -> Result<PathBuf> {
+/// Takes the image apart, from its index to the files of its layer, compares it with the Dockerfile, and returns the folder of its files.
+async fn check_image(file: &Path, layout: &Path, root: &Path) -> Result<PathBuf> {
     let layout = unpacked(file, layout).await?;
     shell(&layout.join("blobs/sha256"), "for each in *; do echo \"$each  $each\"; done | sha256sum --check --strict --quiet").await?;
     let json = |file: PathBuf| -> Result<Value> { Ok(serde_json::from_slice(&std::fs::read(file)?)?) };
@@ -120,13 +120,13 @@ async fn in_the_image(file: &Path, layout: &Path, root: &Path) -> Result<PathBuf
     let [layer] = layers.as_slice() else { anyhow::bail!("{} layers", layers.len()) };
     let layer = blob(layer)?;
     let sum = shell(&layout, &format!("gzip -dc '{}' | sha256sum | cut -d' ' -f1", layer.display())).await?;
-    ensure!(config.pointer("/rootfs/diff_ids/0") == Some(&format!("sha256:{}", sum.trim()).into()), "the layer is not that of the config");
-    ensure!(config.pointer("/config/Labels/org.opencontainers.image.version") == Some(&VERSION.into()), "the config says another version");
+    ensure!(config.pointer("/rootfs/diff_ids/0") == Some(&format!("sha256:{}", sum.trim()).into()), "the config names another layer");
+    ensure!(config.pointer("/config/Labels/org.opencontainers.image.version") == Some(&VERSION.into()), "the config has another version");
     let root = unpacked(&layer, root).await?;
     let found = names(&root)?;
-    ensure!(found == IN_THE_IMAGE, "in the image are {found:?}");
+    ensure!(found == IN_THE_IMAGE, "the image contains {found:?}");
     for name in IN_THE_IMAGE {
-        alone(&root, name).await?;
+        runs_alone(&root, name).await?;
     }
 
     let dockerfile = std::fs::read_to_string(kit::repository().join("Dockerfile"))?;
@@ -141,12 +141,12 @@ async fn in_the_image(file: &Path, layout: &Path, root: &Path) -> Result<PathBuf
     Ok(root)
 }
 
-/// Whoever has skopeo brings the image to a registry with it, as docs/install.md says; here to a folder.
-async fn foreign_eyes(image: &Path, to: &Path) -> Result<()> {
+/// Reads the image with skopeo, as docs/install.md describes for a registry; here into a folder.
+async fn read_with_skopeo(image: &Path, to: &Path) -> Result<()> {
     let mut there = Command::new("skopeo");
     there.arg("--version");
     if output(there).await.is_err() {
-        say::line("        C11: there is no skopeo on this machine: the image was not read by anybody else");
+        say::line("        C11: this machine has no skopeo: no other program read the image");
         return Ok(());
     }
     let mut copy = Command::new("skopeo");
@@ -154,8 +154,8 @@ async fn foreign_eyes(image: &Path, to: &Path) -> Result<()> {
     output(copy).await.map(drop)
 }
 
-/// Whoever does not take the image builds it by the Dockerfile; here buildah does, where it is and may: the same user and entrypoint, and its programs run alone.
-async fn by_the_dockerfile(programs: &Path, folder: &Path) -> Result<()> {
+/// Builds the image from the Dockerfile with buildah, if it is available and may run: it has the same user and entrypoint, and its programs run alone.
+async fn build_with_dockerfile(programs: &Path, folder: &Path) -> Result<()> {
     let (context, store, run) = (folder.join("context"), folder.join("store"), folder.join("run"));
     let buildah = |arguments: &[&str]| {
         let mut command = Command::new("buildah");
@@ -164,7 +164,7 @@ async fn by_the_dockerfile(programs: &Path, folder: &Path) -> Result<()> {
     };
     let root = shell(Path::new("/"), "id -u").await?.trim() == "0";
     if !root || buildah(&["--version"]).await.is_err() {
-        say::line("        C11: nobody is root here and has buildah: nothing was built by the Dockerfile");
+        say::line("        C11: no root rights or no buildah here: the Dockerfile was not built");
         return Ok(());
     }
     std::fs::create_dir_all(context.join("bin"))?;
@@ -176,20 +176,20 @@ async fn by_the_dockerfile(programs: &Path, folder: &Path) -> Result<()> {
     buildah(&["build", "--isolation", "chroot", "--build-arg", "FOLDER=bin", "--tag", "podgroup", context]).await?;
     let image: Value = serde_json::from_str(&buildah(&["inspect", "--type", "image", "podgroup"]).await?)?;
     let config = image.pointer("/OCIv1/config").context("the image has no config")?;
-    ensure!(config.pointer("/User") == Some(&"65532:65532".into()), "its user is another: {config}");
-    ensure!(config.pointer("/Entrypoint") == Some(&json!(["/podgroup-controller"])), "its entrypoint is another: {config}");
+    ensure!(config.pointer("/User") == Some(&"65532:65532".into()), "the built image has another user: {config}");
+    ensure!(config.pointer("/Entrypoint") == Some(&json!(["/podgroup-controller"])), "the built image has another entrypoint: {config}");
     let container = buildah(&["from", "podgroup"]).await?;
     let mounted = PathBuf::from(buildah(&["mount", container.trim()]).await?.trim());
     let found = names(&mounted)?;
-    ensure!(found == IN_THE_IMAGE, "in it are {found:?}");
+    ensure!(found == IN_THE_IMAGE, "the built image contains {found:?}");
     for name in IN_THE_IMAGE {
-        alone(&mounted, name).await?;
+        runs_alone(&mounted, name).await?;
     }
     buildah(&["rm", "--all"]).await.map(drop)
 }
 
-/// The packed chart is installed, names the image and its user, and the programs out of the image run a gang as it says.
-async fn as_the_packed_chart_says(cluster: &Cluster, packed: &Path, root: &Path) -> Result<()> {
+/// Installs the packed chart. It names the image and its user, and the programs of the image run a gang with the arguments of the chart.
+async fn run_packed_chart(cluster: &Cluster, packed: &Path, root: &Path) -> Result<()> {
     let client = cluster.client();
     chart::install_from(cluster, packed, &[]).await?;
     chart::settle(cluster, true).await?;
@@ -197,15 +197,15 @@ async fn as_the_packed_chart_says(cluster: &Cluster, packed: &Path, root: &Path)
         let deployment = Api::<Deployment>::namespaced(client.clone(), chart::NAMESPACE).get(name).await?;
         let pod = deployment.spec.and_then(|spec| spec.template.spec).context("a template has a spec")?;
         let image = pod.containers.first().and_then(|container| container.image.clone()).unwrap_or_default();
-        ensure!(image == format!("ghcr.io/podgroup/podgroup:{VERSION}"), "the packed chart asks for {image}");
+        ensure!(image == format!("ghcr.io/podgroup/podgroup:{VERSION}"), "the packed chart names the image {image}");
         let user = pod.security_context.and_then(|context| context.run_as_user);
-        ensure!(user == Some(65532), "the packed chart's user is {user:?}, and the image's 65532");
+        ensure!(user == Some(65532), "the packed chart has the user {user:?}, the image 65532");
     }
     let programs = both_from(cluster, root, "podgroup", "of-the-image").await?;
     for program in &programs {
         let (status, body) = program.scraped(cluster, None).await?;
         let said = body.lines().any(|line| line.starts_with("podgroup_build_info{") && line.contains(&format!("\"{VERSION}\"")));
-        ensure!(status == 200 && said, "no metric says version {VERSION}: {status}");
+        ensure!(status == 200 && said, "no metric has version {VERSION}: {status}");
     }
     make_node(&client, "n1", &[("cpu", "8"), ("memory", "32Gi")]).await?;
     Workload::new("train").replicas(2).gang("2").make(&client).await?;
@@ -213,7 +213,7 @@ async fn as_the_packed_chart_says(cluster: &Cluster, packed: &Path, root: &Path)
     end(programs).await
 }
 
-/// The names in a folder, sorted.
+/// Returns the names in a folder, sorted.
 fn names(folder: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
@@ -223,7 +223,7 @@ fn names(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Unpacks an archive into a new folder, and returns that.
+/// Unpacks an archive into a new folder and returns the folder.
 async fn unpacked(file: &Path, folder: &Path) -> Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
     let mut tar = Command::new("tar");
@@ -238,9 +238,9 @@ async fn shell(folder: &Path, script: &str) -> Result<String> {
     output(bash).await
 }
 
-/// What it prints, or an error with what it complains of.
+/// Returns what the command prints, or an error with its stderr.
 async fn output(mut command: Command) -> Result<String> {
-    let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await.context("it cannot be started")?;
+    let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await.context("the command cannot be started")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     ensure!(output.status.success(), "{}\n{text}{}", output.status, String::from_utf8_lossy(&output.stderr).trim());
     Ok(text)

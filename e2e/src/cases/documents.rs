@@ -1,11 +1,14 @@
-//! Is what the documents tell a new user so? Row D1: every command of the first ten minutes is run as it stands there, and what it prints is compared.
+//! Row D1: the first ten minutes of a new user. Each command of the page is run as printed there, and its output is compared with the page.
 //!
-//! All of it in one sitting, in the cluster that the page's own `make cluster-up` starts and its `make cluster-down` ends. Blocks marked `sh` prepare and clean
-//! up; a variable that one of them exports is there from then on. Blocks marked `console` show: lines that begin with `$ ` are commands, those that follow are
-//! what is printed. Compared is loosely: the lines must come in this order, with any others between; `…` in a word stands for some letters, and as the last word
-//! for the rest of the line. What only looks at the cluster (`kubectl get`) is repeated until it shows what it should.
+//! All commands run in one session, in the cluster that the page starts with `make cluster-up` and ends with `make cluster-down`.
 //!
-//! The `helm install` that the page names for a cluster that is there is run in the case's own, which is bare.
+//! * Blocks marked `sh` prepare and clean up. An exported variable stays set for later commands.
+//! * Blocks marked `console` show output: a line with `$ ` is a command, the lines after it are its output.
+//! * The expected lines must come in this order, with any other lines between them. `…` in a word stands for some letters; as the last word it stands for
+//!   the rest of the line.
+//! * A command that only reads the cluster (`kubectl get`) is repeated until its output matches.
+//!
+//! The `helm install` that the page shows for an existing cluster runs in the cluster of the case, which is empty.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,15 +26,15 @@ use crate::watched::Watched;
 use crate::world::World;
 use crate::{kit, kubeconfig};
 
-/// Where, in the case's folder, the page's cluster is: whatever becomes of the case, all of it goes with that folder.
+/// The folder of the page's cluster in the folder of the case. When the case ends in any way, it is deleted with that folder.
 const CLUSTER: &str = "cluster-up";
 
-/// What is typed, and what it prints.
+/// One command of the page.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
-    /// In a block marked `sh`.
+    /// A line of a block marked `sh`.
     Prepare(String),
-    /// In a block marked `console`.
+    /// A command of a block marked `console`, with its expected output.
     Show { command: String, printed: Vec<String> },
 }
 
@@ -40,33 +43,33 @@ pub(super) async fn first_ten_minutes(w: &mut World) -> Result<()> {
     let text = std::fs::read_to_string(kit::repository().join("docs/getting-started.md"))?;
     let steps = steps(&text);
     let shown = steps.iter().filter(|step| matches!(step, Step::Show { .. })).count();
-    ensure!(shown >= 14 && steps.len() >= shown + 4, "only {shown} commands were found in it, of {}", steps.len());
-    in_a_cluster_that_is_there(w.cluster(), &text).await?;
+    ensure!(shown >= 14 && steps.len() >= shown + 4, "only {shown} commands with output were found, of {} commands", steps.len());
+    install_in_existing_cluster(w.cluster(), &text).await?;
     let folder = w.cluster().scratch().path(CLUSTER);
-    let outcome = sitting(w.cluster().scratch(), &folder, &steps).await;
+    let outcome = run_page(w.cluster().scratch(), &folder, &steps).await;
     if outcome.is_err() {
         keep_logs(&folder, &w.cluster().scratch().path("logs"));
     }
     outcome
 }
 
-/// Types `helm install …` as the page has it, and looks whether what it installed are the chart's two programs.
-async fn in_a_cluster_that_is_there(cluster: &Cluster, text: &str) -> Result<()> {
+/// Runs the `helm install …` of the page and checks that it installed the two Deployments of the chart.
+async fn install_in_existing_cluster(cluster: &Cluster, text: &str) -> Result<()> {
     let command = text.split('`').find(|span| span.starts_with("helm install ")).context("the page has no helm install")?;
     let mut shell = Shell::new(cluster.scratch());
     shell.meet(cluster)?;
     shell.run(command).await?;
     let format = "jsonpath={range .items[*]}{.metadata.name}={.spec.replicas} {end}";
     let deployments = cluster.run("kubectl", &["get", "deployments", "--namespace", chart::NAMESPACE, "--output", format]).await?;
-    ensure!(deployments.trim() == "podgroup-controller=2 podgroup-scheduler=2", "{command} made these Deployments: {deployments}");
+    ensure!(deployments.trim() == "podgroup-controller=2 podgroup-scheduler=2", "{command} created these Deployments: {deployments}");
     Ok(())
 }
 
-/// The page from its first command to its last.
-async fn sitting(scratch: &Scratch, folder: &Path, steps: &[Step]) -> Result<()> {
+/// Runs the page from its first to its last command.
+async fn run_page(scratch: &Scratch, folder: &Path, steps: &[Step]) -> Result<()> {
     let mut shell = Shell::new(scratch);
-    // What the person has who types `make`; but nothing is compiled, and the cluster of that person is left alone. By a link in the case's folder, so that who
-    // takes that away finds the runner too.
+    // The environment of a person who types `make`, but nothing is compiled, and that person's cluster is not touched. The runner is a link in the case's
+    // folder, so that the cleanup of the folder finds its processes, too.
     let runner = scratch.link(&std::env::current_exe()?)?;
     for (name, value) in [
         ("PODGROUP_E2E", runner),
@@ -80,10 +83,10 @@ async fn sitting(scratch: &Scratch, folder: &Path, steps: &[Step]) -> Result<()>
     for step in steps {
         match step {
             Step::Prepare(line) if line.starts_with("make cluster-down") => {
-                // At rest once more before it goes.
+                // Check the rules of a cluster at rest once more before it ends.
                 let findings = match watched.take() {
                     Some(watched) => Watched::finish(watched, true).await,
-                    None => vec!["there was none".to_owned()],
+                    None => vec!["there was no observer".to_owned()],
                 };
                 ensure!(findings.is_empty(), "the observer: {}", findings.join("; "));
                 shell.prepare(line).await?;
@@ -98,29 +101,29 @@ async fn sitting(scratch: &Scratch, folder: &Path, steps: &[Step]) -> Result<()>
             Step::Show { command, printed } => shell.show(command, printed).await?,
         }
     }
-    ensure!(!folder.exists(), "{} is still there", folder.display());
+    ensure!(!folder.exists(), "the folder {} still exists", folder.display());
     let left = processes_of(folder);
     ensure!(left.is_empty(), "processes are left: {left:?}");
     Ok(())
 }
 
-/// What somebody's shell remembers from one line to the next.
+/// A shell session: it keeps variables and the output of the last command.
 pub(super) struct Shell<'a> {
     environment: BTreeMap<String, String>,
-    /// What the command before has printed.
+    /// The output of the last command.
     before: String,
     scratch: &'a Scratch,
-    /// Where it stands.
+    /// The working folder.
     folder: PathBuf,
 }
 
 impl<'a> Shell<'a> {
-    /// One that stands in the clone.
+    /// Creates a session in the repository.
     fn new(scratch: &'a Scratch) -> Self {
         Self { environment: BTreeMap::new(), before: String::new(), scratch, folder: kit::repository().to_owned() }
     }
 
-    /// The same in a folder of the case, which has a link to what the documents name by its place in the clone: for commands that write files where they stand.
+    /// Creates a session in a folder of the case, with links to the named parts of the repository. It is for commands that write into their working folder.
     pub(super) fn beside_the_clone(scratch: &'a Scratch, names: &[&str]) -> Result<Self> {
         let folder = scratch.path("shell");
         std::fs::create_dir(&folder)?;
@@ -130,7 +133,7 @@ impl<'a> Shell<'a> {
         Ok(Self { folder, ..Self::new(scratch) })
     }
 
-    /// It finds the programs of the kit, and this cluster.
+    /// Gives the session the tools and this cluster.
     pub(super) fn meet(&mut self, cluster: &Cluster) -> Result<()> {
         let helm = cluster.kit().program("helm");
         self.set("PATH", format!("{}:{}", helm.parent().context("the kit's folder")?.display(), path_now()));
@@ -142,7 +145,7 @@ impl<'a> Shell<'a> {
         self.environment.insert(name.to_owned(), value);
     }
 
-    /// A line of a block marked `sh`. `export NAME=…` means the line that the command before has printed for it.
+    /// Runs a line of a block marked `sh`. `export NAME=…` takes the line `export NAME=` from the output of the last command.
     async fn prepare(&mut self, line: &str) -> Result<()> {
         let Some((name, value)) = line.strip_prefix("export ").and_then(|rest| rest.split_once('=')) else {
             self.before = self.run(line).await?;
@@ -154,25 +157,25 @@ impl<'a> Shell<'a> {
         Ok(())
     }
 
-    /// A command of a block marked `console`.
+    /// Runs a command of a block marked `console` and compares its output.
     async fn show(&self, command: &str, printed: &[String]) -> Result<()> {
         let again = if command.starts_with("kubectl get ") { 40 } else { 0 };
-        wait_until(secs(again), &format!("`{command}` prints what the document says"), || async {
+        wait_until(secs(again), &format!("`{command}` prints the expected output"), || async {
             let out = self.run(command).await?;
             Ok(Seen::when(fits(printed, &out), || format!("it printed:\n{out}")))
         })
         .await
     }
 
-    /// What the line prints; an error if it fails.
+    /// Runs a line and returns its output, or an error if it fails.
     pub(super) async fn run(&self, command: &str) -> Result<String> {
         let mut bash = Command::new("bash");
         bash.args(["-o", "pipefail", "-c", command]).current_dir(&self.folder).envs(&self.environment).stdin(Stdio::null());
-        // The runner may have been started by make; what that one was told is not said to this one.
+        // make may have started the runner; its flags must not reach the make of the page.
         ["MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL"].iter().for_each(|name| {
             bash.env_remove(name);
         });
-        // kubectl and helm shall neither read nor write the settings of the person who runs the tests; make's cargo and go need theirs.
+        // kubectl and helm must neither read nor write the settings of the person who runs the tests; cargo and go, started by make, need them.
         if !command.contains("make ") {
             bash.env("HOME", self.scratch.folder());
         }
@@ -187,13 +190,13 @@ fn path_now() -> String {
     std::env::var("PATH").unwrap_or_default()
 }
 
-/// The last line `export NAME=…` of what was printed.
+/// Returns the last line `export NAME=…` of the output.
 fn exported<'a>(printed: &'a str, name: &str) -> Result<&'a str> {
     let begin = format!("export {name}=");
     printed.lines().rfind(|line| line.starts_with(&begin)).with_context(|| format!("no line {begin}… was printed: {printed}"))
 }
 
-/// So that they are among what is kept of a case that failed. One that cannot be had must not hide the failure itself.
+/// Copies the logs to the kept files of a failed case. An error here must not hide the failure itself.
 fn keep_logs(folder: &Path, to: &Path) {
     for entry in std::fs::read_dir(folder.join("logs")).into_iter().flatten().flatten() {
         let _ = std::fs::copy(entry.path(), to.join(entry.file_name()));
@@ -248,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_those_of_marked_blocks_with_what_follows_them() {
+    fn commands_are_read_from_marked_blocks_with_their_output() {
         let document =
             "a\n```sh\nmake it\n\nexport A=b   # c\n```\n```\n$ never\n```\n```console\nodd\n$ one\nx y\n\n$ two\n```\n$ not this\n";
         let show = |command: &str, printed: &[&str]| Step::Show {
@@ -260,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_exports_is_the_last_line_that_says_so() {
+    fn an_export_is_the_last_matching_line_of_the_output() {
         let printed = "export A=old\nready\nexport A=new\nexport AB=other\n";
         assert_eq!(exported(printed, "A").unwrap(), "export A=new");
         assert!(exported(printed, "B").is_err());

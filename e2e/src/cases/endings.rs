@@ -1,4 +1,4 @@
-//! What becomes of pods and PodGroups whose owner goes without them? Rows L16 and L17.
+//! Rows L16 and L17: owners that are deleted without their pods and PodGroups.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
@@ -13,8 +13,8 @@ use crate::workloads::owner::{Kind, Owner, delete_as, group_name, groups_made, w
 use crate::workloads::{Workload, delete, live_replica_sets, pods_of, wait_one_group, wait_running};
 use crate::world::World;
 
-/// L16. A StatefulSet with a gang is deleted with `--cascade=orphan` and made again with the same spec; a pod of it is deleted: the pods belong to the new
-/// one's group, are charged throughout, and the new pod runs.
+/// L16. A StatefulSet with a gang is deleted with `--cascade=orphan` and created again with the same spec; one of its pods is deleted. The pods belong to
+/// the PodGroup of the new StatefulSet, are charged all the time, and the new pod runs.
 pub(super) async fn orphaned_and_adopted(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
@@ -27,18 +27,18 @@ pub(super) async fn orphaned_and_adopted(w: &mut World) -> Result<()> {
 
     let charged = holds_for(secs(8), "the pods are charged", || async {
         let used = used(&client, "team").await?;
-        // One is deleted and comes back; the two others are there all the time.
-        Ok(Seen::when(used >= 2000, || format!("{used} thousandths of a cpu")))
+        // One pod is deleted and comes back; the two others exist all the time.
+        Ok(Seen::when(used >= 2000, || format!("the queue uses {used}m cpu")))
     });
     let story = async {
         delete_as(&client, Kind::StatefulSet, "gang", PropagationPolicy::Orphan).await?;
         wait_until(secs(10), "the StatefulSet is gone", || async {
             let found = Kind::StatefulSet.api(&client).get_opt("gang").await?;
-            Ok(Seen::when(found.is_none(), || "it is there".to_owned()))
+            Ok(Seen::when(found.is_none(), || "it still exists".to_owned()))
         })
         .await?;
         let second = set().make(&client).await?;
-        wait_until(secs(10), "the pods are the new one's", || async {
+        wait_until(secs(10), "the new StatefulSet owns the pods", || async {
             let pods = pods_of(&client, "gang").await?;
             let of_it =
                 pods.iter().filter(|pod| pod.owner_references().iter().any(|owner| Some(&owner.uid) == second.metadata.uid.as_ref()));
@@ -48,7 +48,7 @@ pub(super) async fn orphaned_and_adopted(w: &mut World) -> Result<()> {
         let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
         let old = pods.get("gang-1").await?.uid();
         pods.delete("gang-1", &DeleteParams::default()).await?;
-        wait_until(secs(10), "gang-1 is another one and runs", || async {
+        wait_until(secs(10), "the new gang-1 runs", || async {
             let pod = pods.get("gang-1").await?;
             let runs = pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
             Ok(Seen::when(runs && pod.uid() != old, || format!("runs: {runs}")))
@@ -59,16 +59,16 @@ pub(super) async fn orphaned_and_adopted(w: &mut World) -> Result<()> {
     };
     let ((), second) = tokio::try_join!(charged, story)?;
     uses(&client, "team", 3000).await?;
-    wait_until(secs(20), "the group of the dead StatefulSet is gone", || async {
+    wait_until(secs(20), "the PodGroup of the deleted StatefulSet is gone", || async {
         let left = groups_made(&client).await?;
         Ok(Seen::when(left == [group_name(&second)], || format!("{left:?}")))
     })
     .await
 }
 
-/// L17. The controller is down while an owner is deleted with `--cascade=orphan` and its pods end: no PodGroup is left over after it starts. Once a
-/// ReplicaSet (whose group the garbage collector lets go of too, as it was told to orphan), once a StatefulSet.
-pub(super) async fn orphaned_behind_the_controllers_back(w: &mut World) -> Result<()> {
+/// L17. While the controller is down, an owner is deleted with `--cascade=orphan` and its pods end. After the start of the controller no PodGroup is left
+/// over. Once with a ReplicaSet (the garbage collector orphans its PodGroup, too), once with a StatefulSet.
+pub(super) async fn orphaned_while_the_controller_is_down(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     Owner::stateful_set("set", Order::Parallel).replicas(2).make(&client).await?;
@@ -80,18 +80,18 @@ pub(super) async fn orphaned_behind_the_controllers_back(w: &mut World) -> Resul
     let before = groups_made(&client).await?;
     ensure!(before.len() == 3, "there are {before:?}");
 
-    // Nobody is there who could make the group of a pod that is on its own for a moment, or take away one that is.
+    // No controller runs that could create the PodGroup of an orphaned pod or delete an orphaned PodGroup.
     w.watched()?.excuse(&[1, 2]);
     w.controller()?.terminate().await?;
     let sets = live_replica_sets(&client, "web").await?;
-    // The Deployment first, or it would make another ReplicaSet.
+    // The Deployment first: it would create another ReplicaSet.
     delete_as(&client, Kind::Deployment, "web", PropagationPolicy::Orphan).await?;
     for set in &sets {
         delete_as(&client, Kind::ReplicaSet, &set.name_any(), PropagationPolicy::Orphan).await?;
     }
     delete_as(&client, Kind::StatefulSet, "set", PropagationPolicy::Orphan).await?;
-    // Only when the garbage collector has let go of them is a PodGroup on its own.
-    wait_until(secs(20), "the PodGroups of both have no owner any more", || async {
+    // A PodGroup is orphaned only after the garbage collector has removed its owner.
+    wait_until(secs(20), "the PodGroups of both have no owner", || async {
         let groups = podgroups(&client).list(&ListParams::default()).await?.items;
         let owned: Vec<_> = groups
             .iter()
@@ -108,9 +108,9 @@ pub(super) async fn orphaned_behind_the_controllers_back(w: &mut World) -> Resul
         wait_running(&client, name, 0, 10).await?;
     }
     w.controller()?.restart().await?;
-    // Where the mix took the answer by which the Lease was given back, it has to run out first.
+    // If the mix took the response to the release of the Lease, the Lease has to expire first.
     let lease = if w.faults().is_empty() { secs(0) } else { LEASE };
-    wait_until(secs(20) + lease, "only the group of who stays is left", || async {
+    wait_until(secs(20) + lease, "only the PodGroup of the remaining owner is left", || async {
         let left = groups_made(&client).await?;
         Ok(Seen::when(left == [stays.clone()], || format!("{left:?}")))
     })
@@ -121,11 +121,11 @@ pub(super) async fn orphaned_behind_the_controllers_back(w: &mut World) -> Resul
 
 async fn used(client: &Client, queue: &str) -> Result<i64> {
     let object = queues(client).get(queue).await?;
-    milli_of(object.data.pointer("/status/allocated/cpu")).ok_or_else(|| anyhow::anyhow!("an odd amount"))
+    milli_of(object.data.pointer("/status/allocated/cpu")).ok_or_else(|| anyhow::anyhow!("an invalid amount"))
 }
 
 async fn uses(client: &Client, queue: &str, wanted: i64) -> Result<()> {
-    wait_until(secs(10), &format!("queue {queue} uses {wanted} thousandths of a cpu"), || async {
+    wait_until(secs(10), &format!("queue {queue} uses {wanted}m cpu"), || async {
         let used = used(client, queue).await?;
         Ok(Seen::when(used == wanted, || used.to_string()))
     })

@@ -1,4 +1,4 @@
-//! Who sees the metrics of a program with `--secure-serving`? Row M3: on the real API server, with the rights that the chart gives.
+//! Row M3: the metrics of a program with `--secure-serving`, on a real API server, with the rights that the chart gives.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::authentication::v1::TokenRequest;
@@ -16,14 +16,14 @@ use crate::wait::{Seen, secs, wait_until};
 use crate::world::World;
 use crate::{chart, kit, objects};
 
-/// The chart's role for who may see the metrics.
+/// The chart's ClusterRole for reading the metrics.
 const READER: &str = "podgroup-metrics-reader";
 
-/// M3. Health is open; metrics need a token that the API server knows and a right that it grants; a certificate that is swapped is shown without a restart; a
-/// flood of bad tokens does not reach the API server; and when that is away nobody new is let in.
-pub(super) async fn for_who_may(w: &mut World) -> Result<()> {
+/// M3. Health is open. Metrics need a known token and a right. A replaced certificate is used without a restart. Many bad tokens do not reach the API
+/// server. While the API server is down, no new token is accepted.
+pub(super) async fn for_authorized_clients(w: &mut World) -> Result<()> {
     let client = w.client();
-    gets_the_rights(w, chart::CONTROLLER).await?;
+    grant_secure_serving(w, chart::CONTROLLER).await?;
     let (scraper, stranger) = (account(&client, "scraper").await?, account(&client, "stranger").await?);
     let late = account(&client, "late").await?;
     bind(&client, "scraper", READER).await?;
@@ -33,73 +33,73 @@ pub(super) async fn for_who_may(w: &mut World) -> Result<()> {
     let [certificate, key] = mount.flags();
     let mut program = Replica::start(w, "secure", &["--secure-serving", &certificate, &key], &[]).await?;
     let port = program.program.port();
-    answers(&first, port, "/readyz", None, 200).await?;
+    wait_status(&first, port, "/readyz", None, 200).await?;
 
     for (path, token, code) in
-        [("/healthz", None, 200), ("/metrics", None, 401), ("/metrics", Some("nobody's"), 401), ("/metrics", Some(stranger.as_str()), 403)]
+        [("/healthz", None, 200), ("/metrics", None, 401), ("/metrics", Some("unknown"), 401), ("/metrics", Some(stranger.as_str()), 403)]
     {
-        answers(&first, port, path, token, code).await?;
+        wait_status(&first, port, path, token, code).await?;
         let (_, body) = first.get(port, path, token).await?;
-        ensure!(!body.contains("podgroup_build_info"), "who may not see the metrics saw them: {body}");
+        ensure!(!body.contains("podgroup_build_info"), "an account without the right saw the metrics: {body}");
     }
     let (_, body) = first.get(port, "/metrics", Some(&stranger)).await?;
-    ensure!(body.contains("user=system:serviceaccount:default:stranger"), "it does not say who may not: {body}");
-    // The binding may be a moment younger than what the authorizer has seen, and a refusal is remembered for 10 s.
-    answers(&first, port, "/metrics", Some(&scraper), 200).await?;
+    ensure!(body.contains("user=system:serviceaccount:default:stranger"), "the refusal does not name the account: {body}");
+    // The authorizer may not have seen the binding yet, and a refusal is cached for 10 s.
+    wait_status(&first, port, "/metrics", Some(&scraper), 200).await?;
     let (_, body) = first.get(port, "/metrics", Some(&scraper)).await?;
     ensure!(body.contains("podgroup_build_info"), "no metrics in: {body}");
 
     flood(w, &first, port, &scraper).await?;
 
     bind(&client, "stranger", READER).await?;
-    answers(&first, port, "/metrics", Some(&stranger), 200).await?;
+    wait_status(&first, port, "/metrics", Some(&stranger), 200).await?;
 
     let second = Https::trusting(&mount.swap("two")?)?;
-    answers(&second, port, "/healthz", None, 200).await?;
-    ensure!(first.get(port, "/healthz", None).await.is_err(), "the certificate before is still shown");
+    wait_status(&second, port, "/healthz", None, 200).await?;
+    ensure!(first.get(port, "/healthz", None).await.is_err(), "the old certificate is still used");
     ensure!(program.program.runs(), "it ended");
 
     bind(&client, "late", READER).await?;
     program.path.refuse(true);
     program.path.cut();
-    answers(&second, port, "/metrics", Some(&late), 503).await?;
-    answers(&second, port, "/healthz", None, 200).await?;
+    wait_status(&second, port, "/metrics", Some(&late), 503).await?;
+    wait_status(&second, port, "/healthz", None, 200).await?;
     program.path.refuse(false);
-    answers(&second, port, "/metrics", Some(&late), 200).await?;
+    wait_status(&second, port, "/metrics", Some(&late), 200).await?;
     program.end().await
 }
 
-/// Three hundred tokens that are nobody's, each once; in between, who may see the metrics does.
+/// Sends three hundred unknown tokens, each once. Meanwhile the account with the right reads the metrics.
 async fn flood(w: &World, client: &Https, port: u16, scraper: &str) -> Result<()> {
     let reviews = || -> Result<u64> {
         Ok(w.requests()?.counts.get(&format!("{} create tokenreviews", chart::CONTROLLER)).copied().unwrap_or_default())
     };
     let (before, start) = (reviews()?, Instant::now());
     for number in 0..300 {
-        let token = format!("nobody's-{number}");
+        let token = format!("unknown-{number}");
         let (code, body) = wait_until(secs(20), "a bad token is answered", || async {
             let (code, body) = client.get(port, "/metrics", Some(&token)).await?;
-            // For a second after a question that took too long nobody is asked about, and the answer to who is not known is 503.
+            // For one second after a slow review the program asks for no review, and the response to an unknown token is 503.
             Ok(if code == 503 { Seen::NotYet(body) } else { Seen::Yes((code, body)) })
         })
         .await?;
         ensure!(code == 401 || code == 429, "a bad token was answered with {code}: {body}");
         if number % 50 == 0 {
-            // Who was let in is remembered for a minute, and then asked about again: in such a second, perhaps.
-            answers(client, port, "/metrics", Some(scraper), 200).await?;
+            // An accepted token is cached for one minute, then reviewed again, perhaps in such a second.
+            wait_status(client, port, "/metrics", Some(scraper), 200).await?;
             let (code, body) = client.get(port, "/healthz", None).await?;
-            ensure!(code == 200, "in the flood health answers {code}: {body}");
+            ensure!(code == 200, "health answers {code} during the flood: {body}");
         }
     }
-    // 20 at once, 5 in a second, and the scraper's own once a minute.
+    // 20 at once, 5 per second, and one review per minute for the scraper itself.
     let took = start.elapsed().as_secs();
     let (asked, most) = (reviews()? - before, 20 + 5 * (took + 1) + took / 60 + 1);
-    ensure!(asked <= most, "{asked} of 300 bad tokens reached the API server in {took} s; {most} may");
-    ensure!(asked >= 20, "only {asked} questions are in the audit log: the count is wrong");
+    ensure!(asked <= most, "{asked} of 300 bad tokens reached the API server in {took} s; at most {most} are allowed");
+    ensure!(asked >= 20, "the audit log has only {asked} reviews: the count is wrong");
     Ok(())
 }
 
-async fn answers(client: &Https, port: u16, path: &str, token: Option<&str>, code: u16) -> Result<()> {
+async fn wait_status(client: &Https, port: u16, path: &str, token: Option<&str>, code: u16) -> Result<()> {
     wait_until(secs(40), &format!("GET {path} is answered with {code}"), || async {
         let (got, body) = client.get(port, path, token).await?;
         Ok(Seen::when(got == code, || format!("{got}: {}", body.trim())))
@@ -107,7 +107,7 @@ async fn answers(client: &Https, port: u16, path: &str, token: Option<&str>, cod
     .await
 }
 
-/// A ServiceAccount's token.
+/// Creates a ServiceAccount and returns its token.
 pub(super) async fn account(client: &Client, name: &str) -> Result<String> {
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), objects::NAMESPACE);
     accounts.create(&PostParams::default(), &serde_json::from_value(json!({"metadata": {"name": name}}))?).await?;
@@ -116,7 +116,7 @@ pub(super) async fn account(client: &Client, name: &str) -> Result<String> {
     answer.status.and_then(|status| status.token).context("the API server gave no token")
 }
 
-/// What an admin does for a scraper, with the role [`READER`], or for a person.
+/// Binds the role [`READER`] (or another role) to an account, as an admin does.
 pub(super) async fn bind(client: &Client, account: &str, role: &str) -> Result<()> {
     let binding: ClusterRoleBinding = serde_json::from_value(json!({
         "metadata": {"name": format!("{role}-{account}")},
@@ -127,21 +127,21 @@ pub(super) async fn bind(client: &Client, account: &str, role: &str) -> Result<(
     Ok(())
 }
 
-/// The chart gives the programs what they need for `--secure-serving`; waits until the authorizer has seen it of the one with this account.
-pub(super) async fn gets_the_rights(w: &World, account: &str) -> Result<()> {
+/// Gives the programs the chart's rights for `--secure-serving`, and waits until the authorizer knows them for this account.
+pub(super) async fn grant_secure_serving(w: &World, account: &str) -> Result<()> {
     let folder = kit::repository().join("charts/podgroup");
     let folder = folder.to_str().context("the clone's path is no UTF-8")?;
     let upgrade =
         ["upgrade", "podgroup", folder, "--namespace", chart::NAMESPACE, "--reset-then-reuse-values", "--set", "http.secure.enabled=true"];
     w.cluster().run("helm", &upgrade).await?;
     for resource in ["tokenreviews.authentication.k8s.io", "subjectaccessreviews.authorization.k8s.io"] {
-        may(&w.client(), account, resource).await?;
+        wait_allowed(&w.client(), account, resource).await?;
     }
     Ok(())
 }
 
-/// Waits until the authorizer has seen that the program of this account may ask.
-async fn may(client: &Client, account: &str, resource: &str) -> Result<()> {
+/// Waits until the authorizer allows the reviews of this account.
+async fn wait_allowed(client: &Client, account: &str, resource: &str) -> Result<()> {
     let (resource, group) = resource.split_once('.').context("a group")?;
     let review: SubjectAccessReview = serde_json::from_value(json!({"spec": {
         "user": chart::user(account),
@@ -150,7 +150,7 @@ async fn may(client: &Client, account: &str, resource: &str) -> Result<()> {
     let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
     wait_until(secs(20), &format!("{account} may create {resource}"), || async {
         let status = reviews.create(&PostParams::default(), &review).await?.status;
-        Ok(Seen::when(status.is_some_and(|status| status.allowed), || "it may not".to_owned()))
+        Ok(Seen::when(status.is_some_and(|status| status.allowed), || "it may not yet".to_owned()))
     })
     .await
 }

@@ -1,4 +1,4 @@
-//! Does the fault proxy do what it promises? Each kind, as a kube client sees it, against a real API server.
+//! Row H3: the fault proxy injects each kind of fault as described, as a kube client sees it, with a real API server.
 
 use anyhow::{Context, Result, bail, ensure};
 use futures::{Stream, StreamExt};
@@ -17,17 +17,17 @@ use crate::objects::NAMESPACE;
 use crate::wait::{Seen, holds_until, millis, secs, wait_until};
 use crate::world::World;
 
-/// The proxy, and both ways to the same objects.
+/// The proxy, and a direct and a proxied client for the same objects.
 struct Lab {
     proxy: HttpProxy,
     through: Api<ConfigMap>,
     truth: Api<ConfigMap>,
 }
 
-/// Every kind of fault, one after the other.
-pub(super) async fn each_kind_is_as_promised(w: &mut World) -> Result<()> {
+/// Injects every kind of fault, one after the other.
+pub(super) async fn each_kind_is_as_described(w: &mut World) -> Result<()> {
     let lab = Lab::new(w).await?;
-    // First, because what is told to stay away for an hour is waited for by what waits for calm.
+    // This is the first step: a later `calm` would wait for the `Retry-After` of an hour.
     lab.lateness().await.context("lateness")?;
     lab.refusals().await.context("refusals")?;
     lab.delays().await.context("delays")?;
@@ -39,7 +39,7 @@ pub(super) async fn each_kind_is_as_promised(w: &mut World) -> Result<()> {
 
 impl Lab {
     async fn new(w: &World) -> Result<Self> {
-        // A token and no certificate: what a client shows in TLS ends at the proxy.
+        // A token and no certificate, because TLS ends at the proxy.
         w.cluster().run("kubectl", &["create", "serviceaccount", "lab"]).await?;
         let admin = ["create", "clusterrolebinding", "lab", "--clusterrole=cluster-admin", "--serviceaccount=default:lab"];
         w.cluster().run("kubectl", &admin).await?;
@@ -50,13 +50,13 @@ impl Lab {
         let file = w.cluster().scratch().path("kubeconfig-lab");
         kubeconfig::write(&file, proxy.port(), proxy.authority(), token.trim(), NAMESPACE)?;
         let mut config = kube::Config::from_custom_kubeconfig(Kubeconfig::read_from(&file)?, &KubeConfigOptions::default()).await?;
-        // The programs' own clients repeat nothing either, and what is repeated hides what was answered.
+        // The programs' clients do not retry either, and a retry would hide the response.
         config.default_retry = false;
         let through = Api::namespaced(Client::try_from(config)?, NAMESPACE);
         Ok(Self { proxy, through, truth: Api::namespaced(w.client(), NAMESPACE) })
     }
 
-    /// The next request of this verb meets this.
+    /// Injects a fault into the next request with this verb.
     fn next(&self, verb: Verb, fault: Fault) {
         self.proxy.rule(Rule { verb: Some(verb), resource: "configmaps", name: None, fault, times: 1 });
     }
@@ -87,11 +87,11 @@ impl Lab {
             let status = refused(self.create("refused").await)?;
             let said = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
             ensure!(status.code == code && said == after, "{refusal:?} was {status:?}");
-            // What is no Status has a reason of the client's own making.
+            // For a response that is not a Status the client makes up a reason.
             ensure!(reason.is_empty() || status.reason == reason, "{refusal:?} was {status:?}");
-            ensure!(!self.exists("refused").await?, "{refusal:?}, and it was done");
+            ensure!(!self.exists("refused").await?, "{refusal:?} was returned, but the request was handled");
         }
-        self.create("refused").await.context("after all of them")?;
+        self.create("refused").await.context("a request after all refusals")?;
         Ok(())
     }
 
@@ -100,7 +100,7 @@ impl Lab {
         let (start, made) = (Instant::now(), self.create("slow-request"));
         let (made, early) = tokio::join!(made, async {
             tokio::time::sleep(millis(200)).await;
-            // What was asked when the delay may have been over says nothing.
+            // A request at a time when the delay may be over proves nothing.
             let there = self.exists("slow-request").await?;
             anyhow::Ok(there && start.elapsed() < millis(1500))
         });
@@ -110,14 +110,14 @@ impl Lab {
         self.next(Verb::Create, Fault::DelayResponse(millis(3000)));
         let start = Instant::now();
         let seen = async {
-            wait_until(secs(2), "it exists before its answer", || async {
+            wait_until(secs(2), "the object exists before its response arrives", || async {
                 Ok(Seen::when(self.exists("slow-answer").await?, || "no".to_owned()))
             })
             .await
         };
         let (made, seen) = tokio::join!(self.create("slow-answer"), seen);
         made?;
-        ensure!(start.elapsed() >= millis(3000), "a delayed answer came after {:?}", start.elapsed());
+        ensure!(start.elapsed() >= millis(3000), "a delayed response arrived after {:?}", start.elapsed());
         seen
     }
 
@@ -130,7 +130,7 @@ impl Lab {
                 Err(_) => {}
                 Ok(_) => bail!("{name} was answered"),
             }
-            ensure!(self.exists(name).await? == done, "{name}: done is {}", !done);
+            ensure!(self.exists(name).await? == done, "{name}: expected handled = {done}, found {}", !done);
         }
         Ok(())
     }
@@ -140,16 +140,19 @@ impl Lab {
         self.next(Verb::Create, Fault::Late(secs(3)));
         let status = refused(self.create("late").await)?;
         ensure!(status.code == 504, "{status:?}");
-        holds_until(done, "it is not done yet", || async { Ok(Seen::when(!self.exists("late").await?, || "it is".to_owned())) }).await?;
-        // Landing is what being calm waits for.
+        holds_until(done, "the late request is not handled yet", || async {
+            Ok(Seen::when(!self.exists("late").await?, || "it is handled".to_owned()))
+        })
+        .await?;
+        // `calm` waits until the late request has arrived.
         self.proxy.calm().await?;
-        ensure!(self.exists("late").await?, "it was never done");
+        ensure!(self.exists("late").await?, "the late request was never handled");
         Ok(())
     }
 
     async fn ends_of_watches(&self) -> Result<()> {
         self.next(Verb::Watch, Fault::Refuse(Refusal::Expired));
-        let Err(Error::Api(status)) = self.watch("1").await.map(drop) else { bail!("a watch that was refused was opened") };
+        let Err(Error::Api(status)) = self.watch("1").await.map(drop) else { bail!("a refused watch was opened") };
         ensure!(status.code == 410, "{status:?}");
         for (what, code) in [(StreamFault::Close, 0), (StreamFault::Cut, 0), (StreamFault::Expire, 410), (StreamFault::Error, 500)] {
             for (after, events) in [(0, 0), (4000, 1)] {
@@ -163,7 +166,7 @@ impl Lab {
                 ensure!(told == events, "{what:?} after {after} ms: {seen:?}");
                 let end = seen.last().map_or("", String::as_str);
                 let right = match what {
-                    // The client tells a cut as an end: see below.
+                    // The client reports a cut as an end: see below.
                     StreamFault::Close | StreamFault::Cut => end.is_empty() || end.starts_with("added"),
                     StreamFault::Expire | StreamFault::Error => end == format!("error {code}"),
                     StreamFault::Hold(_) | StreamFault::OldView(_) => false,
@@ -181,17 +184,17 @@ impl Lab {
         Ok(())
     }
 
-    /// Nothing is told while events are held but bookmarks of what was told before; then all of it, in order.
+    /// While events are held, only bookmarks of the sent version come; then all events come in order.
     async fn held_events(&self) -> Result<()> {
         let version = self.version().await?;
         self.next(Verb::Watch, Fault::Stream(secs(3), StreamFault::Hold(secs(6))));
         let mut stream = self.watch(&version).await?.boxed();
         let first = self.create("held-0").await?;
-        let WatchEvent::Added(_) = next(&mut stream).await? else { bail!("the first event is not told") };
-        let WatchEvent::Bookmark(mark) = next(&mut stream).await? else { bail!("an event where only bookmarks should be") };
+        let WatchEvent::Added(_) = next(&mut stream).await? else { bail!("the first event does not arrive") };
+        let WatchEvent::Bookmark(mark) = next(&mut stream).await? else { bail!("an event came where only bookmarks are allowed") };
         ensure!(
             Some(&mark.metadata.resource_version) == first.metadata.resource_version.as_ref(),
-            "the bookmark promises version {}",
+            "the bookmark has version {}",
             mark.metadata.resource_version
         );
         let start = Instant::now();
@@ -201,7 +204,10 @@ impl Lab {
         while events.len() < 2 {
             match next(&mut stream).await? {
                 WatchEvent::Bookmark(mark) => {
-                    ensure!(Some(mark.metadata.resource_version) == first.metadata.resource_version, "a bookmark of what is held back");
+                    ensure!(
+                        Some(mark.metadata.resource_version) == first.metadata.resource_version,
+                        "a bookmark has the version of a held event"
+                    );
                     marks += 1;
                 }
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => events.push(object),
@@ -214,12 +220,12 @@ impl Lab {
         Ok(())
     }
 
-    /// The list after the end of the watch shows what was, a list that no watch follows what is, and the watch from there tells what happened since.
+    /// The list after the watch shows the old state. A list that no watch follows shows the present. The watch from the old state sends the later events again.
     async fn old_views(&self) -> Result<()> {
         let version = self.version().await?;
         self.next(Verb::Watch, Fault::Stream(millis(0), StreamFault::OldView(secs(5))));
         let stream = self.watch(&version).await?.boxed();
-        // The state is kept before the first bytes of the watch are read, so that what comes now is not in it.
+        // The state is stored before the first bytes of the watch are read, so later changes are not in it.
         let mut stream = stream;
         let made = async {
             tokio::time::sleep(millis(500)).await;
@@ -227,19 +233,19 @@ impl Lab {
         };
         let (made, first) = tokio::join!(made, next(&mut stream));
         made?;
-        ensure!(matches!(first?, WatchEvent::Added(object) if object.name_any() == "after-the-view"), "it was not told");
+        ensure!(matches!(first?, WatchEvent::Added(object) if object.name_any() == "after-the-view"), "the event did not arrive");
         ensure!(matches!(next(&mut stream).await?, WatchEvent::Error(status) if status.code == 410), "the watch does not end");
         let has = |list: &kube::core::ObjectList<ConfigMap>| list.iter().any(|object| object.name_any() == "after-the-view");
         let look = self.through.list(&ListParams::default().fields("metadata.name!=other")).await?;
         ensure!(has(&look), "a list that no watch follows was answered with an old state");
         let old = self.through.list(&ListParams::default()).await?;
-        ensure!(!has(&old) && !old.items.is_empty(), "the list shows the present");
+        ensure!(!has(&old) && !old.items.is_empty(), "the list shows the present state");
         let mut again = self.watch(&old.metadata.resource_version.unwrap_or_default()).await?.boxed();
         ensure!(
             matches!(next(&mut again).await?, WatchEvent::Added(object) if object.name_any() == "after-the-view"),
-            "it was not told again"
+            "the event did not arrive again"
         );
-        ensure!(has(&self.through.list(&ListParams::default()).await?), "the old state was shown twice");
+        ensure!(has(&self.through.list(&ListParams::default()).await?), "the old state was sent twice");
         Ok(())
     }
 
@@ -255,15 +261,15 @@ impl Lab {
 fn refused(outcome: Result<ConfigMap, Error>) -> Result<Box<Status>> {
     match outcome {
         Err(Error::Api(status)) => Ok(status),
-        other => bail!("no refusal: {other:?}"),
+        other => bail!("expected a refusal: {other:?}"),
     }
 }
 
 async fn next(stream: &mut (impl Stream<Item = Result<WatchEvent<ConfigMap>, Error>> + Unpin)) -> Result<WatchEvent<ConfigMap>> {
-    Ok(timeout(secs(10), stream.next()).await.context("nothing is told")?.context("the watch ended")??)
+    Ok(timeout(secs(10), stream.next()).await.context("no event arrives")?.context("the watch ended")??)
 }
 
-/// What a watch tells until it ends, one word or two each.
+/// Returns the events of a watch until it ends, as one or two words each.
 async fn until_the_end(stream: impl Stream<Item = Result<WatchEvent<ConfigMap>, Error>>) -> Result<Vec<String>> {
     let all = stream.map(|event| match event {
         Ok(WatchEvent::Added(object)) => format!("added {}", object.name_any()),

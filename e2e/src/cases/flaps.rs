@@ -1,4 +1,4 @@
-//! Do Deployments and StatefulSets keep their PodGroups when many of them flap together? The failure that this project began with.
+//! Rows F: Deployments and StatefulSets keep their PodGroups while many of them are scaled up and down together. This failure started the project.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use crate::workloads::owner::{Kind, resize};
 use crate::workloads::{Workload, scale, wait_running};
 use crate::world::World;
 
-/// How many of each.
+/// The number of Deployments and of StatefulSets.
 const EACH: usize = 20;
 
-/// Requests that are under way at once. The API server works off no more with more of them; they only wait longer, and with them every lease.
+/// Concurrent requests. More would not make the API server faster; they would only wait longer, and all lease renewals with them.
 const AT_ONCE: usize = 8;
 
-/// 20 Deployments and 20 StatefulSets are scaled to 0 and to 1 again, so many times, all together and with a pause after each. Within 10 s of the end each has one pod that
-/// runs and exactly one PodGroup of the right owner.
+/// 20 Deployments and 20 StatefulSets are scaled to 0 and to 1 again, `times` times, all together and with a pause after each. Within 10 s of the end each
+/// has one running pod and exactly one PodGroup of the right owner.
 pub(super) async fn together(w: &mut World, times: u32, pause: Duration) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi"), ("pods", "500")]).await?;
@@ -46,7 +46,7 @@ pub(super) async fn together(w: &mut World, times: u32, pause: Duration) -> Resu
                 scalings.push(resize(&client, Kind::StatefulSet, name, replicas).boxed());
             }
             stream::iter(scalings).buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await?;
-            // Not a wait: the pause is what the case is about.
+            // This is not a wait: the pause is what the case tests.
             sleep(pause).await;
         }
     }
@@ -55,13 +55,13 @@ pub(super) async fn together(w: &mut World, times: u32, pause: Duration) -> Resu
     both.await.map(drop)
 }
 
-/// Within 10 s each StatefulSet has one pod that runs and exactly one PodGroup, its own, and both stay.
+/// Within 10 s each StatefulSet has one running pod and exactly one PodGroup of its own, and both stay.
 async fn settled_sets(client: &Client, names: &[String]) -> Result<()> {
     let (what, end) = ("each StatefulSet has its pod and exactly one PodGroup", Instant::now() + secs(10));
     let mut round = 0;
     loop {
         round += 1;
-        // What is right for a moment may be the last but one flap, whose pod its controller has still to take away.
+        // A correct state may be that of the flap before the last one, whose pod still has to be deleted.
         wait_until(end.saturating_duration_since(Instant::now()), what, || is_right(client, names)).await?;
         match holds_for(secs(2), what, || is_right(client, names)).await {
             // See `lifecycle::settled`.

@@ -1,4 +1,4 @@
-//! What if something that the chart counts on is missing? It is said, with what to do, and what can go on goes on.
+//! Row C4: the chart or a program needs something that is missing. It says what to do, and everything else works.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
@@ -16,8 +16,8 @@ use crate::workloads::{Workload, wait_one_group, wait_running};
 use crate::world::World;
 use crate::{chart, http, say};
 
-/// A cluster that serves no admission policies: helm says what to do where one is insisted on, leaves the stamp away where not, and gangs run. Then the right to one resource is
-/// taken away from the controller, and given back.
+/// C4. A cluster without admission policies: helm says what to do if a policy is required, omits the annotation policy otherwise, and gangs run. Then
+/// the right to one resource is removed from the controller and given back.
 pub(super) async fn something_is_missing(_: &mut World) -> Result<()> {
     let kinds = [
         "mutatingadmissionpolicies",
@@ -28,7 +28,7 @@ pub(super) async fn something_is_missing(_: &mut World) -> Result<()> {
     let options = ClusterOptions {
         name: "bare".to_owned(),
         runtime_config: kinds.iter().map(|kind| format!("admissionregistration.k8s.io/v1/{kind}=false")).collect(),
-        // Their plugins would wait for them for ever.
+        // Otherwise the plugins of the API server would wait for these resources for ever.
         extra_args: vec!["kube-apiserver=disable-admission-plugins=MutatingAdmissionPolicy,ValidatingAdmissionPolicy".to_owned()],
         ..ClusterOptions::default()
     };
@@ -54,8 +54,8 @@ pub(super) async fn something_is_missing(_: &mut World) -> Result<()> {
     let controller = Rendered::start(&cluster, chart::CONTROLLER, "controller").await?;
     wait_readyz(&controller.program, 503, "statefulsets: waiting (forbidden").await?;
     let log = controller.log()?;
-    let told = log.lines().filter(|line| line.contains("cannot list resource") && line.contains("statefulsets")).count();
-    ensure!(told == 1, "the log says {told} times what is missing:\n{log}");
+    let lines = log.lines().filter(|line| line.contains("cannot list resource") && line.contains("statefulsets")).count();
+    ensure!(lines == 1, "the log names the missing right {lines} times:\n{log}");
     may_see_stateful_sets(&cluster, true).await?;
     wait_readyz(&controller.program, 200, "statefulsets: complete").await?;
 
@@ -66,7 +66,7 @@ pub(super) async fn something_is_missing(_: &mut World) -> Result<()> {
     scheduler.end().await
 }
 
-/// Takes the right to StatefulSets out of the controller's role, as somebody might, or puts it back.
+/// Removes the right to StatefulSets from the controller's role, as a user might, or restores it.
 async fn may_see_stateful_sets(cluster: &Cluster, may: bool) -> Result<()> {
     let roles: Api<ClusterRole> = Api::all(cluster.client());
     let role = serde_json::to_value(roles.get("podgroup-controller").await?)?;
@@ -82,7 +82,7 @@ async fn may_see_stateful_sets(cluster: &Cluster, may: bool) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the authorizer has seen that the controller may not.
+/// Waits until the authorizer refuses the controller.
 async fn is_refused(client: &Client, resource: &str) -> Result<()> {
     let review: SubjectAccessReview = serde_json::from_value(json!({"spec": {
         "user": chart::user(chart::CONTROLLER),
@@ -99,7 +99,7 @@ async fn is_refused(client: &Client, resource: &str) -> Result<()> {
 /// Waits until `/readyz` has this status and this line.
 pub(super) async fn wait_readyz(program: &Program, status: u16, line: &str) -> Result<()> {
     let port = program.port();
-    wait_until(secs(45), &format!("/readyz is {status} and says {line}"), || async move {
+    wait_until(secs(45), &format!("/readyz is {status} with the line {line}"), || async move {
         let (seen, body) = http::get(port, "/readyz").await?;
         Ok(Seen::when(seen == status && body.contains(line), || format!("{seen}: {body}")))
     })

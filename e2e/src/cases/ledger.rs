@@ -1,4 +1,4 @@
-//! Are the books right when nodes change under the pods? Rows A1 and A3.
+//! Rows A1 and A3: the accounting is right when nodes change under running pods.
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Pod;
@@ -12,11 +12,11 @@ use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::{Workload, phases, pods_of, scale, wait_running};
 use crate::world::World;
 
-/// The dimension that the device plugin of the case's node reports.
+/// The resource of the device plugin of the case's node.
 pub(crate) const GPU: &str = "nvidia.com/gpu";
 
-/// A1 (#3301, #3392). A node with 8 GPUs in use is patched to 6, to 0, to 8; 1-GPU pods and a 0-GPU daemonset pod are submitted: nothing
-/// crashes; no GPU pod goes there until used < allocatable; the daemonset pod does; it heals by itself.
+/// A1 (#3301, #3392). A node with 8 GPUs in use reports 6, 0, then 8 GPUs. Pods with 1 GPU and a daemon pod without GPUs are created. No program crashes;
+/// no GPU pod is bound there until used < allocatable; the daemon pod is bound; the node recovers by itself.
 pub(super) async fn devices_fail_and_heal(w: &mut World) -> Result<()> {
     let client = w.client();
     let port = w.scheduler()?.port();
@@ -27,7 +27,7 @@ pub(super) async fn devices_fail_and_heal(w: &mut World) -> Result<()> {
     set_allocatable(&client, "gpu-0", &[(GPU, "6")]).await?;
     wait_overcommitted(port, "gpu-0", GPU, 2).await?;
     Workload::new("late").asks(&[("cpu", "1"), (GPU, "1")]).make(&client).await?;
-    // Like a DaemonSet's pod: bound to this node by its affinity, and it asks for no device.
+    // Like a DaemonSet's pod: its affinity selects this node, and it requests no device.
     Workload::new("repair").asks(&[("cpu", "100m")]).on_node("gpu-0").make(&client).await?;
     wait_running(&client, "repair", 1, 10).await?;
     stays_unbound(w, "late", 3).await?;
@@ -40,13 +40,13 @@ pub(super) async fn devices_fail_and_heal(w: &mut World) -> Result<()> {
 
     set_allocatable(&client, "gpu-0", &[(GPU, "8")]).await?;
     wait_overcommitted(port, "gpu-0", GPU, 0).await?;
-    // Full, but no longer overfull: still not for one more.
+    // Full, but no longer overcommitted: no capacity for another pod yet.
     stays_unbound(w, "late", 2).await?;
     scale(&client, "holders", 7).await?;
     wait_running(&client, "late", 1, 10).await
 }
 
-/// A3. Static pods and pods with a nodeName overfill a node: counted; the node is overcommitted, takes nothing more, says so, heals.
+/// A3. Static pods and pods with a nodeName overcommit a node: they are counted; the node takes no further pod, says so, and recovers.
 pub(super) async fn overfilled_from_outside(w: &mut World) -> Result<()> {
     let client = w.client();
     let port = w.scheduler()?.port();
@@ -60,7 +60,9 @@ pub(super) async fn overfilled_from_outside(w: &mut World) -> Result<()> {
     stays_unbound(w, "late", 3).await?;
     wait_until(secs(10), "the waiting pod says why", || async {
         let said = pods_of(&client, "late").await?.first().and_then(why_unscheduled);
-        Ok(said.filter(|message| message.contains("cpu")).map_or_else(|| Seen::NotYet("nothing about cpu".to_owned()), |_| Seen::Yes(())))
+        Ok(said
+            .filter(|message| message.contains("cpu"))
+            .map_or_else(|| Seen::NotYet("the message does not mention cpu".to_owned()), |_| Seen::Yes(())))
     })
     .await?;
 
@@ -70,16 +72,16 @@ pub(super) async fn overfilled_from_outside(w: &mut World) -> Result<()> {
     wait_running(&client, "late", 1, 10).await
 }
 
-/// Waits until the scheduler's ledger says that `node` is overfull by `units` of `dimension`; 0 is "not overfull".
+/// Waits until the scheduler's ledger says that `node` is overcommitted by `units` of `dimension`; 0 means not overcommitted.
 pub(crate) async fn wait_overcommitted(port: u16, node: &str, dimension: &str, units: i64) -> Result<()> {
-    wait_until(secs(5), &format!("the ledger says that {node} is overfull by {units} of {dimension}"), || async {
+    wait_until(secs(5), &format!("the ledger reports {node} overcommitted by {units} of {dimension}"), || async {
         let ledger = http::json(port, "/debug/ledger").await?;
         let nodes = ledger.get("nodes").and_then(Value::as_array).context("the ledger has no nodes")?;
         let Some(entry) = nodes.iter().find(|each| each.get("name").is_some_and(|name| name == node)) else {
-            return Ok(Seen::NotYet(format!("it does not know {node}")));
+            return Ok(Seen::NotYet(format!("the ledger has no node {node}")));
         };
         let amount = entry.get("overcommitted").and_then(|all| all.get(dimension));
-        let over = milli_of(amount).with_context(|| format!("an odd amount: {entry}"))?;
+        let over = milli_of(amount).with_context(|| format!("an invalid amount: {entry}"))?;
         Ok(Seen::when(over == units * 1000, || entry.to_string()))
     })
     .await
@@ -102,7 +104,7 @@ pub(crate) async fn stays_unbound(w: &mut World, name: &str, seconds: u64) -> Re
     .await
 }
 
-/// The message of the pod's condition PodScheduled=False; none if it has no such condition.
+/// Returns the message of the pod's condition PodScheduled=False, if it has this condition.
 pub(crate) fn why_unscheduled(pod: &Pod) -> Option<String> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     conditions.iter().find(|each| each.type_ == "PodScheduled" && each.status == "False")?.message.clone()

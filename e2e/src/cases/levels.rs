@@ -1,4 +1,4 @@
-//! Does the condition name the level and the dimension that bind? Row Q13.
+//! Row Q13: the condition names the level and the dimension that limit a PodGroup.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
@@ -14,11 +14,11 @@ use crate::wait::secs;
 use crate::workloads::wait_running;
 use crate::world::World;
 
-/// What each pod asks for.
+/// The request of each pod.
 const ONE: Amounts<'static> = &[("cpu", "1"), ("memory", "1Gi"), (GPU, "1")];
 
-/// Q13. Three levels, each level's capability the one that binds, in each of three dimensions: the condition names the level and the dimension. With
-/// two levels in the way it is the nearer one.
+/// Q13. With three levels and three dimensions, each level in turn has the limiting capability: the condition names the level and the dimension. If two
+/// levels limit, it names the nearer one.
 pub(super) async fn every_level_in_every_dimension(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi"), (GPU, "16")]).await?;
@@ -36,7 +36,7 @@ pub(super) async fn every_level_in_every_dimension(w: &mut World) -> Result<()> 
             submit(&client, &name).await?;
             let said = group_says(&client, &name, "is full").await?;
             let wanted = format!("queue {level} is full: {dimension} asked {one}, used {one} of capability {two}");
-            ensure!(said == wanted, "it says {said:?}, and {wanted:?} is right");
+            ensure!(said == wanted, "it says {said:?}, expected {wanted:?}");
             ensure!(bound(&client, &name).await? == 0, "{name} is bound");
             patch_queue(&client, level, json!({"spec": {"capability": wide}})).await?;
             wait_running(&client, &name, 1, 5).await?;
@@ -48,7 +48,7 @@ pub(super) async fn every_level_in_every_dimension(w: &mut World) -> Result<()> 
     patch_queue(&client, "middle", json!({"spec": {"capability": {GPU: "1"}}})).await?;
     submit(&client, "twice").await?;
     group_says(&client, "twice", &format!("queue middle is full: {GPU} asked 1")).await?;
-    // The reason follows, though nothing else changes.
+    // The reason is updated although nothing else changes.
     patch_queue(&client, "middle", json!({"spec": {"capability": wide}})).await?;
     group_says(&client, "twice", "queue upper is full: cpu asked 1").await?;
     patch_queue(&client, "upper", json!({"spec": {"capability": wide}})).await?;

@@ -1,4 +1,4 @@
-//! Is there always exactly the PodGroup that should be there? Rows L1, L4, L5 and L8.
+//! Rows L1, L4, L5 and L8: there is always exactly the right PodGroup.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Event;
@@ -12,8 +12,9 @@ use crate::wait::{Seen, holds_for, millis, secs, wait_until};
 use crate::workloads::{MIN_MEMBER, Workload, annotate, groups_of, live_replica_sets, scale, wait_one_group, wait_running};
 use crate::world::World;
 
-/// L1 (#3374). One replica; 200 × scale 0, scale 1, no pause; the controller's API path delayed by 200–500 ms. Then 20 Deployments
-/// together, 3 times, half a second apart, no delay. Within 10 s of the end: 1 pod Running, one PodGroup, right owner UID.
+/// L1 (#3374). A Deployment with one replica is scaled to 0 and to 1 200 times, without a pause; the controller's API path has a delay of 200 to 500
+/// ms. Then 20 Deployments together, 3 times, half a second apart, without delay. Within 10 s of the end: 1 running pod, one PodGroup, the right
+/// owner UID.
 pub(super) async fn flapping(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;
@@ -41,7 +42,7 @@ pub(super) async fn flapping(w: &mut World) -> Result<()> {
             for name in &twenty {
                 scale(&client, name, replicas).await?;
             }
-            // Not a wait: half a second is what lets the deletion of the last flap meet the pod of the next.
+            // This is not a wait: with half a second the deletion of the last flap meets the pod of the next.
             sleep(millis(500)).await;
         }
     }
@@ -49,8 +50,8 @@ pub(super) async fn flapping(w: &mut World) -> Result<()> {
     settled(&client, &twenty).await
 }
 
-/// Within 10 s each Deployment has one pod that runs and exactly one PodGroup, and both stay: what is right for a moment only would be wrong
-/// again. (A DELETE that was under way when the last pod was born may still land; then the group is back at once. S3)
+/// Within 10 s each Deployment has one running pod and exactly one PodGroup, and both stay for a while: a state that is correct for a moment only is not
+/// enough. (A late DELETE may still arrive after the last pod was created; then the PodGroup is back at once. S3)
 pub(crate) async fn settled(client: &Client, names: &[String]) -> Result<()> {
     let end = Instant::now() + secs(10);
     let mut round = 0;
@@ -61,7 +62,7 @@ pub(crate) async fn settled(client: &Client, names: &[String]) -> Result<()> {
             wait_running(client, name, 1, left).await?;
             wait_one_group(client, name, left).await?;
         }
-        let stays = holds_for(secs(2), "each has its one PodGroup", || async {
+        let stays = holds_for(secs(2), "each Deployment has exactly one PodGroup", || async {
             for name in names {
                 let groups = groups_of(client, name).await?.len();
                 if groups != 1 {
@@ -72,15 +73,15 @@ pub(crate) async fn settled(client: &Client, names: &[String]) -> Result<()> {
         });
         match stays.await {
             Ok(()) => return Ok(()),
-            // On a slow machine the end may be here at the first try, and what may happen then has happened once only.
+            // On a slow machine the deadline may pass during the first round. What may happen afterwards happens only once.
             Err(error) if round > 1 && Instant::now() >= end => return Err(error),
             Err(_) => {}
         }
     }
 }
 
-/// L4. The PodGroup of a running Deployment is deleted, then that of one with a pending pod: back within seconds with the right queue and
-/// minMember; the queue's usage never drops meanwhile; the pending pod is scheduled.
+/// L4. The PodGroup of a running Deployment is deleted, then that of a Deployment with a pending pod. It is back within seconds with the right queue and
+/// minMember; the queue's usage never drops; the pending pod is scheduled.
 pub(super) async fn deleted_by_hand(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
@@ -104,17 +105,17 @@ async fn delete_and_see_it_back(client: &Client, workload: &str, queue: &str, me
     let back = async {
         let after = wait_until(secs(5), &format!("the PodGroup of {workload} is back"), || async {
             let found = podgroups(client).get_opt(&before.name_any()).await?;
-            Ok(found.filter(|group| group.uid() != before.uid()).map_or_else(|| Seen::NotYet("it is not there".to_owned()), Seen::Yes))
+            Ok(found.filter(|group| group.uid() != before.uid()).map_or_else(|| Seen::NotYet("it does not exist".to_owned()), Seen::Yes))
         })
         .await?;
         let (seen_queue, seen_members) = (field(&after, "/spec/queue"), field(&after, "/spec/minMember"));
         ensure!(seen_queue == queue && seen_members == members, "it is back with queue {seen_queue} and minMember {seen_members}");
         Ok(())
     };
-    // Three seconds: longer than the group was away, and than any status write takes.
+    // Three seconds is longer than the PodGroup was missing, and longer than a status write takes.
     let usage = holds_for(secs(3), "the queue's usage never drops", || async {
         let used = used_milli(client, queue, "cpu").await?;
-        Ok(Seen::when(used >= 2000, || format!("{used} thousandths of a cpu")))
+        Ok(Seen::when(used >= 2000, || format!("the queue uses {used}m cpu")))
     });
     let ((), ()) = tokio::try_join!(back, usage)?;
     wait_one_group(client, workload, 5).await?;
@@ -123,20 +124,20 @@ async fn delete_and_see_it_back(client: &Client, workload: &str, queue: &str, me
 
 async fn used_milli(client: &Client, queue: &str, resource: &str) -> Result<i64> {
     let object = queues(client).get(queue).await?;
-    milli_of(object.data.pointer(&format!("/status/allocated/{resource}"))).context("an odd amount")
+    milli_of(object.data.pointer(&format!("/status/allocated/{resource}"))).context("an invalid amount")
 }
 
 async fn queue_uses(client: &Client, queue: &str, wanted: i64) -> Result<()> {
-    wait_until(secs(10), &format!("queue {queue} uses {wanted} thousandths of a cpu"), || async {
+    wait_until(secs(10), &format!("queue {queue} uses {wanted}m cpu"), || async {
         let used = used_milli(client, queue, "cpu").await?;
         Ok(Seen::when(used == wanted, || used.to_string()))
     })
     .await
 }
 
-/// Waits until the PodGroup says that it waits, and why; returns the reason and the message.
+/// Waits until the PodGroup has the condition Unschedulable; returns the reason and the message.
 pub(crate) async fn wait_unschedulable(client: &Client, group: &str) -> Result<(String, String)> {
-    wait_until(secs(10), &format!("PodGroup {group} says Unschedulable"), || async {
+    wait_until(secs(10), &format!("PodGroup {group} is Unschedulable"), || async {
         let object: DynamicObject = podgroups(client).get(group).await?;
         Ok(match condition(&object, "Unschedulable") {
             Some((status, reason, message)) if status == "True" => Seen::Yes((reason, message)),
@@ -146,14 +147,14 @@ pub(crate) async fn wait_unschedulable(client: &Client, group: &str) -> Result<(
     .await
 }
 
-/// L5 (#4786, #4792). `kubectl annotate deploy d scheduling.volcano.sh/group-min-member=3 --overwrite` on a running one: minMember becomes 3.
+/// L5 (#4786, #4792). `kubectl annotate deploy d scheduling.volcano.sh/group-min-member=3 --overwrite` on a running Deployment: minMember becomes 3.
 pub(super) async fn min_member_followed(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     Workload::new("d").replicas(4).gang("2").make(&client).await?;
     wait_running(&client, "d", 4, 20).await?;
     let before = wait_one_group(&client, "d", 5).await?;
-    ensure!(field(&before, "/spec/minMember") == 2, "it starts with {}", field(&before, "/spec/minMember"));
+    ensure!(field(&before, "/spec/minMember") == 2, "minMember is {} at the start", field(&before, "/spec/minMember"));
     annotate(&client, "d", MIN_MEMBER, "3").await?;
     wait_until(secs(5), "minMember becomes 3", || async {
         let group = podgroups(&client).get(&before.name_any()).await?;
@@ -165,7 +166,7 @@ pub(super) async fn min_member_followed(w: &mut World) -> Result<()> {
     .await
 }
 
-/// L8. Deployment with `group-min-member: "2000000000"`: an Event says what is wrong; other Deployments' PodGroups come within a second.
+/// L8. A Deployment with `group-min-member: "2000000000"`: an Event says what is wrong, and the PodGroups of other Deployments exist within a second.
 pub(super) async fn absurd_min_member(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
@@ -173,7 +174,7 @@ pub(super) async fn absurd_min_member(w: &mut World) -> Result<()> {
     for number in 0..5 {
         let name = format!("other-{number}");
         Workload::new(&name).make(&client).await?;
-        // From the moment that its ReplicaSet is there: what kube-controller-manager takes for that is not ours.
+        // The second begins when its ReplicaSet exists: the time of kube-controller-manager is not ours.
         wait_until(secs(10), &format!("{name} has a ReplicaSet"), || async {
             Ok(Seen::when(!live_replica_sets(&client, &name).await?.is_empty(), || "none".to_owned()))
         })
@@ -181,7 +182,7 @@ pub(super) async fn absurd_min_member(w: &mut World) -> Result<()> {
         wait_one_group(&client, &name, 1).await?;
     }
     let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
-    wait_until(secs(10), "an Event says what is wrong with group-min-member", || async {
+    wait_until(secs(10), "an Event names group-min-member", || async {
         let all = events.list(&ListParams::default()).await?.items;
         let about = |event: &Event| {
             let message = event.message.clone().unwrap_or_default();
@@ -193,6 +194,6 @@ pub(super) async fn absurd_min_member(w: &mut World) -> Result<()> {
     .await?;
     let group = wait_one_group(&client, "absurd", 5).await?;
     let members = field(&group, "/spec/minMember").as_i64().context("minMember")?;
-    ensure!(members == 1, "minMember is at most what the owner wants, 1, and not {members}");
+    ensure!(members == 1, "minMember must be at most the replicas of the owner, 1, but is {members}");
     Ok(())
 }

@@ -1,20 +1,20 @@
-//! Does ever anybody act without the Lease? It is taken away, and clocks jump. Rows K6 and K7.
+//! Rows K6 and K7: no controller acts without the Lease, when the Lease is taken away and when clocks jump.
 
 use anyhow::{Result, ensure};
 use tokio::time::{Instant, sleep};
 
-use super::outages::two_never_acted;
+use super::outages::only_the_holder_wrote;
 use super::outages_load::Load;
-use crate::fakeclock::{FakeClock, off_by};
-use crate::lease::{QUICK, holder, renewed, steal, transitions, wait_holder};
+use crate::fakeclock::{FakeClock, clock_offset};
+use crate::lease::{QUICK, holder, renewed, take_lease, transitions, wait_holder};
 use crate::proxy::Delay;
 use crate::replica::Replica;
 use crate::wait::{Seen, holds_for, millis, secs, wait_until};
 use crate::world::World;
 use crate::{chart, leaders, say};
 
-/// K6. Another identity writes itself into the Lease while the leader has writes under way (its path is slow): it ends with status 1 and for that reason, and
-/// acts no more; once the thief's time is over the second replica leads, and all comes right.
+/// K6. Another identity writes itself into the Lease while the leader has slow writes in progress. The leader ends with status 1 for that reason and acts
+/// no more. When the other identity's time is over, the second replica leads and completes the work.
 pub(super) async fn lease_taken_away(w: &mut World) -> Result<()> {
     let client = w.client();
     let load = Load::start(&client, 10, true).await?;
@@ -22,77 +22,81 @@ pub(super) async fn lease_taken_away(w: &mut World) -> Result<()> {
     second.program.wait_ready().await?;
     w.controller_path()?.delay(Delay::Between(millis(50), millis(200)), Delay::None);
     w.watched()?.excuse(&[1, 2, 6]);
-    let robbed = load
+    let former = load
         .during(async {
-            // Let it have writes under way.
+            // Give it time to have writes in progress.
             sleep(secs(2)).await;
-            let robbed = steal(&client, "thief", 5).await?;
+            let former = take_lease(&client, "thief", 5).await?;
             let start = Instant::now();
             let controller = w.controller()?;
             let status = controller.wait_end(secs(10)).await?;
-            say::line(format!("        K6: the robbed leader ended {:.1} s after the theft", start.elapsed().as_secs_f64()));
-            ensure!(status.code() == Some(1), "it ended with {status}");
+            say::line(format!("        K6: the former leader ended {:.1} s after it lost the Lease", start.elapsed().as_secs_f64()));
+            ensure!(status.code() == Some(1), "the former leader ended with {status}");
             let log = std::fs::read_to_string(controller.log())?;
-            ensure!(log.contains("is lost: thief holds it"), "its log does not say that the thief holds its lease");
-            // What was on its way lands within what its path takes, 0.2 s; then nothing of it lands any more.
+            ensure!(log.contains("is lost: thief holds it"), "its log does not name the new holders lease");
+            // A request in progress arrives within the delay of the path, 0.2 s. After that none arrives any more.
             sleep(secs(1)).await;
             let before = leaders::read(&w.cluster().audit_log(), &chart::user(chart::CONTROLLER))?.writes;
             let now_leads = wait_holder(&client, 30, "the second replica", |holder| holder.starts_with("two_")).await?;
             let after = leaders::read(&w.cluster().audit_log(), &chart::user(chart::CONTROLLER))?.writes;
-            for (who, count) in &before {
-                ensure!(after.get(who) == Some(count), "{who} wrote {count} times before the theft and {:?} after it", after.get(who));
+            for (writer, count) in &before {
+                ensure!(
+                    after.get(writer) == Some(count),
+                    "{writer} wrote {count} times before it lost the Lease and {:?} times in all",
+                    after.get(writer)
+                );
             }
-            ensure!(robbed != now_leads, "the robbed one leads again");
+            ensure!(former != now_leads, "the former leader leads again");
             w.controller()?.restart().await?;
-            Ok(robbed)
+            Ok(former)
         })
         .await?;
     w.watched()?.insist(&[1, 2, 6]);
-    load.comes_right(60).await?;
-    ensure!(holder(&client).await?.starts_with("two_"), "{robbed} was robbed, and the second replica does not lead");
-    two_never_acted(w, 2)?;
+    load.wait_correct(60).await?;
+    ensure!(holder(&client).await?.starts_with("two_"), "{former} lost the Lease, and the second replica does not lead");
+    only_the_holder_wrote(w, 2)?;
     second.end().await
 }
 
-/// K7. The leader's wall clock jumps by ±10 s and ±1 h, and back, while everything flaps: the lease stays its own, it is renewed, and the other waits.
+/// K7. The leader's wall clock jumps by ±10 s and ±1 h, and back, while workloads are scaled: it keeps and renews the Lease, and the other replica waits.
 pub(super) async fn clock_jumps(w: &mut World) -> Result<()> {
     let client = w.client();
     let clock = FakeClock::new(w.cluster().scratch().folder(), "clock-one")?;
     let load = Load::start(&client, 5, true).await?;
-    live_by(w, &clock).await?;
-    wait_holder(&client, 30, "the one with the clock", |holder| holder.starts_with("one_")).await?;
+    start_with_clock(w, &clock).await?;
+    wait_holder(&client, 30, "the replica with the changed clock", |holder| holder.starts_with("one_")).await?;
     let mut second = Replica::start(w, "two", &QUICK, &[]).await?;
     second.program.wait_ready().await?;
     let terms = transitions(&client).await?;
     for seconds in [10, -10, 3600, -3600, 0] {
         clock.set(seconds)?;
-        wait_until(secs(5), &format!("the Lease is renewed by a clock that is {seconds:+} s wrong"), || async {
-            let off = off_by(renewed(&client).await?);
-            Ok(Seen::when((off - seconds).abs() <= 4, || format!("renewed by one that is {off:+} s wrong")))
+        wait_until(secs(5), &format!("the Lease is renewed with a clock that is {seconds:+} s wrong"), || async {
+            let off = clock_offset(renewed(&client).await?);
+            Ok(Seen::when((off - seconds).abs() <= 4, || format!("renewed with a clock that is {off:+} s wrong")))
         })
         .await?;
-        // Longer than the lease: a clock that mattered would have lost it, or given it to the other.
-        load.during(holds_for(secs(8), &format!("the leader's clock is {seconds:+} s wrong, and it leads"), || async {
-            // An API server that is busy may answer late, which is not what is asked here.
+        // Longer than the lease duration: a leader that used the wall clock would have lost the Lease in this time.
+        load.during(holds_for(secs(8), &format!("the leader leads with a clock that is {seconds:+} s wrong"), || async {
+            // A busy API server may answer late, which this case does not test.
             let holder = holder(&client).await?;
             Ok(Seen::when(holder.starts_with("one_"), || format!("{holder} leads")))
         }))
         .await?;
     }
-    ensure!(transitions(&client).await? == terms, "the Lease went from one to another");
-    load.comes_right(30).await?;
-    two_never_acted(w, 1)?;
+    ensure!(transitions(&client).await? == terms, "the Lease changed its holder");
+    load.wait_correct(30).await?;
+    only_the_holder_wrote(w, 1)?;
     second.end().await
 }
 
-/// K7-two. Two replicas, an hour apart, and their clocks jump while they take turns: there is never a moment at which both act.
+/// K7-two. Two replicas have clocks one hour apart, and the clocks jump while the replicas take turns: there is no moment at which both act.
 pub(super) async fn clocks_apart(w: &mut World) -> Result<()> {
     let client = w.client();
     let folder = w.cluster().scratch().folder().to_owned();
     let (one, two) = (FakeClock::new(&folder, "clock-one")?, FakeClock::new(&folder, "clock-two")?);
     one.set(3600)?;
     let load = Load::start(&client, 5, true).await?;
-    live_by(w, &one).await?;
+    start_with_clock(w, &one).await?;
     let mut second = Replica::start(w, "two", &QUICK, &two.environment()).await?;
     second.program.wait_ready().await?;
     w.watched()?.excuse(&[1, 2, 6]);
@@ -100,30 +104,30 @@ pub(super) async fn clocks_apart(w: &mut World) -> Result<()> {
     let other = &mut second.program;
     load.during(async {
         for jump in [3600, -10, 10, -3600] {
-            let leads = wait_holder(&client, 20, "one of the two", |holder| !holder.is_empty()).await?;
+            let leads = wait_holder(&client, 20, "one of the two replicas", |holder| !holder.is_empty()).await?;
             let (leader, clock) = if leads.starts_with("one_") { (&mut *controller, &two) } else { (&mut *other, &one) };
-            // The clock of the one that waits jumps: it must not find the lease old for that.
+            // The clock of the waiting replica jumps: it must not take the lease for expired.
             clock.set(jump)?;
-            holds_for(secs(8), "the lease stays where it is", || async {
+            holds_for(secs(8), "the lease keeps its holder", || async {
                 let now = holder(&client).await?;
-                Ok(Seen::when(now == leads, || format!("{now} has it, and not {leads}")))
+                Ok(Seen::when(now == leads, || format!("{now} holds it instead of {leads}")))
             })
             .await?;
             leader.kill().await?;
-            wait_holder(&client, 20, "the other one", |now| now != leads && !now.is_empty()).await?;
+            wait_holder(&client, 20, "the other replica", |now| now != leads && !now.is_empty()).await?;
             leader.restart().await?;
         }
         Ok(())
     })
     .await?;
     w.watched()?.insist(&[1, 2, 6]);
-    load.comes_right(60).await?;
-    two_never_acted(w, 2)?;
+    load.wait_correct(60).await?;
+    only_the_holder_wrote(w, 2)?;
     second.end().await
 }
 
-/// The world's controller, with quick leases and by that clock.
-async fn live_by(w: &mut World, clock: &FakeClock) -> Result<()> {
+/// Starts the controller of the case with a short lease and with that clock.
+async fn start_with_clock(w: &mut World, clock: &FakeClock) -> Result<()> {
     let controller = w.controller()?;
     controller.terminate().await?;
     QUICK.iter().for_each(|flag| controller.also(flag));

@@ -1,4 +1,4 @@
-//! What goes on while something is away? Deployments and a StatefulSet that flap, and a Deployment that is rolled out again and again.
+//! The load during an outage: Deployments and a StatefulSet that are scaled up and down, and a Deployment with repeated rollouts.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,31 +20,31 @@ use crate::workloads::{Workload, phases, pods_of, scale, set_image, wait_one_gro
 
 use super::lifecycle::settled;
 
-/// The StatefulSet.
+/// The name of the StatefulSet.
 const SET: &str = "set";
 
-/// The Deployment that is rolled out.
+/// The name of the Deployment with rollouts.
 const ROLLED: &str = "rolled";
 
 /// Annotation: the PodGroup is about to be deleted.
 const RETIRING: &str = "podgroup.dev/retiring";
 
-/// Flaps around each outage that the API server must have taken whole for the case to have tried anything.
+/// How many changes the API server must have accepted completely around each outage; with fewer, the case has tested nothing.
 const LEAST: u64 = 2;
 
-/// What runs in a case about outages.
+/// The load of a case about outages.
 pub(super) struct Load {
     client: Client,
     names: Vec<String>,
     full: bool,
     flaps: AtomicU64,
-    /// Of these, those of which the API server took everything.
+    /// The number of rounds that the API server accepted completely.
     accepted: AtomicU64,
     away: Duration,
 }
 
 impl Load {
-    /// Makes `deployments` Deployments that will flap and, if `full`, the StatefulSet and the Deployment that is rolled out; waits until all run.
+    /// Creates `deployments` Deployments and, if `full`, the StatefulSet and the Deployment with rollouts; waits until all pods run.
     pub(super) async fn start(client: &Client, deployments: usize, full: bool) -> Result<Self> {
         make_node(client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;
         let load = Self {
@@ -71,14 +71,14 @@ impl Load {
         Ok(load)
     }
 
-    /// Carries `outage` out while everything flaps: 0 replicas, 1 replica, half a second each (every third time longer without, so that the
-    /// group is retired), and a new image every fourth time. What the API server does not take meanwhile is left out; it goes on after the
-    /// outage until the API server has taken enough of it.
+    /// Runs `outage` while everything is scaled: 0 replicas, 1 replica, half a second each, and a new image every fourth time. Every third time 0 replicas
+    /// lasts longer, so that the PodGroup is deleted. A request that the API server does not accept is skipped. The load goes on after the outage until the
+    /// API server has accepted enough.
     pub(super) async fn during<T>(&self, outage: impl Future<Output = Result<T>>) -> Result<T> {
         let enough = self.accepted() + LEAST;
         let outage = async {
             let outcome = outage.await?;
-            wait_until(secs(60), "flaps are taken whole again", || async {
+            wait_until(secs(60), "the API server accepts all changes again", || async {
                 let accepted = self.accepted();
                 Ok(Seen::when(accepted >= enough, || format!("{accepted} of {enough}")))
             })
@@ -105,15 +105,20 @@ impl Load {
         };
         tokio::select! {
             outcome = outage => outcome,
-            () = flaps => anyhow::bail!("it flaps for ever"),
+            () = flaps => anyhow::bail!("the load never ends"),
         }
     }
 
-    /// Wants one replica of each, and waits until everything is right: what runs within `seconds`, and then exactly one PodGroup for each.
-    pub(super) async fn comes_right(&self, seconds: u64) -> Result<()> {
+    /// Scales everything to one replica and waits until all is correct: the pods run within `seconds`, and each owner has exactly one PodGroup.
+    pub(super) async fn wait_correct(&self, seconds: u64) -> Result<()> {
         let client = &self.client;
-        say::line(format!("        {} flaps of {} owners, {} of them taken whole", self.flaps(), self.names.len(), self.accepted()));
-        wait_until(secs(30), "everything is scaled to 1 at last", || async {
+        say::line(format!(
+            "        {} rounds of scaling for {} owners, {} of them accepted completely",
+            self.flaps(),
+            self.names.len(),
+            self.accepted()
+        ));
+        wait_until(secs(30), "everything is scaled to 1 in the end", || async {
             for name in &self.names {
                 scale(client, name, 1).await?;
             }
@@ -134,8 +139,8 @@ impl Load {
             wait_one_group(client, ROLLED, 10).await?;
         }
         settled(client, &self.names).await?;
-        // A mark that somebody left who was killed would let the group be deleted later.
-        wait_until(secs(10), "no PodGroup is marked as to be deleted", || async {
+        // A mark by a killed controller would let the PodGroup be deleted later.
+        wait_until(secs(10), "no PodGroup has the retiring mark", || async {
             let groups = podgroups(client).list(&ListParams::default()).await?.items;
             let marked: Vec<String> =
                 groups.iter().filter(|group| group.annotations().contains_key(RETIRING)).map(ResourceExt::name_any).collect();
@@ -144,12 +149,12 @@ impl Load {
         .await
     }
 
-    /// From now on it is without pods for so long every third time.
-    pub(super) fn stays_away_for(&mut self, away: Duration) {
+    /// Sets how long every third round stays at 0 replicas.
+    pub(super) fn set_pause(&mut self, away: Duration) {
         self.away = away;
     }
 
-    /// How often everything has flapped so far.
+    /// Returns the number of rounds so far.
     pub(super) fn flaps(&self) -> u64 {
         self.flaps.load(Ordering::Relaxed)
     }
@@ -158,7 +163,7 @@ impl Load {
         self.accepted.load(Ordering::Relaxed)
     }
 
-    /// How many PodGroups there are at rest.
+    /// Returns the number of PodGroups at rest.
     pub(super) fn groups(&self) -> usize {
         self.names.len() + if self.full { 2 } else { 0 }
     }
@@ -196,7 +201,7 @@ async fn scale_set(client: &Client, replicas: u32) -> Result<()> {
     Ok(())
 }
 
-/// Its pod runs, and there is exactly one PodGroup, named after it and owned by it as controller.
+/// Waits until its pod runs and exactly one PodGroup exists, with its generated name and with the StatefulSet as controller.
 async fn wait_set(client: &Client, seconds: u64) -> Result<()> {
     wait_until(secs(seconds), "the StatefulSet's pod runs and it has exactly one PodGroup", || async {
         let uid = sets(client).get(SET).await?.uid().unwrap_or_default();

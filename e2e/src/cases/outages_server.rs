@@ -1,7 +1,7 @@
-//! Do both programs outlive the API server and etcd? Rows K3 to K5.
+//! Rows K3 to K5: both programs survive outages of the API server and of etcd.
 //!
-//! What must be so: an outage that is shorter than the renew deadline (10 s by default) ends nobody. A longer one ends a leader with status 1, and only
-//! for its lost lease; it is started again here as its kubelet would.
+//! An outage shorter than the renew deadline (10 s by default) ends no program. A longer one ends a leader with status 1, only because its lease is lost. The
+//! case then starts it again, as its kubelet would.
 
 use anyhow::{Result, ensure};
 use tokio::time::{Instant, sleep};
@@ -12,10 +12,10 @@ use crate::say;
 use crate::wait::secs;
 use crate::world::World;
 
-/// Outages that are surely shorter than the renew deadline less a retry period: within them nobody may end.
+/// An outage that is certainly shorter than the renew deadline less one retry period: no program may end within it.
 const SHORT: std::time::Duration = secs(7);
 
-/// K3. The API server is killed with -9 and started again, three times, while everything flaps.
+/// K3. The API server is killed with -9 and started again, three times, while workloads are scaled.
 pub(super) async fn api_server_restarts(w: &mut World) -> Result<()> {
     restarts(w, "kube-apiserver").await
 }
@@ -29,7 +29,8 @@ async fn restarts(w: &mut World, component: &str) -> Result<()> {
     let load = Load::start(&w.client(), 5, true).await?;
     for _ in 0..3 {
         let cluster = w.cluster();
-        // An API server that starts refuses everybody until it has read the roles. While it is away nobody acts, and who lost a lease for it acts later.
+        // A starting API server refuses every user until it has read the roles. During the outage no program can act, and a program without its lease
+        // acts later.
         w.watched()?.excuse(&[1, 2, 6, 8]);
         let away = load
             .during(async {
@@ -37,12 +38,12 @@ async fn restarts(w: &mut World, component: &str) -> Result<()> {
                 cluster.restart(component).await?;
                 let away = start.elapsed();
                 w.watched()?.insist(&[8]);
-                // Things go on, and those that went wrong are seen.
+                // Give the programs time to continue and to see what went wrong.
                 sleep(secs(3)).await;
                 Ok(away)
             })
             .await?;
-        say::line(format!("        {component} was away for {:.1} s", away.as_secs_f64()));
+        say::line(format!("        {component} was down for {:.1} s", away.as_secs_f64()));
         let mut ended = false;
         for program in w.programs() {
             ended |= !program.runs();
@@ -52,32 +53,32 @@ async fn restarts(w: &mut World, component: &str) -> Result<()> {
             w.watched()?.insist(&[1, 2, 6]);
         }
     }
-    load.comes_right(60).await?;
+    load.wait_correct(60).await?;
     w.watched()?.insist(&[1, 2, 6]);
     Ok(())
 }
 
-/// K5. The API server stands still (SIGSTOP) for 5 s, while everything flaps: nobody ends, and all comes right.
+/// K5. The API server hangs (SIGSTOP) for 5 s while workloads are scaled: no program ends, and the final state is correct.
 pub(super) async fn api_server_hangs(w: &mut World) -> Result<()> {
     let load = Load::start(&w.client(), 5, true).await?;
     hangs(w, &load, 5).await?;
     for program in w.programs() {
         lives(program, true).await?;
     }
-    load.comes_right(30).await
+    load.wait_correct(30).await
 }
 
-/// K5-long. The same for 30 s, longer than any lease: both programs end for their lost lease, are started again, and all comes right.
+/// K5-long. The same for 30 s, longer than any lease: both programs end because the lease is lost, are started again, and the final state is correct.
 pub(super) async fn api_server_hangs_long(w: &mut World) -> Result<()> {
     let load = Load::start(&w.client(), 5, true).await?;
-    // Nobody is there until both have their lease again.
+    // No program acts until both have their leases again.
     w.watched()?.excuse(&[1, 2, 6]);
     hangs(w, &load, 30).await?;
     for program in w.programs() {
-        ensure!(!program.runs(), "{} led for 30 s without having renewed", program.name());
+        ensure!(!program.runs(), "{} still runs after 30 s without a renewal", program.name());
         lives(program, false).await?;
     }
-    load.comes_right(60).await?;
+    load.wait_correct(60).await?;
     w.watched()?.insist(&[1, 2, 6]);
     Ok(())
 }
@@ -85,7 +86,7 @@ pub(super) async fn api_server_hangs_long(w: &mut World) -> Result<()> {
 async fn hangs(w: &World, load: &Load, seconds: u64) -> Result<()> {
     let cluster = w.cluster();
     load.during(async {
-        // Things go on before, so that it stands still in the middle of something.
+        // The load runs for a while before, so that the API server hangs in the middle of some work.
         sleep(secs(6)).await;
         cluster.signal("kube-apiserver", "STOP").await?;
         sleep(secs(seconds)).await;
@@ -96,7 +97,7 @@ async fn hangs(w: &World, load: &Load, seconds: u64) -> Result<()> {
     .await
 }
 
-/// The program runs. Unless it `must`, it may have ended as it says that it does: with status 1, because its lease was lost; then it is started again.
+/// Checks that the program runs. Unless it `must` run, it may have ended with status 1 because its lease was lost; then it is started again.
 async fn lives(program: &mut Program, must: bool) -> Result<()> {
     if program.runs() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Do the dashboards and alerts show what is so? M1: a real Prometheus scrapes the programs while a little story runs, and every query of every panel and alert
-//! must give the numbers that the story makes.
+//! Row M1: the dashboards and alerts show the right numbers. A real Prometheus scrapes the programs while the case creates a known state, and every
+//! query of every panel and alert must return the numbers of that state.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -18,22 +18,22 @@ use crate::workloads::{Workload, annotate, groups_of, scale, wait_one_group, wai
 use crate::world::World;
 use crate::{http, say};
 
-/// M1. Everything of the story is one number in some panel; a panel without a row of numbers fails, and so does a row without a panel.
+/// M1. Each part of the state is a number in some panel. A panel without a row of expected numbers fails the case, and so does a row without a panel.
 pub(super) async fn show_what_is_so(w: &mut World) -> Result<()> {
     let client = w.client();
     let scheduler = w.scheduler()?;
     scheduler.terminate().await?;
-    // Whoever is admitted stays so, however slow the machine is.
+    // An admitted PodGroup stays admitted, however slow the machine is.
     scheduler.also("--admission-patience=0s");
     scheduler.restart().await?;
     let controller = w.controller()?;
     controller.terminate().await?;
-    // So that a few groups are enough for one to wait for its turn.
+    // With one worker a few PodGroups are enough for one to wait for its turn.
     controller.also("--workers=1");
     controller.restart().await?;
     let ports = [("podgroup-controller", w.controller()?.port()), ("podgroup-scheduler", w.scheduler()?.port())];
     let prometheus = Prometheus::start(w.cluster().scratch(), &ports, &dashboards::alerts()).await?;
-    // Watches that end are a number, too. A rate does not see the first, with which a counter begins.
+    // Watches that end are a number, too. A rate does not see the first one, with which a counter begins.
     w.scheduler_path()?.cut();
     let dashboards = dashboards()?;
     let panels: Vec<Panel> = dashboards.iter().flat_map(|dashboard| dashboard.panels.clone()).collect();
@@ -46,7 +46,7 @@ pub(super) async fn show_what_is_so(w: &mut World) -> Result<()> {
     let rows = rows();
     for panel in &panels {
         let of_panel: Vec<_> = rows.iter().filter(|row| row.panel == panel.title).collect();
-        ensure!(!of_panel.is_empty(), "no numbers are known for the panel {:?}", panel.title);
+        ensure!(!of_panel.is_empty(), "no expected numbers for the panel {:?}", panel.title);
         for row in of_panel {
             ensure!(row.wanted.len() == panel.queries.len(), "{:?} has {} queries", panel.title, panel.queries.len());
             for (query, wanted) in panel.queries.iter().zip(&row.wanted) {
@@ -55,12 +55,12 @@ pub(super) async fn show_what_is_so(w: &mut World) -> Result<()> {
         }
     }
     let loose: Vec<_> = rows.iter().map(|row| row.panel).filter(|title| panels.iter().all(|panel| panel.title != *title)).collect();
-    ensure!(loose.is_empty(), "there are no panels {loose:?}");
+    ensure!(loose.is_empty(), "expected numbers without a panel: {loose:?}");
 
     let chosen: Vec<_> = dashboards.iter().flat_map(|dashboard| &dashboard.variables).collect();
     ensure!(chosen.len() == variables().len(), "there are {} variables, and values for {}", chosen.len(), variables().len());
     for variable in chosen {
-        let (selector, label) = variable.asks().with_context(|| format!("{variable:?} asks for no label"))?;
+        let (selector, label) = variable.asks().with_context(|| format!("{variable:?} has no label"))?;
         let wanted = variables().into_iter().find(|(name, _)| *name == variable.name).map(|(_, values)| values);
         let offered = prometheus.label_values(selector, label).await?;
         ensure!(wanted.as_ref().is_some_and(|wanted| offered == *wanted), "{variable:?} offers {offered:?}, wanted {wanted:?}");
@@ -74,7 +74,7 @@ pub(super) async fn show_what_is_so(w: &mut World) -> Result<()> {
     }
     everything_is_exported(&panels, &rules, &ports).await?;
     say::line(format!(
-        "        {} queries of {} panels, {} variables and {} alerts give what is so",
+        "        {} queries of {} panels, {} variables and {} alerts return the right numbers",
         panels.iter().map(|panel| panel.queries.len()).sum::<usize>(),
         panels.len(),
         variables().len(),
@@ -84,7 +84,7 @@ pub(super) async fn show_what_is_so(w: &mut World) -> Result<()> {
 }
 
 async fn gives(prometheus: &Prometheus, query: &str, wanted: &super::panels_wanted::Wanted, what: &str) -> Result<()> {
-    // A page that came too late for a scrape is a gap of a few seconds.
+    // A late response to a scrape is a gap of a few seconds.
     wait_until(secs(40), &format!("{what} ({query}) gives {wanted:?}"), || async {
         let seen = prometheus.query(query).await?;
         Ok(Seen::when(wanted.is(&seen), || format!("{seen:?}")))
@@ -92,7 +92,7 @@ async fn gives(prometheus: &Prometheus, query: &str, wanted: &super::panels_want
     .await
 }
 
-/// What a query names stands in the answer of a program at this moment, with its labels.
+/// Checks that every metric of a query, with its labels, is exported at this moment.
 async fn everything_is_exported(panels: &[Panel], rules: &[(String, String, serde_json::Value)], ports: &[(&str, u16)]) -> Result<()> {
     let mut exported = String::new();
     for (_, port) in ports {
@@ -101,11 +101,11 @@ async fn everything_is_exported(panels: &[Panel], rules: &[(String, String, serd
     let exported = metrics_in(&exported);
     let queries = panels.iter().flat_map(|panel| &panel.queries).chain(rules.iter().map(|(_, query, _)| query));
     let missing: Vec<_> = queries.flat_map(|query| metrics_in(query)).filter(|name| !exported.contains(name)).collect();
-    ensure!(missing.is_empty(), "nobody exports {missing:?}");
+    ensure!(missing.is_empty(), "no program exports {missing:?}");
     Ok(())
 }
 
-/// One PodGroup is made and deleted, and one amendment is refused, since somebody wrote into the group meanwhile.
+/// Creates and deletes one PodGroup, and causes one refused patch by a write from another client.
 async fn lifecycle(w: &mut World, client: &Client) -> Result<()> {
     make_node(client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     make_node(client, "n2", &[("cpu", "1"), ("memory", "1Gi")]).await?;
@@ -122,7 +122,7 @@ async fn lifecycle(w: &mut World, client: &Client) -> Result<()> {
         }
         ensure!(number < 100, "no amendment was refused");
         annotate(client, "goes", "volcano.sh/beside", &number.to_string()).await?;
-        // The amendment is on its slow way now, or not yet, or is there already: one of these is right in the end.
+        // The patch may be in progress, not sent yet, or done: in one of the attempts the time is right.
         tokio::time::sleep(millis(20 * u64::from(number % 10))).await;
         let patch = Patch::Merge(json!({"metadata": {"annotations": {"example.com/busy": number.to_string()}}}));
         podgroups(client).patch(&group, &PatchParams::default(), &patch).await?;
@@ -130,14 +130,15 @@ async fn lifecycle(w: &mut World, client: &Client) -> Result<()> {
     }
     w.controller_path()?.delay(Delay::None, Delay::None);
     scale(client, "goes", 0).await?;
-    wait_until(secs(20), "the group of nobody is deleted", || async {
-        Ok(Seen::when(groups_of(client, "goes").await?.is_empty(), || "it is there".to_owned()))
+    wait_until(secs(20), "the PodGroup without pods is deleted", || async {
+        Ok(Seen::when(groups_of(client, "goes").await?.is_empty(), || "it still exists".to_owned()))
     })
     .await
 }
 
-/// `a` borrows four and gives two back to `b`; `ml` is full below its parent `team`, and both are owed two; in `shut` nothing moves; `b` waits for what no node has; `spare` is
-/// guaranteed one. `dept` deserves what its own `lab` must not have, and is owed nothing.
+/// `a` borrows four and gives two back to `b`; `ml` is full because of its parent `team`, and both lack two of their share; `shut` is closed; `b`
+/// waits for a resource that no node has; `spare` has a guarantee of one. `dept` deserves a resource that its own `lab` may not have, and lacks
+/// nothing.
 async fn queues(client: &Client) -> Result<()> {
     for (name, spec) in [
         ("a", json!({"deserved": {"cpu": "6"}})),
@@ -164,16 +165,16 @@ async fn queues(client: &Client) -> Result<()> {
     waits(client, "late", "shut", 1, ("cpu", "1"), "queue shut is closed").await?;
     Workload::new("owed").replicas(6).gang("6").asks(&[("cpu", "1")]).queue("b").make(client).await?;
     wait_running(client, "owed", 6, 20).await?;
-    wait_until(secs(20), "what was taken back waits", || async {
+    wait_until(secs(20), "the reclaimed pods wait", || async {
         let (has, all) = (bound(client, "borrows").await?, crate::workloads::pods_of(client, "borrows").await?.len());
         Ok(Seen::when((has, all) == (8, 10), || format!("{has} of {all} are bound")))
     })
     .await
 }
 
-/// Three PodGroups are to be amended, and each write takes its time: one is being worked on, and two wait for their turn.
+/// Three PodGroups need a patch, and each write is slow: one is in progress, and two wait for their turn.
 async fn turns(w: &mut World, client: &Client, prometheus: &Prometheus, panels: &[Panel]) -> Result<()> {
-    // Less than what the Lease allows, and more than one scrape.
+    // Less than the Lease allows, and more than one scrape.
     w.controller_path()?.delay(Delay::Fixed(secs(4)), Delay::None);
     for name in ["fits", "borrows", "owed"] {
         annotate(client, name, "volcano.sh/beside", "yes").await?;
@@ -187,7 +188,7 @@ async fn turns(w: &mut World, client: &Client, prometheus: &Prometheus, panels: 
     Ok(())
 }
 
-/// A queue with a number that is too large for the programs, as the CRDs of another release may let in: what was known of it stays.
+/// A queue with a number that is too large for the programs, as the CRDs of another release may allow: its last known state stays.
 async fn unreadable(w: &mut World, client: &Client) -> Result<()> {
     let weight = |weight: u64| json!({"extendClusters": [{"name": "far", "weight": weight}]});
     make_queue_of(client, "foreign", weight(1)).await?;
@@ -199,8 +200,8 @@ async fn unreadable(w: &mut World, client: &Client) -> Result<()> {
     crds.patch(name, &PatchParams::default(), &Patch::Merge(json!({"spec": {"versions": versions}}))).await?;
     let port = w.scheduler()?.port();
     let mut number = 3_000_000_000;
-    // Again and again: the API server takes the changed schema a moment later.
-    wait_until(secs(40), "the scheduler has met a queue that it cannot read", || {
+    // Repeated, because the API server uses the changed schema some time later.
+    wait_until(secs(40), "the scheduler has counted a queue that it cannot read", || {
         number += 1;
         async move {
             patch_queue(client, "foreign", json!({"spec": weight(number)})).await?;
@@ -211,7 +212,7 @@ async fn unreadable(w: &mut World, client: &Client) -> Result<()> {
     .await
 }
 
-/// A gang of single pods that waits, and says why.
+/// Creates a gang of single pods and waits until its PodGroup has this reason.
 async fn waits(client: &Client, name: &str, queue: &str, members: u32, asks: (&str, &str), why: &str) -> Result<()> {
     make_podgroup(client, name, json!({"minMember": members, "queue": queue})).await?;
     for number in 0..members {
@@ -222,7 +223,7 @@ async fn waits(client: &Client, name: &str, queue: &str, members: u32, asks: (&s
 }
 
 impl Row {
-    /// The query with what the row puts into the dashboard's variables.
+    /// Returns the query with the row's values in place of the dashboard's variables.
     fn filled(&self, query: &str) -> String {
         query.replace("$queue", self.queue).replace("$resource", self.resource).replace("$__rate_interval", RANGE)
     }

@@ -1,36 +1,36 @@
-//! Which numbers does the story of M1 make? A row for each panel and alert, in the words of the query's answer.
+//! The expected numbers of M1: a row for each panel and alert, in the form of the query's result.
 
 use crate::prometheus::Sample;
 
-/// What stands for the dashboard's own range. Longer than the story, so that a rate times this is what was counted.
+/// The value for the dashboard's range. It is longer than the case, so that a rate times this range is the count.
 pub(super) const RANGE: &str = "10m";
 
 const SECONDS: f64 = 600.0;
 
-/// What a query must give.
+/// The expected result of a query.
 #[derive(Clone, Debug)]
 pub(super) enum Wanted {
-    /// Just these series with just these values.
+    /// Exactly these series with these values.
     Exactly(Vec<(&'static str, f64)>),
-    /// Rates: these series were counted so often, as far as an extrapolation can tell, and every other not at all.
+    /// Rates: these series were counted this often, within the precision of the extrapolation, and all others were not counted.
     Counted(Vec<(&'static str, f64)>),
-    /// Rates: these series were counted so often, and others may have been, too.
+    /// Rates: these series were counted this often; others may have been counted, too.
     Among(Vec<(&'static str, f64)>),
-    /// At least these series, each between the two.
+    /// At least these series, each between the two values.
     Within(Vec<&'static str>, f64, f64),
-    /// Rates: these series were each counted at least and at most so often.
+    /// Rates: each of these series was counted at least and at most this often.
     Times(Vec<&'static str>, f64, f64),
-    /// Rates: any series, which together were counted at least and at most so often.
+    /// Rates: all series together were counted at least and at most this often.
     Together(f64, f64),
 }
 
 use Wanted::{Among, Counted, Exactly, Times, Together, Within};
 
-/// The extrapolation of a rate to the edges of the story.
+/// The precision of a rate that is extrapolated to the edges of its range.
 const EXTRAPOLATED: f64 = 0.2;
 
 impl Wanted {
-    /// Whether the answer is that.
+    /// Returns whether the result is as expected.
     pub(super) fn is(&self, seen: &[Sample]) -> bool {
         let value = |labels: &str| seen.iter().find(|(have, _)| have == labels).map(|(_, value)| *value);
         let near = |(labels, count): &(&str, f64)| value(labels).is_some_and(|rate| (rate * SECONDS - count).abs() <= EXTRAPOLATED * count);
@@ -48,7 +48,7 @@ impl Wanted {
     }
 }
 
-/// The numbers of one panel, for one choice of its variables.
+/// The expected numbers of one panel, for one choice of its variables.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) panel: &'static str,
@@ -74,19 +74,20 @@ fn one(value: f64) -> Wanted {
     Exactly(vec![("", value)])
 }
 
-/// A time that passed, and no long one.
+/// A measured duration that is not long.
 fn times(labels: &[&'static str]) -> Wanted {
     Within(labels.to_vec(), 0.000_01, 30.0)
 }
 
-/// All of them.
+/// Returns all rows.
 pub(super) fn rows() -> Vec<Row> {
     let both = || Exactly(vec![("program=podgroup-controller", 1.0), ("program=podgroup-scheduler", 1.0)]);
     vec![
         row("Who leads", vec![both()]),
         row("Ready replicas", vec![both()]),
         row("Scheduler answers", vec![one(1.0)]),
-        // Nothing that anybody may do makes them differ: that would be a defect. The unit tests of the audit and `charts/podgroup-alerts-test.yaml` have other values.
+        // No action of a user makes them differ; a difference would be a defect. The unit tests of the audit and `charts/podgroup-alerts-test.yaml`
+        // have other values.
         row("Books that differ", vec![one(0.0)]),
         row("Overcommitted nodes", vec![one(1.0)]),
         row("Builds", vec![Exactly(vec![(concat!("version=", env!("CARGO_PKG_VERSION")), 2.0)])]),
@@ -97,9 +98,9 @@ pub(super) fn rows() -> Vec<Row> {
         row("From decision to bound", vec![times(&[""]), times(&[""])]),
         // `goes` 1, `fits` 2, `borrows` 10, `owed` 6.
         row("Binds per second", vec![Counted(vec![("outcome=bound", 19.0)])]),
-        // Two, and where an answer got lost one of them again; what was refused before has an outcome of its own.
+        // Two evictions, and one more if a response was lost. A refused eviction has another outcome.
         row("Evictions per second", vec![Times(vec!["outcome=evicted"], 1.6, 3.6)]),
-        // Each wait of the story at least once; how many cycles looked at it is a matter of the machine.
+        // Each reason at least once; the number of cycles depends on the machine.
         row(
             "Refusals per second",
             vec![Times(vec!["reason=capability", "reason=evicting", "reason=node_resources", "reason=queue_closed"], 0.8, 200.0)],
@@ -107,14 +108,14 @@ pub(super) fn rows() -> Vec<Row> {
         row("API requests per second", vec![Times(vec!["outcome=ok"], 20.0, 6_000.0)]),
         row("API requests, p99", vec![times(&["verb=create", "verb=patch"])]),
         row("Watch events per second", vec![Times(vec!["resource=pods", "resource=podgroups", "resource=queues"], 10.0, 3_000.0)]),
-        // The scheduler's six, and those of queues once more, whose schema changed.
+        // The scheduler's six, and those of queues once more because of the changed schema.
         row("Watches that ended per second", vec![Together(5.0, 60.0)]),
         row("Complete lists", vec![Within(vec!["outcome=ok,resource=nodes", "outcome=ok,resource=replicasets"], 1.0, 2.0)]),
-        // `foreign`, which is written until it is met.
+        // `foreign`, which is written until the scheduler has read it.
         row("Unreadable objects per second", vec![Together(0.8, 200.0)]),
         of("Used, share and ceiling", "a", "cpu", vec![one(8.0), one(6.0), one(6.0), nothing()]),
         of("Used, share and ceiling", "team", "cpu", vec![one(2.0), one(4.0), one(4.0), one(4.0)]),
-        // What no node offers is nothing, and not unknown, where it is deserved.
+        // A deserved resource that no node has is shown as zero, not as unknown.
         of("Used, share and ceiling", "dept", "example.com/gpu", vec![one(0.0), one(0.0), one(2.0), nothing()]),
         of("Admitted and not placed yet", "b", "example.com/gpu", vec![one(1.0)]),
         of("Guaranteed", "spare", "cpu", vec![one(1.0), one(1.0), one(1.0)]),
@@ -122,7 +123,7 @@ pub(super) fn rows() -> Vec<Row> {
         row("Used by queue", vec![Exactly(vec![("queue=a", 8.0), ("queue=b", 6.0), ("queue=ml", 2.0)])]),
         of("How long the oldest pod waits", "b", "", vec![Within(vec!["queue=b"], 0.0, 200.0)]),
         of("How long the oldest pod waits", "team", "", vec![Within(vec!["queue=team"], 0.0, 200.0)]),
-        // Each in its own queue and in all above it, and `root` has them all.
+        // Each in its own queue and in all ancestors; `root` has them all.
         row(
             "Who waits where",
             vec![Exactly(vec![
@@ -166,7 +167,7 @@ pub(super) fn rows() -> Vec<Row> {
                 ("queue=b,state=open", 1.0),
                 ("queue=default,state=open", 1.0),
                 ("queue=dept,state=open", 1.0),
-                // As it was last seen.
+                // The last known state.
                 ("queue=foreign,state=open", 1.0),
                 ("queue=lab,state=open", 1.0),
                 ("queue=ml,state=open", 1.0),
@@ -181,7 +182,7 @@ pub(super) fn rows() -> Vec<Row> {
         row("Created per second", vec![Counted(vec![("", 4.0)])]),
         row("Deleted per second", vec![Counted(vec![("", 1.0)])]),
         row("Refused preconditions per second", vec![Together(0.8, 60.0)]),
-        // And amendments, until one is refused.
+        // And patches, until one is refused.
         row(
             "Steps per second",
             vec![Among(vec![("outcome=is,step=create", 4.0), ("outcome=is,step=mark", 1.0), ("outcome=gone,step=delete", 1.0)])],
@@ -191,12 +192,12 @@ pub(super) fn rows() -> Vec<Row> {
     ]
 }
 
-/// What a panel shows in the middle of the story, while the only worker is busy with one of three groups.
+/// Returns the numbers of a panel in the middle of the case, while the only worker handles one of three PodGroups.
 pub(super) fn in_between() -> Row {
     row("Groups that wait for their turn", vec![one(2.0)])
 }
 
-/// What can be chosen at the top of a dashboard: the queues of the story; and what its pods use or its queues state.
+/// Returns the values of the dashboard variables: the queues of the case, and the resources that its pods use or its queues name.
 pub(super) fn variables() -> Vec<(&'static str, Vec<&'static str>)> {
     vec![
         ("queue", vec!["a", "b", "default", "dept", "foreign", "lab", "ml", "orphan", "root", "shut", "spare", "team"]),
@@ -204,7 +205,7 @@ pub(super) fn variables() -> Vec<(&'static str, Vec<&'static str>)> {
     ]
 }
 
-/// What the query of each alert gives.
+/// Returns the expected result of the query of each alert.
 pub(super) fn alerts() -> Vec<(&'static str, Wanted)> {
     vec![
         ("PodgroupControllerAbsent", nothing()),
@@ -215,12 +216,12 @@ pub(super) fn alerts() -> Vec<(&'static str, Wanted)> {
         ("PodgroupNodesOvercommitted", one(1.0)),
         ("PodgroupQueueBroken", Exactly(vec![("queue=orphan", 1.0)])),
         ("PodgroupBindsFail", nothing()),
-        // The two use 2 of the 4 that they deserve, and those below `team` wait for more. What `dept` deserves, and does not use, nobody keeps from it.
+        // The two use 2 of the 4 that they deserve, and queues below `team` wait for more. No other queue uses what `dept` deserves.
         ("PodgroupQueueOwed", Exactly(vec![("queue=ml,resource=cpu", 2.0), ("queue=team,resource=cpu", 2.0)])),
     ]
 }
 
-/// The same for one of them.
+/// Returns the expected result for one alert.
 pub(super) fn of_alert(name: &str) -> Option<Wanted> {
     alerts().into_iter().find(|(known, _)| *known == name).map(|(_, wanted)| wanted)
 }
@@ -248,7 +249,7 @@ mod tests {
         assert!(together(7.0) && !together(6.1) && !Together(7.0, 9.0).is(&seen(&[("a", 0.01)])));
     }
 
-    /// Whether the same in a whole range of time instead of in a second, [`SECONDS`] times as much, is never right too.
+    /// Returns whether the values of a whole range, which are [`SECONDS`] times as large as those of a second, do not match, too.
     fn knows_its_unit(wanted: &Wanted) -> bool {
         match wanted {
             Exactly(all) => !all.is_empty() && all.iter().all(|(_, value)| *value != 0.0),
@@ -259,7 +260,7 @@ mod tests {
 
     #[test]
     fn no_panel_of_a_rate_would_pass_with_an_increase() {
-        // A quantile is the same of both.
+        // A quantile is the same for both.
         let is_rate = |query: &str| query.contains("rate(") && !query.contains("histogram_quantile(");
         let (panels, rows) = (panels().unwrap(), rows());
         let mut rates = 0;

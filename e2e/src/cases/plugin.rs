@@ -1,4 +1,4 @@
-//! Does `kubectl podgroup` say what is so? Started by kubectl, as a plugin, on the real control plane.
+//! Rows U6 to U8: the output of `kubectl podgroup` is right. kubectl starts it as a plugin, on the real control plane.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -24,7 +24,7 @@ use crate::workloads::owner::Owner;
 use crate::workloads::{Workload, wait_one_group, wait_running};
 use crate::world::World;
 
-/// What it printed, and how it ended.
+/// The output and the exit status of a command.
 pub(super) struct Said {
     pub(super) status: i32,
     pub(super) out: String,
@@ -33,29 +33,29 @@ pub(super) struct Said {
 
 impl Said {
     pub(super) fn json(&self) -> Result<Value> {
-        ensure!(self.status == 0, "it ended with {}: {}", self.status, self.err);
+        ensure!(self.status == 0, "the exit status is {}: {}", self.status, self.err);
         serde_json::from_str(&self.out).with_context(|| format!("it is no JSON: {}", self.out))
     }
 
-    /// Fails unless it ended so and says all of this.
+    /// Fails unless the exit status is `status` and the output contains all `parts`.
     pub(super) fn must(&self, status: i32, parts: &[&str]) -> Result<()> {
         let all = format!("{}{}", self.out, self.err);
         ensure!(self.status == status, "it ended with {}, wanted {status}: {all}", self.status);
         for part in parts {
-            ensure!(all.contains(part), "{part:?} is not in: {all}");
+            ensure!(all.contains(part), "the output does not contain {part:?}: {all}");
         }
         ensure!(!all.chars().any(|c| c.is_control() && c != '\n'), "control characters, and no terminal: {all:?}");
         Ok(())
     }
 }
 
-/// `kubectl podgroup LINE`, with the admin's kubeconfig.
+/// Runs `kubectl podgroup LINE` with the admin's kubeconfig.
 pub(super) async fn plugin(w: &World, line: &str) -> Result<Said> {
     let words: Vec<_> = std::iter::once("podgroup").chain(line.split_whitespace()).collect();
     said(&mut kubectl(w, &words)?).await
 }
 
-/// kubectl with these words, which finds the plugin in its PATH and no other program.
+/// Returns a kubectl command with these arguments; its PATH contains the plugin and no other program.
 pub(super) fn kubectl(w: &World, words: &[&str]) -> Result<Command> {
     let bin = bin(w)?;
     let mut command = Command::new(bin.join("kubectl"));
@@ -63,27 +63,27 @@ pub(super) fn kubectl(w: &World, words: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
-/// The folder in which kubectl and the plugin are.
+/// Returns the folder of kubectl and the plugin.
 pub(super) fn bin(w: &World) -> Result<PathBuf> {
     let scratch = w.cluster().scratch();
     scratch.link(&w.cluster().kit().program("kubectl"))?;
     Ok(scratch.link(&folder()?.join("kubectl-podgroup"))?.parent().context("no folder of links")?.to_owned())
 }
 
-/// What became of it.
+/// Runs a command and returns its output.
 pub(super) async fn said(command: &mut Command) -> Result<Said> {
     let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await.context("kubectl podgroup")?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Ok(Said { status: output.status.code().context("it was killed")?, out: text(&output.stdout), err: text(&output.stderr) })
+    Ok(Said { status: output.status.code().context("the command was killed")?, out: text(&output.stdout), err: text(&output.stderr) })
 }
 
-/// What stands at a path of the answer; null where nothing does.
+/// Returns the value at a JSON pointer; null when it is missing.
 pub(super) fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
     static NOTHING: Value = Value::Null;
     value.pointer(path).unwrap_or(&NOTHING)
 }
 
-/// The entry with this name.
+/// Returns the list entry with this name.
 fn named<'a>(list: &'a Value, name: &str) -> Result<&'a Value> {
     let found = list.as_array().into_iter().flatten().find(|entry| at(entry, "/name") == name || at(entry, "/resource") == name);
     found.with_context(|| format!("no {name} in {list}"))
@@ -101,8 +101,8 @@ pub(super) async fn why_it_waits(w: &mut World) -> Result<()> {
     Workload::new("job-2").replicas(2).gang("2").asks(HALF).queue("test-sub-1").make(&client).await?;
     let group = wait_one_group(&client, "job-2", 10).await?.name_any();
     group_says(&client, &group, "queue test-root is full").await?;
-    // Without the scheduler's endpoint, what is used is known from there alone.
-    wait_until(secs(10), "the queue's status tells what it uses", || async {
+    // Without the scheduler's endpoint the usage comes only from the status.
+    wait_until(secs(10), "the queue's status contains its usage", || async {
         let status = field(&queues(&client).get("test-root").await?, "/status");
         Ok(Seen::when(at(&status, "/allocated/cpu") == "2", || status.to_string()))
     })
@@ -122,7 +122,7 @@ pub(super) async fn why_it_waits(w: &mut World) -> Result<()> {
             "--scheduler-url",
         ],
     )?;
-    // By the name of the Deployment alone, and by that of the group.
+    // By the name of the Deployment alone, and by the name of the PodGroup.
     plugin(w, "why job-2").await?.must(0, &[&group])?;
     let value = plugin(w, &format!("why pg/{group} -o json {url}")).await?.json()?;
     ensure!(*at(&value, "/unknown") == json!([]), "with the scheduler all is known: {}", at(&value, "/unknown"));
@@ -159,20 +159,20 @@ pub(super) async fn why_it_waits(w: &mut World) -> Result<()> {
     ensure!(at(&audit, "/checked/nodes") == 2, "there are two nodes: {audit}");
     coloured(w).await?;
     one_version(w).await?;
-    // The scheduler of a case is no pod, so nothing can be forwarded to it.
+    // The scheduler of a case is not a pod, so there is no port-forward to it.
     plugin(w, "audit").await?.must(1, &["only the scheduler knows", "--scheduler-url"])?;
     of_a_cron_job(w).await?;
     refused(w).await?;
     completed(w).await
 }
 
-/// A CronJob has the groups of its Jobs; one that has made none says so.
+/// A CronJob has the PodGroups of its Jobs. For a CronJob without Jobs the plugin says so.
 async fn of_a_cron_job(w: &World) -> Result<()> {
     Owner::cron_job("nightly", 1).with("/spec", "suspend", json!(true)).make(&w.client()).await?;
     plugin(w, "why cj/nightly").await?.must(1, &["has no PodGroup", "it has no Job yet", "it is suspended"])
 }
 
-/// What `tree` and `nodes` say is what the Queues' status and the scheduler's ledger say.
+/// `tree` and `nodes` show the same as the Queues' status and the scheduler's ledger.
 async fn agrees(w: &mut World, url: &str) -> Result<()> {
     let client = w.client();
     let port = w.scheduler()?.port();
@@ -207,7 +207,7 @@ async fn agrees(w: &mut World, url: &str) -> Result<()> {
     .await
 }
 
-/// What cannot be is met with a message that says what to do, and the exit status that goes with it.
+/// An impossible request has a message that says what to do, and the documented exit status.
 async fn refused(w: &World) -> Result<()> {
     plugin(w, "why nobody").await?.must(1, &["there is no PodGroup, Deployment", "-n"])?;
     plugin(w, "why service/x").await?.must(2, &["is none of podgroup"])?;
@@ -227,7 +227,7 @@ async fn refused(w: &World) -> Result<()> {
     Ok(())
 }
 
-/// kubectl asks for what may come next, names included.
+/// kubectl completes arguments, including names of objects.
 async fn completes(w: &World) -> Result<()> {
     let plugin = w.cluster().scratch().link(&folder()?.join("kubectl-podgroup"))?;
     let asked = plugin.with_file_name("kubectl_complete-podgroup");
@@ -259,7 +259,7 @@ pub(super) async fn queues_and_rights(w: &mut World) -> Result<()> {
     queue_is(&client, "below", "Open").await?;
     plugin(w, "queue close up").await?.must(0, &["queue up is to be closed"])?;
     queue_is(&client, "below", "Closed").await?;
-    // The plugin waits a few seconds for the status, and a busy machine may take longer: then it says so, and says the state when asked again.
+    // The plugin waits a few seconds for the status. On a busy machine it may say that it is not written yet, and shows the state at the next call.
     says(w, "queue close up", &["was closed already", "its status says Closed"]).await?;
     Workload::new("late").queue("below").make(&client).await?;
     let group = wait_one_group(&client, "late", 10).await?.name_any();
@@ -276,7 +276,7 @@ pub(super) async fn queues_and_rights(w: &mut World) -> Result<()> {
     plugin(w, "why late").await?.must(0, &["does not wait: Running"])
 }
 
-/// Waits until it says all of this.
+/// Waits until the output contains all `parts`.
 pub(super) async fn says(w: &World, line: &str, parts: &[&str]) -> Result<()> {
     wait_until(secs(20), &format!("{line} says {parts:?}"), || async {
         let said = plugin(w, line).await?;
@@ -294,7 +294,7 @@ async fn tenant(w: &World, group: &str) -> Result<()> {
     let view = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"});
     let binding: RoleBinding = serde_json::from_value(json!({"metadata": {"name": "tenant"}, "subjects": subject, "roleRef": view}))?;
     Api::<RoleBinding>::namespaced(client.clone(), NAMESPACE).create(&PostParams::default(), &binding).await?;
-    wait_until(secs(10), "the tenant reads in his namespace", || async {
+    wait_until(secs(10), "the tenant can read in its namespace", || async {
         let said = plugin(w, "why late --as tenant").await?;
         Ok(Seen::when(said.status == 0, || said.err))
     })
@@ -306,17 +306,17 @@ async fn tenant(w: &World, group: &str) -> Result<()> {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "podgroup-view"},
     }))?;
     Api::<ClusterRoleBinding>::all(client).create(&PostParams::default(), &binding).await?;
-    wait_until(secs(10), "the tenant sees the queues too", || async {
+    wait_until(secs(10), "the tenant can read the queues, too", || async {
         let value = plugin(w, "why late --as tenant -o json").await?.json()?;
         Ok(Seen::when(at(&value, "/queues/0/closedBy") == "up" && at(&value, "/nodes").is_null(), || value.to_string()))
     })
     .await
 }
 
-/// U8. Without --scheduler-url the scheduler is asked through a port-forward to the pod that its Lease names: kwok's kubelet forwards to the process.
+/// U8. Without --scheduler-url the plugin uses a port-forward to the pod that the Lease names: kwok's kubelet forwards to the process.
 pub(super) async fn through_a_port_forward(w: &mut World) -> Result<()> {
     make_node(&w.client(), "n1", &[("cpu", "4"), ("memory", "16Gi")]).await?;
-    // In a pod its name is the host's.
+    // In a pod its name is the host name.
     let scheduler = w.scheduler()?;
     scheduler.environment("HOSTNAME", "scheduler-0");
     scheduler.terminate().await?;
@@ -327,7 +327,7 @@ pub(super) async fn through_a_port_forward(w: &mut World) -> Result<()> {
     pod_of_the_scheduler(w, "scheduler-1", "HTTPS").await?;
     {
         let w: &World = w;
-        // It is ready before it holds the Lease.
+        // The scheduler is ready before it holds the Lease.
         wait_until(secs(30), "the port-forward leads to the pod that the Lease names", || async {
             let said = plugin(w, "audit --request-timeout 5s").await?;
             Ok(Seen::when(said.must(1, &["port-forward to pod podgroup-system/scheduler-0"]).is_ok(), || said.err))
@@ -353,7 +353,7 @@ pub(super) async fn through_a_port_forward(w: &mut World) -> Result<()> {
     of_another_version(w).await
 }
 
-/// A pod of this name as the chart makes them; the kubelet's probes come with this scheme.
+/// Creates a pod of this name as the chart does; the probes of the kubelet use this scheme.
 async fn pod_of_the_scheduler(w: &World, name: &str, scheme: &str) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(w.client(), chart::NAMESPACE);
     let probe = json!({"httpGet": {"path": "/readyz", "port": "http-metrics", "scheme": scheme}});

@@ -1,4 +1,4 @@
-//! Does `kubectl podgroup` reach a scheduler that serves TLS, and say which versions run? Parts of rows U6 and U8.
+//! Parts of rows U6 and U8: `kubectl podgroup` with a scheduler that serves TLS, and the versions of the programs.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -7,7 +7,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use super::endpoint::{account, bind, gets_the_rights};
+use super::endpoint::{account, bind, grant_secure_serving};
 use super::plugin::{at, plugin, says};
 use crate::https::{Mount, SERVICE};
 use crate::objects::NAMESPACE;
@@ -15,10 +15,10 @@ use crate::wait::{Seen, secs, wait_until};
 use crate::world::World;
 use crate::{chart, kubeconfig};
 
-/// The scheduler serves TLS from now on, wants a token and is the pod `scheduler-1`; the port-forward of U8 leads to it. Nothing is sent to who does not prove who he is, but where that is
-/// said; each flag that is missing is named.
+/// The scheduler serves TLS from now on, wants a token and is the pod `scheduler-1`; the port-forward of U8 leads to it. Nothing is sent to who does
+/// not prove who he is, but where that is said; each flag that is missing is named.
 pub(super) async fn over_tls(w: &mut World) -> Result<()> {
-    gets_the_rights(w, chart::SCHEDULER).await?;
+    grant_secure_serving(w, chart::SCHEDULER).await?;
     let mount = Mount::new(w.cluster().scratch().path("certificate"))?;
     mount.swap("one")?;
     let authority = w.cluster().scratch().path("certificate").join("one/tls.crt");
@@ -42,7 +42,7 @@ pub(super) async fn over_tls(w: &mut World) -> Result<()> {
     plugin(w, &another).await?.must(1, &["nobody answers", "certificate", &usual, "--scheduler-tls-server-name"])?;
     service(w).await?;
     plugin(w, &another).await?.must(0, &["no differences"])?;
-    // As somebody else nobody's own token goes there: it would show what that one may not see.
+    // With impersonation the plugin does not send the user's own token: it would show what the impersonated user may not see.
     let other = format!("{operator} --as boss --as-group system:masters");
     plugin(w, &format!("audit {other} {trusted}")).await?.must(1, &["nobody can act there as boss", "--scheduler-token-file"])?;
     plugin(w, &format!("tree {other} {trusted}")).await?.must(0, &["root", "Not known", "nobody can act there as boss"])?;
@@ -53,7 +53,7 @@ pub(super) async fn over_tls(w: &mut World) -> Result<()> {
     plugin(w, &of_a_stranger).await?.must(1, &["asks for a token with the right to /debug/audit"])
 }
 
-/// The Service of a release that is not called as usual leads to the scheduler.
+/// The Service of a release with another name leads to the scheduler.
 async fn service(w: &World) -> Result<()> {
     let ports = json!([{"name": "http-metrics", "port": 8081, "targetPort": "http-metrics"}]);
     let spec = json!({"clusterIP": "None", "selector": {"component": "scheduler"}, "ports": ports});
@@ -62,7 +62,7 @@ async fn service(w: &World) -> Result<()> {
     Ok(())
 }
 
-/// Somebody with a token: with this role, a kubeconfig that holds it; else the token itself.
+/// Creates an account with a token. With a role it returns the flag for a kubeconfig with the token, otherwise the token itself.
 async fn person(w: &World, name: &str, role: Option<&str>) -> Result<String> {
     let token = account(&w.client(), name).await?;
     let Some(role) = role else { return Ok(token) };
@@ -73,7 +73,7 @@ async fn person(w: &World, name: &str, role: Option<&str>) -> Result<String> {
     Ok(file.display().to_string())
 }
 
-/// All three are what was built together.
+/// All three programs have the same version.
 pub(super) async fn one_version(w: &World) -> Result<()> {
     let value = plugin(w, "version -o json").await?.json()?;
     ensure!(*at(&value, "/differences") == json!([]) && *at(&value, "/unknown") == json!([]), "{value}");
@@ -94,7 +94,7 @@ pub(super) async fn of_another_version(w: &mut World) -> Result<()> {
     controller.terminate().await?;
     controller.restart().await?;
     let log = controller.log().to_owned();
-    wait_until(secs(20), "the controller's log says of which version the scheduler is", || async {
+    wait_until(secs(20), "the controller's log contains the version of the scheduler", || async {
         let text = std::fs::read_to_string(&log)?;
         let told = text.lines().find(|line| line.contains("9.9.9")).unwrap_or_default();
         Ok(Seen::when(told.contains("helm upgrade"), || text))
@@ -103,7 +103,7 @@ pub(super) async fn of_another_version(w: &mut World) -> Result<()> {
     plugin(w, "version")
         .await?
         .must(0, &["podgroup-scheduler   9.9.9", "podgroup-controller and podgroup-scheduler differ", "helm upgrade"])?;
-    // It died with its node: nobody gives the Lease back.
+    // Its node died, so the Lease is not released.
     let gone = json!({"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}});
     leases.patch(chart::SCHEDULER, &PatchParams::default(), &Patch::Merge(gone)).await?;
     plugin(w, "version")

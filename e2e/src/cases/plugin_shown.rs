@@ -1,4 +1,4 @@
-//! How does `kubectl podgroup` look at a terminal, and what do kubectl's own completions make of it? Parts of row U6.
+//! Parts of row U6: colours of `kubectl podgroup` on a terminal, and kubectl's own completion.
 
 use anyhow::{Result, ensure};
 use tokio::process::Command;
@@ -10,7 +10,7 @@ use crate::world::World;
 /// At a terminal, which `script` plays, there are colours, and none for who does not want them.
 pub(super) async fn coloured(w: &World) -> Result<()> {
     if std::process::Command::new("script").arg("--version").output().is_err() {
-        say::line("        there is no `script` on this machine, so nobody has looked at colours on a terminal");
+        say::line("        there is no `script` on this machine, so colours on a terminal were not tested");
         return Ok(());
     }
     let path = format!("{}:{}", bin(w)?.display(), std::env::var("PATH").unwrap_or_default());
@@ -27,7 +27,7 @@ pub(super) async fn coloured(w: &World) -> Result<()> {
     Ok(())
 }
 
-/// kubectl completes `kubectl podgroup …` with the link that docs/plugin.md says.
+/// kubectl completes `kubectl podgroup …` with the link from docs/plugin.md.
 pub(super) async fn completed(w: &World) -> Result<()> {
     let link = bin(w)?.join("kubectl_complete-podgroup");
     if !link.exists() {

@@ -1,4 +1,4 @@
-//! Does every level of the queue tree hold? Rows Q1 and Q2.
+//! Rows Q1 and Q2: every level of the queue tree limits its subtree.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
@@ -13,10 +13,10 @@ use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{Workload, delete, wait_one_group, wait_running};
 use crate::world::World;
 
-/// Half of what the parent queue allows; each job has two such pods.
+/// Half of the parent queue's capability; each job has two such pods.
 pub(crate) const HALF: Amounts<'static> = &[("cpu", "1"), ("memory", "2Gi")];
 
-/// root → test-root (2 cpu, 4Gi) → test-sub-0, test-sub-1, on a node with room for far more.
+/// Creates root → test-root (2 cpu, 4Gi) → test-sub-0 and test-sub-1, and a node with much more capacity.
 pub(crate) async fn tree(client: &Client) -> Result<()> {
     make_node(client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     make_queue(client, "test-root", Some("root"), &[("cpu", "2"), ("memory", "4Gi")]).await?;
@@ -24,8 +24,8 @@ pub(crate) async fn tree(client: &Client) -> Result<()> {
     make_queue(client, "test-sub-1", Some("test-root"), &[]).await
 }
 
-/// Q1 (#4118). job-1 of 2 cpu, 4Gi to test-sub-0, job-2 the same to test-sub-1: job-2 stays Pending with a message that names test-root; when job-1 ends,
-/// it runs.
+/// Q1 (#4118). job-1 with 2 cpu and 4Gi runs in test-sub-0. job-2 with the same in test-sub-1 stays Pending with a message that names test-root. When
+/// job-1 ends, job-2 runs.
 pub(super) async fn parent_blocks(w: &mut World) -> Result<()> {
     let client = w.client();
     tree(&client).await?;
@@ -39,7 +39,7 @@ pub(super) async fn parent_blocks(w: &mut World) -> Result<()> {
     no_longer_unschedulable(&client, &group).await
 }
 
-/// Q2. The same, PodGroups without minResources: so made by a user, with pods that name them.
+/// Q2. The same for PodGroups without minResources: a user creates them, and the pods name them.
 pub(super) async fn parent_blocks_without_min_resources(w: &mut World) -> Result<()> {
     let client = w.client();
     tree(&client).await?;
@@ -48,7 +48,7 @@ pub(super) async fn parent_blocks_without_min_resources(w: &mut World) -> Result
     job(&client, "job-2", "test-sub-1").await?;
     blocked_by_parent(w, "job-2", "job-2").await?;
     let group = podgroups(&client).get("job-2").await?;
-    ensure!(field(&group, "/spec/minResources").is_null(), "somebody wrote minResources: {}", field(&group, "/spec"));
+    ensure!(field(&group, "/spec/minResources").is_null(), "minResources is set: {}", field(&group, "/spec"));
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default().labels("app=job-1")).await?;
     wait_running(&client, "job-2", 2, 15).await?;
@@ -63,7 +63,7 @@ async fn job(client: &Client, name: &str, queue: &str) -> Result<()> {
     Ok(())
 }
 
-/// The group says that the parent blocks it, is Pending, and none of its pods is bound.
+/// Checks that the PodGroup names the parent as its reason, is Pending, and has no bound pod.
 pub(crate) async fn blocked_by_parent(w: &mut World, group: &str, pods: &str) -> Result<()> {
     let client = w.client();
     let (reason, message) = wait_unschedulable(&client, group).await?;

@@ -1,4 +1,4 @@
-//! Do two releases in one cluster leave each other's PodGroups alone? Row K8.
+//! Row K8: two releases in one cluster do not touch each other's PodGroups.
 
 use anyhow::{Result, ensure};
 use kube::ResourceExt;
@@ -10,7 +10,7 @@ use crate::wait::{Seen, holds_for, secs};
 use crate::workloads::{Workload, groups_of, wait_one_group, wait_running};
 use crate::world::World;
 
-/// K8. A second controller serves another scheduler. Each makes the PodGroups of its own, and neither writes to the other's: not the mark, not a DELETE, nothing.
+/// K8. A second controller serves another scheduler. Each controller creates its own PodGroups and makes no write to the others: no mark, no DELETE.
 pub(super) async fn each_its_own(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
@@ -23,7 +23,7 @@ pub(super) async fn each_its_own(w: &mut World) -> Result<()> {
     Workload::new("second").scheduler("second").make(&client).await?;
     let other = wait_one_group(&client, "second", 20).await?;
 
-    // Longer than a group lingers, is looked at and deleted.
+    // Longer than the delay, the check and the deletion of a PodGroup together.
     let before = writes(w)?;
     holds_for(secs(6), "both groups stay as they are", || async {
         for (name, group) in [("first", &first), ("second", &other)] {
@@ -41,6 +41,6 @@ pub(super) async fn each_its_own(w: &mut World) -> Result<()> {
     })
     .await?;
     let written = writes(w)? - before;
-    ensure!(written == 0, "{written} writes of PodGroups where nothing changed");
+    ensure!(written == 0, "{written} writes of PodGroups although nothing changed");
     second.end().await
 }

@@ -1,6 +1,6 @@
-//! Do the programs do what the chart's values say? Row C9: what is rendered for the defaults, and for sets of values that turn on every flag, is what runs.
+//! Row C9: the programs run as the chart renders them, with the default values and with sets of values that use every flag.
 //!
-//! Modes B and C are rows of C3, a cluster without the admission policies is C4.
+//! The modes B and C are in C3, and a cluster without the admission policies is in C4.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -23,7 +23,7 @@ use crate::workloads::{Workload, delete, pods_of, wait_one_group, wait_running};
 use crate::world::World;
 use crate::{audit, chart, programs, say};
 
-/// Every flag that the templates can render: one that no set of values turns on fails the case, and so does one that the templates have and this list has not.
+/// Every flag that the templates can render. The case fails if no set of values uses one of them, and if the templates render a flag that is not listed.
 const FLAGS: [&str; 11] = [
     "--scheduler-name",
     "--leader-elect",
@@ -38,7 +38,7 @@ const FLAGS: [&str; 11] = [
     "--queue-status",
 ];
 
-/// C9. The same cluster three times: the chart as it is, everything otherwise, and a certificate and a name of one's own.
+/// C9. The same cluster three times: the default values, every value changed, and a certificate with another name.
 pub(super) async fn as_rendered(w: &mut World) -> Result<()> {
     let (cluster, client) = (w.cluster(), w.client());
     let mut seen = Vec::new();
@@ -47,29 +47,29 @@ pub(super) async fn as_rendered(w: &mut World) -> Result<()> {
     }
     chart::install(cluster, &[]).await?;
     chart::settle(cluster, true).await?;
-    by_itself(cluster, &mut seen).await?;
-    chart::upgrade(cluster, &everything_otherwise()?.iter().map(String::as_str).collect::<Vec<_>>()).await?;
+    with_defaults(cluster, &mut seen).await?;
+    chart::upgrade(cluster, &all_values_changed()?.iter().map(String::as_str).collect::<Vec<_>>()).await?;
     chart::settle(cluster, false).await?;
-    otherwise(cluster, &mut seen).await?;
+    with_all_values_changed(cluster, &mut seen).await?;
     with_a_certificate(cluster, &mut seen).await?;
 
     let missing: Vec<_> = FLAGS.iter().filter(|flag| !seen.iter().any(|each| each == *flag)).collect();
     ensure!(missing.is_empty(), "these flags were never rendered: {missing:?}");
     let known = |flag: &str| FLAGS.contains(&flag) || EXTRA.iter().any(|extra| extra.starts_with(&format!("{flag}=")));
     let added: Vec<_> = seen.iter().filter(|flag| !known(flag)).collect();
-    ensure!(added.is_empty(), "the chart renders {added:?}, of which this case does not know what they do");
+    ensure!(added.is_empty(), "the chart renders flags that this case does not know: {added:?}");
     let accounts = ["podgroup-controller", "podgroup-scheduler", "gangs-controller", "gangs-scheduler"].map(chart::user);
     let refused = audit::read(&cluster.audit_log(), &accounts)?.refused;
     ensure!(refused.is_empty(), "the chart gave too few rights: {refused:?}");
     Ok(())
 }
 
-/// Both programs of a release, controller first, ready.
+/// Starts both programs of a release, the controller first, and waits until they are ready.
 pub(super) async fn both(cluster: &Cluster, release: &str, label: &str) -> Result<[Rendered; 2]> {
     both_from(cluster, &programs::folder()?, release, label).await
 }
 
-/// The same with the programs of this folder.
+/// Starts both programs from another folder.
 pub(super) async fn both_from(cluster: &Cluster, folder: &Path, release: &str, label: &str) -> Result<[Rendered; 2]> {
     let start = |program: &str| (format!("{release}-{program}"), format!("{label}-{program}"));
     let ((controller, its_label), (scheduler, label)) = (start("controller"), start("scheduler"));
@@ -80,8 +80,8 @@ pub(super) async fn both_from(cluster: &Cluster, folder: &Path, release: &str, l
     Ok([controller, scheduler])
 }
 
-/// The defaults: both lead by Leases of the names and in the namespace that the roles are about, metrics are open, the log is JSON, gangs are spread over the nodes.
-async fn by_itself(cluster: &Cluster, seen: &mut Vec<String>) -> Result<()> {
+/// The defaults: both lead with Leases as named in the roles, metrics need no token, the log is JSON, and gangs are spread over the nodes.
+async fn with_defaults(cluster: &Cluster, seen: &mut Vec<String>) -> Result<()> {
     let client = cluster.client();
     let programs = both(cluster, "podgroup", "plain").await?;
     seen.extend(programs.iter().flat_map(|program| program.flags.clone()));
@@ -90,18 +90,18 @@ async fn by_itself(cluster: &Cluster, seen: &mut Vec<String>) -> Result<()> {
         let (status, body) = program.scraped(cluster, None).await?;
         ensure!(status == 200 && body.contains("podgroup_build_info"), "the metrics are {status}: {body}");
         let log = program.log()?;
-        // The last line may still be written.
+        // The last line may still be incomplete.
         let whole = log.rsplit_once('\n').context("it has logged nothing")?.0;
         let odd = whole.lines().find(|line| serde_json::from_str::<Value>(line).is_err());
-        ensure!(odd.is_none(), "this line of the log is no JSON: {odd:?}");
-        ensure!(log.contains("podgroup::runtime::setup"), "nobody asked for so little:\n{log}");
+        ensure!(odd.is_none(), "this line of the log is not JSON: {odd:?}");
+        ensure!(log.contains("podgroup::runtime::setup"), "the log misses an info line:\n{log}");
     }
     Workload::new("spread").replicas(2).gang("2").make(&client).await?;
     wait_running(&client, "spread", 2, 20).await?;
     let nodes = nodes_of(&client, "spread").await?;
     ensure!(nodes == ["n1", "n2"], "a gang of two is on {nodes:?}");
     end(programs).await?;
-    // Given back, so that the next one need not wait.
+    // The Leases are released, so that the next programs need not wait.
     for name in [chart::CONTROLLER, chart::SCHEDULER] {
         let holder = leases(&client).get(name).await?.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
         ensure!(holder.is_empty(), "{holder} still holds {name}");
@@ -110,11 +110,11 @@ async fn by_itself(cluster: &Cluster, seen: &mut Vec<String>) -> Result<()> {
     delete(&client, "spread").await
 }
 
-/// Given to both by hand beside what has a value.
+/// Extra arguments for both programs, besides the values.
 const EXTRA: [&str; 3] = ["--workers=3", "--evictions=false", "--bind-concurrency=3"];
 
-/// No value that has another choice is left as it is.
-fn everything_otherwise() -> Result<Vec<String>> {
+/// Changes every value that has another choice.
+fn all_values_changed() -> Result<Vec<String>> {
     let mut values = [
         "schedulerNames={podgroup-scheduler,second}",
         "leaderElection.enabled=false",
@@ -133,14 +133,14 @@ fn everything_otherwise() -> Result<Vec<String>> {
     values.push(format!("scheduler.extraArgs={{{evictions},{binds}}}"));
     match TcpListener::bind("[::1]:0") {
         Ok(_) => values.push("http.bindAddress=[::]".to_owned()),
-        Err(error) => say::line(format!("        C9: this machine has no IPv6 ({error}), so http.bindAddress stays what it is")),
+        Err(error) => say::line(format!("        C9: this machine has no IPv6 ({error}), so http.bindAddress is not changed")),
     }
     Ok(values)
 }
 
-/// Without election nobody touches a Lease; over TLS health is open and the rest is for who has the chart's roles; pods are annotated without the policy, a second
-/// scheduler's name is served, and gangs are packed.
-async fn otherwise(cluster: &Cluster, seen: &mut Vec<String>) -> Result<()> {
+/// Without an election no program touches a Lease. With TLS, health is open and the rest needs the chart's roles. The controller annotates pods without the
+/// policy, a second scheduler name is served, and gangs are packed.
+async fn with_all_values_changed(cluster: &Cluster, seen: &mut Vec<String>) -> Result<()> {
     let client = cluster.client();
     let programs = both(cluster, "podgroup", "otherwise").await?;
     seen.extend(programs.iter().flat_map(|program| program.flags.clone()));
@@ -152,7 +152,7 @@ async fn otherwise(cluster: &Cluster, seen: &mut Vec<String>) -> Result<()> {
     wait_until(secs(20), "its pods name their group", || async {
         let pods = pods_of(&client, "packed").await?;
         let named = pods.iter().filter(|pod| pod.annotations().get("scheduling.k8s.io/group-name") == Some(&group)).count();
-        Ok(Seen::when(named == 2, || format!("{named} of {}", pods.len())))
+        Ok(Seen::when(named == 2, || format!("{named} of {} pods", pods.len())))
     })
     .await?;
 
@@ -165,9 +165,9 @@ async fn otherwise(cluster: &Cluster, seen: &mut Vec<String>) -> Result<()> {
     }
     let [controller, scheduler] = &programs;
     let (status, _) = scheduler.get("/debug/queues", Some(&token)).await?;
-    ensure!(status == 403, "who may see the metrics is answered with {status} to /debug/queues");
+    ensure!(status == 403, "the metrics reader gets {status} from /debug/queues");
     bind(&client, "scraper", "podgroup-debug-reader").await?;
-    wait_until(secs(40), "who may see /debug/queues does", || async {
+    wait_until(secs(40), "the authorized account sees /debug/queues", || async {
         let (status, body) = scheduler.get("/debug/queues", Some(&token)).await?;
         Ok(Seen::when(status == 200 && body.contains("default"), || format!("{status}: {body}")))
     })
@@ -183,7 +183,7 @@ async fn otherwise(cluster: &Cluster, seen: &mut Vec<String>) -> Result<()> {
     delete(&client, "packed").await
 }
 
-/// A Secret's certificate is the one that is shown; the names of the release's objects are another's, those of the Leases are not.
+/// The certificate of a Secret is used. The objects of the release have another name; the Leases have the same.
 async fn with_a_certificate(cluster: &Cluster, seen: &mut Vec<String>) -> Result<()> {
     let client = cluster.client();
     let mount = Mount::new(cluster.scratch().path("serving"))?;
@@ -201,7 +201,7 @@ async fn with_a_certificate(cluster: &Cluster, seen: &mut Vec<String>) -> Result
     let (checks, token) = (Https::trusting(&certificate)?, account(&client, "checker").await?);
     bind(&client, "checker", "gangs-metrics-reader").await?;
     for program in &programs {
-        let (status, _) = checks.get(program.program.port(), "/readyz", None).await.context("it shows another certificate")?;
+        let (status, _) = checks.get(program.program.port(), "/readyz", None).await.context("the program uses another certificate")?;
         ensure!(status == 200, "/readyz says {status}");
         scraped_with(cluster, program, &token).await?;
     }
@@ -210,9 +210,9 @@ async fn with_a_certificate(cluster: &Cluster, seen: &mut Vec<String>) -> Result
     end(programs).await
 }
 
-/// Both Leases, in the release's namespace and held by these pods; no other of ours anywhere.
+/// Checks both Leases: in the namespace of the release, held by these pods, and no other Lease of ours anywhere.
 pub(super) async fn both_lead(client: &Client, label: &str) -> Result<()> {
-    wait_until(secs(20), "both lead by the Leases of the chart's roles", || async {
+    wait_until(secs(20), "both programs lead with the Leases of the chart's roles", || async {
         let mut held: Vec<_> = Api::<Lease>::all(client.clone())
             .list(&ListParams::default())
             .await?
@@ -230,9 +230,9 @@ pub(super) async fn both_lead(client: &Client, label: &str) -> Result<()> {
     .await
 }
 
-/// The binding may be a moment younger than what the authorizer has seen, and a refusal is remembered for 10 s.
+/// Waits until the metrics can be read: the authorizer may not have seen the binding yet, and a refusal is cached for 10 s.
 async fn scraped_with(cluster: &Cluster, program: &Rendered, token: &str) -> Result<()> {
-    wait_until(secs(40), "who may see the metrics does", || async {
+    wait_until(secs(40), "the metrics reader sees the metrics", || async {
         let (status, body) = program.scraped(cluster, Some(token)).await?;
         Ok(Seen::when(status == 200 && body.contains("podgroup_build_info"), || format!("{status}: {body}")))
     })

@@ -1,4 +1,4 @@
-//! Does a pod cost what Kubernetes' rules say, exactly, in every sum? Rows A7, A8 and A9.
+//! Rows A7, A8 and A9: a pod is charged exactly as the rules of Kubernetes say, in every sum.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
@@ -15,19 +15,19 @@ use crate::workloads::owner::{Owner, wait_group};
 use crate::workloads::{Workload, pods_of, scale, wait_one_group, wait_running};
 use crate::world::World;
 
-/// A7. In-place resize of a running pod past its queue's capability: usage tells the truth, nothing new is bound in the queue or on the room that it took; no
-/// crash; the books are right after it is resized down, which is when its kubelet has done it and not when it is asked for.
+/// A7. In-place resize of a running pod above its queue's capability: the usage is correct, and no pod is bound in the queue or on the used capacity. No crash.
+/// After the resize back, the usage falls when the kubelet has done it, not when it is requested.
 pub(super) async fn resized_in_place(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "8"), ("memory", "64Gi")]).await?;
-    // Or what it has beyond its share would be reclaimed for who waits beside it.
+    // Not reclaimable: otherwise the other queue would reclaim what exceeds the share.
     make_queue_of(&client, "team", json!({"capability": {"cpu": "4"}, "reclaimable": false})).await?;
     Workload::new("grows").asks(&[("cpu", "2")]).queue("team").make(&client).await?;
     wait_running(&client, "grows", 1, 20).await?;
     queue_uses(&client, "team", "cpu", "2").await?;
     let pod = pods_of(&client, "grows").await?.first().map(ResourceExt::name_any).unwrap_or_default();
-    // A kubelet that says nothing of what it gave is taken for one that cannot resize.
-    given(&client, &pod, "2").await?;
+    // A kubelet that does not report allocated resources is taken for one that cannot resize.
+    set_allocated(&client, &pod, "2").await?;
     resize(&client, &pod, "6").await?;
     queue_uses(&client, "team", "cpu", "6").await?;
     Workload::new("late").queue("team").make(&client).await?;
@@ -39,21 +39,21 @@ pub(super) async fn resized_in_place(w: &mut World) -> Result<()> {
     stays_unbound(w, "late", 2).await?;
     stays_unbound(w, "other", 0).await?;
 
-    given(&client, &pod, "6").await?;
+    set_allocated(&client, &pod, "6").await?;
     resize(&client, &pod, "1").await?;
-    holds_for(secs(2), "what the kubelet has given counts", || async {
+    holds_for(secs(2), "the resources that the kubelet has allocated count", || async {
         let seen = crate::objects::field(&crate::objects::queues(&client).get("team").await?, "/status/allocated/cpu");
         Ok(Seen::when(seen == "6", || seen.to_string()))
     })
     .await?;
     stays_unbound(w, "late", 0).await?;
-    given(&client, &pod, "1").await?;
+    set_allocated(&client, &pod, "1").await?;
     wait_running(&client, "late", 1, 10).await?;
     wait_running(&client, "other", 1, 10).await?;
     queue_uses(&client, "team", "cpu", "2").await
 }
 
-/// What `kubectl patch pod --subresource resize` does.
+/// Resizes a pod like `kubectl patch pod --subresource resize`.
 async fn resize(client: &Client, pod: &str, cpu: &str) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let main = json!({"name": "main", "resources": {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}});
@@ -62,12 +62,12 @@ async fn resize(client: &Client, pod: &str, cpu: &str) -> Result<()> {
     Ok(())
 }
 
-/// What a kubelet writes when it has given the container so much.
-async fn given(client: &Client, pod: &str, cpu: &str) -> Result<()> {
+/// Writes the status of a kubelet that has allocated this cpu.
+async fn set_allocated(client: &Client, pod: &str, cpu: &str) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let statuses = pods.get(pod).await?.status.and_then(|status| status.container_statuses).unwrap_or_default();
     let mut statuses = json!(statuses);
-    let main = statuses.get_mut(0).and_then(Value::as_object_mut).context("no status of the container")?;
+    let main = statuses.get_mut(0).and_then(Value::as_object_mut).context("the container has no status")?;
     let amounts = amounts(&[("cpu", cpu)]);
     main.insert("allocatedResources".to_owned(), amounts.clone());
     main.insert("resources".to_owned(), json!({"requests": amounts, "limits": amounts}));
@@ -75,8 +75,8 @@ async fn given(client: &Client, pod: &str, cpu: &str) -> Result<()> {
     Ok(())
 }
 
-/// A8. Init 4 cpu, main 1 cpu, sidecar 1 cpu, overhead 100m on a node that fits exactly: PodGroup.minResources, ledger and queue agree with the kubelet's
-/// rule, which asks whether the sidecar starts before the init container or after it.
+/// A8. Init container 4 cpu, main 1 cpu, sidecar 1 cpu, overhead 100m on a node that fits exactly: PodGroup.minResources, ledger and queue follow the kubelet's
+/// rule, in which the order of sidecar and init container matters.
 pub(super) async fn init_sidecar_and_overhead(w: &mut World) -> Result<()> {
     let client = w.client();
     make_queue(&client, "team", None, &[]).await?;
@@ -110,7 +110,7 @@ pub(super) async fn init_sidecar_and_overhead(w: &mut World) -> Result<()> {
         set_allocatable(&client, name, &[("cpu", cpu)]).await?;
         wait_running(&client, name, 1, 10).await?;
         let port = w.scheduler()?.port();
-        wait_until(secs(5), &format!("the ledger says that {name} is full to the last bit"), || async {
+        wait_until(secs(5), &format!("the ledger reports {name} as exactly full"), || async {
             let ledger = crate::http::json(port, "/debug/ledger").await?;
             let nodes = ledger.get("nodes").and_then(Value::as_array).cloned().unwrap_or_default();
             let node = nodes.into_iter().find(|node| node.get("name").is_some_and(|seen| seen == name)).unwrap_or_default();
@@ -133,13 +133,13 @@ fn with(mut container: Value, key: &str, value: Value) -> Value {
     container
 }
 
-/// A9 (#5844). 100 pods of 7 TB and an odd byte of ephemeral-storage, all deleted again; a queue with `ephemeral-storage: 100P`: sums are exact, and return
+/// A9 (#5844). 100 pods of 7 TB and one byte of ephemeral-storage are created and deleted, and a queue has `ephemeral-storage: 100P`. Sums are exact and return
 /// to exactly 0; 100P means 100P.
 pub(super) async fn large_and_odd(w: &mut World) -> Result<()> {
     const DISK: &str = "ephemeral-storage";
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), (DISK, "200P"), ("pods", "250")]).await?;
-    // Exactly a hundred of them.
+    // The capability fits exactly a hundred pods.
     make_queue(&client, "exact", None, &[(DISK, "700000000000100")]).await?;
     Workload::new("odd").replicas(100).asks(&[(DISK, "7000000000001")]).queue("exact").make(&client).await?;
     wait_running(&client, "odd", 100, 60).await?;
@@ -166,7 +166,7 @@ pub(super) async fn large_and_odd(w: &mut World) -> Result<()> {
     let group = wait_one_group(&client, "byte", 10).await?.name_any();
     let said = group_says(&client, &group, "queue hundred is full: ephemeral-storage asked 1, used").await?;
     stays_unbound(w, "byte", 2).await?;
-    ensure!(!said.contains("capability 0"), "it says {said}");
+    ensure!(!said.contains("capability 0"), "the message is {said}");
     for pod in pods_of(&client, "rest").await? {
         crate::workloads::delete(&client, "rest").await?;
         let _ = Api::<Pod>::namespaced(client.clone(), NAMESPACE).delete(&pod.name_any(), &DeleteParams::default().grace_period(0)).await;

@@ -1,4 +1,4 @@
-//! Does minMember follow the size of its owner, and cost nothing where it need not?
+//! Row L7-churn: minMember follows the size of its owner, without unnecessary writes.
 
 use anyhow::{Result, ensure};
 use kube::ResourceExt;
@@ -11,8 +11,8 @@ use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::{Workload, live_replica_sets, scale, wait_one_group, wait_running};
 use crate::world::World;
 
-/// A gang of 4 is scaled up and down as an autoscaler does, 50 times between 2 and 10: minMember is the least of what is asked and what is wanted, is
-/// written only where that changes, and nothing else is asked of the API server. Then up and down at leisure: each change is followed.
+/// A gang of 4 is scaled 50 times between 2 and 10, as by an autoscaler: minMember is the smaller of the requested number and the replicas, is
+/// written only when it changes, and there is no other API call. Then it is scaled slowly, and each change is followed.
 pub(super) async fn churn(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;
@@ -25,7 +25,7 @@ pub(super) async fn churn(w: &mut World) -> Result<()> {
         anyhow::Ok(field(&object, "/spec/minMember").as_i64().unwrap_or(0))
     };
 
-    // Where at least 4 are wanted all the time nothing changes, and nothing is written.
+    // With at least 4 replicas all the time nothing changes, so nothing is written.
     let moment = called::now(w)?;
     let mut dice = Dice(w.seed);
     for _ in 0..25 {
@@ -33,7 +33,8 @@ pub(super) async fn churn(w: &mut World) -> Result<()> {
     }
     scale(&client, "d", 7).await?;
     wait_running(&client, "d", 7, 20).await?;
-    holds_for(secs(1), "minMember is 4", || async { Ok(Seen::when(members().await? == 4, || "it is not".to_owned())) }).await?;
+    holds_for(secs(1), "minMember is 4", || async { Ok(Seen::when(members().await? == 4, || "minMember is another value".to_owned())) })
+        .await?;
     let calls = called::since(w, moment)?;
     ensure!(calls.is_empty(), "25 changes that change nothing cost {:?}", tally(&calls));
 
@@ -54,7 +55,7 @@ pub(super) async fn churn(w: &mut World) -> Result<()> {
     })
     .await?;
     let calls = called::since(w, moment)?;
-    // At most one patch for each, and one Event about it.
+    // At most one patch and one Event for each change.
     let events = calls.iter().filter(|call| call.resource == "events").count();
     ensure!(events <= changes && writes(&calls) <= changes + events, "{changes} changes cost {:?}", tally(&calls));
 
@@ -70,7 +71,7 @@ pub(super) async fn churn(w: &mut World) -> Result<()> {
     let sets = live_replica_sets(&client, "d").await?;
     ensure!(
         sets.len() == 1 && group == format!("podgroup-{}", sets.first().and_then(ResourceExt::uid).unwrap_or_default()),
-        "it is another one"
+        "the PodGroup was recreated"
     );
     recording.judge().await?;
     Ok(())

@@ -1,5 +1,5 @@
-//! What if a right is taken away from a program, to read a kind or to write one? Row C6: it is said once, with what to do, all else goes on, and `helm upgrade`,
-//! which is what it says, heals it.
+//! Row C6: a program loses the right to read or to write a kind. It says once what is missing and what to do, everything else goes on, and the `helm upgrade`
+//! that it names restores the right.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
@@ -21,7 +21,7 @@ use crate::{chart, kit};
 
 const VOLCANO: &str = "scheduling.volcano.sh";
 
-/// What the log says is to be done.
+/// The advice in the log.
 const ADVICE: &str = "`helm upgrade` (of Helm 4 with --force-conflicts) writes the chart's ClusterRole again";
 
 /// C6.
@@ -48,17 +48,17 @@ async fn to_write_the_status_of_queues(cluster: &Cluster, scheduler: &Program) -
     make_queue(&client, "team", None, &[("cpu", "8")]).await?;
     Workload::new("train").replicas(2).gang("2").queue("team").make(&client).await?;
     wait_running(&client, "train", 2, 20).await?;
-    wait_until(secs(20), "the group's status is written all the same", || async {
+    wait_until(secs(20), "the PodGroup's status is still written", || async {
         let group = wait_one_group(&client, "train", 5).await?;
         Ok(Seen::when(field(&group, "/status/phase") == "Running", || field(&group, "/status").to_string()))
     })
     .await?;
-    // Of three queues, each of which is tried again.
-    told_once(scheduler, "cannot patch resource \"queues/status\"").await?;
+    // The program tries again for each of three queues.
+    logged_once(scheduler, "cannot patch resource \"queues/status\"").await?;
     let status = field(&queues(&client).get("team").await?, "/status");
     ensure!(status.is_null(), "the queue's status was written: {status}");
     give_back(cluster).await?;
-    wait_until(secs(75), "the queue's status is there", || async {
+    wait_until(secs(75), "the queue's status is written", || async {
         let status = field(&queues(&client).get("team").await?, "/status");
         let whole = status.pointer("/state") == Some(&json!("Open")) && status.pointer("/allocated/cpu") == Some(&json!("2"));
         Ok(Seen::when(whole, || status.to_string()))
@@ -66,14 +66,14 @@ async fn to_write_the_status_of_queues(cluster: &Cluster, scheduler: &Program) -
     .await
 }
 
-/// One that cannot be read at the start: without what a class is worth nothing is decided, and PodGroups are made.
+/// A right to read that is missing at the start: without priority classes the scheduler decides nothing, and the controller still creates PodGroups.
 async fn to_see_priority_classes(cluster: &Cluster, scheduler: &mut Program) -> Result<()> {
     let client = cluster.client();
     scheduler.terminate().await?;
     take(cluster, chart::SCHEDULER, "scheduling.k8s.io", "priorityclasses", "list").await?;
     scheduler.launch()?;
     wait_readyz(scheduler, 503, "priorityclasses: waiting (forbidden").await?;
-    told_once(scheduler, "cannot list resource \"priorityclasses\"").await?;
+    logged_once(scheduler, "cannot list resource \"priorityclasses\"").await?;
     Workload::new("later").replicas(2).gang("2").make(&client).await?;
     wait_one_group(&client, "later", 20).await?;
     holds_for(secs(3), "nothing is bound while a list is missing", || async {
@@ -87,27 +87,27 @@ async fn to_see_priority_classes(cluster: &Cluster, scheduler: &mut Program) -> 
     wait_running(&client, "later", 2, 20).await
 }
 
-/// One that the controller cannot write: what it can change it goes on changing, and the owner is told.
+/// A right to write that the controller loses: its other writes go on, and an Event is on the owner.
 async fn to_make_podgroups(cluster: &Cluster, controller: &Program) -> Result<()> {
     let client = cluster.client();
     take(cluster, chart::CONTROLLER, VOLCANO, "podgroups", "create").await?;
     Workload::new("third").replicas(2).gang("2").make(&client).await?;
-    told_once(controller, "cannot create resource \"podgroups\"").await?;
+    logged_once(controller, "cannot create resource \"podgroups\"").await?;
     let events: Api<Event> = Api::default_namespaced(client.clone());
-    wait_until(secs(20), "the Deployment is told why it has no PodGroup", || async {
+    wait_until(secs(20), "an Event on the Deployment says why it has no PodGroup", || async {
         let about = ListParams::default().fields("involvedObject.name=third,reason=PodGroupRefused");
-        let told: Vec<_> = events.list(&about).await?.items.into_iter().filter_map(|event| event.message).collect();
-        Ok(Seen::when(told.iter().any(|text| text.contains("cannot create resource \"podgroups\"")), || format!("{told:?}")))
+        let events: Vec<_> = events.list(&about).await?.items.into_iter().filter_map(|event| event.message).collect();
+        Ok(Seen::when(events.iter().any(|text| text.contains("cannot create resource \"podgroups\"")), || format!("{events:?}")))
     })
     .await?;
     annotate(&client, "train", MIN_MEMBER, "1").await?;
-    wait_until(secs(20), "the PodGroup of another follows its owner", || async {
+    wait_until(secs(20), "the PodGroup of another Deployment follows its owner", || async {
         let group = wait_one_group(&client, "train", 5).await?;
         Ok(Seen::when(field(&group, "/spec/minMember") == 1, || field(&group, "/spec").to_string()))
     })
     .await?;
     let made = groups_of(&client, "third").await?.len();
-    ensure!(made == 0, "{made} PodGroups were made without the right");
+    ensure!(made == 0, "{made} PodGroups were created without the right");
     give_back(cluster).await?;
     wait_one_group(&client, "third", 75).await?;
     wait_running(&client, "third", 2, 20).await?;
@@ -116,7 +116,7 @@ async fn to_make_podgroups(cluster: &Cluster, controller: &Program) -> Result<()
     Ok(())
 }
 
-/// What the log says is to be done.
+/// Does what the log advises.
 async fn give_back(cluster: &Cluster) -> Result<()> {
     let chart = kit::repository().join("charts/podgroup");
     let chart = chart.to_str().context("the clone's path is no UTF-8")?;
@@ -125,7 +125,7 @@ async fn give_back(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Takes a verb on a resource out of the chart's role for this account, as somebody might, and returns when the authorizer says no.
+/// Removes a verb on a resource from the chart's role for this account, and waits until the authorizer refuses it.
 async fn take(cluster: &Cluster, account: &str, group: &str, resource: &str, verb: &str) -> Result<()> {
     let roles: Api<ClusterRole> = Api::all(cluster.client());
     let role = serde_json::to_value(roles.get(account).await?)?;
@@ -155,10 +155,10 @@ async fn take(cluster: &Cluster, account: &str, group: &str, resource: &str, ver
     .await
 }
 
-/// Waits until the log says what is missing, and looks whether it does so in one line that says what to do. What it refuses to one object it says of that one.
-async fn told_once(program: &Program, what: &str) -> Result<()> {
+/// Waits until the log names what is missing, and checks that it does so in one line with the advice.
+async fn logged_once(program: &Program, what: &str) -> Result<()> {
     let lines = || -> Result<Vec<String>> {
-        // As the chart has it the log is JSON.
+        // With the chart's defaults the log is JSON.
         let log = std::fs::read_to_string(program.log())?.replace("\\\"", "\"");
         Ok(log.lines().filter(|line| line.contains(what) && line.contains(ADVICE)).map(str::to_owned).collect())
     };
@@ -167,6 +167,6 @@ async fn told_once(program: &Program, what: &str) -> Result<()> {
     })
     .await?;
     let lines = lines()?;
-    ensure!(lines.len() == 1, "the log says {} times what is missing: {lines:#?}", lines.len());
+    ensure!(lines.len() == 1, "the log names the missing right {} times: {lines:#?}", lines.len());
     Ok(())
 }

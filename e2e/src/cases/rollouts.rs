@@ -1,5 +1,4 @@
-//! Does a Deployment get through its rollouts? Rows L7 and L15, and their cousins: all corners of the strategy, pause and resume, rollback, two
-//! ReplicaSets at work at once.
+//! Rows L7 and L15: rollouts of Deployments finish. Variants: all limits of the strategy, pause and resume, rollback, two ReplicaSets with pods at once.
 
 use anyhow::{Result, ensure};
 use futures::future::try_join_all;
@@ -26,7 +25,7 @@ pub(super) async fn surge_of_a_full_gang(w: &mut World) -> Result<()> {
     judge(w, recording).await
 }
 
-/// No minMember was above what its ReplicaSet wanted; not asked under faults, where a cache that the mix has made old shows what it wanted then.
+/// Checks that no minMember exceeded the replicas of its ReplicaSet. It is not checked under faults, where an old cache shows old replicas.
 async fn judge(w: &World, recording: Recording) -> Result<()> {
     if w.faults().is_empty() {
         recording.judge().await?;
@@ -34,8 +33,8 @@ async fn judge(w: &World, recording: Recording) -> Result<()> {
     Ok(())
 }
 
-/// Five Deployments of 4 with a gang of 4 and every strategy from "one more at a time" to "all away first", rolled out at once: all finish, with one PodGroup
-/// each, and no minMember is ever above what its ReplicaSet wants.
+/// L7-corners. Five Deployments of 4 with a gang of 4 and every strategy, from one additional pod at a time to the deletion of all pods first, roll
+/// out at once. All finish with one PodGroup each, and no minMember ever exceeds the replicas of its ReplicaSet.
 pub(super) async fn corners(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;
@@ -60,8 +59,8 @@ pub(super) async fn corners(w: &mut World) -> Result<()> {
     judge(w, recording).await
 }
 
-/// A rollout is paused in its middle: two ReplicaSets are at work, each with a PodGroup of its own and no larger than itself; what is scaled then is shared
-/// out and followed. It is resumed and finishes; then it is rolled back, to the ReplicaSet of before, which has a PodGroup again.
+/// L7-paused. A rollout is paused: two ReplicaSets have pods, each with its own PodGroup and a minMember within its size. A change of the replicas is shared
+/// between them and followed. The rollout is resumed and finishes. Then it is rolled back to the former ReplicaSet, which has a PodGroup again.
 pub(super) async fn paused_in_the_middle(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;
@@ -72,17 +71,17 @@ pub(super) async fn paused_in_the_middle(w: &mut World) -> Result<()> {
 
     patch(&client, Kind::Deployment, "d", json!({"spec": {"paused": true}})).await?;
     set_image(&client, "d", "example/2").await?;
-    // What kube-controller-manager does to a paused one that is scaled is what makes two ReplicaSets work side by side for as long as one likes; so first
-    // a step of the rollout.
+    // kube-controller-manager shares the replicas of a paused Deployment between its ReplicaSets, so two of them have pods for as long as needed.
+    // First comes one step of the rollout.
     patch(&client, Kind::Deployment, "d", json!({"spec": {"paused": false}})).await?;
-    wait_until(secs(10), "there is a second ReplicaSet at work", || async {
+    wait_until(secs(10), "a second ReplicaSet has pods", || async {
         let sets = live_replica_sets(&client, "d").await?.len();
         Ok(Seen::when(sets == 2, || format!("{sets}")))
     })
     .await?;
     patch(&client, Kind::Deployment, "d", json!({"spec": {"paused": true}})).await?;
     scale(&client, "d", 12).await?;
-    let both = wait_until(secs(20), "two ReplicaSets and a PodGroup of each, no larger than it", || async {
+    let both = wait_until(secs(20), "two ReplicaSets have a PodGroup each, with minMember within their size", || async {
         let sets = live_replica_sets(&client, "d").await?;
         let groups = groups_of(&client, "d").await?;
         let mut seen = Vec::new();
@@ -106,7 +105,7 @@ pub(super) async fn paused_in_the_middle(w: &mut World) -> Result<()> {
     set_image(&client, "d", "example/1").await?;
     wait_rolled_out(&client, "d", 60).await?;
     let back = wait_one_group(&client, "d", 15).await?.name_any();
-    ensure!(back == first, "rolled back to {first}, and the PodGroup is {back}");
+    ensure!(back == first, "after the rollback to {first} the PodGroup is {back}");
     judge(w, recording).await
 }
 

@@ -1,4 +1,4 @@
-//! What can a case see of the scheduler's books, and are they what the API says?
+//! Helpers that wait for conditions, statuses and metrics, and compare the scheduler's accounting with the API.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::pods_of;
 use crate::world::World;
 
-/// Waits until the PodGroup says Unschedulable with a message that holds `part`; the message.
+/// Waits until the PodGroup has the condition Unschedulable with a message that contains `part`; returns the message.
 pub(super) async fn group_says(client: &Client, group: &str, part: &str) -> Result<String> {
     group_says_within(client, 10, group, part).await
 }
 
-/// The same within so many seconds.
+/// Does the same with a timeout in seconds.
 pub(super) async fn group_says_within(client: &Client, seconds: u64, group: &str, part: &str) -> Result<String> {
     wait_until(secs(seconds), &format!("PodGroup {group} says: {part}"), || async {
         let object: DynamicObject = podgroups(client).get(group).await?;
@@ -31,7 +31,7 @@ pub(super) async fn group_says_within(client: &Client, seconds: u64, group: &str
     .await
 }
 
-/// Waits until a pod of `name` says PodScheduled=False with a message that holds `part`.
+/// Waits until a pod of `name` has PodScheduled=False with a message that contains `part`.
 pub(super) async fn pod_says(client: &Client, name: &str, part: &str) -> Result<()> {
     wait_until(secs(15), &format!("a pod of {name} says: {part}"), || async {
         let said: Vec<_> = pods_of(client, name).await?.iter().filter_map(super::ledger::why_unscheduled).collect();
@@ -40,18 +40,18 @@ pub(super) async fn pod_says(client: &Client, name: &str, part: &str) -> Result<
     .await
 }
 
-/// The PodGroup's phase.
+/// Returns the phase of a PodGroup.
 pub(super) async fn phase(client: &Client, group: &str) -> Result<String> {
     let object = podgroups(client).get(group).await?;
     Ok(field(&object, "/status/phase").as_str().unwrap_or_default().to_owned())
 }
 
-/// Waits until the status of a queue says that so much of a dimension is allocated, in the words of the API; `0` is also nothing at all.
+/// Waits until `status.allocated` of a queue has this amount of a dimension, as the API writes it; `0` also matches a missing dimension.
 pub(super) async fn queue_uses(client: &Client, queue: &str, dimension: &str, wanted: &str) -> Result<()> {
     queue_uses_within(client, 10, queue, dimension, wanted).await
 }
 
-/// The same within so many seconds.
+/// Does the same with a timeout in seconds.
 pub(super) async fn queue_uses_within(client: &Client, seconds: u64, queue: &str, dimension: &str, wanted: &str) -> Result<()> {
     let pointer = format!("/status/allocated/{}", dimension.replace('/', "~1"));
     wait_until(secs(seconds), &format!("queue {queue} uses {wanted} {dimension}"), || async {
@@ -72,37 +72,37 @@ pub(super) async fn queue_is(client: &Client, queue: &str, state: &str) -> Resul
     .await
 }
 
-/// How many pods of `name` are bound, those that are being deleted left out.
+/// Returns how many pods of `name` are bound, without terminating pods.
 pub(super) async fn bound(client: &Client, name: &str) -> Result<usize> {
     let has_node = |pod: &&Pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
     Ok(pods_of(client, name).await?.iter().filter(has_node).count())
 }
 
-/// How many pods the scheduler has bound since its start.
+/// Returns how many pods the scheduler has bound since its start.
 pub(super) async fn bound_so_far(port: u16) -> Result<f64> {
     metric(port, "podgroup_scheduler_binds_total{outcome=\"bound\"}").await
 }
 
-/// The value of one line of /metrics; 0 where it is not there yet.
+/// Returns the value of one line of /metrics; 0 when the line is missing.
 pub(super) async fn metric(port: u16, name: &str) -> Result<f64> {
     let (_, body) = http::get(port, "/metrics").await?;
     let line = body.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     Ok(line.map_or(Ok(0.0), |value| value.trim().parse())?)
 }
 
-/// The ledger of each node (cpu and number of pods) is the sum of the pods that the API shows there, and a recount of all books finds no difference. For
-/// pods of one container; it must be so within five seconds.
-pub(super) async fn books_are_true(w: &mut World) -> Result<()> {
+/// Waits up to five seconds until each node's ledger (cpu and number of pods) is the sum of the pods in the API, then checks that the audit finds no
+/// difference. Only for pods with one container.
+pub(super) async fn accounting_matches_api(w: &mut World) -> Result<()> {
     let (client, port) = (w.client(), w.scheduler()?.port());
     let pods: Api<Pod> = Api::all(client);
-    wait_until(secs(5), "the ledger says what the API says", || async {
+    wait_until(secs(5), "the ledger equals the API", || async {
         let mut wanted: BTreeMap<String, (i64, i64)> = BTreeMap::new();
         for pod in pods.list(&ListParams::default()).await?.items {
             let ended =
                 pod.status.as_ref().and_then(|status| status.phase.as_deref()).is_some_and(|it| it == "Succeeded" || it == "Failed");
             let Some((node, spec)) = pod.spec.and_then(|spec| Some((spec.node_name.clone()?, spec))).filter(|_| !ended) else { continue };
             let requests = spec.containers.first().and_then(|main| main.resources.as_ref()?.requests.as_ref()?.get("cpu").cloned());
-            let cpu = requests.map_or(Some(0), |cpu| crate::objects::milli(&cpu.0)).context("an odd amount")?;
+            let cpu = requests.map_or(Some(0), |cpu| crate::objects::milli(&cpu.0)).context("an invalid amount")?;
             let sum = wanted.entry(node).or_default();
             *sum = (sum.0 + cpu, sum.1 + 1);
         }
@@ -110,17 +110,17 @@ pub(super) async fn books_are_true(w: &mut World) -> Result<()> {
         let mut seen = BTreeMap::new();
         for node in ["nodes", "missingNodes"].iter().filter_map(|key| ledger.get(key)?.as_array()).flatten() {
             let name = node.get("name").and_then(Value::as_str).context("a node without a name")?;
-            let cpu = milli_of(node.pointer("/used/cpu")).context("an odd amount")?;
+            let cpu = milli_of(node.pointer("/used/cpu")).context("an invalid amount")?;
             let count = node.get("pods").and_then(Value::as_i64).context("pods")?;
             if count > 0 {
                 seen.insert(name.to_owned(), (cpu, count));
             }
         }
-        Ok(Seen::when(seen == wanted, || format!("{seen:?}, and the pods come to {wanted:?}")))
+        Ok(Seen::when(seen == wanted, || format!("the ledger has {seen:?}, the pods request {wanted:?}")))
     })
     .await?;
     let audit = http::json(port, "/debug/audit").await?;
     let differences = audit.get("differences").and_then(Value::as_array).context("no differences")?;
-    ensure!(differences.is_empty(), "a recount differs: {differences:?}");
+    ensure!(differences.is_empty(), "the audit finds differences: {differences:?}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Does the harness itself do what the other cases rely on? Tried with the stock scheduler in the place of ours.
+//! Rows H1 and H2: the harness does what the other cases rely on, with the stock scheduler in place of ours.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -18,7 +18,7 @@ use crate::wait::{Seen, millis, secs, wait_until};
 use crate::workloads::{Workload, scale, wait_running};
 use crate::world::World;
 
-/// A second cluster lives beside the first; a Deployment runs; a proxy delays what goes through it; the audit log is written.
+/// H1. A second cluster runs beside the first; a Deployment runs; a proxy delays requests; the audit log is written.
 pub(super) async fn a_cluster_works(w: &mut World) -> Result<()> {
     let client = w.client();
     let second = Cluster::start(ClusterOptions { name: "second".to_owned(), ..ClusterOptions::default() }).await?;
@@ -46,15 +46,15 @@ pub(super) async fn a_cluster_works(w: &mut World) -> Result<()> {
         .await?;
 
     let writes = std::fs::read_to_string(w.cluster().audit_log())?;
-    ensure!(writes.contains("\"resource\":\"deployments\""), "the audit log does not tell of the Deployment");
+    ensure!(writes.contains("\"resource\":\"deployments\""), "the audit log does not contain the Deployment");
     Ok(())
 }
 
-/// Another runner is started, has a cluster, and is killed with -9: its reaper ends every process of it and removes the folder.
+/// H2. Another runner starts a cluster and is killed with -9: its reaper ends all its processes and removes the folder.
 pub(super) async fn nothing_is_left_after_kill_9(_: &mut World) -> Result<()> {
     let mut runner = Command::new(std::env::current_exe()?).arg("hold").stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
     let output = runner.stdout.take().context("its output")?;
-    let folder = BufReader::new(output).lines().next_line().await?.context("it said nothing")?;
+    let folder = BufReader::new(output).lines().next_line().await?.context("the runner printed nothing")?;
     let folder = PathBuf::from(folder);
     let before = scratch::processes_of(&folder);
     ensure!(before.len() >= 4, "a cluster is at least 4 processes, found {before:?} of {}", folder.display());
@@ -62,7 +62,7 @@ pub(super) async fn nothing_is_left_after_kill_9(_: &mut World) -> Result<()> {
     wait_until(secs(10), "processes and folder of the killed runner are gone", || async {
         let left = scratch::processes_of(&folder);
         let there = folder.exists();
-        Ok(Seen::when(left.is_empty() && !there, || format!("processes {left:?}, folder there: {there}")))
+        Ok(Seen::when(left.is_empty() && !there, || format!("processes {left:?}, folder exists: {there}")))
     })
     .await
 }

@@ -1,4 +1,4 @@
-//! Is a PodGroup's spec kept true for its whole life, and what an admin set left alone? Row L6, and each source of each field.
+//! Row L6 and the sources of each field: the controller keeps a PodGroup's spec correct, and leaves alone what an admin has set.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
@@ -17,8 +17,8 @@ use crate::world::World;
 const MIN_RESOURCES: &str = "scheduling.volcano.sh/group-min-resources";
 const COPIED: &str = "volcano.sh/preemptable";
 
-/// L6 (#4516). The template of a pending StatefulSet is shrunk from 10 cpu to 1: minResources follows, the pod runs. (Kubernetes itself does not replace a
-/// pending pod of an OrderedReady one: that pod is deleted by hand, as its documentation says.)
+/// L6 (#4516). The template of a pending StatefulSet is reduced from 10 cpu to 1: minResources follows, the pod runs. (Kubernetes does not replace a
+/// pending pod of an OrderedReady StatefulSet; its documentation says to delete it by hand.)
 pub(super) async fn shrunk(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "4"), ("memory", "16Gi")]).await?;
@@ -36,7 +36,7 @@ pub(super) async fn shrunk(w: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// Each source of each field is added, changed and taken away again: on the Deployment, on the namespace, on a StatefulSet's template. The PodGroup follows
+/// L5-sources. Each source of each field is added, changed and removed: on the Deployment, on the namespace, on a StatefulSet's template. The PodGroup follows
 /// and stays the same object.
 pub(super) async fn sources_followed(w: &mut World) -> Result<()> {
     let client = w.client();
@@ -96,9 +96,9 @@ pub(super) async fn sources_followed(w: &mut World) -> Result<()> {
         patch(&client, Kind::Namespace, NAMESPACE, json!({"metadata": {"annotations": {QUEUE: value}}})).await?;
         wait_field(&client, &set, "/spec/queue", json!(expected)).await?;
     }
-    ensure!(wait_one_group(&client, "d", 5).await?.uid() == before.uid(), "it is another one");
+    ensure!(wait_one_group(&client, "d", 5).await?.uid() == before.uid(), "the PodGroup was recreated");
 
-    // A template of a StatefulSet is changed in place; that of a Deployment makes another ReplicaSet.
+    // A StatefulSet keeps its PodGroup when its template changes; a Deployment gets another ReplicaSet.
     let template = |queue: Value, class: Value| json!({"spec": {"template": {"metadata": {"annotations": {QUEUE: queue}}, "spec": {"priorityClassName": class}}}});
     let set = Owner::stateful_set("set", Order::Parallel).make(&client).await?;
     wait_field(&client, &set, "/spec/priorityClassName", Value::Null).await?;
@@ -116,8 +116,8 @@ pub(super) async fn sources_followed(w: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// What an admin set on the PodGroup stays while its source does not change: through changes of everything else, and through a restart of the controller,
-/// which writes nothing at all. When its source changes, that counts.
+/// L5-admin. A field that an admin has set on the PodGroup stays while its source does not change: through all other changes, and through a restart of the
+/// controller, which writes nothing. When the source changes, the source wins.
 pub(super) async fn what_an_admin_set(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
@@ -137,24 +137,24 @@ pub(super) async fn what_an_admin_set(w: &mut World) -> Result<()> {
         let right = spec == (json!(2), json!("admins"), json!("admins")) && note.as_deref() == Some("note");
         Ok(Seen::when(right, || format!("{spec:?}, note {note:?}")))
     };
-    holds_for(secs(2), "what the admin set stays", stays).await?;
-    // Another field's source changes.
+    holds_for(secs(2), "the admin's values stay", stays).await?;
+    // The source of another field changes.
     patch(&client, Kind::Deployment, "d", json!({"metadata": {"annotations": {COPIED: "true"}}})).await?;
     wait_group(&client, &set, 5, "the annotation is copied", |group| {
-        (!group.annotations().contains_key(COPIED)).then(|| "it is not".to_owned())
+        (!group.annotations().contains_key(COPIED)).then(|| "the annotation is missing".to_owned())
     })
     .await?;
-    // More replicas than are asked for as a gang: nothing changes.
+    // More replicas than the requested gang: nothing changes.
     crate::workloads::scale(&client, "d", 5).await?;
     wait_running(&client, "d", 5, 20).await?;
-    holds_for(secs(1), "what the admin set stays", stays).await?;
+    holds_for(secs(1), "the admin's values stay", stays).await?;
 
     w.controller()?.terminate().await?;
     let moment = called::now(w)?;
     w.controller()?.restart().await?;
-    holds_for(secs(2), "what the admin set stays", stays).await?;
+    holds_for(secs(2), "the admin's values stay", stays).await?;
     let calls = called::since(w, moment)?;
-    ensure!(writes(&calls) == 0, "a restart wrote {:?}", tally(&calls));
+    ensure!(writes(&calls) == 0, "a restart made the writes {:?}", tally(&calls));
 
     patch(&client, Kind::Deployment, "d", json!({"metadata": {"annotations": {MIN_MEMBER: "4"}}})).await?;
     wait_field(&client, &set, "/spec/minMember", json!(4)).await?;
@@ -173,10 +173,10 @@ async fn wait_field(client: &Client, owner: &DynamicObject, pointer: &str, expec
     Ok(())
 }
 
-/// The ReplicaSet of a Deployment that has only one at work.
+/// Returns the ReplicaSet of a Deployment in which only one has pods.
 async fn replica_set(client: &Client, name: &str) -> Result<DynamicObject> {
     let sets = live_replica_sets(client, name).await?;
-    ensure!(sets.len() == 1, "{name} has {} ReplicaSets at work", sets.len());
+    ensure!(sets.len() == 1, "{name} has {} ReplicaSets with pods", sets.len());
     let name = sets.first().map(ResourceExt::name_any).unwrap_or_default();
     Ok(Kind::ReplicaSet.api(client).get(&name).await?)
 }

@@ -1,4 +1,5 @@
-//! Is the scheduler that stands by warm? Ready without the Lease (or a rolling update would wait for ever), its books those of the one that works, and at work as soon as that one ends.
+//! Row K9: the standby scheduler is warm. It is ready without the Lease (otherwise a rolling update would wait for ever), has the same accounting as
+//! the leader, and leads as soon as the leader ends.
 
 use anyhow::{Result, ensure};
 
@@ -10,7 +11,7 @@ use crate::workloads::{Workload, wait_running};
 use crate::world::World;
 use crate::{chart, http, kubeconfig};
 
-/// K9. A second scheduler comes, is ready beside the first, follows, and takes over.
+/// K9. A second scheduler starts, is ready beside the first, follows it, and takes over.
 pub(super) async fn warm(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "8"), ("memory", "32Gi")]).await?;
@@ -21,12 +22,12 @@ pub(super) async fn warm(w: &mut World) -> Result<()> {
     let kubeconfig = chart::kubeconfig_as(w.cluster(), chart::SCHEDULER, "standby", server, &authority).await?;
     let mut standby = Program::start_as(w.cluster().scratch(), chart::SCHEDULER, "standby", &kubeconfig, &[], &[])?;
     standby.wait_ready().await?;
-    // What comes while it stands by is in its books, too.
+    // Objects that are created during its standby are in its cache, too.
     Workload::new("meanwhile").replicas(2).gang("2").make(&client).await?;
     wait_running(&client, "meanwhile", 2, 20).await?;
     let ports = (w.scheduler()?.port(), standby.port());
     for path in ["/debug/ledger", "/debug/queues"] {
-        wait_until(secs(10), &format!("both say the same at {path}"), || async move {
+        wait_until(secs(10), &format!("both schedulers return the same at {path}"), || async move {
             let (first, second) = (http::json(ports.0, path).await?, http::json(ports.1, path).await?);
             Ok(Seen::when(first == second, || format!("{first}\nand {second}")))
         })
@@ -37,9 +38,9 @@ pub(super) async fn warm(w: &mut World) -> Result<()> {
         async || anyhow::Ok(leases(&client).get(chart::SCHEDULER).await?.spec.and_then(|spec| spec.holder_identity).unwrap_or_default());
     let first = held().await?;
     w.scheduler()?.terminate().await?;
-    // A clean end gives the Lease back before the process is gone: nobody has to see it run out.
+    // A normal end releases the Lease before the process is gone, so the successor need not wait for its expiry.
     let then = held().await?;
-    ensure!(!first.is_empty() && then != first, "{first} has ended, and the Lease is held by {then:?}");
+    ensure!(!first.is_empty() && then != first, "{first} has ended, but the holder of the Lease is {then:?}");
     Workload::new("after").replicas(2).gang("2").make(&client).await?;
     wait_running(&client, "after", 2, 10).await?;
     w.scheduler()?.restart().await?;

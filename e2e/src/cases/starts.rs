@@ -1,4 +1,4 @@
-//! Is anything decided before all is known, and what follows at once when it is? Rows A4 and K10.
+//! Rows A4 and K10: nothing is decided before all lists are complete, and the built-in queues are made as soon as they are.
 
 use anyhow::{Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::ledger::stays_unbound;
-use super::seen::{books_are_true, bound, group_says, queue_is};
+use super::seen::{accounting_matches_api, bound, group_says, queue_is};
 use crate::faults::{Fault, Rule, Verb};
 use crate::lease::leases;
 use crate::objects::{container, make_bound_pod, make_member, make_node, make_pod, make_podgroup, make_queue, queues, set_allocatable};
@@ -17,11 +17,12 @@ use crate::workloads::{pods_of, wait_running};
 use crate::world::World;
 use crate::{chart, http, say};
 
-/// The kinds without which nothing may be decided.
+/// The kinds that must be listed before any decision.
 const KINDS: [&str; 6] = ["nodes", "pods", "podgroups", "queues", "priorityclasses", "poddisruptionbudgets"];
 
-/// A4 (#4261, #5174). The scheduler is started again beside so many nodes, full of running pods but for one place, and the list of one kind after the other comes so many seconds late;
-/// pods are submitted at once: nothing is bound before the list is there, then one that has room is, and one that has none is not.
+/// A4 (#4261, #5174). The scheduler is started again beside so many nodes, full of running pods but for one place, and the list of one kind after the
+/// other comes so many seconds late; pods are submitted at once: nothing is bound before the list is there, then one that has room is, and one that
+/// has none is not.
 pub(super) async fn lists_come_late(w: &mut World, nodes: u32, pods_each: u32, late: u64) -> Result<()> {
     let client = w.client();
     let room = pods_each.to_string();
@@ -40,7 +41,7 @@ pub(super) async fn lists_come_late(w: &mut World, nodes: u32, pods_each: u32, l
         .buffer_unordered(16)
         .try_collect::<Vec<()>>()
         .await?;
-    // One place, for one cpu.
+    // Capacity for one pod of one cpu.
     set_allocatable(&client, "n0", &[("cpu", &(pods_each + 1).to_string())]).await?;
     make_queue(&client, "nothing", None, &[("cpu", "0")]).await?;
     for (name, queue) in [("fits", "default"), ("large", "default"), ("forbidden", "nothing")] {
@@ -55,27 +56,27 @@ pub(super) async fn lists_come_late(w: &mut World, nodes: u32, pods_each: u32, l
         for (name, cpu) in [("fits", "1"), ("large", "2"), ("forbidden", "1")] {
             make_member(&client, &format!("{name}-{number}"), name, &[("cpu", cpu)]).await?;
         }
-        wait_until(secs(20), &format!("the list of {kind} is asked for"), || async {
+        wait_until(secs(20), &format!("the list of {kind} is requested"), || async {
             let hits = w.hits("delay-response")?;
             Ok(Seen::when(hits == u64::try_from(number + 1)?, || hits.to_string()))
         })
         .await?;
         let port = w.scheduler()?.port();
         let unready = async { http::get(port, "/readyz").await };
-        // The list was asked for after the start, so before this it is not there, however slow the machine is.
+        // The list was requested after the start, so it is not complete before this moment, however slow the machine is.
         let there = began + secs(late);
         if let Ok((status, _)) = unready.await {
             ensure!(status != 200 || Instant::now() >= there, "it is ready without a list of {kind}");
         }
         holds_until(there, &format!("nothing is bound without a list of {kind}"), || async {
             let count = bound(&client, "fits").await?;
-            Ok(Seen::when(count == 0, || format!("{count} pods are")))
+            Ok(Seen::when(count == 0, || format!("{count} pods are bound")))
         })
         .await?;
         for name in ["large", "forbidden"] {
             stays_unbound(w, name, 0).await?;
         }
-        // Two hundred pods are listed in a second even where much else is at work.
+        // At least two hundred pods per second are listed, also on a busy machine.
         let read = u64::from(nodes) * u64::from(pods_each) / 200;
         w.scheduler()?.wait_ready_within(secs(30 + read)).await?;
         wait_running(&client, "fits", 1, 10 + late + read).await?;
@@ -92,10 +93,10 @@ pub(super) async fn lists_come_late(w: &mut World, nodes: u32, pods_each: u32, l
             }
         }
     }
-    // A pod of somebody else's takes the last place, so that the books are asked once more.
+    // A pod of another client uses the last capacity, so that the ledger is checked once more.
     make_pod(&client, json!({"metadata": {"name": "last"}, "spec": {"nodeName": "n0", "containers": [container(&[("cpu", "1")])]}}))
         .await?;
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
 /// The queues that the scheduler makes where they are missing.
@@ -140,7 +141,7 @@ async fn start_without_queues(w: &mut World, late: &'static str, seconds: u64, e
         };
         wait_until(secs(20), "the lease is held", || async {
             let holder = holder().await?;
-            Ok(Seen::when(!holder.is_empty(), || "nobody holds it".to_owned()))
+            Ok(Seen::when(!holder.is_empty(), || "no process holds it".to_owned()))
         })
         .await?;
         ensure!(

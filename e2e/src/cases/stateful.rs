@@ -1,4 +1,4 @@
-//! Does a StatefulSet, whose pods keep their names, always have exactly the PodGroup that it should have? Rows L2 and L3.
+//! Rows L2 and L3: a StatefulSet, whose pods keep their names, always has exactly the right PodGroup.
 
 use anyhow::Result;
 use kube::api::{DynamicObject, PropagationPolicy};
@@ -13,8 +13,8 @@ use crate::workloads::owner::{Kind, Owner, delete_as, group_name, groups_made, r
 use crate::workloads::{pods_of, wait_running};
 use crate::world::World;
 
-/// L2 (#5972). One replica; 200 × scale 0, scale 1, no pause; the controller's API path delayed by 200–500 ms. Then 20 StatefulSets together, 3 times,
-/// half a second apart, no delay. Within 10 s of the end: 1 pod Running, one PodGroup, right owner UID.
+/// L2 (#5972). A StatefulSet with one replica is scaled to 0 and to 1 200 times, without a pause; the controller's API path has a delay of 200 to 500 ms. Then
+/// 20 StatefulSets together, 3 times, half a second apart, without delay. Within 10 s of the end: 1 running pod, one PodGroup, the right owner UID.
 pub(super) async fn flapping(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;
@@ -42,7 +42,7 @@ pub(super) async fn flapping(w: &mut World) -> Result<()> {
             for set in all.iter().skip(1) {
                 resize(&client, Kind::StatefulSet, &set.name_any(), replicas).await?;
             }
-            // Not a wait: half a second is what lets the deletion of the last flap meet the pod of the next.
+            // This is not a wait: with half a second the deletion of the last flap meets the pod of the next.
             sleep(millis(500)).await;
         }
     }
@@ -50,7 +50,7 @@ pub(super) async fn flapping(w: &mut World) -> Result<()> {
     settled(&client, &all).await
 }
 
-/// L3 (#5331). A StatefulSet is deleted and made again under its name, 100 ×: every live pod's group exists and belongs to the live one's UID.
+/// L3 (#5331). A StatefulSet is deleted and created again with its name, 100 times: the PodGroup of every live pod exists and belongs to the live UID.
 pub(super) async fn made_again(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;
@@ -59,9 +59,9 @@ pub(super) async fn made_again(w: &mut World) -> Result<()> {
     for round in 0..100 {
         delete_as(&client, Kind::StatefulSet, "again", PropagationPolicy::Background).await?;
         set = small("again").make(&client).await?;
-        // Every tenth has the time to get its pod, so that one of them dies with every age of its successor.
+        // Every tenth StatefulSet has time to get its pod, so that pods end at different ages of the successor.
         if round % 10 == 9 {
-            wait_until(secs(20), "the pod is the new one's", || async {
+            wait_until(secs(20), "the pod belongs to the new StatefulSet", || async {
                 let pods = pods_of(&client, "again").await?;
                 let of_it =
                     pods.iter().filter(|pod| pod.owner_references().iter().any(|owner| Some(&owner.uid) == set.metadata.uid.as_ref()));
@@ -73,7 +73,7 @@ pub(super) async fn made_again(w: &mut World) -> Result<()> {
     let sets = [set];
     w.calm().await?;
     settled(&client, &sets).await?;
-    // The garbage collector takes those of the dead ones.
+    // The garbage collector deletes the PodGroups of the deleted StatefulSets.
     wait_until(secs(20), "one PodGroup is left", || async {
         let left = groups_made(&client).await?;
         Ok(Seen::when(left == sets.iter().map(group_name).collect::<Vec<_>>(), || format!("{left:?}")))
@@ -85,7 +85,7 @@ pub(super) fn small(name: &str) -> Owner {
     Owner::stateful_set(name, Order::OrderedReady).asks(&[("cpu", "100m")])
 }
 
-/// Within 10 s each has one pod that runs, which is its own, and its PodGroup; and the PodGroup stays.
+/// Within 10 s each StatefulSet has one running pod of its own and its PodGroup, and the PodGroup stays.
 pub(super) async fn settled(client: &Client, sets: &[DynamicObject]) -> Result<()> {
     let end = Instant::now() + secs(10);
     let mut round = 0;
@@ -94,23 +94,25 @@ pub(super) async fn settled(client: &Client, sets: &[DynamicObject]) -> Result<(
         for set in sets {
             let left = end.saturating_duration_since(Instant::now()).as_secs();
             wait_running(client, &set.name_any(), 1, left).await?;
-            wait_group(client, set, left, "it is there", |_| None).await?;
+            wait_group(client, set, left, "the PodGroup exists", |_| None).await?;
             let mine = |pod: &k8s_openapi::api::core::v1::Pod| {
                 pod.owner_references().iter().any(|owner| Some(&owner.uid) == set.metadata.uid.as_ref())
             };
-            wait_until(secs(left), "the pod is the live one's", || async {
-                Ok(Seen::when(pods_of(client, &set.name_any()).await?.iter().all(mine), || "it is a dead one's".to_owned()))
+            wait_until(secs(left), "the pod belongs to the live StatefulSet", || async {
+                Ok(Seen::when(pods_of(client, &set.name_any()).await?.iter().all(mine), || {
+                    "a pod belongs to a deleted StatefulSet".to_owned()
+                }))
             })
             .await?;
         }
-        let stays = holds_for(secs(2), "each has its PodGroup", || async {
+        let stays = holds_for(secs(2), "each StatefulSet has its PodGroup", || async {
             let made = groups_made(client).await?;
             let missing: Vec<_> = sets.iter().filter(|set| !made.contains(&group_name(set))).map(ResourceExt::name_any).collect();
-            Ok(Seen::when(missing.is_empty(), || format!("{missing:?} have none")))
+            Ok(Seen::when(missing.is_empty(), || format!("{missing:?} have no PodGroup")))
         });
         match stays.await {
             Ok(()) => return Ok(()),
-            // On a slow machine the end may be here at the first try, and what may happen then has happened once only.
+            // On a slow machine the deadline may pass during the first round. What may happen afterwards happens only once.
             Err(error) if round > 1 && Instant::now() >= end => return Err(error),
             Err(_) => {}
         }

@@ -1,4 +1,4 @@
-//! Is what the controller itself wrote put right when somebody else takes it away? Cousins of L4.
+//! Variants of L4: another user removes or changes what the controller wrote, and the controller restores it.
 
 use anyhow::{Result, ensure};
 use kube::ResourceExt;
@@ -12,9 +12,9 @@ use crate::workloads::owner::{Kind, Owner, delete_as, groups_made};
 use crate::workloads::{QUEUE, Workload, live_replica_sets, wait_one_group, wait_running};
 use crate::world::World;
 
-/// Of a running Deployment's PodGroup somebody takes the owner away, writes nonsense over what the controller remembers, and marks it as retiring: each is
-/// put right, the object stays the same, no pod notices, and nothing is done over and over.
-pub(super) async fn what_we_wrote(w: &mut World) -> Result<()> {
+/// L4-tampered. A user removes the owner of a running Deployment's PodGroup, overwrites the controller's annotation, and marks the PodGroup as retiring. The
+/// controller restores each, the object stays the same, no pod is affected, and no work is repeated.
+pub(super) async fn controller_fields_are_restored(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     make_queue(&client, "team", None, &[]).await?;
@@ -30,7 +30,7 @@ pub(super) async fn what_we_wrote(w: &mut World) -> Result<()> {
         ("the mark", json!({"metadata": {"annotations": {"podgroup.dev/retiring": "true"}}})),
     ] {
         podgroups(&client).patch(&name, &PatchParams::default(), &Patch::Merge(change)).await?;
-        wait_until(secs(10), &format!("{what} is put right"), || async {
+        wait_until(secs(10), &format!("{what} is restored"), || async {
             let now = podgroups(&client).get(&name).await?;
             let right = now.uid() == before.uid()
                 && now.owner_references() == before.owner_references()
@@ -46,8 +46,8 @@ pub(super) async fn what_we_wrote(w: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// A Deployment is deleted with `--cascade=orphan`: its ReplicaSet keeps its pods and the very PodGroup. Another Deployment, with another queue, adopts
-/// them: the PodGroup follows it. That one is deleted with `--cascade=foreground`: nothing is left.
+/// L16-deployment. A Deployment is deleted with `--cascade=orphan`: its ReplicaSet keeps its pods and its PodGroup. Another Deployment, with another
+/// queue, adopts it, and the PodGroup follows. That Deployment is deleted with `--cascade=foreground`: nothing is left.
 pub(super) async fn another_deployment(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
@@ -58,17 +58,17 @@ pub(super) async fn another_deployment(w: &mut World) -> Result<()> {
     wait_running(&client, "d", 2, 20).await?;
     let before = wait_one_group(&client, "d", 5).await?;
     delete_as(&client, Kind::Deployment, "d", PropagationPolicy::Orphan).await?;
-    wait_until(secs(10), "the ReplicaSet is alone", || async {
+    wait_until(secs(10), "the ReplicaSet has no owner", || async {
         let sets = live_replica_sets(&client, "d").await?;
         Ok(Seen::when(sets.iter().all(|set| set.owner_references().is_empty()), || "it has an owner".to_owned()))
     })
     .await?;
-    // kube-controller-manager copied the annotations to it.
+    // kube-controller-manager copied the annotations to the ReplicaSet.
     let stays = || async {
         let now = podgroups(&client).get(&before.name_any()).await?;
         Ok(Seen::when(now.uid() == before.uid() && field(&now, "/spec") == field(&before, "/spec"), || field(&now, "/spec").to_string()))
     };
-    holds_for(secs(2), "the PodGroup is what it was", stays).await?;
+    holds_for(secs(2), "the PodGroup is unchanged", stays).await?;
 
     Owner::deployment("d").replicas(2).gang("2").queue("second").make(&client).await?;
     wait_until(secs(10), "the PodGroup follows the new Deployment", || async {
@@ -77,7 +77,7 @@ pub(super) async fn another_deployment(w: &mut World) -> Result<()> {
         Ok(Seen::when(queue == "second" && now.uid() == before.uid(), || format!("queue {queue}")))
     })
     .await?;
-    // Taken away there: its ReplicaSet still has the copy of the first one's, which must not count.
+    // The annotation is removed there. The ReplicaSet still has the copy of the first Deployment's annotation, which must not count.
     crate::workloads::owner::patch(&client, Kind::Deployment, "d", json!({"metadata": {"annotations": {QUEUE: null}}})).await?;
     wait_until(secs(10), "the queue is the default", || async {
         let queue = field(&podgroups(&client).get(&before.name_any()).await?, "/spec/queue");

@@ -1,4 +1,4 @@
-//! Does a queue that cannot be used, or has nothing left, block exactly what it must? Rows Q3, Q4, Q7, Q8 and Q10.
+//! Rows Q3, Q4, Q7, Q8 and Q10: a queue that cannot be used, or that is full, blocks exactly the PodGroups that it must.
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Event;
@@ -14,9 +14,9 @@ use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::{Workload, delete, scale, wait_one_group, wait_running};
 use crate::world::World;
 
-/// Q3 (#4227). A PodGroup in `root`, one in a parent queue, and one patched into a parent queue: only they are blocked, with a condition; every other queue
-/// goes on, and each runs when it is patched to a leaf.
-pub(super) async fn groups_where_none_belong(w: &mut World) -> Result<()> {
+/// Q3 (#4227). A PodGroup in `root`, one in a parent queue, and one moved into a parent queue: only they are blocked, with a condition. All other queues go on,
+/// and each of the three runs when it is moved to a leaf queue.
+pub(super) async fn groups_in_root_and_parent_queues(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "32"), ("memory", "64Gi")]).await?;
     make_queue(&client, "parent", None, &[]).await?;
@@ -55,8 +55,8 @@ async fn to_queue(client: &Client, group: &str, queue: &str) -> Result<()> {
     Ok(())
 }
 
-/// Q4. A queue's parent is deleted while its pods run: its new pods wait with a reason, what runs stays charged, nothing else stops; it heals when the
-/// parent is back.
+/// Q4. A queue's parent is deleted while pods run in the queue: new pods wait with a reason, running pods stay charged, nothing else stops. It
+/// recovers when the parent is back.
 pub(super) async fn parent_deleted(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
@@ -72,7 +72,7 @@ pub(super) async fn parent_deleted(w: &mut World) -> Result<()> {
     queue_complains(&client, "child", reason).await?;
     Workload::new("other").make(&client).await?;
     wait_running(&client, "other", 1, 10).await?;
-    // More of one that has what it needs is a new pod too.
+    // A further pod of a running workload is a new pod, too.
     scale(&client, "runs", 3).await?;
     pod_says(&client, "runs", reason).await?;
     stays_unbound(w, "late", 2).await?;
@@ -80,27 +80,27 @@ pub(super) async fn parent_deleted(w: &mut World) -> Result<()> {
     make_queue(&client, "parent", None, &[("cpu", "4")]).await?;
     wait_running(&client, "late", 1, 10).await?;
     wait_running(&client, "runs", 3, 10).await?;
-    // And its ceiling is there again: four are used.
+    // The parent's capability counts again: four are used.
     scale(&client, "runs", 4).await?;
     pod_says(&client, "runs", "queue parent is full").await?;
     queue_uses(&client, "parent", "cpu", "4").await
 }
 
-/// Waits until an Event on the queue says this.
+/// Waits until an Event on the queue contains `part`.
 pub(in crate::cases) async fn queue_complains(client: &Client, queue: &str, part: &str) -> Result<()> {
     let events: Api<Event> = Api::default_namespaced(client.clone());
-    wait_until(secs(5), &format!("an Event on queue {queue} says: {part}"), || async {
+    wait_until(secs(5), &format!("an Event on queue {queue} contains: {part}"), || async {
         let about = ListParams::default().fields(&format!("involvedObject.kind=Queue,involvedObject.name={queue}"));
-        let told: Vec<_> = events.list(&about).await?.items.into_iter().map(|event| (event.reason, event.message)).collect();
+        let messages: Vec<_> = events.list(&about).await?.items.into_iter().map(|event| (event.reason, event.message)).collect();
         let right = |(reason, message): &(Option<String>, Option<String>)| {
             reason.as_deref() == Some("InvalidQueue") && message.as_deref().is_some_and(|message| message.contains(part))
         };
-        Ok(Seen::when(told.iter().any(right), || format!("{told:?}")))
+        Ok(Seen::when(messages.iter().any(right), || format!("{messages:?}")))
     })
     .await
 }
 
-/// Q7 (#3828). g1 is guaranteed 6 and idle, g2 submits 10 × 1 on a cluster of 10: g2 gets 4 at most. g1 gets its 6 whenever it comes.
+/// Q7 (#3828). g1 has a guarantee of 6 and is idle; g2 submits 10 × 1 cpu in a cluster of 10: g2 gets at most 4. g1 gets its 6 at any time.
 pub(super) async fn guaranteed_and_idle(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "4"), ("memory", "64Gi")]).await?;
@@ -108,7 +108,7 @@ pub(super) async fn guaranteed_and_idle(w: &mut World) -> Result<()> {
     make_queue_of(&client, "g1", json!({"guarantee": {"resource": {"cpu": "6"}}})).await?;
     make_queue(&client, "g2", None, &[]).await?;
     Workload::new("greedy").replicas(10).queue("g2").make(&client).await?;
-    wait_until(secs(20), "four of them are bound", || async {
+    wait_until(secs(20), "four pods are bound", || async {
         let count = bound(&client, "greedy").await?;
         Ok(Seen::when(count == 4, || count.to_string()))
     })
@@ -122,13 +122,13 @@ pub(super) async fn guaranteed_and_idle(w: &mut World) -> Result<()> {
     Workload::new("entitled").replicas(6).gang("6").queue("g1").make(&client).await?;
     wait_running(&client, "entitled", 6, 10).await?;
     holds_for(secs(2), "g2 has four", four).await?;
-    // What nobody is guaranteed any more is anybody's.
+    // Capacity that is no longer guaranteed is for all queues.
     delete(&client, "entitled").await?;
     patch_queue(&client, "g1", json!({"spec": {"guarantee": null}})).await?;
     wait_running(&client, "greedy", 10, 10).await
 }
 
-/// Q8. `capability: {cpu: "0"}` is 0, for those who ask for cpu; with `capability: {pods: 2}` (a number, as people type it) the third pod waits.
+/// Q8. `capability: {cpu: "0"}` is 0 for pods that request cpu. With `capability: {pods: 2}` (a number, as users type it) the third pod waits.
 pub(super) async fn zero_is_zero(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
@@ -143,7 +143,7 @@ pub(super) async fn zero_is_zero(w: &mut World) -> Result<()> {
 
     Workload::new("three").replicas(3).asks(&[]).queue("two").make(&client).await?;
     pod_says(&client, "three", "queue two is full: pods asked 1, used 2 of capability 2").await?;
-    holds_for(secs(2), "two are bound", || async {
+    holds_for(secs(2), "two pods are bound", || async {
         let count = bound(&client, "three").await?;
         Ok(Seen::when(count == 2, || count.to_string()))
     })
@@ -154,8 +154,8 @@ pub(super) async fn zero_is_zero(w: &mut World) -> Result<()> {
     wait_running(&client, "cpu", 1, 5).await
 }
 
-/// Q10 (#2276). Best-effort pods in a queue that somebody closed, and in one whose parent was: not bound, while what has its place keeps it. What was
-/// closed by hand is still closed when its parent is open again.
+/// Q10 (#2276). Best-effort pods in a closed queue, and in a queue with a closed parent, are not bound; bound pods stay. A queue that was closed by
+/// hand is still closed when its parent is open again.
 pub(super) async fn closed(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;

@@ -1,4 +1,4 @@
-//! Do the limits hold while the tree itself changes under pods that come and go? Row Q12.
+//! Row Q12: the limits hold while the queue tree changes and pods come and go.
 
 use anyhow::{Result, ensure};
 use kube::Client;
@@ -6,7 +6,7 @@ use kube::api::DeleteParams;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::seen::{books_are_true, bound, bound_so_far, queue_uses};
+use super::seen::{accounting_matches_api, bound, bound_so_far, queue_uses};
 use crate::objects::{make_node, make_queue, patch_queue, queues};
 use crate::proxy::Dice;
 use crate::say;
@@ -14,15 +14,15 @@ use crate::wait::{Seen, millis, secs, wait_until};
 use crate::workloads::{Workload, pods_of, scale, wait_running};
 use crate::world::World;
 
-/// The queues that pods go to.
+/// The leaf queues with pods.
 const LEAVES: [&str; 3] = ["a", "b", "c"];
 
-/// Pods of each Deployment; there are two in each queue, one of them a gang.
+/// The pods of each Deployment. Each queue has two Deployments, one of them a gang.
 const EACH: u32 = 10;
 
-/// Q12. The queue tree is changed (re-parented, capabilities lowered and raised, a queue deleted and made again) while so many pods come and go: no binding breaks a capability
-/// as the tree is at that moment (the observer, check 4), and at rest what each queue says is true. In the end all run, and a queue goes once more from under its pods: they
-/// stay, and are counted above it again when it is back.
+/// Q12. The queue tree is changed (new parents, capabilities lowered and raised, a queue deleted and created again) while `pods` pods come and go. No
+/// binding exceeds a capability in the tree of that moment (the observer, check 4), and at rest each queue's status is correct. In the end all pods
+/// run, and a queue is deleted once more with its pods: they stay, and count in its ancestors again when it is back.
 pub(super) async fn under_the_pods(w: &mut World, pods: u32) -> Result<()> {
     let client = w.client();
     for node in ["n1", "n2"] {
@@ -58,13 +58,13 @@ pub(super) async fn under_the_pods(w: &mut World, pods: u32) -> Result<()> {
                 }
             }
         }
-        // The last one is not left half done: a queue may be gone in it.
+        // The last change is completed: a queue may be missing in the middle of it.
         changing.await?;
         changes
     };
     let bindings = bound_so_far(port).await?;
     say::line(format!("        Q12: {changes} changes of the tree, {bindings} bindings"));
-    ensure!(changes >= 10 && bindings >= 20.0, "{changes} changes and {bindings} bindings try nothing");
+    ensure!(changes >= 10 && bindings >= 20.0, "{changes} changes and {bindings} bindings are too few");
     for name in LEAVES {
         patch_queue(&client, name, json!({"spec": {"parent": "right", "capability": {"cpu": null}}})).await?;
     }
@@ -88,10 +88,10 @@ pub(super) async fn under_the_pods(w: &mut World, pods: u32) -> Result<()> {
         let stayed = bound(&client, name).await?;
         ensure!(stayed == usize::try_from(EACH)?, "{stayed} pods of {name} have a node");
     }
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
-/// Scales every Deployment to nothing and back, so many times; half of the pods are seen bound in between.
+/// Scales every Deployment to 0 and back, `rounds` times; half of the pods are seen bound in between.
 async fn come_and_go(client: Client, names: &[String], rounds: u32) -> Result<()> {
     for _ in 0..rounds {
         for replicas in [EACH, 0] {
@@ -106,14 +106,14 @@ async fn come_and_go(client: Client, names: &[String], rounds: u32) -> Result<()
                 })
                 .await?;
             }
-            // Not a wait: a moment for some to be bound as the tree is.
+            // This is not a wait: some pods get time to be bound in the present tree.
             sleep(millis(600)).await;
         }
     }
     Ok(())
 }
 
-/// One change of the tree, and a moment. Every fifth takes a queue away, and makes it again half a moment later.
+/// Changes the tree once, then pauses. Every fifth change deletes a queue and creates it again after half of the pause.
 async fn change(client: Client, number: u64, mut dice: Dice) -> Result<()> {
     let end = Instant::now() + millis(150);
     let leaf = usize::try_from(dice.roll() % 3)?;

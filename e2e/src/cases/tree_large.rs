@@ -1,4 +1,4 @@
-//! Does a large tree with a long backlog cost what it must and no more? Row Q14.
+//! Row Q14: the cost of a large queue tree with many waiting pods is bounded.
 
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -8,7 +8,7 @@ use kube::{Api, Client};
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::seen::{books_are_true, group_says_within, metric, queue_uses_within};
+use super::seen::{accounting_matches_api, group_says_within, metric, queue_uses_within};
 use crate::chart;
 use crate::load::process;
 use crate::objects::{NAMESPACE, make_member, make_node, make_podgroup, make_queue, set_allocatable};
@@ -19,28 +19,28 @@ use crate::world::World;
 /// Members of each gang.
 const GANG: usize = 10;
 
-/// Requests of the case under way.
+/// Concurrent requests of the case.
 const AT_ONCE: usize = 32;
 
-/// How often everybody who waits is looked at again.
+/// How often every waiting PodGroup is retried.
 const LOOKS: i64 = 30;
 
-/// A tree of three levels, and who waits in it.
+/// The size of a tree of three levels and of its backlog.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
-    /// Queues directly below root; each has as many below it.
+    /// Queues directly below root.
     pub(super) tops: usize,
     /// Queues below each of those.
     pub(super) leaves: usize,
-    /// Pods that wait, in gangs of ten.
+    /// Waiting pods, in gangs of ten.
     pub(super) pods: usize,
-    /// The most processor time that a cycle may take on average, with all that the scheduler does meanwhile, in seconds. (How long it takes on the clock says more of who
-    /// else is on the machine.)
+    /// The limit of the average processor time of a cycle, with everything else that the scheduler does meanwhile, in seconds. (The elapsed time
+    /// depends more on other processes of the machine.)
     pub(super) budget: f64,
 }
 
-/// Q14. So many queues in three levels, so many pods that wait for a node with room: each look at all of them stays within its budget, and memory is flat. Then there is room,
-/// and all are bound.
+/// Q14. Many queues in three levels, and many pods that wait for a node with capacity: each cycle that retries all of them stays within its budget,
+/// and the memory does not grow. Then there is capacity, and all pods are bound.
 pub(super) async fn backlog(w: &mut World, size: Size) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "500m"), ("memory", "64Gi"), ("pods", "20000")]).await?;
@@ -60,25 +60,25 @@ pub(super) async fn backlog(w: &mut World, size: Size) -> Result<()> {
     .await?;
     let port = w.scheduler()?.port();
     let pending = f64::from(u32::try_from(gangs * GANG)?);
-    wait_until(secs(60), "all of them wait", || async {
+    wait_until(secs(60), "all pods wait", || async {
         let seen = metric(port, "podgroup_scheduler_pending_pods").await?;
         Ok(Seen::when(seen == pending, || seen.to_string()))
     })
     .await?;
-    // Its status comes after those of all the others.
+    // The status of this PodGroup is written after all the others.
     group_says_within(&client, 60, &format!("gang-{}", gangs.saturating_sub(1)), "1/1 nodes: lacks cpu (asked 1, most free 500m)").await?;
 
     let pid = process::find(w.cluster().scratch().folder(), chart::SCHEDULER)?;
     let looks = "podgroup_scheduler_cycle_seconds_count";
     let (memory, processor, before) = (process::memory(pid)?, process::processor_seconds(pid)?, metric(port, looks).await?);
     for look in 0..LOOKS {
-        // Whatever a node gains may help somebody, so everybody is looked at.
+        // More capacity on a node may help any PodGroup, so all are retried.
         set_allocatable(&client, "n1", &[("cpu", &format!("{}m", 501 + look))]).await?;
-        // Not a wait: looks that came together would be one.
+        // This is not a wait: changes that arrive together would cause one cycle only.
         sleep(millis(200)).await;
     }
     let cycles = metric(port, looks).await? - before;
-    ensure!(cycles >= 20.0, "{cycles} cycles try nothing");
+    ensure!(cycles >= 20.0, "{cycles} cycles are too few");
     let (each, grown) = ((process::processor_seconds(pid)? - processor) / cycles, process::memory(pid)?);
     say::line(format!(
         "        Q14: {} queues, {pending} pods: {cycles} cycles, {:.1} ms of processor time each; memory {:.1} MiB, then {:.1}",
@@ -91,21 +91,21 @@ pub(super) async fn backlog(w: &mut World, size: Size) -> Result<()> {
     ensure!(grown.now < memory.now * 1.1 + 8.0, "memory grew from {:.1} to {:.1} MiB", memory.now, grown.now);
 
     set_allocatable(&client, "n1", &[("cpu", "20000")]).await?;
-    wait_until(secs(300), "all are bound", || async {
+    wait_until(secs(300), "all pods are bound", || async {
         let seen = metric(port, "podgroup_scheduler_binds_total{outcome=\"bound\"}").await?;
         Ok(Seen::when(seen >= pending, || seen.to_string()))
     })
     .await?;
-    // As Kubernetes writes it: 5000 is 5k.
+    // Kubernetes writes 5000 as 5k.
     let used = if pending % 1000.0 == 0.0 { format!("{}k", pending / 1000.0) } else { pending.to_string() };
     queue_uses_within(&client, 60, "root", "cpu", &used).await?;
-    books_are_true(w).await?;
+    accounting_matches_api(w).await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default()).await?;
     queue_uses_within(&client, 60, "root", "cpu", "0").await
 }
 
-/// Makes the tree; the names of its leaves.
+/// Creates the tree and returns the names of its leaves.
 async fn tree(client: &Client, size: Size) -> Result<Vec<String>> {
     for top in 0..size.tops {
         make_queue(client, &format!("t{top}"), None, &[]).await?;

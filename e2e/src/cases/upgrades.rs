@@ -1,6 +1,6 @@
-//! What becomes of a cluster whose chart is upgraded from an older one, and taken back? Row C10.
+//! Row C10: the chart of a cluster is upgraded from an older chart, rolled back, and upgraded again.
 //!
-//! The older chart is this one with what came later taken out, as told at [`older_chart`]; so it needs no archive, and grows with the chart.
+//! The older chart is this chart without later additions, as described at [`older_chart`]. So it needs no archive and follows the chart.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,14 +22,14 @@ use crate::workloads::{Workload, wait_one_group, wait_running};
 use crate::world::World;
 use crate::{chart, say};
 
-/// C10. As docs/install.md says it: `helm upgrade --reset-then-reuse-values`, `helm rollback`, and the upgrade again. Each time the new pods are ready before the old
-/// ones go. Every Queue, PodGroup and pod stays as it is; what the older CRD drops works when the newer one is there.
+/// C10. As in docs/install.md: `helm upgrade --reset-then-reuse-values`, `helm rollback`, and the upgrade again. Each time the new pods are ready
+/// before the old pods end. Every Queue, PodGroup and pod stays unchanged. Fields that the older CRD drops work with the newer CRD.
 pub(super) async fn from_an_older_chart(w: &mut World) -> Result<()> {
     let (cluster, client) = (w.cluster(), w.client());
     let older = older_chart(cluster).await?;
     chart::install_from(cluster, &older, &[]).await?;
     chart::settle(cluster, true).await?;
-    knows_parents(&client, false).await?;
+    wait_queue_crd(&client, false).await?;
     let programs = both(cluster, "podgroup", "older").await?;
     ensure!(!has_flag(&programs, "--queue-status"), "the older chart is not older");
 
@@ -40,42 +40,44 @@ pub(super) async fn from_an_older_chart(w: &mut World) -> Result<()> {
     ensure!(parent.is_null(), "the older CRD knows parents: {parent}");
     Workload::new("runs").replicas(2).gang("2").queue("team").make(&client).await?;
     wait_running(&client, "runs", 2, 20).await?;
-    // The CRD that a release of ours leaves keeps what it does not know.
+    // The CRD of a former release of ours keeps unknown fields.
     make_podgroup(&client, "tasks", json!({"minMember": 1, "queue": "team", "minTaskMember": {"worker": 1}})).await?;
     let before = everything(&client).await?;
-    ensure!(before.len() >= 8, "that is not everything: {before:?}");
+    ensure!(before.len() >= 8, "expected at least 8 objects: {before:?}");
 
     match helm_upgrade(cluster, "--reuse-values").await {
-        Ok(()) => bail!("--reuse-values was accepted, and docs/install.md says that it is not"),
-        Err(error) => ensure!(say::brief(&error).contains("tenancy"), "it is refused, but not for the value that is missing: {error:#}"),
+        Ok(()) => bail!("helm accepted --reuse-values, but docs/install.md says that it fails"),
+        Err(error) => {
+            ensure!(say::brief(&error).contains("tenancy"), "helm refused it for another reason than the missing value: {error:#}")
+        }
     }
     helm_upgrade(cluster, "--reset-then-reuse-values").await?;
-    knows_parents(&client, true).await?;
-    let programs = replaced(cluster, programs, "newer").await?;
+    wait_queue_crd(&client, true).await?;
+    let programs = rolling_update(cluster, programs, "newer").await?;
     ensure!(has_flag(&programs, "--queue-status"), "the newer chart renders no newer flag");
-    same(&client, &before).await?;
-    parent_holds(&client).await?;
+    check_unchanged(&client, &before).await?;
+    parent_limits(&client).await?;
 
     let before = everything(&client).await?;
     cluster.run("helm", &["rollback", "podgroup", "1", "--namespace", chart::NAMESPACE]).await?;
-    knows_parents(&client, false).await?;
-    let programs = replaced(cluster, programs, "back").await?;
+    wait_queue_crd(&client, false).await?;
+    let programs = rolling_update(cluster, programs, "back").await?;
     ensure!(!has_flag(&programs, "--queue-status"), "the rollback left the newer flags");
-    same(&client, &before).await?;
+    check_unchanged(&client, &before).await?;
 
     helm_upgrade(cluster, "--reset-then-reuse-values").await?;
-    knows_parents(&client, true).await?;
-    let programs = replaced(cluster, programs, "again").await?;
-    same(&client, &before).await?;
-    taken_as_parent(&client).await?;
+    wait_queue_crd(&client, true).await?;
+    let programs = rolling_update(cluster, programs, "again").await?;
+    check_unchanged(&client, &before).await?;
+    parent_is_kept(&client).await?;
     end(programs).await?;
     let refused = w.requests()?.refused;
     ensure!(refused.is_empty(), "a chart gave too few rights: {refused:?}");
     Ok(())
 }
 
-/// The chart as a release before might have been: the CRD of Queue knows no `spec.parent` and drops what it does not know, that of PodGroup no `spec.minTaskMember`
-/// and keeps it; neither the values nor the templates have the policies of tenancy and the flag `--queue-status`; there is no schema.
+/// Creates the chart of an earlier release. The CRD of Queue has no `spec.parent` and drops unknown fields; the CRD of PodGroup has no `spec.minTaskMember` and
+/// keeps it. Values and templates have no tenancy policies and no flag `--queue-status`; there is no values schema.
 async fn older_chart(cluster: &Cluster) -> Result<PathBuf> {
     let folder = cluster.scratch().path("older");
     copy(&chart::folder(), &folder)?;
@@ -101,13 +103,13 @@ async fn older_chart(cluster: &Cluster) -> Result<PathBuf> {
     for (kind, field, drops) in [("queues", "parent", true), ("podgroups", "minTaskMember", false)] {
         let file = folder.join(format!("files/crds/{kind}.scheduling.volcano.sh.yaml"));
         let path = file.to_str().context("the run's folder is no UTF-8")?;
-        // JSON is YAML.
+        // JSON is valid YAML.
         let text = cluster.run("kubectl", &["create", "--dry-run=client", "--output=json", "--filename", path]).await?;
         let mut crd: Value = serde_json::from_str(&text)?;
         let spec =
             crd.pointer_mut("/spec/versions/0/schema/openAPIV3Schema/properties/spec").and_then(Value::as_object_mut).context("no spec")?;
         if drops {
-            spec.remove("x-kubernetes-preserve-unknown-fields").context("it drops already")?;
+            spec.remove("x-kubernetes-preserve-unknown-fields").context("the CRD drops unknown fields already")?;
         }
         let fields = spec.get_mut("properties").and_then(Value::as_object_mut).context("no fields")?;
         fields.remove(field).with_context(|| format!("{kind} have no {field} any more"))?;
@@ -116,7 +118,7 @@ async fn older_chart(cluster: &Cluster) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// A change that changes nothing is an error: the chart has moved on, and this must follow.
+/// Rewrites a file. A change without an effect is an error: then the chart has changed, and this function must follow.
 fn rewrite(file: &Path, change: impl FnOnce(&str) -> String) -> Result<()> {
     let before = std::fs::read_to_string(file)?;
     let after = change(&before);
@@ -149,33 +151,33 @@ fn has_flag(programs: &[Rendered; 2], flag: &str) -> bool {
     programs.iter().any(|program| program.flags.iter().any(|each| each == flag))
 }
 
-/// As a rolling update does it: the new pods stand by and are ready, then the old ones are told to end, and the new ones lead.
-async fn replaced(cluster: &Cluster, old: [Rendered; 2], label: &str) -> Result<[Rendered; 2]> {
+/// Replaces both programs as a rolling update does: the new pods start on standby and become ready, the old ones end, and the new ones lead.
+async fn rolling_update(cluster: &Cluster, old: [Rendered; 2], label: &str) -> Result<[Rendered; 2]> {
     let new = both(cluster, "podgroup", label).await?;
     end(old).await?;
     both_lead(&cluster.client(), label).await?;
     Ok(new)
 }
 
-/// Waits until the CRD of Queue is the newer one, or the older.
-async fn knows_parents(client: &Client, wanted: bool) -> Result<()> {
+/// Waits until the CRD of Queue is the newer one, or the older one.
+async fn wait_queue_crd(client: &Client, wanted: bool) -> Result<()> {
     let definition = Api::<CustomResourceDefinition>::all(client.clone()).get("queues.scheduling.volcano.sh").await?;
     let known =
         serde_json::to_value(&definition)?.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/parent").is_some();
-    ensure!(known == wanted, "whether the CRD of Queue knows spec.parent: {known}");
-    // The API server goes by it a moment later: who is asked for a dry run is seen as it would be kept.
+    ensure!(known == wanted, "the CRD of Queue knows spec.parent: {known}, expected {wanted}");
+    // The API server uses the new CRD some time later; the response to a dry run shows which one it uses.
     let queue: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "probe"}, "spec": {"parent": "org"},
     }))?;
     let dry_run = kube::api::PostParams { dry_run: true, ..Default::default() };
-    wait_until(secs(20), "the API server goes by the CRD", || async {
+    wait_until(secs(20), "the API server uses the CRD", || async {
         let parent = field(&queues(client).create(&dry_run, &queue).await?, "/spec/parent");
         Ok(Seen::when(parent.is_null() != wanted, || parent.to_string()))
     })
     .await
 }
 
-/// Kind and name of every Queue, PodGroup and pod, and what of it must not change: the UID, the spec but for the field in question, and a pod's node.
+/// Returns kind and name of every Queue, PodGroup and pod with the parts that must not change: UID, spec without the field in question, node of a pod.
 async fn everything(client: &Client) -> Result<BTreeMap<String, Value>> {
     let mut all = BTreeMap::new();
     let list = ListParams::default();
@@ -193,7 +195,7 @@ async fn everything(client: &Client) -> Result<BTreeMap<String, Value>> {
     Ok(all)
 }
 
-async fn same(client: &Client, before: &BTreeMap<String, Value>) -> Result<()> {
+async fn check_unchanged(client: &Client, before: &BTreeMap<String, Value>) -> Result<()> {
     let now = everything(client).await?;
     let changed: Vec<_> =
         before.iter().filter(|(name, was)| now.get(*name) != Some(was)).map(|(name, was)| (name, was, now.get(name))).collect();
@@ -201,17 +203,17 @@ async fn same(client: &Client, before: &BTreeMap<String, Value>) -> Result<()> {
     Ok(())
 }
 
-/// The field that the older CRD dropped is kept.
-async fn taken_as_parent(client: &Client) -> Result<()> {
+/// Checks that the API server keeps the field that the older CRD dropped.
+async fn parent_is_kept(client: &Client) -> Result<()> {
     patch_queue(client, "team", json!({"spec": {"parent": "org"}})).await?;
     let parent = field(&queues(client).get("team").await?, "/spec/parent");
     ensure!(parent == "org", "the parent of team is {parent}");
     Ok(())
 }
 
-/// It is kept, and counts: org has room for 3, and 2 are there.
-async fn parent_holds(client: &Client) -> Result<()> {
-    taken_as_parent(client).await?;
+/// Checks that the parent counts: org has a capability of 3, and 2 are used.
+async fn parent_limits(client: &Client) -> Result<()> {
+    parent_is_kept(client).await?;
     Workload::new("waits").replicas(2).gang("2").queue("team").make(client).await?;
     let group = wait_one_group(client, "waits", 20).await?.name_any();
     group_says(client, &group, "org").await?;

@@ -1,4 +1,4 @@
-//! What do people see? Columns, Events, one log line for a delete that was refused, and metrics.
+//! Row U1: the output for users: columns, Events, one log line for a refused delete, and metrics.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Event;
@@ -14,8 +14,8 @@ use crate::wait::{Seen, millis, secs, wait_until};
 use crate::workloads::{MIN_MEMBER, Workload, annotate, groups_of, scale, wait_one_group, wait_running};
 use crate::world::World;
 
-/// U1. `kubectl get podgroups` shows the columns of Volcano; what is wrong is an Event on the Deployment, once for each change; a delete that a
-/// precondition refused is one log line with what was decided on and what was met; the controller's metrics count all of it.
+/// U1. `kubectl get podgroups` has Volcano's columns. An error is an Event on the Deployment, once for each change. A delete that fails a precondition is one
+/// log line with the expected and the found version. The controller's metrics count all of it.
 pub(super) async fn what_a_user_sees(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
@@ -28,11 +28,11 @@ pub(super) async fn what_a_user_sees(w: &mut World) -> Result<()> {
 }
 
 async fn columns(w: &World, group: &str) -> Result<()> {
-    wait_until(secs(10), "kubectl get podgroups shows what there is", || async {
+    wait_until(secs(10), "kubectl get podgroups shows the PodGroup", || async {
         let table = w.cluster().run("kubectl", &["get", "podgroups", "-n", NAMESPACE, "-o", "wide"]).await?;
         let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
         let [header, row] = rows.as_slice() else { return Ok(Seen::NotYet(table)) };
-        // Volcano's columns first; who owns it and why it waits are ours. It does not wait.
+        // Volcano's columns first; OWNER and WHY are ours. WHY is empty, because the PodGroup does not wait.
         let shown = *header == ["NAME", "STATUS", "MINMEMBER", "RUNNINGS", "AGE", "QUEUE", "OWNER", "WHY"];
         let right =
             matches!(row.as_slice(), [name, "Running", "2", "2", _age, "default", owner] if *name == group && owner.starts_with("d-"));
@@ -41,7 +41,7 @@ async fn columns(w: &World, group: &str) -> Result<()> {
     .await
 }
 
-/// Two mistakes one after the other are two Events; making the first again, and changing other things beside it, is no third.
+/// Two mistakes one after the other cause two Events. The first mistake again, and other changes, cause no third one.
 async fn events_once(client: &Client) -> Result<()> {
     for (value, expected) in [("nonsense", 1), ("-7", 2), ("nonsense", 2)] {
         annotate(client, "d", MIN_MEMBER, value).await?;
@@ -58,7 +58,7 @@ async fn events_once(client: &Client) -> Result<()> {
     }
     for event in complaints(client).await? {
         let about = &event.involved_object;
-        ensure!(about.kind.as_deref() == Some("Deployment") && about.name.as_deref() == Some("d"), "it is about {about:?}");
+        ensure!(about.kind.as_deref() == Some("Deployment") && about.name.as_deref() == Some("d"), "the Event is about {about:?}");
         ensure!(event.count == Some(1) && event.reason.as_deref() == Some("InvalidPodGroupSource"), "{event:?}");
     }
     Ok(())
@@ -73,8 +73,8 @@ async fn complaints(client: &Client) -> Result<Vec<Event>> {
         .collect())
 }
 
-/// Somebody writes into the group again and again while its delete is on a slow way: the version that was decided on is not there when it arrives. Where the
-/// delete was quicker all the same, everything is tried again.
+/// Writes into the PodGroup while its delete is on a slow path: the resourceVersion in the precondition is old when the delete arrives. If a delete was
+/// faster, everything is tried again.
 async fn refused_delete(w: &mut World, client: &Client, group: &str) -> Result<()> {
     let api = podgroups(client);
     scale(client, "d", 0).await?;
@@ -87,7 +87,7 @@ async fn refused_delete(w: &mut World, client: &Client, group: &str) -> Result<(
         if metric(port, refused).await? > 0.0 {
             break;
         }
-        ensure!(number < 150, "no delete was refused, and {missed} groups went");
+        ensure!(number < 150, "no delete was refused, and {missed} PodGroups were deleted");
         if !there {
             missed += 1;
             scale(client, "d", 1).await?;
@@ -95,17 +95,17 @@ async fn refused_delete(w: &mut World, client: &Client, group: &str) -> Result<(
             wait_one_group(client, "d", 5).await?;
             scale(client, "d", 0).await?;
         }
-        // Longer than a look takes on this way, or the next version is there before a delete is sent; shorter than a look and a delete.
+        // Longer than a check takes on this path, or the next version exists before the delete is sent; shorter than a check and a delete.
         sleep(millis(200)).await;
     }
-    wait_until(secs(20), "the group goes once nobody writes into it", || async {
-        Ok(Seen::when(api.get_opt(group).await?.is_none(), || "it is there".to_owned()))
+    wait_until(secs(20), "the PodGroup is deleted after the last write", || async {
+        Ok(Seen::when(api.get_opt(group).await?.is_none(), || "it still exists".to_owned()))
     })
     .await?;
     w.controller_path()?.delay(Delay::None, Delay::None);
     let log = std::fs::read_to_string(w.controller()?.log())?;
     let line =
-        log.lines().find(|line| line.contains("a precondition refused the delete")).context("no log line tells of the refused delete")?;
+        log.lines().find(|line| line.contains("a precondition refused the delete")).context("no log line reports the refused delete")?;
     let field =
         |name: &str| line.split_whitespace().find_map(|word| word.strip_prefix(name)).map(|value| value.trim_matches('"').to_owned());
     let versions = (field("decided_resource_version="), field("met_resource_version="));
@@ -120,14 +120,14 @@ async fn refused_delete(w: &mut World, client: &Client, group: &str) -> Result<(
         let value = metric(port, name).await?;
         ensure!(value >= least, "{name} is {value}");
     }
-    wait_until(secs(10), "nothing waits any more", || async {
+    wait_until(secs(10), "no PodGroup waits", || async {
         let depth = metric(port, "podgroup_controller_queue_depth").await?;
         Ok(Seen::when(depth == 0.0, || depth.to_string()))
     })
     .await
 }
 
-/// Whether the group is there still. It is written to only once it is marked: the mark itself would be refused too, and nothing would get on.
+/// Returns whether the PodGroup still exists. It is written only when it has the mark, because otherwise the write would make the mark fail, too.
 async fn write_into_a_marked_one(api: &Api<DynamicObject>, group: &str, number: u32) -> Result<bool> {
     let Some(found) = api.get_opt(group).await? else { return Ok(false) };
     if !found.annotations().contains_key("podgroup.dev/retiring") {
@@ -141,7 +141,7 @@ async fn write_into_a_marked_one(api: &Api<DynamicObject>, group: &str, number: 
     }
 }
 
-/// The value of one line of /metrics; 0 where it is not there yet.
+/// Returns the value of one line of /metrics; 0 when the line is missing.
 async fn metric(port: u16, name: &str) -> Result<f64> {
     let (_, body) = http::get(port, "/metrics").await?;
     let line = body.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));

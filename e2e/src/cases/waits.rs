@@ -1,4 +1,4 @@
-//! Is what a PodGroup says of its waiting true, at once, and over when it is over? Rows L9 to L13.
+//! Rows L9 to L13: the reasons for waiting in a PodGroup's status are true, appear at once, and go when the waiting ends.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Event;
@@ -17,8 +17,8 @@ use crate::world::World;
 
 const GROUP_NAME: &str = "scheduling.k8s.io/group-name";
 
-/// L9 (#604). A pod names a queue that does not exist; after `pause` seconds the queue is made: an Event on the pod's PodGroup at once, others run meanwhile,
-/// and the pod runs within seconds of the queue's creation.
+/// L9 (#604). A pod names a queue that does not exist; the queue is created after `pause` seconds. An Event on the PodGroup appears at once, other
+/// pods run, and the pod runs within seconds of the queue's creation.
 pub(super) async fn queue_made_later(w: &mut World, pause: u64) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "4"), ("memory", "16Gi")]).await?;
@@ -27,8 +27,8 @@ pub(super) async fn queue_made_later(w: &mut World, pause: u64) -> Result<()> {
     let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
     wait_until(secs(3), "an Event on the PodGroup says that the queue does not exist", || async {
         let about = ListParams::default().fields(&format!("involvedObject.kind=PodGroup,involvedObject.name={group}"));
-        let told: Vec<_> = events.list(&about).await?.items.into_iter().filter_map(|event| event.message).collect();
-        Ok(Seen::when(told.iter().any(|message| message.contains("queue later does not exist")), || format!("{told:?}")))
+        let messages: Vec<_> = events.list(&about).await?.items.into_iter().filter_map(|event| event.message).collect();
+        Ok(Seen::when(messages.iter().any(|message| message.contains("queue later does not exist")), || format!("{messages:?}")))
     })
     .await?;
     group_says(&client, &group, "queue later does not exist").await?;
@@ -40,8 +40,8 @@ pub(super) async fn queue_made_later(w: &mut World, pause: u64) -> Result<()> {
     no_longer_unschedulable(&client, &group).await
 }
 
-/// L10 (#4195), with PodGroups that a user made, which nobody deletes. A Job with a TTL completes, its pods are removed: its PodGroup stays Completed, and
-/// reserves nothing. A second Job that needs the whole queue starts.
+/// L10 (#4195), with PodGroups of a user, which the controller does not delete. A Job with a TTL completes, and its pods are deleted: its PodGroup
+/// stays Completed and reserves nothing. A second Job that needs the whole queue starts.
 pub(super) async fn completed_stays(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "8"), ("memory", "64Gi")]).await?;
@@ -49,7 +49,7 @@ pub(super) async fn completed_stays(w: &mut World) -> Result<()> {
     for name in ["first", "second"] {
         make_podgroup(&client, name, json!({"minMember": 2, "queue": "team", "minResources": {"cpu": "2"}})).await?;
         Owner::job(name, 2).pod_annotation(GROUP_NAME, name).with("/spec", "ttlSecondsAfterFinished", json!(1)).make(&client).await?;
-        wait_until(secs(30), &format!("Job {name} is through and its TTL over, its pods gone"), || async {
+        wait_until(secs(30), &format!("Job {name} and its pods are deleted after the TTL"), || async {
             let (job, pods) = (Kind::Job.api(&client).get_opt(name).await?, pods_of(&client, name).await?.len());
             Ok(Seen::when(job.is_none() && pods == 0, || format!("{pods} pods, {:?}", job.map(|job| field(&job, "/status")))))
         })
@@ -58,7 +58,7 @@ pub(super) async fn completed_stays(w: &mut World) -> Result<()> {
             let now = phase(&client, name).await?;
             Ok(Seen::when(now == "Completed", || now))
         };
-        // A status is written once in a second at most: perhaps it stands there only after the pods are gone.
+        // A status is written at most once per second: it may be written only after the pods are gone.
         wait_until(secs(5), "its PodGroup is Completed", is_completed).await?;
         holds_for(secs(2), "its PodGroup stays Completed", is_completed).await?;
         queue_uses(&client, "team", "cpu", "0").await?;
@@ -66,8 +66,8 @@ pub(super) async fn completed_stays(w: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// L11. A Job waits for the queue that a running one fills; that one is suspended (its pods are deleted): the other runs.
-pub(super) async fn suspended_makes_room(w: &mut World) -> Result<()> {
+/// L11. A Job waits for a queue that a running Job fills. The running Job is suspended and its pods are deleted: the other Job runs.
+pub(super) async fn suspended_job_frees_capacity(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "8"), ("memory", "64Gi")]).await?;
     make_queue(&client, "team", None, &[("cpu", "2")]).await?;
@@ -82,8 +82,9 @@ pub(super) async fn suspended_makes_room(w: &mut World) -> Result<()> {
     kubelet::end(&client, "second", 2, "Succeeded").await
 }
 
-/// L12. minMember 0, and minMember 2 with 2 Failed and 2 pending members: never Running or Completed for that reason; the condition says why.
-pub(super) async fn nothing_is_not_enough(w: &mut World) -> Result<()> {
+/// L12. minMember 0, and minMember 2 with 2 failed and 2 pending members: the phase never becomes Running or Completed for that; the condition names
+/// the reason.
+pub(super) async fn an_empty_or_failed_gang_is_not_satisfied(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "4"), ("memory", "16Gi")]).await?;
     make_podgroup(&client, "zero", json!({"minMember": 0, "queue": "default"})).await?;
@@ -103,7 +104,7 @@ pub(super) async fn nothing_is_not_enough(w: &mut World) -> Result<()> {
     kubelet::run(&client, "gang", 2, 10).await?;
     kubelet::end(&client, "gang", 2, "Failed").await?;
     wait_failed(&client, "gang", 2).await?;
-    // One of them would fit.
+    // One of the members fits.
     make_member(&client, "gang-2", "gang", &[("cpu", "1")]).await?;
     make_member(&client, "gang-3", "gang", &[("cpu", "5")]).await?;
     group_says(&client, "gang", "1 of 2 members find a place").await?;
@@ -132,8 +133,8 @@ async fn never_satisfied(client: &Client, group: &str, seconds: u64) -> Result<(
     .await
 }
 
-/// L13 (#1859). A gang waits for `wait` seconds, then runs: no condition says Unschedulable=True any more, neither the group's nor a pod's.
-pub(super) async fn no_longer_waits(w: &mut World, wait: u64) -> Result<()> {
+/// L13 (#1859). A gang waits for `wait` seconds, then runs: no condition is Unschedulable=True any more, neither on the PodGroup nor on a pod.
+pub(super) async fn condition_ends_with_the_waiting(w: &mut World, wait: u64) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "2"), ("memory", "16Gi")]).await?;
     Workload::new("gang").replicas(3).gang("3").make(&client).await?;
@@ -145,11 +146,11 @@ pub(super) async fn no_longer_waits(w: &mut World, wait: u64) -> Result<()> {
     wait_running(&client, "gang", 3, 10).await?;
     no_longer_unschedulable(&client, &group).await?;
     let object = podgroups(&client).get(&group).await?;
-    ensure!(condition(&object, "Unschedulable").is_some(), "that it has waited is not told any more: {}", field(&object, "/status"));
+    ensure!(condition(&object, "Unschedulable").is_some(), "the condition Unschedulable is missing: {}", field(&object, "/status"));
     for pod in pods_of(&client, "gang").await? {
         let conditions = pod.status.and_then(|status| status.conditions).unwrap_or_default();
         let waits = conditions.iter().find(|each| each.type_ == "PodScheduled" && each.status != "True");
-        ensure!(waits.is_none(), "a pod that runs says {waits:?}");
+        ensure!(waits.is_none(), "a running pod has the condition {waits:?}");
     }
     Ok(())
 }

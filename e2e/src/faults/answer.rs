@@ -1,4 +1,4 @@
-//! What does an API server (or a load balancer before it) say when it refuses? The bodies and headers as they are on the wire.
+//! The refusals of an API server, and of a load balancer in front of it, with body and headers as they are on the wire.
 
 use http_body_util::{BodyExt, Full};
 use hyper::Response;
@@ -7,25 +7,30 @@ use hyper::header::{CONTENT_TYPE, RETRY_AFTER};
 use serde_json::{Value, json};
 
 use super::fault::Refusal;
-use super::request::Asked;
+use super::request::ApiRequest;
 use super::{Body, Broken};
 
-/// The answer of a refusal.
-pub(super) fn refusal(refusal: Refusal, asked: &Asked) -> Result<Response<Body>, Broken> {
+/// Returns the response of a refusal.
+pub(super) fn refusal(refusal: Refusal, api_request: &ApiRequest) -> Result<Response<Body>, Broken> {
     let mut after = None;
     let mut status = match refusal {
-        Refusal::Gateway => return whole(502, "text/html", None, "<html><body><h1>502 Bad Gateway</h1></body></html>".to_owned()),
+        Refusal::Gateway => return whole_response(502, "text/html", None, "<html><body><h1>502 Bad Gateway</h1></body></html>".to_owned()),
         Refusal::TooMany { after, plain: true } => {
-            return whole(429, "text/plain; charset=utf-8", Some(after), "Too many requests, please try again later.\n".to_owned());
+            return whole_response(
+                429,
+                "text/plain; charset=utf-8",
+                Some(after),
+                "Too many requests, please try again later.\n".to_owned(),
+            );
         }
         Refusal::Conflict => {
             let message = format!(
                 "Operation cannot be fulfilled on {} \"{}\": the object has been modified; please apply your changes to the latest version and try again",
-                asked.resource, asked.name
+                api_request.resource, api_request.name
             );
             status(409, "Conflict", &message)
         }
-        Refusal::Expired => expired(asked),
+        Refusal::Expired => expired(api_request),
         Refusal::TooMany { after: seconds, plain: false } => {
             after = Some(seconds);
             status(429, "TooManyRequests", "the server has received too many requests and has asked us to try again later")
@@ -38,16 +43,16 @@ pub(super) fn refusal(refusal: Refusal, asked: &Asked) -> Result<Response<Body>,
         object.insert("details".to_owned(), json!({ "retryAfterSeconds": after }));
     }
     let code = status.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
-    whole(code, "application/json", after, status.to_string())
+    whole_response(code, "application/json", after, status.to_string())
 }
 
-/// The ERROR event that ends a watch.
-pub(super) fn error_event(gone: bool, asked: &Asked) -> Bytes {
-    let object = if gone { expired(asked) } else { status(500, "InternalError", "Internal error occurred: etcdserver: no leader") };
+/// Returns the ERROR event that ends a watch.
+pub(super) fn error_event(gone: bool, api_request: &ApiRequest) -> Bytes {
+    let object = if gone { expired(api_request) } else { status(500, "InternalError", "Internal error occurred: etcdserver: no leader") };
     line(&json!({ "type": "ERROR", "object": object }))
 }
 
-/// A bookmark: everything up to this version has been sent.
+/// Returns a bookmark: everything up to this version has been sent.
 pub(super) fn bookmark(types: &(String, String), version: &str) -> Bytes {
     let object = json!({ "apiVersion": types.0, "kind": types.1, "metadata": { "resourceVersion": version, "creationTimestamp": null } });
     line(&json!({ "type": "BOOKMARK", "object": object }))
@@ -57,10 +62,10 @@ fn line(event: &Value) -> Bytes {
     Bytes::from(format!("{event}\n"))
 }
 
-fn expired(asked: &Asked) -> Value {
-    let message = match asked.continues {
+fn expired(api_request: &ApiRequest) -> Value {
+    let message = match api_request.continues {
         true => "The provided continue parameter is too old to display a consistent list result.".to_owned(),
-        false => format!("too old resource version: {}", asked.version),
+        false => format!("too old resource version: {}", api_request.version),
     };
     status(410, "Expired", &message)
 }
@@ -69,7 +74,7 @@ fn status(code: u16, reason: &str, message: &str) -> Value {
     json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "reason": reason, "code": code })
 }
 
-fn whole(code: u16, content: &str, after: Option<u32>, text: String) -> Result<Response<Body>, Broken> {
+fn whole_response(code: u16, content: &str, after: Option<u32>, text: String) -> Result<Response<Body>, Broken> {
     let mut answer = Response::builder().status(code).header(CONTENT_TYPE, content);
     if let Some(after) = after {
         answer = answer.header(RETRY_AFTER, after);

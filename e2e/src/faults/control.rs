@@ -1,4 +1,4 @@
-//! What happens to the next request, and when is all calm again? The one state behind a proxy's connections.
+//! The shared state of one proxy: decides the fault of the next request, and waits for the end of all faults.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,62 +14,62 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::fault::{Fault, Refusal, StreamFault};
 use super::ledger::Ledger;
-use super::mix::{Mix, OBEYED};
-use super::request::{Asked, Verb};
+use super::mix::{LONGEST_OBEYED, Mix};
+use super::request::{ApiRequest, Verb};
 use crate::wait::secs;
 
-/// A kept view that nobody has asked for is forgotten: an older one would be older than any server is behind.
-const VIEW_KEPT: Duration = secs(15);
+/// The longest time for which an old view is stored. No API server lags for longer.
+const VIEW_LIFETIME: Duration = secs(15);
 
-/// What a case wants to happen to certain requests; before any mix.
+/// A fault that a case orders for certain requests. Rules come before any mix.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// Only this verb; none is any.
+    /// Only requests with this verb; `None` means any verb.
     pub verb: Option<Verb>,
-    /// Only this resource (`podgroups`, `pods/binding`).
+    /// Only requests on this resource (`podgroups`, `pods/binding`).
     pub resource: &'static str,
-    /// Only the object of this name; none is any.
+    /// Only requests on the object of this name; `None` means any object.
     pub name: Option<&'static str>,
-    /// What happens.
+    /// The fault.
     pub fault: Fault,
-    /// To how many requests.
+    /// How many requests get the fault.
     pub times: u32,
 }
 
-/// What lies in the air. Open watches look at it all the time.
+/// The present mix. Open watches follow its changes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Weather {
+pub(super) struct ActiveMix {
     pub(super) mix: Option<Mix>,
-    /// With a new number everything that is held back is let go.
-    pub(super) era: u64,
+    /// A change of this number ends all faults of open watches.
+    pub(super) generation: u64,
 }
 
 #[derive(Debug, Default)]
-struct Drawn {
+struct Draws {
     rules: Vec<Rule>,
-    /// How many requests of a verb and resource there were, and stream faults of a watch.
+    /// The number of requests by verb and resource, and of stream faults by resource.
     numbers: BTreeMap<String, u64>,
-    /// How often a call failed in a row by our doing.
+    /// How many injected failures in a row each call has had.
     in_a_row: BTreeMap<String, u32>,
-    huge_spent: bool,
-    /// Until when a client that obeys what it was told stays away.
-    away_until: Option<Instant>,
+    huge_used: bool,
+    /// The time until which a client that obeys `Retry-After` waits.
+    retry_after_until: Option<Instant>,
     views: BTreeMap<String, (Instant, Parts, Bytes)>,
 }
 
-/// What all connections of a proxy share.
+/// The state that all connections of a proxy share.
 #[derive(Debug)]
 pub(super) struct Control {
-    pub(super) weather: watch::Sender<Weather>,
+    pub(super) active_mix: watch::Sender<ActiveMix>,
     pub(super) ledger: Ledger,
-    drawn: Mutex<Drawn>,
-    /// How many requests are held up at this moment.
+    draws: Mutex<Draws>,
+    /// How many requests are delayed at this moment.
     held: watch::Sender<usize>,
-    /// Requests that are done after their answer.
+    /// Requests that are sent to the API server after their response.
     late: Mutex<JoinSet<()>>,
 }
 
-/// A request that is held up; dropping it says that it no longer is.
+/// Counts a delayed request until it is dropped.
 pub(super) struct Held<'a>(&'a Control);
 
 impl Drop for Held<'_> {
@@ -81,115 +81,115 @@ impl Drop for Held<'_> {
 impl Control {
     pub(super) fn new(log: &Path) -> Result<Self> {
         Ok(Self {
-            weather: watch::Sender::new(Weather::default()),
+            active_mix: watch::Sender::new(ActiveMix::default()),
             ledger: Ledger::new(log)?,
-            drawn: Mutex::default(),
+            draws: Mutex::default(),
             held: watch::Sender::new(0),
             late: Mutex::default(),
         })
     }
 
     pub(super) fn add_rule(&self, rule: Rule) {
-        self.drawn().rules.push(rule);
+        self.draws().rules.push(rule);
     }
 
     pub(super) fn begin(&self, mix: Mix) {
-        self.weather.send_modify(|weather| weather.mix = Some(mix));
+        self.active_mix.send_modify(|active_mix| active_mix.mix = Some(mix));
     }
 
-    /// Ends the mix and waits until nothing of it is left: what was held up has landed, and who was told to stay away need not any more.
+    /// Ends the mix and waits until none of its faults is left: delayed requests have arrived, and every `Retry-After` has ended.
     pub(super) async fn calm(&self) -> Result<()> {
-        self.weather.send_modify(|weather| {
-            weather.mix = None;
-            weather.era += 1;
+        self.active_mix.send_modify(|active_mix| {
+            active_mix.mix = None;
+            active_mix.generation += 1;
         });
-        self.drawn().views.clear();
+        self.draws().views.clear();
         let mut held = self.held.subscribe();
-        timeout(secs(60), held.wait_for(|held| *held == 0)).await.context("a request is held up for ever")??;
-        let away = self.drawn().away_until.take();
+        timeout(secs(60), held.wait_for(|held| *held == 0)).await.context("a delayed request did not end within 60 s")??;
+        let away = self.draws().retry_after_until.take();
         if let Some(until) = away {
             sleep_until(until).await;
         }
         Ok(())
     }
 
-    /// What happens to this request. A fault of an open watch is counted when it happens, everything else by the one who carries it out.
-    pub(super) fn decide(&self, asked: &Asked) -> Option<Fault> {
-        let mix = self.weather.borrow().mix;
-        let mut drawn = self.drawn();
-        let fault = match drawn.rule(asked) {
+    /// Returns the fault of this request. A fault of an open watch is counted when it happens; the caller counts every other fault.
+    pub(super) fn decide(&self, api_request: &ApiRequest) -> Option<Fault> {
+        let mix = self.active_mix.borrow().mix;
+        let mut draws = self.draws();
+        let fault = match draws.rule(api_request) {
             Some(fault) => Some(fault),
-            None => drawn.mix(mix?, asked),
+            None => draws.mix(mix?, api_request),
         };
         if let Some(Fault::Refuse(Refusal::TooMany { after, .. })) = fault {
-            let until = Instant::now() + secs(after.into()).min(OBEYED);
-            drawn.away_until = drawn.away_until.max(Some(until));
+            let until = Instant::now() + secs(after.into()).min(LONGEST_OBEYED);
+            draws.retry_after_until = draws.retry_after_until.max(Some(until));
         }
         fault
     }
 
-    /// What happens next to an open watch, and after how long.
-    pub(super) fn next_of_stream(&self, asked: &Asked) -> Option<(Duration, StreamFault)> {
-        let mix = self.weather.borrow().mix?;
-        let number = self.drawn().number(&format!("stream {}", asked.resource));
-        mix.stream(asked, number)
+    /// Returns the next fault of an open watch, and the time until then.
+    pub(super) fn next_of_stream(&self, api_request: &ApiRequest) -> Option<(Duration, StreamFault)> {
+        let mix = self.active_mix.borrow().mix?;
+        let number = self.draws().number(&format!("stream {}", api_request.resource));
+        mix.stream(api_request, number)
     }
 
-    /// Keeps a state that the next list of these objects is answered with.
-    pub(super) fn keep_view(&self, asked: &Asked, (parts, body): (Parts, Bytes)) {
-        self.drawn().views.insert(asked.whose.clone(), (Instant::now(), parts, body));
+    /// Stores a state; the next list of these objects is answered with it.
+    pub(super) fn keep_view(&self, api_request: &ApiRequest, (parts, body): (Parts, Bytes)) {
+        self.draws().views.insert(api_request.collection.clone(), (Instant::now(), parts, body));
     }
 
-    /// The state that this request is answered with, if one is kept. Only the first page of a list whose objects are watched has one.
-    pub(super) fn view(&self, asked: &Asked) -> Option<(Parts, Bytes)> {
-        if asked.verb != Verb::List || asked.continues || !asked.version.is_empty() {
+    /// Returns the stored state for this request, if there is one. Only the first page of a list collection objects are watched has one.
+    pub(super) fn view(&self, api_request: &ApiRequest) -> Option<(Parts, Bytes)> {
+        if api_request.verb != Verb::List || api_request.continues || !api_request.version.is_empty() {
             return None;
         }
-        let (kept, parts, body) = self.drawn().views.remove(&asked.whose)?;
-        (kept.elapsed() < VIEW_KEPT).then_some((parts, body))
+        let (kept, parts, body) = self.draws().views.remove(&api_request.collection)?;
+        (kept.elapsed() < VIEW_LIFETIME).then_some((parts, body))
     }
 
-    pub(super) fn hold_up(&self) -> Held<'_> {
+    pub(super) fn count_delayed(&self) -> Held<'_> {
         self.held.send_modify(|held| *held += 1);
         Held(self)
     }
 
-    /// Does this after the answer, whatever becomes of the connection.
+    /// Runs work after the response, also when the connection is closed.
     pub(super) fn later(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
         while late.try_join_next().is_some() {}
         late.spawn(work);
     }
 
-    fn drawn(&self) -> MutexGuard<'_, Drawn> {
-        self.drawn.lock().unwrap_or_else(PoisonError::into_inner)
+    fn draws(&self) -> MutexGuard<'_, Draws> {
+        self.draws.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drawn {
-    fn rule(&mut self, asked: &Asked) -> Option<Fault> {
+impl Draws {
+    fn rule(&mut self, api_request: &ApiRequest) -> Option<Fault> {
         let applies = |rule: &&mut Rule| {
             rule.times > 0
-                && rule.resource == asked.resource
-                && rule.verb.is_none_or(|verb| verb == asked.verb)
-                && rule.name.is_none_or(|name| name == asked.name)
+                && rule.resource == api_request.resource
+                && rule.verb.is_none_or(|verb| verb == api_request.verb)
+                && rule.name.is_none_or(|name| name == api_request.name)
         };
         let rule = self.rules.iter_mut().find(applies)?;
         rule.times = rule.times.saturating_sub(1);
         Some(rule.fault)
     }
 
-    fn mix(&mut self, mix: Mix, asked: &Asked) -> Option<Fault> {
-        let number = self.number(&format!("{} {}", asked.verb.name(), asked.resource));
-        let lease = asked.resource == "leases";
-        // A renewal that failed is a read and a write: between two renewals that went through at most one call fails, whichever.
-        let verb = if lease { "any" } else { asked.verb.name() };
-        let call = format!("{verb} {} {}/{}", asked.whose, asked.namespace, asked.name);
+    fn mix(&mut self, mix: Mix, api_request: &ApiRequest) -> Option<Fault> {
+        let number = self.number(&format!("{} {}", api_request.verb.name(), api_request.resource));
+        let lease = api_request.resource == "leases";
+        // A failed renewal of a Lease is a read and a write. Between two successful renewals at most one call fails, either of them.
+        let verb = if lease { "any" } else { api_request.verb.name() };
+        let call = format!("{verb} {} {}/{}", api_request.collection, api_request.namespace, api_request.name);
         let before = self.in_a_row.get(&call).copied().unwrap_or(0);
-        let fault = mix.request(asked, number, before, !self.huge_spent);
-        self.huge_spent |= fault.is_some_and(|fault| fault.kind() == "429-huge");
+        let fault = mix.request(api_request, number, before, !self.huge_used);
+        self.huge_used |= fault.is_some_and(|fault| fault.kind() == "429-huge");
         match fault {
-            None | Some(Fault::DelayRequest(_) | Fault::DelayResponse(_)) if lease && asked.verb != Verb::Update => {}
+            None | Some(Fault::DelayRequest(_) | Fault::DelayResponse(_)) if lease && api_request.verb != Verb::Update => {}
             None | Some(Fault::DelayRequest(_) | Fault::DelayResponse(_)) => drop(self.in_a_row.remove(&call)),
             Some(_) => drop(self.in_a_row.insert(call, before.saturating_add(1))),
         }
@@ -220,19 +220,19 @@ mod tests {
         Arc::new(control)
     }
 
-    fn asked(method: &str, uri: &str) -> Asked {
-        Asked::read(&method.parse().unwrap(), &uri.parse().unwrap())
+    fn api_request(method: &str, uri: &str) -> ApiRequest {
+        ApiRequest::read(&method.parse().unwrap(), &uri.parse().unwrap())
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_is_calm_when_what_was_held_up_has_landed_and_nobody_was_told_to_stay_away() {
+    async fn the_mix_has_ended_when_delayed_requests_have_arrived_and_every_retry_after_is_over() {
         let control = control();
         let start = Instant::now();
         control.calm().await.unwrap();
         assert!(start.elapsed() < millis(1));
         let held = Arc::clone(&control);
         control.later(async move {
-            let _held = held.hold_up();
+            let _held = held.count_delayed();
             tokio::time::sleep(secs(5)).await;
         });
         tokio::task::yield_now().await;
@@ -240,11 +240,11 @@ mod tests {
         assert!(start.elapsed() >= secs(5));
         let fault = Fault::Refuse(Refusal::TooMany { after: 3600, plain: false });
         control.add_rule(Rule { verb: None, resource: "pods", name: None, fault, times: 1 });
-        assert_eq!(control.decide(&asked("GET", "/api/v1/pods")), Some(fault));
-        assert_eq!(control.decide(&asked("GET", "/api/v1/pods")), None);
+        assert_eq!(control.decide(&api_request("GET", "/api/v1/pods")), Some(fault));
+        assert_eq!(control.decide(&api_request("GET", "/api/v1/pods")), None);
         let start = Instant::now();
         control.calm().await.unwrap();
-        assert_eq!(start.elapsed().as_secs(), OBEYED.as_secs());
+        assert_eq!(start.elapsed().as_secs(), LONGEST_OBEYED.as_secs());
     }
 
     #[tokio::test]
@@ -255,7 +255,7 @@ mod tests {
             let (control, mut failed) = (control(), 0);
             control.begin(Mix { seed, rate: Rate { requests: 100, ..Rate::HIGH } });
             for method in ["GET", "PUT"].into_iter().cycle().take(100) {
-                let fault = control.decide(&asked(method, lease));
+                let fault = control.decide(&api_request(method, lease));
                 match fault {
                     None | Some(Fault::DelayRequest(_) | Fault::DelayResponse(_)) if method == "PUT" => failed = 0,
                     None | Some(Fault::DelayRequest(_) | Fault::DelayResponse(_)) => {}

@@ -1,70 +1,70 @@
-//! What can go wrong with one request? Each kind once, by name, so that what was injected can be counted.
+//! The kinds of faults of one request. Each kind has a name, so that injected faults can be counted.
 
 use std::time::Duration;
 
-/// What happens to one request.
+/// A fault of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It reaches the API server this much later.
+    /// The request reaches the API server this much later.
     DelayRequest(Duration),
-    /// Its answer reaches the program this much later.
+    /// The response reaches the program this much later.
     DelayResponse(Duration),
-    /// It is answered here and never reaches the API server.
+    /// The proxy answers with a refusal; the request never reaches the API server.
     Refuse(Refusal),
-    /// The connection is cut, and the request never reaches the API server.
+    /// The connection is cut; the request never reaches the API server.
     CutBefore,
-    /// It is done, and the connection is cut in the middle of the answer.
+    /// The API server handles the request, and the connection is cut in the middle of the response.
     CutMiddle,
-    /// It is done, and the connection is cut instead of the answer.
+    /// The API server handles the request, and the connection is cut before the response.
     LoseReply,
-    /// It is answered with 504 at once, and done this much later.
+    /// The proxy answers with 504 at once, and sends the request this much later.
     Late(Duration),
-    /// Of a watch: it is opened as it should be, and this happens after a time.
+    /// The watch is opened normally, and this fault happens after the given time.
     Stream(Duration, StreamFault),
 }
 
-/// With what a request is refused.
+/// The kinds of refusals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// 409 with reason Conflict: somebody else wrote first.
+    /// 409 with reason Conflict: another client wrote first.
     Conflict,
-    /// 410 with reason Expired: resourceVersion or continue token are too old.
+    /// 410 with reason Expired: the resourceVersion or the continue token is too old.
     Expired,
-    /// 429 with this `Retry-After`; as a Status, or in the plain text that the API server's flow control answers with.
+    /// 429 with this `Retry-After`, either as a Status or as the plain text of the API server's flow control.
     TooMany {
         /// Seconds.
         after: u32,
-        /// Without a Status.
+        /// Whether the body is plain text instead of a Status.
         plain: bool,
     },
     /// 500 with reason InternalError.
     Internal,
-    /// 502 as a load balancer answers when it reaches no server: HTML, no Status.
+    /// 502 as a load balancer answers when it reaches no server: HTML, not a Status.
     Gateway,
     /// 503 with reason ServiceUnavailable.
     Unavailable,
-    /// 504 with reason Timeout; the request is not done.
+    /// 504 with reason Timeout; the request is not handled.
     Timeout,
 }
 
-/// What happens to a watch that is open.
+/// A fault of an open watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamFault {
-    /// It ends cleanly, between two events.
+    /// The watch ends normally, between two events.
     Close,
     /// The connection is cut, in the middle of an event if there is one.
     Cut,
-    /// It ends with an ERROR event of 410.
+    /// The watch ends with an ERROR event of 410.
     Expire,
-    /// It ends with an ERROR event of 500, as for trouble between the API server and etcd.
+    /// The watch ends with an ERROR event of 500, as for a failure between the API server and etcd.
     Error,
-    /// Events are held back for so long, in order; bookmarks that promise nothing new are made meanwhile.
+    /// Events are held back for this time, in order. Meanwhile bookmarks repeat the version that was sent.
     Hold(Duration),
-    /// The state of this moment is kept; after so long the watch ends with 410, and the list that follows is answered with the kept state.
+    /// The state of this moment is stored. After this time the watch ends with 410, and the next list is answered with the stored state.
     OldView(Duration),
 }
 
-/// Every kind, in the order of the tables that say how often each was injected.
+/// All kinds, in the order of the tables of counts.
 pub const KINDS: [&str; 20] = [
     "delay-request",
     "delay-response",
@@ -88,11 +88,11 @@ pub const KINDS: [&str; 20] = [
     "old-view",
 ];
 
-/// A `Retry-After` beyond this is an absurd one.
+/// A `Retry-After` above this, in seconds, is counted as `429-huge`.
 const HUGE_AFTER: u32 = 60;
 
 impl Fault {
-    /// Its name in [`KINDS`].
+    /// Returns its name in [`KINDS`].
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::DelayRequest(_) => "delay-request",
@@ -123,7 +123,7 @@ impl Refusal {
 }
 
 impl StreamFault {
-    /// Its name in [`KINDS`].
+    /// Returns its name in [`KINDS`].
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Close => "watch-close",

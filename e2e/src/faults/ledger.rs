@@ -1,4 +1,4 @@
-//! What was injected? Counted by kind, and written down one line each, beside the logs of the run.
+//! Records the injected faults: counts them by kind, and writes one line for each into a file beside the logs of the run.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,9 +10,9 @@ use anyhow::{Context, Result};
 use k8s_openapi::jiff::Timestamp;
 
 use super::fault::KINDS;
-use super::request::Asked;
+use super::request::ApiRequest;
 
-/// How often each kind was injected; a kind that is missing was not.
+/// How often each kind was injected. A missing kind was not injected.
 pub type Counts = BTreeMap<&'static str, u64>;
 
 /// The record of one proxy.
@@ -25,14 +25,14 @@ impl Ledger {
         Ok(Self(Mutex::new((Counts::new(), opened))))
     }
 
-    /// One fault, at the moment that it happens. `detail` says what kind and request leave open.
-    pub(super) fn injected(&self, kind: &'static str, asked: &Asked, detail: &str) {
-        self.line(kind, asked, detail, true);
+    /// Records one fault at the moment when it happens. `detail` adds what kind and request do not say.
+    pub(super) fn injected(&self, kind: &'static str, api_request: &ApiRequest, detail: &str) {
+        self.line(kind, api_request, detail, true);
     }
 
-    /// What became of an earlier fault.
-    pub(super) fn later(&self, kind: &'static str, asked: &Asked, detail: &str) {
-        self.line(kind, asked, detail, false);
+    /// Records the outcome of an earlier fault.
+    pub(super) fn later(&self, kind: &'static str, api_request: &ApiRequest, detail: &str) {
+        self.line(kind, api_request, detail, false);
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -40,30 +40,30 @@ impl Ledger {
     }
 
     #[expect(clippy::disallowed_methods, reason = "read beside the programs' logs, so it has their wall clock; nothing is decided by it")]
-    fn line(&self, kind: &'static str, asked: &Asked, detail: &str, counts: bool) {
+    fn line(&self, kind: &'static str, api_request: &ApiRequest, detail: &str, counts: bool) {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if counts {
             *inner.0.entry(kind).or_default() += 1;
         }
-        // A disk that is full must not change what the case sees.
-        let _ = writeln!(inner.1, "{:.3} {kind:<14} {asked} {detail}", Timestamp::now());
+        // A full disk must not change the result of the case, so an error is ignored.
+        let _ = writeln!(inner.1, "{:.3} {kind:<14} {api_request} {detail}", Timestamp::now());
     }
 }
 
-/// Adds up.
+/// Adds counts to other counts.
 pub fn add(to: &mut Counts, more: &Counts) {
     for (kind, count) in more {
         *to.entry(kind).or_default() += count;
     }
 }
 
-/// `429 3, lost-reply 2`, in the order of [`KINDS`], with the sum before it.
+/// Formats counts with their sum, in the order of [`KINDS`]: `5 faults: 429 3, lost-reply 2`.
 pub fn show(counts: &Counts) -> String {
     let parts: Vec<String> = KINDS.iter().filter_map(|kind| Some(format!("{kind} {}", counts.get(kind)?))).collect();
     format!("{} faults: {}", counts.values().sum::<u64>(), if parts.is_empty() { "none".to_owned() } else { parts.join(", ") })
 }
 
-/// The kinds that were never injected.
+/// Returns the kinds that were never injected.
 pub fn never(counts: &Counts) -> Vec<&'static str> {
     KINDS.into_iter().filter(|kind| !counts.contains_key(kind)).collect()
 }

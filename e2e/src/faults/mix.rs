@@ -1,69 +1,69 @@
-//! What does a seed do to the n-th request of its kind? Pure: the same seed, request and number draw the same fault.
+//! Draws the fault of the n-th request of a kind from a seed. Pure: the same seed, request and number give the same fault.
 //!
-//! Each seed weighs the kinds differently, so that some seeds have much of one kind and others of another; no kind is ever left out.
+//! Each seed gives the kinds different weights, so that one seed has many faults of one kind. Every seed has every kind.
 
 use std::time::Duration;
 
 use super::fault::{Fault, Refusal, StreamFault};
-use super::request::{Asked, Verb};
+use super::request::{ApiRequest, Verb};
 use crate::proxy::Dice;
 use crate::wait::{millis, secs};
 
-/// How often something happens.
+/// How often faults happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// Of a hundred requests, so many.
+    /// The number of faults for each hundred requests.
     pub requests: u64,
-    /// Between two faults of an open watch, in milliseconds: least and most.
+    /// The time between two faults of an open watch, in milliseconds: least and most.
     pub streams: (u64, u64),
 }
 
 impl Rate {
-    /// For the program that the case is about.
+    /// The rate for the program that the case tests.
     pub const HIGH: Self = Self { requests: 40, streams: (300, 4000) };
-    /// For the other one.
+    /// The rate for the other program.
     pub const LOW: Self = Self { requests: 15, streams: (2000, 12_000) };
 }
 
-/// The longest that a request or an answer is under way.
+/// The longest delay of a request or a response.
 const LONGEST_DELAY: Duration = millis(1500);
-/// A Lease is renewed every two seconds and must never be ten seconds late by the mix alone.
+/// A Lease is renewed every two seconds. The mix alone must never delay it by ten seconds.
 const LONGEST_LEASE_DELAY: Duration = millis(400);
-/// The longest that the API server works on what it has answered with 504.
+/// The longest time after which the API server handles a request that was answered with 504.
 const LATEST: Duration = secs(6);
-/// The longest that a watch holds its events back.
+/// The longest time for which a watch holds its events back.
 const LONGEST_HOLD: Duration = secs(5);
-/// The oldest view that is shown.
+/// The greatest age of an old view.
 const OLDEST_VIEW: Duration = secs(8);
-/// A client that obeys `Retry-After` is right to do so, but none needs to believe more than this.
-pub(super) const OBEYED: Duration = secs(30);
-/// No call fails more often in a row.
+/// The longest time for which a client has to obey a `Retry-After`.
+pub(super) const LONGEST_OBEYED: Duration = secs(30);
+/// The largest number of failures in a row of one call.
 pub(super) const IN_A_ROW: u32 = 4;
-/// A Lease is renewed every two seconds and lost after ten: more than one failure with a slow machine is an outage, and the right outcome of that is another.
-pub(super) const LEASES_IN_A_ROW: u32 = 1;
+/// The same for a Lease. It is renewed every two seconds and lost after ten. More failures on a slow machine would be an outage, with another correct outcome.
+pub(super) const LEASE_IN_A_ROW: u32 = 1;
 
-/// How much longer than usual something may take while the mix goes on: an absurd `Retry-After` that is obeyed for half a minute, then four failures with
-/// delay and back-off (8 s), an old view (8 s), events held back (5 s), and a write that lands late (6 s); rounded up.
+/// How much longer than usual an action may take while a mix is active. The sum of the delays, rounded up:
+/// an obeyed `Retry-After` (30 s), four failures with delay and back-off (8 s), an old view (8 s), held back events (5 s), a late write (6 s).
 pub const PATIENCE: Duration = secs(60);
 
-/// One seed's mix.
+/// The mix of one seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
-    /// Where all comes from.
+    /// The seed that determines every fault.
     pub seed: u64,
-    /// How much of it.
+    /// The rate of faults.
     pub rate: Rate,
 }
 
 impl Mix {
-    /// What happens to this request, the `number`-th of its verb and resource, after so many failures of it in a row. `huge` says whether an absurd
-    /// `Retry-After` may come (once is enough).
-    pub(super) fn request(&self, asked: &Asked, number: u64, in_a_row: u32, huge: bool) -> Option<Fault> {
-        let mut dice = self.dice(asked, number, 1);
-        let lease = asked.resource == "leases";
-        let bound = if lease { LEASES_IN_A_ROW } else { IN_A_ROW };
+    /// Returns the fault of this request, the `number`-th of its verb and resource, after `in_a_row` failures. `huge` says whether an absurd
+    /// `Retry-After` is allowed (one is enough).
+    pub(super) fn request(&self, api_request: &ApiRequest, number: u64, in_a_row: u32, huge: bool) -> Option<Fault> {
+        let mut dice = self.dice(api_request, number, 1);
+        let lease = api_request.resource == "leases";
+        let bound = if lease { LEASE_IN_A_ROW } else { IN_A_ROW };
         let chance = if lease { self.rate.requests / 2 } else { self.rate.requests };
-        if asked.verb == Verb::Other || in_a_row >= bound || dice.roll() % 100 >= chance {
+        if api_request.verb == Verb::Other || in_a_row >= bound || dice.roll() % 100 >= chance {
             return None;
         }
         let longest = if lease { LONGEST_LEASE_DELAY } else { LONGEST_DELAY };
@@ -80,7 +80,7 @@ impl Mix {
         if huge && !lease {
             bag.push(Fault::Refuse(Refusal::TooMany { after: 3600, plain: false }));
         }
-        if asked.verb == Verb::Watch {
+        if api_request.verb == Verb::Watch {
             bag.extend([
                 Fault::Refuse(Refusal::Expired),
                 Fault::Stream(Duration::ZERO, StreamFault::Close),
@@ -89,22 +89,22 @@ impl Mix {
         } else {
             bag.push(Fault::CutMiddle);
         }
-        if asked.verb == Verb::List && asked.continues {
+        if api_request.verb == Verb::List && api_request.continues {
             bag.push(Fault::Refuse(Refusal::Expired));
         }
-        if asked.verb.writes() {
+        if api_request.verb.writes() {
             bag.extend([Fault::LoseReply, Fault::Late(between(&mut dice, millis(200), LATEST))]);
-            // See the head of this folder: a binding's or an Event's conflict would say something that is not so.
-            if !matches!(asked.resource.as_str(), "pods/binding" | "events") {
+            // See the rules in `mod.rs`: a Conflict of a binding or an Event would say something false about the state.
+            if !matches!(api_request.resource.as_str(), "pods/binding" | "events") {
                 bag.push(Fault::Refuse(Refusal::Conflict));
             }
         }
         self.choose(&mut dice, &bag, Fault::kind)
     }
 
-    /// What happens next to an open watch, and after how long; `number` counts over all watches of these objects.
-    pub(super) fn stream(&self, asked: &Asked, number: u64) -> Option<(Duration, StreamFault)> {
-        let mut dice = self.dice(asked, number, 2);
+    /// Returns the next fault of an open watch and the time until then. `number` counts over all watches of these objects.
+    pub(super) fn stream(&self, api_request: &ApiRequest, number: u64) -> Option<(Duration, StreamFault)> {
+        let mut dice = self.dice(api_request, number, 2);
         let (least, most) = self.rate.streams;
         let bag = [
             StreamFault::Close,
@@ -118,7 +118,7 @@ impl Mix {
         Some((after, self.choose(&mut dice, &bag, StreamFault::kind)?))
     }
 
-    /// One of the bag, the kinds weighed 1, 2 or 4 by the seed.
+    /// Chooses one of the kinds, with a weight of 1, 2 or 4 from the seed.
     fn choose<T: Copy>(&self, dice: &mut Dice, bag: &[T], kind: fn(&T) -> &'static str) -> Option<T> {
         let weight = |each: &T| 1_u64 << (Dice(self.seed ^ hash(kind(each))).roll() % 3);
         let all: u64 = bag.iter().map(weight).sum();
@@ -131,8 +131,8 @@ impl Mix {
         })
     }
 
-    fn dice(&self, asked: &Asked, number: u64, what: u64) -> Dice {
-        let of = hash(asked.verb.name()) ^ hash(&asked.resource).rotate_left(17) ^ what.rotate_left(40);
+    fn dice(&self, api_request: &ApiRequest, number: u64, what: u64) -> Dice {
+        let of = hash(api_request.verb.name()) ^ hash(&api_request.resource).rotate_left(17) ^ what.rotate_left(40);
         let mut dice = Dice(self.seed ^ of ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93));
         dice.roll();
         dice
@@ -144,7 +144,7 @@ fn between(dice: &mut Dice, least: Duration, most: Duration) -> Duration {
     least + millis(dice.roll() % span.saturating_add(1))
 }
 
-/// FNV-1a: the same on every machine.
+/// FNV-1a, a hash that is the same on every machine.
 fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
@@ -156,50 +156,50 @@ mod tests {
     use super::super::fault::KINDS;
     use super::*;
 
-    fn asked(method: &str, uri: &str) -> Asked {
-        Asked::read(&method.parse().unwrap(), &uri.parse().unwrap())
+    fn api_request(method: &str, uri: &str) -> ApiRequest {
+        ApiRequest::read(&method.parse().unwrap(), &uri.parse().unwrap())
     }
 
-    fn drawn(seed: u64, asked: &Asked) -> Vec<Fault> {
+    fn draws(seed: u64, api_request: &ApiRequest) -> Vec<Fault> {
         let mix = Mix { seed, rate: Rate::HIGH };
-        (0..2000).filter_map(|number| mix.request(asked, number, 0, true)).collect()
+        (0..2000).filter_map(|number| mix.request(api_request, number, 0, true)).collect()
     }
 
-    fn every() -> Vec<Asked> {
+    fn every() -> Vec<ApiRequest> {
         let group = "/apis/scheduling.volcano.sh/v1beta1/namespaces/n/podgroups";
         vec![
-            asked("GET", "/api/v1/pods?watch=true&resourceVersion=7"),
-            asked("GET", "/api/v1/pods?limit=500"),
-            asked("GET", "/api/v1/pods?limit=500&continue=x"),
-            asked("GET", &format!("{group}/g")),
-            asked("POST", group),
-            asked("PATCH", &format!("{group}/g")),
-            asked("DELETE", &format!("{group}/g")),
-            asked("POST", "/api/v1/namespaces/n/pods/p/binding"),
-            asked("POST", "/api/v1/namespaces/n/events"),
-            asked("PUT", "/apis/coordination.k8s.io/v1/namespaces/n/leases/l"),
+            api_request("GET", "/api/v1/pods?watch=true&resourceVersion=7"),
+            api_request("GET", "/api/v1/pods?limit=500"),
+            api_request("GET", "/api/v1/pods?limit=500&continue=x"),
+            api_request("GET", &format!("{group}/g")),
+            api_request("POST", group),
+            api_request("PATCH", &format!("{group}/g")),
+            api_request("DELETE", &format!("{group}/g")),
+            api_request("POST", "/api/v1/namespaces/n/pods/p/binding"),
+            api_request("POST", "/api/v1/namespaces/n/events"),
+            api_request("PUT", "/apis/coordination.k8s.io/v1/namespaces/n/leases/l"),
         ]
     }
 
     #[test]
-    fn a_seed_always_does_the_same_and_every_seed_does_every_kind() {
+    fn a_seed_always_draws_the_same_faults_and_every_seed_draws_every_kind() {
         for seed in [0, 1, 7, u64::MAX] {
             let mix = Mix { seed, rate: Rate::LOW };
             let mut kinds: BTreeSet<&str> = BTreeSet::new();
             for each in every() {
-                assert_eq!(drawn(seed, &each), drawn(seed, &each));
-                kinds.extend(drawn(seed, &each).iter().map(Fault::kind));
+                assert_eq!(draws(seed, &each), draws(seed, &each));
+                kinds.extend(draws(seed, &each).iter().map(Fault::kind));
             }
             kinds.extend((0..500).filter_map(|number| Some(mix.stream(&every()[0], number)?.1.kind())));
             assert_eq!(kinds.len(), KINDS.len(), "seed {seed}: {kinds:?}");
         }
-        assert_ne!(drawn(1, &every()[5]), drawn(2, &every()[5]));
+        assert_ne!(draws(1, &every()[5]), draws(2, &every()[5]));
     }
 
     #[test]
-    fn nothing_is_drawn_that_no_api_server_does() {
+    fn only_faults_that_an_api_server_can_show_are_drawn() {
         for each in every() {
-            for fault in (0..5).flat_map(|seed| drawn(seed, &each)) {
+            for fault in (0..5).flat_map(|seed| draws(seed, &each)) {
                 let kind = fault.kind();
                 let writes = each.verb.writes();
                 let expires = each.verb == Verb::Watch || each.continues;
@@ -209,16 +209,16 @@ mod tests {
                 assert!(kind != "409" || !matches!(each.resource.as_str(), "pods/binding" | "events"), "{each}: {kind}");
             }
         }
-        let other = asked("GET", "/version");
-        assert!(drawn(1, &other).is_empty());
+        let other = api_request("GET", "/version");
+        assert!(draws(1, &other).is_empty());
     }
 
     #[test]
-    fn no_call_fails_without_an_end() {
+    fn no_call_fails_for_ever() {
         let mix = Mix { seed: 3, rate: Rate { requests: 100, ..Rate::HIGH } };
         for each in every() {
-            let bound = if each.resource == "leases" { LEASES_IN_A_ROW } else { IN_A_ROW };
-            // A hundred of a hundred is half of that for a Lease: only the calls in a row are of interest here.
+            let bound = if each.resource == "leases" { LEASE_IN_A_ROW } else { IN_A_ROW };
+            // A Lease gets half of this rate. Only the failures in a row matter here.
             assert!((0..50).any(|number| mix.request(&each, number, bound - 1, true).is_some()), "{each}");
             assert!((0..50).all(|number| mix.request(&each, number, bound, true).is_none()), "{each}");
         }

@@ -1,30 +1,31 @@
-//! What can happen to a request between a program and the API server? A proxy that speaks HTTP, and does to each request what a rule or a seeded mix says.
+//! The fault proxy: an HTTP proxy between a program and the API server. A rule or a seeded mix decides the fault of each request.
 //!
-//! It ends TLS with a certificate of its own, reads verb, resource and object, and forwards with the program's own token, so that the API server and its
-//! audit log see the program. In reading order: `request` (what is asked), `fault` (what can go wrong), `answer` (refusals as they are on the wire), `mix` (what a
-//! seed does), `control` (what happens to the next request, and when all is calm again), `ledger` (what was injected), `carry` (one request), `stream`
-//! (one watch), `proxy` (the door).
+//! It terminates TLS with its own certificate, reads verb, resource and object, and forwards with the program's token. So the API server and its
+//! audit log see the program. In reading order: `request` (an API request), `fault` (the kinds), `answer` (refusals on the wire), `mix`
+//! (seeded faults), `control` (the fault of the next request, the end of all faults), `ledger` (the record), `carry` (one request), `stream`
+//! (one watch), `proxy` (the listener).
 //!
-//! # Only what can really happen
+//! # Only faults that can really happen
 //!
-//! A red run under a fault that no API server, load balancer or HA pair can show would prove nothing. So:
+//! A failed run proves nothing if no API server, load balancer or HA pair can show the injected fault. So:
 //!
-//! * A request is done once or not at all, as the program sent it. Late is at most some seconds (a request that was answered with 504 is still worked on
-//!   by the API server), and nothing is repeated or invented.
-//! * 409 with reason Conflict is given to what some other writer can have overtaken: updates, patches and deletes (and creations, as a quota's admission
-//!   does). AlreadyExists, NotFound, Forbidden and Invalid say something about the state and are never made up; neither is a Conflict of a binding ("already assigned").
-//! * 410 is given to watches and to further pages of a list only. 429 comes as a Status or as the plain text of the API server's flow control, 502 as the HTML
-//!   of a load balancer.
-//! * Within one watch the order of events is kept, and none is lost: a watch that holds events back makes bookmarks only of the version that it has
-//!   really reached, because a bookmark promises that everything before it was sent. A deletion is never made up.
-//! * A list that **no watch follows** (a look at the members) is a quorum read, and no API server answers it with anything old; it can only be slow, or
-//!   fail. The whole protocol of retirement rests on that, so it is never answered old here either.
-//! * A list that **fills a cache** can be old: by `old-view` the watch ends with 410, the list that follows shows a state of up to some seconds before, which
-//!   really was, and the watch that is opened from there tells again, in order, what happened since. That is what a client of an HA pair sees that
-//!   changes over to a stale API server (with `resourceVersion=0`; with a quorum list only where that is served from a watch cache that does not know that it
-//!   lags). What the programs promise must hold all the same.
-//! * No call is failed without an end: after four failures in a row the same call goes through, and of a Lease one call at most fails between two renewals. A longer outage is another case, with another
-//!   right outcome (the Lease is lost, and the program ends).
+//! * A request is handled once or not at all, as the program sent it. It is late by at most some seconds, as when the API server still works on a request
+//!   that was answered with 504. Nothing is repeated or invented.
+//! * 409 with reason Conflict is only for requests that another writer can overtake: updates, patches, deletes, and creations (as the admission of a
+//!   quota does). AlreadyExists, NotFound, Forbidden and Invalid describe the state and are never injected. A Conflict of a binding is not
+//!   injected either, because it means "already assigned".
+//! * 410 is only for watches and for further pages of a list. 429 is a Status or the plain text of the API server's flow control; 502 is the HTML of a
+//!   load balancer.
+//! * Within one watch the order of events is kept and no event is lost. A bookmark promises that everything before it was sent, so a watch that
+//!   holds events back sends bookmarks only of the version that it has really sent. A deletion is never invented.
+//! * A list that **no watch follows** (a list of members) is a quorum read. No API server answers it with old data; it can only be slow or fail.
+//!   The deletion protocol of PodGroups depends on that, so the proxy never answers such a list with old data.
+//! * A list that **fills a cache** can be old. With `old-view` the watch ends with 410, the next list shows a real state from some seconds
+//!   before, and the watch from there sends again, in order, what happened since. A client of an HA pair sees this when it changes to a stale API server
+//!   (with `resourceVersion=0`; with a quorum list only if a watch cache serves it without knowing that it lags). All promises of the programs
+//!   must hold in this case, too.
+//! * No call fails for ever. After four failures in a row the same call succeeds. Between two renewals of a Lease at most one call fails.
+//!   A longer outage is another case, with another correct outcome (the Lease is lost, and the program ends).
 
 mod answer;
 mod carry;
@@ -44,24 +45,24 @@ pub use fault::{Fault, KINDS, Refusal, StreamFault};
 pub use ledger::{Counts, add, never, show};
 pub use mix::{Mix, PATIENCE, Rate};
 pub use proxy::HttpProxy;
-pub use request::{Asked, Verb};
+pub use request::{ApiRequest, Verb};
 
-/// Whether a case is run under faults.
+/// The faults with which a case runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Faults {
-    /// The way to the API server is what the case itself makes of it.
+    /// No faults, except those of the case itself.
     #[default]
     None,
-    /// What the case aims at single requests of the scheduler: see `World::aim`.
+    /// Faults for single requests of the scheduler, which the case orders: see `World::aim`.
     Aimed,
-    /// A seeded mix of all kinds on the way of both programs, from the moment that they are ready until `World::calm`.
+    /// A seeded mix of all kinds for both programs, from the moment when they are ready until `World::calm`.
     Mix,
 }
 
-/// What the proxy sends.
+/// The body that the proxy sends.
 type Body = UnsyncBoxBody<Bytes, Broken>;
 
-/// Why a connection is cut: on purpose, or because the one behind it broke.
+/// The reason why a connection is cut: an injected fault, or a broken connection to the server.
 #[derive(Debug)]
 struct Broken(String);
 

@@ -1,4 +1,4 @@
-//! The door: who may come in, and where does it lead?
+//! The listener of the fault proxy: accepts connections, terminates TLS and forwards to one API server.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -24,12 +24,12 @@ use super::control::{Control, Rule};
 use super::ledger::Counts;
 use super::mix::Mix;
 
-/// A running fault proxy; dropping it closes its port, every connection and every request that is held up.
+/// A running fault proxy. Dropping it closes its port, every connection and every delayed request.
 pub struct HttpProxy {
     port: u16,
     authority: PathBuf,
     control: Arc<Control>,
-    /// None once it is being dropped.
+    /// `None` only while the proxy is dropped.
     runtime: Option<Runtime>,
 }
 
@@ -43,15 +43,15 @@ impl Drop for HttpProxy {
 }
 
 impl HttpProxy {
-    /// Listens on a free port of this machine and passes everything on to the API server of `kubeconfig`, at `server` (a port of this machine: the API server's own, or
-    /// that of another proxy before it). Certificate and record are written to `folder`, as `faults-NAME.pem` and `faults-NAME.log`.
+    /// Listens on a free local port and forwards to the API server of `kubeconfig` at the local port `server`. This is the port of the API server
+    /// or of another proxy before it. Certificate and record are written to `folder`, as `faults-NAME.pem` and `faults-NAME.log`.
     pub async fn start(kubeconfig: &Path, server: u16, folder: &Path, name: &str) -> Result<Self> {
         let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["127.0.0.1".to_owned()])?;
         let authority = folder.join(format!("faults-{name}.pem"));
         std::fs::write(&authority, cert.pem()).with_context(|| format!("writing {}", authority.display()))?;
         let tls = tls(cert.der().to_vec(), &signing_key)?;
         let control = Arc::new(Control::new(&folder.join(format!("faults-{name}.log")))?);
-        // A thread of its own: what the harness is busy with must not be a delay that nobody counts. A Lease was lost to that on a machine with much to do.
+        // The proxy has its own thread: a busy harness must not add a delay that is not counted. On a busy machine such a delay once lost a Lease.
         let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("faults").enable_all().build()?;
         let (kubeconfig, shared) = (kubeconfig.to_owned(), Arc::clone(&control));
         let (port_is, port) = oneshot::channel();
@@ -64,50 +64,50 @@ impl HttpProxy {
         });
         let Ok(port) = port.await else {
             serving.await??;
-            anyhow::bail!("the fault proxy ended at its start");
+            anyhow::bail!("the fault proxy ended during its start");
         };
         Ok(Self { port, authority, control, runtime: Some(runtime) })
     }
 
-    /// Where to connect to, with TLS.
+    /// Returns the local port of the proxy, for connections with TLS.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Whom a client must trust.
+    /// Returns the file with the certificate that a client must trust.
     pub fn authority(&self) -> &Path {
         &self.authority
     }
 
-    /// From now on this happens, before what earlier rules and any mix say of other requests.
+    /// Adds a rule. It comes after earlier rules and before any mix.
     pub fn rule(&self, rule: Rule) {
         self.control.add_rule(rule);
     }
 
-    /// From now on this mix is on.
+    /// Starts a mix.
     pub fn begin(&self, mix: Mix) {
         self.control.begin(mix);
     }
 
-    /// Ends the mix; returns when nothing of it is left: requests that were held up have landed, events that were held back are on their way, and every
-    /// `Retry-After` has run out (half a minute at most; nobody needs to believe more).
+    /// Ends the mix and waits until none of its faults is left: delayed requests have arrived, events that were held back are sent, and every
+    /// `Retry-After` has ended (after half a minute at most).
     pub async fn calm(&self) -> Result<()> {
         self.control.calm().await
     }
 
-    /// What was injected so far.
+    /// Returns the counts of the injected faults so far.
     pub fn counts(&self) -> Counts {
         self.control.ledger.counts()
     }
 }
 
-/// A client without any rights of its own: every request brings those of its program.
+/// Returns a client without credentials. Every request brings the credentials of its program.
 async fn anonymous(kubeconfig: &Path, port: u16) -> Result<Client> {
     let file = Kubeconfig::read_from(kubeconfig)?;
     let mut config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
     config.cluster_url = format!("https://127.0.0.1:{port}").parse()?;
     config.auth_info = kube::config::AuthInfo::default();
-    // What the API server says is passed on as it is: nothing is repeated here.
+    // The response of the API server is passed on unchanged, so the proxy must not retry.
     config.default_retry = false;
     config.read_timeout = None;
     Ok(Client::try_from(config)?)
@@ -119,7 +119,7 @@ fn tls(certificate: Vec<u8>, key: &KeyPair) -> Result<TlsAcceptor> {
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_single_cert(vec![certificate.into()], key)?;
-    // One request at a time per connection, so that cutting it hits no other.
+    // HTTP/1.1 has one request at a time on a connection, so a cut affects no other request.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
@@ -134,10 +134,10 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, control: Arc<Control>, 
 }
 
 async fn serve(client: TcpStream, tls: TlsAcceptor, control: Arc<Control>, server: Client) {
-    // Without this the proxy itself would be a fault: small writes would wait for each other's acknowledgement.
+    // Without this the proxy itself would add delays: small writes would wait for each other's acknowledgement.
     let _ = client.set_nodelay(true);
     let Ok(client) = tls.accept(client).await else { return };
     let service = service_fn(|request| carry(request, Arc::clone(&control), server.clone()));
-    // An error here is the end of a connection, and an end is what a fault, or the program, wanted.
+    // An error is the end of a connection, which a fault or the program caused.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(client), service).await;
 }

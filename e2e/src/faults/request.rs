@@ -1,15 +1,15 @@
-//! What does a program ask for? A request to the API server, read as RBAC reads it: verb, resource, object.
+//! Reads a request to the API server as RBAC reads it: verb, resource, object.
 
 use hyper::{Method, Uri};
 
-/// What is done to a resource, in the words of RBAC.
+/// The verbs of RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
-    /// One object is read.
+    /// Reads one object.
     Get,
-    /// All objects are read, a page at a time.
+    /// Reads all objects, one page at a time.
     List,
-    /// What changes is told as it happens.
+    /// Sends the changes as they happen.
     Watch,
     /// POST.
     Create,
@@ -19,12 +19,12 @@ pub enum Verb {
     Patch,
     /// DELETE of one object.
     Delete,
-    /// Anything else: discovery, `deletecollection`, what is no resource.
+    /// Anything else: discovery, `deletecollection`, requests without a resource.
     Other,
 }
 
 impl Verb {
-    /// As RBAC writes it.
+    /// Returns the name of the verb in RBAC.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -38,33 +38,33 @@ impl Verb {
         }
     }
 
-    /// Whether it changes something.
+    /// Returns whether the request changes an object.
     pub const fn writes(self) -> bool {
         matches!(self, Self::Create | Self::Update | Self::Patch | Self::Delete)
     }
 }
 
-/// One request.
+/// One request to the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct ApiRequest {
     /// The verb.
     pub verb: Verb,
-    /// Plural, and `/subresource` where there is one; the path for what is no resource.
+    /// The plural resource name, with `/subresource` if there is one. For a request without a resource: the URL path.
     pub resource: String,
-    /// Empty for what has none, and for all namespaces.
+    /// The namespace; empty for cluster-scoped objects and for all namespaces.
     pub namespace: String,
-    /// Empty where the request names no object.
+    /// The object's name; empty when the request names no object.
     pub name: String,
-    /// `resourceVersion` of the query; empty where it has none.
+    /// The `resourceVersion` of the query; empty when it has none.
     pub version: String,
-    /// The next page of a list that was begun earlier.
+    /// Whether it requests a further page of a list.
     pub continues: bool,
-    /// Path and selectors: a list and a watch of the same objects have the same.
-    pub whose: String,
+    /// Path and selectors. A list and a watch of the same objects have the same value.
+    pub collection: String,
 }
 
-impl Asked {
-    /// Reads a request's line.
+impl ApiRequest {
+    /// Reads method and URI of a request.
     pub fn read(method: &Method, uri: &Uri) -> Self {
         let query = uri.query().unwrap_or_default();
         let parameter = |key: &str| query.split('&').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('=')).unwrap_or_default();
@@ -74,7 +74,7 @@ impl Asked {
             _ => &[],
         };
         let (namespace, inside) = match inside {
-            // `namespaces/x` alone is the namespace itself.
+            // `namespaces/x` without more is the namespace object.
             ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (*namespace, rest),
             _ => ("", inside),
         };
@@ -103,12 +103,12 @@ impl Asked {
             name: name.to_owned(),
             version: parameter("resourceVersion").to_owned(),
             continues: !parameter("continue").is_empty(),
-            whose: format!("{}?labelSelector={}&fieldSelector={}", uri.path(), parameter("labelSelector"), parameter("fieldSelector")),
+            collection: format!("{}?labelSelector={}&fieldSelector={}", uri.path(), parameter("labelSelector"), parameter("fieldSelector")),
         }
     }
 }
 
-impl std::fmt::Display for Asked {
+impl std::fmt::Display for ApiRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", self.verb.name(), self.resource)?;
         match (self.namespace.is_empty(), self.name.is_empty()) {
@@ -124,8 +124,8 @@ impl std::fmt::Display for Asked {
 mod tests {
     use super::*;
 
-    fn read(method: &str, uri: &str) -> Asked {
-        Asked::read(&method.parse().unwrap(), &uri.parse().unwrap())
+    fn read(method: &str, uri: &str) -> ApiRequest {
+        ApiRequest::read(&method.parse().unwrap(), &uri.parse().unwrap())
     }
 
     #[test]
@@ -153,9 +153,9 @@ mod tests {
     fn a_list_and_a_watch_of_the_same_objects_are_known_as_such() {
         let list = read("GET", "/api/v1/pods?limit=500&fieldSelector=a%3Db");
         let watch = read("GET", "/api/v1/pods?watch=true&resourceVersion=7&fieldSelector=a%3Db");
-        assert_eq!(list.whose, watch.whose);
+        assert_eq!(list.collection, watch.collection);
         assert_eq!((watch.version.as_str(), list.version.as_str()), ("7", ""));
-        assert_ne!(read("GET", "/api/v1/pods?limit=500").whose, list.whose);
+        assert_ne!(read("GET", "/api/v1/pods?limit=500").collection, list.collection);
         assert!(read("GET", "/api/v1/pods?limit=500&continue=x").continues);
     }
 }

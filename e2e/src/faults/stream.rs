@@ -1,4 +1,4 @@
-//! What happens to one open watch? Its events go through here line by line, in order, and none is lost but by an end that the program can see.
+//! Relays one open watch line by line and in order, and applies its faults. No event is lost, except at an end that the program can see.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -16,16 +16,16 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::carry::Sent;
-use super::control::{Control, Weather};
+use super::control::{ActiveMix, Control};
 use super::fault::StreamFault;
-use super::request::Asked;
+use super::request::ApiRequest;
 use super::{Body, Broken, answer};
 use crate::wait::secs;
 
-/// How often a watch that holds its events back says that it is alive.
+/// How often a watch that holds its events back sends a bookmark.
 const BOOKMARKS: Duration = secs(1);
 
-/// What the proxy reads of an event.
+/// The part of an event that the proxy reads.
 #[derive(Deserialize)]
 struct Event {
     object: Object,
@@ -48,51 +48,51 @@ struct Metadata {
 }
 
 struct Relay {
-    server_says: std::pin::Pin<Box<dyn futures::Stream<Item = Result<Bytes, Broken>> + Send>>,
+    from_server: std::pin::Pin<Box<dyn futures::Stream<Item = Result<Bytes, Broken>> + Send>>,
     sent: Sent,
-    asked: Asked,
+    api_request: ApiRequest,
     control: Arc<Control>,
     server: Client,
-    weather: watch::Receiver<Weather>,
-    era: u64,
-    /// The beginning of a line whose end has not come.
+    active_mix: watch::Receiver<ActiveMix>,
+    generation: u64,
+    /// The beginning of a line collection end has not arrived.
     rest: Vec<u8>,
-    /// Events that are not told yet.
+    /// Events that have not been sent.
     waiting: VecDeque<Bytes>,
     server_ended: bool,
-    /// What is to happen, and when.
+    /// The next fault and its time.
     next: Option<(Instant, StreamFault)>,
     view: Option<(Parts, Bytes)>,
     hold: Option<Instant>,
     bookmark: Option<Instant>,
-    /// The version up to which everything was told, and of what the events are; the latter is not known before the first one.
-    told: String,
+    /// The version up to which events were sent, and the types of the objects. The types are not known before the first event.
+    sent_version: String,
     types: Option<(String, String)>,
-    /// What is still said before the end.
+    /// What is still sent before the end.
     last: VecDeque<Result<Bytes, Broken>>,
     over: bool,
 }
 
-/// The events of a watch, with what a rule wants `first`, then with what the mix does.
+/// Relays the events of a watch. The fault of a rule comes `first`, then the faults of the mix.
 pub(super) fn relay(
     body: kube::client::Body,
     sent: Sent,
-    asked: Asked,
+    api_request: ApiRequest,
     first: Option<(Duration, StreamFault)>,
     control: Arc<Control>,
     server: Client,
 ) -> Body {
-    let weather = control.weather.subscribe();
-    let era = weather.borrow().era;
-    let told = asked.version.clone();
+    let active_mix = control.active_mix.subscribe();
+    let generation = active_mix.borrow().generation;
+    let sent_version = api_request.version.clone();
     let relay = Relay {
-        server_says: Box::pin(body.into_data_stream().map(|chunk| chunk.map_err(Broken::other))),
+        from_server: Box::pin(body.into_data_stream().map(|chunk| chunk.map_err(Broken::other))),
         sent,
-        asked,
+        api_request,
         control,
         server,
-        weather,
-        era,
+        active_mix,
+        generation,
         rest: Vec::new(),
         waiting: VecDeque::new(),
         server_ended: false,
@@ -100,25 +100,25 @@ pub(super) fn relay(
         view: None,
         hold: None,
         bookmark: None,
-        told,
+        sent_version,
         types: None,
         last: VecDeque::new(),
         over: false,
     };
     let events = futures::stream::unfold((relay, Some(first)), |(mut relay, first)| async move {
         if let Some(first) = first {
-            let planned = first.or_else(|| relay.control.next_of_stream(&relay.asked));
+            let planned = first.or_else(|| relay.control.next_of_stream(&relay.api_request));
             relay.plan(planned).await;
         }
-        let piece = relay.piece().await?;
+        let piece = relay.next_bytes().await?;
         Some((piece.map(Frame::data), (relay, None)))
     });
     StreamBody::new(events).boxed_unsync()
 }
 
 impl Relay {
-    /// The next bytes for the program; none at the clean end.
-    async fn piece(&mut self) -> Option<Result<Bytes, Broken>> {
+    /// Returns the next bytes for the program; `None` at the normal end.
+    async fn next_bytes(&mut self) -> Option<Result<Bytes, Broken>> {
         loop {
             if let Some(piece) = self.last.pop_front() {
                 return Some(piece);
@@ -130,7 +130,7 @@ impl Relay {
                 && self.hold.is_none()
                 && let Some(event) = self.waiting.pop_front()
             {
-                self.learn(&event);
+                self.record_sent(&event);
                 return Some(Ok(event));
             }
             if self.server_ended && self.waiting.is_empty() {
@@ -139,21 +139,21 @@ impl Relay {
             let (next, hold, bookmark) = (self.next.map(|(at, _)| at), self.hold, self.bookmark);
             tokio::select! {
                 biased;
-                // Its sender lives in `control`, which is here.
-                _ = self.weather.changed() => self.look_at_the_weather().await,
+                // The sender of this channel lives in `control`, which this struct holds.
+                _ = self.active_mix.changed() => self.apply_mix_change().await,
                 () = at(hold) => {
                     (self.hold, self.bookmark) = (None, None);
                     self.plan_next().await;
                 }
-                () = at(next) => self.happen().await,
+                () = at(next) => self.inject().await,
                 () = at(bookmark) => {
                     self.bookmark = Some(Instant::now() + BOOKMARKS);
                     if let Some(types) = &self.types && self.sent.uri.query().is_some_and(|query| query.contains("allowWatchBookmarks=true")) {
-                        return Some(Ok(answer::bookmark(types, &self.told)));
+                        return Some(Ok(answer::bookmark(types, &self.sent_version)));
                     }
                 }
-                chunk = self.server_says.next(), if !self.server_ended => match chunk {
-                    Some(Ok(chunk)) => self.take(&chunk),
+                chunk = self.from_server.next(), if !self.server_ended => match chunk {
+                    Some(Ok(chunk)) => self.take_chunk(&chunk),
                     Some(Err(broken)) => {
                         self.over = true;
                         return Some(Err(broken));
@@ -164,28 +164,28 @@ impl Relay {
         }
     }
 
-    /// Whole lines only: an event is told as a whole or not at all.
-    fn take(&mut self, chunk: &[u8]) {
+    /// Collects whole lines: an event is sent as a whole or not at all.
+    fn take_chunk(&mut self, chunk: &[u8]) {
         self.rest.extend_from_slice(chunk);
         while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
             self.waiting.push_back(self.rest.drain(..=end).collect::<Vec<u8>>().into());
         }
     }
 
-    fn learn(&mut self, event: &[u8]) {
+    fn record_sent(&mut self, event: &[u8]) {
         let Ok(Event { object }) = serde_json::from_slice::<Event>(event) else { return };
         if !object.metadata.version.is_empty() {
-            self.told = object.metadata.version;
+            self.sent_version = object.metadata.version;
         }
         if !object.kind.is_empty() && object.kind != "Status" {
             self.types = Some((object.api_version, object.kind));
         }
     }
 
-    async fn look_at_the_weather(&mut self) {
-        let weather = *self.weather.borrow_and_update();
-        if weather.era != self.era {
-            self.era = weather.era;
+    async fn apply_mix_change(&mut self) {
+        let active_mix = *self.active_mix.borrow_and_update();
+        if active_mix.generation != self.generation {
+            self.generation = active_mix.generation;
             (self.next, self.view, self.hold, self.bookmark) = (None, None, None, None);
         }
         if self.next.is_none() && self.hold.is_none() {
@@ -194,11 +194,11 @@ impl Relay {
     }
 
     async fn plan_next(&mut self) {
-        let planned = self.control.next_of_stream(&self.asked);
+        let planned = self.control.next_of_stream(&self.api_request);
         self.plan(planned).await;
     }
 
-    /// Notes what is to happen. What will be an old view then is the present one now.
+    /// Plans the next fault. For an old view, the present state is stored now.
     async fn plan(&mut self, planned: Option<(Duration, StreamFault)>) {
         self.next = match planned {
             Some((_, what @ StreamFault::OldView(age))) => match snapshot(self.sent.clone(), &self.server.clone()).await {
@@ -213,14 +213,14 @@ impl Relay {
         };
     }
 
-    async fn happen(&mut self) {
+    async fn inject(&mut self) {
         let Some((_, what)) = self.next.take() else { return };
-        let detail = format!("{what:?} after version {}", self.told);
-        // An old view is one only when it has been shown.
+        let detail = format!("{what:?} after version {}", self.sent_version);
+        // An old view is counted when it is shown, in `carry`.
         if matches!(what, StreamFault::OldView(_)) {
-            self.control.ledger.later(what.kind(), &self.asked, &detail);
+            self.control.ledger.later(what.kind(), &self.api_request, &detail);
         } else {
-            self.control.ledger.injected(what.kind(), &self.asked, &detail);
+            self.control.ledger.injected(what.kind(), &self.api_request, &detail);
         }
         match what {
             StreamFault::Close => self.over = true,
@@ -232,7 +232,7 @@ impl Relay {
             }
             StreamFault::Expire | StreamFault::Error => {
                 self.over = true;
-                self.last.push_back(Ok(answer::error_event(what == StreamFault::Expire, &self.asked)));
+                self.last.push_back(Ok(answer::error_event(what == StreamFault::Expire, &self.api_request)));
             }
             StreamFault::Hold(length) => {
                 self.hold = Some(Instant::now() + length);
@@ -240,16 +240,16 @@ impl Relay {
             }
             StreamFault::OldView(_) => {
                 self.over = true;
-                self.last.push_back(Ok(answer::error_event(true, &self.asked)));
+                self.last.push_back(Ok(answer::error_event(true, &self.api_request)));
                 if let Some(view) = self.view.take() {
-                    self.control.keep_view(&self.asked, view);
+                    self.control.keep_view(&self.api_request, view);
                 }
             }
         }
     }
 }
 
-/// A list of the objects of a watch as of now.
+/// Lists the present state of the objects of a watch.
 async fn snapshot(watch: Sent, server: &Client) -> Result<(Parts, Bytes), Broken> {
     let kept = ["labelSelector=", "fieldSelector="];
     let mut query: Vec<&str> = watch.uri.query().unwrap_or_default().split('&').collect();

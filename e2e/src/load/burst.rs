@@ -1,4 +1,4 @@
-//! Thousands of Deployments at once, all scaled to 0 and back, then at rest beside a crowd of another scheduler's pods: what does the controller do, and what not?
+//! The burst: thousands of Deployments at once, all to 0 and back, then at rest beside many pods of another scheduler. Measures what the controller does.
 
 use std::collections::BTreeMap;
 
@@ -24,20 +24,20 @@ use crate::workloads::{Workload, scale};
 /// The namespace of the other scheduler's pods.
 const CROWD: &str = "crowd";
 
-/// What came out.
+/// The result.
 #[derive(Debug)]
 pub struct Burst {
-    /// Deployments, of one replica each.
+    /// The number of Deployments, with one replica each.
     pub deployments: usize,
-    /// The controller's memory before there was anything.
+    /// The controller's memory at the start.
     pub empty: Memory,
     /// The three waves.
     pub waves: Vec<Wave>,
-    /// At rest with all of them.
+    /// At rest with all Deployments.
     pub idle: Quiet,
-    /// While the crowd's pods were made, changed and deleted.
+    /// While the pods of the other scheduler were created, changed and deleted.
     pub crowd: Quiet,
-    /// Pods of the crowd.
+    /// The number of pods of the other scheduler.
     pub crowd_pods: usize,
     /// What is wrong at the end.
     pub wrong: Vec<String>,
@@ -46,19 +46,19 @@ pub struct Burst {
 /// A time in which the controller has nothing to do.
 #[derive(Debug)]
 pub struct Quiet {
-    /// How long it was, in seconds.
+    /// Its length in seconds.
     pub seconds: f64,
-    /// Its calls: upkeep, and what there should be none of.
+    /// The controller's calls: upkeep, and others, which should not exist.
     pub calls: BTreeMap<String, u64>,
-    /// Processor time in seconds.
+    /// The processor time in seconds.
     pub processor: f64,
-    /// Its memory: at the beginning, and at the end with the peak.
+    /// The memory at the beginning, and at the end with the peak.
     pub memory: (Memory, Memory),
-    /// Calls that are no upkeep.
+    /// The calls that are not upkeep.
     pub wrong: Vec<String>,
 }
 
-/// Runs it on a control plane of its own, with both programs.
+/// Runs the burst on its own control plane, with both programs.
 pub async fn run(deployments: usize, crowd: usize, idle: u64, flags: &[String]) -> Result<Burst> {
     let mut stage = Stage::start("burst", flags).await?;
     stage.start_scheduler(deployments).await?;
@@ -73,7 +73,7 @@ pub async fn run(deployments: usize, crowd: usize, idle: u64, flags: &[String]) 
     });
     let idle = idle.await?;
     say::line("  beside a crowd");
-    let crowd_time = quiet(&stage, a_crowd(&stage, crowd)).await?;
+    let crowd_time = quiet(&stage, foreign_pods(&stage, crowd)).await?;
     wrong.extend(wrong_groups(&stage.client()).await?);
     wrong.extend(stage.ended());
     Ok(Burst { deployments, empty, waves, idle, crowd: crowd_time, crowd_pods: crowd, wrong })
@@ -90,11 +90,11 @@ async fn waves(stage: &mut Stage, deployments: usize) -> Result<Vec<Wave>> {
 
     let (before, mut log) = (Before::of(stage).await?, stage.log()?);
     each(deployments, AT_ONCE, |number| Workload::new(&name(number)).asks(&[("cpu", "100m")]).make(&client)).await?;
-    until_count(&sets, deployments, "ReplicaSets are there").await?;
-    until_count(&groups, deployments, "PodGroups are there").await?;
+    until_count(&sets, deployments, "ReplicaSets exist").await?;
+    until_count(&groups, deployments, "PodGroups exist").await?;
     until_all_run(&pods, deployments).await?;
     let calls = log.until_calm(&controller()).await?;
-    tell(&mut waves, before.until_now(stage, "created", &calls, many, &[("create podgroups", many)]).await?);
+    keep_and_print(&mut waves, before.until_now(stage, "created", &calls, many, &[("create podgroups", many)]).await?);
 
     let (before, mut log) = (Before::of(stage).await?, stage.log()?);
     each(deployments, AT_ONCE, |number| {
@@ -102,10 +102,10 @@ async fn waves(stage: &mut Stage, deployments: usize) -> Result<Vec<Wave>> {
         async move { scale(client, &name, 0).await }
     })
     .await?;
-    until_count(&groups, 0, "the PodGroups are retired").await?;
+    until_count(&groups, 0, "the PodGroups are deleted").await?;
     until_count(&pods, 0, "the pods are gone").await?;
     let calls = log.until_calm(&controller()).await?;
-    tell(&mut waves, before.until_now(stage, "scaled to 0", &calls, many, &retired).await?);
+    keep_and_print(&mut waves, before.until_now(stage, "scaled to 0", &calls, many, &retired).await?);
 
     let (before, mut log) = (Before::of(stage).await?, stage.log()?);
     each(deployments, AT_ONCE, |number| {
@@ -116,24 +116,24 @@ async fn waves(stage: &mut Stage, deployments: usize) -> Result<Vec<Wave>> {
     until_count(&groups, deployments, "the PodGroups are back").await?;
     until_all_run(&pods, deployments).await?;
     let calls = log.until_calm(&controller()).await?;
-    tell(&mut waves, before.until_now(stage, "and back", &calls, many, &[("create podgroups", many)]).await?);
+    keep_and_print(&mut waves, before.until_now(stage, "and back", &calls, many, &[("create podgroups", many)]).await?);
     Ok(waves)
 }
 
-/// Keeps a wave, and says it at once: a run is long.
-fn tell(waves: &mut Vec<Wave>, wave: Wave) {
+/// Keeps a wave and prints it at once, because a run is long.
+fn keep_and_print(waves: &mut Vec<Wave>, wave: Wave) {
     say::line(format!("  {}: {:?}, {:.1} s, wrong: {:?}", wave.name, wave.calls.all, wave.took, wave.wrong));
     waves.push(wave);
 }
 
-/// Does `act` and counts the controller's calls meanwhile.
+/// Runs `act` and counts the controller's calls in that time.
 async fn quiet(stage: &Stage, act: impl Future<Output = Result<()>>) -> Result<Quiet> {
     let pid = stage.controller_pid()?;
     process::forget_peak(pid)?;
     let (mut log, start): (Log, _) = (stage.log()?, tokio::time::Instant::now());
     let (processor, memory) = (process::processor_seconds(pid)?, process::memory(pid)?);
     act.await?;
-    // Not until it is calm: it has to be calm all the time.
+    // `until_calm` would be wrong here: the controller must be calm all the time.
     let calls = log.fresh()?;
     let counts = count(&calls, &controller());
     let work = calls.iter().filter(|call| call.user == controller() && !call.is_upkeep());
@@ -142,12 +142,12 @@ async fn quiet(stage: &Stage, act: impl Future<Output = Result<()>>) -> Result<Q
         calls: counts,
         processor: process::processor_seconds(pid)? - processor,
         memory: (memory, process::memory(pid)?),
-        wrong: work.take(5).map(|call| format!("{} {} where there is nothing to do", call.kind(), call.name)).collect(),
+        wrong: work.take(5).map(|call| format!("{} {} although there is nothing to do", call.kind(), call.name)).collect(),
     })
 }
 
-/// Pods of another scheduler in a namespace of their own: made and changed one by one, deleted with one request.
-async fn a_crowd(stage: &Stage, count: usize) -> Result<()> {
+/// Creates pods of another scheduler in their own namespace, changes them one by one, and deletes them with one request.
+async fn foreign_pods(stage: &Stage, count: usize) -> Result<()> {
     let client = stage.client();
     let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": CROWD}}))?;
     Api::all(client.clone()).create(&PostParams::default(), &namespace).await?;
@@ -158,14 +158,14 @@ async fn a_crowd(stage: &Stage, count: usize) -> Result<()> {
         async move {
             let pod: Pod = serde_json::from_value(json!({
                 "metadata": {"name": name(number), "labels": {"app": "stranger"}},
-                "spec": {"schedulerName": "somebody-else", "containers": [container(&[("cpu", "100m")])]},
+                "spec": {"schedulerName": "other-scheduler", "containers": [container(&[("cpu", "100m")])]},
             }))?;
             pods.create(&PostParams::default(), &pod).await?;
             Ok(())
         }
     })
     .await?;
-    until_count(&pods, count, "the crowd is there").await?;
+    until_count(&pods, count, "the foreign pods exist").await?;
     each(count, AT_ONCE, |number| {
         let pods = &pods;
         async move {
@@ -176,7 +176,7 @@ async fn a_crowd(stage: &Stage, count: usize) -> Result<()> {
     })
     .await?;
     pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default()).await?;
-    until_count(&pods, 0, "the crowd is gone").await?;
-    ensure!(super::look::count(&Api::<Pod>::namespaced(client, NAMESPACE)).await? > 0, "the pods of ours are gone too");
+    until_count(&pods, 0, "the foreign pods are gone").await?;
+    ensure!(super::look::count(&Api::<Pod>::namespaced(client, NAMESPACE)).await? > 0, "our pods are gone, too");
     Ok(())
 }

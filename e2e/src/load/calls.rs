@@ -1,5 +1,4 @@
-//! Which requests were made since a moment, by whom, and when? From the API server's audit log, which is the honest witness: it knows the user of each
-//! request and the times at which the server took it and had answered it.
+//! Reads requests from the API server's audit log: user, kind and times. The log knows the user of each request and when the server received and answered it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,37 +11,37 @@ use tokio::time::{Instant, sleep};
 use crate::observer::tail::Tail;
 use crate::wait::{millis, secs};
 
-/// No call for so long is calm: longer than the second that an idle PodGroup is kept, and than any request takes.
+/// Without a call for this time a program is calm. It is longer than the second for which an idle PodGroup is kept, and than any request takes.
 const CALM: std::time::Duration = millis(2500);
 
 /// One answered request.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Who asked.
+    /// The user.
     pub user: String,
     /// `create`, `patch`, ….
     pub verb: String,
-    /// `podgroups`, `pods/binding`; the path for what is no resource.
+    /// The resource: `podgroups`, `pods/binding`; the path for a request without a resource.
     pub what: String,
-    /// Name of the object; empty for collections.
+    /// The name of the object; empty for collections.
     pub name: String,
-    /// Name of the first owner in the body, where the log holds bodies (PodGroups).
+    /// The name of the first owner in the body, if the log contains bodies (PodGroups).
     pub owner: String,
-    /// The answer.
+    /// The status code of the response.
     pub code: u64,
-    /// When the server took it.
+    /// When the server received it.
     pub began: Timestamp,
     /// When the server had answered it.
     pub ended: Timestamp,
 }
 
 impl Call {
-    /// Verb and resource, as in `create podgroups`.
+    /// Returns verb and resource, as in `create podgroups`.
     pub fn kind(&self) -> String {
         format!("{} {}", self.verb, self.what)
     }
 
-    /// What a controller does though nothing happens: it renews its lease, and opens again the watches that the server ended.
+    /// Returns whether a controller makes this call also when nothing happens: renewals of its lease, and watches that the server ended.
     pub fn is_upkeep(&self) -> bool {
         self.what == "leases" || self.verb == "watch"
     }
@@ -69,23 +68,23 @@ impl Call {
     }
 }
 
-/// The log from a place on.
+/// Reads the log from a position on.
 pub struct Log(Tail);
 
 impl Log {
-    /// From now on.
+    /// Starts at the present end of the log.
     pub fn from_now(path: PathBuf) -> Result<Self> {
         let mut log = Self(Tail::new(path));
-        log.0.lines().context("the audit log")?;
+        log.0.lines().context("reading the audit log")?;
         Ok(log)
     }
 
-    /// What was answered since the last time.
+    /// Returns the requests that were answered since the last call.
     pub fn fresh(&mut self) -> Result<Vec<Call>> {
         Ok(self.0.lines()?.iter().filter_map(|line| Call::parse(line)).collect())
     }
 
-    /// All calls since the last time, read when `user` has been calm (but for its upkeep) for a while.
+    /// Returns all requests since the last call, when `user` has been calm (except its upkeep) for a while.
     pub async fn until_calm(&mut self, user: &str) -> Result<Vec<Call>> {
         let mut calls = Vec::new();
         let (start, mut last) = (Instant::now(), Instant::now());
@@ -106,7 +105,7 @@ impl Log {
     }
 }
 
-/// How many calls of each kind `user` made.
+/// Counts the calls of `user` by kind.
 pub fn count(calls: &[Call], user: &str) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for call in calls.iter().filter(|call| call.user == user) {
@@ -115,27 +114,27 @@ pub fn count(calls: &[Call], user: &str) -> BTreeMap<String, u64> {
     counts
 }
 
-/// The calls of one user that are no upkeep, and how many of them met a version that was old.
+/// The calls of one user without its upkeep, with the number of conflicts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// All, by kind.
+    /// All calls, by kind.
     pub all: BTreeMap<String, u64>,
-    /// Those that were not answered with 409, by kind.
+    /// The calls that were not answered with 409, by kind.
     pub done: BTreeMap<String, u64>,
-    /// Those that were: somebody else, the scheduler that writes a status, was quicker. Each costs a read and the same call once more.
+    /// The calls that were answered with 409, because another writer (the scheduler with a status) was faster. Each costs a read and the same call again.
     pub conflicts: u64,
 }
 
 impl Tally {
-    /// What `user` did.
+    /// Counts the calls of `user`.
     pub fn of(calls: &[Call], user: &str) -> Self {
         let work: Vec<Call> = calls.iter().filter(|call| call.user == user && !call.is_upkeep()).cloned().collect();
         let (old, done): (Vec<Call>, Vec<Call>) = work.iter().cloned().partition(|call| call.code == 409);
         Self { all: count(&work, user), done: count(&done, user), conflicts: old.len() as u64 }
     }
 
-    /// What is more, or less, than it may be, or of a kind that is not allowed at all. A conflict allows one read, and no more conflicts are believed than
-    /// there are objects: each needs a write of somebody else.
+    /// Returns what is more or less than allowed, or of a kind that is not allowed. A conflict allows one read. There may be at most as many conflicts as
+    /// objects, because each needs a write of another client.
     pub fn wrong(&self, objects: u64, allowed: &[(&'static str, u64)]) -> Vec<String> {
         let mut kinds: BTreeMap<&str, (u64, u64)> = self.done.iter().map(|(kind, made)| (kind.as_str(), (*made, 0))).collect();
         for (kind, allowed) in allowed.iter().copied().chain([("get podgroups", self.conflicts)]) {
@@ -148,7 +147,7 @@ impl Tally {
     }
 }
 
-/// From the first of these calls to the end of the last; none where there are fewer than two.
+/// Returns the time from the first of these calls to the end of the last; `None` for fewer than two calls.
 pub fn span<'a>(calls: impl Iterator<Item = &'a Call> + Clone) -> Option<SignedDuration> {
     let first = calls.clone().map(|call| call.began).min()?;
     let last = calls.map(|call| call.ended).max()?;
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn one_call_too_many_too_few_or_of_another_kind_is_said() {
+    fn one_call_too_many_too_few_or_of_another_kind_is_reported() {
         let call = |kind: &str, code| {
             let (verb, what) = kind.split_once(' ').unwrap();
             let (verb, what, now) = (verb.to_owned(), what.to_owned(), Timestamp::UNIX_EPOCH);
@@ -184,8 +183,8 @@ mod tests {
         assert_eq!(wrong(&[], &[("create podgroups", 1)]), 1);
         assert_eq!(wrong(&[create, pod], &[("create podgroups", 1)]), 1);
         let (old, read) = (call("patch podgroups", 409), call("get podgroups", 200));
-        assert_eq!(wrong(&[old.clone(), read.clone(), patch.clone()], &[("patch podgroups", 1)]), 0, "a conflict costs a read");
-        assert_eq!(wrong(&[read.clone(), patch.clone()], &[("patch podgroups", 1)]), 1, "a read for nothing");
+        assert_eq!(wrong(&[old.clone(), read.clone(), patch.clone()], &[("patch podgroups", 1)]), 0, "a conflict allows a read");
+        assert_eq!(wrong(&[read.clone(), patch.clone()], &[("patch podgroups", 1)]), 1, "a read without a conflict");
         assert_eq!(wrong(&[old.clone(), old, read.clone(), read, patch], &[("patch podgroups", 1)]), 1, "too many conflicts");
     }
 }

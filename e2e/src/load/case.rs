@@ -1,4 +1,4 @@
-//! How many writes does a Deployment cost? Row N1: the counts of `make load`, small enough for every test run, on the observed world of all cases.
+//! Row N1: the number of writes for a Deployment. It is a small `make load` for every test run, in the observed world of the cases.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
@@ -12,11 +12,11 @@ use crate::objects::{NAMESPACE, make_node, podgroups};
 use crate::workloads::{Workload, scale};
 use crate::world::World;
 
-/// Deployments of the case: enough for a count that is not linear to show, and few enough for a busy machine.
+/// The number of Deployments: enough to show a count that is not linear, and few enough for a busy machine.
 const DEPLOYMENTS: usize = 50;
 
-/// N1. 50 Deployments at once, all to 0, all back: one creation each, three calls for each that is retired (mark, look, delete), one creation again; no pod is
-/// ever written to, and nothing is asked or written twice.
+/// N1. 50 Deployments at once, all to 0, all back: one create each, three calls for each deletion of a PodGroup (mark, list, delete), one create
+/// again. No pod is written, and no call is made twice.
 pub(crate) async fn writes_per_deployment(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;
@@ -27,7 +27,7 @@ pub(crate) async fn writes_per_deployment(w: &mut World) -> Result<()> {
     let mut log = Log::from_now(w.cluster().audit_log())?;
 
     each(DEPLOYMENTS, AT_ONCE, |number| Workload::new(&format!("d-{number}")).asks(&[("cpu", "100m")]).make(&client)).await?;
-    until_count(&groups, DEPLOYMENTS, "each has its PodGroup").await?;
+    until_count(&groups, DEPLOYMENTS, "each Deployment has its PodGroup").await?;
     until_all_run(&pods, DEPLOYMENTS).await?;
     expect(&mut log, "made", &created).await?;
 
@@ -46,7 +46,7 @@ pub(crate) async fn writes_per_deployment(w: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// The controller has made these calls since the last time, and no others but its upkeep.
+/// Checks that the controller made exactly these calls since the last time, except its upkeep.
 async fn expect(log: &mut Log, wave: &str, allowed: &[(&'static str, u64)]) -> Result<()> {
     let calls = log.until_calm(&controller()).await?;
     let wrong = Tally::of(&calls, &controller()).wrong(u64::try_from(DEPLOYMENTS)?, allowed);

@@ -1,4 +1,4 @@
-//! Is everything as it should be when the load is over? What the observer says of each object while a case runs, said once of all of them.
+//! Checks all objects once when the load is over, like the observer does for each object during a case.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use kube::{Api, Client, ResourceExt};
 
 use crate::objects::{NAMESPACE, field, podgroups};
 
-/// Faults that are told; one fault of a kind is mostly there for every object.
-const TOLD: usize = 5;
+/// The number of faults that are reported. A fault of one kind usually exists for every object.
+const REPORTED: usize = 5;
 
-/// What is wrong with the PodGroups of the namespace: every ReplicaSet that wants pods has exactly one, of the right name, owner and size, that stays; no
-/// other ReplicaSet has one, and there are no further ones.
+/// Returns what is wrong with the PodGroups of the namespace. Every ReplicaSet with replicas must have exactly one, with the right name, owner and
+/// size, that does not terminate. No other ReplicaSet may have one, and there may be no further PodGroups.
 pub async fn wrong_groups(client: &Client) -> Result<Vec<String>> {
     let sets: Api<ReplicaSet> = Api::namespaced(client.clone(), NAMESPACE);
     let sets = sets.list(&ListParams::default()).await?.items;
@@ -34,23 +34,23 @@ fn judge(sets: &[ReplicaSet], groups: &[DynamicObject]) -> Vec<String> {
         let wanted = set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
         match (wanted, found.as_slice()) {
             (0, []) => {}
-            (0, _) => wrong.push(format!("{} wants no pods and has {} PodGroups", set.name_any(), found.len())),
+            (0, _) => wrong.push(format!("{} has 0 replicas and {} PodGroups", set.name_any(), found.len())),
             (_, [group]) => wrong.extend(wrong_group(&uid, group).map(|why| format!("the PodGroup of {}: {why}", set.name_any()))),
-            (_, _) => wrong.push(format!("{} wants {wanted} pods and has {} PodGroups", set.name_any(), found.len())),
+            (_, _) => wrong.push(format!("{} has {wanted} replicas and {} PodGroups", set.name_any(), found.len())),
         }
     }
-    wrong.extend(of_owner.values().flatten().map(|group| format!("{} belongs to no ReplicaSet that is there", group.name_any())));
-    wrong.truncate(TOLD);
+    wrong.extend(of_owner.values().flatten().map(|group| format!("the owner of {} is no existing ReplicaSet", group.name_any())));
+    wrong.truncate(REPORTED);
     wrong
 }
 
 fn wrong_group(owner: &str, group: &DynamicObject) -> Option<String> {
     let (members, queue, cpu) = (field(group, "/spec/minMember"), field(group, "/spec/queue"), field(group, "/spec/minResources/cpu"));
     if group.name_any() != format!("podgroup-{owner}") {
-        return Some(format!("it is called {}", group.name_any()));
+        return Some(format!("its name is {}", group.name_any()));
     }
     if group.metadata.deletion_timestamp.is_some() || group.annotations().contains_key("podgroup.dev/retiring") {
-        return Some("it is going away".to_owned());
+        return Some("it terminates".to_owned());
     }
     (members != 1 || queue != "default" || cpu.is_null()).then(|| format!("minMember {members}, queue {queue}, minResources.cpu {cpu}"))
 }

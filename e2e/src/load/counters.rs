@@ -1,5 +1,5 @@
-//! What do the API server's own metrics say about the number of requests? `apiserver_request_total` knows verb and resource but no user, so it tells about the
-//! controller where nobody else makes such requests, and is the cross-check of the audit log there.
+//! Reads the number of requests from the API server's own metrics. `apiserver_request_total` has verb and resource but no user. It checks the audit
+//! log for requests that only the controller makes.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use crate::cluster::Cluster;
 pub struct Counters(BTreeMap<String, u64>);
 
 impl Counters {
-    /// What they are now.
+    /// Reads the present values.
     pub async fn read(cluster: &Cluster) -> Result<Self> {
         Ok(Self::parse(&cluster.run("kubectl", &["get", "--raw", "/metrics"]).await?))
     }
 
-    /// How much each has grown since `before`; what has not is left out.
+    /// Returns the growth since `before`, without values that did not grow.
     pub fn since(&self, before: &Self) -> BTreeMap<String, u64> {
         let grown = |(kind, count): (&String, &u64)| (kind.clone(), count.saturating_sub(before.0.get(kind).copied().unwrap_or_default()));
         self.0.iter().map(grown).filter(|(_, count)| *count > 0).collect()
@@ -29,7 +29,7 @@ impl Counters {
             let Some((labels, value)) = line.strip_prefix("apiserver_request_total{").and_then(|rest| rest.rsplit_once("} ")) else {
                 continue;
             };
-            // No value of these labels holds a comma or a quote.
+            // The values of these labels contain no comma and no quote.
             let label = |name: &str| {
                 let found = labels.split(',').find_map(|each| each.strip_prefix(name)?.strip_prefix("=\""));
                 found.and_then(|value| value.strip_suffix('"')).unwrap_or_default()
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_of_all_answers_are_added_and_earlier_ones_left_out() {
+    fn requests_with_any_response_are_added_without_earlier_ones() {
         let line = |code: u16, count: u32| {
             format!(
                 "apiserver_request_total{{code=\"{code}\",component=\"apiserver\",group=\"\",resource=\"pods\",subresource=\"status\",verb=\"PATCH\"}} {count}\n"

@@ -1,5 +1,4 @@
-//! How is a load watched without being one? Counts instead of lists, twice a second: what the figures are made of comes from the audit log, and these looks only
-//! say when it is over.
+//! Waits for the end of a load with few requests: counts instead of lists, twice a second. All measurements come from the audit log.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -12,13 +11,13 @@ use tokio::time::{Instant, sleep};
 
 use crate::wait::{millis, secs};
 
-/// Between two looks.
+/// The time between two checks.
 const PACE: Duration = millis(500);
 
-/// A wave that takes longer has failed: far above what a machine needs on which ten other things run.
-const PATIENCE: Duration = secs(900);
+/// The time limit of a wave: far more than a busy machine needs.
+const TIMEOUT: Duration = secs(900);
 
-/// How many objects there are; the server counts and sends only the first.
+/// Returns the number of objects. The server counts them and sends only the first.
 pub async fn count<K>(api: &Api<K>) -> Result<usize>
 where
     K: Clone + DeserializeOwned + Debug,
@@ -28,7 +27,7 @@ where
     Ok(page.items.len() + usize::try_from(rest)?)
 }
 
-/// Waits until there are exactly `wanted`.
+/// Waits until there are exactly `wanted` objects.
 pub async fn until_count<K>(api: &Api<K>, wanted: usize, what: &str) -> Result<()>
 where
     K: Clone + DeserializeOwned + Debug,
@@ -40,12 +39,12 @@ where
     .await
 }
 
-/// Waits until no pod is in another phase than Running.
+/// Waits until every pod is in the phase Running.
 pub async fn until_all_run(pods: &Api<k8s_openapi::api::core::v1::Pod>, wanted: usize) -> Result<()> {
-    until_count(pods, wanted, "pods are there").await?;
+    until_count(pods, wanted, "pods exist").await?;
     until("all pods run", || async {
         let others = pods.list_metadata(&ListParams::default().fields("status.phase!=Running").limit(1)).await?;
-        Ok(if others.items.is_empty() { Ok(()) } else { Err("some do not".to_owned()) })
+        Ok(if others.items.is_empty() { Ok(()) } else { Err("some pods do not run".to_owned()) })
     })
     .await
 }
@@ -57,8 +56,8 @@ where
     let start = Instant::now();
     loop {
         let Err(seen) = look().await? else { return Ok(()) };
-        if start.elapsed() > PATIENCE {
-            bail!("not within {PATIENCE:?}: {what}; last seen: {seen}");
+        if start.elapsed() > TIMEOUT {
+            bail!("not within {TIMEOUT:?}: {what}; last seen: {seen}");
         }
         sleep(PACE).await;
     }

@@ -1,8 +1,8 @@
-//! What does the controller cost under load, and what limits it? `make load` (`e2e load`), and one small case of it for every test run.
+//! `make load` (`e2e load`): the cost of the controller under load, and its limits. A small case of it is part of every test run.
 //!
-//! In reading order: `stage` (what is loaded), `calls` and `counters` (the two witnesses of what was asked of the API server), `process` (memory and processor time),
-//! `look` (is it over?), `burst` with `wave` (Deployments at once, to 0, back; at rest), `race` (creations against a flood), `check` (is everything right at the
-//! end?), `table` (the figures), `case` (counts alone, within `make test`). The figures of one run stand in `docs/performance.md`, which nothing here writes.
+//! In reading order: `stage` (the cluster), `calls` and `counters` (two sources for the number of API requests), `process` (memory and processor time),
+//! `look` (the end of a load), `burst` with `wave` (Deployments at once, to 0, back; at rest), `race` (creations compared with a flood), `check` (the final
+//! state), `table` (the output), `case` (counts only, within `make test`). The results of one run are in `docs/performance.md`, which is not written here.
 
 pub mod burst;
 pub mod calls;
@@ -21,25 +21,25 @@ use clap::{Args, ValueEnum};
 
 use crate::say;
 
-/// What to run, and how large.
+/// The sizes of a run.
 #[derive(Args, Clone, Debug)]
 pub struct Sizes {
-    /// Deployments (of one replica) of the burst, and PodGroups of each flood.
+    /// The number of Deployments (of one replica) of the burst, and of PodGroups of each flood.
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     deployments: u32,
-    /// How often flood and controller create in turn.
+    /// The number of rounds in which flood and controller create in turn.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=50))]
     rounds: u32,
-    /// Pods of another scheduler.
+    /// The number of pods of another scheduler.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=50_000))]
     crowd: u32,
     /// Seconds at rest.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     idle: u64,
-    /// In the race: the controller with this number of workers in the place of its default; may be repeated, and then they take turns.
+    /// For the race: the controller with this number of workers instead of its default; may be repeated, then they take turns.
     #[arg(long)]
     workers: Vec<u16>,
-    /// Only this part.
+    /// Runs only this part.
     #[arg(long)]
     only: Option<Part>,
     /// A further flag for the controller, as in --controller-flag=--workers=16; may be repeated.
@@ -50,13 +50,13 @@ pub struct Sizes {
 /// The parts of a load run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
-    /// Creations against a flood.
+    /// Creations compared with a flood.
     Race,
-    /// Deployments at once, to 0 and back; at rest; beside a crowd.
+    /// Deployments at once, to 0 and back; at rest; beside foreign pods.
     Burst,
 }
 
-/// Runs it, says the tables and what speaks against the run; whether nothing does. Figures that depend on the machine speak against nothing.
+/// Runs the parts, prints the tables and all violations, and returns whether there are none. Measured times are never violations.
 pub async fn run(sizes: Sizes) -> Result<bool> {
     let deployments = usize::try_from(sizes.deployments)?;
     let wants = |part| sizes.only.is_none_or(|only| only == part);
@@ -72,6 +72,6 @@ pub async fn run(sizes: Sizes) -> Result<bool> {
         wrong.extend(burst.idle.wrong.into_iter().chain(burst.crowd.wrong).chain(burst.wrong));
     }
     wrong.iter().for_each(|why| say::line(format!("WRONG: {why}")));
-    say::line(if wrong.is_empty() { "\nall counts are as they must be" } else { "" });
+    say::line(if wrong.is_empty() { "\nall counts are correct" } else { "" });
     Ok(wrong.is_empty())
 }

@@ -1,4 +1,4 @@
-//! How much memory and processor time has a program of the run used? From `/proc`, as the kernel counts it.
+//! Reads memory and processor time of the run's programs from `/proc`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,25 +7,25 @@ use anyhow::{Context, Result};
 
 use crate::scratch::processes_of;
 
-/// Ticks of the processor time in `/proc/PID/stat`, per second: a constant of Linux towards programs.
+/// Ticks per second of the processor time in `/proc/PID/stat`, a constant of Linux.
 const TICKS: f64 = 100.0;
 
 /// Resident memory of a process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Memory {
-    /// Now, in MiB.
+    /// The present memory, in MiB.
     pub now: f64,
-    /// The most since [`forget_peak`], in MiB.
+    /// The largest memory since [`forget_peak`], in MiB.
     pub peak: f64,
 }
 
-/// The process of the run in `folder` that was started as `program`.
+/// Returns the process of the run in `folder` that was started as `program`.
 pub fn find(folder: &Path, program: &str) -> Result<u32> {
     let is = |pid: &u32| name(*pid).is_some_and(|name| name == program);
     processes_of(folder).into_iter().find(is).with_context(|| format!("no {program} runs"))
 }
 
-/// Resident memory now and at most.
+/// Returns the present and the largest resident memory.
 pub fn memory(pid: u32) -> Result<Memory> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let mebibytes = |key: &str| -> Option<f64> {
@@ -35,26 +35,26 @@ pub fn memory(pid: u32) -> Result<Memory> {
     Ok(Memory { now: mebibytes("VmRSS:").context("VmRSS")?, peak: mebibytes("VmHWM:").context("VmHWM")? })
 }
 
-/// Makes the peak begin anew.
+/// Resets the peak.
 pub fn forget_peak(pid: u32) -> Result<()> {
     std::fs::write(format!("/proc/{pid}/clear_refs"), "5").context("clear_refs")
 }
 
-/// Seconds of processor time since its start, those of its threads included.
+/// Returns the seconds of processor time since the start of a process, including its threads.
 pub fn processor_seconds(pid: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name in parentheses may hold blanks; user and system time are the 12th and 13th field after it.
+    // The name in parentheses may contain blanks. User and system time are the 12th and 13th field after it.
     let (_, fields) = stat.rsplit_once(") ").context("no name")?;
     let ticks: f64 = fields.split(' ').skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
     Ok(ticks / TICKS)
 }
 
-/// Seconds of processor time of every program of the run and of this one (`load`), by name.
+/// Returns the seconds of processor time of every program of the run and of this one (`load`), by name.
 pub fn all(folder: &Path) -> BTreeMap<String, f64> {
     let mut seconds: BTreeMap<String, f64> = BTreeMap::new();
     let own = [(std::process::id(), Some("load".to_owned()))];
     for (pid, name) in processes_of(folder).into_iter().map(|pid| (pid, name(pid))).chain(own) {
-        // One that ended meanwhile counts for nothing.
+        // A process that has ended meanwhile is skipped.
         if let (Some(name), Ok(used)) = (name, processor_seconds(pid)) {
             *seconds.entry(name).or_default() += used;
         }

@@ -1,8 +1,9 @@
-//! How many PodGroups does the controller create in a second, against a raw flood of the very same PodGroups in the same run?
+//! The race: PodGroups that the controller creates per second, compared with a raw flood of the same PodGroups in the same run.
 //!
-//! The ReplicaSets (and their pods) exist, the PodGroups do not. In turn, a plain client creates the objects that the controller made in a first round that
-//! does not count, byte for byte but for what the server adds, and the controller is started and creates them itself. Both rates come from the audit log: from
-//! the moment at which the API server took the first creation to the one at which it had answered the last. Only the ratio within a round means anything.
+//! The ReplicaSets and their pods exist, the PodGroups do not. In turn, a plain client creates the PodGroups, and the controller is started and
+//! creates them. The client's objects are those that the controller created in a first round, without the fields that the server adds. Both rates
+//! come from the audit log: from the moment at which the API server received the first creation until it had answered the last. Only the ratio within
+//! one round is meaningful.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,45 +24,45 @@ use crate::say;
 use crate::wait::secs;
 use crate::workloads::Workload;
 
-/// Requests under way that the flood is tried with; the best is taken.
+/// The numbers of concurrent requests that the flood tries; the best one counts.
 const CONCURRENCIES: [usize; 4] = [8, 16, 32, 64];
 
-/// Between two floods: etcd, the garbage collector and the watches get through with the last deletion. Longer than they were ever seen to need.
+/// The pause between two floods, in which etcd, the garbage collector and the watches complete the last deletion. It is longer than they ever needed.
 const REST: Duration = secs(4);
 
-/// One rate and what it cost.
+/// One rate and its cost.
 #[derive(Clone, Debug)]
 pub struct Rate {
     /// Creations per second.
     pub per_second: f64,
-    /// Milliseconds of processor time per creation, by program.
+    /// Milliseconds of processor time for each creation, by program.
     pub cost: BTreeMap<String, f64>,
 }
 
-/// What came out.
+/// The result.
 #[derive(Debug)]
 pub struct Race {
-    /// PodGroups in each flood.
+    /// The number of PodGroups in each flood.
     pub objects: usize,
-    /// The flood by the number of requests under way.
+    /// The rate of the flood by the number of concurrent requests.
     pub tried: Vec<(usize, Rate)>,
-    /// The number of requests under way that was best.
+    /// The best number of concurrent requests.
     pub best: usize,
-    /// Round by round.
+    /// The rounds.
     pub rounds: Vec<Round>,
 }
 
-/// Flood and controllers in turn.
+/// One round: the flood and the controllers in turn.
 #[derive(Debug)]
 pub struct Round {
     /// The flood.
     pub flood: Rate,
-    /// The controller, with each number of workers that was asked for (none: its default).
+    /// The controller, with each requested number of workers (`None`: its default).
     pub controllers: Vec<(Option<u16>, Rate)>,
 }
 
 impl Race {
-    /// Controller by flood with this number of workers, in rising order.
+    /// Returns the rate of the controller with this number of workers divided by that of the flood, in rising order.
     pub fn ratios(&self, workers: Option<u16>) -> Vec<f64> {
         let of_round = |round: &Round| {
             let (_, rate) = round.controllers.iter().find(|(number, _)| *number == workers)?;
@@ -73,13 +74,13 @@ impl Race {
     }
 }
 
-/// Runs it on a control plane of its own.
+/// Runs the race on its own control plane.
 pub async fn run(objects: usize, rounds: usize, workers: &[u16], flags: &[String]) -> Result<Race> {
     let mut runner = Runner { stage: Stage::start("race", flags).await?, objects };
     let client = runner.stage.client();
     each(objects, AT_ONCE, |number| Workload::new(&format!("d-{number:05}")).asks(&[("cpu", "100m")]).make(&client)).await?;
-    until_count(&Api::<ReplicaSet>::namespaced(client.clone(), NAMESPACE), objects, "ReplicaSets are there").await?;
-    until_count(&Api::<Pod>::namespaced(client.clone(), NAMESPACE), objects, "pods are there").await?;
+    until_count(&Api::<ReplicaSet>::namespaced(client.clone(), NAMESPACE), objects, "ReplicaSets exist").await?;
+    until_count(&Api::<Pod>::namespaced(client.clone(), NAMESPACE), objects, "pods exist").await?;
     runner.controlled(None).await.context("the first round")?;
     let made = podgroups(&client).list(&ListParams::default()).await?.items;
     ensure!(made.len() == objects, "{} PodGroups for {objects} ReplicaSets", made.len());
@@ -92,7 +93,7 @@ pub async fn run(objects: usize, rounds: usize, workers: &[u16], flags: &[String
     let variants: Vec<Option<u16>> = if workers.is_empty() { vec![None] } else { workers.iter().copied().map(Some).collect() };
     let mut results = Vec::new();
     for round in 1..=rounds {
-        // Who is first has the smaller etcd: in turn.
+        // etcd is smaller for the first one, so they take turns.
         let (mut flood, mut controllers) = (None, Vec::new());
         if round % 2 == 1 {
             flood = Some(runner.flood(&templates, best).await?);
@@ -142,17 +143,17 @@ impl Runner {
         let (mut log, before) = self.begin()?;
         let flags: Vec<String> = workers.iter().map(|workers| format!("--workers={workers}")).collect();
         self.stage.start_controller(&flags).await?;
-        until_count(&groups, self.objects, "the controller has made the PodGroups").await?;
+        until_count(&groups, self.objects, "the controller has created the PodGroups").await?;
         let rate = self.end(&mut log, before, "podgroup-controller", |call| call.user == controller()).await;
         self.stage.stop_controller().await?;
         rate
     }
 
-    /// No PodGroup is there, and nothing is under way.
+    /// Waits until there is no PodGroup and no request in progress.
     async fn clear(&self) -> Result<()> {
         let groups = podgroups(&self.stage.client());
         groups.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
-        until_count(&groups, 0, "no PodGroup is there").await?;
+        until_count(&groups, 0, "no PodGroup exists").await?;
         sleep(REST).await;
         Ok(())
     }
@@ -161,13 +162,13 @@ impl Runner {
         Ok((self.stage.log()?, process::all(self.stage.cluster().scratch().folder())))
     }
 
-    /// The rate of the creations that `whose` picks, and what they cost: all of the control plane, and the program that made them.
-    async fn end(&self, log: &mut Log, before: BTreeMap<String, f64>, maker: &str, whose: impl Fn(&Call) -> bool) -> Result<Rate> {
+    /// Returns the rate of the creations that `filter` accepts, and their cost: all of the control plane, and the program that made them.
+    async fn end(&self, log: &mut Log, before: BTreeMap<String, f64>, maker: &str, filter: impl Fn(&Call) -> bool) -> Result<Rate> {
         let after = process::all(self.stage.cluster().scratch().folder());
         let calls = log.until_calm(&controller()).await?;
-        let made: Vec<&Call> = calls.iter().filter(|call| call.kind() == "create podgroups" && call.code == 201 && whose(call)).collect();
+        let made: Vec<&Call> = calls.iter().filter(|call| call.kind() == "create podgroups" && call.code == 201 && filter(call)).collect();
         ensure!(made.len() == self.objects, "{} creations in the audit log for {} PodGroups", made.len(), self.objects);
-        let took = span(made.iter().copied()).context("no time passed")?.as_secs_f64();
+        let took = span(made.iter().copied()).context("there are fewer than two creations")?.as_secs_f64();
         let count = self.objects as f64;
         let cost = after.into_iter().map(|(name, seconds)| {
             let spent = seconds - before.get(&name).copied().unwrap_or_default();
@@ -178,12 +179,12 @@ impl Runner {
     }
 }
 
-/// How a controller with so many workers is called.
+/// Returns the label of a controller with this number of workers.
 pub fn label(workers: Option<u16>) -> String {
     workers.map_or("as it is".to_owned(), |workers| format!("{workers} workers"))
 }
 
-/// The object as its maker sent it: without what the server adds.
+/// Returns the object as its creator sent it, without the fields that the server adds.
 fn as_sent(mut object: DynamicObject) -> DynamicObject {
     let meta = &mut object.metadata;
     (meta.uid, meta.resource_version, meta.creation_timestamp, meta.generation, meta.managed_fields) = (None, None, None, None, None);

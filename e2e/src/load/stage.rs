@@ -1,5 +1,5 @@
-//! What does a load act on? The control plane with the chart and our programs, nothing between them, and no observer: on two cores it would be half of what is
-//! measured. What the observer would find is looked for at the end, see `check`.
+//! The cluster of a load: the control plane with the chart and our programs, without proxies and without an observer, which would be half of the load
+//! on two cores. The module `check` looks for violations at the end.
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt};
@@ -12,15 +12,15 @@ use crate::objects::make_node;
 use crate::programs::Program;
 use crate::{chart, kubeconfig};
 
-/// Requests under way of whoever makes the load.
+/// Concurrent requests of the load generator.
 pub const AT_ONCE: usize = 32;
 
-/// Pods that fit on one simulated node.
+/// The number of pods that fit on one simulated node.
 const PODS_PER_NODE: usize = 100;
 
-/// A control plane to be loaded.
+/// A control plane for a load.
 pub struct Stage {
-    // Dropped in this order.
+    // Fields are dropped in this order.
     controller: Option<Program>,
     scheduler: Option<Program>,
     cluster: Cluster,
@@ -28,7 +28,8 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Control plane and chart; no program runs. The request limits of kube-controller-manager are lifted, as big clusters do. `flags` are for the controller.
+    /// Starts control plane and chart, without programs. kube-controller-manager has no client-side request limits, as in large clusters. `flags` are
+    /// for the controller.
     pub async fn start(name: &str, flags: &[String]) -> Result<Self> {
         let options = ClusterOptions { name: name.to_owned(), disable_qps_limits: true, ..ClusterOptions::default() };
         let cluster = Cluster::start(options).await?;
@@ -37,19 +38,19 @@ impl Stage {
         Ok(Self { controller: None, scheduler: None, cluster, flags: flags.to_vec() })
     }
 
-    /// Starts the controller, with these `further` flags; returns when all its lists are complete.
+    /// Starts the controller with these `further` flags; returns when all its lists are complete.
     pub async fn start_controller(&mut self, further: &[String]) -> Result<()> {
         let flags = [self.flags.as_slice(), further].concat();
         self.controller = Some(self.program(chart::CONTROLLER, &flags).await?);
         self.controller.as_mut().context("just started")?.wait_ready().await
     }
 
-    /// Ends the controller the way that Kubernetes does.
+    /// Ends the controller with SIGTERM, like Kubernetes.
     pub async fn stop_controller(&mut self) -> Result<()> {
-        self.controller.take().context("it does not run")?.terminate().await
+        self.controller.take().context("the controller does not run")?.terminate().await
     }
 
-    /// Starts the scheduler, and nodes for `pods` pods.
+    /// Starts the scheduler, and creates nodes for `pods` pods.
     pub async fn start_scheduler(&mut self, pods: usize) -> Result<()> {
         let client = self.client();
         let names = (0..pods.div_ceil(PODS_PER_NODE)).map(|number| format!("node-{number:03}"));
@@ -71,45 +72,45 @@ impl Stage {
         Program::start(self.cluster.scratch(), name, &kubeconfig, flags)
     }
 
-    /// The control plane.
+    /// Returns the control plane.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// As cluster admin.
+    /// Returns a client as cluster admin.
     pub fn client(&self) -> Client {
         self.cluster.client()
     }
 
-    /// The audit log from now on.
+    /// Returns the audit log from now on.
     pub fn log(&self) -> Result<Log> {
         Log::from_now(self.cluster.audit_log())
     }
 
-    /// The controller's process.
+    /// Returns the process id of the controller.
     pub fn controller_pid(&self) -> Result<u32> {
         process::find(self.cluster.scratch().folder(), chart::CONTROLLER)
     }
 
-    /// Programs that ended by themselves.
+    /// Returns the programs that ended by themselves.
     pub fn ended(&mut self) -> Vec<String> {
         [&mut self.controller, &mut self.scheduler].into_iter().flatten().filter_map(Program::unexpected_end).collect()
     }
 }
 
-/// The user that the controller is.
+/// Returns the user of the controller.
 pub fn controller() -> String {
     chart::user(chart::CONTROLLER)
 }
 
-/// What our programs were refused for want of a right.
+/// Returns the requests of our programs that were refused because of a missing right.
 pub fn refused(calls: &[Call]) -> Vec<String> {
     let ours = [chart::user(chart::CONTROLLER), chart::user(chart::SCHEDULER)];
     let refused = calls.iter().filter(|call| ours.contains(&call.user) && matches!(call.code, 401 | 403));
     refused.take(5).map(|call| format!("{} {} was answered with {}", call.user, call.kind(), call.code)).collect()
 }
 
-/// Does `act` for each of `0..count`, [`AT_ONCE`] at a time; the first error ends it.
+/// Runs `act` for each of `0..count`, [`AT_ONCE`] at a time. The first error ends it.
 pub async fn each<F>(count: usize, at_once: usize, act: impl FnMut(usize) -> F) -> Result<()>
 where
     F: Future<Output = Result<()>>,

@@ -1,4 +1,4 @@
-//! How are the figures said? As the tables of `docs/performance.md`, so that a run can be laid beside it.
+//! Prints the results as the tables of `docs/performance.md`, so that a run can be compared with it.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::race::{Race, Rate, label};
 use super::wave::Wave;
 use crate::say;
 
-/// The table of the race.
+/// Prints the table of the race.
 pub fn race(race: &Race) {
     say::headline("PodGroup creations per second");
     let tried = race.tried.iter().map(|(at_once, rate)| format!("{:.0} with {at_once}", rate.per_second));
@@ -38,7 +38,7 @@ fn costs(rate: &Rate) -> String {
     parts.join(", ")
 }
 
-/// The tables of the burst.
+/// Prints the tables of the burst.
 pub fn burst(burst: &Burst) {
     say::headline(format!("{} Deployments at once, to 0, and back", burst.deployments));
     let names: Vec<&str> = burst.waves.iter().map(|wave| wave.name).collect();
@@ -59,7 +59,7 @@ pub fn burst(burst: &Burst) {
     row("calls per Deployment, and per pod", &|wave| format!("{:.2}", wave.calls.all.values().sum::<u64>() as f64 / many));
     row("controller's CPU, s (ms per Deployment)", &|wave| format!("{:.2} ({:.2})", wave.processor, wave.processor * 1000.0 / many));
     row("controller's memory, MiB: peak / after", &|wave| format!("{:.1} / {:.1}", wave.memory.peak, wave.memory.now));
-    say::line(format!("\ncontroller's memory before there was anything: {:.1} MiB", burst.empty.now));
+    say::line(format!("\ncontroller's memory at the start: {:.1} MiB", burst.empty.now));
     say::headline("nothing to do");
     say::line("| | seconds | controller's calls | other than lease and watch | controller's CPU, s | memory, MiB: before / peak / after |");
     say::line("|---|---|---|---|---|---|");

@@ -1,6 +1,6 @@
-//! What does one wave (all made, all scaled to 0, all back) cost the controller, and what may it cost?
+//! One wave of the burst (all created, all scaled to 0, all back): its cost for the controller, and the limits.
 //!
-//! The counts hold on every machine and are asserted; seconds, processor time and memory are told.
+//! The counts are the same on every machine and are checked. Seconds, processor time and memory are only printed.
 
 use std::collections::BTreeMap;
 
@@ -12,28 +12,28 @@ use super::counters::Counters;
 use super::process::{self, Memory};
 use super::stage::{Stage, controller, refused};
 
-/// What one wave came to.
+/// The result of one wave.
 #[derive(Debug)]
 pub struct Wave {
     /// Its name in the table.
     pub name: &'static str,
     /// The controller's calls without its upkeep.
     pub calls: Tally,
-    /// Seconds from the last change of a ReplicaSet to the last write of the controller on a PodGroup; negative if that came first.
+    /// Seconds from the last change of a ReplicaSet to the controller's last write of a PodGroup; negative if that write came first.
     pub behind: f64,
-    /// Seconds from the first request of the wave to the last write on a PodGroup.
+    /// Seconds from the first request of the wave to the last write of a PodGroup.
     pub took: f64,
-    /// Milliseconds from the change of a ReplicaSet to its PodGroup's creation: the median, the 99th of 100, and the longest; none where none was made.
+    /// Milliseconds from the change of a ReplicaSet to the creation of its PodGroup: median, 99th percentile, longest; `None` without creations.
     pub each: Option<[f64; 3]>,
     /// The controller's processor time in seconds.
     pub processor: f64,
     /// The controller's memory.
     pub memory: Memory,
-    /// What speaks against it.
+    /// The violations.
     pub wrong: Vec<String>,
 }
 
-/// The moment before a wave.
+/// The state before a wave.
 pub struct Before {
     counters: Counters,
     processor: f64,
@@ -41,15 +41,15 @@ pub struct Before {
 }
 
 impl Before {
-    /// Now.
+    /// Reads the present state.
     pub async fn of(stage: &Stage) -> Result<Self> {
         let pid = stage.controller_pid()?;
         process::forget_peak(pid)?;
         Ok(Self { counters: Counters::read(stage.cluster()).await?, processor: process::processor_seconds(pid)?, pid })
     }
 
-    /// The wave between then and now, of which `calls` are all calls; about `objects` objects the controller may have made `allowed` of each kind, and no
-    /// others: see [`Tally::wrong`].
+    /// Returns the wave between then and now. `calls` are all calls in that time. For `objects` objects the controller may have made `allowed` calls
+    /// of each kind, and no others: see [`Tally::wrong`].
     pub async fn until_now(
         self,
         stage: &mut Stage,
@@ -85,8 +85,8 @@ impl Before {
     }
 }
 
-/// The metrics of the API server know no user, but creations and deletions of PodGroups are the controller's alone here (they lie under `default`), and nobody
-/// patches pods but their status: both witnesses must say the same.
+/// Compares the audit log with the API server's metrics, which have no user. Only the controller creates and deletes PodGroups here, and only
+/// statuses of pods are patched, so both must be equal.
 fn disagreement(counts: &BTreeMap<String, u64>, grown: &BTreeMap<String, u64>) -> Vec<String> {
     let pairs = [("create podgroups", "POST podgroups"), ("delete podgroups", "DELETE podgroups"), ("patch pods", "PATCH pods")];
     let said = |counts: &BTreeMap<String, u64>, kind: &str| counts.get(kind).copied().unwrap_or_default();
@@ -101,7 +101,7 @@ fn latencies<'a>(changes: impl Iterator<Item = &'a Call>, own: &[Call]) -> Optio
         changed.insert(&change.name, change.ended);
     }
     let created = own.iter().filter(|call| call.kind() == "create podgroups");
-    // A creation whose change lies before the wave says nothing about it.
+    // A creation with a change before the wave has no latency in this wave.
     let mut millis: Vec<f64> =
         created.filter_map(|call| Some(seconds_between(Some(*changed.get(call.owner.as_str())?), Some(call.ended)) * 1000.0)).collect();
     millis.sort_by(f64::total_cmp);
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn witnesses_that_do_not_agree_are_said() {
+    fn different_counts_are_reported() {
         let counts = |kind: &str, made| BTreeMap::from([(kind.to_owned(), made)]);
         assert_eq!(disagreement(&counts("create podgroups", 5), &counts("POST podgroups", 5)), Vec::<String>::new());
         assert_eq!(disagreement(&counts("create podgroups", 5), &counts("POST podgroups", 6)).len(), 1);

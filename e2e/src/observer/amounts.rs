@@ -1,6 +1,6 @@
-//! How much is asked, there or allowed? Exact sparse vectors of nano-units, and the reading of Kubernetes quantities.
+//! Reads Kubernetes quantities and does arithmetic with sparse vectors of amounts. The unit is the nano-unit, and every result is exact.
 //!
-//! Deliberately not the programs' own arithmetic: an error there must not hide itself here.
+//! The observer does not use the arithmetic of the programs on purpose: an error in their arithmetic must not hide itself here.
 
 use std::collections::BTreeMap;
 
@@ -9,38 +9,38 @@ use serde_json::Value;
 /// One unit in nano-units, the finest step that Kubernetes keeps.
 const NANOS: i128 = 1_000_000_000;
 
-/// Amounts by dimension ("cpu", "memory", "pods"), in nano-units. What is absent is 0 in a sum, and unset in a limit.
+/// Amounts by dimension ("cpu", "memory", "pods"), in nano-units. A missing dimension is 0 in a sum and unlimited in a limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Amounts(BTreeMap<String, i128>);
 
 impl Amounts {
-    /// Reads a JSON object of quantities; strings and numbers both (`cpu: 2` is legal in a queue). What cannot be read is left out.
+    /// Reads a JSON object of quantities. A value may be a string or a number (`cpu: 2` is legal in a queue). Values that are not quantities are skipped.
     pub fn read(value: Option<&Value>) -> Self {
         let entries = value.and_then(Value::as_object).into_iter().flatten();
         Self(entries.filter_map(|(name, value)| Some((name.clone(), quantity(value)?))).collect())
     }
 
-    /// The amount of a dimension, 0 when absent.
+    /// Returns the amount of a dimension, 0 when the dimension is missing.
     pub fn get(&self, name: &str) -> i128 {
         self.0.get(name).copied().unwrap_or(0)
     }
 
-    /// The limit in a dimension; `None` is unlimited, 0 is 0.
+    /// Returns the limit of a dimension. `None` means unlimited; 0 means that nothing is allowed.
     pub fn limit(&self, name: &str) -> Option<i128> {
         self.0.get(name).copied()
     }
 
-    /// Replaces one dimension.
+    /// Sets one dimension.
     pub fn set(&mut self, name: &str, amount: i128) {
         self.0.insert(name.to_owned(), amount);
     }
 
-    /// Every dimension that is present, by name.
+    /// Iterates over all dimensions that are present, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, i128)> {
         self.0.iter().map(|(name, amount)| (name.as_str(), *amount))
     }
 
-    /// Adds; saturates at the ends of 128 bits, which no cluster reaches.
+    /// Adds another vector. The result saturates at the limits of 128 bits, which no cluster reaches.
     pub fn add(&mut self, other: &Self) {
         for (name, amount) in &other.0 {
             let sum = self.get(name).saturating_add(*amount);
@@ -48,7 +48,7 @@ impl Amounts {
         }
     }
 
-    /// Takes away; a dimension that comes to 0 is gone.
+    /// Subtracts another vector. A dimension that becomes 0 is removed.
     pub fn sub(&mut self, other: &Self) {
         for (name, amount) in &other.0 {
             let rest = self.get(name).saturating_sub(*amount);
@@ -57,7 +57,7 @@ impl Amounts {
         self.0.retain(|_, amount| *amount != 0);
     }
 
-    /// The larger of both in every dimension.
+    /// Raises every dimension to the larger of the two values.
     pub fn max_each(&mut self, other: &Self) {
         for (name, amount) in &other.0 {
             let larger = self.get(name).max(*amount);
@@ -66,7 +66,7 @@ impl Amounts {
     }
 }
 
-/// Nano-units as a decimal number of units, for people.
+/// Formats nano-units as a decimal number of units, for people.
 pub fn show(nanos: i128) -> String {
     let (sign, size) = (if nanos < 0 { "-" } else { "" }, nanos.unsigned_abs());
     let (whole, part) = (size / NANOS.unsigned_abs(), size % NANOS.unsigned_abs());
@@ -77,7 +77,7 @@ pub fn show(nanos: i128) -> String {
     format!("{sign}{whole}.{}", digits.trim_end_matches('0'))
 }
 
-/// A quantity as it stands in JSON.
+/// Reads a quantity from a JSON string or number.
 fn quantity(value: &Value) -> Option<i128> {
     match value {
         Value::String(text) => parse(text),
@@ -86,7 +86,7 @@ fn quantity(value: &Value) -> Option<i128> {
     }
 }
 
-/// Reads a quantity exactly, rounded up to nano-units as the API does; `None` for what is no quantity, or beyond 128 bits.
+/// Parses a quantity exactly and rounds up to nano-units, as the API does. Returns `None` for text that is not a quantity or does not fit in 128 bits.
 pub fn parse(text: &str) -> Option<i128> {
     let (negative, rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -115,7 +115,7 @@ pub fn parse(text: &str) -> Option<i128> {
     Some(if negative { size.checked_neg()? } else { size })
 }
 
-/// The powers of 2 and of 10 that a suffix stands for.
+/// Returns the power of 2 and the power of 10 of a suffix.
 fn scale(suffix: &str) -> Option<(u32, i32)> {
     Some(match suffix {
         "" => (0, 0),

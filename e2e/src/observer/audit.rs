@@ -1,4 +1,4 @@
-//! What did the programs ask of the API server (checks 7 and 8)? Judges the lines of its audit log, one at a time. Pure.
+//! Judges the requests of the two programs from the lines of the API server's audit log (checks 7 and 8). Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use serde_json::Value;
 
 use super::finding::Finding;
 
-/// Who asked for what: user, verb, and resource (`podgroups`, `pods/binding`).
+/// One kind of API call: user, verb and resource (`podgroups`, `pods/binding`).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Call {
-    /// The user in whose name it was done (after impersonation).
+    /// The user of the request, after impersonation.
     pub user: String,
     /// The verb as the API server names it: get, list, watch, create, update, patch, delete, deletecollection.
     pub verb: String,
-    /// Plural, and `/subresource` where there is one; the path for what is no resource.
+    /// The plural resource name, with `/subresource` if there is one. For a request without a resource: the URL path.
     pub resource: String,
 }
 
-/// Reads an audit log.
+/// Counts the calls in an audit log and collects findings.
 #[derive(Debug)]
 pub struct Audit {
     controller: String,
@@ -30,7 +30,7 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// `controller` is the user of the rule about deletes; for both users a refusal is a finding.
+    /// Creates an empty audit. Check 7 (guarded deletes) judges the user `controller`; check 8 (no refusals) judges both users.
     pub fn new(controller: &str, scheduler: &str) -> Self {
         Self {
             controller: controller.to_owned(),
@@ -42,35 +42,37 @@ impl Audit {
         }
     }
 
-    /// How often each call was made so far; a request counts once, when it has been answered.
+    /// Returns the number of calls so far, by kind of call. A request is counted once, when it has been answered.
     pub fn calls(&self) -> &BTreeMap<Call, u64> {
         &self.calls
     }
 
-    /// What was found so far.
+    /// Returns the findings so far.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
-    /// Whether a request for an object of this name has been read: it shows how far the log has come.
+    /// Returns whether the log already shows a request for an object with this name. It shows up to where the log has been read.
     pub fn has_read(&self, marker: &str) -> bool {
         self.markers.iter().any(|known| known == marker)
     }
 
-    /// Reads one line; `now` in milliseconds goes into the findings. A line that is no event is a finding of the observer's own (0): it would be blind otherwise.
+    /// Reads one line. `now`, in milliseconds, becomes the time of a finding.
+    ///
+    /// A line that is not a JSON event is a finding of check 0, because the observer cannot see what the line said.
     pub fn line(&mut self, line: &str, now: i64) {
         let Ok(event) = serde_json::from_str::<Value>(line) else {
-            self.found(0, "audit log", "a line is no JSON", now);
+            self.found(0, "audit log", "a line is not JSON", now);
             return;
         };
         let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        // One request has several stages; Panic is the answer of a request that crashed the handler.
+        // One request has several stages. `Panic` is the last stage of a request whose handler crashed.
         if !matches!(text("/stage"), "ResponseComplete" | "Panic") {
             return;
         }
         let user = Some(text("/impersonatedUser/username")).filter(|user| !user.is_empty()).unwrap_or(text("/user/username"));
         let (verb, name, resource) = (text("/verb"), text("/objectRef/name"), resource(&event));
-        if name.starts_with(super::MARKER) {
+        if name.starts_with(super::MARKER_PREFIX) {
             self.markers.push(name.to_owned());
         }
         *self.calls.entry(Call { user: user.to_owned(), verb: verb.to_owned(), resource: resource.clone() }).or_default() += 1;
@@ -82,16 +84,16 @@ impl Audit {
         {
             self.found(7, &object, &fault, now);
         }
-        // A namespace that is being taken down refuses creations with the same code: nobody can know that in time.
+        // A terminating namespace refuses creations with the same code. A program cannot always know in time that the namespace terminates.
         let ending = text("/responseStatus/message").contains("because it is being terminated");
         let code = event.pointer("/responseStatus/code").and_then(Value::as_i64);
         let excused = self.excused.holds(received(&event).unwrap_or(now));
         if code == Some(403) && !ending && !excused && self.watched.iter().any(|watched| watched == user) {
-            self.found(8, &object, &format!("{user} was forbidden to {verb}: {}", text("/responseStatus/message")), now);
+            self.found(8, &object, &format!("{user} may not {verb} this resource: {}", text("/responseStatus/message")), now);
         }
     }
 
-    /// When refusals say nothing of the programs' rights.
+    /// Returns the periods in which a refusal is not a finding.
     pub(super) fn excused(&mut self) -> &mut Excused {
         &mut self.excused
     }
@@ -101,40 +103,41 @@ impl Audit {
     }
 }
 
-/// Times in which an API server that has just been started refuses everybody, because it has not read the roles yet. By the moment at which it received a
-/// request, in milliseconds; what it received before or after counts, however late it is read.
+/// Periods in which refusals are excused, because an API server that has just started refuses every user until it has read the roles.
+///
+/// The time at which the API server received the request decides, in milliseconds. The time at which the line is read does not matter.
 #[derive(Debug, Clone, Default)]
 pub struct Excused(Vec<(i64, Option<i64>)>);
 
 impl Excused {
-    /// One begins, unless one lasts.
+    /// Starts a period, unless one is open.
     pub fn begin(&mut self, at: i64) {
         if self.0.iter().all(|(_, to)| to.is_some()) {
             self.0.push((at, None));
         }
     }
 
-    /// The one that lasts ends.
+    /// Ends the open period.
     pub fn end(&mut self, at: i64) {
         self.0.iter_mut().filter(|(_, to)| to.is_none()).for_each(|(_, to)| *to = Some(at));
     }
 
-    /// Whether a moment is in one of them.
+    /// Returns whether a moment is in one of the periods.
     pub fn holds(&self, at: i64) -> bool {
         self.0.iter().any(|(from, to)| *from <= at && to.is_none_or(|to| at <= to))
     }
 }
 
-/// When the API server received the request, in milliseconds.
+/// Returns when the API server received the request, in milliseconds.
 pub fn received(event: &Value) -> Option<i64> {
     let text = event.get("requestReceivedTimestamp")?.as_str()?;
     Some(text.parse::<Timestamp>().ok()?.as_millisecond())
 }
 
-/// Check 7: what a deletion of a PodGroup lacks, in words.
+/// Check 7: describes which preconditions a delete of a PodGroup does not have. `None` when it has both.
 fn unguarded(event: &Value, verb: &str) -> Option<String> {
     if verb == "deletecollection" {
-        return Some("it was deleted as part of a collection, which no precondition guards".to_owned());
+        return Some("deleted with deletecollection, which has no preconditions".to_owned());
     }
     if verb != "delete" {
         return None;
@@ -143,10 +146,10 @@ fn unguarded(event: &Value, verb: &str) -> Option<String> {
         event.pointer(&format!("/requestObject/preconditions/{key}")).and_then(Value::as_str).is_some_and(|value| !value.is_empty())
     };
     let missing: Vec<&str> = ["uid", "resourceVersion"].into_iter().filter(|key| !stated(key)).collect();
-    // Below level Request the body is not in the log, and nothing is shown: that must fail too.
+    // Below the audit level Request the log has no body, so the preconditions cannot be seen. This must be a finding, too.
     (!missing.is_empty()).then(|| {
         format!(
-            "a DELETE without {} in its preconditions (audit level {})",
+            "DELETE without the preconditions {} (audit level {})",
             missing.join(" and "),
             event.get("level").and_then(Value::as_str).unwrap_or("?")
         )
@@ -162,14 +165,16 @@ fn resource(event: &Value) -> String {
     }
 }
 
-/// Check 8: whether the calls grow faster than the events that caused them, from a small run to a large one.
+/// Check 8: returns a description when the number of calls grows faster than the number of events, from a small run to a large run.
 ///
-/// `small` and `large` are (events, calls). What does not depend on the events (`fixed`: start, leases, relists) is allowed on top of half as much again for each event.
+/// `small` and `large` are (events, calls). The large run may make 1.5 times as many calls for each event, plus `fixed` calls.
+/// `fixed` covers calls that do not depend on events: start, leases, relists.
 pub fn superlinear(small: (u64, u64), large: (u64, u64), fixed: u64) -> Option<String> {
     let (events, calls) = large;
     let allowed = u128::from(small.1).saturating_mul(u128::from(events)).saturating_mul(3) / u128::from(small.0.max(1)).saturating_mul(2);
     let allowed = allowed.saturating_add(u128::from(fixed));
-    (u128::from(calls) > allowed).then(|| format!("{calls} calls for {events} events, where {} for {} allow {allowed}", small.1, small.0))
+    (u128::from(calls) > allowed)
+        .then(|| format!("{calls} calls for {events} events; at most {allowed} are allowed after {} calls for {} events", small.1, small.0))
 }
 
 #[cfg(test)]
@@ -196,21 +201,21 @@ mod tests {
         assert_eq!(findings("c", "delete", guards(json!({"resourceVersion": "7"}))), [7]);
         assert_eq!(findings("c", "delete", json!({})), [7]);
         assert_eq!(findings("c", "deletecollection", json!({})), [7]);
-        assert!(findings("somebody", "delete", json!({})).is_empty());
-        assert_eq!(findings("somebody", "delete", json!({"impersonatedUser": {"username": "c"}})), [7]);
+        assert!(findings("other-user", "delete", json!({})).is_empty());
+        assert_eq!(findings("other-user", "delete", json!({"impersonatedUser": {"username": "c"}})), [7]);
         assert!(findings("c", "patch", json!({})).is_empty());
     }
 
     #[test]
-    fn a_refusal_of_either_program_is_found_but_not_that_of_an_ending_namespace() {
+    fn a_refusal_of_either_program_is_found_but_not_a_refusal_by_a_terminating_namespace() {
         let refused = |message: &str| json!({"responseStatus": {"code": 403, "message": message}});
         assert_eq!(findings("s", "get", refused("no")), [8]);
-        assert!(findings("somebody", "get", refused("no")).is_empty());
+        assert!(findings("other-user", "get", refused("no")).is_empty());
         assert!(findings("s", "create", refused("namespace n: because it is being terminated")).is_empty());
     }
 
     #[test]
-    fn a_refusal_while_the_api_server_starts_is_excused_by_when_it_was_received() {
+    fn a_refusal_is_excused_when_the_request_was_received_while_the_api_server_started() {
         let found = |second: u32| {
             let mut audit = Audit::new("c", "s");
             audit.excused().begin(10_000);

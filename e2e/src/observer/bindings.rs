@@ -1,92 +1,100 @@
-//! Does a binding by S leave its node and its queues within their limits (checks 3 and 4)?
+//! Checks whether a binding by the scheduler leaves its node and its queues within their limits (checks 3 and 4).
 //!
-//! Judged once for each binding, in the state of the cluster at exactly its resourceVersion. A scheduler can only act on what it has seen, so what
-//! *others* changed within the last moments (an allocatable, a capability, a parent, a pod bound or resized by someone else) is taken in the version
-//! that is kindest to it; what it bound itself counts at once, in the tree that is in force then and in all later ones: what it bound after a change of the tree it may have
-//! decided on by that tree. Usage is never forgiven in the other direction: what a pod gave back counts from when it did.
+//! Each binding is judged once, in the state of the cluster at the resourceVersion of the binding.
+//!
+//! * The scheduler can only act on what it has seen. For recent changes by *other* clients (an allocatable, a capability, a parent, a pod that another
+//!   client bound or resized) the check uses the recent version that is best for the scheduler.
+//! * A pod that the scheduler bound itself counts at once, in the tree of that moment and in all later trees. A pod that it bound after a
+//!   change of the tree does not count in the older tree, because the scheduler may have decided with the newer tree.
+//! * Usage that a pod released counts as released from that moment, not earlier.
 
 use super::amounts::{Amounts, show};
-use super::world::World;
+use super::state::ClusterState;
 
-/// Check 3: the dimension in which the pod's node is over its allocatable, in words; `from` is where forgiveness begins, in milliseconds.
-pub fn over_node(world: &World, uid: &str, from: i64) -> Option<String> {
-    let pod = world.pod(uid)?;
+/// Check 3: describes the dimension in which the pod's node exceeds its allocatable. Changes by others since `from` (milliseconds) are forgiven.
+pub fn over_node(state: &ClusterState, uid: &str, from: i64) -> Option<String> {
+    let pod = state.pod(uid)?;
     let node = pod.node.as_deref()?;
     for (dimension, _) in pod.requests.iter().filter(|(_, asked)| *asked > 0) {
-        let versions = world.nodes.get(node).into_iter().flat_map(|track| track.since(from)).flatten();
+        let versions = state.nodes.get(node).into_iter().flat_map(|track| track.since(from)).flatten();
         let allocatable = versions.map(|allocatable| allocatable.get(dimension)).max().unwrap_or(0);
-        let there = world.on_node.get(node).into_iter().flatten();
-        let used = there.fold(0_i128, |sum, other| sum.saturating_add(world.held_since(other, dimension, from)));
+        let there = state.on_node.get(node).into_iter().flatten();
+        let used = there.fold(0_i128, |sum, other| sum.saturating_add(state.held_since(other, dimension, from)));
         if used > allocatable {
-            return Some(format!("its binding brings node {node} to {} {dimension} of {}", show(used), show(allocatable)));
+            return Some(format!(
+                "node {node} exceeds its allocatable with this binding: {dimension} used {}, allocatable {}",
+                show(used),
+                show(allocatable)
+            ));
         }
     }
     None
 }
 
-/// Check 4: the queue of the pod's path that is over its capability, in words, if it is so in every tree that was in force since `from`.
-pub fn over_queue(world: &World, uid: &str, from: i64) -> Option<String> {
-    let queue = world.pods.get(uid)?.queue.as_deref()?;
-    let asked = &world.pod(uid)?.requests;
+/// Check 4: describes the queue of the pod's path that exceeds its capability. A finding must hold in every tree that was in force since `from`.
+pub fn over_queue(state: &ClusterState, uid: &str, from: i64) -> Option<String> {
+    let queue = state.pods.get(uid)?.queue.as_deref()?;
+    let asked = &state.pod(uid)?.requests;
     let mut worst = None;
-    for tree in trees(world, from) {
-        if world.queues.get(queue).and_then(|track| track.as_of(tree)).is_none() {
-            // A tree without the pod's queue excuses nothing.
+    for tree in trees(state, from) {
+        if state.queues.get(queue).and_then(|track| track.as_of(tree)).is_none() {
+            // A tree without the pod's queue cannot excuse the binding.
             continue;
         }
         let over =
-            over_in_tree(world, queue, asked, tree, None).and_then(|_| over_in_tree(world, queue, asked, tree, Some(Seen { uid, from })));
+            over_in_tree(state, queue, asked, tree, None).and_then(|_| over_in_tree(state, queue, asked, tree, Some(Seen { uid, from })));
         worst.get_or_insert(over?);
     }
     worst
 }
 
-/// Usage as it was to be seen when a pod was bound.
+/// The usage that the scheduler could see when it bound a pod.
 #[derive(Clone, Copy)]
 struct Seen<'a> {
-    /// The pod.
+    /// The UID of the pod.
     uid: &'a str,
-    /// Since when others' changes are forgiven.
+    /// Changes by others since this time are forgiven, in milliseconds.
     from: i64,
 }
 
-/// The queue that a binding wrote down, where it is one that the pod's group did not name in all that time.
-pub fn wrong_queue(world: &World, uid: &str, from: i64) -> Option<String> {
-    let pod = world.pod(uid)?;
+/// Check 4: describes a binding whose queue annotation names a queue that the pod's PodGroup has not had since `from`.
+pub fn wrong_queue(state: &ClusterState, uid: &str, from: i64) -> Option<String> {
+    let pod = state.pod(uid)?;
     let written = pod.queue.as_deref()?;
-    // Moments in which the group was not there say nothing about its queue.
-    let queues: Vec<&str> = world.groups.get(&pod.group)?.since(from).flatten().map(|group| group.queue.as_str()).collect();
+    // The PodGroup says nothing about its queue while it does not exist.
+    let queues: Vec<&str> = state.groups.get(&pod.group)?.since(from).flatten().map(|group| group.queue.as_str()).collect();
     let first = queues.first()?;
-    (!queues.contains(&written)).then(|| format!("its binding was charged to queue {written}, its group names {first}"))
+    (!queues.contains(&written)).then(|| format!("the binding is charged to queue {written}, but its PodGroup names queue {first}"))
 }
 
-/// The trees that were in force since a time, the present one first: of each the last resourceVersion at which it was.
-fn trees(world: &World, from: i64) -> Vec<u64> {
-    let first = world.tree_changes.iter().rposition(|(_, at)| *at <= from).unwrap_or(0);
-    let changes = world.tree_changes.get(first..).unwrap_or_default();
+/// Returns the trees that were in force since a time, the present tree first. A tree is given by the last resourceVersion at which it was in force.
+fn trees(state: &ClusterState, from: i64) -> Vec<u64> {
+    let first = state.tree_changes.iter().rposition(|(_, at)| *at <= from).unwrap_or(0);
+    let changes = state.tree_changes.get(first..).unwrap_or_default();
     let replaced = changes.iter().skip(1).map(|(version, _)| version.saturating_sub(1));
-    // With the present first, the usual case (all is well now) is decided at once.
+    // The present tree comes first: usually it shows no problem, and the check ends at once.
     let mut trees: Vec<u64> = replaced.chain(changes.last().map(|_| u64::MAX)).collect();
     trees.reverse();
     trees
 }
 
-/// The first queue of the path that is over, in the tree of one resourceVersion. With what was to be seen, the rest is forgiven, which needs a recount.
-fn over_in_tree(world: &World, queue: &str, asked: &Amounts, version: u64, seen: Option<Seen<'_>>) -> Option<String> {
+/// Returns the first queue of the path that exceeds its capability, in the tree of one resourceVersion. With `seen`, changes by others are forgiven,
+/// which needs a recount.
+fn over_in_tree(state: &ClusterState, queue: &str, asked: &Amounts, version: u64, seen: Option<Seen<'_>>) -> Option<String> {
     let dimensions: Vec<&str> = asked.iter().filter(|(_, amount)| *amount > 0).map(|(name, _)| name).collect();
-    for ancestor in world.path(queue, version) {
-        let Some(limits) = world.queues.get(&ancestor).and_then(|track| track.as_of(version)).map(|queue| &queue.capability) else {
+    for ancestor in state.path(queue, version) {
+        let Some(limits) = state.queues.get(&ancestor).and_then(|track| track.as_of(version)).map(|queue| &queue.capability) else {
             continue;
         };
         for dimension in &dimensions {
             let Some(limit) = limits.limit(dimension) else { continue };
             let used = match seen {
-                None => held(world, &ancestor, dimension, version),
-                Some(seen) => held_since(world, &ancestor, dimension, version, seen),
+                None => held(state, &ancestor, dimension, version),
+                Some(seen) => held_since(state, &ancestor, dimension, version, seen),
             };
             if used > limit {
                 return Some(format!(
-                    "its binding (queue {queue}) brings queue {ancestor} to {} {dimension} of {}",
+                    "queue {ancestor} exceeds its capability with this binding (charged to queue {queue}): {dimension} used {}, capability {}",
                     show(used),
                     show(limit)
                 ));
@@ -96,28 +104,28 @@ fn over_in_tree(world: &World, queue: &str, asked: &Amounts, version: u64, seen:
     None
 }
 
-/// What a queue's subtree holds in one dimension, as the tree was at a resourceVersion.
-fn held(world: &World, ancestor: &str, dimension: &str, version: u64) -> i128 {
-    let below = world.held.iter().filter(|(_, held)| held.get(dimension) != 0).filter(|(name, _)| is_under(world, name, ancestor, version));
+/// Returns the usage of a queue's subtree in one dimension, in the tree of a resourceVersion.
+fn held(state: &ClusterState, ancestor: &str, dimension: &str, version: u64) -> i128 {
+    let below = state.held.iter().filter(|(_, held)| held.get(dimension) != 0).filter(|(name, _)| is_under(state, name, ancestor, version));
     below.fold(0, |sum, (_, held)| sum.saturating_add(held.get(dimension)))
 }
 
-/// The same, from the pods, without what others raised meanwhile, and without what S bound after this tree was replaced.
-fn held_since(world: &World, ancestor: &str, dimension: &str, version: u64, seen: Seen<'_>) -> i128 {
-    let counts = |uid: &str| uid == seen.uid || !world.bound_by_us_after(uid, version);
-    let charged = world.pods.iter().filter_map(|(uid, pod)| Some((uid, pod.queue.as_deref()?)));
-    let below = charged.filter(|(uid, queue)| is_under(world, queue, ancestor, version) && counts(uid));
-    below.fold(0, |sum, (uid, _)| sum.saturating_add(world.held_since(uid, dimension, seen.from)))
+/// Returns the same usage, summed from the pods. Recent increases by others do not count, nor do pods that the scheduler bound after this tree was replaced.
+fn held_since(state: &ClusterState, ancestor: &str, dimension: &str, version: u64, seen: Seen<'_>) -> i128 {
+    let counts = |uid: &str| uid == seen.uid || !state.bound_by_scheduler_after(uid, version);
+    let charged = state.pods.iter().filter_map(|(uid, pod)| Some((uid, pod.queue.as_deref()?)));
+    let below = charged.filter(|(uid, queue)| is_under(state, queue, ancestor, version) && counts(uid));
+    below.fold(0, |sum, (uid, _)| sum.saturating_add(state.held_since(uid, dimension, seen.from)))
 }
 
-fn is_under(world: &World, queue: &str, ancestor: &str, version: u64) -> bool {
-    world.path(queue, version).iter().any(|name| name == ancestor)
+fn is_under(state: &ClusterState, queue: &str, ancestor: &str, version: u64) -> bool {
+    state.path(queue, version).iter().any(|name| name == ancestor)
 }
 
-/// What a queue's subtree holds now, in every dimension.
-pub fn subtree(world: &World, ancestor: &str) -> Amounts {
+/// Returns the present usage of a queue's subtree, in every dimension.
+pub fn subtree(state: &ClusterState, ancestor: &str) -> Amounts {
     let mut sum = Amounts::default();
-    for held in world.held.iter().filter(|(name, _)| is_under(world, name, ancestor, u64::MAX)).map(|(_, held)| held) {
+    for held in state.held.iter().filter(|(name, _)| is_under(state, name, ancestor, u64::MAX)).map(|(_, held)| held) {
         sum.add(held);
     }
     sum

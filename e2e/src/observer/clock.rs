@@ -1,9 +1,9 @@
-//! What time is it? The observer's only clock: the wall clock once, then the steady one, so that times never go back.
+//! The observer's only clock. It reads the wall clock once and then adds monotonic time, so that times never go back.
 
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
-/// Milliseconds of the Unix epoch that never go back.
+/// A clock in milliseconds of the Unix epoch that never goes back.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Clock {
     wall: i64,

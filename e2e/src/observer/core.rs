@@ -1,4 +1,4 @@
-//! What is known so far? The one state behind the watches, the log and the case: what each watch has seen, the history and the audit log.
+//! The shared state behind the watches, the audit log and the case: what each watch has seen, the history and the audit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,13 +22,13 @@ pub(super) struct Core {
     names: Names,
     history: History,
     known: BTreeMap<Kind, Known>,
-    /// The watches that see nothing at present: since when, and why.
+    /// The watches that see nothing at present: since when (milliseconds), and the reason.
     blind: BTreeMap<Kind, (i64, String)>,
     begun: bool,
     pub(super) audit: Audit,
     tail: Option<Tail>,
-    /// The tail's own trouble, once.
-    tail_fault: Option<Finding>,
+    /// The first error of the log reader.
+    tail_finding: Option<Finding>,
     markers: u64,
 }
 
@@ -44,36 +44,36 @@ impl Core {
             begun: false,
             audit,
             tail,
-            tail_fault: None,
+            tail_finding: None,
             markers: 0,
         }
     }
 
-    /// Whether every kind has been listed once.
+    /// Returns whether every kind has been listed once.
     pub(super) fn is_complete(&self) -> bool {
         KINDS.iter().all(|of| self.known.contains_key(&of.0))
     }
 
-    /// Why watches see nothing.
+    /// Returns the reasons why watches see nothing.
     pub(super) fn why_blind(&self) -> Vec<String> {
         self.blind.values().map(|(_, why)| why.clone()).collect()
     }
 
-    /// From the newest list on, bindings are judged.
+    /// Starts the judgement of bindings, from the newest list on.
     pub(super) fn begin(&mut self) {
         self.begun = true;
         let newest = self.known.values().map(|known| known.newest).max().unwrap_or(0);
         self.history.begins_after(newest);
     }
 
-    /// Takes a whole list. `first` says that nothing was known before; else versions in between were missed.
+    /// Takes a whole list. `first` is true when nothing of this kind was known before; otherwise versions in between were missed.
     pub(super) fn replace(&mut self, kind: Kind, listed: &[DynamicObject], version: Option<u64>, first: bool) {
         self.sees(kind);
         let uids: BTreeSet<String> = listed.iter().filter_map(ResourceExt::uid).collect();
         let known = self.known.entry(kind).or_default();
         let gone: Vec<_> = known.gone(&uids).into_iter().filter_map(|uid| known.objects.remove(&uid)).collect();
         let at_latest = version.unwrap_or(known.newest.saturating_add(1));
-        // Whose name another has was gone before that one came, whose change is added after this one.
+        // A name is free before the next object with this name is created. So the old object was deleted before the version of its successor.
         let successors: BTreeMap<_, u64> = listed.iter().map(|object| (name(object), number(object))).collect();
         for (_, object) in gone {
             let deleted_at = successors.get(&name(&object)).map_or(at_latest, |version| at_latest.min(*version));
@@ -101,12 +101,12 @@ impl Core {
         if gone {
             known.objects.remove(&uid);
         } else {
-            known.objects.insert(uid, (version, slim(object)));
+            known.objects.insert(uid, (version, identity(object)));
         }
         self.change(kind, version, object, gone, exact);
     }
 
-    /// A watch has nothing more to say up to a resourceVersion.
+    /// Records that a watch has sent everything up to a resourceVersion (a bookmark).
     pub(super) fn reached(&mut self, kind: Kind, version: &str) {
         let known = self.known.entry(kind).or_default();
         known.newest = known.newest.max(version.parse().unwrap_or(0));
@@ -117,14 +117,14 @@ impl Core {
         self.history.add(version, self.clock.now(), change);
     }
 
-    /// A watch sees nothing.
+    /// Records that a watch sees nothing, with the reason.
     pub(super) fn blind(&mut self, kind: Kind, why: &str) {
         let since = self.blind.get(&kind).map_or_else(|| self.clock.now(), |(since, _)| *since);
         self.blind.insert(kind, (since, why.to_owned()));
         self.open_excuse(None, None);
     }
 
-    /// A watch sees (again). What is wrong then has its whole grace: nobody knows since when it was.
+    /// Records that a watch sees again. A wrong state gets its whole grace again, because the time at which it became wrong is not known.
     pub(super) fn sees(&mut self, kind: Kind) {
         if self.blind.remove(&kind).is_some() && self.blind.is_empty() {
             self.close_excuse(None, false);
@@ -147,7 +147,7 @@ impl Core {
         }
     }
 
-    /// Every grace is longer by so many milliseconds, until [`Core::strict`].
+    /// Makes every grace longer by `extra` milliseconds, until [`Core::strict`].
     pub(super) fn patient(&mut self, extra: i64) {
         self.open_excuse(None, Some(extra));
     }
@@ -156,8 +156,8 @@ impl Core {
         self.close_excuse(None, true);
     }
 
-    /// Who would have to act is away, through nobody's fault: checks 1, 2 and 6 wait for him, but for no object longer than so many milliseconds, until
-    /// [`Core::present`]. Beside what a case excuses, so that neither ends the other.
+    /// Records that a program is absent for a reason that is not a fault of the test. Checks 1, 2 and 6 wait for the program, but for one object at most
+    /// `at_most` milliseconds, until [`Core::present`]. This excuse is separate from the excuses of the case, so neither ends the other.
     pub(super) fn absent(&mut self, at_most: i64) {
         [1, 2, 6].into_iter().for_each(|check| self.open_excuse(Some(check), Some(at_most)));
     }
@@ -182,12 +182,12 @@ impl Core {
         }
     }
 
-    /// Reads the log and judges all but the last moments (`hold`, in milliseconds).
+    /// Reads the log and judges everything except the last `hold` milliseconds.
     pub(super) fn beat(&mut self, hold: i64) {
         let now = self.clock.now();
         match self.tail.as_mut().map(Tail::lines) {
             Some(Ok(lines)) => lines.iter().for_each(|line| self.audit.line(line, now)),
-            Some(Err(error)) if self.tail_fault.is_none() => self.tail_fault = Some(self.own_fault(&format!("audit log: {error}"))),
+            Some(Err(error)) if self.tail_finding.is_none() => self.tail_finding = Some(self.own_finding(&format!("audit log: {error}"))),
             Some(Err(_)) | None => {}
         }
         if self.begun {
@@ -196,7 +196,8 @@ impl Core {
     }
 
     pub(super) fn findings(&self) -> Vec<Finding> {
-        let mut all: Vec<Finding> = self.history.findings().iter().chain(self.audit.findings()).chain(&self.tail_fault).cloned().collect();
+        let mut all: Vec<Finding> =
+            self.history.findings().iter().chain(self.audit.findings()).chain(&self.tail_finding).cloned().collect();
         all.sort_by_key(|finding| finding.at);
         all
     }
@@ -205,20 +206,20 @@ impl Core {
         self.history.judged_bindings()
     }
 
-    /// What is wrong in the state that has been seen, if it is to be one of rest.
+    /// Returns what is wrong in the present state, under the assumption that the cluster is at rest.
     pub(super) fn at_rest(&mut self) -> Vec<Finding> {
         self.beat(0);
         self.history.at_rest(self.clock.now())
     }
 
-    pub(super) fn own_fault(&self, detail: &str) -> Finding {
+    pub(super) fn own_finding(&self, detail: &str) -> Finding {
         Finding { check: 0, object: "observer".to_owned(), detail: detail.to_owned(), at: self.clock.now() }
     }
 
     pub(super) fn new_marker(&mut self) -> String {
         self.markers = self.markers.saturating_add(1);
-        // With the time: the log may be older than this observer.
-        format!("{}{}-{}", super::MARKER, self.clock.now(), self.markers)
+        // The name contains the time, because the log may be older than this observer.
+        format!("{}{}-{}", super::MARKER_PREFIX, self.clock.now(), self.markers)
     }
 
     pub(super) fn has(&self, reached: &Reached) -> bool {
@@ -226,23 +227,23 @@ impl Core {
     }
 }
 
-/// The resourceVersion as a number: in one etcd these are ordered across all kinds.
+/// Returns the resourceVersion as a number. In one etcd these numbers are ordered across all kinds.
 fn number(object: &DynamicObject) -> u64 {
     object.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
-/// What no two objects of one kind have at the same time.
+/// Returns namespace and name. Two objects of one kind never have the same at one time.
 fn name(object: &DynamicObject) -> (Option<String>, Option<String>) {
     (object.namespace(), object.metadata.name.clone())
 }
 
-/// What is needed to say later that an object is gone: its identity.
-fn slim(object: &DynamicObject) -> DynamicObject {
-    let mut slim = DynamicObject { types: object.types.clone(), metadata: Default::default(), data: serde_json::Value::Null };
-    slim.metadata.name.clone_from(&object.metadata.name);
-    slim.metadata.namespace.clone_from(&object.metadata.namespace);
-    slim.metadata.uid.clone_from(&object.metadata.uid);
-    slim
+/// Returns the identity of an object, which is enough to report later that it is gone.
+fn identity(object: &DynamicObject) -> DynamicObject {
+    let mut identity = DynamicObject { types: object.types.clone(), metadata: Default::default(), data: serde_json::Value::Null };
+    identity.metadata.name.clone_from(&object.metadata.name);
+    identity.metadata.namespace.clone_from(&object.metadata.namespace);
+    identity.metadata.uid.clone_from(&object.metadata.uid);
+    identity
 }
 
 #[cfg(test)]
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_made_again_while_nobody_watched_is_there() {
+    fn an_object_that_was_recreated_while_the_watch_was_down_exists() {
         let names = ObserverConfig::of_chart("s").names;
         let mut core = Core::new(Clock::start(), names, Graces { group: 0, ..Graces::default() }, Audit::new("a", "b"), None);
         let pod = json!({"spec": {"schedulerName": "s"}});
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_back_ends_neither_what_a_case_excuses_nor_the_patience() {
+    fn the_return_of_a_program_ends_neither_the_excuses_of_a_case_nor_longer_graces() {
         let names = ObserverConfig::of_chart("s").names;
         let mut core = Core::new(Clock::start(), names, Graces::default(), Audit::new("a", "b"), None);
         let open = |core: &Core| -> Vec<_> {

@@ -1,6 +1,6 @@
-//! What does an object say that the checks need? Objects as the API sends them, turned into small facts once.
+//! Turns API objects into the small facts that the checks need.
 //!
-//! Lenient on purpose: an object that a test made wrong must not blind the observer.
+//! The reader is lenient on purpose: an invalid object that a test created must not blind the observer.
 
 use std::collections::BTreeSet;
 
@@ -13,77 +13,77 @@ use super::request::effective;
 /// The names that the cluster under test uses.
 #[derive(Debug, Clone)]
 pub struct Names {
-    /// The scheduler names that are served: pods of others only take room on nodes.
+    /// The scheduler names that the scheduler under test serves. Pods of other schedulers only use capacity of nodes.
     pub schedulers: BTreeSet<String>,
-    /// Generated PodGroups are named by this and a UID.
+    /// The prefix of the names of generated PodGroups. The rest of such a name is a UID.
     pub generated_prefix: String,
-    /// The label, and its value, of the PodGroups that the controller made.
+    /// The label (key, value) of the PodGroups that the controller created.
     pub managed_by: (String, String),
-    /// The pod annotation that the binding writes: the queue that was charged.
+    /// The pod annotation that a binding writes: the queue that was charged.
     pub queue_annotation: String,
-    /// The pod annotations that name a group, the strongest first.
+    /// The pod annotations that name a PodGroup, in order of precedence.
     pub group_annotations: Vec<String>,
 }
 
 /// A namespace and a name.
 pub type Key = (String, String);
 
-/// A pod, as far as the checks care.
+/// The facts of a pod that the checks need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodFact {
     /// Namespace and name.
     pub key: Key,
-    /// Whether S serves it.
-    pub ours: bool,
-    /// Where it is bound.
+    /// Whether the scheduler under test serves the pod.
+    pub served: bool,
+    /// The node that the pod is bound to.
     pub node: Option<String>,
-    /// Succeeded or Failed: it holds nothing any more.
+    /// Whether the phase is Succeeded or Failed. The pod then uses no resources any more.
     pub ended: bool,
-    /// Failed: it does not satisfy a gang.
+    /// Whether the phase is Failed. The pod then does not count for its gang.
     pub failed: bool,
-    /// It has a deletion timestamp.
+    /// Whether the pod has a deletion timestamp.
     pub terminating: bool,
-    /// The PodGroup it belongs to.
+    /// The PodGroup that the pod belongs to.
     pub group: Key,
-    /// For a group of the generated form: who must own it, the pod's controller or else the pod.
+    /// The UID that must own a generated PodGroup: the pod's controller, or the pod itself. `None` when the PodGroup is not generated.
     pub group_owner: Option<String>,
-    /// The queue that the binding wrote down.
+    /// The queue annotation that the binding wrote.
     pub queue: Option<String>,
-    /// The effective request.
+    /// The effective resource request.
     pub requests: Amounts,
 }
 
-/// A PodGroup.
+/// The facts of a PodGroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupFact {
-    /// The controller made it (it carries the label).
+    /// Whether the controller created it (it has the label).
     pub managed: bool,
-    /// It has a deletion timestamp.
+    /// Whether it has a deletion timestamp.
     pub terminating: bool,
-    /// Its `spec.queue`, `default` when unset.
+    /// `spec.queue`, or `default` when unset.
     pub queue: String,
-    /// Its `spec.minMember`, 0 when unset.
+    /// `spec.minMember`, or 0 when unset.
     pub min_member: i64,
-    /// UIDs of all its owners.
+    /// The UIDs of all its owners.
     pub owners: BTreeSet<String>,
-    /// UID of the owner that is the controller, or else of its first one, and whether that kind is one that the observer watches.
+    /// The UID of the owner that is the controller, or of the first owner, and whether the observer watches that kind.
     pub owner: Option<(String, bool)>,
 }
 
-/// A Queue.
+/// The facts of a Queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueFact {
-    /// Its parent; `None` for root only.
+    /// The parent; `None` only for root.
     pub parent: Option<String>,
-    /// Its ceiling: absent is unlimited.
+    /// `spec.capability`. A missing dimension is unlimited.
     pub capability: Amounts,
     /// `status.allocated`.
     pub allocated: Amounts,
 }
 
-/// The queue that every other one is under.
+/// The queue above all other queues.
 pub const ROOT: &str = "root";
-/// The kinds of owners whose life the observer follows, with their version: another project's `Job` is another kind.
+/// The kinds of owners whose existence the observer follows, with apiVersion: a `Job` of another API group is another kind.
 const OWNER_KINDS: [(&str, &str); 7] = [
     ("apps/v1", "ReplicaSet"),
     ("apps/v1", "StatefulSet"),
@@ -91,7 +91,7 @@ const OWNER_KINDS: [(&str, &str); 7] = [
     ("batch/v1", "Job"),
     ("v1", "ReplicationController"),
     ("v1", "Pod"),
-    // What the cases let an operator's pods be owned by, as a kind that no program here knows.
+    // The cases use a ConfigMap as the owner of pods of an unknown operator: neither program knows the kind.
     ("v1", "ConfigMap"),
 ];
 
@@ -99,17 +99,17 @@ const OWNER_KINDS: [(&str, &str); 7] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are the object's identity, and what it is now (`None`: it is gone)")]
 pub enum Change {
-    /// A pod, by UID. `exact` is false when versions in between were missed (a watch that was too old), so that a binding cannot be placed in the history.
+    /// A pod, by UID. `exact` is false when the watch missed versions in between, so that a binding has no known place in the history.
     Pod { uid: String, now: Option<Box<PodFact>>, exact: bool },
     /// A PodGroup.
     Group { key: Key, now: Option<Box<GroupFact>> },
     /// A Queue.
     Queue { name: String, now: Option<Box<QueueFact>> },
-    /// A node: its allocatable.
+    /// A node, with its allocatable.
     Node { name: String, now: Option<Amounts> },
-    /// An owner of pods that is not a pod.
+    /// An owner of pods that is not itself a pod.
     Owner { uid: String, alive: bool },
-    /// A namespace that begins or ceases to be taken down.
+    /// A namespace that starts or stops to terminate.
     Namespace { name: String, terminating: bool },
 }
 
@@ -131,14 +131,14 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether pods and PodGroups may be owned by objects of this kind, whose life is followed for that.
+    /// Returns whether objects of this kind may own pods and PodGroups. The observer follows their existence for that.
     #[cfg(test)]
     const fn owns_pods(self) -> bool {
         !matches!(self, Self::Node | Self::Namespace | Self::Group | Self::Queue)
     }
 }
 
-/// Reads one object; `gone` when it was deleted, `exact` as in [`Change::Pod`].
+/// Reads one object. `gone` means that it was deleted; `exact` is described at [`Change::Pod`].
 pub fn read(names: &Names, kind: Kind, object: &DynamicObject, gone: bool, exact: bool) -> Change {
     let meta = &object.metadata;
     let name = meta.name.clone().unwrap_or_default();
@@ -174,7 +174,7 @@ fn pod(names: &Names, object: &DynamicObject, key: Key) -> PodFact {
         None => (format!("{}{owner}", names.generated_prefix), Some(owner)),
     };
     PodFact {
-        ours: text(spec, "/schedulerName").is_some_and(|name| names.schedulers.contains(&name)),
+        served: text(spec, "/schedulerName").is_some_and(|name| names.schedulers.contains(&name)),
         node: text(spec, "/nodeName").filter(|node| !node.is_empty()),
         ended: phase == "Succeeded" || phase == "Failed",
         failed: phase == "Failed",
@@ -211,7 +211,7 @@ fn queue(name: &str, data: &Value) -> QueueFact {
     }
 }
 
-/// Whether a name is the prefix and a UID: such an annotation is a copy of the rule, never its source.
+/// Returns whether a name is the prefix plus a UID. An annotation with such a name repeats the default and does not choose a PodGroup.
 fn is_generated(prefix: &str, name: &str) -> bool {
     let parts: Vec<&str> = name.strip_prefix(prefix).unwrap_or_default().split('-').collect();
     let hex = |part: &&str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
@@ -238,12 +238,14 @@ mod tests {
         let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n", "uid": "self", "annotations": annotations,
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": OWNER, "controller": true}]}, "spec": {"schedulerName": "s"}});
         let object: DynamicObject = serde_json::from_value(object).unwrap();
-        let Change::Pod { now: Some(pod), .. } = read(&names(), Kind::Pod, &object, false, true) else { panic!("a pod is read as a pod") };
+        let Change::Pod { now: Some(pod), .. } = read(&names(), Kind::Pod, &object, false, true) else {
+            panic!("a pod must be read as a pod")
+        };
         *pod
     }
 
     #[test]
-    fn an_annotation_of_the_generated_form_is_not_a_source() {
+    fn an_annotation_of_the_generated_form_does_not_choose_a_group() {
         let group = |annotations| read_pod(&annotations).group.1;
         let generated = format!("podgroup-{OWNER}");
         assert_eq!(group(json!({})), generated);
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_that_is_watched_as_an_owner_is_known_as_one() {
+    fn the_watched_kinds_of_owners_are_the_known_kinds() {
         let watched = super::super::watch::KINDS.iter().filter(|(kind, ..)| kind.owns_pods());
         let named: BTreeSet<_> = watched
             .map(
@@ -264,11 +266,14 @@ mod tests {
             )
             .collect();
         let known: BTreeSet<_> = OWNER_KINDS.iter().map(|(version, kind)| format!("{version}/{kind}")).collect();
-        assert_eq!(named, known, "one that is known and not watched would be dead for ever, one that is watched and not known alive");
+        assert_eq!(
+            named, known,
+            "a known kind that is not watched would always count as deleted, a watched kind that is not known would always count as alive"
+        );
     }
 
     #[test]
-    fn a_queue_without_a_parent_is_under_root_and_root_under_nothing() {
+    fn a_queue_without_a_parent_is_below_root_and_root_has_no_parent() {
         assert_eq!(queue("a", &json!({})).parent.as_deref(), Some(ROOT));
         assert_eq!(queue(ROOT, &json!({"spec": {"parent": "a"}})).parent, None);
     }

@@ -1,17 +1,17 @@
-//! What is a finding? One fault that the observer saw, in words that name the object, the numbers and the moment.
+//! A finding: one violation that the observer saw, with the object, the numbers and the time.
 
 use k8s_openapi::jiff::Timestamp;
 
-/// One fault against one of the eight checks.
+/// One violation of one of the eight checks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The number of the check in the scenarios, 1 to 8; 0 when the observer itself could not see (which must fail a case too: silence proves nothing then).
+    /// The number of the check, 1 to 8. It is 0 when the observer itself could not see; this must fail a case, too, because then no finding proves nothing.
     pub check: u8,
-    /// The object at fault, as `kind namespace/name`.
+    /// The object, as `kind namespace/name`.
     pub object: String,
     /// What is wrong, with the amounts.
     pub detail: String,
-    /// Milliseconds of the Unix epoch: when it was wrong, or when a grace ran out.
+    /// The time in milliseconds of the Unix epoch: when the state was wrong, or when its grace ended.
     pub at: i64,
 }
 

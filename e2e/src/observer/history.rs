@@ -1,14 +1,14 @@
-//! In which order did things happen? Changes of several watches, which lag independently, put into the one order of their resourceVersions.
+//! Puts the changes of several watches, which lag independently, into one order: the order of their resourceVersions.
 //!
 //! ```text
 //!   watch of pods    ──┐
 //!   watch of nodes   ──┼─► add ─► [ sorted by resourceVersion ........ | held back ] ─► settle ─► Judge
-//!   watch of queues  ──┘            judged once, in order                 the last moments: a slower watch may still put something in between
+//!   watch of queues  ──┘            judged once, in order                 the last moments: a slower watch may still insert a change
 //! ```
 //!
-//! A change that comes later still, into the part that was judged, makes the whole history be judged anew: findings may then appear or go.
+//! A change may arrive even later, with a place in the part that was already judged. Then the whole history is judged again, and findings may appear or go.
 //!
-//! The time of a change is the earliest arrival of anything with its resourceVersion or a later one: it surely had happened by then.
+//! The time of a change is the earliest arrival of any change with the same or a later resourceVersion: at that time it had certainly happened.
 
 use super::facts::Change;
 use super::finding::Finding;
@@ -22,27 +22,27 @@ struct Entry {
     change: Change,
 }
 
-/// The history of one cluster, and what is to be said about it.
+/// The history of one cluster, with its judge.
 #[derive(Debug)]
 pub struct History {
     entries: Vec<Entry>,
-    /// So many entries have been judged.
+    /// The number of entries that have been judged.
     judged: usize,
     stale: bool,
     judge: Judge,
     graces: Graces,
     base: u64,
-    /// When nothing is to be asserted. Only ever added to, or closed, at the present.
+    /// The periods in which checks assert nothing. An excuse is only added or closed at the present time.
     pub excuses: Vec<Excuse>,
 }
 
 impl History {
-    /// An empty history.
+    /// Creates an empty history.
     pub fn new(graces: Graces) -> Self {
         Self { entries: Vec::new(), judged: 0, stale: false, judge: Judge::new(graces, 0), graces, base: 0, excuses: Vec::new() }
     }
 
-    /// Says up to which resourceVersion the lists that began the watches reached: bindings before that are not judged.
+    /// Sets the resourceVersion of the lists that started the watches. Earlier bindings are not judged.
     pub fn begins_after(&mut self, version: u64) {
         if version > self.base {
             self.base = version;
@@ -57,7 +57,7 @@ impl History {
         self.entries.insert(place, Entry { version, arrived, change });
     }
 
-    /// Judges what happened up to a time in milliseconds, and lets the clocks of the checks run up to it.
+    /// Judges everything that happened up to a time in milliseconds, and moves the timers of the checks to that time.
     pub fn settle(&mut self, until: i64) {
         if self.stale {
             self.judge = Judge::new(self.graces, self.base);
@@ -79,17 +79,17 @@ impl History {
         self.judge.pass(until, &self.excuses);
     }
 
-    /// What was found up to the last settling.
+    /// Returns the findings up to the last call of `settle`.
     pub fn findings(&self) -> &[Finding] {
         self.judge.findings()
     }
 
-    /// How many bindings by S were judged.
+    /// Returns how many bindings by the scheduler were judged.
     pub fn judged_bindings(&self) -> u64 {
         self.judge.bindings()
     }
 
-    /// What is wrong in the state of the last settling, if it is to be one of rest.
+    /// Returns what is wrong in the last settled state, under the assumption that the cluster is at rest.
     pub fn at_rest(&self, now: i64) -> Vec<Finding> {
         self.judge.at_rest(now)
     }

@@ -1,27 +1,27 @@
-//! Which findings does a history give? The history, change by change and in order, goes in; findings come out. Pure: time comes with the changes.
+//! Turns a history into findings: changes go in one by one and in order, findings come out. Pure: the time comes with each change.
 //!
-//! Checks 3 and 4 are judged at each binding, 1, 2 and 6 by a clock for each object that is wrong, and 5 on demand, because only the one who asks
-//! knows that the cluster is at rest.
+//! Checks 3 and 4 are judged at each binding. Checks 1, 2 and 6 use a timer for each object in a wrong state.
+//! Check 5 is judged on demand, because only the caller knows that the cluster is at rest.
 
 use std::collections::BTreeSet;
 
 use super::bindings::{over_node, over_queue, wrong_queue};
 use super::facts::{Change, Key};
 use super::finding::Finding;
-use super::standing::{bound, twin, without_group, without_owner, wrong_allocated};
+use super::object_checks::{bound, twin, without_group, without_owner, wrong_allocated};
+use super::state::ClusterState;
 use super::timers::{Excuse, Timers};
-use super::world::World;
 
-/// The graces of the checks, in milliseconds.
+/// The grace of each check, in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Graces {
-    /// Check 1: a write of somebody else is needed.
+    /// Check 1: another client has to write first.
     pub group: i64,
     /// Check 2: the garbage collector needs time.
     pub owner: i64,
-    /// Check 6: how long a gang may be partly bound.
+    /// Check 6: how long a gang may be partially bound.
     pub gang: i64,
-    /// Checks 3 and 4: how long S may not have seen what others changed.
+    /// Checks 3 and 4: how long the scheduler may be behind with changes by other clients.
     pub seen: i64,
 }
 
@@ -31,42 +31,42 @@ impl Default for Graces {
     }
 }
 
-/// Nobody is patient for longer with who has not seen what others changed.
-const MOST_PATIENT: i64 = 60_000;
+/// The upper limit for longer graces of checks 3 and 4, in milliseconds.
+const MAX_EXTRA_GRACE: i64 = 60_000;
 
-/// The judging of one history.
+/// Judges one history.
 #[derive(Debug)]
 pub struct Judge {
-    world: World,
+    state: ClusterState,
     timers: Timers,
     graces: Graces,
-    /// Bindings up to this resourceVersion are not judged: not every kind was known then.
+    /// Bindings up to this resourceVersion are not judged: at that time not every kind was known.
     base: u64,
-    /// Groups that had minMember members bound at some time.
+    /// The PodGroups that had `minMember` bound members at some time.
     satisfied: BTreeSet<Key>,
     findings: Vec<Finding>,
     bindings: u64,
 }
 
 impl Judge {
-    /// A judge at the beginning of a history.
+    /// Creates a judge at the beginning of a history.
     pub fn new(graces: Graces, base: u64) -> Self {
-        // Twice the grace, so that a state in force at its beginning is surely there; and as long as anybody is patient.
-        let world = World { keep: graces.seen.saturating_mul(2).saturating_add(MOST_PATIENT), ..World::default() };
-        Self { world, timers: Timers::default(), graces, base, satisfied: BTreeSet::new(), findings: Vec::new(), bindings: 0 }
+        // Twice the grace, so that the state in force at the start of the grace is certainly kept, plus the longest extra grace.
+        let state = ClusterState { keep: graces.seen.saturating_mul(2).saturating_add(MAX_EXTRA_GRACE), ..ClusterState::default() };
+        Self { state, timers: Timers::default(), graces, base, satisfied: BTreeSet::new(), findings: Vec::new(), bindings: 0 }
     }
 
-    /// Everything found so far, in the order of the history.
+    /// Returns all findings so far, in the order of the history.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
-    /// How many bindings were judged.
+    /// Returns how many bindings were judged.
     pub fn bindings(&self) -> u64 {
         self.bindings
     }
 
-    /// Lets time pass: what has been wrong for too long at `now` becomes a finding.
+    /// Moves the time to `now`. A state that has been wrong for longer than its grace becomes a finding.
     pub fn pass(&mut self, now: i64, excuses: &[Excuse]) {
         let graces = self.graces;
         let grace = |check| match check {
@@ -77,12 +77,12 @@ impl Judge {
         self.findings.extend(self.timers.expire(now, grace, excuses));
     }
 
-    /// Takes the next change of the history, which was at a time in milliseconds.
+    /// Applies the next change of the history, which happened at a time in milliseconds.
     pub fn take(&mut self, version: u64, at: i64, change: &Change, excuses: &[Excuse]) {
         self.pass(at, excuses);
         let before = self.touched(change);
         let binding = self.is_binding(change);
-        self.world.apply(version, at, change, binding);
+        self.state.apply(version, at, change, binding);
         if let Change::Pod { uid, .. } = change
             && binding
             && version > self.base
@@ -91,17 +91,17 @@ impl Judge {
         }
         let after = self.touched(change);
         for group in before.groups.union(&after.groups) {
-            self.look_at_group(group, at);
+            self.check_group(group, at);
         }
         for pod in before.pods.union(&after.pods) {
-            self.look_at_pod(pod, at);
+            self.check_pod(pod, at);
         }
     }
 
-    /// What is wrong with the present state, with no grace for 1 and 2, and with check 5.
+    /// Returns what is wrong with the present state, without a grace for checks 1 and 2, and with check 5.
     pub fn at_rest(&self, now: i64) -> Vec<Finding> {
         let mut wrong: Vec<Finding> = self.timers.standing(now).into_iter().filter(|finding| finding.check != 6).collect();
-        wrong.extend(wrong_allocated(&self.world).into_iter().map(|(queue, detail)| Finding {
+        wrong.extend(wrong_allocated(&self.state).into_iter().map(|(queue, detail)| Finding {
             check: 5,
             object: format!("queue {queue}"),
             detail,
@@ -110,42 +110,42 @@ impl Judge {
         wrong
     }
 
-    /// A pod of S that was seen without a node and now has one.
+    /// Returns whether a change is a binding: a pod of the scheduler that had no node and now has one.
     fn is_binding(&self, change: &Change) -> bool {
         let Change::Pod { uid, now: Some(now), exact: true } = change else { return false };
-        now.ours && now.node.is_some() && self.world.pod(uid).is_some_and(|before| before.node.is_none())
+        now.served && now.node.is_some() && self.state.pod(uid).is_some_and(|before| before.node.is_none())
     }
 
     fn judge_binding(&mut self, uid: &str, at: i64, excuses: &[Excuse]) {
         self.bindings = self.bindings.saturating_add(1);
-        // While faults are injected a watch may tell of what others changed that much later, and a binding may land that much later.
+        // While faults are injected, the scheduler may see a change of another client later, and its binding may arrive later.
         let patient = excuses.iter().filter(|excuse| excuse.check.is_none() && excuse.from <= at && excuse.to.is_none_or(|to| at <= to));
-        let longer = patient.filter_map(|excuse| excuse.at_most).max().unwrap_or(0).min(MOST_PATIENT);
+        let longer = patient.filter_map(|excuse| excuse.at_most).max().unwrap_or(0).min(MAX_EXTRA_GRACE);
         let from = at.saturating_sub(self.graces.seen.saturating_add(longer));
         let object = self.pod_name(uid);
         let faults =
-            [(3, over_node(&self.world, uid, from)), (4, over_queue(&self.world, uid, from)), (4, wrong_queue(&self.world, uid, from))];
+            [(3, over_node(&self.state, uid, from)), (4, over_queue(&self.state, uid, from)), (4, wrong_queue(&self.state, uid, from))];
         for (check, detail) in faults.into_iter().filter_map(|(check, detail)| Some((check, detail?))) {
             self.findings.push(Finding { check, object: object.clone(), detail, at });
         }
     }
 
-    /// The pods and groups whose state a change can alter, found in the present world (asked before and after it is applied).
+    /// Returns the pods and PodGroups whose state a change can alter, according to the present state. It is called before and after the change is applied.
     fn touched(&self, change: &Change) -> Touched {
         let mut touched = Touched::default();
         match change {
             Change::Pod { uid, .. } => {
                 touched.pods.insert(uid.clone());
-                touched.groups.extend(self.world.pod(uid).map(|pod| pod.group.clone()));
-                touched.groups.extend(self.world.owned.get(uid).into_iter().flatten().cloned());
+                touched.groups.extend(self.state.pod(uid).map(|pod| pod.group.clone()));
+                touched.groups.extend(self.state.owned.get(uid).into_iter().flatten().cloned());
             }
             Change::Group { key, .. } => {
                 touched.groups.insert(key.clone());
-                touched.pods.extend(self.world.members.get(key).into_iter().flatten().cloned());
+                touched.pods.extend(self.state.members.get(key).into_iter().flatten().cloned());
             }
-            Change::Owner { uid, .. } => touched.groups.extend(self.world.owned.get(uid).into_iter().flatten().cloned()),
+            Change::Owner { uid, .. } => touched.groups.extend(self.state.owned.get(uid).into_iter().flatten().cloned()),
             Change::Namespace { name, .. } => {
-                let inside = self.world.pods.keys().filter(|uid| self.world.pod(uid).is_some_and(|pod| pod.key.0 == *name));
+                let inside = self.state.pods.keys().filter(|uid| self.state.pod(uid).is_some_and(|pod| pod.key.0 == *name));
                 touched.pods.extend(inside.cloned());
             }
             Change::Queue { .. } | Change::Node { .. } => {}
@@ -153,19 +153,19 @@ impl Judge {
         touched
     }
 
-    /// Checks 2 and 6 for one group.
-    fn look_at_group(&mut self, key: &Key, at: i64) {
+    /// Applies checks 2 and 6 to one PodGroup.
+    fn check_group(&mut self, key: &Key, at: i64) {
         let object = format!("podgroup {}/{}", key.0, key.1);
-        self.timers.set(2, object.clone(), at, without_owner(&self.world, key));
-        if let Some(detail) = twin(&self.world, key) {
+        self.timers.set(2, object.clone(), at, without_owner(&self.state, key));
+        if let Some(detail) = twin(&self.state, key) {
             let finding = Finding { check: 2, object: object.clone(), detail, at };
             if !self.findings.iter().any(|known| known.check == 2 && known.object == finding.object && known.detail == finding.detail) {
                 self.findings.push(finding);
             }
         }
-        let (all, staying) = bound(&self.world, key);
-        let Some(wanted) = self.world.group(key).map(|group| group.min_member) else {
-            // With its last bound member a group that is gone is forgotten: what comes later under its name must be satisfied anew.
+        let (all, staying) = bound(&self.state, key);
+        let Some(wanted) = self.state.group(key).map(|group| group.min_member) else {
+            // A deleted PodGroup is forgotten with its last bound member. A later PodGroup with the same name must be satisfied anew.
             if all == 0 {
                 self.satisfied.remove(key);
             }
@@ -176,14 +176,19 @@ impl Judge {
             self.satisfied.insert(key.clone());
         }
         let partly = staying > 0 && !self.satisfied.contains(key);
-        self.timers.set(6, object, at, partly.then(|| format!("never satisfied, and {staying} of {wanted} members bound")));
+        self.timers.set(
+            6,
+            object,
+            at,
+            partly.then(|| format!("partially bound: {staying} of minMember {wanted} are bound, and the PodGroup was never satisfied")),
+        );
     }
 
-    /// Check 1 for one pod.
-    fn look_at_pod(&mut self, uid: &str, at: i64) {
-        let wrong = without_group(&self.world, uid);
-        // By UID as well: a pod that was made again under its name is another one.
-        let object = match self.world.pod(uid) {
+    /// Applies check 1 to one pod.
+    fn check_pod(&mut self, uid: &str, at: i64) {
+        let wrong = without_group(&self.state, uid);
+        // The name includes the UID: a pod that was recreated with the same name is another pod.
+        let object = match self.state.pod(uid) {
             Some(_) => self.pod_name(uid),
             None => {
                 self.timers.forget(1, uid);
@@ -194,7 +199,7 @@ impl Judge {
     }
 
     fn pod_name(&self, uid: &str) -> String {
-        self.world.pod(uid).map(|pod| format!("pod {}/{} ({uid})", pod.key.0, pod.key.1)).unwrap_or_default()
+        self.state.pod(uid).map(|pod| format!("pod {}/{} ({uid})", pod.key.0, pod.key.1)).unwrap_or_default()
     }
 }
 

@@ -1,16 +1,19 @@
-//! Did everything that happened keep the promises? The observer: the eight checks of every case, from the API and the audit log alone.
+//! The observer: it applies eight checks to every case, from the API and the audit log alone.
 //!
-//! It shares no code with the programs, and knows of them only the names in [`ObserverConfig`].
+//! It shares no code with the programs. It knows only their names, from [`ObserverConfig`].
 //!
 //! ```text
 //!   watches ──► facts ──► history (one order for all kinds) ──► judge ──► findings
 //!   audit log ─────────────────────────────────────────────► audit ──┘
 //! ```
 //!
-//! `watch` and `tail` are the shells, `Observer` in `observing` the front door; all the rest is pure.
+//! The modules `watch` and `tail` do I/O. `Observer` in `observing` is the public interface. All other modules are pure.
 //!
-//! **What it cannot see.** A pod that was created, bound and deleted behind the back of a watch that had to begin anew (410); the life of owners of kinds
-//! that it does not watch (they count as alive); restarts of the programs (the harness sees these).
+//! **What it cannot see.**
+//!
+//! * A pod that was created, bound and deleted while a watch had to start again after 410.
+//! * The deletion of owners of kinds that it does not watch. These owners count as alive.
+//! * Restarts of the programs. The harness sees them.
 
 pub mod amounts;
 pub mod audit;
@@ -21,13 +24,13 @@ pub mod facts;
 pub mod finding;
 pub mod history;
 pub mod judge;
+pub mod object_checks;
 mod observing;
 pub mod request;
-pub mod standing;
+pub mod state;
 pub(crate) mod tail;
 pub mod timers;
 mod watch;
-pub mod world;
 
 #[cfg(test)]
 mod tests;
@@ -37,5 +40,5 @@ pub use finding::Finding;
 pub use judge::Graces;
 pub use observing::{Absences, Observer, ObserverConfig};
 
-/// How the objects are named that the observer asks for (and never finds), only to see how far the audit log has come.
-const MARKER: &str = "observer-marker-";
+/// The prefix of the object names that the observer requests to see how far the audit log is. These objects do not exist.
+const MARKER_PREFIX: &str = "observer-marker-";

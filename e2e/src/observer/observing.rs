@@ -1,4 +1,4 @@
-//! How does a case use the observer? Start it before anything happens, ask for findings at any time, stop it at the end.
+//! The interface of the observer for a case: start it before anything happens, ask for findings at any time, stop it at the end.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,31 +21,33 @@ use super::judge::Graces;
 use super::tail::Tail;
 use super::watch::{KINDS, barrier, watch};
 
-/// How often the history is judged and the log is read.
+/// How often the observer judges the history and reads the log.
 const BEAT: Duration = Duration::from_millis(100);
-/// How long a change is held back, so that a slower watch can still put something before it. What comes later still is judged anew.
+/// How long a change is held back, in milliseconds, so that a slower watch can still insert an earlier change. An even later change causes a new judgement.
 const HOLD: i64 = 1000;
-/// How long to wait for the watches to reach a state that a list has shown, and for the log to show a request of our own.
+/// How long to wait until the watches reach the state of a list, and until the log shows a request of the observer.
 const CATCH_UP: Duration = Duration::from_secs(30);
 
-/// What the observer is told about the cluster.
+/// The settings of the observer for one cluster.
 #[derive(Debug, Clone)]
 pub struct ObserverConfig {
-    /// The names and labels of the API that the programs agree on.
+    /// The names and labels that the programs use in the API.
     pub names: Names,
-    /// The API server's audit log; without it checks 7 and 8 are not made. Its policy must log every request on PodGroups, whoever makes it, at level
-    /// Request (for the preconditions, and so that the observer can see how far the log has come), and every request of the two programs.
+    /// The audit log of the API server; without it there are no checks 7 and 8.
+    ///
+    /// Its policy must log every request on PodGroups by any user at level Request, for the preconditions and for the marker requests.
+    /// It must also log every request of the two programs.
     pub audit_log: Option<PathBuf>,
-    /// The user that the controller is.
+    /// The user of the controller.
     pub controller_user: String,
-    /// The user that the scheduler is.
+    /// The user of the scheduler.
     pub scheduler_user: String,
-    /// The graces of the checks.
+    /// The grace of each check.
     pub graces: Graces,
 }
 
 impl ObserverConfig {
-    /// The names of a release `podgroup` in namespace `podgroup-system`, for one scheduler name, and no audit log.
+    /// Returns the settings of a release `podgroup` in namespace `podgroup-system`, for one scheduler name and without an audit log.
     pub fn of_chart(scheduler: &str) -> Self {
         let account = |name: &str| format!("system:serviceaccount:podgroup-system:{name}");
         let names = Names {
@@ -60,7 +62,7 @@ impl ObserverConfig {
     }
 }
 
-/// The state that the watches share; every use is short and holds no await.
+/// The state that the watches share. Each use is short and holds no lock across an await.
 #[derive(Debug, Clone)]
 pub(super) struct Shared(Arc<Mutex<Core>>);
 
@@ -70,18 +72,18 @@ impl Shared {
     }
 }
 
-/// Tells an observer that who would have to act is away; for who is not where the observer is.
+/// A handle with which other tasks tell the observer that a program is absent.
 #[derive(Debug, Clone)]
 pub struct Absences(Shared);
 
 impl Absences {
-    /// From now on checks 1, 2 and 6 wait for who is away, until [`Absences::end`], but for no object so much longer than they always do.
+    /// Makes checks 1, 2 and 6 wait for the absent program, until [`Absences::end`]. One object may be wrong for at most `at_most` longer than usual.
     pub fn begin(&self, at_most: Duration) {
         let at_most = i64::try_from(at_most.as_millis()).unwrap_or(i64::MAX);
         self.0.with(|core| core.absent(at_most));
     }
 
-    /// Ends that; what is wrong at this moment has its usual grace again.
+    /// Ends the absence. A state that is wrong at this moment gets its usual grace again.
     pub fn end(&self) {
         self.0.with(Core::present);
     }
@@ -96,10 +98,10 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Starts the watches and returns when every kind has been listed: what happens from then on is judged.
+    /// Starts the watches and returns when every kind has been listed. Everything that happens later is judged.
     ///
     /// # Errors
-    /// When the lists are not there after half a minute, with the reason.
+    /// Returns the reasons when the lists are not complete after half a minute.
     pub async fn start(client: Client, config: ObserverConfig) -> Result<Self> {
         let audit = Audit::new(&config.controller_user, &config.scheduler_user);
         let tail = config.audit_log.map(Tail::new);
@@ -111,7 +113,7 @@ impl Observer {
         }
         let deadline = deadline(Duration::from_secs(30));
         while !shared.with(|core| core.is_complete()) {
-            ensure!(Instant::now() < deadline, "the observer could not list everything: {:?}", shared.with(|core| core.why_blind()));
+            ensure!(Instant::now() < deadline, "the observer could not list all kinds: {:?}", shared.with(|core| core.why_blind()));
             sleep(BEAT).await;
         }
         shared.with(Core::begin);
@@ -125,66 +127,69 @@ impl Observer {
         Ok(Self { client, shared, has_log, tasks })
     }
 
-    /// What was found so far, about a second behind the present. Empty is not yet proof: see [`Observer::at_rest`] and [`Observer::stop`].
+    /// Returns the findings so far, about one second behind the present. An empty result is not a proof yet: see [`Observer::at_rest`] and [`Observer::stop`].
     pub fn findings(&self) -> Vec<Finding> {
         self.shared.with(|core| core.findings())
     }
 
-    /// How often each user made each call so far.
+    /// Returns how often each user made each call so far.
     pub fn api_calls(&self) -> BTreeMap<Call, u64> {
         self.shared.with(|core| core.audit.calls().clone())
     }
 
-    /// How many bindings by S were judged so far: where it is 0, the silence of checks 3 and 4 says nothing.
+    /// Returns how many bindings by the scheduler were judged. With 0, checks 3 and 4 have proved nothing.
     pub fn judged_bindings(&self) -> u64 {
         self.shared.with(|core| core.judged_bindings())
     }
 
-    /// From now on a check asserts nothing, until [`Observer::insist`]: for a case that breaks it on purpose (the controller is down). Only 1, 2 and 6
-    /// can be excused, and 8 for requests that are received meanwhile (by an API server that has only just been started).
+    /// Suspends a check until [`Observer::insist`], for a case that breaks its conditions on purpose (the controller is down).
+    ///
+    /// Only checks 1, 2, 6 and 8 can be suspended. Check 8 is for requests that an API server receives just after its start.
     pub fn excuse(&self, check: u8) {
         self.shared.with(|core| core.excuse(check));
     }
 
-    /// When refusals were excused.
+    /// Returns the periods in which refusals were excused.
     pub fn excused_refusals(&self) -> Excused {
         self.shared.with(|core| core.audit.excused().clone())
     }
 
-    /// Ends an excuse; what is wrong at this moment has its whole grace again.
+    /// Resumes a suspended check. A state that is wrong at this moment gets its whole grace again.
     pub fn insist(&self, check: u8) {
         self.shared.with(|core| core.insist(check));
     }
 
-    /// From now on checks 1, 2 and 6 wait so much longer, until [`Observer::strict`]: the programs' way to the API server is bad on purpose. Checks 3 and 4 forgive the
-    /// scheduler for so much longer (a minute at most) that it has not seen what *others* changed; what it bound itself counts at once as ever.
+    /// Makes the graces longer by `extra`, until [`Observer::strict`], while the connection of the programs to the API server is bad on purpose.
+    ///
+    /// Checks 1, 2 and 6 wait longer. Checks 3 and 4 forgive for longer (at most one minute) that the scheduler has not seen changes by *other* clients.
+    /// A pod that the scheduler bound itself always counts at once.
     pub fn patient(&self, extra: Duration) {
         let extra = i64::try_from(extra.as_millis()).unwrap_or(i64::MAX);
         self.shared.with(|core| core.patient(extra));
     }
 
-    /// Ends that; what is wrong at this moment has its usual grace again, and no more.
+    /// Restores the usual graces. A state that is wrong at this moment gets its usual grace again.
     pub fn strict(&self) {
         self.shared.with(Core::strict);
     }
 
-    /// For who sees that a program is away.
+    /// Returns a handle for a task that sees when a program is absent.
     pub fn absences(&self) -> Absences {
         Absences(self.shared.clone())
     }
 
-    /// Waits until the cluster, seen completely, is right: every queue's `status.allocated` is the sum of its pods' requests (5), and 1 and 2 hold without
-    /// any grace. It must be so twice running.
+    /// Waits until the cluster is completely seen and correct, twice in a row. Every queue's `status.allocated` must be the sum of the requests of
+    /// its pods (check 5), and checks 1 and 2 must hold without a grace.
     ///
     /// # Errors
-    /// What is still wrong at the deadline, or what the observer could not see.
+    /// Returns what is still wrong at the deadline, or what the observer could not see.
     pub async fn at_rest(&self, timeout: Duration) -> Result<(), Vec<Finding>> {
         let deadline = deadline(timeout);
         let mut right_before = false;
         loop {
             let wrong = match self.catch_up().await {
                 Ok(()) => self.shared.with(|core| core.at_rest()),
-                Err(error) => vec![self.shared.with(|core| core.own_fault(&format!("{error:#}")))],
+                Err(error) => vec![self.shared.with(|core| core.own_finding(&format!("{error:#}")))],
             };
             if wrong.is_empty() && right_before {
                 return Ok(());
@@ -197,7 +202,8 @@ impl Observer {
         }
     }
 
-    /// Sees everything up to now, ends the watches, and gives all findings. Check 5 is not among them: whether the cluster is at rest only the case knows.
+    /// Sees everything up to now, ends the watches and returns all findings. Check 5 is not included, because only the case knows whether the cluster
+    /// is at rest.
     pub async fn stop(mut self) -> Vec<Finding> {
         let complete = self.catch_up().await;
         self.tasks.shutdown().await;
@@ -205,23 +211,23 @@ impl Observer {
             core.beat(0);
             let mut all = core.findings();
             if let Err(error) = complete {
-                all.push(core.own_fault(&format!("{error:#}")));
+                all.push(core.own_finding(&format!("{error:#}")));
             }
             all
         })
     }
 
-    /// Waits until the history holds everything that has happened before this call, in all kinds and in the log.
+    /// Waits until the history contains everything that happened before this call, for all kinds and in the log.
     async fn catch_up(&self) -> Result<()> {
         let deadline = deadline(CATCH_UP);
-        let reached = barrier(&self.client).await.context("a list to compare with")?;
+        let reached = barrier(&self.client).await.context("list the objects to compare with")?;
         let marker = self.shared.with(Core::new_marker);
         if self.has_log {
-            // Of PodGroups, because these are what every audit policy that serves check 7 has to log.
+            // The marker is a PodGroup, because every audit policy for check 7 must log requests on PodGroups.
             let groups =
                 ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("scheduling.volcano.sh", "v1beta1", "PodGroup"), "podgroups");
             let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), "default", &groups);
-            api.get_opt(&marker).await.context("a request to be seen in the audit log")?;
+            api.get_opt(&marker).await.context("request the marker for the audit log")?;
         }
         loop {
             let behind = self.shared.with(|core| {
@@ -233,7 +239,7 @@ impl Observer {
             if behind.is_empty() {
                 return Ok(());
             }
-            ensure!(Instant::now() < deadline, "the observer has not caught up with {}", behind.join(", "));
+            ensure!(Instant::now() < deadline, "the observer is behind with {}", behind.join(", "));
             sleep(Duration::from_millis(20)).await;
         }
     }

@@ -1,9 +1,9 @@
-//! What does a pod ask for in all? The effective request by the Kubernetes rules, read from the pod as the API shows it.
+//! Computes the effective resource request of a pod by the Kubernetes rules, from the pod as the API shows it.
 //!
-//! The rule: containers and sidecars (init containers that always restart) run together; an init container runs beside the sidecars
-//! that were started before it; the larger of both counts. What the pod states as a whole replaces the sum in its dimensions; the overhead comes
-//! on top. While a container is being resized, the larger of what is wanted, what is allocated and what is in force counts, and a resize that
-//! can never be done counts for nothing.
+//! * Containers and sidecars (init containers with restartPolicy Always) run together. An init container runs together with the sidecars that
+//!   were started before it. The larger of both sums counts.
+//! * A pod-level request replaces the sum in its dimensions. The overhead is added.
+//! * During a resize the largest of the desired, the allocated and the actual request counts. An infeasible resize does not count.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use super::amounts::Amounts;
 /// One pod, in nano-units.
 const ONE: i128 = 1_000_000_000;
 
-/// The effective request, with the dimension `pods` = 1.
+/// Returns the effective request, with the dimension `pods` = 1.
 pub fn effective(spec: &Value, status: &Value) -> Amounts {
     let infeasible = infeasible(status);
     let mut together = Amounts::default();
@@ -33,7 +33,7 @@ pub fn effective(spec: &Value, status: &Value) -> Amounts {
     together.add(&sidecars);
     together.max_each(&peak);
     for (name, amount) in Amounts::read(spec.pointer("/resources/requests")).iter() {
-        // Only these can be stated for a pod as a whole.
+        // Only these dimensions can be requested at pod level.
         if name == "cpu" || name == "memory" || name.starts_with("hugepages-") {
             together.set(name, amount);
         }
@@ -43,7 +43,7 @@ pub fn effective(spec: &Value, status: &Value) -> Amounts {
     together
 }
 
-/// What one container that runs (or will) asks for.
+/// Returns the request of one container that runs (or will run).
 fn running<'a>(container: &Value, mut statuses: impl Iterator<Item = &'a Value>, infeasible: bool) -> Amounts {
     let wanted = Amounts::read(container.pointer("/resources/requests"));
     let name = container.get("name");
@@ -59,7 +59,7 @@ fn running<'a>(container: &Value, mut statuses: impl Iterator<Item = &'a Value>,
     total
 }
 
-/// Whether the pod's resize was refused for good.
+/// Returns whether the resize of the pod was refused as infeasible.
 fn infeasible(status: &Value) -> bool {
     list(status, "conditions").any(|condition| {
         let text = |key| condition.get(key).and_then(Value::as_str);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn an_init_container_a_sidecar_and_the_overhead_count_by_the_rule() {
+    fn init_containers_sidecars_and_overhead_are_counted() {
         let mut sidecar = asks("side", "1");
         sidecar["restartPolicy"] = json!("Always");
         let spec = json!({"containers": [asks("main", "1")], "initContainers": [asks("first", "4"), sidecar], "overhead": {"cpu": "100m"}});
@@ -98,13 +98,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_pod_states_as_a_whole_replaces_the_sum() {
+    fn a_pod_level_request_replaces_the_sum() {
         let spec = json!({"containers": [asks("a", "1"), asks("b", "1")], "resources": {"requests": {"cpu": "500m"}}});
         assert_eq!(cpu(&spec, &json!({})), parse("500m").unwrap());
     }
 
     #[test]
-    fn a_resize_counts_at_its_larger_side_until_it_is_refused_for_good() {
+    fn a_resize_counts_with_the_larger_request_until_it_is_infeasible() {
         let spec = json!({"containers": [asks("a", "8")]});
         let mut status =
             json!({"containerStatuses": [{"name": "a", "resources": {"requests": {"cpu": "2"}}, "allocatedResources": {"cpu": "3"}}]});

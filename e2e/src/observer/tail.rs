@@ -1,16 +1,16 @@
-//! What is new in the audit log? Reads a file that grows, across its rotation (the open file is read to its end before the new one is begun).
+//! Reads the new lines of the audit log: a file that grows and is rotated. The open file is read to its end before the next file is opened.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// One growing file.
+/// Reader of one growing file.
 #[derive(Debug)]
 pub(crate) struct Tail {
     path: PathBuf,
     file: Option<File>,
-    /// The beginning of a line whose end is not written yet.
+    /// The beginning of a line that is not complete yet.
     rest: Vec<u8>,
 }
 
@@ -19,7 +19,7 @@ impl Tail {
         Self { path, file: None, rest: Vec::new() }
     }
 
-    /// The lines that are new and whole. A file that is not there yet has none.
+    /// Returns the new complete lines. A file that does not exist yet has none.
     pub(crate) fn lines(&mut self) -> std::io::Result<Vec<String>> {
         let current = match std::fs::metadata(&self.path) {
             Ok(current) => Some((current.dev(), current.ino())),

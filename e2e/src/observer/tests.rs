@@ -1,4 +1,4 @@
-//! Histories as text of calls, and what must be found in them. `at` is in milliseconds.
+//! Tests with small histories. `at` is in milliseconds.
 
 use super::amounts::{Amounts, parse};
 use super::facts::{Change, GroupFact, Key, PodFact, QueueFact};
@@ -8,9 +8,9 @@ use super::judge::Graces;
 /// Checks 3 and 4.
 mod bindings;
 /// Checks 1, 2, 5 and 6.
-mod standing;
+mod object_checks;
 
-struct Story {
+struct Trace {
     history: History,
     version: u64,
     at: i64,
@@ -28,11 +28,11 @@ fn key(name: &str) -> Key {
     ("n".to_owned(), name.to_owned())
 }
 
-/// A pod of S in group `g`; change what differs.
+/// Returns a pod of the scheduler in PodGroup `g`. A test changes the fields that differ.
 fn pod(name: &str, asks: &str, node: Option<&str>) -> PodFact {
     PodFact {
         key: key(name),
-        ours: true,
+        served: true,
         node: node.map(str::to_owned),
         ended: false,
         failed: false,
@@ -55,14 +55,14 @@ fn group(queue: &str, min_member: i64) -> GroupFact {
     }
 }
 
-impl Story {
-    /// One node of 4 cpu, a group `g` of an owner that lives, in queue `q`, which may hold 4 cpu.
+impl Trace {
+    /// Starts with one node of 4 cpu and a PodGroup `g` with a live owner, in queue `q` with a capability of 4 cpu.
     fn begin() -> Self {
-        let mut story = Self { history: History::new(Graces::default()), version: 10, at: 0 };
-        story.node("a", "cpu=4 pods=10").queue("q", "root", "cpu=4").queue("root", "", "").owner(true).put_group("g", Some(group("q", 1)));
-        story.history.begins_after(10);
-        story.wait(60);
-        story
+        let mut trace = Self { history: History::new(Graces::default()), version: 10, at: 0 };
+        trace.node("a", "cpu=4 pods=10").queue("q", "root", "cpu=4").queue("root", "", "").owner(true).put_group("g", Some(group("q", 1)));
+        trace.history.begins_after(10);
+        trace.wait(60);
+        trace
     }
 
     fn wait(&mut self, seconds: i64) -> &mut Self {
@@ -89,7 +89,7 @@ impl Story {
         self.add(Change::Queue { name: name.to_owned(), now: Some(Box::new(now)) })
     }
 
-    /// Its status alone is written, below `root`.
+    /// Writes only the status of a queue below `root`.
     fn allocated(&mut self, name: &str, allocated: &str) -> &mut Self {
         let now = QueueFact { parent: Some("root".to_owned()), capability: amounts("cpu=4"), allocated: amounts(allocated) };
         self.add(Change::Queue { name: name.to_owned(), now: Some(Box::new(now)) })
@@ -107,7 +107,7 @@ impl Story {
         self.add(Change::Pod { uid: pod.key.1.clone(), now: Some(Box::new(pod)), exact: true })
     }
 
-    /// A pod of S is born, and bound by it.
+    /// Creates a pod of the scheduler and binds it.
     fn bind(&mut self, name: &str, asks: &str) -> &mut Self {
         self.put(pod(name, asks, None)).put(pod(name, asks, Some("a")))
     }
@@ -116,7 +116,7 @@ impl Story {
         self.add(Change::Pod { uid: name.to_owned(), now: None, exact: true })
     }
 
-    /// The checks of all findings, in order.
+    /// Returns the check numbers of all findings, in order.
     fn found(&mut self) -> Vec<u8> {
         self.history.settle(self.at);
         self.history.findings().iter().map(|finding| finding.check).collect()

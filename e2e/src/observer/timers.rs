@@ -1,23 +1,23 @@
-//! Has a wrong state lasted longer than it may? One clock for each object that is wrong, in the time of the history.
+//! Measures how long an object has been in a wrong state, in the time of the history, with one timer for each object and check.
 
 use std::collections::BTreeMap;
 
 use super::finding::Finding;
 
-/// A time in which a check asserts nothing: a case broke something on purpose, or the observer could not see.
+/// A period in which a check asserts nothing, because a case broke something on purpose or the observer could not see.
 #[derive(Debug, Clone, Copy)]
 pub struct Excuse {
-    /// The check; `None` for all.
+    /// The check; `None` for all checks.
     pub check: Option<u8>,
-    /// Its beginning, in milliseconds.
+    /// The start, in milliseconds.
     pub from: i64,
-    /// Its end; `None` while it lasts.
+    /// The end, in milliseconds; `None` while the period lasts.
     pub to: Option<i64>,
-    /// How much longer than its grace a state may be wrong for this, in milliseconds; `None` as long as the excuse lasts.
+    /// The longest extra grace for one object, in milliseconds; `None` means that the extra grace lasts as long as the excuse.
     pub at_most: Option<i64>,
 }
 
-/// The wrong states that may still come right in time.
+/// The wrong states that are not findings yet, by check and object.
 #[derive(Debug, Default)]
 pub struct Timers(BTreeMap<(u8, String), Wrong>);
 
@@ -29,7 +29,7 @@ struct Wrong {
 }
 
 impl Timers {
-    /// Says how an object is at a time: wrong, for this reason, or right.
+    /// Sets the state of an object at a time: wrong with a reason, or correct (`None`).
     pub fn set(&mut self, check: u8, object: String, at: i64, wrong: Option<String>) {
         match wrong {
             Some(detail) => {
@@ -40,13 +40,13 @@ impl Timers {
         }
     }
 
-    /// Forgets an object that is gone, by the UID in its name.
+    /// Forgets a deleted object, by the UID in its name.
     pub fn forget(&mut self, check: u8, uid: &str) {
         let marked = format!("({uid})");
         self.0.retain(|(kind, object), _| *kind != check || !object.ends_with(&marked));
     }
 
-    /// What is wrong now, whatever its age.
+    /// Returns everything that is wrong now, without a grace.
     pub fn standing(&self, now: i64) -> Vec<Finding> {
         let finding = |((check, object), wrong): (&(u8, String), &Wrong)| Finding {
             check: *check,
@@ -57,7 +57,7 @@ impl Timers {
         self.0.iter().map(finding).collect()
     }
 
-    /// Every wrong state whose grace has run out by `now`, each once.
+    /// Returns every wrong state whose grace ended by `now`, each once.
     pub fn expire(&mut self, now: i64, grace: impl Fn(u8) -> i64, excuses: &[Excuse]) -> Vec<Finding> {
         let mut found = Vec::new();
         for ((check, object), wrong) in self.0.iter_mut().filter(|(_, wrong)| !wrong.reported) {
@@ -71,7 +71,8 @@ impl Timers {
     }
 }
 
-/// When a wrong state becomes a finding: an excuse that touches its grace makes it count anew from the excuse's end, and never while the excuse lasts.
+/// Returns when a wrong state becomes a finding. If an excuse overlaps the grace, the grace starts again at the end of the excuse. `None` while the
+/// excuse lasts.
 fn due(check: u8, since: i64, grace: i64, excuses: &[Excuse]) -> Option<i64> {
     let mut due = since.saturating_add(grace);
     let mut mine: Vec<&Excuse> = excuses.iter().filter(|excuse| excuse.check.is_none_or(|excused| excused == check)).collect();
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_state_is_found_once_after_its_grace_and_anew_when_it_comes_back() {
+    fn a_wrong_state_is_found_once_after_its_grace_and_again_when_it_returns() {
         let mut timers = Timers::default();
         timers.set(1, "p".to_owned(), 1000, Some("x".to_owned()));
         timers.set(1, "p".to_owned(), 3000, Some("y".to_owned()));
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excuse_makes_the_grace_begin_at_its_end() {
+    fn the_grace_starts_at_the_end_of_an_excuse() {
         let mut timers = Timers::default();
         timers.set(1, "p".to_owned(), 1000, Some("x".to_owned()));
         let lasting = Excuse { check: Some(1), from: 2000, to: None, at_most: None };
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excuse_with_a_bound_is_over_at_its_bound_or_a_grace_after_its_end() {
+    fn a_bounded_excuse_ends_at_its_bound_or_one_grace_after_its_end() {
         let wrong = || {
             let mut timers = Timers::default();
             timers.set(1, "p".to_owned(), 1000, Some("x".to_owned()));

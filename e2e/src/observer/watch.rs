@@ -1,7 +1,7 @@
-//! What does the API show, version by version? One watch for each kind, feeding the history.
+//! Watches every kind and feeds the history with each version of each object.
 //!
-//! The raw watch, not a reflector: a stream that ends is taken up again at the version where it stopped, so no version is missed, and only a watch that is
-//! too old (410) begins anew with a list. Then what happened in between is known only by its outcome, and says so (`exact: false`).
+//! It uses the raw watch, not a reflector. A stream that ends is continued at the version where it stopped, so no version is missed.
+//! Only a watch that is too old (410) starts again with a list. Then only the outcome of the missed changes is known (`exact: false`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,10 +14,10 @@ use tokio::time::sleep;
 use super::facts::Kind;
 use super::observing::Shared;
 
-/// How long a watch waits before it tries again; short, because the time in which it sees nothing is excused.
+/// How long a watch waits before it tries again. It is short, because checks are excused while a watch sees nothing.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What is watched.
+/// The kinds to watch: kind, API group, version, kind name, plural.
 pub(super) const KINDS: [(Kind, &str, &str, &str, &str); 11] = [
     (Kind::Node, "", "v1", "Node", "nodes"),
     (Kind::Pod, "", "v1", "Pod", "pods"),
@@ -32,7 +32,7 @@ pub(super) const KINDS: [(Kind, &str, &str, &str, &str); 11] = [
     (Kind::ConfigMap, "", "v1", "ConfigMap", "configmaps"),
 ];
 
-/// The objects of one kind, everywhere.
+/// Returns an API client for one kind in all namespaces.
 fn api(client: Client, (_, group, version, kind, plural): (Kind, &str, &str, &str, &str)) -> Api<DynamicObject> {
     let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     let resource =
@@ -40,7 +40,7 @@ fn api(client: Client, (_, group, version, kind, plural): (Kind, &str, &str, &st
     Api::all_with(client, &resource)
 }
 
-/// Watches one kind until it is dropped.
+/// Watches one kind until the task is dropped.
 pub(super) async fn watch(client: Client, of: (Kind, &'static str, &'static str, &'static str, &'static str), shared: Shared) {
     let (kind, .., plural) = of;
     let api = api(client, of);
@@ -49,7 +49,7 @@ pub(super) async fn watch(client: Client, of: (Kind, &'static str, &'static str,
         let listed = match api.list(&ListParams::default()).await {
             Ok(listed) => listed,
             Err(Error::Api(status)) if status.code == 404 => {
-                // The definition is not there (yet): then there are no objects of it either.
+                // The definition does not exist (yet), so there are no objects of this kind.
                 shared.with(|core| core.replace(kind, &[], None, true));
                 sleep(PAUSE).await;
                 continue;
@@ -67,7 +67,7 @@ pub(super) async fn watch(client: Client, of: (Kind, &'static str, &'static str,
     }
 }
 
-/// Follows the watch from a version, over as many streams as it takes, until the API server has forgotten that version.
+/// Follows the watch from a version, over several streams if necessary, until the API server has compacted that version.
 async fn follow(api: &Api<DynamicObject>, kind: Kind, version: &mut String, shared: &Shared) {
     let params = WatchParams::default().timeout(280);
     loop {
@@ -103,7 +103,7 @@ async fn follow(api: &Api<DynamicObject>, kind: Kind, version: &mut String, shar
     }
 }
 
-/// One quorum list of each kind: what the history must have reached to be complete up to now. Metadata only.
+/// Makes one quorum list of each kind (metadata only). The history is complete up to now when it has reached these lists.
 pub(super) async fn barrier(client: &Client) -> Result<Vec<Reached>, Error> {
     let mut all = Vec::new();
     for of in KINDS {
@@ -127,7 +127,7 @@ pub(super) struct Reached {
     objects: BTreeMap<String, u64>,
 }
 
-/// What is known of one kind: the newest resourceVersion seen, and that of every object that exists.
+/// The known state of one kind: the newest resourceVersion, and the resourceVersion of every existing object.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) newest: u64,
@@ -135,7 +135,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Whether everything up to that state has been seen. A watch is in order, so it is enough to have seen something newer, or the last change of every object.
+    /// Returns whether everything up to the given state has been seen. A watch is ordered, so a newer version, or the last version of every object, is enough.
     pub(super) fn has(&self, reached: &Reached) -> bool {
         let seen = |uid: &String, version: u64| self.objects.get(uid).is_some_and(|(known, _)| *known >= version);
         self.newest >= reached.version
@@ -143,7 +143,7 @@ impl Known {
                 && self.objects.keys().all(|uid| reached.objects.contains_key(uid))
     }
 
-    /// UIDs of what is known and not in a list.
+    /// Returns the UIDs of known objects that are not in a list.
     pub(super) fn gone(&self, listed: &BTreeSet<String>) -> Vec<String> {
         self.objects.keys().filter(|uid| !listed.contains(*uid)).cloned().collect()
     }

@@ -1,27 +1,27 @@
-//! Is a program that ended by itself started again? Only one that says that it lost its lease, and not without an end.
+//! Decides whether a program that ended by itself is started again: only if it says that it lost its lease, and only a few times.
 //!
-//! A leader that cannot renew its lease has to end with status 1 (`docs/operations.md`), and its kubelet starts it again. Every other end is a failure: another
-//! status, a signal, a panic, a log that does not say so.
+//! A leader that cannot renew its lease must end with status 1 (`docs/operations.md`), and its kubelet starts it again. Every other end is a failure: another
+//! status, a signal, a panic, a log without that message.
 
-/// So often in one case: a lease is lost in a rare outage, and who loses it all the time does not renew it.
+/// The largest number of restarts in one case. A program that loses its lease more often does not renew it.
 pub(super) const AT_MOST: u32 = 3;
 
-/// The end of a log is its last lines, so many: between the loss of the lease and the end of the process others may still say something.
+/// How many last lines of a log are searched: other tasks may still log between the loss of the lease and the end of the process.
 const LAST: usize = 100;
 
-/// Whether the process that ended with `code` (none: by a signal) is started again. `log` is the end of what it wrote since its start, `lease` the
-/// `namespace/name` of its lease, and `before` says how often it was started again so far.
+/// Returns whether a process that ended with `code` (`None`: by a signal) is started again. `log` is the end of its log since its start, `lease` is the
+/// `namespace/name` of its lease, and `before` is the number of restarts so far.
 pub(super) fn starts_again(code: Option<i32>, log: &str, lease: &str, before: u32) -> bool {
     let lost = format!("error=\"the lease {lease} is lost: ");
     let last: Vec<&str> = log.lines().rev().take(LAST).collect();
-    // What ended it is said once.
+    // The reason of the end is logged once.
     let mut reasons = last.iter().filter(|line| line.contains("the program ends"));
     let only_the_lease = reasons.next().is_some_and(|line| line.contains(&lost)) && reasons.next().is_none();
     let panicked = last.iter().any(|line| line.contains("panicked"));
     code == Some(1) && only_the_lease && !panicked && before < AT_MOST
 }
 
-/// Whether what a process wrote since its start says that it leads.
+/// Returns whether the log of a process since its start says that it leads.
 pub(super) fn leads(log: &str, lease: &str) -> bool {
     let leading = format!(": leading lease=\"{lease}\"");
     log.lines().any(|line| line.contains(&leading))
@@ -43,14 +43,14 @@ mod tests {
                          lease=\"podgroup-system/podgroup-controller\" identity=\"vm_1\"\n";
 
     #[test]
-    fn who_lost_its_lease_is_started_again_three_times() {
+    fn a_program_that_lost_its_lease_is_started_again_three_times() {
         let log = [BEFORE, LOST, BEFORE, ENDED].concat();
         let again: Vec<bool> = (0..5).map(|before| starts_again(Some(1), &log, LEASE, before)).collect();
         assert_eq!(again, [true, true, true, false, false]);
     }
 
     #[test]
-    fn no_other_end_is_started_again() {
+    fn after_any_other_end_a_program_is_not_started_again() {
         let log = [BEFORE, LOST, ENDED].concat();
         for code in [None, Some(0), Some(2), Some(101), Some(137)] {
             assert!(!starts_again(code, &log, LEASE, 0), "{code:?}");
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leads_has_said_so() {
+    fn a_leader_says_in_its_log_that_it_leads() {
         assert!(leads(&[BEFORE, LEADS, BEFORE].concat(), LEASE));
         assert!(!leads(&[BEFORE, LOST].concat(), LEASE));
         assert!(!leads(LEADS, "podgroup-system/podgroup-scheduler"));

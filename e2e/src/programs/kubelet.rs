@@ -1,8 +1,8 @@
-//! Who starts a program again that lost its lease? A task beside the case, only where the case is run under the mix of faults.
+//! Starts a program again that lost its lease, in a task beside the case. Only for cases under the mix of faults.
 //!
-//! The mix on a busy machine can keep a leader from its lease for longer than the renew deadline. It ends then, as it must, and its kubelet starts it again; see
-//! `again` for which ends are such. Until it leads again, a lease later, nobody acts: the waits of the case are so much longer until all is calm, and the
-//! observer waits too, and as patiently as always under the mix from the moment that it leads.
+//! On a busy machine the mix can stop a leader from renewing its lease until the renew deadline. The leader then ends, as it must, and its kubelet
+//! starts it again; see `again`. Until it leads again, one lease duration later, no program acts. So the waits of the case are longer until the mix
+//! has ended, and the observer waits, too, until the program leads again.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use crate::faults::PATIENCE;
 use crate::observer::Absences;
 use crate::wait::{Patience, Seen, millis, secs, wait_until};
 
-/// The lease of a program under the mix.
+/// The lease duration of a program under the mix.
 pub const LEASE: Duration = secs(60);
 
-/// The longest from the end of a program to the moment that it leads again. It has to see its own old lease unchanged for a lease; on a machine that is slow
-/// enough for losing it, the rest (the start, the first look at the lease, tries that are cut off) took 50 s once.
+/// The longest time from the end of a program until it leads again. It must see its own old lease unchanged for one lease duration. The rest (start, first
+/// read of the lease, requests that a fault ended) once took 50 s on a slow machine.
 const AWAY: Duration = LEASE.saturating_mul(2);
 
-/// Keeps programs. Dropping it ends that.
+/// Restarts programs that lost their lease. Dropping it ends that.
 pub struct Kubelet {
     kept: Vec<(&'static str, Shared)>,
     absences: Option<Absences>,
@@ -32,7 +32,7 @@ pub struct Kubelet {
 }
 
 impl Kubelet {
-    /// From now on these programs are started again when they lose their lease; `absences` and `patience` hear of it.
+    /// Starts to manage these programs, and tells `absences` and `patience` when one is absent.
     pub fn start<'a>(programs: impl Iterator<Item = &'a mut Program>, absences: Option<Absences>, patience: Patience) -> Self {
         let kept: Vec<_> = programs.map(|program| (program.name, program.process.clone())).collect();
         kept.iter().for_each(|(_, process)| process.lock().kept = true);
@@ -48,9 +48,9 @@ impl Kubelet {
         Self { kept, absences, _beats: beats }
     }
 
-    /// Waits until everybody who lost its lease leads again; from now on the observer excuses nobody. For when the mix is over.
+    /// Waits until every program that lost its lease leads again. From then on the observer excuses nothing. It is called after the end of the mix.
     pub async fn all_back(&self) -> Result<()> {
-        wait_until(AWAY, "who lost its lease leads again", || async {
+        wait_until(AWAY, "every program that lost its lease leads again", || async {
             let away: Vec<_> = self.kept.iter().filter(|(_, process)| process.lock().away()).map(|(name, _)| *name).collect();
             Ok(Seen::when(away.is_empty(), || format!("not yet: {}", away.join(", "))))
         })
@@ -60,10 +60,10 @@ impl Kubelet {
     }
 }
 
-/// What one look after the other finds.
+/// The state from one check to the next.
 struct Round {
     kept: Vec<Shared>,
-    /// Losses that the waits know of.
+    /// The number of lost leases that the waits already know.
     seen: u32,
     excused_until: Option<Instant>,
 }
@@ -73,8 +73,8 @@ impl Round {
         let (mut losses, mut away) = (0_u32, false);
         for process in &self.kept {
             let mut process = process.lock();
-            // What cannot be started, or asked, is tried again; whoever waits for all to be back says so in the end.
-            drop(process.tend(now));
+            // A failed start or check is tried again. If a program never comes back, `all_back` reports it.
+            drop(process.step(now));
             losses = losses.saturating_add(process.losses());
             away |= process.away();
         }

@@ -1,4 +1,4 @@
-//! Does the kubelet start again whom it should, and nobody else? With a shell as the program.
+//! Tests which programs the kubelet starts again, with a shell script as the program.
 
 use std::path::Path;
 use std::sync::MutexGuard;
@@ -9,7 +9,7 @@ use crate::scratch::{Scratch, processes_of};
 
 const NAME: &str = "podgroup-controller";
 
-/// Loses its lease at its first `times` starts, and leads for good from then on.
+/// Returns a script that loses its lease at its first `times` starts, and then leads.
 fn loses(times: u32) -> String {
     format!(
         "echo start >>\"$0\"
@@ -21,7 +21,7 @@ fn loses(times: u32) -> String {
     )
 }
 
-/// A shell that does this; it counts its starts in a file.
+/// Starts a shell with this script; it writes each start into a file.
 fn program(scratch: &Scratch, script: &str) -> Program {
     let path = scratch.link(Path::new("/bin/bash")).unwrap();
     let counted = scratch.path("starts").display().to_string();
@@ -35,7 +35,7 @@ fn starts(scratch: &Scratch) -> usize {
     std::fs::read_to_string(scratch.path("starts")).unwrap_or_default().lines().count()
 }
 
-/// Looks until it is so.
+/// Waits until the condition holds.
 async fn until(what: &str, mut so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !so() {
@@ -53,12 +53,12 @@ fn waits(program: &Program) -> bool {
 }
 
 #[tokio::test]
-async fn who_lost_its_lease_is_started_again_and_waited_for() {
+async fn a_program_that_lost_its_lease_is_started_again_and_the_waits_are_longer() {
     let scratch = Scratch::new("unit").unwrap();
     let mut program = program(&scratch, &loses(2));
     let patience = Patience::default();
     let kubelet = Kubelet::start([&mut program].into_iter(), None, patience.clone());
-    until("it runs for the third time", || {
+    until("the program runs for the third time", || {
         assert_eq!(program.unexpected_end(), None);
         starts(&scratch) == 3
     })
@@ -71,42 +71,42 @@ async fn who_lost_its_lease_is_started_again_and_waited_for() {
 }
 
 #[tokio::test]
-async fn the_fourth_time_it_has_ended_by_itself() {
+async fn the_fourth_lost_lease_is_an_end_by_itself() {
     let scratch = Scratch::new("unit").unwrap();
     let mut program = program(&scratch, &loses(9));
     let _kubelet = Kubelet::start([&mut program].into_iter(), None, Patience::default());
-    until("it has ended", || program.unexpected_end().is_some()).await;
+    until("the program has ended", || program.unexpected_end().is_some()).await;
     assert_eq!(program.unexpected_end().unwrap(), format!("{NAME} ended by itself: exit status: 1"));
     assert_eq!((starts(&scratch), program.started_again()), (4, 3));
 }
 
 #[tokio::test]
-async fn without_a_kubelet_every_end_is_its_own() {
+async fn without_a_kubelet_every_end_is_an_end_by_itself() {
     let scratch = Scratch::new("unit").unwrap();
     let mut program = program(&scratch, &loses(9));
-    until("it has ended", || program.unexpected_end().is_some()).await;
-    process(&program).tend(Instant::now() + BACK_OFF).unwrap();
+    until("the program has ended", || program.unexpected_end().is_some()).await;
+    process(&program).step(Instant::now() + BACK_OFF).unwrap();
     assert_eq!(program.unexpected_end().unwrap(), format!("{NAME} ended by itself: exit status: 1"));
     assert!(!program.runs() && program.kill().await.is_err());
 }
 
 #[tokio::test]
-async fn another_end_is_its_own_under_a_kubelet_too() {
+async fn another_end_is_an_end_by_itself_with_a_kubelet_too() {
     let scratch = Scratch::new("unit").unwrap();
     let mut program = program(&scratch, &loses(9).replace("exit 1", "kill -KILL $$"));
     let _kubelet = Kubelet::start([&mut program].into_iter(), None, Patience::default());
-    until("it has ended", || program.unexpected_end().is_some()).await;
+    until("the program has ended", || program.unexpected_end().is_some()).await;
     assert_eq!((starts(&scratch), program.started_again()), (1, 0));
 }
 
 #[tokio::test]
-async fn whom_the_case_ends_is_not_started_again() {
+async fn a_program_that_the_case_ends_is_not_started_again() {
     for end in ["kill", "terminate", "wait_end"] {
         let scratch = Scratch::new("unit").unwrap();
         let mut program = program(&scratch, &loses(99));
         process(&program).kept = true;
         until("it waits", || program.unexpected_end().is_none() && waits(&program)).await;
-        process(&program).tend(Instant::now()).unwrap();
+        process(&program).step(Instant::now()).unwrap();
         assert!(!program.runs() && process(&program).away());
         assert_eq!(program.started_again(), 0);
         match end {
@@ -115,24 +115,24 @@ async fn whom_the_case_ends_is_not_started_again() {
             _ => assert_eq!(program.wait_end(secs(1)).await.unwrap().code(), Some(1)),
         }
         let before = starts(&scratch);
-        process(&program).tend(Instant::now() + BACK_OFF).unwrap();
+        process(&program).step(Instant::now() + BACK_OFF).unwrap();
         assert!(program.is_stopped() && !process(&program).away(), "{end}");
         program.launch().unwrap();
-        until("the case starts it", || starts(&scratch) == before + 1).await;
+        until("the case starts the program", || starts(&scratch) == before + 1).await;
     }
 }
 
 #[tokio::test]
-async fn nothing_is_started_once_its_program_is_dropped() {
+async fn a_dropped_program_is_not_started_again() {
     let scratch = Scratch::new("unit").unwrap();
     let mut program = program(&scratch, &loses(1));
     let process = program.process.clone();
     process.lock().kept = true;
     until("it waits", || program.unexpected_end().is_none() && waits(&program)).await;
     drop(program);
-    process.lock().tend(Instant::now() + BACK_OFF).unwrap();
+    process.lock().step(Instant::now() + BACK_OFF).unwrap();
     assert!(processes_of(scratch.folder()).is_empty());
-    // As it would have been, were it still there.
+    // A kubelet that still managed the program would start it here.
     process.lock().start().unwrap();
     until("it runs", || starts(&scratch) == 2).await;
     assert!(!processes_of(scratch.folder()).is_empty());

@@ -1,4 +1,4 @@
-//! On which port of this machine does a program answer? On one that nobody has, and that nobody else here was given.
+//! Chooses free local ports for the programs.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -9,15 +9,15 @@ use anyhow::{Result, bail};
 use crate::proxy::Dice;
 use crate::scratch;
 
-/// The ports that this process has given away, so that none is given to two: a program takes its own a moment later, and again after a restart.
-static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+/// The ports that this process has given out. A program opens its port some time later, and again after a restart, so no port is given out twice.
+static GIVEN_OUT: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
-/// A port that nobody has now, and that nobody else here is given. Outside of what the system gives to outgoing connections (32768 and up) and of what kwokctl takes (32767 downwards), so
-/// that it is still free a moment later.
+/// Returns a port that is free and has not been given out. It is outside the range for outgoing connections (32768 and up) and outside the ports of kwokctl
+/// (32767 downwards), so that it stays free for a while.
 pub(crate) fn free_port() -> Result<u16> {
     let mut dice = Dice(scratch::random());
-    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
-    // A long soak comes round to those of cases that are long over.
+    let mut given = GIVEN_OUT.lock().unwrap_or_else(PoisonError::into_inner);
+    // In a long soak the ports of cases that have ended are used again.
     if given.len() >= 4_000 {
         given.clear();
     }
@@ -28,7 +28,7 @@ pub(crate) fn free_port() -> Result<u16> {
             return Ok(port);
         }
     }
-    bail!("no free port between 20000 and 28000")
+    bail!("there is no free port between 20000 and 28000")
 }
 
 #[cfg(test)]
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_port_is_given_to_two() {
+    fn no_port_is_given_out_twice() {
         let ports: BTreeSet<u16> = (0..1_000).map(|_| free_port().unwrap()).collect();
         assert_eq!(ports.len(), 1_000);
     }

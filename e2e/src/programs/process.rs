@@ -1,7 +1,7 @@
-//! What is a program's process doing? It runs, a case has stopped it, or it lost its lease and waits to be started again.
+//! The state of a program's process: it runs, the case has stopped it, or it lost its lease and waits for its restart.
 //!
-//! A case and the kubelet share it, so each takes a step under one lock, and what is started is always in it: whoever stops a process that waits, or drops its
-//! program, can be sure that it is not started any more.
+//! A case and the kubelet share the process, and each takes every step under one lock. After a case has stopped a waiting process, or dropped its program,
+//! the process is not started any more.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
@@ -16,28 +16,28 @@ use tokio::time::Instant;
 
 use super::again::{leads, starts_again};
 
-/// A kubelet's first restart is at once, but for what it needs to see the end.
+/// The delay of a kubelet before the first restart, which is only the time that it needs to see the end.
 pub(super) const BACK_OFF: Duration = Duration::from_secs(1);
 
-/// The end of a log is at most so long.
+/// The longest part of a log that is searched, in bytes from its end.
 const LONGEST_END: u64 = 64 * 1024;
 
-/// How a process is started, and what it is doing.
+/// How a process is started, and its state.
 pub(super) struct Process {
     pub(super) path: PathBuf,
     pub(super) arguments: Vec<String>,
     pub(super) environment: Vec<(String, String)>,
     pub(super) log: PathBuf,
-    /// `namespace/name` of its lease.
+    /// The `namespace/name` of its lease.
     pub(super) lease: String,
     /// Whether a kubelet starts it again.
     pub(super) kept: bool,
     pub(super) state: State,
-    /// Where in the log the present start begins.
+    /// The position in the log at which the present start begins.
     begin: u64,
-    /// How often it ended for its lost lease.
+    /// How often it ended because it lost its lease.
     losses: u32,
-    /// It lost its lease and does not lead again yet.
+    /// Whether it lost its lease and does not lead again yet.
     away: bool,
 }
 
@@ -46,11 +46,11 @@ pub(super) enum State {
     Stopped,
     /// Started; it may have ended by itself.
     Started(Child),
-    /// It lost its lease, ended so and then, and the kubelet has not started it again yet.
+    /// It ended with this status at this time because it lost its lease, and is not started again yet.
     Waits(ExitStatus, Instant),
 }
 
-/// What a case and the kubelet share.
+/// The process as the case and the kubelet share it.
 #[derive(Clone)]
 pub(super) struct Shared(Arc<Mutex<Process>>);
 
@@ -65,12 +65,12 @@ impl Shared {
 }
 
 impl Process {
-    /// One that was never started.
+    /// Creates a process that is not started.
     pub(super) fn new(path: PathBuf, arguments: Vec<String>, environment: Vec<(String, String)>, log: PathBuf, lease: String) -> Self {
         Self { path, arguments, environment, log, lease, kept: false, state: State::Stopped, begin: 0, losses: 0, away: false }
     }
 
-    /// Starts it, whatever it was before.
+    /// Starts it, in any state.
     pub(super) fn start(&mut self) -> Result<()> {
         let log: File = OpenOptions::new().create(true).append(true).open(&self.log)?;
         self.begin = log.metadata()?.len();
@@ -81,7 +81,7 @@ impl Process {
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
-            // A group of its own: Ctrl-C at the terminal is for the runner, and a demo's programs outlive it.
+            // A process group of its own: Ctrl-C at the terminal is for the runner only, and the programs of a demo outlive it.
             .process_group(0)
             .spawn()
             .with_context(|| format!("starting {}", self.path.display()))?;
@@ -89,19 +89,19 @@ impl Process {
         Ok(())
     }
 
-    /// How it ended by itself, if it did and is not to be started again.
+    /// Returns how it ended by itself, if it did and is not to be started again.
     pub(super) fn ended(&mut self, now: Instant) -> Result<Option<ExitStatus>> {
         let State::Started(child) = &mut self.state else { return Ok(None) };
         let Some(status) = child.try_wait()? else { return Ok(None) };
-        if self.forgives(status)? {
+        if self.counts_as_lost_lease(status)? {
             self.state = State::Waits(status, now);
             return Ok(None);
         }
         Ok(Some(status))
     }
 
-    /// Whether an end with this status is one for which a kubelet is here to start it again; it is counted then.
-    pub(super) fn forgives(&mut self, status: ExitStatus) -> Result<bool> {
+    /// Returns whether a kubelet starts it again after an end with this status; if so, the lost lease is counted.
+    pub(super) fn counts_as_lost_lease(&mut self, status: ExitStatus) -> Result<bool> {
         let forgives = self.kept && starts_again(status.code(), &self.since_start(Some(LONGEST_END))?, &self.lease, self.losses);
         if forgives {
             self.losses = self.losses.saturating_add(1);
@@ -110,40 +110,40 @@ impl Process {
         Ok(forgives)
     }
 
-    /// What a kubelet does: it starts again who has waited for long enough, and sees who leads.
-    pub(super) fn tend(&mut self, now: Instant) -> Result<()> {
+    /// Does the work of a kubelet: starts a process after its back-off, and notices when it leads.
+    pub(super) fn step(&mut self, now: Instant) -> Result<()> {
         self.ended(now)?;
         if let State::Waits(_, since) = self.state
             && now.saturating_duration_since(since) >= BACK_OFF
         {
             self.start()?;
         }
-        // Before it is started again its log is still that of the one that did lead.
+        // Before the restart, its log is still that of the former process, which did lead.
         if self.away && matches!(self.state, State::Started(_)) && leads(&self.since_start(None)?, &self.lease) {
             self.away = false;
         }
         Ok(())
     }
 
-    /// Whether it lost its lease and does not lead again yet. One that the case has stopped is the case's.
+    /// Returns whether it lost its lease and does not lead again yet. False when the case has stopped it.
     pub(super) fn away(&self) -> bool {
         self.away && !matches!(self.state, State::Stopped)
     }
 
-    /// How often it ended for its lost lease.
+    /// Returns how often it ended because it lost its lease.
     pub(super) fn losses(&self) -> u32 {
         self.losses
     }
 
-    /// How often it was started again after that, by whomever.
+    /// Returns how often it was started again after that, by the kubelet or by the case.
     pub(super) fn started_again(&self) -> u32 {
         let not_yet = self.away && !matches!(self.state, State::Started(_));
         self.losses.saturating_sub(u32::from(not_yet))
     }
 
-    /// What it wrote since its start; at most so many bytes from its end.
+    /// Returns its log since its start, at most the last `at_most` bytes.
     fn since_start(&self, at_most: Option<u64>) -> Result<String> {
-        let mut log = File::open(&self.log).with_context(|| format!("the log {}", self.log.display()))?;
+        let mut log = File::open(&self.log).with_context(|| format!("reading the log {}", self.log.display()))?;
         let end = log.metadata()?.len();
         log.seek(SeekFrom::Start(at_most.map_or(self.begin, |most| self.begin.max(end.saturating_sub(most)))))?;
         let mut bytes = Vec::new();

@@ -1,19 +1,19 @@
-//! How does each kind of owner look when a user types as little as possible? One constructor each; what differs is said by the case.
+//! A constructor for each kind of owner, with the fields that a user must type. A case sets what differs.
 
 use serde_json::{Value, json};
 
 use super::owner::{Kind, Owner};
 
-/// The annotation of a pod whose status the case itself writes, as the kubelet of a pod that runs for as long as the case wants. (kwok would end a Job's pod
-/// as soon as it runs.)
+/// The annotation of a pod whose status the case writes in place of a kubelet, so that the pod runs as long as the case needs. (kwok would end a
+/// Job's pod as soon as it runs.)
 pub const PLAYED_BY_THE_CASE: &str = "kwok.x-k8s.io/status";
 
-/// The order in which a StatefulSet makes its pods.
+/// The order in which a StatefulSet creates its pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// The next only when the one before it is ready: the default.
+    /// The next pod only after the one before it is ready: the default.
     OrderedReady,
-    /// All at once.
+    /// All pods at once.
     Parallel,
 }
 
@@ -22,17 +22,17 @@ fn selector(name: &str) -> Value {
 }
 
 impl Owner {
-    /// A Deployment of one replica.
+    /// Returns a Deployment with one replica.
     pub fn deployment(name: &str) -> Self {
         Self::new(Kind::Deployment, name, "/spec/template", json!({"replicas": 1, "selector": selector(name)}))
     }
 
-    /// A ReplicaSet of one replica that no Deployment owns.
+    /// Returns a ReplicaSet with one replica and without a Deployment.
     pub fn replica_set(name: &str) -> Self {
         Self::new(Kind::ReplicaSet, name, "/spec/template", json!({"replicas": 1, "selector": selector(name)}))
     }
 
-    /// A StatefulSet of one replica.
+    /// Returns a StatefulSet with one replica.
     pub fn stateful_set(name: &str, order: Order) -> Self {
         let order = match order {
             Order::OrderedReady => "OrderedReady",
@@ -42,40 +42,40 @@ impl Owner {
         Self::new(Kind::StatefulSet, name, "/spec/template", spec)
     }
 
-    /// A DaemonSet.
+    /// Returns a DaemonSet.
     pub fn daemon_set(name: &str) -> Self {
         Self::new(Kind::DaemonSet, name, "/spec/template", json!({"selector": selector(name)}))
     }
 
-    /// A Job of this parallelism and as many completions; kwok ends its pods as soon as they run.
+    /// Returns a Job with this parallelism and as many completions. kwok ends its pods as soon as they run.
     pub fn job(name: &str, parallelism: u32) -> Self {
         let spec = json!({"parallelism": parallelism, "completions": parallelism, "backoffLimit": 0});
         Self::new(Kind::Job, name, "/spec/template", spec).with_pod("/spec", "restartPolicy", json!("Never"))
     }
 
-    /// A CronJob that makes a Job every minute; until then a case makes one from it, as `kubectl create job --from` does.
+    /// Returns a CronJob. A case creates a Job from it, like `kubectl create job --from`, before its schedule does.
     pub fn cron_job(name: &str, parallelism: u32) -> Self {
         let job = json!({"spec": {"parallelism": parallelism, "completions": parallelism, "backoffLimit": 0}});
         let spec = json!({"schedule": "* * * * *", "jobTemplate": job});
         Self::new(Kind::CronJob, name, "/spec/jobTemplate/spec/template", spec).with_pod("/spec", "restartPolicy", json!("Never"))
     }
 
-    /// A pod; of `owned_by` if that is said, else bare.
+    /// Returns a pod; it is bare unless `owned_by` is called.
     pub fn pod(name: &str) -> Self {
         Self::new(Kind::Pod, name, "", json!({})).with("/metadata", "name", json!(name))
     }
 
-    /// An object of an operator.
+    /// Returns the object of an operator.
     pub fn operators(name: &str) -> Self {
         Self::object(Kind::ConfigMap, json!({"metadata": {"name": name, "annotations": {}}}))
     }
 
-    /// A namespace.
+    /// Returns a namespace.
     pub fn namespace(name: &str) -> Self {
         Self::object(Kind::Namespace, json!({"metadata": {"name": name, "annotations": {}}}))
     }
 
-    /// A pod of it neither runs nor ends until the case says so: see [`PLAYED_BY_THE_CASE`].
+    /// Makes its pods neither run nor end until the case says so: see [`PLAYED_BY_THE_CASE`].
     pub fn played_by_the_case(self) -> Self {
         self.pod_annotation(PLAYED_BY_THE_CASE, "custom")
     }

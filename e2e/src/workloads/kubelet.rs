@@ -1,4 +1,4 @@
-//! What becomes of a pod on its node? For pods that kwok leaves to the case: they run, and end, when the case says so.
+//! Writes the status of pods in place of a kubelet, for pods that kwok leaves to the case.
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
@@ -10,7 +10,7 @@ use super::{phases, pods_of};
 use crate::objects::NAMESPACE;
 use crate::wait::{Seen, secs, wait_until};
 
-/// Waits until `name` has `count` pods that are bound, and lets them run.
+/// Waits until `name` has `count` bound pods, and makes them run.
 pub async fn run(client: &Client, name: &str, count: usize, seconds: u64) -> Result<()> {
     let bound = |pod: &Pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
     let waiting = wait_until(secs(seconds), &format!("{count} pods of {name} are bound"), || async {
@@ -23,22 +23,22 @@ pub async fn run(client: &Client, name: &str, count: usize, seconds: u64) -> Res
     for pod in waiting {
         let conditions: Vec<_> =
             ["Initialized", "Ready", "ContainersReady"].iter().map(|kind| json!({"type": kind, "status": "True"})).collect();
-        tell(client, &pod, json!({"phase": "Running", "conditions": conditions})).await?;
+        write_status(client, &pod, json!({"phase": "Running", "conditions": conditions})).await?;
     }
     Ok(())
 }
 
-/// Ends the first `count` pods of `name` that run, well (`Succeeded`) or not (`Failed`).
+/// Ends the first `count` running pods of `name` with the phase `Succeeded` or `Failed`.
 pub async fn end(client: &Client, name: &str, count: usize, phase: &str) -> Result<()> {
     let running: Vec<Pod> = pods_of(client, name).await?.into_iter().filter(living).collect();
-    anyhow::ensure!(running.len() >= count, "{name} has only {} pods that could end", running.len());
+    anyhow::ensure!(running.len() >= count, "{name} has only {} running pods", running.len());
     for pod in running.iter().take(count) {
         let code = i32::from(phase == "Failed");
         let ended = json!([{
             "name": "main", "image": "example/1", "imageID": "", "ready": false, "restartCount": 0,
             "state": {"terminated": {"exitCode": code, "reason": if code == 0 { "Completed" } else { "Error" }}},
         }]);
-        tell(client, pod, json!({"phase": phase, "containerStatuses": ended})).await?;
+        write_status(client, pod, json!({"phase": phase, "containerStatuses": ended})).await?;
     }
     Ok(())
 }
@@ -48,7 +48,7 @@ fn living(pod: &Pod) -> bool {
     !matches!(phase, "Succeeded" | "Failed")
 }
 
-async fn tell(client: &Client, pod: &Pod, status: serde_json::Value) -> Result<()> {
+async fn write_status(client: &Client, pod: &Pod, status: serde_json::Value) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     pods.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Merge(json!({"status": status}))).await?;
     Ok(())

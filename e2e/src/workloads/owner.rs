@@ -1,4 +1,4 @@
-//! What owns pods, whatever its kind? Objects as a user would type them, made and changed without their types, and the PodGroup that belongs to each.
+//! Owners of pods of any kind, as untyped objects like a user's YAML: creation, changes, and the PodGroup of each.
 
 use anyhow::{Context, Result};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
@@ -21,7 +21,7 @@ pub enum Kind {
     Job,
     CronJob,
     Pod,
-    /// Stands for the object of any operator: the API server and its garbage collector ask no more of an owner than to exist.
+    /// Stands for the object of any operator: the API server and its garbage collector require only that an owner exists.
     ConfigMap,
     Namespace,
 }
@@ -42,12 +42,12 @@ impl Kind {
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural)
     }
 
-    /// Its objects in the case's namespace.
+    /// Returns the objects of this kind in the case's namespace.
     pub fn api(self, client: &Client) -> Api<DynamicObject> {
         self.api_in(client, NAMESPACE)
     }
 
-    /// Its objects in a namespace; a Namespace is in none.
+    /// Returns the objects of this kind in a namespace. A Namespace has none.
     pub fn api_in(self, client: &Client, namespace: &str) -> Api<DynamicObject> {
         if self == Self::Namespace {
             Api::all_with(client.clone(), &self.resource())
@@ -57,17 +57,17 @@ impl Kind {
     }
 }
 
-/// An object that owns pods, to be made.
+/// An owner of pods to be created.
 #[derive(Clone, Debug)]
 pub struct Owner {
     kind: Kind,
     object: Value,
-    /// Where the template of its pods stands (`/spec/template`); of a bare pod it is the pod.
+    /// The JSON pointer of its pod template (`/spec/template`); for a bare pod, of the pod.
     template: &'static str,
 }
 
 impl Owner {
-    /// An object of this kind whose `spec` stands beside the template of its pods: one container of 1 cpu, the label `app=NAME`, gone at once when deleted.
+    /// Returns an object with a `spec` and a pod template: one container of 1 cpu, the label `app=NAME`, no grace period.
     pub(super) fn new(kind: Kind, name: &str, template: &'static str, spec: Value) -> Self {
         let object = json!({"metadata": {"name": name, "annotations": {}}, "spec": spec});
         let pod = json!({
@@ -83,70 +83,70 @@ impl Owner {
         owner
     }
 
-    /// An object without pods of its own making.
+    /// Returns an object that creates no pods itself.
     pub(super) fn object(kind: Kind, object: Value) -> Self {
         Self { kind, object, template: "" }
     }
 
-    /// Sets `key` of the object at `place` (a JSON pointer), which is made where it is missing.
+    /// Sets `key` of the object at `place` (a JSON pointer). A missing place is created.
     pub fn with(mut self, place: &str, key: &str, value: Value) -> Self {
         self.put(place, key, value);
         self
     }
 
-    /// The same, in the template of its pods (`/spec`).
+    /// Does the same in its pod template.
     pub fn with_pod(mut self, place: &str, key: &str, value: Value) -> Self {
         let place = format!("{}{place}", self.template);
         self.put(&place, key, value);
         self
     }
 
-    /// How many pods it wants.
+    /// Sets the replicas.
     pub fn replicas(self, replicas: u32) -> Self {
         self.with("/spec", "replicas", json!(replicas))
     }
 
-    /// What each pod asks for.
+    /// Sets the requests of each pod.
     pub fn asks(self, requests: Amounts<'_>) -> Self {
         self.with_pod("/spec", "containers", json!([container(requests)]))
     }
 
-    /// An annotation of its own.
+    /// Sets an annotation of the owner.
     pub fn annotation(self, key: &str, value: &str) -> Self {
         self.with("/metadata/annotations", key, json!(value))
     }
 
-    /// An annotation of its pods.
+    /// Sets an annotation of its pods.
     pub fn pod_annotation(self, key: &str, value: &str) -> Self {
         self.with_pod("/metadata/annotations", key, json!(value))
     }
 
-    /// `group-min-member`, as the text that a user typed.
+    /// Sets `group-min-member`, as the text that a user typed.
     pub fn gang(self, members: &str) -> Self {
         self.annotation(MIN_MEMBER, members)
     }
 
-    /// The queue.
+    /// Sets the queue.
     pub fn queue(self, queue: &str) -> Self {
         self.annotation(QUEUE, queue)
     }
 
-    /// Whose scheduler places its pods; our own if this is not said.
+    /// Sets the scheduler of its pods; ours by default.
     pub fn scheduler(self, name: &str) -> Self {
         self.with_pod("/spec", "schedulerName", json!(name))
     }
 
-    /// Owned by `owner`, as its controller.
+    /// Makes `owner` its controller.
     pub fn owned_by(self, owner: &Value) -> Self {
         self.with("/metadata", "ownerReferences", json!([owner]))
     }
 
-    /// Makes it; the object as the API server took it.
+    /// Creates it; returns the object as the API server stores it.
     pub async fn make(self, client: &Client) -> Result<DynamicObject> {
         self.make_in(client, NAMESPACE).await
     }
 
-    /// Makes it in another namespace.
+    /// Creates it in another namespace.
     pub async fn make_in(self, client: &Client, namespace: &str) -> Result<DynamicObject> {
         let object: DynamicObject = serde_json::from_value(self.object)?;
         let what = format!("making {:?} {}", self.kind, object.name_any());
@@ -170,7 +170,7 @@ impl Owner {
     }
 }
 
-/// An owner reference to an object, as its controller.
+/// Returns an owner reference to an object as controller.
 pub fn reference(kind: Kind, object: &DynamicObject) -> Value {
     let resource = kind.resource();
     json!({"apiVersion": resource.api_version, "kind": resource.kind, "name": object.name_any(), "uid": object.uid().unwrap_or_default(), "controller": true})
@@ -182,25 +182,25 @@ pub async fn patch(client: &Client, kind: Kind, name: &str, patch: Value) -> Res
     kind.api(client).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.context(what)
 }
 
-/// Sets how many pods it wants, as `kubectl scale` does.
+/// Sets the replicas like `kubectl scale`.
 pub async fn resize(client: &Client, kind: Kind, name: &str, replicas: u32) -> Result<()> {
     kind.api(client).patch_scale(name, &PatchParams::default(), &Patch::Merge(json!({"spec": {"replicas": replicas}}))).await?;
     Ok(())
 }
 
-/// Deletes it: `Background` takes its pods along, `Orphan` (`--cascade=orphan`) leaves them.
+/// Deletes it: `Background` deletes its pods, too; `Orphan` (`--cascade=orphan`) keeps them.
 pub async fn delete_as(client: &Client, kind: Kind, name: &str, propagation: PropagationPolicy) -> Result<()> {
     let params = DeleteParams { propagation_policy: Some(propagation), ..DeleteParams::default() };
     kind.api(client).delete(name, &params).await.with_context(|| format!("deleting {kind:?} {name}"))?;
     Ok(())
 }
 
-/// The name of an owner's PodGroup.
+/// Returns the name of an owner's generated PodGroup.
 pub fn group_name(owner: &DynamicObject) -> String {
     format!("podgroup-{}", owner.uid().unwrap_or_default())
 }
 
-/// Waits until the owner's PodGroup is there, is owned by it as its controller, and `wrong` finds nothing wrong with it.
+/// Waits until the owner's PodGroup exists, has the owner as controller, and `wrong` returns no fault.
 pub async fn wait_group(
     client: &Client,
     owner: &DynamicObject,
@@ -210,7 +210,9 @@ pub async fn wait_group(
 ) -> Result<DynamicObject> {
     let (name, uid) = (group_name(owner), owner.uid().unwrap_or_default());
     wait_until(secs(seconds), &format!("the PodGroup of {}: {what}", owner.name_any()), || async {
-        let Some(group) = podgroups(client).get_opt(&name).await? else { return Ok(Seen::NotYet(format!("there is no {name}"))) };
+        let Some(group) = podgroups(client).get_opt(&name).await? else {
+            return Ok(Seen::NotYet(format!("PodGroup {name} does not exist")));
+        };
         if !group.owner_references().iter().any(|owner| owner.uid == uid && owner.controller == Some(true)) {
             return Ok(Seen::NotYet(format!("owned by {:?}", group.owner_references())));
         }
@@ -231,25 +233,25 @@ pub async fn wait_min_member(client: &Client, owner: &DynamicObject, members: i6
     .await
 }
 
-/// Waits until the owner's PodGroup is gone (or was never there).
+/// Waits until the owner has no PodGroup.
 pub async fn wait_no_group(client: &Client, owner: &DynamicObject, seconds: u64) -> Result<()> {
     wait_until(secs(seconds), &format!("{} has no PodGroup", owner.name_any()), || async {
         let found = podgroups(client).get_opt(&group_name(owner)).await?;
-        Ok(Seen::when(found.is_none(), || "it is there".to_owned()))
+        Ok(Seen::when(found.is_none(), || "the PodGroup exists".to_owned()))
     })
     .await
 }
 
-/// For so many seconds the owner has no PodGroup.
+/// Checks that the owner has no PodGroup for `seconds`.
 pub async fn stays_without_group(client: &Client, owner: &DynamicObject, seconds: u64) -> Result<()> {
     holds_for(secs(seconds), &format!("{} has no PodGroup", owner.name_any()), || async {
         let found = podgroups(client).get_opt(&group_name(owner)).await?;
-        Ok(Seen::when(found.is_none(), || "it is there".to_owned()))
+        Ok(Seen::when(found.is_none(), || "the PodGroup exists".to_owned()))
     })
     .await
 }
 
-/// All PodGroups of the case's namespace that the controller made.
+/// Returns all PodGroups of the case's namespace that the controller created.
 pub async fn groups_made(client: &Client) -> Result<Vec<String>> {
     let ours = ListParams::default().labels("podgroup.dev/managed-by=podgroup-controller");
     Ok(podgroups(client).list(&ours).await?.iter().map(ResourceExt::name_any).collect())

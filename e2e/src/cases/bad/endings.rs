@@ -1,4 +1,4 @@
-//! Is nothing left over, and nothing done over and over, when something will not be there for long, or will not go?
+//! Objects that exist only for a short time, or that cannot be deleted: nothing is left over, and no work is repeated without an end.
 
 use anyhow::{Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -14,8 +14,8 @@ use crate::workloads::owner::{Kind, Owner, delete_as, groups_made};
 use crate::workloads::{Workload, scale, wait_one_group, wait_running};
 use crate::world::World;
 
-/// 50 Deployments, StatefulSets and Jobs are made and deleted at once, so that they vanish between any two calls: nothing is left over, and each costs a
-/// bounded number of calls.
+/// 50 Deployments, StatefulSets and Jobs are created and deleted at once, so that they vanish between any two calls. Nothing is left over, and each costs
+/// a bounded number of calls.
 pub(in crate::cases) async fn owners_that_vanish(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
@@ -30,7 +30,7 @@ pub(in crate::cases) async fn owners_that_vanish(w: &mut World) -> Result<()> {
                     _ => (Kind::Deployment, Owner::deployment(&name)),
                 };
                 owner.asks(&[("cpu", "10m")]).make(&client).await?;
-                // Of different ages: a few milliseconds to a few tenths of a second, after the first thing that shows that somebody works on it.
+                // They live for different times: some milliseconds to some tenths of a second after the first sign that a controller works on them.
                 if number % 3 == 0 {
                     wait_until(secs(20), &format!("{name} has a pod"), || async {
                         let there = crate::workloads::pods_of(&client, &name).await?.len();
@@ -53,19 +53,19 @@ pub(in crate::cases) async fn owners_that_vanish(w: &mut World) -> Result<()> {
     let before = called::since(w, moment)?;
     ensure!(!w.faults().is_empty() || before.len() <= 50 * 6, "50 owners cost {:?}", tally(&before));
     let rest = called::now(w)?;
-    holds_for(secs(2), "nothing comes back", || async {
+    holds_for(secs(2), "no PodGroup comes back", || async {
         let made = groups_made(&client).await?;
         Ok(Seen::when(made.is_empty(), || format!("{made:?}")))
     })
     .await?;
     let calls = called::since(w, rest)?;
-    // What a fault has held up may still be tried again.
-    ensure!(!w.faults().is_empty() || calls.is_empty(), "it goes on: {:?}", tally(&calls));
+    // A request that a fault delayed may still be retried.
+    ensure!(!w.faults().is_empty() || calls.is_empty(), "calls go on after the end: {:?}", tally(&calls));
     Ok(())
 }
 
-/// A PodGroup carries somebody's finalizer when its Deployment goes to 0: it is retired and ends when the finalizer is taken off. Meanwhile pods are wanted
-/// again: nothing is done over and over, and with the finalizer gone a new one is there. A finalizer does not keep it from ending for good either.
+/// A PodGroup has a foreign finalizer when its Deployment is scaled to 0: it is deleted and goes when the finalizer is removed. Meanwhile the Deployment is
+/// scaled up again: no work is repeated, and a new PodGroup exists once the finalizer is removed. A finalizer does not prevent the final deletion either.
 pub(in crate::cases) async fn finalizers(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
@@ -76,9 +76,9 @@ pub(in crate::cases) async fn finalizers(w: &mut World) -> Result<()> {
     for comes_back in [true, false] {
         finalizer(&client, &name, json!(["example.com/mine"])).await?;
         scale(&client, "d", 0).await?;
-        wait_until(secs(10), "the PodGroup is ending", || async {
+        wait_until(secs(10), "the PodGroup is terminating", || async {
             let ending = podgroups(&client).get(&name).await?.metadata.deletion_timestamp.is_some();
-            Ok(Seen::when(ending, || "it is not".to_owned()))
+            Ok(Seen::when(ending, || "it has no deletion timestamp".to_owned()))
         })
         .await?;
         let ending = podgroups(&client).get(&name).await?.uid();
@@ -86,20 +86,20 @@ pub(in crate::cases) async fn finalizers(w: &mut World) -> Result<()> {
             scale(&client, "d", 1).await?;
         }
         let moment = called::now(w)?;
-        holds_for(secs(2), "the ending one is there", || async {
+        holds_for(secs(2), "the terminating PodGroup still exists", || async {
             let now = podgroups(&client).get_opt(&name).await?.and_then(|group| group.uid());
             Ok(Seen::when(now == ending, || format!("{now:?}")))
         })
         .await?;
         let calls = called::since(w, moment)?;
-        ensure!(calls.len() <= 4, "while it is ending {:?}", tally(&calls));
+        ensure!(calls.len() <= 4, "the terminating PodGroup cost the calls {:?}", tally(&calls));
         finalizer(&client, &name, json!(null)).await?;
         if comes_back {
             wait_running(&client, "d", 1, 20).await?;
             let back = wait_one_group(&client, "d", 5).await?;
-            ensure!(back.uid() != ending, "the ending one is back");
+            ensure!(back.uid() != ending, "the terminating PodGroup is back");
         } else {
-            wait_until(secs(10), "it is gone", || async {
+            wait_until(secs(10), "the PodGroup is gone", || async {
                 let left = groups_made(&client).await?;
                 Ok(Seen::when(left.is_empty(), || format!("{left:?}")))
             })
@@ -115,8 +115,8 @@ async fn finalizer(client: &kube::Client, name: &str, finalizers: serde_json::Va
     Ok(())
 }
 
-/// A namespace with Deployments, StatefulSets, Jobs and bare pods is deleted, and held up in its end by somebody's finalizer: its PodGroups go, nothing
-/// is made there any more, nothing is done over and over, and another namespace's Deployment is served as ever.
+/// A namespace with Deployments, StatefulSets, Jobs and bare pods is deleted, and a foreign finalizer delays its end. Its PodGroups are deleted, no new
+/// PodGroup is created there, no work is repeated, and a Deployment in another namespace is served as usual.
 pub(in crate::cases) async fn a_namespace(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
@@ -128,14 +128,14 @@ pub(in crate::cases) async fn a_namespace(w: &mut World) -> Result<()> {
     let holder = Owner::operators("holder").with("/metadata", "finalizers", json!(["example.com/mine"]));
     holder.make_in(&client, "going").await?;
     let groups = || async { anyhow::Ok(podgroups_in(&client, "going").list(&Default::default()).await?.items.len()) };
-    wait_until(secs(20), "four PodGroups are there", || async {
+    wait_until(secs(20), "four PodGroups exist", || async {
         let there = groups().await?;
         Ok(Seen::when(there == 4, || there.to_string()))
     })
     .await?;
     let moment = called::now(w)?;
     Kind::Namespace.api(&client).delete("going", &DeleteParams::default()).await?;
-    wait_until(secs(30), "all but the held object is gone", || async {
+    wait_until(secs(30), "only the object with the finalizer is left", || async {
         let (groups, pods) = (groups().await?, Kind::Pod.api_in(&client, "going").list(&Default::default()).await?.items.len());
         Ok(Seen::when(groups + pods == 0, || format!("{groups} PodGroups, {pods} pods")))
     })
@@ -145,14 +145,14 @@ pub(in crate::cases) async fn a_namespace(w: &mut World) -> Result<()> {
     let rest = called::now(w)?;
     Workload::new("here").make(&client).await?;
     wait_running(&client, "here", 1, 20).await?;
-    holds_for(secs(2), "none comes back", || async {
+    holds_for(secs(2), "no PodGroup comes back", || async {
         let there = groups().await?;
         Ok(Seen::when(there == 0, || there.to_string()))
     })
     .await?;
     let calls = called::since(w, rest)?;
     let goes_on = calls.iter().any(|call| call.namespace == "going");
-    ensure!(!w.faults().is_empty() || !goes_on, "it goes on: {:?}", tally(&calls));
-    // Its end is Kubernetes' own affair, which asks for what is left only now and then.
+    ensure!(!w.faults().is_empty() || !goes_on, "calls go on after the end: {:?}", tally(&calls));
+    // The rest is up to Kubernetes, which checks for remaining objects only from time to time.
     Ok(())
 }

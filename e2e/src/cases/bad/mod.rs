@@ -1,8 +1,8 @@
-//! Does bad input do what is stated, and no harm to anybody else?
+//! Cases with bad input: the outcome is as documented, and no other object suffers.
 
+pub(super) mod capacities;
 pub(super) mod endings;
-pub(super) mod lies;
+pub(super) mod false_owners;
 pub(super) mod queues;
+pub(super) mod relabelled;
 pub(super) mod sizes;
-pub(super) mod strays;
-pub(super) mod supplies;

@@ -1,4 +1,4 @@
-//! What becomes of queues that make no sense? Each blocks itself and what is below it, says why, and heals; everybody else goes on.
+//! Queues with invalid specs. Each blocks itself and its descendants, says why, and recovers; all other queues go on.
 
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -15,8 +15,8 @@ use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{Workload, wait_one_group, wait_running};
 use crate::world::World;
 
-/// Queues that are below each other or themselves, that name a parent that is not there, or are promised more than their parent has: their groups wait and say so, an Event
-/// on the queue says so, others run, and each heals as soon as its queue does.
+/// Queues below each other or below themselves, queues with a missing parent, and guarantees above the parent's: their PodGroups wait with a reason,
+/// an Event on the queue says why, other PodGroups run, and each recovers as soon as its queue is corrected.
 pub(in crate::cases) async fn shapes(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "32"), ("memory", "64Gi")]).await?;
@@ -33,12 +33,12 @@ pub(in crate::cases) async fn shapes(w: &mut World) -> Result<()> {
         make_queue_of(&client, name, spec).await?;
     }
     for queue in ["root", "default"] {
-        wait_until(secs(10), &format!("the scheduler has made queue {queue}"), || async {
-            Ok(Seen::when(queues(&client).get_opt(queue).await?.is_some(), || "it is not there".to_owned()))
+        wait_until(secs(10), &format!("the scheduler has created queue {queue}"), || async {
+            Ok(Seen::when(queues(&client).get_opt(queue).await?.is_some(), || "it does not exist".to_owned()))
         })
         .await?;
     }
-    // Names that are taken: the queues that are always there, moved by somebody.
+    // The queues root and default, which always exist, with a parent that a user has set.
     patch_queue(&client, "root", json!({"spec": {"parent": "good"}})).await?;
     patch_queue(&client, "default", json!({"spec": {"parent": "orphan"}})).await?;
     let bad = [
@@ -59,7 +59,7 @@ pub(in crate::cases) async fn shapes(w: &mut World) -> Result<()> {
     for (queue, why) in [("itself", "is below itself"), ("egg", "is below itself"), ("orphan", "nowhere"), ("promises", "3 together")] {
         queue_complains(&client, queue, why).await?;
     }
-    goes_on(&client, "meanwhile").await?;
+    run_one_pod(&client, "meanwhile").await?;
     for (queue, _) in bad {
         stays_unbound(w, queue, 0).await?;
     }
@@ -76,31 +76,31 @@ pub(in crate::cases) async fn shapes(w: &mut World) -> Result<()> {
         }
     }
     patch_queue(&client, "orphan", json!({"spec": {"parent": "hen"}})).await?;
-    // Now hen has a queue below it: what runs there stays, and orphan is a leaf.
+    // Now hen has a child queue: its running pods stay, and orphan is a leaf.
     wait_running(&client, "orphan", 1, 10).await?;
     wait_running(&client, "egg", 1, 10).await?;
     wait_running(&client, "hen", 1, 0).await?;
     queue_uses(&client, "root", "cpu", "7").await
 }
 
-/// In every dimension that others speak of.
-async fn goes_on(client: &Client, name: &str) -> Result<()> {
+/// Runs one pod that requests every dimension that the other cases use.
+async fn run_one_pod(client: &Client, name: &str) -> Result<()> {
     Workload::new(name).asks(&[("cpu", "1"), ("memory", "1Gi")]).queue("good").make(client).await?;
     wait_running(client, name, 1, 10).await
 }
 
-/// Amounts that make no sense: each costs itself, is told by name in /debug/queues, and nobody else notices.
+/// Invalid amounts: each affects only itself, `/debug/queues` names it, and no other queue is affected.
 pub(in crate::cases) async fn amounts(w: &mut World) -> Result<()> {
     let client = w.client();
     let port = w.scheduler()?.port();
     make_node(&client, "n1", &[("cpu", "32"), ("memory", "64Gi")]).await?;
-    // What it says, what becomes of a pod of 1 cpu, and what is told.
+    // The spec, what happens to a pod of 1 cpu, and the field that is reported.
     let cases = [
         ("negative", json!({"capability": {"cpu": "-1"}}), false, "capability.cpu"),
         ("negative-number", json!({"capability": {"cpu": -1}}), false, "capability.cpu"),
         ("zero", json!({"capability": {"cpu": 0}}), false, ""),
         ("unset", json!({"capability": {}}), true, ""),
-        ("another", json!({"capability": {"example.com/nobody-has-it": "1"}}), true, ""),
+        ("another", json!({"capability": {"example.com/unknown": "1"}}), true, ""),
         ("huge", json!({"capability": {"cpu": "9223372036854775808"}}), true, "capability.cpu"),
         ("huger", json!({"capability": {"cpu": "9e40"}}), true, "capability.cpu"),
         ("tiny", json!({"capability": {"cpu": "1n"}}), false, ""),
@@ -111,13 +111,13 @@ pub(in crate::cases) async fn amounts(w: &mut World) -> Result<()> {
         ("no-strategy", json!({"dequeueStrategy": "whatever"}), true, "dequeueStrategy"),
     ];
     for (name, spec, _, _) in &cases {
-        // What the API server itself refuses is no bad input of ours.
+        // An amount that the API server refuses does not reach us.
         if make_queue_of(&client, name, spec.clone()).await.is_ok() {
             Workload::new(name).queue(name).make(&client).await?;
         }
     }
     make_queue(&client, "good", None, &[]).await?;
-    goes_on(&client, "meanwhile").await?;
+    run_one_pod(&client, "meanwhile").await?;
     let mut tried = 0;
     for (name, _, runs, fault) in &cases {
         if queues(&client).get_opt(name).await?.is_none() {
@@ -131,22 +131,22 @@ pub(in crate::cases) async fn amounts(w: &mut World) -> Result<()> {
             group_says(&client, &group, &format!("queue {name} is full: cpu asked 1, used 0 of capability")).await?;
             stays_unbound(w, name, 0).await?;
         }
-        told(port, name, fault).await?;
+        wait_reported(port, name, fault).await?;
     }
-    anyhow::ensure!(tried >= 9, "the API server took {tried} of these queues only");
+    anyhow::ensure!(tried >= 9, "the API server accepted only {tried} of these queues");
     for (name, _, runs, _) in &cases {
         if !runs && queues(&client).get_opt(name).await?.is_some() {
             patch_queue(&client, name, json!({"spec": {"capability": {"cpu": "1"}}})).await?;
             wait_running(&client, name, 1, 10).await?;
-            told(port, name, "").await?;
+            wait_reported(port, name, "").await?;
         }
     }
     Ok(())
 }
 
-/// Waits until /debug/queues tells of a fault of this queue that names the field; of none where nothing is named.
-async fn told(port: u16, queue: &str, field: &str) -> Result<()> {
-    wait_until(secs(5), &format!("/debug/queues tells of {field:?} in queue {queue}"), || async {
+/// Waits until `/debug/queues` reports a fault of this queue in the field; with an empty field, until it reports no fault.
+async fn wait_reported(port: u16, queue: &str, field: &str) -> Result<()> {
+    wait_until(secs(5), &format!("/debug/queues reports {field:?} for queue {queue}"), || async {
         let all = http::json(port, "/debug/queues").await?;
         let list = all.get("queues").and_then(Value::as_array).cloned().unwrap_or_default();
         let found = list.into_iter().find(|each| each.get("name").is_some_and(|name| name == queue));
@@ -158,12 +158,12 @@ async fn told(port: u16, queue: &str, field: &str) -> Result<()> {
     .await
 }
 
-/// A tree as deep as may be, one that is deeper, and so many siblings: the deepest leaf's pod runs, the one below it waits and says so, and a pod beside all of them is
-/// bound as fast as ever. Then a queue in the middle of the chain goes and comes back.
+/// A tree of the greatest depth, a deeper one, and many siblings: a pod in the deepest allowed queue runs, the pod below it waits with a reason, and a pod
+/// beside all of them is bound as fast as usual. Then a queue in the middle of the chain is deleted and created again.
 pub(in crate::cases) async fn deep_and_wide(w: &mut World, siblings: usize) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "32"), ("memory", "64Gi")]).await?;
-    // With root there are 64 above deep-64.
+    // With root, deep-64 has 64 ancestors.
     for level in 1..=65 {
         let parent = if level == 1 { "root".to_owned() } else { format!("deep-{}", level - 1) };
         make_queue(&client, &format!("deep-{level}"), Some(&parent), &[]).await?;
@@ -197,6 +197,6 @@ pub(in crate::cases) async fn deep_and_wide(w: &mut World, siblings: usize) -> R
     group_says(&client, &group, &format!("queue {last} is full")).await?;
     make_queue(&client, "deep-30", Some("deep-29"), &[]).await?;
     wait_running(&client, "late", 1, 10).await?;
-    // Its status may come after the first ones of all the siblings.
+    // The statuses of all siblings may be written first.
     queue_uses_within(&client, 120, "root", "cpu", "3").await
 }

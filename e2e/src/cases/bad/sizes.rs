@@ -1,4 +1,4 @@
-//! What becomes of values that are too large or make no sense, and of owners that are too many?
+//! Values that are too large or invalid, and a very large number of owners.
 
 use anyhow::{Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -9,21 +9,22 @@ use serde_json::json;
 use crate::called::{self, tally, writes};
 use crate::objects::{field, make_node};
 use crate::wait::{Seen, holds_for, secs, wait_until};
+use crate::workloads::events::{wait_warning, warnings};
 use crate::workloads::owner::{Kind, Owner, groups_made, reference};
-use crate::workloads::told::{wait_warning, warnings};
 use crate::workloads::{MIN_MEMBER, Workload, set_image, wait_one_group, wait_rolled_out, wait_running};
 use crate::world::World;
 
 const MIN_RESOURCES: &str = "scheduling.volcano.sh/group-min-resources";
 
-/// Annotations of 200 KiB in all (the API server takes 256), values that grow when they are written down, a minResources that is no JSON, one below 0, a min-member that is no number: each costs its own
-/// value and nothing else, an Event on the Deployment says which, once; the pods run, and others have not waited.
+/// Annotations of 200 KiB (the API server accepts 256), values that grow when they are written, a minResources that is not JSON, a negative one, a
+/// min-member that is not a number. Only the bad value is ignored, and one Event on the Deployment names it. The pods run, and other pods do not wait.
 pub(in crate::cases) async fn values(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "32"), ("memory", "64Gi")]).await?;
-    // Half of it, since kube-controller-manager copies them to the ReplicaSet beside its own.
+    // Half of the limit, because kube-controller-manager copies the annotations to the ReplicaSet, which has its own ones, too.
     let long = "x".repeat(200 * 1024);
-    // These stand on the PodGroup twice, and there they would be larger than the API server takes: six bytes of JSON for each character, and a map of resources.
+    // The PodGroup contains these values twice, and there they would exceed the limit of the API server: six bytes of JSON per character, and a map
+    // of resources.
     let control = "\u{1}".repeat(50_000);
     let names: serde_json::Map<String, serde_json::Value> = (0..24_000).map(|number| (format!("r{number}"), json!(1))).collect();
     let names = json!(names).to_string();
@@ -44,21 +45,21 @@ pub(in crate::cases) async fn values(w: &mut World) -> Result<()> {
         let (members, cpu) = (field(&group, "/spec/minMember"), field(&group, "/spec/minResources/cpu"));
         ensure!(members == 1 && cpu == "1", "{name} has minMember {members} and minResources of {cpu} cpu");
         wait_warning(&client, "Deployment", name, "InvalidPodGroupSource", said).await?;
-        // What a bad value costs is said once, however often the Deployment is looked at.
+        // A bad value is reported once, however often the Deployment is reconciled.
         crate::workloads::scale(&client, name, 2).await?;
         wait_running(&client, name, 2, 20).await?;
-        let told = warnings(&client, "Deployment", name).await?;
-        ensure!(told.len() == 1, "{name} is told {told:?}");
-        ensure!(told.iter().all(|(_, message)| message.len() < 1024), "{name} is told {told:?}");
+        let events = warnings(&client, "Deployment", name).await?;
+        ensure!(events.len() == 1, "the Events on {name} are {events:?}");
+        ensure!(events.iter().all(|(_, message)| message.len() < 1024), "the Events on {name} are {events:?}");
     }
     Ok(())
 }
 
-/// How many ReplicaSets one Deployment has.
+/// The number of ReplicaSets of one Deployment.
 const REVISIONS: usize = 500;
 
-/// 500 old ReplicaSets of one Deployment, which want no pods: no PodGroup of theirs, no call for any of them, not when they come, not at a rollout, not at
-/// a start of the controller, and not when they go.
+/// 500 old ReplicaSets of one Deployment with 0 replicas: they get no PodGroup and cost no call, when they are created, at a rollout, at a start of the
+/// controller, and when they are deleted.
 pub(in crate::cases) async fn revisions(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
@@ -80,7 +81,7 @@ pub(in crate::cases) async fn revisions(w: &mut World) -> Result<()> {
         .buffer_unordered(16)
         .try_collect::<Vec<_>>()
         .await?;
-    holds_for(secs(1), "one PodGroup is there", || async {
+    holds_for(secs(1), "one PodGroup exists", || async {
         let made = groups_made(&client).await?;
         Ok(Seen::when(made.len() == 1, || format!("{made:?}")))
     })
@@ -105,7 +106,7 @@ pub(in crate::cases) async fn revisions(w: &mut World) -> Result<()> {
     let old = Kind::ReplicaSet.api(&client).list_metadata(&ListParams::default().labels("app=d")).await?.items;
     ensure!(old.len() > REVISIONS, "only {} ReplicaSets are left", old.len());
     crate::workloads::delete(&client, "d").await?;
-    wait_until(secs(60), "all are gone", || async {
+    wait_until(secs(60), "all ReplicaSets are gone", || async {
         let left = Kind::ReplicaSet.api(&client).list_metadata(&ListParams::default().labels("app=d")).await?.items;
         let made = groups_made(&client).await?;
         Ok(Seen::when(left.is_empty() && made.len() == 1, || {
@@ -114,6 +115,6 @@ pub(in crate::cases) async fn revisions(w: &mut World) -> Result<()> {
     })
     .await?;
     let calls = called::since(w, moment)?;
-    ensure!(calls.len() <= 8, "their end cost {:?}", tally(&calls));
+    ensure!(calls.len() <= 8, "their deletion cost {:?}", tally(&calls));
     Ok(())
 }

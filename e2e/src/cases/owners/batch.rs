@@ -1,4 +1,4 @@
-//! What is the PodGroup of a CronJob's Job? As that of any Job, and people are told on the CronJob, which is what they edit.
+//! Row O4: the PodGroup of a CronJob's Job. It is like that of any Job, and its Events are on the CronJob, the object that users edit.
 
 use anyhow::{Result, ensure};
 use kube::api::PropagationPolicy;
@@ -7,13 +7,13 @@ use serde_json::json;
 use super::jobs::wait_condition;
 use crate::cases::lifecycle::wait_unschedulable;
 use crate::objects::{field, make_node, make_queue};
+use crate::workloads::events::{wait_warning, warnings};
 use crate::workloads::owner::{Kind, Owner, delete_as, group_name, wait_min_member, wait_no_group};
-use crate::workloads::told::{wait_warning, warnings};
 use crate::workloads::{MIN_MEMBER, QUEUE};
 use crate::world::World;
 
-/// A CronJob's Job (made by hand, as `kubectl create job --from` does) is a gang as its template asks, and completes. One that asks for nonsense says so on
-/// the CronJob and nowhere else. They go with the CronJob.
+/// A CronJob's Job (created by hand, like `kubectl create job --from`) is a gang with the size in its template, and completes. A Job with an invalid size has
+/// an Event on the CronJob only. The Jobs are deleted with the CronJob.
 pub(in crate::cases) async fn of_a_cron_job(w: &mut World) -> Result<()> {
     let client = w.client();
     make_queue(&client, "nightly", None, &[("cpu", "4")]).await?;
@@ -27,14 +27,14 @@ pub(in crate::cases) async fn of_a_cron_job(w: &mut World) -> Result<()> {
         w.cluster().run("kubectl", &["create", "job", &format!("{name}-1"), &format!("--from=cronjob/{name}")]).await?;
     }
     let (good, bad) = (Kind::Job.api(&client).get("good-1").await?, Kind::Job.api(&client).get("bad-1").await?);
-    // There is no node yet.
+    // No node exists yet.
     let group = wait_min_member(&client, &good, 2, 10).await?;
-    ensure!(field(&group, "/spec/queue") == "nightly", "its queue is {}", field(&group, "/spec/queue"));
+    ensure!(field(&group, "/spec/queue") == "nightly", "the queue is {}", field(&group, "/spec/queue"));
     wait_min_member(&client, &bad, 1, 10).await?;
     wait_unschedulable(&client, &group_name(&good)).await?;
     wait_warning(&client, "CronJob", "bad", "InvalidPodGroupSource", "group-min-member").await?;
-    let told = warnings(&client, "Job", "bad-1").await?;
-    ensure!(told.is_empty(), "the Job is told {told:?}");
+    let events = warnings(&client, "Job", "bad-1").await?;
+    ensure!(events.is_empty(), "the Job has the Events {events:?}");
 
     make_node(&client, "n1", &[("cpu", "8"), ("memory", "64Gi")]).await?;
     wait_condition(&client, "good-1", "Complete").await?;

@@ -1,4 +1,4 @@
-//! What is the PodGroup of a DaemonSet? One for all of its pods, of which none waits for another.
+//! Row O2: the PodGroup of a DaemonSet. There is one for all its pods, and no pod waits for another.
 
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -6,13 +6,13 @@ use serde_json::json;
 use crate::called;
 use crate::objects::make_node;
 use crate::wait::{Seen, secs, wait_until};
+use crate::workloads::events::wait_warning;
 use crate::workloads::owner::{Kind, Owner, patch, wait_min_member, wait_no_group};
-use crate::workloads::told::wait_warning;
 use crate::workloads::{pods_of, wait_running};
 use crate::world::World;
 
-/// Three nodes, a gang of 3 asked: minMember is 1, and an Event says so; a pod on each. A fourth node gets its pod, and the PodGroup no write. A DaemonSet
-/// that no node is for has no PodGroup, and gets one with its first node.
+/// Three nodes, a requested gang of 3: minMember is 1, an Event says so, and each node has a pod. A fourth node gets its pod without a write of the PodGroup.
+/// A DaemonSet without a matching node has no PodGroup and gets one with its first node.
 pub(in crate::cases) async fn one_on_each_node(w: &mut World) -> Result<()> {
     let client = w.client();
     for node in ["n1", "n2", "n3"] {
@@ -26,17 +26,17 @@ pub(in crate::cases) async fn one_on_each_node(w: &mut World) -> Result<()> {
     let moment = called::now(w)?;
     make_node(&client, "n4", &[("cpu", "4"), ("memory", "16Gi")]).await?;
     wait_running(&client, "agent", 4, 20).await?;
-    wait_until(secs(10), "there is one on each node", || async {
+    wait_until(secs(10), "each node has a pod", || async {
         let mut nodes: Vec<_> = pods_of(&client, "agent").await?.into_iter().filter_map(|pod| pod.spec?.node_name).collect();
         nodes.sort();
         Ok(Seen::when(nodes == ["n1", "n2", "n3", "n4"], || format!("{nodes:?}")))
     })
     .await?;
     let calls = called::since(w, moment)?;
-    ensure!(calls.is_empty(), "a node more cost {:?}", called::tally(&calls));
+    ensure!(calls.is_empty(), "another node cost {:?}", called::tally(&calls));
 
     let nowhere = Owner::daemon_set("nowhere").with_pod("/spec", "nodeSelector", json!({"role": "gpu"})).make(&client).await?;
-    wait_until(secs(10), "the DaemonSet's controller has looked", || async {
+    wait_until(secs(10), "the DaemonSet controller has observed it", || async {
         let object = Kind::DaemonSet.api(&client).get("nowhere").await?;
         let seen = object.data.pointer("/status/observedGeneration").and_then(serde_json::Value::as_i64);
         Ok(Seen::when(seen == object.metadata.generation, || format!("generation {seen:?}")))
@@ -49,7 +49,7 @@ pub(in crate::cases) async fn one_on_each_node(w: &mut World) -> Result<()> {
     label_node(w, "n4", json!({"role": null})).await?;
     wait_running(&client, "nowhere", 0, 20).await?;
     wait_no_group(&client, &nowhere, 10).await?;
-    // A change of the template makes every pod anew, one at a time.
+    // A change of the template replaces every pod, one at a time.
     patch(&client, Kind::DaemonSet, "agent", json!({"spec": {"template": {"metadata": {"annotations": {"changed": "yes"}}}}})).await?;
     wait_until(secs(30), "the rolling update finishes", || async {
         let object = Kind::DaemonSet.api(&client).get("agent").await?;

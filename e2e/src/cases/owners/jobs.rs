@@ -1,4 +1,4 @@
-//! What is the PodGroup of a Job? A gang for as long as it has work to do, of as many as that work still needs.
+//! Rows O3: the PodGroup of a Job. It exists as long as the Job has work, and its minMember is what this work still needs.
 
 use anyhow::{Result, ensure};
 use kube::Client;
@@ -13,8 +13,8 @@ use crate::workloads::kubelet;
 use crate::workloads::owner::{Kind, Owner, delete_as, group_name, patch, stays_without_group, wait_min_member, wait_no_group};
 use crate::world::World;
 
-/// Also L10 (#4195). A gang of 3 on room for 2: none is bound; then there is room, and the Job completes. Its PodGroup goes with its work, and holds
-/// nothing: a second Job that needs the whole queue completes too. Nothing is left when the Jobs are gone (one by its TTL).
+/// Also L10 (#4195). A gang of 3 and capacity for 2: no pod is bound. With more capacity the Job completes. Its PodGroup is deleted and uses nothing: a second
+/// Job that needs the whole queue completes, too. When the Jobs are gone (one by its TTL), nothing is left.
 pub(in crate::cases) async fn completes(w: &mut World) -> Result<()> {
     let client = w.client();
     make_queue(&client, "team", None, &[("cpu", "3")]).await?;
@@ -27,7 +27,7 @@ pub(in crate::cases) async fn completes(w: &mut World) -> Result<()> {
     wait_condition(&client, "first", "Complete").await?;
     wait_no_group(&client, &first, 10).await?;
     let second = Owner::job("second", 3).gang("3").queue("team").with("/spec", "ttlSecondsAfterFinished", json!(2)).make(&client).await?;
-    wait_until(secs(30), "the second Job is through and its TTL over", || async {
+    wait_until(secs(30), "the second Job is deleted after its TTL", || async {
         let found = Kind::Job.api(&client).get_opt("second").await?;
         Ok(Seen::when(found.is_none(), || format!("{:?}", found.map(|job| field(&job, "/status")))))
     })
@@ -37,8 +37,8 @@ pub(in crate::cases) async fn completes(w: &mut World) -> Result<()> {
     wait_no_group(&client, &first, 20).await
 }
 
-/// Also L11. A running Job is suspended: its pods are deleted, its PodGroup is retired, another Job that needs the whole queue runs. It is resumed: its
-/// PodGroup is back and its pods run when the other has ended. One that is suspended from the start has no PodGroup until it is resumed.
+/// Also L11. A running Job is suspended: its pods and its PodGroup are deleted, and another Job that needs the whole queue runs. The Job is resumed:
+/// its PodGroup is back, and its pods run after the other Job. A Job that is suspended from the start has no PodGroup until it is resumed.
 pub(in crate::cases) async fn suspended(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "8"), ("memory", "64Gi")]).await?;
@@ -66,9 +66,9 @@ pub(in crate::cases) async fn suspended(w: &mut World) -> Result<()> {
     wait_condition(&client, "first", "Complete").await
 }
 
-/// The gang follows what a Job still needs: its parallelism when that is changed, and what is left to do when less than that is. Then the same by index,
-/// one of which fails for good.
-pub(in crate::cases) async fn as_much_as_is_left(w: &mut World) -> Result<()> {
+/// minMember follows what a Job still needs: a changed parallelism, and the number of remaining completions when that is smaller. Then the same for
+/// an indexed Job with one index that fails for good.
+pub(in crate::cases) async fn follows_remaining_work(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     let job = Owner::job("work", 3).gang("3").with("/spec", "completions", json!(6)).played_by_the_case().make(&client).await?;
@@ -85,7 +85,7 @@ pub(in crate::cases) async fn as_much_as_is_left(w: &mut World) -> Result<()> {
     wait_min_member(&client, &job, 3, 5).await?;
     kubelet::run(&client, "work", 4, 20).await?;
     kubelet::end(&client, "work", 4, "Succeeded").await?;
-    // Two are left to do.
+    // Two completions remain.
     wait_min_member(&client, &job, 2, 10).await?;
     kubelet::run(&client, "work", 2, 20).await?;
     kubelet::end(&client, "work", 1, "Succeeded").await?;
@@ -119,6 +119,6 @@ pub(super) async fn wait_condition(client: &Client, name: &str, kind: &str) -> R
         Ok(if holds { Seen::Yes(job) } else { Seen::NotYet(seen) })
     })
     .await?;
-    ensure!(job.metadata.deletion_timestamp.is_none(), "it is being deleted");
+    ensure!(job.metadata.deletion_timestamp.is_none(), "the Job has a deletion timestamp");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Do the pods of every owner that people use have the PodGroup that the table of docs/lifecycle.md promises?
+//! Rows O1 to O8: pods of every usual kind of owner have the PodGroup that the table of docs/lifecycle.md promises.
 
 pub(super) mod batch;
 pub(super) mod daemons;

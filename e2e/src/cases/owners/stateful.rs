@@ -1,4 +1,4 @@
-//! What is the PodGroup of a StatefulSet? One at a time where its pods come one at a time, else a gang that follows its size.
+//! Rows O1: the PodGroup of a StatefulSet. With OrderedReady its minMember is 1; with Parallel it is a gang that follows the size.
 
 use anyhow::{Result, ensure};
 use kube::ResourceExt;
@@ -7,14 +7,14 @@ use crate::cases::ledger::stays_unbound;
 use crate::cases::lifecycle::wait_unschedulable;
 use crate::objects::{field, make_node, make_queue};
 use crate::wait::{Seen, secs, wait_until};
+use crate::workloads::events::{wait_warning, warnings};
 use crate::workloads::kinds::Order;
 use crate::workloads::owner::{Kind, Owner, group_name, groups_made, patch, resize, wait_group, wait_min_member, wait_no_group};
-use crate::workloads::told::{wait_warning, warnings};
 use crate::workloads::{MIN_MEMBER, wait_running};
 use crate::world::World;
 
-/// OrderedReady with a gang of 3 asked: pod 1 is never made before pod 0 is ready, so minMember is 1, an Event on the StatefulSet says so, all pods run.
-/// At 0 replicas the PodGroup is retired, and it is back with the first pod.
+/// OrderedReady with a requested gang of 3: pod 1 is created only after pod 0 is ready, so minMember is 1, an Event on the StatefulSet says so, and
+/// all pods run. At 0 replicas the PodGroup is deleted, and it is back with the first pod.
 pub(in crate::cases) async fn one_after_the_other(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
@@ -22,8 +22,8 @@ pub(in crate::cases) async fn one_after_the_other(w: &mut World) -> Result<()> {
     let set = Owner::stateful_set("ordered", Order::OrderedReady).replicas(3).gang("3").queue("team").make(&client).await?;
     wait_running(&client, "ordered", 3, 20).await?;
     let group = wait_min_member(&client, &set, 1, 5).await?;
-    ensure!(field(&group, "/spec/queue") == "team", "its queue is {}", field(&group, "/spec/queue"));
-    ensure!(field(&group, "/spec/minResources/cpu") == "1", "it asks for {}", field(&group, "/spec/minResources"));
+    ensure!(field(&group, "/spec/queue") == "team", "the queue is {}", field(&group, "/spec/queue"));
+    ensure!(field(&group, "/spec/minResources/cpu") == "1", "minResources is {}", field(&group, "/spec/minResources"));
     wait_warning(&client, "StatefulSet", "ordered", "InvalidPodGroupSource", "group-min-member").await?;
 
     resize(&client, Kind::StatefulSet, "ordered", 0).await?;
@@ -32,13 +32,13 @@ pub(in crate::cases) async fn one_after_the_other(w: &mut World) -> Result<()> {
     resize(&client, Kind::StatefulSet, "ordered", 2).await?;
     wait_running(&client, "ordered", 2, 20).await?;
     wait_min_member(&client, &set, 1, 5).await?;
-    let told = warnings(&client, "StatefulSet", "ordered").await?;
-    ensure!(told.len() == 1, "it is told once and not {told:?}");
+    let events = warnings(&client, "StatefulSet", "ordered").await?;
+    ensure!(events.len() == 1, "expected one Event: {events:?}");
     Ok(())
 }
 
-/// Parallel with a gang of 3 on room for 2: none is bound; then there is room, and all run. Its size is followed by minMember, up and down, as far as
-/// that was asked for.
+/// Parallel with a gang of 3 and capacity for 2: no pod is bound. With more capacity all run. minMember follows the size, up and down, up to the requested
+/// number.
 pub(in crate::cases) async fn all_at_once(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "2"), ("memory", "64Gi")]).await?;
@@ -58,14 +58,14 @@ pub(in crate::cases) async fn all_at_once(w: &mut World) -> Result<()> {
     wait_min_member(&client, &set, 2, 10).await?;
     wait_running(&client, "gang", 2, 20).await?;
     resize(&client, Kind::StatefulSet, "gang", 6).await?;
-    wait_group(&client, &set, 10, "minMember and minResources are those of 6", |group| {
+    wait_group(&client, &set, 10, "minMember and minResources are for 6 pods", |group| {
         let (members, cpu) = (field(group, "/spec/minMember"), field(group, "/spec/minResources/cpu"));
         (members != 6 || cpu != "6").then(|| format!("minMember {members}, cpu {cpu}"))
     })
     .await?;
     wait_running(&client, "gang", 6, 20).await?;
 
-    // Its own rolling update deletes the pods from the last to the first, under the same names.
+    // The rolling update of a StatefulSet deletes the pods from the last to the first and reuses their names.
     let image = serde_json::json!({"spec": {"template": {"metadata": {"annotations": {"changed": "yes"}}}}});
     patch(&client, Kind::StatefulSet, "gang", image).await?;
     wait_until(secs(60), "the rolling update finishes", || async {

@@ -1,4 +1,4 @@
-//! Have pods a PodGroup whose scheduler is named only when they are made, by a webhook or an admission policy, and not by their owner's template?
+//! Row O8: pods whose scheduler is set at creation by a webhook or an admission policy, not by the owner's template.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::admissionregistration::v1::{MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding};
@@ -15,11 +15,12 @@ use crate::workloads::owner::{Kind, Owner, group_name, groups_made, patch, resiz
 use crate::workloads::{pods_of, wait_running};
 use crate::world::World;
 
-/// Whose the pods are by their owner's template.
-const THEIRS: &str = "somebody-elses";
+/// The scheduler in the template of the owners.
+const THEIRS: &str = "other-scheduler";
 
-/// A policy of the cluster gives all pods with a label to our scheduler; their owners' templates name another one. A ReplicaSet's pods and a StatefulSet's have their PodGroup
-/// with the size and queue that the owner asks for, follow it, are retired and come back. What has not the label costs nothing and is left alone, and so are pods that lose it.
+/// A policy of the cluster sets our scheduler on all pods with a label; the templates name another one. The pods of a ReplicaSet and of a StatefulSet
+/// have their PodGroup with the owner's size and queue; it follows the owner, is deleted and comes back. Pods without the label cost nothing and are
+/// left alone, also pods that lose the label.
 pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
@@ -38,7 +39,7 @@ pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
     let binding = serde_json::from_value(json!({"metadata": metadata, "spec": {"policyName": "zz-gangs-are-ours"}}))?;
     Api::all(client.clone()).create(&PostParams::default(), &policy).await?;
     Api::<MutatingAdmissionPolicyBinding>::all(client.clone()).create(&PostParams::default(), &binding).await?;
-    // A policy is in force some time after it was written.
+    // A new policy is in force some time after its creation.
     wait_until(secs(30), "the policy is in force", || async {
         let probe = Owner::pod("probe").scheduler(THEIRS).with("/metadata/labels", "gang", "ours".into());
         let made = probe.make(&client).await?;
@@ -66,8 +67,8 @@ pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
         wait_running(&client, &name, 3, 20).await?;
         wait_min_member(&client, owner, 3, 10).await?;
     }
-    ensure!(groups_made(&client).await?.len() == 2, "there are {:?}", groups_made(&client).await?);
-    // A Job makes its next pod a second after the last one is through: one group for all of them.
+    ensure!(groups_made(&client).await?.len() == 2, "expected 2 PodGroups: {:?}", groups_made(&client).await?);
+    // A Job creates its next pod a second after the last one has finished: there is one PodGroup for all of them.
     let job = ours(Owner::job("one-by-one", 1)).with("/spec", "completions", json!(3)).make(&client).await?;
     wait_condition(&client, "one-by-one", "Complete").await?;
     wait_no_group(&client, &job, 40).await?;
@@ -76,27 +77,27 @@ pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
         let creations = calls.iter().filter(|call| call.verb == "create").count();
         ensure!(
             w.faults().values().sum::<u64>() > 0 || creations == expected,
-            "{} was made {creations} times: {:?}",
+            "{} was created {creations} times: {:?}",
             owner.name_any(),
             tally(&calls)
         );
     }
 
-    // Those without the label cost nothing, and nobody writes to their pods.
+    // Pods without the label cost nothing and are not written.
     let moment = called::now(w)?;
     let theirs = Owner::replica_set("theirs").scheduler(THEIRS).replicas(2).make(&client).await?;
-    wait_until(secs(20), "their pods are there", || async {
+    wait_until(secs(20), "the pods of the other scheduler exist", || async {
         let pods = pods_of(&client, "theirs").await?.len();
         Ok(Seen::when(pods == 2, || pods.to_string()))
     })
     .await?;
     stays_without_group(&client, &theirs, 2).await?;
     let calls: Vec<_> = called::since(w, moment)?.into_iter().filter(|call| call.verb != "list" && call.verb != "get").collect();
-    ensure!(calls.is_empty(), "theirs cost {:?}", tally(&calls));
+    ensure!(calls.is_empty(), "pods of the other scheduler cost {:?}", tally(&calls));
 
-    // The template loses the label: the pods that come from now on are theirs, and the last of ours takes the group along.
+    // The template loses the label: new pods belong to the other scheduler, and the PodGroup is deleted with the last of our pods.
     patch(&client, Kind::StatefulSet, "stateful", json!({"spec": {"template": {"metadata": {"labels": {"gang": Value::Null}}}}})).await?;
-    // Nobody places the new ones, so the rollout would stay at the first.
+    // No scheduler binds the new pods, so the rollout would stop at the first.
     let old = ListParams::default().labels("app=stateful,gang=ours");
     Kind::Pod.api(&client).delete_collection(&DeleteParams::default(), &old).await?;
     wait_no_group(&client, &stateful, 60).await?;

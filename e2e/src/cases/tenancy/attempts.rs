@@ -1,4 +1,5 @@
-//! Which ways are there to take what is another's, and what becomes of each? A test holds the table of docs/tenancy.md to their names.
+//! The attempts of a tenant to use what belongs to other tenants, and the expected outcome of each. A test compares their names with the table of
+//! docs/tenancy.md.
 
 use anyhow::{Context, Result};
 use hyper::Request;
@@ -8,22 +9,22 @@ use serde_json::{Value, json};
 use super::OWN;
 use crate::objects::{NAMESPACE, SCHEDULER_NAME, container};
 
-/// Whose things are to be taken.
+/// The objects of another tenant that the attempts aim at.
 pub(super) struct Victim {
-    /// Its PodGroup.
+    /// The name of its PodGroup.
     pub(super) group: String,
-    /// Its ReplicaSet, and the UID of that.
+    /// The name of its ReplicaSet, and the UID.
     pub(super) set: String,
     pub(super) uid: String,
     /// The UID of its Deployment.
     pub(super) deployment: String,
-    /// One of its pods.
+    /// The name of one of its pods.
     pub(super) pod: String,
 }
 
 /// One request of the tenant.
 pub(super) struct Attempt {
-    /// Its name in the table of docs/tenancy.md; no two that are tried have the same.
+    /// Its name in the table of docs/tenancy.md; names are unique.
     pub(super) what: &'static str,
     method: &'static str,
     path: String,
@@ -31,26 +32,26 @@ pub(super) struct Attempt {
     pub(super) expected: Expected,
 }
 
-/// What must become of it.
+/// The expected outcome.
 #[derive(Debug)]
 pub(super) enum Expected {
-    /// It is refused, with these words.
+    /// The API server refuses it with these words.
     Refused(&'static str),
-    /// The API server takes it, or has no such thing; it harms nobody else, which is looked at afterwards.
+    /// The API server accepts it, or has no such object. The case checks afterwards that it harms no other tenant.
     Harmless,
 }
 
-/// What the API server said.
+/// The response of the API server.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It did it.
+    /// It accepted the request.
     Taken,
-    /// 403, or 422 with these words.
+    /// It refused with 403, or with 422 and these words.
     Refused(String),
 }
 
 impl Outcome {
-    /// Whether it was refused with these words.
+    /// Returns whether it refused with these words.
     pub(super) fn is_refused(&self, words: &str) -> bool {
         matches!(self, Self::Refused(message) if message.contains(words))
     }
@@ -63,7 +64,7 @@ impl Outcome {
     }
 }
 
-/// Sends it as the user of this client. Any other end than those of [`Outcome`] is an error: the attempt itself is wrong then.
+/// Sends the request as the user of this client. Any other response than the [`Outcome`]s is an error: then the attempt itself is wrong.
 pub(super) async fn send(tenant: &Client, attempt: &Attempt) -> Result<Outcome> {
     let kind = if attempt.method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     let body = if attempt.method == "DELETE" { Vec::new() } else { serde_json::to_vec(&attempt.body)? };
@@ -81,13 +82,13 @@ const QUEUE: &str = "queue b may not be used: mallory lacks the verb use on it";
 
 const DEFAULT: &str = "queue default may not be used: mallory lacks the verb use on it";
 
-/// Tried again and again until the policies are in force.
+/// Returns the attempt that is repeated until the policies are in force.
 pub(super) fn in_another_queue(parameters: &str) -> Attempt {
     let attempt = group("a PodGroup in another's queue", "probe", json!({"queue": "b"}), Expected::Refused(QUEUE));
     Attempt { path: format!("{}?{parameters}", attempt.path), ..attempt }
 }
 
-/// What the tenant may do: a Deployment in a queue.
+/// Returns a request that the tenant has the right to: a Deployment in a queue.
 pub(super) fn deployment(name: &'static str, queue: &str) -> Attempt {
     let mut body = owner_of_pods("Deployment", name, queue, json!({}), json!({}));
     if let Some(spec) = body.pointer_mut("/spec").and_then(Value::as_object_mut) {
@@ -96,7 +97,7 @@ pub(super) fn deployment(name: &'static str, queue: &str) -> Attempt {
     create("a Deployment", format!("/apis/apps/v1/namespaces/{OWN}/deployments"), body, Expected::Harmless)
 }
 
-/// An owner in a queue, with these annotations and these fields on its pods.
+/// Returns an owner in a queue, with annotations and further fields for its pods.
 pub(super) fn owner_of_pods(kind: &str, name: &str, queue: &str, notes: Value, more: Value) -> Value {
     let mut spec = json!({"schedulerName": SCHEDULER_NAME, "terminationGracePeriodSeconds": 0, "containers": [container(&[("cpu", "1")])]});
     if let (Some(spec), Value::Object(more)) = (spec.as_object_mut(), more) {
@@ -110,12 +111,12 @@ pub(super) fn owner_of_pods(kind: &str, name: &str, queue: &str, notes: Value, m
     })
 }
 
-/// What the tenant may do: take an owner of its own away.
+/// Returns a request that the tenant has the right to: the deletion of one of its owners.
 pub(super) fn end_of(plural: &str, name: &str) -> Attempt {
     delete("an owner's end", format!("/apis/apps/v1/namespaces/{OWN}/{plural}/{name}"))
 }
 
-/// What the tenant may do: a PodGroup of its own.
+/// Returns a request that the tenant has the right to: a PodGroup of its own.
 pub(super) fn own_group() -> Attempt {
     group("a PodGroup of its own", "mine", json!({"queue": "a", "minMember": 2}), Expected::Harmless)
 }
@@ -151,7 +152,7 @@ fn pod(what: &'static str, metadata: Value, more: Value, expected: Expected) -> 
     create(what, format!("/api/v1/namespaces/{OWN}/pods"), body, expected)
 }
 
-/// All rows. `own` is a pod of the tenant that runs.
+/// Returns all attempts. `own` is a running pod of the tenant.
 pub(super) fn all(victim: &Victim, own: &str) -> Vec<Attempt> {
     let mut rows = others_objects(victim);
     rows.extend(groups(victim));
@@ -159,7 +160,7 @@ pub(super) fn all(victim: &Victim, own: &str) -> Vec<Attempt> {
     rows
 }
 
-/// What RBAC keeps.
+/// The attempts that RBAC refuses.
 fn others_objects(victim: &Victim) -> Vec<Attempt> {
     let refused = || Expected::Refused(RBAC);
     let groups = format!("{GROUPS}/namespaces/{NAMESPACE}/podgroups");
@@ -214,12 +215,12 @@ fn others_objects(victim: &Victim) -> Vec<Attempt> {
     ]
 }
 
-/// What the tenant says on PodGroups of its own.
+/// The attempts with the tenant's own PodGroups.
 fn groups(victim: &Victim) -> Vec<Attempt> {
     let status = "the status of a PodGroup is written by the scheduler alone";
     let hold = "volcano.sh/preemptable: false may not be said";
     let mine = format!("{GROUPS}/namespaces/{OWN}/podgroups/mine");
-    // Not the ReplicaSet: two PodGroups of one owner are what the observer looks for.
+    // The owner is the Deployment, not the ReplicaSet: the observer reports two PodGroups of one owner.
     let owner = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "victim", "uid": victim.deployment, "controller": true}]);
     let huge = "x".repeat(20_000);
     let keep = json!({"volcano.sh/preemptable": "false"});
@@ -329,7 +330,7 @@ fn groups(victim: &Victim) -> Vec<Attempt> {
     ]
 }
 
-/// What the tenant says on pods of its own.
+/// The attempts with the tenant's own pods.
 fn pods(victim: &Victim, own: &str) -> Vec<Attempt> {
     let charged = "podgroup.dev/queue says which queue a pod is charged to";
     let node = "may not name its node";

@@ -1,4 +1,4 @@
-//! What comes of it where others write for the tenant: Kubernetes' controllers its pods, and ours the marks on its PodGroups?
+//! Attempts through other writers: Kubernetes' controllers, which create the tenant's pods, and our controller, which marks its PodGroups.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{Event, Pod};
@@ -10,13 +10,13 @@ use super::OWN;
 use super::attempts::{Attempt, Expected, GROUPS, create, group_of, owner_of_pods, patch};
 use crate::wait::{Seen, secs, wait_until};
 
-/// An owner whose template says what no pod may.
+/// An owner with a pod template that no pod may have.
 pub(super) struct Template {
     what: &'static str,
     kind: &'static str,
     pub(super) plural: &'static str,
     pub(super) name: &'static str,
-    /// With these its pods are refused.
+    /// The words with which its pods are refused.
     words: &'static str,
 }
 
@@ -48,7 +48,7 @@ const CHARGED: &str = "podgroup.dev/queue says which queue a pod is charged to";
 
 const LONGER: Expected = Expected::Refused("longer than 16384 bytes");
 
-/// The owners are taken; what comes of them is for [`no_pods_from_templates`].
+/// Returns the owners, which are accepted. [`no_pods_from_templates`] checks their pods.
 pub(super) fn templates() -> Vec<Attempt> {
     let owner = |Template { what, kind, plural, name, words }| {
         let notes = if words == CHARGED { json!({"podgroup.dev/queue": "b"}) } else { json!({}) };
@@ -58,17 +58,18 @@ pub(super) fn templates() -> Vec<Attempt> {
     TEMPLATES.into_iter().map(owner).collect()
 }
 
-/// The pods of the templates are refused to whoever makes them: here that is an admin, who may bind, as the DaemonSet controller may in every cluster.
+/// Checks that the pods of the templates are refused for every creator: here an admin, who has the right to bind, like the DaemonSet controller in
+/// every cluster.
 pub(super) async fn no_pods_from_templates(client: &Client) -> Result<()> {
     let events: Api<Event> = Api::namespaced(client.clone(), OWN);
     let pods: Api<Pod> = Api::namespaced(client.clone(), OWN);
     for Template { name, words, .. } in TEMPLATES {
         wait_until(secs(20), &format!("the pods of {name} are refused"), || async {
             let failed = events.list(&ListParams::default().fields("reason=FailedCreate")).await?.items;
-            // Of a Deployment its ReplicaSet is told.
+            // The Event about a Deployment's pods is on its ReplicaSet.
             let of_it = |event: &Event| event.involved_object.name.as_deref().is_some_and(|object| object.starts_with(name));
-            let told: Vec<_> = failed.into_iter().filter(of_it).filter_map(|event| event.message).collect();
-            Ok(Seen::when(told.iter().any(|message| message.contains(words)), || format!("{told:?}")))
+            let messages: Vec<_> = failed.into_iter().filter(of_it).filter_map(|event| event.message).collect();
+            Ok(Seen::when(messages.iter().any(|message| message.contains(words)), || format!("{messages:?}")))
         })
         .await?;
         let made = pods.list(&ListParams::default().labels(&format!("app={name}"))).await?.items.len();
@@ -77,12 +78,12 @@ pub(super) async fn no_pods_from_templates(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// A PodGroup with more annotations than may be, from before there were policies.
+/// Creates a PodGroup with more annotations than allowed, from a time before the policies.
 pub(super) fn long() -> Attempt {
     group_of("a long PodGroup", json!({"name": "long", "annotations": note(20_000)}), json!({"queue": "a"}), json!({}), Expected::Harmless)
 }
 
-/// What becomes of it in the hands of its tenant.
+/// Returns the attempts of its tenant to change it.
 pub(super) fn of_long_by_tenant() -> Vec<Attempt> {
     vec![
         of_long("a long PodGroup made longer", "", note(20_001), LONGER),
@@ -91,7 +92,7 @@ pub(super) fn of_long_by_tenant() -> Vec<Attempt> {
     ]
 }
 
-/// And in those of our controller: it may mark it, and not say more of what tenants say.
+/// Returns the attempts of our controller: it may mark the PodGroup, and may not add a tenant's annotation.
 pub(super) fn of_long_by_controller() -> Vec<Attempt> {
     vec![
         of_long("a long PodGroup marked by our controller", "?dryRun=All", json!({"podgroup.dev/retiring": "now"}), Expected::Harmless),

@@ -1,7 +1,7 @@
-//! What can a tenant take that is not its own? Nothing, with the chart's `tenancy.enabled` (docs/tenancy.md has the table).
+//! Row T1: with the chart's `tenancy.enabled` a tenant can use nothing that belongs to another tenant (docs/tenancy.md has the table).
 //!
-//! The tenant is a user of the API server's own authorizer: `edit` in one namespace with what the chart adds to it, and the use of one queue. The victim is a
-//! Deployment in another namespace and another queue, which must be at the end as it was, and still get what it asks for.
+//! The tenant is a user with the role `edit` in one namespace, with the additions of the chart, and with the right to use one queue. The other tenant has a
+//! Deployment in another namespace and another queue. In the end it must be unchanged and still get its share.
 
 mod attempts;
 mod indirect;
@@ -28,10 +28,10 @@ const TENANT: &str = "mallory";
 /// The tenant's namespace.
 const OWN: &str = "mallorys";
 
-/// Two dozen ways, and then some.
+/// T1. All attempts of the table.
 pub(super) async fn takes_nothing(w: &mut World) -> Result<()> {
     let client = w.client();
-    // What the policies refuse to our controller are refusals that are wanted, and owners without a PodGroup.
+    // The policies refuse some requests of our controller on purpose, and some owners have no PodGroup.
     w.watched()?.excuse(&[1, 2, 8]);
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     for queue in ["a", "b", "c"] {
@@ -40,7 +40,7 @@ pub(super) async fn takes_nothing(w: &mut World) -> Result<()> {
     make_tenant(&client).await?;
     may_use(&client, "a", json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": TENANT}, account(OWN)])).await?;
     may_use(&client, "b", json!([account("default")])).await?;
-    // For the groups that our controller makes for bare pods. The tenant itself may not.
+    // The PodGroups that our controller creates for bare pods use this queue. The tenant itself may not.
     may_use(&client, "default", json!([account(OWN)])).await?;
     must(&client, &indirect::long()).await?;
     chart::upgrade(w.cluster(), &["tenancy.enabled=true", "tenancy.freeQueues={free}"]).await?;
@@ -54,12 +54,12 @@ pub(super) async fn takes_nothing(w: &mut World) -> Result<()> {
     Workload::new("victim").replicas(2).gang("2").queue("b").make(&client).await?;
     wait_running(&client, "victim", 2, 20).await?;
     let victim = meet(&client).await?;
-    // What the tenant may do works as ever: through our controller, and by its own hand.
+    // The requests that the tenant has the right to work as usual, by its own client and through our controller.
     must(&tenant, &attempts::deployment("own", "a")).await?;
     must(&tenant, &attempts::own_group()).await?;
     let own = wait_own_pod(&client, "own").await?;
 
-    told_once_and_taken_back(&client, &tenant).await?;
+    one_event_and_a_later_right(&client, &tenant).await?;
 
     let before = state_of_victim(&client, &victim).await?;
     let controller = kubeconfig::client_as(w.cluster().kubeconfig(), &chart::user(chart::CONTROLLER)).await?;
@@ -68,7 +68,7 @@ pub(super) async fn takes_nothing(w: &mut World) -> Result<()> {
     wrong.extend(tried(&controller, by_controller).await?);
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     indirect::no_pods_from_templates(&client).await?;
-    holds_for(secs(4), "the victim is as it was", || async {
+    holds_for(secs(4), "the objects of the other tenant are unchanged", || async {
         let now = state_of_victim(&client, &victim).await?;
         Ok(Seen::when(now == before, || format!("before: {before}\nnow: {now}")))
     })
@@ -80,17 +80,17 @@ pub(super) async fn takes_nothing(w: &mut World) -> Result<()> {
     for template in indirect::TEMPLATES {
         must(&tenant, &attempts::end_of(template.plural, template.name)).await?;
     }
-    // The observer, at the end, would miss the PodGroup that was refused.
+    // Otherwise the observer would report, at the end, an owner whose PodGroup was refused.
     must(&tenant, &attempts::end_of("deployments", "stealer")).await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), OWN);
-    wait_until(secs(30), "the pods that never had a PodGroup are gone", || async {
+    wait_until(secs(30), "the pods without a PodGroup are gone", || async {
         let left = pods.list(&ListParams::default().labels("app=stealer")).await?.items.len();
         Ok(Seen::when(left == 0, || format!("{left}")))
     })
     .await
 }
 
-/// All that is tried, and that stands in the table of docs/tenancy.md: by the tenant, and by our controller.
+/// Returns all attempts in the table of docs/tenancy.md: by the tenant, and by our controller.
 fn everything(victim: &Victim, own: &str) -> (Vec<Attempt>, Vec<Attempt>) {
     let mut by_tenant = attempts::all(victim, own);
     by_tenant.extend(indirect::templates());
@@ -98,23 +98,23 @@ fn everything(victim: &Victim, own: &str) -> (Vec<Attempt>, Vec<Attempt>) {
     (by_tenant, indirect::of_long_by_controller())
 }
 
-/// What did not become of them what had to.
+/// Sends all attempts and returns each that has another outcome than expected.
 async fn tried(client: &Client, attempts: Vec<Attempt>) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     for attempt in attempts {
         let outcome = attempts::send(client, &attempt).await?;
         if !outcome.is_as(&attempt.expected) {
-            wrong.push(format!("{}: wanted {:?}, got {outcome:?}", attempt.what, attempt.expected));
+            wrong.push(format!("{}: expected {:?}, got {outcome:?}", attempt.what, attempt.expected));
         }
     }
     Ok(wrong)
 }
 
-/// A Deployment in a queue that its namespace may not use: no PodGroup, one Event on it that says why, other owners go on; and once the right is
-/// there, so is the PodGroup, without anybody touching the Deployment.
-async fn told_once_and_taken_back(client: &Client, tenant: &Client) -> Result<()> {
+/// A Deployment in a queue that its namespace may not use: no PodGroup, one Event on the Deployment with the reason, and other owners are served.
+/// Once the right exists, the PodGroup is created without a change of the Deployment.
+async fn one_event_and_a_later_right(client: &Client, tenant: &Client) -> Result<()> {
     must(tenant, &attempts::deployment("early", "c")).await?;
-    let told = || async {
+    let events = || async {
         let events: Api<Event> = Api::namespaced(client.clone(), OWN);
         let about = ListParams::default().fields("involvedObject.name=early,reason=PodGroupRefused");
         Ok::<_, kube::Error>(
@@ -122,17 +122,17 @@ async fn told_once_and_taken_back(client: &Client, tenant: &Client) -> Result<()
         )
     };
     let why = "queue c may not be used: ServiceAccount default of this namespace lacks the verb use on it";
-    wait_until(secs(20), "the Deployment is told why it has no PodGroup", || async {
-        let told = told().await?;
-        Ok(Seen::when(told.iter().any(|message| message.contains(why)), || format!("{told:?}")))
+    wait_until(secs(20), "an Event on the Deployment says why it has no PodGroup", || async {
+        let events = events().await?;
+        Ok(Seen::when(events.iter().any(|message| message.contains(why)), || format!("{events:?}")))
     })
     .await?;
     must(tenant, &attempts::deployment("beside", "a")).await?;
     wait_own_pod(client, "beside").await?;
-    let told = told().await?;
-    ensure!(told.len() == 1, "it is told more than once: {told:?}");
+    let events = events().await?;
+    ensure!(events.len() == 1, "expected one Event: {events:?}");
     may_use(client, "c", json!([account(OWN)])).await?;
-    wait_until(secs(60), "with the right comes the PodGroup", || async {
+    wait_until(secs(60), "the PodGroup is created after the right exists", || async {
         let groups = podgroups_in(client, OWN).list(&ListParams::default()).await?;
         let found = groups.iter().any(|group| field(group, "/spec/queue") == "c");
         Ok(Seen::when(found, || format!("{} PodGroups, none in c", groups.items.len())))
@@ -162,7 +162,7 @@ fn account(namespace: &str) -> Value {
     json!({"kind": "ServiceAccount", "namespace": namespace, "name": "default"})
 }
 
-/// The right to use a queue, as docs/tenancy.md has it.
+/// Gives the right to use a queue, as docs/tenancy.md describes.
 async fn may_use(client: &Client, queue: &str, subjects: Value) -> Result<()> {
     let name = format!("use-{queue}");
     let rule = json!({"apiGroups": ["scheduling.volcano.sh"], "resources": ["queues"], "resourceNames": [queue], "verbs": ["use"]});
@@ -185,7 +185,7 @@ async fn meet(client: &Client) -> Result<Victim> {
     Ok(Victim { group, set: set.name_any(), uid: set.uid().unwrap_or_default(), deployment, pod })
 }
 
-/// All of the victim that somebody else must not change.
+/// Returns everything of the other tenant that must not change.
 async fn state_of_victim(client: &Client, victim: &Victim) -> Result<Value> {
     let mut pods: Vec<_> = pods_of(client, "victim").await?.iter().map(|pod| json!([pod.uid(), pod.spec, pod.annotations()])).collect();
     pods.sort_by_key(ToString::to_string);
@@ -197,7 +197,7 @@ async fn state_of_victim(client: &Client, victim: &Victim) -> Result<Value> {
     Ok(json!({"pods": pods, "group": group, "queue": queue}))
 }
 
-/// The name of the pod of the tenant's Deployment, once it runs.
+/// Waits until the pod of the tenant's Deployment runs; returns its name.
 async fn wait_own_pod(client: &Client, name: &str) -> Result<String> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), OWN);
     let of_it = ListParams::default().labels(&format!("app={name}"));

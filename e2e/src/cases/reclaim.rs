@@ -1,4 +1,4 @@
-//! Does a queue get back what it is owed, and does nobody wait for ever, or in vain? Rows Q5, Q6, Q9, Q11 and A5.
+//! Rows Q5, Q6, Q9, Q11 and A5: a queue gets back its deserved share by reclaim, and no PodGroup waits for ever or for nothing.
 
 use std::collections::BTreeSet;
 
@@ -9,15 +9,15 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use super::ledger::stays_unbound;
-use super::seen::{books_are_true, bound, group_says, metric, phase, queue_uses};
+use super::seen::{accounting_matches_api, bound, group_says, metric, phase, queue_uses};
 use crate::faults::{Fault, Refusal, Rule, Verb};
 use crate::objects::{NAMESPACE, make_member, make_node, make_podgroup, make_queue, make_queue_of};
 use crate::wait::{Seen, holds_for, millis, secs, wait_until};
 use crate::workloads::{Workload, delete, pods_of, wait_running};
 use crate::world::World;
 
-/// Q5 (#5006). A PodGroup that fits no node is admitted in a queue of 8; small jobs follow: they run as soon as its patience is over.
-pub(super) async fn hopeless_holds_nobody_up(w: &mut World) -> Result<()> {
+/// Q5 (#5006). A PodGroup that fits no node is admitted in a queue of 8 cpu. Small jobs follow: they run as soon as its admission timeout is over.
+pub(super) async fn unplaceable_group_blocks_its_queue_only_until_the_timeout(w: &mut World) -> Result<()> {
     let client = w.client();
     let scheduler = w.scheduler()?;
     scheduler.terminate().await?;
@@ -30,7 +30,7 @@ pub(super) async fn hopeless_holds_nobody_up(w: &mut World) -> Result<()> {
     make_podgroup(&client, "hopeless", json!({"minMember": 1, "queue": "team"})).await?;
     make_member(&client, "hopeless-0", "hopeless", &[("cpu", "8")]).await?;
     group_says(&client, "hopeless", "lacks cpu").await?;
-    ensure!(phase(&client, "hopeless").await? == "Inqueue", "it is not admitted");
+    ensure!(phase(&client, "hopeless").await? == "Inqueue", "the PodGroup is not admitted");
     for name in ["small-1", "small-2", "small-3"] {
         Workload::new(name).asks(&[("cpu", "1")]).queue("team").make(&client).await?;
     }
@@ -38,10 +38,10 @@ pub(super) async fn hopeless_holds_nobody_up(w: &mut World) -> Result<()> {
     for name in ["small-1", "small-2", "small-3"] {
         wait_running(&client, name, 1, 10).await?;
     }
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
-/// Queues `a` and `b` deserve 5 of 10 cpu each; `a` has borrowed all.
+/// Creates queues `a` and `b`, which deserve 5 of 10 cpu each; `a` has borrowed everything.
 async fn borrowed(client: &Client) -> Result<()> {
     for node in ["n1", "n2"] {
         make_node(client, node, &[("cpu", "5"), ("memory", "16Gi")]).await?;
@@ -53,82 +53,83 @@ async fn borrowed(client: &Client) -> Result<()> {
     wait_running(client, "borrows", 10, 20).await
 }
 
-/// Q6 (#4679, #4817). `a` borrows all, `b` submits what it deserves: it gets that by reclaim, and no more, once the victims are really gone. They say why they go, they come
-/// again and wait, and nobody goes after that.
-pub(super) async fn what_is_owed_comes_back(w: &mut World) -> Result<()> {
+/// Q6 (#4679, #4817). `a` borrows everything, and `b` submits pods for its deserved share. `b` gets that share by reclaim, and no more, when the victims are
+/// really gone. The victims name the reason, are recreated and wait, and no further pod is evicted.
+pub(super) async fn deserved_share_is_reclaimed(w: &mut World) -> Result<()> {
     let client = w.client();
     borrowed(&client).await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    // What stands on a victim can be read as long as it is there: from here on its end is the case's, and not kwok's.
+    // The conditions of a victim can be read while it exists: from now on the case deletes these pods, not kwok.
     let held = json!({"metadata": {"annotations": {"kwok.x-k8s.io/status": "custom"}, "finalizers": ["example.com/looked-at"]}});
     for pod in pods_of(&client, "borrows").await? {
         pods.patch(&pod.name_any(), &PatchParams::default(), &Patch::Merge(&held)).await?;
     }
     Workload::new("owed").replicas(5).gang("5").asks(&[("cpu", "1")]).queue("b").make(&client).await?;
-    // Where faults are injected what is said may be lost; nobody waits for it.
+    // Under faults an Event or condition may be lost; the programs do not wait for it.
     let must_say = w.faults().is_empty();
-    let leaving = wait_until(secs(10), "five are leaving, and each says for whom", || async {
+    let leaving = wait_until(secs(10), "five pods terminate with a DisruptionTarget condition", || async {
         let all = pods.list(&ListParams::default().labels("app=borrows")).await?.items;
         let leaving: Vec<Pod> = all.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_some()).collect();
-        let told: Vec<_> = leaving.iter().filter_map(for_whom).filter(|message| message.contains("queue b is below its share")).collect();
-        let said = told.len() == leaving.len() || !must_say;
-        Ok(if leaving.len() == 5 && said { Seen::Yes(leaving) } else { Seen::NotYet(format!("{} are, {told:?}", leaving.len())) })
+        let messages: Vec<_> =
+            leaving.iter().filter_map(disruption_message).filter(|message| message.contains("queue b is below its share")).collect();
+        let said = messages.len() == leaving.len() || !must_say;
+        Ok(if leaving.len() == 5 && said { Seen::Yes(leaving) } else { Seen::NotYet(format!("{} terminate, {messages:?}", leaving.len())) })
     })
     .await?;
     stays_unbound(w, "owed", 1).await?;
-    // What is kept for it nobody uses: not twice as much is used as there is.
+    // The nominated capacity is not used yet: the usage never exceeds the capacity.
     for (queue, uses) in [("a", "10"), ("b", "0"), ("root", "10")] {
         queue_uses(&client, queue, "cpu", uses).await?;
     }
     let shown = metric(w.scheduler()?.port(), "podgroup_scheduler_queue_allocated{queue=\"root\",resource=\"cpu\"}").await?;
-    ensure!((shown - 10.0).abs() < 0.5, "the metric says that root uses {shown} of 10 cpu");
+    ensure!((shown - 10.0).abs() < 0.5, "the metric has a usage of root of {shown}, expected 10 cpu");
     for pod in leaving {
         let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
         pods.patch(&pod.name_any(), &PatchParams::default(), &free).await?;
     }
     wait_running(&client, "owed", 5, 20).await?;
     Workload::new("more").asks(&[("cpu", "1")]).queue("b").make(&client).await?;
-    five_each(&client, 5).await?;
+    each_queue_has_its_share(&client, 5).await?;
     let port = w.scheduler()?.port();
     let evicted = metric(port, "podgroup_scheduler_evictions_total{outcome=\"evicted\"}").await?;
-    ensure!((evicted - 5.0).abs() < 0.5, "{evicted} pods were evicted, and 5 are owed");
+    ensure!((evicted - 5.0).abs() < 0.5, "{evicted} pods were evicted, expected 5");
     let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
     let told = events.list(&ListParams::default()).await?.items;
     let reclaimed = told.iter().filter(|event| event.reason.as_deref() == Some("Reclaimed")).count();
-    ensure!(reclaimed == 5, "{reclaimed} Events say of whom it was reclaimed");
+    ensure!(reclaimed == 5, "{reclaimed} Events report a reclaimed pod, expected 5");
     stays_unbound(w, "more", 2).await?;
-    // Half of what came again is withdrawn, and one queue has room again.
+    // Half of the recreated pods are deleted, and one queue has capacity again.
     delete(&client, "owed").await?;
     wait_running(&client, "more", 1, 10).await?;
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
-/// What the pod's condition DisruptionTarget says, in the words of Kubernetes for a pod that a scheduler takes the place of.
-pub(super) fn for_whom(pod: &Pod) -> Option<String> {
+/// Returns the message of the pod's condition DisruptionTarget, with the reason that Kubernetes uses for preemption by a scheduler.
+pub(super) fn disruption_message(pod: &Pod) -> Option<String> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let target = conditions.iter().find(|each| each.type_ == "DisruptionTarget" && each.status == "True")?;
     target.message.clone().filter(|_| target.reason.as_deref() == Some("PreemptionByScheduler"))
 }
 
-/// The UIDs of the pods that are there and not being deleted.
+/// Returns the UIDs of the pods that exist and do not terminate.
 async fn uids(client: &Client, name: &str) -> Result<BTreeSet<String>> {
     Ok(pods_of(client, name).await?.iter().filter_map(ResourceExt::uid).collect())
 }
 
-async fn five_each(client: &Client, seconds: u64) -> Result<()> {
-    wait_until(secs(seconds), "each queue has what it deserves", || async {
+async fn each_queue_has_its_share(client: &Client, seconds: u64) -> Result<()> {
+    wait_until(secs(seconds), "each queue has its deserved share", || async {
         let (a, b) = (bound(client, "borrows").await?, bound(client, "owed").await?);
         Ok(Seen::when((a, b) == (5, 5), || format!("a has {a}, b has {b}")))
     })
     .await?;
-    holds_for(secs(3), "and it stays so", || async {
+    holds_for(secs(3), "each queue keeps its deserved share", || async {
         let (a, b) = (bound(client, "borrows").await?, bound(client, "owed").await?);
         Ok(Seen::when((a, b) == (5, 5), || format!("a has {a}, b has {b}")))
     })
     .await
 }
 
-/// In which ways an eviction can go wrong.
+/// The faults of an eviction.
 const WRONG: [Fault; 6] = [
     Fault::Refuse(Refusal::Internal),
     Fault::LoseReply,
@@ -138,13 +139,13 @@ const WRONG: [Fault; 6] = [
     Fault::Refuse(Refusal::TooMany { after: 1, plain: false }),
 ];
 
-/// A5. Evictions go wrong once each, in every way, when they are asked for in a dry run and when they are meant: they are repeated, the one who asked runs, and nobody goes
-/// beyond the five whose places it needs.
-pub(super) async fn evictions_go_wrong_once(w: &mut World) -> Result<()> {
+/// A5. Each kind of fault hits an eviction once, in the dry run and in the real run. The evictions are repeated, the preempting pods run, and only the
+/// five pods whose places are needed are evicted.
+pub(super) async fn every_eviction_fault_once(w: &mut World) -> Result<()> {
     let client = w.client();
     borrowed(&client).await?;
     let before = uids(&client, "borrows").await?;
-    // First all five are asked for in a dry run, of which the first meets everything, and then each goes: the first four after one trouble, the last after two.
+    // First come the dry runs of all five, and the first of them meets every fault. Then the evictions: the first four meet one fault each, the last meets two.
     let through = Fault::DelayRequest(millis(0));
     let [a, b, c, d, e, f] = WRONG;
     let meant = [a, through, b, through, c, through, d, through, e, f];
@@ -153,15 +154,15 @@ pub(super) async fn evictions_go_wrong_once(w: &mut World) -> Result<()> {
     }
     Workload::new("owed").replicas(5).gang("5").asks(&[("cpu", "1")]).queue("b").make(&client).await?;
     wait_running(&client, "owed", 5, 40).await?;
-    five_each(&client, 10).await?;
+    each_queue_has_its_share(&client, 10).await?;
     let hit: u64 = w.faults().iter().filter(|(kind, _)| **kind != through.kind()).map(|(_, count)| count).sum();
-    ensure!(hit == 12, "{hit} evictions went wrong: {:?}", w.faults());
+    ensure!(hit == 12, "{hit} evictions were hit by a fault: {:?}", w.faults());
     let stayed = uids(&client, "borrows").await?.intersection(&before).count();
-    ensure!(stayed == 5, "{} went, and 5 are owed", 10 - stayed);
-    books_are_true(w).await
+    ensure!(stayed == 5, "{} pods were evicted, expected 5", 10 - stayed);
+    accounting_matches_api(w).await
 }
 
-/// A budget lets nobody of `a` go: `b` waits and says so; it is lifted, and `b` has what it is owed.
+/// Q6-budget. A PodDisruptionBudget protects all pods of `a`: `b` waits with a reason. The budget is deleted, and `b` gets its deserved share.
 pub(super) async fn a_budget_is_obeyed(w: &mut World) -> Result<()> {
     let client = w.client();
     borrowed(&client).await?;
@@ -177,14 +178,14 @@ pub(super) async fn a_budget_is_obeyed(w: &mut World) -> Result<()> {
     let group = crate::workloads::wait_one_group(&client, "owed", 10).await?.name_any();
     group_says(&client, &group, "PodDisruptionBudget").await?;
     stays_unbound(w, "owed", 3).await?;
-    ensure!(bound(&client, "borrows").await? == 10, "somebody went against the budget");
+    ensure!(bound(&client, "borrows").await? == 10, "a pod was evicted against the budget");
     budgets.delete("all", &DeleteParams::default()).await?;
     wait_running(&client, "owed", 5, 20).await?;
-    five_each(&client, 10).await
+    each_queue_has_its_share(&client, 10).await
 }
 
-/// Q9 (#5099). A queue of 4 cpu; a gang of 3 × 1 is being bound through a slow API server; 1 × 1 is submitted: it is admitted at once, as nothing is counted twice.
-pub(super) async fn nothing_counts_twice(w: &mut World) -> Result<()> {
+/// Q9 (#5099). A queue of 4 cpu, and a gang of 3 × 1 cpu with slow bindings. A pod of 1 cpu is submitted and admitted at once: no pod is counted twice.
+pub(super) async fn binding_gang_counts_once(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "16Gi")]).await?;
     make_queue(&client, "team", None, &[("cpu", "4")]).await?;
@@ -200,21 +201,21 @@ pub(super) async fn nothing_counts_twice(w: &mut World) -> Result<()> {
     .await?;
     make_podgroup(&client, "one", json!({"minMember": 1, "queue": "team", "minResources": {"cpu": "1"}})).await?;
     make_member(&client, "one-0", "one", &[("cpu", "1")]).await?;
-    wait_until(secs(7), "the one is bound before the gang", || async {
+    wait_until(secs(7), "the single pod is bound before the gang", || async {
         let (one, gang) = (bound(&client, "one").await?, bound(&client, "gang").await?);
         Ok(Seen::when(one == 1 && gang == 0, || format!("{one} of 1 and {gang} of 3 are bound")))
     })
     .await?;
-    // Nor is it counted not at all until the cluster shows it: for a fifth there is no room.
+    // The pods in progress are counted before the cluster shows them: there is no capacity for a fifth.
     one(&client, "fifth", "team", "1").await?;
     group_says(&client, "fifth", "queue team is full: cpu asked 1, used 4 of capability 4").await?;
     wait_running(&client, "gang", 3, 15).await?;
     stays_unbound(w, "fifth", 1).await?;
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
-/// Q11. `dequeueStrategy: fifo`, a big group at the head that does not fit now, small ones behind: they wait for it, and do not for one that can never fit; `traverse`: they
-/// run.
+/// Q11. With `dequeueStrategy: fifo`, small PodGroups wait behind a large one that can fit later, and do not wait behind one that can never fit. With
+/// `traverse` they run.
 pub(super) async fn fifo_waits_for_what_can_fit(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "16Gi")]).await?;
@@ -230,13 +231,13 @@ pub(super) async fn fifo_waits_for_what_can_fit(w: &mut World) -> Result<()> {
     wait_running(&client, "traverse-small", 1, 5).await?;
     group_says(&client, "fifo-small", "fifo-big comes first").await?;
     stays_unbound(w, "fifo-small", 2).await?;
-    // The head is withdrawn, and what can never fit is the first then.
+    // The head is deleted, and the PodGroup that can never fit becomes the head.
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     one(&client, "fifo-impossible", "fifo", "5").await?;
     pods.delete("fifo-big-0", &DeleteParams::default().grace_period(0)).await?;
     wait_running(&client, "fifo-small", 1, 5).await?;
-    ensure!(pods_of(&client, "fifo-impossible").await?.len() == 1, "it is gone");
-    books_are_true(w).await
+    ensure!(pods_of(&client, "fifo-impossible").await?.len() == 1, "the pod is gone");
+    accounting_matches_api(w).await
 }
 
 async fn one(client: &Client, name: &str, queue: &str, cpu: &str) -> Result<()> {

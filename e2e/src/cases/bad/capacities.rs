@@ -1,4 +1,4 @@
-//! What becomes of nodes that report what makes no sense, and of pods that ask for it?
+//! Nodes with an invalid allocatable, and pods with impossible requests.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Node;
@@ -7,18 +7,18 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::cases::ledger::{GPU, stays_unbound};
-use crate::cases::seen::{books_are_true, group_says, pod_says, queue_uses};
+use crate::cases::seen::{accounting_matches_api, group_says, pod_says, queue_uses};
 use crate::objects::{make_node, set_allocatable};
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{Workload, delete, wait_one_group, wait_running};
 use crate::world::World;
 use crate::{http, say};
 
-/// How many names of resources a node reports.
+/// The number of resource names that a node reports.
 const NAMES: usize = 3000;
 
-/// A node that reports less than nothing of a device, and one that reports thousands of resources: the first takes no pod that asks for the device and every other one, says so, and heals; the
-/// second is a node like others.
+/// A node with a negative amount of a device takes no pod that requests the device, takes every other pod, says why, and recovers. A node with thousands of
+/// resources is a normal node.
 pub(in crate::cases) async fn nodes(w: &mut World) -> Result<()> {
     let client = w.client();
     let port = w.scheduler()?.port();
@@ -26,11 +26,11 @@ pub(in crate::cases) async fn nodes(w: &mut World) -> Result<()> {
     Workload::new("holds").asks(&[(GPU, "1")]).make(&client).await?;
     wait_running(&client, "holds", 1, 20).await?;
     let below = set_allocatable(&client, "odd", &[(GPU, "-1")]).await;
-    say::line(format!("        the API server on a negative allocatable: {}", if below.is_ok() { "taken" } else { "refused" }));
+    say::line(format!("        the API server and a negative allocatable: {}", if below.is_ok() { "accepted" } else { "refused" }));
     if below.is_err() {
         set_allocatable(&client, "odd", &[(GPU, "0")]).await?;
     } else {
-        told(port, "odd", "allocatable.nvidia.com/gpu").await?;
+        wait_reported(port, "odd", "allocatable.nvidia.com/gpu").await?;
     }
     Workload::new("device").asks(&[(GPU, "1")]).make(&client).await?;
     Workload::new("plain").make(&client).await?;
@@ -40,7 +40,7 @@ pub(in crate::cases) async fn nodes(w: &mut World) -> Result<()> {
     stays_unbound(w, "device", 1).await?;
     set_allocatable(&client, "odd", &[(GPU, "2")]).await?;
     wait_running(&client, "device", 1, 5).await?;
-    told(port, "odd", "").await?;
+    wait_reported(port, "odd", "").await?;
 
     make_node(&client, "wide", &[("cpu", "4"), ("memory", "16Gi")]).await?;
     let names: serde_json::Map<String, Value> = (0..NAMES).map(|number| (format!("example.com/r{number}"), json!("1"))).collect();
@@ -53,7 +53,7 @@ pub(in crate::cases) async fn nodes(w: &mut World) -> Result<()> {
     let group = wait_one_group(&client, "none", 10).await?.name_any();
     group_says(&client, &group, "2/2 nodes: lacks example.com/r3000").await?;
     nodes.delete("wide", &DeleteParams::default().grace_period(0)).await?;
-    wait_until(secs(5), "the ledger keeps what is charged to a node that is gone", || async {
+    wait_until(secs(5), "the ledger keeps the charges of a deleted node", || async {
         let ledger = http::json(port, "/debug/ledger").await?;
         let missing = ledger.get("missingNodes").map(ToString::to_string).unwrap_or_default();
         Ok(Seen::when(missing.contains("\"wide\"") && missing.contains("example.com/r2999"), || missing))
@@ -61,12 +61,12 @@ pub(in crate::cases) async fn nodes(w: &mut World) -> Result<()> {
     .await?;
     delete(&client, "last").await?;
     wait_running(&client, "last", 0, 10).await?;
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
-/// Waits until the ledger tells of a fault of this node that names the field; of none where nothing is named.
-async fn told(port: u16, node: &str, field: &str) -> Result<()> {
-    wait_until(secs(5), &format!("the ledger tells of {field:?} of node {node}"), || async {
+/// Waits until the ledger reports a fault of this node in the field; with an empty field, until it reports no fault.
+async fn wait_reported(port: u16, node: &str, field: &str) -> Result<()> {
+    wait_until(secs(5), &format!("the ledger reports {field:?} for node {node}"), || async {
         let ledger = http::json(port, "/debug/ledger").await?;
         let nodes = ledger.get("nodes").and_then(Value::as_array).cloned().unwrap_or_default();
         let found = nodes.into_iter().find(|each| each.get("name").is_some_and(|name| name == node)).unwrap_or_default();
@@ -77,18 +77,18 @@ async fn told(port: u16, node: &str, field: &str) -> Result<()> {
     .await
 }
 
-/// Pods that ask for 9 Ei, for 0, and for what nobody has: the one that asks for nothing runs, the others say exactly what is lacking, and nobody else waits for them.
-/// The one that asks for what nobody has runs when somebody has it.
+/// Pods that request 9 Ei, 0, and an unknown resource. The pod with request 0 runs, the others say exactly what is missing, and no other pod waits for them.
+/// The pod with the unknown resource runs when a node has the resource.
 pub(in crate::cases) async fn pods(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "4"), ("memory", "16Gi")]).await?;
-    // The API server makes the most that it can count of what is more than that. The sum of two of those is more than anybody can: that is said of the sum.
+    // The API server reduces larger amounts to its maximum. The sum of two such amounts exceeds the maximum; the message names the sum.
     for (name, members, asks, why) in [
         ("nine", 1, ("memory", "9Ei"), "lacks memory (asked 9"),
         ("most", 1, ("memory", "9223372036854775807"), "lacks memory (asked 9"),
         ("sum", 2, ("memory", "9Ei"), "spec.minResources.memory \"18446744073709551614\": too large"),
         ("cores", 2, ("cpu", "9000000000000000"), "lacks cpu (asked 9"),
-        ("nobody", 2, ("example.com/unicorn", "1"), "lacks example.com/unicorn (asked 1, most free 0)"),
+        ("unicorn", 2, ("example.com/unicorn", "1"), "lacks example.com/unicorn (asked 1, most free 0)"),
     ] {
         Workload::new(name).replicas(members).gang(&members.to_string()).asks(&[asks]).make(&client).await?;
         let group = wait_one_group(&client, name, 10).await?.name_any();
@@ -99,17 +99,17 @@ pub(in crate::cases) async fn pods(w: &mut World) -> Result<()> {
     wait_running(&client, "nothing", 2, 10).await?;
     Workload::new("other").make(&client).await?;
     wait_running(&client, "other", 1, 10).await?;
-    for name in ["nine", "most", "sum", "cores", "nobody"] {
+    for name in ["nine", "most", "sum", "cores", "unicorn"] {
         stays_unbound(w, name, 0).await?;
     }
     set_allocatable(&client, "n1", &[("example.com/unicorn", "2")]).await?;
-    wait_running(&client, "nobody", 2, 10).await?;
-    unschedulable_is_over(&client, "nobody").await?;
+    wait_running(&client, "unicorn", 2, 10).await?;
+    unschedulable_is_over(&client, "unicorn").await?;
     queue_uses(&client, "default", "cpu", "1").await?;
     queue_uses(&client, "default", "example.com/unicorn", "2").await?;
     let port = w.scheduler()?.port();
     let audit = http::json(port, "/debug/audit").await?;
-    ensure!(audit.get("differences").and_then(Value::as_array).is_some_and(Vec::is_empty), "a recount differs: {audit}");
+    ensure!(audit.get("differences").and_then(Value::as_array).is_some_and(Vec::is_empty), "the audit finds differences: {audit}");
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! What are people told about an object? Its Events, which must be there, once, and no more than that.
+//! Events about an object: expected Events exist exactly once.
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Event;
@@ -8,7 +8,7 @@ use kube::{Api, Client};
 use crate::objects::NAMESPACE;
 use crate::wait::{Seen, secs, wait_until};
 
-/// The Warnings about an object that the controller wrote: reason and message of each.
+/// Returns reason and message of the controller's Warnings about an object.
 pub async fn warnings(client: &Client, kind: &str, name: &str) -> Result<Vec<(String, String)>> {
     let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
     let about = ListParams::default().fields(&format!("involvedObject.kind={kind},involvedObject.name={name}"));
@@ -17,11 +17,13 @@ pub async fn warnings(client: &Client, kind: &str, name: &str) -> Result<Vec<(St
     Ok(events.list(&about).await?.items.into_iter().filter(ours).map(texts).collect())
 }
 
-/// Waits until a Warning with this reason, whose message holds `part`, is told on the object.
+/// Waits until the object has a Warning with this reason and a message that contains `part`.
 pub async fn wait_warning(client: &Client, kind: &str, name: &str, reason: &str, part: &str) -> Result<()> {
-    wait_until(secs(10), &format!("{reason} about {part} is told on {kind} {name}"), || async {
-        let told = warnings(client, kind, name).await?;
-        Ok(Seen::when(told.iter().any(|(seen, message)| seen == reason && message.contains(part)), || format!("told are {told:?}")))
+    wait_until(secs(10), &format!("{kind} {name} has an Event {reason} with {part}"), || async {
+        let events = warnings(client, kind, name).await?;
+        Ok(Seen::when(events.iter().any(|(seen, message)| seen == reason && message.contains(part)), || {
+            format!("its Events are {events:?}")
+        }))
     })
     .await
 }

@@ -1,4 +1,4 @@
-//! Are the books right beside a second scheduler that works on the same nodes? Row A2.
+//! Row A2: the accounting is right beside a second scheduler that uses the same nodes.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use kube::{Api, Client};
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::seen::{books_are_true, bound, bound_so_far, queue_uses};
+use super::seen::{accounting_matches_api, bound, bound_so_far, queue_uses};
 use crate::objects::{NAMESPACE, bind, container, field, make_node, make_pod, queues};
 use crate::proxy::Dice;
 use crate::say;
@@ -18,18 +18,18 @@ use crate::wait::{Seen, millis, secs, wait_until};
 use crate::workloads::{Workload, pods_of, scale, wait_running};
 use crate::world::World;
 
-/// Nodes that both work on.
+/// The number of nodes that both schedulers use.
 const NODES: u64 = 4;
 
-/// How many pods the other scheduler makes, binds and deletes in a second, where the machine is quick enough; and in how many lanes.
+/// How many pods the other scheduler creates, binds and deletes per second on a fast machine, and with how many tasks.
 const A_SECOND: u64 = 50;
 const LANES: u64 = 8;
 
-/// Gangs of ours.
+/// The number of our gangs.
 const GANGS: usize = 5;
 
-/// A2. A second scheduler binds and deletes pods on the same nodes, 50 a second as far as the machine goes, and looks at nobody else's, while ours binds gangs that come and go: no
-/// restart, no binding of ours too many (the observer), and at rest the ledger equals the API.
+/// A2. A second scheduler binds and deletes up to 50 pods per second on the same nodes and ignores all other pods. Our scheduler binds gangs that are
+/// scaled up and down. No restart, no binding of ours that overcommits a node (the observer), and at rest the ledger equals the API.
 pub(super) async fn on_the_same_nodes(w: &mut World, seconds: u64) -> Result<()> {
     let client = w.client();
     for number in 0..NODES {
@@ -47,20 +47,20 @@ pub(super) async fn on_the_same_nodes(w: &mut World, seconds: u64) -> Result<()>
     let end = Instant::now() + secs(seconds);
     let (count, flaps) = tokio::try_join!(rival(client.clone(), end, w.seed), flap(client.clone(), &gangs, end))?;
     let ours = bound_so_far(port).await? - before;
-    say::line(format!("        A2: the other one bound {count} pods, ours {ours} of {flaps} gangs"));
-    ensure!(count >= seconds * 2, "the other scheduler bound {count} pods only");
-    // A gang that was there when it was scaled down again has bound nothing.
-    ensure!(ours >= 4.0, "ours bound {ours} pods only");
-    books_are_true(w).await?;
-    // While those of the other one are there: they are in the ledger, and in no queue.
-    wait_until(secs(10), "queue default uses what our gangs ask for", || async {
+    say::line(format!("        A2: the other scheduler bound {count} pods, ours {ours} of {flaps} gangs"));
+    ensure!(count >= seconds * 2, "the other scheduler bound only {count} pods");
+    // A gang that is scaled down before it is bound binds no pod.
+    ensure!(ours >= 4.0, "our scheduler bound only {ours} pods");
+    accounting_matches_api(w).await?;
+    // The pods of the other scheduler still exist: they are in the ledger of their nodes, and in no queue.
+    wait_until(secs(10), "the usage of queue default is the request of our gangs", || async {
         let mut ours = 0;
         for name in &gangs {
             ours += bound(&client, name).await?;
         }
         let used = field(&queues(&client).get("default").await?, "/status/allocated/cpu");
         let same = used.as_str() == Some(ours.to_string().as_str());
-        Ok(Seen::when(ours > 0 && same, || format!("{ours} pods of ours are bound, and it uses {used}")))
+        Ok(Seen::when(ours > 0 && same, || format!("{ours} of our pods are bound, and the usage is {used}")))
     })
     .await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
@@ -72,10 +72,11 @@ pub(super) async fn on_the_same_nodes(w: &mut World, seconds: u64) -> Result<()>
         wait_running(&client, name, 4, 30).await?;
     }
     queue_uses(&client, "default", "cpu", "20").await?;
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
-/// Makes, binds and deletes pods until the end, in several lanes, so that it is the cluster and not each answer that sets the pace; each lane keeps two alive.
+/// Creates, binds and deletes pods until the end, with several tasks, so that the cluster sets the pace and not the latency of one request. Each task keeps two
+/// pods alive.
 async fn rival(client: Client, end: Instant, seed: u64) -> Result<u64> {
     let lanes = (0..LANES).map(|lane| one_lane(client.clone(), end, lane, Dice(seed ^ lane)));
     Ok(try_join_all(lanes).await?.into_iter().sum())
@@ -107,7 +108,7 @@ async fn one_lane(client: Client, end: Instant, lane: u64, mut dice: Dice) -> Re
     Ok(count)
 }
 
-/// Scales one gang after the other to nothing and back.
+/// Scales one gang after the other to 0 and back.
 async fn flap(client: Client, gangs: &[String], end: Instant) -> Result<u64> {
     let mut flaps = 0;
     for name in gangs.iter().cycle() {
@@ -122,7 +123,7 @@ async fn flap(client: Client, gangs: &[String], end: Instant) -> Result<u64> {
         .await?;
         scale(&client, name, 4).await?;
         flaps += 1;
-        // Not a wait: a moment for the gang to be bound.
+        // This is not a wait: the gang gets some time to be bound.
         sleep(millis(200)).await;
     }
     Ok(flaps)

@@ -1,4 +1,4 @@
-//! What may be bound while what was decided before is not over: pods that are leaving, and groups that the scheduler has not seen the last of? Rows A6 and A10.
+//! Rows A6 and A10: bindings while earlier changes are still in progress: pods that terminate, and PodGroups that the scheduler has not seen up to date.
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
@@ -15,9 +15,9 @@ use crate::workloads::owner::{Owner, group_name};
 use crate::workloads::{QUEUE, kubelet, wait_running};
 use crate::world::World;
 
-/// A6. A pod with a grace period of 600 s that holds all of the queue's GPUs is deleted; a replacement is submitted; another node has free GPUs: the
-/// replacement waits until the pod is really gone.
-pub(super) async fn leaving_still_counts(w: &mut World) -> Result<()> {
+/// A6. A pod with a grace period of 600 s that uses all GPUs of the queue is deleted. A replacement is created, and another node has free GPUs. The
+/// replacement waits until the old pod is really gone.
+pub(super) async fn terminating_pod_still_counts(w: &mut World) -> Result<()> {
     let client = w.client();
     for node in ["g1", "g2"] {
         make_node(&client, node, &[("cpu", "8"), ("memory", "64Gi"), (GPU, "2")]).await?;
@@ -28,9 +28,9 @@ pub(super) async fn leaving_still_counts(w: &mut World) -> Result<()> {
     kubelet::run(&client, "holder", 1, 20).await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     pods.delete("holder", &DeleteParams::default()).await?;
-    wait_until(secs(5), "the holder is being deleted", || async {
+    wait_until(secs(5), "the old pod is terminating", || async {
         let leaves = pods.get("holder").await?.metadata.deletion_timestamp;
-        Ok(Seen::when(leaves.is_some(), || "it is not".to_owned()))
+        Ok(Seen::when(leaves.is_some(), || "it has no deletion timestamp".to_owned()))
     })
     .await?;
     let replacement = pod("replacement").make(&client).await?;
@@ -42,8 +42,8 @@ pub(super) async fn leaving_still_counts(w: &mut World) -> Result<()> {
     queue_uses(&client, "team", GPU, "2").await
 }
 
-/// A10 (#6010). The user raises minMember of a running gang of 4 to 8, then makes 4 more pods, for 2 of which there is room, while the scheduler's watch of PodGroups lags by three
-/// seconds: 4 are bound, and 8 when there is room, never 5 to 7 for long.
+/// A10 (#6010). A user raises minMember of a running gang of 4 to 8 and creates 4 more pods; only 2 of them fit. The scheduler's watch of PodGroups lags by
+/// three seconds. 4 pods are bound, and 8 when they fit, never 5 to 7 for long.
 pub(super) async fn minimum_raised_unseen(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "6"), ("memory", "64Gi")]).await?;
@@ -62,7 +62,7 @@ pub(super) async fn minimum_raised_unseen(w: &mut World) -> Result<()> {
     w.scheduler_path()?.cut();
     wait_until(secs(10), "the watch of PodGroups lags", || async {
         let hits = w.hits("watch-hold")?;
-        Ok(Seen::when(hits == 1, || "it is not open yet".to_owned()))
+        Ok(Seen::when(hits == 1, || "the watch is not open yet".to_owned()))
     })
     .await?;
     let raised = Patch::Merge(json!({"spec": {"minMember": 8}}));

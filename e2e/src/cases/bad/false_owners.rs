@@ -1,4 +1,4 @@
-//! What do pods get whose ownerReferences lie, and owners whose PodGroup's name somebody else took?
+//! Pods with false ownerReferences, and owners whose generated PodGroup name another user has taken.
 
 use anyhow::{Result, ensure};
 use kube::api::{DeleteParams, DynamicObject, ListParams};
@@ -8,25 +8,25 @@ use serde_json::{Value, json};
 use crate::called::{self, tally};
 use crate::objects::{field, make_node, make_podgroup, podgroups, podgroups_in};
 use crate::wait::{Seen, secs, wait_until};
+use crate::workloads::events::{wait_warning, warnings};
 use crate::workloads::owner::{Kind, Owner, group_name, groups_made, reference, resize, wait_group};
-use crate::workloads::told::{wait_warning, warnings};
 use crate::workloads::wait_running;
 use crate::world::World;
 
-/// Pods name the UID of somebody else's ReplicaSet under another name or kind, of one in another namespace, of one that is not there; a ReplicaSet that of a Deployment in another namespace; two controllers. The
-/// last is refused by the API server. The others get nothing of ours, their victims' PodGroups stay what they were, and the garbage collector takes
-/// them; no other namespace sees a write.
+/// False owners: the UID of another user's ReplicaSet with another name or kind, a ReplicaSet of another namespace, an owner that does not exist, a
+/// ReplicaSet with a Deployment of another namespace, two controllers. The API server refuses the last one. The others get no PodGroup of ours, the
+/// PodGroups of the real owners do not change, the garbage collector deletes the objects, and no other namespace sees a write.
 pub(in crate::cases) async fn owners(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     let victim = Owner::replica_set("victim").replicas(2).gang("2").make(&client).await?;
     wait_running(&client, "victim", 2, 20).await?;
-    let before = wait_group(&client, &victim, 5, "it is there", |_| None).await?;
+    let before = wait_group(&client, &victim, 5, "the PodGroup exists", |_| None).await?;
     Owner::namespace("elsewhere").make(&client).await?;
     let deployment = Owner::deployment("secret").replicas(0).gang("nonsense").queue("secret").make_in(&client, "elsewhere").await?;
     let far = Owner::replica_set("far").make_in(&client, "elsewhere").await?;
     let far_group = || podgroups_of(&client, "elsewhere");
-    wait_until(secs(10), "the PodGroup elsewhere is there", || async {
+    wait_until(secs(10), "the PodGroup in the other namespace exists", || async {
         let there = far_group().await?.len();
         Ok(Seen::when(there == 1, || there.to_string()))
     })
@@ -34,14 +34,14 @@ pub(in crate::cases) async fn owners(w: &mut World) -> Result<()> {
 
     let moment = called::now(w)?;
     let lie = |kind: &str, api: &str, name: &str, uid: Option<String>| json!({"apiVersion": api, "kind": kind, "name": name, "uid": uid, "controller": true});
-    let nobody = || Some("11111111-2222-4333-8444-555555555555".to_owned());
+    let unknown_uid = || Some("11111111-2222-4333-8444-555555555555".to_owned());
     let lies = [
         lie("ReplicaSet", "apps/v1", "another", victim.uid()),
         lie("StatefulSet", "apps/v1", "victim", victim.uid()),
         lie("ConfigMap", "v1", "victim", victim.uid()),
-        lie("ReplicaSet", "apps/v1", "victim", nobody()),
-        lie("Job", "batch/v1", "gone", nobody()),
-        lie("ConfigMap", "v1", "gone", nobody()),
+        lie("ReplicaSet", "apps/v1", "victim", unknown_uid()),
+        lie("Job", "batch/v1", "gone", unknown_uid()),
+        lie("ConfigMap", "v1", "gone", unknown_uid()),
         lie("ReplicaSet", "apps/v1", "far", far.uid()),
     ];
     for (number, lie) in lies.iter().enumerate() {
@@ -50,20 +50,20 @@ pub(in crate::cases) async fn owners(w: &mut World) -> Result<()> {
             .annotation(crate::workloads::QUEUE, "stolen");
         pod.with("/metadata/labels", "app", "liar".into()).owned_by(lie).make(&client).await?;
     }
-    // A ReplicaSet can lie as well: what its alleged Deployment elsewhere says is not for it.
+    // A ReplicaSet can have a false owner, too: the annotations of that Deployment in another namespace must not apply to it.
     Owner::replica_set("liar").owned_by(&reference(Kind::Deployment, &deployment)).make(&client).await?;
-    let two = [reference(Kind::ReplicaSet, &victim), lie("Job", "batch/v1", "gone", nobody())];
+    let two = [reference(Kind::ReplicaSet, &victim), lie("Job", "batch/v1", "gone", unknown_uid())];
     let refused = Owner::pod("two").with("/metadata", "ownerReferences", Value::from(two.to_vec())).make(&client).await;
-    ensure!(refused.is_err(), "a pod with two controllers was taken");
+    ensure!(refused.is_err(), "the API server accepted a pod with two controllers");
 
-    wait_until(secs(20), "the garbage collector has taken the liars", || async {
+    wait_until(secs(20), "the garbage collector has deleted the objects with false owners", || async {
         let left = Kind::Pod.api(&client).list(&ListParams::default().labels("app=liar")).await?.items;
         let names: Vec<_> = left.iter().map(|pod| format!("{} of {:?}", pod.name_any(), pod.owner_references())).collect();
         let set = Kind::ReplicaSet.api(&client).get_opt("liar").await?.is_some();
-        Ok(Seen::when(left.is_empty() && !set, || format!("{names:?}, the ReplicaSet: {set}")))
+        Ok(Seen::when(left.is_empty() && !set, || format!("left: pods {names:?}, the ReplicaSet: {set}")))
     })
     .await?;
-    wait_until(secs(20), "only the victim's PodGroup is left", || async {
+    wait_until(secs(20), "only the PodGroup of the real owner is left", || async {
         let left = groups_made(&client).await?;
         Ok(Seen::when(left == [group_name(&victim)], || format!("{left:?}")))
     })
@@ -74,33 +74,33 @@ pub(in crate::cases) async fn owners(w: &mut World) -> Result<()> {
         && after.owner_references() == before.owner_references()
         && after.annotations() == before.annotations()
         && same(|group| field(group, "/spec"));
-    ensure!(unharmed, "the victim's PodGroup became {after:?}");
+    ensure!(unharmed, "the PodGroup of the real owner changed to {after:?}");
     let calls = called::since(w, moment)?;
     let leaked: Vec<_> = calls
         .iter()
         .filter(|call| call.line.contains("secret"))
         .map(|call| format!("{} {} {}", call.verb, call.resource, call.name))
         .collect();
-    ensure!(leaked.is_empty(), "what a Deployment elsewhere says was believed: {leaked:?}");
-    ensure!(far_group().await?.len() == 1, "elsewhere are {:?}", far_group().await?);
+    ensure!(leaked.is_empty(), "annotations of a Deployment in another namespace were used: {leaked:?}");
+    ensure!(far_group().await?.len() == 1, "the other namespace has {:?}", far_group().await?);
     if !w.faults().is_empty() {
-        // A list that the mix has made old, or an answer that it took, costs calls that are none of the liars'.
+        // Under the mix an old list or a lost response costs further calls.
         return Ok(());
     }
     let elsewhere: Vec<_> = calls.iter().filter(|call| call.namespace == "elsewhere").map(|call| call.line.as_str()).collect();
-    ensure!(elsewhere.is_empty(), "the controller wrote elsewhere: {elsewhere:?}");
-    // Of a dead owner of a kind that nobody watches nothing can be known: its group may be made, once.
-    ensure!(calls.len() <= 4 * (lies.len() + 1), "{} lies cost {:?}", lies.len(), tally(&calls));
+    ensure!(elsewhere.is_empty(), "the controller wrote in another namespace: {elsewhere:?}");
+    // The controller cannot know whether an owner of an unwatched kind is deleted: the PodGroup of such an owner may be created once.
+    ensure!(calls.len() <= 4 * (lies.len() + 1), "{} false owners cost {:?}", lies.len(), tally(&calls));
     Ok(())
 }
 
-/// A user's PodGroup has the name that ours would have: it is left alone, and an Event on the owner says so, once. When the user deletes it, ours is there.
+/// A user's PodGroup has the generated name: the controller leaves it alone, and one Event on the owner says so. After the user deletes it, ours is created.
 pub(in crate::cases) async fn a_name_that_is_taken(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     let set = Owner::replica_set("set").replicas(0).gang("2").make(&client).await?;
     make_podgroup(&client, &group_name(&set), json!({"minMember": 1})).await?;
-    // Of the ReplicaSet, though not as its controller: what belongs to nobody the observer would take for a loss.
+    // The ReplicaSet owns it, but not as its controller. The observer would report a PodGroup without any owner.
     let owner = json!({"metadata": {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "set", "uid": set.uid(), "controller": false}]}});
     let params = kube::api::PatchParams::default();
     podgroups(&client).patch(&group_name(&set), &params, &kube::api::Patch::Merge(owner)).await?;
@@ -117,19 +117,19 @@ pub(in crate::cases) async fn a_name_that_is_taken(w: &mut World) -> Result<()> 
     let alone = after.labels() == theirs.labels()
         && field(&after, "/spec") == field(&theirs, "/spec")
         && after.owner_references() == theirs.owner_references();
-    ensure!(alone, "it was changed to {after:?}");
-    let told = warnings(&client, "ReplicaSet", "set").await?;
-    ensure!(told.len() == 1, "told are {told:?}");
+    ensure!(alone, "the user's PodGroup was changed to {after:?}");
+    let events = warnings(&client, "ReplicaSet", "set").await?;
+    ensure!(events.len() == 1, "expected one Event: {events:?}");
     let calls: Vec<_> = called::since(w, moment)?.into_iter().filter(|call| call.resource == "podgroups").collect();
-    ensure!(called::writes(&calls) <= 1, "somebody else's PodGroup cost {:?}", tally(&calls));
+    ensure!(called::writes(&calls) <= 1, "the user's PodGroup cost {:?}", tally(&calls));
 
     podgroups(&client).delete(&group_name(&set), &DeleteParams::default()).await?;
-    wait_group(&client, &set, 10, "it is ours", |group| {
+    wait_group(&client, &set, 10, "the PodGroup is the controller's", |group| {
         let members = field(group, "/spec/minMember");
         (members != 2).then(|| format!("minMember {members}"))
     })
     .await?;
-    ensure!(groups_made(&client).await? == [group_name(&set)], "it does not carry our label");
+    ensure!(groups_made(&client).await? == [group_name(&set)], "it does not have the label of the controller");
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! What wrong and right programs do, written as requests: the programs under test have no part in it.
+//! The requests that correct and wrong programs make. The programs under test are not running here.
 
 use std::path::PathBuf;
 
@@ -13,28 +13,28 @@ use kube::core::GroupVersionKind;
 use kube::{Api, Client, Config, Error, ResourceExt};
 use serde_json::{Value, json};
 
-/// The users that the observer is told of.
+/// The users of the two programs, as the observer knows them.
 pub(crate) const CONTROLLER: &str = "system:serviceaccount:podgroup-system:podgroup-controller";
 pub(crate) const SCHEDULER: &str = "system:serviceaccount:podgroup-system:podgroup-scheduler";
 
-/// What a PodGroup is to be.
+/// The properties of a PodGroup to create.
 #[derive(Clone, Copy)]
-pub(crate) struct Wish<'a> {
+pub(crate) struct GroupOptions<'a> {
     pub(crate) queue: &'a str,
     pub(crate) min_member: i64,
     pub(crate) managed: bool,
     pub(crate) finalizer: bool,
-    /// apiVersion, kind, name and UID.
+    /// The owner: apiVersion, kind, name and UID.
     pub(crate) owner: Option<(&'a str, &'a str, &'a str, &'a str)>,
 }
 
-impl Default for Wish<'_> {
+impl Default for GroupOptions<'_> {
     fn default() -> Self {
         Self { queue: "default", min_member: 1, managed: false, finalizer: false, owner: None }
     }
 }
 
-pub(crate) struct Acts {
+pub(crate) struct Requests {
     pub(crate) admin: Client,
     pub(crate) kubeconfig: PathBuf,
 }
@@ -47,7 +47,7 @@ fn groups(client: Client, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(client, namespace, &volcano("PodGroup", "podgroups"))
 }
 
-/// What exists already is what was wanted.
+/// Treats "already exists" as success.
 fn made<T>(result: Result<T, Error>) -> Result<()> {
     match result {
         Ok(_) => Ok(()),
@@ -56,15 +56,15 @@ fn made<T>(result: Result<T, Error>) -> Result<()> {
     }
 }
 
-impl Acts {
-    /// A client that acts in the name of somebody.
+impl Requests {
+    /// Returns a client that impersonates a user.
     async fn as_user(&self, user: &str) -> Result<Client> {
         let mut config = Config::from_custom_kubeconfig(Kubeconfig::read_from(&self.kubeconfig)?, &KubeConfigOptions::default()).await?;
         config.auth_info.impersonate = Some(user.to_owned());
         Ok(Client::try_from(config)?)
     }
 
-    /// Lets a user do everything.
+    /// Gives a user all rights.
     pub(crate) async fn allow(&self, user: &str) -> Result<()> {
         let name = format!("ob-{}", user.replace(':', "-"));
         let binding: ClusterRoleBinding = serde_json::from_value(
@@ -72,7 +72,7 @@ impl Acts {
             "roleRef": {"kind": "ClusterRole", "name": "cluster-admin", "apiGroup": "rbac.authorization.k8s.io"}}),
         )?;
         made(Api::all(self.admin.clone()).create(&PostParams::default(), &binding).await)?;
-        // The authorizer learns of it by a watch of its own.
+        // The authorizer learns of the binding from its own watch, some time later.
         let client = self.as_user(user).await?;
         wait_until(secs(10), "the user may act", || async {
             groups(client.clone(), "default").list(&ListParams::default()).await?;
@@ -91,7 +91,7 @@ impl Acts {
         Ok(())
     }
 
-    /// A queue; without `cpu` it has no ceiling.
+    /// Creates a queue. An empty `cpu` means no capability.
     pub(crate) async fn queue(&self, name: &str, parent: &str, cpu: &str) -> Result<()> {
         let capability = if cpu.is_empty() { json!({}) } else { json!({"cpu": cpu}) };
         let spec = json!({"parent": parent, "capability": capability});
@@ -104,37 +104,37 @@ impl Acts {
     pub(crate) async fn allocated(&self, queue: &str, allocated: &str) -> Result<()> {
         let allocated: Value = serde_json::from_str(allocated)?;
         let api: Api<DynamicObject> = Api::all_with(self.admin.clone(), &volcano("Queue", "queues"));
-        // Null first: a merge would keep the dimensions that are not named.
+        // Null first: a merge patch would keep the dimensions that are not named.
         for value in [Value::Null, allocated] {
             api.patch_status(queue, &PatchParams::default(), &Patch::Merge(json!({"status": {"allocated": value}}))).await?;
         }
         Ok(())
     }
 
-    pub(crate) async fn group(&self, namespace: &str, name: &str, wish: Wish<'_>) -> Result<()> {
+    pub(crate) async fn group(&self, namespace: &str, name: &str, options: GroupOptions<'_>) -> Result<()> {
         self.namespace(namespace).await?;
         let mut group: DynamicObject = serde_json::from_value(
-            json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": name}, "spec": {"minMember": wish.min_member, "queue": wish.queue}}),
+            json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": name}, "spec": {"minMember": options.min_member, "queue": options.queue}}),
         )?;
-        if wish.managed {
+        if options.managed {
             group.labels_mut().insert("podgroup.dev/managed-by".to_owned(), "podgroup-controller".to_owned());
         }
-        if wish.finalizer {
+        if options.finalizer {
             group.finalizers_mut().push("podgroup.dev/test".to_owned());
         }
-        if let Some((version, kind, name, uid)) = wish.owner {
+        if let Some((version, kind, name, uid)) = options.owner {
             let owner = json!([{"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": true}]);
             group.metadata.owner_references = serde_json::from_value(owner)?;
         }
         made(groups(self.admin.clone(), namespace).create(&PostParams::default(), &group).await)
     }
 
-    /// A pod of a scheduler, in a group unless its name is empty; its UID.
+    /// Creates a pod of a scheduler and returns its UID. An empty `group` means no group annotation.
     pub(crate) async fn pod(&self, namespace: &str, name: &str, scheduler: &str, group: &str, cpu: &str) -> Result<String> {
         self.make_pod(namespace, name, scheduler, group, cpu, None).await
     }
 
-    /// A pod that is born on a node.
+    /// Creates a pod that is already bound to a node.
     pub(crate) async fn static_pod(&self, namespace: &str, name: &str, scheduler: &str, cpu: &str, node: &str) -> Result<()> {
         self.make_pod(namespace, name, scheduler, "", cpu, Some(node)).await.map(drop)
     }
@@ -148,13 +148,13 @@ impl Acts {
             pod.annotations_mut().insert("scheduling.k8s.io/group-name".to_owned(), group.to_owned());
         }
         let api: Api<Pod> = Api::namespaced(self.admin.clone(), namespace);
-        // A new namespace gets its service account a moment later.
+        // A new namespace gets its service account some time after its creation.
         let made = wait_until(secs(60), "the pod can be made", || async { Ok(Seen::Yes(api.create(&PostParams::default(), &pod).await?)) })
             .await?;
         made.uid().context("a pod has a UID")
     }
 
-    /// A pod that the scheduler of this test binds, by the way that a scheduler does it.
+    /// Creates a pod and binds it with a Binding, as a scheduler does.
     pub(crate) async fn bound_pod(&self, namespace: &str, name: &str, scheduler: &str, group: &str, cpu: &str, node: &str) -> Result<()> {
         self.pod(namespace, name, scheduler, group, cpu).await?;
         let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {"apiVersion": "v1", "kind": "Node", "name": node}});
@@ -168,7 +168,7 @@ impl Acts {
         Ok(())
     }
 
-    /// A ReplicaSet of no pods; its UID.
+    /// Creates a ReplicaSet with 0 replicas and returns its UID.
     pub(crate) async fn replica_set(&self, namespace: &str, name: &str) -> Result<String> {
         self.namespace(namespace).await?;
         let set: ReplicaSet =
@@ -193,7 +193,7 @@ impl Acts {
         Ok(())
     }
 
-    /// Deletes a PodGroup in somebody's name, with the preconditions that are wanted.
+    /// Deletes a PodGroup as a user, with the given preconditions.
     pub(crate) async fn delete_group(&self, user: Option<&str>, namespace: &str, name: &str, uid: bool, version: bool) -> Result<()> {
         let client = match user {
             Some(user) => self.as_user(user).await?,

@@ -1,4 +1,4 @@
-//! Do the pods of other schedulers cost anything? Row L14.
+//! Row L14: the pods of other schedulers cost no API call.
 
 use std::future::Future;
 
@@ -15,14 +15,14 @@ use crate::workloads::owner::{Kind, Owner, groups_made, patch, resize};
 use crate::workloads::{Workload, scale, wait_one_group, wait_running};
 use crate::world::World;
 
-/// Who places their pods: nobody, here.
-const THEIRS: &str = "somebody-elses";
+/// The scheduler of the foreign pods. It does not run here.
+const THEIRS: &str = "other-scheduler";
 
-/// How many of the case's own requests are under way at once.
+/// The number of concurrent requests of the case.
 const AT_ONCE: usize = 8;
 
-/// L14 (#3671). So many ReplicaSets of another scheduler are made, restarted, scaled up and to 0: no API call of the controller for any of them. One of ours is
-/// served as ever.
+/// L14 (#3671). `many` ReplicaSets of another scheduler are created, restarted, scaled up and to 0: the controller makes no API call for them. A ReplicaSet of
+/// ours is served as usual.
 pub(super) async fn cost_nothing(w: &mut World, many: u32) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi"), ("pods", "2500")]).await?;
@@ -40,7 +40,7 @@ pub(super) async fn cost_nothing(w: &mut World, many: u32) -> Result<()> {
     })
     .await?;
     theirs(&client, "no", many).await?;
-    // What a restart comes to: another template, and all pods anew.
+    // A restart of the workload: another template, and all pods recreated.
     each(many, |name| {
         let client = client.clone();
         let template = json!({"spec": {"template": {"metadata": {"labels": {"restarted": "yes"}}}}});
@@ -64,10 +64,10 @@ pub(super) async fn cost_nothing(w: &mut World, many: u32) -> Result<()> {
     theirs(&client, "yes", 0).await?;
     let mut calls = called::since(w, quiet)?;
     if !w.faults().is_empty() {
-        // Caches whose watches are broken are listed again, and our own group that such a list may not have shown is read, whoever's pods there are. A
-        // creation of it that was held up on the way, or made because of such a list, finds it there: AlreadyExists. Where a list shows no pod of it, from before
-        // there was one, it is marked until a look has found its pod; and what was patched before may land only now. Never is it deleted, or really made: its UID is
-        // looked at below.
+        // Under faults some calls for our own PodGroup are allowed, with or without foreign pods. A broken watch is listed again, and the PodGroup
+        // may be missing in an old list, so the controller reads it. A delayed or repeated creation finds the existing PodGroup (AlreadyExists). An
+        // old list may show no pod, so the controller marks the PodGroup until it lists the pods. An earlier patch may arrive now. The PodGroup is
+        // never deleted and never really created: its UID is checked below.
         let ours = ours.name_any();
         let of_ours = |call: &Called| {
             let in_vain = call.verb == "create" && call.status == 409;
@@ -77,25 +77,25 @@ pub(super) async fn cost_nothing(w: &mut World, many: u32) -> Result<()> {
     }
     ensure!(calls.is_empty(), "the controller made calls: {:?}: {:?}", tally(&calls), calls.first().map(|call| &call.line));
     let made = groups_made(&client).await?;
-    ensure!(made.len() == 1, "there are {made:?}");
+    ensure!(made.len() == 1, "expected one PodGroup: {made:?}");
 
-    // And it is not asleep.
+    // The controller still works.
     scale(&client, "ours", 3).await?;
     wait_running(&client, "ours", 3, 20).await?;
-    ensure!(wait_one_group(&client, "ours", 5).await?.metadata.uid == ours.metadata.uid, "it is another one");
+    ensure!(wait_one_group(&client, "ours", 5).await?.metadata.uid == ours.metadata.uid, "the PodGroup was recreated");
     Ok(())
 }
 
-/// Does something with each ReplicaSet, some at a time.
+/// Runs an action for each ReplicaSet, some at a time.
 async fn each<F: Future<Output = Result<()>>>(many: u32, act: impl Fn(String) -> F) -> Result<()> {
     stream::iter(0..many).map(|number| act(format!("other-{number:04}"))).buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await.map(drop)
 }
 
-/// Waits until kube-controller-manager has made or deleted pods until there are so many. Nobody places them.
+/// Waits until kube-controller-manager has created or deleted pods and `wanted` pods exist. They are never bound.
 async fn theirs(client: &Client, restarted: &str, wanted: u32) -> Result<()> {
     let theirs = ListParams::default().fields(&format!("spec.schedulerName={THEIRS}")).labels(&format!("restarted={restarted}"));
     let wanted = usize::try_from(wanted)?;
-    wait_until(secs(300), &format!("there are {wanted} pods of theirs"), || async {
+    wait_until(secs(300), &format!("{wanted} foreign pods exist"), || async {
         let pods = Kind::Pod.api(client).list_metadata(&theirs).await?.items.len();
         Ok(Seen::when(pods == wanted, || pods.to_string()))
     })

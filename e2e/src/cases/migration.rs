@@ -1,7 +1,7 @@
-//! Do the commands of docs/from-volcano.md do what the page says, from Volcano and back? Row C8: every line of its steps 1 to 5 and of the way back is run as it
-//! stands there, beside a release that has Volcano's names, CRDs, Deployments and webhooks, with both programs at work; no PodGroup and no Queue is lost.
+//! Row C8: the commands of docs/from-volcano.md, from Volcano and back. Each line of steps 1 to 5 and of the way back is run as printed there, beside a release
+//! with the names, CRDs, Deployments and webhooks of Volcano and with both programs running. No PodGroup and no Queue is lost.
 //!
-//! Step 6 is the chart's own check's (C2): after it there is nothing to go back to.
+//! Step 6 is part of the chart's own check (C2), because there is no way back after it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use crate::workloads::{Workload, wait_one_group, wait_running};
 use crate::world::World;
 use crate::{chart, kit, say};
 
-/// The webhooks are of no effect: nobody answers, and none waits for that. Its pods wait for a scheduler, for nobody would run them.
+/// The webhooks have no effect: they have no backend and fail open. The pods wait for a scheduler, because no kubelet would run them.
 const VOLCANO: &str = r#"
 apiVersion: apps/v1
 kind: Deployment
@@ -73,14 +73,14 @@ spec:
 "#;
 
 /// C8.
-pub(super) async fn there_and_back(w: &mut World) -> Result<()> {
+pub(super) async fn forward_and_back(w: &mut World) -> Result<()> {
     let (cluster, client) = (w.cluster(), w.client());
     let page = std::fs::read_to_string(kit::repository().join("docs/from-volcano.md"))?;
     let mut shell = Shell::beside_the_clone(cluster.scratch(), &["charts"])?;
     shell.meet(cluster)?;
     let volcano = volcano(cluster).await?;
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "32Gi")]).await?;
-    // As Volcano left them: a queue, and a gang that runs.
+    // As Volcano left them: a queue and a running gang.
     make_queue_of(&client, "team", json!({"weight": 2})).await?;
     make_podgroup(&client, "job", json!({"minMember": 1, "queue": "team"})).await?;
     let status = json!({"status": {"phase": "Running", "running": 1}});
@@ -106,13 +106,13 @@ pub(super) async fn there_and_back(w: &mut World) -> Result<()> {
     scheduler.wait_ready().await?;
     Workload::new("rest").replicas(2).gang("2").scheduler("volcano").queue("team").make(&client).await?;
     wait_running(&client, "rest", 2, 20).await?;
-    // Of a job of Volcano's controllers, which name the group on the pod.
+    // A pod of a job of Volcano's controllers, which write the group annotation.
     make_member(&client, "job-1", "job", &[("cpu", "1")]).await?;
     wait_running(&client, "job", 1, 20).await?;
 
     let webhooks = ["get", "validatingwebhookconfigurations,mutatingwebhookconfigurations", "--output=name"];
     let before = cluster.run("kubectl", &webhooks).await?;
-    ensure!(before.matches("volcano-admission").count() == 2, "the webhooks are {before}");
+    ensure!(before.matches("volcano-admission").count() == 2, "expected two webhooks of Volcano: {before}");
     run(&shell, &page, "**4. ").await?;
     let left = cluster.run("kubectl", &webhooks).await?;
     ensure!(!left.contains("volcano"), "webhooks are left: {left}");
@@ -122,7 +122,7 @@ pub(super) async fn there_and_back(w: &mut World) -> Result<()> {
     }
     let all = uids(cluster).await?;
     let kept = of_volcano.iter().all(|(name, uid)| all.get(name) == Some(uid));
-    ensure!(kept && all.len() == 6, "job, one, rest, team, root and default are {all:?}; there were {of_volcano:?}");
+    ensure!(kept && all.len() == 6, "expected job, one, rest, team, root and default: {all:?}; before: {of_volcano:?}");
     handed_over(&shell, &page).await?;
     stays(cluster, &all, "step 5").await?;
 
@@ -131,10 +131,10 @@ pub(super) async fn there_and_back(w: &mut World) -> Result<()> {
     scheduler.end().await?;
     scaled(cluster, "1").await?;
     let policies = cluster.run("kubectl", &["get", "mutatingadmissionpolicies", "--output=name"]).await?;
-    ensure!(policies.is_empty(), "pods are still stamped by {policies}");
+    ensure!(policies.is_empty(), "pods are still annotated by {policies}");
     stays(cluster, &all, "the way back").await?;
     let back = page.split_once("## Back").context("the page has no way back")?.1;
-    let uninstall = back.split('`').find(|span| span.starts_with("helm uninstall ")).context("it ends with no helm uninstall")?;
+    let uninstall = back.split('`').find(|span| span.starts_with("helm uninstall ")).context("the way back has no helm uninstall")?;
     shell.run(uninstall).await?;
     stays(cluster, &all, uninstall).await?;
     for line in block(back, "What steps 4 and 5 took")? {
@@ -144,7 +144,7 @@ pub(super) async fn there_and_back(w: &mut World) -> Result<()> {
     ensure!(cluster.run("kubectl", &webhooks).await? == before, "Volcano's webhooks are not back");
     let crd = cluster.run("kubectl", &["get", "crd", "podgroups.scheduling.volcano.sh", "--output=yaml"]).await?;
     ensure!(crd.contains("preemptable") && crd.contains("release-name: volcano"), "the CRD is not Volcano's again: {crd}");
-    holds_for(secs(2), "what ran runs", || async {
+    holds_for(secs(2), "the running pods still run", || async {
         for (name, count) in [("one", 2), ("rest", 2), ("job", 1)] {
             wait_running(&client, name, count, 0).await?;
         }
@@ -153,7 +153,7 @@ pub(super) async fn there_and_back(w: &mut World) -> Result<()> {
     .await
 }
 
-/// Installs what looks like Volcano, as a release of Helm. Where its chart is.
+/// Installs a chart that looks like Volcano, as a Helm release. Returns the folder of the chart.
 async fn volcano(cluster: &Cluster) -> Result<PathBuf> {
     let folder = cluster.scratch().path("volcano");
     std::fs::create_dir_all(folder.join("templates"))?;
@@ -163,7 +163,7 @@ async fn volcano(cluster: &Cluster) -> Result<PathBuf> {
     let chart = folder.to_str().context("the folder's path")?;
     cluster.run("helm", &["install", "volcano", chart, "--namespace", "volcano-system", "--create-namespace"]).await?;
     cluster.run("kubectl", &["wait", "--for=condition=Established", "--all", "crd", "--timeout=20s"]).await?;
-    wait_until(secs(20), "Queues can be made", || async {
+    wait_until(secs(20), "Queues can be created", || async {
         queues(&cluster.client()).list(&ListParams::default()).await?;
         podgroups(&cluster.client()).list(&ListParams::default()).await?;
         Ok(Seen::Yes(()))
@@ -172,7 +172,7 @@ async fn volcano(cluster: &Cluster) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Runs the lines of the first block that follows these words on the page, each as it stands there.
+/// Runs each line of the first block after these words on the page.
 async fn run(shell: &Shell<'_>, page: &str, after: &str) -> Result<()> {
     for line in block(page, after)? {
         shell.run(line).await.with_context(|| after.to_owned())?;
@@ -189,15 +189,21 @@ fn block<'a>(page: &'a str, after: &str) -> Result<Vec<&'a str>> {
     block.with_context(|| format!("the page has no commands after {after}"))
 }
 
-/// Step 5 as the page tells it: the line, what it prints, the line again.
+/// Runs step 5 as the page describes it: the line, the commands that it prints, the line again.
 async fn handed_over(shell: &Shell<'_>, page: &str) -> Result<()> {
     let lines = block(page, "**5. ")?;
     let [line] = lines.as_slice() else { bail!("step 5 has the lines {lines:?}") };
     for name in ["podgroups", "queues"] {
-        let Err(error) = shell.run(line).await else { bail!("it took the CRD of {name} without being told to") };
-        let told = error.to_string();
+        let Err(error) = shell.run(line).await else { bail!("it changed the owner of the CRD {name} without a command to do so") };
+        let printed = error.to_string();
         let start = format!("kubectl label crd {name}.");
-        let commands = told.split_once(&start).with_context(|| format!("it says of {name}: {told}"))?.1.lines().next().unwrap_or_default();
+        let commands = printed
+            .split_once(&start)
+            .with_context(|| format!("no command for {name} in: {printed}"))?
+            .1
+            .lines()
+            .next()
+            .unwrap_or_default();
         shell.run(&format!("{start}{commands}")).await?;
     }
     match shell.run(line).await {
@@ -209,7 +215,7 @@ async fn handed_over(shell: &Shell<'_>, page: &str) -> Result<()> {
 
 type Uids = BTreeMap<String, String>;
 
-/// All PodGroups and Queues, each with its UID.
+/// Returns all PodGroups and Queues with their UIDs.
 async fn uids(cluster: &Cluster) -> Result<Uids> {
     let groups = podgroups(&cluster.client()).list(&ListParams::default()).await?.items;
     let queues = queues(&cluster.client()).list(&ListParams::default()).await?.items;
@@ -221,13 +227,13 @@ async fn uids(cluster: &Cluster) -> Result<Uids> {
 
 async fn stays(cluster: &Cluster, all: &Uids, after: &str) -> Result<()> {
     let now = uids(cluster).await?;
-    ensure!(now == *all, "after {after}: there were {all:?}, there are {now:?}");
+    ensure!(now == *all, "after {after}: expected {all:?}, found {now:?}");
     Ok(())
 }
 
 async fn scaled(cluster: &Cluster, replicas: &str) -> Result<()> {
     let format = "jsonpath={.items[*].spec.replicas}";
     let found = cluster.run("kubectl", &["get", "deployments", "--namespace=volcano-system", "--output", format]).await?;
-    ensure!(found == format!("{replicas} {replicas}"), "Volcano's Deployments want {found}");
+    ensure!(found == format!("{replicas} {replicas}"), "the replicas of Volcano's Deployments are {found}");
     Ok(())
 }

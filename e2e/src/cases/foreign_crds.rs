@@ -1,7 +1,7 @@
-//! What if the CRDs in the cluster are Volcano's, older or newer than this release? Row C5: both programs work on them, the chart's notes name what the API server
-//! drops, and nothing is written again and again because it is dropped.
+//! Row C5: the CRDs in the cluster are Volcano's, older or newer than this release. Both programs work with them, the chart's notes name the fields that the
+//! API server drops, and a dropped field does not cause repeated writes.
 //!
-//! The CRDs are of our own making, with the fields that Volcano's have (`e2e/crds`).
+//! The CRDs are our own, with the fields of Volcano's CRDs (`e2e/crds`).
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Event;
@@ -17,16 +17,16 @@ use crate::workloads::{Workload, delete, wait_one_group, wait_running};
 use crate::world::World;
 use crate::{chart, kit};
 
-/// CRDs of one age.
-struct Guest {
+/// One set of CRDs.
+struct CrdSet {
     label: &'static str,
-    /// All warnings of the notes, each by its beginning.
+    /// All warnings of the notes, each by its first words.
     warnings: &'static [&'static str],
-    /// Fields by which one sees that the API server has this one: whether a PodGroup keeps it, and a Queue.
+    /// Two fields that show whether the API server uses this set: whether a PodGroup keeps the first, and a Queue the second.
     sign: [(&'static str, bool); 2],
-    /// Whether a PodGroup can say why it waits and how many run.
+    /// Whether the status of a PodGroup can contain the reason for waiting and the number of running pods.
     says: bool,
-    /// What the status of a queue with one gang of two cpus says, by pointer; null is nothing.
+    /// The status of a queue with one gang of two cpus, by JSON pointer; null means absent.
     queue: [(&'static str, Value); 3],
 }
 
@@ -43,17 +43,17 @@ pub(super) async fn crds_of_volcano(w: &mut World) -> Result<()> {
     chart::install(w.cluster(), &["crds.enabled=false"]).await?;
     chart::settle(w.cluster(), true).await?;
     let open = || ("/status/state", json!("Open"));
-    let older = Guest {
+    let older = CrdSet {
         label: "older",
         warnings: &[GROUPS_OLD, QUEUES_OLD],
         sign: [("/status/conditions", true), ("/spec/parent", false)],
         says: true,
         queue: [open(), (COUNTS, json!(1)), ("/status/allocated", Value::Null)],
     };
-    stay(w, older).await?;
+    serve_with(w, older).await?;
 
     oldest(w.cluster()).await?;
-    let oldest = Guest {
+    let oldest = CrdSet {
         label: "oldest",
         warnings: &[
             "WARNING: the CRD of podgroups does not know spec.networkTopology, spec.subGroupPolicy, status.conditions, status.running, status.succeeded, status.failed, so",
@@ -64,71 +64,71 @@ pub(super) async fn crds_of_volcano(w: &mut World) -> Result<()> {
         says: false,
         queue: [("/status/state", Value::Null), (COUNTS, Value::Null), ("/status/allocated", Value::Null)],
     };
-    stay(w, oldest).await?;
+    serve_with(w, oldest).await?;
 
     apply(w.cluster(), "volcano-newer.yaml").await?;
-    let newer = Guest {
+    let newer = CrdSet {
         label: "newer",
         warnings: &[],
         sign: [("/spec/preemptable", true), ("/spec/borrowing", true)],
         says: true,
         queue: [open(), (COUNTS, json!(2)), ("/status/allocated/cpu", json!("3"))],
     };
-    stay(w, newer).await
+    serve_with(w, newer).await
 }
 
-/// Both programs come to these CRDs, serve a gang and a closed queue, come to rest, and go.
-async fn stay(w: &World, guest: Guest) -> Result<()> {
+/// Both programs start with these CRDs, serve a gang and a closed queue, stop writing, and are stopped.
+async fn serve_with(w: &World, set: CrdSet) -> Result<()> {
     let (cluster, client) = (w.cluster(), w.client());
-    wait_served(cluster, &guest).await?;
+    wait_served(cluster, &set).await?;
     chart::upgrade(cluster, &["crds.enabled=false"]).await?;
-    notes(cluster, &guest).await?;
-    let newer = guest.label == "newer";
-    let [team, shut, train, late] = ["team", "shut", "train", "late"].map(|name| format!("{name}-{}", guest.label));
+    notes(cluster, &set).await?;
+    let newer = set.label == "newer";
+    let [team, shut, train, late] = ["team", "shut", "train", "late"].map(|name| format!("{name}-{}", set.label));
     make_queue_of(&client, &team, json!({"weight": 1})).await?;
     make_queue_of(&client, &shut, json!({"weight": 1})).await?;
     patch_queue(&client, &shut, json!({"metadata": {"annotations": {"scheduling.volcano.sh/queue-desired-state": "Closed"}}})).await?;
     if newer {
-        of_tomorrow(cluster, &team).await?;
+        with_unknown_fields(cluster, &team).await?;
     }
     let before = writes(w)?;
-    let mut controller = Rendered::start(cluster, chart::CONTROLLER, &format!("controller-{}", guest.label)).await?;
-    let mut scheduler = Rendered::start(cluster, chart::SCHEDULER, &format!("scheduler-{}", guest.label)).await?;
+    let mut controller = Rendered::start(cluster, chart::CONTROLLER, &format!("controller-{}", set.label)).await?;
+    let mut scheduler = Rendered::start(cluster, chart::SCHEDULER, &format!("scheduler-{}", set.label)).await?;
     controller.wait_ready().await?;
     scheduler.wait_ready().await?;
     Workload::new(&train).replicas(2).gang("2").queue(&team).make(&client).await?;
     Workload::new(&late).replicas(2).gang("2").queue(&shut).make(&client).await?;
-    wait_running(&client, &train, 2, 20).await.context(guest.label)?;
+    wait_running(&client, &train, 2, 20).await.context(set.label)?;
     let train_group = wait_one_group(&client, &train, 5).await?.name_any();
     let late_group = wait_one_group(&client, &late, 20).await?.name_any();
-    wait_until(secs(20), &format!("{}: the status of what it knows is written", guest.label), || async {
+    wait_until(secs(20), &format!("{}: the known fields of the status are written", set.label), || async {
         let (group, waits) = (podgroups(&client).get(&train_group).await?, podgroups(&client).get(&late_group).await?);
         let (in_team, in_shut) = (queues(&client).get(&team).await?, queues(&client).get(&shut).await?);
         let why = condition(&waits, "Unschedulable").map(|(_, _, message)| message).unwrap_or_default();
-        let told = !guest.says || (field(&group, COUNTS) == 2 && why.contains(&format!("queue {shut} is closed")));
+        let told = !set.says || (field(&group, COUNTS) == 2 && why.contains(&format!("queue {shut} is closed")));
         let phases = field(&group, "/status/phase") == "Running" && field(&waits, "/status/phase") == "Pending";
-        let open = guest.queue.iter().all(|(pointer, value)| field(&in_team, pointer) == *value);
-        let closed = guest.queue.first().is_none_or(|(_, open)| open.is_null() || field(&in_shut, "/status/state") == "Closed");
+        let open = set.queue.iter().all(|(pointer, value)| field(&in_team, pointer) == *value);
+        let closed = set.queue.first().is_none_or(|(_, open)| open.is_null() || field(&in_shut, "/status/state") == "Closed");
         let seen = || [&group, &waits, &in_team, &in_shut].map(|object| field(object, "/status").to_string()).join("\n");
         Ok(Seen::when(told && phases && open && closed, seen))
     })
     .await?;
     if newer {
-        of_tomorrow_is_kept(cluster, &team).await?;
+        unknown_fields_are_kept(cluster, &team).await?;
     }
 
-    // Once all is said nothing more is written; what is dropped costs one try more where its object changes, and no more than that.
+    // When everything is written there are no more writes. A dropped field costs one more attempt when its object changes, and not more.
     let all = at_rest(w).await?.saturating_sub(before);
-    ensure!(all <= 40, "{}: {all} writes for two gangs and their queues", guest.label);
+    ensure!(all <= 40, "{}: {all} writes for two gangs and their queues", set.label);
     let before = writes(w)?;
-    let touch = json!({"metadata": {"annotations": {"e2e/touched": guest.label}}});
+    let touch = json!({"metadata": {"annotations": {"e2e/touched": set.label}}});
     patch_queue(&client, &team, touch.clone()).await?;
     patch_queue(&client, &shut, touch.clone()).await?;
     for group in [&train_group, &late_group] {
         podgroups(&client).patch(group, &PatchParams::default(), &Patch::Merge(&touch)).await?;
     }
     let more = at_rest(w).await?.saturating_sub(before);
-    ensure!(more <= 8, "{}: four objects were touched, and {more} writes came of it", guest.label);
+    ensure!(more <= 8, "{}: four changed objects caused {more} writes", set.label);
 
     for name in [&train, &late] {
         delete(&client, name).await?;
@@ -138,19 +138,19 @@ async fn stay(w: &World, guest: Guest) -> Result<()> {
     scheduler.end().await
 }
 
-/// Writes of both programs to PodGroups and Queues so far, refused ones too.
+/// Returns the number of writes of both programs to PodGroups and Queues so far, including refused ones.
 fn writes(w: &World) -> Result<u64> {
     let of_ours = |what: &str| what.contains(" patch podgroups") || what.contains(" patch queues") || what.contains(" create podgroups");
     Ok(w.requests()?.counts.iter().filter(|(what, _)| of_ours(what)).map(|(_, count)| count).sum())
 }
 
-/// Waits until nobody has written for longer than two writes of the same object are apart; how many writes there are then.
+/// Waits until there has been no write for longer than the interval between two writes of one object; returns the number of writes.
 async fn at_rest(w: &World) -> Result<u64> {
-    wait_until(secs(30), "both programs come to rest", || async {
+    wait_until(secs(30), "both programs stop writing", || async {
         let count = writes(w)?;
-        match holds_for(secs(4), "nobody writes", || async { Ok(Seen::when(writes(w)? == count, String::new)) }).await {
+        match holds_for(secs(4), "no program writes", || async { Ok(Seen::when(writes(w)? == count, String::new)) }).await {
             Ok(()) => Ok(Seen::Yes(count)),
-            Err(_) => Ok(Seen::NotYet(format!("{count} writes, and more"))),
+            Err(_) => Ok(Seen::NotYet(format!("{count} writes, and still more"))),
         }
     })
     .await
@@ -158,12 +158,14 @@ async fn at_rest(w: &World) -> Result<u64> {
 
 async fn apply(cluster: &Cluster, file: &str) -> Result<()> {
     let file = kit::crate_folder().join("crds").join(file);
-    cluster.run("kubectl", &["apply", "--server-side", "--force-conflicts", "-f", file.to_str().context("the clone's path")?]).await?;
+    cluster
+        .run("kubectl", &["apply", "--server-side", "--force-conflicts", "-f", file.to_str().context("the path of the repository")?])
+        .await?;
     cluster.run("kubectl", &["wait", "--for=condition=Established", "--all", "crd", "--timeout=20s"]).await?;
     Ok(())
 }
 
-/// Takes more away from the older ones than any that Volcano shipped lacks: what a PodGroup says but for its phase, and the status subresource of Queues.
+/// Removes more from the older CRDs than any version of Volcano lacks: the status of PodGroups except the phase, and the status subresource of Queues.
 async fn oldest(cluster: &Cluster) -> Result<()> {
     let status = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties";
     let fields = ["conditions", "running", "succeeded", "failed"];
@@ -176,17 +178,17 @@ async fn oldest(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// The API server takes up a changed CRD a moment later.
-async fn wait_served(cluster: &Cluster, guest: &Guest) -> Result<()> {
+/// Waits until the API server serves the changed CRDs.
+async fn wait_served(cluster: &Cluster, set: &CrdSet) -> Result<()> {
     let client = cluster.client();
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
     let status = json!({"phase": "Pending", "conditions": [{"type": "Unschedulable", "status": "True"}]});
     let group = object("PodGroup", json!({"preemptable": true}), status)?;
     let queue = object("Queue", json!({"parent": "root", "borrowing": {"limit": "1"}}), json!({"state": "Open", "allocated": {}}))?;
-    wait_until(secs(20), &format!("the {} CRDs are served", guest.label), || async {
+    wait_until(secs(20), &format!("the {} CRDs are served", set.label), || async {
         let group = podgroups(&client).create(&dry_run, &group).await?;
         let queue = queues(&client).create(&dry_run, &queue).await?;
-        let [(of_group, group_has), (of_queue, queue_has)] = guest.sign;
+        let [(of_group, group_has), (of_queue, queue_has)] = set.sign;
         let same = field(&group, of_group).is_null() != group_has && field(&queue, of_queue).is_null() != queue_has;
         Ok(Seen::when(same, || format!("{:?} {:?}", group.data, queue.data)))
     })
@@ -200,19 +202,18 @@ fn object(kind: &str, spec: Value, status: Value) -> Result<DynamicObject> {
     Ok(serde_json::from_value(object)?)
 }
 
-/// The notes name each field that is dropped and nothing else, and promise no column that is not there.
-async fn notes(cluster: &Cluster, guest: &Guest) -> Result<()> {
+/// The notes name each dropped field and nothing else, and promise no missing column.
+async fn notes(cluster: &Cluster, set: &CrdSet) -> Result<()> {
     let notes = cluster.run("helm", &["get", "notes", "podgroup", "--namespace", chart::NAMESPACE]).await?;
     let warnings: Vec<&str> = notes.lines().filter(|line| line.starts_with("WARNING")).collect();
-    let same =
-        warnings.len() == guest.warnings.len() && warnings.iter().zip(guest.warnings).all(|(found, wanted)| found.starts_with(wanted));
-    ensure!(same, "{}: wanted {:#?}, found {warnings:#?}", guest.label, guest.warnings);
-    ensure!(notes.contains("without the columns WHY and OWNER"), "{}: {notes}", guest.label);
+    let same = warnings.len() == set.warnings.len() && warnings.iter().zip(set.warnings).all(|(found, wanted)| found.starts_with(wanted));
+    ensure!(same, "{}: wanted {:#?}, found {warnings:#?}", set.label, set.warnings);
+    ensure!(notes.contains("without the columns WHY and OWNER"), "{}: {notes}", set.label);
     Ok(())
 }
 
-/// What another program of tomorrow left: fields and words that we do not know.
-async fn of_tomorrow(cluster: &Cluster, queue: &str) -> Result<()> {
+/// Creates objects with fields and values of a future version, which we do not know.
+async fn with_unknown_fields(cluster: &Cluster, queue: &str) -> Result<()> {
     let client = cluster.client();
     patch_queue(&client, queue, json!({"spec": {"dequeueStrategy": "fair", "borrowing": {"limit": "4", "from": ["shut"]}}})).await?;
     let status = json!({"status": {"state": "Draining", "allocated": {"cpu": "7"}, "borrowed": {"cpu": "1"}}});
@@ -225,12 +226,12 @@ async fn of_tomorrow(cluster: &Cluster, queue: &str) -> Result<()> {
     make_member(&client, "tomorrow-0", "tomorrow", &[("cpu", "1")]).await
 }
 
-/// It is served, what we do not know stays, and where we read a word that we do not know somebody is told.
-async fn of_tomorrow_is_kept(cluster: &Cluster, queue: &str) -> Result<()> {
+/// The objects are served, unknown fields stay, and an unknown value of a known field is reported.
+async fn unknown_fields_are_kept(cluster: &Cluster, queue: &str) -> Result<()> {
     let client = cluster.client();
     wait_running(&client, "nameless", 1, 20).await?;
     wait_running(&client, "tomorrow", 1, 20).await?;
-    wait_until(secs(20), "the group of tomorrow runs, and keeps what we do not know", || async {
+    wait_until(secs(20), "the PodGroup with unknown fields runs and keeps them", || async {
         let (group, team) = (podgroups(&client).get("tomorrow").await?, queues(&client).get(queue).await?);
         let kept = field(&group, "/status/phase") == "Running"
             && field(&group, "/status/evicted") == 3
@@ -242,7 +243,7 @@ async fn of_tomorrow_is_kept(cluster: &Cluster, queue: &str) -> Result<()> {
     })
     .await?;
     let events: Api<Event> = Api::namespaced(client, "default");
-    wait_until(secs(20), "the queue is told of the word that we do not know", || async {
+    wait_until(secs(20), "an Event on the queue names the unknown value", || async {
         let told = events.list(&ListParams::default().fields(&format!("involvedObject.name={queue},reason=InvalidQueue"))).await?.items;
         let found = told.iter().any(|event| event.message.as_deref().is_some_and(|text| text.contains("spec.dequeueStrategy")));
         Ok(Seen::when(found, || format!("{} Events", told.len())))

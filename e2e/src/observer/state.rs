@@ -1,18 +1,18 @@
-//! What was the cluster at one resourceVersion, and in the moments before it?
+//! The state of the cluster at one resourceVersion and shortly before.
 //!
-//! Applied one change at a time, in the order of resourceVersions, which is the order in which one etcd took them, whatever the kind.
-//! Objects whose recent past matters (a scheduler can only act on what it has seen) keep their versions for a while.
+//! Changes are applied one by one, in the order of resourceVersions. This is the order in which one etcd accepted them, for all kinds.
+//! Some objects keep their versions for a while, because the scheduler can only act on what it has seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::amounts::Amounts;
 use super::facts::{Change, GroupFact, Key, PodFact, QueueFact};
 
-/// The versions of one object, the oldest first. The first may be older than the time that is kept: it is what was in force then.
+/// The versions of one object, the oldest first. The first version may be older than the kept time: it was in force when that time began.
 #[derive(Debug, Clone)]
 pub struct Track<T>(Vec<Version<T>>);
 
-/// One version: when it was, in both orders, and what it said (`None`: there was no such object).
+/// One version: its resourceVersion, its time in milliseconds, and its value (`None`: the object did not exist).
 #[derive(Debug, Clone)]
 struct Version<T> {
     version: u64,
@@ -33,79 +33,79 @@ impl<T> Track<T> {
         self.0.drain(..needed);
     }
 
-    /// What it says now.
+    /// Returns the present value.
     pub fn now(&self) -> Option<&T> {
         self.0.last().and_then(|version| version.value.as_ref())
     }
 
-    /// What it said at a resourceVersion that is not older than what is kept.
+    /// Returns the value at a resourceVersion, which must not be older than the kept versions.
     pub fn as_of(&self, version: u64) -> Option<&T> {
         self.0.iter().rev().find(|known| known.version <= version).and_then(|known| known.value.as_ref())
     }
 
-    /// Everything that it said since a time, what was in force then included; `None` where it was not there.
+    /// Returns all values since a time, including the value in force at that time. `None` stands for a time without the object.
     pub fn since(&self, from: i64) -> impl Iterator<Item = Option<&T>> {
         let first = self.0.iter().rposition(|version| version.at <= from);
-        // An object that is younger than the time asked about was not there at that time.
+        // An object that was created later did not exist at that time.
         let before = if first.is_none() { Some(None) } else { None };
         before.into_iter().chain(self.0.iter().skip(first.unwrap_or(0)).map(|version| version.value.as_ref()))
     }
 }
 
-/// A pod with its recent past.
+/// A pod with its recent versions.
 #[derive(Debug, Default)]
 pub struct Pod {
     /// Its versions.
     pub track: Track<PodFact>,
-    /// S was seen to bind it.
-    pub bound_by_us: bool,
-    /// The queue that it was charged to when it was bound.
+    /// Whether the scheduler was seen to bind it.
+    pub bound_by_scheduler: bool,
+    /// The queue that was charged at the binding.
     pub queue: Option<String>,
-    /// What it holds there now.
+    /// The amounts that are charged to that queue now.
     held: Amounts,
 }
 
-/// The cluster.
+/// The state of the cluster.
 #[derive(Debug, Default)]
-pub struct World {
+pub struct ClusterState {
     /// How long versions are kept, in milliseconds.
     pub keep: i64,
-    /// Allocatable by node.
+    /// The allocatable, by node.
     pub nodes: BTreeMap<String, Track<Amounts>>,
-    /// Queues by name, gone ones too.
+    /// The queues by name, including deleted queues.
     pub queues: BTreeMap<String, Track<QueueFact>>,
-    /// resourceVersion and time of every recent change of the tree: of what a queue is, not of what its status says.
+    /// The resourceVersion and time of every recent change of the queue tree. A change of a queue's status is not a change of the tree.
     pub tree_changes: Vec<(u64, i64)>,
-    /// PodGroups by namespace and name, gone ones too.
+    /// The PodGroups by namespace and name, including deleted PodGroups.
     pub groups: BTreeMap<Key, Track<GroupFact>>,
-    /// Every pod that exists, by UID.
+    /// Every existing pod, by UID.
     pub pods: BTreeMap<String, Pod>,
-    /// Pods that hold room, by node.
+    /// The pods that use resources of a node, by node.
     pub on_node: BTreeMap<String, BTreeSet<String>>,
-    /// Pods of S by the group that they belong to.
+    /// The pods of the scheduler, by PodGroup.
     pub members: BTreeMap<Key, BTreeSet<String>>,
-    /// What pods of S hold, by the queue that they were charged to.
+    /// The usage by pods of the scheduler, by the queue that was charged.
     pub held: BTreeMap<String, Amounts>,
-    /// PodGroups by the UID of their owner.
+    /// The PodGroups, by the UID of their owner.
     pub owned: BTreeMap<String, BTreeSet<Key>>,
-    /// UIDs of the owners that exist, pods included.
+    /// The UIDs of the existing owners, including pods.
     pub alive: BTreeSet<String>,
-    /// Namespaces that are being taken down.
+    /// The namespaces that terminate.
     pub ending: BTreeSet<String>,
 }
 
-impl World {
-    /// The pod as it is now.
+impl ClusterState {
+    /// Returns the present state of a pod.
     pub fn pod(&self, uid: &str) -> Option<&PodFact> {
         self.pods.get(uid).and_then(|pod| pod.track.now())
     }
 
-    /// The PodGroup as it is now.
+    /// Returns the present state of a PodGroup.
     pub fn group(&self, key: &Key) -> Option<&GroupFact> {
         self.groups.get(key).and_then(Track::now)
     }
 
-    /// Takes one change; `at` is its time in milliseconds, `binding` says that it is S who binds this pod.
+    /// Applies one change. `at` is its time in milliseconds; `binding` means that the scheduler binds this pod.
     pub fn apply(&mut self, version: u64, at: i64, change: &Change, binding: bool) {
         let keep_from = at.saturating_sub(self.keep);
         match change {
@@ -157,13 +157,13 @@ impl World {
             return;
         };
         self.alive.insert(uid.to_owned());
-        if now.ours {
+        if now.served {
             self.members.entry(now.group.clone()).or_default().insert(uid.to_owned());
         }
         if let Some(node) = now.node.as_ref().filter(|_| !now.ended) {
             self.on_node.entry(node.clone()).or_default().insert(uid.to_owned());
-            if now.ours {
-                // Fixed at the binding: a change of spec.queue is for new pods, and a group that goes does not take its pods' charge along.
+            if now.served {
+                // The queue is fixed at the binding: a change of spec.queue affects new pods only, and the charge outlives the PodGroup.
                 pod.queue = pod.queue.or_else(|| now.queue.clone()).or_else(|| self.group(&now.group).map(|group| group.queue.clone()));
                 if let Some(queue) = &pod.queue {
                     pod.held = now.requests.clone();
@@ -171,13 +171,14 @@ impl World {
                 }
             }
         }
-        pod.bound_by_us |= binding;
+        pod.bound_by_scheduler |= binding;
         pod.track.push(version, at, Some(now.clone()), keep_from);
         self.pods.insert(uid.to_owned(), pod);
     }
 
-    /// What a pod holds, at least, by what S could have seen since a time: what somebody else bound or resized in between does not count yet,
-    /// but a binding by S counts from its own moment.
+    /// Returns the least usage of a pod that the scheduler could have seen since a time.
+    ///
+    /// A binding or resize by another client since then does not count yet. A binding by the scheduler counts from its own moment.
     pub fn held_since(&self, uid: &str, dimension: &str, from: i64) -> i128 {
         let Some(pod) = self.pods.get(uid) else { return 0 };
         let Some(now) = pod.track.now().filter(|now| now.node.is_some() && !now.ended) else { return 0 };
@@ -185,20 +186,20 @@ impl World {
         for version in pod.track.since(from) {
             match version.filter(|version| version.node.is_some()) {
                 Some(version) => least = least.min(version.requests.get(dimension)),
-                None if pod.bound_by_us => {}
+                None if pod.bound_by_scheduler => {}
                 None => return 0,
             }
         }
         least
     }
 
-    /// Whether S bound this pod after a resourceVersion that is not older than what is kept.
-    pub fn bound_by_us_after(&self, uid: &str, version: u64) -> bool {
+    /// Returns whether the scheduler bound this pod after a resourceVersion, which must not be older than the kept versions.
+    pub fn bound_by_scheduler_after(&self, uid: &str, version: u64) -> bool {
         let bound = |pod: &Pod| pod.track.as_of(version).is_some_and(|pod| pod.node.is_some());
-        self.pods.get(uid).is_some_and(|pod| pod.bound_by_us && !bound(pod))
+        self.pods.get(uid).is_some_and(|pod| pod.bound_by_scheduler && !bound(pod))
     }
 
-    /// A queue and its ancestors up to root, as the tree was at a resourceVersion. Ends early where a parent is missing; bounded, so that a cycle ends.
+    /// Returns a queue and its ancestors up to root, in the tree of a resourceVersion. It ends early at a missing parent and is bounded in case of a cycle.
     pub fn path(&self, queue: &str, version: u64) -> Vec<String> {
         let mut path = Vec::new();
         let mut next = Some(queue.to_owned());

@@ -1,4 +1,4 @@
-//! What becomes of a gang of which one half is bound and the other is refused? It is finished first, elsewhere, and nobody else waits for it.
+//! Row B2: half of a gang is bound and the other half is refused. The gang is completed first, on another node, and no other PodGroup waits for it.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
@@ -7,15 +7,15 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::seen::{books_are_true, bound, group_says, queue_uses};
+use super::seen::{accounting_matches_api, bound, group_says, queue_uses};
 use crate::objects::{NAMESPACE, make_member, make_node, make_pod, make_podgroup, make_queue};
 use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::{Workload, pods_of, wait_running};
 use crate::world::World;
 
-/// An admission policy refuses to bind members of the gang to one of its nodes (any webhook, quota or policy can do so). What is bound stays bound, the
-/// gang tries again after a back-off, and others come to the node that the gang cannot have. A third node comes: the gang is finished there, the node that
-/// refused it being the last that it would take. What was refused is charged to nobody.
+/// An admission policy refuses the binding of members to one node, as any webhook or quota can do. Bound members stay bound, the gang tries again after a
+/// back-off, and other pods use the node. A third node is added: the gang is completed there, because the refusing node is its last choice. A refused
+/// binding is charged to no node.
 pub(super) async fn refused_on_one_node(w: &mut World) -> Result<()> {
     let client = w.client();
     let policy = |kind: &str, plural: &str, object: Value| {
@@ -50,26 +50,26 @@ pub(super) async fn refused_on_one_node(w: &mut World) -> Result<()> {
     group_says(&client, "gang", "a bind failed: invalid").await?;
     let half = || async {
         let count = bound(&client, "gang").await?;
-        Ok(Seen::when(count == 2, || format!("{count} are bound")))
+        Ok(Seen::when(count == 2, || format!("{count} pods are bound")))
     };
     wait_until(secs(5), "half of the gang is bound", half).await?;
-    // It is not that the node takes nobody.
+    // The node takes other pods.
     Workload::new("other").asks(&[("memory", "8Gi")]).on_node("refuses").make(&client).await?;
     wait_running(&client, "other", 1, 5).await?;
-    holds_for(secs(1), "what is bound stays", half).await?;
+    holds_for(secs(1), "the bound members stay bound", half).await?;
     make_node(&client, "third", &[("cpu", "2"), ("memory", "16Gi")]).await?;
     wait_running(&client, "gang", 4, 15).await?;
     let nodes: Vec<_> = pods_of(&client, "gang").await?.into_iter().filter_map(|pod| pod.spec?.node_name).collect();
-    ensure!(!nodes.iter().any(|node| node == "refuses"), "they are on {nodes:?}");
+    ensure!(!nodes.iter().any(|node| node == "refuses"), "the pods are on {nodes:?}");
     queue_uses(&client, "team", "cpu", "4").await?;
-    books_are_true(w).await
+    accounting_matches_api(w).await
 }
 
-/// A binding that the policy refuses is tried until it is; a dry run changes nothing.
+/// Waits until the policy refuses a binding. It is a dry run, so nothing changes.
 async fn in_force(client: &Client) -> Result<()> {
     make_pod(
         client,
-        json!({"metadata": {"name": "gang-probe"}, "spec": {"schedulerName": "nobody", "containers": [crate::objects::container(&[])]}}),
+        json!({"metadata": {"name": "gang-probe"}, "spec": {"schedulerName": "no-scheduler", "containers": [crate::objects::container(&[])]}}),
     )
     .await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);

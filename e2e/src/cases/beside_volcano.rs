@@ -1,6 +1,6 @@
-//! Does each program keep to its half beside Volcano's other one? Objects are put there as Volcano's halves leave them; what is theirs stays as it is.
+//! Row C3: each program works beside Volcano's other component. The case creates objects as Volcano's components leave them, and their fields stay unchanged.
 //!
-//! The chart is installed with the values that the documents name for it, and each program runs as the chart renders it then.
+//! The chart is installed with the values that the documents name for this, and each program runs as the chart renders it.
 
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
@@ -15,25 +15,25 @@ use crate::workloads::{MIN_MEMBER, Workload, annotate, pods_of, wait_one_group, 
 use crate::world::World;
 use crate::{chart, kit};
 
-/// By this a pod names its group.
+/// The annotation by which a pod names its PodGroup.
 const GROUP_NAME: &str = "scheduling.k8s.io/group-name";
 
-/// First our controller beside Volcano's scheduler (mode B), then our scheduler beside Volcano's controllers (mode C).
-pub(super) async fn beside_volcano(w: &mut World) -> Result<()> {
+/// C3. First our controller beside Volcano's scheduler (mode B), then our scheduler beside Volcano's controllers (mode C).
+pub(super) async fn both_modes(w: &mut World) -> Result<()> {
     let cluster = w.cluster();
     let (mode_b, mode_c) = (documented("our controller", "our PodGroups")?, documented("Volcano's controllers", "our scheduler")?);
     chart::install(cluster, &mode_b.iter().map(String::as_str).collect::<Vec<_>>()).await?;
     chart::settle_for(cluster, "volcano", true).await?;
-    our_controller(w).await?;
+    our_controller_beside_scheduler(w).await?;
     chart::upgrade(cluster, &mode_c.iter().map(String::as_str).collect::<Vec<_>>()).await?;
     chart::settle_for(cluster, "volcano", false).await?;
-    our_scheduler(cluster).await?;
+    our_scheduler_beside_controllers(cluster).await?;
     let refused = w.requests()?.refused;
     ensure!(refused.is_empty(), "the chart gave too few rights: {refused:?}");
     Ok(())
 }
 
-/// The values in the row of the chart's README that begins so, which must be those in the row of docs/from-volcano.md.
+/// Returns the values in the named row of the chart's README, which must be the values in docs/from-volcano.md.
 fn documented(in_readme: &str, in_guide: &str) -> Result<Vec<String>> {
     let (readme, guide) = (row("charts/podgroup/README.md", in_readme)?, row("docs/from-volcano.md", in_guide)?);
     ensure!(readme == guide, "{in_readme}: the chart's README says {readme:?}, docs/from-volcano.md {guide:?}");
@@ -49,9 +49,9 @@ fn row(document: &str, begin: &str) -> Result<Vec<String>> {
     Ok(words.map(str::to_owned).collect())
 }
 
-/// The pods name their group, the PodGroup follows its owner, and what Volcano's scheduler wrote of it stays; of queues nothing is made or written. The policy
-/// names the pods of a Deployment when they are made; for a bare pod, which it cannot name, the controller does.
-async fn our_controller(w: &World) -> Result<()> {
+/// The pods name their PodGroup, the PodGroup follows its owner, and the status by Volcano's scheduler stays. No queue is created or written. The policy
+/// annotates the pods of a Deployment at creation; the controller annotates a bare pod, for which the policy has no name.
+async fn our_controller_beside_scheduler(w: &World) -> Result<()> {
     let client = w.client();
     let mut controller = Rendered::start(w.cluster(), chart::CONTROLLER, "beside-scheduler").await?;
     controller.wait_ready().await?;
@@ -60,7 +60,7 @@ async fn our_controller(w: &World) -> Result<()> {
     wait_until(secs(20), "the pods name their group for Volcano's scheduler", || async {
         let pods = pods_of(&client, "train").await?;
         let named = pods.iter().filter(|pod| pod.annotations().get(GROUP_NAME) == Some(&group)).count();
-        Ok(Seen::when(named == 3, || format!("{named} of {}", pods.len())))
+        Ok(Seen::when(named == 3, || format!("{named} of {} pods name it", pods.len())))
     })
     .await?;
     let patches =
@@ -70,13 +70,13 @@ async fn our_controller(w: &World) -> Result<()> {
         "metadata": {"name": "bare", "labels": {"app": "bare"}}, "spec": {"schedulerName": "volcano", "containers": [container(&[])]},
     });
     make_pod(&client, bare).await?;
-    wait_until(secs(20), "a bare pod names a PodGroup that is there", || async {
+    wait_until(secs(20), "a bare pod names an existing PodGroup", || async {
         let pods = pods_of(&client, "bare").await?;
         let Some(name) = pods.iter().find_map(|pod| pod.annotations().get(GROUP_NAME)) else {
-            return Ok(Seen::NotYet("it names none".to_owned()));
+            return Ok(Seen::NotYet("the pod names no PodGroup".to_owned()));
         };
         let there = podgroups(&client).get_opt(name).await?.is_some();
-        Ok(Seen::when(there, || format!("there is no {name}")))
+        Ok(Seen::when(there, || format!("PodGroup {name} does not exist")))
     })
     .await?;
     let theirs = json!({
@@ -91,14 +91,14 @@ async fn our_controller(w: &World) -> Result<()> {
     })
     .await?;
     let status = field(&podgroups(&client).get(&group).await?, "/status");
-    ensure!(status == theirs, "the status of Volcano's scheduler became {status}");
+    ensure!(status == theirs, "the status of Volcano's scheduler changed to {status}");
     let made = queues(&client).list(&ListParams::default()).await?.items;
-    ensure!(made.is_empty(), "the controller made queues: {made:?}");
+    ensure!(made.is_empty(), "the controller created queues: {made:?}");
     controller.end().await
 }
 
-/// A queue as Volcano's controller keeps it: closing, closed, open again. Its word is obeyed, its fields stay, and what is used stands beside them.
-async fn our_scheduler(cluster: &Cluster) -> Result<()> {
+/// A queue under Volcano's controller is closing, closed, open again. Our scheduler obeys that state, keeps its fields, and adds the usage.
+async fn our_scheduler_beside_controllers(cluster: &Cluster) -> Result<()> {
     let client = cluster.client();
     make_node(&client, "n1", &[("cpu", "8"), ("memory", "32Gi")]).await?;
     let queue: DynamicObject = serde_json::from_value(json!({
@@ -107,7 +107,7 @@ async fn our_scheduler(cluster: &Cluster) -> Result<()> {
     queues(&client).create(&PostParams::default(), &queue).await?;
     let theirs = |state: &str| json!({"state": state, "pending": 5, "running": 7, "reservation": {}});
     write_state(cluster, &theirs("Closing")).await?;
-    // As Volcano's pg-controller makes it for a bare pod; the pods name it.
+    // Volcano's pg-controller creates such a PodGroup for a bare pod; the pod names it.
     let group: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "job"},
         "spec": {"minMember": 2, "queue": "team", "minResources": {"cpu": "2"}}, "status": {"phase": "Pending"},
@@ -131,7 +131,7 @@ async fn our_scheduler(cluster: &Cluster) -> Result<()> {
     stays(cluster, &theirs("Closing"), &Value::Null).await?;
     write_state(cluster, &theirs("Open")).await?;
     wait_running(&client, "job", 2, 20).await?;
-    wait_until(secs(20), "what is used stands in the queue's status", || async {
+    wait_until(secs(20), "the queue's status contains the usage", || async {
         let used = field(&queues(&client).get("team").await?, "/status/allocated/cpu");
         Ok(Seen::when(used == "2", || used.to_string()))
     })
@@ -142,7 +142,7 @@ async fn our_scheduler(cluster: &Cluster) -> Result<()> {
     scheduler.end().await
 }
 
-/// A PodGroup whose pod is of a third scheduler and runs, with the status that this one wrote.
+/// Creates a PodGroup of a third scheduler with a running pod and the status that this scheduler wrote.
 async fn of_another_scheduler(cluster: &Cluster) -> Result<DynamicObject> {
     let client = cluster.client();
     let pod = json!({
@@ -163,10 +163,10 @@ async fn write_state(cluster: &Cluster, status: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Volcano's fields are those, and what is allocated is that, for longer than two writes of ours are apart.
+/// Volcano's fields and our `allocated` stay unchanged for longer than the interval between two of our writes.
 async fn stays(cluster: &Cluster, theirs: &Value, cpu: &Value) -> Result<()> {
     let client = cluster.client();
-    holds_for(secs(3), "what Volcano's queue controller wrote stays", || async {
+    holds_for(secs(3), "the fields of Volcano's queue controller stay", || async {
         let mut status = field(&queues(&client).get("team").await?, "/status");
         let allocated = status.as_object_mut().and_then(|status| status.remove("allocated")).unwrap_or_default();
         let same = status == *theirs && allocated.pointer("/cpu").unwrap_or(&Value::Null) == cpu;
