@@ -46,6 +46,8 @@ pub const CONTROLLER: &str = "podgroup-controller";
 /// The field manager (and name in logs, leases and Events) of the scheduler.
 pub const SCHEDULER: &str = "podgroup-scheduler";
 
+/// The condition of a PodGroup that waits; its reason is the code of the cause.
+pub const WAITING: &str = "podgroup.dev/Waiting";
 /// The annotation of each program's Lease that says of which version its holder is.
 pub const VERSION: &str = "podgroup.dev/version";
 /// The label of a PodGroup that says who made it; ours carry [`CONTROLLER`] there.

@@ -11,8 +11,7 @@ use std::time::Duration;
 use crate::api::pod::PodCondition;
 use crate::api::queue::QueueStatus;
 use crate::api::{GroupFacts, GroupKey, QueueFacts, Uid};
-use crate::cycle::explain::Refusal;
-use crate::cycle::gist::same_but_numbers;
+use crate::cycle::explain::{Code, Refusal};
 use crate::cycle::world::{Group, Member, State as MemberState, World};
 use crate::cycle::{queue_status, status};
 use crate::runtime::flags::QueueStatusBy;
@@ -50,8 +49,8 @@ pub struct Said {
     pod_condition: BTreeMap<Uid, PodCondition>,
     /// Of whom only the numbers have changed.
     numbers: Numbers,
-    /// The kind of refusal that the last Event about a group was about.
-    events: BTreeMap<GroupKey, (Uid, &'static str)>,
+    /// The cause that the last Event about a group was about.
+    events: BTreeMap<GroupKey, (Uid, Code)>,
     /// What the last Event about a queue said, while that is so.
     queue_events: BTreeMap<Arc<str>, String>,
     /// Since when these groups have had too few members, which is how every gang begins.
@@ -257,19 +256,18 @@ impl Said {
         Some(Command::Group { key: key.clone(), uid: facts.uid.clone(), status: wanted, event, now: now.wall })
     }
 
-    /// The Event for this refusal, if its kind is another than that of the last one.
+    /// The Event for this refusal, if its cause is another than that of the last one.
     fn event(&mut self, key: &GroupKey, uid: &Uid, refusal: Option<&Refusal>) -> Option<(String, String)> {
         let Some(refusal) = refusal else {
             self.events.remove(key);
             return None;
         };
-        let kind = (uid.clone(), refusal.kind());
-        if self.events.get(key) == Some(&kind) {
+        let code = refusal.code();
+        if self.events.insert(key.clone(), (uid.clone(), code)).is_some_and(|(of, last)| of == *uid && last.is_like(code)) {
             return None;
         }
-        self.events.insert(key.clone(), kind);
         // The reason of the condition is more exact; tools and test suites that know Volcano wait for an Event of this one.
-        Some((status::UNSCHEDULABLE.to_owned(), refusal.to_string()))
+        Some((status::UNSCHEDULABLE.to_owned(), refusal.message()))
     }
 
     fn queue_command(&mut self, name: &Arc<str>, world: &World, now: Now) -> Option<Command> {
@@ -299,7 +297,7 @@ impl Said {
 
     /// Why the queue cannot be used as it is, if that was not said yet: its place in the tree, else a value that cannot be read.
     fn queue_news(&mut self, name: &Arc<str>, facts: &QueueFacts, world: &World) -> Option<String> {
-        let misplaced = world.books().quota().fault(name).map(|fault| Refusal::Queue(fault).to_string());
+        let misplaced = world.books().quota().fault(name).map(|fault| Refusal::Queue(fault).message());
         let Some(why) = misplaced.or_else(|| facts.faults.first().map(ToString::to_string)) else {
             self.queue_events.remove(name);
             return None;
@@ -320,19 +318,15 @@ impl Said {
         let condition = PodCondition {
             kind: "PodScheduled".to_owned(),
             status: "False".to_owned(),
-            reason: Some("Unschedulable".to_owned()),
-            message: Some(refusal.to_string()),
+            reason: Some(refusal.pod_reason().to_owned()),
+            message: Some(refusal.message()),
         };
         let stands = self.pod_condition.get(uid).or(member.facts.scheduled_condition.as_ref());
         if stands == Some(&condition) {
             self.numbers.forget(&subject);
             return None;
         }
-        fn words(condition: &PodCondition) -> &str {
-            condition.message.as_deref().unwrap_or_default()
-        }
-        let only_numbers =
-            stands.is_some_and(|stands| stands.reason == condition.reason && same_but_numbers(words(stands), words(&condition)));
+        let only_numbers = stands.is_some_and(|stands| stands.reason == condition.reason);
         if only_numbers && !self.numbers.may_tell(&subject, now.since_start) {
             return None;
         }

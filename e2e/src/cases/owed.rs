@@ -29,7 +29,7 @@ pub(super) async fn hopeless_holds_nobody_up(w: &mut World) -> Result<()> {
     make_queue(&client, "team", None, &[("cpu", "8")]).await?;
     make_podgroup(&client, "hopeless", json!({"minMember": 1, "queue": "team"})).await?;
     make_member(&client, "hopeless-0", "hopeless", &[("cpu", "8")]).await?;
-    group_says(&client, "hopeless", "lacks cpu").await?;
+    group_says(&client, "hopeless", "Insufficient cpu").await?;
     ensure!(phase(&client, "hopeless").await? == "Inqueue", "it is not admitted");
     for name in ["small-1", "small-2", "small-3"] {
         Workload::new(name).asks(&[("cpu", "1")]).queue("team").make(&client).await?;
@@ -207,7 +207,7 @@ pub(super) async fn nothing_counts_twice(w: &mut World) -> Result<()> {
     .await?;
     // Nor is it counted not at all until the cluster shows it: for a fifth there is no room.
     one(&client, "fifth", "team", "1").await?;
-    group_says(&client, "fifth", "queue team is full: cpu asked 1, used 4 of capability 4").await?;
+    group_says(&client, "fifth", "queue \"team\" is over its quota: cpu requested 1, used 4, capability 4").await?;
     wait_running(&client, "gang", 3, 15).await?;
     stays_unbound(w, "fifth", 1).await?;
     books_are_true(w).await
@@ -224,7 +224,7 @@ pub(super) async fn fifo_waits_for_what_can_fit(w: &mut World) -> Result<()> {
         Workload::new(&name("runs")).asks(&[("cpu", "2")]).queue(strategy).make(&client).await?;
         wait_running(&client, &name("runs"), 1, 15).await?;
         one(&client, &name("big"), strategy, "3").await?;
-        group_says(&client, &name("big"), "is full").await?;
+        group_says(&client, &name("big"), "is over its quota").await?;
         one(&client, &name("small"), strategy, "1").await?;
     }
     wait_running(&client, "traverse-small", 1, 5).await?;

@@ -66,7 +66,13 @@ pub(super) async fn backlog(w: &mut World, size: Size) -> Result<()> {
     })
     .await?;
     // Its status comes after those of all the others.
-    group_says_within(&client, 60, &format!("gang-{}", gangs.saturating_sub(1)), "1/1 nodes: lacks cpu (asked 1, most free 500m)").await?;
+    group_says_within(
+        &client,
+        60,
+        &format!("gang-{}", gangs.saturating_sub(1)),
+        "0/1 nodes are available: 1 Insufficient cpu (requested 1, most free 500m)",
+    )
+    .await?;
 
     let pid = process::find(w.cluster().scratch().folder(), chart::SCHEDULER)?;
     let looks = "podgroup_scheduler_cycle_seconds_count";
