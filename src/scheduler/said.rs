@@ -53,10 +53,8 @@ pub struct Said {
     events: BTreeMap<GroupKey, (Uid, Code)>,
     /// What the last Event about a queue said, while that is so.
     queue_events: BTreeMap<Arc<str>, String>,
-    /// Since when these groups have had too few members, which is how every gang begins.
-    settling: BTreeMap<GroupKey, Duration>,
-    /// Since when members of these groups have had their places and not all of them run, if that was not told.
-    starting: BTreeMap<GroupKey, Duration>,
+    /// Until when the changes of these groups are merged into one write: their members are being made, or start.
+    merging: BTreeMap<GroupKey, Duration>,
     under_way: usize,
 }
 
@@ -75,8 +73,7 @@ impl Said {
             numbers: Numbers::default(),
             events: BTreeMap::new(),
             queue_events: BTreeMap::new(),
-            settling: BTreeMap::new(),
-            starting: BTreeMap::new(),
+            merging: BTreeMap::new(),
             under_way: 0,
         }
     }
@@ -84,13 +81,12 @@ impl Said {
     /// A cycle looked at the group.
     pub fn group_changed(&mut self, key: &GroupKey, world: &World, now: Duration) {
         let Some(group) = world.groups().get(key).filter(|group| group.facts.is_some()) else { return };
-        if matches!(group.refusal.as_deref(), Some(Refusal::NotEnoughTasks { .. } | Refusal::NotEnoughPodsOfTask { .. })) {
-            self.settling.entry(key.clone()).or_insert(now);
-        } else {
-            self.settling.remove(key);
-        }
-        if starts(group) {
-            self.starting.entry(key.clone()).or_insert(now);
+        match merges(group) {
+            Some(time) => {
+                let until = now.saturating_add(time);
+                self.merging.entry(key.clone()).and_modify(|known| *known = until.min(*known)).or_insert(until);
+            }
+            None => _ = self.merging.remove(key),
         }
         self.groups.want(key, now, MERGE);
     }
@@ -126,8 +122,7 @@ impl Said {
     pub fn group_gone(&mut self, key: &GroupKey) {
         self.group_status.remove(key);
         self.events.remove(key);
-        self.settling.remove(key);
-        self.starting.remove(key);
+        self.merging.remove(key);
         self.groups.forget(key);
         self.numbers.forget(&Subject::Group(key.clone()));
     }
@@ -226,10 +221,8 @@ impl Said {
         let group = world.groups().get(key).filter(|_| !world.is_strangers(key))?;
         // While binds are under way nothing is settled; their end brings the group here again. One that does not come is told.
         let facts = group.facts.as_ref().filter(|_| group.counts.binding == 0 || group.counts.open > 0)?;
-        let settles = self.settling.get(key).map(|since| since.saturating_add(SETTLE));
-        let starts = self.starting.get(key).filter(|_| starts(group)).map(|since| since.saturating_add(START));
-        if let Some(at) = settles.or(starts).filter(|at| *at > now.since_start) {
-            self.groups.want(key, at, Duration::ZERO);
+        if let Some(until) = self.merging.get(key).copied().filter(|until| *until > now.since_start) {
+            self.groups.want(key, until, Duration::ZERO);
             return None;
         }
         let stands = match self.group_status.get(key) {
@@ -240,7 +233,7 @@ impl Said {
         let subject = Subject::Group(key.clone());
         if wanted == stands.status {
             self.numbers.forget(&subject);
-            self.starting.remove(key);
+            self.merging.remove(key);
             return None;
         }
         let only_numbers = group.refusal.is_some() && status::says_the_same(&wanted, &stands.status);
@@ -248,7 +241,7 @@ impl Said {
             return None;
         }
         self.numbers.forget(&subject);
-        self.starting.remove(key);
+        self.merging.remove(key);
         // Nobody who has just started says again what stands there.
         let refusal = group.refusal.as_deref().filter(|_| !status::runs_out(group, facts));
         let event = self.event(key, &facts.uid, refusal).filter(|_| !only_numbers);
@@ -372,9 +365,12 @@ impl Said {
     }
 }
 
-/// Whether all that changes about the group is that its members start.
-fn starts(group: &Group) -> bool {
-    group.refusal.is_none() && group.counts.running < group.counts.placed
+/// How long the changes of the group are merged into one write: while its members are being made, and while they start.
+fn merges(group: &Group) -> Option<Duration> {
+    if matches!(group.refusal.as_deref(), Some(Refusal::NotEnoughTasks { .. } | Refusal::NotEnoughPodsOfTask { .. })) {
+        return Some(SETTLE);
+    }
+    (group.refusal.is_none() && group.counts.running < group.counts.placed).then_some(START)
 }
 
 impl Default for Said {

@@ -31,7 +31,7 @@ pub(super) async fn groups_where_none_belong(w: &mut World) -> Result<()> {
     to_queue(&client, "patched", "parent").await?;
     for (name, queue) in [("in-root", "root"), ("in-parent", "parent"), ("patched", "parent")] {
         make_member(&client, &format!("{name}-1"), name, &[("cpu", "1")]).await?;
-        group_says(&client, name, &format!("queue {queue} has queues below it")).await?;
+        group_says(&client, name, &format!("queue \"{queue}\" has queues below it")).await?;
     }
     for queue in ["child", "sibling", "other", "default"] {
         let name = format!("goes-on-{queue}");

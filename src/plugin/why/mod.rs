@@ -132,7 +132,7 @@ impl Report {
                 levels: &levels,
                 places: places.as_ref(),
                 nodes: nodes.as_deref().unwrap_or_default(),
-                said: condition.is_some(),
+                said: condition.is_some() || code.is_some(),
                 refused: code.map(|code| Refused { code, explanation: explanation.as_ref(), own: &group.queue }),
                 shortages: &shortages,
                 schedulers: of_group.iter().flatten().map(|pod| pod.scheduler.to_string()).collect(),
