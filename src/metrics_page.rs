@@ -6,13 +6,13 @@ use std::time::Duration;
 use prometheus::Registry;
 
 use crate::controller::metrics::ControllerMetrics;
+use crate::cycle::explain::Code;
 use crate::resources::Amount;
 use crate::runtime::leader_metrics::LeaderMetrics;
 use crate::runtime::metrics::{RequestMetrics, WatchMetrics, registry};
 use crate::runtime::readiness::Readiness;
 use crate::scheduler::frozen::{Frozen, Of};
 use crate::scheduler::metrics::Metrics;
-use crate::scheduler::why::REASONS;
 
 const PAGE: &str = include_str!("../docs/metrics.md");
 
@@ -45,7 +45,7 @@ fn shown() -> Shown {
     scheduler.show(Some(Frozen {
         amounts: all.into_iter().map(|of| ((of, "q".to_owned(), "cpu".to_owned()), Amount::ZERO)).collect(),
         states: [(("q".to_owned(), "open"), 1)].into(),
-        waiting: [(("q".to_owned(), "capability", "q".to_owned(), "cpu".to_owned()), 1)].into(),
+        waiting: [(("q".to_owned(), "QueueQuotaExceeded", "q".to_owned(), "cpu".to_owned()), 1)].into(),
         oldest: [("q".to_owned(), 0)].into(),
     }));
     families(&registry)
@@ -96,7 +96,7 @@ fn no_metric_stands_in_the_code_that_this_test_does_not_see() {
 
 #[test]
 fn the_page_tells_every_reason_to_wait() {
-    for reason in REASONS {
-        assert!(PAGE.contains(&format!("`{reason}`")), "{reason}");
+    for code in Code::ALL {
+        assert!(PAGE.contains(&format!("`{}`", code.as_str())), "{code:?}");
     }
 }

@@ -40,6 +40,20 @@ impl Quota {
         if holds(Rule::F6Closed) { Ok(()) } else { open() }
     }
 
+    /// Every ceiling that refuses so much more, as [`Quota::fits`] would name them one after the other: from the queue upwards, in each by dimension. Empty where the
+    /// queue is broken.
+    #[must_use]
+    pub fn refusals(&self, queue: &str, asked: &Resources) -> Vec<Ceiling> {
+        let mut all = Vec::new();
+        if let Ok(path) = self.path(queue) {
+            self.each_refusal(&path, asked, |_, ceiling| {
+                all.push(ceiling);
+                ControlFlow::Continue(())
+            });
+        }
+        all
+    }
+
     /// Whether the amount could fit in an otherwise empty cluster: no capability on the way up is below it, and all nodes together offer it (A6).
     #[must_use]
     pub fn ever_fits(&self, queue: &str, asked: &Resources) -> bool {

@@ -66,6 +66,8 @@ pub const CONTROLLER: &str = "podgroup-controller";
 /// The field manager (and name in logs, leases and Events) of the scheduler.
 pub const SCHEDULER: &str = "podgroup-scheduler";
 
+/// The condition of a PodGroup that waits; its reason is the code of the cause.
+pub const WAITING: &str = "podgroup.dev/Waiting";
 /// The annotation of the Lease of a program with the version of the leader.
 pub const VERSION: &str = "podgroup.dev/version";
 /// The label of a PodGroup with the program that manages it. The controller writes [`CONTROLLER`].

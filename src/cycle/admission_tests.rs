@@ -43,7 +43,7 @@ fn a2_who_finds_no_node_has_its_minimum_reserved_on_the_whole_way_up() {
     assert!(at(&mut world, 0).binds.is_empty());
     assert_eq!(["a", "b", "team", "root"].map(|queue| reserved(&world, queue)), [6, 0, 6, 6].map(cpus));
     assert_eq!((phase(&world, "big"), phase(&world, "small")), (Phase::Inqueue, Phase::Pending));
-    assert_eq!(message(&world, "small"), "queue team is full: cpu asked 3, used 6 of capability 8");
+    assert_eq!(message(&world, "small"), "queue \"team\" is over its quota: cpu requested 3, used 6, capability 8");
     gang(&mut world, "smaller", 2, "b", 2, &[("cpu", 1)]);
     assert_eq!(bound(&at(&mut world, 1)).len(), 2, "beside what is reserved there is room for two");
 }
@@ -125,7 +125,7 @@ fn a4_what_a_refused_bind_gives_back_stays_reserved_for_its_gang() {
     world.refuse_bind(&Uid::from("ns/g-1"), "test", Duration::ZERO, |_| Duration::from_secs(9));
     assert_eq!(reserved(&world, "team"), cpus(4));
     assert!(at(&mut world, 1).binds.is_empty(), "nobody takes what the gang is about to use");
-    assert!(message(&world, "late").contains("queue team is full"));
+    assert!(message(&world, "late").contains("queue \"team\" is over its quota"));
     assert_eq!(bound(&at(&mut world, 9)).len(), 1);
     assert_eq!(reserved(&world, "team"), cpus(0));
 }
@@ -140,7 +140,7 @@ fn q5_a_hopeless_group_keeps_others_out_for_its_patience_and_then_less_and_less(
     assert!(at(&mut world, 30).binds.is_empty());
     assert_eq!((phase(&world, "hopeless"), world.next_look()), (Phase::Pending, Some(Duration::ZERO)), "others have their turn at once");
     assert_eq!(bound(&at(&mut world, 30)), [("small-0", "n1")]);
-    assert!(message(&world, "hopeless").contains("lacks cpu") || message(&world, "hopeless").contains("is full"));
+    assert!(message(&world, "hopeless").contains("Insufficient cpu") || message(&world, "hopeless").contains("is over its quota"));
     // It rests for as long; what is gained meanwhile may place it, and reserves nothing.
     world.delete_pod(&Uid::from("ns/small-0"));
     assert!(at(&mut world, 59).binds.is_empty());
@@ -190,7 +190,10 @@ fn a_queue_that_is_closed_takes_its_groups_reservations_back() {
     assert_eq!(reserved(&world, "a"), cpus(6));
     world.apply_queue(QueueFacts { closed_by_hand: true, ..queue("a", Some("team"), &[]) });
     let _plan = at(&mut world, 0);
-    assert_eq!((reserved(&world, "a"), phase(&world, "g"), message(&world, "g")), (cpus(0), Phase::Pending, "queue a is closed".into()));
+    assert_eq!(
+        (reserved(&world, "a"), phase(&world, "g"), message(&world, "g")),
+        (cpus(0), Phase::Pending, "queue \"a\" is closed".into())
+    );
 }
 
 #[test]
@@ -231,11 +234,11 @@ fn q11_in_a_fifo_queue_nobody_passes_the_first_unless_it_can_never_fit() {
         gang(&mut world, "small", 1, "q", 1, &[("cpu", 1)]);
         assert_eq!(bound(&at(&mut world, 1)).len(), usize::from(!fifo));
         if fifo {
-            assert_eq!(message(&world, "small"), "its queue is fifo, and ns/big comes first");
+            assert_eq!(message(&world, "small"), "the queue is fifo, and PodGroup ns/big comes first");
             // Somebody new comes alone and waits behind it, too.
             gang(&mut world, "tiny", 1, "q", 1, &[]);
             assert!(at(&mut world, 2).binds.is_empty());
-            assert_eq!(message(&world, "tiny"), "its queue is fifo, and ns/big comes first");
+            assert_eq!(message(&world, "tiny"), "the queue is fifo, and PodGroup ns/big comes first");
         }
         gang(&mut world, "impossible", 1, "q", 1, &[("cpu", 7)]);
         let first = PodFacts { created: k8s_openapi::jiff::Timestamp::MIN, ..pod("ns", "impossible-0", "impossible", &[("cpu", 7)]) };

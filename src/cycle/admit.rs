@@ -11,7 +11,8 @@ use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::resources::Resources;
 use crate::rules::{Rule, holds};
 
-use super::explain::Refusal;
+use super::explain::{Explanation, Refusal};
+use super::gang;
 use super::world::World;
 
 /// Whether the group's minimum may come in: then all that it comes to, with what its members are charged already.
@@ -64,6 +65,26 @@ fn asks(world: &World, key: &GroupKey, needed: &[Uid]) -> Option<(Arc<GroupFacts
         None => needed.iter().filter_map(|uid| world.pods.get(uid)).for_each(|member| asked.add(&member.facts.request)),
     }
     Some((facts, asked, group.charged.clone()))
+}
+
+/// What the group asks for now (A1); nothing where its members are not all there and it states no minResources.
+#[must_use]
+pub fn requested(world: &World, key: &GroupKey) -> Resources {
+    let Some(group) = world.groups.get(key) else { return Resources::new() };
+    let gang = group.facts.as_ref().and_then(|facts| gang::resolve(world, group, facts).ok());
+    let members = gang.map(|gang| (gang::in_order(world, group, &gang), gang.needed.max(1)));
+    let needed = members.iter().flat_map(|(members, needed)| members.iter().take(usize::try_from(*needed).unwrap_or(usize::MAX)));
+    let needed: Vec<Uid> = needed.cloned().collect();
+    asks(world, key, &needed).map(|(_, asked, _)| asked).unwrap_or_default()
+}
+
+/// Every amount for which the queues refuse the group now, where that is why it waits; else none.
+#[must_use]
+pub fn shortages(world: &World, key: &GroupKey) -> Vec<Explanation> {
+    let group = world.groups.get(key).filter(|group| group.refusal.as_ref().is_some_and(|refusal| refusal.code().is_of_quota()));
+    let Some(facts) = group.and_then(|group| group.facts.as_ref()) else { return Vec::new() };
+    let ceilings = world.books.quota().refusals(&facts.queue, &requested(world, key));
+    ceilings.into_iter().map(|ceiling| Explanation::of(&Refusal::Ceiling(ceiling))).collect()
 }
 
 /// A3.

@@ -108,7 +108,7 @@ fn what_a_group_was_told_stands_until_something_changes_and_our_own_writes_chang
     gang(&mut world, "greedy", 2, "b", 2, &[("cpu", 3)]);
     settle(&mut world, &POLICY, Duration::from_secs(1));
     let told = message(&world, "greedy");
-    assert!(told.contains("nobody may go for it (queue b has a share of cpu 5"), "{told}");
+    assert!(told.contains("no pod can be preempted: queue \"b\" would exceed its share (cpu requested 6"), "{told}");
     let status = PodGroupStatus { phase: Some("Inqueue".into()), ..PodGroupStatus::default() };
     world.apply_group(GroupFacts { status, resource_version: "2".into(), ..group("ns", "greedy", 2, "b") });
     assert!(world.has_work(Duration::from_secs(2)));
@@ -190,7 +190,7 @@ fn while_others_leave_for_some_members_the_rest_of_a_group_that_runs_is_placed_a
     world.apply_pod(pod("ns", "deployment-2", "deployment", &[("cpu", 1)]));
     world.apply_node(node("n3", &[("cpu", 1)]));
     assert_eq!(bound(&at(&mut world, 4)), [("deployment-2", "n3")]);
-    assert!(message(&world, "deployment").starts_with("waits for 1 pod"), "{}", message(&world, "deployment"));
+    assert!(message(&world, "deployment").starts_with("preempting 1 pod"), "{}", message(&world, "deployment"));
     plan.evictions[0].victims.iter().for_each(|victim| world.delete_pod(&victim.uid));
     assert_eq!(at(&mut world, 5).binds.len(), 1);
 }

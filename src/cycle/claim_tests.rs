@@ -51,7 +51,10 @@ fn q6_who_is_owed_its_share_gets_it_back_and_no_more() {
     let [eviction] = plan.evictions.as_slice() else { panic!("{:?}", plan.evictions) };
     assert_eq!((eviction.victims.len(), eviction.taking), (5, plan::Taking::Reclaim));
     assert_eq!(phase(&world, "owed"), Phase::Inqueue);
-    assert_eq!(message(&world, "owed"), "waits for 5 pods of queue a to go: nodes lack cpu");
+    assert_eq!(
+        message(&world, "owed"),
+        "preempting 5 pods of queue \"a\"; their places are nominated for this PodGroup (Insufficient cpu on nodes)"
+    );
     for second in 2..4 {
         let plan = at(&mut world, second);
         assert!(plan.binds.is_empty() && plan.evictions.is_empty(), "asked once, and nobody else is: {plan:?}");
@@ -114,7 +117,7 @@ fn r11_within_a_queue_the_higher_priority_takes_from_the_lower_and_not_from_its_
     assert_eq!(bound(&at(&mut world, 2)), [("next-0", "n")]);
     world.apply_pod(PodFacts { priority: 1, ..pod("ns", "l-1", "l", &[("cpu", 1)]) });
     assert!(at(&mut world, 3).evictions.is_empty());
-    assert!(message(&world, "l").starts_with("no node takes it"), "{}", message(&world, "l"));
+    assert!(message(&world, "l").starts_with("0/"), "{}", message(&world, "l"));
 }
 
 /// A node that is full of one low pod, and a group of one member of high priority that waits for its place.
@@ -134,8 +137,8 @@ fn waits_for_a_lower_one(class_preempts: bool, pod_preempts: bool) -> World {
 fn r13_for_who_says_never_nobody_goes_by_priority_and_it_is_told_who_said_so() {
     for (class_preempts, pod_preempts, says) in [
         (true, true, None),
-        (false, true, Some("nobody goes for it (priority class high says preemptionPolicy: Never)")),
-        (true, false, Some("nobody goes for it (a member says preemptionPolicy: Never)")),
+        (false, true, Some("no pod is preempted: priority class \"high\" has preemptionPolicy: Never")),
+        (true, false, Some("no pod is preempted: a member has preemptionPolicy: Never")),
     ] {
         let mut world = waits_for_a_lower_one(class_preempts, pod_preempts);
         let plan = at(&mut world, 1);
@@ -236,7 +239,10 @@ fn a_refused_eviction_takes_all_back_and_the_gang_asks_again_later() {
     let eviction = plan.evictions[0].clone();
     world.refuse_eviction(&eviction.group, eviction.nomination, "budget");
     assert!(at(&mut world, 1).evictions.is_empty());
-    assert_eq!(message(&world, "owed"), "its nomination was taken back: budget; nodes lack cpu (1 in a row); it is tried again");
+    assert_eq!(
+        message(&world, "owed"),
+        "the preemption was given up: budget; Insufficient cpu on nodes (1 in a row); it is retried after a back-off"
+    );
     let again = at(&mut world, 60);
     assert_eq!(again.evictions.len(), 1);
 }
@@ -252,7 +258,7 @@ fn places_that_are_kept_in_a_queue_that_requires_groups_of_nodes_since_are_taken
         world.delete_pod(&victim.uid);
     }
     assert!(at(&mut world, 2).binds.is_empty());
-    assert!(message(&world, "owed").contains("queue b says: spec.affinity"), "{}", message(&world, "owed"));
+    assert!(message(&world, "owed").contains("spec.affinity of queue \"b\""), "{}", message(&world, "owed"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Why is something not placed? As data; the text is made at the edge, by `Display` (`words`).
+//! Why is something not placed? As data, with a stable code (`code`); the text is made at the edge, by `Display` (`words`).
 //!
 //! The counts are exact: every node is looked at, and each is counted once, under the first predicate that refuses it.
 
@@ -13,7 +13,12 @@ use crate::resources::{Amount, ResourceName};
 
 use super::reclaim::NotTaken;
 
+mod code;
+mod explanation;
 mod words;
+
+pub use code::{Cause, Code};
+pub use explanation::{Explanation, NoPreemption, NodeReason, Nodes, Quota};
 
 /// Why a node does not take a pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -165,7 +170,9 @@ pub enum Refusal {
     },
     /// A bind or an eviction was refused; the group is tried again after a while.
     Backoff {
-        /// What failed, and what the API server said, by kind.
+        /// What failed.
+        step: Step,
+        /// What the API server said, by kind.
         why: String,
         /// How often in a row.
         failures: u32,
@@ -179,6 +186,16 @@ pub enum Refusal {
         /// What the API server says instead, by kind.
         why: &'static str,
     },
+}
+
+/// The step after which a PodGroup backs off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Step {
+    /// A binding was refused.
+    #[default]
+    Bind,
+    /// Pods that had to leave did not, so their places are not nominated any more.
+    Preemption,
 }
 
 /// Of what there is too little.
@@ -247,30 +264,28 @@ impl Refusal {
         }
     }
 
-    /// The name of the variant, one of a bounded set, for a metric's label.
+    /// The stable code.
     #[must_use]
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::NoGroup { .. } => "no_group",
-            Self::Unsupported(_) => "unsupported",
-            Self::Faulty(_) => "faulty",
-            Self::NetworkTopology => "network_topology",
-            Self::SubGroups => "sub_groups",
-            Self::NodeGroups { .. } => "node_groups",
-            Self::Queue(_) => "queue",
-            Self::Closed { .. } => "closed",
-            Self::Ceiling(_) => "ceiling",
-            Self::NotEnoughTasks { .. } => "not_enough_tasks",
-            Self::NotEnoughPodsOfTask { .. } => "not_enough_pods_of_task",
-            Self::Nodes { .. } => "nodes",
-            Self::Behind { .. } => "behind",
-            Self::Kept { refusal, .. } => refusal.kind(),
-            Self::Nominated { .. } => "nominated",
-            Self::Backoff { .. } => "backoff",
-            Self::Unanswered { .. } => "unanswered",
-        }
+    pub fn code(&self) -> Code {
+        Cause::of(self).code
+    }
+
+    /// What people read: the code, and why, with the numbers.
+    #[must_use]
+    pub fn message(&self) -> String {
+        format!("{}: {self}", self.code().as_str())
+    }
+
+    /// The reason of the condition `PodScheduled` of a pod that waits for this: `Unschedulable`, for which autoscalers add nodes, only where a further node could help.
+    #[must_use]
+    pub fn pod_reason(&self) -> &'static str {
+        let code = self.code();
+        if code.lacks_nodes() { POD_UNSCHEDULABLE } else { code.as_str() }
     }
 }
+
+/// The reason of the condition `PodScheduled` for which Cluster Autoscaler and Karpenter add nodes.
+pub const POD_UNSCHEDULABLE: &str = "Unschedulable";
 
 impl From<QueueRefusal> for Refusal {
     fn from(refusal: QueueRefusal) -> Self {

@@ -27,7 +27,6 @@ pub mod admit;
 mod claim;
 pub mod explain;
 pub mod gang;
-pub mod gist;
 mod misfits;
 pub mod order;
 mod place;
@@ -176,7 +175,7 @@ fn prepare(world: &mut World, policy: &Policy, key: &GroupKey, now: Duration) ->
     if group.retry.at.is_some_and(|at| at > now) && !group.waiting.is_empty() {
         // Who got its places, and could not be bound, was refused nothing before.
         let lack = group.refusal.as_deref().and_then(Refusal::lack);
-        let refusal = Refusal::Backoff { why: group.retry.why.clone(), failures: group.retry.failures, lack };
+        let refusal = Refusal::Backoff { step: group.retry.step, why: group.retry.why.clone(), failures: group.retry.failures, lack };
         world.keep_while_refused(key, now, policy.patience);
         return Err(refusal);
     }

@@ -18,7 +18,10 @@ fn q7_what_is_guaranteed_to_an_idle_queue_stays_free_for_it() {
         gang(&mut world, &format!("g2-{index}"), 1, "g2", 1, &[("cpu", 1)]);
     }
     assert_eq!(bound(&cycle(&mut world)).len(), 4);
-    assert_eq!(message(&world, "g2-9"), "queue root is full: cpu asked 1, used 4 of the cluster's 10, 6 kept for guarantees");
+    assert_eq!(
+        message(&world, "g2-9"),
+        "queue \"root\" has no room beside the unused guarantees: cpu requested 1, used 4, allocatable in the cluster 10, unused guarantees 6"
+    );
     gang(&mut world, "late", 6, "g1", 6, &[("cpu", 1)]);
     assert_eq!(bound(&cycle(&mut world)).len(), 6, "the whole gang, at once");
     world.apply_queue(queue("g1", None, &[]));
@@ -36,7 +39,7 @@ fn f5_once_the_guaranteed_have_theirs_whoever_was_kept_out_has_another_look() {
     gang(&mut world, "mixed", 1, "a", 1, &[("cpu", 1)]);
     world.apply_pod(pod("ns", "mixed-none", "mixed", &[]));
     assert!(cycle(&mut world).binds.is_empty());
-    assert!(message(&world, "mixed").contains("kept for guarantees"));
+    assert!(message(&world, "mixed").contains("unused guarantees"));
     gang(&mut world, "entitled", 1, "guaranteed", 1, &[("cpu", 1)]);
     let bound_in = |plans: [Plan; 2]| plans.iter().flat_map(|plan| &plan.binds).map(|bind| bind.name.to_string()).collect::<Vec<_>>();
     let plans = [cycle(&mut world), cycle(&mut world)];
@@ -61,9 +64,9 @@ fn q10_a_closed_queue_binds_nobody_not_even_best_effort_and_keeps_what_runs() {
     world.apply_group(group("ns", "empty", 0, "team"));
     assert!(cycle(&mut world).binds.is_empty());
     for name in ["best-effort", "empty"] {
-        assert_eq!((message(&world, name), phase(&world, name)), ("queue org is closed".into(), Phase::Pending));
+        assert_eq!((message(&world, name), phase(&world, name)), ("queue \"org\" is closed".into(), Phase::Pending));
     }
-    assert_eq!(world.pods()[&Uid::from("ns/more")].refusal.as_ref().unwrap().to_string(), "queue org is closed");
+    assert_eq!(world.pods()[&Uid::from("ns/more")].refusal.as_ref().unwrap().to_string(), "queue \"org\" is closed");
     assert_eq!(phase(&world, "old"), Phase::Running);
     world.delete_pod(&Uid::from("ns/more"));
     world.delete_pod(&Uid::from("ns/best-effort-0"));
@@ -88,7 +91,7 @@ fn t2_a_queue_that_is_promised_less_than_its_children_blocks_those_and_heals() {
     gang(&mut world, "blocked", 1, "team", 1, &[("cpu", 1)]);
     gang(&mut world, "fine", 1, "default", 1, &[("cpu", 1)]);
     assert_eq!(bound(&cycle(&mut world)), [("fine-0", "n")]);
-    assert_eq!(message(&world, "blocked"), "queue org is guaranteed cpu 2, and the queues below it 3 together");
+    assert_eq!(message(&world, "blocked"), "queue \"org\" is guaranteed cpu 2, and the queues below it 3 together");
     assert!(world.take_dirty().queues.contains("sibling"), "it is broken, too, though nobody touched it");
     world.apply_queue(promised("org", None, 3));
     assert_eq!(bound(&cycle(&mut world)), [("blocked-0", "n")]);
@@ -179,10 +182,7 @@ fn s3_who_is_not_preemptable_borrows_nothing_and_others_do() {
     }
     assert_eq!(bound(&cycle(&mut world)).len(), 3);
     let why = |world: &World, pod: &str| world.pods()[&Uid::from(pod)].refusal.as_ref().map(ToString::to_string).unwrap_or_default();
-    assert_eq!(
-        why(&world, "ns/stays-3"),
-        "queue a has a right to cpu 3, which one that is not preemptable must not exceed: asked 1, used 3"
-    );
+    assert_eq!(why(&world, "ns/stays-3"), "queue \"a\": a non-preemptable PodGroup may not borrow (cpu requested 1, used 3, entitled 3)");
     // Its pods may say so as well, and who is preemptable borrows what nobody uses.
     world.apply_group(group("ns", "goes", 1, "a"));
     world.apply_pod(PodFacts { preemptable: false, ..pod("ns", "goes-0", "goes", &[("cpu", 1)]) });
@@ -204,7 +204,7 @@ fn what_a_queue_requires_of_groups_of_nodes_keeps_all_below_it_waiting_and_what_
     world.apply_queue(asks("above"));
     gang(&mut world, "after", 1, "q", 1, &[("cpu", 1)]);
     assert!(cycle(&mut world).binds.is_empty());
-    assert_eq!(message(&world, "after"), format!("this scheduler cannot honour yet, what queue above says: {field}"));
+    assert_eq!(message(&world, "after"), format!("this scheduler cannot honour yet: {field} of queue \"above\""));
     assert_eq!((phase(&world, "after"), phase(&world, "before"), message(&world, "before").as_str()), (Phase::Pending, Phase::Running, ""));
     world.apply_queue(queue("above", None, &[]));
     assert_eq!(bound(&cycle(&mut world)), [("after-0", "n")]);
@@ -227,7 +227,7 @@ fn who_has_no_pods_yet_reserves_nothing_where_none_of_them_could_ever_be_placed(
     assert_eq!(is(&mut world), admitted);
     world.apply_queue(asks);
     let refused = |why: &str| (Phase::Pending, Amount::ZERO, format!("this scheduler cannot honour yet{why}"));
-    assert_eq!(is(&mut world), refused(", what queue above says: spec.affinity"), "what was reserved is free again");
+    assert_eq!(is(&mut world), refused(": spec.affinity of queue \"above\""), "what was reserved is free again");
     world.apply_queue(queue("above", None, &[]));
     assert_eq!(is(&mut world), admitted);
     world.apply_group(GroupFacts { network_topology: true, ..early() });

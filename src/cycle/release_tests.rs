@@ -119,7 +119,7 @@ fn who_waits_for_members_of_its_own_or_has_no_end_of_patience_is_never_let_go() 
     world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 4)])), ..group("ns", "g", 4, "default") });
     world.apply_queue(queue("default", None, &[("cpu", 3)]));
     assert_eq!(released(&mut world, &POLICY, 0, 10_000).len(), 0);
-    assert!(message(&world, "g").contains("is full"), "{}", message(&world, "g"));
+    assert!(message(&world, "g").contains("is over its quota"), "{}", message(&world, "g"));
 }
 
 #[test]

@@ -1,14 +1,15 @@
 //! What is to be said about a PodGroup, and does it stand there already?
 //!
-//! A pure function of the state and of what the object says now: the phase, the counts, and two conditions. `Unschedulable` is there only if
-//! the group has waited once, and is False as soon as that is over. Completed is final.
+//! A pure function of the state and of what the object says now: the phase, the counts, and three conditions. `Unschedulable`, with the reasons that
+//! Volcano has, and [`WAITING`], with the code of the cause, are there only if the group has waited once, and are False as soon as that is over. Completed is final.
 
 use k8s_openapi::jiff::Timestamp;
 
 use crate::api::GroupFacts;
+use crate::api::names::WAITING;
 use crate::api::podgroup::{PodGroupCondition, PodGroupStatus};
 
-use super::gist;
+use super::explain::Code;
 use super::world::{Group, Phase};
 
 /// The group waits for places: the condition, and the reason of the Event, as Volcano has it.
@@ -73,15 +74,18 @@ pub fn status(group: &Group, facts: &GroupFacts, now: Timestamp) -> PodGroupStat
     let satisfied = matches!(phase, Phase::Running | Phase::Completed);
     match group.refusal.as_deref().filter(|_| !satisfied) {
         Some(refusal) => {
-            set(&mut conditions, UNSCHEDULABLE, "True", refusal.reason(), refusal.to_string(), now);
+            set(&mut conditions, UNSCHEDULABLE, "True", refusal.reason(), refusal.message(), now);
+            set(&mut conditions, WAITING, "True", refusal.code().as_str(), String::new(), now);
             if has(&conditions, SCHEDULED) {
                 set(&mut conditions, SCHEDULED, "False", refusal.reason(), "the minimum has no places".to_owned(), now);
             }
         }
         None if satisfied => {
             let text = format!("at least {} members have their places", facts.min_member.max(1));
-            if has(&conditions, UNSCHEDULABLE) {
-                set(&mut conditions, UNSCHEDULABLE, "False", SCHEDULED, text.clone(), now);
+            for kind in [UNSCHEDULABLE, WAITING] {
+                if has(&conditions, kind) {
+                    set(&mut conditions, kind, "False", SCHEDULED, text.clone(), now);
+                }
             }
             set(&mut conditions, SCHEDULED, "True", SCHEDULED, text, now);
         }
@@ -97,8 +101,8 @@ pub fn status(group: &Group, facts: &GroupFacts, now: Timestamp) -> PodGroupStat
     }
 }
 
-/// Whether the two say the same of a group that waits, but for numbers, and, where all its members are there, for whether it is admitted: one that finds no places is and is not in
-/// turn (A5). Where members are missing, whoever makes them may wait for its admission.
+/// Whether the two name the same cause for which a group waits, with other numbers, and, where all its members are there, whether or not it is admitted: a group that finds no places is
+/// and is not in turn (A5). Where members are missing, their owner may wait for its admission. Causes are compared by their codes; messages are not read.
 #[must_use]
 pub fn says_the_same(one: &PodGroupStatus, other: &PodGroupStatus) -> bool {
     let is_whole = |status: &PodGroupStatus| {
@@ -109,8 +113,8 @@ pub fn says_the_same(one: &PodGroupStatus, other: &PodGroupStatus) -> bool {
         is_whole(status) && [Phase::Pending, Phase::Inqueue].iter().any(|phase| status.phase.as_deref() == Some(phase.as_str()))
     };
     let same_condition = |(one, other): (&PodGroupCondition, &PodGroupCondition)| {
-        let words = [one, other].map(|condition| condition.message.as_deref().unwrap_or_default());
-        *one == PodGroupCondition { message: one.message.clone(), ..other.clone() } && gist::same_but_numbers(words[0], words[1])
+        let reason = if is_like(one, other) { one.reason.clone() } else { other.reason.clone() };
+        *one == PodGroupCondition { message: one.message.clone(), reason, ..other.clone() }
     };
     let [ones, others] = [one, other].map(|status| status.conditions.as_deref().unwrap_or_default());
     let counts = |PodGroupStatus { running, succeeded, failed, conditions: _, phase: _ }: &PodGroupStatus| (*running, *succeeded, *failed);
@@ -118,6 +122,14 @@ pub fn says_the_same(one: &PodGroupStatus, other: &PodGroupStatus) -> bool {
         && (one.phase == other.phase || waits(one) && waits(other))
         && ones.len() == others.len()
         && ones.iter().zip(others).all(same_condition)
+}
+
+/// Whether both are [`WAITING`] with the same cause, but for what most nodes say.
+fn is_like(one: &PodGroupCondition, other: &PodGroupCondition) -> bool {
+    let code = |condition: &PodGroupCondition| {
+        Code::from_name(condition.reason.as_deref().filter(|_| condition.kind.as_deref() == Some(WAITING))?)
+    };
+    code(one).zip(code(other)).is_some_and(|(one, other)| one.is_like(other))
 }
 
 /// Whether it stands there that the group had its places once.
@@ -136,7 +148,7 @@ fn set(conditions: &mut Vec<PodGroupCondition>, kind: &str, status: &str, reason
     let time = stands.as_deref().and_then(since).unwrap_or_else(|| seconds(now));
     let condition = PodGroupCondition {
         last_transition_time: Some(time),
-        message: Some(message),
+        message: Some(message).filter(|message| !message.is_empty()),
         reason: Some(reason.to_owned()),
         status: Some(status.to_owned()),
         transition_id: stands.as_deref().and_then(|old| old.transition_id.clone()),

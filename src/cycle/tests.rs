@@ -44,7 +44,10 @@ fn a_gang_of_four_waits_for_its_fourth_node_and_is_then_placed_whole() {
     }
     gang(&mut world, "g", 4, "default", 4, &[("cpu", 1)]);
     assert!(cycle(&mut world).binds.is_empty());
-    assert_eq!(message(&world, "g"), "3 of 4 members find a place; for the next one: 3/3 nodes: lacks cpu (asked 1, most free 0)");
+    assert_eq!(
+        message(&world, "g"),
+        "3 of 4 members find a place; for the next one: 0/3 nodes are available: 3 Insufficient cpu (requested 1, most free 0)"
+    );
     assert_eq!(phase(&world, "g"), Phase::Inqueue);
     assert!(world.books().ledger().nodes().all(|node| node.used.is_zero()));
     world.apply_node(node("n4", &[("cpu", 1)]));
@@ -116,7 +119,7 @@ fn q1_the_second_job_waits_for_the_parents_capability_and_says_so() {
     gang(&mut world, "j2", 2, "b", 2, &[("cpu", 1)]);
     assert_eq!(bound(&cycle(&mut world)).len(), 2);
     assert_eq!(phase(&world, "j2"), Phase::Pending);
-    assert_eq!(message(&world, "j2"), "queue parent is full: cpu asked 2, used 2 of capability 2");
+    assert_eq!(message(&world, "j2"), "queue \"parent\" is over its quota: cpu requested 2, used 2, capability 2");
     for index in 0..2 {
         world.delete_pod(&Uid::from(format!("ns/j1-{index}").as_str()));
     }
@@ -132,9 +135,9 @@ fn what_is_wrong_blocks_only_itself_and_heals() {
     gang(&mut world, "fine", 1, "default", 1, &[("cpu", 1)]);
     world.apply_pod(pod("ns", "orphan", "missing", &[("cpu", 1)]));
     assert_eq!(bound(&cycle(&mut world)), [("fine-0", "n")]);
-    assert_eq!(message(&world, "lost"), "queue nowhere does not exist");
-    assert_eq!(message(&world, "top"), "queue root has queues below it, and pods go to queues that have none");
-    assert_eq!(world.pods()[&Uid::from("ns/orphan")].refusal.as_ref().unwrap().to_string(), "its PodGroup missing does not exist");
+    assert_eq!(message(&world, "lost"), "queue \"nowhere\" does not exist");
+    assert_eq!(message(&world, "top"), "queue \"root\" has queues below it, and pods go to queues that have none");
+    assert_eq!(world.pods()[&Uid::from("ns/orphan")].refusal.as_ref().unwrap().to_string(), "PodGroup \"missing\" does not exist");
     world.apply_queue(queue("nowhere", None, &[]));
     world.apply_group(group("ns", "missing", 1, "default"));
     assert_eq!(bound(&cycle(&mut world)).len(), 2);
@@ -194,7 +197,7 @@ fn a_refused_bind_waits_and_comes_back_with_the_failed_node_last() {
     let uid = plan.binds[0].uid.clone();
     world.refuse_bind(&uid, "forbidden", Duration::from_secs(1), |_| Duration::from_secs(2));
     assert!(run(&mut world, &POLICY, Duration::from_secs(2)).binds.is_empty());
-    assert_eq!(message(&world, "g"), "a bind failed: forbidden (1 in a row); it is tried again");
+    assert_eq!(message(&world, "g"), "a binding failed: forbidden (1 in a row); it is retried after a back-off");
     assert_eq!(world.next_look(), Some(Duration::from_secs(3)));
     assert_eq!(bound(&run(&mut world, &POLICY, Duration::from_secs(3))), [("g-0", "n2")]);
     assert!(world.books().audit().is_clean());

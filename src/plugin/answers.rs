@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::api::quantities::{self, RawResources};
+use crate::cycle::explain::Explanation;
 use crate::resources::Resources;
 
 use super::gap::Gap;
@@ -46,11 +47,28 @@ pub struct NodeAnswer {
     pub pods: Option<u64>,
 }
 
+/// One PodGroup that waits, in `/debug/queues`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct WaitingAnswer {
+    /// As `namespace/name`.
+    pub group: String,
+    /// Why it waits.
+    pub why: Explanation,
+    /// What it asks for.
+    #[serde(default)]
+    pub requested: Option<RawResources>,
+    /// Every amount for which its queues refuse it.
+    #[serde(default)]
+    pub shortages: Vec<Explanation>,
+}
+
 /// What the endpoint answered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answers {
     /// The queues by name; `None` where the endpoint was not asked or did not answer.
     pub queues: Option<BTreeMap<String, QueueAnswer>>,
+    /// Why PodGroups wait, by `namespace/name`.
+    pub waiting: BTreeMap<String, WaitingAnswer>,
     /// The nodes by name; `None` likewise.
     pub nodes: Option<BTreeMap<String, NodeAnswer>>,
 }
@@ -59,6 +77,18 @@ pub struct Answers {
 #[must_use]
 pub fn queues(answer: &Value, gaps: &mut Vec<Gap>) -> BTreeMap<String, QueueAnswer> {
     entries(answer, "queues", gaps, |queue: &QueueAnswer| queue.name.clone())
+}
+
+/// Why the PodGroups of an answer of `/debug/queues` wait, by `namespace/name`. One whose reason is of another version is not there.
+#[must_use]
+pub fn waiting(answer: &Value) -> BTreeMap<String, WaitingAnswer> {
+    let lists = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let of_queues = answer.get("queues").map(lists).unwrap_or_default();
+    let in_queues = of_queues.iter().filter_map(|queue| queue.get("waiting"));
+    let homeless = answer.get("homeless").and_then(Value::as_object).into_iter().flat_map(|queues| queues.values());
+    let all = in_queues.chain(homeless).chain(answer.get("groupless"));
+    let entries = all.filter_map(Value::as_array).flatten().filter_map(|entry| WaitingAnswer::deserialize(entry).ok());
+    entries.map(|entry| (entry.group.clone(), entry)).collect()
 }
 
 /// Returns the nodes of an answer, and adds a gap for unreadable ones.
@@ -106,5 +136,18 @@ mod tests {
         assert_eq!(read["a"].reserved, None);
         assert_eq!(gaps.len(), 1);
         assert!(queues(&json!([1]), &mut gaps).is_empty() && gaps.len() == 2);
+    }
+
+    #[test]
+    fn why_groups_wait_is_found_wherever_they_are_listed_and_a_code_of_another_version_is_not_known() {
+        let entry = |group: &str, code: &str| json!({ "group": group, "message": "m", "why": { "code": code, "later": 1 } });
+        let answer = json!({
+            "queues": [{"name": "q", "waiting": [entry("ns/a", "QueueClosed"), entry("ns/b", "OfAnotherVersion")]}, 7],
+            "homeless": {"gone": [entry("ns/c", "QueueNotFound")]},
+            "groupless": [entry("ns/d", "PodGroupNotFound")],
+        });
+        let read: Vec<_> = waiting(&answer).into_iter().map(|(group, why)| format!("{group} {}", why.why.code.as_str())).collect();
+        assert_eq!(read, ["ns/a QueueClosed", "ns/c QueueNotFound", "ns/d PodGroupNotFound"]);
+        assert!(waiting(&json!([])).is_empty());
     }
 }

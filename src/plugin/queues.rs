@@ -65,22 +65,9 @@ pub struct Dimension {
     pub share: Option<Amount>,
     /// What is asked on top.
     pub asked: Amount,
-    /// What would still be kept for guarantees, were that charged (F4 of docs/accounting.md); 0 where that is not known.
-    pub keeps: Amount,
 }
 
 impl Dimension {
-    /// By how much what is asked is too much for the ceiling; none where it fits or where that is not known.
-    #[must_use]
-    pub fn short(&self) -> Option<Amount> {
-        let taken = self.used?.plus(self.reserved.unwrap_or(Amount::ZERO));
-        // Who is charged to what is kept for it takes nothing from others (F5).
-        let grows = self.asked.plus(self.keeps) > self.kept.unwrap_or(Amount::ZERO);
-        let keeps = if grows { self.keeps } else { Amount::ZERO };
-        let short = taken.plus(self.asked).plus(keeps).minus(self.capability?);
-        (self.asked.is_positive() && short.is_positive()).then_some(short)
-    }
-
     /// An amount of it as people write it.
     #[must_use]
     pub fn shown(&self, amount: Amount) -> String {
@@ -100,7 +87,6 @@ impl Dimension {
             ("kept", self.kept),
             ("share", self.share),
             ("asked", asked),
-            ("short", self.short()),
         ];
         let mut object = Map::new();
         object.insert("resource".to_owned(), json!(self.name.as_str()));
@@ -211,27 +197,10 @@ impl Queues {
         }
     }
 
-    /// A queue and all above it, with so much asked of each, and what would be kept in each for guarantees then: F4, from what the scheduler says of now.
+    /// A queue and all above it, with so much asked of each.
     #[must_use]
     pub fn levels(&self, queue: &str, asked: &Resources) -> Vec<Level> {
-        let said = |queue: &str, of: fn(&QueueAnswer) -> Option<&quantities::RawResources>, name: &ResourceName| {
-            answers::amounts(self.answers.get(queue).and_then(of)).map_or(Amount::ZERO, |amounts| amounts.get(name))
-        };
-        // By how much less is kept one level below, where what was kept was for the one who asks.
-        let mut less: BTreeMap<ResourceName, Amount> = BTreeMap::new();
-        let mut levels: Vec<Level> = self.way(queue).iter().map(|name| self.level(name, asked)).collect();
-        for level in &mut levels {
-            for dimension in &mut level.dimensions {
-                let name = &dimension.name;
-                let below = self.children(&level.name).fold(Amount::ZERO, |sum, child| sum.plus(said(child, |q| q.kept.as_ref(), name)));
-                let below = below.minus(less.get(name).copied().unwrap_or(Amount::ZERO));
-                let floor = if level.name == ROOT_QUEUE { Amount::ZERO } else { said(&level.name, |q| q.floor.as_ref(), name) };
-                let taken = [dimension.used, dimension.reserved].into_iter().flatten().fold(dimension.asked, Amount::plus);
-                dimension.keeps = floor.minus(taken).max(below).max(Amount::ZERO);
-                less.insert(name.clone(), dimension.kept.unwrap_or(Amount::ZERO).minus(dimension.keeps));
-            }
-        }
-        levels
+        self.way(queue).iter().map(|name| self.level(name, asked)).collect()
     }
 
     /// Why no pods can go to the queue, whatever is free in it.
@@ -267,7 +236,6 @@ impl Queues {
             kept: of(&kept, &name),
             share: of(&share, &name),
             asked: asked.get(&name),
-            keeps: Amount::ZERO,
             name,
         };
         names.into_iter().map(dimension).collect()
@@ -286,37 +254,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_counts_what_is_used_and_reserved() {
+    fn what_is_used_and_reserved_is_what_the_scheduler_says_else_what_stands_in_the_status() {
         let answer =
             QueueAnswer { name: "p".into(), reserved: Some([("cpu".to_owned(), RawQuantity::Int(1))].into()), ..QueueAnswer::default() };
         let queues = Queues::new(vec![used(queue("p", None, &[("cpu", 4)]), "2")], Some([("p".to_owned(), answer)].into()));
-        let level = queues.level("p", &amounts(&[("cpu", 2)]));
-        let [cpu] = level.dimensions.as_slice() else { panic!("{level:?}") };
-        assert_eq!(cpu.short(), Some(Amount::from_units(1)));
-        assert_eq!(queues.level("p", &amounts(&[("cpu", 1)])).dimensions[0].short(), None);
-        assert_eq!(Queues::default().level("p", &amounts(&[("cpu", 9)])).dimensions[0].short(), None, "nobody said what is used");
-    }
-
-    #[test]
-    fn what_is_kept_for_others_counts_and_what_is_kept_for_the_one_who_asks_does_not() {
-        let raw = |cpu| Some([("cpu".to_owned(), RawQuantity::Int(cpu))].into());
-        let says = |name: &str, used, floor, kept| {
-            (
-                name.to_owned(),
-                QueueAnswer { name: name.into(), used: raw(used), floor: raw(floor), kept: raw(kept), ..QueueAnswer::default() },
-            )
-        };
-        // Below p, which may use 10, 4 of the 6 that are guaranteed to a are not used; b has none.
-        let answers = [says("p", 6, 6, 4), says("a", 2, 6, 4), says("b", 4, 0, 0)].into();
-        let objects = vec![queue("p", None, &[("cpu", 10)]), queue("a", Some("p"), &[]), queue("b", Some("p"), &[])];
-        let queues = Queues::new(objects, Some(answers));
-        let short = |leaf: &str, cpu| {
-            let levels = queues.levels(leaf, &amounts(&[("cpu", cpu)]));
-            levels.iter().find(|level| level.name == "p").and_then(|level| level.dimensions[0].short())
-        };
-        assert_eq!(short("b", 1), Some(Amount::from_units(1)), "6 used, 4 kept for a");
-        assert_eq!(short("a", 4), None, "it is kept for it");
-        assert_eq!(short("a", 5), Some(Amount::from_units(1)), "11 of 10");
+        let [cpu] = queues.level("p", &amounts(&[("cpu", 2)])).dimensions.try_into().unwrap();
+        let of = |units| Some(Amount::from_units(units));
+        assert_eq!((cpu.used, cpu.reserved, cpu.capability, Some(cpu.asked)), (of(2), of(1), of(4), of(2)));
+        let unknown = Queues::default().level("p", &amounts(&[("cpu", 9)])).dimensions;
+        assert_eq!(unknown[0].used, None, "nobody said what is used");
     }
 
     #[test]
@@ -327,8 +273,8 @@ mod tests {
         assert_eq!(listed, ["0root", "1a", "2b", "1default", "0o", "0x", "0y"]);
         assert_eq!(queues.below("a"), ["b"]);
         let refusal = |name| Refusal::Queue(queues.refusal(name).unwrap()).to_string();
-        assert_eq!(refusal("x"), "queue x is below itself");
-        assert_eq!(refusal("a"), "queue a has queues below it, and pods go to queues that have none");
+        assert_eq!(refusal("x"), "queue \"x\" is below itself");
+        assert_eq!(refusal("a"), "queue \"a\" has queues below it, and pods go to queues that have none");
         assert_eq!(queues.level("a", &Resources::new()).fault, None, "who stands above others is not at fault for that");
     }
 

@@ -43,7 +43,7 @@ root       ?
       ns/runs   -        1 bound, minMember 2
       ns/waits  Pending  0 bound, minMember 1  waits 0s: queue team is full
 b          ?
-  queue b names the parent gone, which does not exist
+  queue \"b\" names the parent \"gone\", which does not exist
 
 Groups of queue nowhere, which does not exist
   ns/lost  -  0 bound, minMember 1

@@ -103,6 +103,7 @@ impl Shell {
             gaps.extend(more);
         }
         let facts = why::Facts {
+            answer: answers.waiting.get(&found.group.key.to_string()).cloned(),
             group: found.group,
             owner: found.owner,
             others: found.others,
@@ -252,7 +253,10 @@ impl Shell {
         let mut answers = Answers::default();
         let answer = async { Scheduler::find(&self.common, &self.fetch, &self.bearer).await?.ask(&format!("/debug/{what}")).await };
         match (answer.await, what) {
-            (Ok(answer), "queues") => answers.queues = Some(answers::queues(&answer, &mut gaps)),
+            (Ok(answer), "queues") => {
+                answers.queues = Some(answers::queues(&answer, &mut gaps));
+                answers.waiting = answers::waiting(&answer);
+            }
             (Ok(answer), _) => answers.nodes = Some(answers::nodes(&answer, &mut gaps)),
             (Err(why), "queues") => {
                 gaps.push(Gap::new("what only the scheduler knows (reservations, shares, what is kept for guarantees)", why))

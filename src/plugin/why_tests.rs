@@ -1,11 +1,13 @@
 //! What is said of a group that waits, as a person reads it and as a program does?
 
 use super::*;
+use crate::accounting::{Bound, Ceiling};
 use crate::api::podgroup::PodGroupCondition;
 use crate::api::quantities::RawQuantity;
 use crate::api::{GroupKey, QueueFacts, node::Taint};
 use crate::cycle::testing::{group, node, pod, queue, running};
 use crate::plugin::page;
+use crate::resources::Amount;
 use proptest::prelude::*;
 
 fn used(mut queue: QueueFacts, cpu: &str) -> QueueFacts {
@@ -31,6 +33,7 @@ fn says(mut group: GroupFacts, phase: &str, message: &str) -> GroupFacts {
 fn facts(group: GroupFacts, pods: Vec<PodFacts>, nodes: Vec<NodeFacts>, queues: Vec<QueueFacts>) -> Facts {
     Facts {
         group,
+        answer: None,
         owner: Some("ReplicaSet train-1".into()),
         others: Vec::new(),
         pods: Some(pods),
@@ -46,6 +49,26 @@ fn now() -> Timestamp {
     "2026-01-01T00:05:00Z".parse().unwrap()
 }
 
+/// What the scheduler answers of a queue that has too little cpu: requested, used, kept, and the limit.
+fn full_queue(queue: &str, [asked, used, kept, limit]: [Amount; 4]) -> Explanation {
+    let bound = Bound::Capability;
+    Explanation::of(&Refusal::Ceiling(Ceiling {
+        queue: queue.into(),
+        dimension: "cpu".into(),
+        asked,
+        used,
+        unused_guarantee: kept,
+        limit,
+        bound,
+    }))
+}
+
+/// What the scheduler answers of a group that asks for so much.
+fn asks(why: Explanation, amounts: &[(&str, i64)]) -> WaitingAnswer {
+    let requested = amounts.iter().map(|(name, units)| ((*name).to_owned(), RawQuantity::Int(*units))).collect();
+    WaitingAnswer { group: "ns/g".to_owned(), why: why.clone(), requested: Some(requested), shortages: vec![why] }
+}
+
 /// Two members of 1 cpu each for a queue whose parent has 2, both used.
 fn parent_full() -> Facts {
     let queues = vec![
@@ -54,8 +77,11 @@ fn parent_full() -> Facts {
         used(queue("sub-1", Some("test-root"), &[]), "0"),
     ];
     let pods = ["a", "b"].map(|name| pod("ns", name, "job-2", &[("cpu", 1)])).into();
-    let message = "queue test-root is full: cpu asked 2, used 2 of capability 2";
-    facts(says(group("ns", "job-2", 2, "sub-1"), "Pending", message), pods, vec![node("n1", &[("cpu", 16)])], queues)
+    let message = "QueueQuotaExceeded: queue \"test-root\" is over its quota: cpu requested 2, used 2, capability 2";
+    let [asked, used, kept, limit] = [2, 2, 0, 2].map(Amount::from_units);
+    let full = full_queue("test-root", [asked, used, kept, limit]);
+    let facts = facts(says(group("ns", "job-2", 2, "sub-1"), "Pending", message), pods, vec![node("n1", &[("cpu", 16)])], queues);
+    Facts { answer: Some(asks(full, &[("cpu", 2), ("pods", 2)])), ..facts }
 }
 
 #[test]
@@ -64,7 +90,7 @@ fn a_full_parent_is_named_with_its_resource_and_by_how_much_it_is_short() {
     let want = "\
 PodGroup ns/job-2 (ReplicaSet train-1) waits: Pending, for 5m
   minMember 2; 2 pods: 2 waiting
-  the scheduler says (NotEnoughResources): queue test-root is full: cpu asked 2, used 2 of capability 2
+  the scheduler says (NotEnoughResources): QueueQuotaExceeded: queue \"test-root\" is over its quota: cpu requested 2, used 2, capability 2
 
 Queue sub-1: it asks for cpu 2, pods 2
   QUEUE        STATE  RESOURCE  USED  RESERVED  ASKED  CAPABILITY
@@ -80,7 +106,8 @@ What would have to change
     assert_eq!(report.page(false).render(false), want);
     let value = report.json();
     assert_eq!(value["queues"][1]["name"], "test-root");
-    assert_eq!(value["queues"][1]["resources"][0]["short"], "2");
+    assert_eq!(value["explanation"]["quota"]["short"], "2");
+    assert_eq!((&value["said"]["code"], &value["explanation"]["code"]), (&"QueueQuotaExceeded".into(), &"QueueQuotaExceeded".into()));
     assert_eq!(value["nodes"]["verdict"], "enough");
     assert_eq!(value["waits"], true);
 }
@@ -93,13 +120,16 @@ fn nodes_that_lack_something_are_counted_and_what_would_help_is_said() {
     let nodes = vec![node("n1", &[("cpu", 9)]), node("n2", &[("cpu", 9)]), cordoned, tainted];
     let mut pods: Vec<_> = ["a", "b", "c"].map(|name| pod("ns", name, "g", &[("cpu", 6)])).into();
     pods.push(running(pod("ns", "x", "other", &[("cpu", 1)]), "n1"));
-    let report = Report::of(facts(says(group("ns", "g", 3, "default"), "Inqueue", "…"), pods, nodes, Vec::new()), now());
+    let refusal = Refusal::Nodes { needed: 3, placed: 2, tally: std::sync::Arc::default() };
+    let answer = asks(Explanation::of(&refusal), &[("cpu", 18), ("pods", 3)]);
+    let facts = facts(says(group("ns", "g", 3, "default"), "Inqueue", "…"), pods, nodes, Vec::new());
+    let report = Report::of(Facts { answer: Some(WaitingAnswer { shortages: Vec::new(), ..answer }), ..facts }, now());
     let text = report.page(false).render(false);
     let want = "\
 Nodes: 2 of 3 members that go together find a place; none of 4 nodes takes the next
-  2 of 4  lacks cpu (asked 6, most free 3)
-  1 of 4  cordoned
-  1 of 4  taint team:NoSchedule
+  2 of 4  Insufficient cpu (requested 6, most free 3)
+  1 of 4  node(s) were unschedulable
+  1 of 4  node(s) had untolerated taint {team:NoSchedule}
 
 What would have to change
   * a node must have cpu 6 free for the next member, and the most that any has is 3; or uncordon 1 node (n3), if the next member fits there; or let the pods tolerate the taint team:NoSchedule of 1 node, if the next member fits there
@@ -164,7 +194,10 @@ fn every_obstacle_has_its_way_out() {
         ),
         (of(group("ns", "g", 1, "q"), vec![member(1)], vec![closed, queue("q", Some("up"), &[])]), "kubectl podgroup queue open up"),
         (
-            of(group("ns", "g", 1, "q"), vec![member(3)], vec![used(queue("q", None, &[("cpu", 2)]), "0")]),
+            changes(Facts {
+                answer: Some(asks(full_queue("q", [3, 0, 0, 2].map(Amount::from_units)), &[])),
+                ..facts(group("ns", "g", 1, "q"), vec![member(3)], vec![], vec![used(queue("q", None, &[("cpu", 2)]), "0")])
+            }),
             "queue q may never use more than 2",
         ),
         (of(group("ns", "g", 3, "default"), vec![member(1)], vec![]), "the gang lacks 2 of its 3 members"),

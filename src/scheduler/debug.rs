@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use crate::accounting::{NodeView, Stage};
 use crate::api::Fault;
 use crate::api::quantities::{RawQuantity, written};
-use crate::cycle::status;
+use crate::cycle::explain::{Explanation, Refusal};
+use crate::cycle::{admit, status};
 use crate::resources::{Limits, Resources, quantity};
 
 use super::event::Question;
@@ -68,8 +69,10 @@ fn queues(state: &State) -> Value {
             "phase": facts.map(|facts| status::phase(group, facts).as_str()),
             "waitingPods": group.waiting.len(),
             "reason": refusal.map(|refusal| refusal.reason()),
-            "why": frozen::why(group).json(),
-            "message": refusal.map(ToString::to_string),
+            "why": refusal.map_or_else(|| Explanation::plain(&frozen::why(group)), |refusal| Explanation::of(refusal)),
+            "requested": written(&admit::requested(&state.world, key)),
+            "shortages": admit::shortages(&state.world, key),
+            "message": refusal.map(|refusal| refusal.message()),
         });
         match facts {
             Some(facts) => waiting.entry(facts.queue.clone()).or_default().push(entry),
@@ -98,7 +101,7 @@ fn queues(state: &State) -> Value {
                 "nominated": written(&state.world.nominated_in(queue.name).0),
                 "reserved": written(queue.reserved),
                 "usedByItself": written(&own),
-                "fault": quota.fault(queue.name).map(|fault| crate::cycle::explain::Refusal::Queue(fault).to_string()),
+                "fault": quota.fault(queue.name).map(|fault| Refusal::Queue(fault).message()),
                 "faults": state.world.queues().get(queue.name).map(|facts| faults(&facts.faults)).unwrap_or_default(),
                 "waiting": waiting.remove(queue.name).unwrap_or_default(),
             })

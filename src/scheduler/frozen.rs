@@ -11,12 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::accounting::{QueueState, QueueView, Quota};
 use crate::api::names::{DEFAULT_QUEUE, ROOT_QUEUE};
+use crate::cycle::explain::{Cause, Code};
 use crate::cycle::world::{Group, World};
 use crate::resources::{Amount, Limits, Resources};
 
 use super::overcommit;
 use super::state::State;
-use super::why::Why;
 
 mod waits;
 
@@ -166,11 +166,11 @@ impl Frozen {
 
 /// Why a group waits.
 #[must_use]
-pub fn why(group: &Group) -> Why<'_> {
+pub fn why(group: &Group) -> Cause<'_> {
     match (&group.facts, group.refusal.as_deref()) {
-        (None, _) => Why::NO_GROUP,
-        (Some(_), None) => Why::UNSEEN,
-        (Some(_), Some(refusal)) => Why::of(refusal),
+        (None, _) => Cause::plain(Code::PodGroupNotFound),
+        (Some(_), None) => Cause::plain(Code::NotTried),
+        (Some(_), Some(refusal)) => Cause::of(refusal),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::api::names::DEFAULT_SCHEDULER;
 use crate::api::node::Taint;
 use crate::api::pod_facts::Unsupported;
 use crate::api::{GroupFacts, GroupKey, PodFacts, QueueFacts};
-use crate::cycle::explain::{Count, Reason, Refusal, Tally};
+use crate::cycle::explain::{Count, Explanation, Reason, Refusal, Step, Tally};
 use crate::cycle::reclaim::NotTaken;
 use crate::cycle::testing::{POLICY, group, limits, node, pod, queue, running};
 use crate::resources::Amount;
@@ -20,7 +20,6 @@ use crate::scheduler::command::Command;
 use crate::scheduler::event::{Change, Event, Question};
 use crate::scheduler::metrics::Metrics;
 use crate::scheduler::testing::{at, leading};
-use crate::scheduler::why::REASONS;
 
 /// One node of 10 cpu and 100 GiB; these queues beside `root` and `default`. It leads.
 pub(super) fn state(registry: &Registry, queues: Vec<QueueFacts>, groups: Vec<GroupFacts>, pods: Vec<PodFacts>) -> State {
@@ -28,9 +27,17 @@ pub(super) fn state(registry: &Registry, queues: Vec<QueueFacts>, groups: Vec<Gr
     leading(state, vec![node("n", &[("cpu", 10), ("memory", 100 << 30)])], pods, groups, queues)
 }
 
-fn ceiling(bound: Bound, unused_guarantee: i64) -> Refusal {
-    let [asked, used, unused_guarantee, limit] = [1, 4, unused_guarantee, 10].map(Amount::from_units);
-    Refusal::Ceiling(Ceiling { queue: "parent".into(), dimension: "example.com/gpu".into(), asked, used, unused_guarantee, limit, bound })
+fn ceiling(bound: Bound, asked: i64, kept: i64) -> Refusal {
+    let [asked, used, kept, limit] = [asked, 4, kept, 10].map(Amount::from_units);
+    Refusal::Ceiling(Ceiling {
+        queue: "parent".into(),
+        dimension: "example.com/gpu".into(),
+        asked,
+        used,
+        unused_guarantee: kept,
+        limit,
+        bound,
+    })
 }
 
 fn nodes(reason: Option<Reason>) -> Refusal {
@@ -64,57 +71,89 @@ fn refusals() -> Vec<(&'static str, Refusal)> {
     let fault = || crate::api::Fault { place: "spec.minMember".into(), value: "-1".into(), why: "it is -1".into() };
     let not_taken = || Arc::new(NotTaken::Nobody(Box::default()));
     vec![
-        ("no_podgroup", Refusal::NoGroup { name: "g".into() }),
-        ("unsupported", Refusal::Unsupported(vec![Unsupported::HostPort])),
-        ("unsupported", Refusal::SubGroups),
-        ("unsupported", Refusal::NodeGroups { queue: "parent".into(), field: "spec.affinity" }),
-        ("unreadable", Refusal::Faulty(fault())),
-        ("network_topology", Refusal::NetworkTopology),
-        ("queue_missing", broken(Fault::NotFound)),
-        ("queue_broken", broken(Fault::MissingParent { parent: "p".into() })),
-        ("queue_broken", broken(Fault::Cycle)),
-        ("queue_broken", broken(Fault::TooDeep)),
-        ("queue_broken", broken(Fault::Guarantees(excess))),
-        ("queue_not_leaf", broken(Fault::NotLeaf)),
-        ("queue_closed", Refusal::Closed { queue: "parent".into() }),
-        ("capability", ceiling(Bound::Capability, 0)),
-        ("kept_for_guarantees", ceiling(Bound::Capability, 1)),
-        ("kept_for_guarantees", ceiling(Bound::Cluster, 1)),
-        ("right", ceiling(Bound::Entitlement, 0)),
-        ("too_few_members", Refusal::NotEnoughTasks { wanted: 2, there: 1, gated: 0 }),
-        ("too_few_members_of_task", Refusal::NotEnoughPodsOfTask { task: "t".into(), wanted: 2, there: 1, gated: 0 }),
-        ("no_nodes", nodes(None)),
-        ("node_cordoned", nodes(Some(Reason::Unschedulable))),
-        ("node_taint", nodes(Some(Reason::Taint(taint)))),
-        ("node_group", nodes(Some(Reason::NodeGroup { group: "a".into() }))),
-        ("node_selector", nodes(Some(Reason::NodeSelector))),
-        ("node_selector", other_machines()),
-        ("node_affinity", nodes(Some(Reason::NodeAffinity))),
-        ("node_anti_affinity", nodes(Some(Reason::AntiAffinity { topology_key: "zone".into() }))),
-        ("node_resources", nodes(Some(Reason::Lacks("example.com/gpu".into())))),
-        ("behind_in_fifo", Refusal::Behind { first: GroupKey::new("ns", "first") }),
-        ("capability", Refusal::Kept { refusal: Arc::new(ceiling(Bound::Capability, 0)), why: not_taken() }),
-        ("evicting", nominated(None)),
-        ("evicting", nominated(Some(nodes(Some(Reason::Lacks("example.com/gpu".into())))))),
-        ("evicting", nominated(Some(Refusal::Kept { refusal: Arc::new(ceiling(Bound::Capability, 0)), why: not_taken() }))),
-        ("backoff", Refusal::Backoff { why: "the bind was refused".into(), failures: 1, lack: None }),
-        ("backoff", Refusal::Backoff { why: "an eviction was refused".into(), failures: 1, lack: other_machines().lack() }),
-        ("backoff", Refusal::Unanswered { binds: 1, why: "timeout" }),
+        ("PodGroupNotFound", Refusal::NoGroup { name: "g".into() }),
+        ("UnsupportedField", Refusal::Unsupported(vec![Unsupported::HostPort])),
+        ("UnsupportedField", Refusal::SubGroups),
+        ("UnsupportedField", Refusal::NodeGroups { queue: "parent".into(), field: "spec.affinity" }),
+        ("InvalidField", Refusal::Faulty(fault())),
+        ("UnsupportedField", Refusal::NetworkTopology),
+        ("QueueNotFound", broken(Fault::NotFound)),
+        ("QueueInvalid", broken(Fault::MissingParent { parent: "p".into() })),
+        ("QueueInvalid", broken(Fault::Cycle)),
+        ("QueueInvalid", broken(Fault::TooDeep)),
+        ("QueueInvalid", broken(Fault::Guarantees(excess))),
+        ("QueueNotLeaf", broken(Fault::NotLeaf)),
+        ("QueueClosed", Refusal::Closed { queue: "parent".into() }),
+        ("QueueQuotaExceeded", ceiling(Bound::Capability, 7, 0)),
+        ("GuaranteeReserved", ceiling(Bound::Capability, 1, 6)),
+        ("GuaranteeReserved", ceiling(Bound::Cluster, 1, 6)),
+        ("QueueQuotaExceeded", ceiling(Bound::Capability, 7, 6)),
+        ("ClusterFull", ceiling(Bound::Cluster, 7, 6)),
+        ("NonPreemptableOverEntitlement", ceiling(Bound::Entitlement, 7, 0)),
+        ("NotEnoughPods", Refusal::NotEnoughTasks { wanted: 2, there: 1, gated: 0 }),
+        ("SchedulingGated", Refusal::NotEnoughTasks { wanted: 2, there: 1, gated: 1 }),
+        ("NotEnoughPods", Refusal::NotEnoughTasks { wanted: 3, there: 1, gated: 1 }),
+        ("SchedulingGated", Refusal::NotEnoughPodsOfTask { task: "t".into(), wanted: 2, there: 1, gated: 2 }),
+        ("NotEnoughPodsOfTask", Refusal::NotEnoughPodsOfTask { task: "t".into(), wanted: 2, there: 1, gated: 0 }),
+        ("NoNodes", nodes(None)),
+        ("Cordoned", nodes(Some(Reason::Unschedulable))),
+        ("Taints", nodes(Some(Reason::Taint(taint)))),
+        ("NodeGroup", nodes(Some(Reason::NodeGroup { group: "a".into() }))),
+        ("NodeSelector", nodes(Some(Reason::NodeSelector))),
+        ("NodeSelector", other_machines()),
+        ("NodeAffinity", nodes(Some(Reason::NodeAffinity))),
+        ("PodAntiAffinity", nodes(Some(Reason::AntiAffinity { topology_key: "zone".into() }))),
+        ("InsufficientResources", nodes(Some(Reason::Lacks("example.com/gpu".into())))),
+        ("BehindInFifoQueue", Refusal::Behind { first: GroupKey::new("ns", "first") }),
+        ("QueueQuotaExceeded", Refusal::Kept { refusal: Arc::new(ceiling(Bound::Capability, 7, 0)), why: not_taken() }),
+        ("WaitingForPreemption", nominated(None)),
+        ("WaitingForPreemption", nominated(Some(nodes(Some(Reason::Lacks("example.com/gpu".into())))))),
+        ("WaitingForPreemption", nominated(Some(Refusal::Kept { refusal: Arc::new(ceiling(Bound::Capability, 7, 0)), why: not_taken() }))),
+        ("BindBackoff", Refusal::Backoff { step: Step::Bind, why: "the bind was refused".into(), failures: 1, lack: None }),
+        (
+            "PreemptionBackoff",
+            Refusal::Backoff { step: Step::Preemption, why: "an eviction was refused".into(), failures: 1, lack: other_machines().lack() },
+        ),
+        ("BindUnanswered", Refusal::Unanswered { binds: 1, why: "timeout" }),
     ]
 }
 
 #[test]
-fn every_refusal_has_its_reason_and_the_text_names_the_same_level_and_dimension() {
-    let mut seen: BTreeSet<&str> = [Why::UNSEEN.reason].into();
-    for (reason, refusal) in refusals() {
-        let (why, text) = (Why::of(&refusal), refusal.to_string());
-        assert_eq!(why.reason, reason, "{text}");
-        assert!(why.at.is_none_or(|at| text.contains(&format!("queue {at} "))), "{text}");
-        assert_eq!(why.resource.is_some(), text.contains("example.com/gpu"), "{text}");
-        seen.insert(why.reason);
+fn every_refusal_has_its_code_and_the_text_names_the_same_level_and_dimension() {
+    let mut seen: BTreeSet<Code> = [Code::NotTried].into();
+    for (code, refusal) in refusals() {
+        let (cause, text) = (Cause::of(&refusal), refusal.message());
+        assert_eq!(cause.code.as_str(), code, "{text}");
+        assert!(text.starts_with(&format!("{code}: ")), "{text}");
+        assert!(cause.queue.is_none_or(|queue| text.contains(&format!("queue \"{queue}\""))), "{text}");
+        assert_eq!(cause.resource.is_some(), text.contains("example.com/gpu"), "{text}");
+        let all = Explanation::of(&refusal);
+        assert_eq!((all.code, all.queue.as_deref(), all.resource.as_deref()), (cause.code, cause.queue, cause.resource));
+        seen.insert(cause.code);
     }
-    assert_eq!(seen, REASONS.into(), "a reason that is never given, or not named");
-    assert!(REASONS.is_sorted());
+    assert_eq!(seen, Code::ALL.iter().copied().collect(), "a code that is never given");
+}
+
+/// The reason of PodScheduled, for which Cluster Autoscaler and Karpenter add nodes where it is `Unschedulable`.
+#[test]
+fn only_pods_that_nodes_are_lacking_for_are_unschedulable() {
+    let bought: BTreeSet<&str> =
+        refusals().iter().filter(|(_, refusal)| refusal.pod_reason() == "Unschedulable").map(|(code, _)| *code).collect();
+    let nodes =
+        ["ClusterFull", "Cordoned", "InsufficientResources", "NoNodes", "NodeAffinity", "NodeSelector", "PodAntiAffinity", "Taints"];
+    assert_eq!(bought, nodes.into());
+    // Others keep their own code.
+    for (code, refusal) in refusals().into_iter().filter(|(code, _)| !nodes.contains(code)) {
+        assert_eq!(refusal.pod_reason(), code);
+    }
+    // Why no pods are preempted makes no difference.
+    let never = || Arc::new(NotTaken::Never { class: None });
+    let of = |refusal| Refusal::Kept { refusal: Arc::new(refusal), why: never() }.pod_reason();
+    assert_eq!((of(nodes_lack()), of(ceiling(Bound::Capability, 7, 0))), ("Unschedulable", "QueueQuotaExceeded"));
+}
+
+fn nodes_lack() -> Refusal {
+    nodes(Some(Reason::Lacks("example.com/gpu".into())))
 }
 
 /// A line of the metrics: its labels and its value.
@@ -147,17 +186,20 @@ fn the_condition_the_debug_page_and_the_metric_give_one_group_one_reason() {
     // Of which there is no PodGroup: the pod alone is told.
     pods.push(pod("ns", "h", "h", &[("cpu", 1)]));
     let mut state = state(&registry, queues, groups, pods);
-    let mut conditions = BTreeMap::new();
+    let (mut conditions, mut codes) = (BTreeMap::new(), BTreeMap::new());
     for millis in [0, 200, 3000, 5000] {
         for command in state.tick(at(millis)) {
             if let Command::Group { key, status, .. } = &command {
-                let condition = status.conditions.iter().flatten().find(|each| each.kind.as_deref() == Some("Unschedulable"));
+                let of = |kind: &str| status.conditions.iter().flatten().find(|each| each.kind.as_deref() == Some(kind));
+                let (condition, code) = (of("Unschedulable"), of("podgroup.dev/Waiting").and_then(|each| each.reason.clone()));
+                codes.extend(code.map(|code| (key.to_string(), code)));
                 conditions.extend(condition.and_then(|each| Some((key.to_string(), each.message.clone()?))));
             }
             if let Command::Pod { name, condition, .. } = &command
                 && **name == *"h"
             {
                 conditions.extend(condition.message.clone().map(|message| ("ns/h".to_owned(), message)));
+                codes.extend(condition.reason.clone().map(|reason| ("ns/h".to_owned(), reason)));
             }
             if let Some(subject) = crate::scheduler::state::subject(&command) {
                 let told = crate::scheduler::event::Told::Stands { resource_version: "9".into() };
@@ -179,22 +221,23 @@ fn the_condition_the_debug_page_and_the_metric_give_one_group_one_reason() {
     for entry in said {
         let group = entry["group"].as_str().unwrap();
         assert_eq!(Some(&conditions[group]), entry["message"].as_str().map(str::to_owned).as_ref(), "{group}");
+        assert_eq!(entry["why"]["code"], codes[group].as_str(), "{group}");
         let label = |key: &str| entry["why"][key].as_str().unwrap_or_default().to_owned();
         let facts = state.world.groups()[&GroupKey::new("ns", group.split('/').next_back().unwrap())].facts.clone();
         let queue = facts.map_or_else(|| "missing".to_owned(), |facts| facts.queue.clone());
         // What no queue is called is no label.
         let shown = |queue: &str| if queue == "missing" { "(unknown)".to_owned() } else { queue.to_owned() };
-        let (at, reason, resource) = (shown(&label("at")), label("reason"), label("resource"));
+        let (at, reason, resource) = (shown(&label("queue")), label("code"), label("resource"));
         let labels = format!("at=\"{at}\",queue=\"{}\",reason=\"{reason}\",resource=\"{resource}\"", shown(&queue));
         assert!(counted.contains(&(labels.clone(), "1".to_owned())), "{labels} is not in {counted:?}");
     }
     for (group, labels) in
-        [("a", "at=\"parent\",queue=\"full\",reason=\"capability\",resource=\"cpu\""), ("d", "reason=\"node_resources\"")]
+        [("a", "at=\"parent\",queue=\"full\",reason=\"QueueQuotaExceeded\",resource=\"cpu\""), ("d", "reason=\"InsufficientResources\"")]
     {
         assert!(counted.iter().any(|(all, _)| all.contains(labels)), "{group}: {counted:?}");
     }
     let text = text(&registry).unwrap();
-    assert!(text.contains("scheduler_refusals_total{reason=\"capability\"} 1\n"), "{text}");
+    assert!(text.contains("scheduler_refusals_total{reason=\"QueueQuotaExceeded\"} 1\n"), "{text}");
 }
 
 #[test]
@@ -251,7 +294,7 @@ fn what_is_kept_for_a_gang_until_others_are_gone_is_reserved_and_not_used_and_it
     for (of, wanted) in [(Of::AllocatedItself, [1, 0, 0]), (Of::Allocated, [1, 1, 9]), (Of::Reserved, [3, 3, 3])] {
         assert_eq!(["team", "org", "root"].map(|queue| cpu(of, queue)), wanted.map(Amount::from_units), "{of:?}");
     }
-    let evicting = |queue: &str| frozen.waiting.get(&(queue.to_owned(), "evicting", String::new(), "cpu".to_owned())).copied();
+    let evicting = |queue: &str| frozen.waiting.get(&(queue.to_owned(), "WaitingForPreemption", String::new(), "cpu".to_owned())).copied();
     assert_eq!(["team", "org", "root"].map(evicting), [Some(1); 3], "{:?}", frozen.waiting);
     assert_eq!(frozen.oldest.get("org"), Some(&77));
 }
@@ -304,7 +347,7 @@ fn what_anybody_writes_adds_a_bounded_number_of_series_and_what_is_summed_is_cou
     assert_eq!(of(Of::AllocatedItself, "cpu"), Some(Amount::from_units(2)));
     assert_eq!(of(Of::Capability, "cpu"), Some(Amount::from_units(101)), "of the uppermost");
     assert_eq!(frozen.states.get(&(OTHERS.to_owned(), "open")), Some(&202));
-    let missing = |queue: &str, at: &str| (queue.to_owned(), "queue_missing", at.to_owned(), String::new());
+    let missing = |queue: &str, at: &str| (queue.to_owned(), "QueueNotFound", at.to_owned(), String::new());
     assert_eq!(frozen.waiting, [(missing(UNKNOWN, UNKNOWN), 700), (missing("root", BELOW), 700)].into());
 }
 

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
+use crate::cycle::explain::Code;
 use crate::runtime::metrics::registered;
 
 use super::event::Taken;
 use super::frozen::Frozen;
 use super::queue_metrics::QueueMetrics;
-use super::why::REASONS;
 
 /// The numbers of the scheduler. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -56,8 +56,8 @@ impl Metrics {
         for outcome in ["evicted", "gone"] {
             evictions.with_label_values(&[outcome]).inc_by(0);
         }
-        for reason in REASONS {
-            refusals.with_label_values(&[reason]).inc_by(0);
+        for code in Code::ALL {
+            refusals.with_label_values(&[code.as_str()]).inc_by(0);
         }
         let help = "Times that an object, in a list or by itself, could not be read, so that what was known of it stayed.";
         let unreadable = IntCounter::new("scheduler_unreadable_objects_total", help)?;
@@ -94,8 +94,8 @@ impl Metrics {
     }
 
     /// A cycle let a group wait.
-    pub fn refused(&self, reason: &'static str) {
-        self.refusals.with_label_values(&[reason]).inc();
+    pub fn refused(&self, code: Code) {
+        self.refusals.with_label_values(&[code.as_str()]).inc();
     }
 
     /// The picture of now; none if the owner of the state did not answer.

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Reading order: [`event`], [`observe`], [`state`] (the owner; `intake` is its part for what comes in), [`said`], [`tell`] and `numbers` (what is told to people, and when), [`command`],
-//! [`dispatch`] (the only file that writes), [`debug`], [`metrics`], and what is shown of the queues: [`why`], [`frozen`], [`queue_metrics`].
+//! [`dispatch`] (the only file that writes), [`debug`], [`metrics`], and what is shown of the queues: [`frozen`], [`queue_metrics`].
 //!
 //! **Architecture invariant:** one task owns the state; there is no lock and no other clock than the loop's. **Architecture invariant:** nothing
 //! is decided before all lists are complete, and nothing is written without the lease: both together are one event, and what follows from it stands in
@@ -38,7 +38,6 @@ pub mod tell;
 mod testing;
 #[cfg(test)]
 mod told_tests;
-pub mod why;
 mod written;
 
 use std::process::ExitCode;

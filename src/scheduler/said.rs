@@ -11,8 +11,7 @@ use std::time::Duration;
 use crate::api::pod::PodCondition;
 use crate::api::queue::QueueStatus;
 use crate::api::{GroupFacts, GroupKey, QueueFacts, Uid};
-use crate::cycle::explain::Refusal;
-use crate::cycle::gist::same_but_numbers;
+use crate::cycle::explain::{Code, Refusal};
 use crate::cycle::world::{Group, Member, State as MemberState, World};
 use crate::cycle::{queue_status, status};
 use crate::runtime::flags::QueueStatusBy;
@@ -50,14 +49,12 @@ pub struct Said {
     pod_condition: BTreeMap<Uid, PodCondition>,
     /// Of whom only the numbers have changed.
     numbers: Numbers,
-    /// The kind of refusal that the last Event about a group was about.
-    events: BTreeMap<GroupKey, (Uid, &'static str)>,
+    /// The cause that the last Event about a group was about.
+    events: BTreeMap<GroupKey, (Uid, Code)>,
     /// What the last Event about a queue said, while that is so.
     queue_events: BTreeMap<Arc<str>, String>,
-    /// Since when these groups have had too few members, which is how every gang begins.
-    settling: BTreeMap<GroupKey, Duration>,
-    /// Since when members of these groups have had their places and not all of them run, if that was not told.
-    starting: BTreeMap<GroupKey, Duration>,
+    /// Until when the changes of these groups are merged into one write: their members are being made, or start.
+    merging: BTreeMap<GroupKey, Duration>,
     under_way: usize,
 }
 
@@ -76,8 +73,7 @@ impl Said {
             numbers: Numbers::default(),
             events: BTreeMap::new(),
             queue_events: BTreeMap::new(),
-            settling: BTreeMap::new(),
-            starting: BTreeMap::new(),
+            merging: BTreeMap::new(),
             under_way: 0,
         }
     }
@@ -85,13 +81,12 @@ impl Said {
     /// A cycle looked at the group.
     pub fn group_changed(&mut self, key: &GroupKey, world: &World, now: Duration) {
         let Some(group) = world.groups().get(key).filter(|group| group.facts.is_some()) else { return };
-        if matches!(group.refusal.as_deref(), Some(Refusal::NotEnoughTasks { .. } | Refusal::NotEnoughPodsOfTask { .. })) {
-            self.settling.entry(key.clone()).or_insert(now);
-        } else {
-            self.settling.remove(key);
-        }
-        if starts(group) {
-            self.starting.entry(key.clone()).or_insert(now);
+        match merges(group) {
+            Some(time) => {
+                let until = now.saturating_add(time);
+                self.merging.entry(key.clone()).and_modify(|known| *known = until.min(*known)).or_insert(until);
+            }
+            None => _ = self.merging.remove(key),
         }
         self.groups.want(key, now, MERGE);
     }
@@ -127,8 +122,7 @@ impl Said {
     pub fn group_gone(&mut self, key: &GroupKey) {
         self.group_status.remove(key);
         self.events.remove(key);
-        self.settling.remove(key);
-        self.starting.remove(key);
+        self.merging.remove(key);
         self.groups.forget(key);
         self.numbers.forget(&Subject::Group(key.clone()));
     }
@@ -227,10 +221,8 @@ impl Said {
         let group = world.groups().get(key).filter(|_| !world.is_strangers(key))?;
         // While binds are under way nothing is settled; their end brings the group here again. One that does not come is told.
         let facts = group.facts.as_ref().filter(|_| group.counts.binding == 0 || group.counts.open > 0)?;
-        let settles = self.settling.get(key).map(|since| since.saturating_add(SETTLE));
-        let starts = self.starting.get(key).filter(|_| starts(group)).map(|since| since.saturating_add(START));
-        if let Some(at) = settles.or(starts).filter(|at| *at > now.since_start) {
-            self.groups.want(key, at, Duration::ZERO);
+        if let Some(until) = self.merging.get(key).copied().filter(|until| *until > now.since_start) {
+            self.groups.want(key, until, Duration::ZERO);
             return None;
         }
         let stands = match self.group_status.get(key) {
@@ -241,7 +233,7 @@ impl Said {
         let subject = Subject::Group(key.clone());
         if wanted == stands.status {
             self.numbers.forget(&subject);
-            self.starting.remove(key);
+            self.merging.remove(key);
             return None;
         }
         let only_numbers = group.refusal.is_some() && status::says_the_same(&wanted, &stands.status);
@@ -249,7 +241,7 @@ impl Said {
             return None;
         }
         self.numbers.forget(&subject);
-        self.starting.remove(key);
+        self.merging.remove(key);
         // Nobody who has just started says again what stands there.
         let refusal = group.refusal.as_deref().filter(|_| !status::runs_out(group, facts));
         let event = self.event(key, &facts.uid, refusal).filter(|_| !only_numbers);
@@ -257,19 +249,18 @@ impl Said {
         Some(Command::Group { key: key.clone(), uid: facts.uid.clone(), status: wanted, event, now: now.wall })
     }
 
-    /// The Event for this refusal, if its kind is another than that of the last one.
+    /// The Event for this refusal, if its cause is another than that of the last one.
     fn event(&mut self, key: &GroupKey, uid: &Uid, refusal: Option<&Refusal>) -> Option<(String, String)> {
         let Some(refusal) = refusal else {
             self.events.remove(key);
             return None;
         };
-        let kind = (uid.clone(), refusal.kind());
-        if self.events.get(key) == Some(&kind) {
+        let code = refusal.code();
+        if self.events.insert(key.clone(), (uid.clone(), code)).is_some_and(|(of, last)| of == *uid && last.is_like(code)) {
             return None;
         }
-        self.events.insert(key.clone(), kind);
         // The reason of the condition is more exact; tools and test suites that know Volcano wait for an Event of this one.
-        Some((status::UNSCHEDULABLE.to_owned(), refusal.to_string()))
+        Some((status::UNSCHEDULABLE.to_owned(), refusal.message()))
     }
 
     fn queue_command(&mut self, name: &Arc<str>, world: &World, now: Now) -> Option<Command> {
@@ -299,7 +290,7 @@ impl Said {
 
     /// Why the queue cannot be used as it is, if that was not said yet: its place in the tree, else a value that cannot be read.
     fn queue_news(&mut self, name: &Arc<str>, facts: &QueueFacts, world: &World) -> Option<String> {
-        let misplaced = world.books().quota().fault(name).map(|fault| Refusal::Queue(fault).to_string());
+        let misplaced = world.books().quota().fault(name).map(|fault| Refusal::Queue(fault).message());
         let Some(why) = misplaced.or_else(|| facts.faults.first().map(ToString::to_string)) else {
             self.queue_events.remove(name);
             return None;
@@ -320,19 +311,15 @@ impl Said {
         let condition = PodCondition {
             kind: "PodScheduled".to_owned(),
             status: "False".to_owned(),
-            reason: Some("Unschedulable".to_owned()),
-            message: Some(refusal.to_string()),
+            reason: Some(refusal.pod_reason().to_owned()),
+            message: Some(refusal.message()),
         };
         let stands = self.pod_condition.get(uid).or(member.facts.scheduled_condition.as_ref());
         if stands == Some(&condition) {
             self.numbers.forget(&subject);
             return None;
         }
-        fn words(condition: &PodCondition) -> &str {
-            condition.message.as_deref().unwrap_or_default()
-        }
-        let only_numbers =
-            stands.is_some_and(|stands| stands.reason == condition.reason && same_but_numbers(words(stands), words(&condition)));
+        let only_numbers = stands.is_some_and(|stands| stands.reason == condition.reason);
         if only_numbers && !self.numbers.may_tell(&subject, now.since_start) {
             return None;
         }
@@ -378,9 +365,12 @@ impl Said {
     }
 }
 
-/// Whether all that changes about the group is that its members start.
-fn starts(group: &Group) -> bool {
-    group.refusal.is_none() && group.counts.running < group.counts.placed
+/// How long the changes of the group are merged into one write: while its members are being made, and while they start.
+fn merges(group: &Group) -> Option<Duration> {
+    if matches!(group.refusal.as_deref(), Some(Refusal::NotEnoughTasks { .. } | Refusal::NotEnoughPodsOfTask { .. })) {
+        return Some(SETTLE);
+    }
+    (group.refusal.is_none() && group.counts.running < group.counts.placed).then_some(START)
 }
 
 impl Default for Said {

@@ -201,7 +201,7 @@ impl State {
             for key in &plan.looked_at {
                 let group = self.world.groups().get(key);
                 if let Some(why) = group.filter(|group| group.refusal.is_some()).map(frozen::why) {
-                    self.metrics.refused(why.reason);
+                    self.metrics.refused(why.code);
                 }
                 let phase = group.and_then(|group| Some(status::phase(group, group.facts.as_ref()?)));
                 self.world.file(key, phase);

@@ -99,7 +99,12 @@ fn what_is_kept_for_a_gang_overcommits_no_node_and_is_shown_by_itself() {
         | Command::MakeQueue { .. } => None,
     };
     let said: Vec<_> = told.iter().filter_map(message).collect();
-    assert_eq!(said, ["waits for 1 pod of queue default to go: nodes lack cpu"; 2], "on the group, and on the pod that waits");
+    assert_eq!(
+        said,
+        ["WaitingForPreemption: preempting 1 pod of queue \"default\"; their places are nominated for this PodGroup (Insufficient cpu on nodes)";
+            2],
+        "on the group, and on the pod that waits"
+    );
     // A pod that is there and too big is another matter.
     state.apply(Event::Pods(Change::Apply(running(pod("ns", "w", "v", &[("cpu", 1)]), "n"))), at(400));
     let _cycle = state.tick(at(400));
@@ -156,8 +161,13 @@ fn a_pod_that_was_told_why_it_waits_is_told_when_others_leave_for_it() {
         messages
     };
     let _cycle = told(&mut state, 0);
-    assert_eq!(told(&mut state, 2500), ["no node takes it: 1/1 nodes: lacks cpu (asked 3, most free 0)"]);
+    assert_eq!(told(&mut state, 2500), ["InsufficientResources: 0/1 nodes are available: 1 Insufficient cpu (requested 3, most free 0)"]);
     nominate(&mut state);
     let _cycle = told(&mut state, 3000);
-    assert_eq!(told(&mut state, 13_000), ["waits for 1 pod of queue default to go: nodes lack cpu"]);
+    assert_eq!(
+        told(&mut state, 13_000),
+        [
+            "WaitingForPreemption: preempting 1 pod of queue \"default\"; their places are nominated for this PodGroup (Insufficient cpu on nodes)"
+        ]
+    );
 }

@@ -59,7 +59,7 @@ fn a_gang_whose_members_are_still_being_made_is_not_complained_about() {
     assert!(group_status(&state.tick(at(200))).is_none());
     let commands = state.tick(at(2200));
     let condition = &group_status(&commands).unwrap().conditions.as_ref().unwrap()[0];
-    assert_eq!(condition.message.as_deref(), Some("the gang needs 2 members, 1 exist"));
+    assert_eq!(condition.message.as_deref(), Some("NotEnoughPods: the gang needs 2 members, 1 exist"));
 }
 
 #[test]
@@ -118,14 +118,18 @@ fn a_pod_that_waits_is_told_why_after_it_has_settled_and_one_that_never_can_at_o
     let told = |commands: Vec<Command>| -> Vec<String> {
         let text = |command: Command| {
             let Command::Pod { name, condition, .. } = command else { return None };
-            // What an autoscaler looks for.
-            assert_eq!(condition.reason.as_deref(), Some("Unschedulable"));
-            Some(format!("{name}: {}", condition.message.unwrap_or_default()))
+            // The code, also as the message's first word: an autoscaler is not to act.
+            let (reason, message) = (condition.reason.unwrap_or_default(), condition.message.unwrap_or_default());
+            assert!(message.starts_with(&format!("{reason}: ")), "{reason}, {message}");
+            Some(format!("{name}: {message}"))
         };
         commands.into_iter().filter_map(text).collect()
     };
-    assert_eq!(told(state.tick(at(500))), ["never: this scheduler cannot honour yet: spec.containers[].ports[].hostPort"]);
-    assert_eq!(told(state.tick(at(2500))), ["orphan: its PodGroup missing does not exist"]);
+    assert_eq!(
+        told(state.tick(at(500))),
+        ["never: UnsupportedField: this scheduler cannot honour yet: spec.containers[].ports[].hostPort"]
+    );
+    assert_eq!(told(state.tick(at(2500))), ["orphan: PodGroupNotFound: PodGroup \"missing\" does not exist"]);
     assert!(told(state.tick(at(60_000))).is_empty());
 }
 
@@ -178,7 +182,7 @@ fn a_queue_that_cannot_be_used_says_why_in_one_event_for_each_change() {
         told
     };
     let lost = queue("bad", Some("nowhere"), &[]);
-    assert_eq!(put(&mut state, lost.clone(), 0), ["bad: queue bad names the parent nowhere, which does not exist"]);
+    assert_eq!(put(&mut state, lost.clone(), 0), ["bad: QueueInvalid: queue \"bad\" names the parent \"nowhere\", which does not exist"]);
     assert!(put(&mut state, QueueFacts { priority: 1, ..lost.clone() }, 5_000).is_empty(), "the same is no news");
     assert!(put(&mut state, queue("bad", Some("root"), &[]), 10_000).is_empty());
     let fault = Fault::new("spec.capability.cpu", "x", "not a quantity");
@@ -231,7 +235,7 @@ fn a_binding_that_nobody_answers_is_told_on_its_group_and_stays_charged_until_it
     let status = group_status(&told).unwrap();
     let condition = &status.conditions.as_ref().unwrap()[0];
     assert_eq!((status.phase.as_deref(), condition.kind.as_deref()), (Some("Inqueue"), Some("Unschedulable")));
-    let message = "nobody says whether 1 of its members are bound (timeout); their places are kept";
+    let message = "BindUnanswered: the API server has not answered the bindings of 1 members (timeout); their places stay reserved";
     assert_eq!(condition.message.as_deref(), Some(message));
     // Tools that know Volcano wait for this reason; the condition has the exact one.
     assert!(told.iter().any(

@@ -117,7 +117,7 @@ pub(super) async fn pod_gone(w: &mut World) -> Result<()> {
     make_member(&client, "made-again", "made-again", &[("cpu", "3")]).await?;
     Workload::new("next").replicas(2).gang("2").queue("team").make(&client).await?;
     wait_running(&client, "next", 2, 10).await?;
-    group_says(&client, "made-again", "queue team is full: cpu asked 3").await?;
+    group_says(&client, "made-again", "queue \"team\" is over its quota: cpu requested 3").await?;
     stays_unbound(w, "made-again", 2).await?;
     queue_uses(&client, "team", "cpu", "2").await?;
     accounting_matches_api(w).await

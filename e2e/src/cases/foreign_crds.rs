@@ -105,7 +105,7 @@ async fn serve_with(w: &World, set: CrdSet) -> Result<()> {
         let (group, waits) = (podgroups(&client).get(&train_group).await?, podgroups(&client).get(&late_group).await?);
         let (in_team, in_shut) = (queues(&client).get(&team).await?, queues(&client).get(&shut).await?);
         let why = condition(&waits, "Unschedulable").map(|(_, _, message)| message).unwrap_or_default();
-        let told = !set.says || (field(&group, COUNTS) == 2 && why.contains(&format!("queue {shut} is closed")));
+        let told = !set.says || (field(&group, COUNTS) == 2 && why.contains(&format!("queue \"{shut}\" is closed")));
         let phases = field(&group, "/status/phase") == "Running" && field(&waits, "/status/phase") == "Pending";
         let open = set.queue.iter().all(|(pointer, value)| field(&in_team, pointer) == *value);
         let closed = set.queue.first().is_none_or(|(_, open)| open.is_null() || field(&in_shut, "/status/state") == "Closed");

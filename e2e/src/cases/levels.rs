@@ -34,9 +34,11 @@ pub(super) async fn every_level_in_every_dimension(w: &mut World) -> Result<()> 
             patch_queue(&client, level, json!({"spec": {"capability": {dimension: two}}})).await?;
             let name = format!("waits-{number}-{}", dimension.trim_start_matches("nvidia.com/"));
             submit(&client, &name).await?;
-            let said = group_says(&client, &name, "is full").await?;
-            let wanted = format!("queue {level} is full: {dimension} asked {one}, used {one} of capability {two}");
-            ensure!(said == wanted, "it says {said:?}, expected {wanted:?}");
+            let said = group_says(&client, &name, "is over its quota").await?;
+            let wanted = format!(
+                "QueueQuotaExceeded: queue \"{level}\" is over its quota: {dimension} requested {one}, used {one}, capability {two}"
+            );
+            ensure!(said == wanted, "it says {said:?}, and {wanted:?} is right");
             ensure!(bound(&client, &name).await? == 0, "{name} is bound");
             patch_queue(&client, level, json!({"spec": {"capability": wide}})).await?;
             wait_running(&client, &name, 1, 5).await?;
@@ -47,10 +49,10 @@ pub(super) async fn every_level_in_every_dimension(w: &mut World) -> Result<()> 
     patch_queue(&client, "upper", json!({"spec": {"capability": {"cpu": "1"}}})).await?;
     patch_queue(&client, "middle", json!({"spec": {"capability": {GPU: "1"}}})).await?;
     submit(&client, "twice").await?;
-    group_says(&client, "twice", &format!("queue middle is full: {GPU} asked 1")).await?;
-    // The reason is updated although nothing else changes.
+    group_says(&client, "twice", &format!("queue \"middle\" is over its quota: {GPU} requested 1")).await?;
+    // The reason follows, though nothing else changes.
     patch_queue(&client, "middle", json!({"spec": {"capability": wide}})).await?;
-    group_says(&client, "twice", "queue upper is full: cpu asked 1").await?;
+    group_says(&client, "twice", "queue \"upper\" is over its quota: cpu requested 1").await?;
     patch_queue(&client, "upper", json!({"spec": {"capability": wide}})).await?;
     wait_running(&client, "twice", 1, 5).await
 }

@@ -159,10 +159,10 @@ async fn queues(client: &Client) -> Result<()> {
     wait_running(client, "fits", 2, 20).await?;
     Workload::new("borrows").replicas(10).asks(&[("cpu", "1")]).queue("a").make(client).await?;
     wait_running(client, "borrows", 10, 20).await?;
-    waits(client, "gang", "ml", 3, ("cpu", "1"), "queue team is full").await?;
-    waits(client, "gpu", "b", 1, ("example.com/gpu", "1"), "lacks example.com/gpu").await?;
-    waits(client, "capped", "lab", 1, ("example.com/gpu", "1"), "queue lab is full").await?;
-    waits(client, "late", "shut", 1, ("cpu", "1"), "queue shut is closed").await?;
+    waits(client, "gang", "ml", 3, ("cpu", "1"), "queue \"team\" is over its quota").await?;
+    waits(client, "gpu", "b", 1, ("example.com/gpu", "1"), "Insufficient example.com/gpu").await?;
+    waits(client, "capped", "lab", 1, ("example.com/gpu", "1"), "queue \"lab\" is over its quota").await?;
+    waits(client, "late", "shut", 1, ("cpu", "1"), "queue \"shut\" is closed").await?;
     Workload::new("owed").replicas(6).gang("6").asks(&[("cpu", "1")]).queue("b").make(client).await?;
     wait_running(client, "owed", 6, 20).await?;
     wait_until(secs(20), "the reclaimed pods wait", || async {

@@ -103,7 +103,11 @@ pub(super) fn rows() -> Vec<Row> {
         // Each reason at least once; the number of cycles depends on the machine.
         row(
             "Refusals per second",
-            vec![Times(vec!["reason=capability", "reason=evicting", "reason=node_resources", "reason=queue_closed"], 0.8, 200.0)],
+            vec![Times(
+                vec!["reason=QueueQuotaExceeded", "reason=WaitingForPreemption", "reason=InsufficientResources", "reason=QueueClosed"],
+                0.8,
+                200.0,
+            )],
         ),
         row("API requests per second", vec![Times(vec!["outcome=ok"], 20.0, 6_000.0)]),
         row("API requests, p99", vec![times(&["verb=create", "verb=patch"])]),
@@ -137,29 +141,29 @@ pub(super) fn rows() -> Vec<Row> {
                 ("queue=team", 1.0),
             ])],
         ),
-        of("What waits, and why", "a", "", vec![Exactly(vec![("queue=a,reason=node_resources,resource=cpu", 1.0)])]),
-        of("What waits, and why", "b", "", vec![Exactly(vec![("queue=b,reason=node_resources,resource=example.com/gpu", 1.0)])]),
-        of("What waits, and why", "ml", "", vec![Exactly(vec![("at=team,queue=ml,reason=capability,resource=cpu", 1.0)])]),
-        of("What waits, and why", "team", "", vec![Exactly(vec![("at=team,queue=team,reason=capability,resource=cpu", 1.0)])]),
+        of("What waits, and why", "a", "", vec![Exactly(vec![("queue=a,reason=InsufficientResources,resource=cpu", 1.0)])]),
+        of("What waits, and why", "b", "", vec![Exactly(vec![("queue=b,reason=InsufficientResources,resource=example.com/gpu", 1.0)])]),
+        of("What waits, and why", "ml", "", vec![Exactly(vec![("at=team,queue=ml,reason=QueueQuotaExceeded,resource=cpu", 1.0)])]),
+        of("What waits, and why", "team", "", vec![Exactly(vec![("at=team,queue=team,reason=QueueQuotaExceeded,resource=cpu", 1.0)])]),
         of(
             "What waits, and why",
             "dept",
             "",
-            vec![Exactly(vec![("at=(below),queue=dept,reason=capability,resource=example.com/gpu", 1.0)])],
+            vec![Exactly(vec![("at=(below),queue=dept,reason=QueueQuotaExceeded,resource=example.com/gpu", 1.0)])],
         ),
         of(
             "What waits, and why",
             "root",
             "",
             vec![Exactly(vec![
-                ("at=(below),queue=root,reason=capability,resource=cpu", 1.0),
-                ("at=(below),queue=root,reason=capability,resource=example.com/gpu", 1.0),
-                ("at=(below),queue=root,reason=queue_closed", 1.0),
-                ("queue=root,reason=node_resources,resource=cpu", 1.0),
-                ("queue=root,reason=node_resources,resource=example.com/gpu", 1.0),
+                ("at=(below),queue=root,reason=QueueQuotaExceeded,resource=cpu", 1.0),
+                ("at=(below),queue=root,reason=QueueQuotaExceeded,resource=example.com/gpu", 1.0),
+                ("at=(below),queue=root,reason=QueueClosed", 1.0),
+                ("queue=root,reason=InsufficientResources,resource=cpu", 1.0),
+                ("queue=root,reason=InsufficientResources,resource=example.com/gpu", 1.0),
             ])],
         ),
-        of("What waits, and why", "shut", "", vec![Exactly(vec![("at=shut,queue=shut,reason=queue_closed", 1.0)])]),
+        of("What waits, and why", "shut", "", vec![Exactly(vec![("at=shut,queue=shut,reason=QueueClosed", 1.0)])]),
         row(
             "States of all queues",
             vec![Exactly(vec![

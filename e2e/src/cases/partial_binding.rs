@@ -47,7 +47,7 @@ pub(super) async fn refused_on_one_node(w: &mut World) -> Result<()> {
     for number in 0..4 {
         make_member(&client, &format!("gang-{number}"), "gang", &[("cpu", "1")]).await?;
     }
-    group_says(&client, "gang", "a bind failed: invalid").await?;
+    group_says(&client, "gang", "a binding failed: invalid").await?;
     let half = || async {
         let count = bound(&client, "gang").await?;
         Ok(Seen::when(count == 2, || format!("{count} pods are bound")))

@@ -100,9 +100,9 @@ pub(super) async fn why_it_waits(w: &mut World) -> Result<()> {
     make_node(&client, "n2", &[("cpu", "4"), ("memory", "64Gi")]).await?;
     Workload::new("job-2").replicas(2).gang("2").asks(HALF).queue("test-sub-1").make(&client).await?;
     let group = wait_one_group(&client, "job-2", 10).await?.name_any();
-    group_says(&client, &group, "queue test-root is full").await?;
-    // Without the scheduler's endpoint the usage comes only from the status.
-    wait_until(secs(10), "the queue's status contains its usage", || async {
+    group_says(&client, &group, "queue \"test-root\" is over its quota").await?;
+    // Without the scheduler's endpoint, what is used is known from there alone.
+    wait_until(secs(10), "the queue's status tells what it uses", || async {
         let status = field(&queues(&client).get("test-root").await?, "/status");
         Ok(Seen::when(at(&status, "/allocated/cpu") == "2", || status.to_string()))
     })
@@ -113,10 +113,8 @@ pub(super) async fn why_it_waits(w: &mut World) -> Result<()> {
         0,
         &[
             "waits: Pending",
-            "queue test-root is full",
-            "2 too much",
-            "4Gi too much",
-            "from cpu 2 to 4",
+            "QueueQuotaExceeded: queue \"test-root\" is over its quota",
+            "its spec.capability be raised",
             "Not known",
             "reservations",
             "--scheduler-url",
@@ -124,13 +122,19 @@ pub(super) async fn why_it_waits(w: &mut World) -> Result<()> {
     )?;
     // By the name of the Deployment alone, and by the name of the PodGroup.
     plugin(w, "why job-2").await?.must(0, &[&group])?;
+    // The numbers are the scheduler's.
+    let asked = plugin(w, &format!("why job-2 {url}")).await?;
+    asked.must(0, &["2 too much", "4Gi too much", "from cpu 2 to 4", "from memory 4Gi to 8Gi"])?;
     let value = plugin(w, &format!("why pg/{group} -o json {url}")).await?.json()?;
     ensure!(*at(&value, "/unknown") == json!([]), "with the scheduler all is known: {}", at(&value, "/unknown"));
     let names: Vec<_> = at(&value, "/queues").as_array().into_iter().flatten().map(|level| at(level, "/name").clone()).collect();
     ensure!(names == ["test-sub-1", "test-root", "root"], "the way up is {names:?}");
     let cpu = named(at(named(at(&value, "/queues"), "test-root")?, "/resources"), "cpu")?;
-    let amounts = ["/capability", "/used", "/reserved", "/asked", "/short"].map(|key| at(cpu, key).as_str().unwrap_or("null"));
-    ensure!(amounts == ["2", "2", "0", "2", "2"], "cpu of test-root is {cpu}");
+    let amounts = ["/capability", "/used", "/reserved", "/asked"].map(|key| at(cpu, key).as_str().unwrap_or("null"));
+    ensure!(amounts == ["2", "2", "0", "2"], "cpu of test-root is {cpu}");
+    let why = at(&value, "/explanation");
+    let amounts = ["/code", "/queue", "/quota/short"].map(|key| at(why, key).as_str().unwrap_or("null"));
+    ensure!(amounts == ["QueueQuotaExceeded", "test-root", "2"], "why it waits is {why}");
     ensure!(at(&value, "/nodes/verdict") == "enough", "the nodes are not in the way: {}", at(&value, "/nodes"));
 
     Workload::new("big").replicas(3).gang("3").asks(&[("cpu", "6")]).make(&client).await?;
@@ -139,7 +143,11 @@ pub(super) async fn why_it_waits(w: &mut World) -> Result<()> {
     let big = plugin(w, "why big").await?;
     big.must(
         0,
-        &["2 of 3 members that go together find a place", "2 of 2  lacks cpu (asked 6, most free 4)", "a node must have cpu 6 free"],
+        &[
+            "2 of 3 members that go together find a place",
+            "2 of 2  Insufficient cpu (requested 6, most free 4)",
+            "a node must have cpu 6 free",
+        ],
     )?;
     let nodes = at(&plugin(w, "why big -o json").await?.json()?, "/nodes").clone();
     ensure!(at(&nodes, "/needed") == 3 && at(&nodes, "/placed") == 2 && at(&nodes, "/nodes") == 2, "{nodes}");
@@ -263,7 +271,7 @@ pub(super) async fn queues_and_rights(w: &mut World) -> Result<()> {
     says(w, "queue close up", &["was closed already", "its status says Closed"]).await?;
     Workload::new("late").queue("below").make(&client).await?;
     let group = wait_one_group(&client, "late", 10).await?.name_any();
-    group_says(&client, &group, "queue up is closed").await?;
+    group_says(&client, &group, "queue \"up\" is closed").await?;
     let value = plugin(w, "why late -o json").await?.json()?;
     ensure!(at(named(at(&value, "/queues"), "below")?, "/closedBy") == "up", "{}", at(&value, "/queues"));
     plugin(w, "tree").await?.must(0, &["closed by queue up"])?;
@@ -300,7 +308,7 @@ async fn tenant(w: &World, group: &str) -> Result<()> {
     })
     .await?;
     let said = plugin(w, "why late --as tenant").await?;
-    said.must(0, &[group, "queue up is closed", "1 pod, 1 waiting", "Not known", "queues:", "nodes:", "pods of all namespaces:"])?;
+    said.must(0, &[group, "queue \"up\" is closed", "1 pod, 1 waiting", "Not known", "queues:", "nodes:", "pods of all namespaces:"])?;
     let binding: ClusterRoleBinding = serde_json::from_value(json!({
         "metadata": {"name": "tenant"}, "subjects": subject,
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "podgroup-view"},

@@ -68,7 +68,7 @@ pub(super) async fn by_priority(w: &mut World) -> Result<()> {
     for (name, class) in [("mild-0", "high"), ("mild-1", "mild")] {
         ranked(&client, name, "mild", class, "1").await?;
     }
-    group_says(&client, "mild", "queue full is full: cpu asked 2, used 4 of capability 4").await?;
+    group_says(&client, "mild", "queue \"full\" is over its quota: cpu requested 2, used 4, capability 4").await?;
     stays_unbound(w, "mild", 2).await?;
     ensure!(bound(&client, "low").await? == 2, "a pod was evicted for a gang with preemptionPolicy Never");
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
@@ -130,7 +130,7 @@ pub(super) async fn across_two_levels(w: &mut World) -> Result<()> {
     }
 
     gang(&client, "behind-the-wall", "walled-b", "", 1, "1").await?;
-    group_says(&client, "behind-the-wall", "queue walled is full: cpu asked 1, used 1 of capability 1").await?;
+    group_says(&client, "behind-the-wall", "queue \"walled\" is over its quota: cpu requested 1, used 1, capability 1").await?;
     stays_unbound(w, "behind-the-wall", 2).await?;
     no_other_pod_is_evicted(&client, &running.map(|(name, members, ..)| (name, members))).await?;
 

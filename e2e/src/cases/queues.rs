@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::ledger::stays_unbound;
 use super::lifecycle::wait_unschedulable;
+use super::seen::pods_wait_for;
 use crate::objects::{Amounts, NAMESPACE, condition, field, make_member, make_node, make_podgroup, make_queue, podgroups};
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{Workload, delete, wait_one_group, wait_running};
@@ -69,6 +70,11 @@ pub(crate) async fn blocked_by_parent(w: &mut World, group: &str, pods: &str) ->
     let (reason, message) = wait_unschedulable(&client, group).await?;
     ensure!(reason == "NotEnoughResources", "the reason is {reason}: {message}");
     ensure!(message.contains("test-root"), "the message does not name test-root: {message}");
+    ensure!(message.starts_with("QueueQuotaExceeded: "), "the message begins with another code: {message}");
+    let own = condition(&podgroups(&client).get(group).await?, "podgroup.dev/Waiting").map(|(status, reason, _)| (status, reason));
+    ensure!(own == Some(("True".to_owned(), "QueueQuotaExceeded".to_owned())), "its own condition says {own:?}");
+    // No node is bought for what waits for quota.
+    pods_wait_for(&client, pods, 2, "QueueQuotaExceeded").await?;
     stays_unbound(w, pods, 3).await?;
     let phase = field(&podgroups(&client).get(group).await?, "/status/phase");
     ensure!(phase == "Pending", "the phase is {phase}");

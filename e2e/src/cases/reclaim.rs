@@ -29,8 +29,8 @@ pub(super) async fn unplaceable_group_blocks_its_queue_only_until_the_timeout(w:
     make_queue(&client, "team", None, &[("cpu", "8")]).await?;
     make_podgroup(&client, "hopeless", json!({"minMember": 1, "queue": "team"})).await?;
     make_member(&client, "hopeless-0", "hopeless", &[("cpu", "8")]).await?;
-    group_says(&client, "hopeless", "lacks cpu").await?;
-    ensure!(phase(&client, "hopeless").await? == "Inqueue", "the PodGroup is not admitted");
+    group_says(&client, "hopeless", "Insufficient cpu").await?;
+    ensure!(phase(&client, "hopeless").await? == "Inqueue", "it is not admitted");
     for name in ["small-1", "small-2", "small-3"] {
         Workload::new(name).asks(&[("cpu", "1")]).queue("team").make(&client).await?;
     }
@@ -208,7 +208,7 @@ pub(super) async fn binding_gang_counts_once(w: &mut World) -> Result<()> {
     .await?;
     // The pods in progress are counted before the cluster shows them: there is no capacity for a fifth.
     one(&client, "fifth", "team", "1").await?;
-    group_says(&client, "fifth", "queue team is full: cpu asked 1, used 4 of capability 4").await?;
+    group_says(&client, "fifth", "queue \"team\" is over its quota: cpu requested 1, used 4, capability 4").await?;
     wait_running(&client, "gang", 3, 15).await?;
     stays_unbound(w, "fifth", 1).await?;
     accounting_matches_api(w).await
@@ -225,7 +225,7 @@ pub(super) async fn fifo_waits_for_what_can_fit(w: &mut World) -> Result<()> {
         Workload::new(&name("runs")).asks(&[("cpu", "2")]).queue(strategy).make(&client).await?;
         wait_running(&client, &name("runs"), 1, 15).await?;
         one(&client, &name("big"), strategy, "3").await?;
-        group_says(&client, &name("big"), "is full").await?;
+        group_says(&client, &name("big"), "is over its quota").await?;
         one(&client, &name("small"), strategy, "1").await?;
     }
     wait_running(&client, "traverse-small", 1, 5).await?;

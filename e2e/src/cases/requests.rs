@@ -33,9 +33,9 @@ pub(super) async fn resized_in_place(w: &mut World) -> Result<()> {
     Workload::new("late").queue("team").make(&client).await?;
     Workload::new("other").asks(&[("cpu", "3")]).make(&client).await?;
     let group = wait_one_group(&client, "late", 10).await?.name_any();
-    group_says(&client, &group, "queue team is full: cpu asked 1, used 6 of capability 4").await?;
+    group_says(&client, &group, "queue \"team\" is over its quota: cpu requested 1, used 6, capability 4").await?;
     let group = wait_one_group(&client, "other", 10).await?.name_any();
-    group_says(&client, &group, "lacks cpu (asked 3, most free 2)").await?;
+    group_says(&client, &group, "Insufficient cpu (requested 3, most free 2)").await?;
     stays_unbound(w, "late", 2).await?;
     stays_unbound(w, "other", 0).await?;
 
@@ -104,7 +104,7 @@ pub(super) async fn init_sidecar_and_overhead(w: &mut World) -> Result<()> {
             (seen != cpu).then(|| seen.to_string())
         })
         .await?;
-        let shown = format!("asked {cpu}, most free {less}");
+        let shown = format!("requested {cpu}, most free {less}");
         group_says(&client, &group.name_any(), &shown).await?;
         stays_unbound(w, name, 1).await?;
         set_allocatable(&client, name, &[("cpu", cpu)]).await?;
@@ -148,7 +148,7 @@ pub(super) async fn large_and_odd(w: &mut World) -> Result<()> {
     pod_says(
         &client,
         "odd",
-        "queue exact is full: ephemeral-storage asked 7000000000001, used 700000000000100 of capability 700000000000100",
+        "queue \"exact\" is over its quota: ephemeral-storage requested 7000000000001, used 700000000000100, capability 700000000000100",
     )
     .await?;
     scale(&client, "odd", 0).await?;
@@ -164,7 +164,7 @@ pub(super) async fn large_and_odd(w: &mut World) -> Result<()> {
     }
     Workload::new("byte").asks(&[(DISK, "1")]).queue("hundred").make(&client).await?;
     let group = wait_one_group(&client, "byte", 10).await?.name_any();
-    let said = group_says(&client, &group, "queue hundred is full: ephemeral-storage asked 1, used").await?;
+    let said = group_says(&client, &group, "queue \"hundred\" is over its quota: ephemeral-storage requested 1, used").await?;
     stays_unbound(w, "byte", 2).await?;
     ensure!(!said.contains("capability 0"), "the message is {said}");
     for pod in pods_of(&client, "rest").await? {

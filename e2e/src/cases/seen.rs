@@ -40,6 +40,19 @@ pub(super) async fn pod_says(client: &Client, name: &str, part: &str) -> Result<
     .await
 }
 
+/// Waits until so many pods of `name` say PodScheduled=False with this reason, and no pod of it with another. For `Unschedulable` autoscalers add nodes.
+pub(super) async fn pods_wait_for(client: &Client, name: &str, count: usize, reason: &str) -> Result<()> {
+    wait_until(secs(15), &format!("{count} pods of {name} wait for {reason}"), || async {
+        let pods = pods_of(client, name).await?;
+        let conditions = pods.into_iter().filter_map(|pod| pod.status?.conditions).flatten();
+        let said: Vec<_> =
+            conditions.filter(|each| each.type_ == "PodScheduled" && each.status == "False").map(|each| each.reason).collect();
+        let right = said.len() == count && said.iter().all(|said| said.as_deref() == Some(reason));
+        Ok(Seen::when(right, || format!("{said:?}")))
+    })
+    .await
+}
+
 /// Returns the phase of a PodGroup.
 pub(super) async fn phase(client: &Client, group: &str) -> Result<String> {
     let object = podgroups(client).get(group).await?;

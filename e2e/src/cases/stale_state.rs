@@ -34,7 +34,8 @@ pub(super) async fn terminating_pod_still_counts(w: &mut World) -> Result<()> {
     })
     .await?;
     let replacement = pod("replacement").make(&client).await?;
-    group_says(&client, &group_name(&replacement), "queue team is full: nvidia.com/gpu asked 2, used 2 of capability 2").await?;
+    group_says(&client, &group_name(&replacement), "queue \"team\" is over its quota: nvidia.com/gpu requested 2, used 2, capability 2")
+        .await?;
     stays_unbound(w, "replacement", 3).await?;
     queue_uses(&client, "team", GPU, "2").await?;
     pods.delete("holder", &DeleteParams::default().grace_period(0)).await?;

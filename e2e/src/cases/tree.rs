@@ -31,7 +31,7 @@ pub(super) async fn groups_in_root_and_parent_queues(w: &mut World) -> Result<()
     to_queue(&client, "patched", "parent").await?;
     for (name, queue) in [("in-root", "root"), ("in-parent", "parent"), ("patched", "parent")] {
         make_member(&client, &format!("{name}-1"), name, &[("cpu", "1")]).await?;
-        group_says(&client, name, &format!("queue {queue} has queues below it")).await?;
+        group_says(&client, name, &format!("queue \"{queue}\" has queues below it")).await?;
     }
     for queue in ["child", "sibling", "other", "default"] {
         let name = format!("goes-on-{queue}");
@@ -67,7 +67,7 @@ pub(super) async fn parent_deleted(w: &mut World) -> Result<()> {
     queues(&client).delete("parent", &DeleteParams::default()).await?;
     Workload::new("late").queue("child").make(&client).await?;
     let group = wait_one_group(&client, "late", 10).await?.name_any();
-    let reason = "queue child names the parent parent, which does not exist";
+    let reason = "queue \"child\" names the parent \"parent\", which does not exist";
     group_says(&client, &group, reason).await?;
     queue_complains(&client, "child", reason).await?;
     Workload::new("other").make(&client).await?;
@@ -82,7 +82,7 @@ pub(super) async fn parent_deleted(w: &mut World) -> Result<()> {
     wait_running(&client, "runs", 3, 10).await?;
     // The parent's capability counts again: four are used.
     scale(&client, "runs", 4).await?;
-    pod_says(&client, "runs", "queue parent is full").await?;
+    pod_says(&client, "runs", "queue \"parent\" is over its quota").await?;
     queue_uses(&client, "parent", "cpu", "4").await
 }
 
@@ -118,7 +118,7 @@ pub(super) async fn guaranteed_and_idle(w: &mut World) -> Result<()> {
         Ok(Seen::when(count == 4, || count.to_string()))
     };
     holds_for(secs(3), "g2 has four", four).await?;
-    pod_says(&client, "greedy", "6 kept for guarantees").await?;
+    pod_says(&client, "greedy", "unused guarantees 6").await?;
     Workload::new("entitled").replicas(6).gang("6").queue("g1").make(&client).await?;
     wait_running(&client, "entitled", 6, 10).await?;
     holds_for(secs(2), "g2 has four", four).await?;
@@ -138,11 +138,11 @@ pub(super) async fn zero_is_zero(w: &mut World) -> Result<()> {
     Workload::new("memory").asks(&[("memory", "1Gi")]).queue("zero").make(&client).await?;
     wait_running(&client, "memory", 1, 15).await?;
     let group = wait_one_group(&client, "cpu", 10).await?.name_any();
-    group_says(&client, &group, "queue zero is full: cpu asked 1, used 0 of capability 0").await?;
+    group_says(&client, &group, "queue \"zero\" is over its quota: cpu requested 1, used 0, capability 0").await?;
     stays_unbound(w, "cpu", 2).await?;
 
     Workload::new("three").replicas(3).asks(&[]).queue("two").make(&client).await?;
-    pod_says(&client, "three", "queue two is full: pods asked 1, used 2 of capability 2").await?;
+    pod_says(&client, "three", "queue \"two\" is over its quota: pods requested 1, used 2, capability 2").await?;
     holds_for(secs(2), "two pods are bound", || async {
         let count = bound(&client, "three").await?;
         Ok(Seen::when(count == 2, || count.to_string()))
@@ -174,7 +174,7 @@ pub(super) async fn closed(w: &mut World) -> Result<()> {
     for (name, queue, closed) in [("late", "below", "up"), ("other", "by-hand", "by-hand")] {
         Workload::new(name).asks(&[]).queue(queue).make(&client).await?;
         let group = wait_one_group(&client, name, 10).await?.name_any();
-        group_says(&client, &group, &format!("queue {closed} is closed")).await?;
+        group_says(&client, &group, &format!("queue \"{closed}\" is closed")).await?;
     }
     Workload::new("elsewhere").asks(&[]).make(&client).await?;
     wait_running(&client, "elsewhere", 1, 10).await?;

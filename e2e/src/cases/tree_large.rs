@@ -65,8 +65,14 @@ pub(super) async fn backlog(w: &mut World, size: Size) -> Result<()> {
         Ok(Seen::when(seen == pending, || seen.to_string()))
     })
     .await?;
-    // The status of this PodGroup is written after all the others.
-    group_says_within(&client, 60, &format!("gang-{}", gangs.saturating_sub(1)), "1/1 nodes: lacks cpu (asked 1, most free 500m)").await?;
+    // Its status comes after those of all the others.
+    group_says_within(
+        &client,
+        60,
+        &format!("gang-{}", gangs.saturating_sub(1)),
+        "0/1 nodes are available: 1 Insufficient cpu (requested 1, most free 500m)",
+    )
+    .await?;
 
     let pid = process::find(w.cluster().scratch().folder(), chart::SCHEDULER)?;
     let looks = "podgroup_scheduler_cycle_seconds_count";

@@ -27,11 +27,11 @@ pub(super) async fn queue_made_later(w: &mut World, pause: u64) -> Result<()> {
     let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
     wait_until(secs(3), "an Event on the PodGroup says that the queue does not exist", || async {
         let about = ListParams::default().fields(&format!("involvedObject.kind=PodGroup,involvedObject.name={group}"));
-        let messages: Vec<_> = events.list(&about).await?.items.into_iter().filter_map(|event| event.message).collect();
-        Ok(Seen::when(messages.iter().any(|message| message.contains("queue later does not exist")), || format!("{messages:?}")))
+        let told: Vec<_> = events.list(&about).await?.items.into_iter().filter_map(|event| event.message).collect();
+        Ok(Seen::when(told.iter().any(|message| message.contains("queue \"later\" does not exist")), || format!("{told:?}")))
     })
     .await?;
-    group_says(&client, &group, "queue later does not exist").await?;
+    group_says(&client, &group, "queue \"later\" does not exist").await?;
     Workload::new("other").make(&client).await?;
     wait_running(&client, "other", 1, 10).await?;
     stays_unbound(w, "early", pause).await?;
@@ -75,7 +75,7 @@ pub(super) async fn suspended_job_frees_capacity(w: &mut World) -> Result<()> {
     job("first").make(&client).await?;
     kubelet::run(&client, "first", 2, 20).await?;
     let second = job("second").make(&client).await?;
-    group_says(&client, &crate::workloads::owner::group_name(&second), "queue team is full").await?;
+    group_says(&client, &crate::workloads::owner::group_name(&second), "queue \"team\" is over its quota").await?;
     stays_unbound(w, "second", 2).await?;
     patch(&client, Kind::Job, "first", json!({"spec": {"suspend": true}})).await?;
     kubelet::run(&client, "second", 2, 10).await?;
@@ -94,7 +94,7 @@ pub(super) async fn an_empty_or_failed_gang_is_not_satisfied(w: &mut World) -> R
     kubelet::end(&client, "zero", 1, "Failed").await?;
     wait_failed(&client, "zero", 1).await?;
     make_member(&client, "zero-1", "zero", &[("cpu", "5")]).await?;
-    group_says(&client, "zero", "lacks cpu").await?;
+    group_says(&client, "zero", "Insufficient cpu").await?;
     never_satisfied(&client, "zero", 2).await?;
 
     make_podgroup(&client, "gang", json!({"minMember": 2, "queue": "default"})).await?;
@@ -141,12 +141,20 @@ pub(super) async fn condition_ends_with_the_waiting(w: &mut World, wait: u64) ->
     let group = wait_one_group(&client, "gang", 10).await?.name_any();
     group_says(&client, &group, "2 of 3 members find a place").await?;
     super::seen::pod_says(&client, "gang", "2 of 3 members find a place").await?;
+    // All three, though two would find a place: a gang is scaled up for as a whole.
+    super::seen::pods_wait_for(&client, "gang", 3, "Unschedulable").await?;
+    let waiting = |object: &kube::api::DynamicObject| {
+        condition(object, "podgroup.dev/Waiting").map(|(status, reason, _)| format!("{status} {reason}"))
+    };
+    let seen = waiting(&podgroups(&client).get(&group).await?);
+    ensure!(seen.as_deref() == Some("True InsufficientResources"), "the group waits for {seen:?}");
     stays_unbound(w, "gang", wait).await?;
     make_node(&client, "n2", &[("cpu", "2"), ("memory", "16Gi")]).await?;
     wait_running(&client, "gang", 3, 10).await?;
     no_longer_unschedulable(&client, &group).await?;
     let object = podgroups(&client).get(&group).await?;
-    ensure!(condition(&object, "Unschedulable").is_some(), "the condition Unschedulable is missing: {}", field(&object, "/status"));
+    ensure!(waiting(&object).as_deref() == Some("False Scheduled"), "it still says {:?}", waiting(&object));
+    ensure!(condition(&object, "Unschedulable").is_some(), "that it has waited is not told any more: {}", field(&object, "/status"));
     for pod in pods_of(&client, "gang").await? {
         let conditions = pod.status.and_then(|status| status.conditions).unwrap_or_default();
         let waits = conditions.iter().find(|each| each.type_ == "PodScheduled" && each.status != "True");

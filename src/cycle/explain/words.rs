@@ -4,59 +4,66 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Lack, Reason, Refusal, Tally};
+use super::code::of_ceiling;
+use super::{Code, Lack, Reason, Refusal, Step, Tally};
 use crate::accounting::{Bound, Ceiling, QueueFault, Why};
 use crate::api::fault::shorten;
+use crate::api::node::Taint;
 use crate::resources::{Amount, ResourceName, quantity};
 
+/// As kube-scheduler says it of the nodes that refuse: `Insufficient cpu`, `node(s) were unschedulable`.
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unschedulable => f.write_str("cordoned"),
-            Self::Taint(taint) => {
-                let value = taint.value.as_deref().filter(|value| !value.is_empty());
-                write!(f, "taint {}{}{}:{}", taint.key, if value.is_some() { "=" } else { "" }, value.unwrap_or_default(), taint.effect)
+            Self::Unschedulable => f.write_str("node(s) were unschedulable"),
+            Self::Taint(it) => write!(f, "node(s) had untolerated taint {{{}}}", taint(it)),
+            Self::NodeSelector => f.write_str("node(s) didn't match Pod's nodeSelector"),
+            Self::NodeAffinity => f.write_str("node(s) didn't match Pod's node affinity"),
+            Self::AntiAffinity { topology_key } => {
+                write!(f, "node(s) didn't satisfy existing pods anti-affinity rules (topology key {topology_key})")
             }
-            Self::NodeGroup { group } => write!(f, "labelled for the node group {group} of other queues"),
-            Self::NodeSelector => f.write_str("nodeSelector does not match"),
-            Self::NodeAffinity => f.write_str("required node affinity does not match"),
-            Self::AntiAffinity { topology_key } => write!(f, "anti-affinity of a pod that runs there ({topology_key})"),
-            Self::Lacks(name) => write!(f, "lacks {name}"),
+            Self::NodeGroup { group } => write!(f, "node(s) were reserved for the node group {group} of other queues"),
+            Self::Lacks(name) => write!(f, "Insufficient {name}"),
         }
     }
 }
 
-/// `3/5 nodes: lacks nvidia.com/gpu (asked 2, most free 1); 2/5 nodes: taint a=b:NoSchedule`: the most frequent first.
-/// So many reasons of nodes are named, those of most nodes first.
+/// A taint as kubectl writes it: `key=value:effect`.
+pub(super) fn taint(taint: &Taint) -> String {
+    let value = taint.value.as_deref().filter(|value| !value.is_empty());
+    format!("{}{}{}:{}", taint.key, if value.is_some() { "=" } else { "" }, value.unwrap_or_default(), taint.effect)
+}
+
+/// How many reasons of nodes a message names: those of most nodes first. A message has an end.
 const REASONS: usize = 10;
 
+/// As kube-scheduler says it: `0/5 nodes are available: 3 Insufficient nvidia.com/gpu (requested 2, most free 1), 2 node(s) were unschedulable`, with the most frequent first.
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.nodes == 0 {
-            return f.write_str("there are no nodes");
+            return f.write_str("no nodes available to schedule pods");
         }
+        write!(f, "0/{} nodes are available: ", self.nodes)?;
         let listed = self.listed();
         for (index, (reason, count)) in listed.iter().take(REASONS).enumerate() {
-            let comma = if index == 0 { "" } else { "; " };
-            write!(f, "{comma}{}/{} nodes: {reason}", count.nodes, self.nodes)?;
+            write!(f, "{}{} {reason}", if index == 0 { "" } else { ", " }, count.nodes)?;
             if let Reason::Lacks(name) = reason {
-                write!(f, " (asked {}, most free {})", shown(name, count.asked), shown(name, count.most_free))?;
+                write!(f, " (requested {}, most free {})", shown(name, count.asked), shown(name, count.most_free))?;
             }
         }
-        // Nodes with a taint each, say: a message has an end.
         let others = listed.get(REASONS..).unwrap_or_default();
         if others.is_empty() {
             return Ok(());
         }
         let nodes = others.iter().fold(0_u32, |sum, (_, count)| sum.saturating_add(count.nodes));
-        write!(f, "; {nodes}/{} nodes: {} more reasons", self.nodes, others.len())
+        write!(f, ", {nodes} node(s) for {} more reasons", others.len())
     }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoGroup { name } => write!(f, "its PodGroup {name} does not exist"),
+            Self::NoGroup { name } => write!(f, "PodGroup \"{name}\" does not exist"),
             Self::Unsupported(fields) => {
                 let named: Vec<_> = fields.iter().map(|field| field.field()).collect();
                 write!(f, "this scheduler cannot honour yet: {}", named.join("; "))
@@ -66,46 +73,48 @@ impl fmt::Display for Refusal {
             Self::SubGroups => {
                 f.write_str("this scheduler cannot honour yet: spec.subGroupPolicy[] with minSubGroups, or with a subGroupSize above 1")
             }
-            Self::NodeGroups { queue, field } => write!(f, "this scheduler cannot honour yet, what queue {queue} says: {field}"),
+            Self::NodeGroups { queue, field } => write!(f, "this scheduler cannot honour yet: {field} of queue \"{queue}\""),
             Self::Queue(fault) => queue_fault(f, fault),
-            Self::Closed { queue } => write!(f, "queue {queue} is closed"),
+            Self::Closed { queue } => write!(f, "queue \"{queue}\" is closed"),
             Self::Ceiling(full) => ceiling(f, full),
-            Self::NotEnoughTasks { wanted, there, gated: 0 } => write!(f, "the gang needs {wanted} members, {there} exist"),
             Self::NotEnoughTasks { wanted, there, gated } => {
-                write!(f, "the gang needs {wanted} members, {there} are ready, and {gated} more are held back by scheduling gates")
-            }
-            Self::NotEnoughPodsOfTask { task, wanted, there, gated: 0 } => {
-                write!(f, "the gang needs {wanted} members of task {}, {there} exist", shorten(task))
+                write!(f, "the gang needs {wanted} members, ")?;
+                ready(f, *there, *gated)
             }
             Self::NotEnoughPodsOfTask { task, wanted, there, gated } => {
-                write!(
-                    f,
-                    "the gang needs {wanted} members of task {}, {there} are ready, and {gated} more are held back by scheduling gates",
-                    shorten(task)
-                )
+                write!(f, "the gang needs {wanted} members of task {}, ", shorten(task))?;
+                ready(f, *there, *gated)
             }
-            Self::Nodes { needed: 1, tally, .. } => write!(f, "no node takes it: {tally}"),
+            Self::Nodes { needed: 1, tally, .. } => write!(f, "{tally}"),
             Self::Nodes { needed, placed, tally } => write!(f, "{placed} of {needed} members find a place; for the next one: {tally}"),
-            Self::Behind { first } => write!(f, "its queue is fifo, and {first} comes first"),
+            Self::Behind { first } => write!(f, "the queue is fifo, and PodGroup {first} comes first"),
             Self::Kept { refusal, why } => write!(f, "{refusal}; {why}"),
             Self::Nominated { victims, queues, lack } => nominated(f, *victims, queues, lack.as_ref()),
-            Self::Backoff { why, failures, lack } => {
-                f.write_str(why)?;
+            Self::Backoff { step, why, failures, lack } => {
+                f.write_str(match step {
+                    Step::Bind => "a binding failed",
+                    Step::Preemption => "the preemption was given up",
+                })?;
+                write!(f, ": {why}")?;
                 lack.iter().try_for_each(|lack| write!(f, "; {lack}"))?;
-                write!(f, " ({failures} in a row); it is tried again")
+                write!(f, " ({failures} in a row); it is retried after a back-off")
             }
             Self::Unanswered { binds, why } => {
-                write!(f, "nobody says whether {binds} of its members are bound ({why}); their places are kept")
+                write!(f, "the API server has not answered the bindings of {binds} members ({why}); their places stay reserved")
             }
         }
     }
 }
 
+fn ready(f: &mut fmt::Formatter<'_>, there: u32, gated: u32) -> fmt::Result {
+    if gated == 0 { write!(f, "{there} exist") } else { write!(f, "{there} are ready, and {gated} more are held back by scheduling gates") }
+}
+
 impl fmt::Display for Lack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.queue {
-            None => write!(f, "nodes lack {}", self.dimension),
-            Some(queue) => write!(f, "queue {queue} is full of {}", self.dimension),
+            None => write!(f, "Insufficient {} on nodes", self.dimension),
+            Some(queue) => write!(f, "Insufficient {} in queue \"{queue}\"", self.dimension),
         }
     }
 }
@@ -114,15 +123,16 @@ impl fmt::Display for Lack {
 const NAMED: usize = 3;
 
 fn nominated(f: &mut fmt::Formatter<'_>, victims: u32, queues: &BTreeSet<Arc<str>>, lack: Option<&Lack>) -> fmt::Result {
-    let named: Vec<&str> = queues.iter().take(NAMED).map(|queue| &**queue).collect();
+    let named: Vec<_> = queues.iter().take(NAMED).map(|queue| format!("\"{queue}\"")).collect();
     let pods = if victims == 1 { "pod" } else { "pods" };
     let whose = if queues.len() == 1 { "queue" } else { "queues" };
-    write!(f, "waits for {victims} {pods} of {whose} {} to go", named.join(", "))?;
+    write!(f, "preempting {victims} {pods} of {whose} {}", named.join(", "))?;
     let more = queues.len().saturating_sub(NAMED);
     if more > 0 {
-        write!(f, " (and {more} further queues)")?;
+        write!(f, " and {more} more")?;
     }
-    lack.map_or(Ok(()), |lack| write!(f, ": {lack}"))
+    f.write_str("; their places are nominated for this PodGroup")?;
+    lack.map_or(Ok(()), |lack| write!(f, " ({lack})"))
 }
 
 fn ceiling(f: &mut fmt::Formatter<'_>, ceiling: &Ceiling) -> fmt::Result {
@@ -131,28 +141,39 @@ fn ceiling(f: &mut fmt::Formatter<'_>, ceiling: &Ceiling) -> fmt::Result {
         [ceiling.asked, ceiling.used, ceiling.unused_guarantee, ceiling.limit].map(|amount| shown(dimension, amount));
     let whose = match ceiling.bound {
         Bound::Capability => "capability",
-        Bound::Cluster => "the cluster's",
+        Bound::Cluster => "allocatable in the cluster",
         Bound::Entitlement => {
-            let borrows = "which one that is not preemptable must not exceed";
-            return write!(f, "queue {queue} has a right to {dimension} {limit}, {borrows}: asked {asked}, used {used}");
+            return write!(
+                f,
+                "queue \"{queue}\": a non-preemptable PodGroup may not borrow ({dimension} requested {asked}, used {used}, entitled {limit})"
+            );
         }
     };
-    write!(f, "queue {queue} is full: {dimension} asked {asked}, used {used} of {whose} {limit}")?;
-    if ceiling.unused_guarantee.is_zero() { Ok(()) } else { write!(f, ", {kept} kept for guarantees") }
+    let code = of_ceiling(ceiling);
+    if code == Code::QueueQuotaExceeded {
+        write!(f, "queue \"{queue}\" is over its quota")?;
+    } else if code == Code::ClusterFull {
+        write!(f, "queue \"{queue}\": the cluster is full")?;
+    } else {
+        write!(f, "queue \"{queue}\" has no room beside the unused guarantees")?;
+    }
+    write!(f, ": {dimension} requested {asked}, used {used}, {whose} {limit}")?;
+    if ceiling.unused_guarantee.is_zero() { Ok(()) } else { write!(f, ", unused guarantees {kept}") }
 }
 
 fn queue_fault(f: &mut fmt::Formatter<'_>, fault: &QueueFault) -> fmt::Result {
     let queue = &fault.queue;
+    write!(f, "queue \"{queue}\" ")?;
     match &fault.why {
-        Why::NotFound => write!(f, "queue {queue} does not exist"),
-        Why::MissingParent { parent } => write!(f, "queue {queue} names the parent {parent}, which does not exist"),
-        Why::Cycle => write!(f, "queue {queue} is below itself"),
-        Why::TooDeep => write!(f, "queue {queue} has too many queues above it"),
+        Why::NotFound => write!(f, "does not exist"),
+        Why::MissingParent { parent } => write!(f, "names the parent \"{parent}\", which does not exist"),
+        Why::Cycle => write!(f, "is below itself"),
+        Why::TooDeep => write!(f, "has too many queues above it"),
         Why::Guarantees(excess) => {
             let [children, own] = [excess.children, excess.guarantee].map(|amount| shown(&excess.dimension, amount));
-            write!(f, "queue {queue} is guaranteed {} {own}, and the queues below it {children} together", excess.dimension)
+            write!(f, "is guaranteed {} {own}, and the queues below it {children} together", excess.dimension)
         }
-        Why::NotLeaf => write!(f, "queue {queue} has queues below it, and pods go to queues that have none"),
+        Why::NotLeaf => write!(f, "has queues below it, and pods go to queues that have none"),
     }
 }
 
@@ -164,7 +185,6 @@ fn shown(name: &ResourceName, amount: Amount) -> String {
 mod tests {
     use super::*;
     use crate::accounting::Excess;
-    use crate::api::node::Taint;
     use crate::cycle::explain::Count;
     use crate::cycle::reclaim::NotTaken;
 
@@ -177,8 +197,11 @@ mod tests {
             reasons: [(Reason::Taint(taint), Count { nodes: 2, ..Count::default() }), (Reason::Lacks("nvidia.com/gpu".into()), lacks)]
                 .into(),
         };
-        assert_eq!(tally.to_string(), "3/5 nodes: lacks nvidia.com/gpu (asked 2, most free 1); 2/5 nodes: taint a=b:NoSchedule");
-        assert_eq!(Tally::default().to_string(), "there are no nodes");
+        assert_eq!(
+            tally.to_string(),
+            "0/5 nodes are available: 3 Insufficient nvidia.com/gpu (requested 2, most free 1), 2 node(s) had untolerated taint {a=b:NoSchedule}"
+        );
+        assert_eq!(Tally::default().to_string(), "no nodes available to schedule pods");
     }
 
     #[test]
@@ -187,23 +210,26 @@ mod tests {
         let count = |at: u32| Count { nodes: if at == 500 { 3 } else { 1 }, ..Count::default() };
         let text =
             |reasons: u32| Tally { nodes: 900, reasons: (501 - reasons..501).map(|at| (taint(at), count(at))).collect() }.to_string();
-        assert!(text(500).starts_with("3/900 nodes: taint of/500:NoSchedule; 1/900 nodes: taint of/001:NoSchedule; "), "{}", text(500));
-        assert!(text(500).ends_with("; 490/900 nodes: 490 more reasons") && text(500).len() < 600, "{}", text(500));
-        assert!(text(10).ends_with("; 1/900 nodes: taint of/499:NoSchedule"), "{}", text(10));
+        assert!(text(500).starts_with("0/900 nodes are available: 3 node(s) had untolerated taint {of/500:NoSchedule}, 1 node(s) had untolerated taint {of/001:NoSchedule}, "), "{}", text(500));
+        assert!(text(500).ends_with(", 490 node(s) for 490 more reasons") && text(500).len() < 700, "{}", text(500));
+        assert!(text(10).ends_with(", 1 node(s) had untolerated taint {of/499:NoSchedule}"), "{}", text(10));
     }
 
     #[test]
     fn a_full_queue_is_named_with_its_level_and_dimension_and_what_is_kept_in_it() {
-        let full = |unused_guarantee, bound| {
-            let [asked, used, unused_guarantee, limit] = [1, 4, unused_guarantee, 10].map(|gibis| Amount::from_units(gibis << 30));
+        let full = |asked, kept, bound| {
+            let [asked, used, kept, limit] = [asked, 4, kept, 10].map(|gibis| Amount::from_units(gibis << 30));
             let (queue, dimension) = (Arc::from("q"), "memory".into());
-            Refusal::Ceiling(Ceiling { queue, dimension, asked, used, unused_guarantee, limit, bound }).to_string()
+            Refusal::Ceiling(Ceiling { queue, dimension, asked, used, unused_guarantee: kept, limit, bound }).to_string()
         };
-        assert_eq!(full(0, Bound::Capability), "queue q is full: memory asked 1Gi, used 4Gi of capability 10Gi");
-        assert_eq!(full(6, Bound::Capability), "queue q is full: memory asked 1Gi, used 4Gi of capability 10Gi, 6Gi kept for guarantees");
-        let right = "queue q has a right to memory 10Gi, which one that is not preemptable must not exceed: asked 1Gi, used 4Gi";
-        assert_eq!(full(0, Bound::Entitlement), right);
-        assert_eq!(full(6, Bound::Cluster), "queue q is full: memory asked 1Gi, used 4Gi of the cluster's 10Gi, 6Gi kept for guarantees");
+        assert_eq!(full(7, 0, Bound::Capability), "queue \"q\" is over its quota: memory requested 7Gi, used 4Gi, capability 10Gi");
+        let kept = "queue \"q\" has no room beside the unused guarantees: memory requested 1Gi, used 4Gi";
+        assert_eq!(full(1, 6, Bound::Capability), format!("{kept}, capability 10Gi, unused guarantees 6Gi"));
+        let right = "queue \"q\": a non-preemptable PodGroup may not borrow (memory requested 7Gi, used 4Gi, entitled 10Gi)";
+        assert_eq!(full(7, 0, Bound::Entitlement), right);
+        assert_eq!(full(1, 6, Bound::Cluster), format!("{kept}, allocatable in the cluster 10Gi, unused guarantees 6Gi"));
+        let cluster = "queue \"q\": the cluster is full: memory requested 7Gi, used 4Gi, allocatable in the cluster 10Gi";
+        assert_eq!(full(7, 6, Bound::Cluster), format!("{cluster}, unused guarantees 6Gi"));
     }
 
     #[test]
@@ -213,10 +239,13 @@ mod tests {
             Refusal::Nominated { victims, queues, lack }.to_string()
         };
         let lack = |queue: Option<&str>| Some(Lack { queue: queue.map(Arc::from), dimension: "cpu".into() });
-        assert_eq!(waits(1, &["a"], None), "waits for 1 pod of queue a to go");
-        assert_eq!(waits(3, &["a", "b"], lack(None)), "waits for 3 pods of queues a, b to go: nodes lack cpu");
+        assert_eq!(waits(1, &["a"], None), "preempting 1 pod of queue \"a\"; their places are nominated for this PodGroup");
+        let nominated = "their places are nominated for this PodGroup";
+        let few = format!("preempting 3 pods of queues \"a\", \"b\"; {nominated} (Insufficient cpu on nodes)");
+        assert_eq!(waits(3, &["a", "b"], lack(None)), few);
         let many = waits(9, &["a", "b", "c", "d", "e"], lack(Some("q")));
-        assert_eq!(many, "waits for 9 pods of queues a, b, c to go (and 2 further queues): queue q is full of cpu");
+        let wanted = format!("preempting 9 pods of queues \"a\", \"b\", \"c\" and 2 more; {nominated} (Insufficient cpu in queue \"q\")");
+        assert_eq!(many, wanted);
     }
 
     #[test]
@@ -246,9 +275,9 @@ mod tests {
 
     #[test]
     fn a_closed_queue_and_one_that_promises_too_much_are_named() {
-        assert_eq!(Refusal::Closed { queue: "q".into() }.to_string(), "queue q is closed");
+        assert_eq!(Refusal::Closed { queue: "q".into() }.to_string(), "queue \"q\" is closed");
         let excess = Excess { dimension: "cpu".into(), children: Amount::from_units(5), guarantee: Amount::from_units(4) };
         let refusal = Refusal::Queue(QueueFault { queue: "q".into(), why: Why::Guarantees(excess) });
-        assert_eq!(refusal.to_string(), "queue q is guaranteed cpu 4, and the queues below it 5 together");
+        assert_eq!(refusal.to_string(), "queue \"q\" is guaranteed cpu 4, and the queues below it 5 together");
     }
 }

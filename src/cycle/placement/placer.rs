@@ -18,7 +18,7 @@ use std::sync::Arc;
 use crate::accounting::{self, Accounting, Placement};
 use crate::api::pod_facts::Constraints;
 use crate::api::{PodFacts, Uid};
-use crate::cycle::explain::{Count, Refusal, Tally};
+use crate::cycle::explain::{Count, Refusal, Step, Tally};
 use crate::runtime::flags::Placement as Strategy;
 
 use super::anti_affinity::{AntiAffinityIndex, PodLabels};
@@ -259,7 +259,7 @@ fn of_accounting(refusal: accounting::Refusal) -> Refusal {
         accounting::Refusal::Queue(refusal) => refusal.into(),
         // Only asked of pods that wait and of nodes that said yes: neither happens, and trying again is right if it does.
         accounting::Refusal::AlreadyCharged | accounting::Refusal::Node(_) => {
-            Refusal::Backoff { why: "the books changed".to_owned(), failures: 0, lack: None }
+            Refusal::Backoff { step: Step::Bind, why: "the accounting changed".to_owned(), failures: 0, lack: None }
         }
     }
 }

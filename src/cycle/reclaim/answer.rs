@@ -123,10 +123,10 @@ impl NotTaken {
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Share => "no queue would be over its share any more",
+            Self::Share => "no other queue would exceed its share",
             Self::Floor => "a queue would fall below its guarantee",
-            Self::Gang => "a gang would be broken",
-            Self::Budget => "a PodDisruptionBudget lets no more go",
+            Self::Gang => "a gang would fall below its minimum",
+            Self::Budget => "a PodDisruptionBudget allows no more disruptions",
         })
     }
 }
@@ -137,8 +137,8 @@ impl fmt::Display for Kept {
             (self.higher, "of too high a priority"),
             (self.stay, "not preemptable"),
             (self.binding, "being bound"),
-            (self.budget, "kept by a PodDisruptionBudget"),
-            (self.refused, "not evicted when it was asked for"),
+            (self.budget, "protected by a PodDisruptionBudget"),
+            (self.refused, "whose eviction was refused"),
         ];
         let mut said = false;
         for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
@@ -150,7 +150,11 @@ impl fmt::Display for Kept {
                 let [asked, used, share] =
                     [over.asked, over.used, over.share].map(|amount| quantity::format(amount, over.dimension.style()));
                 let comma = if said { ", " } else { "" };
-                write!(f, "{comma}queue {} has a share of {} {share}: asked {asked}, used {used}", over.queue, over.dimension)
+                write!(
+                    f,
+                    "{comma}queue \"{}\" would exceed its share ({} requested {asked}, used {used}, share {share})",
+                    over.queue, over.dimension
+                )
             }
             None if said => Ok(()),
             None => f.write_str("no queue is over its share"),
@@ -162,14 +166,14 @@ impl fmt::Display for NotTaken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Never { class: Some(class) } => {
-                write!(f, "nobody goes for it (priority class {class} says preemptionPolicy: {PREEMPTS_NEVER})")
+                write!(f, "no pod is preempted: priority class \"{class}\" has preemptionPolicy: {PREEMPTS_NEVER}")
             }
-            Self::Never { class: None } => write!(f, "nobody goes for it (a member says preemptionPolicy: {PREEMPTS_NEVER})"),
-            Self::Unplaceable(refusal) => write!(f, "it would not be placed if others went: {refusal}"),
-            Self::Nobody(kept) => write!(f, "nobody may go for it ({kept})"),
+            Self::Never { class: None } => write!(f, "no pod is preempted: a member has preemptionPolicy: {PREEMPTS_NEVER}"),
+            Self::Unplaceable(refusal) => write!(f, "preemption would not help: {refusal}"),
+            Self::Nobody(kept) => write!(f, "no pod can be preempted: {kept}"),
             Self::Soon(now) => now.fmt(f),
             Self::NotEnough { limits, refusal, every } => {
-                f.write_str(if *every { "too few may go for it" } else { "it was not found who could go for it" })?;
+                f.write_str(if *every { "too few pods can be preempted" } else { "no set of pods to preempt was found" })?;
                 for (at, limit) in limits.iter().enumerate() {
                     write!(f, "{}{limit}", if at == 0 { " (" } else { ", " })?;
                 }

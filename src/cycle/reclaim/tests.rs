@@ -77,7 +77,10 @@ fn q6_what_is_borrowed_goes_the_youngest_first_and_nothing_stays_of_the_search()
     world.apply_pod(pod("ns", "other-0", "other", &[("cpu", 1)]));
     assert!(cycle(&mut world).binds.is_empty(), "the views do not see room that is not there");
     gang(&mut world, "more", 6, "b", 6, &[("cpu", 1)]);
-    assert_eq!(taken(&mut world, "more"), Err("nobody may go for it (queue b has a share of cpu 5: asked 6, used 0)".into()));
+    assert_eq!(
+        taken(&mut world, "more"),
+        Err("no pod can be preempted: queue \"b\" would exceed its share (cpu requested 6, used 0, share 5)".into())
+    );
 }
 
 #[test]
@@ -95,7 +98,7 @@ fn what_is_leaving_is_waited_for_whoever_placed_it() {
     // Of another scheduler that stays nobody goes; of ours, who leaves is enough.
     borrower(&mut world, 1, "n", |pod| pod.scheduler = "other".into());
     assert!(world.leaving.is_empty());
-    assert!(taken(&mut world, "asks").unwrap_err().starts_with("nobody may go for it (no queue is over its share)"));
+    assert!(taken(&mut world, "asks").unwrap_err().starts_with("no pod can be preempted: no queue is over its share"));
     borrower(&mut world, 0, "n", leaves);
     assert_eq!((world.leaving.len(), taken(&mut world, "asks")), (1, Ok((vec![], vec!["n".into()]))));
     world.delete_pod(&Uid::from("ns/p0"));
@@ -163,7 +166,7 @@ fn a_gang_keeps_its_minimum_and_that_of_each_task_or_goes_whole() {
         pod.preemptable = false;
     });
     let why = taken(&mut world, "asks").unwrap_err();
-    assert!(why.starts_with("it would not be placed if others went"), "{why}");
+    assert!(why.starts_with("preemption would not help"), "{why}");
 }
 
 #[test]
@@ -178,7 +181,7 @@ fn nobody_goes_who_is_being_bound_or_stays_or_is_of_the_group_itself() {
     });
     world.apply_group(group("ns", "asks", 2, "b"));
     world.apply_pod(pod("ns", "asks-0", "asks", &[("cpu", 1)]));
-    assert!(taken(&mut world, "asks").unwrap_err().starts_with("nobody may go for it (1 being bound)"));
+    assert!(taken(&mut world, "asks").unwrap_err().starts_with("no pod can be preempted: 1 being bound"));
     world.confirm(&Uid::from("ns/new-0"));
     assert_eq!(victims(&mut world, "asks"), ["new-0"]);
     world.apply_group(GroupFacts { preemptable: false, ..group("ns", "new", 1, "a") });
@@ -195,7 +198,7 @@ fn r9_a_budget_lets_so_many_go_and_others_go_instead() {
     let gone = |world: &mut World, left: u32| taken_with(world, "asks", Budgets { left: &[left], of: &of }).map(|(victims, _)| victims);
     assert_eq!(gone(&mut world, 2), Ok(vec!["p3".into(), "p2".into()]));
     assert_eq!(gone(&mut world, 1), Ok(vec!["p3".into(), "p0".into()]));
-    assert!(gone(&mut world, 0).unwrap_err().starts_with("it would not be placed if others went"));
+    assert!(gone(&mut world, 0).unwrap_err().starts_with("preemption would not help"));
 }
 
 #[test]
@@ -222,5 +225,5 @@ fn r5_a_wall_is_named_and_nothing_is_taken_elsewhere() {
     world.apply_queue(QueueFacts { deserved: limits(&[("cpu", 9), ("pods", 500)]), ..queue("b", None, &[("cpu", 1)]) });
     gang(&mut world, "asks", 2, "b", 2, &[("cpu", 1)]);
     let why = taken(&mut world, "asks").unwrap_err();
-    assert!(why.ends_with("queue b is full: cpu asked 1, used 1 of capability 1") || why.starts_with("nobody"), "{why}");
+    assert!(why.ends_with("queue \"b\" is over its quota: cpu requested 1, used 1, capability 1") || why.starts_with("no pod"), "{why}");
 }

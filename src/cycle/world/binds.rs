@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::accounting::Placement;
 use crate::api::{GroupKey, PodFacts, Uid};
-use crate::cycle::explain::Refusal;
+use crate::cycle::explain::{Refusal, Step};
 use crate::cycle::plan::Bind;
 use crate::cycle::requeue::Timer;
 
@@ -127,17 +127,25 @@ impl World {
         if let Some(group) = self.groups.get_mut(&key) {
             group.retry.since.get_or_insert(now);
         }
-        self.back_off(&key, format!("a bind failed: {why}"), now, node, wait);
+        self.back_off(&key, (Step::Bind, why), now, node, wait);
     }
 
-    /// The group is tried again later, with this node last.
-    pub(super) fn back_off(&mut self, key: &GroupKey, why: String, now: Duration, node: Option<Arc<str>>, wait: impl Fn(u32) -> Duration) {
+    /// The group is tried again later, with this node last: what failed, and why.
+    pub(super) fn back_off(
+        &mut self,
+        key: &GroupKey,
+        (step, why): (Step, &str),
+        now: Duration,
+        node: Option<Arc<str>>,
+        wait: impl Fn(u32) -> Duration,
+    ) {
         let Some(group) = self.groups.get_mut(key) else { return };
         // All that fails before it is tried again is one try: of a large gang the binds are refused one by one.
         if group.retry.failures == 0 || group.retry.at.is_none_or(|at| at <= now) {
             group.retry.failures = group.retry.failures.saturating_add(1);
         }
-        group.retry.why = why;
+        group.retry.step = step;
+        group.retry.why = why.to_owned();
         group.retry.last.extend(node);
         let at = now.saturating_add(wait(group.retry.failures));
         group.retry.at = Some(at);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::api::pod_facts::PodPhase;
 use crate::api::{GroupFacts, GroupKey, PriorityClassFacts, Uid};
-use crate::cycle::explain::Refusal;
+use crate::cycle::explain::{Refusal, Step};
 use crate::resources::Resources;
 use crate::rules::{Rule, holds};
 
@@ -92,6 +92,8 @@ pub struct Retry {
     pub since: Option<Duration>,
     /// When it is tried again (monotonic); none where nothing has failed.
     pub at: Option<Duration>,
+    /// What failed last.
+    pub step: Step,
     /// What the API server said last, of a bounded set.
     pub why: String,
     /// The nodes that failed, which are tried last.

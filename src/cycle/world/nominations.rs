@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use crate::accounting::{Placement, ROOT_QUEUE};
 use crate::api::{GroupFacts, GroupKey, PodFacts, Uid};
-use crate::cycle::explain::Refusal;
+use crate::cycle::explain::{Refusal, Step};
 use crate::cycle::plan::{Bind, Eviction, Taking, Victim};
 use crate::resources::Resources;
 use crate::runtime::backoff::Backoff;
@@ -145,7 +145,7 @@ impl World {
             }
         }
         for (key, why) in std::mem::take(&mut self.nominations.failed) {
-            self.back_off(&key, format!("its nomination was taken back: {why}"), now, None, |failures| BACKOFF.delay(failures));
+            self.back_off(&key, (Step::Preemption, why), now, None, |failures| BACKOFF.delay(failures));
         }
         binds
     }

@@ -55,7 +55,8 @@ fn assert_taken_back(world: &mut World, why: &str, now: u64) {
     assert!(world.nominated(&key("g")).is_none(), "{why}");
     assert!(world.books().pods().all(|(_, pod)| pod.stage != crate::accounting::Stage::Nominated), "{why}");
     let group = &world.groups()[&key("g")];
-    assert_eq!((group.retry.failures, group.retry.why.as_str()), (1, &*format!("its nomination was taken back: {why}")));
+    let step = crate::cycle::explain::Step::Preemption;
+    assert_eq!((group.retry.failures, group.retry.step, group.retry.why.as_str()), (1, step, why));
     assert_eq!(world.next_look(), Some(Duration::from_secs(now + 1)), "{why}");
     assert_eq!(world.take_withdrawn().len(), 1, "{why}");
     assert!(world.books().audit().is_clean());
@@ -73,7 +74,10 @@ fn what_victims_leave_is_kept_for_the_gang_and_bound_when_the_last_is_gone() {
     assert!(cycle(&mut world, 0).binds.is_empty());
     assert_eq!(
         (message(&world, "g"), phase(&world, "g")),
-        ("waits for 2 pods of queue theirs to go: nodes lack cpu".to_owned(), Phase::Inqueue)
+        (
+            "preempting 2 pods of queue \"theirs\"; their places are nominated for this PodGroup (Insufficient cpu on nodes)".to_owned(),
+            Phase::Inqueue
+        )
     );
     assert_eq!((world.groups()[&key("g")].counts.placed, world.waiting_pods()), (0, 1));
     assert_eq!(world.nominated_on("n0"), Some(&amounts(&[("cpu", 3), ("pods", 1)])));
@@ -173,7 +177,10 @@ fn what_says_nothing_about_the_gang_leaves_it_alone() {
     world.apply_queue(queue("theirs", None, &[("cpu", 9)]));
     assert!(cycle(&mut world, 1).binds.is_empty());
     assert!(world.nominated(&key("g")).is_some());
-    assert_eq!(message(&world, "g"), "waits for 2 pods of queue theirs to go: nodes lack cpu");
+    assert_eq!(
+        message(&world, "g"),
+        "preempting 2 pods of queue \"theirs\"; their places are nominated for this PodGroup (Insufficient cpu on nodes)"
+    );
 }
 
 #[test]

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use crate::accounting::{QueueFault, Why};
 use crate::api::{GroupFacts, NodeFacts};
-use crate::cycle::explain::{Count, Reason, Tally};
+use crate::cycle::explain::{Code, Count, Explanation, Reason, Tally};
 use crate::plugin::nearest::nearest;
 use crate::plugin::page::first_of;
-use crate::plugin::queues::{Dimension, Level, Queues};
+use crate::plugin::queues::{Level, Queues};
 use crate::resources::{Amount, ResourceName, quantity};
 
+use super::advice::Refused;
 use super::members::Members;
 use super::places::{Places, most_frequent_first};
-use super::told::Told;
 
 /// How many names are listed where there may be thousands.
 const NAMED: usize = 5;
@@ -28,8 +28,12 @@ pub(super) struct Known<'a> {
     pub(super) levels: &'a [Level],
     pub(super) places: Option<&'a Places>,
     pub(super) nodes: &'a [NodeFacts],
-    /// What a scheduler has said why it waits.
-    pub(super) said: Option<&'a str>,
+    /// Whether a scheduler has said why it waits.
+    pub(super) said: bool,
+    /// Why, where it is ours.
+    pub(super) refused: Option<Refused<'a>>,
+    /// Every amount for which the queues refuse it, where the scheduler answered.
+    pub(super) shortages: &'a [Explanation],
     /// Who places the members.
     pub(super) schedulers: BTreeSet<String>,
 }
@@ -41,24 +45,65 @@ pub(super) fn changes(known: &Known<'_>) -> Vec<String> {
         changes.push("the PodGroup is being deleted: nothing is placed for it any more, unless it is made again".to_owned());
     }
     changes.extend(known.members.into_iter().flat_map(|members| of_members(known.group, members)));
+    changes.extend(of_group(known.group));
     changes.extend(known.fault.map(|fault| of_fault(fault, known)));
     if known.fault.is_none() {
         changes.extend(of_levels(known.levels));
     }
-    let told = known.said.and_then(Told::of);
-    changes.extend(told.filter(|told| !counted(*told, known.levels)).map(|told| told.turned_round(&known.group.queue)));
-    // Who goes for it still stands on the nodes.
-    match known.places.filter(|_| told != Some(Told::Evicting)) {
+    if let Some(refused) = known.refused.filter(|refused| !is_seen(refused.code, known)) {
+        let each = |all: &Explanation| Refused { code: all.code, explanation: Some(all), own: refused.own }.advice();
+        let shortages: Vec<_> = known.shortages.iter().map(each).collect();
+        changes.extend(if shortages.is_empty() { vec![refused.advice()] } else { shortages });
+    }
+    // Pods that are being preempted for it still stand on the nodes.
+    let preempting = known.refused.is_some_and(|refused| refused.code == Code::WaitingForPreemption);
+    match known.places.filter(|_| !preempting) {
         Some(Places::TooFew { tally, .. }) => changes.push(of_nodes(tally, known.nodes)),
         Some(Places::Other(_) | Places::Enough { .. }) | None => {}
     }
-    if known.said.is_none() {
+    if !known.said {
         let names: Vec<_> = known.schedulers.iter().map(String::as_str).collect();
         let whose =
             if names.is_empty() { "its pods' spec.schedulerName".to_owned() } else { format!("spec.schedulerName {}", names.join(", ")) };
         changes.push(format!("no scheduler has said why it waits: one that serves {whose} must run and hold its Lease"));
     }
     changes
+}
+
+/// Whether the objects show the cause themselves, so that it is told from them, with more detail.
+fn is_seen(code: Code, known: &Known<'_>) -> bool {
+    let blocked = known.members.is_some_and(|members| members.blocked > 0);
+    match code {
+        Code::NotEnoughPods => known.members.is_some(),
+        Code::SchedulingGated => {
+            known.members.is_some_and(|members| members.gated > 0)
+                && known.refused.and_then(|refused| refused.explanation?.task.as_ref()).is_none()
+        }
+        Code::InvalidField => blocked || !known.group.faults.is_empty(),
+        Code::UnsupportedField => blocked || known.group.network_topology || known.group.sub_groups,
+        Code::QueueNotFound | Code::QueueInvalid | Code::QueueNotLeaf => known.fault.is_some(),
+        Code::QueueClosed => known.levels.iter().any(|level| level.closed_by.is_some()),
+        Code::Cordoned
+        | Code::InsufficientResources
+        | Code::NoNodes
+        | Code::NodeAffinity
+        | Code::NodeGroup
+        | Code::NodeSelector
+        | Code::PodAntiAffinity
+        | Code::Taints => matches!(known.places, Some(Places::TooFew { .. })),
+        Code::BehindInFifoQueue
+        | Code::BindBackoff
+        | Code::BindUnanswered
+        | Code::ClusterFull
+        | Code::GuaranteeReserved
+        | Code::NonPreemptableOverEntitlement
+        | Code::NotEnoughPodsOfTask
+        | Code::NotTried
+        | Code::PodGroupNotFound
+        | Code::PreemptionBackoff
+        | Code::QueueQuotaExceeded
+        | Code::WaitingForPreemption => false,
+    }
 }
 
 fn of_members(group: &GroupFacts, members: &Members) -> Vec<String> {
@@ -77,6 +122,11 @@ fn of_members(group: &GroupFacts, members: &Members) -> Vec<String> {
     if members.blocked > 0 {
         changes.push(format!("members that ask for what cannot be honoured: {} ({})", members.blocked, members.blocked_by.join("; ")));
     }
+    changes
+}
+
+fn of_group(group: &GroupFacts) -> Vec<String> {
+    let mut changes = Vec::new();
     if group.network_topology {
         changes.push("a hard networkTopology cannot be honoured: say mode: soft".to_owned());
     }
@@ -111,40 +161,7 @@ fn of_fault(fault: &QueueFault, known: &Known<'_>) -> String {
 
 fn of_levels(levels: &[Level]) -> Vec<String> {
     let closed: BTreeSet<&str> = levels.iter().filter_map(|level| level.closed_by.as_deref()).collect();
-    let mut changes: Vec<String> =
-        closed.iter().map(|queue| format!("queue {queue} must be opened: kubectl podgroup queue open {queue}")).collect();
-    for level in levels {
-        for dimension in &level.dimensions {
-            changes.extend(of_dimension(&level.name, dimension));
-        }
-    }
-    changes
-}
-
-/// Whether that a queue is full is seen in its numbers, too, which say by how much.
-fn counted(told: Told<'_>, levels: &[Level]) -> bool {
-    let Told::Full { queue, resource, .. } = told else { return false };
-    let dimensions = levels.iter().filter(|level| level.name == queue).flat_map(|level| &level.dimensions);
-    dimensions.filter(|dimension| dimension.name.as_str() == resource).any(|dimension| dimension.short().is_some())
-}
-
-fn of_dimension(queue: &str, dimension: &Dimension) -> Option<String> {
-    let (short, capability) = (dimension.short()?, dimension.capability?);
-    let name = &dimension.name;
-    let enough = dimension.shown(capability.plus(short));
-    let [short, most, asked] = [short, capability, dimension.asked].map(|amount| dimension.shown(amount));
-    Some(if dimension.asked > capability {
-        format!(
-            "it asks for {name} {asked}, and queue {queue} may never use more than {most}: it must ask for less, or spec.capability of {queue} be at least {name} {enough}"
-        )
-    } else {
-        let kept = Some(dimension.keeps).filter(|keeps| keeps.is_positive());
-        let beside =
-            kept.map(|kept| format!(" beside the {} that are kept there for guarantees", dimension.shown(kept))).unwrap_or_default();
-        format!(
-            "{name} {short} must become free in queue {queue} and below it{beside}, or its spec.capability be raised from {name} {most} to {enough}"
-        )
-    })
+    closed.iter().map(|queue| format!("queue {queue} must be opened: kubectl podgroup queue open {queue}")).collect()
 }
 
 /// Any of these would do, so they stand together.
@@ -163,7 +180,9 @@ fn of_reason(reason: &Reason, count: Count, nodes: &[NodeFacts]) -> String {
             let names: Vec<&str> = nodes.iter().filter(|node| node.unschedulable).map(|node| &*node.name).collect();
             format!("uncordon {} ({}), if the next member fits there", nodes_of(count), some(&names))
         }
-        Reason::Taint(_) => format!("let the pods tolerate the {reason} of {}, if the next member fits there", nodes_of(count)),
+        Reason::Taint(taint) => {
+            format!("let the pods tolerate the taint {}:{} of {}, if the next member fits there", taint.key, taint.effect, nodes_of(count))
+        }
         Reason::NodeGroup { group } => {
             format!("name the node group {group} in the affinity of the queue, as preferred, or take the label off {}", nodes_of(count))
         }

@@ -1,10 +1,9 @@
-//! Where are the members of a group, and what does the group still ask of its queue?
+//! Where are the members of a group?
 
 use serde_json::{Value, json};
 
 use crate::api::pod_facts::PodPhase;
 use crate::api::{GroupFacts, PodFacts};
-use crate::resources::Resources;
 
 /// How many members are where. Each stands in one of the fields after the first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,33 +78,13 @@ impl Members {
     }
 }
 
-/// What the group asks of its queue on top of what it has (A1 of docs/accounting.md): minResources less what its members are charged; or what the
-/// members ask that are needed now; and where it has its minimum, what the next member asks.
-#[must_use]
-pub(super) fn asked(group: &GroupFacts, pods: &[&PodFacts]) -> Resources {
-    let placed = pods.iter().filter(|pod| pod.node.is_some() && !pod.phase.ended() && !pod.deleting);
-    let mut waiting: Vec<_> = pods.iter().filter(|pod| pod.node.is_none() && !pod.phase.ended() && !pod.deleting && !pod.gated).collect();
-    waiting.sort_by(|a, b| b.priority.cmp(&a.priority).then(a.created.cmp(&b.created)).then_with(|| a.name.cmp(&b.name)));
-    let needed = Members::of(pods).needed(group);
-    let mut asked = Resources::new();
-    match &group.min_resources {
-        Some(minimum) if needed > 0 => {
-            asked = minimum.clone();
-            placed.for_each(|pod| asked.sub(&pod.request));
-            asked = asked.without_negative();
-        }
-        _ => waiting.iter().take(usize::try_from(needed.max(1)).unwrap_or(usize::MAX)).for_each(|pod| asked.add(&pod.request)),
-    }
-    asked
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cycle::testing::{amounts, group, pod, running};
+    use crate::cycle::testing::{group, pod, running};
 
     #[test]
-    fn members_are_counted_where_they_are_and_what_is_charged_is_not_asked_again() {
+    fn members_are_counted_where_they_are() {
         let gated = PodFacts { gated: true, ..pod("ns", "g", "g", &[("cpu", 2)]) };
         let leaving = PodFacts { deleting: true, ..running(pod("ns", "l", "g", &[("cpu", 2)]), "n") };
         let list = [
@@ -118,12 +97,6 @@ mod tests {
         let pods: Vec<_> = list.iter().collect();
         let members = Members::of(&pods);
         assert_eq!((members.exist, members.placed, members.waiting, members.gated, members.leaving), (5, 1, 2, 1, 1));
-        let mut gang = group("ns", "g", 3, "q");
-        assert_eq!(members.needed(&gang), 2);
-        assert_eq!(asked(&gang, &pods), amounts(&[("cpu", 5), ("pods", 2)]));
-        gang.min_resources = Some(amounts(&[("cpu", 6)]));
-        assert_eq!(asked(&gang, &pods), amounts(&[("cpu", 4)]));
-        gang.min_member = 1;
-        assert_eq!(asked(&gang, &pods), amounts(&[("cpu", 2), ("pods", 1)]), "one more of a gang that has its minimum");
+        assert_eq!(members.needed(&group("ns", "g", 3, "q")), 2);
     }
 }

@@ -8,29 +8,32 @@
 //!        └────▶ changes: each thing that is in the way, turned round
 //! ```
 //!
-//! What the scheduler said is shown as it said it; the rest is worked out here from the same objects, by the same functions ([`crate::accounting`],
-//! [`crate::cycle`]). Pure: the time is an argument.
+//! What the scheduler said is shown as it said it, and never read: its code stands in a condition of its own, and its numbers come from its debug endpoint. Limits of queues are not
+//! worked out here. Nodes, members and the tree are asked by the scheduler's own functions ([`crate::accounting`], [`crate::cycle`]). Pure: the time is an argument.
 
+mod advice;
 mod changes;
 mod members;
 mod places;
 mod text;
-mod told;
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::api::names::WAITING;
 use crate::api::podgroup::PodGroupCondition;
 use crate::api::quantities::written;
 use crate::api::{GroupFacts, NodeFacts, PodFacts};
-use crate::cycle::explain::Refusal;
+use crate::cycle::explain::{Code, Explanation, Refusal};
 use crate::cycle::status::UNSCHEDULABLE;
 use crate::resources::Resources;
 
+use super::answers::{self, WaitingAnswer};
 use super::events::Event;
 use super::gap::{self, Gap};
 use super::queues::{Level, Queues};
 
+use advice::Refused;
 pub use members::Members;
 pub use places::Places;
 
@@ -39,6 +42,8 @@ pub use places::Places;
 pub struct Facts {
     /// The group.
     pub group: GroupFacts,
+    /// What the scheduler answers about it, where it was asked.
+    pub answer: Option<WaitingAnswer>,
     /// Whose it is, as in `ReplicaSet train-7c9`.
     pub owner: Option<String>,
     /// Other groups of what was asked about.
@@ -71,6 +76,9 @@ pub struct Report {
     since: Timestamp,
     /// What the scheduler said, where it waits.
     said: Option<Said>,
+    /// The same with its numbers, where the scheduler answered; and every amount for which the queues refuse it.
+    explanation: Option<Explanation>,
+    shortages: Vec<Explanation>,
     members: Option<Members>,
     asked: Resources,
     /// What it asks for is reserved already.
@@ -90,19 +98,23 @@ pub struct Report {
 struct Said {
     reason: String,
     message: String,
+    code: Option<Code>,
 }
 
 impl Report {
     /// The report, at this moment.
     #[must_use]
     pub fn of(facts: Facts, now: Timestamp) -> Self {
-        let Facts { group, owner, others, pods, all_pods, nodes, queues, events, gaps } = facts;
+        let Facts { group, answer, owner, others, pods, all_pods, nodes, queues, events, gaps } = facts;
         let of_group: Option<Vec<&PodFacts>> = pods.as_ref().map(|pods| pods.iter().filter(|pod| pod.group == group.key).collect());
         let members = of_group.as_deref().map(Members::of);
         let admitted = group.status.phase.as_deref() == Some("Inqueue");
         let condition = unschedulable(&group);
+        let asked = answers::amounts(answer.as_ref().and_then(|answer| answer.requested.as_ref())).unwrap_or_default();
+        let (explanation, shortages) = answer.map(|answer| (answer.why, answer.shortages)).unzip();
+        let shortages = shortages.unwrap_or_default();
+        let code = explanation.as_ref().map(|all| all.code).or_else(|| waiting_for(&group));
         let waits = !group.is_over() && members.as_ref().map_or(condition.is_some(), |members| waits(&group, members));
-        let asked = of_group.as_deref().map(|pods| members::asked(&group, pods)).unwrap_or_default();
         let fault = queues.as_ref().and_then(|queues| queues.refusal(&group.queue));
         let on_top = if admitted || !waits { Resources::new() } else { asked.clone() };
         let levels: Vec<Level> = queues.as_ref().map(|queues| queues.levels(&group.queue, &on_top)).unwrap_or_default();
@@ -123,7 +135,9 @@ impl Report {
                 levels: &levels,
                 places: places.as_ref(),
                 nodes: nodes.as_deref().unwrap_or_default(),
-                said: condition.map(|condition| condition.message.as_deref().unwrap_or_default()),
+                said: condition.is_some() || code.is_some(),
+                refused: code.map(|code| Refused { code, explanation: explanation.as_ref(), own: &group.queue }),
+                shortages: &shortages,
                 schedulers: of_group.iter().flatten().map(|pod| pod.scheduler.to_string()).collect(),
             };
             changes::changes(&known)
@@ -133,6 +147,7 @@ impl Report {
         let said = condition.filter(|_| waits).map(|condition| Said {
             reason: condition.reason.clone().unwrap_or_default(),
             message: condition.message.clone().unwrap_or_default(),
+            code,
         });
         let since = condition.and_then(|condition| condition.last_transition_time.as_ref()?.parse().ok()).unwrap_or(group.created);
         Self {
@@ -145,8 +160,10 @@ impl Report {
             minimum: group.min_member,
             waits,
             since,
-            events: events.into_iter().filter(|event| said.as_ref().is_none_or(|said| said.message != event.message)).collect(),
+            events: without_said(events, said.is_some()),
             said,
+            explanation,
+            shortages,
             members,
             asked,
             admitted,
@@ -175,7 +192,9 @@ impl Report {
             "otherPodGroups": self.others,
             "waits": self.waits,
             "since": self.since.to_string(),
-            "said": self.said.as_ref().map(|said| json!({ "reason": said.reason, "message": said.message })),
+            "said": self.said.as_ref().map(|said| json!({ "reason": said.reason, "code": said.code, "message": said.message })),
+            "explanation": self.explanation,
+            "shortages": self.shortages,
             "members": self.members.as_ref().map(Members::json),
             "asked": written(&self.asked),
             "queueRefusal": self.refusal,
@@ -192,6 +211,20 @@ impl Report {
 pub(super) fn unschedulable(group: &GroupFacts) -> Option<&PodGroupCondition> {
     let last = group.status.conditions.iter().flatten().rfind(|condition| condition.kind.as_deref() == Some(UNSCHEDULABLE));
     last.filter(|condition| condition.status.as_deref() == Some("True"))
+}
+
+/// The code of what the scheduler says keeps the group; none where it says nothing, is another one, or of another version.
+fn waiting_for(group: &GroupFacts) -> Option<Code> {
+    let waits = |condition: &&PodGroupCondition| condition.kind.as_deref() == Some(WAITING) && condition.status.as_deref() == Some("True");
+    Code::from_name(group.status.conditions.iter().flatten().rfind(waits)?.reason.as_deref()?)
+}
+
+/// The Events but for the newest one of the scheduler where its condition is shown, which says the same.
+fn without_said(mut events: Vec<Event>, is_said: bool) -> Vec<Event> {
+    if let Some(at) = events.iter().position(|event| event.reason == UNSCHEDULABLE).filter(|_| is_said) {
+        events.remove(at);
+    }
+    events
 }
 
 /// Whether the group, or a member that it could have places for, waits.

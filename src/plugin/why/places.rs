@@ -122,7 +122,7 @@ mod tests {
         let Some(Places::TooFew { needed: 3, placed: 2, tally }) = places(&gang(3), &pods, &nodes, BTreeSet::new()) else {
             panic!("not two of three")
         };
-        assert_eq!(tally.to_string(), "2/2 nodes: lacks cpu (asked 3, most free 1)");
+        assert_eq!(tally.to_string(), "0/2 nodes are available: 2 Insufficient cpu (requested 3, most free 1)");
         assert_eq!(places(&gang(2), &pods[..2], &nodes, BTreeSet::new()), Some(Places::Enough { members: 2 }));
         // Another group that waits takes no place; one that has its places does.
         pods.truncate(2);

@@ -1,5 +1,4 @@
-//! Does `why` say for every reason that the scheduler has what would have to change? Each is written as the scheduler writes it, so new words or a new
-//! reason are red here.
+//! Does `why` say for every code that the scheduler has what would have to change, with the scheduler's numbers and without them? A new code is red here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,11 +12,11 @@ use crate::api::pod_facts::Unsupported;
 use crate::api::podgroup::PodGroupCondition;
 use crate::api::queue::NodeGroupAffinity;
 use crate::api::{self, GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts};
-use crate::cycle::explain::{Lack, Reason, Refusal, Tally};
+use crate::cycle::explain::{Code, Explanation, Lack, Reason, Refusal, Step, Tally};
 use crate::cycle::testing::{group, node, pod, queue, running};
+use crate::plugin::answers::WaitingAnswer;
 use crate::plugin::queues::Queues;
 use crate::resources::Amount;
-use crate::scheduler::why::{REASONS, Why};
 
 /// A group of one member of 1 cpu in `q`, for which there is a node; nothing is in its way.
 struct Case {
@@ -48,9 +47,17 @@ impl Case {
         Self { queues, ..Self::said(Refusal::Queue(QueueFault { queue: name.into(), why })) }
     }
 
-    fn full(bound: Bound, unused_guarantee: i64) -> Self {
-        let [asked, used, unused_guarantee, limit] = [1, 4, unused_guarantee, 4].map(Amount::from_units);
-        Self::said(Refusal::Ceiling(Ceiling { queue: "q".into(), dimension: "cpu".into(), asked, used, unused_guarantee, limit, bound }))
+    fn full(bound: Bound, over: i64, kept: i64) -> Self {
+        let [asked, used, kept, limit] = [1, 3 + over, kept, 4].map(Amount::from_units);
+        Self::said(Refusal::Ceiling(Ceiling {
+            queue: "q".into(),
+            dimension: "cpu".into(),
+            asked,
+            used,
+            unused_guarantee: kept,
+            limit,
+            bound,
+        }))
     }
 
     /// No node takes the member, which is changed, or whose node is, so that it is so.
@@ -62,81 +69,89 @@ impl Case {
         case
     }
 
-    fn report(mut self) -> Report {
+    /// As it is seen with the scheduler's numbers, or from the API's objects alone.
+    fn facts(&self, asked_scheduler: bool) -> Facts {
+        let mut group = self.group.clone();
         if let Some(refusal) = &self.said {
-            let condition = PodGroupCondition {
-                kind: Some("Unschedulable".into()),
+            let condition = |kind: &str, reason: &str, message: &str| PodGroupCondition {
+                kind: Some(kind.into()),
                 status: Some("True".into()),
-                reason: Some(refusal.reason().into()),
-                message: Some(refusal.to_string()),
+                reason: Some(reason.into()),
+                message: Some(message.into()),
                 ..PodGroupCondition::default()
             };
-            self.group.status.conditions = Some(vec![condition]);
+            // Nothing reads the message.
+            let said = condition("Unschedulable", refusal.reason(), "whatever it says");
+            group.status.conditions = Some(vec![said, condition("podgroup.dev/Waiting", refusal.code().as_str(), "")]);
         }
-        let facts = Facts {
-            group: self.group,
+        Facts {
+            group,
+            answer: self.said.as_ref().filter(|_| asked_scheduler).map(|refusal| WaitingAnswer {
+                group: "ns/g".to_owned(),
+                why: Explanation::of(refusal),
+                requested: None,
+                shortages: Vec::new(),
+            }),
             owner: None,
             others: Vec::new(),
-            pods: Some(self.pods),
+            pods: Some(self.pods.clone()),
             all_pods: true,
-            nodes: Some(self.nodes),
-            queues: Some(Queues::new(self.queues, None)),
+            nodes: Some(self.nodes.clone()),
+            queues: Some(Queues::new(self.queues.clone(), None)),
             events: Vec::new(),
             gaps: Vec::new(),
-        };
-        Report::of(facts, Timestamp::UNIX_EPOCH)
+        }
+    }
+
+    fn report(&self) -> Report {
+        Report::of(self.facts(true), Timestamp::UNIX_EPOCH)
     }
 }
 
-/// By reason: what the scheduler says and finds, and a part of what would have to change.
+/// By code: what the scheduler says and finds, and a part of what would have to change.
 fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
     let fault = || api::Fault::new("spec.minResources.cpu", "much", "it counts as 0");
     let taint = || Taint { key: "t".into(), value: None, effect: "NoSchedule".into() };
     let many = || Case::said(Refusal::NotEnoughTasks { wanted: 3, there: 1, gated: 0 });
     [
         (
-            "backoff",
-            Case::said(Refusal::Backoff { why: "bind of a: conflict".into(), failures: 3, lack: None }),
-            "(bind of a: conflict) must succeed",
+            "BindBackoff",
+            Case::said(Refusal::Backoff { step: Step::Bind, why: "conflict".into(), failures: 3, lack: None }),
+            "must accept the bindings (conflict)",
         ),
         (
-            "behind_in_fifo",
+            "BehindInFifoQueue",
             Case::said(Refusal::Behind { first: GroupKey::new("team", "first") }),
             "kubectl podgroup why first -n team), or spec.dequeueStrategy of queue q be traverse",
         ),
         (
-            "capability",
-            Case::full(Bound::Capability, 0),
-            "cpu must become free in queue q and below it, or spec.capability of queue q be raised",
+            "QueueQuotaExceeded",
+            Case::full(Bound::Capability, 1, 0),
+            "cpu 1 must become free in queue q and below it, or its spec.capability be raised from cpu 4 to 5",
         ),
         (
-            "evicting",
+            "WaitingForPreemption",
             Case::said(Refusal::Nominated {
                 victims: 2,
                 queues: ["a".into()].into(),
                 lack: Some(Lack { queue: Some("q".into()), dimension: "cpu".into() }),
             }),
-            "pods are being evicted for it",
+            "pods are being preempted for it",
         ),
         (
-            "kept_for_guarantees",
-            Case::full(Bound::Cluster, 2),
-            "beside the 2 that are kept for guarantees, or the nodes offer more, or the guarantees of other queues",
+            "GuaranteeReserved",
+            Case::full(Bound::Cluster, 0, 2),
+            "cpu 2 must become free in queue q and below it beside the 2 that are kept there for guarantees, or nodes be added, or",
         ),
+        ("NoNodes", Case::of_nodes(None, |case| case.nodes.clear()), "there must be nodes"),
+        ("PodGroupNotFound", Case::said(Refusal::NoGroup { name: "g".into() }), "PodGroup g must be made"),
         (
-            "network_topology",
-            Case { group: GroupFacts { network_topology: true, ..group("ns", "g", 1, "q") }, ..Case::said(Refusal::NetworkTopology) },
-            "mode: soft",
-        ),
-        ("no_nodes", Case::of_nodes(None, |case| case.nodes.clear()), "there must be nodes"),
-        ("no_podgroup", Case::said(Refusal::NoGroup { name: "g".into() }), "PodGroup g must be made"),
-        (
-            "node_affinity",
+            "NodeAffinity",
             Case::of_nodes(Some(Reason::NodeAffinity), |case| case.pods[0].constraints.node_affinity = Some(Vec::new())),
             "required node affinity",
         ),
         (
-            "node_anti_affinity",
+            "PodAntiAffinity",
             Case::of_nodes(Some(Reason::AntiAffinity { topology_key: "zone".into() }), |case| {
                 case.nodes[0].labels = [("zone".to_owned(), "z".to_owned())].into();
                 let term = serde_json::from_value(serde_json::json!({ "labelSelector": {}, "topologyKey": "zone" })).unwrap();
@@ -144,9 +159,9 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
             }),
             "(zone)",
         ),
-        ("node_cordoned", Case::of_nodes(Some(Reason::Unschedulable), |case| case.nodes[0].unschedulable = true), "uncordon 1 node (n1)"),
+        ("Cordoned", Case::of_nodes(Some(Reason::Unschedulable), |case| case.nodes[0].unschedulable = true), "uncordon 1 node (n1)"),
         (
-            "node_group",
+            "NodeGroup",
             Case::of_nodes(Some(Reason::NodeGroup { group: "a".into() }), |case| {
                 case.nodes[0].labels = [("volcano.sh/nodegroup-name".to_owned(), "a".to_owned())].into();
                 let own = NodeGroupAffinity { own: ["a".to_owned()].into(), allowed: ["a".to_owned()].into() };
@@ -155,30 +170,45 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
             "name the node group a in the affinity of the queue",
         ),
         (
-            "node_resources",
+            "InsufficientResources",
             Case::of_nodes(Some(Reason::Lacks("cpu".into())), |case| case.nodes = vec![node("n1", &[])]),
             "smaller pods, or a larger node",
         ),
         (
-            "node_selector",
+            "NodeSelector",
             Case::of_nodes(Some(Reason::NodeSelector), |case| case.pods[0].constraints.node_selector = [("a".into(), "b".into())].into()),
             "nodeSelector",
         ),
         (
-            "node_taint",
+            "Taints",
             Case::of_nodes(Some(Reason::Taint(taint())), |case| {
                 case.nodes[0].taints = vec![taint()];
             }),
             "tolerate the taint t:NoSchedule",
         ),
-        ("not_looked_at", Case { said: None, ..many() }, "must run and hold its Lease"),
+        ("NotTried", Case { said: None, ..many() }, "must run and hold its Lease"),
+        ("ClusterFull", Case::full(Bound::Cluster, 1, 1), "cpu must become free on the nodes, or nodes be added"),
+        ("BindUnanswered", Case::said(Refusal::Unanswered { binds: 1, why: "timeout" }), "must answer the bindings"),
         (
-            "queue_broken",
+            "PreemptionBackoff",
+            Case::said(Refusal::Backoff { step: Step::Preemption, why: "budget".into(), failures: 1, lack: None }),
+            "must be evictable (budget)",
+        ),
+        (
+            "SchedulingGated",
+            Case {
+                pods: vec![PodFacts { gated: true, ..member() }],
+                ..Case::said(Refusal::NotEnoughTasks { wanted: 1, there: 0, gated: 1 })
+            },
+            "members held by scheduling gates: 1",
+        ),
+        (
+            "QueueInvalid",
             Case::of_queue("q", Fault::MissingParent { parent: "p".into() }, vec![queue("q", Some("p"), &[])]),
             "queue p must be made",
         ),
         (
-            "queue_closed",
+            "QueueClosed",
             Case {
                 queues: vec![QueueFacts { closed_by_hand: true, ..queue("q", None, &[]) }],
                 ..Case::said(Refusal::Closed { queue: "q".into() })
@@ -186,29 +216,29 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
             "kubectl podgroup queue open q",
         ),
         (
-            "queue_missing",
+            "QueueNotFound",
             Case { group: group("ns", "g", 1, "sience"), ..Case::of_queue("sience", Fault::NotFound, vec![queue("science", None, &[])]) },
             "queue sience must be made, or the group name another, perhaps science (",
         ),
         (
-            "queue_not_leaf",
+            "QueueNotLeaf",
             Case::of_queue("q", Fault::NotLeaf, vec![queue("q", None, &[]), queue("leaf", Some("q"), &[])]),
             "none below it: leaf",
         ),
-        ("right", Case::full(Bound::Entitlement, 0), "or queue q have a right to more than cpu 4"),
-        ("too_few_members", Case { group: group("ns", "g", 3, "q"), ..many() }, "lacks 2 of its 3 members"),
+        ("NonPreemptableOverEntitlement", Case::full(Bound::Entitlement, 1, 0), "or queue q be entitled to more than cpu 4"),
+        ("NotEnoughPods", Case { group: group("ns", "g", 3, "q"), ..many() }, "lacks 2 of its 3 members"),
         (
-            "too_few_members_of_task",
+            "NotEnoughPodsOfTask",
             Case::said(Refusal::NotEnoughPodsOfTask { task: "worker".into(), wanted: 2, there: 1, gated: 0 }),
             "there must be 2 members with the annotation volcano.sh/task-spec: worker",
         ),
         (
-            "unreadable",
+            "InvalidField",
             Case { group: GroupFacts { faults: vec![fault()], ..group("ns", "g", 1, "q") }, ..Case::said(Refusal::Faulty(fault())) },
             "cannot be read",
         ),
         (
-            "unsupported",
+            "UnsupportedField",
             Case {
                 pods: vec![PodFacts { unsupported: vec![Unsupported::HostPort], ..member() }],
                 ..Case::said(Refusal::Unsupported(vec![Unsupported::HostPort]))
@@ -222,13 +252,23 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
 }
 
 #[test]
-fn every_reason_of_the_scheduler_has_its_way_out() {
-    assert_eq!(cases().keys().copied().collect::<Vec<_>>(), REASONS, "a reason that is not tried here, or none of the scheduler's");
-    for (reason, (case, part)) in cases() {
-        assert_eq!(case.said.as_ref().map_or(Why::UNSEEN, Why::of).reason, reason);
-        let report = case.report();
-        let changes = report.changes.join("\n");
-        assert!(changes.contains(part), "{reason}: {part:?} is not in {changes:?}");
+fn every_code_of_the_scheduler_has_its_way_out() {
+    let codes: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    assert_eq!(cases().keys().copied().collect::<Vec<_>>(), codes, "a code that is not tried here, or none of the scheduler's");
+    for (code, (case, part)) in cases() {
+        assert_eq!(case.said.as_ref().map_or("NotTried", |refusal| refusal.code().as_str()), code);
+        let changes = case.report().changes.join("\n");
+        assert!(changes.contains(part), "{code}: {part:?} is not in {changes:?}");
+    }
+}
+
+#[test]
+fn without_the_scheduler_and_without_rights_the_code_of_the_condition_is_enough_for_advice() {
+    for (code, (case, _)) in cases().into_iter().filter(|(code, _)| *code != "NotTried") {
+        let blind = Facts { pods: None, nodes: None, queues: None, ..case.facts(false) };
+        let report = Report::of(blind, Timestamp::UNIX_EPOCH);
+        // Nothing but the group itself is seen.
+        assert_eq!((report.changes.len(), report.json()["said"]["code"].as_str()), (1, Some(code)), "{:?}", report.changes);
     }
 }
 
@@ -244,7 +284,7 @@ fn members_of_a_task_that_are_gated_are_there_already() {
 
 #[test]
 fn while_others_leave_nothing_else_has_to_change() {
-    let (mut case, _) = cases().remove("evicting").unwrap();
+    let (mut case, _) = cases().remove("WaitingForPreemption").unwrap();
     case.nodes.iter_mut().for_each(|node| node.allocatable = crate::resources::Resources::new());
     let changes = case.report().changes;
     assert_eq!(changes.len(), 1, "{changes:?}");
@@ -253,7 +293,13 @@ fn while_others_leave_nothing_else_has_to_change() {
 #[test]
 fn what_is_limited_is_not_said_to_be_free() {
     let free = "no level limits what it asks for";
-    for (reason, wanted) in [("right", false), ("capability", false), ("kept_for_guarantees", false), ("evicting", true)] {
+    for (reason, wanted) in [
+        ("NonPreemptableOverEntitlement", false),
+        ("QueueQuotaExceeded", false),
+        ("GuaranteeReserved", false),
+        ("ClusterFull", false),
+        ("WaitingForPreemption", true),
+    ] {
         let (case, _) = cases().remove(reason).unwrap();
         assert_eq!(case.report().page(false).render(false).contains(free), wanted, "{reason}");
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::cycle::explain::{Count, Reason};
+use crate::cycle::explain::{Code, Count, Explanation, Reason};
 use crate::plugin::events::ago;
 use crate::plugin::gap;
 use crate::plugin::page::{Line, Page, Tone};
@@ -13,7 +13,6 @@ use crate::resources::{Amount, ResourceName};
 use super::Report;
 use super::members::Members;
 use super::places::{self, Places};
-use super::told::Told;
 
 impl Report {
     /// The answer of `why`. `wide` shows every resource that is asked for at every level, also where none is limited.
@@ -77,17 +76,17 @@ impl Report {
         let all = self.levels.iter().flat_map(|level| &level.dimensions);
         let asked: BTreeSet<&ResourceName> = self.asked.iter().map(|(name, _)| name).collect();
         let shown: BTreeSet<&ResourceName> =
-            all.filter(|each| asked.contains(&each.name) && (wide || limited(each))).map(|each| &each.name).collect();
+            all.filter(|each| (asked.is_empty() || asked.contains(&each.name)) && (wide || limited(each))).map(|each| &each.name).collect();
         let mut rows = vec![
             ["QUEUE", "STATE", "RESOURCE", "USED", "RESERVED", "ASKED", "CAPABILITY", ""]
                 .map(|title| Line::default().and(Tone::Strong, title))
                 .to_vec(),
         ];
         for (depth, level) in self.levels.iter().rev().enumerate() {
-            rows.extend(level_rows(level, depth, &shown));
+            rows.extend(level_rows(level, depth, &shown, &self.shortages));
         }
         page.table(2, rows);
-        let limited = self.said.as_ref().and_then(|said| Told::of(&said.message)).is_some_and(Told::limits);
+        let limited = self.said.as_ref().and_then(|said| said.code).is_some_and(Code::is_of_quota);
         if shown.is_empty() && self.refusal.is_none() && !limited {
             page.text("  no level limits what it asks for");
         }
@@ -113,7 +112,7 @@ impl Report {
                 let row = |(reason, count): (&Reason, &Count)| {
                     let detail = places::lacking(reason).map(|name| {
                         let shown = |amount| crate::resources::quantity::format(amount, name.style());
-                        format!(" (asked {}, most free {})", shown(count.asked), shown(count.most_free))
+                        format!(" (requested {}, most free {})", shown(count.asked), shown(count.most_free))
                     });
                     let why = Line::default().and(Tone::Bad, reason.to_string()).and(Tone::Plain, detail.unwrap_or_default());
                     vec![Line::new(format!("{} of {}", count.nodes, tally.nodes)), why]
@@ -143,7 +142,11 @@ fn counted(members: &Members) -> String {
 }
 
 /// A row for each resource that is shown; the queue and its state in the first.
-fn level_rows(level: &Level, depth: usize, shown: &BTreeSet<&ResourceName>) -> Vec<Vec<Line>> {
+fn level_rows(level: &Level, depth: usize, shown: &BTreeSet<&ResourceName>, shortages: &[Explanation]) -> Vec<Vec<Line>> {
+    let refuses = |name: &ResourceName| {
+        let is_it = |all: &&Explanation| all.queue.as_ref() == Some(&level.name) && all.resource.as_deref() == Some(name.as_str());
+        shortages.iter().find(is_it)?.quota.as_ref().map(|quota| quota.short.as_str())
+    };
     let name = format!("{}{}", "  ".repeat(depth.min(DEEPEST)), level.name);
     let state = match (&level.closed_by, &level.state) {
         (Some(by), state) => Line::default().and(Tone::Bad, format!("{} (by {by})", state.as_deref().unwrap_or("Closed"))),
@@ -157,8 +160,8 @@ fn level_rows(level: &Level, depth: usize, shown: &BTreeSet<&ResourceName>) -> V
         let cell = |amount: Option<Amount>, none: &str| Line::new(amount.map_or_else(|| none.to_owned(), |amount| dimension.shown(amount)));
         let asked = if dimension.asked.is_positive() { dimension.shown(dimension.asked) } else { "-".to_owned() };
         let mut verdict = Line::default();
-        if let Some(short) = dimension.short() {
-            verdict = verdict.and(Tone::Bad, format!("{} too much", dimension.shown(short)));
+        if let Some(short) = refuses(&dimension.name) {
+            verdict = verdict.and(Tone::Bad, format!("{short} too much"));
         }
         if let Some(kept) = dimension.kept.filter(|kept| kept.is_positive()) {
             verdict = verdict.and(Tone::Warn, format!("  {} kept for guarantees", dimension.shown(kept)));

@@ -40,7 +40,8 @@ impl Frozen {
             let queue =
                 group.facts.as_ref().map(|facts| facts.queue.as_str()).filter(|name| labels.exist.contains(name)).unwrap_or(UNKNOWN);
             let why = why(group);
-            let count = counts.entry((queue, why.reason, why.at, why.resource.map_or("", |name| labels.resource(name)))).or_default();
+            let count =
+                counts.entry((queue, why.code.as_str(), why.queue, why.resource.map_or("", |name| labels.resource(name)))).or_default();
             *count = count.saturating_add(1);
             // For whom others are leaving waits as well.
             let others_leave = |uid: &&Uid| group.counts.nominated > 0 && world.pods().get(*uid).is_some_and(|pod| pod.nominated.is_some());

@@ -53,23 +53,23 @@ fn who_waits_counts_in_its_queue_and_in_every_one_above_and_below_says_who_refus
         (None, pod("ns", "groupless", "gone", &[("cpu", 1)])),
     ];
     let wanted = [
-        (["a", "capability", "a", "cpu"], 1),
-        (["b", "capability", "team", "memory"], 2),
-        (["b", "node_resources", "", "cpu"], 1),
-        (["team", "capability", BELOW, "cpu"], 1),
-        (["team", "capability", "team", "memory"], 2),
-        (["team", "node_resources", "", "cpu"], 1),
-        (["org", "capability", BELOW, "cpu"], 1),
-        (["org", "capability", BELOW, "memory"], 2),
-        (["org", "node_resources", "", "cpu"], 1),
-        (["default", "node_resources", "", "cpu"], 1),
-        ([UNKNOWN, "queue_missing", UNKNOWN, ""], 1),
-        ([UNKNOWN, "no_podgroup", "", ""], 1),
-        (["root", "capability", BELOW, "cpu"], 1),
-        (["root", "capability", BELOW, "memory"], 2),
-        (["root", "node_resources", "", "cpu"], 2),
-        (["root", "queue_missing", BELOW, ""], 1),
-        (["root", "no_podgroup", "", ""], 1),
+        (["a", "QueueQuotaExceeded", "a", "cpu"], 1),
+        (["b", "QueueQuotaExceeded", "team", "memory"], 2),
+        (["b", "InsufficientResources", "", "cpu"], 1),
+        (["team", "QueueQuotaExceeded", BELOW, "cpu"], 1),
+        (["team", "QueueQuotaExceeded", "team", "memory"], 2),
+        (["team", "InsufficientResources", "", "cpu"], 1),
+        (["org", "QueueQuotaExceeded", BELOW, "cpu"], 1),
+        (["org", "QueueQuotaExceeded", BELOW, "memory"], 2),
+        (["org", "InsufficientResources", "", "cpu"], 1),
+        (["default", "InsufficientResources", "", "cpu"], 1),
+        ([UNKNOWN, "QueueNotFound", UNKNOWN, ""], 1),
+        ([UNKNOWN, "PodGroupNotFound", "", ""], 1),
+        (["root", "QueueQuotaExceeded", BELOW, "cpu"], 1),
+        (["root", "QueueQuotaExceeded", BELOW, "memory"], 2),
+        (["root", "InsufficientResources", "", "cpu"], 2),
+        (["root", "QueueNotFound", BELOW, ""], 1),
+        (["root", "PodGroupNotFound", "", ""], 1),
     ];
     let frozen = frozen(queues, all);
     assert_eq!(said(&frozen), wanted.into());
@@ -81,7 +81,7 @@ fn a_refusal_from_above_is_told_by_its_name_at_every_queue_from_there_down() {
     let queues = vec![queue("org", None, &[("cpu", 1)]), queue("team", Some("org"), &[]), queue("a", Some("team"), &[])];
     let frozen = frozen(queues, vec![one("g", "a", &[("cpu", 2)])]);
     let wanted = [("a", "org"), ("team", "org"), ("org", "org"), ("root", BELOW)];
-    assert_eq!(said(&frozen), wanted.map(|(queue, at)| ([queue, "capability", at, "cpu"], 1)).into());
+    assert_eq!(said(&frozen), wanted.map(|(queue, at)| ([queue, "QueueQuotaExceeded", at, "cpu"], 1)).into());
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn what_is_summed_under_one_label_counts_once_there() {
     let parent = |number: usize| (number == QUEUES + 1).then(|| name(QUEUES));
     let queues = (0..QUEUES + 2).map(|number| queue(&name(number), parent(number).as_deref(), &[])).collect();
     let frozen = frozen(queues, vec![one("g", &name(QUEUES + 1), &[("cpu", 11)])]);
-    assert_eq!(said(&frozen), [OTHERS, "root"].map(|queue| ([queue, "node_resources", "", "cpu"], 1)).into());
+    assert_eq!(said(&frozen), [OTHERS, "root"].map(|queue| ([queue, "InsufficientResources", "", "cpu"], 1)).into());
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn who_waits_for_what_is_a_bounded_number_of_series_and_upper_queues_and_totals_
         assert_eq!(in_all(&frozen, &parent(number)), u64::try_from(below * resources).unwrap(), "{}", parent(number));
     }
     let said = said(&frozen);
-    assert_eq!(said.get(&[OTHERS, "node_resources", "", ""]).copied(), Some(u64::try_from(beyond).unwrap()), "each once");
-    assert_eq!(said.get(&["z1", "node_resources", "", stated[0].as_str()]).copied(), Some(u64::try_from(below).unwrap()));
-    assert_eq!(said.get(&["default", "node_resources", "", "other"]), Some(&1));
+    assert_eq!(said.get(&[OTHERS, "InsufficientResources", "", ""]).copied(), Some(u64::try_from(beyond).unwrap()), "each once");
+    assert_eq!(said.get(&["z1", "InsufficientResources", "", stated[0].as_str()]).copied(), Some(u64::try_from(below).unwrap()));
+    assert_eq!(said.get(&["default", "InsufficientResources", "", "other"]), Some(&1));
 }

@@ -42,12 +42,12 @@ pub(in crate::cases) async fn shapes(w: &mut World) -> Result<()> {
     patch_queue(&client, "root", json!({"spec": {"parent": "good"}})).await?;
     patch_queue(&client, "default", json!({"spec": {"parent": "orphan"}})).await?;
     let bad = [
-        ("itself", "queue itself is below itself"),
+        ("itself", "queue \"itself\" is below itself"),
         ("egg", "is below itself"),
         ("hen", "is below itself"),
-        ("orphan", "queue orphan has queues below it"),
-        ("default", "queue orphan names the parent nowhere, which does not exist"),
-        ("much", "queue promises is guaranteed cpu 2, and the queues below it 3 together"),
+        ("orphan", "queue \"orphan\" has queues below it"),
+        ("default", "queue \"orphan\" names the parent \"nowhere\", which does not exist"),
+        ("much", "queue \"promises\" is guaranteed cpu 2, and the queues below it 3 together"),
     ];
     for (queue, why) in bad {
         Workload::new(queue).queue(queue).make(&client).await?;
@@ -128,7 +128,7 @@ pub(in crate::cases) async fn amounts(w: &mut World) -> Result<()> {
             wait_running(&client, name, 1, 10).await?;
         } else {
             let group = wait_one_group(&client, name, 10).await?.name_any();
-            group_says(&client, &group, &format!("queue {name} is full: cpu asked 1, used 0 of capability")).await?;
+            group_says(&client, &group, &format!("queue \"{name}\" is over its quota: cpu requested 1, used 0, capability")).await?;
             stays_unbound(w, name, 0).await?;
         }
         wait_reported(port, name, fault).await?;
@@ -170,7 +170,7 @@ pub(in crate::cases) async fn deep_and_wide(w: &mut World, siblings: usize) -> R
     }
     Workload::new("too-deep").queue("deep-65").make(&client).await?;
     let group = wait_one_group(&client, "too-deep", 10).await?.name_any();
-    group_says(&client, &group, "queue deep-65 has too many queues above it").await?;
+    group_says(&client, &group, "queue \"deep-65\" has too many queues above it").await?;
     stays_unbound(w, "too-deep", 1).await?;
     queues(&client).delete("deep-65", &DeleteParams::default()).await?;
     Workload::new("deep").queue("deep-64").make(&client).await?;
@@ -191,10 +191,10 @@ pub(in crate::cases) async fn deep_and_wide(w: &mut World, siblings: usize) -> R
     queues(&client).delete("deep-30", &DeleteParams::default()).await?;
     Workload::new("late").queue("deep-64").make(&client).await?;
     let group = wait_one_group(&client, "late", 10).await?.name_any();
-    group_says(&client, &group, "queue deep-31 names the parent deep-30, which does not exist").await?;
+    group_says(&client, &group, "queue \"deep-31\" names the parent \"deep-30\", which does not exist").await?;
     Workload::new("above").queue(&last).make(&client).await?;
     let group = wait_one_group(&client, "above", 10).await?.name_any();
-    group_says(&client, &group, &format!("queue {last} is full")).await?;
+    group_says(&client, &group, &format!("queue \"{last}\" is over its quota")).await?;
     make_queue(&client, "deep-30", Some("deep-29"), &[]).await?;
     wait_running(&client, "late", 1, 10).await?;
     // The statuses of all siblings may be written first.

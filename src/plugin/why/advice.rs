@@ -1,0 +1,214 @@
+//! What would have to change, by the code of the scheduler's refusal?
+//!
+//! The code comes from the PodGroup's condition, or with its numbers from the scheduler itself ([`Explanation`]). No text of the scheduler is read, and no limit
+//! is worked out here: without the scheduler the advice names no numbers.
+
+use crate::cycle::explain::{Code, Explanation, Quota};
+use crate::plugin::flags::is_name;
+
+/// What is known of a refusal.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refused<'a> {
+    /// Its code.
+    pub(super) code: Code,
+    /// The rest, where the scheduler was asked.
+    pub(super) explanation: Option<&'a Explanation>,
+    /// The PodGroup's own queue.
+    pub(super) own: &'a str,
+}
+
+impl<'a> Refused<'a> {
+    /// What would have to change.
+    pub(super) fn advice(&self) -> String {
+        match self.code {
+            Code::BehindInFifoQueue => self.of_fifo(),
+            Code::BindBackoff => format!(
+                "the API server must accept the bindings{}; the scheduler retries within a minute, and its log has each answer",
+                self.detail()
+            ),
+            Code::BindUnanswered => {
+                "the API server must answer the bindings: see its log, and webhooks for pods/binding that hang".to_owned()
+            }
+            Code::ClusterFull => format!("{} must become free on the nodes, or nodes be added", self.resource()),
+            Code::Cordoned => "uncordon nodes (kubectl uncordon), if the next member fits there".to_owned(),
+            Code::GuaranteeReserved => self.of_guarantees(),
+            Code::InsufficientResources => {
+                format!("a node must have more {} free in one piece: smaller pods, or more or larger nodes", self.resource())
+            }
+            Code::InvalidField => format!("correct the value that cannot be read{}", self.detail()),
+            Code::NoNodes => "there must be nodes".to_owned(),
+            Code::NodeAffinity => "label nodes so that they match the pods' required node affinity, or change the affinity".to_owned(),
+            Code::NodeSelector => "label nodes as the pods' nodeSelector says, or change the nodeSelector".to_owned(),
+            Code::NonPreemptableOverEntitlement => self.of_entitlement(),
+            Code::NotEnoughPods => {
+                "the owner must make more pods, or minMember be lower: the Events of the owner say what keeps it from making them"
+                    .to_owned()
+            }
+            Code::NotEnoughPodsOfTask => self.of_task(),
+            Code::NotTried => "nothing: the scheduler tries it in its next cycle".to_owned(),
+            Code::PodAntiAffinity => "wait for the pods whose anti-affinity keeps others away, or add nodes".to_owned(),
+            Code::PodGroupNotFound => {
+                let name = self.explanation.and_then(|all| all.pod_group.as_deref()).map(|name| format!(" {name}")).unwrap_or_default();
+                format!("PodGroup{name} must be made, or its pods not name it (annotation scheduling.k8s.io/group-name)")
+            }
+            Code::PreemptionBackoff => {
+                format!("the pods that were to be preempted must be evictable{}; the scheduler retries within a minute", self.detail())
+            }
+            Code::QueueClosed => {
+                let queue = self.queue();
+                let command = queue.filter(|queue| is_name(queue)).map(|queue| format!(": kubectl podgroup queue open {queue}"));
+                format!("{} must be opened{}", self.named(), command.unwrap_or_default())
+            }
+            Code::QueueInvalid => format!("{} must have a valid place in the tree of queues", self.named()),
+            Code::QueueNotFound => format!("{} must be made, or the group name another", self.named()),
+            Code::QueueNotLeaf => "the group must name a queue that has none below it".to_owned(),
+            Code::QueueQuotaExceeded => self.of_quota(),
+            Code::SchedulingGated => self.of_gates(),
+            Code::NodeGroup => {
+                "the queue must name the node group of the nodes, as preferred, or the label be taken off the nodes".to_owned()
+            }
+            Code::Taints => "let the pods tolerate the taints of the nodes, or take the taints away".to_owned(),
+            Code::UnsupportedField => self.of_field(),
+            Code::WaitingForPreemption => {
+                "nothing: pods are being preempted for it, and it is bound when the last of them is gone".to_owned()
+            }
+        }
+    }
+
+    /// The resource, queue and amounts of a quota that refuses.
+    fn quota(&self) -> Option<(&'a str, &'a str, &'a Quota)> {
+        let all = self.explanation?;
+        Some((all.resource.as_deref()?, all.queue.as_deref()?, all.quota.as_ref()?))
+    }
+
+    fn queue(&self) -> Option<&'a str> {
+        self.explanation.and_then(|all| all.queue.as_deref())
+    }
+
+    fn named(&self) -> String {
+        self.queue().map_or_else(|| "the queue that the scheduler names".to_owned(), |queue| format!("queue {queue}"))
+    }
+
+    fn resource(&self) -> &'a str {
+        self.explanation.and_then(|all| all.resource.as_deref()).unwrap_or("what it requests")
+    }
+
+    fn detail(&self) -> String {
+        let details = self.explanation.map(|all| all.details.join("; ")).filter(|details| !details.is_empty());
+        details.map(|details| format!(" ({details})")).unwrap_or_default()
+    }
+
+    fn of_quota(&self) -> String {
+        let Some((name, queue, quota)) = self.quota() else {
+            return format!("{} must become free in {}, or its spec.capability be raised", self.resource(), self.named());
+        };
+        let Quota { requested, limit, short, enough, .. } = quota;
+        if quota.never {
+            return format!(
+                "it asks for {name} {requested}, and queue {queue} may never use more than {limit}: it must ask for less, or spec.capability of {queue} be at least {name} {enough}"
+            );
+        }
+        format!(
+            "{name} {short} must become free in queue {queue} and below it, or its spec.capability be raised from {name} {limit} to {enough}"
+        )
+    }
+
+    fn of_guarantees(&self) -> String {
+        let Some((name, queue, quota)) = self.quota() else {
+            return format!(
+                "{} must become free beside the guarantees in {}, or other guarantees be lowered",
+                self.resource(),
+                self.named()
+            );
+        };
+        let Quota { kept, short, limit, enough, .. } = quota;
+        let more = if quota.of_cluster {
+            "nodes be added".to_owned()
+        } else {
+            format!("its spec.capability be raised from {name} {limit} to {enough}")
+        };
+        format!(
+            "{name} {short} must become free in queue {queue} and below it beside the {kept} that are kept there for guarantees, or {more}, or the guarantees of other queues below it be lowered"
+        )
+    }
+
+    fn of_entitlement(&self) -> String {
+        let (queue, more) = match self.quota() {
+            Some((name, queue, quota)) => (format!("queue {queue}"), format!(" more than {name} {}", quota.limit)),
+            None => (self.named(), " more".to_owned()),
+        };
+        format!(
+            "a PodGroup that is not preemptable may not borrow: it must ask for less, or {queue} be entitled to{more} (spec.deserved, spec.guarantee, spec.capability, or weight), or the annotation volcano.sh/preemptable: \"false\" go"
+        )
+    }
+
+    fn of_fifo(&self) -> String {
+        // A PodGroup is called what its owner likes: only names become a command to type.
+        let first = self.explanation.and_then(|all| all.pod_group.as_deref());
+        let is_plain = |(namespace, name): &(&str, &str)| is_name(namespace) && is_name(name);
+        let command = first.and_then(|first| first.split_once('/')).filter(is_plain);
+        let command = command.map(|(namespace, name)| format!(" (kubectl podgroup why {name} -n {namespace})")).unwrap_or_default();
+        let first = first.map_or_else(|| "the PodGroup that is ahead".to_owned(), |first| format!("PodGroup {first}"));
+        format!("{first} must find its places or go{command}, or spec.dequeueStrategy of queue {} be traverse", self.own)
+    }
+
+    /// The annotation of the members of the task.
+    fn of_members(&self) -> Option<(u32, String)> {
+        let all = self.explanation?;
+        Some((all.needed?, format!("volcano.sh/task-spec: {}", all.task.as_deref()?)))
+    }
+
+    fn of_task(&self) -> String {
+        let there = match self.of_members() {
+            Some((needed, task)) => format!("there must be {needed} members with the annotation {task}"),
+            None => "there must be more members of the task that the scheduler names".to_owned(),
+        };
+        format!("{there}, or spec.minTaskMember ask for fewer: the Events of their owner say what keeps them from being made")
+    }
+
+    fn of_gates(&self) -> String {
+        match self.of_members() {
+            Some((needed, task)) => format!(
+                "{needed} members with the annotation {task} must be free of scheduling gates, which whoever set them must lift, or spec.minTaskMember ask for fewer"
+            ),
+            None => "the scheduling gates of its members must be lifted by whoever set them".to_owned(),
+        }
+    }
+
+    fn of_field(&self) -> String {
+        match self.queue() {
+            Some(queue) => format!("queue {queue} must leave out what is not supported{}, or the group name another queue", self.detail()),
+            None => format!("leave out what is not supported{}", self.detail()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cycle::explain::Cause;
+
+    fn advice(code: Code, change: impl FnOnce(&mut Explanation)) -> String {
+        let mut all = Explanation::plain(&Cause::plain(code));
+        change(&mut all);
+        Refused { code, explanation: Some(&all), own: "q" }.advice()
+    }
+
+    #[test]
+    fn every_code_has_advice_without_the_scheduler_and_none_names_what_is_not_known() {
+        for code in Code::ALL {
+            let text = Refused { code: *code, explanation: None, own: "q" }.advice();
+            assert!(text.len() > 15 && !text.contains("  ") && !text.contains("()"), "{code:?}: {text}");
+        }
+    }
+
+    #[test]
+    fn only_names_become_a_command_to_type() {
+        let behind = |first: &str| advice(Code::BehindInFifoQueue, |all| all.pod_group = Some(first.to_owned()));
+        assert!(behind("ns/first").contains("why first -n ns)"), "{}", behind("ns/first"));
+        assert!(!behind("ns/$(x)").contains("kubectl"), "{}", behind("ns/$(x)"));
+        let closed = |queue: &str| advice(Code::QueueClosed, |all| all.queue = Some(queue.to_owned()));
+        assert_eq!(closed("a"), "queue a must be opened: kubectl podgroup queue open a");
+        assert!(!closed("$(x)").contains("kubectl"));
+    }
+}
