@@ -63,7 +63,7 @@ pub(crate) struct Cluster {
     pub(crate) size: Size,
     pod: PodFacts,
     group: GroupFacts,
-    /// Pods that come in a later round differ a little, so that no view is left of them.
+    /// Pods that come in a later round differ a little, so that no shortlist is left of them.
     round: u32,
 }
 

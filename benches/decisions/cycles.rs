@@ -1,5 +1,5 @@
 //! How fast is a cycle that places pods? From one size in the middle (5,000 nodes, 10,000 pods in gangs of 8, nothing running, one queue) along each axis by
-//! itself. What is measured is the cycle: from the last event to the plan, in which the books hold every placement. No view of the nodes is left from before.
+//! itself. What is measured is the cycle: from the last event to the plan, in which the books hold every placement. No shortlist of nodes is left from before.
 
 use std::time::{Duration, Instant};
 

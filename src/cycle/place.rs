@@ -42,8 +42,8 @@ pub(super) struct Attempt<'a> {
 ///
 /// Why the first member that found no place did not.
 pub(super) fn place(world: &mut World, strategy: Strategy, attempt: &Attempt<'_>) -> Result<Vec<Placement>, Refusal> {
-    let World { books, nodes, anti_affinity, classes, views, pods, .. } = world;
-    let mut placer = Placer::new(State { books, nodes, anti_affinity, classes, views }, strategy, attempt.last, u32::MAX);
+    let World { books, nodes, anti_affinity, classes, finder, pods, .. } = world;
+    let mut placer = Placer::new(State { books, nodes, anti_affinity, classes, finder }, strategy, attempt.last, u32::MAX);
     if let Some(name) = attempt.holds.filter(|_| holds(Rule::A4Own)) {
         placer.trial().reserve(name, attempt.queue, &Resources::new());
     }

@@ -24,9 +24,9 @@ use crate::runtime::flags::Placement as Strategy;
 use super::anti_affinity::{AntiAffinityIndex, PodLabels};
 use super::class::{ClassId, Classes};
 use super::filter::{Query, lasting_refusal, refusal};
+use super::finder::{Asks, NodeFinder};
 use super::nodes::{NodeId, Nodes};
 use super::trial::{Savepoint, Trial};
-use super::view::Views;
 
 /// The state that the placer reads and changes.
 #[derive(Debug)]
@@ -39,8 +39,8 @@ pub struct State<'w> {
     pub anti_affinity: &'w mut AntiAffinityIndex,
     /// Which pods are the same to every node.
     pub classes: &'w Classes,
-    /// What is remembered of earlier answers. Nothing is decided by it.
-    pub views: &'w mut Views,
+    /// What finds nodes, with what it remembers of earlier answers.
+    pub finder: &'w mut NodeFinder,
 }
 
 /// A pod to be placed.
@@ -93,7 +93,7 @@ struct Missed {
 pub struct Placer<'w> {
     trial: Trial<'w>,
     classes: &'w Classes,
-    views: &'w mut Views,
+    finder: &'w mut NodeFinder,
     strategy: Strategy,
     last: BTreeSet<NodeId>,
     budget: u32,
@@ -102,9 +102,9 @@ pub struct Placer<'w> {
 impl<'w> Placer<'w> {
     /// Opens a trial. `last` are nodes that are taken only where no other fits; `budget` is how many pods may be tried in all attempts together.
     pub fn new(state: State<'w>, strategy: Strategy, last: &BTreeSet<Arc<str>>, budget: u32) -> Self {
-        let State { books, nodes, anti_affinity, classes, views } = state;
+        let State { books, nodes, anti_affinity, classes, finder } = state;
         let last = last.iter().filter_map(|name| nodes.id(name)).collect();
-        Self { trial: Trial::new(books, nodes, anti_affinity), classes, views, strategy, last, budget }
+        Self { trial: Trial::new(books, nodes, anti_affinity), classes, finder, strategy, last, budget }
     }
 
     /// The trial: what is placed, reserved and set aside.
@@ -206,9 +206,8 @@ impl<'w> Placer<'w> {
         let class = pod.class.and_then(|id| Some((id, self.classes.get(id)?)));
         // A pod that waits has a class.
         let Some((id, class)) = class else { return Err(Arc::default()) };
-        let labels = self.trial.labels_that_matter(pod.facts);
-        let mut look = self.views.look(id, class, self.classes.users_of(id), labels, self.trial.snapshot(self.strategy));
-        look.best(&self.last).ok_or_else(|| look.tally())
+        let asks = Asks { id, class, users: self.classes.users_of(id), labels: self.trial.labels_that_matter(pod.facts) };
+        self.finder.best(asks, &self.last, self.trial.snapshot(self.strategy))
     }
 
     /// The node of this name if it takes the pod, or what it says.

@@ -64,12 +64,7 @@ impl World {
         fifo.extend(passed_on.iter().map(|queue| &**queue));
         let beside: Vec<_> = fifo.iter().flat_map(|queue| self.backlog.in_queue(queue)).cloned().collect();
         candidates.extend(beside);
-        if self.classes.tidy() {
-            self.views.retain(&self.classes);
-        }
-        if self.anti_affinity.is_empty() {
-            self.views.forget_audiences();
-        }
+        self.classes.tidy();
         candidates
     }
 }
