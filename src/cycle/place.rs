@@ -51,7 +51,7 @@ pub(super) fn place(world: &mut World, strategy: Strategy, attempt: &Attempt<'_>
     let pods = waiting(pods, attempt.members);
     match placer.place(&placer::Attempt { queue, pods: &pods, needed, first, preemptable }) {
         Ok(_) => Ok(placer.commit()),
-        Err(not) => Err(not.refusal),
+        Err(not) => Err(*not.refusal),
     }
 }
 

@@ -134,7 +134,10 @@ impl Shortlist {
         self.tally = self.tally.take().filter(|_| changed.is_empty());
         let query = Query { request: &class.request, constraints: &class.constraints, forbidden: &self.forbidden };
         for id in changed {
-            self.best.retain(|(_, listed)| listed != id);
+            // Most often the node that was just taken, which is the first.
+            if let Some(at) = self.best.iter().position(|(_, listed)| listed == id) {
+                self.best.remove(at);
+            }
             let Some(node) = snapshot.node(*id).filter(|node| refusal(&query, node).is_none()) else { continue };
             let score = score(snapshot.strategy, &class.request, node.books, &node.facts.name);
             if self.bound.as_ref().is_none_or(|bound| score <= *bound) {

@@ -76,14 +76,14 @@ pub type Places = Vec<(Uid, Arc<str>)>;
 #[derive(Debug)]
 pub struct NotPlaced {
     /// Why the first pod that was not placed was not.
-    pub refusal: Refusal,
+    pub refusal: Box<Refusal>,
     /// The pods that were placed until it was clear that too few could be. They are not placed any more.
     pub placed: Places,
 }
 
 /// Why one pod was not placed.
 struct Missed {
-    refusal: Refusal,
+    refusal: Box<Refusal>,
     /// Whether every other pod of its class would be refused, too.
     of_class: bool,
 }
@@ -161,7 +161,7 @@ impl<'w> Placer<'w> {
             return Ok(places);
         }
         self.trial.rollback_to(start);
-        let too_few = || Refusal::NotEnoughTasks { wanted: attempt.needed, there: count(places.len()), gated: 0 };
+        let too_few = || Box::new(Refusal::NotEnoughTasks { wanted: attempt.needed, there: count(places.len()), gated: 0 });
         Err(NotPlaced { refusal: refusal.unwrap_or_else(too_few), placed: places })
     }
 
@@ -196,7 +196,7 @@ impl<'w> Placer<'w> {
         if !attempt.preemptable || !pod.facts.preemptable {
             let by_right = self.books().quota().by_right(attempt.queue, &pod.facts.request);
             // Another pod of the class may be preemptable.
-            by_right.map_err(|refusal| Missed { refusal: refusal.into(), of_class: false })?;
+            by_right.map_err(|refusal| Missed { refusal: Box::new(refusal.into()), of_class: false })?;
         }
         self.trial.place(pod.facts, node, attempt.queue).map_err(|refusal| Missed::every(of_accounting(refusal)))
     }
@@ -240,8 +240,8 @@ impl Attempt<'_> {
 }
 
 impl Missed {
-    const fn every(refusal: Refusal) -> Self {
-        Self { refusal, of_class: true }
+    fn every(refusal: Refusal) -> Self {
+        Self { refusal: Box::new(refusal), of_class: true }
     }
 }
 

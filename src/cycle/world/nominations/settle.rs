@@ -76,7 +76,7 @@ impl World {
             Ok(_) => Ok(placer.commit()),
             Err(not) => {
                 drop(placer);
-                Err(not.refusal)
+                Err(*not.refusal)
             }
         };
         // Those that were placed are charged, and stay as they are.
