@@ -63,7 +63,7 @@ pub(crate) struct Cluster {
     pub(crate) size: Size,
     pod: PodFacts,
     group: GroupFacts,
-    /// A number in the requests of new pods. It makes them a little different in each round, so that no cached class helps.
+    /// A number in the requests of new pods. It makes them a little different in each round, so that no shortlist of nodes helps.
     round: u32,
 }
 

@@ -150,7 +150,7 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
     plan
 }
 
-/// What the group wants in this cycle; nothing where nobody waits.
+/// What the group wants in this cycle; none where it wants nothing.
 fn prepare(world: &mut World, policy: &Policy, key: &GroupKey, now: Duration) -> Result<Option<Ready>, Refusal> {
     refuse_blocked(world, key);
     world.notice_look(key);
@@ -158,43 +158,71 @@ fn prepare(world: &mut World, policy: &Policy, key: &GroupKey, now: Duration) ->
     let Some(facts) = group.facts.clone() else {
         return if group.waiting.is_empty() { Ok(None) } else { Err(Refusal::NoGroup { name: Arc::clone(&key.name) }) };
     };
-    // A group that has its places, and of which nobody waits, keeps them, whatever became of its queue since (O2).
     let has_all = group.waiting.is_empty() && gang::has_its_places(group, &facts);
-    if !has_all && let Some(refusal) = unusable(world, &facts) {
-        if holds(Rule::A5Broken) {
-            world.pend(key);
-        }
-        return Err(refusal);
-    }
-    // A5: before anybody has a turn who might take what is free only as long as this is reserved.
-    if holds(Rule::A5Closed) && !gang::is_satisfied(group, &facts) && world.books.quota().closed_by(&facts.queue).is_some() {
-        world.pend(key);
-    }
-    let Some(group) = world.groups.get(key) else { return Ok(None) };
-    // Where nobody waits there is nothing to be tried again: members are missing.
-    if group.retry.at.is_some_and(|at| at > now) && !group.waiting.is_empty() {
-        // Who got its places, and could not be bound, was refused nothing before.
-        let lack = group.refusal.as_deref().and_then(Refusal::lack);
-        let refusal = Refusal::Backoff { step: group.retry.step, why: group.retry.why.clone(), failures: group.retry.failures, lack };
-        world.keep_while_refused(key, now, policy.patience);
-        return Err(refusal);
-    }
-    // One that has its minimum waits only for those members for which others leave; the rest is placed as usual.
-    if let Some(waits) = world.nominated(key).filter(|_| group.waiting.is_empty() || !gang::is_satisfied(group, &facts)) {
-        return Err((**waits).clone());
-    }
+    check_queue(world, key, &facts, has_all)?;
+    check_time(world, policy, key, now)?;
+    check_nomination(world, key, &facts)?;
     if has_all {
         world.satisfied(key);
         let unanswered = world.unanswered(key);
         world.judge_group(key, unanswered);
         return Ok(None);
     }
-    let mut want = match gang::resolve(world, group, &facts) {
+    let want = want(world, key, &facts)?;
+    let Some(group) = world.groups.get(key) else { return Ok(None) };
+    let rank = world.rank(group, &facts);
+    Ok(Some((Arc::from(facts.queue.as_str()), rank, want)))
+}
+
+/// Refuses a group that cannot be placed as it stands, and revokes an admission that its queue does not bear any more.
+fn check_queue(world: &mut World, key: &GroupKey, facts: &GroupFacts, has_all: bool) -> Result<(), Refusal> {
+    // A group that has its places, and of which no pod waits, keeps them, whatever became of its queue since (O2).
+    if !has_all && let Some(refusal) = unusable(world, facts) {
+        if holds(Rule::A5Broken) {
+            world.pend(key);
+        }
+        return Err(refusal);
+    }
+    // A5: before a group has its turn that could take what is free only as long as this is reserved.
+    let satisfied = world.groups.get(key).is_none_or(|group| gang::is_satisfied(group, facts));
+    if holds(Rule::A5Closed) && !satisfied && world.books.quota().closed_by(&facts.queue).is_some() {
+        world.pend(key);
+    }
+    Ok(())
+}
+
+/// Refuses a group that backs off after a failed bind or eviction.
+fn check_time(world: &mut World, policy: &Policy, key: &GroupKey, now: Duration) -> Result<(), Refusal> {
+    let Some(group) = world.groups.get(key) else { return Ok(()) };
+    // Where no pod waits there is nothing to be tried again: members are missing.
+    if group.retry.at.is_none_or(|at| at <= now) || group.waiting.is_empty() {
+        return Ok(());
+    }
+    // A gang that was placed but whose binds failed has no earlier refusal.
+    let lack = group.refusal.as_deref().and_then(Refusal::lack);
+    let refusal = Refusal::Backoff { step: group.retry.step, why: group.retry.why.clone(), failures: group.retry.failures, lack };
+    world.keep_while_refused(key, now, policy.patience);
+    Err(refusal)
+}
+
+/// Refuses a group whose places are nominated. One that has its minimum waits only for those members; the others are placed as usual.
+fn check_nomination(world: &World, key: &GroupKey, facts: &GroupFacts) -> Result<(), Refusal> {
+    let all_wait = |group: &world::Group| group.waiting.is_empty() || !gang::is_satisfied(group, facts);
+    match world.nominated(key) {
+        Some(waits) if world.groups.get(key).is_some_and(all_wait) => Err((**waits).clone()),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// What the group needs together, and its waiting members in order.
+fn want(world: &mut World, key: &GroupKey, facts: &GroupFacts) -> Result<Want, Refusal> {
+    let Some(group) = world.groups.get(key) else { return Ok(Want::new(key, Gang::default(), Vec::new())) };
+    let mut want = match gang::resolve(world, group, facts) {
         Ok(gang) => {
             let members = gang::in_order(world, group, &gang);
             Want::new(key, gang, members)
         }
-        // It waits for somebody to lift the gates, who may wait for anything: that takes nothing from others.
+        // It waits until the scheduling gates are removed, which may take any time: it takes nothing from other groups.
         Err(refusal) if group.counts.gated > 0 && holds(Rule::A5Gated) => {
             world.pend(key);
             return Err(refusal);
@@ -202,11 +230,10 @@ fn prepare(world: &mut World, policy: &Policy, key: &GroupKey, now: Duration) ->
         Err(refusal) => Want { incomplete: Some(refusal), ..Want::new(key, Gang::default(), Vec::new()) },
     };
     if group.is_idle() {
-        // Nobody waits, so there is nothing to complain about. Volcano's job controller makes the pods only once the group is admitted.
+        // No pod waits, so there is nothing to complain about. Volcano's job controller makes the pods only once the group is admitted.
         want.incomplete = None;
     }
-    let rank = world.rank(group, &facts);
-    Ok(Some((Arc::from(facts.queue.as_str()), rank, want)))
+    Ok(want)
 }
 
 /// Why the group as it stands can have no place and is not admitted, whatever is free.

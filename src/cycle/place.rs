@@ -43,8 +43,8 @@ pub(super) struct Attempt<'a> {
 /// Why the first member that found no place did not.
 pub(super) fn place(world: &mut World, strategy: Strategy, attempt: &Attempt<'_>) -> Result<Vec<Placement>, Refusal> {
     let barred = world.barred_groups(attempt.queue);
-    let World { books, nodes, anti_affinity, classes, views, pods, .. } = world;
-    let mut placer = Placer::new(State { books, nodes, anti_affinity, classes, views, barred }, strategy, attempt.last, u32::MAX);
+    let World { books, nodes, anti_affinity, classes, finder, pods, .. } = world;
+    let mut placer = Placer::new(State { books, nodes, anti_affinity, classes, finder, barred }, strategy, attempt.last, u32::MAX);
     if let Some(name) = attempt.holds.filter(|_| holds(Rule::A4Own)) {
         placer.trial().reserve(name, attempt.queue, &Resources::new());
     }
@@ -52,7 +52,7 @@ pub(super) fn place(world: &mut World, strategy: Strategy, attempt: &Attempt<'_>
     let pods = waiting(pods, attempt.members);
     match placer.place(&placer::Attempt { queue, pods: &pods, needed, first, preemptable }) {
         Ok(_) => Ok(placer.commit()),
-        Err(not) => Err(not.refusal),
+        Err(not) => Err(*not.refusal),
     }
 }
 

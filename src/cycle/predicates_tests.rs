@@ -28,8 +28,11 @@ fn asks() -> PodFacts {
     facts
 }
 
-/// What makes the node refuse the pod, for each predicate, and what is said then.
-fn spoiled() -> [(fn(&mut World), Reason); COUNT] {
+/// What makes the node refuse the pod, and what is said then.
+type Case = (fn(&mut World), Reason);
+
+/// One case for each predicate.
+fn spoiled() -> [Case; COUNT] {
     fn change(world: &mut World, change: impl FnOnce(&mut NodeFacts)) {
         let mut facts = good();
         change(&mut facts);

@@ -1,8 +1,12 @@
 //! What does a group get when it is its turn? Admission, then its gang whole, or one further member.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::accounting::Placement;
+use crate::api::{GroupFacts, Uid};
+use crate::resources::Resources;
 use crate::rules::{self, Rule};
 
 use super::claim::Unplaced;
@@ -20,7 +24,7 @@ pub(super) enum Turn {
     Over,
     /// It has further members to place.
     Again(Box<Want>),
-    /// It waits for room, and whoever comes after it in a fifo queue waits for it (A6).
+    /// It waits for room, and every later group of a fifo queue waits for it (A6).
     First,
 }
 
@@ -34,105 +38,158 @@ pub(super) fn take_turn(
     plan: &mut Plan,
     unplaced: &mut Vec<Unplaced>,
 ) -> Turn {
-    let Some(group) = world.groups.get(&want.key) else { return Turn::Over };
-    let Some(facts) = group.facts.clone() else { return Turn::Over };
-    let (last, holds, reserved) = (group.retry.last.clone(), group.holds.clone(), world.reserved(group).clone());
-    let needed = want.gang.needed;
-    let first = want.gang.tasks.values().fold(0_u32, |sum, missing| sum.saturating_add(*missing));
-    let members = want.members.get(want.next..).unwrap_or_default();
-    let attempt = Attempt { queue, members, needed, first: 0, preemptable: facts.preemptable, last: &last, holds: holds.as_deref() };
-    if members.is_empty() || needed > 0 {
-        let gang_members = members.get(..usize::try_from(needed).unwrap_or(usize::MAX)).unwrap_or(members);
-        let minimum = match admit::admit(world, &want.key, gang_members) {
-            Ok(minimum) => minimum,
-            Err(refusal) => {
-                if rules::holds(Rule::A5Closed) || !matches!(refusal, Refusal::Closed { .. }) {
-                    world.pend(&want.key);
-                }
-                // Where only amounts are in the way, others may go for it: in a queue that is full of lower priorities nobody is admitted before one of those goes. And
-                // what it is owed may be more tomorrow, though nothing becomes free.
-                if matches!(refusal, Refusal::Ceiling(_)) {
-                    unplaced.push(Unplaced::gang(&want.key, queue, members, [needed, first], false));
-                }
-                // Without it who comes after it would have room, and then this one, too, and so on for ever.
-                if members.is_empty() && world.is_resting(&want.key, now) {
-                    refuse(world, &want.key, &Arc::new(refusal));
-                    return Turn::Over;
-                }
-                return waits(world, queue, &want, refusal);
-            }
-        };
-        if members.is_empty() {
-            world.reserve(&want.key, minimum, now, policy.patience);
-            match want.incomplete.take() {
-                // It waits for its members and not for room, so nobody waits for it.
-                Some(refusal) if !rules::holds(Rule::A6Members) => return waits(world, queue, &want, refusal),
-                Some(refusal) => refuse(world, &want.key, &Arc::new(refusal)),
-                None => world.judge_group(&want.key, None),
-            }
+    let Some(facts) = world.groups.get(&want.key).and_then(|group| group.facts.clone()) else { return Turn::Over };
+    let mut turn = Ongoing { world, policy, queue, facts, now, plan, unplaced };
+    if want.rest().is_empty() || want.gang.needed > 0 {
+        if let Some(end) = turn.gang(&mut want) {
+            return end;
+        }
+    } else {
+        turn.one_further(&mut want);
+    }
+    if want.rest().is_empty() { turn.end(want) } else { Turn::Again(Box::new(want)) }
+}
+
+impl Want {
+    /// The members that had no turn yet.
+    fn rest(&self) -> &[Uid] {
+        self.members.get(self.next..).unwrap_or_default()
+    }
+
+    /// How many members the gang still needs, and how many of the first of them are needed for their tasks.
+    fn needed(&self) -> [u32; 2] {
+        [self.gang.needed, self.gang.tasks.values().fold(0_u32, |sum, missing| sum.saturating_add(*missing))]
+    }
+}
+
+/// A turn that is being taken.
+struct Ongoing<'t> {
+    world: &'t mut World,
+    policy: &'t Policy,
+    queue: &'t Arc<str>,
+    facts: Arc<GroupFacts>,
+    now: Duration,
+    plan: &'t mut Plan,
+    unplaced: &'t mut Vec<Unplaced>,
+}
+
+impl Ongoing<'_> {
+    /// Admission, and then all members that are needed together. None where the gang was placed.
+    fn gang(&mut self, want: &mut Want) -> Option<Turn> {
+        let needed = usize::try_from(want.gang.needed).unwrap_or(usize::MAX);
+        let together = want.rest().get(..needed).unwrap_or_else(|| want.rest());
+        match admit::admit(self.world, &want.key, together) {
+            Err(refusal) => Some(self.not_admitted(want, refusal)),
+            Ok(minimum) if want.rest().is_empty() => Some(self.admitted(want, minimum)),
+            Ok(minimum) => self.place_gang(want, minimum),
+        }
+    }
+
+    fn not_admitted(&mut self, want: &Want, refusal: Refusal) -> Turn {
+        if rules::holds(Rule::A5Closed) || !matches!(refusal, Refusal::Closed { .. }) {
+            self.world.pend(&want.key);
+        }
+        // Where only amounts are in the way, other pods may be preempted: in a queue that is full of lower priorities no group is admitted before one of
+        // those goes. And its share may be more tomorrow, though nothing becomes free.
+        if matches!(refusal, Refusal::Ceiling(_)) {
+            self.unplaced.push(Unplaced::gang(&want.key, self.queue, want.rest(), want.needed(), false));
+        }
+        // Without it the next group would have room, and then this one, too, and so on for ever.
+        if want.rest().is_empty() && self.world.is_resting(&want.key, self.now) {
+            refuse(self.world, &want.key, &Arc::new(refusal));
             return Turn::Over;
         }
-        match place::place(world, policy.placement, &Attempt { first, ..attempt }) {
-            Err(refusal) => {
-                world.reserve(&want.key, minimum, now, policy.patience);
-                unplaced.push(Unplaced::gang(&want.key, queue, members, [needed, first], true));
-                return waits(world, queue, &want, refusal);
-            }
-            Ok(placements) => {
-                world.free_surplus(&want.key, &reserved, &placements);
-                plan.binds.extend(world.assume_all(&want.key, &placements, None));
-            }
+        self.waits(want, refusal)
+    }
+
+    /// A group none of whose members waits: it reserves its minimum.
+    fn admitted(&mut self, want: &mut Want, minimum: Resources) -> Turn {
+        self.world.reserve(&want.key, minimum, self.now, self.policy.patience);
+        match want.incomplete.take() {
+            // It waits for its members and not for room, so no group waits for it.
+            Some(refusal) if !rules::holds(Rule::A6Members) => return self.waits(want, refusal),
+            Some(refusal) => refuse(self.world, &want.key, &Arc::new(refusal)),
+            None => self.world.judge_group(&want.key, None),
         }
-        world.satisfied(&want.key);
+        Turn::Over
+    }
+
+    /// Places what is needed together; what is not placed reserves the minimum.
+    fn place_gang(&mut self, want: &mut Want, minimum: Resources) -> Option<Turn> {
+        let reserved = self.world.groups.get(&want.key).map(|group| self.world.reserved(group).clone()).unwrap_or_default();
+        let placements = match self.place(want, want.rest(), want.needed()) {
+            Ok(placements) => placements,
+            Err(refusal) => {
+                self.world.reserve(&want.key, minimum, self.now, self.policy.patience);
+                self.unplaced.push(Unplaced::gang(&want.key, self.queue, want.rest(), want.needed(), true));
+                return Some(self.waits(want, refusal));
+            }
+        };
+        self.world.free_surplus(&want.key, &reserved, &placements);
+        self.plan.binds.extend(self.world.assume_all(&want.key, &placements, None));
+        self.world.satisfied(&want.key);
         want.gang = Gang::default();
-        want.members.retain(|uid| world.pods.get(uid).is_some_and(|member| member.assumed.is_none()));
+        want.members.retain(|uid| self.world.pods.get(uid).is_some_and(|member| member.assumed.is_none()));
         want.next = 0;
-    } else {
-        let one = members.get(..1).unwrap_or_default();
-        match place::place(world, policy.placement, &Attempt { members: one, needed: 1, ..attempt }) {
+        None
+    }
+
+    /// Places one member of a group that has its minimum.
+    fn one_further(&mut self, want: &mut Want) {
+        let one = want.rest().get(..1).unwrap_or_default().to_vec();
+        match self.place(want, &one, [1, 0]) {
             Err(refusal) => {
                 let refusal = Arc::new(refusal);
-                for uid in one {
-                    world.refuse_pod(uid, Some(&refusal));
+                for uid in &one {
+                    self.world.refuse_pod(uid, Some(&refusal));
                 }
                 want.refusal.get_or_insert(refusal);
-                want.unplaced.extend(one.iter().cloned());
+                want.unplaced.extend(one);
             }
             Ok(placements) => {
-                let minimum = Some(facts.min_member).filter(|minimum| *minimum > 1);
-                plan.binds.extend(world.assume_all(&want.key, &placements, minimum));
+                let minimum = Some(self.facts.min_member).filter(|minimum| *minimum > 1);
+                self.plan.binds.extend(self.world.assume_all(&want.key, &placements, minimum));
             }
         }
         want.next = want.next.saturating_add(1);
     }
-    if want.next < want.members.len() {
-        return Turn::Again(Box::new(want));
-    }
-    world.satisfied(&want.key);
-    let Some(refusal) = want.refusal.take() else {
-        let waits = world.nominated(&want.key).cloned();
-        world.judge_group(&want.key, waits);
-        return Turn::Over;
-    };
-    let comes_first = is_first(world, queue, &want);
-    world.judge_group(&want.key, Some(refusal));
-    if world.nominated(&want.key).is_none() {
-        unplaced.push(Unplaced::further(&want.key, queue, want.unplaced));
-    }
-    if comes_first { Turn::First } else { Turn::Over }
-}
 
-/// The group found no room in its turn.
-fn waits(world: &mut World, queue: &str, want: &Want, refusal: Refusal) -> Turn {
-    let comes_first = is_first(world, queue, want);
-    refuse(world, &want.key, &Arc::new(refusal));
-    if comes_first { Turn::First } else { Turn::Over }
-}
+    fn place(&mut self, want: &Want, members: &[Uid], [needed, first]: [u32; 2]) -> Result<Vec<Placement>, Refusal> {
+        let group = self.world.groups.get(&want.key);
+        let (last, holds): (BTreeSet<Arc<str>>, _) = group.map(|group| (group.retry.last.clone(), group.holds.clone())).unwrap_or_default();
+        let (queue, preemptable) = (&**self.queue, self.facts.preemptable);
+        let attempt = Attempt { queue, members, needed, first, preemptable, last: &last, holds: holds.as_deref() };
+        place::place(self.world, self.policy.placement, &attempt)
+    }
 
-/// Whether whoever comes after the group in its queue waits for it: while the queue is fifo and the group could ever fit (A6).
-fn is_first(world: &World, queue: &str, want: &Want) -> bool {
-    rules::holds(Rule::A6) && world.is_fifo(queue) && {
-        let least = admit::least(world, &want.key, &want.members, want.gang.needed);
-        !rules::holds(Rule::A6Ever) || world.books.quota().ever_fits(queue, &least)
+    /// Every member had its turn.
+    fn end(&mut self, mut want: Want) -> Turn {
+        self.world.satisfied(&want.key);
+        let Some(refusal) = want.refusal.take() else {
+            let waits = self.world.nominated(&want.key).cloned();
+            self.world.judge_group(&want.key, waits);
+            return Turn::Over;
+        };
+        let comes_first = self.is_first(&want);
+        self.world.judge_group(&want.key, Some(refusal));
+        if self.world.nominated(&want.key).is_none() {
+            self.unplaced.push(Unplaced::further(&want.key, self.queue, want.unplaced));
+        }
+        if comes_first { Turn::First } else { Turn::Over }
+    }
+
+    /// The group found no room in its turn.
+    fn waits(&mut self, want: &Want, refusal: Refusal) -> Turn {
+        let comes_first = self.is_first(want);
+        refuse(self.world, &want.key, &Arc::new(refusal));
+        if comes_first { Turn::First } else { Turn::Over }
+    }
+
+    /// Whether later groups of the queue wait for this one: while the queue is fifo and the group could ever fit (A6).
+    fn is_first(&self, want: &Want) -> bool {
+        rules::holds(Rule::A6) && self.world.is_fifo(self.queue) && {
+            let least = admit::least(self.world, &want.key, &want.members, want.gang.needed);
+            !rules::holds(Rule::A6Ever) || self.world.books.quota().ever_fits(self.queue, &least)
+        }
     }
 }

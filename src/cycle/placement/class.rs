@@ -23,7 +23,7 @@ pub struct Class {
     pub constraints: Constraints,
 }
 
-/// Above so many classes, those that no pod uses are dropped. A view of 5,000 nodes is about half a megabyte.
+/// Above so many classes that no pod uses, those are dropped.
 const KEPT: usize = 64;
 
 /// The classes of the pods that wait.

@@ -9,7 +9,7 @@
 //! One [`placer`] serves a turn, an attempt at preemption and the settling of a nomination; they differ in values of [`placer::Attempt`] only.
 //!
 //! Reading order: [`placer`], [`trial`], [`filter`] (one file for each predicate), [`score`], [`nodes`], [`anti_affinity`], [`class`], and how
-//! the best node is found fast: [`view`], `node_table`.
+//! the best node is found fast: [`finder`], `node_table`.
 //!
 //! **Architecture invariant:** this room knows pods, nodes and queues. It knows no turns, no gangs and no preemption, and imports nothing from
 //! `cycle::world` or above.
@@ -17,10 +17,10 @@
 pub mod anti_affinity;
 pub mod class;
 pub mod filter;
+pub mod finder;
 mod node_table;
 pub mod nodes;
 pub mod placer;
 pub mod score;
 pub mod snapshot;
 pub mod trial;
-pub mod view;

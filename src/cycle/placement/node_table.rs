@@ -1,15 +1,16 @@
-//! Which node is the best for a pod that is like no other, and why does none take it?
+//! What do all nodes say to one pod?
 //!
-//! A view remembers a class, which pays where many pods share it. For a class of a few pods every node is looked at once and nothing is remembered, so that must
-//! be cheap: what is left on the nodes stands here as one column of numbers for each resource, in the order of the nodes' names, and is kept up to date from the
-//! log of changed nodes. Neither a name is compared nor anything divided for a node, and the answers are those of a view, to the last digit:
+//! Every node is looked at and nothing is remembered, so that must be cheap: what is left on the nodes stands here as one column of numbers for
+//! each resource, in the order of the nodes' names, and is kept up to date from the log of changed nodes. Neither a name is compared nor
+//! anything divided for a node, and the answers are those of [`score`](super::score), to the last digit:
 //!
 //! ```text
 //! ⌊(used + asked) · WHOLE / offered⌋  =  ⌊used · WHOLE / offered⌋  +  ⌊asked · WHOLE / offered⌋  +  1 if the two remainders reach offered
 //!                                        kept for each node            once for each different amount that nodes offer
 //! ```
 //!
-//! The last term is looked at only where a node could be better than the best so far; so are its labels and taints where they matter.
+//! The last term is looked at only where a node could be better than the best so far. Predicates are asked only where they concern both the node
+//! and the pod, which they say themselves ([`Concerns`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::zip;
@@ -21,7 +22,7 @@ use crate::runtime::flags::Placement;
 
 use super::filter::{Concerns, Query, refusal};
 use super::nodes::NodeId;
-use super::score::WHOLE;
+use super::score::{Score, WHOLE};
 use super::snapshot::Snapshot;
 use crate::cycle::explain::{Count, Reason, Tally};
 
@@ -85,8 +86,8 @@ impl NodeTable {
             return false;
         }
         self.refresh(snapshot);
-        let missing = |board: &Self| -> Vec<ResourceName> {
-            request.iter().map(|(name, _)| name).filter(|name| board.columns.iter().all(|column| column.name != **name)).cloned().collect()
+        let missing = |table: &Self| -> Vec<ResourceName> {
+            request.iter().map(|(name, _)| name).filter(|name| table.columns.iter().all(|column| column.name != **name)).cloned().collect()
         };
         if self.columns.len().saturating_add(missing(self).len()) > MOST_COLUMNS {
             self.columns.clear();
@@ -161,13 +162,8 @@ impl NodeTable {
         request.iter().filter_map(wanted).collect()
     }
 
-    /// The best node; one of `last` only where no other fits. To be asked after [`prepare`](Self::prepare).
-    pub(super) fn best(&mut self, query: &Query<'_>, last: &BTreeSet<NodeId>, snapshot: Snapshot<'_>) -> Option<NodeId> {
-        let best = self.best_but(last, query, snapshot);
-        if last.is_empty() { best } else { best.or_else(|| self.best_but(&BTreeSet::new(), query, snapshot)) }
-    }
-
-    fn best_but(&mut self, not: &BTreeSet<NodeId>, query: &Query<'_>, snapshot: Snapshot<'_>) -> Option<NodeId> {
+    /// The best nodes but for those of `not`, the best first; at most so many. To be asked after [`prepare`](Self::prepare).
+    pub(super) fn scan(&mut self, query: &Query<'_>, not: &BTreeSet<NodeId>, most: usize, snapshot: Snapshot<'_>) -> Vec<(Score, NodeId)> {
         let mut least = std::mem::take(&mut self.least);
         least.clear();
         least.resize(self.nodes.len(), 0);
@@ -181,7 +177,9 @@ impl NodeTable {
         let devices = query.request.iter().filter(|(name, _)| name.contains('/')).count();
         let devices = u32::try_from(devices).unwrap_or(u32::MAX);
         let concerns = Concerns::of_pod(query);
-        let mut best = None;
+        let mut best: Vec<((u32, u32), NodeId)> = Vec::new();
+        // The last of the list once it is full: what is no better needs no further look.
+        let mut worst = None;
         for (place, (entry, least)) in zip(&self.nodes, &least).enumerate() {
             // Of a node that takes the pod, all devices that it asks for are among those that the node offers.
             let wasted = entry.devices.saturating_sub(devices);
@@ -190,7 +188,7 @@ impl NodeTable {
                 Placement::Pack => WHOLE.saturating_sub(least.saturating_add(1)),
             };
             // Of equal nodes the first by name is the best.
-            if best.is_some_and(|(score, _)| score <= (wasted, bound)) || wanted.iter().any(|want| want.short(place).is_some()) {
+            if worst.is_some_and(|worst| worst <= (wasted, bound)) || wanted.iter().any(|want| want.short(place).is_some()) {
                 continue;
             }
             let fullness = wanted.iter().map(|want| want.fullness(place)).max().unwrap_or(0);
@@ -198,18 +196,23 @@ impl NodeTable {
                 Placement::Spread => fullness,
                 Placement::Pack => WHOLE.saturating_sub(fullness),
             };
-            let better = best.is_none_or(|(score, _)| (wasted, cost) < score);
+            let better = worst.is_none_or(|worst| (wasted, cost) < worst);
             if better && !not.contains(&entry.id) && (!entry.concerns.meet(concerns) || takes(query, entry.id, snapshot)) {
-                best = Some(((wasted, cost), entry.id));
+                let at = best.partition_point(|(score, _)| *score <= (wasted, cost));
+                best.insert(at, ((wasted, cost), entry.id));
+                best.truncate(most);
+                worst = best.last().filter(|_| best.len() >= most).map(|(score, _)| *score);
             }
         }
         drop(wanted);
         self.least = least;
-        best.map(|(_, id)| id)
+        let named =
+            |((wasted, cost), id): ((u32, u32), NodeId)| Some((Score::new(wasted, cost, Arc::clone(&snapshot.nodes.get(id)?.name)), id));
+        best.into_iter().filter_map(named).collect()
     }
 
     /// How many nodes refuse, and why. To be asked after [`prepare`](Self::prepare).
-    pub(super) fn tally(&self, query: &Query<'_>, snapshot: Snapshot<'_>) -> Arc<Tally> {
+    pub(super) fn tally(&self, query: &Query<'_>, snapshot: Snapshot<'_>) -> Tally {
         let mut tally = Tally { nodes: u32::try_from(self.nodes.len()).unwrap_or(u32::MAX), ..Tally::default() };
         let wanted = self.wanted(query.request);
         let mut lacking = vec![Count::default(); wanted.len()];
@@ -238,7 +241,7 @@ impl NodeTable {
             count.nodes = count.nodes.saturating_add(lacking.nodes);
             count.most_free = count.most_free.max(lacking.most_free);
         }
-        Arc::new(tally)
+        tally
     }
 }
 
@@ -304,7 +307,3 @@ fn entry(id: NodeId, snapshot: Snapshot<'_>) -> Option<Entry> {
 fn takes(query: &Query<'_>, id: NodeId, snapshot: Snapshot<'_>) -> bool {
     snapshot.node(id).is_some_and(|node| refusal(query, &node).is_none())
 }
-
-#[cfg(test)]
-#[path = "node_table_tests.rs"]
-mod tests;

@@ -1,7 +1,7 @@
 //! Which nodes are there, and which of them changed since somebody last looked?
 //!
-//! Every node has a small number for as long as it exists, so that a class view is a plain vector. Whatever can change a verdict about a node
-//! (its facts, a charge, a charge taken back) is written into a log; a view that remembers where it stood re-reads only what stands behind.
+//! Every node has a small number for as long as it exists. Whatever can change the answer of a node (its facts, a charge, a charge taken back) is
+//! written into a log; the node table and the shortlists remember how far they have read, and read again only the nodes that follow.
 //! The log is cut when it is longer than the cluster: who stood further back looks at every node again, which is then cheaper anyway.
 
 use std::collections::BTreeMap;

@@ -24,9 +24,9 @@ use crate::runtime::flags::Placement as Strategy;
 use super::anti_affinity::{AntiAffinityIndex, PodLabels};
 use super::class::{ClassId, Classes};
 use super::filter::{Query, lasting_refusal, refusal};
+use super::finder::{Asks, NodeFinder};
 use super::nodes::{NodeId, Nodes};
 use super::trial::{Savepoint, Trial};
-use super::view::Views;
 
 /// The state that the placer reads and changes.
 #[derive(Debug)]
@@ -39,8 +39,8 @@ pub struct State<'w> {
     pub anti_affinity: &'w mut AntiAffinityIndex,
     /// Which pods are the same to every node.
     pub classes: &'w Classes,
-    /// What is remembered of earlier answers. Nothing is decided by it.
-    pub views: &'w mut Views,
+    /// What finds nodes, with what it remembers of earlier answers.
+    pub finder: &'w mut NodeFinder,
     /// The node groups that are labelled for other queues than that of the pods.
     pub barred: BTreeSet<String>,
 }
@@ -78,14 +78,14 @@ pub type Places = Vec<(Uid, Arc<str>)>;
 #[derive(Debug)]
 pub struct NotPlaced {
     /// Why the first pod that was not placed was not.
-    pub refusal: Refusal,
+    pub refusal: Box<Refusal>,
     /// The pods that were placed until it was clear that too few could be. They are not placed any more.
     pub placed: Places,
 }
 
 /// Why one pod was not placed.
 struct Missed {
-    refusal: Refusal,
+    refusal: Box<Refusal>,
     /// Whether every other pod of its class would be refused, too.
     of_class: bool,
 }
@@ -95,7 +95,7 @@ struct Missed {
 pub struct Placer<'w> {
     trial: Trial<'w>,
     classes: &'w Classes,
-    views: &'w mut Views,
+    finder: &'w mut NodeFinder,
     strategy: Strategy,
     last: BTreeSet<NodeId>,
     barred: BTreeSet<String>,
@@ -105,9 +105,9 @@ pub struct Placer<'w> {
 impl<'w> Placer<'w> {
     /// Opens a trial. `last` are nodes that are taken only where no other fits; `budget` is how many pods may be tried in all attempts together.
     pub fn new(state: State<'w>, strategy: Strategy, last: &BTreeSet<Arc<str>>, budget: u32) -> Self {
-        let State { books, nodes, anti_affinity, classes, views, barred } = state;
+        let State { books, nodes, anti_affinity, classes, finder, barred } = state;
         let last = last.iter().filter_map(|name| nodes.id(name)).collect();
-        Self { trial: Trial::new(books, nodes, anti_affinity), classes, views, strategy, last, barred, budget }
+        Self { trial: Trial::new(books, nodes, anti_affinity), classes, finder, strategy, last, barred, budget }
     }
 
     /// The trial: what is placed, reserved and set aside.
@@ -164,7 +164,7 @@ impl<'w> Placer<'w> {
             return Ok(places);
         }
         self.trial.rollback_to(start);
-        let too_few = || Refusal::NotEnoughTasks { wanted: attempt.needed, there: count(places.len()), gated: 0 };
+        let too_few = || Box::new(Refusal::NotEnoughTasks { wanted: attempt.needed, there: count(places.len()), gated: 0 });
         Err(NotPlaced { refusal: refusal.unwrap_or_else(too_few), placed: places })
     }
 
@@ -199,7 +199,7 @@ impl<'w> Placer<'w> {
         if !attempt.preemptable || !pod.facts.preemptable {
             let by_right = self.books().quota().within_entitlement(attempt.queue, &pod.facts.request);
             // Another pod of the class may be preemptable.
-            by_right.map_err(|refusal| Missed { refusal: refusal.into(), of_class: false })?;
+            by_right.map_err(|refusal| Missed { refusal: Box::new(refusal.into()), of_class: false })?;
         }
         self.trial.place(pod.facts, node, attempt.queue).map_err(|refusal| Missed::every(of_accounting(refusal)))
     }
@@ -209,9 +209,8 @@ impl<'w> Placer<'w> {
         let class = pod.class.and_then(|id| Some((id, self.classes.get(id)?)));
         // A pod that waits has a class.
         let Some((id, class)) = class else { return Err(Arc::default()) };
-        let labels = self.trial.labels_that_matter(pod.facts);
-        let mut look = self.views.look(id, class, self.classes.users_of(id), labels, self.trial.snapshot(self.strategy, &self.barred));
-        look.best(&self.last).ok_or_else(|| look.tally())
+        let asks = Asks { id, class, users: self.classes.users_of(id), labels: self.trial.labels_that_matter(pod.facts) };
+        self.finder.best(asks, &self.last, self.trial.snapshot(self.strategy, &self.barred))
     }
 
     /// The node of this name if it takes the pod, or what it says.
@@ -244,8 +243,8 @@ impl Attempt<'_> {
 }
 
 impl Missed {
-    const fn every(refusal: Refusal) -> Self {
-        Self { refusal, of_class: true }
+    fn every(refusal: Refusal) -> Self {
+        Self { refusal: Box::new(refusal), of_class: true }
     }
 }
 

@@ -26,6 +26,13 @@ pub struct Score {
     name: Arc<str>,
 }
 
+impl Score {
+    /// The score of a node of which these figures are known already.
+    pub(super) const fn new(wasted: u32, cost: u32, name: Arc<str>) -> Self {
+        Self { wasted, cost, name }
+    }
+}
+
 /// A whole, in the steps that fullness is measured in. Finer steps than a millionth tell no two nodes apart that differ.
 pub(super) const WHOLE: u32 = 1_000_000;
 

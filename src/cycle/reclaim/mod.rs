@@ -12,7 +12,7 @@
 //!                                       ╰── Owed: may this one go, too? (R2 R3 R6, budgets)
 //! ```
 //!
-//! Who goes is decided by the rules alone, and whether that is enough by really placing the gang with the same views as always: nodes' taints,
+//! Who goes is decided by the rules alone, and whether that is enough by really placing the gang with the same placer as always: nodes' taints,
 //! labels, anti-affinity and all. Nothing stays of it: the stage puts everything back when it is dropped.
 //!
 //! **What one call costs.** Whom the rules name as candidates is read from the list of each queue's pods, so pods of queues that owe nothing are
@@ -99,8 +99,8 @@ pub(in crate::cycle) fn find(world: &mut World, policy: Policy, claim: &Claim<'_
     world.share_out();
     let leaving = world.leaving_or_told_to();
     let barred = world.barred_groups(claim.queue);
-    let World { books, nodes, anti_affinity, classes, views, pods, groups, priority_classes, demands, shares, stays, .. } = world;
-    let mut stage = Stage::new(State { books, nodes, anti_affinity, classes, views, barred }, pods, policy, claim.last);
+    let World { books, nodes, anti_affinity, classes, finder, pods, groups, priority_classes, demands, shares, stays, .. } = world;
+    let mut stage = Stage::new(State { books, nodes, anti_affinity, classes, finder, barred }, pods, policy, claim.last);
     let reserved = stage.books().quota().reservation_of(claim.reservation).is_some();
     if holds(Rule::Gone) {
         leaving.iter().for_each(|uid| stage.set_aside(uid));

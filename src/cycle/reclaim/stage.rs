@@ -97,13 +97,14 @@ impl<'w> Stage<'w> {
             Ok(places) => return Ok(places),
             Err(not) => not,
         };
-        match not.refusal {
-            // Without R5 a ceiling is none.
-            Refusal::Ceiling(wall) if !holds(Rule::R5) && wall.unused_guarantee.is_zero() => Ok(not.placed),
-            refusal => {
-                self.before = not.placed;
-                Err(refusal)
-            }
+        // Without R5 a ceiling is none.
+        if let Refusal::Ceiling(wall) = &*not.refusal
+            && !holds(Rule::R5)
+            && wall.unused_guarantee.is_zero()
+        {
+            return Ok(not.placed);
         }
+        self.before = not.placed;
+        Err(*not.refusal)
     }
 }

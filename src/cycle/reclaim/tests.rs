@@ -75,7 +75,7 @@ fn q6_what_is_borrowed_goes_the_youngest_first_and_nothing_stays_of_the_search()
     assert_eq!(taken(&mut world, "asks"), Ok((vec!["p9".into(), "p8".into()], vec!["n".into(), "n".into()])));
     world.apply_group(group("ns", "other", 0, "b"));
     world.apply_pod(pod("ns", "other-0", "other", &[("cpu", 1)]));
-    assert!(cycle(&mut world).binds.is_empty(), "the views do not see room that is not there");
+    assert!(cycle(&mut world).binds.is_empty(), "the node table does not see room that is not there");
     gang(&mut world, "more", 6, "b", 6, &[("cpu", 1)]);
     assert_eq!(
         taken(&mut world, "more"),

@@ -67,12 +67,7 @@ impl World {
         let queue_of = |key: &GroupKey| Some(groups.get(key)?.facts.as_ref()?.queue.as_str());
         let is_fifo = |queue: &str| queues.get(queue).is_some_and(|facts| facts.dequeue_strategy == DequeueStrategy::Fifo);
         let candidates = requeue.take(now, &chosen, known, is_fifo, queue_of);
-        if self.classes.tidy() {
-            self.views.retain(&self.classes);
-        }
-        if self.anti_affinity.is_empty() {
-            self.views.forget_audiences();
-        }
+        self.classes.tidy();
         candidates
     }
 

@@ -45,8 +45,8 @@ use crate::resources::Resources;
 
 use super::placement::anti_affinity::AntiAffinityIndex;
 use super::placement::class::Classes;
+use super::placement::finder::NodeFinder;
 use super::placement::nodes::Nodes;
-use super::placement::view::Views;
 use super::requeue::{Change, Requeue};
 
 use asking::Asking;
@@ -76,8 +76,8 @@ pub struct World {
     pub(in crate::cycle) anti_affinity: AntiAffinityIndex,
     /// Which pods are the same to every node.
     pub(in crate::cycle) classes: Classes,
-    /// What the nodes say to each class.
-    pub(in crate::cycle) views: Views,
+    /// What finds the best node for a pod.
+    pub(in crate::cycle) finder: NodeFinder,
     /// Our pods.
     pub(in crate::cycle) pods: ByKey<Uid, Member>,
     /// The pods of other schedulers that are charged to a node.
@@ -130,7 +130,7 @@ impl World {
             nodes: Nodes::default(),
             anti_affinity: AntiAffinityIndex::default(),
             classes: Classes::default(),
-            views: Views::default(),
+            finder: NodeFinder::default(),
             pods: ByKey::default(),
             others: BTreeSet::new(),
             strangers: strangers::Strangers::default(),

@@ -24,9 +24,7 @@ impl World {
             let queues = &self.queues;
             self.dirty_queues.retain(|name| queues.contains_key(name));
         }
-        if self.classes.tidy() {
-            self.views.retain(&self.classes);
-        }
+        self.classes.tidy();
     }
 }
 

@@ -62,7 +62,7 @@ impl World {
             self.books.withdraw(&place.uid);
         }
         let barred = own.first().map(|place| self.barred_groups(&place.queue)).unwrap_or_default();
-        let Self { books, nodes, anti_affinity, classes, views, pods, .. } = self;
+        let Self { books, nodes, anti_affinity, classes, finder, pods, .. } = self;
         let pod = |place| {
             let Placement { uid, node, .. }: &Placement = place;
             pods.get(uid).map(|member| Pod { facts: &member.facts, class: None, node: Some(&**node) })
@@ -72,12 +72,12 @@ impl World {
         let needed = u32::try_from(own.len()).unwrap_or(u32::MAX);
         // The nodes are given, so there is none to prefer.
         let mut placer =
-            Placer::new(State { books, nodes, anti_affinity, classes, views, barred }, Strategy::default(), &BTreeSet::new(), u32::MAX);
+            Placer::new(State { books, nodes, anti_affinity, classes, finder, barred }, Strategy::default(), &BTreeSet::new(), u32::MAX);
         let placed = match placer.place(&Attempt { queue, pods: &members, needed, first: needed, preemptable }) {
             Ok(_) => Ok(placer.commit()),
             Err(not) => {
                 drop(placer);
-                Err(not.refusal)
+                Err(*not.refusal)
             }
         };
         // Those that were placed are charged, and stay as they are.

@@ -1,6 +1,7 @@
-//! NodeTable and view must say the same, whatever happened to the nodes and whoever asks.
+//! The node table and the shortlists must say what every node says, whatever happened to the nodes and whatever is asked.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -10,9 +11,11 @@ use crate::api::pod::Toleration;
 use crate::api::{NodeFacts, PodFacts, Uid};
 use crate::cycle::placement::anti_affinity::AntiAffinityIndex;
 use crate::cycle::placement::class::Classes;
+use crate::cycle::placement::filter::Query;
+use crate::cycle::placement::finder::{Asks, MOST_LISTS, NodeFinder, each_node, tally_of_each};
+use crate::cycle::placement::node_table::NodeTable;
 use crate::cycle::placement::nodes::Nodes;
 use crate::cycle::placement::snapshot::Snapshot;
-use crate::cycle::placement::view::{Look, Views};
 use crate::cycle::testing::{node, pod};
 use crate::resources::{Amount, Resources};
 use crate::runtime::flags::Placement;
@@ -83,11 +86,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_board_says_what_a_view_says(steps in prop::collection::vec(step(), 1..80), pack in any::<bool>()) {
-        let (mut nodes, mut ledger, anti_affinity, mut classes) = (Nodes::default(), Ledger::new(), AntiAffinityIndex::default(), Classes::default());
-        let (mut viewing, mut looking) = (Views::default(), Views::default());
-        let mut excused = false;
-        let placement = if pack { Placement::Pack } else { Placement::Spread };
+    fn the_finder_says_what_asking_every_node_says(steps in prop::collection::vec(step(), 1..80), pack in any::<bool>()) {
+        let (mut nodes, mut ledger, anti_affinity, mut classes) =
+            (Nodes::default(), Ledger::new(), AntiAffinityIndex::default(), Classes::default());
+        // Of one the shortlists are as long as there are nodes or not, of one there are none.
+        let mut finders = [1, 2, 3, 1_000].map(|users| (users, NodeFinder::default()));
+        let strategy = if pack { Placement::Pack } else { Placement::Spread };
         for step in steps {
             match step {
                 Step::Node(n, cpu, gpus, zone, odd) => {
@@ -119,16 +123,24 @@ proptest! {
                     let id = classes.join(&asks(cpu, gpus, further, zone, bears));
                     let class = classes.get(id).unwrap();
                     let none = BTreeSet::new();
-                    let snapshot = Snapshot { nodes: &nodes, ledger: &ledger, anti_affinity: &anti_affinity, strategy: placement, barred: &none };
+                    let snapshot = Snapshot { nodes: &nodes, ledger: &ledger, anti_affinity: &anti_affinity, strategy, barred: &none };
                     let last: BTreeSet<_> = last.and_then(|n| nodes.id(&format!("n{n}"))).into_iter().collect();
-                    let mut view = viewing.look(id, class, usize::MAX, None, snapshot);
-                    prop_assert!(matches!(view, Look::View(_)));
-                    let mut look = looking.look(id, class, 1, None, snapshot);
-                    // A view that was made once is asked as long as it is there.
-                    excused |= further > 4 || nodes.iter().any(|node| node.allocatable.get("cpu") == Amount::MAX);
-                    prop_assert!(matches!(look, Look::NodeTable(_)) || excused, "the board answers where it can");
-                    prop_assert_eq!(look.best(&last), view.best(&last));
-                    prop_assert_eq!(look.tally(), view.tally());
+                    let query = Query { request: &class.request, constraints: &class.constraints, forbidden: &BTreeSet::new(), barred: &none };
+                    let every = each_node(&query, &BTreeSet::new(), usize::MAX, snapshot);
+                    let best = every.iter().find(|(_, id)| !last.contains(id)).or(every.first());
+                    let truth = best.map(|(_, id)| *id).ok_or_else(|| Arc::new(tally_of_each(&query, snapshot)));
+                    for (users, finder) in &mut finders {
+                        let asks = Asks { id, class, users: *users, labels: None };
+                        prop_assert_eq!(finder.best(asks, &last, snapshot), truth.clone(), "{} users", users);
+                    }
+                    let mut table = NodeTable::default();
+                    if table.prepare(&class.request, snapshot) {
+                        prop_assert_eq!(table.scan(&query, &BTreeSet::new(), usize::MAX, snapshot), every);
+                        prop_assert_eq!(table.tally(&query, snapshot), tally_of_each(&query, snapshot));
+                    } else {
+                        let beyond = nodes.iter().any(|node| node.allocatable.get("cpu") == Amount::MAX);
+                        prop_assert!(further > 4 || beyond, "the table answers where it can");
+                    }
                 }
             }
         }
@@ -136,25 +148,20 @@ proptest! {
 }
 
 #[test]
-fn however_many_classes_there_are_the_views_are_bounded() {
+fn however_many_classes_there_are_the_shortlists_are_bounded() {
     let (mut nodes, mut ledger, anti_affinity, mut classes) =
         (Nodes::default(), Ledger::new(), AntiAffinityIndex::default(), Classes::default());
-    for number in 0..20 {
-        let facts = node(&format!("n{number:04}"), &[("cpu", 4)]);
-        ledger.node_upsert(&facts.name, facts.allocatable.clone());
-        nodes.upsert(facts);
-    }
+    let facts = node("n", &[("cpu", 1_000_000)]);
+    ledger.node_upsert(&facts.name, facts.allocatable.clone());
+    nodes.upsert(facts);
     let none = BTreeSet::new();
     let snapshot = Snapshot { nodes: &nodes, ledger: &ledger, anti_affinity: &anti_affinity, strategy: Placement::Spread, barred: &none };
-    let mut views = Views::keeping(119);
-    let mut made = 0;
-    for cpu in 1..9 {
+    let mut finder = NodeFinder::default();
+    for cpu in 1..=i64::try_from(MOST_LISTS + 5).unwrap() {
         let id = classes.join(&pod("ns", "p", "g", &[("cpu", cpu)]));
-        made += usize::from(matches!(views.look(id, classes.get(id).unwrap(), 1_000, None, snapshot), Look::View(_)));
+        let asks = |users| Asks { id, class: classes.get(id).unwrap(), users, labels: None };
+        assert!(finder.best(asks(1), &BTreeSet::new(), snapshot).is_ok(), "a pod that is alone in its class leaves nothing behind");
+        assert!(finder.best(asks(2), &BTreeSet::new(), snapshot).is_ok());
     }
-    assert_eq!(made, 5, "of twenty verdicts each");
-    // More resources than the board has columns: nobody but a view can answer, and it takes the place of another.
-    let id = classes.join(&asks(1, 0, 9, false, false));
-    assert!(matches!(views.look(id, classes.get(id).unwrap(), 1, None, snapshot), Look::View(_)));
-    assert_eq!(views.len(), 5);
+    assert_eq!(finder.lists(), 5, "when there were too many, all were forgotten");
 }

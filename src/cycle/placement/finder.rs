@@ -1,0 +1,197 @@
+//! Which node is the best for a pod, and why does none take it?
+//!
+//! The [node table](super::node_table) answers by looking at every node. Pods of one class ask the same question again and again while only a few
+//! nodes change, so for a class with several pods the best nodes are remembered: a *shortlist*. It is brought up to date from the log of
+//! changed nodes, and when it runs out, the table makes a new one.
+//!
+//! A node that is not on the shortlist, and has not changed since, is no better than its `bound`. So the first of the list is the best node as
+//! long as there is one. Nothing is decided by what is remembered: without it the answers are the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::cycle::explain::{Count, Tally};
+
+use super::anti_affinity::PodLabels;
+use super::class::{Class, ClassId};
+use super::filter::{Query, refusal};
+use super::node_table::NodeTable;
+use super::nodes::NodeId;
+use super::score::{Score, score};
+use super::snapshot::Snapshot;
+
+/// So many nodes are on a shortlist at most. A class with fewer waiting pods has a shorter one.
+const LONGEST: usize = 64;
+
+/// So many shortlists are kept, about 4 KB each; when there would be more, all are forgotten.
+pub(super) const MOST_LISTS: usize = 4_096;
+
+/// More changed nodes than this, and the table is asked, which is then faster.
+const MOST_CHANGES: usize = 512;
+
+/// Finds nodes for pods.
+#[derive(Debug, Default)]
+pub struct NodeFinder {
+    table: NodeTable,
+    lists: BTreeMap<Key, Shortlist>,
+}
+
+/// Pods of one class get the same answers, unless anti-affinity may tell them apart or nodes are labelled for other queues than their own.
+type Key = (ClassId, Option<PodLabels>, BTreeSet<String>);
+
+/// What the nodes answered to a class.
+#[derive(Debug)]
+struct Shortlist {
+    /// The state of the anti-affinity index that `forbidden` follows from.
+    epoch: u64,
+    forbidden: BTreeSet<(String, String)>,
+    /// How far the log of changed nodes has been read; none before the first answer.
+    mark: Option<u64>,
+    /// The best nodes, the best first.
+    best: Vec<(Score, NodeId)>,
+    /// No node that is not on the list has a better score; none where every node that fits is on the list.
+    bound: Option<Score>,
+    /// Why no node fits, once that was asked for.
+    tally: Option<Arc<Tally>>,
+}
+
+/// A pod that asks for a node.
+#[derive(Clone, Debug)]
+pub struct Asks<'a> {
+    /// The number of its class.
+    pub id: ClassId,
+    /// Its class.
+    pub class: &'a Class,
+    /// How many pods of the class wait.
+    pub users: usize,
+    /// Its labels, if a pod on a node could keep it away for them.
+    pub labels: Option<PodLabels>,
+}
+
+impl NodeFinder {
+    /// The best node for the pod; one of `last` only where no other fits.
+    ///
+    /// # Errors
+    ///
+    /// No node takes it: how many nodes refuse, and why.
+    pub fn best(&mut self, asks: Asks<'_>, last: &BTreeSet<NodeId>, snapshot: Snapshot<'_>) -> Result<NodeId, Arc<Tally>> {
+        let Asks { id, class, users, labels } = asks;
+        if users < 2 {
+            return Shortlist::new(labels.as_ref(), snapshot).answer(&mut self.table, class, 1, last, snapshot);
+        }
+        if self.lists.len() >= MOST_LISTS {
+            self.lists.clear();
+        }
+        let fresh = Shortlist::new(None, snapshot);
+        let key = (id, labels, snapshot.barred.clone());
+        let labels = key.1.clone();
+        let list = self.lists.entry(key).or_insert(fresh);
+        if list.mark.is_none() || (labels.is_some() && list.epoch != snapshot.anti_affinity.epoch()) {
+            *list = Shortlist::new(labels.as_ref(), snapshot);
+        }
+        list.answer(&mut self.table, class, users.min(LONGEST), last, snapshot)
+    }
+
+    #[cfg(test)]
+    pub(super) fn lists(&self) -> usize {
+        self.lists.len()
+    }
+}
+
+impl Shortlist {
+    /// An empty one, for a pod with these labels.
+    fn new(labels: Option<&PodLabels>, snapshot: Snapshot<'_>) -> Self {
+        let forbidden = labels.map(|labels| snapshot.anti_affinity.forbidden(labels, snapshot.nodes)).unwrap_or_default();
+        Self { epoch: snapshot.anti_affinity.epoch(), forbidden, mark: None, best: Vec::new(), bound: None, tally: None }
+    }
+
+    fn answer(
+        &mut self,
+        table: &mut NodeTable,
+        class: &Class,
+        most: usize,
+        last: &BTreeSet<NodeId>,
+        snapshot: Snapshot<'_>,
+    ) -> Result<NodeId, Arc<Tally>> {
+        let is_known = self.refresh(class, snapshot);
+        let query = Query { request: &class.request, constraints: &class.constraints, forbidden: &self.forbidden, barred: snapshot.barred };
+        if !is_known {
+            self.best = scan(table, &query, &BTreeSet::new(), most, snapshot);
+            self.bound = self.best.last().filter(|_| self.best.len() >= most).map(|(score, _)| score.clone());
+            (self.mark, self.tally) = (Some(snapshot.nodes.head()), None);
+        }
+        let Some((_, first)) = self.best.first() else {
+            return Err(Arc::clone(self.tally.get_or_insert_with(|| Arc::new(tally(table, &query, snapshot)))));
+        };
+        if !last.contains(first) {
+            return Ok(*first);
+        }
+        let other = scan(table, &query, last, 1, snapshot);
+        Ok(other.first().map_or(*first, |(_, id)| *id))
+    }
+
+    /// Reads what changed since it was last asked. Whether the list has the answer.
+    fn refresh(&mut self, class: &Class, snapshot: Snapshot<'_>) -> bool {
+        let changed = self.mark.and_then(|mark| snapshot.nodes.since(mark)).filter(|changed| changed.len() <= MOST_CHANGES);
+        let Some(changed) = changed else { return false };
+        self.tally = self.tally.take().filter(|_| changed.is_empty());
+        let query = Query { request: &class.request, constraints: &class.constraints, forbidden: &self.forbidden, barred: snapshot.barred };
+        for id in changed {
+            // Most often the node that was just taken, which is the first.
+            if let Some(at) = self.best.iter().position(|(_, listed)| listed == id) {
+                self.best.remove(at);
+            }
+            let Some(node) = snapshot.node(*id).filter(|node| refusal(&query, node).is_none()) else { continue };
+            let score = score(snapshot.strategy, &class.request, node.books, &node.facts.name);
+            if self.bound.as_ref().is_none_or(|bound| score <= *bound) {
+                let at = self.best.partition_point(|(listed, _)| *listed < score);
+                self.best.insert(at, (score, *id));
+            }
+        }
+        if self.best.len() > LONGEST.saturating_mul(2) {
+            self.best.truncate(LONGEST);
+            self.bound = self.best.last().map(|(score, _)| score.clone());
+        }
+        self.mark = Some(snapshot.nodes.head());
+        !self.best.is_empty() || self.bound.is_none()
+    }
+}
+
+/// The best nodes but for those of `not`, the best first; at most so many.
+fn scan(table: &mut NodeTable, query: &Query<'_>, not: &BTreeSet<NodeId>, most: usize, snapshot: Snapshot<'_>) -> Vec<(Score, NodeId)> {
+    if table.prepare(query.request, snapshot) { table.scan(query, not, most, snapshot) } else { each_node(query, not, most, snapshot) }
+}
+
+/// How many nodes refuse, and why.
+fn tally(table: &mut NodeTable, query: &Query<'_>, snapshot: Snapshot<'_>) -> Tally {
+    if table.prepare(query.request, snapshot) { table.tally(query, snapshot) } else { tally_of_each(query, snapshot) }
+}
+
+/// The same as [`scan`], by asking every predicate and the score of every node: slow, for requests that the table has no columns for.
+pub(super) fn each_node(query: &Query<'_>, not: &BTreeSet<NodeId>, most: usize, snapshot: Snapshot<'_>) -> Vec<(Score, NodeId)> {
+    let fits = |id: NodeId| {
+        let node = snapshot.node(id).filter(|node| !not.contains(&id) && refusal(query, node).is_none())?;
+        Some((score(snapshot.strategy, query.request, node.books, &node.facts.name), id))
+    };
+    let mut best: Vec<_> = snapshot.nodes.ids().filter_map(fits).collect();
+    best.sort();
+    best.truncate(most);
+    best
+}
+
+/// The same as [`tally`], by asking every node.
+pub(super) fn tally_of_each(query: &Query<'_>, snapshot: Snapshot<'_>) -> Tally {
+    let mut tally = Tally::default();
+    for node in snapshot.nodes.ids().filter_map(|id| snapshot.node(id)) {
+        tally.nodes = tally.nodes.saturating_add(1);
+        let Some(no) = refusal(query, &node) else { continue };
+        let count = tally.reasons.entry(no.reason).or_insert(Count { asked: no.asked, ..Count::default() });
+        count.nodes = count.nodes.saturating_add(1);
+        count.most_free = count.most_free.max(no.free);
+    }
+    tally
+}
+
+#[cfg(test)]
+#[path = "finder_tests.rs"]
+mod tests;
