@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::accounting::QueueFault;
 use crate::api::pod::PodCondition;
 use crate::api::queue::QueueStatus;
-use crate::api::{GroupFacts, GroupKey, QueueFacts, Uid};
+use crate::api::{Fault, GroupFacts, GroupKey, QueueFacts, Uid};
 use crate::cycle::explain::{Code, Refusal};
 use crate::cycle::world::{Group, Member, State as MemberState, World};
 use crate::cycle::{queue_status, status};
@@ -36,6 +37,15 @@ const POD_INTERVAL: Duration = Duration::from_secs(10);
 /// How many of these writes are under way at the same time; binds have a limit of their own.
 const UNDER_WAY: usize = 8;
 
+/// Why a queue cannot be used as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum QueueNews {
+    /// Its place in the tree.
+    Misplaced(QueueFault),
+    /// A value that cannot be read.
+    Unreadable(Fault),
+}
+
 /// What was said, and what is to be said.
 #[derive(Debug)]
 pub struct Said {
@@ -51,8 +61,8 @@ pub struct Said {
     numbers: Numbers,
     /// The cause that the last Event about a group was about.
     events: BTreeMap<GroupKey, (Uid, Code)>,
-    /// What the last Event about a queue said, while that is so.
-    queue_events: BTreeMap<Arc<str>, String>,
+    /// What the last Event about a queue was about, while that is so.
+    queue_events: BTreeMap<Arc<str>, QueueNews>,
     /// Until when the changes of these groups are merged into one write: their members are being made, or start.
     merging: BTreeMap<GroupKey, Duration>,
     under_way: usize,
@@ -290,14 +300,17 @@ impl Said {
 
     /// Why the queue cannot be used as it is, if that was not said yet: its place in the tree, else a value that cannot be read.
     fn queue_news(&mut self, name: &Arc<str>, facts: &QueueFacts, world: &World) -> Option<String> {
-        let misplaced = world.books().quota().fault(name).map(|fault| Refusal::Queue(fault).message());
-        let Some(why) = misplaced.or_else(|| facts.faults.first().map(ToString::to_string)) else {
+        let misplaced = world.books().quota().fault(name).map(QueueNews::Misplaced);
+        let Some(why) = misplaced.or_else(|| facts.faults.first().cloned().map(QueueNews::Unreadable)) else {
             self.queue_events.remove(name);
             return None;
         };
-        let news = self.queue_events.get(name) != Some(&why);
-        self.queue_events.insert(Arc::clone(name), why.clone());
-        news.then_some(why)
+        let message = match &why {
+            QueueNews::Misplaced(fault) => Refusal::Queue(fault.clone()).message(),
+            QueueNews::Unreadable(fault) => fault.to_string(),
+        };
+        let known = self.queue_events.insert(Arc::clone(name), why.clone());
+        (known.as_ref() != Some(&why)).then_some(message)
     }
 
     fn pod_command(&mut self, uid: &Uid, world: &World, now: Now) -> Option<Command> {

@@ -133,6 +133,30 @@ fn a_pod_that_waits_is_told_why_after_it_has_settled_and_one_that_never_can_at_o
     assert!(told(state.tick(at(60_000))).is_empty());
 }
 
+/// Cluster Autoscaler and Karpenter add nodes for pods whose reason is `Unschedulable`, and a gang needs them as a whole.
+#[test]
+fn all_members_that_wait_for_nodes_are_unschedulable_and_none_of_a_gang_that_waits_for_quota() {
+    let mut pods: Vec<_> = [("a", 1), ("b", 1), ("c", 9)].map(|(name, cpu)| pod("ns", name, "g", &[("cpu", cpu)])).into();
+    pods.push(PodFacts { unsupported: vec![Unsupported::HostPort], ..pod("ns", "unsupported", "g", &[("cpu", 1)]) });
+    pods.push(PodFacts { gated: true, ..pod("ns", "gated", "g", &[("cpu", 1)]) });
+    for (queue_of, reason) in [("default", "Unschedulable"), ("small", "QueueQuotaExceeded")] {
+        let groups = vec![group("ns", "g", 3, queue_of)];
+        let mut state = ready(vec![node("n", &[("cpu", 4)])], pods.clone(), groups);
+        state.apply(Event::Queues(Change::Apply(queue("small", None, &[("cpu", 2)]))), at(0));
+        let _cycle = state.tick(at(0));
+        let told: std::collections::BTreeMap<String, String> = [500, 2500]
+            .into_iter()
+            .flat_map(|millis| state.tick(at(millis)))
+            .filter_map(|command| {
+                let Command::Pod { name, condition, .. } = command else { return None };
+                Some((name.to_string(), condition.reason.unwrap_or_default()))
+            })
+            .collect();
+        let wanted = [("a", reason), ("b", reason), ("c", reason), ("unsupported", "UnsupportedField")];
+        assert_eq!(told, wanted.map(|(name, reason)| (name.to_owned(), reason.to_owned())).into());
+    }
+}
+
 #[test]
 fn what_a_queue_uses_is_told_at_every_level_and_nothing_is_left_when_it_is_over() {
     let mut state = ready(vec![node("n", &[("cpu", 4)])], Vec::new(), Vec::new());

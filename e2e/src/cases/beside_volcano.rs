@@ -125,7 +125,7 @@ async fn our_scheduler_beside_controllers(cluster: &Cluster) -> Result<()> {
     }
     wait_until(secs(20), "the group says that its queue is closed", || async {
         let status = field(&podgroups(&client).get("job").await?, "/status");
-        Ok(Seen::when(status.to_string().contains("queue \"team\" is closed"), || status.to_string()))
+        Ok(Seen::when(status.to_string().contains(r#"queue \"team\" is closed"#), || status.to_string()))
     })
     .await?;
     stays(cluster, &theirs("Closing"), &Value::Null).await?;
