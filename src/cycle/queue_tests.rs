@@ -272,7 +272,7 @@ fn nodes_that_are_labelled_for_a_queue_take_its_pods_and_those_below_it_only() {
     gang(&mut world, "in", 1, "below", 1, &[("cpu", 1)]);
     assert_eq!(bound(&cycle(&mut world)), [("in-0", "a1")]);
     for group in ["out", "few"] {
-        assert_eq!(message(&world, group), "no node takes it: 1/1 nodes: labelled for the node group a of other queues");
+        assert_eq!(message(&world, group), "0/1 nodes are available: 1 node(s) were reserved for the node group a of other queues");
     }
     world.apply_node(labelled("b1", "b"));
     world.apply_queue(prefers("another", "b"));

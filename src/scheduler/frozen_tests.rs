@@ -139,8 +139,17 @@ fn every_refusal_has_its_code_and_the_text_names_the_same_level_and_dimension() 
 fn only_pods_that_nodes_are_lacking_for_are_unschedulable() {
     let bought: BTreeSet<&str> =
         refusals().iter().filter(|(_, refusal)| refusal.pod_reason() == "Unschedulable").map(|(code, _)| *code).collect();
-    let nodes =
-        ["ClusterFull", "Cordoned", "InsufficientResources", "NoNodes", "NodeAffinity", "NodeSelector", "PodAntiAffinity", "Taints"];
+    let nodes = [
+        "ClusterFull",
+        "Cordoned",
+        "InsufficientResources",
+        "NoNodes",
+        "NodeAffinity",
+        "NodeGroup",
+        "NodeSelector",
+        "PodAntiAffinity",
+        "Taints",
+    ];
     assert_eq!(bought, nodes.into());
     // Others keep their own code.
     for (code, refusal) in refusals().into_iter().filter(|(code, _)| !nodes.contains(code)) {

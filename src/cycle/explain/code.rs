@@ -258,8 +258,17 @@ mod tests {
     #[test]
     fn a_further_node_helps_where_nodes_refuse_and_where_the_whole_cluster_is_full() {
         let helped: Vec<&str> = Code::ALL.iter().filter(|code| code.lacks_nodes()).map(|code| code.as_str()).collect();
-        let wanted =
-            ["ClusterFull", "Cordoned", "InsufficientResources", "NoNodes", "NodeAffinity", "NodeSelector", "PodAntiAffinity", "Taints"];
+        let wanted = [
+            "ClusterFull",
+            "Cordoned",
+            "InsufficientResources",
+            "NoNodes",
+            "NodeAffinity",
+            "NodeGroup",
+            "NodeSelector",
+            "PodAntiAffinity",
+            "Taints",
+        ];
         assert_eq!(helped, wanted);
     }
 }
