@@ -39,11 +39,16 @@ fn step() -> impl Strategy<Value = Step> {
         (any_node.clone(), 0..40_i64, 0..3_i64, any::<bool>(), 0..6_u8)
             .prop_map(|(n, cpu, gpus, zone, odd)| Step::Node(n, cpu, gpus, zone, odd)),
         any_node.clone().prop_map(Step::Gone),
-        (0..20_u8, any_node, 0..13_i64, 0..2_i64).prop_map(|(p, n, cpu, gpus)| Step::Charged(p, n, cpu, gpus)),
+        (0..20_u8, any_node.clone(), 0..13_i64, 0..2_i64).prop_map(|(p, n, cpu, gpus)| Step::Charged(p, n, cpu, gpus)),
+        (0..20_u8, any_node, 0..13_i64, Just(0)).prop_map(|(p, n, cpu, gpus)| Step::Charged(p, n, cpu, gpus)),
         (0..20_u8).prop_map(Step::Released),
         (0..15_i64, 0..2_i64, 0..12_u8, any::<bool>(), any::<bool>(), prop::option::of(0..7_u8))
             .prop_map(|(cpu, gpus, further, zone, bears, last)| Step::Asks(cpu, gpus, further, zone, bears, last)),
         (0..15_i64, 0..2_i64, any::<bool>()).prop_map(|(cpu, gpus, zone)| Step::Asks(cpu, gpus, 0, zone, false, None)),
+        // The same question again and again, which a shortlist answers.
+        Just(Step::Asks(2, 0, 0, false, false, None)),
+        Just(Step::Asks(2, 0, 0, false, false, None)),
+        Just(Step::Asks(2, 0, 0, false, false, None)),
     ]
 }
 
@@ -92,7 +97,8 @@ proptest! {
         // Of one the shortlists are as long as there are nodes or not, of one there are none.
         let mut finders = [1, 2, 3, 1_000].map(|users| (users, NodeFinder::default()));
         let strategy = if pack { Placement::Pack } else { Placement::Spread };
-        for step in steps {
+        let all = (0..7_u8).map(|n| Step::Node(n, 20 + i64::from(n), 0, true, 0));
+        for step in all.chain(steps) {
             match step {
                 Step::Node(n, cpu, gpus, zone, odd) => {
                     let facts = facts(n, cpu, gpus, zone, odd);
