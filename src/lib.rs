@@ -35,6 +35,7 @@
 
 pub mod accounting;
 pub mod api;
+mod backoff;
 mod by_key;
 pub mod controller;
 pub mod cycle;
@@ -52,3 +53,5 @@ pub mod scheduler;
 
 #[cfg(test)]
 mod documents_tests;
+#[cfg(test)]
+mod layers_tests;

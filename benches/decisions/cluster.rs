@@ -8,16 +8,16 @@ use std::time::Duration;
 use podgroup::api::names::DEFAULT_QUEUE;
 use podgroup::api::pod_facts::PodPhase;
 use podgroup::api::{GroupFacts, GroupKey, Node, NodeFacts, Pod, PodFacts, PodGroup, Queue, QueueFacts, Uid};
+use podgroup::cycle::placement::Strategy;
 use podgroup::cycle::plan::Plan;
 use podgroup::cycle::policy::Policy;
 use podgroup::cycle::world::World;
 use podgroup::resources::{Amount, Resources};
-use podgroup::runtime::flags::Placement;
 use serde_json::{Value, from_value, json};
 
 /// The default settings.
 const POLICY: Policy =
-    Policy { placement: Placement::Spread, evictions: true, patience: Duration::from_secs(30), release: Duration::from_secs(300) };
+    Policy { placement: Strategy::Spread, evictions: true, patience: Duration::from_secs(30), release: Duration::from_secs(300) };
 
 /// The size of the input. Other sizes are compared with the default.
 #[derive(Clone, Copy)]

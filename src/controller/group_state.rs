@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::api::{GroupKey, Uid};
+use crate::backoff::Backoff;
 use crate::lifecycle::{Answer, CacheChange, Intent, Memory, Step, Version, Warning};
-use crate::runtime::backoff::Backoff;
 use crate::runtime::workqueue::Work;
 
 use super::observed::PodRef;

@@ -15,8 +15,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::api::{GroupKey, Uid};
+use crate::backoff::Backoff;
 use crate::lifecycle::{Answer, CacheChange, Members, Situation, Step, Version, Warning, decide, warnings};
-use crate::runtime::backoff::Backoff;
 use crate::runtime::clock;
 use crate::runtime::leader::Leadership;
 use crate::runtime::shutdown::Shutdown;

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use crate::accounting::Placement;
 use crate::api::Uid;
 use crate::by_key::ByKey;
+use crate::cycle::placement::Strategy;
 use crate::resources::Resources;
 use crate::rules::{Rule, holds};
-use crate::runtime::flags::Placement as Strategy;
 
 use super::explain::Refusal;
 use super::placement::placer::{self, Placer, Pod, State};

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::runtime::flags::Placement;
+use crate::cycle::placement::Strategy;
 
 /// What an operator may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// Which of the nodes that fit is taken.
-    pub placement: Placement,
+    pub placement: Strategy,
     /// Whether pods may be evicted so that others have their places (R).
     pub evictions: bool,
     /// How long a group that finds no places keeps its reservation (A5); 0 is for ever.

@@ -9,13 +9,13 @@ use crate::api::pod_facts::{Constraints, PodPhase};
 use crate::api::podgroup::PodGroupStatus;
 use crate::api::queue::{DequeueStrategy, QueueStatus};
 use crate::api::{GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
+use crate::cycle::placement::Strategy;
 use crate::cycle::policy::Policy;
 use crate::resources::{Amount, Limits, Resources};
-use crate::runtime::flags::Placement;
 
 /// The settings that nobody changed.
 pub(crate) const POLICY: Policy =
-    Policy { placement: Placement::Spread, evictions: true, patience: Duration::from_secs(30), release: Duration::from_secs(300) };
+    Policy { placement: Strategy::Spread, evictions: true, patience: Duration::from_secs(30), release: Duration::from_secs(300) };
 
 /// Nobody goes for anybody.
 pub(crate) const PEACEFUL: Policy = Policy { evictions: false, ..POLICY };

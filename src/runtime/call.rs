@@ -11,11 +11,11 @@ use kube::core::Status;
 use serde_json::Value;
 use thiserror::Error;
 
-use super::backoff::Backoff;
 use super::clock;
 use super::leader::Leadership;
 use super::metrics::RequestMetrics;
 use super::rbac_warnings::{ADVICE, RbacWarnings};
+use crate::backoff::Backoff;
 
 /// How many characters of a server's message are kept: enough for every sentence of the API server, less than a list of
 /// a thousand field errors.

@@ -3,7 +3,7 @@
 //! In reading order:
 //! * the command line: [`flags`];
 //! * what a program shows: [`logging`], [`metrics`], [`leader_metrics`], [`exposition`], [`watchdog`], [`http`]; who may read it: [`tls`], [`access`];
-//! * time and life: [`clock`], [`backoff`], [`shutdown`], [`program`], [`setup`];
+//! * time and life: [`clock`], [`shutdown`], [`program`], [`setup`];
 //! * the API server: [`client`], [`call`], [`watch`], [`readiness`], `rbac_warnings`, [`leader`], [`version_skew`];
 //! * waiting work: [`workqueue`].
 //!
@@ -13,7 +13,6 @@
 
 pub mod access;
 mod access_cache;
-pub mod backoff;
 pub mod call;
 pub mod client;
 pub mod clock;

@@ -12,7 +12,6 @@ use kube::api::Api;
 use prometheus::Registry;
 
 use super::access::Access;
-use super::backoff::Backoff;
 use super::call::Caller;
 use super::client::{self, Connection};
 use super::exposition::{Exposition, Refresh};
@@ -27,6 +26,7 @@ use super::readiness::Readiness;
 use super::tls::Certificate;
 use super::version_skew::{self, OtherProgram};
 use super::watchdog::Watchdog;
+use crate::backoff::Backoff;
 
 /// The exit status of a program that cannot start with its flags.
 pub const CANNOT_START: u8 = 2;

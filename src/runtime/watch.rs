@@ -27,13 +27,13 @@ use kube::core::{Request, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
-use super::backoff::Backoff;
 use super::metrics::WatchMetrics;
 use super::readiness::Listed;
 use super::shutdown::Shutdown;
 pub use super::watch_decode::BadObject;
 use super::watch_loop::Watch;
 use super::watch_newest::Newest;
+use crate::backoff::Backoff;
 
 /// An event of a watch, with the part of each object that the receiver keeps. The order of the events is the server's.
 #[derive(Clone, Debug)]

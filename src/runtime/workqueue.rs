@@ -23,8 +23,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::backoff::Backoff;
 use super::clock;
+use crate::backoff::Backoff;
 
 /// The queue. Cheap to clone; every clone is the same queue.
 pub struct WorkQueue<K>(Arc<Inner<K>>);

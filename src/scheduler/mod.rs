@@ -48,10 +48,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::api::names::{CONTROLLER, SCHEDULER, VERSION};
+use crate::cycle::placement::Strategy;
 use crate::cycle::policy::Policy;
 use crate::runtime::clock;
 use crate::runtime::exposition::Refresh;
-use crate::runtime::flags::SchedulerFlags;
+use crate::runtime::flags::{Placement, SchedulerFlags};
 use crate::runtime::http::DebugRoute;
 use crate::runtime::leader::Leadership;
 use crate::runtime::program::Stage;
@@ -99,8 +100,11 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
     };
     let Setup { mut program, client, caller, leadership, readiness, watchdog, watch_metrics } = setup;
     observe::start(&mut program, &client, &readiness, &watch_metrics, &sender);
-    let policy =
-        Policy { placement: flags.placement, evictions: flags.evictions, patience: flags.admission_patience, release: flags.release_after };
+    let placement = match flags.placement {
+        Placement::Spread => Strategy::Spread,
+        Placement::Pack => Strategy::Pack,
+    };
+    let policy = Policy { placement, evictions: flags.evictions, patience: flags.admission_patience, release: flags.release_after };
     let state = State::new(flags.common.scheduler_names, policy, metrics).with_queue_status(flags.queue_status);
     let dispatcher = Dispatcher::new(client, caller, leadership.clone(), flags.bind_concurrency);
     program.spawn(Stage::Work, "scheduler", |stop| own(state, dispatcher, leadership, events, watchdog, stop));

@@ -11,10 +11,10 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::accounting::AuditReport;
 use crate::api::Uid;
+use crate::backoff::Backoff;
 use crate::cycle::policy::Policy;
 use crate::cycle::world::World;
 use crate::cycle::{self, status};
-use crate::runtime::backoff::Backoff;
 use crate::runtime::flags::QueueStatusBy;
 
 use super::command::{Command, MADE};

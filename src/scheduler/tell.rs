@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::runtime::backoff::Backoff;
+use crate::backoff::Backoff;
 
 /// How patiently it is told again after a failure.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(60));

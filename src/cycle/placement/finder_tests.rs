@@ -9,6 +9,7 @@ use crate::accounting::Ledger;
 use crate::api::node::Taint;
 use crate::api::pod::Toleration;
 use crate::api::{NodeFacts, PodFacts, Uid};
+use crate::cycle::placement::Strategy as NodeStrategy;
 use crate::cycle::placement::anti_affinity::AntiAffinityIndex;
 use crate::cycle::placement::class::Classes;
 use crate::cycle::placement::filter::Query;
@@ -18,7 +19,6 @@ use crate::cycle::placement::nodes::Nodes;
 use crate::cycle::placement::snapshot::Snapshot;
 use crate::cycle::testing::{node, pod};
 use crate::resources::{Amount, Resources};
-use crate::runtime::flags::Placement;
 
 /// What happens to a node, or who asks.
 #[derive(Clone, Debug)]
@@ -96,7 +96,7 @@ proptest! {
             (Nodes::default(), Ledger::new(), AntiAffinityIndex::default(), Classes::default());
         // Of one the shortlists are as long as there are nodes or not, of one there are none.
         let mut finders = [1, 2, 3, 1_000].map(|users| (users, NodeFinder::default()));
-        let strategy = if pack { Placement::Pack } else { Placement::Spread };
+        let strategy = if pack { NodeStrategy::Pack } else { NodeStrategy::Spread };
         let all = (0..7_u8).map(|n| Step::Node(n, 20 + i64::from(n), 0, true, 0));
         for step in all.chain(steps) {
             match step {
@@ -161,7 +161,8 @@ fn however_many_classes_there_are_the_shortlists_are_bounded() {
     ledger.node_upsert(&facts.name, facts.allocatable.clone());
     nodes.upsert(facts);
     let none = BTreeSet::new();
-    let snapshot = Snapshot { nodes: &nodes, ledger: &ledger, anti_affinity: &anti_affinity, strategy: Placement::Spread, barred: &none };
+    let snapshot =
+        Snapshot { nodes: &nodes, ledger: &ledger, anti_affinity: &anti_affinity, strategy: NodeStrategy::Spread, barred: &none };
     let mut finder = NodeFinder::default();
     for cpu in 1..=i64::try_from(MOST_LISTS + 5).unwrap() {
         let id = classes.join(&pod("ns", "p", "g", &[("cpu", cpu)]));

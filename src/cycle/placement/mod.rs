@@ -24,3 +24,13 @@ pub mod placer;
 pub mod score;
 pub mod snapshot;
 pub mod trial;
+
+/// Which of the nodes that fit is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strategy {
+    /// The emptiest, so that a failing node takes little with it.
+    #[default]
+    Spread,
+    /// The fullest, so that whole nodes stay free for large gangs.
+    Pack,
+}

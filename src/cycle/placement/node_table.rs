@@ -17,8 +17,8 @@ use std::iter::zip;
 use std::sync::Arc;
 
 use crate::accounting::NodeView;
+use crate::cycle::placement::Strategy;
 use crate::resources::{Amount, ResourceName, Resources};
-use crate::runtime::flags::Placement;
 
 use super::filter::{Concerns, Query, refusal};
 use super::nodes::NodeId;
@@ -184,8 +184,8 @@ impl NodeTable {
             // Of a node that takes the pod, all devices that it asks for are among those that the node offers.
             let wasted = entry.devices.saturating_sub(devices);
             let bound = match snapshot.strategy {
-                Placement::Spread => *least,
-                Placement::Pack => WHOLE.saturating_sub(least.saturating_add(1)),
+                Strategy::Spread => *least,
+                Strategy::Pack => WHOLE.saturating_sub(least.saturating_add(1)),
             };
             // Of equal nodes the first by name is the best.
             if worst.is_some_and(|worst| worst <= (wasted, bound)) || wanted.iter().any(|want| want.short(place).is_some()) {
@@ -193,8 +193,8 @@ impl NodeTable {
             }
             let fullness = wanted.iter().map(|want| want.fullness(place)).max().unwrap_or(0);
             let cost = match snapshot.strategy {
-                Placement::Spread => fullness,
-                Placement::Pack => WHOLE.saturating_sub(fullness),
+                Strategy::Spread => fullness,
+                Strategy::Pack => WHOLE.saturating_sub(fullness),
             };
             let better = worst.is_none_or(|worst| (wasted, cost) < worst);
             if better && !not.contains(&entry.id) && (!entry.concerns.meet(concerns) || takes(query, entry.id, snapshot)) {

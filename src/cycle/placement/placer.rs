@@ -19,7 +19,7 @@ use crate::accounting::{self, Accounting, Placement};
 use crate::api::pod_facts::Constraints;
 use crate::api::{PodFacts, Uid};
 use crate::cycle::explain::{Count, Refusal, Step, Tally};
-use crate::runtime::flags::Placement as Strategy;
+use crate::cycle::placement::Strategy;
 
 use super::anti_affinity::{AntiAffinityIndex, PodLabels};
 use super::class::{ClassId, Classes};

@@ -12,8 +12,8 @@
 use std::sync::Arc;
 
 use crate::accounting::NodeView;
+use crate::cycle::placement::Strategy;
 use crate::resources::{Amount, Resources};
-use crate::runtime::flags::Placement;
 
 /// How good a node is for a pod; the smallest is the best.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,13 +38,13 @@ pub(super) const WHOLE: u32 = 1_000_000;
 
 /// The score of a node that can take the request.
 #[must_use]
-pub fn score(placement: Placement, request: &Resources, node: NodeView<'_>, name: &Arc<str>) -> Score {
+pub fn score(placement: Strategy, request: &Resources, node: NodeView<'_>, name: &Arc<str>) -> Score {
     let wasted = node.allocatable.iter().filter(|(name, _)| name.contains('/') && request.get(name).is_zero()).count();
     let fullness =
         request.iter().map(|(name, asked)| share(node.used.get(name).plus(asked), node.allocatable.get(name))).max().unwrap_or(0);
     let cost = match placement {
-        Placement::Spread => fullness,
-        Placement::Pack => WHOLE.saturating_sub(fullness),
+        Strategy::Spread => fullness,
+        Strategy::Pack => WHOLE.saturating_sub(fullness),
     };
     Score { wasted: u32::try_from(wasted).unwrap_or(u32::MAX), cost, name: Arc::clone(name) }
 }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
     use crate::cycle::testing::amounts;
 
-    fn of(placement: Placement, allocatable: &[(&str, i64)], used: &[(&str, i64)], name: &str) -> Score {
+    fn of(placement: Strategy, allocatable: &[(&str, i64)], used: &[(&str, i64)], name: &str) -> Score {
         let (allocatable, used) = (amounts(allocatable), amounts(used));
         score(placement, &amounts(&[("cpu", 1)]), NodeView { name, allocatable: &allocatable, used: &used }, &Arc::from(name))
     }
@@ -70,15 +70,15 @@ mod tests {
     fn spread_takes_the_emptiest_and_pack_the_fullest() {
         let empty = |placement| of(placement, &[("cpu", 4)], &[], "a");
         let half = |placement| of(placement, &[("cpu", 4)], &[("cpu", 2)], "b");
-        assert!(empty(Placement::Spread) < half(Placement::Spread));
-        assert!(half(Placement::Pack) < empty(Placement::Pack));
+        assert!(empty(Strategy::Spread) < half(Strategy::Spread));
+        assert!(half(Strategy::Pack) < empty(Strategy::Pack));
     }
 
     #[test]
     fn a_node_without_devices_comes_first_and_equal_nodes_go_by_name() {
-        let plain = of(Placement::Spread, &[("cpu", 4)], &[("cpu", 2)], "z");
-        let device = of(Placement::Spread, &[("cpu", 4), ("nvidia.com/gpu", 8)], &[], "a");
+        let plain = of(Strategy::Spread, &[("cpu", 4)], &[("cpu", 2)], "z");
+        let device = of(Strategy::Spread, &[("cpu", 4), ("nvidia.com/gpu", 8)], &[], "a");
         assert!(plain < device);
-        assert!(of(Placement::Pack, &[("cpu", 4)], &[], "a") < of(Placement::Pack, &[("cpu", 4)], &[], "b"));
+        assert!(of(Strategy::Pack, &[("cpu", 4)], &[], "a") < of(Strategy::Pack, &[("cpu", 4)], &[], "b"));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::accounting::{Ledger, NodeView};
-use crate::runtime::flags::Placement as Strategy;
+use crate::cycle::placement::Strategy;
 
 use super::anti_affinity::AntiAffinityIndex;
 use super::filter::NodeState;

@@ -25,8 +25,8 @@ use std::sync::Arc;
 
 use crate::accounting::{self, Accounting, Placement};
 use crate::api::{PodFacts, Uid};
+use crate::cycle::placement::Strategy;
 use crate::resources::Resources;
-use crate::runtime::flags::Placement as Strategy;
 
 use super::anti_affinity::{self, AntiAffinityIndex, PodLabels};
 use super::nodes::{NodeId, Nodes};

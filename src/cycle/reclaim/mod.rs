@@ -41,8 +41,8 @@ use std::sync::Arc;
 
 use crate::accounting::Waiting;
 use crate::api::{GroupKey, PodFacts, Uid};
+use crate::cycle::placement::Strategy as Policy;
 use crate::resources::Resources;
-use crate::runtime::flags::Placement as Policy;
 
 use super::placement::placer::State;
 use super::world::World;

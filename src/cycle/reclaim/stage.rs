@@ -10,11 +10,11 @@ use crate::api::Uid;
 use crate::by_key::ByKey;
 use crate::cycle::explain::Refusal;
 use crate::cycle::place::waiting;
+use crate::cycle::placement::Strategy;
 use crate::cycle::placement::class::{ClassId, Classes};
 use crate::cycle::placement::placer::{Attempt, Placer, State};
 use crate::cycle::world::Member;
 use crate::resources::Resources;
-use crate::runtime::flags::Placement as Strategy;
 
 use super::rules::{Rule, holds};
 use super::{Claim, MOST_PLACINGS};

@@ -10,9 +10,9 @@ use crate::api::queue::DequeueStrategy;
 use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::cycle::explain::Refusal;
 use crate::cycle::order::GroupRank;
+use crate::cycle::placement::Strategy;
 use crate::cycle::placement::snapshot::Snapshot;
 use crate::cycle::requeue::{Blocker, Known, Lacking};
-use crate::runtime::flags::Placement as Strategy;
 
 use super::asking::Preemptable;
 use super::{Group, World};

@@ -30,10 +30,10 @@ use std::time::Duration;
 
 use crate::accounting::{Placement, ROOT_QUEUE};
 use crate::api::{GroupFacts, GroupKey, PodFacts, Uid};
+use crate::backoff::Backoff;
 use crate::cycle::explain::{Refusal, Step};
 use crate::cycle::plan::{Bind, Eviction, Taking, Victim};
 use crate::resources::Resources;
-use crate::runtime::backoff::Backoff;
 
 use register::Nomination;
 pub(super) use register::Nominations;

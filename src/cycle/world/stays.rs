@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::api::Uid;
-use crate::runtime::backoff::Backoff;
+use crate::backoff::Backoff;
 
 use super::World;
 

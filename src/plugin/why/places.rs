@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 use crate::accounting::DEFAULT_QUEUE;
 use crate::api::{GroupFacts, NodeFacts, PodFacts};
 use crate::cycle::explain::{Count, Reason, Refusal, Tally};
+use crate::cycle::placement::Strategy;
 use crate::cycle::policy::Policy;
 use crate::cycle::world::World;
 use crate::resources::{ResourceName, quantity};
-use crate::runtime::flags::Placement;
 
 /// Nobody goes for anybody, and nothing is kept for long: it is one look.
-const POLICY: Policy = Policy { placement: Placement::Spread, evictions: false, patience: Duration::ZERO, release: Duration::ZERO };
+const POLICY: Policy = Policy { placement: Strategy::Spread, evictions: false, patience: Duration::ZERO, release: Duration::ZERO };
 
 /// What the nodes say.
 #[derive(Clone, Debug, PartialEq)]

@@ -20,8 +20,8 @@ use kube::api::{Api, PostParams};
 use serde_json::Value;
 
 use crate::api::{Pod, PodGroup};
+use crate::backoff::Backoff;
 use crate::cycle::plan::Bind;
-use crate::runtime::backoff::Backoff;
 use crate::runtime::call::CallError;
 use crate::runtime::clock;
 

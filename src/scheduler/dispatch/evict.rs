@@ -26,8 +26,8 @@ use kube::api::{Api, Patch, PostParams};
 use serde_json::Value;
 
 use crate::api::{Pod, Uid};
+use crate::backoff::Backoff;
 use crate::cycle::plan::{Eviction, Victim};
-use crate::runtime::backoff::Backoff;
 use crate::runtime::call::CallError;
 use crate::runtime::clock;
 

@@ -18,9 +18,9 @@ use proptest::strategy::Strategy;
 use super::{Budgets, Claim, NotTaken, Taking, find};
 use crate::accounting::reference::{reclaim, some_reclaim};
 use crate::api::GroupKey;
+use crate::cycle::placement::Strategy as NodeStrategy;
 use crate::cycle::world::World;
 use crate::differential::{DifferentialTest, Settings};
-use crate::runtime::flags::Placement;
 use facts::Facts;
 
 mod facts;
@@ -52,7 +52,7 @@ fn ask(facts: &Facts, world: &mut World) -> Result<Taking, NotTaken> {
         preemptable: facts.asking.preemptable,
         last: &last,
     };
-    find(world, Placement::Spread, &claim, Budgets { left: &facts.budgets, of: &|pod| facts.budgets_of(&pod.uid) })
+    find(world, NodeStrategy::Spread, &claim, Budgets { left: &facts.budgets, of: &|pod| facts.budgets_of(&pod.uid) })
 }
 
 /// The first thing that is wrong.

@@ -6,10 +6,10 @@ use crate::accounting::Placement;
 use crate::api::{GroupKey, Uid};
 use crate::cycle::explain::Refusal;
 use crate::cycle::gang;
+use crate::cycle::placement::Strategy;
 use crate::cycle::placement::filter::{NodeState, lasting_refusal};
 use crate::cycle::placement::placer::{Attempt, Placer, Pod, State};
 use crate::cycle::plan::Bind;
-use crate::runtime::flags::Placement as Strategy;
 
 use super::super::World;
 
