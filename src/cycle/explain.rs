@@ -234,10 +234,7 @@ impl Refusal {
     /// Returns the refusal itself, without why no pod is preempted for it.
     #[must_use]
     pub fn cause(&self) -> &Self {
-        match self {
-            Self::Kept { refusal, .. } => refusal.cause(),
-            _ => self,
-        }
+        if let Self::Kept { refusal, .. } = self { refusal.cause() } else { self }
     }
 
     /// The reason of the PodGroup's condition, in Volcano's words.

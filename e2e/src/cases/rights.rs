@@ -22,7 +22,7 @@ use crate::{chart, kit};
 const VOLCANO: &str = "scheduling.volcano.sh";
 
 /// The advice in the log.
-const ADVICE: &str = "`helm upgrade` (of Helm 4 with --force-conflicts) writes the chart's ClusterRole again";
+const ADVICE: &str = "`helm upgrade` (in Helm 4 with --force-conflicts) writes the chart's ClusterRole again";
 
 /// C6.
 pub(super) async fn are_missing(w: &mut World) -> Result<()> {

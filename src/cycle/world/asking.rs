@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::accounting::Bound;
+use crate::accounting::{Bound, Ceiling};
 use crate::api::{GroupKey, PodFacts};
 use crate::cycle::explain::Refusal;
 use crate::cycle::reclaim::NotTaken;
@@ -198,10 +198,9 @@ impl World {
         // A queue that is owed room beside others has one beside it that uses more than its share (A3).
         let plain = self.groups.get(key).filter(|group| {
             answer == Answer::default()
-                && group.refusal.as_deref().is_some_and(|refusal| match refusal {
-                    Refusal::Nodes { .. } => true,
-                    Refusal::Ceiling(ceiling) => ceiling.bound != Bound::Entitlement && ceiling.unused_guarantee.is_zero(),
-                    _ => false,
+                && group.refusal.as_deref().is_some_and(|refusal| {
+                    let used = |ceiling: &Ceiling| ceiling.bound != Bound::Entitlement && ceiling.unused_guarantee.is_zero();
+                    matches!(refusal, Refusal::Nodes { .. }) || matches!(refusal, Refusal::Ceiling(ceiling) if used(ceiling))
                 })
         });
         let plain = plain.map(|group| self.priority(group));

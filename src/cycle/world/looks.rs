@@ -83,19 +83,17 @@ impl World {
         let Some(facts) = &group.facts else { return };
         let queue: Arc<str> = Arc::from(facts.queue.as_str());
         let classes: BTreeSet<_> = group.waiting.iter().filter_map(|uid| self.pods.get(uid)?.class).collect();
-        let blocker = match refusal.cause() {
-            Refusal::Nodes { .. } | Refusal::Ceiling(_) if classes.len() > 1 || !self.anti_affinity.is_empty() => Blocker::Members(classes),
-            Refusal::Nodes { needed, .. } => match classes.first() {
+        let differ = classes.len() > 1 || !self.anti_affinity.is_empty();
+        let cause = refusal.cause();
+        let blocker = if let Refusal::Nodes { needed, .. } = cause {
+            match classes.first().filter(|_| !differ) {
                 Some(class) => Blocker::Nodes((*class, *needed, queue), self.rank(group, facts)),
                 None => Blocker::Members(classes),
-            },
-            Refusal::Ceiling(Ceiling { bound: Bound::Entitlement, .. }) => {
-                Blocker::Quota(Lacking { level: Arc::from(ROOT_QUEUE), queue, asked: None })
             }
-            Refusal::Ceiling(Ceiling { queue: level, dimension, asked, .. }) => {
-                Blocker::Quota(Lacking { level: Arc::clone(level), queue, asked: Some((dimension.clone(), *asked)) })
-            }
-            _ => Blocker::Itself,
+        } else if let Refusal::Ceiling(ceiling) = cause {
+            if differ { Blocker::Members(classes) } else { Blocker::Quota(lacking(queue, ceiling)) }
+        } else {
+            Blocker::Itself
         };
         self.requeue.refused(key, blocker);
     }
@@ -105,4 +103,12 @@ impl World {
         let oldest = group.waiting.iter().filter_map(|uid| self.pods.get(uid)).map(|member| member.facts.created).min();
         GroupRank { priority: Reverse(self.priority(group)), oldest: oldest.unwrap_or(facts.created), key: facts.key.clone() }
     }
+}
+
+/// What a queue has too little of, for a PodGroup of `queue`. What a queue is entitled to follows from what every queue uses and wants.
+fn lacking(queue: Arc<str>, ceiling: &Ceiling) -> Lacking {
+    if ceiling.bound == Bound::Entitlement {
+        return Lacking { level: Arc::from(ROOT_QUEUE), queue, asked: None };
+    }
+    Lacking { level: Arc::clone(&ceiling.queue), queue, asked: Some((ceiling.dimension.clone(), ceiling.asked)) }
 }
