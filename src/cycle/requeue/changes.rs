@@ -1,6 +1,6 @@
 //! What did events and decisions make different for the PodGroups that wait, since a cycle last asked?
 //!
-//! Bounded by the number of nodes and queues that exist: one entry for each name.
+//! One entry for each name of a node or a queue. A cycle answers them; where no cycle runs, `Requeue::stand_by` bounds them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,15 +35,24 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Adds a change.
+    /// Adds a change. Nothing is remembered beside a change of everything, which answers all others.
     pub(super) fn add(&mut self, change: Change) {
         let number = self.next();
         match change {
+            Change::Everything => {
+                self.all_answered();
+                self.everything = true;
+            }
+            _ if self.everything => {}
             Change::Node(name) => _ = self.nodes.insert(name, number),
             Change::AntiAffinity => self.anti_affinity = Some(number),
             Change::Quota(name) => _ = self.queues.insert(name),
-            Change::Everything => self.everything = true,
         }
+    }
+
+    /// Returns how many names are remembered.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len().saturating_add(self.queues.len())
     }
 
     /// Returns a number that is larger than those of all changes so far.

@@ -141,12 +141,20 @@ impl Requeue {
         tried
     }
 
-    /// Forgets what is collected for the next cycle, where this replica stands by: the first cycle after a takeover tries everything that `exists`.
-    pub(in crate::cycle) fn stand_by(&mut self, exists: impl Fn(&GroupKey) -> bool) {
-        self.to_try.retain(exists);
-        if self.has_changes() {
-            self.changes.all_answered();
-            self.changes.everything = true;
+    /// Bounds what is collected for the next cycle, where this replica stands by and no cycle runs. `most` PodGroups and names are kept; beyond that, PodGroups
+    /// that do not exist are forgotten, and the first cycle after a takeover tries everything.
+    pub(in crate::cycle) fn stand_by(&mut self, most: usize, exists: impl Fn(&GroupKey) -> bool) {
+        if self.to_try.len() > most {
+            self.to_try.retain(exists);
         }
+        if self.changes.len() > most {
+            self.changes.add(Change::Everything);
+        }
+    }
+
+    /// Returns how many names of nodes and queues are remembered for the next cycle.
+    #[cfg(test)]
+    pub(in crate::cycle) fn names(&self) -> usize {
+        self.changes.len()
     }
 }

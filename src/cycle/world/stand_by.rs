@@ -12,10 +12,9 @@ impl World {
     /// No cycle runs now, for another replica decides.
     pub fn stand_by(&mut self) {
         let longer = |collected: usize, there: usize| collected > there.saturating_mul(2).saturating_add(COLLECTED);
-        if longer(self.requeue.to_try().len(), self.groups.len()) {
-            let groups = &self.groups;
-            self.requeue.stand_by(|key| groups.contains_key(key));
-        }
+        let groups = &self.groups;
+        let most = groups.len().saturating_mul(2).saturating_add(COLLECTED);
+        self.requeue.stand_by(most, |key| groups.contains_key(key));
         if longer(self.dirty_pods.len(), self.pods.len()) {
             let pods = &self.pods;
             self.dirty_pods.retain(|uid| pods.contains_key(uid));
@@ -72,13 +71,16 @@ mod tests {
             let uid = facts.uid.clone();
             world.apply_group(group("ns", &name, 1, &name));
             world.apply_pod(facts);
+            world.apply_pod(running(world.pods()[&uid].facts.as_ref().clone(), &name));
             world.delete_pod(&uid);
             world.delete_group(&GroupKey::new("ns", &name));
             world.stand_by();
         }
+        let limit = COLLECTED + 10;
+        let names = world.requeue.names();
+        assert!(names <= limit, "{names} names of nodes and queues");
         assert!(!world.classes.tidy(), "classes that nobody uses are left");
         let dirty = world.take_dirty();
-        let limit = COLLECTED + 10;
         assert!(dirty.pods.len() <= limit && dirty.queues.len() <= limit, "{} pods, {} queues", dirty.pods.len(), dirty.queues.len());
         let looked_at = world.take_candidates(Duration::ZERO);
         assert!(looked_at.len() <= limit, "{} groups", looked_at.len());
