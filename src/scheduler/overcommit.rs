@@ -57,7 +57,7 @@ impl Overcommit {
     }
 }
 
-/// By how much more is used on the node than there is. What is kept there for gangs that wait for others to go uses nothing yet.
+/// Returns the overcommitted amounts of the node. Nominated amounts do not count, because no pod uses them yet.
 fn over(node: NodeView<'_>, world: &World) -> Resources {
     NodeView { used: &used(node, world), ..node }.overcommitted()
 }
