@@ -1,4 +1,4 @@
-//! Do the documents say what the code says? Names, flags, reasons and the version, in both directions where that can be asked.
+//! Checks that the documents agree with the code: names, flags, reasons and the version, in both directions where possible.
 //!
 //! The tables of flags in `docs/reference.md` and `docs/plugin.md` are written by this: `PODGROUP_GENERATE=1 cargo test --lib documents`, which `make generate` calls.
 
@@ -21,7 +21,7 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// A flag as it is typed in a table: `--output text\|wide\|json`; a choice is shown as its words.
+/// Returns a flag as in a table: `--output text\|wide\|json`.
 fn form(flag: &clap::Arg) -> String {
     let names: Vec<_> = flag.get_value_names().unwrap_or_default().iter().map(ToString::to_string).collect();
     let words: Vec<_> = flag.get_possible_values().iter().map(|word| word.get_name().to_owned()).collect();
@@ -34,12 +34,12 @@ fn form(flag: &clap::Arg) -> String {
     format!("{short}--{} {value}", flag.get_long().unwrap()).trim_end().to_owned()
 }
 
-/// The flags of a program without those that all programs have.
+/// Returns the flags of a program without `--help` and `--version`.
 fn flags(command: &clap::Command) -> impl Iterator<Item = &clap::Arg> {
     command.get_arguments().filter(|each| !matches!(each.get_id().as_str(), "help" | "version"))
 }
 
-/// One row for each flag, as `--help` knows it.
+/// Returns a table with a row for each flag, from `--help`.
 fn table(command: &clap::Command) -> String {
     let mut rows = "| flag | default | meaning |\n|---|---|---|\n".to_owned();
     for flag in flags(command) {
@@ -50,7 +50,7 @@ fn table(command: &clap::Command) -> String {
     rows
 }
 
-/// The part of a document between two marks is this; `PODGROUP_GENERATE=1` makes it so.
+/// Checks the generated part of a document; `PODGROUP_GENERATE=1` writes it.
 fn generated(document: &str, mark: &str, wanted: &str) {
     let (begin, end) = (format!("<!-- generated: {mark} -->\n"), "<!-- end -->");
     let text = read(document);
@@ -64,17 +64,17 @@ fn generated(document: &str, mark: &str, wanted: &str) {
 }
 
 #[test]
-fn every_flag_stands_in_the_reference_with_its_default() {
+fn every_flag_is_in_the_reference_with_its_default() {
     generated("docs/reference.md", "podgroup-controller", &table(&ControllerFlags::command()));
     generated("docs/reference.md", "podgroup-scheduler", &table(&SchedulerFlags::command()));
 }
 
 #[test]
-fn every_flag_of_the_plugin_stands_in_its_document_with_its_default() {
+fn every_flag_of_the_plugin_is_in_its_document_with_its_default() {
     generated("docs/plugin.md", "kubectl-podgroup", &table(&Arguments::command()));
 }
 
-/// How each verb is typed: `queue open QUEUE [--dry-run]`.
+/// Returns the usage of each verb: `queue open QUEUE [--dry-run]`.
 fn usages(command: &clap::Command, before: &str) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for verb in command.get_subcommands() {
@@ -96,7 +96,7 @@ fn usages(command: &clap::Command, before: &str) -> BTreeSet<String> {
     all
 }
 
-/// The codes in the first cell of each row of the table that begins with this line.
+/// Returns the codes in the first column of the table that begins with `head`.
 fn first_cells<'a>(text: &'a str, head: &str) -> BTreeSet<&'a str> {
     let table = text.split(head).nth(1).unwrap_or_else(|| panic!("no table {head:?}"));
     // The rest of the head, and the line below it.
@@ -105,39 +105,39 @@ fn first_cells<'a>(text: &'a str, head: &str) -> BTreeSet<&'a str> {
 }
 
 #[test]
-fn every_verb_of_the_plugin_stands_in_its_document_as_it_is_typed() {
+fn every_verb_of_the_plugin_is_in_its_document_with_its_usage() {
     let (document, command) = (read("docs/plugin.md"), Arguments::command());
     let wanted = usages(&command, "");
     assert!(wanted.len() >= 8 && wanted.contains("tree [--groups]"), "{wanted:?}");
     assert_eq!(first_cells(&document, "\n| verb | answers |"), wanted.iter().map(String::as_str).collect());
-    // Of each that answers something, what it answers in JSON.
+    // The document has the JSON fields of each verb with an output.
     let verbs = command.get_subcommands().map(clap::Command::get_name).filter(|verb| *verb != "completion");
     assert_eq!(first_cells(&document, "\n| verb | fields |"), verbs.collect());
 }
 
 #[test]
-fn every_code_stands_in_the_reference_with_what_to_do_and_no_other_does() {
+fn the_reference_lists_every_code_and_no_other() {
     let codes = Code::ALL.iter().map(|code| code.as_str()).collect::<BTreeSet<_>>();
     assert_eq!(first_cells(&read("docs/reference.md"), "\n| code | meaning |"), codes);
     let metrics = read("docs/metrics.md");
     assert_eq!(first_cells(&metrics, "\n| reason | `at` and `resource` |"), codes);
-    // An alert names the codes that it is about.
+    // The alert names existing codes.
     let alerts = read("charts/podgroup/files/alerts.yaml");
     let named = alerts.split("reason=~\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
     assert!(named.split('|').all(|code| codes.contains(code)), "{named}");
 }
 
 #[test]
-fn the_flags_that_operations_tells_of_are_those_of_the_programs() {
+fn operations_md_lists_the_flags_of_the_programs() {
     let document = read("docs/operations.md");
     let of = |command: clap::Command| flags(&command).map(form).collect::<BTreeSet<_>>();
     let (controller, scheduler) = (of(ControllerFlags::command()), of(SchedulerFlags::command()));
     for flag in controller.union(&scheduler) {
         let name = flag.split(' ').next().unwrap();
-        let told = document
+        let documented = document
             .match_indices(name)
             .any(|(at, _)| !document[at + name.len()..].starts_with(|next: char| next.is_ascii_lowercase() || next == '-'));
-        assert!(told, "docs/operations.md does not tell of {name}");
+        assert!(documented, "docs/operations.md does not mention {name}");
     }
     let section = document.split("## Flags").nth(1).unwrap().split("\n## ").next().unwrap();
     let (mut both, mut of_one) = (0, 0);
@@ -147,11 +147,11 @@ fn the_flags_that_operations_tells_of_are_those_of_the_programs() {
             "| scheduler" => &[&scheduler],
             _ => &[&controller, &scheduler],
         };
-        // The cell in which the flags stand; what is said of them in the next may name others.
+        // The cell with the flags; the next cell may name other flags.
         let cell = row.split(" | ").find(|cell| cell.contains("`--")).unwrap_or_default();
         for flag in cell.split('`').skip(1).step_by(2) {
             for program in programs {
-                assert!(program.contains(flag), "docs/operations.md tells of `{flag}`, and there is {program:?}");
+                assert!(program.contains(flag), "docs/operations.md lists `{flag}`, and there is {program:?}");
             }
             if programs.len() == 1 { of_one += 1 } else { both += 1 }
         }
@@ -159,13 +159,13 @@ fn the_flags_that_operations_tells_of_are_those_of_the_programs() {
     assert_eq!((both, of_one), (9, controller.symmetric_difference(&scheduler).count()));
 }
 
-/// What stands between `before` and `after` in a text, wherever it does.
+/// Returns every text between `before` and `after`.
 fn between<'a>(text: &'a str, before: &str, after: char) -> BTreeSet<&'a str> {
     text.split(before).skip(1).filter_map(|rest| rest.split(after).next()).collect()
 }
 
 #[test]
-fn every_key_of_the_api_stands_in_the_reference_and_no_other() {
+fn the_reference_lists_every_annotation_and_label_and_no_other() {
     let reference = read("docs/reference.md");
     let names = read("src/api/names.rs");
     let keys: BTreeSet<_> = between(&names, "= \"", '"').into_iter().filter(|name| name.contains('/')).collect();
@@ -174,17 +174,17 @@ fn every_key_of_the_api_stands_in_the_reference_and_no_other() {
         assert!(reference.contains(&format!("`{key}")), "docs/reference.md does not say what {key} is");
     }
     let section = reference.split("## Annotations and labels").nth(1).unwrap().split("\n## ").next().unwrap();
-    let told = between(section, "\n| `", '`');
-    assert!(told.len() >= 12, "{told:?}");
-    assert!(told.iter().all(|key| keys.contains(key)), "docs/reference.md tells of keys that nothing reads: {told:?}");
+    let documented = between(section, "\n| `", '`');
+    assert!(documented.len() >= 12, "{documented:?}");
+    assert!(documented.iter().all(|key| keys.contains(key)), "docs/reference.md lists keys that no code reads: {documented:?}");
 }
 
-/// A word that begins with a capital letter, as reasons do.
+/// Returns whether the text is a word in CamelCase, as reasons are.
 fn is_word(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_uppercase()) && text.chars().all(|c| c.is_ascii_alphanumeric())
 }
 
-/// Every Rust file below a folder that is no test.
+/// Returns every Rust file below a folder, without tests.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -198,7 +198,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The words that a file has as constants, outside of its tests.
+/// Returns the words in the constants of a file, without its tests.
 fn constants(file: &Path) -> BTreeSet<String> {
     let text = std::fs::read_to_string(file).unwrap();
     let code = text.split("#[cfg(test)]").next().unwrap();
@@ -206,38 +206,38 @@ fn constants(file: &Path) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_reason_that_is_said_stands_in_the_reference_and_no_other() {
+fn the_reference_lists_every_reason_and_no_other() {
     let reference = read("docs/reference.md");
     let section = reference.split("## Conditions and Events").nth(1).unwrap().split("\n## ").next().unwrap();
-    let told: BTreeSet<_> = section.split('`').skip(1).step_by(2).filter(|word| is_word(word)).collect();
-    // Where reasons are made: each file, and what its reasons stand behind.
+    let documented: BTreeSet<_> = section.split('`').skip(1).step_by(2).filter(|word| is_word(word)).collect();
+    // The files with reasons, the text before each reason and the least number of reasons.
     let places = [
         ("src/lifecycle/warning.rs", "warning(\"", 3),
         ("src/cycle/explain.rs", "=> \"", 3),
         ("src/scheduler/command.rs", "=> \"", 2),
         ("src/scheduler/command.rs", "reason: Some(\"", 1),
     ];
-    let mut said: BTreeSet<String> = Code::ALL.iter().map(|code| code.as_str().to_owned()).collect();
+    let mut reasons: BTreeSet<String> = Code::ALL.iter().map(|code| code.as_str().to_owned()).collect();
     for (file, before, least) in places {
         let text = read(file);
         let found: Vec<_> = between(&text, before, '"').into_iter().filter(|word| is_word(word)).map(str::to_owned).collect();
         assert!(found.len() >= least, "{file} makes no reasons behind {before:?} any more: {found:?}");
-        said.extend(found);
+        reasons.extend(found);
     }
-    // A constant that is such a word is a reason, wherever it stands; but for the states of a queue and the policy of a priority class.
+    // A constant with such a word is a reason, except the states of a queue and the policy of a priority class.
     let constants = sources(&path("src")).iter().flat_map(|file| constants(file)).collect::<BTreeSet<_>>();
     assert!(["Released", "InvalidQueue", "Scheduled"].iter().all(|known| constants.contains(*known)), "{constants:?}");
-    said.extend(constants.into_iter().filter(|word| !["Open", "Closing", "Closed", "Never"].contains(&word.as_str())));
-    for reason in &said {
-        assert!(told.contains(reason.as_str()), "docs/reference.md does not say what {reason} means");
+    reasons.extend(constants.into_iter().filter(|word| !["Open", "Closing", "Closed", "Never"].contains(&word.as_str())));
+    for reason in &reasons {
+        assert!(documented.contains(reason.as_str()), "docs/reference.md does not say what {reason} means");
     }
     let kinds = ["PodGroup", "Queue", "Pod", "Unschedulable", "PodScheduled", "DisruptionTarget", "Scheduled", "True", "False"];
-    let foreign: Vec<_> = told.iter().filter(|word| !said.contains(**word) && !kinds.contains(*word)).collect();
-    assert!(foreign.is_empty(), "docs/reference.md tells of reasons that nothing says: {foreign:?}");
+    let foreign: Vec<_> = documented.iter().filter(|word| !reasons.contains(**word) && !kinds.contains(*word)).collect();
+    assert!(foreign.is_empty(), "docs/reference.md lists reasons that the code does not have: {foreign:?}");
 }
 
 #[test]
-fn there_is_one_version_and_the_changelog_begins_with_it() {
+fn all_files_have_one_version_and_the_changelog_begins_with_it() {
     let version = env!("CARGO_PKG_VERSION");
     let chart = read("charts/podgroup/Chart.yaml");
     for field in ["version", "appVersion"] {
@@ -259,7 +259,7 @@ fn there_is_one_version_and_the_changelog_begins_with_it() {
     assert!(newest.split(' ').next() == Some(version), "CHANGELOG.md begins with {newest:?}, and the version is {version}");
 }
 
-/// What is typed, whatever the language around it: the lines of the blocks without their comments (pictures left out), and what `--set` is given anywhere.
+/// Returns the commands in the code blocks without comments and diagrams, and the values of `--set`.
 fn typed(document: &str) -> (Vec<String>, Vec<String>) {
     let text = read(document);
     let code = |line: &str| line.split("# ").next().unwrap().trim_end().to_owned();
@@ -278,17 +278,17 @@ fn both_readmes_have_the_same_commands_and_values() {
 }
 
 #[test]
-fn the_runbook_of_bindings_knows_every_way_in_which_one_fails() {
+fn the_runbook_of_bindings_lists_every_kind_of_failure() {
     let (page, calls) = (read("docs/runbooks/PodgroupBindsFail.md"), read("src/runtime/call.rs"));
     let kinds = calls.split("pub fn kind(&self)").nth(1).unwrap().split("\n    }").next().unwrap();
     let mut ways = between(kinds, "=> \"", '"');
     assert!(ways.len() >= 14, "{ways:?}");
-    // A binding makes no object that could be there already, is no list, and asks no budget.
+    // These kinds cannot occur: a binding creates no named object, is not a list and uses no disruption budget.
     for never in ["already_exists", "expired", "disruption_budget"] {
         assert!(ways.remove(never), "{never}");
     }
     ways.extend(["not_leading", "group_changed"]);
-    let told = page.split('`').skip(1).step_by(2).collect::<BTreeSet<_>>();
-    let untold: Vec<_> = ways.iter().filter(|way| !told.contains(*way)).collect();
-    assert!(untold.is_empty(), "docs/runbooks/PodgroupBindsFail.md does not tell of {untold:?}");
+    let documented = page.split('`').skip(1).step_by(2).collect::<BTreeSet<_>>();
+    let missing: Vec<_> = ways.iter().filter(|way| !documented.contains(*way)).collect();
+    assert!(missing.is_empty(), "docs/runbooks/PodgroupBindsFail.md does not mention {missing:?}");
 }

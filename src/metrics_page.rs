@@ -1,4 +1,4 @@
-//! Does `docs/metrics.md` say what the code shows? Every metric of both programs, with its type and its labels, and nothing else.
+//! Checks that `docs/metrics.md` lists every metric of both programs, with its type and labels, and no other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::resources::Amount;
 use crate::runtime::leader_metrics::LeaderMetrics;
 use crate::runtime::metrics::{RequestMetrics, WatchMetrics, registry};
 use crate::runtime::readiness::Readiness;
-use crate::scheduler::frozen::{Frozen, Of};
 use crate::scheduler::metrics::Metrics;
+use crate::scheduler::queue_snapshot::{Of, QueueSnapshot};
 
 const PAGE: &str = include_str!("../docs/metrics.md");
 
-/// Where metrics are made.
+/// The sources that register metrics.
 const SOURCES: [&str; 5] = [
     include_str!("runtime/metrics.rs"),
     include_str!("runtime/leader_metrics.rs"),
@@ -25,10 +25,10 @@ const SOURCES: [&str; 5] = [
     include_str!("scheduler/queue_metrics.rs"),
 ];
 
-/// Name to type and labels.
+/// The type and the labels of each metric, by name.
 type Shown = BTreeMap<String, (String, BTreeSet<String>)>;
 
-/// Everything once.
+/// Returns the metrics of both programs, each with one series.
 fn shown() -> Shown {
     let registry = registry().unwrap();
     RequestMetrics::new(&registry).unwrap().count("get", "pods", "ok", Duration::ZERO);
@@ -42,7 +42,7 @@ fn shown() -> Shown {
     let scheduler = Metrics::new(&registry).unwrap();
     let all =
         [Of::Allocated, Of::AllocatedItself, Of::Reserved, Of::Capability, Of::Deserved, Of::Guarantee, Of::Floor, Of::Kept, Of::Share];
-    scheduler.show(Some(Frozen {
+    scheduler.show(Some(QueueSnapshot {
         amounts: all.into_iter().map(|of| ((of, "q".to_owned(), "cpu".to_owned()), Amount::ZERO)).collect(),
         states: [(("q".to_owned(), "open"), 1)].into(),
         waiting: [(("q".to_owned(), "QueueQuotaExceeded", "q".to_owned(), "cpu".to_owned()), 1)].into(),
@@ -59,8 +59,8 @@ fn families(registry: &Registry) -> Shown {
     registry.gather().into_iter().map(family).collect()
 }
 
-/// What the tables of the page say.
-fn told() -> Shown {
+/// Returns the metrics in the tables of the page.
+fn documented() -> Shown {
     let rows = PAGE.lines().filter_map(|line| line.strip_prefix("| `podgroup_")?.split_once("` | "));
     let row = |(name, rest): (&str, &str)| {
         let mut cells = rest.split('|').map(str::trim);
@@ -72,7 +72,7 @@ fn told() -> Shown {
     rows.filter_map(row).collect()
 }
 
-/// The names that stand in the sources, without the prefix.
+/// Returns the metric names in the sources, with the prefix.
 fn written() -> BTreeSet<String> {
     let code = SOURCES.iter().map(|source| source.split("#[cfg(test)]\nmod").next().unwrap());
     let literals = code.flat_map(|code| code.split('"').skip(1).step_by(2));
@@ -85,17 +85,17 @@ fn written() -> BTreeSet<String> {
 }
 
 #[test]
-fn the_page_tells_every_metric_with_its_type_and_its_labels_and_no_other() {
-    assert_eq!(told(), shown());
+fn the_page_lists_every_metric_with_its_type_and_labels_and_no_other() {
+    assert_eq!(documented(), shown());
 }
 
 #[test]
-fn no_metric_stands_in_the_code_that_this_test_does_not_see() {
+fn this_test_covers_every_metric_in_the_code() {
     assert_eq!(written(), shown().into_keys().collect());
 }
 
 #[test]
-fn the_page_tells_every_reason_to_wait() {
+fn the_page_lists_every_reason() {
     for code in Code::ALL {
         assert!(PAGE.contains(&format!("`{}`", code.as_str())), "{code:?}");
     }

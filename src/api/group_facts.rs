@@ -1,4 +1,4 @@
-//! What a PodGroup means to the scheduler.
+//! The facts of a PodGroup that scheduling uses.
 
 use std::collections::BTreeMap;
 
@@ -19,53 +19,53 @@ use super::uid::Uid;
 pub struct GroupFacts {
     /// Its namespace and name.
     pub key: GroupKey,
-    /// Its identity.
+    /// Its UID.
     pub uid: Uid,
-    /// The version that this was read from.
+    /// The resourceVersion of the object.
     pub resource_version: String,
-    /// How many members must find a place together. 0 (which the API allows) is a gang of no one: see the cycle's rule.
+    /// The number of members that must be placed together. The API permits 0: a gang without members.
     pub min_member: u32,
-    /// What must be free before it is admitted; none where the object does not say, and then it is the members' own requests.
+    /// The resources that must be free before its admission. `None` means the sum of its members' requests.
     pub min_resources: Option<Resources>,
-    /// How many members of each task must find a place.
+    /// The number of members of each task that must be placed.
     pub min_task_member: BTreeMap<String, u32>,
     /// The queue that its new pods are charged to.
     pub queue: String,
-    /// The class that its priority comes from.
+    /// Its priority class.
     pub priority_class: Option<String>,
-    /// Whether others may take the places of its members.
+    /// Whether its members may be preempted.
     pub preemptable: bool,
-    /// Whether Volcano protects its members from preemption up to a number or for a while; until that is honoured none of them is a victim.
+    /// Whether Volcano protects its members from preemption. Until this is supported, no member is a victim.
     pub protected: bool,
     /// When it was created.
     pub created: Timestamp,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// Whether it asks for a place in the network, in its spec or by an annotation, which we cannot honour yet.
+    /// Whether its spec or an annotation requires a network topology, which is not supported yet.
     pub network_topology: bool,
-    /// Whether it asks for groups of its members that are whole, which we cannot honour yet.
+    /// Whether it requires complete subgroups, which are not supported yet.
     pub sub_groups: bool,
-    /// What its status says now, so that nothing is written that stands there already. Never trusted, but for Completed.
+    /// Its present status, so that an equal status is not written again. Only the phase Completed is trusted.
     pub status: PodGroupStatus,
-    /// What could not be read.
+    /// The invalid values.
     pub faults: Vec<Fault>,
 }
 
 impl GroupFacts {
-    /// Whether it has had all that it was for: it waits for nothing and reserves nothing, whatever its spec says. Completed is final.
+    /// Returns whether its phase is Completed. It then reserves no resources and has no waiting members. Completed is final.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.status.phase.as_deref() == Some("Completed")
     }
 
-    /// Whether the other says the same but for its status.
+    /// Returns whether the other is equal except for its status.
     #[must_use]
     pub fn asks_the_same(&self, other: &Self) -> bool {
         let (status, resource_version) = (other.status.clone(), other.resource_version.clone());
         *other == Self { status, resource_version, ..self.clone() }
     }
 
-    /// What this object says.
+    /// Reads the facts from the object.
     #[must_use]
     pub fn of(group: &PodGroup) -> Self {
         let meta = &group.metadata;
@@ -100,7 +100,7 @@ impl GroupFacts {
     }
 }
 
-/// Whether it asks for more than any group of members is by itself; sizes of 1 and no least number are what the CRD fills in.
+/// Returns whether the policy is a real requirement. A size of 1 and no minimum are the defaults of the CRD.
 fn is_hard(policy: &SubGroupPolicy) -> bool {
     policy.sub_group_size.is_some_and(|size| size > 1) || policy.min_sub_groups.is_some_and(|number| number > 0)
 }
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sub_groups_are_hard_where_they_have_a_size_or_a_least_number() {
+    fn subgroups_are_required_if_they_have_a_size_or_a_minimum() {
         for (policy, hard) in [
             (json!({ "name": "a" }), false),
             (json!({ "subGroupSize": 1, "minSubGroups": 0 }), false),

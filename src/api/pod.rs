@@ -1,4 +1,4 @@
-//! A pod as it stands on the wire, decoded only as far as it is used; what it means is in `pod_facts`.
+//! The wire type of a pod, with the used fields only. `pod_facts` has its meaning.
 
 use std::collections::BTreeMap;
 
@@ -11,85 +11,85 @@ use super::podgroup::Selector;
 use super::quantities::RawResources;
 use super::wire::resource;
 
-/// A pod. Only what is used is decoded.
+/// A pod. Only the used fields are decoded.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Pod {
     /// The object's metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// The spec.
     #[serde(default)]
     pub spec: PodSpec,
-    /// What came of it.
+    /// The status.
     #[serde(default)]
     pub status: PodStatus,
 }
 
 resource!(Pod, "", "v1", "Pod", "pods", NamespaceResourceScope);
 
-/// The part of a pod's spec (or of a template's) that decides where the pod may go and what it costs.
+/// The part of the spec of a pod or a pod template that scheduling uses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodSpec {
-    /// Who places the pod; empty means `default-scheduler`.
+    /// The scheduler of the pod; empty means `default-scheduler`.
     pub scheduler_name: String,
-    /// Where it is bound, or what its author wrote there.
+    /// The node, from a binding or from the author of the pod.
     pub node_name: Option<String>,
     /// The containers.
     pub containers: Vec<Container>,
-    /// The containers that run before them, and the sidecars.
+    /// The init containers and sidecars.
     pub init_containers: Vec<Container>,
-    /// What the runtime class costs on top.
+    /// The additional resources of the runtime class.
     pub overhead: Option<RawResources>,
-    /// Requests of the pod as a whole.
+    /// The pod-level resources.
     pub resources: Option<ResourceNeeds>,
-    /// How many seconds it has to end when it is deleted.
+    /// The grace period for its deletion, in seconds.
     pub termination_grace_period_seconds: Option<i64>,
-    /// The number behind the priority class.
+    /// The value of the priority class.
     pub priority: Option<i32>,
     /// The priority class.
     pub priority_class_name: Option<String>,
-    /// Whether others may go for it, as its priority class had it when it was made.
+    /// Whether the pod may preempt other pods, from its priority class at creation.
     pub preemption_policy: Option<String>,
     /// Labels that the node must have.
     pub node_selector: BTreeMap<String, String>,
-    /// Where the pod wants to be, and beside whom.
+    /// The affinity.
     pub affinity: Option<Affinity>,
-    /// The taints that it bears.
+    /// The tolerations.
     pub tolerations: Vec<Toleration>,
-    /// How it is to be spread.
+    /// The topology spread constraints.
     pub topology_spread_constraints: Vec<TopologySpread>,
-    /// What must be lifted before it may be placed.
+    /// The scheduling gates, which must be removed before the pod is scheduled.
     pub scheduling_gates: Vec<Value>,
     /// Its volumes.
     pub volumes: Vec<Volume>,
-    /// Whether it uses the network of the node.
+    /// Whether the pod uses the node's network.
     pub host_network: bool,
-    /// Whether it uses the users of the node; none means yes.
+    /// Whether the pod uses the node's user namespace; `None` means yes.
     pub host_users: Option<bool>,
     /// Claims on devices.
     pub resource_claims: Vec<Value>,
-    /// The group of Kubernetes' own kind.
+    /// The scheduling group of Kubernetes itself.
     pub scheduling_group: Option<Value>,
 }
 
-/// A container, as far as it costs something.
+/// A container, with the fields that scheduling uses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Container {
     /// Its name.
     pub name: String,
-    /// What it asks for.
+    /// The requests and limits.
     pub resources: Option<ResourceNeeds>,
     /// `Always` on an init container makes it a sidecar.
     pub restart_policy: Option<String>,
-    /// What happens when it ends in certain ways.
+    /// The rules for a restart after certain exit codes.
     pub restart_policy_rules: Vec<RestartRule>,
-    /// The ports that it opens.
+    /// The ports.
     pub ports: Vec<ContainerPort>,
 }
 
-/// What happens when a container ends in a certain way.
+/// A rule for the restart after certain exit codes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RestartRule {
@@ -97,13 +97,13 @@ pub struct RestartRule {
     pub action: String,
 }
 
-/// What is asked for.
+/// Requests and limits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ResourceNeeds {
     /// The requests, by name.
     pub requests: Option<RawResources>,
-    /// The limits, by name; they stand in for requests that are not there, as the API server's defaults do.
+    /// The limits, by name. A limit without a request sets the request, as in the API server.
     pub limits: Option<RawResources>,
 }
 
@@ -111,31 +111,31 @@ pub struct ResourceNeeds {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerPort {
-    /// The port that it takes on the node; 0 or none takes none.
+    /// The port on the node; 0 or `None` means no port.
     pub host_port: Option<i32>,
 }
 
-/// Where a pod wants to be, and beside whom.
+/// The affinity of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Affinity {
-    /// On which nodes.
+    /// The node affinity.
     pub node_affinity: Option<NodeAffinity>,
-    /// Beside which pods.
+    /// The pod affinity.
     pub pod_affinity: Option<PodAffinity>,
-    /// Away from which pods.
+    /// The pod anti-affinity.
     pub pod_anti_affinity: Option<PodAffinity>,
 }
 
-/// On which nodes a pod may be. Preferences are not read: they may be ignored.
+/// The required node affinity. Preferences are not decoded, because a scheduler may ignore them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeAffinity {
-    /// The terms of which one must hold.
+    /// The terms, at least one of which must match.
     pub required_during_scheduling_ignored_during_execution: Option<NodeSelector>,
 }
 
-/// Terms of which one must hold.
+/// Terms, at least one of which must match.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelector {
@@ -143,13 +143,13 @@ pub struct NodeSelector {
     pub node_selector_terms: Vec<NodeSelectorTerm>,
 }
 
-/// Requirements that must all hold; a term with none holds nowhere.
+/// Requirements that must all match. A term without requirements matches no node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelectorTerm {
-    /// Of the node's labels.
+    /// The requirements on the node's labels.
     pub match_expressions: Vec<NodeRequirement>,
-    /// Of the node's fields; `metadata.name` is the only one there is.
+    /// The requirements on the node's fields. The only field is `metadata.name`.
     pub match_fields: Vec<NodeRequirement>,
 }
 
@@ -161,15 +161,15 @@ pub struct NodeRequirement {
     pub key: String,
     /// In, NotIn, Exists, DoesNotExist, Gt or Lt.
     pub operator: String,
-    /// What it is compared with.
+    /// The values of the comparison.
     pub values: Vec<String>,
 }
 
-/// Beside (or away from) which pods a pod must be. Preferences are not read.
+/// The required pod affinity or anti-affinity. Preferences are not decoded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodAffinity {
-    /// The terms, all of which must hold.
+    /// The terms, which must all match.
     pub required_during_scheduling_ignored_during_execution: Vec<PodAffinityTerm>,
 }
 
@@ -177,55 +177,55 @@ pub struct PodAffinity {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodAffinityTerm {
-    /// Which pods; none selects none.
+    /// The selector of pods; `None` selects no pod.
     pub label_selector: Option<Selector>,
-    /// In which namespaces beside those of the selector; none and no selector: the pod's own.
+    /// Namespaces, in addition to those of the selector. Without both, the pod's own namespace is used.
     pub namespaces: Vec<String>,
-    /// In the namespaces with these labels; an empty selector means all.
+    /// The selector of namespaces. An empty selector selects all.
     pub namespace_selector: Option<Selector>,
-    /// The label of nodes whose value makes them one place.
+    /// The topology key: nodes with the same value of this label are one domain.
     pub topology_key: String,
-    /// Label keys whose values at the pod narrow the selector.
+    /// Label keys that the selected pods must have the same values for.
     pub match_label_keys: Vec<String>,
-    /// Label keys whose values at the pod are excluded.
+    /// Label keys that the selected pods must have other values for.
     pub mismatch_label_keys: Vec<String>,
 }
 
-/// A taint that a pod bears.
+/// A toleration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Toleration {
-    /// The taint's key; none bears every key (with `Exists`).
+    /// The taint's key; `None` matches every key (with `Exists`).
     pub key: Option<String>,
-    /// Equal (or none) or Exists; Lt and Gt compare numbers where the cluster has them.
+    /// Equal (the default) or Exists; Lt and Gt compare numbers, if the cluster supports them.
     pub operator: Option<String>,
     /// The taint's value.
     pub value: Option<String>,
-    /// The taint's effect; none bears every effect.
+    /// The taint's effect; `None` matches every effect.
     pub effect: Option<String>,
 }
 
-/// How pods are to be spread.
+/// A topology spread constraint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TopologySpread {
-    /// DoNotSchedule makes it hard.
+    /// DoNotSchedule makes the constraint required.
     pub when_unsatisfiable: String,
-    /// The label of nodes whose value makes them one place.
+    /// The topology key: nodes with the same value of this label are one domain.
     pub topology_key: String,
 }
 
-/// A volume, as far as it can keep a pod from a node.
+/// A volume, with the sources that restrict the nodes of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Volume {
     /// Its name.
     pub name: String,
-    /// A claim.
+    /// A persistent volume claim.
     pub persistent_volume_claim: Option<Value>,
-    /// A claim that is made for the pod.
+    /// An ephemeral claim.
     pub ephemeral: Option<Value>,
-    /// Volumes of the older kinds, of which a node takes a limited number, or which only one node may attach.
+    /// In-tree volumes, of which a node attaches a limited number, or which only one node may attach.
     pub gce_persistent_disk: Option<Value>,
     /// See above.
     pub aws_elastic_block_store: Option<Value>,
@@ -245,47 +245,47 @@ pub struct Volume {
     pub vsphere_volume: Option<Value>,
 }
 
-/// What came of a pod.
+/// The status of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodStatus {
     /// Pending, Running, Succeeded, Failed or Unknown.
     pub phase: String,
-    /// What is to be said about it.
+    /// The conditions.
     pub conditions: Vec<PodCondition>,
-    /// What its containers were really given (in-place resize).
+    /// The statuses of containers, with their allocated resources (in-place resize).
     pub container_statuses: Vec<ContainerStatus>,
-    /// The same of the sidecars.
+    /// The statuses of init containers and sidecars.
     pub init_container_statuses: Vec<ContainerStatus>,
-    /// What the kubelet has set aside for the pod as a whole.
+    /// The pod-level resources that the kubelet has allocated.
     pub allocated_resources: Option<RawResources>,
-    /// What is in force for the pod as a whole.
+    /// The pod-level resources in force.
     pub resources: Option<ResourceNeeds>,
 }
 
-/// One thing that is to be said about a pod.
+/// A condition of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodCondition {
-    /// PodScheduled is the one that we write, and DisruptionTarget on one that is evicted.
+    /// The type. This program writes PodScheduled, and DisruptionTarget on evicted pods.
     #[serde(rename = "type")]
     pub kind: String,
     /// True, False or Unknown.
     pub status: String,
-    /// What programs read.
+    /// The reason, for programs.
     pub reason: Option<String>,
-    /// What people read.
+    /// The message, for people.
     pub message: Option<String>,
 }
 
-/// What a container was given.
+/// The status of a container.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerStatus {
     /// The container's name.
     pub name: String,
-    /// What the kubelet has set aside.
+    /// The resources that the kubelet has allocated.
     pub allocated_resources: Option<RawResources>,
-    /// What is in force.
+    /// The resources in force.
     pub resources: Option<ResourceNeeds>,
 }

@@ -1,4 +1,4 @@
-//! What a pod means: who it belongs to, what it costs, where it may go, and what it asks for that we cannot honour.
+//! The facts of a pod that scheduling uses: its PodGroup, requests, constraints and unsupported fields.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,44 +23,44 @@ use super::priority_class::preempts;
 use super::quantities::{self, RawResources};
 use super::uid::Uid;
 
-/// The time that a pod has to end where it says none, as the API server has it.
+/// The default grace period, as in the API server.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Where a pod is in its life.
+/// The phase of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PodPhase {
     /// Not all containers have started.
     Pending,
     /// At least one container runs.
     Running,
-    /// All containers ended well.
+    /// All containers succeeded.
     Succeeded,
-    /// All containers ended, one of them badly.
+    /// All containers ended, and at least one failed.
     Failed,
     /// The node cannot be reached.
     Unknown,
 }
 
 impl PodPhase {
-    /// Whether the pod has ended for good: then it uses nothing any more.
+    /// Returns whether the pod has ended and uses no resources.
     #[must_use]
     pub const fn ended(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
     }
 }
 
-/// Where a pod may go. Two pods with equal constraints may go to the same nodes.
+/// The constraints of a pod on its node. Pods with equal constraints fit the same nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Constraints {
     /// Labels that the node must have.
     pub node_selector: BTreeMap<String, String>,
-    /// Terms of which one must hold; none means everywhere, an empty list nowhere.
+    /// Terms, at least one of which must match. `None` matches every node, an empty list no node.
     pub node_affinity: Option<Vec<NodeSelectorTerm>>,
-    /// The taints that it bears.
+    /// The tolerations.
     pub tolerations: Vec<Toleration>,
 }
 
-/// A hard constraint that the scheduler cannot honour yet: such a pod is refused with a condition that names it, never placed wrongly.
+/// A required constraint that the scheduler does not support yet. It refuses the pod with a condition that names the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unsupported {
     /// `hostPort` of a container.
@@ -75,24 +75,24 @@ pub enum Unsupported {
     TopologySpread,
     /// Claims on devices (`spec.resourceClaims`).
     ResourceClaims,
-    /// A group of Kubernetes' own kind (`spec.schedulingGroup`).
+    /// A scheduling group of Kubernetes itself (`spec.schedulingGroup`).
     SchedulingGroup,
-    /// A restart rule that only nodes with a declared feature follow.
+    /// A restart rule that needs a declared feature of the node.
     RestartAllContainers,
-    /// A user namespace in the network of the node, which only nodes with a declared feature offer.
+    /// A user namespace with the node's network, which needs a declared feature of the node.
     HostNetworkUserNamespace,
-    /// Volcano's resources that are shared among the pods of one card.
+    /// Volcano's shared devices.
     SharedDevices,
-    /// A hard NUMA policy of Volcano's.
+    /// A required NUMA policy of Volcano.
     NumaPolicy,
-    /// Volcano's zone of nodes that are taken back at times.
+    /// Volcano's revocable zone of nodes.
     RevocableZone,
-    /// A hard place in the network, as an annotation of the pod.
+    /// A required network topology, in an annotation of the pod.
     NetworkTopology,
 }
 
 impl Unsupported {
-    /// What people read: the field, as they wrote it.
+    /// Returns the name of the field for messages.
     #[must_use]
     pub const fn field(self) -> &'static str {
         match self {
@@ -118,66 +118,66 @@ impl Unsupported {
 pub struct PodFacts {
     /// Its namespace.
     pub namespace: Arc<str>,
-    /// Its name, which may come again.
+    /// Its name, which a later pod may have again.
     pub name: Arc<str>,
-    /// Its identity, which does not.
+    /// Its UID, which no other pod has.
     pub uid: Uid,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Who places it.
+    /// Its scheduler.
     pub scheduler: Arc<str>,
-    /// Where it is bound.
+    /// Its node, if it is bound.
     pub node: Option<Arc<str>>,
-    /// Where it is in its life.
+    /// Its phase.
     pub phase: PodPhase,
     /// Whether it is being deleted; it is charged until it has ended.
     pub deleting: bool,
-    /// Whether it serves, as far as its disruption budget is concerned.
+    /// Whether it is ready, for its disruption budget.
     pub ready: bool,
-    /// How long it may take to end when it is deleted.
+    /// Its grace period.
     pub grace: Duration,
     /// When it was created.
     pub created: Timestamp,
-    /// The group it belongs to, whether that exists or not.
+    /// Its PodGroup, which may not exist.
     pub group: GroupKey,
-    /// Whether an annotation of it names a group, chosen or generated.
+    /// Whether an annotation names its PodGroup.
     pub names_group: bool,
-    /// The queue that its binding charged, for good.
+    /// The queue that its binding charged, which never changes.
     pub charged_queue: Option<String>,
-    /// The task of its group that it belongs to (`volcano.sh/task-spec`), for minTaskMember.
+    /// Its task (`volcano.sh/task-spec`), for minTaskMember.
     pub task: Option<String>,
-    /// What it costs by the Kubernetes rules, the dimension `pods` included.
+    /// Its effective request by the rules of Kubernetes, including the resource `pods`.
     pub request: Resources,
     /// Its priority.
     pub priority: i32,
-    /// Whether others may go for it.
+    /// Whether it may preempt other pods.
     pub preempts: bool,
-    /// Whether others may take its place.
+    /// Whether it may be preempted.
     pub preemptable: bool,
-    /// Whether Volcano protects it from preemption for a while or up to a number (see [`is_protected`]); until that is honoured it is never a victim.
+    /// Whether Volcano protects it from preemption (see [`is_protected`]). Until this is supported, it is never a victim.
     pub protected: bool,
-    /// Whether something must be lifted before it may be placed.
+    /// Whether it has scheduling gates.
     pub gated: bool,
-    /// Where it may go.
+    /// Its constraints on nodes.
     pub constraints: Constraints,
-    /// What it asks for that we cannot honour, in order, once each.
+    /// Its unsupported fields, sorted, each once.
     pub unsupported: Vec<Unsupported>,
-    /// Required anti-affinity, which keeps others away from it too.
+    /// Its required anti-affinity, which also applies to other pods.
     pub anti_affinity: Vec<PodAffinityTerm>,
-    /// What its PodScheduled condition says now, so that nothing is written that stands there already.
+    /// Its present PodScheduled condition, so that an equal condition is not written again.
     pub scheduled_condition: Option<PodCondition>,
-    /// What could not be read.
+    /// The invalid values.
     pub faults: Vec<Fault>,
 }
 
 impl PodFacts {
-    /// The task of its group that it belongs to: the one without a name where it says none, as in Volcano.
+    /// Returns its task; the default is the task with an empty name, as in Volcano.
     #[must_use]
     pub fn task(&self) -> &str {
         self.task.as_deref().unwrap_or_default()
     }
 
-    /// What this object says.
+    /// Reads the facts from the object.
     #[must_use]
     pub fn of(pod: &Pod) -> Self {
         let meta = &pod.metadata;
@@ -230,28 +230,31 @@ impl PodFacts {
     }
 }
 
-/// Whether this pod or PodGroup lets others take its place: its annotation says so, or where it has none its label, as in Volcano. What cannot be read says no: who wrote
-/// something there wanted to be kept, and nobody is evicted for a slip of the pen.
+/// Returns whether the pod or PodGroup is preemptable, from its annotation, or else its label, as in Volcano.
+///
+/// An invalid value means no, so that a typing error evicts no pod.
 pub(super) fn preemptable(meta: &ObjectMeta) -> bool {
     let says = |words: &Option<BTreeMap<String, String>>| words.as_ref()?.get(PREEMPTABLE).map(|word| YES.contains(&word.as_str()));
     says(&meta.annotations).or_else(|| says(&meta.labels)).unwrap_or(true)
 }
 
-/// Whether annotations of this pod or PodGroup protect it from preemption in Volcano: for a time after its start ([`COOLDOWN`], a label of the pod as well),
-/// or as far as so many members stay (`jdb-*`). An empty annotation says nothing; what cannot be read protects as well.
+/// Returns whether annotations of the pod or PodGroup protect it from preemption in Volcano.
+///
+/// The protection is for a time after the start ([`COOLDOWN`], also as a label of the pod) or for a number of members (`jdb-*`).
+/// An empty annotation has no effect; an invalid value protects too.
 pub(super) fn is_protected(meta: &ObjectMeta) -> bool {
     let says = |key| annotation(meta, key).is_some();
     let cooldown = meta.labels.as_ref().and_then(|labels| labels.get(COOLDOWN)).is_some_and(|time| !time.is_empty());
     cooldown || [COOLDOWN, JDB_MIN_AVAILABLE, JDB_MAX_UNAVAILABLE].into_iter().any(says)
 }
 
-/// Whether annotations ask for a hard place in the network: Volcano's controller writes them into the spec of the PodGroups that it makes.
+/// Returns whether annotations require a network topology. Volcano's controller copies them to the spec of its PodGroups.
 pub(super) fn asks_for_hard_topology(meta: &ObjectMeta) -> bool {
     let mode = annotation(meta, TOPOLOGY_MODE);
     (mode.is_some() || annotation(meta, TOPOLOGY_TIER).is_some()) && !mode.is_some_and(|mode| mode.eq_ignore_ascii_case("soft"))
 }
 
-/// The annotation, if it says anything.
+/// Returns the annotation if it is not empty.
 fn annotation<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     meta.annotations.as_ref()?.get(key).map(String::as_str).filter(|value| !value.is_empty())
 }
@@ -266,7 +269,7 @@ fn phase_of(text: &str) -> PodPhase {
     }
 }
 
-/// What a pod with this spec costs before anybody has given it anything: what a template will ask for.
+/// Returns the effective request of a pod from this template.
 #[must_use]
 pub fn request_of_template(spec: &PodSpec, faults: &mut Vec<Fault>) -> Resources {
     request_of(spec, &PodStatus::default(), faults)
@@ -301,7 +304,7 @@ fn container_request(container: &Container, statuses: &[ContainerStatus], faults
     ContainerRequest { restartable_init, ..given_beside(requests, allocated, actual, faults) }
 }
 
-/// What is asked for beside what a status says of it: what the kubelet has set aside, and what is in force.
+/// Combines the requests with the allocated and actual resources in a status.
 fn given_beside(
     requests: Resources,
     allocated: Option<&RawResources>,
@@ -316,7 +319,7 @@ fn given_beside(
     }
 }
 
-/// The requests, and the limits of those names that have none: what the API server's defaults make of them (for templates, which it does not default).
+/// Returns the requests, with limits in place of missing requests, as the API server sets them (it does not default templates).
 fn asked(needs: &ResourceNeeds, place: &str, faults: &mut Vec<Fault>) -> Resources {
     let mut asked = quantities::resources(needs.requests.as_ref(), &format!("{place}.requests"), faults);
     let stated = needs.requests.as_ref();
@@ -397,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_preemptable_is_read_as_by_go_from_the_annotation_and_else_from_the_label() {
+    fn preemptable_is_parsed_as_by_go_from_the_annotation_or_else_the_label() {
         let word = |word: Option<&str>| word.map(|word| json!({ PREEMPTABLE: word }));
         let reads = |annotation, label| {
             let meta = json!({ "annotations": word(annotation), "labels": word(label) });
@@ -436,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_never_has_nobody_go_for_it() {
+    fn a_pod_with_the_policy_never_preempts_no_pods() {
         for (policy, preempts) in [(None, true), (Some("PreemptLowerPriority"), true), (Some("Never"), false)] {
             let pod = serde_json::from_value(json!({ "metadata": {}, "spec": { "preemptionPolicy": policy } })).unwrap();
             assert_eq!(PodFacts::of(&pod).preempts, preempts, "{policy:?}");

@@ -1,23 +1,23 @@
-//! Do the links between the documents lead to a file, and to a heading that it has?
+//! Checks that the links between the documents lead to an existing file and heading.
 
 use std::collections::BTreeSet;
 
 use super::{between, path, read};
 
-/// Where a document's links lead, within this repository.
+/// Returns the targets of a document's links within this repository.
 fn links(text: &str) -> BTreeSet<&str> {
     between(text, "](", ')').into_iter().filter(|link| !link.contains("://")).collect()
 }
 
 #[test]
-fn both_readmes_lead_to_the_same_documents() {
+fn both_readmes_link_to_the_same_documents() {
     let (english, chinese) = (read("README.md"), read("README.zh-CN.md"));
     let of = |text| links(text).into_iter().filter(|link| !link.starts_with("README")).map(str::to_owned).collect::<BTreeSet<_>>();
     assert!(of(&english).len() >= 15 && links(&english).contains("README.zh-CN.md") && links(&chinese).contains("README.md"));
     assert_eq!(of(&english), of(&chinese), "README.md, and README.zh-CN.md");
 }
 
-/// Every document below a folder.
+/// Returns every document below a folder.
 fn documents(folder: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(path(folder)).unwrap() {
@@ -32,7 +32,7 @@ fn documents(folder: &str) -> Vec<String> {
     found
 }
 
-/// What `#…` in a link to this document may say: its headings, as GitHub makes anchors of them.
+/// Returns the anchors of a document: its headings, in the form of GitHub.
 fn anchors(text: &str) -> BTreeSet<String> {
     let outside = text.split("```").step_by(2).flat_map(str::lines);
     let headings = outside.filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
@@ -41,7 +41,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_link_between_documents_leads_to_a_file_and_to_a_heading_of_it() {
+fn every_link_between_documents_leads_to_a_file_and_a_heading() {
     let mut all: Vec<String> =
         ["README.md", "README.zh-CN.md", "ARCHITECTURE.md", "CHANGELOG.md", "charts/podgroup/README.md"].map(str::to_owned).into();
     all.extend(documents("docs"));

@@ -1,7 +1,7 @@
-//! What do the queues' objects, and the scheduler where it was asked, say of each queue and of its place in the tree?
+//! The queues of a cluster and their tree, from the queue objects and from the scheduler if it was asked.
 //!
-//! The shape is the accounting's own [`QueueTree`], so what is broken is broken here too. Amounts are those that the scheduler said last: at its debug
-//! endpoint, else in the status of the queue.
+//! The tree is the accounting's own [`QueueTree`], so it has the same faults. Amounts come from the scheduler's debug endpoint, or else from the
+//! status of the queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,51 +30,51 @@ pub struct Queues {
 pub struct Level {
     /// Its name.
     pub name: String,
-    /// Whether there is such an object. `root` and `default` count without one.
+    /// Whether the queue object exists. `root` and `default` count as existing.
     pub exists: bool,
-    /// What its status says: Open, Closing, Closed; none where nobody wrote it.
+    /// The state in its status: Open, Closing or Closed; `None` if it is not set.
     pub state: Option<String>,
-    /// The queue that somebody closed: this one or the nearest above it.
+    /// The closed queue: this one or the nearest ancestor.
     pub closed_by: Option<String>,
-    /// What is wrong with its place in the tree. What is wrong above it stands there.
+    /// The fault of its place in the tree. A fault of an ancestor is not repeated here.
     pub fault: Option<String>,
-    /// Values of its object that could not be used.
+    /// The invalid values of its object.
     pub faults: Vec<String>,
-    /// By resource, those in which anything is stated, used or asked.
+    /// The resources with a limit, a use or a request.
     pub dimensions: Vec<Dimension>,
 }
 
-/// One resource in one queue. What is not known is none; a limit that is unset is none too.
+/// One resource in one queue. An unknown amount and an unset limit are `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dimension {
-    /// Which.
+    /// The resource.
     pub name: ResourceName,
-    /// The ceiling, if there is one.
+    /// The capability.
     pub capability: Option<Amount>,
-    /// The stated share.
+    /// The deserved amount in the spec.
     pub deserved: Option<Amount>,
-    /// The stated floor.
+    /// The guarantee in the spec.
     pub guarantee: Option<Amount>,
-    /// What pods use; none where nobody said.
+    /// The use of pods.
     pub used: Option<Amount>,
-    /// What groups have reserved beyond that.
+    /// The amount reserved for PodGroups beyond that.
     pub reserved: Option<Amount>,
-    /// What is kept for guarantees beyond that.
+    /// The unused guarantees beyond that.
     pub kept: Option<Amount>,
     /// The share in force.
     pub share: Option<Amount>,
-    /// What is asked on top.
+    /// The additional request.
     pub asked: Amount,
 }
 
 impl Dimension {
-    /// An amount of it as people write it.
+    /// Returns an amount of the resource as a Kubernetes quantity.
     #[must_use]
     pub fn shown(&self, amount: Amount) -> String {
         quantity::format(amount, self.name.style())
     }
 
-    /// As it stands in the JSON of `why` and `tree`.
+    /// Returns the JSON for `why` and `tree`.
     #[must_use]
     pub fn json(&self) -> Value {
         let asked = Some(self.asked).filter(|asked| asked.is_positive());
@@ -98,7 +98,7 @@ impl Dimension {
 }
 
 impl Level {
-    /// As it stands in the JSON of `why` and `tree`.
+    /// Returns the JSON for `why` and `tree`.
     #[must_use]
     pub fn json(&self) -> Value {
         json!({
@@ -114,7 +114,7 @@ impl Level {
 }
 
 impl Queues {
-    /// The node groups that are labelled for other queues than this one, as the scheduler has it.
+    /// Returns the node groups that are reserved for other queues, by the scheduler's rule.
     #[must_use]
     pub(super) fn barred_groups(&self, queue: &str) -> BTreeSet<String> {
         let affinity = |facts: &QueueFacts| facts.node_group_affinity.clone();
@@ -123,7 +123,7 @@ impl Queues {
         NodeGroupAffinity::barred(own.as_ref(), &named)
     }
 
-    /// The queues with these objects, and what the scheduler answered about them.
+    /// Creates the queues from their objects and the scheduler's answers.
     #[must_use]
     pub fn new(facts: Vec<QueueFacts>, answers: Option<BTreeMap<String, QueueAnswer>>) -> Self {
         let mut queues = Self { answers: answers.unwrap_or_default(), ..Self::default() };
@@ -134,35 +134,35 @@ impl Queues {
         queues
     }
 
-    /// What its object says; none where there is none.
+    /// Returns the facts of the queue object, if it exists.
     #[must_use]
     pub fn facts(&self, queue: &str) -> Option<&QueueFacts> {
         self.facts.get(queue)
     }
 
-    /// The names of all that there are, by name.
+    /// Returns the names of all queue objects, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.facts.keys().map(String::as_str)
     }
 
-    /// The names on the way up from a queue, that first, as far as they can be followed: also where it is broken.
+    /// Returns the queue and its ancestors, as far as the parents can be followed, also in an invalid tree.
     #[must_use]
     pub fn way(&self, queue: &str) -> Vec<String> {
         self.tree.way(queue).iter().map(ToString::to_string).collect()
     }
 
-    /// The queues right below this one, by name.
+    /// Returns the children of the queue, by name.
     pub fn children(&self, queue: &str) -> impl Iterator<Item = &str> {
         self.tree.children(queue).map(|name| &**name)
     }
 
-    /// All below this one, itself left out, by name.
+    /// Returns the descendants of the queue, by name.
     #[must_use]
     pub fn below(&self, queue: &str) -> Vec<String> {
         self.tree.subtree(queue).iter().filter(|name| ***name != *queue).map(ToString::to_string).collect()
     }
 
-    /// Every queue with how far below `root` it is: parents before what is below them, siblings by name. What does not end at `root` comes last, at 0.
+    /// Returns every queue with its depth below `root`: parents first, siblings by name. Queues that are not below `root` are last, with depth 0.
     #[must_use]
     pub fn in_order(&self) -> Vec<(usize, String)> {
         let mut seen = BTreeSet::new();
@@ -181,7 +181,7 @@ impl Queues {
         listed
     }
 
-    /// One queue, with so much asked on top of what it has.
+    /// Returns one queue, with an additional request.
     #[must_use]
     pub fn level(&self, queue: &str, asked: &Resources) -> Level {
         let facts = self.facts.get(queue);
@@ -197,13 +197,13 @@ impl Queues {
         }
     }
 
-    /// A queue and all above it, with so much asked of each.
+    /// Returns a queue and its ancestors, each with the additional request.
     #[must_use]
     pub fn levels(&self, queue: &str, asked: &Resources) -> Vec<Level> {
         self.way(queue).iter().map(|name| self.level(name, asked)).collect()
     }
 
-    /// Why no pods can go to the queue, whatever is free in it.
+    /// Returns the fault because of which the queue accepts no pods.
     #[must_use]
     pub fn refusal(&self, queue: &str) -> Option<QueueFault> {
         self.tree.path(queue).err()
@@ -215,13 +215,13 @@ impl Queues {
         let limits = |of: fn(&QueueFacts) -> &Limits| facts.map_or(&none, of);
         let (capability, deserved, guarantee) = (limits(|q| &q.capability), limits(|q| &q.deserved), limits(|q| &q.guarantee));
         let answer = self.answers.get(queue);
-        let said = |of: fn(&QueueAnswer) -> Option<&quantities::RawResources>| answers::amounts(answer.and_then(of));
+        let answered = |of: fn(&QueueAnswer) -> Option<&quantities::RawResources>| answers::amounts(answer.and_then(of));
         let status = || {
             let allocated = facts.and_then(|facts| facts.status.allocated.as_ref());
             answers::amounts(allocated)
         };
-        let used = said(|q| q.used.as_ref()).or_else(status);
-        let (reserved, kept, share) = (said(|q| q.reserved.as_ref()), said(|q| q.kept.as_ref()), said(|q| q.share.as_ref()));
+        let used = answered(|q| q.used.as_ref()).or_else(status);
+        let (reserved, kept, share) = (answered(|q| q.reserved.as_ref()), answered(|q| q.kept.as_ref()), answered(|q| q.share.as_ref()));
         let mut names: BTreeSet<ResourceName> = BTreeSet::new();
         [capability, deserved, guarantee].iter().for_each(|limits| names.extend(limits.iter().map(|(name, _)| name.clone())));
         let amounts = [used.as_ref(), reserved.as_ref(), kept.as_ref(), Some(asked)];
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_and_reserved_is_what_the_scheduler_says_else_what_stands_in_the_status() {
+    fn amounts_come_from_the_scheduler_or_else_from_the_status() {
         let answer =
             QueueAnswer { name: "p".into(), reserved: Some([("cpu".to_owned(), RawQuantity::Int(1))].into()), ..QueueAnswer::default() };
         let queues = Queues::new(vec![used(queue("p", None, &[("cpu", 4)]), "2")], Some([("p".to_owned(), answer)].into()));
@@ -262,11 +262,11 @@ mod tests {
         let of = |units| Some(Amount::from_units(units));
         assert_eq!((cpu.used, cpu.reserved, cpu.capability, Some(cpu.asked)), (of(2), of(1), of(4), of(2)));
         let unknown = Queues::default().level("p", &amounts(&[("cpu", 9)])).dimensions;
-        assert_eq!(unknown[0].used, None, "nobody said what is used");
+        assert_eq!(unknown[0].used, None, "the use is unknown");
     }
 
     #[test]
-    fn every_queue_is_listed_once_also_those_that_do_not_end_at_root() {
+    fn every_queue_is_listed_once_also_outside_the_tree_of_root() {
         let below = |name: &str, parent: &str| queue(name, Some(parent), &[]);
         let queues = Queues::new(vec![below("b", "a"), below("a", "root"), below("x", "y"), below("y", "x"), below("o", "gone")], None);
         let listed: Vec<_> = queues.in_order().into_iter().map(|(depth, name)| format!("{depth}{name}")).collect();
@@ -275,11 +275,11 @@ mod tests {
         let refusal = |name| Refusal::Queue(queues.refusal(name).unwrap()).to_string();
         assert_eq!(refusal("x"), "queue \"x\" is below itself");
         assert_eq!(refusal("a"), "queue \"a\" has queues below it, and pods go to queues that have none");
-        assert_eq!(queues.level("a", &Resources::new()).fault, None, "who stands above others is not at fault for that");
+        assert_eq!(queues.level("a", &Resources::new()).fault, None, "a parent queue has no fault of its own");
     }
 
     #[test]
-    fn who_closed_a_queue_is_the_nearest_above_it() {
+    fn the_nearest_closed_ancestor_is_named() {
         let closed = |mut queue: QueueFacts| {
             queue.closed_by_hand = true;
             queue

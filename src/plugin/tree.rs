@@ -1,4 +1,4 @@
-//! How full is each queue, and who is in it?
+//! The report of `tree`: the use of each queue, and its PodGroups.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,14 +15,14 @@ use super::page::{Line, Page, Tone};
 use super::queues::{Dimension, Level, Queues};
 use super::why::unschedulable;
 
-/// Queues that stand lower than this are not indented further: a chain that a script made must still be readable.
+/// The limit of the indentation, so that a very deep tree stays readable.
 pub(super) const DEEPEST: usize = 32;
 
 /// The tree of queues.
 #[derive(Debug)]
 pub struct Report {
     rows: Vec<Row>,
-    /// Groups that name a queue that does not exist, by that name.
+    /// The PodGroups of missing queues, by queue.
     homeless: BTreeMap<String, Vec<Group>>,
     unknown: Vec<Gap>,
     now: Timestamp,
@@ -33,9 +33,9 @@ struct Row {
     depth: usize,
     level: Level,
     parent: Option<String>,
-    /// By resource, the most that its bar can show: its own capability, that of the nearest above it, or what all nodes offer.
+    /// The full length of the bar of each resource: the capability of the queue or its nearest ancestor, or else the sum of all nodes.
     most: BTreeMap<ResourceName, Amount>,
-    /// None where groups were not asked for.
+    /// `None` if PodGroups are not shown.
     groups: Option<Vec<Group>>,
 }
 
@@ -44,9 +44,9 @@ struct Group {
     key: GroupKey,
     phase: Option<String>,
     minimum: u32,
-    /// Members with a node; none where the pods are not known.
+    /// The number of members with a node; `None` if the pods are unknown.
     placed: Option<u32>,
-    /// Why it waits, since when.
+    /// The time and message of its wait.
     waits: Option<(Timestamp, String)>,
 }
 
@@ -95,8 +95,9 @@ impl Group {
 }
 
 impl Report {
-    /// Of these queues. `total` is what all nodes offer, empty where that is not known; `groups` is none where they were not asked for or are not known, and
-    /// `pods` none where nobody may list them.
+    /// Creates the report.
+    ///
+    /// `total` is the sum of all nodes, empty if unknown. `groups` is `None` if PodGroups are not shown or unknown, and `pods` is `None` if unknown.
     #[must_use]
     pub fn new(
         queues: &Queues,
@@ -133,7 +134,7 @@ impl Report {
         Self { rows, homeless: by_queue, unknown, now }
     }
 
-    /// The answer of `tree -o json`.
+    /// Returns the output of `tree -o json`.
     #[must_use]
     pub fn json(&self) -> Value {
         let groups = |groups: &Vec<Group>| groups.iter().map(Group::json).collect::<Vec<_>>();
@@ -153,7 +154,7 @@ impl Report {
         })
     }
 
-    /// The same for people. `wide` shows every resource and the shares.
+    /// Returns the text output. `wide` shows every resource and the shares.
     #[must_use]
     pub fn page(&self, wide: bool) -> Page {
         let mut page = Page::default();
@@ -195,7 +196,7 @@ fn remarks(page: &mut Page, row: &Row, indent: usize) {
     }
 }
 
-/// A row for each resource that says something: limited, promised, or cpu and memory that are taken.
+/// Returns a row for each resource with a limit or a guarantee, and for cpu and memory in use.
 fn rows_of(row: &Row, wide: bool) -> Vec<Vec<Line>> {
     let Row { depth, level, most, .. } = row;
     let always: BTreeSet<&str> = [ResourceName::CPU, ResourceName::MEMORY].into();

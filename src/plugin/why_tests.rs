@@ -1,4 +1,4 @@
-//! What is said of a group that waits, as a person reads it and as a program does?
+//! The report about a waiting PodGroup, as text and as JSON.
 
 use super::*;
 use crate::accounting::{Bound, Ceiling};
@@ -49,7 +49,7 @@ fn now() -> Timestamp {
     "2026-01-01T00:05:00Z".parse().unwrap()
 }
 
-/// What the scheduler answers of a queue that has too little cpu: requested, used, kept, and the limit.
+/// Returns the scheduler's explanation for a queue with too little cpu: requested, used, kept and limit.
 fn full_queue(queue: &str, [asked, used, kept, limit]: [Amount; 4]) -> Explanation {
     let bound = Bound::Capability;
     Explanation::of(&Refusal::Ceiling(Ceiling {
@@ -63,13 +63,13 @@ fn full_queue(queue: &str, [asked, used, kept, limit]: [Amount; 4]) -> Explanati
     }))
 }
 
-/// What the scheduler answers of a group that asks for so much.
+/// Returns the scheduler's answer about a PodGroup with this request.
 fn asks(why: Explanation, amounts: &[(&str, i64)]) -> WaitingAnswer {
     let requested = amounts.iter().map(|(name, units)| ((*name).to_owned(), RawQuantity::Int(*units))).collect();
     WaitingAnswer { group: "ns/g".to_owned(), why: why.clone(), requested: Some(requested), shortages: vec![why] }
 }
 
-/// Two members of 1 cpu each for a queue whose parent has 2, both used.
+/// Returns a PodGroup of two members of 1 cpu each. The parent of its queue has 2 cpu, both used.
 fn parent_full() -> Facts {
     let queues = vec![
         used(queue("test-root", None, &[("cpu", 2)]), "2"),
@@ -113,7 +113,7 @@ What would have to change
 }
 
 #[test]
-fn nodes_that_lack_something_are_counted_and_what_would_help_is_said() {
+fn nodes_that_lack_a_resource_are_counted_and_have_advice() {
     let tainted =
         NodeFacts { taints: vec![Taint { key: "team".into(), value: None, effect: "NoSchedule".into() }], ..node("n4", &[("cpu", 9)]) };
     let cordoned = NodeFacts { unschedulable: true, ..node("n3", &[("cpu", 9)]) };
@@ -139,7 +139,7 @@ What would have to change
     assert_eq!(report.json()["nodes"]["reasons"][0]["mostFree"], "3");
 }
 
-/// Every name in an object and below it; those that are resources are no names of ours.
+/// Collects every field name in an object and below it, without resource names.
 fn names(value: &Value, found: &mut std::collections::BTreeSet<String>) {
     let inner: Vec<&Value> = match value {
         Value::Object(fields) => {
@@ -153,7 +153,7 @@ fn names(value: &Value, found: &mut std::collections::BTreeSet<String>) {
 }
 
 #[test]
-fn every_name_in_json_stands_in_the_document() {
+fn every_field_of_the_json_is_documented() {
     let document = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/plugin.md")).unwrap();
     let document = document.split("\n| verb | fields |").nth(1).unwrap();
     let event = Event { at: None, kind: "Warning".into(), reason: "r".into(), message: "m".into(), from: "f".into() };
@@ -168,7 +168,7 @@ fn every_name_in_json_stands_in_the_document() {
     let mut found = std::collections::BTreeSet::new();
     facts.into_iter().for_each(|facts| names(&Report::of(facts, now()).json(), &mut found));
     assert!(found.len() > 40 && found.contains("mostFree"), "{found:?}");
-    // What every verb has stands above the table.
+    // The fields of every verb are above the table.
     let untold: Vec<_> = found
         .iter()
         .filter(|name| !["unknown", "what", "why"].contains(&name.as_str()) && !document.contains(&format!("`{name}`")))
@@ -176,9 +176,9 @@ fn every_name_in_json_stands_in_the_document() {
     assert!(untold.is_empty(), "{untold:?}");
 }
 
-/// What is in the way beside room: each is turned round.
+/// Obstacles other than a lack of resources.
 #[test]
-fn every_obstacle_has_its_way_out() {
+fn every_obstacle_has_advice() {
     let changes = |facts: Facts| Report::of(facts, now()).changes.join("\n");
     let of = |group: GroupFacts, pods: Vec<PodFacts>, queues| {
         changes(facts(says(group, "Pending", "…"), pods, vec![node("n1", &[("cpu", 4)])], queues))
@@ -214,7 +214,7 @@ fn every_obstacle_has_its_way_out() {
 }
 
 #[test]
-fn nobody_is_sent_to_an_owner_that_is_not_there_nor_told_to_want_a_gang_of_none() {
+fn the_advice_names_no_missing_owner_and_no_gang_without_members() {
     let changes = |owner: Option<&str>, pods| {
         let facts = facts(says(group("ns", "g", 2, "gone"), "Pending", "…"), pods, vec![node("n1", &[("cpu", 4)])], vec![]);
         Report::of(Facts { owner: owner.map(str::to_owned), ..facts }, now()).changes.join("\n")
@@ -228,7 +228,7 @@ fn nobody_is_sent_to_an_owner_that_is_not_there_nor_told_to_want_a_gang_of_none(
 }
 
 #[test]
-fn who_has_its_places_does_not_wait_whatever_it_said_before() {
+fn a_placed_podgroup_does_not_wait_whatever_its_condition_says() {
     let pods = vec![running(pod("ns", "a", "g", &[("cpu", 1)]), "n1")];
     let report =
         Report::of(facts(says(group("ns", "g", 1, "default"), "Running", "old"), pods, vec![node("n1", &[("cpu", 4)])], vec![]), now());
@@ -239,7 +239,7 @@ fn who_has_its_places_does_not_wait_whatever_it_said_before() {
 }
 
 #[test]
-fn what_is_not_known_is_not_guessed() {
+fn unknown_facts_are_not_guessed() {
     let mut facts = parent_full();
     facts.all_pods = false;
     facts.gaps = vec![Gap::new("pods of all namespaces", "forbidden")];
@@ -256,7 +256,7 @@ fn what_is_not_known_is_not_guessed() {
 proptest! {
     /// Names, messages and amounts of any form; queues in any shape.
     #[test]
-    fn any_input_is_answered_and_nothing_of_it_acts(
+    fn any_input_gives_a_report_without_control_characters_from_it(
         texts in prop::collection::vec(any::<String>(), 8),
         parents in prop::collection::vec(0_usize..4, 4),
         minimum in any::<u32>(),
@@ -278,7 +278,7 @@ proptest! {
         for text in [report.page(true).render(false), report.page(false).render(false), page::json(&report.json())] {
             prop_assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
         }
-        // The only escape sequences of a coloured page are its own.
+        // A coloured page contains only its own escape sequences.
         let coloured = report.page(true).render(true);
         let without = ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m"].iter().fold(coloured, |text, code| text.replace(code, ""));
         let lines = |text: &str| text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();

@@ -1,7 +1,7 @@
-//! What is to be written, and as which bytes? Pure: the requests' bodies are made here, and sent by `dispatch`.
+//! The commands of the scheduler and the bodies of their requests. Pure; `dispatch` sends them.
 //!
-//! Every patch of a pod or a PodGroup names the UID of the object it means, so it can never land on another one of the same name, and holds our own fields only. A queue's status is
-//! about a name: what lands on a new queue of that name is seen there and put right.
+//! Every patch of a pod or a PodGroup names the UID of the object, so it never changes a new object of the same name. It holds only our own fields.
+//! The patch of a queue's status names no UID. If it changes a new queue of that name, the watch shows it and the next write corrects it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,59 +23,59 @@ use crate::runtime::flags::QueueStatusBy;
 pub enum Command {
     /// Bind a pod.
     Bind(Bind),
-    /// Evict the pods of one taking.
+    /// Evict the victims of one nomination.
     Evict {
-        /// Who goes for whom.
+        /// The victims and the PodGroup they are evicted for.
         eviction: Eviction,
-        /// When this was decided.
+        /// The time of the decision.
         now: Timestamp,
     },
-    /// Evict nobody more for this nomination.
-    Desist {
+    /// Stop the evictions for this nomination.
+    StopEvictions {
         /// Its number.
         nomination: u64,
     },
-    /// Write the status of a PodGroup, and say so in an Event where the reason to wait is a new one.
+    /// Write the status of a PodGroup, and an Event if the cause of its wait is new.
     Group {
         /// The PodGroup.
         key: GroupKey,
         /// Its UID.
         uid: Uid,
-        /// What is to stand there.
+        /// The new status.
         status: PodGroupStatus,
-        /// What the Event says: reason and message.
+        /// The reason and message of the Event.
         event: Option<(String, String)>,
-        /// When this was decided.
+        /// The time of the decision.
         now: Timestamp,
     },
     /// Write the status of a queue.
     Queue {
         /// The queue.
         name: Arc<str>,
-        /// What is to stand there.
+        /// The new status.
         status: QueueStatus,
-        /// The names in `allocated` that stand there and are to go.
+        /// The resources to be removed from `allocated`.
         gone: Vec<String>,
-        /// Who writes state and counts.
+        /// The program that writes state and counts.
         by: QueueStatusBy,
     },
-    /// Say in an Event on a queue why it cannot be used as it is.
+    /// Write an Event about an invalid queue.
     QueueEvent {
         /// The queue.
         name: Arc<str>,
         /// Its UID.
         uid: Uid,
-        /// What the Event says.
+        /// The message of the Event.
         message: String,
-        /// When this was decided.
+        /// The time of the decision.
         now: Timestamp,
     },
-    /// Make `root` or `default`.
+    /// Create the queue `root` or `default`.
     MakeQueue {
         /// Its name.
         name: Arc<str>,
     },
-    /// Say on a pod why it waits.
+    /// Write the condition of a waiting pod.
     Pod {
         /// Its namespace.
         namespace: Arc<str>,
@@ -85,12 +85,12 @@ pub enum Command {
         uid: Uid,
         /// The condition PodScheduled.
         condition: PodCondition,
-        /// When this was decided.
+        /// The time of the decision.
         now: Timestamp,
     },
 }
 
-/// The Binding: with the pod's UID, which the API server checks, and the queue, which it copies onto the pod.
+/// Returns the Binding, with the pod's UID, which the API server checks, and the queue, which the API server copies to the pod.
 #[must_use]
 pub fn binding(bind: &Bind) -> Value {
     json!({
@@ -106,7 +106,7 @@ pub fn binding(bind: &Bind) -> Value {
     })
 }
 
-/// The Eviction, with the pod's UID, which the API server checks.
+/// Returns the Eviction, with the pod's UID, which the API server checks.
 #[must_use]
 pub fn eviction(victim: &Victim) -> Value {
     json!({
@@ -117,7 +117,7 @@ pub fn eviction(victim: &Victim) -> Value {
     })
 }
 
-/// A merge patch of a PodGroup's status: numbers that are 0 are taken out, as Volcano has it.
+/// Returns a merge patch of a PodGroup's status. Counts of 0 are removed, as in Volcano.
 #[must_use]
 pub fn group_patch(uid: &Uid, status: &PodGroupStatus) -> Value {
     json!({
@@ -132,7 +132,7 @@ pub fn group_patch(uid: &Uid, status: &PodGroupStatus) -> Value {
     })
 }
 
-/// A merge patch of a queue's status; what is not used any more is taken out. What somebody else writes is not in it, not even as null.
+/// Returns a merge patch of a queue's status. Unused resources are removed. Fields that another program writes are absent, not null.
 #[must_use]
 pub fn queue_patch(status: &QueueStatus, gone: &[String], by: QueueStatusBy) -> Value {
     let mut allocated: Map<String, Value> = gone.iter().map(|name| (name.clone(), Value::Null)).collect();
@@ -155,17 +155,17 @@ pub fn queue_patch(status: &QueueStatus, gone: &[String], by: QueueStatusBy) -> 
     })
 }
 
-/// `root` or `default`, as they are made where they are missing.
+/// Returns a new queue `root` or `default`.
 #[must_use]
 pub fn new_queue(name: &str) -> Value {
     let spec = if name == ROOT_QUEUE { json!({}) } else { json!({ "parent": ROOT_QUEUE }) };
     json!({ "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": { "name": name }, "spec": spec })
 }
 
-/// The queues that are made where they are missing.
+/// The queues that the scheduler creates if they are missing.
 pub const MADE: [&str; 2] = [ROOT_QUEUE, DEFAULT_QUEUE];
 
-/// A strategic patch of a pod's status: conditions are merged by their type, so that nobody else's is touched.
+/// Returns a strategic patch of a pod's status. Conditions are merged by type, so conditions of other programs stay.
 #[must_use]
 pub fn pod_patch(uid: &Uid, condition: &PodCondition, now: Timestamp) -> Value {
     json!({
@@ -180,19 +180,19 @@ pub fn pod_patch(uid: &Uid, condition: &PodCondition, now: Timestamp) -> Value {
     })
 }
 
-/// The condition of a pod that goes for a gang, in the words of Kubernetes; what people read names for whom.
+/// Returns the patch with the condition DisruptionTarget of a victim. The message names the PodGroup.
 #[must_use]
 pub fn disruption_patch(eviction: &Eviction, victim: &Victim, now: Timestamp) -> Value {
     let condition = PodCondition {
         kind: "DisruptionTarget".to_owned(),
         status: "True".to_owned(),
         reason: Some("PreemptionByScheduler".to_owned()),
-        message: Some(taken(eviction)),
+        message: Some(eviction_message(eviction)),
     };
     pod_patch(&victim.uid, &condition, now)
 }
 
-/// An Event about a pod that goes for a gang.
+/// Returns the Event about a victim.
 #[must_use]
 pub fn victim_event(eviction: &Eviction, victim: &Victim, now: Timestamp) -> Value {
     let about: BTreeMap<&str, &str> =
@@ -202,44 +202,47 @@ pub fn victim_event(eviction: &Eviction, victim: &Victim, now: Timestamp) -> Val
         Taking::Preemption => "Preempted",
         Taking::Release => RELEASED,
     };
-    warning(&about, &victim.namespace, reason, &taken(eviction), now)
+    warning(&about, &victim.namespace, reason, &eviction_message(eviction), now)
 }
 
-/// An Event about a gang of which those go that are bound; none where they go for others.
+/// Returns the Event about a partial gang that was evicted; `None` for a preemption or a reclaim.
 #[must_use]
 pub fn release_event(eviction: &Eviction, gone: usize, now: Timestamp) -> Option<Value> {
-    let message =
-        format!("{gone} members that were bound are evicted, because the rest found no places for too long; it waits as a whole now");
+    let message = format!(
+        "evicted {gone} bound member(s) of the partial gang: the other members could not be placed in time; the whole PodGroup waits again"
+    );
     let released = eviction.taking == Taking::Release && gone > 0;
     released.then(|| event(&eviction.group, &eviction.group_uid, RELEASED, &message, now))
 }
 
-/// The reason of what is said where a gang is let go.
+/// The reason of Events about an evicted partial gang.
 const RELEASED: &str = "Released";
 
-fn taken(eviction: &Eviction) -> String {
+fn eviction_message(eviction: &Eviction) -> String {
     let Eviction { group, queue, .. } = eviction;
     match eviction.taking {
-        Taking::Reclaim => format!("{SCHEDULER}: reclaimed for PodGroup {group}, whose queue {queue} is below its share"),
+        Taking::Reclaim => format!("{SCHEDULER}: reclaimed for PodGroup {group}: queue {queue} is below its share"),
         Taking::Preemption => format!("{SCHEDULER}: preempted for PodGroup {group} of queue {queue}, which has a higher priority"),
-        Taking::Release => format!("{SCHEDULER}: let go with PodGroup {group}, the rest of which found no places for too long"),
+        Taking::Release => {
+            format!("{SCHEDULER}: evicted with the partial gang of PodGroup {group}: its other members could not be placed in time")
+        }
     }
 }
 
-/// The reason of an Event on a queue that cannot be used as it is.
+/// The reason of an Event about an invalid queue.
 const INVALID_QUEUE: &str = "InvalidQueue";
 
-/// The namespace of Events about objects that have none, as everywhere in Kubernetes.
+/// The namespace of Events about cluster-scoped objects, as in Kubernetes.
 pub const CLUSTER_EVENTS: &str = "default";
 
-/// An Event about a queue that cannot be used as it is.
+/// Returns the Event about an invalid queue.
 #[must_use]
 pub fn queue_event(name: &str, uid: &Uid, message: &str, now: Timestamp) -> Value {
     let about = [("apiVersion", "scheduling.volcano.sh/v1beta1"), ("kind", "Queue"), ("name", name), ("uid", &**uid)];
     warning(&about.into(), CLUSTER_EVENTS, INVALID_QUEUE, message, now)
 }
 
-/// An Event about a PodGroup that waits.
+/// Returns the Event about a waiting PodGroup.
 #[must_use]
 pub fn event(key: &GroupKey, uid: &Uid, reason: &str, message: &str, now: Timestamp) -> Value {
     let about: BTreeMap<&str, &str> = [
@@ -255,7 +258,7 @@ pub fn event(key: &GroupKey, uid: &Uid, reason: &str, message: &str, now: Timest
 
 fn warning(about: &BTreeMap<&str, &str>, namespace: &str, reason: &str, message: &str, now: Timestamp) -> Value {
     let time = seconds(now);
-    // The API server takes no note of more than 1024 bytes.
+    // The API server rejects a note of more than 1024 bytes.
     let note: String = message.chars().take(250).collect();
     json!({
         "apiVersion": "v1",

@@ -1,4 +1,4 @@
-//! What does the scheduler know, as JSON for people? Amounts stand as Kubernetes writes them.
+//! The JSON of the debug endpoints. Amounts are Kubernetes quantities.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use crate::cycle::{admit, status};
 use crate::resources::{Limits, Resources, quantity};
 
 use super::event::Question;
-use super::frozen;
 use super::overcommit;
+use super::queue_snapshot;
 use super::state::State;
 
-/// The answer.
+/// Returns the answer to a question.
 #[must_use]
 pub fn answer(state: &State, question: Question) -> Value {
     match question {
@@ -61,7 +61,7 @@ fn queues(state: &State) -> Value {
     let mut groupless: Vec<Value> = Vec::new();
     for (key, group) in state.world.backlog().iter().filter_map(|key| Some((key, state.world.groups().get(key)?))) {
         let facts = group.facts.as_ref();
-        // Where there is no PodGroup its pods alone were told why they wait.
+        // Without a PodGroup, only the pods carry the refusal.
         let of_pods = || group.waiting.iter().find_map(|uid| state.world.pods().get(uid)?.refusal.as_ref());
         let refusal = group.refusal.as_ref().or_else(|| if facts.is_none() { of_pods() } else { None });
         let entry = json!({
@@ -69,7 +69,7 @@ fn queues(state: &State) -> Value {
             "phase": facts.map(|facts| status::phase(group, facts).as_str()),
             "waitingPods": group.waiting.len(),
             "reason": refusal.map(|refusal| refusal.reason()),
-            "why": refusal.map_or_else(|| Explanation::plain(&frozen::why(group)), |refusal| Explanation::of(refusal)),
+            "why": refusal.map_or_else(|| Explanation::plain(&queue_snapshot::cause_of(group)), |refusal| Explanation::of(refusal)),
             "requested": written(&admit::requested(&state.world, key)),
             "shortages": admit::shortages(&state.world, key),
             "message": refusal.map(|refusal| refusal.message()),
@@ -107,7 +107,7 @@ fn queues(state: &State) -> Value {
             })
         })
         .collect();
-    // Homeless: what names a queue that does not exist. Groupless: pods that name a PodGroup that does not exist, and so are in no queue.
+    // Homeless: PodGroups whose queue does not exist. Groupless: pods whose PodGroup does not exist; they are in no queue.
     json!({ "queues": list, "homeless": waiting, "groupless": groupless })
 }
 

@@ -1,11 +1,12 @@
-//! How are the decisions carried out? The only file of the scheduler that writes, but for its parts [`bind`] and [`evict`].
+//! The dispatcher: sends the writes of the scheduler to the API server. Only this module and its parts [`bind`] and [`evict`] write.
 //!
-//! A bounded number of binds and of other writes is under way; binds go first, in the order of [`turns`]. It chooses nothing: each write was decided, and how it ended is
-//! reported, once, also where it panicked.
+//! * The numbers of binds and of other writes under way are bounded.
+//! * Binds are sent first, in the order of [`bind_queue`].
+//! * The dispatcher decides nothing. It reports the outcome of each write once, also after a panic.
 
 mod bind;
+mod bind_queue;
 mod evict;
-mod turns;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -26,45 +27,45 @@ use crate::runtime::clock;
 use crate::runtime::leader::Leadership;
 
 use super::command::{self, Command};
-use super::event::{Report, Subject, Taken, Told};
+use super::event::{EvictionProgress, Report, Subject, WriteOutcome};
 use super::state::subject;
-use turns::{Try, Turns};
+use bind_queue::{BindAttempt, BindQueue};
 
-/// How many takings are under way at the same time.
-const TAKINGS: usize = 4;
+/// The limit of evictions (one for each nomination) under way.
+const MAX_EVICTIONS: usize = 4;
 
-/// How a write ended that panicked, and how long a binding rests then.
+/// The outcome of a write that panicked, and the delay of its binding.
 const PANICKED: &str = "panicked";
 const AFTER_PANIC: Duration = Duration::from_secs(5);
 
-/// Carries out commands.
+/// Sends commands to the API server.
 #[derive(Debug)]
 pub struct Dispatcher {
     to: Destination,
-    binds: Turns,
-    /// Takings that wait for their turn.
-    takings: VecDeque<(Eviction, Timestamp)>,
-    /// Those under way, each with what tells it to stop.
+    binds: BindQueue,
+    /// The evictions that wait for a slot.
+    waiting_evictions: VecDeque<(Eviction, Timestamp)>,
+    /// The evictions under way, by nomination, each with its stop signal.
     evicting: BTreeMap<u64, Arc<AtomicBool>>,
     running: JoinSet<Done>,
-    /// What each of those is, so that it is known when it panics.
+    /// The job of each running task, so that a panic can be reported.
     jobs: HashMap<Id, Job>,
 }
 
-/// One write that is under way.
+/// One write under way.
 #[derive(Debug)]
 enum Job {
-    Bind(Box<Try>),
-    Evict(Taken),
-    Tell(Subject),
+    Bind(Box<BindAttempt>),
+    Evict(EvictionProgress),
+    Write(Subject),
 }
 
-/// How one ended.
+/// The end of a job.
 #[derive(Debug)]
 enum Done {
     Known(Report),
-    /// A binding that is to be sent again after a rest.
-    Open(Box<Try>, Duration),
+    /// The binding must be sent again after this delay.
+    Open(Box<BindAttempt>, Duration),
 }
 
 impl Done {
@@ -76,7 +77,7 @@ impl Done {
     }
 }
 
-/// Where it writes.
+/// The client and the lease that writes need.
 #[derive(Clone)]
 struct Destination {
     client: Client,
@@ -91,27 +92,27 @@ impl std::fmt::Debug for Destination {
 }
 
 impl Dispatcher {
-    /// Sends at most `concurrency` binds at the same time; the other writes are bounded by who decides on them.
+    /// Creates a dispatcher with at most `concurrency` binds under way. The state bounds the other writes.
     #[must_use]
     pub fn new(client: Client, caller: Caller, leadership: Leadership, concurrency: u16) -> Self {
         let to = Destination { client, caller, leadership };
         Self {
             to,
-            binds: Turns::new(usize::from(concurrency)),
-            takings: VecDeque::new(),
+            binds: BindQueue::new(usize::from(concurrency)),
+            waiting_evictions: VecDeque::new(),
             evicting: BTreeMap::new(),
             running: JoinSet::new(),
             jobs: HashMap::new(),
         }
     }
 
-    /// Takes commands over.
+    /// Starts or queues the commands.
     pub fn send(&mut self, commands: Vec<Command>) {
         for command in commands {
             match command {
                 Command::Bind(bind) => self.binds.push(bind, clock::monotonic()),
-                Command::Evict { eviction, now } => self.takings.push_back((eviction, now)),
-                Command::Desist { nomination } => self.desist(nomination),
+                Command::Evict { eviction, now } => self.waiting_evictions.push_back((eviction, now)),
+                Command::StopEvictions { nomination } => self.stop_evictions(nomination),
                 Command::Group { .. }
                 | Command::Queue { .. }
                 | Command::QueueEvent { .. }
@@ -119,7 +120,7 @@ impl Dispatcher {
                 | Command::Pod { .. } => {
                     let Some(subject) = subject(&command) else { continue };
                     let (to, about) = (self.to.clone(), subject.clone());
-                    self.run(Job::Tell(subject), async move { Done::Known(Report::Told(about, to.tell(command).await)) });
+                    self.run(Job::Write(subject), async move { Done::Known(Report::Written(about, to.write_status(command).await)) });
                 }
             }
         }
@@ -127,16 +128,17 @@ impl Dispatcher {
     }
 
     fn start(&mut self) {
-        while let Some(tried) = self.binds.take(clock::monotonic()) {
-            let (to, job) = (self.to.clone(), Job::Bind(Box::new(tried.clone())));
-            self.run(job, async move { to.bind(tried).await });
+        while let Some(attempt) = self.binds.take(clock::monotonic()) {
+            let (to, job) = (self.to.clone(), Job::Bind(Box::new(attempt.clone())));
+            self.run(job, async move { to.bind(attempt).await });
         }
-        while self.evicting.len() < TAKINGS {
-            let Some((eviction, now)) = self.takings.pop_front() else { return };
+        while self.evicting.len() < MAX_EVICTIONS {
+            let Some((eviction, now)) = self.waiting_evictions.pop_front() else { return };
             let (to, stop) = (self.to.clone(), Arc::<AtomicBool>::default());
             self.evicting.insert(eviction.nomination, Arc::clone(&stop));
-            let taken = Taken { group: eviction.group.clone(), nomination: eviction.nomination, evicted: 0, gone: 0, stays: None };
-            self.run(Job::Evict(taken), async move { Done::Known(to.evict(eviction, now, &stop).await) });
+            let progress =
+                EvictionProgress { group: eviction.group.clone(), nomination: eviction.nomination, evicted: 0, gone: 0, refused_pod: None };
+            self.run(Job::Evict(progress), async move { Done::Known(to.evict(eviction, now, &stop).await) });
         }
     }
 
@@ -145,15 +147,15 @@ impl Dispatcher {
         self.jobs.insert(id, job);
     }
 
-    /// Nobody more goes for this nomination.
-    fn desist(&mut self, nomination: u64) {
-        self.takings.retain(|(eviction, _)| eviction.nomination != nomination);
+    /// Stops the evictions for this nomination.
+    fn stop_evictions(&mut self, nomination: u64) {
+        self.waiting_evictions.retain(|(eviction, _)| eviction.nomination != nomination);
         if let Some(stop) = self.evicting.get(&nomination) {
             stop.store(true, Ordering::Relaxed);
         }
     }
 
-    /// The next write that ended; waits for ever while there is none.
+    /// Waits for the next report.
     pub async fn next(&mut self) -> Report {
         loop {
             let rested = self.binds.next();
@@ -168,7 +170,7 @@ impl Dispatcher {
             let (id, done) = match ended {
                 Ok((id, done)) => (id, Some(done)),
                 Err(error) => {
-                    // What it was is not lost with it: its slot is free again, and it is told.
+                    // The job is known: its slot becomes free, and its outcome is reported.
                     tracing::error!(%error, "a write panicked");
                     (error.id(), None)
                 }
@@ -182,50 +184,50 @@ impl Dispatcher {
         }
     }
 
-    /// What is to be reported of a write that ended, or panicked.
+    /// Returns the report of a job that ended; `done` is `None` after a panic.
     fn ended(&mut self, job: &Job, done: Option<Done>) -> Option<Report> {
         match (job, done) {
             (Job::Bind(taken), Some(Done::Known(report))) => {
                 self.binds.ended(taken);
                 Some(report)
             }
-            (Job::Bind(taken), Some(Done::Open(mut tried, rest))) => {
-                let news = tried.news();
-                self.binds.rests(taken, *tried, clock::monotonic() + rest);
+            (Job::Bind(taken), Some(Done::Open(mut attempt, rest))) => {
+                let news = attempt.news();
+                self.binds.rests(taken, *attempt, clock::monotonic() + rest);
                 news
             }
-            // What was sent may have been done.
+            // The request may have been carried out.
             (Job::Bind(taken), None) => {
-                let mut tried = taken.clone();
-                tried.fail(PANICKED, true);
-                self.ended(job, Some(Done::Open(tried, AFTER_PANIC)))
+                let mut attempt = taken.clone();
+                attempt.fail(PANICKED, true);
+                self.ended(job, Some(Done::Open(attempt, AFTER_PANIC)))
             }
-            (Job::Evict(taken), done) => {
-                self.evicting.remove(&taken.nomination);
-                Some(done.and_then(Done::report).unwrap_or_else(|| Report::NotEvicted(taken.clone(), PANICKED)))
+            (Job::Evict(progress), done) => {
+                self.evicting.remove(&progress.nomination);
+                Some(done.and_then(Done::report).unwrap_or_else(|| Report::NotEvicted(progress.clone(), PANICKED)))
             }
-            (Job::Tell(subject), done) => {
-                Some(done.and_then(Done::report).unwrap_or_else(|| Report::Told(subject.clone(), Told::Failed(PANICKED))))
+            (Job::Write(subject), done) => {
+                Some(done.and_then(Done::report).unwrap_or_else(|| Report::Written(subject.clone(), WriteOutcome::Failed(PANICKED))))
             }
         }
     }
 }
 
 impl Destination {
-    async fn tell(&self, command: Command) -> Told {
+    async fn write_status(&self, command: Command) -> WriteOutcome {
         let subject = subject(&command);
         let answer = if self.leadership.is_leading() { self.write(command).await } else { Err(CallError::Other("not leading".to_owned())) };
         if let Err(error) = &answer {
-            tracing::debug!(?subject, %error, "could not be written");
+            tracing::debug!(?subject, %error, "the object could not be written");
         }
-        told(answer)
+        write_outcome(answer)
     }
 
-    /// Writes, and says in which version it stands.
+    /// Writes the object and returns its new resourceVersion.
     async fn write(&self, command: Command) -> Result<String, CallError> {
         let params = patched();
         match command {
-            Command::Bind(_) | Command::Evict { .. } | Command::Desist { .. } => Ok(String::new()),
+            Command::Bind(_) | Command::Evict { .. } | Command::StopEvictions { .. } => Ok(String::new()),
             Command::Group { key, uid, status, event, now } => {
                 let groups = Api::<PodGroup>::namespaced(self.client.clone(), &key.namespace);
                 let body = Patch::Merge(command::group_patch(&uid, &status));
@@ -248,7 +250,7 @@ impl Destination {
                 // As a dynamic object, because the slim type does not carry its own kind, which a creation must name.
                 let queues = Api::<DynamicObject>::all_with(self.client.clone(), &ApiResource::erase::<Queue>(&()));
                 let body = serde_json::from_value(command::new_queue(&name)).map_err(|error| CallError::Other(error.to_string()))?;
-                tracing::info!(queue = %name, "made, because it was missing");
+                tracing::info!(queue = %name, "creating the missing queue");
                 Ok(version(&self.caller.once("create", "queues", queues.create(&created(), &body)).await?))
             }
             Command::Pod { namespace, name, uid, condition, now } => {
@@ -259,26 +261,26 @@ impl Destination {
         }
     }
 
-    /// An Event that cannot be written is no loss that anybody should wait for: the condition says the same.
+    /// Sends an Event. A failure is only logged, because the condition has the same content.
     async fn event(&self, body: Value, namespace: &str) {
         let events = Api::<k8s_openapi::api::core::v1::Event>::namespaced(self.client.clone(), namespace);
         let Ok(body) = serde_json::from_value(body) else { return };
         if let Err(error) = self.caller.once("create", "events", events.create(&created(), &body)).await {
-            tracing::debug!(%error, "an Event could not be written");
+            tracing::debug!(%error, "the Event could not be written");
         }
     }
 }
 
-/// What the end of a write means. A conflict is no end: other writers were quicker, again and again, and what is to be said may still be so.
-fn told(answer: Result<String, CallError>) -> Told {
+/// Converts the answer of the API server to an outcome. A conflict is a failure, so the write is retried.
+fn write_outcome(answer: Result<String, CallError>) -> WriteOutcome {
     match answer {
-        Ok(resource_version) => Told::Stands { resource_version },
-        Err(CallError::NotFound(_) | CallError::AlreadyExists(_)) => Told::Gone,
-        Err(error) => Told::Failed(error.kind()),
+        Ok(resource_version) => WriteOutcome::Written { resource_version },
+        Err(CallError::NotFound(_) | CallError::AlreadyExists(_)) => WriteOutcome::Gone,
+        Err(error) => WriteOutcome::Failed(error.kind()),
     }
 }
 
-/// Who writes stands in the object's managed fields.
+/// Returns parameters with our field manager.
 fn created() -> PostParams {
     PostParams { field_manager: Some(SCHEDULER.to_owned()), ..PostParams::default() }
 }
@@ -296,13 +298,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_object_that_is_not_there_ends_what_is_to_be_said_of_it() {
+    fn only_a_missing_object_ends_its_status_writes() {
         let text = String::new;
-        let told = |error| told(Err(error));
-        assert_eq!(told(CallError::NotFound(text())), Told::Gone);
-        assert_eq!(told(CallError::AlreadyExists(text())), Told::Gone, "somebody else has made the queue");
-        // Seen under faults: one conflict, and the status of a queue was wrong for good.
-        assert_eq!(told(CallError::Conflict(text())), Told::Failed("conflict"));
-        assert_eq!(told(CallError::Unavailable(text())), Told::Failed("unavailable"));
+        let outcome = |error| write_outcome(Err(error));
+        assert_eq!(outcome(CallError::NotFound(text())), WriteOutcome::Gone);
+        assert_eq!(outcome(CallError::AlreadyExists(text())), WriteOutcome::Gone, "another client has created the queue");
+        // Found in a fault test: after one conflict the status of a queue stayed wrong.
+        assert_eq!(outcome(CallError::Conflict(text())), WriteOutcome::Failed("conflict"));
+        assert_eq!(outcome(CallError::Unavailable(text())), WriteOutcome::Failed("unavailable"));
     }
 }

@@ -1,4 +1,4 @@
-//! What can happen to the scheduler? Everything that its owner of the state hears, in one type.
+//! The events that the owner of the state receives, and the reports of writes.
 
 use std::sync::Arc;
 
@@ -6,49 +6,49 @@ use tokio::sync::oneshot;
 
 use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
 
-use super::frozen::Frozen;
+use super::queue_snapshot::QueueSnapshot;
 
-/// One thing that happened.
+/// One event.
 #[derive(Debug)]
 pub enum Event {
-    /// Of the nodes, by name.
+    /// A change of nodes, by name.
     Nodes(Change<NodeFacts, Arc<str>>),
-    /// Of the pods, by UID.
+    /// A change of pods, by UID.
     Pods(Change<PodFacts, Uid>),
-    /// Of the PodGroups.
+    /// A change of PodGroups.
     Groups(Change<GroupFacts, GroupKey>),
-    /// Of the queues, by name.
+    /// A change of queues, by name.
     Queues(Change<QueueFacts, Arc<str>>),
-    /// Of the priority classes, by name.
+    /// A change of priority classes, by name.
     PriorityClasses(Change<PriorityClassFacts, String>),
-    /// Of the disruption budgets.
+    /// A change of disruption budgets.
     Budgets(Change<BudgetFacts, BudgetKey>),
-    /// Somebody asks.
+    /// A debug question.
     Ask(Question, oneshot::Sender<serde_json::Value>),
-    /// Somebody looks at the metrics.
-    Freeze(oneshot::Sender<Frozen>),
+    /// A request for the queue snapshot, for the metrics.
+    QueueSnapshot(oneshot::Sender<QueueSnapshot>),
 }
 
-/// What happened to the objects of one kind.
+/// A change of the objects of one kind.
 #[derive(Debug)]
 pub enum Change<T, K> {
-    /// This is all there is; of what could not be read, what is known stays.
+    /// The complete list. For an object that could not be decoded, the known facts stay.
     Reset {
-        /// What is there.
+        /// The objects.
         all: Vec<T>,
-        /// What is there and could not be read.
+        /// The keys of objects that could not be decoded.
         unreadable: Vec<K>,
     },
-    /// It is new or changed.
+    /// The object is new or changed.
     Apply(T),
-    /// It is gone.
+    /// The object was deleted.
     Delete(K),
-    /// It is there and cannot be read: what is known stays.
+    /// The object could not be decoded: the known facts stay.
     Unreadable(K),
 }
 
 impl Event {
-    /// How many objects came that could not be read: in a list, or by themselves.
+    /// Returns the number of objects in this event that could not be decoded.
     pub(super) fn unreadable(&self) -> usize {
         match self {
             Self::Nodes(change) => change.unreadable(),
@@ -57,7 +57,7 @@ impl Event {
             Self::Queues(change) => change.unreadable(),
             Self::PriorityClasses(change) => change.unreadable(),
             Self::Budgets(change) => change.unreadable(),
-            Self::Ask(..) | Self::Freeze(_) => 0,
+            Self::Ask(..) | Self::QueueSnapshot(_) => 0,
         }
     }
 }
@@ -72,70 +72,70 @@ impl<T, K> Change<T, K> {
     }
 }
 
-/// What can be asked.
+/// A question at a debug endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// What is used on every node?
+    /// The use of every node.
     Ledger,
-    /// What is used in every queue, and who waits?
+    /// The use of every queue, and its waiting PodGroups.
     Queues,
-    /// Do the books agree with a recount?
+    /// The audit: the differences between the accounting and a recount.
     Audit,
 }
 
-/// How a write ended.
+/// The report of a write.
 #[derive(Debug)]
 pub enum Report {
-    /// The pod is bound as we asked.
+    /// The pod is bound to the node of the decision.
     Bound(Uid),
-    /// The pod was not bound, for a reason of a bounded set.
+    /// The pod was not bound. The reason is one of a bounded set.
     NotBound(Uid, &'static str),
-    /// Nobody has said for a while whether the pod is bound, for a reason of a bounded set; how that ends is reported later.
+    /// The outcome of the binding has been unknown for a while. The reason is one of a bounded set; the outcome is reported later.
     Unanswered(Uid, &'static str),
-    /// All victims of a taking go.
-    Evicted(Taken),
-    /// One of them stays, for a reason of a bounded set, and so does who was to follow.
-    NotEvicted(Taken, &'static str),
-    /// A status, a condition or a queue was written, or not.
-    Told(Subject, Told),
+    /// All victims of an eviction leave.
+    Evicted(EvictionProgress),
+    /// The eviction of a victim was refused, and the rest was not evicted. The reason is one of a bounded set.
+    NotEvicted(EvictionProgress, &'static str),
+    /// The outcome of the write of a status, a condition or a queue.
+    Written(Subject, WriteOutcome),
 }
 
-/// How far a taking came.
+/// The progress of the eviction for one nomination.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken {
-    /// The group that asks.
+pub struct EvictionProgress {
+    /// The PodGroup that the pods are evicted for.
     pub group: GroupKey,
     /// The number of its nomination.
     pub nomination: u64,
-    /// How many pods were evicted.
+    /// The number of evicted pods.
     pub evicted: u32,
-    /// How many had gone by themselves.
+    /// The number of victims that had left before.
     pub gone: u32,
-    /// The one whose eviction was refused, if one was and not by ourselves.
-    pub stays: Option<Uid>,
+    /// The pod whose eviction the API server refused, if there is one.
+    pub refused_pod: Option<Uid>,
 }
 
-/// What a write was about.
+/// The subject of a write.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// The status of a PodGroup.
     Group(GroupKey),
-    /// The status of a queue, or its making.
+    /// The status or the creation of a queue.
     Queue(Arc<str>),
     /// The condition of a pod.
     Pod(Uid),
 }
 
-/// How telling people ended.
+/// The outcome of a write to an object's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// It stands there now, in the object of this resourceVersion.
-    Stands {
-        /// The version.
+pub enum WriteOutcome {
+    /// The object has the status now.
+    Written {
+        /// The resourceVersion after the write.
         resource_version: String,
     },
-    /// The object is not there any more, or is another one.
+    /// The object was deleted or replaced.
     Gone,
-    /// It could not be written; of a bounded set.
+    /// The write failed. The reason is one of a bounded set.
     Failed(&'static str),
 }

@@ -1,4 +1,4 @@
-//! Which numbers does the scheduler show? The registry puts `podgroup_` before every name.
+//! The metrics of the scheduler. The registry adds the prefix `podgroup_` to each name.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, 
 use crate::cycle::explain::Code;
 use crate::runtime::metrics::registered;
 
-use super::event::Taken;
-use super::frozen::Frozen;
+use super::event::EvictionProgress;
 use super::queue_metrics::QueueMetrics;
+use super::queue_snapshot::QueueSnapshot;
 
-/// The numbers of the scheduler. Cheap to clone.
+/// The metrics of the scheduler. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     cycles: Histogram,
@@ -21,37 +21,37 @@ pub struct Metrics {
     refusals: IntCounterVec,
     queues: QueueMetrics,
     responsive: IntGauge,
-    /// Pods of ours that wait.
+    /// The pods of our schedulers that wait.
     pub pending_pods: IntGauge,
-    /// Groups that wait.
+    /// The PodGroups that wait.
     pub pending_groups: IntGauge,
-    /// Nodes on which more is used than there is.
+    /// The overcommitted nodes.
     pub overcommitted_nodes: IntGauge,
-    /// Sums that a recount does not agree with.
+    /// The sums that differ from a recount.
     pub audit_differences: IntGauge,
-    /// Objects that could not be read.
+    /// The objects that could not be decoded.
     pub unreadable: IntCounter,
 }
 
 impl Metrics {
-    /// Registers all of them.
+    /// Creates and registers all metrics.
     ///
     /// # Errors
     ///
-    /// When a name is taken: make one for a program.
+    /// A name is registered already: create the metrics once for each process.
     pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let gauge = |name, help| registered(registry, IntGauge::new(name, help)?);
         let counter = |name, help, label| registered(registry, IntCounterVec::new(Opts::new(name, help), &[label])?);
         let histogram = |name, help, buckets: &[f64]| {
             registered(registry, Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec()))?)
         };
-        let help = "Pods that were to be bound, by outcome: bound, or the kind of the refusal.";
+        let help = "Bindings by outcome: bound, or the kind of the error.";
         let binds = counter("scheduler_binds_total", help, "outcome")?;
-        let help = "Pods that were to go for others, by outcome: evicted, gone, or the kind of the refusal.";
+        let help = "Evictions by outcome: evicted, gone, or the kind of the error.";
         let evictions = counter("scheduler_evictions_total", help, "outcome")?;
-        let help = "Times that a cycle looked at a PodGroup and let it wait, by the reason.";
+        let help = "Times that a cycle tried a PodGroup and refused it, by the reason.";
         let refusals = counter("scheduler_refusals_total", help, "reason")?;
-        // There from the start, so that a rate over them is not blind to the first.
+        // Created at the start, so that a rate sees the first increase.
         binds.with_label_values(&["bound"]).inc_by(0);
         for outcome in ["evicted", "gone"] {
             evictions.with_label_values(&[outcome]).inc_by(0);
@@ -59,7 +59,7 @@ impl Metrics {
         for code in Code::ALL {
             refusals.with_label_values(&[code.as_str()]).inc_by(0);
         }
-        let help = "Times that an object, in a list or by itself, could not be read, so that what was known of it stayed.";
+        let help = "Objects, in a list or a watch event, that could not be decoded; the scheduler keeps their known state.";
         let unreadable = IntCounter::new("scheduler_unreadable_objects_total", help)?;
         Ok(Self {
             cycles: histogram(
@@ -78,33 +78,33 @@ impl Metrics {
             queues: registered(registry, QueueMetrics::new()?)?,
             responsive: gauge(
                 "scheduler_responsive",
-                "1 if the scheduler's loop answered this look at the metrics in time, else 0, and then nothing is said of the queues.",
+                "1 if the scheduler's loop answered this scrape in time; 0 if not, and then the metrics of queues are absent.",
             )?,
-            pending_pods: gauge("scheduler_pending_pods", "Pods of our schedulers that could be placed and have no place.")?,
-            pending_groups: gauge("scheduler_pending_podgroups", "PodGroups that wait for admission or for places.")?,
-            overcommitted_nodes: gauge("scheduler_overcommitted_nodes", "Nodes on which the pods ask for more than there is.")?,
-            audit_differences: gauge("scheduler_audit_differences", "Sums in the books that a recount does not agree with; always 0.")?,
+            pending_pods: gauge("scheduler_pending_pods", "Pods of our schedulers that are schedulable and have no node.")?,
+            pending_groups: gauge("scheduler_pending_podgroups", "PodGroups that wait for admission or for nodes.")?,
+            overcommitted_nodes: gauge("scheduler_overcommitted_nodes", "Nodes on which the pods request more than is allocatable.")?,
+            audit_differences: gauge("scheduler_audit_differences", "Sums in the accounting that differ from a recount; always 0.")?,
             unreadable: registered(registry, unreadable)?,
         })
     }
 
-    /// A cycle ended.
+    /// Records a cycle.
     pub fn cycle(&self, took: Duration) {
         self.cycles.observe(took.as_secs_f64());
     }
 
-    /// A cycle let a group wait.
+    /// Records that a cycle refused a PodGroup.
     pub fn refused(&self, code: Code) {
         self.refusals.with_label_values(&[code.as_str()]).inc();
     }
 
-    /// The picture of now; none if the owner of the state did not answer.
-    pub fn show(&self, frozen: Option<Frozen>) {
-        self.responsive.set(i64::from(frozen.is_some()));
-        self.queues.show(frozen.unwrap_or_default());
+    /// Shows a snapshot; `None` if the owner of the state did not answer.
+    pub fn show(&self, snapshot: Option<QueueSnapshot>) {
+        self.responsive.set(i64::from(snapshot.is_some()));
+        self.queues.show(snapshot.unwrap_or_default());
     }
 
-    /// A pod was bound, this long after the decision.
+    /// Records a bound pod, with the time since the decision.
     pub fn bound(&self, took: Option<Duration>) {
         self.binds.with_label_values(&["bound"]).inc();
         if let Some(took) = took {
@@ -112,25 +112,25 @@ impl Metrics {
         }
     }
 
-    /// So far came a taking.
-    pub fn evicted(&self, taken: &Taken) {
-        self.evictions.with_label_values(&["evicted"]).inc_by(u64::from(taken.evicted));
-        self.evictions.with_label_values(&["gone"]).inc_by(u64::from(taken.gone));
+    /// Records the progress of an eviction.
+    pub fn evicted(&self, progress: &EvictionProgress) {
+        self.evictions.with_label_values(&["evicted"]).inc_by(u64::from(progress.evicted));
+        self.evictions.with_label_values(&["gone"]).inc_by(u64::from(progress.gone));
     }
 
-    /// A pod stays that was to go.
-    pub fn not_evicted(&self, why: &'static str) {
-        self.evictions.with_label_values(&[why]).inc();
+    /// Records a refused eviction.
+    pub fn not_evicted(&self, reason: &'static str) {
+        self.evictions.with_label_values(&[reason]).inc();
     }
 
-    /// How many ended so.
+    /// Returns the number of evictions with this outcome.
     #[cfg(test)]
     pub(super) fn evictions(&self, outcome: &str) -> u64 {
         self.evictions.with_label_values(&[outcome]).get()
     }
 
-    /// A pod was not bound.
-    pub fn not_bound(&self, why: &'static str) {
-        self.binds.with_label_values(&[why]).inc();
+    /// Records a pod that was not bound.
+    pub fn not_bound(&self, reason: &'static str) {
+        self.binds.with_label_values(&[reason]).inc();
     }
 }

@@ -1,7 +1,7 @@
-//! The scheduler: watches → events → the one owner of the state → cycle → dispatch.
+//! The scheduler: watches → events → the owner of the state → cycle → dispatch.
 //!
 //! ```text
-//!            observe                   freeze              decide               act
+//!            observe                  snapshot             decide               act
 //!  nodes ──┐ facts    ┌─────────┐ a few ms of  ┌───────┐ cycle::run ┌──────────┐ binds, statuses,
 //!  pods ───┼────────► │ channel ├────────────► │ State ├──────────► │ dispatch ├──────────────────► API server
 //!  groups ─┤          └─────────┘ events       └───▲───┘ commands   └────┬─────┘ conditions
@@ -9,36 +9,38 @@
 //!                                                         learn
 //! ```
 //!
-//! Reading order: [`event`], [`observe`], [`state`] (the owner; `intake` is its part for what comes in), [`said`], [`tell`] and `numbers` (what is told to people, and when), [`command`],
-//! [`dispatch`] (the only file that writes), [`debug`], [`metrics`], and what is shown of the queues: [`frozen`], [`queue_metrics`].
+//! Reading order: [`event`], [`observe`], [`state`] (the owner; its part `apply` applies watch events), [`status_writer`], [`write_queue`] and
+//! `write_throttle` (statuses, conditions and Events, and their rates), [`command`], [`dispatch`] (the only module that writes), [`debug`], [`metrics`],
+//! [`queue_snapshot`] and [`queue_metrics`] (the metrics of queues).
 //!
-//! **Architecture invariant:** one task owns the state; there is no lock and no other clock than the loop's. **Architecture invariant:** nothing
-//! is decided before all lists are complete, and nothing is written without the lease: both together are one event, and what follows from it stands in
-//! one place (`State::begin_deciding`). When nothing happens, no timer runs.
+//! **Architecture invariant:** one task owns the state. There is no lock, and no clock other than that of the loop.
+//!
+//! **Architecture invariant:** the scheduler decides only after all lists are complete, and writes only with the lease. `State::start_deciding`
+//! does what follows when both hold. While nothing happens, no timer runs.
 
-#[cfg(test)]
-mod beginning_tests;
+mod apply;
 pub mod command;
 pub mod debug;
 pub mod dispatch;
 pub mod event;
-pub mod frozen;
-mod intake;
 pub mod metrics;
-mod numbers;
-#[cfg(test)]
-mod obey_tests;
 pub mod observe;
 pub mod overcommit;
 pub mod queue_metrics;
-pub mod said;
+pub mod queue_snapshot;
+#[cfg(test)]
+mod queue_status_tests;
+#[cfg(test)]
+mod startup_tests;
 pub mod state;
-pub mod tell;
+pub mod status_writer;
+#[cfg(test)]
+mod status_writes_tests;
 #[cfg(test)]
 mod testing;
-#[cfg(test)]
-mod told_tests;
-mod written;
+pub mod write_queue;
+mod write_throttle;
+mod written_status;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -66,16 +68,16 @@ use event::{Event, Question};
 use metrics::Metrics;
 use state::{Now, State};
 
-/// How many events may wait for the owner; the watches wait while there are more, and the API server holds theirs.
+/// The limit of events in the channel. The watches wait while it is full, and the API server buffers their events.
 const CHANNEL: usize = 1024;
 
-/// So long after a cycle the next one is waited for, and decides on all that happened meanwhile; who comes after a longer time is decided on at once.
+/// The least time between two cycles. Events within this time are batched; an event after a longer pause starts a cycle at once.
 const BATCH: Duration = Duration::from_millis(5);
 
-/// So long at most, however many events come.
+/// The longest time for one batch of events.
 const LONGEST_BATCH: Duration = Duration::from_millis(50);
 
-/// Runs the scheduler until it is told to end. The exit status is that of the process: 0 after a signal, 2 for what was asked for wrongly, else 1.
+/// Runs the scheduler until a signal. Returns the exit status: 0 after a signal, 2 for invalid flags, otherwise 1.
 pub async fn main(flags: SchedulerFlags) -> ExitCode {
     let (sender, events) = mpsc::channel(CHANNEL);
     let routes = [("/debug/ledger", Question::Ledger), ("/debug/queues", Question::Queues), ("/debug/audit", Question::Audit)];
@@ -111,24 +113,24 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
     program.run().await
 }
 
-/// Asks the owner of the state for a picture of now, whenever somebody looks at the metrics.
+/// Requests a queue snapshot from the owner of the state at each scrape.
 fn refresh(owner: mpsc::Sender<Event>, metrics: Metrics) -> Refresh {
     let shown = metrics.clone();
     let ask = move || -> BoxFuture<'static, ()> {
         let (owner, metrics) = (owner.clone(), metrics.clone());
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
-            let frozen = match owner.send(Event::Freeze(reply)).await {
+            let snapshot = match owner.send(Event::QueueSnapshot(reply)).await {
                 Ok(()) => answer.await.ok(),
                 Err(_ended) => None,
             };
-            metrics.show(frozen);
+            metrics.show(snapshot);
         })
     };
     Refresh::new(ask, move || shown.show(None))
 }
 
-/// The loop: what happened, what follows, what is to be written.
+/// The loop of the scheduler: takes in events and reports, runs the cycle and sends the commands.
 async fn own(
     mut state: State,
     mut dispatcher: Dispatcher,
@@ -160,7 +162,7 @@ async fn own(
                 None => return Err("the watches ended".to_owned()),
             },
             () = clock::until(due) => {}
-            // Nothing happened: a turn that is an answer and nothing else.
+            // The watchdog's probe needs no cycle.
             () = watchdog.probed() => continue,
         }
         gather(&mut state, &mut dispatcher, &mut events, decided_at + BATCH, &now).await;
@@ -175,7 +177,7 @@ async fn own(
     }
 }
 
-/// Takes in what has happened besides, and what does until then, so that one cycle decides on all of it.
+/// Takes in further events and reports until `quiet`, so that one cycle decides on all of them.
 async fn gather(
     state: &mut State,
     dispatcher: &mut Dispatcher,
@@ -209,7 +211,7 @@ mod tests {
     use tokio::task::JoinSet;
 
     #[tokio::test(start_paused = true)]
-    async fn a_loop_that_stands_by_or_has_nothing_to_do_answers_who_asks_whether_it_turns() {
+    async fn a_standby_or_idle_loop_answers_the_watchdog() {
         let config = LeaderConfig {
             namespace: "ns".to_owned(),
             name: "p".to_owned(),
@@ -220,7 +222,7 @@ mod tests {
         };
         let client = || Client::new(axum::Router::new(), "ns");
         let caller = || Caller::new(Duration::from_secs(1), RequestMetrics::new(&registry().unwrap()).unwrap());
-        // Nobody runs the elector, so this one waits for its lease.
+        // No task runs the elector, so this replica waits for the lease.
         let (waits, _elector) = elect(Api::namespaced(client(), "ns"), caller(), config);
         for leadership in [waits, Leadership::always()] {
             let state = State::new(["ours".to_owned()], POLICY, Metrics::new(&registry().unwrap()).unwrap());

@@ -1,4 +1,4 @@
-//! What is watched, and how does it become events? Turning objects into facts happens here, in the tasks of the watches, off the owner's path.
+//! The watches. Each turns objects into facts in its own task and sends them as events to the owner of the state.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::runtime::watch::{BadObject, Outlet, WatchConfig, WatchEvent, watch_in
 
 use super::event::{Change, Event};
 
-/// Starts the six watches, each of which ends up in `events`.
+/// Starts the six watches, which send to `events`.
 pub fn start(program: &mut Program, client: &Client, readiness: &Readiness, metrics: &WatchMetrics, events: &mpsc::Sender<Event>) {
     let mut watches = Watches { program, client, readiness, metrics, events };
     watches.start(

@@ -1,4 +1,4 @@
-//! Which nodes are overcommitted, and which have just become so or healed? So that each change is said once.
+//! Tracks the overcommitted nodes, so that each change is logged once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::accounting::{NodeView, QueueView};
 use crate::cycle::world::World;
 use crate::resources::Resources;
 
-/// The nodes that were overcommitted at the last look.
+/// The nodes that were overcommitted at the last update.
 #[derive(Debug, Default)]
 pub struct Overcommit {
     mark: Option<u64>,
@@ -15,49 +15,49 @@ pub struct Overcommit {
 }
 
 impl Overcommit {
-    /// The nodes that are overcommitted in other dimensions than at the last look, with the amounts; none for those that have healed.
-    pub fn look(&mut self, world: &World) -> Vec<(Arc<str>, Option<Resources>)> {
+    /// Returns the nodes whose overcommitted resources changed since the last update, with the amounts; `None` for a node that is no longer overcommitted.
+    pub fn update(&mut self, world: &World) -> Vec<(Arc<str>, Option<Resources>)> {
         let nodes = world.nodes();
         let changed: Vec<_> = match self.mark.and_then(|mark| nodes.since(mark)) {
             Some(changed) => changed.to_vec(),
             None => nodes.ids().collect(),
         };
         self.mark = Some(nodes.head());
-        let mut said = Vec::new();
+        let mut changed_nodes = Vec::new();
         for facts in changed.into_iter().filter_map(|id| nodes.get(id)) {
             let over = world.books().ledger().node(&facts.name).map(|node| over(node, world)).unwrap_or_default();
             let name = Arc::clone(&facts.name);
             if over.is_zero() {
                 if self.nodes.remove(&name).is_some() {
-                    said.push((name, None));
+                    changed_nodes.push((name, None));
                 }
                 continue;
             }
             let dimensions = |over: &Resources| over.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
             let before = self.nodes.insert(Arc::clone(&name), over.clone());
             if before.as_ref().map(dimensions) != Some(dimensions(&over)) {
-                said.push((name, Some(over)));
+                changed_nodes.push((name, Some(over)));
             }
         }
-        // A node that went away while it was overcommitted has not healed; there is just nothing to say of it any more.
+        // A node that was deleted is forgotten without a message.
         self.nodes.retain(|name, _| nodes.id(name).is_some());
-        said
+        changed_nodes
     }
 
-    /// How many are overcommitted.
+    /// Returns the number of overcommitted nodes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether none is.
+    /// Returns whether no node is overcommitted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 }
 
-/// By how much more is used on the node than there is. What is kept there for gangs that wait for others to go uses nothing yet.
+/// Returns the overcommitted amounts of the node. Nominated amounts do not count, because no pod uses them yet.
 fn over(node: NodeView<'_>, world: &World) -> Resources {
     NodeView { used: &used(node, world), ..node }.overcommitted()
 }

@@ -1,4 +1,4 @@
-//! How does the picture of one moment become metrics? Made anew at each look, so a queue that is gone takes its series with it.
+//! The metrics of the queues, made from a queue snapshot at each scrape. The series of a deleted queue are gone with it.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use tokio::sync::watch;
 
 use crate::resources::Amount;
 
-use super::frozen::{Frozen, Of};
+use super::queue_snapshot::{Of, QueueSnapshot};
 
 const NANOS: i128 = 1_000_000_000;
 
-/// A family of amounts by queue and resource.
+/// The metrics with amounts by queue and resource.
 const AMOUNTS: [(Of, &str, &str); 9] = [
-    (Of::Allocated, "scheduler_queue_allocated", "What the pods of the queue and of all below it use."),
+    (Of::Allocated, "scheduler_queue_allocated", "What the pods of the queue and of all queues below it use."),
     (Of::AllocatedItself, "scheduler_queue_allocated_itself", "What the pods of the queue use, without those of queues below it."),
     (Of::Reserved, "scheduler_queue_reserved", "What groups in the queue and below it are admitted for and have no pods for yet."),
     (Of::Capability, "scheduler_queue_capability", "The queue's ceiling as it states it; absent where it states none."),
@@ -23,32 +23,32 @@ const AMOUNTS: [(Of, &str, &str); 9] = [
     (Of::Guarantee, "scheduler_queue_guarantee", "What the queue is guaranteed as it states it; absent where it states nothing."),
     (Of::Floor, "scheduler_queue_floor", "What of the guarantee is in force."),
     (Of::Kept, "scheduler_queue_kept", "What is kept for guarantees in the queue and below it beyond what is used and reserved."),
-    (Of::Share, "scheduler_queue_share", "What the queue has a share in as groups ask now; what it uses beyond that is borrowed."),
+    (Of::Share, "scheduler_queue_share", "The queue's share for the present requests; what it uses beyond that is borrowed."),
 ];
 
 const STATE: (&str, &str, &[&str]) = ("scheduler_queue_state", "Queues by state: open, closing, closed, or broken.", &["queue", "state"]);
 
 const WAITING: (&str, &str, &[&str]) = (
     "scheduler_queue_waiting_podgroups",
-    "PodGroups that wait in the queue and in all below it, by why: the reason, the queue that refuses (at) and the resource that is lacking.",
+    "PodGroups that wait in the queue and in all queues below it, by reason, queue that refuses (at) and resource that is lacking.",
     &["queue", "reason", "at", "resource"],
 );
 
 const OLDEST: (&str, &str, &[&str]) = (
     "scheduler_queue_oldest_waiting_timestamp_seconds",
-    "When the oldest pod was created that waits in the queue or below it; absent where none waits.",
+    "When the oldest pod that waits in the queue or below it was created; absent if no pod waits.",
     &["queue"],
 );
 
-/// Shows the last picture that was taken. Cheap to clone.
+/// Shows the last queue snapshot. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct QueueMetrics {
-    frozen: Arc<watch::Sender<Arc<Frozen>>>,
+    snapshot: Arc<watch::Sender<Arc<QueueSnapshot>>>,
     descriptions: Arc<Vec<Desc>>,
 }
 
 impl QueueMetrics {
-    /// Shows nothing yet.
+    /// Creates the metrics with an empty snapshot.
     ///
     /// # Errors
     /// None in practice: the names are constants and differ.
@@ -60,12 +60,12 @@ impl QueueMetrics {
         for family in [STATE, WAITING, OLDEST] {
             descriptions.extend(counts(family)?.desc().into_iter().cloned());
         }
-        Ok(Self { frozen: Arc::new(watch::Sender::new(Arc::default())), descriptions: Arc::new(descriptions) })
+        Ok(Self { snapshot: Arc::new(watch::Sender::new(Arc::default())), descriptions: Arc::new(descriptions) })
     }
 
-    /// This is how it is now.
-    pub fn show(&self, frozen: Frozen) {
-        self.frozen.send_replace(Arc::new(frozen));
+    /// Replaces the snapshot.
+    pub fn show(&self, snapshot: QueueSnapshot) {
+        self.snapshot.send_replace(Arc::new(snapshot));
     }
 }
 
@@ -75,29 +75,29 @@ impl Collector for QueueMetrics {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let frozen = Arc::clone(&self.frozen.borrow());
+        let snapshot = Arc::clone(&self.snapshot.borrow());
         let mut families = Vec::new();
         for (of, name, help) in AMOUNTS {
             let Ok(gauges) = amounts(name, help) else { continue };
-            for ((_, queue, resource), amount) in frozen.amounts.iter().filter(|((which, ..), _)| *which == of) {
+            for ((_, queue, resource), amount) in snapshot.amounts.iter().filter(|((which, ..), _)| *which == of) {
                 gauges.with_label_values(&[queue, resource]).set(units(*amount));
             }
             families.extend(gauges.collect());
         }
         if let Ok(states) = counts(STATE) {
-            for ((queue, state), count) in &frozen.states {
+            for ((queue, state), count) in &snapshot.states {
                 states.with_label_values(&[queue.as_str(), state]).set(whole(*count));
             }
             families.extend(states.collect());
         }
         if let Ok(waiting) = counts(WAITING) {
-            for ((queue, reason, at, resource), count) in &frozen.waiting {
+            for ((queue, reason, at, resource), count) in &snapshot.waiting {
                 waiting.with_label_values(&[queue.as_str(), reason, at, resource]).set(whole(*count));
             }
             families.extend(waiting.collect());
         }
         if let Ok(oldest) = counts(OLDEST) {
-            for (queue, created) in &frozen.oldest {
+            for (queue, created) in &snapshot.oldest {
                 oldest.with_label_values(&[queue]).set(*created);
             }
             families.extend(oldest.collect());
@@ -114,10 +114,10 @@ fn counts((name, help, labels): (&str, &str, &[&str])) -> Result<IntGaugeVec, pr
     IntGaugeVec::new(Opts::new(name, help), labels)
 }
 
-/// Cores, bytes or pieces; exact wherever a float can be: whole units are not made by a division.
+/// Converts an amount to cores, bytes or pieces. Whole units are exact because they are not the result of a division.
 fn units(amount: Amount) -> f64 {
     let (whole, rest) = (amount.nanos().div_euclid(NANOS), amount.nanos().rem_euclid(NANOS));
-    // Prometheus knows floats only.
+    // Prometheus has only floats.
     let (whole, rest, nanos) = (whole as f64, rest as f64, NANOS as f64);
     whole + rest / nanos
 }

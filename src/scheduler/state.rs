@@ -1,7 +1,7 @@
-//! What does the scheduler know, and what is to be done now? The one owner of all state.
+//! The owner of the scheduler's state: it takes in events and returns the writes that are due.
 //!
-//! No task, no channel, no lock and no clock: events go in by [`State::apply`] and [`State::learn`], time comes as an argument, and
-//! [`State::tick`] answers with the writes that are due. Everything that is decided is decided there.
+//! It has no task, channel, lock or clock. [`State::apply`] takes in cluster events, and [`State::learn`] takes in the outcomes of writes.
+//! [`State::tick`] makes the decisions and returns the writes that are due. The time is an argument.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,28 +18,28 @@ use crate::cycle::{self, status};
 use crate::runtime::flags::QueueStatusBy;
 
 use super::command::{Command, MADE};
-use super::event::{Event, Report, Subject, Told};
-use super::frozen;
+use super::event::{Event, Report, Subject, WriteOutcome};
 use super::metrics::Metrics;
 use super::overcommit::Overcommit;
-use super::said::Said;
+use super::queue_snapshot::{self, QueueSnapshot};
+use super::status_writer::StatusWriter;
 
-/// How patiently a group is tried again whose bind was refused.
+/// The back-off of a PodGroup after a refused bind.
 const BIND_BACKOFF: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
 
-/// A recount costs as much as there are pods, so it is made no more often than this.
+/// The least time between two audits. The cost of an audit grows with the number of pods.
 const AUDIT_EVERY: Duration = Duration::from_secs(60);
 
-/// The moment at which something is decided, by both clocks.
+/// The current time by both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// For what people read.
+    /// The wall clock, for statuses and Events.
     pub wall: Timestamp,
-    /// For how long something is to last; since the program began.
+    /// The monotonic time since the start of the program, for durations.
     pub since_start: Duration,
 }
 
-/// The kinds whose lists must be complete before anything is decided.
+/// The kinds whose lists must be complete before the scheduler decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Nodes,
@@ -50,18 +50,18 @@ pub(super) enum Kind {
     Budgets,
 }
 
-/// How many kinds there are.
+/// The number of kinds.
 const KINDS: usize = 6;
 
-/// All that the scheduler knows.
+/// The state of the scheduler.
 #[derive(Debug)]
 pub struct State {
     pub(super) world: World,
-    pub(super) said: Said,
+    pub(super) status_writer: StatusWriter,
     policy: Policy,
     pub(super) complete: BTreeSet<Kind>,
     leading: bool,
-    /// When each bind that is under way was decided.
+    /// The time of the decision of each bind under way.
     binding: BTreeMap<Uid, Duration>,
     overcommit: Overcommit,
     audited: Option<Duration>,
@@ -69,12 +69,12 @@ pub struct State {
 }
 
 impl State {
-    /// Knows nothing yet; serves the pods of these schedulers.
+    /// Creates an empty state that serves the pods of `schedulers`.
     #[must_use]
     pub fn new(schedulers: impl IntoIterator<Item = String>, policy: Policy, metrics: Metrics) -> Self {
         Self {
             world: World::new(schedulers),
-            said: Said::new(),
+            status_writer: StatusWriter::new(),
             policy,
             complete: BTreeSet::new(),
             leading: false,
@@ -85,27 +85,27 @@ impl State {
         }
     }
 
-    /// The same, with this rule for the status of queues; it is to be said before anything is taken in.
+    /// Sets which program owns state and counts in the status of queues. Call it before the first event.
     #[must_use]
     pub fn with_queue_status(mut self, by: QueueStatusBy) -> Self {
-        self.said.queue_status_by = by;
+        self.status_writer.queue_status_by = by;
         self
     }
 
-    /// From now on it is us who decide.
+    /// Marks this replica as the leader.
     pub fn lead(&mut self, now: Now) {
         let decided = self.decides();
         self.leading = true;
-        self.notice_beginning(decided, now);
+        self.start_deciding_when_ready(decided, now);
     }
 
-    /// Whether anything may be decided: the lists are complete, and it is us.
+    /// Returns whether the scheduler may decide: all lists are complete, and this replica leads.
     #[must_use]
     pub fn decides(&self) -> bool {
         self.leading && self.complete.len() == KINDS
     }
 
-    /// Takes in what happened in the cluster. Questions are answered at once.
+    /// Takes in one event. Debug questions are answered at once.
     pub fn apply(&mut self, event: Event, now: Now) {
         self.metrics.unreadable.inc_by(u64::try_from(event.unreadable()).unwrap_or(u64::MAX));
         let decided = self.decides();
@@ -117,38 +117,38 @@ impl State {
             Event::PriorityClasses(change) => self.apply_priority_classes(change),
             Event::Budgets(change) => self.apply_budgets(change),
             Event::Ask(question, reply) => {
-                // Who asked may have gone away meanwhile.
+                // The client may have closed the request.
                 let _gone = reply.send(super::debug::answer(self, question));
             }
-            // Who asked has given up.
-            Event::Freeze(reply) if reply.is_closed() => {}
-            Event::Freeze(reply) => {
-                let _gone = reply.send(frozen::freeze(self));
+            // The request timed out.
+            Event::QueueSnapshot(reply) if reply.is_closed() => {}
+            Event::QueueSnapshot(reply) => {
+                let _gone = reply.send(QueueSnapshot::of(self));
             }
         }
-        self.notice_beginning(decided, now);
+        self.start_deciding_when_ready(decided, now);
     }
 
-    /// Calls [`begin_deciding`](Self::begin_deciding) if the last list or the lease has just come. `decided` is what [`decides`](Self::decides) said before.
-    fn notice_beginning(&mut self, decided: bool, now: Now) {
+    /// Calls [`start_deciding`](Self::start_deciding) when the last list or the lease has just arrived. `decided` is the earlier result of [`decides`](Self::decides).
+    fn start_deciding_when_ready(&mut self, decided: bool, now: Now) {
         if !decided && self.decides() {
-            self.begin_deciding(now);
+            self.start_deciding(now);
         }
     }
 
-    /// All that follows from "the lists are complete, and this replica leads", whichever of them came last.
-    fn begin_deciding(&mut self, now: Now) {
+    /// Does what follows once the lists are complete and this replica leads, whichever came last.
+    fn start_deciding(&mut self, now: Now) {
         self.make_missing_queues(now);
     }
 
-    /// Makes `root` and `default` where they are missing.
+    /// Creates the queues `root` and `default` if they are missing.
     pub(super) fn make_missing_queues(&mut self, now: Now) {
         for name in MADE.into_iter().filter(|name| !self.world.queues().contains_key(*name)) {
-            self.said.queue_changed(&Arc::from(name), now.since_start);
+            self.status_writer.queue_changed(&Arc::from(name), now.since_start);
         }
     }
 
-    /// Takes in how a write ended.
+    /// Takes in the outcome of a write.
     pub fn learn(&mut self, report: Report, now: Now) {
         match report {
             Report::Bound(uid) => {
@@ -156,39 +156,39 @@ impl State {
                 self.metrics.bound(began.map(|began| now.since_start.saturating_sub(began)));
                 self.world.confirm(&uid);
             }
-            Report::NotBound(uid, why) => {
+            Report::NotBound(uid, reason) => {
                 self.binding.remove(&uid);
-                self.metrics.not_bound(why);
-                tracing::warn!(pod = %uid, why, "not bound");
-                self.world.refuse_bind(&uid, why, now.since_start, |failures| BIND_BACKOFF.delay(failures));
+                self.metrics.not_bound(reason);
+                tracing::warn!(pod = %uid, reason, "the pod was not bound");
+                self.world.refuse_bind(&uid, reason, now.since_start, |failures| BIND_BACKOFF.delay(failures));
             }
-            Report::Unanswered(uid, why) => {
-                tracing::warn!(pod = %uid, why, "nobody says whether it is bound");
-                self.world.bind_unanswered(&uid, why);
+            Report::Unanswered(uid, reason) => {
+                tracing::warn!(pod = %uid, reason, "the outcome of the binding is unknown");
+                self.world.bind_unanswered(&uid, reason);
             }
-            Report::Evicted(taken) => self.metrics.evicted(&taken),
-            Report::NotEvicted(taken, why) => {
-                self.metrics.evicted(&taken);
-                self.metrics.not_evicted(why);
-                taken.stays.iter().for_each(|uid| self.world.stays(uid, now.since_start));
-                self.world.refuse_eviction(&taken.group, taken.nomination, why);
+            Report::Evicted(progress) => self.metrics.evicted(&progress),
+            Report::NotEvicted(progress, reason) => {
+                self.metrics.evicted(&progress);
+                self.metrics.not_evicted(reason);
+                progress.refused_pod.iter().for_each(|uid| self.world.stays(uid, now.since_start));
+                self.world.refuse_eviction(&progress.group, progress.nomination, reason);
             }
-            Report::Told(subject, told) => {
-                if let Told::Failed(why) = told {
-                    tracing::debug!(?subject, why, "not told");
+            Report::Written(subject, outcome) => {
+                if let WriteOutcome::Failed(reason) = outcome {
+                    tracing::debug!(?subject, reason, "the status was not written");
                 }
-                self.said.done(&subject, &told, now.since_start);
+                self.status_writer.done(&subject, &outcome, now.since_start);
             }
         }
     }
 
-    /// Whether [`tick`](Self::tick) would run a cycle now.
+    /// Returns whether [`tick`](Self::tick) would run a cycle now.
     #[must_use]
     pub fn has_work(&self, now: Now) -> bool {
         self.decides() && self.world.has_work(now.since_start)
     }
 
-    /// Decides, if anything is to be decided, and says what is to be written now.
+    /// Runs a cycle if there is work, and returns the writes that are due.
     pub fn tick(&mut self, now: Now) -> Vec<Command> {
         self.watch_overcommit();
         if !self.decides() {
@@ -200,53 +200,55 @@ impl State {
             let plan = cycle::run(&mut self.world, &self.policy, now.since_start);
             for key in &plan.looked_at {
                 let group = self.world.groups().get(key);
-                if let Some(why) = group.filter(|group| group.refusal.is_some()).map(frozen::why) {
-                    self.metrics.refused(why.code);
+                if let Some(cause) = group.filter(|group| group.refusal.is_some()).map(queue_snapshot::cause_of) {
+                    self.metrics.refused(cause.code);
                 }
                 let phase = group.and_then(|group| Some(status::phase(group, group.facts.as_ref()?)));
                 self.world.file(key, phase);
-                self.said.group_changed(key, &self.world, now.since_start);
+                self.status_writer.group_changed(key, &self.world, now.since_start);
             }
             for bind in plan.binds {
                 self.binding.insert(bind.uid.clone(), now.since_start);
                 commands.push(Command::Bind(bind));
             }
-            let withdrawn = self.world.take_withdrawn().into_iter().map(|nomination| Command::Desist { nomination });
+            let withdrawn = self.world.take_withdrawn().into_iter().map(|nomination| Command::StopEvictions { nomination });
             commands.extend(withdrawn);
             let evictions = plan.evictions.into_iter().filter(|eviction| !eviction.victims.is_empty());
             commands.extend(evictions.map(|eviction| Command::Evict { eviction, now: now.wall }));
             self.metrics.pending_groups.set(count(self.world.backlog().len()));
         }
         let dirty = self.world.take_dirty();
-        dirty.queues.iter().for_each(|queue| self.said.queue_changed(queue, now.since_start));
-        dirty.pods.iter().for_each(|uid| self.said.pod_changed(uid, &self.world, now.since_start));
+        dirty.queues.iter().for_each(|queue| self.status_writer.queue_changed(queue, now.since_start));
+        dirty.pods.iter().for_each(|uid| self.status_writer.pod_changed(uid, &self.world, now.since_start));
         self.metrics.pending_pods.set(count(self.world.waiting_pods()));
-        self.said.due(&self.world, now, &mut commands);
+        self.status_writer.due(&self.world, now, &mut commands);
         self.audit_sometimes(now.since_start);
         commands
     }
 
-    /// When [`tick`](Self::tick) is to be called again although nothing happens; none when nothing is waited for.
+    /// Returns when [`tick`](Self::tick) must be called again without an event; `None` if no timer is set.
     #[must_use]
     pub fn next(&self) -> Option<Duration> {
         if !self.decides() {
             return None;
         }
-        self.world.next_look().into_iter().chain(self.said.next()).min()
+        self.world.next_look().into_iter().chain(self.status_writer.next()).min()
     }
 
     fn watch_overcommit(&mut self) {
-        let changes = self.overcommit.look(&self.world);
+        let changes = self.overcommit.update(&self.world);
         for (name, over) in changes {
             match over {
-                Some(over) => tracing::warn!(node = %name, over = %over, "overcommitted: takes no pod that asks for these"),
-                None => tracing::info!(node = %name, "not overcommitted any more"),
+                Some(over) => {
+                    tracing::warn!(node = %name, over = %over, "the node is overcommitted: it takes no pod that requests these resources")
+                }
+                None => tracing::info!(node = %name, "the node is no longer overcommitted"),
             }
         }
         self.metrics.overcommitted_nodes.set(count(self.overcommit.len()));
     }
 
-    /// Recounts the books, and shows how much differs.
+    /// Recounts the accounting and publishes the number of differences.
     pub(super) fn recount(&self) -> AuditReport {
         let report = self.world.books().audit();
         self.metrics.audit_differences.set(count(report.differences.len()));
@@ -260,21 +262,23 @@ impl State {
         self.audited = Some(now);
         let report = self.recount();
         if !report.is_clean() {
-            tracing::error!(differences = ?report.differences, "the books do not agree with a recount");
+            tracing::error!(differences = ?report.differences, "the audit found differences between the accounting and a recount");
         }
     }
 }
 
-/// For a gauge.
+/// Converts a count for a gauge.
 fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The subject of a command, under which its end is reported; binds are reported by their pod, evictions by their group.
+/// Returns the subject under which the outcome of a command is reported.
+///
+/// Binds are reported by their pod and evictions by their PodGroup.
 #[must_use]
 pub fn subject(command: &Command) -> Option<Subject> {
     match command {
-        Command::Bind(_) | Command::Evict { .. } | Command::Desist { .. } => None,
+        Command::Bind(_) | Command::Evict { .. } | Command::StopEvictions { .. } => None,
         Command::Group { key, .. } => Some(Subject::Group(key.clone())),
         Command::Queue { name, .. } | Command::QueueEvent { name, .. } | Command::MakeQueue { name } => {
             Some(Subject::Queue(Arc::clone(name)))

@@ -1,11 +1,11 @@
-//! What the tests of the owner of the state begin with (the time, complete lists, the lease), and what they look for in its commands.
+//! Helpers for tests of the state: the time, complete lists, the lease, and searches in commands.
 
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
 use super::command::Command;
-use super::event::{Change, Event, Told};
+use super::event::{Change, Event, WriteOutcome};
 use super::metrics::Metrics;
 use super::state::{Now, State};
 use crate::api::names::DEFAULT_SCHEDULER;
@@ -13,22 +13,22 @@ use crate::api::podgroup::PodGroupStatus;
 use crate::api::{GroupFacts, NodeFacts, PodFacts, QueueFacts};
 use crate::cycle::testing::{POLICY, queue};
 
-/// So long after the start.
+/// Returns the time `millis` after the start.
 pub(super) fn at(millis: u64) -> Now {
     Now { wall: Timestamp::UNIX_EPOCH, since_start: Duration::from_millis(millis) }
 }
 
-/// It knows nothing yet.
+/// Returns an empty state.
 pub(super) fn state() -> State {
     State::new([DEFAULT_SCHEDULER.to_owned()], POLICY, Metrics::new(&prometheus::Registry::new()).unwrap())
 }
 
-/// A list of all that there is.
+/// Returns a complete list.
 pub(super) fn reset<T, K>(all: Vec<T>) -> Change<T, K> {
     Change::Reset { all, unreadable: Vec::new() }
 }
 
-/// It leads, with complete lists; these queues are beside `root` and `default`.
+/// Makes the state lead with complete lists. `queues` are in addition to `root` and `default`.
 pub(super) fn leading(
     mut state: State,
     nodes: Vec<NodeFacts>,
@@ -47,22 +47,22 @@ pub(super) fn leading(
     state
 }
 
-/// Complete lists with `root` and `default` in them, and the lease.
+/// Returns a leading state with complete lists, and the queues `root` and `default`.
 pub(super) fn ready(nodes: Vec<NodeFacts>, pods: Vec<PodFacts>, groups: Vec<GroupFacts>) -> State {
     leading(state(), nodes, pods, groups, Vec::new())
 }
 
-/// How many pods are bound.
+/// Returns the number of binds.
 pub(super) fn binds(commands: &[Command]) -> usize {
     commands.iter().filter(|command| matches!(command, Command::Bind(_))).count()
 }
 
-/// The first status of a group.
+/// Returns the first status of a PodGroup.
 pub(super) fn group_status(commands: &[Command]) -> Option<&PodGroupStatus> {
     commands.iter().find_map(|command| if let Command::Group { status, .. } = command { Some(status) } else { None })
 }
 
-/// The end of a write that stands in this version.
-pub(super) fn stands(version: &str) -> Told {
-    Told::Stands { resource_version: version.into() }
+/// Returns the outcome of a successful write with this resourceVersion.
+pub(super) fn written(version: &str) -> WriteOutcome {
+    WriteOutcome::Written { resource_version: version.into() }
 }

@@ -1,24 +1,24 @@
-//! What would have to change, by the code of the scheduler's refusal?
+//! The advice for each code of the scheduler's refusals.
 //!
-//! The code comes from the PodGroup's condition, or with its numbers from the scheduler itself ([`Explanation`]). No text of the scheduler is read, and no limit
-//! is worked out here: without the scheduler the advice names no numbers.
+//! The code comes from the PodGroup's condition, or with its amounts from the scheduler itself ([`Explanation`]). No text of the scheduler is parsed, and no
+//! limit is computed here. Without the scheduler, the advice contains no amounts.
 
 use crate::cycle::explain::{Code, Explanation, Quota};
 use crate::plugin::flags::is_name;
 
-/// What is known of a refusal.
+/// A refusal as far as it is known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refused<'a> {
     /// Its code.
     pub(super) code: Code,
-    /// The rest, where the scheduler was asked.
+    /// The details, if the scheduler answered.
     pub(super) explanation: Option<&'a Explanation>,
     /// The PodGroup's own queue.
     pub(super) own: &'a str,
 }
 
 impl<'a> Refused<'a> {
-    /// What would have to change.
+    /// Returns the advice: what must change.
     pub(super) fn advice(&self) -> String {
         match self.code {
             Code::BehindInFifoQueue => self.of_fifo(),
@@ -46,7 +46,7 @@ impl<'a> Refused<'a> {
             }
             Code::NotEnoughPodsOfTask => self.of_task(),
             Code::NotTried => "nothing: the scheduler tries it in its next cycle".to_owned(),
-            Code::PodAntiAffinity => "wait for the pods whose anti-affinity keeps others away, or add nodes".to_owned(),
+            Code::PodAntiAffinity => "wait for the pods with a conflicting anti-affinity to end, or add nodes".to_owned(),
             Code::PodGroupNotFound => {
                 let name = self.explanation.and_then(|all| all.pod_group.as_deref()).map(|name| format!(" {name}")).unwrap_or_default();
                 format!("PodGroup{name} must be made, or its pods not name it (annotation scheduling.k8s.io/group-name)")
@@ -75,7 +75,7 @@ impl<'a> Refused<'a> {
         }
     }
 
-    /// The resource, queue and amounts of a quota that refuses.
+    /// Returns the resource, queue and amounts of the quota that refuses.
     fn quota(&self) -> Option<(&'a str, &'a str, &'a Quota)> {
         let all = self.explanation?;
         Some((all.resource.as_deref()?, all.queue.as_deref()?, all.quota.as_ref()?))
@@ -143,7 +143,7 @@ impl<'a> Refused<'a> {
     }
 
     fn of_fifo(&self) -> String {
-        // A PodGroup is called what its owner likes: only names become a command to type.
+        // A user chooses the PodGroup's name, so only a valid name becomes part of a command.
         let first = self.explanation.and_then(|all| all.pod_group.as_deref());
         let is_plain = |(namespace, name): &(&str, &str)| is_name(namespace) && is_name(name);
         let command = first.and_then(|first| first.split_once('/')).filter(is_plain);
@@ -152,7 +152,7 @@ impl<'a> Refused<'a> {
         format!("{first} must find its places or go{command}, or spec.dequeueStrategy of queue {} be traverse", self.own)
     }
 
-    /// The annotation of the members of the task.
+    /// Returns the number of members that the task needs, and their annotation.
     fn of_members(&self) -> Option<(u32, String)> {
         let all = self.explanation?;
         Some((all.needed?, format!("volcano.sh/task-spec: {}", all.task.as_deref()?)))
@@ -168,10 +168,10 @@ impl<'a> Refused<'a> {
 
     fn of_gates(&self) -> String {
         match self.of_members() {
-            Some((needed, task)) => format!(
-                "{needed} members with the annotation {task} must be free of scheduling gates, which whoever set them must lift, or spec.minTaskMember ask for fewer"
-            ),
-            None => "the scheduling gates of its members must be lifted by whoever set them".to_owned(),
+            Some((needed, task)) => {
+                format!("{needed} members with the annotation {task} must be free of scheduling gates, or spec.minTaskMember ask for fewer")
+            }
+            None => "the scheduling gates of its members must be removed".to_owned(),
         }
     }
 
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn every_code_has_advice_without_the_scheduler_and_none_names_what_is_not_known() {
+    fn every_code_has_advice_without_the_scheduler_and_without_empty_values() {
         for code in Code::ALL {
             let text = Refused { code: *code, explanation: None, own: "q" }.advice();
             assert!(text.len() > 15 && !text.contains("  ") && !text.contains("()"), "{code:?}: {text}");
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_become_a_command_to_type() {
+    fn only_valid_names_become_part_of_a_command() {
         let behind = |first: &str| advice(Code::BehindInFifoQueue, |all| all.pod_group = Some(first.to_owned()));
         assert!(behind("ns/first").contains("why first -n ns)"), "{}", behind("ns/first"));
         assert!(!behind("ns/$(x)").contains("kubectl"), "{}", behind("ns/$(x)"));

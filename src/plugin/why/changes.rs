@@ -1,4 +1,4 @@
-//! What would have to change so that the group no longer waits?
+//! The changes after which the PodGroup would no longer wait.
 
 use std::collections::BTreeSet;
 
@@ -14,13 +14,13 @@ use super::advice::Refused;
 use super::members::Members;
 use super::places::{Places, most_frequent_first};
 
-/// How many names are listed where there may be thousands.
+/// The limit of names in a list.
 const NAMED: usize = 5;
 
-/// What the advice follows from.
+/// The facts that the advice follows from.
 pub(super) struct Known<'a> {
     pub(super) group: &'a GroupFacts,
-    /// Whether somebody owns the group, whose annotations say what is in it.
+    /// Whether the PodGroup has an owner, whose annotations set its spec.
     pub(super) owned: bool,
     pub(super) members: Option<&'a Members>,
     pub(super) queues: Option<&'a Queues>,
@@ -28,17 +28,17 @@ pub(super) struct Known<'a> {
     pub(super) levels: &'a [Level],
     pub(super) places: Option<&'a Places>,
     pub(super) nodes: &'a [NodeFacts],
-    /// Whether a scheduler has said why it waits.
+    /// Whether a scheduler has reported a refusal.
     pub(super) said: bool,
-    /// Why, where it is ours.
+    /// The refusal, if it comes from our scheduler.
     pub(super) refused: Option<Refused<'a>>,
-    /// Every amount for which the queues refuse it, where the scheduler answered.
+    /// Every amount for which the queues refuse the PodGroup, if the scheduler answered.
     pub(super) shortages: &'a [Explanation],
-    /// Who places the members.
+    /// The schedulers of the members.
     pub(super) schedulers: BTreeSet<String>,
 }
 
-/// Each thing that is in the way, turned round; the queue before the nodes, as the scheduler asks them.
+/// Returns one change for each obstacle: the queues before the nodes, in the order of the scheduler.
 pub(super) fn changes(known: &Known<'_>) -> Vec<String> {
     let mut changes = Vec::new();
     if known.group.deleting {
@@ -55,7 +55,7 @@ pub(super) fn changes(known: &Known<'_>) -> Vec<String> {
         let shortages: Vec<_> = known.shortages.iter().map(each).collect();
         changes.extend(if shortages.is_empty() { vec![refused.advice()] } else { shortages });
     }
-    // Pods that are being preempted for it still stand on the nodes.
+    // The victims are still on the nodes.
     let preempting = known.refused.is_some_and(|refused| refused.code == Code::WaitingForPreemption);
     match known.places.filter(|_| !preempting) {
         Some(Places::TooFew { tally, .. }) => changes.push(of_nodes(tally, known.nodes)),
@@ -63,14 +63,14 @@ pub(super) fn changes(known: &Known<'_>) -> Vec<String> {
     }
     if !known.said {
         let names: Vec<_> = known.schedulers.iter().map(String::as_str).collect();
-        let whose =
+        let schedulers =
             if names.is_empty() { "its pods' spec.schedulerName".to_owned() } else { format!("spec.schedulerName {}", names.join(", ")) };
-        changes.push(format!("no scheduler has said why it waits: one that serves {whose} must run and hold its Lease"));
+        changes.push(format!("no scheduler has reported why it waits: a scheduler that serves {schedulers} must run and hold its Lease"));
     }
     changes
 }
 
-/// Whether the objects show the cause themselves, so that it is told from them, with more detail.
+/// Returns whether the objects show the cause themselves, with more detail than the code.
 fn is_seen(code: Code, known: &Known<'_>) -> bool {
     let blocked = known.members.is_some_and(|members| members.blocked > 0);
     match code {
@@ -112,12 +112,12 @@ fn of_members(group: &GroupFacts, members: &Members) -> Vec<String> {
         [members.placed, members.succeeded, members.waiting, members.gated, members.blocked].into_iter().fold(0_u32, u32::saturating_add);
     let missing = group.min_member.saturating_sub(there);
     if missing > 0 {
-        // Of nothing there is no gang.
+        // A gang of no members is no advice.
         let fewer = if there > 0 { format!(" (or minMember must be {there})") } else { String::new() };
         changes.push(format!("the gang lacks {missing} of its {} members{fewer}: the Events of their owner say what keeps them from being made, for example a quota", group.min_member));
     }
     if members.gated > 0 {
-        changes.push(format!("members held by scheduling gates: {}; whoever set them must lift them", members.gated));
+        changes.push(format!("members held by scheduling gates: {}; their scheduling gates must be removed", members.gated));
     }
     if members.blocked > 0 {
         changes.push(format!("members that ask for what cannot be honoured: {} ({})", members.blocked, members.blocked_by.join("; ")));
@@ -164,7 +164,7 @@ fn of_levels(levels: &[Level]) -> Vec<String> {
     closed.iter().map(|queue| format!("queue {queue} must be opened: kubectl podgroup queue open {queue}")).collect()
 }
 
-/// Any of these would do, so they stand together.
+/// Returns the changes of nodes. Any one of them is enough.
 fn of_nodes(tally: &Tally, nodes: &[NodeFacts]) -> String {
     if tally.nodes == 0 {
         return "there must be nodes".to_owned();

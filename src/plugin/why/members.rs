@@ -1,35 +1,35 @@
-//! Where are the members of a group?
+//! Counts the members of a PodGroup by state.
 
 use serde_json::{Value, json};
 
 use crate::api::pod_facts::PodPhase;
 use crate::api::{GroupFacts, PodFacts};
 
-/// How many members are where. Each stands in one of the fields after the first.
+/// The number of members in each state. Each member counts in `exist` and in one other field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
-    /// All that exist.
+    /// All members.
     pub exist: u32,
-    /// With a node, not leaving.
+    /// Bound to a node, not being deleted.
     pub placed: u32,
-    /// Without a node, and nothing keeps them from being placed.
+    /// Schedulable, without a node.
     pub waiting: u32,
     /// Held by a scheduling gate.
     pub gated: u32,
-    /// Asking for something that this scheduler does not honour, or that cannot be read.
+    /// With an unsupported or invalid field.
     pub blocked: u32,
     /// Being deleted.
     pub leaving: u32,
-    /// Ended well.
+    /// Succeeded.
     pub succeeded: u32,
-    /// Ended badly.
+    /// Failed.
     pub failed: u32,
-    /// What keeps the blocked ones, each once.
+    /// The unsupported and invalid fields, each once.
     pub blocked_by: Vec<String>,
 }
 
 impl Members {
-    /// Of the pods that are members of the group.
+    /// Counts the pods of a PodGroup.
     #[must_use]
     pub fn of(pods: &[&PodFacts]) -> Self {
         let mut members = Self::default();
@@ -55,13 +55,13 @@ impl Members {
         members
     }
 
-    /// How many more must find places together before the group has its minimum.
+    /// Returns the number of further members that must be placed together to reach minMember.
     #[must_use]
     pub fn needed(&self, group: &GroupFacts) -> u32 {
         group.min_member.saturating_sub(self.placed.saturating_add(self.succeeded))
     }
 
-    /// As it stands in the JSON of `why`.
+    /// Returns the JSON for `why`.
     #[must_use]
     pub fn json(&self) -> Value {
         json!({
@@ -84,7 +84,7 @@ mod tests {
     use crate::cycle::testing::{group, pod, running};
 
     #[test]
-    fn members_are_counted_where_they_are() {
+    fn members_are_counted_by_state() {
         let gated = PodFacts { gated: true, ..pod("ns", "g", "g", &[("cpu", 2)]) };
         let leaving = PodFacts { deleting: true, ..running(pod("ns", "l", "g", &[("cpu", 2)]), "n") };
         let list = [

@@ -1,15 +1,16 @@
-//! Why does a PodGroup wait, and what would have to change?
+//! The report of `why`: the cause of a PodGroup's wait, and what must change.
 //!
 //! ```text
-//!  what the scheduler said      the group's condition and Events
-//!  members                      are there enough, and may they be placed?
-//!  the queue and all above it   is one broken, closed or full, in which resource, by how much?
-//!  the nodes                    how many of how many take the next member, and what do the others lack?
-//!        └────▶ changes: each thing that is in the way, turned round
+//!  the scheduler's refusal      the PodGroup's condition and Events
+//!  members                      are there enough, and are they schedulable?
+//!  the queue and its ancestors  is one invalid, closed or full, in which resource, by how much?
+//!  the nodes                    how many nodes fit the next member, and what do the other nodes lack?
+//!        └────▶ changes: one for each obstacle
 //! ```
 //!
-//! What the scheduler said is shown as it said it, and never read: its code stands in a condition of its own, and its numbers come from its debug endpoint. Limits of queues are not
-//! worked out here. Nodes, members and the tree are asked by the scheduler's own functions ([`crate::accounting`], [`crate::cycle`]). Pure: the time is an argument.
+//! The scheduler's message is shown unchanged and never parsed. Its code is in a separate condition, and its amounts come from the debug endpoint.
+//! Limits of queues are not computed here. Nodes, members and the tree are checked by the scheduler's own functions ([`crate::accounting`], [`crate::cycle`]).
+//! Pure: the time is an argument.
 
 mod advice;
 mod changes;
@@ -37,32 +38,32 @@ use advice::Refused;
 pub use members::Members;
 pub use places::Places;
 
-/// All that is known about a group that may wait.
+/// The input of the report.
 #[derive(Debug)]
 pub struct Facts {
-    /// The group.
+    /// The PodGroup.
     pub group: GroupFacts,
-    /// What the scheduler answers about it, where it was asked.
+    /// The scheduler's answer about the PodGroup, if it was asked.
     pub answer: Option<WaitingAnswer>,
-    /// Whose it is, as in `ReplicaSet train-7c9`.
+    /// The owner, as in `ReplicaSet train-7c9`.
     pub owner: Option<String>,
-    /// Other groups of what was asked about.
+    /// Further PodGroups of the object in the command.
     pub others: Vec<String>,
-    /// The pods of the whole cluster, or of the group's namespace only.
+    /// The pods of the cluster, or only of the PodGroup's namespace.
     pub pods: Option<Vec<PodFacts>>,
-    /// Whether those are all pods of the cluster: without them nobody knows what is free.
+    /// Whether `pods` are all pods of the cluster. Otherwise the free resources are unknown.
     pub all_pods: bool,
     /// The nodes.
     pub nodes: Option<Vec<NodeFacts>>,
     /// The queues.
     pub queues: Option<Queues>,
-    /// What was said about the group and its owner, the newest first.
+    /// The Events of the PodGroup and its owner, the newest first.
     pub events: Vec<Event>,
-    /// What could not be known.
+    /// The facts that could not be read.
     pub gaps: Vec<Gap>,
 }
 
-/// Why a group waits.
+/// The report about a PodGroup.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     namespace: String,
@@ -74,18 +75,18 @@ pub struct Report {
     minimum: u32,
     waits: bool,
     since: Timestamp,
-    /// What the scheduler said, where it waits.
-    said: Option<Said>,
-    /// The same with its numbers, where the scheduler answered; and every amount for which the queues refuse it.
+    /// The scheduler's condition, if the PodGroup waits.
+    said: Option<ShownRefusal>,
+    /// The details from the scheduler, if it answered, and every amount for which the queues refuse the PodGroup.
     explanation: Option<Explanation>,
     shortages: Vec<Explanation>,
     members: Option<Members>,
     asked: Resources,
-    /// What it asks for is reserved already.
+    /// Whether the PodGroup is admitted, so that its request is reserved.
     admitted: bool,
-    /// Why the queue takes no pods at all.
+    /// The fault of an invalid queue.
     refusal: Option<String>,
-    /// The queue and all above it.
+    /// The queue and its ancestors.
     levels: Vec<Level>,
     places: Option<Places>,
     events: Vec<Event>,
@@ -95,14 +96,14 @@ pub struct Report {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Said {
+struct ShownRefusal {
     reason: String,
     message: String,
     code: Option<Code>,
 }
 
 impl Report {
-    /// The report, at this moment.
+    /// Creates the report for the time `now`.
     #[must_use]
     pub fn of(facts: Facts, now: Timestamp) -> Self {
         let Facts { group, answer, owner, others, pods, all_pods, nodes, queues, events, gaps } = facts;
@@ -144,7 +145,7 @@ impl Report {
         } else {
             Vec::new()
         };
-        let said = condition.filter(|_| waits).map(|condition| Said {
+        let said = condition.filter(|_| waits).map(|condition| ShownRefusal {
             reason: condition.reason.clone().unwrap_or_default(),
             message: condition.message.clone().unwrap_or_default(),
             code,
@@ -160,7 +161,7 @@ impl Report {
             minimum: group.min_member,
             waits,
             since,
-            events: without_said(events, said.is_some()),
+            events: without_shown(events, said.is_some()),
             said,
             explanation,
             shortages,
@@ -176,7 +177,7 @@ impl Report {
         }
     }
 
-    /// The answer of `why -o json`.
+    /// Returns the output of `why -o json`.
     #[must_use]
     pub fn json(&self) -> Value {
         json!({
@@ -207,27 +208,27 @@ impl Report {
     }
 }
 
-/// What the scheduler says keeps the group, the last word of it.
+/// Returns the last Unschedulable condition of the PodGroup, if it is True.
 pub(super) fn unschedulable(group: &GroupFacts) -> Option<&PodGroupCondition> {
     let last = group.status.conditions.iter().flatten().rfind(|condition| condition.kind.as_deref() == Some(UNSCHEDULABLE));
     last.filter(|condition| condition.status.as_deref() == Some("True"))
 }
 
-/// The code of what the scheduler says keeps the group; none where it says nothing, is another one, or of another version.
+/// Returns the code in the PodGroup's condition; `None` if there is none, or if another scheduler or version wrote it.
 fn waiting_for(group: &GroupFacts) -> Option<Code> {
     let waits = |condition: &&PodGroupCondition| condition.kind.as_deref() == Some(WAITING) && condition.status.as_deref() == Some("True");
     Code::from_name(group.status.conditions.iter().flatten().rfind(waits)?.reason.as_deref()?)
 }
 
-/// The Events but for the newest one of the scheduler where its condition is shown, which says the same.
-fn without_said(mut events: Vec<Event>, is_said: bool) -> Vec<Event> {
+/// Removes the newest Event of the scheduler if the condition with the same message is shown.
+fn without_shown(mut events: Vec<Event>, is_said: bool) -> Vec<Event> {
     if let Some(at) = events.iter().position(|event| event.reason == UNSCHEDULABLE).filter(|_| is_said) {
         events.remove(at);
     }
     events
 }
 
-/// Whether the group, or a member that it could have places for, waits.
+/// Returns whether the PodGroup or one of its members waits.
 fn waits(group: &GroupFacts, members: &Members) -> bool {
     let without = [members.waiting, members.gated, members.blocked];
     without != [0; 3] || members.needed(group) > 0

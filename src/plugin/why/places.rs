@@ -1,7 +1,7 @@
-//! Would the nodes take the members that wait, were there no queues and nobody else who waits?
+//! Checks whether the nodes have room for the waiting members, without queues and without other waiting pods.
 //!
-//! The scheduler's own cycle is asked, on a world of the nodes, the pods that are on them, and this one group: the counts are those that it would say
-//! itself. It is what the API's objects say now, so it is known without a scheduler too.
+//! It runs the scheduler's own cycle on the nodes, the pods on them and this one PodGroup, so the counts are those of the scheduler.
+//! The input is the API's objects, so no running scheduler is needed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,38 +17,38 @@ use crate::cycle::policy::Policy;
 use crate::cycle::world::World;
 use crate::resources::{ResourceName, quantity};
 
-/// Nobody goes for anybody, and nothing is kept for long: it is one look.
+/// A policy for a single cycle, without preemption and timeouts.
 const POLICY: Policy = Policy { placement: Strategy::Spread, evictions: false, patience: Duration::ZERO, release: Duration::ZERO };
 
-/// What the nodes say.
+/// The verdict of the nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Places {
-    /// All that must be placed together now, or all that wait, find places.
+    /// All members that must be placed together, or all waiting members, fit.
     Enough {
-        /// How many members find one.
+        /// The number of members that fit.
         members: usize,
     },
-    /// Too few find one.
+    /// Too few members fit.
     TooFew {
-        /// How many must find one together.
+        /// The number of members that must be placed together.
         needed: u32,
-        /// How many do.
+        /// The number of members that fit.
         placed: u32,
-        /// What the nodes say about the next.
+        /// The reasons of the nodes for the next member.
         tally: Arc<Tally>,
     },
-    /// The nodes are not what is in the way.
+    /// The obstacle is not the nodes.
     Other(String),
 }
 
-/// The verdict on the members of the group that wait; none where no member waits. `barred` are the node groups that are labelled for other queues than its own.
+/// Returns the verdict on the waiting members; `None` if no member waits. `barred` are the node groups that are reserved for other queues.
 #[must_use]
 pub(super) fn places(group: &GroupFacts, pods: &[PodFacts], nodes: &[NodeFacts], barred: BTreeSet<String>) -> Option<Places> {
     let schedulers: BTreeSet<String> = pods.iter().filter(|pod| pod.group == group.key).map(|pod| pod.scheduler.to_string()).collect();
     let mut world = World::new(schedulers);
     world.name_node_groups(barred);
     nodes.iter().cloned().for_each(|node| world.apply_node(node));
-    // Who else waits is left out; the other groups are not there, so only this one is looked at for places.
+    // Other waiting pods and other PodGroups are left out, so the cycle tries only this PodGroup.
     pods.iter().filter(|pod| pod.node.is_some() || pod.group == group.key).cloned().for_each(|pod| world.apply_pod(pod));
     world.apply_group(GroupFacts { queue: DEFAULT_QUEUE.to_owned(), min_resources: None, preemptable: true, ..group.clone() });
     let waiting = world.groups().get(&group.key).is_some_and(|group| !group.waiting.is_empty() || !group.blocked.is_empty());
@@ -65,7 +65,7 @@ pub(super) fn places(group: &GroupFacts, pods: &[PodFacts], nodes: &[NodeFacts],
     })
 }
 
-/// The reasons of a tally, the most frequent first.
+/// Returns the reasons of a tally, the most frequent first.
 #[must_use]
 pub(super) fn most_frequent_first(tally: &Tally) -> Vec<(&Reason, &Count)> {
     let mut listed: Vec<_> = tally.reasons.iter().collect();
@@ -73,14 +73,14 @@ pub(super) fn most_frequent_first(tally: &Tally) -> Vec<(&Reason, &Count)> {
     listed
 }
 
-/// The resource of which a node has too little; none for any other reason.
+/// Returns the resource that a node lacks; `None` for any other reason.
 #[must_use]
 pub(super) fn lacking(reason: &Reason) -> Option<&ResourceName> {
     if let Reason::Lacks(name) = reason { Some(name) } else { None }
 }
 
 impl Places {
-    /// As it stands in the JSON of `why`.
+    /// Returns the JSON for `why`.
     #[must_use]
     pub fn json(&self) -> Value {
         match self {
@@ -115,7 +115,7 @@ mod tests {
     use crate::cycle::testing::{group, node, pod, running};
 
     #[test]
-    fn the_nodes_are_asked_without_queues_and_without_others_who_wait() {
+    fn the_verdict_ignores_queues_and_other_waiting_pods() {
         let nodes = [node("n1", &[("cpu", 4)]), node("n2", &[("cpu", 4)])];
         let mut pods: Vec<_> = ["a", "b", "c"].map(|name| pod("ns", name, "g", &[("cpu", 3)])).into();
         let gang = |minimum| group("ns", "g", minimum, "no-such-queue");
@@ -124,7 +124,7 @@ mod tests {
         };
         assert_eq!(tally.to_string(), "0/2 nodes are available: 2 Insufficient cpu (requested 3, most free 1)");
         assert_eq!(places(&gang(2), &pods[..2], &nodes, BTreeSet::new()), Some(Places::Enough { members: 2 }));
-        // Another group that waits takes no place; one that has its places does.
+        // Another PodGroup that waits uses no node; a placed one does.
         pods.truncate(2);
         pods.push(pod("ns", "x", "other", &[("cpu", 4)]));
         assert_eq!(places(&gang(2), &pods, &nodes, BTreeSet::new()), Some(Places::Enough { members: 2 }));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_places_or_cannot_be_placed_at_all_is_told_apart() {
+    fn placed_members_and_an_incomplete_gang_have_their_own_verdicts() {
         let nodes = [node("n1", &[("cpu", 4)])];
         let placed = [running(pod("ns", "a", "g", &[("cpu", 3)]), "n1")];
         assert_eq!(places(&group("ns", "g", 1, "default"), &placed, &nodes, BTreeSet::new()), None);

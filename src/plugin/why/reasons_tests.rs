@@ -1,4 +1,4 @@
-//! Does `why` say for every code that the scheduler has what would have to change, with the scheduler's numbers and without them? A new code is red here.
+//! Checks that `why` has advice for every code of the scheduler, with and without the scheduler's amounts. A new code fails here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::plugin::answers::WaitingAnswer;
 use crate::plugin::queues::Queues;
 use crate::resources::Amount;
 
-/// A group of one member of 1 cpu in `q`, for which there is a node; nothing is in its way.
+/// A PodGroup of one member of 1 cpu in `q`, with a node for it and without an obstacle.
 struct Case {
     group: GroupFacts,
     pods: Vec<PodFacts>,
@@ -60,7 +60,7 @@ impl Case {
         }))
     }
 
-    /// No node takes the member, which is changed, or whose node is, so that it is so.
+    /// Creates a case in which no node fits the member, after a change of the member or the node.
     fn of_nodes(reason: Option<Reason>, change: impl FnOnce(&mut Self)) -> Self {
         let reasons = reason.into_iter().map(|reason| (reason, crate::cycle::explain::Count { nodes: 1, ..Default::default() })).collect();
         let tally = Tally { nodes: 1, reasons };
@@ -69,7 +69,7 @@ impl Case {
         case
     }
 
-    /// As it is seen with the scheduler's numbers, or from the API's objects alone.
+    /// Returns the facts with the scheduler's amounts, or from the API's objects alone.
     fn facts(&self, asked_scheduler: bool) -> Facts {
         let mut group = self.group.clone();
         if let Some(refusal) = &self.said {
@@ -80,7 +80,7 @@ impl Case {
                 message: Some(message.into()),
                 ..PodGroupCondition::default()
             };
-            // Nothing reads the message.
+            // The message is not parsed.
             let said = condition("Unschedulable", refusal.reason(), "whatever it says");
             group.status.conditions = Some(vec![said, condition("podgroup.dev/Waiting", refusal.code().as_str(), "")]);
         }
@@ -108,7 +108,7 @@ impl Case {
     }
 }
 
-/// By code: what the scheduler says and finds, and a part of what would have to change.
+/// Returns for each code a case and a part of its advice.
 fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
     let fault = || api::Fault::new("spec.minResources.cpu", "much", "it counts as 0");
     let taint = || Taint { key: "t".into(), value: None, effect: "NoSchedule".into() };
@@ -252,7 +252,7 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
 }
 
 #[test]
-fn every_code_of_the_scheduler_has_its_way_out() {
+fn every_code_of_the_scheduler_has_advice() {
     let codes: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
     assert_eq!(cases().keys().copied().collect::<Vec<_>>(), codes, "a code that is not tried here, or none of the scheduler's");
     for (code, (case, part)) in cases() {
@@ -263,17 +263,17 @@ fn every_code_of_the_scheduler_has_its_way_out() {
 }
 
 #[test]
-fn without_the_scheduler_and_without_rights_the_code_of_the_condition_is_enough_for_advice() {
+fn the_code_of_the_condition_is_enough_for_advice_without_scheduler_and_permissions() {
     for (code, (case, _)) in cases().into_iter().filter(|(code, _)| *code != "NotTried") {
         let blind = Facts { pods: None, nodes: None, queues: None, ..case.facts(false) };
         let report = Report::of(blind, Timestamp::UNIX_EPOCH);
-        // Nothing but the group itself is seen.
+        // Only the PodGroup itself is readable.
         assert_eq!((report.changes.len(), report.json()["said"]["code"].as_str()), (1, Some(code)), "{:?}", report.changes);
     }
 }
 
 #[test]
-fn members_of_a_task_that_are_gated_are_there_already() {
+fn gated_members_of_a_task_exist_already() {
     let refusal = Refusal::NotEnoughPodsOfTask { task: "worker".into(), wanted: 2, there: 1, gated: 1 };
     let mut case = Case { group: group("ns", "g", 2, "q"), ..Case::said(refusal) };
     case.pods.push(PodFacts { gated: true, ..pod("ns", "b", "g", &[]) });
@@ -283,7 +283,7 @@ fn members_of_a_task_that_are_gated_are_there_already() {
 }
 
 #[test]
-fn while_others_leave_nothing_else_has_to_change() {
+fn during_a_preemption_no_change_is_advised() {
     let (mut case, _) = cases().remove("WaitingForPreemption").unwrap();
     case.nodes.iter_mut().for_each(|node| node.allocatable = crate::resources::Resources::new());
     let changes = case.report().changes;
@@ -291,7 +291,7 @@ fn while_others_leave_nothing_else_has_to_change() {
 }
 
 #[test]
-fn what_is_limited_is_not_said_to_be_free() {
+fn a_limited_resource_is_not_called_unlimited() {
     let free = "no level limits what it asks for";
     for (reason, wanted) in [
         ("NonPreemptableOverEntitlement", false),

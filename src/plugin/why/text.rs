@@ -1,4 +1,4 @@
-//! How does a person read why a group waits? From what the scheduler said, down the tree of queues to the nodes, and what would have to change.
+//! The text output of `why`: the scheduler's message, the queues, the nodes and what must change.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use super::members::Members;
 use super::places::{self, Places};
 
 impl Report {
-    /// The answer of `why`. `wide` shows every resource that is asked for at every level, also where none is limited.
+    /// Returns the output of `why`. `wide` shows every requested resource at every level, also without a limit.
     #[must_use]
     pub fn page(&self, wide: bool) -> Page {
         let mut page = Page::default();
@@ -141,7 +141,7 @@ fn counted(members: &Members) -> String {
     }
 }
 
-/// A row for each resource that is shown; the queue and its state in the first.
+/// Returns a row for each resource that is shown. The first row has the queue and its state.
 fn level_rows(level: &Level, depth: usize, shown: &BTreeSet<&ResourceName>, shortages: &[Explanation]) -> Vec<Vec<Line>> {
     let refuses = |name: &ResourceName| {
         let is_it = |all: &&Explanation| all.queue.as_ref() == Some(&level.name) && all.resource.as_deref() == Some(name.as_str());

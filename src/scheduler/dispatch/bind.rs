@@ -1,18 +1,24 @@
-//! How does one binding end, and what if nobody says?
+//! Sends one binding until its outcome is known.
 //!
 //! ```text
-//!            a yes, or a no                                        it is bound, or somewhere else, or gone
-//!  sent ─┬──────────────────▶ (known)     after PATIENCE: look ─┬──────────────────────────────────────────▶ (known)
-//!    ▲   │                                      ▲               │ it waits, and nothing that was sent can land any more
-//!    │   ╰── no answer: it rests ───────────────╯               ├──────────────────────────────────────────▶ (known: not bound)
-//!    │                │                                         │ it waits
-//!    ╰────────────────┴─────────────────────────────────────────╯
+//!            accepted or refused                           the pod is bound, on another node, or deleted
+//!  sent ─┬──────────────────▶ (known)      RETRY_ONLY: read ─┬──────────────────────────────────────────▶ (known)
+//!    ▲   │                                      ▲            │ the pod waits, and no sent request can take effect
+//!    │   ╰── no answer: back-off ───────────────╯            ├──────────────────────────────────────────▶ (known: not bound)
+//!    │                │                                      │ the pod waits
+//!    ╰────────────────┴──────────────────────────────────────╯
 //! ```
 //!
-//! A binding whose outcome is unknown (no answer, 5xx) is sent again **to the same node** until an answer is known: a first attempt that lands late then meets its own result,
-//! and never takes room that was meanwhile given to somebody else. It is given up only where a look at the pod says so: all that was sent was answered with a no that passes (a
-//! webhook that is down, flow control), or it is so long ago that no API server carries it out any more. While the API server answers nothing, the look fails too, and nothing
-//! is given up. So it is one that answers everything but this binding: then nothing is sent for a while, so that the look at its end tells the truth.
+//! A binding with an unknown outcome (no answer, 5xx) is sent again **to the same node** until the outcome is known.
+//! So a first request that takes effect late never uses capacity that was given to another pod.
+//!
+//! The binding is abandoned only after a read of the pod, and only in these cases:
+//!
+//! * All requests were answered with a temporary refusal (a webhook that is down, flow control).
+//! * The last request without an answer is so old that no API server carries it out any more.
+//!
+//! While the API server answers no request, the read fails too, and the binding is not abandoned.
+//! If the API server answers all requests but this binding, nothing is sent for [`LATEST`] before the last read, so that this read is final.
 
 use std::time::Duration;
 
@@ -27,103 +33,104 @@ use crate::runtime::clock;
 
 use super::super::command;
 use super::super::event::Report;
-use super::turns::Try;
+use super::bind_queue::BindAttempt;
 use super::{Destination, Done};
 
-/// How patiently it is sent again.
+/// The back-off between two requests.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
 
-/// How long it is only sent again; after that it is looked first, and told.
-pub(super) const PATIENCE: Duration = Duration::from_secs(15);
+/// The time in which the binding is only retried. After it, the pod is read before each retry, and the PodGroup's status reports the binding.
+pub(super) const RETRY_ONLY: Duration = Duration::from_secs(15);
 
-/// So long after it was sent an API server has carried a request out or dropped it: its `--request-timeout` is a minute.
+/// The time after which the API server has carried out or dropped a request. Its `--request-timeout` is one minute.
 const LATEST: Duration = Duration::from_secs(90);
 
-/// How often it is sent in vain while everything else is answered.
+/// The limit of requests without success while the API server answers the reads.
 const ALONE: u32 = 3;
 
-/// What the pod itself says.
+/// The state of the pod at the API server.
 enum Place {
-    /// It is on the node that was meant.
+    /// The pod is on the node of the decision.
     Bound,
-    /// It is on another one.
+    /// The pod is on another node.
     Elsewhere,
-    /// It has none.
+    /// The pod has no node.
     Waits,
-    /// It is not there any more, or is another one.
+    /// The pod was deleted or replaced.
     Gone,
 }
 
 impl Destination {
-    /// Sends it once, or looks what became of it.
-    pub(super) async fn bind(&self, mut tried: Try) -> Done {
-        let pods = Api::<Pod>::namespaced(self.client.clone(), &tried.bind.namespace);
-        let bind = &tried.bind;
-        let not_bound = |why| Done::Known(Report::NotBound(bind.uid.clone(), why));
-        if tried.failures == 0
-            && let Some(why) = self.outdated(bind).await
+    /// Sends the binding once, or reads the pod to find its outcome.
+    pub(super) async fn bind(&self, mut attempt: BindAttempt) -> Done {
+        let pods = Api::<Pod>::namespaced(self.client.clone(), &attempt.bind.namespace);
+        let bind = &attempt.bind;
+        let not_bound = |reason| Done::Known(Report::NotBound(bind.uid.clone(), reason));
+        if attempt.failures == 0
+            && let Some(reason) = self.outdated(bind).await
         {
-            return not_bound(why);
+            return not_bound(reason);
         }
         if !self.leadership.is_leading() {
             return not_bound("not_leading");
         }
-        if let Some((since, why)) = tried.since
-            && clock::monotonic().saturating_duration_since(since) >= PATIENCE
+        if let Some((since, reason)) = attempt.since
+            && clock::monotonic().saturating_duration_since(since) >= RETRY_ONLY
         {
-            match self.look(&pods, bind).await {
+            match self.read_pod(&pods, bind).await {
                 Some(Place::Waits) => {}
                 Some(place) => return known(bind, &place),
                 None => {
-                    (tried.failures, tried.alone) = (tried.failures.saturating_add(1), 0);
-                    let rest = BACKOFF.delay(tried.failures);
-                    return Done::Open(Box::new(tried), rest);
+                    (attempt.failures, attempt.alone) = (attempt.failures.saturating_add(1), 0);
+                    let rest = BACKOFF.delay(attempt.failures);
+                    return Done::Open(Box::new(attempt), rest);
                 }
             }
-            let closes = tried.open.map(|at| (at + LATEST).saturating_duration_since(clock::monotonic())).unwrap_or_default();
-            // Once more first: what kept it from being answered may be over, as when nothing was answered.
-            if tried.alone > 0 && closes.is_zero() {
-                tracing::warn!(pod = %bind.name, namespace = %bind.namespace, node = %bind.node, why, "the binding was refused all the time");
-                return not_bound(why);
+            let closes = attempt.open.map(|at| (at + LATEST).saturating_duration_since(clock::monotonic())).unwrap_or_default();
+            // The binding is sent once more before it is abandoned, because the cause may be over.
+            if attempt.alone > 0 && closes.is_zero() {
+                tracing::warn!(pod = %bind.name, namespace = %bind.namespace, node = %bind.node, reason, "the binding was refused in every attempt");
+                return not_bound(reason);
             }
-            if tried.alone >= ALONE {
-                return Done::Open(Box::new(tried), closes);
+            if attempt.alone >= ALONE {
+                return Done::Open(Box::new(attempt), closes);
             }
-            tried.alone = tried.alone.saturating_add(1);
+            attempt.alone = attempt.alone.saturating_add(1);
         }
-        self.send(&pods, tried).await
+        self.send(&pods, attempt).await
     }
 
-    async fn send(&self, pods: &Api<Pod>, mut tried: Try) -> Done {
-        let bind = &tried.bind;
+    async fn send(&self, pods: &Api<Pod>, mut attempt: BindAttempt) -> Done {
+        let bind = &attempt.bind;
         let (params, body) = (PostParams::default(), command::binding(bind));
         let request = pods.create_subresource::<Value, Value>("binding", &bind.name, &params, &body);
         let error = match self.caller.once("create", "pods/binding", request).await {
             Ok(_) => return Done::Known(Report::Bound(bind.uid.clone())),
             Err(error) => error,
         };
-        // A conflict may be our own first attempt, and so may be what an unknown outcome has left behind.
+        // A conflict may come from an earlier request of this binding.
         if matches!(error, CallError::Conflict(_)) {
-            if let Some(place) = self.look(pods, bind).await {
+            if let Some(place) = self.read_pod(pods, bind).await {
                 return known(bind, &place);
             }
         } else if !error.outcome_unknown() && !error.is_transient() {
             tracing::warn!(pod = %bind.name, namespace = %bind.namespace, node = %bind.node, %error, "the binding was refused");
             return Done::Known(Report::NotBound(bind.uid.clone(), error.kind()));
         }
-        // Nothing else names the webhook, and somebody has to mend it.
-        if tried.failures == 0 && matches!(error, CallError::Webhook(_)) {
+        // Only this message names the webhook, which the administrator must repair.
+        if attempt.failures == 0 && matches!(error, CallError::Webhook(_)) {
             tracing::warn!(pod = %bind.name, namespace = %bind.namespace, node = %bind.node, %error, "the binding waits for a webhook");
-        } else if tried.failures == 0 {
+        } else if attempt.failures == 0 {
             tracing::debug!(pod = %bind.name, namespace = %bind.namespace, node = %bind.node, %error, "the binding was not answered");
         }
-        tried.fail(error.kind(), error.outcome_unknown());
-        let rest = BACKOFF.delay(tried.failures).max(error.retry_after().unwrap_or_default());
-        Done::Open(Box::new(tried), rest)
+        attempt.fail(error.kind(), error.outcome_unknown());
+        let rest = BACKOFF.delay(attempt.failures).max(error.retry_after().unwrap_or_default());
+        Done::Open(Box::new(attempt), rest)
     }
 
-    /// Why the decision does not stand any more, as far as its group is concerned: the watch may lag, so the group of one more member of a gang is read before
-    /// that is bound (#6010).
+    /// Returns the reason why the decision is outdated; `None` if it is current.
+    ///
+    /// The watch may lag, so the PodGroup is read before a further member of a gang is bound (#6010).
     async fn outdated(&self, bind: &Bind) -> Option<&'static str> {
         let minimum = bind.minimum?;
         let groups = Api::<PodGroup>::namespaced(self.client.clone(), &bind.group.namespace);
@@ -134,8 +141,8 @@ impl Destination {
         }
     }
 
-    /// Where the pod is; none where nobody says.
-    async fn look(&self, pods: &Api<Pod>, bind: &Bind) -> Option<Place> {
+    /// Reads the pod and returns its state; `None` if the read failed.
+    async fn read_pod(&self, pods: &Api<Pod>, bind: &Bind) -> Option<Place> {
         let pod = match self.caller.read("get", "pods", || pods.get(&bind.name)).await {
             Ok(pod) => pod,
             Err(CallError::NotFound(_)) => return Some(Place::Gone),
@@ -152,7 +159,7 @@ impl Destination {
     }
 }
 
-/// What a look says of a binding that cannot land any more.
+/// Returns the final report from the state of the pod.
 fn known(bind: &Bind, place: &Place) -> Done {
     let uid = bind.uid.clone();
     Done::Known(match place {
@@ -162,25 +169,25 @@ fn known(bind: &Bind, place: &Place) -> Done {
     })
 }
 
-impl Try {
-    /// It was sent and not answered, for a reason of a bounded set.
-    pub(super) fn fail(&mut self, why: &'static str, outcome_unknown: bool) {
+impl BindAttempt {
+    /// Records a request without a final answer. The reason is one of a bounded set.
+    pub(super) fn fail(&mut self, reason: &'static str, outcome_unknown: bool) {
         let now = clock::monotonic();
         self.failures = self.failures.saturating_add(1);
-        self.since = Some((self.since.map_or(now, |(since, _)| since), why));
+        self.since = Some((self.since.map_or(now, |(since, _)| since), reason));
         if outcome_unknown {
             self.open = Some(now);
         }
     }
 
-    /// What is to be told now, once: that nobody says whether it is bound.
+    /// Returns the report that the outcome is unknown, once.
     pub(super) fn news(&mut self) -> Option<Report> {
-        let (since, why) = self.since?;
-        if self.told || self.open.is_none() || clock::monotonic().saturating_duration_since(since) < PATIENCE {
+        let (since, reason) = self.since?;
+        if self.reported || self.open.is_none() || clock::monotonic().saturating_duration_since(since) < RETRY_ONLY {
             return None;
         }
-        self.told = true;
-        Some(Report::Unanswered(self.bind.uid.clone(), why))
+        self.reported = true;
+        Some(Report::Unanswered(self.bind.uid.clone(), reason))
     }
 }
 

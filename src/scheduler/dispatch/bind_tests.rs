@@ -1,4 +1,4 @@
-//! What becomes of bindings that nobody answers, and of all others meanwhile? Against an API server that answers as it is told.
+//! Bindings without an answer, and the other bindings meanwhile, against a scripted API server.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,30 +11,30 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::super::super::command::Command;
-use super::super::super::event::{Subject, Told};
-use super::super::{Dispatcher, turns};
+use super::super::super::event::{Subject, WriteOutcome};
+use super::super::{Dispatcher, bind_queue};
 use super::*;
 use crate::api::Uid;
 use crate::runtime::call::Caller;
 use crate::runtime::leader::Leadership;
 use crate::runtime::metrics::{self, RequestMetrics};
 
-/// The answer to a binding in this namespace, of this pod, the how-manieth one of all.
+/// The answer to a request, by namespace, pod name and number of the request.
 type Script = dyn Fn(&str, &str, usize) -> Answer + Send + Sync;
 
 #[derive(Clone, Copy)]
 enum Answer {
     Yes,
-    /// With what the API server says where no webhook answers.
+    /// The error of the API server when a webhook does not answer.
     Webhook,
-    /// Something that may have been done.
+    /// An error with an unknown outcome.
     Unavailable,
-    /// It hears nothing at all, this and all else.
+    /// No request is answered, reads included.
     Down,
     Panic,
 }
 
-/// When was what sent?
+/// The requests, with their times.
 type Log = Arc<Mutex<Vec<(String, Instant)>>>;
 
 fn failure(code: u16, message: &str) -> Response {
@@ -84,17 +84,17 @@ fn dispatcher(concurrency: u16, script: impl Fn(&str, &str, usize) -> Answer + S
 }
 
 fn bind(namespace: &str, name: &str) -> Command {
-    Command::Bind(turns::tests::bind(namespace, name))
+    Command::Bind(bind_queue::tests::bind(namespace, name))
 }
 
-/// The next report: of which pod, and what.
+/// Returns the pod and the outcome of the next report.
 async fn next(dispatcher: &mut Dispatcher) -> (Uid, &'static str) {
     let report = tokio::time::timeout(Duration::from_secs(3600), dispatcher.next()).await.expect("it is stuck");
     match report {
         Report::Bound(uid) => (uid, "bound"),
-        Report::NotBound(uid, why) => (uid, why),
+        Report::NotBound(uid, reason) => (uid, reason),
         Report::Unanswered(uid, _) => (uid, "unanswered"),
-        report @ (Report::Evicted(_) | Report::NotEvicted(..) | Report::Told(..)) => panic!("{report:?}"),
+        report @ (Report::Evicted(_) | Report::NotEvicted(..) | Report::Written(..)) => panic!("{report:?}"),
     }
 }
 
@@ -103,7 +103,7 @@ fn since(began: Instant) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_webhook_that_is_down_holds_up_nobody_elses_binding_and_is_a_no_after_a_while() {
+async fn a_webhook_that_is_down_delays_no_other_namespace_and_is_a_refusal_after_a_while() {
     let (mut to, log) = dispatcher(4, |namespace, _, _| if namespace == "blocked" { Answer::Webhook } else { Answer::Yes });
     let began = clock::monotonic();
     to.send((0..40).map(|name| bind("blocked", &name.to_string())).collect());
@@ -126,7 +126,7 @@ async fn a_webhook_that_is_down_holds_up_nobody_elses_binding_and_is_a_no_after_
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_have_been_done_is_told_and_given_up_only_when_it_cannot_land_any_more() {
+async fn an_unknown_outcome_is_reported_and_the_binding_is_abandoned_only_when_it_cannot_take_effect() {
     let (mut to, log) = dispatcher(1, |_, _, _| Answer::Unavailable);
     let began = clock::monotonic();
     to.send(vec![bind("ns", "p")]);
@@ -141,7 +141,7 @@ async fn what_may_have_been_done_is_told_and_given_up_only_when_it_cannot_land_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_api_server_answers_nothing_no_binding_is_given_up() {
+async fn while_the_api_server_answers_nothing_no_binding_is_abandoned() {
     let up = clock::monotonic() + Duration::from_secs(600);
     let (mut to, _log) = dispatcher(2, move |_, _, _| if clock::monotonic() < up { Answer::Down } else { Answer::Yes });
     let names: Vec<String> = (0..5).map(|name| name.to_string()).collect();
@@ -156,13 +156,13 @@ async fn while_the_api_server_answers_nothing_no_binding_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_costs_no_slot_and_nothing_that_was_decided() {
+async fn a_panic_loses_no_slot_and_no_decision() {
     let (mut to, _log) = dispatcher(1, |_, name, count| if name == "p" && count == 0 { Answer::Panic } else { Answer::Yes });
     to.send(vec![bind("ns", "p"), bind("other", "q")]);
     assert_eq!(next(&mut to).await, ("other/q".into(), "bound"));
     assert_eq!(next(&mut to).await, ("ns/p".into(), "bound"));
-    // What the mock knows nothing of is a panic of the write.
+    // A request that the mock does not know makes the write panic.
     to.send(vec![Command::MakeQueue { name: "root".into() }]);
-    let Report::Told(subject, told) = to.next().await else { panic!("another report") };
-    assert_eq!((subject, told), (Subject::Queue("root".into()), Told::Failed("panicked")));
+    let Report::Written(subject, told) = to.next().await else { panic!("another report") };
+    assert_eq!((subject, told), (Subject::Queue("root".into()), WriteOutcome::Failed("panicked")));
 }

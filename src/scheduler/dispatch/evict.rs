@@ -1,22 +1,23 @@
-//! How do the victims of one taking go? (R9)
+//! Evicts the victims of one nomination. (R9)
 //!
 //! ```text
-//!  ask all, dryRun ── one refused ──▶ nobody goes
-//!        │ nobody refused
+//!  evict all, dryRun ── one refused ──▶ no pod is evicted
+//!        │ none refused
 //!        ▼
-//!  evict one by one ── one refused ─▶ the rest stays
+//!  evict one by one ── one refused ───▶ the rest is not evicted
 //!        │
 //!        ▼
-//!  say so on each: the condition DisruptionTarget, and an Event
+//!  on each evicted pod: the condition DisruptionTarget, and an Event
 //! ```
 //!
-//! Only the Eviction API is used, which asks the disruption budgets, and each request names the pod's UID: a pod of the same name that came since
-//! is not meant. Its 429 with the cause `DisruptionBudget` is a no; a 429 of flow control, a 5xx and no answer at all are no answer, and the same
-//! is asked again for a while: asking twice for a pod that is leaving costs no budget. Where two budgets guard a pod, the API server sends a
-//! failure in the body of an answer that says 201.
+//! Only the Eviction API is used, because it respects disruption budgets. Each request names the pod's UID, so a new pod of the same name is safe.
 //!
-//! The condition is written afterwards, since the Eviction API writes one of its own (`EvictionByEvictionAPI`) over whatever stands there; and so
-//! it never stands on a pod that stayed.
+//! * A 429 with the cause `DisruptionBudget` is a refusal.
+//! * A 429 of flow control, a 5xx or no answer is retried for a while. A second request for a pod that is leaving uses no budget.
+//! * If two budgets cover a pod, the API server sends a failure in the body of an answer with the code 201.
+//!
+//! The condition is written after the eviction, because the Eviction API overwrites it with its own (`EvictionByEvictionAPI`).
+//! So a pod that was not evicted never has our condition.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -32,51 +33,52 @@ use crate::runtime::call::CallError;
 use crate::runtime::clock;
 
 use super::super::command;
-use super::super::event::{Report, Taken};
+use super::super::event::{EvictionProgress, Report};
 use super::{Destination, created, patched};
 
-/// How patiently the same is asked again that had no answer.
+/// The back-off after a request without an answer.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
 
-/// How long one victim is asked for before that counts as refused.
+/// The time limit for the eviction of one victim.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// We are not the one who decides any more.
+/// The reason: this replica no longer leads.
 const NOT_LEADING: &str = "not_leading";
-/// What it was for was taken back.
+/// The reason: the nomination was withdrawn.
 const WITHDRAWN: &str = "withdrawn";
 
-/// What became of asking for one victim.
+/// The outcome of the eviction of one victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
-    /// It goes, or would.
+    /// The pod leaves, or would leave (dry run).
     Goes,
-    /// It is not there any more.
+    /// The pod was deleted.
     Gone,
-    /// It stays; why, of a bounded set.
+    /// The eviction was refused. The reason is one of a bounded set.
     Stays(&'static str),
 }
 
-/// What an answer means.
+/// The meaning of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
     Goes,
-    /// It may be gone, or another pod has its name.
+    /// The pod may be deleted, or another pod has its name: read the pod.
     Look,
-    /// It is open; not before so long.
+    /// There is no final answer: retry after this time.
     Open(Duration, &'static str),
     Refused(&'static str),
 }
 
 impl Destination {
-    /// Carries out one taking, until it is told to stop.
+    /// Evicts the victims, until `stop` is set.
     pub(super) async fn evict(&self, eviction: Eviction, now: Timestamp, stop: &AtomicBool) -> Report {
-        let mut taken = Taken { group: eviction.group.clone(), nomination: eviction.nomination, evicted: 0, gone: 0, stays: None };
+        let mut progress =
+            EvictionProgress { group: eviction.group.clone(), nomination: eviction.nomination, evicted: 0, gone: 0, refused_pod: None };
         for victim in &eviction.victims {
-            if let Asked::Stays(why) = self.ask(victim, true, stop).await {
-                tracing::info!(group = %eviction.group, pod = %victim.name, namespace = %victim.namespace, why, "nobody is evicted: one would stay");
-                taken.stays = refused(victim, why);
-                return Report::NotEvicted(taken, why);
+            if let Asked::Stays(reason) = self.ask(victim, true, stop).await {
+                tracing::info!(group = %eviction.group, pod = %victim.name, namespace = %victim.namespace, reason, "no pod is evicted, because one eviction would be refused");
+                progress.refused_pod = refused(victim, reason);
+                return Report::NotEvicted(progress, reason);
             }
         }
         let mut gone = Vec::with_capacity(eviction.victims.len());
@@ -84,30 +86,30 @@ impl Destination {
         for victim in &eviction.victims {
             match self.ask(victim, false, stop).await {
                 Asked::Goes => gone.push(victim),
-                Asked::Gone => taken.gone = taken.gone.saturating_add(1),
-                Asked::Stays(why) => {
-                    tracing::warn!(group = %eviction.group, pod = %victim.name, namespace = %victim.namespace, why, "not evicted; the rest stays");
-                    taken.stays = refused(victim, why);
-                    stays = Some(why);
+                Asked::Gone => progress.gone = progress.gone.saturating_add(1),
+                Asked::Stays(reason) => {
+                    tracing::warn!(group = %eviction.group, pod = %victim.name, namespace = %victim.namespace, reason, "the eviction was refused; the remaining pods are not evicted");
+                    progress.refused_pod = refused(victim, reason);
+                    stays = Some(reason);
                     break;
                 }
             }
         }
-        taken.evicted = u32::try_from(gone.len()).unwrap_or(u32::MAX);
+        progress.evicted = u32::try_from(gone.len()).unwrap_or(u32::MAX);
         if let Some(event) = command::release_event(&eviction, gone.len(), now) {
             self.event(event, &eviction.group.namespace).await;
         }
         for victim in gone {
-            tracing::info!(group = %eviction.group, queue = %eviction.queue, pod = %victim.name, namespace = %victim.namespace, "evicted");
+            tracing::info!(group = %eviction.group, queue = %eviction.queue, pod = %victim.name, namespace = %victim.namespace, "evicted the pod");
             self.explain(&eviction, victim, now).await;
         }
         match stays {
-            Some(why) => Report::NotEvicted(taken, why),
-            None => Report::Evicted(taken),
+            Some(reason) => Report::NotEvicted(progress, reason),
+            None => Report::Evicted(progress),
         }
     }
 
-    /// Asks for one victim until there is an answer, within the limit.
+    /// Requests the eviction of one victim until there is an answer, within the limit.
     async fn ask(&self, victim: &Victim, dry_run: bool, stop: &AtomicBool) -> Asked {
         let pods = Api::<Pod>::namespaced(self.client.clone(), &victim.namespace);
         let params = PostParams { dry_run, ..created() };
@@ -120,10 +122,10 @@ impl Destination {
                 return Asked::Stays(WITHDRAWN);
             }
             let request = pods.create_subresource::<Value, Value>("eviction", &victim.name, &params, &body);
-            let (wait, why) = match meaning(self.caller.once("create", "pods/eviction", request).await) {
+            let (wait, reason) = match meaning(self.caller.once("create", "pods/eviction", request).await) {
                 Meaning::Goes => return Asked::Goes,
-                Meaning::Refused(why) => return Asked::Stays(why),
-                Meaning::Open(wait, why) => (wait, why),
+                Meaning::Refused(reason) => return Asked::Stays(reason),
+                Meaning::Open(wait, reason) => (wait, reason),
                 Meaning::Look => match self.find(&pods, victim).await {
                     Some(asked) => return asked,
                     None => (Duration::ZERO, "conflict"),
@@ -132,13 +134,13 @@ impl Destination {
             failures += 1;
             let wait = BACKOFF.delay(failures).max(wait);
             if clock::monotonic().saturating_duration_since(began) + wait > LIMIT {
-                return Asked::Stays(why);
+                return Asked::Stays(reason);
             }
             tokio::time::sleep(wait).await;
         }
     }
 
-    /// What the pod itself says; none where that is still open.
+    /// Reads the pod and returns the outcome; `None` if it is still open.
     async fn find(&self, pods: &Api<Pod>, victim: &Victim) -> Option<Asked> {
         match self.caller.read("get", "pods", || pods.get(&victim.name)).await {
             Ok(pod) if pod.metadata.uid.as_deref() != Some(&*victim.uid) => Some(Asked::Gone),
@@ -148,7 +150,7 @@ impl Destination {
         }
     }
 
-    /// Says on the victim for whom it went. That it cannot be written is no loss that anybody should wait for: often the pod is gone already.
+    /// Writes the condition and the Event on an evicted pod. A failure is only logged, because the pod is often gone already.
     async fn explain(&self, eviction: &Eviction, victim: &Victim, now: Timestamp) {
         let pods = Api::<Pod>::namespaced(self.client.clone(), &victim.namespace);
         let body = Patch::Strategic(command::disruption_patch(eviction, victim, now));
@@ -159,9 +161,9 @@ impl Destination {
     }
 }
 
-/// Who stayed, where that was not our own doing.
-fn refused(victim: &Victim, why: &str) -> Option<Uid> {
-    (![NOT_LEADING, WITHDRAWN].contains(&why)).then(|| victim.uid.clone())
+/// Returns the pod whose eviction the API server refused; `None` if this program stopped it.
+fn refused(victim: &Victim, reason: &str) -> Option<Uid> {
+    (![NOT_LEADING, WITHDRAWN].contains(&reason)).then(|| victim.uid.clone())
 }
 
 fn meaning(answer: Result<Value, CallError>) -> Meaning {

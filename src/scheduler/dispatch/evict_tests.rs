@@ -1,4 +1,4 @@
-//! What is sent for one taking, in which order, and what do the answers mean? Against an API server that answers as it is told.
+//! The requests of one eviction, their order and the meaning of the answers, against a scripted API server.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -22,10 +22,10 @@ use crate::runtime::metrics::{self, RequestMetrics};
 
 type Answer = (u16, Value);
 
-/// The answer to an eviction: of whom, whether it is a dry run, and the how-manieth time.
+/// The answer to an eviction, by pod name, dry run and number of the request.
 type Script = dyn Fn(&str, bool, u32) -> Answer + Send + Sync;
 
-/// What was sent, in order, with its body.
+/// The requests in order, with their bodies.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<(String, Value)>>>);
 
@@ -114,21 +114,21 @@ fn command(names: &[&str]) -> Command {
     Command::Evict { eviction, now: Timestamp::UNIX_EPOCH }
 }
 
-/// How the taking of these pods ends: why not, how many went, how many had gone.
+/// Evicts the pods and returns the reason of a refusal, the number of evicted pods and the number of pods that had left before.
 async fn take(dispatcher: &mut Dispatcher, names: &[&str]) -> (Option<&'static str>, u32, u32) {
     dispatcher.send(vec![command(names)]);
     match dispatcher.next().await {
-        Report::Evicted(taken) => (None, taken.evicted, taken.gone),
-        Report::NotEvicted(taken, why) => {
-            assert_eq!((taken.group, taken.nomination), (GroupKey::new("ns", "g"), 7));
-            (Some(why), taken.evicted, taken.gone)
+        Report::Evicted(progress) => (None, progress.evicted, progress.gone),
+        Report::NotEvicted(progress, reason) => {
+            assert_eq!((progress.group, progress.nomination), (GroupKey::new("ns", "g"), 7));
+            (Some(reason), progress.evicted, progress.gone)
         }
-        Report::Bound(_) | Report::NotBound(..) | Report::Unanswered(..) | Report::Told(..) => panic!("no such thing was asked for"),
+        Report::Bound(_) | Report::NotBound(..) | Report::Unanswered(..) | Report::Written(..) => panic!("no such thing was asked for"),
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_are_asked_before_anybody_goes_and_then_it_is_said_on_each() {
+async fn all_evictions_are_tried_as_a_dry_run_first_and_each_evicted_pod_gets_the_condition() {
     let (mut to, log) = dispatcher(Value::Null, |_, _, _| ok());
     assert_eq!(take(&mut to, &["a", "b"]).await, (None, 2, 0));
     assert_eq!(log.lines(), ["dry a", "dry b", "evict a", "evict b", "status a", "event a", "status b", "event b"]);
@@ -139,13 +139,13 @@ async fn all_are_asked_before_anybody_goes_and_then_it_is_said_on_each() {
     let condition = &log.body("status b")["status"]["conditions"][0];
     assert_eq!((&condition["type"], &condition["status"]), (&json!("DisruptionTarget"), &json!("True")));
     assert_eq!(condition["reason"], "PreemptionByScheduler");
-    let message = "podgroup-scheduler: reclaimed for PodGroup ns/g, whose queue mine is below its share";
+    let message = "podgroup-scheduler: reclaimed for PodGroup ns/g: queue mine is below its share";
     assert_eq!((&condition["message"], &log.body("event b")["message"]), (&json!(message), &json!(message)));
     assert_eq!((&log.body("event b")["reason"], &log.body("status b")["metadata"]["uid"]), (&json!("Reclaimed"), &json!("uid-b")));
 }
 
 #[tokio::test(start_paused = true)]
-async fn r9_if_one_would_stay_nobody_goes() {
+async fn r9_if_one_eviction_would_be_refused_no_pod_is_evicted() {
     let refusals: [(Answer, &str); 5] = [
         (budget(), "disruption_budget"),
         ((201, two_budgets()), "disruption_budget"),
@@ -153,47 +153,48 @@ async fn r9_if_one_would_stay_nobody_goes() {
         (failure(403, "Forbidden", "no", None), "forbidden"),
         (failure(422, "Invalid", "no", None), "invalid"),
     ];
-    for (refusal, why) in refusals {
+    for (refusal, reason) in refusals {
         let (mut to, log) = dispatcher(Value::Null, move |name, _, _| if name == "b" { refusal.clone() } else { ok() });
-        assert_eq!(take(&mut to, &["a", "b", "c"]).await, (Some(why), 0, 0));
-        assert_eq!(log.lines(), ["dry a", "dry b"], "{why}");
+        assert_eq!(take(&mut to, &["a", "b", "c"]).await, (Some(reason), 0, 0));
+        assert_eq!(log.lines(), ["dry a", "dry b"], "{reason}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn r9_if_one_is_refused_midway_the_rest_stays() {
+async fn r9_after_a_refused_eviction_the_remaining_pods_are_not_evicted() {
     let (mut to, log) = dispatcher(Value::Null, |name, dry_run, _| if name == "b" && !dry_run { budget() } else { ok() });
     assert_eq!(take(&mut to, &["a", "b", "c"]).await, (Some("disruption_budget"), 1, 0));
     assert_eq!(log.lines(), ["dry a", "dry b", "dry c", "evict a", "evict b", "status a", "event a"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_stays_is_told_so_that_others_are_looked_for() {
+async fn the_report_names_the_pod_whose_eviction_was_refused() {
     for midway in [false, true] {
         let (mut to, _log) =
             dispatcher(Value::Null, move |name, dry_run, _| if name == "b" && dry_run != midway { budget() } else { ok() });
         to.send(vec![command(&["a", "b", "c"])]);
-        let Report::NotEvicted(taken, _) = to.next().await else { panic!("b would stay") };
-        assert_eq!(taken.stays, Some("uid-b".into()));
+        let Report::NotEvicted(progress, _) = to.next().await else { panic!("b would stay") };
+        assert_eq!(progress.refused_pod, Some("uid-b".into()));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gang_that_is_let_go_is_told_so_as_well_as_its_members() {
+async fn an_evicted_partial_gang_gets_an_event_and_so_do_its_members() {
     let (mut to, log) = dispatcher(Value::Null, |_, _, _| ok());
     let Command::Evict { eviction, now } = command(&["a"]) else { panic!("no eviction") };
     to.send(vec![Command::Evict { eviction: Eviction { taking: Taking::Release, ..eviction }, now }]);
-    assert!(matches!(to.next().await, Report::Evicted(taken) if taken.evicted == 1));
+    assert!(matches!(to.next().await, Report::Evicted(progress) if progress.evicted == 1));
     assert_eq!(log.lines(), ["dry a", "evict a", "event g", "status a", "event a"]);
     for line in ["event g", "event a"] {
         assert_eq!(log.body(line)["reason"], "Released");
     }
-    let message = "1 members that were bound are evicted, because the rest found no places for too long; it waits as a whole now";
+    let message =
+        "evicted 1 bound member(s) of the partial gang: the other members could not be placed in time; the whole PodGroup waits again";
     assert_eq!(log.body("event g")["message"], message);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a5_what_had_no_answer_is_asked_again_until_it_has() {
+async fn a5_an_eviction_without_an_answer_is_retried() {
     let troubles: [Answer; 5] = [
         failure(500, "InternalError", "etcd", None),
         failure(504, "Timeout", "late", None),
@@ -209,7 +210,7 @@ async fn a5_what_had_no_answer_is_asked_again_until_it_has() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_not_asked_for_ever() {
+async fn the_retries_of_an_eviction_end() {
     let began = clock::monotonic();
     let (mut to, log) = dispatcher(Value::Null, |name, _, _| if name == "b" { failure(503, "", "", None) } else { ok() });
     assert_eq!(take(&mut to, &["a", "b"]).await, (Some("unavailable"), 0, 0));
@@ -219,7 +220,7 @@ async fn it_is_not_asked_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_gone_is_no_hindrance_and_another_of_its_name_is_not_meant() {
+async fn a_deleted_victim_is_no_obstacle_and_a_new_pod_of_its_name_is_not_evicted() {
     let pod = |uid: &str, deleted: Option<&str>| json!({ "metadata": { "name": "a", "uid": uid, "deletionTimestamp": deleted } });
     let missing = || failure(404, "NotFound", "no", None);
     let conflict = || failure(409, "Conflict", "the UID in the precondition does not match", None);
@@ -238,21 +239,23 @@ async fn who_is_gone_is_no_hindrance_and_another_of_its_name_is_not_meant() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_more_goes_for_what_was_taken_back() {
+async fn no_pod_is_evicted_for_a_withdrawn_nomination() {
     let (mut to, log) = dispatcher(Value::Null, |_, _, _| failure(503, "", "", None));
     to.send(vec![command(&["a"])]);
     let cut = tokio::time::timeout(Duration::from_secs(1), to.next()).await;
     assert!(cut.is_err() && log.took("dry a") > 1, "it is under way");
-    to.send(vec![Command::Desist { nomination: 8 }]);
+    to.send(vec![Command::StopEvictions { nomination: 8 }]);
     assert!(tokio::time::timeout(Duration::from_secs(1), to.next()).await.is_err(), "that was another one");
     let sent = log.took("dry a");
-    to.send(vec![Command::Desist { nomination: 7 }]);
-    assert!(matches!(to.next().await, Report::NotEvicted(taken, "withdrawn") if taken.evicted == 0 && taken.stays.is_none()));
+    to.send(vec![Command::StopEvictions { nomination: 7 }]);
+    assert!(
+        matches!(to.next().await, Report::NotEvicted(progress, "withdrawn") if progress.evicted == 0 && progress.refused_pod.is_none())
+    );
     assert_eq!(log.took("dry a"), sent);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bounded_number_of_takings_is_under_way_and_the_next_follows() {
+async fn the_number_of_evictions_under_way_is_bounded() {
     let (mut to, log) = dispatcher(Value::Null, |_, _, _| ok());
     let names = ["a", "b", "c", "d", "e", "f"];
     let numbered = |(at, name): (usize, &&str)| {
@@ -260,11 +263,11 @@ async fn a_bounded_number_of_takings_is_under_way_and_the_next_follows() {
         Command::Evict { eviction: Eviction { nomination: u64::try_from(at).unwrap(), ..eviction }, now }
     };
     to.send(names.iter().enumerate().map(numbered).collect());
-    to.send(vec![Command::Desist { nomination: 5 }]);
+    to.send(vec![Command::StopEvictions { nomination: 5 }]);
     let mut ended = BTreeMap::new();
     for _ in 0..5 {
-        let Report::Evicted(taken) = to.next().await else { panic!("one was refused") };
-        ended.insert(taken.nomination, taken.evicted);
+        let Report::Evicted(progress) = to.next().await else { panic!("one was refused") };
+        ended.insert(progress.nomination, progress.evicted);
     }
     assert_eq!(ended, (0..5).map(|at| (at, 1)).collect());
     assert_eq!(log.took("dry f"), 0, "what had not begun does not begin");

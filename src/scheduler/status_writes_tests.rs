@@ -1,9 +1,9 @@
-//! What does the owner of the state tell people of groups, pods and queues, and when?
+//! The statuses, conditions and Events of PodGroups, pods and queues, and when they are written.
 
 use super::command::Command;
-use super::event::{Change, Event, Report, Subject, Told};
+use super::event::{Change, Event, Report, Subject, WriteOutcome};
 use super::state::{State, subject};
-use super::testing::{at, binds, group_status, ready, stands};
+use super::testing::{at, binds, group_status, ready, written};
 use crate::api::pod_facts::{PodPhase, Unsupported};
 use crate::api::podgroup::PodGroupStatus;
 use crate::api::{Fault, GroupFacts, GroupKey, PodFacts, QueueFacts, Uid};
@@ -11,7 +11,7 @@ use crate::cycle::testing::{group, node, pod, queue, running};
 use crate::resources::Amount;
 
 #[test]
-fn a_gang_that_waits_is_told_once_and_nothing_is_written_again_until_something_changes() {
+fn the_status_of_a_waiting_gang_is_written_once_until_it_changes() {
     let pods = vec![pod("ns", "a", "g", &[("cpu", 3)]), pod("ns", "b", "g", &[("cpu", 3)])];
     let mut state = ready(vec![node("n", &[("cpu", 4)])], pods, vec![group("ns", "g", 2, "default")]);
     assert_eq!(binds(&state.tick(at(0))), 0);
@@ -24,8 +24,8 @@ fn a_gang_that_waits_is_told_once_and_nothing_is_written_again_until_something_c
     // An older version comes while the write is under way.
     let older = GroupFacts { resource_version: "5".into(), ..group("ns", "g", 2, "default") };
     state.apply(Event::Groups(Change::Apply(older)), at(205));
-    state.learn(Report::Told(Subject::Group(GroupKey::new("ns", "g")), stands("7")), at(210));
-    // The watch shows an older version first, and then our own write: both cost nothing.
+    state.learn(Report::Written(Subject::Group(GroupKey::new("ns", "g")), written("7")), at(210));
+    // The watch shows an older version first, and then our own write. Neither causes a write.
     for version in ["6", "7"] {
         let stand = if version == "7" { status.clone() } else { PodGroupStatus::default() };
         let shown = GroupFacts { resource_version: version.into(), status: stand, ..group("ns", "g", 2, "default") };
@@ -33,17 +33,17 @@ fn a_gang_that_waits_is_told_once_and_nothing_is_written_again_until_something_c
         assert!(group_status(&state.tick(at(2000))).is_none());
         assert!(group_status(&state.tick(at(9000))).is_none());
     }
-    // There is room: placed, and the condition is over.
+    // The gang is placed, and the condition becomes False.
     state.apply(Event::Nodes(Change::Apply(node("n", &[("cpu", 6)]))), at(10_000));
     assert_eq!(binds(&state.tick(at(10_000))), 2);
     for name in ["ns/a", "ns/b"] {
-        assert!(group_status(&state.tick(at(10_500))).is_none(), "while binds are under way nothing is settled");
+        assert!(group_status(&state.tick(at(10_500))).is_none(), "no status is written while binds are under way");
         state.learn(Report::Bound(name.into()), at(10_500));
     }
     let _merged = state.tick(at(11_000));
     let commands = state.tick(at(12_000));
-    let told: Vec<_> = _merged.iter().chain(&commands).cloned().collect();
-    let status = group_status(&told).unwrap();
+    let writes: Vec<_> = _merged.iter().chain(&commands).cloned().collect();
+    let status = group_status(&writes).unwrap();
     assert_eq!(status.phase.as_deref(), Some("Running"));
     let of = |kind: &str| status.conditions.iter().flatten().find(|condition| condition.kind.as_deref() == Some(kind)).unwrap();
     assert_eq!(of("Unschedulable").status.as_deref(), Some("False"));
@@ -51,7 +51,7 @@ fn a_gang_that_waits_is_told_once_and_nothing_is_written_again_until_something_c
 }
 
 #[test]
-fn a_gang_whose_members_are_still_being_made_is_not_complained_about() {
+fn missing_members_are_not_reported_while_they_are_being_created() {
     let mut state = ready(Vec::new(), Vec::new(), vec![group("ns", "g", 2, "default")]);
     let _cycle = state.tick(at(0));
     state.apply(Event::Pods(Change::Apply(pod("ns", "a", "g", &[("cpu", 1)]))), at(100));
@@ -63,7 +63,7 @@ fn a_gang_whose_members_are_still_being_made_is_not_complained_about() {
 }
 
 #[test]
-fn a_status_that_somebody_else_wrote_is_put_right_but_completed_stays() {
+fn a_status_of_another_writer_is_corrected_but_completed_stays() {
     let wrong = PodGroupStatus { phase: Some("Running".into()), ..PodGroupStatus::default() };
     let done = PodGroupStatus { phase: Some("Completed".into()), ..PodGroupStatus::default() };
     let groups = vec![
@@ -74,13 +74,13 @@ fn a_status_that_somebody_else_wrote_is_put_right_but_completed_stays() {
     let _first = state.tick(at(0));
     let phases: Vec<_> =
         state.tick(at(500)).iter().filter_map(|command| group_status(std::slice::from_ref(command))?.phase.clone()).collect();
-    // Nothing is made of Completed but its own condition.
+    // The phase Completed is final.
     assert_eq!(phases, ["Completed", "Inqueue"]);
 }
 
-/// A Job whose TTL is no longer than the time between two writes.
+/// For example, a Job with a TTL shorter than the interval between two writes.
 #[test]
-fn l10_a_group_whose_members_are_gone_before_anybody_was_told_that_it_is_through_is_completed() {
+fn l10_a_podgroup_is_completed_even_if_its_members_are_deleted_before_the_status_is_written() {
     let runs = |name: &str| running(pod("ns", name, "g", &[]), "n");
     for (again, another, wanted) in [(false, false, "Completed"), (false, true, "Inqueue"), (true, false, "Inqueue")] {
         let mut state = ready(vec![node("n", &[])], vec![runs("a"), runs("b")], vec![group("ns", "g", 2, "default")]);
@@ -90,7 +90,7 @@ fn l10_a_group_whose_members_are_gone_before_anybody_was_told_that_it_is_through
         };
         assert_eq!(phase(2_000, &mut state).as_deref(), Some("Running"));
         let subject = Subject::Group(GroupKey::new("ns", "g"));
-        state.learn(Report::Told(subject, stands("2")), at(2_200));
+        state.learn(Report::Written(subject, written("2")), at(2_200));
         for name in ["a", "b"] {
             state.apply(Event::Pods(Change::Apply(PodFacts { phase: PodPhase::Succeeded, ..runs(name) })), at(2_300));
         }
@@ -111,14 +111,14 @@ fn l10_a_group_whose_members_are_gone_before_anybody_was_told_that_it_is_through
 }
 
 #[test]
-fn a_pod_that_waits_is_told_why_after_it_has_settled_and_one_that_never_can_at_once() {
+fn a_waiting_pod_gets_its_condition_after_a_delay_and_an_unsupported_pod_at_once() {
     let never = PodFacts { unsupported: vec![Unsupported::HostPort], ..pod("ns", "never", "g", &[]) };
     let mut state = ready(Vec::new(), vec![pod("ns", "orphan", "missing", &[]), never], vec![group("ns", "g", 1, "default")]);
     let _cycle = state.tick(at(0));
-    let told = |commands: Vec<Command>| -> Vec<String> {
+    let writes = |commands: Vec<Command>| -> Vec<String> {
         let text = |command: Command| {
             let Command::Pod { name, condition, .. } = command else { return None };
-            // The code, also as the message's first word: an autoscaler is not to act.
+            // The reason is the code, which is also the first word of the message. An autoscaler must not act on it.
             let (reason, message) = (condition.reason.unwrap_or_default(), condition.message.unwrap_or_default());
             assert!(message.starts_with(&format!("{reason}: ")), "{reason}, {message}");
             Some(format!("{name}: {message}"))
@@ -126,14 +126,14 @@ fn a_pod_that_waits_is_told_why_after_it_has_settled_and_one_that_never_can_at_o
         commands.into_iter().filter_map(text).collect()
     };
     assert_eq!(
-        told(state.tick(at(500))),
+        writes(state.tick(at(500))),
         ["never: UnsupportedField: this scheduler cannot honour yet: spec.containers[].ports[].hostPort"]
     );
-    assert_eq!(told(state.tick(at(2500))), ["orphan: PodGroupNotFound: PodGroup \"missing\" does not exist"]);
-    assert!(told(state.tick(at(60_000))).is_empty());
+    assert_eq!(writes(state.tick(at(2500))), ["orphan: PodGroupNotFound: PodGroup \"missing\" does not exist"]);
+    assert!(writes(state.tick(at(60_000))).is_empty());
 }
 
-/// Cluster Autoscaler and Karpenter add nodes for pods whose reason is `Unschedulable`, and a gang needs them as a whole.
+/// Cluster Autoscaler and Karpenter add nodes for pods with the reason `Unschedulable`, and a gang needs nodes for all its members.
 #[test]
 fn all_members_that_wait_for_nodes_are_unschedulable_and_none_of_a_gang_that_waits_for_quota() {
     let mut pods: Vec<_> = [("a", 1), ("b", 1), ("c", 9)].map(|(name, cpu)| pod("ns", name, "g", &[("cpu", cpu)])).into();
@@ -144,7 +144,7 @@ fn all_members_that_wait_for_nodes_are_unschedulable_and_none_of_a_gang_that_wai
         let mut state = ready(vec![node("n", &[("cpu", 4)])], pods.clone(), groups);
         state.apply(Event::Queues(Change::Apply(queue("small", None, &[("cpu", 2)]))), at(0));
         let _cycle = state.tick(at(0));
-        let told: std::collections::BTreeMap<String, String> = [500, 2500]
+        let writes: std::collections::BTreeMap<String, String> = [500, 2500]
             .into_iter()
             .flat_map(|millis| state.tick(at(millis)))
             .filter_map(|command| {
@@ -153,29 +153,29 @@ fn all_members_that_wait_for_nodes_are_unschedulable_and_none_of_a_gang_that_wai
             })
             .collect();
         let wanted = [("a", reason), ("b", reason), ("c", reason), ("unsupported", "UnsupportedField")];
-        assert_eq!(told, wanted.map(|(name, reason)| (name.to_owned(), reason.to_owned())).into());
+        assert_eq!(writes, wanted.map(|(name, reason)| (name.to_owned(), reason.to_owned())).into());
     }
 }
 
 #[test]
-fn what_a_queue_uses_is_told_at_every_level_and_nothing_is_left_when_it_is_over() {
+fn the_use_of_a_queue_is_written_at_every_level_and_removed_at_the_end() {
     let mut state = ready(vec![node("n", &[("cpu", 4)])], Vec::new(), Vec::new());
     let _settled = (state.tick(at(0)), state.tick(at(500)));
     for name in ["root", "default"] {
-        state.learn(Report::Told(Subject::Queue(name.into()), stands("2")), at(600));
+        state.learn(Report::Written(Subject::Queue(name.into()), written("2")), at(600));
     }
     state.apply(Event::Pods(Change::Apply(running(pod("ns", "p", "g", &[("cpu", 1)]), "n"))), at(2000));
     let queues = |commands: Vec<Command>| -> Vec<(String, usize, Vec<String>)> {
-        let told = |command: Command| {
+        let writes = |command: Command| {
             let Command::Queue { name, status, gone, .. } = command else { return None };
             Some((name.to_string(), status.allocated.map_or(0, |allocated| allocated.len()), gone))
         };
-        commands.into_iter().filter_map(told).collect()
+        commands.into_iter().filter_map(writes).collect()
     };
     let _cycle = state.tick(at(2000));
     assert_eq!(queues(state.tick(at(3000))), [("default".to_owned(), 2, vec![]), ("root".to_owned(), 2, vec![])]);
     for name in ["root", "default"] {
-        state.learn(Report::Told(Subject::Queue(name.into()), stands("3")), at(3000));
+        state.learn(Report::Written(Subject::Queue(name.into()), written("3")), at(3000));
     }
     state.apply(Event::Pods(Change::Delete("ns/p".into())), at(5000));
     let _cycle = state.tick(at(5000));
@@ -184,9 +184,9 @@ fn what_a_queue_uses_is_told_at_every_level_and_nothing_is_left_when_it_is_over(
 }
 
 #[test]
-fn a_queue_that_cannot_be_used_says_why_in_one_event_for_each_change() {
+fn an_invalid_queue_gets_one_event_for_each_new_cause() {
     let mut state = ready(vec![node("n", &[("cpu", 4)])], Vec::new(), Vec::new());
-    let said = |commands: Vec<Command>| -> Vec<String> {
+    let events = |commands: Vec<Command>| -> Vec<String> {
         let text = |command| {
             let Command::QueueEvent { name, message, .. } = command else { return None };
             Some(format!("{name}: {message}"))
@@ -195,82 +195,82 @@ fn a_queue_that_cannot_be_used_says_why_in_one_event_for_each_change() {
     };
     let put = |state: &mut State, facts, millis| {
         state.apply(Event::Queues(Change::Apply(facts)), at(millis));
-        let mut told = Vec::new();
-        // The Event first, then the status; each is answered.
+        let mut writes = Vec::new();
+        // The Event is first, then the status. Each write succeeds.
         for later in [0, 1000, 2000, 3000] {
-            told.extend(said(state.tick(at(millis + later))));
+            writes.extend(events(state.tick(at(millis + later))));
             for name in ["bad", "root", "default"] {
-                state.learn(Report::Told(Subject::Queue(name.into()), stands("2")), at(millis + later));
+                state.learn(Report::Written(Subject::Queue(name.into()), written("2")), at(millis + later));
             }
         }
-        told
+        writes
     };
     let lost = queue("bad", Some("nowhere"), &[]);
     assert_eq!(put(&mut state, lost.clone(), 0), ["bad: QueueInvalid: queue \"bad\" names the parent \"nowhere\", which does not exist"]);
-    assert!(put(&mut state, QueueFacts { priority: 1, ..lost.clone() }, 5_000).is_empty(), "the same is no news");
+    assert!(put(&mut state, QueueFacts { priority: 1, ..lost.clone() }, 5_000).is_empty(), "the cause is the same");
     assert!(put(&mut state, queue("bad", Some("root"), &[]), 10_000).is_empty());
     let fault = Fault::new("spec.capability.cpu", "x", "not a quantity");
     let unreadable = QueueFacts { faults: vec![fault], priority: 2, ..queue("bad", Some("root"), &[]) };
     assert_eq!(put(&mut state, unreadable, 15_000), ["bad: spec.capability.cpu \"x\": not a quantity"]);
-    assert_eq!(put(&mut state, lost, 20_000).len(), 1, "after it was well it is news again");
+    assert_eq!(put(&mut state, lost, 20_000).len(), 1, "the queue was valid in between");
 }
 
 #[test]
-fn nothing_is_remembered_of_what_is_gone_or_was_only_named() {
+fn deleted_objects_and_unknown_names_are_forgotten() {
     let mut state = ready(Vec::new(), Vec::new(), Vec::new());
-    let told = |state: &mut State| {
+    let writes = |state: &mut State| {
         let commands = (1..4).flat_map(|second| state.tick(at(second * 5_000))).collect::<Vec<_>>();
         for subject in commands.iter().filter_map(subject) {
-            state.learn(Report::Told(subject, stands("7")), at(16_000));
+            state.learn(Report::Written(subject, written("7")), at(16_000));
         }
         state.tick(at(16_000)).len()
     };
-    let _first = told(&mut state);
-    let before = state.said.remembered();
+    let _first = writes(&mut state);
+    let before = state.status_writer.remembered();
     state.apply(Event::Queues(Change::Apply(queue("short", None, &[]))), at(17_000));
     state.apply(Event::Groups(Change::Apply(group("ns", "g", 1, "no-such-queue"))), at(17_000));
     state.apply(Event::Pods(Change::Apply(pod("ns", "p", "g", &[("cpu", 1)]))), at(17_000));
     state.apply(Event::Groups(Change::Apply(group("ns", "h", 1, "short"))), at(17_000));
     let _told = (0..9).map(|second| state.tick(at(18_000 + second * 1_000)).len()).sum::<usize>();
-    assert_ne!(state.said.remembered(), before);
+    assert_ne!(state.status_writer.remembered(), before);
     for name in ["g", "h"] {
         state.apply(Event::Groups(Change::Delete(GroupKey::new("ns", name))), at(30_000));
     }
     state.apply(Event::Pods(Change::Delete("ns/p".into())), at(30_000));
     state.apply(Event::Queues(Change::Delete("short".into())), at(30_000));
     for name in ["g", "h"] {
-        state.learn(Report::Told(Subject::Group(GroupKey::new("ns", name)), Told::Gone), at(30_000));
+        state.learn(Report::Written(Subject::Group(GroupKey::new("ns", name)), WriteOutcome::Gone), at(30_000));
     }
-    state.learn(Report::Told(Subject::Queue("short".into()), Told::Gone), at(30_000));
-    state.learn(Report::Told(Subject::Pod("ns/p".into()), Told::Gone), at(30_000));
+    state.learn(Report::Written(Subject::Queue("short".into()), WriteOutcome::Gone), at(30_000));
+    state.learn(Report::Written(Subject::Pod("ns/p".into()), WriteOutcome::Gone), at(30_000));
     let _rest = (0..9).map(|second| state.tick(at(31_000 + second * 1_000)).len()).sum::<usize>();
-    assert_eq!(state.said.remembered(), before);
+    assert_eq!(state.status_writer.remembered(), before);
 }
 
 #[test]
-fn a_binding_that_nobody_answers_is_told_on_its_group_and_stays_charged_until_it_is_known() {
+fn an_unanswered_binding_is_in_the_status_of_its_podgroup_and_stays_charged() {
     let pods = vec![pod("ns", "a", "g", &[("cpu", 2)]), pod("ns", "b", "g", &[("cpu", 2)])];
     let mut state = ready(vec![node("n", &[("cpu", 4)])], pods, vec![group("ns", "g", 2, "default")]);
     assert_eq!(binds(&state.tick(at(0))), 2);
     state.learn(Report::Bound("ns/a".into()), at(100));
     assert!(group_status(&[state.tick(at(100)), state.tick(at(10_000))].concat()).is_none(), "a bind is under way");
     state.learn(Report::Unanswered("ns/b".into(), "timeout"), at(15_000));
-    let told = [state.tick(at(15_000)), state.tick(at(16_000))].concat();
-    let status = group_status(&told).unwrap();
+    let writes = [state.tick(at(15_000)), state.tick(at(16_000))].concat();
+    let status = group_status(&writes).unwrap();
     let condition = &status.conditions.as_ref().unwrap()[0];
     assert_eq!((status.phase.as_deref(), condition.kind.as_deref()), (Some("Inqueue"), Some("Unschedulable")));
     let message = "BindUnanswered: the API server has not answered the bindings of 1 members (timeout); their places stay reserved";
     assert_eq!(condition.message.as_deref(), Some(message));
     // Tools that know Volcano wait for this reason; the condition has the exact one.
-    assert!(told.iter().any(
-        |command| matches!(command, Command::Group { event: Some((reason, said)), .. } if reason == "Unschedulable" && said == message)
+    assert!(writes.iter().any(
+        |command| matches!(command, Command::Group { event: Some((reason, events)), .. } if reason == "Unschedulable" && events == message)
     ));
-    assert_eq!((condition.reason.as_deref(), binds(&told)), (Some("NotEnoughResources"), 0));
+    assert_eq!((condition.reason.as_deref(), binds(&writes)), (Some("NotEnoughResources"), 0));
     assert_eq!(state.world.books().quota().used("default").get("cpu"), Amount::from_units(4));
-    state.learn(Report::Told(Subject::Group(GroupKey::new("ns", "g")), stands("7")), at(16_100));
+    state.learn(Report::Written(Subject::Group(GroupKey::new("ns", "g")), written("7")), at(16_100));
     state.learn(Report::Bound("ns/b".into()), at(30_000));
-    let told = [state.tick(at(30_000)), state.tick(at(32_000))].concat();
-    assert_eq!(group_status(&told).unwrap().phase.as_deref(), Some("Running"));
+    let writes = [state.tick(at(30_000)), state.tick(at(32_000))].concat();
+    assert_eq!(group_status(&writes).unwrap().phase.as_deref(), Some("Running"));
 }
 
 #[test]
@@ -279,18 +279,18 @@ fn a_gang_whose_members_are_leaving_runs_until_they_are_gone() {
         let names: Vec<String> = (0..count).map(|index| format!("p{index}")).collect();
         let there = |name: &String| running(pod("ns", name, "g", &[("cpu", 1)]), "n");
         let mut state = ready(vec![node("n", &[("cpu", 4)])], names.iter().map(there).collect(), vec![group("ns", "g", count, "default")]);
-        let told = [state.tick(at(0)), state.tick(at(3000))].concat();
-        assert_eq!(group_status(&told).unwrap().phase.as_deref(), Some("Running"));
-        state.learn(Report::Told(Subject::Group(GroupKey::new("ns", "g")), stands("7")), at(3100));
+        let writes = [state.tick(at(0)), state.tick(at(3000))].concat();
+        assert_eq!(group_status(&writes).unwrap().phase.as_deref(), Some("Running"));
+        state.learn(Report::Written(Subject::Group(GroupKey::new("ns", "g")), written("7")), at(3100));
         state.apply(Event::Pods(Change::Apply(PodFacts { deleting: true, ..there(&names[0]) })), at(10_000));
-        let told = [state.tick(at(10_000)), state.tick(at(13_000))].concat();
-        let status = group_status(&told).unwrap();
+        let writes = [state.tick(at(10_000)), state.tick(at(13_000))].concat();
+        let status = group_status(&writes).unwrap();
         assert_eq!(status.phase.as_deref(), Some("Running"), "{count}");
         assert!(status.conditions.iter().flatten().all(|condition| condition.kind.as_deref() != Some("Unschedulable")), "{status:?}");
-        assert!(told.iter().all(|command| !matches!(command, Command::Group { event: Some(_), .. })), "{told:?}");
-        state.learn(Report::Told(Subject::Group(GroupKey::new("ns", "g")), stands("8")), at(13_100));
+        assert!(writes.iter().all(|command| !matches!(command, Command::Group { event: Some(_), .. })), "{writes:?}");
+        state.learn(Report::Written(Subject::Group(GroupKey::new("ns", "g")), written("8")), at(13_100));
         state.apply(Event::Pods(Change::Delete(format!("ns/{}", names[0]).as_str().into())), at(20_000));
-        let told = [state.tick(at(20_000)), state.tick(at(23_000))].concat();
-        assert_ne!(group_status(&told).unwrap().phase.as_deref(), Some("Running"), "{count}");
+        let writes = [state.tick(at(20_000)), state.tick(at(23_000))].concat();
+        assert_ne!(group_status(&writes).unwrap().phase.as_deref(), Some("Running"), "{count}");
     }
 }

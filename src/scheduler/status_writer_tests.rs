@@ -1,4 +1,4 @@
-//! How much is written where thousands wait and what they wait for changes all the time?
+//! The number of status writes when many objects wait and the amounts change all the time.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,19 @@ use crate::scheduler::testing::{at, ready};
 
 const WAIT: usize = 300;
 
-/// What stands in the cluster of those who wait, and how often it was written.
+/// The statuses of the waiting objects in the cluster, and the number of writes.
 struct Cluster {
     state: State,
     millis: u64,
     groups: BTreeMap<GroupKey, PodGroupStatus>,
     pods: BTreeMap<Uid, PodCondition>,
     writes: usize,
-    /// Whether the API server refuses everything.
+    /// Whether the API server refuses every write.
     fails: bool,
 }
 
 impl Cluster {
-    /// Pods that ask for more than there is, each a group of its own, on a node of 4 CPUs.
+    /// Creates PodGroups of one pod that requests more than the only node of 4 CPUs has.
     fn new() -> Self {
         let name = |index: usize| format!("w{index:03}");
         let pods = (0..WAIT).map(|index| pod("ns", &name(index), &name(index), &[("cpu", 5)])).collect();
@@ -32,7 +32,7 @@ impl Cluster {
         Self { state, millis: 0, groups: BTreeMap::new(), pods: BTreeMap::new(), writes: 0, fails: false }
     }
 
-    /// The same, of whom many wait until it is their turn to be told other numbers.
+    /// Creates the same cluster with many objects in the write throttle.
     fn in_line() -> Self {
         let mut cluster = Self::new();
         cluster.pass(3);
@@ -40,11 +40,11 @@ impl Cluster {
             cluster.uses(cpus);
             cluster.pass(1);
         }
-        assert!(cluster.state.said.numbers.remembered() > 100);
+        assert!(cluster.state.status_writer.throttle.remembered() > 100);
         cluster
     }
 
-    /// For so many seconds every write is answered at once. How many there were.
+    /// Answers every write at once for some seconds, and returns the number of writes.
     fn pass(&mut self, seconds: u64) -> usize {
         let (before, end) = (self.writes, self.millis + seconds * 1000);
         while self.millis < end {
@@ -76,14 +76,14 @@ impl Cluster {
                 }
             }
             Command::Bind(bind) => self.state.learn(Report::Bound(bind.uid), at(self.millis)),
-            Command::Evict { .. } | Command::Desist { .. } => panic!("nobody goes"),
+            Command::Evict { .. } | Command::StopEvictions { .. } => panic!("no pod is evicted here"),
             Command::Queue { .. } | Command::QueueEvent { .. } | Command::MakeQueue { .. } => {}
         }
-        let told = if self.fails { Told::Failed("unavailable") } else { Told::Stands { resource_version: "9".into() } };
-        subject.into_iter().for_each(|subject| self.state.learn(Report::Told(subject, told.clone()), at(self.millis)));
+        let outcome = if self.fails { WriteOutcome::Failed("unavailable") } else { WriteOutcome::Written { resource_version: "9".into() } };
+        subject.into_iter().for_each(|subject| self.state.learn(Report::Written(subject, outcome.clone()), at(self.millis)));
     }
 
-    /// The node offers so much less than 4 CPUs, so what is free there is another.
+    /// Reduces the 4 CPUs of the node, so that the free amount changes.
     fn uses(&mut self, cpus: i64) {
         self.state.apply(Event::Nodes(Change::Apply(node("n", &[("cpu", 4 - cpus)]))), at(self.millis));
     }
@@ -97,9 +97,9 @@ impl Cluster {
 }
 
 #[test]
-fn where_only_the_numbers_change_all_together_are_written_a_few_times_in_a_second_and_another_reason_at_once() {
+fn changed_amounts_are_written_at_a_bounded_rate_and_a_new_reason_at_once() {
     let mut cluster = Cluster::new();
-    // What is said for the first time needs no budget.
+    // The first condition needs no budget.
     assert_eq!(cluster.pass(3), 2 * WAIT);
     assert!(cluster.all_say("most free 4"));
     cluster.uses(1);
@@ -110,17 +110,17 @@ fn where_only_the_numbers_change_all_together_are_written_a_few_times_in_a_secon
         cluster.uses(1 + second % 3);
         churn += cluster.pass(1);
     }
-    // A turn may find that what stands is right again.
+    // At its turn, a condition may be correct again.
     assert!((600..=1201).contains(&churn), "{churn}");
-    // Once it is quiet everybody is told what is so, and then nothing is written.
+    // After the last change, all conditions become correct, and then nothing is written.
     cluster.uses(2);
     cluster.pass(60);
     assert!(cluster.all_say("most free 2"));
-    assert_eq!(cluster.state.said.numbers.remembered(), 0);
+    assert_eq!(cluster.state.status_writer.throttle.remembered(), 0);
 }
 
 #[test]
-fn another_reason_waits_for_nobody_even_if_it_could_not_be_written_at_first() {
+fn a_new_reason_is_not_throttled_even_after_a_failed_write() {
     let mut cluster = Cluster::in_line();
     let closed = crate::api::QueueFacts { closed_by_hand: true, ..queue("default", Some("root"), &[]) };
     cluster.state.apply(Event::Queues(Change::Apply(closed)), at(cluster.millis));
@@ -128,19 +128,19 @@ fn another_reason_waits_for_nobody_even_if_it_could_not_be_written_at_first() {
     cluster.pass(12);
     assert!(!cluster.all_say("closed"));
     cluster.fails = false;
-    // As long as one waits after so many failures, and a moment.
+    // The back-off after these failures, and a moment.
     cluster.pass(20);
     assert!(cluster.all_say("closed"), "{:?}", cluster.pods.values().next());
-    assert_eq!(cluster.state.said.numbers.remembered(), 0);
+    assert_eq!(cluster.state.status_writer.throttle.remembered(), 0);
 }
 
 #[test]
-fn who_has_its_place_stands_in_nobodys_way() {
+fn a_placed_podgroup_does_not_delay_the_others() {
     let mut cluster = Cluster::in_line();
     for name in ["a", "b", "c"] {
         cluster.state.apply(Event::Nodes(Change::Apply(node(name, &[("cpu", 600)]))), at(cluster.millis));
     }
-    // Their members start, which is told after a moment.
+    // Their members start, and the start is written after a moment.
     cluster.pass(3);
-    assert_eq!(cluster.state.said.numbers.remembered(), 0);
+    assert_eq!(cluster.state.status_writer.throttle.remembered(), 0);
 }

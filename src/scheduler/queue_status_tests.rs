@@ -1,9 +1,9 @@
-//! What does the scheduler write of a queue beside Volcano's queue controller (`--queue-status=obey`), and what does it obey?
+//! The status of queues next to Volcano's queue controller (`--queue-status=obey`).
 
 use serde_json::json;
 
 use super::command::{self, Command};
-use super::event::{Change, Event, Report, Subject, Told};
+use super::event::{Change, Event, Report, Subject, WriteOutcome};
 use super::state::State;
 use super::testing::{at, binds, leading, state};
 use crate::api::QueueFacts;
@@ -11,7 +11,7 @@ use crate::api::queue::QueueStatus;
 use crate::cycle::testing::{group, node, pod, queue, running};
 use crate::runtime::flags::QueueStatusBy;
 
-/// The queue `team` as Volcano's controller left it: in this state, with one group that waits.
+/// Returns the queue `team` as Volcano's controller wrote it: in this state, with one pending PodGroup.
 fn team(state: &str) -> QueueFacts {
     let status = QueueStatus { state: Some(state.to_owned()), pending: Some(1), ..QueueStatus::default() };
     QueueFacts { status, ..queue("team", Some("root"), &[]) }
@@ -23,7 +23,7 @@ fn beside_volcano(team: QueueFacts) -> State {
     leading(state, vec![node("n", &[("cpu", 4)])], pods, groups, vec![team])
 }
 
-/// The patches of the queue `team` that are due within ten seconds.
+/// Returns the patches of the queue `team` within ten seconds.
 fn patches(state: &mut State) -> Vec<serde_json::Value> {
     let mut all = Vec::new();
     for second in 1..10 {
@@ -32,7 +32,10 @@ fn patches(state: &mut State) -> Vec<serde_json::Value> {
                 if &*name == "team" {
                     all.push(command::queue_patch(&status, &gone, by));
                 }
-                state.learn(Report::Told(Subject::Queue(name), Told::Stands { resource_version: "2".to_owned() }), at(second * 1000));
+                state.learn(
+                    Report::Written(Subject::Queue(name), WriteOutcome::Written { resource_version: "2".to_owned() }),
+                    at(second * 1000),
+                );
             }
         }
     }
@@ -40,7 +43,7 @@ fn patches(state: &mut State) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn a_queue_takes_groups_while_the_other_says_so() {
+fn volcanos_state_decides_whether_a_queue_admits_podgroups() {
     for closed in ["Closed", "Closing"] {
         let mut state = beside_volcano(team(closed));
         assert_eq!(binds(&state.tick(at(0))), 0, "{closed}");
@@ -53,7 +56,7 @@ fn a_queue_takes_groups_while_the_other_says_so() {
 }
 
 #[test]
-fn the_annotation_is_not_read_and_that_is_said() {
+fn the_annotation_is_ignored_with_a_fault() {
     let facts = QueueFacts { closed_by_hand: true, ..team("Open") };
     let obeying = facts.obeying();
     assert!(!obeying.closed_by_hand);
@@ -62,19 +65,19 @@ fn the_annotation_is_not_read_and_that_is_said() {
 }
 
 #[test]
-fn of_the_status_only_what_is_allocated_is_written() {
+fn only_allocated_is_written_in_the_status() {
     let mut state = beside_volcano(team("Closing"));
-    assert_eq!(patches(&mut state), Vec::<serde_json::Value>::new(), "state and counts are the other's");
+    assert_eq!(patches(&mut state), Vec::<serde_json::Value>::new(), "state and counts belong to Volcano's controller");
     state.apply(Event::Pods(Change::Apply(running(pod("ns", "p", "g", &[("cpu", 1)]), "n"))), at(10_000));
-    let mut told = Vec::new();
+    let mut patched = Vec::new();
     for second in 10..14 {
         for command in state.tick(at(second * 1000)) {
             if let Command::Queue { name, status, gone, by } = command {
-                told.push((name.to_string(), command::queue_patch(&status, &gone, by)));
+                patched.push((name.to_string(), command::queue_patch(&status, &gone, by)));
             }
         }
     }
     let allocated = json!({ "status": { "allocated": { "cpu": "1", "pods": "1" } } });
-    assert!(told.contains(&("team".to_owned(), allocated)), "{told:?}");
-    assert!(told.iter().all(|(_, patch)| patch.pointer("/status/state").is_none()), "{told:?}");
+    assert!(patched.contains(&("team".to_owned(), allocated)), "{patched:?}");
+    assert!(patched.iter().all(|(_, patch)| patch.pointer("/status/state").is_none()), "{patched:?}");
 }

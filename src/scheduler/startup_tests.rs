@@ -1,4 +1,4 @@
-//! What follows once all lists are complete and the lease is held, in whatever order they come?
+//! The start of decisions once all lists are complete and the lease is held, in any order.
 
 use super::command::Command;
 use super::event::{Change, Event};
@@ -12,8 +12,8 @@ use crate::cycle::testing::{POLICY, queue};
 /// The six lists, and the lease.
 const PARTS: usize = 7;
 
-/// The part of this number comes; the list of queues holds `queues`.
-fn comes(state: &mut State, part: usize, queues: &[QueueFacts], millis: u64) {
+/// Delivers the part with this number; the list of queues is `queues`.
+fn deliver(state: &mut State, part: usize, queues: &[QueueFacts], millis: u64) {
     let now = at(millis);
     match part {
         0 => state.apply(Event::Nodes(reset(Vec::new())), now),
@@ -26,7 +26,7 @@ fn comes(state: &mut State, part: usize, queues: &[QueueFacts], millis: u64) {
     }
 }
 
-/// All orders of the parts.
+/// Returns all orders of the parts.
 fn orders() -> Vec<Vec<usize>> {
     let mut orders = vec![Vec::new()];
     for _ in 0..PARTS {
@@ -38,7 +38,7 @@ fn orders() -> Vec<Vec<usize>> {
     orders
 }
 
-/// The queues that are made, in order of their names.
+/// Returns the queues that the commands create, by name.
 fn made(commands: &[Command]) -> Vec<&str> {
     let mut made: Vec<&str> =
         commands.iter().filter_map(|command| if let Command::MakeQueue { name } = command { Some(&**name) } else { None }).collect();
@@ -47,20 +47,20 @@ fn made(commands: &[Command]) -> Vec<&str> {
 }
 
 #[test]
-fn root_and_default_are_made_once_in_whatever_order_the_lists_and_the_lease_come() {
+fn root_and_default_are_created_once_in_any_order_of_the_lists_and_the_lease() {
     let orders = orders();
     assert_eq!(orders.len(), 5040);
     let (root, default) = (queue("root", None, &[]), queue("default", Some("root"), &[]));
     let cases: [(&[QueueFacts], &[&str]); 3] =
         [(&[], &["default", "root"]), (std::slice::from_ref(&root), &["default"]), (&[root.clone(), default], &[])];
-    // Made once: it is the slow part of a state.
+    // Created once, because it is the slow part of a state.
     let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
     for order in &orders {
         for (queues, wanted) in cases {
             let mut state = State::new([DEFAULT_SCHEDULER.to_owned()], POLICY, metrics.clone());
             for (number, part) in order.iter().enumerate() {
-                assert_eq!(state.tick(at(0)), [], "{order:?}: nothing is written before all are there, here before part {number}");
-                comes(&mut state, *part, queues, 0);
+                assert_eq!(state.tick(at(0)), [], "{order:?}: written before part {number}");
+                deliver(&mut state, *part, queues, 0);
             }
             assert_eq!(made(&state.tick(at(1000))), wanted, "{order:?} with {} queues", queues.len());
             assert_eq!(made(&state.tick(at(5000))), [""; 0], "{order:?}: once");
@@ -69,15 +69,15 @@ fn root_and_default_are_made_once_in_whatever_order_the_lists_and_the_lease_come
 }
 
 #[test]
-fn a_replica_that_stands_by_makes_no_queue() {
+fn a_standby_replica_creates_no_queue() {
     let mut state = state();
-    (0..PARTS - 1).for_each(|part| comes(&mut state, part, &[], 0));
+    (0..PARTS - 1).for_each(|part| deliver(&mut state, part, &[], 0));
     state.apply(Event::Queues(Change::Delete("default".into())), at(0));
     assert_eq!(state.tick(at(100_000)), []);
 }
 
 #[test]
-fn a_queue_that_is_deleted_later_is_made_again() {
+fn a_deleted_default_queue_is_created_again() {
     for change in [Change::Delete("default".into()), reset(vec![queue("root", None, &[])])] {
         let mut state = leading(state(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
         assert_eq!(made(&state.tick(at(1000))), [""; 0]);

@@ -1,7 +1,7 @@
-//! What was said to people, what is to be said next, and does it stand there already?
+//! The status writer: decides which statuses, conditions and Events are written, and when.
 //!
-//! Status, conditions and Events are merged and rate-capped here ([`Teller`]) and worked out at the moment they are sent. What was written
-//! counts as standing there until the watch has caught up, so a watch that lags causes no second write.
+//! A [`WriteQueue`] merges the changes of an object and limits its writes. The content is computed when the write starts.
+//! A written status counts as current until the watch has caught up, so a lagging watch causes no second write.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,69 +18,69 @@ use crate::cycle::{queue_status, status};
 use crate::runtime::flags::QueueStatusBy;
 
 use super::command::{Command, MADE};
-use super::event::{Subject, Told};
-use super::numbers::Numbers;
+use super::event::{Subject, WriteOutcome};
 use super::state::Now;
-use super::tell::Teller;
-use super::written::Written;
+use super::write_queue::WriteQueue;
+use super::write_throttle::WriteThrottle;
+use super::written_status::WrittenStatus;
 
-/// Changes that come within this time are one write.
+/// Changes within this time are merged into one write.
 const MERGE: Duration = Duration::from_millis(150);
-/// Pods and their PodGroup are made one after the other: what is only missing for so long is not worth a write.
+/// The time for which missing objects are not reported, because pods and their PodGroup are created one after the other.
 const SETTLE: Duration = Duration::from_secs(2);
-/// The members of a gang start one after the other: so long their start is one change.
+/// The time in which the starts of a gang's members are merged into one write.
 const START: Duration = Duration::from_secs(1);
-/// A PodGroup or queue is written at most this often.
+/// The least time between two writes to a PodGroup or a queue.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// A pod is told at most this often why it waits: there may be many thousands that wait.
+/// The least time between two writes to a pod. Many thousands of pods may wait.
 const POD_INTERVAL: Duration = Duration::from_secs(10);
-/// How many of these writes are under way at the same time; binds have a limit of their own.
+/// The limit of status writes under way. Binds have their own limit.
 const UNDER_WAY: usize = 8;
 
-/// Why a queue cannot be used as it is.
+/// The cause of an Event about an invalid queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum QueueNews {
     /// Its place in the tree.
     Misplaced(QueueFault),
-    /// A value that cannot be read.
+    /// A value that cannot be parsed.
     Unreadable(Fault),
 }
 
-/// What was said, and what is to be said.
+/// The statuses that were written, and the objects to be written.
 #[derive(Debug)]
-pub struct Said {
-    /// Who writes state and counts of queues.
+pub struct StatusWriter {
+    /// The program that writes state and counts of queues.
     pub(super) queue_status_by: QueueStatusBy,
-    groups: Teller<GroupKey>,
-    queues: Teller<Arc<str>>,
-    pods: Teller<Uid>,
-    group_status: BTreeMap<GroupKey, Written>,
+    groups: WriteQueue<GroupKey>,
+    queues: WriteQueue<Arc<str>>,
+    pods: WriteQueue<Uid>,
+    group_status: BTreeMap<GroupKey, WrittenStatus>,
     queue_status: BTreeMap<Arc<str>, QueueStatus>,
     pod_condition: BTreeMap<Uid, PodCondition>,
-    /// Of whom only the numbers have changed.
-    numbers: Numbers,
-    /// The cause that the last Event about a group was about.
+    /// The shared budget for conditions in which only the amounts have changed.
+    throttle: WriteThrottle,
+    /// The cause in the last Event about each PodGroup.
     events: BTreeMap<GroupKey, (Uid, Code)>,
-    /// What the last Event about a queue was about, while that is so.
+    /// The cause in the last Event about each queue, while it lasts.
     queue_events: BTreeMap<Arc<str>, QueueNews>,
-    /// Until when the changes of these groups are merged into one write: their members are being made, or start.
+    /// The time until which changes of a PodGroup are merged, because its members are being created or are starting.
     merging: BTreeMap<GroupKey, Duration>,
     under_way: usize,
 }
 
-impl Said {
-    /// Nothing was said yet.
+impl StatusWriter {
+    /// Creates a writer that has written nothing.
     #[must_use]
     pub fn new() -> Self {
         Self {
             queue_status_by: QueueStatusBy::Own,
-            groups: Teller::new(INTERVAL),
-            queues: Teller::new(INTERVAL),
-            pods: Teller::new(POD_INTERVAL),
+            groups: WriteQueue::new(INTERVAL),
+            queues: WriteQueue::new(INTERVAL),
+            pods: WriteQueue::new(POD_INTERVAL),
             group_status: BTreeMap::new(),
             queue_status: BTreeMap::new(),
             pod_condition: BTreeMap::new(),
-            numbers: Numbers::default(),
+            throttle: WriteThrottle::default(),
             events: BTreeMap::new(),
             queue_events: BTreeMap::new(),
             merging: BTreeMap::new(),
@@ -88,7 +88,7 @@ impl Said {
         }
     }
 
-    /// A cycle looked at the group.
+    /// Requests a write after a cycle has tried the PodGroup.
     pub fn group_changed(&mut self, key: &GroupKey, world: &World, now: Duration) {
         let Some(group) = world.groups().get(key).filter(|group| group.facts.is_some()) else { return };
         match merges(group) {
@@ -101,12 +101,12 @@ impl Said {
         self.groups.want(key, now, MERGE);
     }
 
-    /// What is used in the queue, or who waits in it, changed.
+    /// Requests a write after a change of the queue's use or of its waiting PodGroups.
     pub fn queue_changed(&mut self, name: &Arc<str>, now: Duration) {
         self.queues.want(name, now, MERGE);
     }
 
-    /// Something about the pod changed.
+    /// Requests a write after a change of the pod, if the pod has a refusal.
     pub fn pod_changed(&mut self, uid: &Uid, world: &World, now: Duration) {
         let Some(member) = world.pods().get(uid).filter(|member| member.refusal.is_some()) else { return };
         match member.state() {
@@ -121,62 +121,62 @@ impl Said {
         }
     }
 
-    /// The watch showed the PodGroup.
+    /// Takes note of a PodGroup from the watch.
     pub fn group_seen(&mut self, facts: &GroupFacts) {
-        if self.group_status.get(&facts.key).is_some_and(|written| written.is_over(facts)) {
+        if self.group_status.get(&facts.key).is_some_and(|written| written.is_observed(facts)) {
             self.group_status.remove(&facts.key);
         }
     }
 
-    /// The PodGroup is gone.
+    /// Forgets a deleted PodGroup.
     pub fn group_gone(&mut self, key: &GroupKey) {
         self.group_status.remove(key);
         self.events.remove(key);
         self.merging.remove(key);
         self.groups.forget(key);
-        self.numbers.forget(&Subject::Group(key.clone()));
+        self.throttle.forget(&Subject::Group(key.clone()));
     }
 
-    /// The watch showed the queue; at worst it is an older one, and the same is written once more.
+    /// Takes note of a queue from the watch. If that is an older version, the same status is written once more.
     pub fn queue_seen(&mut self, name: &str) {
         self.queue_status.remove(name);
     }
 
-    /// The queue is gone.
+    /// Forgets a deleted queue.
     pub fn queue_gone(&mut self, name: &Arc<str>) {
         self.queue_events.remove(name);
         self.queue_status.remove(name);
         self.queues.forget(name);
     }
 
-    /// The watch showed the pod.
+    /// Takes note of a pod from the watch.
     pub fn pod_seen(&mut self, uid: &Uid) {
         self.pod_condition.remove(uid);
     }
 
-    /// The pod is gone.
+    /// Forgets a deleted pod.
     pub fn pod_gone(&mut self, uid: &Uid) {
         self.pod_condition.remove(uid);
         self.pods.forget(uid);
-        self.numbers.forget(&Subject::Pod(uid.clone()));
+        self.throttle.forget(&Subject::Pod(uid.clone()));
     }
 
-    /// Of how many groups, queues and pods anything is remembered that is to be told.
+    /// Returns the numbers of PodGroups, queues and pods in memory.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> [usize; 3] {
-        [self.groups.remembered(), self.queues.remembered(), self.pods.remembered() + self.numbers.remembered()]
+        [self.groups.remembered(), self.queues.remembered(), self.pods.remembered() + self.throttle.remembered()]
     }
 
-    /// When something is to be said next.
+    /// Returns the time of the next write.
     #[must_use]
     pub fn next(&self) -> Option<Duration> {
         if self.under_way >= UNDER_WAY {
             return None;
         }
-        [self.groups.next(), self.queues.next(), self.pods.next(), self.numbers.next()].into_iter().flatten().min()
+        [self.groups.next(), self.queues.next(), self.pods.next(), self.throttle.next()].into_iter().flatten().min()
     }
 
-    /// What is to be said now: groups first, pods last.
+    /// Adds the writes that are due to `commands`: PodGroups first, pods last.
     pub fn due(&mut self, world: &World, now: Now, commands: &mut Vec<Command>) {
         while self.under_way < UNDER_WAY {
             self.hand_out_turns(now.since_start);
@@ -188,19 +188,19 @@ impl Said {
         }
     }
 
-    /// Whoever waited for numbers alone and has its turn is due.
+    /// Makes the objects due that have their turn in the write throttle.
     fn hand_out_turns(&mut self, now: Duration) {
-        while let Some(subject) = self.numbers.next_turn(now) {
+        while let Some(subject) = self.throttle.next_turn(now) {
             match subject {
                 Subject::Group(key) => self.groups.want(&key, now, Duration::ZERO),
                 Subject::Pod(uid) => self.pods.want(&uid, now, Duration::ZERO),
-                // Its numbers are what its status is for.
+                // A queue's status consists of amounts, so it is not throttled.
                 Subject::Queue(_) => {}
             }
         }
     }
 
-    /// The next that is due, if anything is due; it may turn out that there is nothing to say about it.
+    /// Takes the next object that is due. The inner value is `None` if the object needs no write.
     fn next_command(&mut self, world: &World, now: Now) -> Option<Option<Command>> {
         if let Some(key) = self.groups.take(now.since_start) {
             let command = self.group_command(&key, world, now);
@@ -214,7 +214,7 @@ impl Said {
             if command.is_none() && world.queues().contains_key(&name) {
                 self.queues.nothing(&name);
             } else if command.is_none() {
-                // Anybody can write the name of a queue into a group: of one that is not there nothing is remembered.
+                // A user can write any queue name into a PodGroup, so a queue that does not exist is forgotten.
                 self.queues.forget(&name);
             }
             return Some(command);
@@ -229,7 +229,7 @@ impl Said {
 
     fn group_command(&mut self, key: &GroupKey, world: &World, now: Now) -> Option<Command> {
         let group = world.groups().get(key).filter(|_| !world.is_strangers(key))?;
-        // While binds are under way nothing is settled; their end brings the group here again. One that does not come is told.
+        // The status waits for the binds under way, unless a binding is unanswered. The end of a bind requests a write again.
         let facts = group.facts.as_ref().filter(|_| group.counts.binding == 0 || group.counts.open > 0)?;
         if let Some(until) = self.merging.get(key).copied().filter(|until| *until > now.since_start) {
             self.groups.want(key, until, Duration::ZERO);
@@ -242,24 +242,24 @@ impl Said {
         let wanted = status::status(group, &stands, now.wall);
         let subject = Subject::Group(key.clone());
         if wanted == stands.status {
-            self.numbers.forget(&subject);
+            self.throttle.forget(&subject);
             self.merging.remove(key);
             return None;
         }
-        let only_numbers = group.refusal.is_some() && status::says_the_same(&wanted, &stands.status);
-        if only_numbers && !self.numbers.may_tell(&subject, now.since_start) {
+        let only_amounts_changed = group.refusal.is_some() && status::says_the_same(&wanted, &stands.status);
+        if only_amounts_changed && !self.throttle.may_write(&subject, now.since_start) {
             return None;
         }
-        self.numbers.forget(&subject);
+        self.throttle.forget(&subject);
         self.merging.remove(key);
-        // Nobody who has just started says again what stands there.
+        // After a restart the refusal that the status shows already causes no Event.
         let refusal = group.refusal.as_deref().filter(|_| !status::runs_out(group, facts));
-        let event = self.event(key, &facts.uid, refusal).filter(|_| !only_numbers);
-        self.group_status.insert(key.clone(), Written { uid: facts.uid.clone(), status: wanted.clone(), version: None });
+        let event = self.event(key, &facts.uid, refusal).filter(|_| !only_amounts_changed);
+        self.group_status.insert(key.clone(), WrittenStatus { uid: facts.uid.clone(), status: wanted.clone(), version: None });
         Some(Command::Group { key: key.clone(), uid: facts.uid.clone(), status: wanted, event, now: now.wall })
     }
 
-    /// The Event for this refusal, if its cause is another than that of the last one.
+    /// Returns the Event for a refusal; `None` if the last Event had the same cause.
     fn event(&mut self, key: &GroupKey, uid: &Uid, refusal: Option<&Refusal>) -> Option<(String, String)> {
         let Some(refusal) = refusal else {
             self.events.remove(key);
@@ -269,7 +269,7 @@ impl Said {
         if self.events.insert(key.clone(), (uid.clone(), code)).is_some_and(|(of, last)| of == *uid && last.is_like(code)) {
             return None;
         }
-        // The reason of the condition is more exact; tools and test suites that know Volcano wait for an Event of this one.
+        // The reason of the condition is more exact. Tools for Volcano expect an Event with this reason.
         Some((status::UNSCHEDULABLE.to_owned(), refusal.message()))
     }
 
@@ -278,7 +278,7 @@ impl Said {
             return MADE.contains(&&**name).then(|| Command::MakeQueue { name: Arc::clone(name) });
         };
         if let Some(message) = self.queue_news(name, facts, world) {
-            // Its status is written next.
+            // The queue's status is written next.
             self.queues.want(name, now.since_start, MERGE);
             return Some(Command::QueueEvent { name: Arc::clone(name), uid: facts.uid.clone(), message, now: now.wall });
         }
@@ -298,19 +298,19 @@ impl Said {
         Some(Command::Queue { name: Arc::clone(name), status: wanted, gone, by })
     }
 
-    /// Why the queue cannot be used as it is, if that was not said yet: its place in the tree, else a value that cannot be read.
+    /// Returns the message of a new Event about an invalid queue: its place in the tree, or else a value that cannot be parsed.
     fn queue_news(&mut self, name: &Arc<str>, facts: &QueueFacts, world: &World) -> Option<String> {
         let misplaced = world.books().quota().fault(name).map(QueueNews::Misplaced);
-        let Some(why) = misplaced.or_else(|| facts.faults.first().cloned().map(QueueNews::Unreadable)) else {
+        let Some(news) = misplaced.or_else(|| facts.faults.first().cloned().map(QueueNews::Unreadable)) else {
             self.queue_events.remove(name);
             return None;
         };
-        let message = match &why {
+        let message = match &news {
             QueueNews::Misplaced(fault) => Refusal::Queue(fault.clone()).message(),
             QueueNews::Unreadable(fault) => fault.to_string(),
         };
-        let known = self.queue_events.insert(Arc::clone(name), why.clone());
-        (known.as_ref() != Some(&why)).then_some(message)
+        let known = self.queue_events.insert(Arc::clone(name), news.clone());
+        (known.as_ref() != Some(&news)).then_some(message)
     }
 
     fn pod_command(&mut self, uid: &Uid, world: &World, now: Now) -> Option<Command> {
@@ -318,7 +318,7 @@ impl Said {
         let waits = |member: &&Member| matches!(member.state(), MemberState::Waiting | MemberState::Nominated | MemberState::Blocked);
         let waiting = world.pods().get(uid).filter(waits).and_then(|member| Some((member, member.refusal.as_ref()?)));
         let Some((member, refusal)) = waiting else {
-            self.numbers.forget(&subject);
+            self.throttle.forget(&subject);
             return None;
         };
         let condition = PodCondition {
@@ -329,41 +329,41 @@ impl Said {
         };
         let stands = self.pod_condition.get(uid).or(member.facts.scheduled_condition.as_ref());
         if stands == Some(&condition) {
-            self.numbers.forget(&subject);
+            self.throttle.forget(&subject);
             return None;
         }
-        let only_numbers = stands.is_some_and(|stands| stands.reason == condition.reason);
-        if only_numbers && !self.numbers.may_tell(&subject, now.since_start) {
+        let only_amounts_changed = stands.is_some_and(|stands| stands.reason == condition.reason);
+        if only_amounts_changed && !self.throttle.may_write(&subject, now.since_start) {
             return None;
         }
-        self.numbers.forget(&subject);
+        self.throttle.forget(&subject);
         self.pod_condition.insert(uid.clone(), condition.clone());
         let facts = &member.facts;
         let (namespace, name) = (Arc::clone(&facts.namespace), Arc::clone(&facts.name));
         Some(Command::Pod { namespace, name, uid: uid.clone(), condition, now: now.wall })
     }
 
-    /// A write ended.
-    pub fn done(&mut self, subject: &Subject, told: &Told, now: Duration) {
+    /// Takes in the outcome of a write.
+    pub fn done(&mut self, subject: &Subject, outcome: &WriteOutcome, now: Duration) {
         self.under_way = self.under_way.saturating_sub(1);
-        let failed = matches!(told, Told::Failed(_));
+        let failed = matches!(outcome, WriteOutcome::Failed(_));
         match subject {
             Subject::Group(key) => {
-                match told {
-                    Told::Stands { resource_version } => {
+                match outcome {
+                    WriteOutcome::Written { resource_version } => {
                         if let Some(written) = self.group_status.get_mut(key) {
                             written.version = Some(resource_version.parse().unwrap_or(0));
                         }
                     }
-                    // An Event that was to go with it is not repeated: it may have been sent.
-                    Told::Gone | Told::Failed(_) => {
+                    // The Event of this write is not repeated, because it may have been sent.
+                    WriteOutcome::Gone | WriteOutcome::Failed(_) => {
                         self.group_status.remove(key);
                     }
                 }
                 self.groups.done(key, now, !failed);
             }
             Subject::Queue(name) => {
-                if !matches!(told, Told::Stands { .. }) {
+                if !matches!(outcome, WriteOutcome::Written { .. }) {
                     self.queue_status.remove(name);
                 }
                 self.queues.done(name, now, !failed);
@@ -378,7 +378,7 @@ impl Said {
     }
 }
 
-/// How long the changes of the group are merged into one write: while its members are being made, and while they start.
+/// Returns how long the changes of a PodGroup are merged: while its members are being created or are starting.
 fn merges(group: &Group) -> Option<Duration> {
     if matches!(group.refusal.as_deref(), Some(Refusal::NotEnoughTasks { .. } | Refusal::NotEnoughPodsOfTask { .. })) {
         return Some(SETTLE);
@@ -386,12 +386,12 @@ fn merges(group: &Group) -> Option<Duration> {
     (group.refusal.is_none() && group.counts.running < group.counts.placed).then_some(START)
 }
 
-impl Default for Said {
+impl Default for StatusWriter {
     fn default() -> Self {
         Self::new()
     }
 }
 
 #[cfg(test)]
-#[path = "said_tests.rs"]
+#[path = "status_writer_tests.rs"]
 mod tests;

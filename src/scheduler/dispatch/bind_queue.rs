@@ -1,16 +1,19 @@
-//! Whose binding is sent next?
+//! The order in which bindings are sent.
 //!
-//! A namespace in which a binding was sent and not answered (a webhook of its own that is down, say) has a lane. What is to be bound there waits in it, and so does what is sent
-//! again, for as long as it rests: **who waits holds no slot**. All lanes together have half of the slots, one has few of them, and lanes and all others take turns, so that
-//! nobody's trouble holds up anybody else. When the last one there is answered, the lane ends.
+//! A namespace gets a lane when one of its bindings had no answer (for example, its webhook is down). New bindings and retries of the
+//! namespace wait in its lane, and **a waiting binding holds no slot**.
+//!
+//! * All lanes together have half of the slots, and one lane has an eighth.
+//! * Lanes and other namespaces alternate, so one namespace does not delay another.
+//! * A lane ends when its last unanswered binding is answered.
 //!
 //! ```text
-//!              the namespace answers
-//!  decided ─┬─────────────────────────▶ fresh ──╮ in turn           answered
+//!              the namespace has no lane
+//!  decided ─┬─────────────────────────▶ fresh ──╮ alternate         answered
 //!           │ it has a lane                     ├────────▶ sent ─┬─────────▶ (over)
 //!           ╰─────────────────────────▶ lane ───╯                │ not answered
 //!                                        ▲                       │
-//!                                        ╰────── after a rest ───╯
+//!                                        ╰──── after a delay ────╯
 //! ```
 //!
 //! Pure: the time is an argument.
@@ -23,96 +26,96 @@ use tokio::time::Instant;
 
 use crate::cycle::plan::Bind;
 
-/// Which part of all slots lanes may have together, and one of them.
+/// The parts of all slots that all lanes together, and one lane, may have.
 const LANES: usize = 2;
 const LANE: usize = 8;
 
-/// A binding, and what became of it so far.
+/// A binding and its attempts so far.
 #[derive(Clone, Debug)]
-pub(super) struct Try {
+pub(super) struct BindAttempt {
     pub(super) bind: Bind,
-    /// How often it had no answer that ends it.
+    /// The number of requests without a final answer.
     pub(super) failures: u32,
-    /// Since when it is so, and why, of a bounded set.
+    /// The time and the reason of the first such request.
     pub(super) since: Option<(Instant, &'static str)>,
-    /// When it was last sent with an unknown outcome.
+    /// The time of the last request with an unknown outcome.
     pub(super) open: Option<Instant>,
-    /// How often it was sent in vain while the API server answered everything else.
+    /// The number of requests without success while the API server answered the reads.
     pub(super) alone: u32,
-    /// Whether it was told that its outcome is open.
-    pub(super) told: bool,
-    /// Whether it was sent from a lane.
+    /// Whether the unknown outcome was reported.
+    pub(super) reported: bool,
+    /// Whether the binding was sent from a lane.
     in_lane: bool,
 }
 
-/// All that is to be bound.
+/// The bindings to be sent.
 #[derive(Debug)]
-pub(super) struct Turns {
+pub(super) struct BindQueue {
     most: usize,
-    fresh: VecDeque<Try>,
+    fresh: VecDeque<BindAttempt>,
     lanes: BTreeMap<Arc<str>, Lane>,
-    /// How many of each are under way.
+    /// The numbers of bindings under way, outside and from lanes.
     sent: usize,
     sent_from_lanes: usize,
-    /// Whether a lane has the next turn, and which had the last one.
+    /// Whether a lane has the next turn, and which lane had the last one.
     lane_is_next: bool,
     last: Option<Arc<str>>,
-    /// How many have waited in lanes so far.
+    /// The number of bindings that have waited in lanes so far.
     came: u64,
 }
 
 #[derive(Debug, Default)]
 struct Lane {
-    /// By when they may be sent, and in the order in which they came.
-    waits: BTreeMap<(Instant, u64), Try>,
+    /// The waiting bindings, by the time when they may be sent, then by arrival.
+    waits: BTreeMap<(Instant, u64), BindAttempt>,
     sent: usize,
-    /// How many have not been answered so far.
+    /// The number of unanswered bindings.
     unanswered: usize,
 }
 
-impl Turns {
-    /// At most so many are under way at the same time.
+impl BindQueue {
+    /// Creates an empty queue with `most` slots.
     pub(super) fn new(most: usize) -> Self {
         Self { most, fresh: VecDeque::new(), lanes: BTreeMap::new(), sent: 0, sent_from_lanes: 0, lane_is_next: false, last: None, came: 0 }
     }
 
-    /// It was decided.
+    /// Adds a new binding.
     pub(super) fn push(&mut self, bind: Bind, now: Instant) {
-        self.wait(Try { bind, failures: 0, since: None, open: None, alone: 0, told: false, in_lane: false }, now);
+        self.wait(BindAttempt { bind, failures: 0, since: None, open: None, alone: 0, reported: false, in_lane: false }, now);
     }
 
-    fn wait(&mut self, tried: Try, at: Instant) {
-        let Some(lane) = self.lanes.get_mut(&tried.bind.namespace) else { return self.fresh.push_back(tried) };
-        lane.waits.insert((at, self.came), tried);
+    fn wait(&mut self, attempt: BindAttempt, at: Instant) {
+        let Some(lane) = self.lanes.get_mut(&attempt.bind.namespace) else { return self.fresh.push_back(attempt) };
+        lane.waits.insert((at, self.came), attempt);
         self.came = self.came.saturating_add(1);
     }
 
-    /// The next that is sent now; it is under way until [`ended`](Self::ended) or [`rests`](Self::rests).
-    pub(super) fn take(&mut self, now: Instant) -> Option<Try> {
+    /// Takes the next binding to send. It is under way until [`ended`](Self::ended) or [`rests`](Self::rests).
+    pub(super) fn take(&mut self, now: Instant) -> Option<BindAttempt> {
         if self.sent.saturating_add(self.sent_from_lanes) >= self.most {
             return None;
         }
         let first = if self.lane_is_next { self.take_from_lane(now) } else { None };
-        // Of those that were decided some may have gone into a lane by that.
+        // `take_fresh` may have moved bindings into a lane.
         let taken = first.or_else(|| self.take_fresh(now)).or_else(|| self.take_from_lane(now))?;
         self.lane_is_next = !taken.in_lane;
         Some(taken)
     }
 
-    fn take_fresh(&mut self, now: Instant) -> Option<Try> {
-        while let Some(tried) = self.fresh.pop_front() {
-            if self.lanes.contains_key(&tried.bind.namespace) {
-                // Its namespace got a lane since.
-                self.wait(tried, now);
+    fn take_fresh(&mut self, now: Instant) -> Option<BindAttempt> {
+        while let Some(attempt) = self.fresh.pop_front() {
+            if self.lanes.contains_key(&attempt.bind.namespace) {
+                // The namespace has got a lane since.
+                self.wait(attempt, now);
             } else {
                 self.sent = self.sent.saturating_add(1);
-                return Some(Try { in_lane: false, ..tried });
+                return Some(BindAttempt { in_lane: false, ..attempt });
             }
         }
         None
     }
 
-    fn take_from_lane(&mut self, now: Instant) -> Option<Try> {
+    fn take_from_lane(&mut self, now: Instant) -> Option<BindAttempt> {
         if self.sent_from_lanes >= part(self.most, LANES) {
             return None;
         }
@@ -125,14 +128,14 @@ impl Turns {
         };
         let name = self.lanes.range(after).chain(&self.lanes).find(ready).map(|(name, _)| Arc::clone(name))?;
         let lane = self.lanes.get_mut(&name)?;
-        let (_, tried) = lane.waits.pop_first()?;
+        let (_, attempt) = lane.waits.pop_first()?;
         lane.sent = lane.sent.saturating_add(1);
         self.sent_from_lanes = self.sent_from_lanes.saturating_add(1);
         self.last = Some(name);
-        Some(Try { in_lane: true, ..tried })
+        Some(BindAttempt { in_lane: true, ..attempt })
     }
 
-    /// When somebody may be sent who rests now; none where there is no slot for him before another ends.
+    /// Returns when a binding in back-off may be sent; `None` if no slot is free for it.
     pub(super) fn next(&self) -> Option<Instant> {
         if self.sent.saturating_add(self.sent_from_lanes) >= self.most || self.sent_from_lanes >= part(self.most, LANES) {
             return None;
@@ -141,8 +144,8 @@ impl Turns {
         lanes.filter_map(|lane| lane.waits.first_key_value().map(|((at, _), _)| *at)).min()
     }
 
-    /// It was answered, as it was when it was taken.
-    pub(super) fn ended(&mut self, taken: &Try) {
+    /// Ends a binding that was answered. `taken` is the attempt from [`take`](Self::take).
+    pub(super) fn ended(&mut self, taken: &BindAttempt) {
         self.free(taken);
         let namespace = &taken.bind.namespace;
         let Some(lane) = self.lanes.get_mut(namespace) else { return };
@@ -156,17 +159,17 @@ impl Turns {
         }
     }
 
-    /// It had no answer, and may be sent again from then on.
-    pub(super) fn rests(&mut self, taken: &Try, tried: Try, until: Instant) {
+    /// Puts a binding without an answer back, to be sent from `until` on.
+    pub(super) fn rests(&mut self, taken: &BindAttempt, attempt: BindAttempt, until: Instant) {
         self.free(taken);
         let lane = self.lanes.entry(Arc::clone(&taken.bind.namespace)).or_default();
         if taken.failures == 0 {
             lane.unanswered = lane.unanswered.saturating_add(1);
         }
-        self.wait(tried, until);
+        self.wait(attempt, until);
     }
 
-    fn free(&mut self, taken: &Try) {
+    fn free(&mut self, taken: &BindAttempt) {
         if !taken.in_lane {
             self.sent = self.sent.saturating_sub(1);
             return;
@@ -178,11 +181,11 @@ impl Turns {
     }
 }
 
-/// A part of the slots, at least one.
+/// Returns a part of the slots, at least one.
 fn part(most: usize, of: usize) -> usize {
     most.checked_div(of).unwrap_or(most).max(1)
 }
 
 #[cfg(test)]
-#[path = "turns_tests.rs"]
+#[path = "bind_queue_tests.rs"]
 pub(super) mod tests;

@@ -1,11 +1,11 @@
-//! How many groups wait in each queue and below it, why, and since when?
+//! Counts the waiting PodGroups in each queue and below it, by cause, with the oldest creation time.
 //!
-//! A group waits in its own queue and in every one above it, as what is used counts for all of them (T3): so what a queue deserves can be held against what is wanted there,
-//! wherever in the tree it is stated. `root` has everybody, and everybody once.
+//! A PodGroup counts in its own queue and in all ancestors, as its use does (T3). So the demand can be compared with a deserved amount at any
+//! level of the tree. `root` counts each PodGroup once.
 //!
-//! **Few series.** What refuses is the queue itself, one above it, or one [`BELOW`] it, whichever that is: its own series name it. So a queue with thousands below it has no more
-//! series than another, and `root` a few hundred at most. Of all together there are [`WAITING`], the upper queues' first; who is in a series beyond them is counted by the reason alone
-//! among [`OTHERS`], once, and still in the queues above.
+//! **The number of series is bounded.** The label `at` names the queue itself or an ancestor; every queue below is [`BELOW`].
+//! So a queue with thousands of descendants has no more series than another queue. All queues together have at most [`WAITING`] series, and upper
+//! queues come first. A PodGroup beyond this limit is counted once under [`OTHERS`], by reason alone, and still in the upper queues.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,36 +14,37 @@ use crate::accounting::QueueTree;
 use crate::api::Uid;
 use crate::cycle::world::World;
 
-use super::{Frozen, Labels, OTHERS, UNKNOWN, why};
+use super::{Labels, OTHERS, QueueSnapshot, UNKNOWN, cause_of};
 
-/// So many series say who waits for what; what is beyond is counted by its reason alone.
+/// The limit of series. PodGroups beyond it are counted by reason alone.
 pub const WAITING: usize = 4000;
 
-/// Some queue below the one that is told of refuses. No queue can be called so.
+/// The label `at` if a queue below refuses. It is not a valid queue name.
 pub const BELOW: &str = "(below)";
 
-/// The labels of those that wait: the queue, the reason, the queue that refuses, the dimension.
-pub type Waits = (String, &'static str, String, String);
+/// The labels of a count: the queue, the reason, the queue that refuses and the resource.
+pub type WaitingLabels = (String, &'static str, String, String);
 
 /// The same, borrowed.
 type Series<'a> = (&'a str, &'static str, &'a str, &'a str);
 
-/// What a group says: its queue, the reason, the queue that refuses, the dimension's label.
-type Said<'a> = (&'a str, &'static str, Option<&'a str>, &'a str);
+/// The cause of a PodGroup's wait: its queue, the reason, the queue that refuses and the label of the resource.
+type GroupCause<'a> = (&'a str, &'static str, Option<&'a str>, &'a str);
 
-impl Frozen {
-    pub(super) fn waits<'a>(&mut self, world: &'a World, labels: &Labels<'a>) {
-        let mut counts: BTreeMap<Said<'a>, u64> = BTreeMap::new();
+impl QueueSnapshot {
+    pub(super) fn count_waiting<'a>(&mut self, world: &'a World, labels: &Labels<'a>) {
+        let mut counts: BTreeMap<GroupCause<'a>, u64> = BTreeMap::new();
         let mut oldest: BTreeMap<&str, i64> = BTreeMap::new();
         for group in world.backlog().iter().filter_map(|key| world.groups().get(key)) {
-            // Names that no queue has are one, however many somebody writes.
+            // All names without a queue share one label.
             let queue =
                 group.facts.as_ref().map(|facts| facts.queue.as_str()).filter(|name| labels.exist.contains(name)).unwrap_or(UNKNOWN);
-            let why = why(group);
-            let count =
-                counts.entry((queue, why.code.as_str(), why.queue, why.resource.map_or("", |name| labels.resource(name)))).or_default();
+            let cause = cause_of(group);
+            let count = counts
+                .entry((queue, cause.code.as_str(), cause.queue, cause.resource.map_or("", |name| labels.resource(name))))
+                .or_default();
             *count = count.saturating_add(1);
-            // For whom others are leaving waits as well.
+            // A nominated member waits too, until its victims are gone.
             let others_leave = |uid: &&Uid| group.counts.nominated > 0 && world.pods().get(*uid).is_some_and(|pod| pod.nominated.is_some());
             let waiting = group.waiting.iter().chain(group.members.iter().filter(others_leave));
             let created = waiting.filter_map(|uid| world.pods().get(uid)).map(|pod| pod.facts.created.as_second()).min();
@@ -61,15 +62,18 @@ impl Frozen {
                 *first = created.min(*first);
             }
         }
-        let series = |said: &Said<'a>| ways.get(said.0).map(|way| way.series(labels, *said)).unwrap_or_default();
+        let series = |cause: &GroupCause<'a>| ways.get(cause.0).map(|way| way.series(labels, *cause)).unwrap_or_default();
         for ((queue, reason, at, resource), count) in counted(&counts, series) {
             self.waiting.insert((queue.to_owned(), reason, at.to_owned(), resource.to_owned()), count);
         }
     }
 }
 
-/// Every series and how many are in it.
-fn counted<'a>(counts: &BTreeMap<Said<'a>, u64>, series: impl Fn(&Said<'a>) -> Vec<(usize, Series<'a>)>) -> BTreeMap<Series<'a>, u64> {
+/// Returns the count of each series.
+fn counted<'a>(
+    counts: &BTreeMap<GroupCause<'a>, u64>,
+    series: impl Fn(&GroupCause<'a>) -> Vec<(usize, Series<'a>)>,
+) -> BTreeMap<Series<'a>, u64> {
     let mut depths: BTreeMap<Series<'a>, usize> = BTreeMap::new();
     for (depth, one) in counts.keys().flat_map(&series) {
         let least = depths.entry(one).or_insert(depth);
@@ -78,10 +82,10 @@ fn counted<'a>(counts: &BTreeMap<Said<'a>, u64>, series: impl Fn(&Said<'a>) -> V
     let upper_first: BTreeSet<(usize, Series<'a>)> = depths.into_iter().map(|(one, depth)| (depth, one)).collect();
     let shown: BTreeSet<Series<'a>> = upper_first.into_iter().take(WAITING).map(|(_, one)| one).collect();
     let mut sums: BTreeMap<Series<'a>, u64> = BTreeMap::new();
-    for (said, count) in counts {
-        let (mut into, beyond): (Vec<_>, Vec<_>) = series(said).into_iter().map(|(_, one)| one).partition(|one| shown.contains(one));
+    for (cause, count) in counts {
+        let (mut into, beyond): (Vec<_>, Vec<_>) = series(cause).into_iter().map(|(_, one)| one).partition(|one| shown.contains(one));
         if !beyond.is_empty() && into.iter().all(|(queue, ..)| *queue != OTHERS) {
-            into.push((OTHERS, said.1, "", ""));
+            into.push((OTHERS, cause.1, "", ""));
         }
         for one in into {
             let sum = sums.entry(one).or_default();
@@ -91,11 +95,11 @@ fn counted<'a>(counts: &BTreeMap<Said<'a>, u64>, series: impl Fn(&Said<'a>) -> V
     sums
 }
 
-/// The queues in which a group of one queue waits.
+/// The queues in which a PodGroup of one queue counts.
 struct Way<'a> {
-    /// That queue first, `root` last.
+    /// The queue first, `root` last.
     queues: Vec<Arc<str>>,
-    /// The place in `queues` of each label, from below; of queues that are summed under one label the lowest.
+    /// The index in `queues` of each label, from below. If queues share a label, the lowest one counts.
     levels: Vec<(usize, &'a str)>,
 }
 
@@ -112,9 +116,9 @@ impl<'a> Way<'a> {
         Self { queues, levels }
     }
 
-    /// The series that count who says this, with how far from `root` their queues are.
-    fn series(&self, labels: &Labels<'a>, (_, reason, at, resource): Said<'a>) -> Vec<(usize, Series<'a>)> {
-        // What was said before the queue moved elsewhere is of a queue that is not on the way any more: it stays what the group's own queue says.
+    /// Returns the series for a cause, each with the depth of its queue.
+    fn series(&self, labels: &Labels<'a>, (_, reason, at, resource): GroupCause<'a>) -> Vec<(usize, Series<'a>)> {
+        // If the queue has moved since the refusal, the refusing queue may no longer be an ancestor. Then the PodGroup's own queue stands for it.
         let refuses = at.and_then(|at| self.queues.iter().position(|queue| **queue == *at)).unwrap_or(0);
         let at_of = |place: usize| at.map_or("", |at| if refuses >= place { labels.queue(at) } else { BELOW });
         let one = |(place, label): &(usize, &'a str)| (self.queues.len().saturating_sub(*place), (*label, reason, at_of(*place), resource));
@@ -123,5 +127,5 @@ impl<'a> Way<'a> {
 }
 
 #[cfg(test)]
-#[path = "waits_tests.rs"]
+#[path = "waiting_tests.rs"]
 mod tests;

@@ -1,11 +1,14 @@
-//! What do the queues have and want at this moment, and why does who wait in them? As it is shown to Prometheus.
+//! A snapshot of the queues for Prometheus: their amounts, their states and their waiting PodGroups.
 //!
-//! A pure function of the state, worked out when somebody looks, so that it costs nothing while nobody does. Only who decides says anything: a replica that
-//! stands by knows who uses what, but not who is admitted or why somebody waits.
+//! It is a pure function of the state and is computed at each scrape. Only the leader has one: a standby replica does not know
+//! which PodGroups are admitted or why they wait.
 //!
-//! **Bounded, whatever anybody writes.** At most [`QUEUES`] queues have a name of their own in a label (`root`, `default`, then the first by name); the rest
-//! are [`OTHERS`], summed. A name that no queue has (a tenant may write any) is [`UNKNOWN`]. At most [`RESOURCES`] resources have theirs: what every
-//! cluster has, what queues state, what nodes offer, in this order; of another one nothing is shown, and who lacks it lacks `other`.
+//! **The number of series is bounded, whatever users write:**
+//!
+//! * At most [`QUEUES`] queues have their own label value: `root`, `default`, then the first by name. The other queues are summed as [`OTHERS`].
+//! * A name without a queue (a user may write any name) is [`UNKNOWN`].
+//! * At most [`RESOURCES`] resources have their own label value: those of every cluster, then those in queues, then those of nodes.
+//!   Other resources have no amounts, and a PodGroup that lacks one is counted under `other`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,99 +21,65 @@ use crate::resources::{Amount, Limits, Resources};
 use super::overcommit;
 use super::state::State;
 
-mod waits;
+mod waiting;
 
-pub use waits::{BELOW, WAITING, Waits};
+pub use waiting::{BELOW, WAITING, WaitingLabels};
 
-/// So many queues have a label value of their own.
+/// The limit of queues with their own label value.
 pub const QUEUES: usize = 500;
 
-/// So many resources have.
+/// The limit of resources with their own label value.
 pub const RESOURCES: usize = 32;
 
-/// The queues beyond [`QUEUES`]. No queue can be called so.
+/// The label of queues beyond [`QUEUES`]. It is not a valid queue name.
 pub const OTHERS: &str = "(others)";
 
-/// Names of queues that do not exist.
+/// The label of queues that do not exist.
 pub const UNKNOWN: &str = "(unknown)";
 
-/// A resource beyond [`RESOURCES`].
+/// The label of resources beyond [`RESOURCES`].
 const OTHER: &str = "other";
 
-/// What every cluster has.
+/// The resources of every cluster.
 const USUAL: [&str; 4] = ["cpu", "ephemeral-storage", "memory", "pods"];
 
-/// What is said of the amounts of a queue.
+/// A kind of amount of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Of {
-    /// Used in it and below it.
+    /// Used in the queue and below it.
     Allocated,
-    /// Used in it and not below it.
+    /// Used in the queue itself.
     AllocatedItself,
-    /// Admitted and not charged yet, or kept until others are gone, in it and below it.
+    /// Admitted and not charged yet, or nominated, in the queue and below it.
     Reserved,
-    /// What is stated.
+    /// The capability in the spec.
     Capability,
-    /// What is stated.
+    /// The deserved amount in the spec.
     Deserved,
-    /// What is stated.
+    /// The guarantee in the spec.
     Guarantee,
-    /// What of the guarantee is in force.
+    /// The part of the guarantee in force.
     Floor,
-    /// What is kept for guarantees in it and below it, beyond what is taken.
+    /// The unused guarantees in the queue and below it.
     Kept,
-    /// What it has a share in.
+    /// The queue's share.
     Share,
 }
 
-/// The picture of one moment.
+/// The queues at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Frozen {
-    /// Amounts by queue and resource. Where nothing is stated there is none.
+pub struct QueueSnapshot {
+    /// The amounts by queue and resource. A limit that is not set is absent.
     pub amounts: BTreeMap<(Of, String, String), Amount>,
-    /// How many queues are in which state.
+    /// The number of queues in each state.
     pub states: BTreeMap<(String, &'static str), u64>,
-    /// How many groups wait, in each queue with those below it.
-    pub waiting: BTreeMap<Waits, u64>,
-    /// When the oldest member that waits in a queue or below it was created, in seconds since 1970.
+    /// The number of waiting PodGroups in each queue and below it.
+    pub waiting: BTreeMap<WaitingLabels, u64>,
+    /// The creation time of the oldest waiting member in a queue or below it, in seconds since 1970.
     pub oldest: BTreeMap<String, i64>,
 }
 
-/// The picture of now; nothing while another decides.
-#[must_use]
-pub fn freeze(state: &State) -> Frozen {
-    if !state.decides() {
-        return Frozen::default();
-    }
-    let world = &state.world;
-    let quota = world.books().quota();
-    let labels = Labels::of(world);
-    let mut frozen = Frozen::default();
-    let shares = world.shares_now();
-    for queue in quota.queues() {
-        let name = labels.queue(queue.name);
-        let (used, own) = overcommit::used_in(queue, world);
-        // What is kept for gangs until others are gone is used by nobody yet, and promised.
-        let mut reserved = queue.reserved.clone();
-        reserved.add(queue.used);
-        reserved.sub(&used);
-        let queue = QueueView { used: &used, own: &own, reserved: &reserved, ..queue };
-        // What stands in a queue stands in all above it, too: of those that are summed only the topmost are taken.
-        if name != queue.name && labels.has_above(quota, queue.name, name) {
-            frozen.add_resources(&labels, Of::AllocatedItself, name, queue.own);
-        } else {
-            frozen.add_queue(&labels, name, queue, shares.of(queue.name));
-        }
-        if queue.exists {
-            let count = frozen.states.entry((name.to_owned(), state_of(quota, queue.name))).or_default();
-            *count = count.saturating_add(1);
-        }
-    }
-    frozen.waits(world, &labels);
-    frozen
-}
-
-/// In which state a queue is, for a label.
+/// Returns the state of a queue, for a label.
 fn state_of(quota: &Quota, queue: &str) -> &'static str {
     if quota.fault(queue).is_some() {
         return "broken";
@@ -122,10 +91,44 @@ fn state_of(quota: &Quota, queue: &str) -> &'static str {
     }
 }
 
-impl Frozen {
+impl QueueSnapshot {
+    /// Takes a snapshot. It is empty while another replica leads.
+    #[must_use]
+    pub fn of(state: &State) -> Self {
+        if !state.decides() {
+            return Self::default();
+        }
+        let world = &state.world;
+        let quota = world.books().quota();
+        let labels = Labels::of(world);
+        let mut snapshot = Self::default();
+        let shares = world.shares_now();
+        for queue in quota.queues() {
+            let name = labels.queue(queue.name);
+            let (used, own) = overcommit::used_in(queue, world);
+            // Capacity that is nominated for a gang is reserved. No pod uses it yet.
+            let mut reserved = queue.reserved.clone();
+            reserved.add(queue.used);
+            reserved.sub(&used);
+            let queue = QueueView { used: &used, own: &own, reserved: &reserved, ..queue };
+            // The amounts of a queue are part of its parent's amounts. Of the queues that share a label, only the topmost are summed.
+            if name != queue.name && labels.has_above(quota, queue.name, name) {
+                snapshot.add_resources(&labels, Of::AllocatedItself, name, queue.own);
+            } else {
+                snapshot.add_queue(&labels, name, queue, shares.of(queue.name));
+            }
+            if queue.exists {
+                let count = snapshot.states.entry((name.to_owned(), state_of(quota, queue.name))).or_default();
+                *count = count.saturating_add(1);
+            }
+        }
+        snapshot.count_waiting(world, &labels);
+        snapshot
+    }
+
     fn add_queue(&mut self, labels: &Labels<'_>, name: &str, queue: QueueView<'_>, share: &Resources) {
-        // What nodes offer, and what the queue deserves, is there even where it is 0: so a graph has no holes, and nobody who deserves what no node offers any more goes unseen.
-        // The rest is there where there is something.
+        // Resources of nodes, and resources that the queue deserves, are shown even if they are 0, so that a graph has no gaps.
+        // Other resources are shown only if they are not 0.
         let deserved = queue.limits.into_iter().flat_map(|limits| limits.deserved.iter()).map(|(resource, _)| resource.as_str());
         for resource in labels.offered.iter().copied().chain(deserved) {
             for of in [Of::Allocated, Of::Share] {
@@ -164,9 +167,9 @@ impl Frozen {
     }
 }
 
-/// Why a group waits.
+/// Returns the cause of a PodGroup's wait.
 #[must_use]
-pub fn why(group: &Group) -> Cause<'_> {
+pub fn cause_of(group: &Group) -> Cause<'_> {
     match (&group.facts, group.refusal.as_deref()) {
         (None, _) => Cause::plain(Code::PodGroupNotFound),
         (Some(_), None) => Cause::plain(Code::NotTried),
@@ -174,12 +177,12 @@ pub fn why(group: &Group) -> Cause<'_> {
     }
 }
 
-/// What has a label value of its own.
+/// The queues and resources with their own label values.
 struct Labels<'a> {
     queues: BTreeSet<&'a str>,
     exist: BTreeSet<&'a str>,
     resources: BTreeSet<&'a str>,
-    /// Of those what the nodes offer.
+    /// The subset of `resources` that the nodes offer.
     offered: BTreeSet<&'a str>,
 }
 
@@ -210,13 +213,13 @@ impl<'a> Labels<'a> {
         self.resources.get(name).copied().unwrap_or(OTHER)
     }
 
-    /// Whether a queue above this one is summed under the same label.
+    /// Returns whether an ancestor of the queue has the same label.
     fn has_above(&self, quota: &Quota, name: &str, label: &str) -> bool {
         quota.tree().way(name).iter().skip(1).any(|above| self.queue(above) == label)
     }
 }
 
-/// The first different ones.
+/// Returns the first `most` distinct names.
 fn up_to<'a>(most: usize, names: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
     let mut all = BTreeSet::new();
     for name in names {
@@ -229,5 +232,5 @@ fn up_to<'a>(most: usize, names: impl Iterator<Item = &'a str>) -> BTreeSet<&'a 
 }
 
 #[cfg(test)]
-#[path = "frozen_tests.rs"]
+#[path = "queue_snapshot_tests.rs"]
 mod tests;

@@ -1,8 +1,10 @@
-//! When is something told to people?
+//! A queue of objects whose status is to be written: it merges changes and limits the writes to each object.
 //!
-//! Whatever changes is wanted to be told, a little later, so that changes that come together are one write; then not again for a while, so
-//! that an object that changes all the time costs a bounded number of writes; and never twice at a time for one object. What is told is worked
-//! out at the moment it is sent, so nothing that waits here can be old. After a failure the object, and only that, waits longer each time.
+//! * A write starts a little after the change, so that changes that come together are one write.
+//! * The next write to the object waits for the interval, so the number of writes is bounded.
+//! * An object has at most one write under way.
+//! * The content is computed when the write starts, so it is never outdated.
+//! * After a failed write, only this object waits, longer each time.
 //!
 //! ```text
 //!  (none) ── want ──► due ── take ──► under way ── done ──► (none), or due again if wanted meanwhile or failed
@@ -13,12 +15,12 @@ use std::time::Duration;
 
 use crate::backoff::Backoff;
 
-/// How patiently it is told again after a failure.
+/// The back-off after a failed write.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(60));
 
-/// Who is to be told about, and when.
+/// The objects to be written, and when.
 #[derive(Debug)]
-pub struct Teller<K> {
+pub struct WriteQueue<K> {
     /// The least time between two writes to one object.
     interval: Duration,
     due: BTreeSet<(Duration, K)>,
@@ -29,19 +31,19 @@ pub struct Teller<K> {
 struct Entry {
     due: Option<Duration>,
     under_way: bool,
-    /// Not before this time, because it was told a moment ago or failed.
+    /// The earliest time of the next write, after a recent or failed write.
     not_before: Duration,
     failures: u32,
 }
 
-impl<K: Clone + Ord> Teller<K> {
-    /// Tells about one object at most once in `interval`.
+impl<K: Clone + Ord> WriteQueue<K> {
+    /// Creates an empty queue that writes each object at most once in `interval`.
     #[must_use]
     pub const fn new(interval: Duration) -> Self {
         Self { interval, due: BTreeSet::new(), entries: BTreeMap::new() }
     }
 
-    /// It is to be told about within `delay`, or as soon as it may be.
+    /// Requests a write of the object after `delay`, or as soon as the interval permits.
     pub fn want(&mut self, key: &K, now: Duration, delay: Duration) {
         let entry = self.entries.entry(key.clone()).or_default();
         let at = now.saturating_add(delay).max(entry.not_before);
@@ -56,7 +58,7 @@ impl<K: Clone + Ord> Teller<K> {
         }
     }
 
-    /// One that is to be told about now; it is under way until [`done`](Self::done) or [`nothing`](Self::nothing).
+    /// Takes an object that is due. Its write is under way until [`done`](Self::done) or [`nothing`](Self::nothing).
     pub fn take(&mut self, now: Duration) -> Option<K> {
         if self.due.first()?.0 > now {
             return None;
@@ -69,15 +71,15 @@ impl<K: Clone + Ord> Teller<K> {
         Some(key)
     }
 
-    /// There was nothing to tell.
+    /// Ends a write that was not necessary.
     pub fn nothing(&mut self, key: &K) {
         self.end(key);
     }
 
-    /// It was told, or that failed and is tried again later.
-    pub fn done(&mut self, key: &K, now: Duration, told: bool) {
+    /// Ends a write. A failed write is retried later.
+    pub fn done(&mut self, key: &K, now: Duration, written: bool) {
         let Some(entry) = self.entries.get_mut(key) else { return };
-        if told {
+        if written {
             entry.failures = 0;
             entry.not_before = now.saturating_add(self.interval);
         } else {
@@ -97,20 +99,20 @@ impl<K: Clone + Ord> Teller<K> {
         }
     }
 
-    /// The object is gone.
+    /// Forgets an object that was deleted.
     pub fn forget(&mut self, key: &K) {
         if let Some(due) = self.entries.remove(key).and_then(|entry| entry.due) {
             self.due.remove(&(due, key.clone()));
         }
     }
 
-    /// How many objects anything is remembered of.
+    /// Returns the number of objects in memory.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> usize {
         self.entries.len()
     }
 
-    /// When the next one is due.
+    /// Returns the time at which the next object is due.
     #[must_use]
     pub fn next(&self) -> Option<Duration> {
         self.due.first().map(|(at, _)| *at)
@@ -126,42 +128,42 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_together_is_told_once_and_not_again_for_a_while() {
-        let mut teller = Teller::new(ms(1000));
-        teller.want(&"a", ms(0), ms(100));
-        teller.want(&"a", ms(50), ms(100));
-        assert_eq!(teller.take(ms(99)), None);
-        assert_eq!(teller.take(ms(100)), Some("a"));
-        teller.want(&"a", ms(110), ms(0));
-        assert_eq!(teller.take(ms(120)), None);
-        teller.done(&"a", ms(130), true);
-        assert_eq!(teller.next(), Some(ms(1130)));
-        assert_eq!(teller.take(ms(1130)), Some("a"));
-        teller.nothing(&"a");
-        assert_eq!(teller.next(), None);
+    fn changes_that_come_together_are_one_write_and_the_next_waits_for_the_interval() {
+        let mut queue = WriteQueue::new(ms(1000));
+        queue.want(&"a", ms(0), ms(100));
+        queue.want(&"a", ms(50), ms(100));
+        assert_eq!(queue.take(ms(99)), None);
+        assert_eq!(queue.take(ms(100)), Some("a"));
+        queue.want(&"a", ms(110), ms(0));
+        assert_eq!(queue.take(ms(120)), None);
+        queue.done(&"a", ms(130), true);
+        assert_eq!(queue.next(), Some(ms(1130)));
+        assert_eq!(queue.take(ms(1130)), Some("a"));
+        queue.nothing(&"a");
+        assert_eq!(queue.next(), None);
     }
 
     #[test]
-    fn a_shorter_delay_brings_it_forward() {
-        let mut teller = Teller::new(ms(1000));
-        teller.want(&"a", ms(0), ms(2000));
-        teller.want(&"a", ms(0), ms(10));
-        assert_eq!(teller.take(ms(10)), Some("a"));
-        assert_eq!(teller.take(ms(5000)), None);
+    fn a_shorter_delay_makes_the_write_earlier() {
+        let mut queue = WriteQueue::new(ms(1000));
+        queue.want(&"a", ms(0), ms(2000));
+        queue.want(&"a", ms(0), ms(10));
+        assert_eq!(queue.take(ms(10)), Some("a"));
+        assert_eq!(queue.take(ms(5000)), None);
     }
 
     #[test]
-    fn a_failure_waits_longer_each_time_and_only_for_that_object() {
-        let mut teller = Teller::new(ms(1000));
+    fn after_a_failure_only_this_object_waits_longer_each_time() {
+        let mut queue = WriteQueue::new(ms(1000));
         for (now, next) in [(0, 500), (500, 1500), (1500, 3500)] {
-            teller.want(&"a", ms(now), ms(0));
-            assert_eq!(teller.take(ms(now)), Some("a"));
-            teller.done(&"a", ms(now), false);
-            assert_eq!(teller.next(), Some(ms(next)));
+            queue.want(&"a", ms(now), ms(0));
+            assert_eq!(queue.take(ms(now)), Some("a"));
+            queue.done(&"a", ms(now), false);
+            assert_eq!(queue.next(), Some(ms(next)));
         }
-        teller.want(&"b", ms(1500), ms(0));
-        assert_eq!(teller.take(ms(1500)), Some("b"));
-        teller.forget(&"a");
-        assert_eq!(teller.next(), None);
+        queue.want(&"b", ms(1500), ms(0));
+        assert_eq!(queue.take(ms(1500)), Some("b"));
+        queue.forget(&"a");
+        assert_eq!(queue.next(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Who waits is counted wherever in the tree it matters, once in each queue, in no more series than there may be.
+//! Waiting PodGroups are counted once in each queue on the way to `root`, in a bounded number of series.
 
 use std::collections::BTreeMap;
 
@@ -7,36 +7,36 @@ use prometheus::Registry;
 use super::*;
 use crate::api::{GroupFacts, PodFacts, QueueFacts};
 use crate::cycle::testing::{group, limits, pod, queue, running};
-use crate::scheduler::frozen::tests::{odd, state};
-use crate::scheduler::frozen::{QUEUES, freeze};
+use crate::scheduler::queue_snapshot::tests::{odd, state};
+use crate::scheduler::queue_snapshot::{QUEUES, QueueSnapshot};
 use crate::scheduler::testing::at;
 
-/// A pod, and its group where that exists.
+/// A pod, and its PodGroup if that exists.
 type One = (Option<GroupFacts>, PodFacts);
 
-/// A group of one pod that wants to go there.
+/// Returns a PodGroup of one pod in the queue.
 fn one(name: &str, queue: &str, asks: &[(&str, i64)]) -> One {
     (Some(group("ns", name, 1, queue)), pod("ns", name, name, asks))
 }
 
-fn frozen(queues: Vec<QueueFacts>, all: Vec<One>) -> Frozen {
+fn snapshot(queues: Vec<QueueFacts>, all: Vec<One>) -> QueueSnapshot {
     let (groups, pods): (Vec<_>, Vec<_>) = all.into_iter().unzip();
     let mut state = state(&Registry::new(), queues, groups.into_iter().flatten().collect(), pods);
     let _binds = state.tick(at(0));
-    freeze(&state)
+    QueueSnapshot::of(&state)
 }
 
-/// How many wait in the queue, for whatever.
-fn in_all(frozen: &Frozen, queue: &str) -> u64 {
-    frozen.waiting.iter().filter(|((of, ..), _)| of == queue).map(|(_, count)| count).sum()
+/// Returns the number of PodGroups that wait in the queue, over all causes.
+fn in_all(snapshot: &QueueSnapshot, queue: &str) -> u64 {
+    snapshot.waiting.iter().filter(|((of, ..), _)| of == queue).map(|(_, count)| count).sum()
 }
 
-fn said(frozen: &Frozen) -> BTreeMap<[&str; 4], u64> {
-    frozen.waiting.iter().map(|((queue, reason, at, resource), count)| ([queue.as_str(), *reason, at, resource], *count)).collect()
+fn series(snapshot: &QueueSnapshot) -> BTreeMap<[&str; 4], u64> {
+    snapshot.waiting.iter().map(|((queue, reason, at, resource), count)| ([queue.as_str(), *reason, at, resource], *count)).collect()
 }
 
 #[test]
-fn who_waits_counts_in_its_queue_and_in_every_one_above_and_below_says_who_refuses_there() {
+fn a_waiting_podgroup_counts_in_its_queue_and_all_ancestors_with_the_queue_that_refuses() {
     let queues = vec![
         queue("org", None, &[("cpu", 20)]),
         queue("team", Some("org"), &[("memory", 0)]),
@@ -71,39 +71,39 @@ fn who_waits_counts_in_its_queue_and_in_every_one_above_and_below_says_who_refus
         (["root", "QueueNotFound", BELOW, ""], 1),
         (["root", "PodGroupNotFound", "", ""], 1),
     ];
-    let frozen = frozen(queues, all);
-    assert_eq!(said(&frozen), wanted.into());
-    assert_eq!(in_all(&frozen, "root"), 7, "everybody, once");
+    let snapshot = snapshot(queues, all);
+    assert_eq!(series(&snapshot), wanted.into());
+    assert_eq!(in_all(&snapshot, "root"), 7, "each PodGroup once");
 }
 
 #[test]
-fn a_refusal_from_above_is_told_by_its_name_at_every_queue_from_there_down() {
+fn an_ancestor_that_refuses_is_named_at_every_queue_below_it() {
     let queues = vec![queue("org", None, &[("cpu", 1)]), queue("team", Some("org"), &[]), queue("a", Some("team"), &[])];
-    let frozen = frozen(queues, vec![one("g", "a", &[("cpu", 2)])]);
+    let snapshot = snapshot(queues, vec![one("g", "a", &[("cpu", 2)])]);
     let wanted = [("a", "org"), ("team", "org"), ("org", "org"), ("root", BELOW)];
-    assert_eq!(said(&frozen), wanted.map(|(queue, at)| ([queue, "QueueQuotaExceeded", at, "cpu"], 1)).into());
+    assert_eq!(series(&snapshot), wanted.map(|(queue, at)| ([queue, "QueueQuotaExceeded", at, "cpu"], 1)).into());
 }
 
 #[test]
-fn in_a_circle_and_below_what_does_not_exist_everybody_counts_once_in_each() {
+fn in_a_cycle_and_below_a_missing_parent_each_podgroup_counts_once_in_each_queue() {
     let queues = vec![queue("x", Some("y"), &[]), queue("y", Some("x"), &[]), queue("orphan", Some("nobody"), &[])];
-    let frozen = frozen(queues, vec![one("g", "x", &[("cpu", 1)]), one("h", "orphan", &[("cpu", 1)])]);
-    let counts = ["x", "y", "orphan", UNKNOWN, "root"].map(|queue| in_all(&frozen, queue));
-    assert_eq!((counts, frozen.waiting.values().sum::<u64>()), ([1, 1, 1, 1, 2], 6), "{:?}", frozen.waiting);
+    let snapshot = snapshot(queues, vec![one("g", "x", &[("cpu", 1)]), one("h", "orphan", &[("cpu", 1)])]);
+    let counts = ["x", "y", "orphan", UNKNOWN, "root"].map(|queue| in_all(&snapshot, queue));
+    assert_eq!((counts, snapshot.waiting.values().sum::<u64>()), ([1, 1, 1, 1, 2], 6), "{:?}", snapshot.waiting);
 }
 
 #[test]
-fn what_is_summed_under_one_label_counts_once_there() {
-    // The last two, one below the other, are beyond those with names of their own.
+fn a_podgroup_counts_once_under_a_shared_label() {
+    // The last two queues, one below the other, have no label value of their own.
     let name = |number: usize| format!("q{number:04}");
     let parent = |number: usize| (number == QUEUES + 1).then(|| name(QUEUES));
     let queues = (0..QUEUES + 2).map(|number| queue(&name(number), parent(number).as_deref(), &[])).collect();
-    let frozen = frozen(queues, vec![one("g", &name(QUEUES + 1), &[("cpu", 11)])]);
-    assert_eq!(said(&frozen), [OTHERS, "root"].map(|queue| ([queue, "InsufficientResources", "", "cpu"], 1)).into());
+    let snapshot = snapshot(queues, vec![one("g", &name(QUEUES + 1), &[("cpu", 11)])]);
+    assert_eq!(series(&snapshot), [OTHERS, "root"].map(|queue| ([queue, "InsufficientResources", "", "cpu"], 1)).into());
 }
 
 #[test]
-fn a_queue_tells_the_oldest_of_those_that_wait_in_it_or_below_and_of_nobody_else() {
+fn a_queue_shows_the_oldest_waiting_pod_in_it_or_below() {
     let born = |facts: PodFacts, second| PodFacts { created: k8s_openapi::jiff::Timestamp::from_second(second).unwrap(), ..facts };
     let waits = |name: &str, group: &str, second| born(pod("ns", name, group, &[("cpu", 11)]), second);
     let runs = running(born(pod("ns", "r", "runs", &[("cpu", 1)]), 50), "n");
@@ -113,11 +113,11 @@ fn a_queue_tells_the_oldest_of_those_that_wait_in_it_or_below_and_of_nobody_else
     let mut state = state(&Registry::new(), queues, groups, pods);
     let _binds = state.tick(at(0));
     let wanted = [("default", 200), ("org", 100), ("p", 300), ("q", 100), ("root", 100)];
-    assert_eq!(freeze(&state).oldest, wanted.map(|(queue, second)| (queue.to_owned(), second)).into());
+    assert_eq!(QueueSnapshot::of(&state).oldest, wanted.map(|(queue, second)| (queue.to_owned(), second)).into());
 }
 
 #[test]
-fn who_waits_for_what_is_a_bounded_number_of_series_and_upper_queues_and_totals_stay_whole() {
+fn the_number_of_series_is_bounded_and_the_totals_of_upper_queues_stay_exact() {
     let (parents, below, resources) = (3_usize, 60_usize, 27_usize);
     let stated: Vec<String> = (0..resources).map(odd).collect();
     let capability: Vec<(&str, i64)> = stated.iter().map(|name| (name.as_str(), 1)).collect();
@@ -128,22 +128,22 @@ fn who_waits_for_what_is_a_bounded_number_of_series_and_upper_queues_and_totals_
         .flat_map(|number| stated.iter().enumerate().map(move |(index, name)| (number, index, name.as_str())))
         .map(|(number, index, resource)| one(&format!("g{number}-{index}"), &leaf(number), &[(resource, 1)]))
         .collect();
-    // What nobody states or offers has no label of its own.
+    // A resource that no queue states and no node offers has no label value of its own.
     all.push(one("unicorn", "default", &[("example.com/unicorn", 1)]));
     let there = u64::try_from(all.len()).unwrap();
     let mut queues: Vec<_> = (0..leaves).map(|number| queue(&leaf(number), Some(&parent(number)), &capability)).collect();
     queues.extend((0..parents).map(|number| QueueFacts { deserved: limits(&capability), ..queue(&parent(number), None, &[]) }));
-    let frozen = frozen(queues, all);
-    // `root` has one for each resource and the unicorn's, `default` that, each parent one for each resource; what is left is the leaves'. Beyond are as many groups as series.
+    let snapshot = snapshot(queues, all);
+    // `root` has one series for each resource and one for the unicorn. `default` has the unicorn's. Each parent has one for each resource. The leaves have the rest.
     let upper = 1 + resources + 1 + parents * resources;
     let beyond = leaves * resources - (WAITING - upper);
-    assert_eq!(frozen.waiting.len(), WAITING + 1, "one more, for there is one reason");
-    assert_eq!(in_all(&frozen, "root"), there);
+    assert_eq!(snapshot.waiting.len(), WAITING + 1, "one more, for there is one reason");
+    assert_eq!(in_all(&snapshot, "root"), there);
     for number in 0..parents {
-        assert_eq!(in_all(&frozen, &parent(number)), u64::try_from(below * resources).unwrap(), "{}", parent(number));
+        assert_eq!(in_all(&snapshot, &parent(number)), u64::try_from(below * resources).unwrap(), "{}", parent(number));
     }
-    let said = said(&frozen);
-    assert_eq!(said.get(&[OTHERS, "InsufficientResources", "", ""]).copied(), Some(u64::try_from(beyond).unwrap()), "each once");
-    assert_eq!(said.get(&["z1", "InsufficientResources", "", stated[0].as_str()]).copied(), Some(u64::try_from(below).unwrap()));
-    assert_eq!(said.get(&["default", "InsufficientResources", "", "other"]), Some(&1));
+    let series = series(&snapshot);
+    assert_eq!(series.get(&[OTHERS, "InsufficientResources", "", ""]).copied(), Some(u64::try_from(beyond).unwrap()), "each once");
+    assert_eq!(series.get(&["z1", "InsufficientResources", "", stated[0].as_str()]).copied(), Some(u64::try_from(below).unwrap()));
+    assert_eq!(series.get(&["default", "InsufficientResources", "", "other"]), Some(&1));
 }

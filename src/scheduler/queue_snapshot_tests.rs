@@ -1,4 +1,4 @@
-//! What is shown of the queues: the same reason everywhere, amounts exactly, and no more series than there may be.
+//! The queue snapshot: the same reason in all outputs, exact amounts and a bounded number of series.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::scheduler::event::{Change, Event, Question};
 use crate::scheduler::metrics::Metrics;
 use crate::scheduler::testing::{at, leading};
 
-/// One node of 10 cpu and 100 GiB; these queues beside `root` and `default`. It leads.
+/// Returns a leading state with one node of 10 cpu and 100 GiB. `queues` are in addition to `root` and `default`.
 pub(super) fn state(registry: &Registry, queues: Vec<QueueFacts>, groups: Vec<GroupFacts>, pods: Vec<PodFacts>) -> State {
     let state = State::new([DEFAULT_SCHEDULER.to_owned()], POLICY, Metrics::new(registry).unwrap());
     leading(state, vec![node("n", &[("cpu", 10), ("memory", 100 << 30)])], pods, groups, queues)
@@ -41,14 +41,14 @@ fn ceiling(bound: Bound, asked: i64, kept: i64) -> Refusal {
 }
 
 fn nodes(reason: Option<Reason>) -> Refusal {
-    // Another reason that fewer nodes have, and that comes first by name.
+    // Another reason that fewer nodes have and that is first by name.
     let few = (Reason::Unschedulable, Count { nodes: 1, ..Count::default() });
     let count = Count { nodes: 4, ..Count::default() };
     let reasons: BTreeMap<_, _> = reason.into_iter().flat_map(|reason| [(reason, count), few.clone()]).rev().collect();
     Refusal::Nodes { needed: 1, placed: 0, tally: Arc::new(Tally { nodes: if reasons.is_empty() { 0 } else { 5 }, reasons }) }
 }
 
-/// Most nodes are not for it, and the few that are lack devices.
+/// Returns a refusal: most nodes do not match, and the matching nodes lack devices.
 fn other_machines() -> Refusal {
     let count = |nodes| Count { nodes, ..Count::default() };
     let reasons = [(Reason::NodeSelector, count(8)), (Reason::Lacks("example.com/gpu".into()), count(2))].into();
@@ -59,12 +59,12 @@ fn broken(why: Fault) -> Refusal {
     Refusal::Queue(QueueFault { queue: "parent".into(), why })
 }
 
-/// Others go for one that was so refused.
+/// Returns the refusal of a PodGroup that waits for its victims, with its earlier refusal.
 fn nominated(before: Option<Refusal>) -> Refusal {
     Refusal::Nominated { victims: 1, queues: ["q".into()].into(), lack: before.and_then(|before| before.lack()) }
 }
 
-/// Every refusal that there is, with the reason by which it is counted.
+/// Returns every kind of refusal with the reason by which it is counted.
 fn refusals() -> Vec<(&'static str, Refusal)> {
     let taint = Taint { key: "a".into(), value: None, effect: "NoSchedule".into() };
     let excess = Excess { dimension: "cpu".into(), children: Amount::from_units(5), guarantee: Amount::from_units(4) };
@@ -119,7 +119,7 @@ fn refusals() -> Vec<(&'static str, Refusal)> {
 }
 
 #[test]
-fn every_refusal_has_its_code_and_the_text_names_the_same_level_and_dimension() {
+fn every_refusal_has_its_code_and_the_text_names_the_same_queue_and_resource() {
     let mut seen: BTreeSet<Code> = [Code::NotTried].into();
     for (code, refusal) in refusals() {
         let (cause, text) = (Cause::of(&refusal), refusal.message());
@@ -136,7 +136,7 @@ fn every_refusal_has_its_code_and_the_text_names_the_same_level_and_dimension() 
 
 /// The reason of PodScheduled, for which Cluster Autoscaler and Karpenter add nodes where it is `Unschedulable`.
 #[test]
-fn only_pods_that_nodes_are_lacking_for_are_unschedulable() {
+fn only_pods_that_lack_nodes_are_unschedulable() {
     let bought: BTreeSet<&str> =
         refusals().iter().filter(|(_, refusal)| refusal.pod_reason() == "Unschedulable").map(|(code, _)| *code).collect();
     let nodes = [
@@ -151,11 +151,11 @@ fn only_pods_that_nodes_are_lacking_for_are_unschedulable() {
         "Taints",
     ];
     assert_eq!(bought, nodes.into());
-    // Others keep their own code.
+    // Other refusals keep their own code.
     for (code, refusal) in refusals().into_iter().filter(|(code, _)| !nodes.contains(code)) {
         assert_eq!(refusal.pod_reason(), code);
     }
-    // Why no pods are preempted makes no difference.
+    // The cause why no pods are preempted makes no difference.
     let never = || Arc::new(NotTaken::Never { class: None });
     let of = |refusal| Refusal::Kept { refusal: Arc::new(refusal), why: never() }.pod_reason();
     assert_eq!((of(nodes_lack()), of(ceiling(Bound::Capability, 7, 0))), ("Unschedulable", "QueueQuotaExceeded"));
@@ -165,7 +165,7 @@ fn nodes_lack() -> Refusal {
     nodes(Some(Reason::Lacks("example.com/gpu".into())))
 }
 
-/// A line of the metrics: its labels and its value.
+/// Returns the labels and the value of each series of waiting PodGroups.
 fn waiting(registry: &Registry) -> Vec<(String, String)> {
     let text = text(registry).unwrap();
     let lines = text.lines().filter_map(|line| line.strip_prefix("scheduler_queue_waiting_podgroups{")?.split_once("} "));
@@ -173,7 +173,7 @@ fn waiting(registry: &Registry) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_condition_the_debug_page_and_the_metric_give_one_group_one_reason() {
+fn the_condition_the_debug_page_and_the_metric_show_the_same_reason() {
     let registry = Registry::new();
     let queues = vec![
         queue("parent", None, &[("cpu", 2)]),
@@ -192,7 +192,7 @@ fn the_condition_the_debug_page_and_the_metric_give_one_group_one_reason() {
         of("g", 1, "parent", 1),
     ];
     let (groups, mut pods): (Vec<_>, Vec<_>) = all.into_iter().unzip();
-    // Of which there is no PodGroup: the pod alone is told.
+    // This pod has no PodGroup, so only the pod has a condition.
     pods.push(pod("ns", "h", "h", &[("cpu", 1)]));
     let mut state = state(&registry, queues, groups, pods);
     let (mut conditions, mut codes) = (BTreeMap::new(), BTreeMap::new());
@@ -211,30 +211,30 @@ fn the_condition_the_debug_page_and_the_metric_give_one_group_one_reason() {
                 codes.extend(condition.reason.clone().map(|reason| ("ns/h".to_owned(), reason)));
             }
             if let Some(subject) = crate::scheduler::state::subject(&command) {
-                let told = crate::scheduler::event::Told::Stands { resource_version: "9".into() };
-                state.learn(crate::scheduler::event::Report::Told(subject, told), at(millis));
+                let outcome = crate::scheduler::event::WriteOutcome::Written { resource_version: "9".into() };
+                state.learn(crate::scheduler::event::Report::Written(subject, outcome), at(millis));
             }
         }
     }
-    state.metrics.show(Some(freeze(&state)));
+    state.metrics.show(Some(QueueSnapshot::of(&state)));
     let counted = waiting(&registry);
     let page = crate::scheduler::debug::answer(&state, Question::Queues);
     let in_queues = page["queues"].as_array().unwrap().iter().flat_map(|queue| queue["waiting"].as_array().unwrap());
     let homeless = page["homeless"].as_object().unwrap().values().flat_map(|groups| groups.as_array().unwrap());
     let groupless = page["groupless"].as_array().unwrap();
-    let said: Vec<_> = in_queues.chain(homeless).chain(groupless).collect();
-    // Each in its own queue, and in `root`, `parent`, and what is above the orphan.
+    let entries: Vec<_> = in_queues.chain(homeless).chain(groupless).collect();
+    // Each PodGroup counts in its own queue, `root`, `parent` and the missing parent of `orphan`.
     let own: Vec<_> = counted.iter().filter(|(labels, _)| !labels.contains("queue=\"root\"")).collect();
-    assert_eq!((said.len(), conditions.len(), own.len()), (8, 8, 10), "{said:?} {conditions:?} {counted:?}");
+    assert_eq!((entries.len(), conditions.len(), own.len()), (8, 8, 10), "{entries:?} {conditions:?} {counted:?}");
     assert_eq!((groupless.len(), &groupless[0]["group"], &groupless[0]["phase"]), (1, &"ns/h".into(), &serde_json::Value::Null));
-    for entry in said {
+    for entry in entries {
         let group = entry["group"].as_str().unwrap();
         assert_eq!(Some(&conditions[group]), entry["message"].as_str().map(str::to_owned).as_ref(), "{group}");
         assert_eq!(entry["why"]["code"], codes[group].as_str(), "{group}");
         let label = |key: &str| entry["why"][key].as_str().unwrap_or_default().to_owned();
         let facts = state.world.groups()[&GroupKey::new("ns", group.split('/').next_back().unwrap())].facts.clone();
         let queue = facts.map_or_else(|| "missing".to_owned(), |facts| facts.queue.clone());
-        // What no queue is called is no label.
+        // A name without a queue is not a label value.
         let shown = |queue: &str| if queue == "missing" { "(unknown)".to_owned() } else { queue.to_owned() };
         let (at, reason, resource) = (shown(&label("queue")), label("code"), label("resource"));
         let labels = format!("at=\"{at}\",queue=\"{}\",reason=\"{reason}\",resource=\"{resource}\"", shown(&queue));
@@ -250,7 +250,7 @@ fn the_condition_the_debug_page_and_the_metric_give_one_group_one_reason() {
 }
 
 #[test]
-fn amounts_are_in_cores_and_bytes_and_what_is_unset_is_absent() {
+fn amounts_are_in_cores_and_bytes_and_unset_limits_are_absent() {
     let registry = Registry::new();
     let deserving = QueueFacts {
         deserved: limits(&[("cpu", 4), ("example.com/gpu", 2)]),
@@ -261,7 +261,7 @@ fn amounts_are_in_cores_and_bytes_and_what_is_unset_is_absent() {
     used.request.set("cpu", Amount::from_nanos(1_500_000_001));
     let groups = vec![group("ns", "g", 1, "q")];
     let state = state(&registry, vec![deserving, queue("below", Some("q"), &[])], groups, vec![running(used, "n")]);
-    state.metrics.show(Some(freeze(&state)));
+    state.metrics.show(Some(QueueSnapshot::of(&state)));
     let text = text(&registry).unwrap();
     for line in [
         "scheduler_queue_allocated{queue=\"q\",resource=\"cpu\"} 1.500000001",
@@ -287,7 +287,7 @@ fn amounts_are_in_cores_and_bytes_and_what_is_unset_is_absent() {
 }
 
 #[test]
-fn what_is_kept_for_a_gang_until_others_are_gone_is_reserved_and_not_used_and_it_waits_for_what_it_lacked() {
+fn nominated_capacity_is_reserved_and_not_used_and_the_podgroup_still_waits() {
     let born = k8s_openapi::jiff::Timestamp::from_second(77).unwrap();
     let pods = vec![
         running(pod("ns", "v", "v", &[("cpu", 8)]), "n"),
@@ -297,23 +297,24 @@ fn what_is_kept_for_a_gang_until_others_are_gone_is_reserved_and_not_used_and_it
     let groups = vec![group("ns", "g", 1, "team"), group("ns", "v", 1, "default"), group("ns", "r", 1, "team")];
     let mut state = state(&Registry::new(), vec![queue("org", None, &[]), queue("team", Some("org"), &[])], groups, pods);
     let _cycle = state.tick(at(0));
-    assert!(state.world.nominated(&GroupKey::new("ns", "g")).is_some(), "what is borrowed goes for it");
-    let frozen = freeze(&state);
-    let cpu = |of, queue: &str| frozen.amounts.get(&(of, queue.to_owned(), "cpu".to_owned())).copied().unwrap_or(Amount::ZERO);
+    assert!(state.world.nominated(&GroupKey::new("ns", "g")).is_some(), "the borrowed capacity is reclaimed for it");
+    let snapshot = QueueSnapshot::of(&state);
+    let cpu = |of, queue: &str| snapshot.amounts.get(&(of, queue.to_owned(), "cpu".to_owned())).copied().unwrap_or(Amount::ZERO);
     for (of, wanted) in [(Of::AllocatedItself, [1, 0, 0]), (Of::Allocated, [1, 1, 9]), (Of::Reserved, [3, 3, 3])] {
         assert_eq!(["team", "org", "root"].map(|queue| cpu(of, queue)), wanted.map(Amount::from_units), "{of:?}");
     }
-    let evicting = |queue: &str| frozen.waiting.get(&(queue.to_owned(), "WaitingForPreemption", String::new(), "cpu".to_owned())).copied();
-    assert_eq!(["team", "org", "root"].map(evicting), [Some(1); 3], "{:?}", frozen.waiting);
-    assert_eq!(frozen.oldest.get("org"), Some(&77));
+    let evicting =
+        |queue: &str| snapshot.waiting.get(&(queue.to_owned(), "WaitingForPreemption", String::new(), "cpu".to_owned())).copied();
+    assert_eq!(["team", "org", "root"].map(evicting), [Some(1); 3], "{:?}", snapshot.waiting);
+    assert_eq!(snapshot.oldest.get("org"), Some(&77));
 }
 
 #[test]
-fn a_queue_that_goes_takes_its_series_with_it_and_who_does_not_decide_shows_none() {
+fn a_deleted_queue_has_no_series_and_a_standby_replica_shows_none() {
     let registry = Registry::new();
     let mut state = state(&registry, vec![queue("q", None, &[("cpu", 1)])], Vec::new(), Vec::new());
     let shown = |state: &State| {
-        state.metrics.show(Some(freeze(state)));
+        state.metrics.show(Some(QueueSnapshot::of(state)));
         text(&registry).unwrap()
     };
     assert!(shown(&state).contains("queue=\"q\""));
@@ -324,13 +325,13 @@ fn a_queue_that_goes_takes_its_series_with_it_and_who_does_not_decide_shows_none
     let text = crate::runtime::metrics::text(&registry).unwrap();
     assert!(!text.contains("queue=\"root\"") && text.contains("scheduler_responsive 0"), "{text}");
     let stands_by = State::new([DEFAULT_SCHEDULER.to_owned()], POLICY, Metrics::new(&Registry::new()).unwrap());
-    assert_eq!(freeze(&stands_by), Frozen::default());
+    assert_eq!(QueueSnapshot::of(&stands_by), QueueSnapshot::default());
 }
 
 #[test]
-fn what_anybody_writes_adds_a_bounded_number_of_series_and_what_is_summed_is_counted_once() {
+fn user_input_adds_a_bounded_number_of_series_and_summed_queues_count_once() {
     let registry = Registry::new();
-    // Every other one is below the one before it: of those beyond the bound only the upper ones are summed.
+    // Every second queue is below the one before it. Of the queues beyond the limit, only the upper ones are summed.
     let name = |number: usize| format!("q{number:04}");
     let queues: Vec<_> = (0..700)
         .map(|number| {
@@ -345,19 +346,19 @@ fn what_anybody_writes_adds_a_bounded_number_of_series_and_what_is_summed_is_cou
     pods.push(charged);
     let mut state = state(&registry, queues, groups, pods);
     let _binds = state.tick(at(0));
-    let frozen = freeze(&state);
-    let queues: BTreeSet<_> = frozen.amounts.keys().map(|(_, queue, _)| queue.as_str()).collect();
-    let resources: BTreeSet<_> = frozen.amounts.keys().map(|(_, _, resource)| resource.as_str()).collect();
-    // Of `ephemeral-storage`, which has its place, there is none.
+    let snapshot = QueueSnapshot::of(&state);
+    let queues: BTreeSet<_> = snapshot.amounts.keys().map(|(_, queue, _)| queue.as_str()).collect();
+    let resources: BTreeSet<_> = snapshot.amounts.keys().map(|(_, _, resource)| resource.as_str()).collect();
+    // `ephemeral-storage` has a label value, but no amounts.
     assert_eq!((queues.len(), resources.len()), (QUEUES + 1, RESOURCES - 1));
     assert!(queues.contains("default") && queues.contains("root") && queues.contains(OTHERS) && !queues.contains("q0699"));
-    let of = |of, resource: &str| frozen.amounts.get(&(of, OTHERS.to_owned(), resource.to_owned())).copied();
+    let of = |of, resource: &str| snapshot.amounts.get(&(of, OTHERS.to_owned(), resource.to_owned())).copied();
     assert_eq!(of(Of::Allocated, "cpu"), Some(Amount::from_units(2)), "once, and not in q0698 too");
     assert_eq!(of(Of::AllocatedItself, "cpu"), Some(Amount::from_units(2)));
-    assert_eq!(of(Of::Capability, "cpu"), Some(Amount::from_units(101)), "of the uppermost");
-    assert_eq!(frozen.states.get(&(OTHERS.to_owned(), "open")), Some(&202));
+    assert_eq!(of(Of::Capability, "cpu"), Some(Amount::from_units(101)), "of the topmost queues");
+    assert_eq!(snapshot.states.get(&(OTHERS.to_owned(), "open")), Some(&202));
     let missing = |queue: &str, at: &str| (queue.to_owned(), "QueueNotFound", at.to_owned(), String::new());
-    assert_eq!(frozen.waiting, [(missing(UNKNOWN, UNKNOWN), 700), (missing("root", BELOW), 700)].into());
+    assert_eq!(snapshot.waiting, [(missing(UNKNOWN, UNKNOWN), 700), (missing("root", BELOW), 700)].into());
 }
 
 pub(super) fn odd(number: usize) -> String {
@@ -374,5 +375,5 @@ fn each_queue_that_exists_is_counted_in_its_state_and_no_other() {
     };
     let state = state(&Registry::new(), queues, Vec::new(), vec![charged("a", "closing"), charged("b", "gone")]);
     let states = [("broken", "broken"), ("closed", "closed"), ("closing", "closing"), ("default", "open"), ("root", "open")];
-    assert_eq!(freeze(&state).states, states.map(|(queue, state)| ((queue.to_owned(), state), 1)).into());
+    assert_eq!(QueueSnapshot::of(&state).states, states.map(|(queue, state)| ((queue.to_owned(), state), 1)).into());
 }

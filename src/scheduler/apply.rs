@@ -1,4 +1,4 @@
-//! How do lists and watch events become what is known? One function for each kind: all there is, one more, one less.
+//! Applies lists and watch events to the state, one function for each kind of object.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use super::event::Change;
 use super::state::{Kind, Now, State};
 
 impl State {
-    /// What changed of one kind: what a list does not show any more goes first, then comes what is there.
-    fn take_in<T, K: Ord>(
+    /// Applies a change of one kind. After a list, objects that the list lacks are deleted first.
+    fn apply_change<T, K: Ord>(
         &mut self,
         (kind, change): (Kind, Change<T, K>),
         key: impl Fn(&T) -> K,
@@ -36,28 +36,28 @@ impl State {
     pub(super) fn apply_nodes(&mut self, change: Change<NodeFacts, Arc<str>>) {
         let known = |world: &World| world.nodes().iter().map(|node| Arc::clone(&node.name)).collect();
         let delete = |state: &mut Self, name: &Arc<str>| state.world.delete_node(name);
-        self.take_in((Kind::Nodes, change), |node| Arc::clone(&node.name), known, Self::apply_node, delete);
+        self.apply_change((Kind::Nodes, change), |node| Arc::clone(&node.name), known, Self::apply_node, delete);
     }
 
     fn apply_node(&mut self, node: NodeFacts) {
         let nodes = self.world.nodes();
         let known = nodes.id(&node.name).and_then(|id| nodes.get(id));
-        complain("node", &node.name, known.map(|known| known.faults.as_slice()), &node.faults);
+        log_faults("node", &node.name, known.map(|known| known.faults.as_slice()), &node.faults);
         self.world.apply_node(node);
     }
 
     pub(super) fn apply_pods(&mut self, change: Change<PodFacts, Uid>) {
         let known = |world: &World| world.pod_uids().cloned().collect();
-        self.take_in((Kind::Pods, change), |pod| pod.uid.clone(), known, Self::apply_pod, Self::delete_pod);
+        self.apply_change((Kind::Pods, change), |pod| pod.uid.clone(), known, Self::apply_pod, Self::delete_pod);
     }
 
     fn apply_pod(&mut self, pod: PodFacts) {
-        self.said.pod_seen(&pod.uid);
+        self.status_writer.pod_seen(&pod.uid);
         self.world.apply_pod(pod);
     }
 
     fn delete_pod(&mut self, uid: &Uid) {
-        self.said.pod_gone(uid);
+        self.status_writer.pod_gone(uid);
         self.world.delete_pod(uid);
     }
 
@@ -66,40 +66,40 @@ impl State {
             let there = world.groups().iter().filter(|(_, group)| group.facts.is_some());
             there.map(|(key, _)| key.clone()).collect()
         };
-        self.take_in((Kind::Groups, change), |group| group.key.clone(), known, Self::apply_group, Self::delete_group);
+        self.apply_change((Kind::Groups, change), |group| group.key.clone(), known, Self::apply_group, Self::delete_group);
     }
 
     fn apply_group(&mut self, group: GroupFacts) {
-        self.said.group_seen(&group);
+        self.status_writer.group_seen(&group);
         self.world.apply_group(group);
     }
 
     fn delete_group(&mut self, key: &GroupKey) {
-        self.said.group_gone(key);
+        self.status_writer.group_gone(key);
         self.world.delete_group(key);
     }
 
     pub(super) fn apply_queues(&mut self, change: Change<QueueFacts, Arc<str>>, now: Now) {
         let known = |world: &World| world.queues().keys().cloned().collect();
-        self.take_in((Kind::Queues, change), |queue| Arc::from(queue.name.as_str()), known, Self::apply_queue, Self::delete_queue);
-        // Before that, the beginning of deciding makes them.
+        self.apply_change((Kind::Queues, change), |queue| Arc::from(queue.name.as_str()), known, Self::apply_queue, Self::delete_queue);
+        // Before that, `start_deciding` creates them.
         if self.decides() {
             self.make_missing_queues(now);
         }
     }
 
     fn apply_queue(&mut self, queue: QueueFacts) {
-        let queue = match self.said.queue_status_by {
+        let queue = match self.status_writer.queue_status_by {
             QueueStatusBy::Own => queue,
             QueueStatusBy::Obey => queue.obeying(),
         };
-        complain("queue", &queue.name, self.world.queues().get(&*queue.name).map(|known| known.faults.as_slice()), &queue.faults);
-        self.said.queue_seen(&queue.name);
+        log_faults("queue", &queue.name, self.world.queues().get(&*queue.name).map(|known| known.faults.as_slice()), &queue.faults);
+        self.status_writer.queue_seen(&queue.name);
         self.world.apply_queue(queue);
     }
 
     fn delete_queue(&mut self, name: &Arc<str>) {
-        self.said.queue_gone(name);
+        self.status_writer.queue_gone(name);
         self.world.delete_queue(name);
     }
 
@@ -107,20 +107,20 @@ impl State {
         let known = |world: &World| world.priority_class_names().cloned().collect();
         let apply = |state: &mut Self, class| state.world.apply_priority_class(class);
         let delete = |state: &mut Self, name: &String| state.world.delete_priority_class(name);
-        self.take_in((Kind::PriorityClasses, change), |class| class.name.clone(), known, apply, delete);
+        self.apply_change((Kind::PriorityClasses, change), |class| class.name.clone(), known, apply, delete);
     }
 
     pub(super) fn apply_budgets(&mut self, change: Change<BudgetFacts, BudgetKey>) {
         let known = |world: &World| world.budget_keys().cloned().collect();
         let apply = |state: &mut Self, budget| state.world.apply_budget(budget);
         let delete = |state: &mut Self, key: &BudgetKey| state.world.delete_budget(key);
-        self.take_in((Kind::Budgets, change), |budget| budget.key.clone(), known, apply, delete);
+        self.apply_change((Kind::Budgets, change), |budget| budget.key.clone(), known, apply, delete);
     }
 }
 
-/// One line for each value of a node or queue that cannot be used, when it is new.
-fn complain(kind: &'static str, name: &str, known: Option<&[Fault]>, faults: &[Fault]) {
+/// Logs each new fault of a node or queue.
+fn log_faults(kind: &'static str, name: &str, known: Option<&[Fault]>, faults: &[Fault]) {
     for fault in faults.iter().filter(|fault| !known.is_some_and(|known| known.contains(fault))) {
-        tracing::warn!(kind, name, %fault, "a value cannot be used");
+        tracing::warn!(kind, name, %fault, "the value is invalid");
     }
 }
