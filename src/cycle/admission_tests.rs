@@ -90,7 +90,7 @@ fn a5_a_group_whose_pods_are_made_once_it_is_admitted_is_admitted_again_after_it
         let _plan = at(&mut world, now);
         let _rest = at(&mut world, now);
         phases.push((now, phase(&world, "g")));
-        now = world.next_look().map_or(u64::MAX, |at| at.as_secs());
+        now = world.next_attempt().map_or(u64::MAX, |at| at.as_secs());
     }
     use Phase::{Inqueue, Pending};
     assert_eq!(phases, [(0, Inqueue), (30, Pending), (60, Inqueue), (90, Pending)]);
@@ -136,9 +136,9 @@ fn q5_a_hopeless_group_keeps_others_out_for_its_patience_and_then_less_and_less(
     gang(&mut world, "hopeless", 1, "a", 1, &[("cpu", 8)]);
     gang(&mut world, "small", 1, "b", 1, &[("cpu", 1)]);
     assert!(at(&mut world, 0).binds.is_empty());
-    assert_eq!(world.next_look(), Some(Duration::from_secs(30)));
+    assert_eq!(world.next_attempt(), Some(Duration::from_secs(30)));
     assert!(at(&mut world, 30).binds.is_empty());
-    assert_eq!((phase(&world, "hopeless"), world.next_look()), (Phase::Pending, Some(Duration::ZERO)), "others have their turn at once");
+    assert_eq!((phase(&world, "hopeless"), world.next_attempt()), (Phase::Pending, Some(Duration::ZERO)), "others have their turn at once");
     assert_eq!(bound(&at(&mut world, 30)), [("small-0", "n1")]);
     assert!(message(&world, "hopeless").contains("Insufficient cpu") || message(&world, "hopeless").contains("is over its quota"));
     // It rests for as long; what is gained meanwhile may place it, and reserves nothing.
@@ -154,7 +154,7 @@ fn q5_a_hopeless_group_keeps_others_out_for_its_patience_and_then_less_and_less(
     assert_eq!(reserved(&world, "team"), cpus(0), "the second rest is twice as long");
     world.apply_node(node("big", &[("cpu", 8)]));
     assert_eq!(bound(&at(&mut world, 149)), [("hopeless-0", "big")], "it may be placed while it rests");
-    assert_eq!(world.groups()[&GroupKey::new("ns", "hopeless")].rest.times, 0);
+    assert_eq!(world.groups()[&GroupKey::new("ns", "hopeless")].admission_backoff.times, 0);
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn a5_who_asks_for_something_else_is_patient_no_longer_than_it_was() {
     let _plan = at(&mut world, 0);
     world.apply_group(asks(5));
     let _plan = at(&mut world, 20);
-    assert_eq!((reserved(&world, "a"), world.next_look()), (cpus(5), Some(Duration::from_secs(30))));
+    assert_eq!((reserved(&world, "a"), world.next_attempt()), (cpus(5), Some(Duration::from_secs(30))));
     world.apply_group(asks(4));
     let _plan = at(&mut world, 30);
     assert_eq!((reserved(&world, "a"), phase(&world, "g")), (cpus(0), Phase::Pending));
@@ -285,7 +285,7 @@ fn a5_who_asks_for_something_else_is_patient_no_longer_than_it_was() {
     assert_eq!(phase(&world, "g"), Phase::Pending);
     world.apply_group(asks(6));
     let _plan = at(&mut world, 40);
-    assert_eq!((reserved(&world, "a"), world.next_look()), (cpus(6), Some(Duration::from_secs(70))));
+    assert_eq!((reserved(&world, "a"), world.next_attempt()), (cpus(6), Some(Duration::from_secs(70))));
 }
 
 #[test]

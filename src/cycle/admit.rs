@@ -23,11 +23,11 @@ use super::world::World;
 pub(super) fn admit(world: &mut World, key: &GroupKey, needed: &[Uid]) -> Result<Resources, Refusal> {
     let Some((facts, asked, mut minimum)) = asks(world, key, needed) else { return Ok(Resources::new()) };
     let Some(group) = world.groups.get(key) else { return Ok(minimum) };
-    let held = world.reserved(group);
+    let reserved = world.reserved(group);
     // What is reserved already is not asked for again, but a queue may have been closed since.
-    let asked = if held.covers(&asked) { Resources::new() } else { asked };
-    minimum.add(if asked.is_zero() { held } else { &asked });
-    let fits = match group.holds.clone().filter(|_| !asked.is_zero() && holds(Rule::A4Own)) {
+    let asked = if reserved.covers(&asked) { Resources::new() } else { asked };
+    minimum.add(if asked.is_zero() { reserved } else { &asked });
+    let fits = match group.reservation.clone().filter(|_| !asked.is_zero() && holds(Rule::A4Own)) {
         None => world.books.fits_queue(&facts.queue, &asked),
         Some(holds) => {
             let mut trial = world.books.trial();
@@ -43,7 +43,7 @@ pub(super) fn admit(world: &mut World, key: &GroupKey, needed: &[Uid]) -> Result
         Err(refusal) => return Err(refusal.into()),
     };
     if let Some(group) = world.groups.get_mut(key) {
-        group.by_right = owed;
+        group.within_entitlement = owed;
     }
     Ok(minimum)
 }
@@ -90,7 +90,7 @@ pub fn shortages(world: &World, key: &GroupKey) -> Vec<Explanation> {
 /// A3.
 fn is_owed(world: &mut World, key: &GroupKey, queue: &str, asked: &Resources) -> bool {
     world.share_out();
-    let Some(holds) = world.groups.get(key).map(|group| group.holds.clone()) else { return false };
+    let Some(holds) = world.groups.get(key).map(|group| group.reservation.clone()) else { return false };
     let World { books, .. } = world;
     let mut trial = books.trial();
     if let Some(holds) = holds {

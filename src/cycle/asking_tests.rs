@@ -17,7 +17,7 @@ fn reserved(world: &World, queue: &str) -> Amount {
 /// Cycles until there is nothing to do at once; how long that took.
 fn settle(world: &mut World, policy: &Policy, mut now: Duration) -> Duration {
     let began = now;
-    while let Some(next) = world.next_look().filter(|next| *next < now + Duration::from_secs(5)) {
+    while let Some(next) = world.next_attempt().filter(|next| *next < now + Duration::from_secs(5)) {
         now = now.max(next);
         assert!(now < began + Duration::from_secs(9), "it comes to rest");
         let _plan = run(world, policy, now);
@@ -98,7 +98,7 @@ fn all_who_become_owed_by_a_share_alone_are_asked_in_a_quiet_cluster_and_then_it
         let took = settle(&mut world, &policy, Duration::from_secs(11));
         assert_eq!(phase(&world, "w-59"), Phase::Inqueue, "its queue has a share of 5 now");
         assert!(took > Duration::from_millis(200) && took < Duration::from_secs(2), "a few at a time: {took:?}");
-        assert!(world.next_look().is_some_and(|at| at >= Duration::from_secs(40)), "but for its patience nothing is waited for");
+        assert!(world.next_attempt().is_some_and(|at| at >= Duration::from_secs(40)), "but for its patience nothing is waited for");
     }
 }
 
@@ -204,7 +204,7 @@ fn who_was_not_evicted_when_it_was_asked_for_is_asked_last() {
         let plan = at(&mut world, now);
         let [eviction] = plan.evictions.as_slice() else { panic!("{}", message(&world, "owed")) };
         asked.insert(names(eviction).concat());
-        world.stays(&eviction.victims[0].uid, Duration::from_secs(now));
+        world.back_off_eviction(&eviction.victims[0].uid, Duration::from_secs(now));
         world.refuse_eviction(&eviction.group, eviction.nomination, "webhook");
         let _backs_off = at(&mut world, now);
     }
@@ -229,8 +229,8 @@ fn a_pod_that_is_not_ready_any_more_and_may_go_where_the_budget_says_so_is_asked
         let victims: Vec<_> = plan.evictions.iter().flat_map(names).collect();
         assert_eq!(victims, if frees_unready { vec!["borrows-3"] } else { vec![] });
         // That one is ready again is no news to anybody.
-        let plain = world.next_look();
+        let plain = world.next_attempt();
         world.apply_pod(crate::api::PodFacts { ready: true, ..facts });
-        assert_eq!(world.next_look(), plain);
+        assert_eq!(world.next_attempt(), plain);
     }
 }

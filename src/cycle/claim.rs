@@ -15,7 +15,7 @@ use super::misfits;
 use super::plan::{Plan, Taking};
 use super::policy::Policy;
 use super::reclaim::{self, Budgets, Claim, NotTaken};
-use super::world::{Answer, Group, MOST_CLAIMS, World};
+use super::world::{Group, MOST_PREEMPTION_ATTEMPTS, PreemptionOutcome, World};
 
 /// A group that found no places in its turn.
 #[derive(Debug)]
@@ -50,30 +50,30 @@ impl Unplaced {
 
 /// Lets them ask, in the order of their turns.
 pub(super) fn ask(world: &mut World, policy: &Policy, mut unplaced: Vec<Unplaced>, now: Duration, plan: &mut Plan) {
-    world.have_asked(unplaced.iter().map(|group| &group.key));
-    if unplaced.iter().any(|group| !world.was_answered(&group.key)) {
+    world.forget_needless_retries(unplaced.iter().map(|group| &group.key));
+    if unplaced.iter().any(|group| !world.has_current_outcome(&group.key)) {
         world.share_out();
     }
-    unplaced.sort_by_key(|group| world.asked_at(&group.key));
+    unplaced.sort_by_key(|group| world.preemption_attempted_at(&group.key));
     let somebody_owes = policy.evictions && world.somebody_owes();
-    let mut left = MOST_CLAIMS;
+    let mut left = MOST_PREEMPTION_ATTEMPTS;
     for group in &unplaced {
         let asks = policy.evictions && !group.members.is_empty() && (somebody_owes || world.has_lower(&group.key));
-        if world.was_answered(&group.key) {
+        if world.has_current_outcome(&group.key) {
         } else if asks && left == 0 {
-            world.asks_later(&group.key);
+            world.postpone_preemption(&group.key);
         } else {
             // Before it is known what comes of it: who is nominated changes the answers of others, and not its own.
-            world.answered(&group.key, Answer::default());
+            world.record_preemption(&group.key, PreemptionOutcome::default());
             if asks {
                 left = left.saturating_sub(1);
                 let answer = take(world, policy, group, now, plan);
-                world.answered(&group.key, answer);
+                world.record_preemption(&group.key, answer);
             }
         }
-        let Some(answer) = world.answer(&group.key).cloned() else { continue };
-        if policy.evictions && !answer.has_hope() && group.admitted && world.was_answered(&group.key) {
-            world.give_up(&group.key, now, policy.patience);
+        let Some(answer) = world.preemption_outcome(&group.key).cloned() else { continue };
+        if policy.evictions && !answer.has_hope() && group.admitted && world.has_current_outcome(&group.key) {
+            world.preempted_in_vain(&group.key, now, policy.patience);
         }
         // Who is not admitted knows all that is in its way.
         if let Some(why) = answer.why.filter(|_| group.admitted) {
@@ -83,7 +83,7 @@ pub(super) fn ask(world: &mut World, policy: &Policy, mut unplaced: Vec<Unplaced
 }
 
 /// One group asks: for all its members, and where each helps by itself for fewer, if not for all.
-fn take(world: &mut World, policy: &Policy, group: &Unplaced, now: Duration, plan: &mut Plan) -> Answer {
+fn take(world: &mut World, policy: &Policy, group: &Unplaced, now: Duration, plan: &mut Plan) -> PreemptionOutcome {
     let mut count = group.needed;
     let (mut why, mut soon) = (None, false);
     while count > 0 {
@@ -95,7 +95,7 @@ fn take(world: &mut World, policy: &Policy, group: &Unplaced, now: Duration, pla
                 if !found.victims.is_empty() {
                     nominate(world, group, &found, now, plan);
                 }
-                return Answer { why: None, leaving: true, soon };
+                return PreemptionOutcome { why: None, leaving: true, soon };
             }
             Err(not) => {
                 soon |= not.is_soon();
@@ -104,12 +104,12 @@ fn take(world: &mut World, policy: &Policy, group: &Unplaced, now: Duration, pla
         }
         count = if group.all_or_none { 0 } else { count / 2 };
     }
-    Answer { why: why.filter(NotTaken::says_something).map(Arc::new), leaving: false, soon }
+    PreemptionOutcome { why: why.filter(NotTaken::says_something).map(Arc::new), leaving: false, soon }
 }
 
 fn find(world: &mut World, policy: &Policy, group: &Unplaced, members: &[Uid]) -> Option<Result<reclaim::Taking, NotTaken>> {
     let known = world.groups.get(&group.key)?;
-    let (last, holds) = (known.retry.last.clone(), known.holds.clone());
+    let (last, holds) = (known.retry.last.clone(), known.reservation.clone());
     let claim = Claim {
         group: &group.key,
         reservation: holds.as_deref().unwrap_or_default(),
@@ -120,7 +120,7 @@ fn find(world: &mut World, policy: &Policy, group: &Unplaced, members: &[Uid]) -
         last: &last,
     };
     let mild = world.goes_without(known, members);
-    if let Some(why) = mild.clone().filter(|_| world.leaving_or_told_to().is_empty()) {
+    if let Some(why) = mild.clone().filter(|_| world.terminating_or_victims().is_empty()) {
         return Some(Err(why));
     }
     let room = world.budget_room();

@@ -95,8 +95,8 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
         if !world.groups.contains_key(&key) {
             continue;
         }
-        if world.is_strangers(&key) {
-            world.leave_alone(&key);
+        if world.is_foreign(&key) {
+            world.ignore_foreign(&key);
             continue;
         }
         match prepare(world, policy, &key, now) {
@@ -120,10 +120,10 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
     let mut unplaced = Vec::new();
     while let Some((queue, rank, want)) = turns.pop() {
         // A gang of which a part is bound is finished first, whoever waits before it.
-        let half_bound = holds(Rule::A6Half) && want.gang.needed > 0 && world.is_half_bound(&want.key);
-        if let Some(first) = first.get(&queue).filter(|_| !half_bound) {
+        let partially_bound = holds(Rule::A6Half) && want.gang.needed > 0 && world.is_partially_bound(&want.key);
+        if let Some(first) = first.get(&queue).filter(|_| !partially_bound) {
             if holds(Rule::A6Back) {
-                world.pend(&want.key);
+                world.revoke_admission(&want.key);
             }
             refuse(world, &want.key, &Arc::new(Refusal::Behind { first: first.clone() }));
         } else {
@@ -144,7 +144,7 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
     let gangs: Vec<GroupKey> = unplaced.iter().filter_map(whole).chain(back_off).collect();
     claim::ask(world, policy, unplaced, now, &mut plan);
     if policy.evictions {
-        plan.evictions.extend(gangs.iter().filter_map(|key| world.let_go(key, now, policy.release)));
+        plan.evictions.extend(gangs.iter().filter_map(|key| world.evict_partial_gang(key, now, policy.release)));
     }
     world.notice_unfilled();
     plan
@@ -153,7 +153,7 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
 /// What the group wants in this cycle; none where it wants nothing.
 fn prepare(world: &mut World, policy: &Policy, key: &GroupKey, now: Duration) -> Result<Option<Ready>, Refusal> {
     refuse_blocked(world, key);
-    world.notice_look(key);
+    world.notice_attempt(key);
     let Some(group) = world.groups.get(key) else { return Ok(None) };
     let Some(facts) = group.facts.clone() else {
         return if group.waiting.is_empty() { Ok(None) } else { Err(Refusal::NoGroup { name: Arc::clone(&key.name) }) };
@@ -179,14 +179,14 @@ fn check_queue(world: &mut World, key: &GroupKey, facts: &GroupFacts, has_all: b
     // A group that has its places, and of which no pod waits, keeps them, whatever became of its queue since (O2).
     if !has_all && let Some(refusal) = unusable(world, facts) {
         if holds(Rule::A5Broken) {
-            world.pend(key);
+            world.revoke_admission(key);
         }
         return Err(refusal);
     }
     // A5: before a group has its turn that could take what is free only as long as this is reserved.
     let satisfied = world.groups.get(key).is_none_or(|group| gang::is_satisfied(group, facts));
     if holds(Rule::A5Closed) && !satisfied && world.books.quota().closed_by(&facts.queue).is_some() {
-        world.pend(key);
+        world.revoke_admission(key);
     }
     Ok(())
 }
@@ -201,7 +201,7 @@ fn check_time(world: &mut World, policy: &Policy, key: &GroupKey, now: Duration)
     // A gang that was placed but whose binds failed has no earlier refusal.
     let lack = group.refusal.as_deref().and_then(Refusal::lack);
     let refusal = Refusal::Backoff { step: group.retry.step, why: group.retry.why.clone(), failures: group.retry.failures, lack };
-    world.keep_while_refused(key, now, policy.patience);
+    world.limit_reservation_while_refused(key, now, policy.patience);
     Err(refusal)
 }
 
@@ -224,7 +224,7 @@ fn want(world: &mut World, key: &GroupKey, facts: &GroupFacts) -> Result<Want, R
         }
         // It waits until the scheduling gates are removed, which may take any time: it takes nothing from other groups.
         Err(refusal) if group.counts.gated > 0 && holds(Rule::A5Gated) => {
-            world.pend(key);
+            world.revoke_admission(key);
             return Err(refusal);
         }
         Err(refusal) => Want { incomplete: Some(refusal), ..Want::new(key, Gang::default(), Vec::new()) },

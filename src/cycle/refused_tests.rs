@@ -8,7 +8,7 @@ use super::*;
 use crate::api::PodFacts;
 use crate::resources::Amount;
 
-const PATIENCE: u64 = 30;
+const TIMEOUT: u64 = 30;
 
 /// The binds of all that the cycle placed of this group are refused; how many that were.
 fn refuse_all(world: &mut World, group: &str, seconds: u64, wait: u64) -> usize {
@@ -39,11 +39,11 @@ fn a5_who_is_refused_all_the_time_keeps_others_out_for_its_patience_and_no_longe
     assert!(at(&mut world, 1).binds.is_empty());
     assert_eq!(reserved(&world), Amount::from_units(4), "what a refused bind gives back is its gang's");
     assert_eq!(refuse_all(&mut world, "fails", 20, 20), 4);
-    assert!(at(&mut world, PATIENCE - 1).binds.is_empty());
-    assert_eq!(world.next_look(), Some(Duration::from_secs(PATIENCE)), "nothing else may happen");
-    let plan = at(&mut world, PATIENCE);
+    assert!(at(&mut world, TIMEOUT - 1).binds.is_empty());
+    assert_eq!(world.next_attempt(), Some(Duration::from_secs(TIMEOUT)), "nothing else may happen");
+    let plan = at(&mut world, TIMEOUT);
     assert_eq!((plan.binds.len(), reserved(&world), phase(&world, "fails")), (0, Amount::ZERO, Phase::Pending));
-    assert_eq!(at(&mut world, PATIENCE).binds.len(), 1, "{}", message(&world, "other"));
+    assert_eq!(at(&mut world, TIMEOUT).binds.len(), 1, "{}", message(&world, "other"));
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a5_who_had_one_bind_taken_is_finished_first() {
         world.refuse_bind(&bind.uid, "test", Duration::ZERO, |_| Duration::from_secs(100));
     }
     gang(&mut world, "other", 1, "a", 1, &[("cpu", 1)]);
-    for seconds in [1, PATIENCE, PATIENCE * 2] {
+    for seconds in [1, TIMEOUT, TIMEOUT * 2] {
         assert!(at(&mut world, seconds).binds.is_empty());
         assert_eq!(reserved(&world), Amount::from_units(3));
     }

@@ -34,7 +34,7 @@ fn torn() -> World {
 fn released(world: &mut World, policy: &Policy, from: u64, seconds: u64) -> Vec<(u64, Eviction)> {
     let mut released = Vec::new();
     let mut now = Duration::from_secs(from);
-    while let Some(next) = world.next_look().filter(|next| *next <= Duration::from_secs(seconds)) {
+    while let Some(next) = world.next_attempt().filter(|next| *next <= Duration::from_secs(seconds)) {
         now = now.max(next);
         let plan = run(world, policy, now);
         assert!(plan.evictions.iter().all(|eviction| eviction.taking == Taking::Release), "{plan:?}");
@@ -72,7 +72,7 @@ fn a_gang_is_let_go_of_which_one_bind_is_refused_for_the_whole_time_and_none_is_
         let mut world = torn();
         world.apply_node(node("n4", &[("cpu", 1)]));
         let (mut now, mut released) = (Duration::ZERO, Vec::new());
-        while let Some(next) = world.next_look().filter(|next| *next <= Duration::from_secs(1_000)) {
+        while let Some(next) = world.next_attempt().filter(|next| *next <= Duration::from_secs(1_000)) {
             now = now.max(next);
             let plan = run(&mut world, &POLICY, now);
             for bind in &plan.binds {

@@ -198,7 +198,7 @@ fn a_refused_bind_waits_and_comes_back_with_the_failed_node_last() {
     world.refuse_bind(&uid, "forbidden", Duration::from_secs(1), |_| Duration::from_secs(2));
     assert!(run(&mut world, &POLICY, Duration::from_secs(2)).binds.is_empty());
     assert_eq!(message(&world, "g"), "a binding failed: forbidden (1 in a row); it is retried after a back-off");
-    assert_eq!(world.next_look(), Some(Duration::from_secs(3)));
+    assert_eq!(world.next_attempt(), Some(Duration::from_secs(3)));
     assert_eq!(bound(&run(&mut world, &POLICY, Duration::from_secs(3))), [("g-0", "n2")]);
     assert!(world.books().audit().is_clean());
 }

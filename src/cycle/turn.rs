@@ -87,7 +87,7 @@ impl Ongoing<'_> {
 
     fn not_admitted(&mut self, want: &Want, refusal: Refusal) -> Turn {
         if rules::holds(Rule::A5Closed) || !matches!(refusal, Refusal::Closed { .. }) {
-            self.world.pend(&want.key);
+            self.world.revoke_admission(&want.key);
         }
         // Where only amounts are in the way, other pods may be preempted: in a queue that is full of lower priorities no group is admitted before one of
         // those goes. And its share may be more tomorrow, though nothing becomes free.
@@ -95,7 +95,7 @@ impl Ongoing<'_> {
             self.unplaced.push(Unplaced::gang(&want.key, self.queue, want.rest(), want.needed(), false));
         }
         // Without it the next group would have room, and then this one, too, and so on for ever.
-        if want.rest().is_empty() && self.world.is_resting(&want.key, self.now) {
+        if want.rest().is_empty() && self.world.is_admission_backing_off(&want.key, self.now) {
             refuse(self.world, &want.key, &Arc::new(refusal));
             return Turn::Over;
         }
@@ -156,7 +156,8 @@ impl Ongoing<'_> {
 
     fn place(&mut self, want: &Want, members: &[Uid], [needed, first]: [u32; 2]) -> Result<Vec<Placement>, Refusal> {
         let group = self.world.groups.get(&want.key);
-        let (last, holds): (BTreeSet<Arc<str>>, _) = group.map(|group| (group.retry.last.clone(), group.holds.clone())).unwrap_or_default();
+        let (last, holds): (BTreeSet<Arc<str>>, _) =
+            group.map(|group| (group.retry.last.clone(), group.reservation.clone())).unwrap_or_default();
         let (queue, preemptable) = (&**self.queue, self.facts.preemptable);
         let attempt = Attempt { queue, members, needed, first, preemptable, last: &last, holds: holds.as_deref() };
         place::place(self.world, self.policy.placement, &attempt)

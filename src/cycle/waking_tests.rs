@@ -14,7 +14,7 @@ fn until(world: &mut World, seconds: u64) -> usize {
     let end = Duration::from_secs(seconds);
     let mut now = Duration::from_secs(seconds - 3);
     let mut went = 0;
-    while let Some(next) = world.next_look().filter(|next| *next < end) {
+    while let Some(next) = world.next_attempt().filter(|next| *next < end) {
         now = now.max(next);
         went += run(world, &POLICY, now).evictions.iter().map(|eviction| eviction.victims.len()).sum::<usize>();
         assert!(world.books().audit().is_clean());

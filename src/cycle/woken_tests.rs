@@ -106,10 +106,10 @@ fn a_node_that_changed_renews_what_was_said_of_it_a_few_at_a_time() {
     world.apply_node(crate::api::NodeFacts { unschedulable: true, ..node("n07", &[("cpu", 4)]) });
     let (mut now, mut tried) = (Duration::ZERO, BTreeSet::new());
     // Long before any admission timeout.
-    while let Some(next) = world.next_look().filter(|next| *next < Duration::from_secs(9)) {
+    while let Some(next) = world.next_attempt().filter(|next| *next < Duration::from_secs(9)) {
         now = now.max(next);
         let of_this_cycle = run(&mut world, &super::testing::POLICY, now).looked_at;
-        assert!(of_this_cycle.len() <= super::world::MOST_CLAIMS);
+        assert!(of_this_cycle.len() <= super::world::MOST_PREEMPTION_ATTEMPTS);
         tried.extend(of_this_cycle);
     }
     assert_eq!(tried.len(), 100);

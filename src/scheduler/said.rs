@@ -228,7 +228,7 @@ impl Said {
     }
 
     fn group_command(&mut self, key: &GroupKey, world: &World, now: Now) -> Option<Command> {
-        let group = world.groups().get(key).filter(|_| !world.is_strangers(key))?;
+        let group = world.groups().get(key).filter(|_| !world.is_foreign(key))?;
         // While binds are under way nothing is settled; their end brings the group here again. One that does not come is told.
         let facts = group.facts.as_ref().filter(|_| group.counts.binding == 0 || group.counts.open > 0)?;
         if let Some(until) = self.merging.get(key).copied().filter(|until| *until > now.since_start) {

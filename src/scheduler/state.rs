@@ -170,7 +170,7 @@ impl State {
             Report::NotEvicted(taken, why) => {
                 self.metrics.evicted(&taken);
                 self.metrics.not_evicted(why);
-                taken.stays.iter().for_each(|uid| self.world.stays(uid, now.since_start));
+                taken.stays.iter().for_each(|uid| self.world.back_off_eviction(uid, now.since_start));
                 self.world.refuse_eviction(&taken.group, taken.nomination, why);
             }
             Report::Told(subject, told) => {
@@ -232,7 +232,7 @@ impl State {
         if !self.decides() {
             return None;
         }
-        self.world.next_look().into_iter().chain(self.said.next()).min()
+        self.world.next_attempt().into_iter().chain(self.said.next()).min()
     }
 
     fn watch_overcommit(&mut self) {

@@ -271,11 +271,11 @@ fn a5_who_asks_in_vain_when_it_is_admitted_is_asked_again_after_its_rest() {
     let patience = POLICY.patience;
     for rest in [patience, patience * 3, patience * 7] {
         while world.has_work(rest - Duration::from_secs(1)) {
-            let now = world.next_look().unwrap().as_secs();
+            let now = world.next_attempt().unwrap().as_secs();
             assert!(at(&mut world, now).binds.is_empty());
             assert_eq!(reserved(&world), cpus(0), "it is owed, and asks in vain");
         }
-        assert_eq!(world.next_look(), Some(rest));
+        assert_eq!(world.next_attempt(), Some(rest));
         let _plan = at(&mut world, rest.as_secs());
     }
 }

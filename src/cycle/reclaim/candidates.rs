@@ -11,7 +11,7 @@ use k8s_openapi::jiff::Timestamp;
 use crate::accounting::{Accounting, QueueRefusal, Shares};
 use crate::api::{GroupKey, PriorityClassFacts, Uid};
 use crate::by_key::ByKey;
-use crate::cycle::world::{Group, Member, State, Stays, standing};
+use crate::cycle::world::{EvictionBackoff, Group, Member, State, victim_priority};
 use crate::resources::{Amount, ResourceName, Resources};
 
 use super::answer::{Kept, OverShare};
@@ -28,7 +28,7 @@ pub(super) struct Scope<'a> {
     pub(super) classes: &'a BTreeMap<String, PriorityClassFacts>,
     pub(super) shares: &'a Shares,
     /// Whose eviction was refused a moment ago.
-    pub(super) stays: &'a Stays,
+    pub(super) eviction_backoff: &'a EvictionBackoff,
     pub(super) claim: &'a Claim<'a>,
     /// What all members ask for together.
     pub(super) asked: &'a Resources,
@@ -189,7 +189,7 @@ impl Scope<'_> {
         let group = self.groups.get(&facts.group).and_then(|group| group.facts.as_ref());
         let is_bound = member.assumed.as_ref().is_none_or(|assumed| assumed.confirmed);
         let may_go = facts.preemptable && !facts.protected && group.is_none_or(|group| group.preemptable && !group.protected);
-        let priority = standing(self.groups, self.classes, member);
+        let priority = victim_priority(self.groups, self.classes, member);
         let high = if own_queue && holds(Rule::R11) { priority >= self.claim.priority } else { priority > self.claim.priority };
         let budgets = (self.budgets.of)(facts);
         let counter = if high && holds(Rule::R8Higher) {
@@ -198,7 +198,7 @@ impl Scope<'_> {
             &mut kept.stay
         } else if !is_bound {
             &mut kept.binding
-        } else if self.stays.rests(uid) {
+        } else if self.eviction_backoff.is_active(uid) {
             &mut kept.refused
         } else if holds(Rule::R9) && budgets.iter().any(|budget| self.budgets.left.get(*budget).is_none_or(|left| *left == 0)) {
             &mut kept.budget

@@ -97,9 +97,10 @@ pub(in crate::cycle) struct Budgets<'a> {
 /// Why nobody is taken.
 pub(in crate::cycle) fn find(world: &mut World, policy: Policy, claim: &Claim<'_>, budgets: Budgets<'_>) -> Result<Taking, NotTaken> {
     world.share_out();
-    let leaving = world.leaving_or_told_to();
+    let leaving = world.terminating_or_victims();
     let barred = world.barred_groups(claim.queue);
-    let World { books, nodes, anti_affinity, classes, finder, pods, groups, priority_classes, demands, shares, stays, .. } = world;
+    let World { books, nodes, anti_affinity, classes, finder, pods, groups, priority_classes, demands, shares, eviction_backoff, .. } =
+        world;
     let mut stage = Stage::new(State { books, nodes, anti_affinity, classes, finder, barred }, pods, policy, claim.last);
     let reserved = stage.books().quota().reservation_of(claim.reservation).is_some();
     if holds(Rule::Gone) {
@@ -132,7 +133,8 @@ pub(in crate::cycle) fn find(world: &mut World, policy: Policy, claim: &Claim<'_
             &settled
         }
     };
-    let scope = Scope { books: stage.books(), pods, groups, classes: priority_classes, shares, stays, claim, asked: &asked, budgets };
+    let scope =
+        Scope { books: stage.books(), pods, groups, classes: priority_classes, shares, eviction_backoff, claim, asked: &asked, budgets };
     let found = scope.candidates();
     let binding = found.kept.binding > 0;
     let answer = if found.candidates.is_empty() {
