@@ -14,7 +14,7 @@ use crate::api::pod::PodCondition;
 use crate::api::podgroup::PodGroupStatus;
 use crate::api::queue::QueueStatus;
 use crate::api::{GroupKey, Uid};
-use crate::cycle::plan::{Bind, Eviction, Taking, Victim};
+use crate::cycle::plan::{Bind, Eviction, EvictionCause, Victim};
 use crate::cycle::status::seconds;
 use crate::runtime::flags::QueueStatusBy;
 
@@ -197,10 +197,10 @@ pub fn disruption_patch(eviction: &Eviction, victim: &Victim, now: Timestamp) ->
 pub fn victim_event(eviction: &Eviction, victim: &Victim, now: Timestamp) -> Value {
     let about: BTreeMap<&str, &str> =
         [("apiVersion", "v1"), ("kind", "Pod"), ("namespace", &*victim.namespace), ("name", &*victim.name), ("uid", &*victim.uid)].into();
-    let reason = match eviction.taking {
-        Taking::Reclaim => "Reclaimed",
-        Taking::Preemption => "Preempted",
-        Taking::Release => RELEASED,
+    let reason = match eviction.cause {
+        EvictionCause::Reclaim => "Reclaimed",
+        EvictionCause::Preemption => "Preempted",
+        EvictionCause::Release => RELEASED,
     };
     warning(&about, &victim.namespace, reason, &taken(eviction), now)
 }
@@ -210,7 +210,7 @@ pub fn victim_event(eviction: &Eviction, victim: &Victim, now: Timestamp) -> Val
 pub fn release_event(eviction: &Eviction, gone: usize, now: Timestamp) -> Option<Value> {
     let message =
         format!("{gone} members that were bound are evicted, because the rest found no places for too long; it waits as a whole now");
-    let released = eviction.taking == Taking::Release && gone > 0;
+    let released = eviction.cause == EvictionCause::Release && gone > 0;
     released.then(|| event(&eviction.group, &eviction.group_uid, RELEASED, &message, now))
 }
 
@@ -219,10 +219,10 @@ const RELEASED: &str = "Released";
 
 fn taken(eviction: &Eviction) -> String {
     let Eviction { group, queue, .. } = eviction;
-    match eviction.taking {
-        Taking::Reclaim => format!("{SCHEDULER}: reclaimed for PodGroup {group}, whose queue {queue} is below its share"),
-        Taking::Preemption => format!("{SCHEDULER}: preempted for PodGroup {group} of queue {queue}, which has a higher priority"),
-        Taking::Release => format!("{SCHEDULER}: let go with PodGroup {group}, the rest of which found no places for too long"),
+    match eviction.cause {
+        EvictionCause::Reclaim => format!("{SCHEDULER}: reclaimed for PodGroup {group}, whose queue {queue} is below its share"),
+        EvictionCause::Preemption => format!("{SCHEDULER}: preempted for PodGroup {group} of queue {queue}, which has a higher priority"),
+        EvictionCause::Release => format!("{SCHEDULER}: let go with PodGroup {group}, the rest of which found no places for too long"),
     }
 }
 

@@ -198,7 +198,7 @@ impl State {
         let mut commands = Vec::new();
         if self.world.has_work(now.since_start) {
             let plan = cycle::run(&mut self.world, &self.policy, now.since_start);
-            for key in &plan.looked_at {
+            for key in &plan.tried {
                 let group = self.world.groups().get(key);
                 if let Some(why) = group.filter(|group| group.refusal.is_some()).map(frozen::why) {
                     self.metrics.refused(why.code);

@@ -72,7 +72,7 @@ impl Both {
         if !plan.evictions.is_empty() {
             return Err(format!("somebody goes: {:?}", plan.evictions));
         }
-        let looked_at = plan.looked_at.iter().map(|key| key.name.to_string()).collect();
+        let looked_at = plan.tried.iter().map(|key| key.name.to_string()).collect();
         let binds: Vec<Bind> = plan.binds.iter().map(|bind| Bind { pod: bind.name.to_string(), node: bind.node.to_string() }).collect();
         let real = self.real();
         let rest = real.iter().filter(|(_, seen)| seen.rests_until.is_some()).map(|(name, _)| name.clone()).collect();

@@ -35,7 +35,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// Another PodGroup is ahead in a queue whose strategy is fifo.
+    /// Another PodGroup is ahead in a fifo queue.
     BehindInFifoQueue,
     /// The API server refused a binding; the PodGroup is retried after a back-off.
     BindBackoff,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::accounting::{Bound, Ceiling, Why};
 use crate::api::fault::shorten;
-use crate::cycle::reclaim::NotTaken;
+use crate::cycle::reclaim::NotPreempted;
 use crate::resources::{Amount, ResourceName, quantity};
 
 use super::{Cause, Code, Count, Reason, Refusal, Tally};
@@ -250,13 +250,13 @@ impl NodeReason {
 }
 
 impl NoPreemption {
-    fn of(why: &NotTaken) -> Self {
+    fn of(why: &NotPreempted) -> Self {
         match why {
-            NotTaken::Never { .. } => Self::Disabled,
-            NotTaken::Unplaceable(_) => Self::WouldNotHelp,
-            NotTaken::Nobody(_) => Self::NoCandidates,
-            NotTaken::NotEnough { .. } => Self::TooFewCandidates,
-            NotTaken::Soon(now) => Self::of(now),
+            NotPreempted::Never { .. } => Self::Disabled,
+            NotPreempted::Unplaceable(_) => Self::WouldNotHelp,
+            NotPreempted::NoCandidates(_) => Self::NoCandidates,
+            NotPreempted::NotEnough { .. } => Self::TooFewCandidates,
+            NotPreempted::Soon(now) => Self::of(now),
         }
     }
 }
@@ -281,7 +281,7 @@ mod tests {
             limit,
             bound,
         });
-        let kept = Refusal::Kept { refusal: Arc::new(refusal), why: Arc::new(NotTaken::Never { class: None }) };
+        let kept = Refusal::Kept { refusal: Arc::new(refusal), why: Arc::new(NotPreempted::Never { class: None }) };
         let all = Explanation::of(&kept);
         let json = serde_json::to_value(&all).unwrap();
         let wanted = serde_json::json!({

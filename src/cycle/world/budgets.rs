@@ -231,7 +231,7 @@ mod tests {
         let place = crate::accounting::Placement { uid: "ns/p".into(), node: "n".into(), queue: "default".into(), resources };
         let (key, until) = (crate::api::GroupKey::new("ns", "asks"), std::time::Duration::from_secs(9));
         assert!(allows(&world, &["b"]));
-        assert!(world.nominate(&key, &[place], &["ns/a".into()], crate::cycle::plan::Taking::Preemption, until).is_some());
+        assert!(world.nominate(&key, &[place], &["ns/a".into()], crate::cycle::plan::EvictionCause::Preemption, until).is_some());
         assert!(!allows(&world, &["b"]) && allows(&world, &["a"]));
         change(&mut world, "b", |facts| PodFacts { ready: false, ..facts });
         world.apply_budget(BudgetFacts { frees_unready: true, ..budget("x", "x", 0) });

@@ -20,9 +20,9 @@ use super::{Group, World};
 /// The objects with a status that may have changed since the last call.
 #[derive(Debug, Default)]
 pub struct Dirty {
-    /// Queues whose status may have changed.
+    /// The queues with a status that may have changed.
     pub queues: BTreeSet<Arc<str>>,
-    /// Pods whose condition may have changed.
+    /// The pods with a condition that may have changed.
     pub pods: BTreeSet<Uid>,
 }
 
@@ -77,7 +77,7 @@ impl World {
     /// Returns which pods may be preempted at all.
     fn preemptable(&mut self) -> Preemptable {
         self.share_out();
-        Preemptable { over_share: self.somebody_owes(), lowest: self.lowest_priority() }
+        Preemptable { over_share: self.any_queue_over_share(), lowest: self.lowest_priority() }
     }
 
     /// The PodGroup was refused: it is parked under what has to change.

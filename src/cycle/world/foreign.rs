@@ -107,10 +107,10 @@ mod tests {
     /// Runs a cycle and counts the PodGroups that it tried, as the owner of the state does.
     fn tried(world: &mut World) -> Vec<GroupKey> {
         let plan = crate::cycle::run(world, &POLICY, Duration::ZERO);
-        for key in &plan.looked_at {
+        for key in &plan.tried {
             world.file(key, Some(Phase::Pending));
         }
-        plan.looked_at
+        plan.tried
     }
 
     #[test]

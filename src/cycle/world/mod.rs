@@ -103,7 +103,7 @@ pub struct World {
     pub(in crate::cycle) shares: Option<Shares>,
     /// Whether the shares hold for this cycle only, because a placement took more from the demand than it added to the use.
     outdated: bool,
-    /// The queues whose children were guaranteed more than the queue itself when the last cycle began.
+    /// The queues that were guaranteed less than their children when the last cycle began.
     overpromising: BTreeSet<Arc<str>>,
     /// The preemptions that were attempted in vain, and when each is retried.
     preemption_retries: PreemptionRetries,

@@ -36,7 +36,7 @@ use std::time::Duration;
 use crate::accounting::{Placement, ROOT_QUEUE};
 use crate::api::{GroupFacts, GroupKey, PodFacts, Uid};
 use crate::cycle::explain::{Refusal, Step};
-use crate::cycle::plan::{Bind, Eviction, Taking, Victim};
+use crate::cycle::plan::{Bind, Eviction, EvictionCause, Victim};
 use crate::resources::Resources;
 use crate::runtime::backoff::Backoff;
 
@@ -60,7 +60,14 @@ impl World {
     /// Nominates these placements for waiting members of the PodGroup, all together, until these pods are gone or it is `until`. `victims`
     /// are the pods to evict and the terminating pods that the nomination counts on. Returns the eviction. Returns none and changes
     /// nothing where a member does not wait or the PodGroup has a nomination already.
-    pub fn nominate(&mut self, key: &GroupKey, places: &[Placement], victims: &[Uid], taking: Taking, until: Duration) -> Option<Eviction> {
+    pub fn nominate(
+        &mut self,
+        key: &GroupKey,
+        places: &[Placement],
+        victims: &[Uid],
+        cause: EvictionCause,
+        until: Duration,
+    ) -> Option<Eviction> {
         let group = self.groups.get(key)?;
         let group_uid = group.facts.as_ref()?.uid.clone();
         let lack = group.refusal.as_deref().and_then(Refusal::lack);
@@ -96,7 +103,7 @@ impl World {
         self.judge_group(key, Some(refusal));
         let leaving = |uid: &Uid| self.pods.get(uid).is_some_and(|member| member.facts.deleting);
         let victims = there.into_iter().filter(|victim| !leaving(&victim.uid)).collect();
-        Some(Eviction { nomination: id, group: key.clone(), group_uid, queue, taking, victims })
+        Some(Eviction { nomination: id, group: key.clone(), group_uid, queue, cause, victims })
     }
 
     /// Returns the deadline of a nomination: the longest grace period of its victims, at most [`LONGEST_GRACE`], and

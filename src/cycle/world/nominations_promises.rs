@@ -182,7 +182,7 @@ impl History {
         let victims: Vec<Uid> = world.pods().keys().filter(there).cloned().collect();
         let until = self.now + time;
         let stood = world.nominated(&key(g)).is_some();
-        let eviction = world.nominate(&key(g), &places, &victims, Taking::Reclaim, Duration::from_secs(until));
+        let eviction = world.nominate(&key(g), &places, &victims, EvictionCause::Reclaim, Duration::from_secs(until));
         assert_eq!(eviction.is_some(), !stood, "a waiting PodGroup is nominated once");
         if eviction.is_some() {
             self.until.insert(key(g), until);

@@ -39,7 +39,7 @@ fn full() -> World {
 
 fn nominate(world: &mut World, until: u64) -> Option<Eviction> {
     let (places, victims) = ([place("g-0", "n0", 3), place("g-1", "n1", 3)], ["ns/v-0".into(), "ns/v-1".into()]);
-    world.nominate(&key("g"), &places, &victims, Taking::Reclaim, Duration::from_secs(until))
+    world.nominate(&key("g"), &places, &victims, EvictionCause::Reclaim, Duration::from_secs(until))
 }
 
 fn nominated() -> World {
@@ -128,7 +128,7 @@ fn at_its_deadline_the_whole_nomination_is_withdrawn() {
     assert!(!world.has_work(Duration::from_secs(89)) && world.has_work(Duration::from_secs(90)));
     assert_withdrawn(&mut world, "timeout", 90);
     // It may preempt again after its back-off.
-    assert!(cycle(&mut world, 91).looked_at.contains(&key("g")));
+    assert!(cycle(&mut world, 91).tried.contains(&key("g")));
     assert!(nominate(&mut world, 200).is_some());
 }
 
@@ -251,7 +251,7 @@ fn two_nominations_on_one_node_do_not_block_each_other() {
     }
     let mut take = |name: &str, victim: &str| {
         let (places, until) = ([place(&format!("{name}-0"), "n0", 2)], Duration::from_secs(90));
-        world.nominate(&key(name), &places, &[format!("ns/{victim}").as_str().into()], Taking::Preemption, until)
+        world.nominate(&key(name), &places, &[format!("ns/{victim}").as_str().into()], EvictionCause::Preemption, until)
     };
     assert!(take("a", "v-0").is_some() && take("b", "v-2").is_some());
     world.delete_pod(&"ns/v-2".into());
@@ -267,7 +267,7 @@ fn only_waiting_pods_are_nominated_once_and_only_running_pods_are_evicted() {
     let (places, until) = ([place("g-0", "n0", 3)], Duration::from_secs(90));
     let take = |world: &mut World, places: &[Placement], victims: &[&str]| {
         let victims: Vec<Uid> = victims.iter().map(|name| Uid::from(format!("ns/{name}").as_str())).collect();
-        world.nominate(&key("g"), places, &victims, Taking::Reclaim, until)
+        world.nominate(&key("g"), places, &victims, EvictionCause::Reclaim, until)
     };
     assert_eq!(take(&mut world, &[], &["v-0"]), None);
     assert_eq!(take(&mut world, &[place("v-0", "n1", 4)], &["v-1"]), None, "it runs");

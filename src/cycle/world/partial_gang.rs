@@ -31,7 +31,7 @@ use k8s_openapi::jiff::SignedDuration;
 use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::cycle::explain::Refusal;
 use crate::cycle::gang::{is_satisfied, is_whole};
-use crate::cycle::plan::{Eviction, Taking, Victim};
+use crate::cycle::plan::{Eviction, EvictionCause, Victim};
 use crate::cycle::requeue::Timer;
 use crate::cycle::status::{is_through, was_scheduled};
 use crate::rules::{Rule, holds};
@@ -163,7 +163,7 @@ impl World {
         let nomination = self.nominations.next_number();
         self.groups.get_mut(key)?.partial.eviction = Some(nomination);
         let (group_uid, queue) = (facts.uid.clone(), Arc::from(facts.queue.as_str()));
-        Some(Eviction { nomination, group: key.clone(), group_uid, queue, taking: Taking::Release, victims })
+        Some(Eviction { nomination, group: key.clone(), group_uid, queue, cause: EvictionCause::Release, victims })
     }
 
     fn is_placed(&self, uid: &Uid) -> bool {

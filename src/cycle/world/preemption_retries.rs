@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::accounting::Bound;
 use crate::api::{GroupKey, PodFacts};
 use crate::cycle::explain::Refusal;
-use crate::cycle::reclaim::NotTaken;
+use crate::cycle::reclaim::NotPreempted;
 
 use super::budgets::is_guarded_otherwise;
 use super::{State, World};
@@ -69,7 +69,7 @@ pub(super) struct Preemptable {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::cycle) struct PreemptionOutcome {
     /// Why no pod is preempted, where that is worth reporting.
-    pub(in crate::cycle) why: Option<Arc<NotTaken>>,
+    pub(in crate::cycle) why: Option<Arc<NotPreempted>>,
     /// Whether victims are on their way out.
     pub(in crate::cycle) leaving: bool,
     /// Whether a pod, or a further one, may be preempted as soon as a bind has ended.
@@ -112,7 +112,7 @@ impl PreemptionRetries {
         }
     }
 
-    /// Returns the PodGroups whose preemption is retried at this time, though nothing else is to be done for them. An outcome that cannot
+    /// Returns the PodGroups to retry a preemption for at this time, though nothing else is to be done for them. An outcome that cannot
     /// have changed is not retried.
     pub(super) fn choose(&mut self, now: Duration, preemptable: Preemptable) -> &[GroupKey] {
         self.chosen.clear();

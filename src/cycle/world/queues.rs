@@ -107,7 +107,7 @@ impl World {
         self.dirty_queues.extend(self.books.quota().tree().subtree(name));
     }
 
-    /// Marks queues dirty whose guarantees exceed that of an ancestor now, or do not any more, and all queues below them.
+    /// Marks queues dirty that began or ceased to be guaranteed less than their children, and all queues below them.
     pub(super) fn notice_overpromising(&mut self) {
         let now = self.books.quota().overpromising().cloned().collect();
         let before = std::mem::replace(&mut self.overpromising, now);

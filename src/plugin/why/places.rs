@@ -18,7 +18,8 @@ use crate::resources::{ResourceName, quantity};
 use crate::runtime::flags::Placement;
 
 /// Nobody goes for anybody, and nothing is kept for long: it is one look.
-const POLICY: Policy = Policy { placement: Placement::Spread, evictions: false, patience: Duration::ZERO, release: Duration::ZERO };
+const POLICY: Policy =
+    Policy { placement: Placement::Spread, evictions: false, admission_timeout: Duration::ZERO, release: Duration::ZERO };
 
 /// What the nodes say.
 #[derive(Clone, Debug, PartialEq)]
