@@ -50,7 +50,7 @@ pub enum Reason {
 pub struct Tally {
     /// How many nodes there are.
     pub nodes: u32,
-    /// By reason: how many nodes, and of [`Reason::Lacks`] what the pod asked for and the most that any of them has left.
+    /// By reason: the number of nodes, and for [`Reason::Lacks`] the requested amount and the most that any of them has left.
     pub reasons: BTreeMap<Reason, Count>,
 }
 
@@ -59,7 +59,7 @@ pub struct Tally {
 pub struct Count {
     /// How many.
     pub nodes: u32,
-    /// What was asked for; 0 where the reason is no resource.
+    /// The requested amount; 0 where the reason is no resource.
     pub asked: Amount,
     /// The most that any of them has left; 0 where the reason is no resource.
     pub most_free: Amount,
@@ -104,7 +104,7 @@ pub enum Refusal {
     SubGroups,
     /// A queue requires node groups, which is not supported yet.
     NodeGroups {
-        /// The queue: the group's own or one above it.
+        /// The queue: its own or one above it.
         queue: Arc<str>,
         /// The field that says so.
         field: &'static str,
@@ -149,7 +149,7 @@ pub enum Refusal {
     },
     /// Its queue is fifo, and another PodGroup is ahead (A6).
     Behind {
-        /// The group that comes first.
+        /// The PodGroup that comes first.
         first: GroupKey,
     },
     /// Another refusal, and no pod is preempted for it.
@@ -168,7 +168,7 @@ pub enum Refusal {
         /// The resource that they free; none where no resource was lacking.
         lack: Option<Lack>,
     },
-    /// A bind or an eviction was refused; the group is tried again after a while.
+    /// A bind or an eviction was refused; the PodGroup is tried again after a back-off.
     Backoff {
         /// What failed.
         step: Step,
@@ -194,7 +194,7 @@ pub enum Step {
     /// A binding was refused.
     #[default]
     Bind,
-    /// Pods that had to leave did not, so their places are not nominated any more.
+    /// A victim was not evicted, so the nomination was withdrawn.
     Preemption,
 }
 

@@ -7,8 +7,8 @@
 //!            changed for     together             ceiling?
 //! ```
 //!
-//! Reading order: [`policy`], [`world`] (what is known), [`gang`], [`order`], [`admit`], `turn`, [`place`](mod@self::place), [`placement`] (nodes, filter, score),
-//! [`explain`], [`plan`], and what is told to people: [`status`], [`gist`] and [`queue_status`].
+//! Reading order: [`policy`], [`world`] (the known facts), [`gang`], [`order`], [`admit`], `turn`, [`place`](mod@self::place),
+//! [`placement`] (nodes, filter, score), [`explain`], [`plan`], and the reported statuses: [`status`], [`gist`] and [`queue_status`].
 //!
 //! Promises, cited by the tests:
 //!
@@ -16,7 +16,7 @@
 //!   plan uses the unused guarantee of another queue, or places a pod in a queue that is closed or broken;
 //! * **C2** a gang that is not satisfied is placed with all that it needs, or not at all;
 //! * **C3** the same facts give the same plan, whatever the order in which they came;
-//! * **C4** the books are right after every step: the audit is clean.
+//! * **C4** the accounting is right after every step: the audit is clean.
 //!
 //! **Architecture invariant:** pure. Time is an argument, no order comes from a hash, nothing is logged, nothing fails.
 
@@ -221,7 +221,7 @@ fn want(world: &mut World, key: &GroupKey, facts: &GroupFacts) -> Result<Want, R
             let members = gang::in_order(world, group, &gang);
             Want::new(key, gang, members)
         }
-        // It waits until the scheduling gates are removed, which may take any time: it takes nothing from other groups.
+        // It waits until the scheduling gates are removed, which may take any time: it reserves nothing.
         Err(refusal) if group.counts.gated > 0 && holds(Rule::A5Gated) => {
             world.revoke_admission(key);
             return Err(refusal);

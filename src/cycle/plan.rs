@@ -29,7 +29,7 @@ pub struct Bind {
     pub node: Arc<str>,
     /// The queue it is charged to, which the binding writes onto it.
     pub queue: Arc<str>,
-    /// Its group.
+    /// Its PodGroup.
     pub group: GroupKey,
     /// The minMember that this was decided on, where the pod is one more of a gang that has its minimum: a user may just have raised that, and then the
     /// pod goes with others or not at all (#6010). None where nothing depends on it.
@@ -75,6 +75,6 @@ pub struct Victim {
     pub name: Arc<str>,
     /// The queue that it is charged to.
     pub queue: Arc<str>,
-    /// Its group.
+    /// Its PodGroup.
     pub group: GroupKey,
 }

@@ -1,7 +1,8 @@
 //! What is the status of a PodGroup, and does the object have it already?
 //!
 //! A pure function of the state and of what the object says now: the phase, the counts, and three conditions. `Unschedulable`, with the reasons that
-//! Volcano has, and [`WAITING`], with the code of the cause, are there only if the group has waited once, and are False as soon as that is over. Completed is final.
+//! Volcano has, and [`WAITING`], with the code of the cause, are there only if the PodGroup has waited once, and are False as soon as that
+//! is over. Completed is final.
 
 use k8s_openapi::jiff::Timestamp;
 

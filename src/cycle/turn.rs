@@ -89,8 +89,8 @@ impl Ongoing<'_> {
         if rules::holds(Rule::A5Closed) || !matches!(refusal, Refusal::Closed { .. }) {
             self.world.revoke_admission(&want.key);
         }
-        // Where only amounts are in the way, other pods may be preempted: in a queue that is full of lower priorities no group is admitted before one of
-        // those goes. And its share may be more tomorrow, though nothing becomes free.
+        // Where only amounts are in the way, other pods may be preempted: a queue full of lower priorities admits no PodGroup before an
+        // eviction. And its share may grow later, though nothing becomes free.
         if matches!(refusal, Refusal::Ceiling(_)) {
             self.unplaced.push(Unplaced::gang(&want.key, self.queue, want.remaining(), want.needed(), false));
         }
@@ -106,7 +106,7 @@ impl Ongoing<'_> {
     fn admitted(&mut self, want: &mut Want, minimum: Resources) -> Turn {
         self.world.reserve(&want.key, minimum, self.now, self.policy.admission_timeout);
         match want.incomplete.take() {
-            // It waits for its members and not for room, so no group waits for it.
+            // It waits for its members and not for room, so no PodGroup waits for it.
             Some(refusal) if !rules::holds(Rule::A6Members) => return self.waits(want, refusal),
             Some(refusal) => refuse(self.world, &want.key, &Arc::new(refusal)),
             None => self.world.judge_group(&want.key, None),

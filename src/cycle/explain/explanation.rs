@@ -1,4 +1,4 @@
-//! What is there to know about a refusal, for a program?
+//! What does a program read about a refusal?
 //!
 //! [`Explanation`] is a refusal with its numbers, as JSON: `/debug/queues` has it, and `kubectl podgroup why` reads it back. It is made once, from the refusal.
 
@@ -11,7 +11,7 @@ use crate::resources::{Amount, ResourceName, quantity};
 
 use super::{Cause, Code, Count, Reason, Refusal, Tally};
 
-/// A refusal with its numbers. What does not apply is absent. Amounts are quantities as Kubernetes writes them.
+/// A refusal with its numbers. Fields that do not apply are absent. Amounts are quantities as Kubernetes writes them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
@@ -29,7 +29,7 @@ pub struct Explanation {
     /// How many members there must be, or must be placed together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needed: Option<u32>,
-    /// How many there are, or found a place.
+    /// How many there are, or were placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<u32>,
     /// How many are held back by their scheduling gates.
@@ -38,7 +38,7 @@ pub struct Explanation {
     /// The task of which there are too few members.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
-    /// What the nodes say about the first member that found no place.
+    /// The reasons of the nodes for the first member that was not placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Nodes>,
     /// The PodGroup that is ahead, as `namespace/name`; or the one that does not exist.

@@ -1,4 +1,4 @@
-//! In which words is it said why something waits?
+//! Which text reports why a PodGroup or a pod waits?
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -235,7 +235,7 @@ impl Scope<'_> {
             let Some(group) = self.groups.get(&member.facts.group) else { continue };
             let Some(facts) = group.facts.as_ref().filter(|facts| facts.min_member > 0) else { continue };
             let (gang, tasks) = gangs.entry(&facts.key).or_insert_with(|| {
-                // As for placing: where minMember is below the sum of the tasks, those are not asked for.
+                // As for placing: where minMember is below the sum of the tasks, the tasks are ignored.
                 let sum = facts.min_task_member.values().fold(0_u32, |sum, min| sum.saturating_add(*min));
                 let needed: Vec<(&String, u32)> =
                     facts.min_task_member.iter().filter(|_| facts.min_member >= sum).map(|(task, min)| (task, *min)).collect();

@@ -13,7 +13,7 @@ use crate::cycle::run;
 use crate::cycle::testing::{PEACEFUL, group, limits, node, pod, queue, running};
 use crate::cycle::tests::{gang, world};
 
-/// Two queues; `a` deserves so much, and `b` the rest of what it may ask for.
+/// Two queues that deserve so much cpu.
 fn two_queues(deserved: [i64; 2]) -> World {
     let mut world = world();
     for (name, cpu) in ["a", "b"].into_iter().zip(deserved) {

@@ -103,7 +103,7 @@ impl World {
         self.requeue.refused(key, blocker);
     }
 
-    /// The PodGroup's place among those of its queue.
+    /// The rank of the PodGroup in its queue.
     pub(in crate::cycle) fn rank(&self, group: &Group, facts: &GroupFacts) -> GroupRank {
         let oldest = group.waiting.iter().filter_map(|uid| self.pods.get(uid)).map(|member| member.facts.created).min();
         GroupRank { priority: Reverse(self.priority(group)), oldest: oldest.unwrap_or(facts.created), key: facts.key.clone() }

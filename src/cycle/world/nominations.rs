@@ -4,7 +4,7 @@
 //!            nominate                 victims gone, and it fits
 //!  waiting ───────────▶ nominated ─────────────────────────────▶ assumed, bound like any other
 //!     ▲                     │
-//!     ╰──── take back ──────╯  as a whole, and the group backs off
+//!     ╰──── withdraw ───────╯  as a whole, and the PodGroup backs off
 //! ```
 //!
 //! A nominated gang is charged at once, to its nodes and its queue, though the victims are still there. Both are overcommitted in the

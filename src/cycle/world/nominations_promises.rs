@@ -32,7 +32,7 @@ enum Step {
     VictimGone(u8),
     VictimLeaves(u8),
     VictimEnds(u8),
-    /// Evictions for the group are refused; of an older nomination or of this one.
+    /// Evictions for the PodGroup are refused; of an older nomination or of this one.
     Refused(u8, bool),
     PodGone(u8),
     /// Another scheduler bound it to this node.
@@ -69,7 +69,7 @@ fn step() -> impl Strategy<Value = Step> {
 struct History {
     world: World,
     now: u64,
-    /// Until when each group's nomination may last.
+    /// The deadline of the nomination of each PodGroup.
     until: BTreeMap<GroupKey, u64>,
 }
 

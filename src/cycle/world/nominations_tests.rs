@@ -21,7 +21,7 @@ fn place(name: &str, node: &str, cpu: i64) -> Placement {
     Placement { uid: format!("ns/{name}").as_str().into(), node: node.into(), queue: "mine".into(), resources }
 }
 
-/// Two nodes of 4 cpus full of `v-0` and `v-1` of the queue `theirs`, and the gang `g` of two that asks for 3 each in the queue `mine`.
+/// Two nodes of 4 cpus full of `v-0` and `v-1` of the queue `theirs`, and the gang `g` of two that requests 3 each in the queue `mine`.
 fn full() -> World {
     let mut world = world();
     for name in ["mine", "theirs"] {
