@@ -1,4 +1,4 @@
-//! Who is admitted, what is reserved for whom, and for how long, as small stories (A2 to A6).
+//! Which PodGroups are admitted, what do they reserve, and for how long, as small scenarios (A2 to A6).
 
 use super::testing::{POLICY, amounts, group, limits, node, pod, queue, running};
 use super::tests::{bound, gang, message, phase, world};
@@ -36,7 +36,7 @@ fn team() -> World {
 }
 
 #[test]
-fn a2_who_finds_no_node_has_its_minimum_reserved_on_the_whole_way_up() {
+fn a2_a_podgroup_without_nodes_reserves_its_minimum_in_its_queue_and_all_above() {
     let mut world = team();
     gang(&mut world, "big", 1, "a", 1, &[("cpu", 6)]);
     gang(&mut world, "small", 3, "b", 3, &[("cpu", 1)]);
@@ -63,7 +63,7 @@ fn a4_a_gang_is_placed_into_its_own_reservation_and_nothing_counts_twice() {
 }
 
 #[test]
-fn a4_who_was_refused_before_a_gang_was_placed_has_what_that_did_not_use() {
+fn a4_an_earlier_refused_podgroup_gets_what_a_placed_gang_did_not_use() {
     let mut world = world();
     world.apply_queue(queue("team", None, &[("cpu", 10)]));
     world.apply_queue(QueueFacts { priority: 1, ..queue("first", Some("team"), &[]) });
@@ -81,7 +81,7 @@ fn a4_who_was_refused_before_a_gang_was_placed_has_what_that_did_not_use() {
 }
 
 #[test]
-fn a5_a_group_whose_pods_are_made_once_it_is_admitted_is_admitted_again_after_its_rest() {
+fn a5_a_podgroup_with_pods_that_are_created_after_admission_is_admitted_again_after_its_back_off() {
     let mut world = team();
     world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 6)])), ..group("ns", "g", 1, "a") });
     let mut phases = Vec::new();
@@ -90,14 +90,14 @@ fn a5_a_group_whose_pods_are_made_once_it_is_admitted_is_admitted_again_after_it
         let _plan = at(&mut world, now);
         let _rest = at(&mut world, now);
         phases.push((now, phase(&world, "g")));
-        now = world.next_look().map_or(u64::MAX, |at| at.as_secs());
+        now = world.next_attempt().map_or(u64::MAX, |at| at.as_secs());
     }
     use Phase::{Inqueue, Pending};
     assert_eq!(phases, [(0, Inqueue), (30, Pending), (60, Inqueue), (90, Pending)]);
 }
 
 #[test]
-fn a4_somebody_else_binds_a_member_and_the_reservation_shrinks_by_it() {
+fn a4_another_scheduler_binds_a_member_and_the_reservation_shrinks_by_it() {
     let mut world = team();
     gang(&mut world, "g", 2, "a", 2, &[("cpu", 4)]);
     world.delete_node("n2");
@@ -116,7 +116,7 @@ fn a4_somebody_else_binds_a_member_and_the_reservation_shrinks_by_it() {
 }
 
 #[test]
-fn a4_what_a_refused_bind_gives_back_stays_reserved_for_its_gang() {
+fn a4_the_charge_of_a_refused_bind_stays_reserved_for_its_gang() {
     let mut world = team();
     gang(&mut world, "g", 2, "a", 2, &[("cpu", 4)]);
     assert_eq!(bound(&at(&mut world, 0)).len(), 2);
@@ -124,24 +124,24 @@ fn a4_what_a_refused_bind_gives_back_stays_reserved_for_its_gang() {
     world.confirm(&Uid::from("ns/g-0"));
     world.refuse_bind(&Uid::from("ns/g-1"), "test", Duration::ZERO, |_| Duration::from_secs(9));
     assert_eq!(reserved(&world, "team"), cpus(4));
-    assert!(at(&mut world, 1).binds.is_empty(), "nobody takes what the gang is about to use");
+    assert!(at(&mut world, 1).binds.is_empty(), "no PodGroup takes what the gang is about to use");
     assert!(message(&world, "late").contains("queue \"team\" is over its quota"));
     assert_eq!(bound(&at(&mut world, 9)).len(), 1);
     assert_eq!(reserved(&world, "team"), cpus(0));
 }
 
 #[test]
-fn q5_a_hopeless_group_keeps_others_out_for_its_patience_and_then_less_and_less() {
+fn q5_a_hopeless_podgroup_keeps_others_out_until_its_admission_timeout_and_then_less_and_less() {
     let mut world = team();
     gang(&mut world, "hopeless", 1, "a", 1, &[("cpu", 8)]);
     gang(&mut world, "small", 1, "b", 1, &[("cpu", 1)]);
     assert!(at(&mut world, 0).binds.is_empty());
-    assert_eq!(world.next_look(), Some(Duration::from_secs(30)));
+    assert_eq!(world.next_attempt(), Some(Duration::from_secs(30)));
     assert!(at(&mut world, 30).binds.is_empty());
-    assert_eq!((phase(&world, "hopeless"), world.next_look()), (Phase::Pending, Some(Duration::ZERO)), "others have their turn at once");
+    assert_eq!((phase(&world, "hopeless"), world.next_attempt()), (Phase::Pending, Some(Duration::ZERO)), "others have their turn at once");
     assert_eq!(bound(&at(&mut world, 30)), [("small-0", "n1")]);
     assert!(message(&world, "hopeless").contains("Insufficient cpu") || message(&world, "hopeless").contains("is over its quota"));
-    // It rests for as long; what is gained meanwhile may place it, and reserves nothing.
+    // It backs off for as long; room that is gained meanwhile may place it, and it reserves nothing.
     world.delete_pod(&Uid::from("ns/small-0"));
     assert!(at(&mut world, 59).binds.is_empty());
     assert_eq!(reserved(&world, "team"), cpus(0));
@@ -154,11 +154,11 @@ fn q5_a_hopeless_group_keeps_others_out_for_its_patience_and_then_less_and_less(
     assert_eq!(reserved(&world, "team"), cpus(0), "the second rest is twice as long");
     world.apply_node(node("big", &[("cpu", 8)]));
     assert_eq!(bound(&at(&mut world, 149)), [("hopeless-0", "big")], "it may be placed while it rests");
-    assert_eq!(world.groups()[&GroupKey::new("ns", "hopeless")].rest.times, 0);
+    assert_eq!(world.groups()[&GroupKey::new("ns", "hopeless")].admission_backoff.times, 0);
 }
 
 #[test]
-fn a5_who_is_over_or_gone_or_asks_for_something_else_reserves_nothing() {
+fn a5_a_finished_deleted_or_changed_podgroup_reserves_nothing() {
     let mut world = team();
     let asks = |cpu, queue| GroupFacts { min_resources: Some(amounts(&[("cpu", cpu)])), ..group("ns", "g", 1, queue) };
     world.apply_group(asks(6, "a"));
@@ -183,7 +183,7 @@ fn a5_who_is_over_or_gone_or_asks_for_something_else_reserves_nothing() {
 }
 
 #[test]
-fn a_queue_that_is_closed_takes_its_groups_reservations_back() {
+fn a_closed_queue_revokes_the_reservations_of_its_podgroups() {
     let mut world = team();
     gang(&mut world, "g", 1, "a", 1, &[("cpu", 6)]);
     let _plan = at(&mut world, 0);
@@ -197,7 +197,7 @@ fn a_queue_that_is_closed_takes_its_groups_reservations_back() {
 }
 
 #[test]
-fn q6_beside_a_borrower_who_is_owed_its_share_is_admitted_and_nobody_borrows_more() {
+fn q6_beside_a_borrower_a_queue_within_its_share_is_admitted_and_no_queue_borrows_more() {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 10)]));
     world.apply_queue(queue("team", None, &[("cpu", 10)]));
@@ -221,7 +221,7 @@ fn q6_beside_a_borrower_who_is_owed_its_share_is_admitted_and_nobody_borrows_mor
 }
 
 #[test]
-fn q11_in_a_fifo_queue_nobody_passes_the_first_unless_it_can_never_fit() {
+fn q11_in_a_fifo_queue_no_podgroup_passes_the_first_unless_it_can_never_fit() {
     for strategy in [DequeueStrategy::Fifo, DequeueStrategy::Traverse] {
         let fifo = strategy == DequeueStrategy::Fifo;
         let mut world = world();
@@ -235,7 +235,7 @@ fn q11_in_a_fifo_queue_nobody_passes_the_first_unless_it_can_never_fit() {
         assert_eq!(bound(&at(&mut world, 1)).len(), usize::from(!fifo));
         if fifo {
             assert_eq!(message(&world, "small"), "the queue is fifo, and PodGroup ns/big comes first");
-            // Somebody new comes alone and waits behind it, too.
+            // A new PodGroup comes alone and waits behind it, too.
             gang(&mut world, "tiny", 1, "q", 1, &[]);
             assert!(at(&mut world, 2).binds.is_empty());
             assert_eq!(message(&world, "tiny"), "the queue is fifo, and PodGroup ns/big comes first");
@@ -246,12 +246,12 @@ fn q11_in_a_fifo_queue_nobody_passes_the_first_unless_it_can_never_fit() {
         world.delete_pod(&Uid::from("ns/big-0"));
         world.delete_group(&GroupKey::new("ns", "big"));
         let rest = bound(&at(&mut world, 3)).len();
-        assert_eq!(rest, if fifo { 2 } else { 0 }, "nobody waits for what can never fit");
+        assert_eq!(rest, if fifo { 2 } else { 0 }, "no PodGroup waits for one that can never fit");
     }
 }
 
 #[test]
-fn a5_a_queue_that_is_closed_takes_back_what_is_reserved_for_who_has_no_pods_yet_or_too_few() {
+fn a5_a_closed_queue_revokes_the_reservations_of_podgroups_without_enough_pods() {
     let mut world = team();
     let asks = |name: &str| GroupFacts { min_resources: Some(amounts(&[("cpu", 3)])), ..group("ns", name, 2, "a") };
     world.apply_group(asks("idle"));
@@ -265,18 +265,18 @@ fn a5_a_queue_that_is_closed_takes_back_what_is_reserved_for_who_has_no_pods_yet
 }
 
 #[test]
-fn a5_who_asks_for_something_else_is_patient_no_longer_than_it_was() {
+fn a5_a_changed_request_does_not_extend_the_admission_timeout() {
     let mut world = team();
     let asks = |cpu| GroupFacts { min_resources: Some(amounts(&[("cpu", cpu)])), ..group("ns", "g", 1, "a") };
     world.apply_group(asks(6));
     let _plan = at(&mut world, 0);
     world.apply_group(asks(5));
     let _plan = at(&mut world, 20);
-    assert_eq!((reserved(&world, "a"), world.next_look()), (cpus(5), Some(Duration::from_secs(30))));
+    assert_eq!((reserved(&world, "a"), world.next_attempt()), (cpus(5), Some(Duration::from_secs(30))));
     world.apply_group(asks(4));
     let _plan = at(&mut world, 30);
     assert_eq!((reserved(&world, "a"), phase(&world, "g")), (cpus(0), Phase::Pending));
-    // Whom its queue refuses in between keeps nobody out meanwhile, and begins anew.
+    // A PodGroup that its queue refuses in between keeps no other out, and starts anew.
     let mut world = team();
     world.apply_group(asks(6));
     let _plan = at(&mut world, 0);
@@ -285,11 +285,11 @@ fn a5_who_asks_for_something_else_is_patient_no_longer_than_it_was() {
     assert_eq!(phase(&world, "g"), Phase::Pending);
     world.apply_group(asks(6));
     let _plan = at(&mut world, 40);
-    assert_eq!((reserved(&world, "a"), world.next_look()), (cpus(6), Some(Duration::from_secs(70))));
+    assert_eq!((reserved(&world, "a"), world.next_attempt()), (cpus(6), Some(Duration::from_secs(70))));
 }
 
 #[test]
-fn a6_who_comes_next_in_a_fifo_queue_has_its_turn_when_the_first_is_lost_in_one_batch() {
+fn a6_the_next_podgroup_of_a_fifo_queue_has_its_turn_when_the_first_is_lost_in_one_batch() {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 4)]));
     world.apply_queue(QueueFacts { dequeue_strategy: DequeueStrategy::Fifo, ..queue("q", None, &[]) });
@@ -305,7 +305,7 @@ fn a6_who_comes_next_in_a_fifo_queue_has_its_turn_when_the_first_is_lost_in_one_
 }
 
 #[test]
-fn a5_a_gang_that_is_held_back_by_gates_takes_nothing_from_others() {
+fn a5_a_gang_that_is_held_back_by_gates_reserves_nothing() {
     let mut world = team();
     let gated = |index: usize, gated| PodFacts { gated, ..pod("ns", &format!("gated-{index}"), "gated", &[("cpu", 1)]) };
     world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 4)])), ..group("ns", "gated", 4, "a") });
@@ -318,7 +318,7 @@ fn a5_a_gang_that_is_held_back_by_gates_takes_nothing_from_others() {
 }
 
 #[test]
-fn a5_a_group_that_is_over_reserves_nothing_though_pods_of_it_wait() {
+fn a5_a_finished_podgroup_reserves_nothing_though_pods_of_it_wait() {
     let mut world = team();
     let status = PodGroupStatus { phase: Some("Completed".to_owned()), ..PodGroupStatus::default() };
     world.apply_group(GroupFacts { status, min_resources: Some(amounts(&[("cpu", 6)])), ..group("ns", "over", 1, "a") });

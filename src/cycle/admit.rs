@@ -1,8 +1,9 @@
-//! May a group's minimum come in? (A1 to A4)
+//! Is a PodGroup admitted? (A1 to A4)
 //!
-//! `Pending → Inqueue`. Asked is what `spec.minResources` says less what its members are charged already (nothing counts twice), or, where it
-//! says nothing, what the members ask for that are needed now. The one function that answers is the quota's (F6), without what the group itself has reserved; where
-//! it refuses for amounts alone, those may be owed (A3). Who is admitted and finds no places reserves what it asked for ([`World::reserve`]).
+//! `Pending → Inqueue`. The request is `spec.minResources` less the charges of its members (nothing counts twice). Without it the request
+//! is that of the members that are needed now. The quota alone decides (F6), without the reservation of the PodGroup itself. Where it
+//! refuses for amounts alone, the PodGroup may be able to reclaim them (A3). An admitted PodGroup without nodes reserves its request
+//! ([`World::reserve`]).
 
 use std::sync::Arc;
 
@@ -15,41 +16,41 @@ use super::explain::{Explanation, Refusal};
 use super::gang;
 use super::world::World;
 
-/// Whether the group's minimum may come in: then all that it comes to, with what its members are charged already.
+/// Decides on the admission. Returns the whole minimum, with the charges of the members.
 ///
 /// # Errors
 ///
-/// The queue that is broken or closed, or the nearest ceiling and its first dimension that is in the way.
+/// The queue that is broken or closed, or the nearest ceiling that is exceeded, with its first resource.
 pub(super) fn admit(world: &mut World, key: &GroupKey, needed: &[Uid]) -> Result<Resources, Refusal> {
-    let Some((facts, asked, mut minimum)) = asks(world, key, needed) else { return Ok(Resources::new()) };
+    let Some((facts, asked, mut minimum)) = request_of(world, key, needed) else { return Ok(Resources::new()) };
     let Some(group) = world.groups.get(key) else { return Ok(minimum) };
-    let held = world.reserved(group);
-    // What is reserved already is not asked for again, but a queue may have been closed since.
-    let asked = if held.covers(&asked) { Resources::new() } else { asked };
-    minimum.add(if asked.is_zero() { held } else { &asked });
-    let fits = match group.holds.clone().filter(|_| !asked.is_zero() && holds(Rule::A4Own)) {
+    let reserved = world.reserved(group);
+    // A reservation is not requested again, but a queue may have been closed since.
+    let asked = if reserved.covers(&asked) { Resources::new() } else { asked };
+    minimum.add(if asked.is_zero() { reserved } else { &asked });
+    let fits = match group.reservation.clone().filter(|_| !asked.is_zero() && holds(Rule::A4Own)) {
         None => world.books.fits_queue(&facts.queue, &asked),
-        Some(holds) => {
+        Some(reservation) => {
             let mut trial = world.books.trial();
-            trial.reserve(&holds, &facts.queue, &Resources::new());
+            trial.reserve(&reservation, &facts.queue, &Resources::new());
             trial.books().fits_queue(&facts.queue, &asked)
         }
     };
-    let owed = match fits {
+    let within_entitlement = match fits {
         Ok(()) if asked.is_zero() => return Ok(minimum),
         Ok(()) => false,
         Err(QueueRefusal::Ceiling(_)) if !holds(Rule::A2) => false,
-        Err(QueueRefusal::Ceiling(_)) if holds(Rule::A3) && is_owed(world, key, &facts.queue, &asked) => true,
+        Err(QueueRefusal::Ceiling(_)) if holds(Rule::A3) && can_reclaim(world, key, &facts.queue, &asked) => true,
         Err(refusal) => return Err(refusal.into()),
     };
     if let Some(group) = world.groups.get_mut(key) {
-        group.by_right = owed;
+        group.within_entitlement = within_entitlement;
     }
     Ok(minimum)
 }
 
-/// What the group asks for (A1), and what its members are charged.
-fn asks(world: &World, key: &GroupKey, needed: &[Uid]) -> Option<(Arc<GroupFacts>, Resources, Resources)> {
+/// Returns the facts of the PodGroup, its request (A1) and the charges of its members.
+fn request_of(world: &World, key: &GroupKey, needed: &[Uid]) -> Option<(Arc<GroupFacts>, Resources, Resources)> {
     let group = world.groups.get(key)?;
     let facts = group.facts.clone()?;
     let mut asked = Resources::new();
@@ -67,7 +68,7 @@ fn asks(world: &World, key: &GroupKey, needed: &[Uid]) -> Option<(Arc<GroupFacts
     Some((facts, asked, group.charged.clone()))
 }
 
-/// What the group asks for now (A1); nothing where its members are not all there and it states no minResources.
+/// Returns the request of the PodGroup now (A1); empty where members are missing and it states no minResources.
 #[must_use]
 pub fn requested(world: &World, key: &GroupKey) -> Resources {
     let Some(group) = world.groups.get(key) else { return Resources::new() };
@@ -75,10 +76,10 @@ pub fn requested(world: &World, key: &GroupKey) -> Resources {
     let members = gang.map(|gang| (gang::in_order(world, group, &gang), gang.needed.max(1)));
     let needed = members.iter().flat_map(|(members, needed)| members.iter().take(usize::try_from(*needed).unwrap_or(usize::MAX)));
     let needed: Vec<Uid> = needed.cloned().collect();
-    asks(world, key, &needed).map(|(_, asked, _)| asked).unwrap_or_default()
+    request_of(world, key, &needed).map(|(_, asked, _)| asked).unwrap_or_default()
 }
 
-/// Every amount for which the queues refuse the group now, where that is why it waits; else none.
+/// Returns every amount for which the queues refuse the PodGroup now; empty where it waits for another reason.
 #[must_use]
 pub fn shortages(world: &World, key: &GroupKey) -> Vec<Explanation> {
     let group = world.groups.get(key).filter(|group| group.refusal.as_ref().is_some_and(|refusal| refusal.code().is_of_quota()));
@@ -87,24 +88,24 @@ pub fn shortages(world: &World, key: &GroupKey) -> Vec<Explanation> {
     ceilings.into_iter().map(|ceiling| Explanation::of(&Refusal::Ceiling(ceiling))).collect()
 }
 
-/// A3.
-fn is_owed(world: &mut World, key: &GroupKey, queue: &str, asked: &Resources) -> bool {
+/// Whether the queue can reclaim the request (A3).
+fn can_reclaim(world: &mut World, key: &GroupKey, queue: &str, asked: &Resources) -> bool {
     world.share_out();
-    let Some(holds) = world.groups.get(key).map(|group| group.holds.clone()) else { return false };
+    let Some(reservation) = world.groups.get(key).map(|group| group.reservation.clone()) else { return false };
     let World { books, .. } = world;
     let mut trial = books.trial();
-    if let Some(holds) = holds {
-        trial.reserve(&holds, queue, &Resources::new());
+    if let Some(reservation) = reservation {
+        trial.reserve(&reservation, queue, &Resources::new());
     }
     let quota = trial.books().quota();
     world.shares.as_ref().is_some_and(|shares| quota.can_reclaim(queue, asked, shares))
 }
 
-/// What a group asks for that has its turn, at least: what keeps it from ever being placed if it is too much.
+/// Returns the least that the PodGroup requests in its turn. If that is too much, it can never be placed.
 pub(super) fn least(world: &World, key: &GroupKey, members: &[Uid], needed: u32) -> Resources {
     let count = usize::try_from(needed.max(1)).unwrap_or(usize::MAX);
-    let mut least = asks(world, key, members.get(..count).unwrap_or(members)).map(|(_, asked, _)| asked).unwrap_or_default();
-    // A minResources may say less than the members ask for: so many of the smallest need at least this.
+    let mut least = request_of(world, key, members.get(..count).unwrap_or(members)).map(|(_, asked, _)| asked).unwrap_or_default();
+    // A minResources may be lower than the requests of the members. So many members of the smallest request need at least this.
     let mut requests = members.iter().filter_map(|uid| world.pods.get(uid)).map(|member| &member.facts.request);
     if let Some(mut smallest) = requests.next().cloned() {
         requests.for_each(|request| smallest.min_each(request));

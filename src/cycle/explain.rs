@@ -1,6 +1,6 @@
-//! Why is something not placed? As data, with a stable code (`code`); the text is made at the edge, by `Display` (`words`).
+//! Why is a PodGroup or a pod not placed? As data, with a stable code (`code`); the text is made at the edge, by `Display` (`words`).
 //!
-//! The counts are exact: every node is looked at, and each is counted once, under the first predicate that refuses it.
+//! The counts are exact: every node is checked, and each is counted once, under the first predicate that refuses it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::api::pod_facts::Unsupported;
 use crate::api::{Fault, GroupKey};
 use crate::resources::{Amount, ResourceName};
 
-use super::reclaim::NotTaken;
+use super::reclaim::NotPreempted;
 
 mod code;
 mod explanation;
@@ -25,7 +25,7 @@ pub use explanation::{Explanation, NoPreemption, NodeReason, Nodes, Quota};
 pub enum Reason {
     /// It is cordoned.
     Unschedulable,
-    /// It has a taint that the pod does not bear.
+    /// It has a taint that the pod does not tolerate.
     Taint(Taint),
     /// It is labelled for the node group of other queues.
     NodeGroup {
@@ -36,9 +36,9 @@ pub enum Reason {
     NodeSelector,
     /// No term of the pod's required node affinity holds for it.
     NodeAffinity,
-    /// A pod that is there keeps this one away.
+    /// The anti-affinity of a pod there keeps this pod away.
     AntiAffinity {
-        /// The label of nodes that makes the place.
+        /// The topology key.
         topology_key: String,
     },
     /// Too little is left of this.
@@ -50,7 +50,7 @@ pub enum Reason {
 pub struct Tally {
     /// How many nodes there are.
     pub nodes: u32,
-    /// By reason: how many nodes, and of [`Reason::Lacks`] what the pod asked for and the most that any of them has left.
+    /// By reason: the number of nodes, and for [`Reason::Lacks`] the requested amount and the most that any of them has left.
     pub reasons: BTreeMap<Reason, Count>,
 }
 
@@ -59,7 +59,7 @@ pub struct Tally {
 pub struct Count {
     /// How many.
     pub nodes: u32,
-    /// What was asked for; 0 where the reason is no resource.
+    /// The requested amount; 0 where the reason is no resource.
     pub asked: Amount,
     /// The most that any of them has left; 0 where the reason is no resource.
     pub most_free: Amount,
@@ -73,20 +73,20 @@ impl Tally {
         listed
     }
 
-    /// What most nodes say: what the text begins with. None where there are no nodes.
+    /// The reason of most nodes, which begins the text. None where there are no nodes.
     #[must_use]
     pub fn first(&self) -> Option<&Reason> {
         self.listed().first().map(|(reason, _)| *reason)
     }
 
-    /// What most of those lack that lack something, which are those that would take it otherwise. None where nobody does.
+    /// The resource that most nodes lack, among those that would take the pod otherwise. None where there is no such node.
     #[must_use]
     pub fn lacks(&self) -> Option<&ResourceName> {
         self.listed().into_iter().find_map(|(reason, _)| if let Reason::Lacks(dimension) = reason { Some(dimension) } else { None })
     }
 }
 
-/// Why a group or a pod of it waits.
+/// The reason why a PodGroup or a pod of it waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The pod's PodGroup does not exist (yet).
@@ -94,17 +94,17 @@ pub enum Refusal {
         /// Its name.
         name: Arc<str>,
     },
-    /// The pod asks for something that cannot be honoured yet.
+    /// The pod uses a field that is not supported yet.
     Unsupported(Vec<Unsupported>),
-    /// The pod or the group says something that cannot be read.
+    /// A field of the pod or the PodGroup cannot be read.
     Faulty(Fault),
-    /// The group asks for a place in the network, which cannot be honoured yet.
+    /// The PodGroup requests a network topology, which is not supported yet.
     NetworkTopology,
-    /// The group asks for groups of its members that are whole, which cannot be honoured yet.
+    /// The PodGroup requests sub-groups that are placed whole, which is not supported yet.
     SubGroups,
-    /// A queue asks for groups of nodes, which cannot be honoured yet.
+    /// A queue requires node groups, which is not supported yet.
     NodeGroups {
-        /// The queue: the group's own or one above it.
+        /// The queue: its own or one above it.
         queue: Arc<str>,
         /// The field that says so.
         field: &'static str,
@@ -113,10 +113,10 @@ pub enum Refusal {
     Queue(QueueFault),
     /// The queue takes nothing for now.
     Closed {
-        /// The queue that somebody closed: the group's own or one above it.
+        /// The closed queue: its own or one above it.
         queue: Arc<str>,
     },
-    /// It does not fit below a ceiling, or beside what is kept for the guarantees of others.
+    /// It does not fit below a ceiling, or beside the unused guarantees of other queues.
     Ceiling(Ceiling),
     /// There are fewer members than must be placed together.
     NotEnoughTasks {
@@ -140,35 +140,35 @@ pub enum Refusal {
     },
     /// No node takes the next member.
     Nodes {
-        /// How many members must find a place together now.
+        /// The number of members that must be placed together now.
         needed: u32,
-        /// How many of them did.
+        /// The number of them that were placed.
         placed: u32,
-        /// What the nodes said about the first that did not.
+        /// The counts of the nodes for the first that was not placed.
         tally: Arc<Tally>,
     },
-    /// Its queue is fifo, and another group is before it (A6).
+    /// Its queue is fifo, and another PodGroup is ahead (A6).
     Behind {
-        /// The group that comes first.
+        /// The PodGroup that comes first.
         first: GroupKey,
     },
-    /// The same, and others do not go for it.
+    /// Another refusal, and no pod is preempted for it.
     Kept {
-        /// What is in its way.
+        /// The refusal.
         refusal: Arc<Refusal>,
-        /// Why nobody goes.
-        why: Arc<NotTaken>,
+        /// Why no pod is preempted.
+        why: Arc<NotPreempted>,
     },
-    /// Others are leaving for it; their places are kept for it until they are gone.
+    /// Pods are being preempted for it, and their nodes are nominated for it.
     Nominated {
         /// How many.
         victims: u32,
         /// The queues that they are in.
         queues: BTreeSet<Arc<str>>,
-        /// What they make room in; none where it is no resource that was lacking.
+        /// The resource that they free; none where no resource was lacking.
         lack: Option<Lack>,
     },
-    /// A bind or an eviction was refused; the group is tried again after a while.
+    /// A bind or an eviction was refused; the PodGroup is tried again after a back-off.
     Backoff {
         /// What failed.
         step: Step,
@@ -176,10 +176,10 @@ pub enum Refusal {
         why: String,
         /// How often in a row.
         failures: u32,
-        /// What it lacked when others were to go for it; none where it had its places, and a bind was refused.
+        /// What it lacked when pods were preempted for it; none where a bind was refused.
         lack: Option<Lack>,
     },
-    /// It has its places, and nobody says whether its members are bound to them.
+    /// It has its nodes, but the outcome of some binds is unknown.
     Unanswered {
         /// How many.
         binds: u32,
@@ -194,7 +194,7 @@ pub enum Step {
     /// A binding was refused.
     #[default]
     Bind,
-    /// Pods that had to leave did not, so their places are not nominated any more.
+    /// A victim was not evicted, so the nomination was withdrawn.
     Preemption,
 }
 
@@ -267,7 +267,7 @@ impl Refusal {
         Cause::of(self).code
     }
 
-    /// What people read: the code, and why, with the numbers.
+    /// The message: the code and the reason, with the numbers.
     #[must_use]
     pub fn message(&self) -> String {
         format!("{}: {self}", self.code().as_str())

@@ -1,8 +1,8 @@
-//! How many members of a group must find a place together now?
+//! How many members of a PodGroup must be placed together now?
 //!
-//! A gang counts the members that have a place (bound, being bound, not leaving) and those that succeeded: both have had what the gang is
-//! for. Failed ones do not count. A minMember of 0 binds nobody to anybody: each pod goes by itself. Once the minimum is there, further
-//! members are placed one by one.
+//! A gang counts the members with a node (bound, being bound, not terminating) and those that succeeded: both have had what the gang is
+//! for. Failed members do not count. With a minMember of 0 each pod is placed by itself. Once the minimum is there, further members are
+//! placed one by one.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +11,20 @@ use crate::api::{GroupFacts, Uid};
 use super::explain::Refusal;
 use super::world::{Group, State, World};
 
-/// What a group still needs to be a satisfied gang.
+/// The members that a PodGroup still needs to be a satisfied gang.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gang {
-    /// How many further members must find a place together; 0 when it is satisfied.
+    /// The number of further members that must be placed together; 0 when it is satisfied.
     pub needed: u32,
-    /// How many of those must be of a task.
+    /// The number of them that must be of each task.
     pub tasks: BTreeMap<String, u32>,
 }
 
-/// The resolved view of a group: what it needs, or why that cannot be.
+/// Resolves what a PodGroup needs.
 ///
 /// # Errors
 ///
-/// There are too few members, or one of those that are needed asks for something that cannot be honoured.
+/// There are too few members, or a needed one requests something that is not supported.
 pub fn resolve(world: &World, group: &Group, facts: &GroupFacts) -> Result<Gang, Refusal> {
     let counts = group.counts;
     let has = counts.placed.saturating_add(counts.succeeded);
@@ -53,7 +53,7 @@ pub fn resolve(world: &World, group: &Group, facts: &GroupFacts) -> Result<Gang,
     Ok(Gang { needed: needed.max(of_tasks), tasks })
 }
 
-/// How many of these members are held back by their scheduling gates.
+/// The number of these members that are held back by their scheduling gates.
 fn gated(world: &World, group: &Group, of_task: impl Fn(&&Uid) -> bool) -> u32 {
     if group.counts.gated == 0 {
         return 0;
@@ -62,27 +62,27 @@ fn gated(world: &World, group: &Group, of_task: impl Fn(&&Uid) -> bool) -> u32 {
     u32::try_from(group.members.iter().filter(of_task).filter(is_gated).count()).unwrap_or(u32::MAX)
 }
 
-/// Whether the group needs no further places together: its minimum has them, or had them.
+/// Whether the PodGroup needs no further nodes together: its minimum has them, or had them.
 #[must_use]
 pub fn is_satisfied(group: &Group, facts: &GroupFacts) -> bool {
     group.counts.placed.saturating_add(group.counts.succeeded) >= facts.min_member && missing_tasks(group, facts).is_empty()
 }
 
-/// Whether the group has what it is for, and nothing is to be asked for it while none of its members waits.
+/// Whether the PodGroup has all its nodes, and needs nothing while none of its members waits.
 #[must_use]
 pub fn has_its_places(group: &Group, facts: &GroupFacts) -> bool {
     facts.is_over() || (group.counts.placed > 0 || group.counts.succeeded > 0) && is_satisfied(group, facts)
 }
 
-/// Whether there are as many members, and as many of each task, as its minimum needs, with a place or without.
+/// Whether there are as many members, and as many of each task, as its minimum needs, with a node or without.
 #[must_use]
 pub fn is_whole(world: &World, group: &Group, facts: &GroupFacts) -> bool {
     resolve(world, group, facts).is_ok()
 }
 
-/// How many members of each task still need a place; tasks that have enough are left out.
+/// Returns the number of members of each task that still need a node; tasks that have enough are left out.
 ///
-/// Where minMember is below the sum of minTaskMember, Volcano does not ask for the tasks, and jobs are written with that in mind.
+/// Where minMember is below the sum of minTaskMember, Volcano ignores the tasks, and jobs rely on that.
 pub(super) fn missing_tasks(group: &Group, facts: &GroupFacts) -> BTreeMap<String, u32> {
     let sum = facts.min_task_member.values().fold(0_u32, |sum, minimum| sum.saturating_add(*minimum));
     if facts.min_member < sum {
@@ -95,7 +95,8 @@ pub(super) fn missing_tasks(group: &Group, facts: &GroupFacts) -> BTreeMap<Strin
     facts.min_task_member.iter().filter_map(missing).collect()
 }
 
-/// The waiting members in the order in which they are placed: priority, age, name; those that a task needs before the others.
+/// Returns the waiting members in the order in which they are placed: priority, age, name; members that a task needs come before the
+/// others.
 #[must_use]
 pub fn in_order(world: &World, group: &Group, gang: &Gang) -> Vec<Uid> {
     let mut members: Vec<_> = group.waiting.iter().filter_map(|uid| world.pods().get(uid)).map(|member| &member.facts).collect();

@@ -1,8 +1,9 @@
-//! Which members of a gang are left out when it asks for the places of others?
+//! Which members of a gang are left out of a preemption?
 //!
-//! Placing skips a member that finds no place where another can make up for it ([`place`](super::place)), so a claim does, too: one pod that fits nowhere would keep all the others from
-//! what they are owed. First those are left out that no node would take though nobody were there; then, where a search could not place one, its like from there on. Those that
-//! a task needs cannot be made up for.
+//! Placing skips a member without a node where another can replace it ([`place`](super::place)). A preemption does the same: otherwise one
+//! pod that fits nowhere would keep all the others from what their queue can reclaim. First, members that no empty node would take are
+//! left out. Then, where a search could not place a member, members of the same class are left out from there on. Members that a task
+//! needs cannot be replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,22 +11,24 @@ use crate::api::Uid;
 
 use super::placement::class::{Class, ClassId};
 use super::placement::filter::{NodeState, lasting_refusal};
-use super::reclaim::{NotTaken, Taking};
+use super::reclaim::{NotPreempted, Preemption};
 use super::world::World;
 
-/// So many kinds of members are left out at most, one search for each.
+/// The most kinds of members that are left out, with one search for each.
 const MOST_KINDS: usize = 4;
-/// So many pairs of a kind and a node are looked at before a search; a few kinds are, however many nodes there are. Of the others it is found out by searching.
+/// The most pairs of a kind and a node that are checked before a search. A few kinds are always checked, however many nodes there are; the
+/// search finds out the others.
 const MOST_LOOKS: usize = 20_000;
 
-/// Searches for `count` of these members, of which the first `first` cannot be made up for, and says what came of it: of the first search where none found anybody.
+/// Searches for `count` of these members, of which the first `first` cannot be replaced. Returns the outcome, that of the first search
+/// where none succeeds.
 pub(super) fn search(
     world: &mut World,
     members: &[Uid],
     count: usize,
     first: usize,
-    mut find: impl FnMut(&mut World, &[Uid]) -> Option<Result<Taking, NotTaken>>,
-) -> Option<Result<Taking, NotTaken>> {
+    mut find: impl FnMut(&mut World, &[Uid]) -> Option<Result<Preemption, NotPreempted>>,
+) -> Option<Result<Preemption, NotPreempted>> {
     let mut left = if members.len() > count { that_fit_somewhere(world, members, first) } else { members.to_vec() };
     if left.len() < count {
         left = members.to_vec();
@@ -34,7 +37,7 @@ pub(super) fn search(
     for _ in 0..=MOST_KINDS {
         let Some(some) = left.get(..count) else { break };
         let why = match find(world, some)? {
-            Ok(taking) => return Some(Ok(taking)),
+            Ok(preemption) => return Some(Ok(preemption)),
             Err(why) => why,
         };
         let misfit = why.placed_before().filter(|at| *at >= first && left.len() > count);
@@ -53,7 +56,7 @@ fn class(world: &World, uid: &Uid) -> Option<ClassId> {
     world.pods.get(uid)?.class
 }
 
-/// Those that some node would take if nobody were there, and the first ones whatever they ask for.
+/// Returns the members that some empty node would take, and the first ones whatever they request.
 fn that_fit_somewhere(world: &World, members: &[Uid], first: usize) -> Vec<Uid> {
     let kinds: BTreeSet<ClassId> = members.iter().filter_map(|uid| class(world, uid)).collect();
     if kinds.len() < 2 {

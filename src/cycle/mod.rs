@@ -1,30 +1,28 @@
-//! One scheduling cycle: who gets which node now, and why does everybody else wait?
+//! One scheduling cycle: which pods are placed on which nodes now, and why does every other PodGroup wait?
 //!
 //! ```text
-//!  World ──▶ candidates ──▶ gang ──▶ order ──▶ admit ──▶ place (filter, score, trial) ──▶ Plan
-//!            dirty groups,  what is  whose     below     all that is needed, or nobody     binds,
-//!            or, if some-   needed   turn      every                                       and every
-//!            thing was      together it is     ceiling?                                    refusal's
-//!            gained, all    now?                                                           reason
+//!  World ──▶ candidates ──▶ gang ────▶ order ──▶ admit ──▶ place (filter, score, trial) ──▶ Plan
+//!            PodGroups that  members    the next  below     all needed members,            binds,
+//!            something       needed     turn      every     or none                        evictions
+//!            changed for     together             ceiling?
 //! ```
 //!
-//! Reading order: [`policy`], [`world`] (what is known), [`gang`], [`order`], [`admit`], `turn`, [`place`](mod@self::place), [`placement`] (nodes, filter, score),
-//! [`explain`], [`plan`], and what is told to people: [`status`], [`gist`] and [`queue_status`].
+//! Reading order: [`policy`], [`world`] (the known facts), [`gang`], [`order`], [`admit`], `turn`, [`place`](mod@self::place),
+//! [`placement`] (nodes, filter, score), [`explain`], [`plan`], and the reported statuses: [`status`], [`gist`] and [`queue_status`].
 //!
 //! Promises, cited by the tests:
 //!
-//! * **C1** no plan puts a node over its allocatable, in a dimension that the pod asks for, or a queue or an ancestor over its capability, takes what is
-//!   kept for the guarantee of another queue, or places anybody in a queue that is closed or broken;
+//! * **C1** no plan puts a node over its allocatable, in a resource that the pod requests, or a queue or an ancestor over its capability; no
+//!   plan uses the unused guarantee of another queue, or places a pod in a queue that is closed or broken;
 //! * **C2** a gang that is not satisfied is placed with all that it needs, or not at all;
 //! * **C3** the same facts give the same plan, whatever the order in which they came;
-//! * **C4** the books are right after every step: the audit is clean.
+//! * **C4** the accounting is right after every step: the audit is clean.
 //!
 //! **Architecture invariant:** pure. Time is an argument, no order comes from a hash, nothing is logged, nothing fails.
 
 #![cfg_attr(not(test), deny(clippy::float_arithmetic, clippy::arithmetic_side_effects))]
 
 pub mod admit;
-mod claim;
 pub mod explain;
 pub mod gang;
 mod misfits;
@@ -33,6 +31,7 @@ mod place;
 pub mod placement;
 pub mod plan;
 pub mod policy;
+mod preemption;
 pub mod queue_status;
 pub mod reclaim;
 mod requeue;
@@ -50,16 +49,16 @@ use std::time::Duration;
 use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::rules::{Rule, holds};
 
-use claim::Unplaced;
 use explain::Refusal;
 use gang::Gang;
 use order::{GroupRank, Turns};
 use plan::Plan;
 use policy::Policy;
+use preemption::Unplaced;
 use turn::{Turn, take_turn};
 use world::World;
 
-/// A group that waits for its turn.
+/// A PodGroup that waits for its turn.
 #[derive(Debug)]
 struct Want {
     key: GroupKey,
@@ -68,11 +67,11 @@ struct Want {
     members: Vec<Uid>,
     /// Why its members cannot be placed though it may be admitted: they are not all there yet.
     incomplete: Option<Refusal>,
-    /// How many of the members had their turn: for a satisfied group, which places one in a turn.
+    /// The number of members that had their turn: a satisfied PodGroup places one in a turn.
     next: usize,
-    /// Why a member found no place in an earlier turn.
+    /// Why a member found no node in an earlier turn.
     refusal: Option<Arc<Refusal>>,
-    /// The members that found none.
+    /// The members that found no node.
     unplaced: Vec<Uid>,
 }
 
@@ -82,10 +81,10 @@ impl Want {
     }
 }
 
-/// A group whose turn will come: its queue, its place there, and what it wants.
+/// A PodGroup that is ready for its turn: its queue, its rank there, and its members.
 type Ready = (Arc<str>, GroupRank, Want);
 
-/// Looks at every group that something may have changed for, places what can be placed, and charges it. `now` is of the monotonic clock.
+/// Tries every PodGroup with a relevant change, places what can be placed, and charges it. `now` is of the monotonic clock.
 pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
     let mut plan = Plan::default();
     let mut turns = Turns::default();
@@ -95,8 +94,8 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
         if !world.groups.contains_key(&key) {
             continue;
         }
-        if world.is_strangers(&key) {
-            world.leave_alone(&key);
+        if world.is_foreign(&key) {
+            world.ignore_foreign(&key);
             continue;
         }
         match prepare(world, policy, &key, now) {
@@ -109,7 +108,7 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
                 refuse(world, &key, &Arc::new(refusal));
             }
         }
-        plan.looked_at.push(key);
+        plan.tried.push(key);
     }
     let contend = turns.contend();
     if contend {
@@ -119,11 +118,11 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
     let mut first: BTreeMap<Arc<str>, GroupKey> = BTreeMap::new();
     let mut unplaced = Vec::new();
     while let Some((queue, rank, want)) = turns.pop() {
-        // A gang of which a part is bound is finished first, whoever waits before it.
-        let half_bound = holds(Rule::A6Half) && want.gang.needed > 0 && world.is_half_bound(&want.key);
-        if let Some(first) = first.get(&queue).filter(|_| !half_bound) {
+        // A partially bound gang is finished first, whatever its rank.
+        let partially_bound = holds(Rule::A6Half) && want.gang.needed > 0 && world.is_partially_bound(&want.key);
+        if let Some(first) = first.get(&queue).filter(|_| !partially_bound) {
             if holds(Rule::A6Back) {
-                world.pend(&want.key);
+                world.revoke_admission(&want.key);
             }
             refuse(world, &want.key, &Arc::new(Refusal::Behind { first: first.clone() }));
         } else {
@@ -135,25 +134,25 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
             }
         }
         if contend {
-            // What the turn took back may have changed a demand, and without shares nobody could be ranked.
+            // The turn may have revoked an admission and so changed a demand; the ranks need shares.
             world.share_out_if_unknown();
         }
         turns.rank(&queue, world);
     }
     let whole = |group: &Unplaced| group.all_or_none.then(|| group.key.clone());
     let gangs: Vec<GroupKey> = unplaced.iter().filter_map(whole).chain(back_off).collect();
-    claim::ask(world, policy, unplaced, now, &mut plan);
+    preemption::attempt_all(world, policy, unplaced, now, &mut plan);
     if policy.evictions {
-        plan.evictions.extend(gangs.iter().filter_map(|key| world.let_go(key, now, policy.release)));
+        plan.evictions.extend(gangs.iter().filter_map(|key| world.evict_partial_gang(key, now, policy.release)));
     }
     world.notice_unfilled();
     plan
 }
 
-/// What the group wants in this cycle; none where it wants nothing.
+/// Returns what the PodGroup wants in this cycle; none where it wants nothing.
 fn prepare(world: &mut World, policy: &Policy, key: &GroupKey, now: Duration) -> Result<Option<Ready>, Refusal> {
     refuse_blocked(world, key);
-    world.notice_look(key);
+    world.notice_attempt(key);
     let Some(group) = world.groups.get(key) else { return Ok(None) };
     let Some(facts) = group.facts.clone() else {
         return if group.waiting.is_empty() { Ok(None) } else { Err(Refusal::NoGroup { name: Arc::clone(&key.name) }) };
@@ -174,38 +173,38 @@ fn prepare(world: &mut World, policy: &Policy, key: &GroupKey, now: Duration) ->
     Ok(Some((Arc::from(facts.queue.as_str()), rank, want)))
 }
 
-/// Refuses a group that cannot be placed as it stands, and revokes an admission that its queue does not bear any more.
+/// Refuses a PodGroup that cannot be placed as it is, and revokes an admission that its queue does not allow any more.
 fn check_queue(world: &mut World, key: &GroupKey, facts: &GroupFacts, has_all: bool) -> Result<(), Refusal> {
-    // A group that has its places, and of which no pod waits, keeps them, whatever became of its queue since (O2).
+    // A PodGroup with all its nodes and without a waiting pod keeps them, whatever became of its queue (O2).
     if !has_all && let Some(refusal) = unusable(world, facts) {
         if holds(Rule::A5Broken) {
-            world.pend(key);
+            world.revoke_admission(key);
         }
         return Err(refusal);
     }
-    // A5: before a group has its turn that could take what is free only as long as this is reserved.
+    // A5: before the turn of another PodGroup that could use this reservation.
     let satisfied = world.groups.get(key).is_none_or(|group| gang::is_satisfied(group, facts));
     if holds(Rule::A5Closed) && !satisfied && world.books.quota().closed_by(&facts.queue).is_some() {
-        world.pend(key);
+        world.revoke_admission(key);
     }
     Ok(())
 }
 
-/// Refuses a group that backs off after a failed bind or eviction.
+/// Refuses a PodGroup that backs off after a failed bind or eviction.
 fn check_time(world: &mut World, policy: &Policy, key: &GroupKey, now: Duration) -> Result<(), Refusal> {
     let Some(group) = world.groups.get(key) else { return Ok(()) };
     // Where no pod waits there is nothing to be tried again: members are missing.
     if group.retry.at.is_none_or(|at| at <= now) || group.waiting.is_empty() {
         return Ok(());
     }
-    // A gang that was placed but whose binds failed has no earlier refusal.
+    // A gang that was placed and had failed binds has no earlier refusal.
     let lack = group.refusal.as_deref().and_then(Refusal::lack);
     let refusal = Refusal::Backoff { step: group.retry.step, why: group.retry.why.clone(), failures: group.retry.failures, lack };
-    world.keep_while_refused(key, now, policy.patience);
+    world.limit_reservation_while_refused(key, now, policy.admission_timeout);
     Err(refusal)
 }
 
-/// Refuses a group whose places are nominated. One that has its minimum waits only for those members; the others are placed as usual.
+/// Refuses a nominated PodGroup. One that has its minimum waits only for the nominated members; the others are placed as usual.
 fn check_nomination(world: &World, key: &GroupKey, facts: &GroupFacts) -> Result<(), Refusal> {
     let all_wait = |group: &world::Group| group.waiting.is_empty() || !gang::is_satisfied(group, facts);
     match world.nominated(key) {
@@ -214,7 +213,7 @@ fn check_nomination(world: &World, key: &GroupKey, facts: &GroupFacts) -> Result
     }
 }
 
-/// What the group needs together, and its waiting members in order.
+/// Returns what the PodGroup needs together, and its waiting members in order.
 fn want(world: &mut World, key: &GroupKey, facts: &GroupFacts) -> Result<Want, Refusal> {
     let Some(group) = world.groups.get(key) else { return Ok(Want::new(key, Gang::default(), Vec::new())) };
     let mut want = match gang::resolve(world, group, facts) {
@@ -222,23 +221,23 @@ fn want(world: &mut World, key: &GroupKey, facts: &GroupFacts) -> Result<Want, R
             let members = gang::in_order(world, group, &gang);
             Want::new(key, gang, members)
         }
-        // It waits until the scheduling gates are removed, which may take any time: it takes nothing from other groups.
+        // It waits until the scheduling gates are removed, which may take any time: it reserves nothing.
         Err(refusal) if group.counts.gated > 0 && holds(Rule::A5Gated) => {
-            world.pend(key);
+            world.revoke_admission(key);
             return Err(refusal);
         }
         Err(refusal) => Want { incomplete: Some(refusal), ..Want::new(key, Gang::default(), Vec::new()) },
     };
     if group.is_idle() {
-        // No pod waits, so there is nothing to complain about. Volcano's job controller makes the pods only once the group is admitted.
+        // No pod waits, so there is nothing to report. Volcano's job controller creates the pods only after the admission of the PodGroup.
         want.incomplete = None;
     }
     Ok(want)
 }
 
-/// Why the group as it stands can have no place and is not admitted, whatever is free.
+/// Returns why the PodGroup cannot be placed or admitted as it is, whatever is free.
 fn unusable(world: &World, facts: &GroupFacts) -> Option<Refusal> {
-    // One without a pod that waits is not to be admitted either: it would reserve what none of its pods can ever use.
+    // A PodGroup without a waiting pod is not admitted either: none of its pods could ever use its reservation.
     if let Some(fault) = facts.faults.first() {
         return Some(Refusal::Faulty(fault.clone()));
     }
@@ -255,7 +254,7 @@ fn unusable(world: &World, facts: &GroupFacts) -> Option<Refusal> {
     Some(Refusal::NodeGroups { queue, field })
 }
 
-/// The group waits, and each waiting member for the same reason.
+/// Records that the PodGroup and each waiting member wait for this reason.
 fn refuse(world: &mut World, key: &GroupKey, refusal: &Arc<Refusal>) {
     let waiting: Vec<_> = world.groups.get(key).map(|group| group.waiting.iter().cloned().collect()).unwrap_or_default();
     for uid in waiting {
@@ -265,7 +264,7 @@ fn refuse(world: &mut World, key: &GroupKey, refusal: &Arc<Refusal>) {
     world.judge_group(key, exists.then(|| Arc::clone(refusal)));
 }
 
-/// Members that can never be placed as they are say so, whatever their group does.
+/// Records why blocked members can never be placed as they are, whatever their PodGroup does.
 fn refuse_blocked(world: &mut World, key: &GroupKey) {
     let blocked: Vec<_> = world.groups.get(key).map(|group| group.blocked.iter().cloned().collect()).unwrap_or_default();
     for uid in blocked {
@@ -277,13 +276,13 @@ fn refuse_blocked(world: &mut World, key: &GroupKey) {
 #[cfg(test)]
 mod admission_tests;
 #[cfg(test)]
-mod asking_tests;
-#[cfg(test)]
-mod claim_tests;
-#[cfg(test)]
 mod duel;
 #[cfg(test)]
 mod predicates_tests;
+#[cfg(test)]
+mod preemption_retries_tests;
+#[cfg(test)]
+mod preemption_tests;
 #[cfg(test)]
 mod promises;
 #[cfg(test)]

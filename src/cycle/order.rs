@@ -1,9 +1,9 @@
-//! Who comes next?
+//! Which PodGroup has the next turn?
 //!
-//! Between sibling queues: the higher priority, then the one that uses the smaller part of its share, then the one whose first group comes
-//! first, then the name (P1). Within a queue: the group of higher priority, then of the older waiting member (so a group that was made again keeps
-//! its place), then the name (P2). What is used changes with every placement, so a queue is ranked again, with all above it, after each turn; what
-//! its share is stays as it is for the whole cycle.
+//! Between sibling queues: the higher priority, then the smaller used part of the share, then the first PodGroup, then the name (P1).
+//! Within a queue: the PodGroup of higher priority, then of the older waiting member (so a recreated PodGroup keeps its place), then the
+//! name (P2). The use changes with every placement, so a queue and all above it are ranked again after each turn. The shares stay for the
+//! whole cycle.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use crate::rules::{Rule, holds};
 use super::share::Share;
 use super::world::World;
 
-/// A group's place within its queue; the smallest comes first (P2).
+/// The rank of a PodGroup within its queue; the smallest comes first (P2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupRank {
     /// Its priority.
@@ -49,7 +49,7 @@ fn in_turn(rule: Rule, order: impl FnOnce() -> Ordering) -> Ordering {
     if holds(rule) { order() } else { Ordering::Equal }
 }
 
-/// A queue's place among its siblings (P1).
+/// The rank of a queue among its siblings (P1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct QueueRank {
     priority: Reverse<i32>,
@@ -73,19 +73,19 @@ impl PartialOrd for QueueRank {
     }
 }
 
-/// The queues below one that have somebody. There may be thousands, and each turn ranks one of them anew.
+/// The child queues with waiting PodGroups. There may be thousands, and each turn ranks one of them anew.
 #[derive(Debug, Default)]
 struct Siblings {
     in_order: BTreeSet<QueueRank>,
-    /// Their first groups, with whose they are; not needed of those below `root`, which itself is not ranked.
+    /// Their first PodGroups, with the queue; not needed of those below `root`, which itself is not ranked.
     firsts: BTreeSet<(GroupRank, Arc<str>)>,
 }
 
-/// Who waits for a turn in this cycle, as a tree of queues.
+/// The PodGroups that wait for a turn in this cycle, as a tree of queues.
 #[derive(Debug)]
 pub struct Turns<T> {
     waiting: BTreeMap<Arc<str>, BTreeMap<GroupRank, T>>,
-    /// Of each queue that has somebody below it: those queues.
+    /// The child queues with waiting PodGroups, by parent.
     children: BTreeMap<Arc<str>, Siblings>,
     ranks: BTreeMap<Arc<str>, QueueRank>,
 }
@@ -97,12 +97,12 @@ impl<T> Default for Turns<T> {
 }
 
 impl<T> Turns<T> {
-    /// Somebody waits in this queue; call [`rank`](Self::rank) before the next turn.
+    /// Adds a PodGroup to this queue; call [`rank`](Self::rank) before the next turn.
     pub fn push(&mut self, queue: Arc<str>, rank: GroupRank, what: T) {
         self.waiting.entry(queue).or_default().insert(rank, what);
     }
 
-    /// Whether it matters which queue comes first.
+    /// Whether several queues contend, so that their order matters.
     #[must_use]
     pub fn contend(&self) -> bool {
         self.waiting.len() > 1
@@ -131,7 +131,7 @@ impl<T> Turns<T> {
         }
     }
 
-    /// Ranks every queue that somebody waits in.
+    /// Ranks every queue with a waiting PodGroup.
     pub fn rank_all(&mut self, world: &World) {
         let queues: Vec<_> = self.waiting.keys().cloned().collect();
         for queue in queues {
@@ -139,7 +139,7 @@ impl<T> Turns<T> {
         }
     }
 
-    /// Takes out the one who comes next, with the queue.
+    /// Takes out the PodGroup with the next turn, and its queue.
     pub fn pop(&mut self) -> Option<(Arc<str>, GroupRank, T)> {
         let mut at: Arc<str> = Arc::from(ROOT_QUEUE);
         for _ in 0..=MAX_DEPTH {
@@ -162,7 +162,7 @@ fn priority(world: &World, queue: &str) -> Reverse<i32> {
     Reverse(world.queues().get(queue).map_or(0, |facts| facts.priority))
 }
 
-/// Nothing where nobody asked what the shares are, because nobody contends.
+/// Returns the used part of the share; the default where there are no shares because no queues contend.
 fn share(world: &World, queue: &str) -> Share {
     let used = world.books().quota().used(queue);
     world.shares().map(|shares| Share::dominant(used, shares.of(queue))).unwrap_or_default()

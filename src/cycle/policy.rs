@@ -9,10 +9,10 @@ use crate::cycle::placement::Strategy;
 pub struct Policy {
     /// Which of the nodes that fit is taken.
     pub placement: Strategy,
-    /// Whether pods may be evicted so that others have their places (R).
+    /// Whether pods may be evicted (R).
     pub evictions: bool,
-    /// How long a group that finds no places keeps its reservation (A5); 0 is for ever.
-    pub patience: Duration,
-    /// How long a gang of which only a part could be bound waits for places for the rest before that part is let go; 0 is for ever.
+    /// How long a PodGroup that finds no nodes keeps its reservation (A5); 0 is for ever.
+    pub admission_timeout: Duration,
+    /// How long a partially bound gang waits for nodes for the rest before it is evicted; 0 is for ever.
     pub release: Duration,
 }

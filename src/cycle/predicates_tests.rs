@@ -28,7 +28,7 @@ fn asks() -> PodFacts {
     facts
 }
 
-/// What makes the node refuse the pod, and what is said then.
+/// What makes the node refuse the pod, and the reported reason.
 type Case = (fn(&mut World), Reason);
 
 /// One case for each predicate.
@@ -82,7 +82,7 @@ fn came(world: &mut World) {
     world.apply_pod(asks());
 }
 
-/// The node is full of a pod that is not owed its place.
+/// The node is full of a pod of a queue over its share.
 fn full() -> World {
     let mut world = empty();
     let borrower = running(pod("ns", "v-0", "v", &[("cpu", 2)]), "n");

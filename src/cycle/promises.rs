@@ -124,7 +124,7 @@ fn take(world: &mut World, step: &Step) {
     }
 }
 
-/// Runs a cycle and checks C1 and C2 against what stood before it.
+/// Runs a cycle and checks C1 and C2 against the state before it.
 fn checked_cycle(world: &mut World, now: Duration) -> Plan {
     let before: std::collections::BTreeMap<_, _> = world
         .groups()
@@ -149,7 +149,7 @@ fn checked_cycle(world: &mut World, now: Duration) -> Plan {
         assert_eq!(
             (quota.closed_by(&bind.queue), quota.fault(&bind.queue)),
             (None, None),
-            "C1: {bind:?} goes to a queue that takes nobody"
+            "C1: {bind:?} goes to a queue that takes no pod"
         );
         let mut at = Some(Arc::clone(&bind.queue));
         while let Some(queue) = at {
@@ -161,7 +161,7 @@ fn checked_cycle(world: &mut World, now: Duration) -> Plan {
             let [used, reserved, kept] = &stood[&*queue];
             let total = world.books().ledger().total().iter().filter(|_| &*queue == ROOT_QUEUE);
             let ceilings = view.limits.into_iter().flat_map(|limits| limits.capability.iter()).chain(total);
-            // What was reserved later in this cycle may be owed (A3), and then it is more than there is room for.
+            // A later reservation of this cycle may be within the entitlement only (A3), and then it is more than there is room for.
             let settled =
                 |dimension: &str| view.unfilled.get(dimension).is_positive() && view.reserved.get(dimension) <= reserved.get(dimension);
             for (dimension, ceiling) in ceilings.filter(|(dimension, _)| settled(dimension.as_str())) {
@@ -193,15 +193,15 @@ proptest! {
                 now += Duration::from_secs(u64::from(seconds));
             }
             if matches!(step, Step::Cycle | Step::Later(_)) {
-                // Whose patience is over makes room for others, in a cycle that follows at once.
+                // A PodGroup after its admission timeout makes room for others, in a cycle that follows at once.
                 let _plan = checked_cycle(&mut world, now);
                 for _ in 0..8 {
                     let _plan = if world.has_work(now) { checked_cycle(&mut world, now) } else { break };
                 }
                 prop_assert!(!world.has_work(now), "it comes to rest");
-                // What could be placed was, and nobody was forgotten: a look at the whole backlog places nothing more.
+                // All that could be placed was, and no PodGroup was forgotten: a try of the whole backlog places nothing more.
                 looks += 1;
-                world.apply_priority_class(class("wakes-everybody", looks));
+                world.apply_priority_class(class("wakes-all", looks));
                 prop_assert!(checked_cycle(&mut world, now).binds.is_empty());
             }
             let report = world.books().audit();

@@ -1,6 +1,6 @@
-//! What is to be said about a Queue, and does it stand there already?
+//! What is the status of a Queue, and does the object have it already?
 //!
-//! Only our own fields; what else stands in the status (a reservation that another program wrote) is nobody's business here.
+//! Only our own fields are compared. Other fields (a reservation that another program wrote) are left alone.
 
 use crate::accounting::QueueState;
 use crate::api::names::{CLOSED, CLOSING, OPEN};
@@ -15,7 +15,7 @@ use super::world::{Phase, World};
 pub fn status(world: &World, queue: &str) -> QueueStatus {
     let count = |phase| Some(world.in_phase(queue, phase)).filter(|count| *count > 0);
     let quota = world.books().quota();
-    // What is kept for those who wait until others are gone nobody uses yet.
+    // Nominated resources are not used yet.
     let mut used = quota.used(queue).clone();
     used.sub(&world.nominated_in(queue).0);
     let state = match quota.state(queue) {

@@ -1,4 +1,4 @@
-//! What a cycle decides where queues guarantee, close, and contend, as small stories.
+//! What a cycle decides where queues guarantee, close, and contend, as small scenarios.
 
 use super::testing::{amounts, group, limits, node, pod, queue, running};
 use super::tests::{bound, cycle, gang, message, phase, world};
@@ -31,7 +31,7 @@ fn q7_what_is_guaranteed_to_an_idle_queue_stays_free_for_it() {
 }
 
 #[test]
-fn f5_once_the_guaranteed_have_theirs_whoever_was_kept_out_has_another_look() {
+fn f5_once_guarantees_are_used_podgroups_that_were_kept_out_are_tried_again() {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 1)]));
     world.apply_queue(QueueFacts { guarantee: limits(&[("cpu", 1)]), ..queue("guaranteed", None, &[]) });
@@ -47,7 +47,7 @@ fn f5_once_the_guaranteed_have_theirs_whoever_was_kept_out_has_another_look() {
 }
 
 #[test]
-fn q10_a_closed_queue_binds_nobody_not_even_best_effort_and_keeps_what_runs() {
+fn q10_a_closed_queue_binds_no_pod_not_even_best_effort_and_keeps_running_pods() {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 4)]));
     world.apply_queue(queue("org", None, &[]));
@@ -92,7 +92,7 @@ fn t2_a_queue_that_is_promised_less_than_its_children_blocks_those_and_heals() {
     gang(&mut world, "fine", 1, "default", 1, &[("cpu", 1)]);
     assert_eq!(bound(&cycle(&mut world)), [("fine-0", "n")]);
     assert_eq!(message(&world, "blocked"), "queue \"org\" is guaranteed cpu 2, and the queues below it 3 together");
-    assert!(world.take_dirty().queues.contains("sibling"), "it is broken, too, though nobody touched it");
+    assert!(world.take_dirty().queues.contains("sibling"), "it is broken, too, though it did not change");
     world.apply_queue(promised("org", None, 3));
     assert_eq!(bound(&cycle(&mut world)), [("blocked-0", "n")]);
 }
@@ -121,7 +121,7 @@ fn shares_are_worked_out_where_queues_contend_and_kept_until_something_changes()
     world.apply_queue(queue("a", None, &[]));
     gang(&mut world, "one", 1, "a", 1, &[("cpu", 1)]);
     assert_eq!(bound(&cycle(&mut world)), [("one-0", "n")]);
-    assert_eq!(world.shares(), None, "nobody contends");
+    assert_eq!(world.shares(), None, "no queues contend");
     gang(&mut world, "two", 1, "a", 1, &[("cpu", 1)]);
     gang(&mut world, "three", 1, "default", 1, &[("cpu", 2)]);
     let plan = cycle(&mut world);
@@ -171,7 +171,7 @@ fn s1_a_group_waits_for_its_minimum_though_not_all_of_it_is_there_and_for_nothin
 }
 
 #[test]
-fn s3_who_is_not_preemptable_borrows_nothing_and_others_do() {
+fn s3_a_podgroup_that_is_not_preemptable_borrows_nothing_and_others_do() {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 8)]));
     world.apply_queue(QueueFacts { deserved: limits(&[("cpu", 3), ("pods", 9)]), ..queue("a", None, &[]) });
@@ -183,7 +183,7 @@ fn s3_who_is_not_preemptable_borrows_nothing_and_others_do() {
     assert_eq!(bound(&cycle(&mut world)).len(), 3);
     let why = |world: &World, pod: &str| world.pods()[&Uid::from(pod)].refusal.as_ref().map(ToString::to_string).unwrap_or_default();
     assert_eq!(why(&world, "ns/stays-3"), "queue \"a\": a non-preemptable PodGroup may not borrow (cpu requested 1, used 3, entitled 3)");
-    // Its pods may say so as well, and who is preemptable borrows what nobody uses.
+    // Its pods may say so as well, and a preemptable PodGroup borrows what is unused.
     world.apply_group(group("ns", "goes", 1, "a"));
     world.apply_pod(PodFacts { preemptable: false, ..pod("ns", "goes-0", "goes", &[("cpu", 1)]) });
     world.apply_pod(pod("ns", "goes-1", "goes", &[("cpu", 1)]));
@@ -191,7 +191,7 @@ fn s3_who_is_not_preemptable_borrows_nothing_and_others_do() {
 }
 
 #[test]
-fn what_a_queue_requires_of_groups_of_nodes_keeps_all_below_it_waiting_and_what_has_its_place_keeps_it() {
+fn a_queue_that_requires_node_groups_keeps_all_below_it_waiting_and_running_pods_stay() {
     let field = "spec.affinity.nodeGroupAffinity.requiredDuringSchedulingIgnoredDuringExecution";
     let asks = |name: &str| QueueFacts { node_groups: Some(field), ..queue(name, None, &[]) };
     let mut world = world();
@@ -211,7 +211,7 @@ fn what_a_queue_requires_of_groups_of_nodes_keeps_all_below_it_waiting_and_what_
 }
 
 #[test]
-fn who_has_no_pods_yet_reserves_nothing_where_none_of_them_could_ever_be_placed() {
+fn a_podgroup_without_pods_reserves_nothing_where_none_could_ever_be_placed() {
     let early = || GroupFacts { min_resources: Some(amounts(&[("cpu", 4)])), ..group("ns", "early", 2, "q") };
     let asks = QueueFacts { node_groups: Some("spec.affinity"), ..queue("above", None, &[]) };
     let mut world = world();
@@ -263,10 +263,10 @@ fn nodes_that_are_labelled_for_a_queue_take_its_pods_and_those_below_it_only() {
     world.apply_node(labelled("a1", "a"));
     world.apply_queue(queue("plain", None, &[]));
     gang(&mut world, "before", 1, "plain", 1, &[("cpu", 1)]);
-    assert_eq!(bound(&cycle(&mut world)), [("before-0", "a1")], "a label that no queue names keeps nobody away");
+    assert_eq!(bound(&cycle(&mut world)), [("before-0", "a1")], "a label that no queue names keeps no pod away");
     world.apply_queue(prefers("owner", "a"));
     world.apply_queue(queue("below", Some("owner"), &[]));
-    // Enough pods for both ways of looking at nodes.
+    // Enough pods for both ways of searching nodes.
     gang(&mut world, "out", 1, "plain", 40, &[("cpu", 1)]);
     gang(&mut world, "few", 1, "default", 1, &[("cpu", 2)]);
     gang(&mut world, "in", 1, "below", 1, &[("cpu", 1)]);
@@ -280,7 +280,7 @@ fn nodes_that_are_labelled_for_a_queue_take_its_pods_and_those_below_it_only() {
     assert_eq!(bound(&cycle(&mut world)), [("other-0", "b1")]);
     world.apply_queue(queue("another", None, &[]));
     let placed = cycle(&mut world);
-    assert!(placed.binds.len() > 1 && placed.binds.iter().all(|bind| &*bind.node == "b1"), "nobody names b any more");
+    assert!(placed.binds.len() > 1 && placed.binds.iter().all(|bind| &*bind.node == "b1"), "no queue names b any more");
     world.delete_queue("owner");
     assert!(cycle(&mut world).binds.iter().any(|bind| &*bind.node == "a1"), "nor a");
 }

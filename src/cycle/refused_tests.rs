@@ -1,6 +1,6 @@
-//! What becomes of a group whose binds are refused, or whose pods change while they are under way (A5, N2)?
+//! What becomes of a PodGroup after refused binds, or with pods that change while their binds are under way (A5, N2)?
 
-use super::claim_tests::at;
+use super::preemption_tests::at;
 use super::testing::{group, node, pod, queue, running};
 use super::tests::{gang, message, phase, world};
 use super::world::{Phase, World};
@@ -8,9 +8,9 @@ use super::*;
 use crate::api::PodFacts;
 use crate::resources::Amount;
 
-const PATIENCE: u64 = 30;
+const TIMEOUT: u64 = 30;
 
-/// The binds of all that the cycle placed of this group are refused; how many that were.
+/// Refuses all binds of the cycle for this PodGroup. Returns their number.
 fn refuse_all(world: &mut World, group: &str, seconds: u64, wait: u64) -> usize {
     let plan = at(world, seconds);
     let of_group: Vec<_> = plan.binds.iter().filter(|bind| *bind.group.name == *group).collect();
@@ -33,21 +33,21 @@ fn refused() -> World {
 }
 
 #[test]
-fn a5_who_is_refused_all_the_time_keeps_others_out_for_its_patience_and_no_longer() {
+fn a5_a_podgroup_with_refused_binds_keeps_others_out_until_its_admission_timeout_and_no_longer() {
     let mut world = refused();
     gang(&mut world, "other", 1, "a", 1, &[("cpu", 1)]);
     assert!(at(&mut world, 1).binds.is_empty());
     assert_eq!(reserved(&world), Amount::from_units(4), "what a refused bind gives back is its gang's");
     assert_eq!(refuse_all(&mut world, "fails", 20, 20), 4);
-    assert!(at(&mut world, PATIENCE - 1).binds.is_empty());
-    assert_eq!(world.next_look(), Some(Duration::from_secs(PATIENCE)), "nothing else may happen");
-    let plan = at(&mut world, PATIENCE);
+    assert!(at(&mut world, TIMEOUT - 1).binds.is_empty());
+    assert_eq!(world.next_attempt(), Some(Duration::from_secs(TIMEOUT)), "nothing else may happen");
+    let plan = at(&mut world, TIMEOUT);
     assert_eq!((plan.binds.len(), reserved(&world), phase(&world, "fails")), (0, Amount::ZERO, Phase::Pending));
-    assert_eq!(at(&mut world, PATIENCE).binds.len(), 1, "{}", message(&world, "other"));
+    assert_eq!(at(&mut world, TIMEOUT).binds.len(), 1, "{}", message(&world, "other"));
 }
 
 #[test]
-fn a5_who_had_one_bind_taken_is_finished_first() {
+fn a5_a_gang_with_one_accepted_bind_is_finished_first() {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 8)]));
     world.apply_queue(queue("a", None, &[("cpu", 4)]));
@@ -58,7 +58,7 @@ fn a5_who_had_one_bind_taken_is_finished_first() {
         world.refuse_bind(&bind.uid, "test", Duration::ZERO, |_| Duration::from_secs(100));
     }
     gang(&mut world, "other", 1, "a", 1, &[("cpu", 1)]);
-    for seconds in [1, PATIENCE, PATIENCE * 2] {
+    for seconds in [1, TIMEOUT, TIMEOUT * 2] {
         assert!(at(&mut world, seconds).binds.is_empty());
         assert_eq!(reserved(&world), Amount::from_units(3));
     }
@@ -100,7 +100,7 @@ fn pods_that_say_no_task_are_of_the_task_without_a_name_whether_they_wait_or_run
 }
 
 #[test]
-fn a5_a_gang_of_which_a_part_is_bound_keeps_its_reservation_though_nobody_goes_for_it_after_all() {
+fn a5_a_partially_bound_gang_keeps_its_reservation_though_no_pod_is_evicted_for_it_after_all() {
     let mut world = world();
     for (name, cpu) in [("n1", 1), ("n2", 2)] {
         world.apply_node(node(name, &[("cpu", cpu)]));

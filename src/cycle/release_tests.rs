@@ -1,7 +1,7 @@
-//! When a gang of which only a part could be bound is let go, and when never, as small stories.
+//! When a partially bound gang is evicted, and when never, as small scenarios.
 
-use super::claim_tests::{at, confirm};
-use super::plan::{Eviction, Taking};
+use super::plan::{Eviction, EvictionCause};
+use super::preemption_tests::{at, confirm};
 use super::testing::{POLICY, amounts, class, group, node, pod, queue, running};
 use super::tests::{bound, gang, message, world};
 use super::world::World;
@@ -10,8 +10,8 @@ use crate::api::podgroup::{PodGroupCondition, PodGroupStatus};
 use crate::api::{GroupFacts, PodFacts};
 use k8s_openapi::jiff::Timestamp;
 
-/// Three of four are bound, and the place of the fourth is gone.
-fn torn() -> World {
+/// Three of four are bound, and the node of the fourth is gone.
+fn partially_bound() -> World {
     let mut world = world();
     for name in ["n1", "n2", "n3", "n4"] {
         world.apply_node(node(name, &[("cpu", 1)]));
@@ -30,14 +30,14 @@ fn torn() -> World {
     world
 }
 
-/// Who is let go in all cycles between these times.
+/// Returns the evictions of partial gangs in all cycles between these times.
 fn released(world: &mut World, policy: &Policy, from: u64, seconds: u64) -> Vec<(u64, Eviction)> {
     let mut released = Vec::new();
     let mut now = Duration::from_secs(from);
-    while let Some(next) = world.next_look().filter(|next| *next <= Duration::from_secs(seconds)) {
+    while let Some(next) = world.next_attempt().filter(|next| *next <= Duration::from_secs(seconds)) {
         now = now.max(next);
         let plan = run(world, policy, now);
-        assert!(plan.evictions.iter().all(|eviction| eviction.taking == Taking::Release), "{plan:?}");
+        assert!(plan.evictions.iter().all(|eviction| eviction.cause == EvictionCause::Release), "{plan:?}");
         released.extend(plan.evictions.into_iter().map(|eviction| (now.as_secs(), eviction)));
         assert!(world.books().audit().is_clean());
     }
@@ -45,19 +45,19 @@ fn released(world: &mut World, policy: &Policy, from: u64, seconds: u64) -> Vec<
 }
 
 #[test]
-fn a_gang_of_which_a_part_is_bound_is_let_go_when_the_rest_finds_no_places_for_the_whole_time() {
-    let mut world = torn();
+fn a_partially_bound_gang_is_evicted_when_the_rest_finds_no_nodes_for_the_whole_time() {
+    let mut world = partially_bound();
     let released = released(&mut world, &POLICY, 0, 1_000);
     let names: Vec<_> = released.iter().map(|(at, eviction)| (*at, eviction.victims.iter().map(|pod| &*pod.name).collect())).collect();
     let all = vec!["g-0", "g-1", "g-2"];
-    assert_eq!(names, [(301, all.clone()), (601, all.clone()), (901, all)], "who was refused is asked for again after the same time");
+    assert_eq!(names, [(301, all.clone()), (601, all.clone()), (901, all)], "a refused eviction is tried again after the same time");
     for (_, eviction) in &released {
         assert_eq!((&*eviction.group.name, &*eviction.group_uid, &*eviction.queue), ("g", "ns/g/group", "default"));
     }
     let mut numbers: Vec<_> = released.iter().map(|(_, eviction)| eviction.nomination).collect();
     numbers.dedup();
     assert_eq!(numbers.len(), 3);
-    // It goes, and waits as a whole.
+    // It is evicted, and waits as a whole.
     released[2].1.victims.iter().for_each(|victim| world.delete_pod(&victim.uid));
     (5..8).for_each(|index| world.apply_pod(pod("ns", &format!("g-{index}"), "g", &[("cpu", 1)])));
     assert!(at(&mut world, 1_001).binds.is_empty());
@@ -65,14 +65,14 @@ fn a_gang_of_which_a_part_is_bound_is_let_go_when_the_rest_finds_no_places_for_t
     assert_eq!(bound(&at(&mut world, 1_002)).len(), 4);
 }
 
-/// Whether the rest finds places or not: what is refused for ever is no place.
+/// Whether the rest finds nodes or not: a node with refused binds does not help.
 #[test]
-fn a_gang_is_let_go_of_which_one_bind_is_refused_for_the_whole_time_and_none_is_that_becomes_whole() {
+fn a_gang_with_one_bind_refused_for_the_whole_time_is_evicted_and_a_complete_gang_is_not() {
     for becomes_whole in [None, Some(200_u64)] {
-        let mut world = torn();
+        let mut world = partially_bound();
         world.apply_node(node("n4", &[("cpu", 1)]));
         let (mut now, mut released) = (Duration::ZERO, Vec::new());
-        while let Some(next) = world.next_look().filter(|next| *next <= Duration::from_secs(1_000)) {
+        while let Some(next) = world.next_attempt().filter(|next| *next <= Duration::from_secs(1_000)) {
             now = now.max(next);
             let plan = run(&mut world, &POLICY, now);
             for bind in &plan.binds {
@@ -82,23 +82,23 @@ fn a_gang_is_let_go_of_which_one_bind_is_refused_for_the_whole_time_and_none_is_
                     world.refuse_bind(&bind.uid, "forbidden", now, |_| Duration::from_secs(7));
                 }
             }
-            released.extend(plan.evictions.iter().map(|eviction| (now.as_secs(), eviction.taking, eviction.victims.len())));
+            released.extend(plan.evictions.iter().map(|eviction| (now.as_secs(), eviction.cause, eviction.victims.len())));
         }
-        let all = [300, 600, 900].map(|at| (at, Taking::Release, 3));
+        let all = [300, 600, 900].map(|at| (at, EvictionCause::Release, 3));
         assert_eq!(released, if becomes_whole.is_none() { &all[..] } else { &[] });
     }
 }
 
 #[test]
-fn it_is_finished_where_the_rest_finds_places_in_time_and_then_it_is_never_torn() {
-    let mut world = torn();
+fn it_is_finished_where_the_rest_finds_nodes_in_time_and_then_it_is_never_evicted() {
+    let mut world = partially_bound();
     assert_eq!(released(&mut world, &POLICY, 0, 300).len(), 0);
     world.apply_node(node("n4", &[("cpu", 1)]));
     let plan = at(&mut world, 300);
     assert_eq!(bound(&plan).len(), 1);
     confirm(&mut world, &plan);
     let _plan = at(&mut world, 301);
-    // A member is lost, and another is there for it that has no place; somebody wants one more.
+    // A member is lost, its replacement has no node, and a user raises the minimum.
     world.delete_pod(&plan.binds[0].uid);
     world.delete_node("n4");
     world.apply_group(group("ns", "g", 5, "default"));
@@ -107,12 +107,12 @@ fn it_is_finished_where_the_rest_finds_places_in_time_and_then_it_is_never_torn(
 }
 
 #[test]
-fn who_waits_for_members_of_its_own_or_has_no_end_of_patience_is_never_let_go() {
-    let mut world = torn();
+fn a_gang_that_waits_for_its_own_members_or_has_no_timeout_is_never_evicted() {
+    let mut world = partially_bound();
     assert_eq!(released(&mut world, &Policy { release: Duration::ZERO, ..POLICY }, 0, 10_000).len(), 0);
-    let mut world = torn();
+    let mut world = partially_bound();
     assert_eq!(released(&mut world, &Policy { evictions: false, ..POLICY }, 0, 10_000).len(), 0);
-    let mut world = torn();
+    let mut world = partially_bound();
     let waiting = world.groups()[&GroupKey::new("ns", "g")].waiting.first().unwrap().clone();
     world.delete_pod(&waiting);
     // Nor where its queue is full besides.
@@ -123,7 +123,7 @@ fn who_waits_for_members_of_its_own_or_has_no_end_of_patience_is_never_let_go() 
 }
 
 #[test]
-fn whoever_starts_anew_knows_from_the_status_whether_a_gang_had_its_places() {
+fn a_new_process_knows_from_the_status_whether_a_gang_had_its_nodes() {
     for had in [false, true] {
         let mut world = world();
         world.apply_node(node("n1", &[("cpu", 1)]));
@@ -137,8 +137,8 @@ fn whoever_starts_anew_knows_from_the_status_whether_a_gang_had_its_places() {
 }
 
 #[test]
-fn who_has_become_whole_meanwhile_is_told_to_stay() {
-    let mut world = torn();
+fn a_gang_that_became_complete_meanwhile_is_not_evicted() {
+    let mut world = partially_bound();
     let released = released(&mut world, &POLICY, 0, 301);
     assert_eq!(released.len(), 1);
     assert!(world.take_withdrawn().is_empty());
@@ -146,7 +146,7 @@ fn who_has_become_whole_meanwhile_is_told_to_stay() {
     assert_eq!(bound(&at(&mut world, 302)).len(), 1);
     assert_eq!(world.take_withdrawn(), [released[0].1.nomination]);
     // Nor is a number withdrawn that is over.
-    let mut world = torn();
+    let mut world = partially_bound();
     let released = self::released(&mut world, &POLICY, 0, 301);
     world.refuse_eviction(&GroupKey::new("ns", "g"), released[0].1.nomination, "disruption_budget");
     world.apply_node(node("n4", &[("cpu", 1)]));
@@ -156,7 +156,7 @@ fn who_has_become_whole_meanwhile_is_told_to_stay() {
 
 #[test]
 fn the_time_begins_again_after_it_waited_for_something_else() {
-    let mut world = torn();
+    let mut world = partially_bound();
     assert_eq!(released(&mut world, &POLICY, 0, 100).len(), 0);
     // For an hour a member is missing.
     let waiting = world.groups()[&GroupKey::new("ns", "g")].waiting.first().unwrap().clone();
@@ -169,7 +169,7 @@ fn the_time_begins_again_after_it_waited_for_something_else() {
 
 #[test]
 fn the_time_begins_again_when_a_bind_is_refused_after_it_waited_for_something_else() {
-    let mut world = torn();
+    let mut world = partially_bound();
     let _plan = at(&mut world, 0);
     assert_eq!(released(&mut world, &POLICY, 0, 100).len(), 0);
     let waiting = world.groups()[&GroupKey::new("ns", "g")].waiting.first().unwrap().clone();
@@ -185,9 +185,9 @@ fn the_time_begins_again_when_a_bind_is_refused_after_it_waited_for_something_el
 }
 
 #[test]
-fn nobody_goes_where_a_budget_keeps_one_of_them() {
+fn no_member_is_evicted_where_a_budget_protects_one_of_them() {
     for allowed in [2, 3] {
-        let mut world = torn();
+        let mut world = partially_bound();
         let node_of = |member: &super::world::Member| Some((PodFacts::clone(&member.facts), member.assumed.as_ref()?.node.to_string()));
         let placed: Vec<_> = world.pods().values().filter_map(node_of).collect();
         assert_eq!(placed.len(), 3);
@@ -200,7 +200,7 @@ fn nobody_goes_where_a_budget_keeps_one_of_them() {
 }
 
 #[test]
-fn a_group_that_is_younger_than_its_running_members_was_made_again_and_tells_nothing() {
+fn a_podgroup_that_is_younger_than_its_running_members_was_recreated_and_its_status_tells_nothing() {
     for (age, lets_go) in [(0, 1), (60, 1), (61, 0)] {
         let mut world = world();
         world.apply_node(node("n1", &[("cpu", 1)]));
@@ -213,7 +213,7 @@ fn a_group_that_is_younger_than_its_running_members_was_made_again_and_tells_not
 }
 
 #[test]
-fn a_gang_that_waits_for_a_member_of_a_task_is_not_let_go() {
+fn a_gang_that_waits_for_a_member_of_a_task_is_not_evicted() {
     let mut world = world();
     world.apply_node(node("n1", &[("cpu", 2)]));
     let tasks = [("ps".to_owned(), 1), ("worker".to_owned(), 1)].into();
@@ -224,16 +224,16 @@ fn a_gang_that_waits_for_a_member_of_a_task_is_not_let_go() {
     world.apply_pod(running(of_task("g-0", "worker"), "n1"));
     world.apply_pod(of_task("g-1", "worker"));
     assert_eq!(released(&mut world, &POLICY, 0, 1_000).len(), 0);
-    // With a member for it, it is that which finds no place.
+    // With a member for it, that member finds no node.
     world.apply_pod(of_task("g-2", "ps"));
     assert_eq!(released(&mut world, &POLICY, 1_000, 1_301).len(), 1);
 }
 
-/// A gang of two that has its places, of which a third member waits that finds none.
-fn had_its_places() -> World {
+/// A gang of two that has its nodes, with a third member that finds none.
+fn had_its_nodes() -> World {
     let mut world = world();
     world.apply_node(node("n1", &[("cpu", 2)]));
-    // What the queues may use together is more.
+    // The queues may use more together.
     world.apply_node(crate::api::NodeFacts { unschedulable: true, ..node("cordoned", &[("cpu", 9)]) });
     gang(&mut world, "g", 2, "default", 2, &[("cpu", 1)]);
     let plan = at(&mut world, 0);
@@ -249,19 +249,19 @@ fn holds(world: &World) -> bool {
 }
 
 #[test]
-fn a_gang_that_had_its_places_and_asks_for_more_reserves_no_longer_than_any_other() {
-    let mut world = had_its_places();
+fn a_gang_that_had_its_nodes_and_requests_more_reserves_no_longer_than_any_other() {
+    let mut world = had_its_nodes();
     world.apply_group(group("ns", "g", 3, "default"));
     let _plan = at(&mut world, 2);
     assert!(holds(&world), "{}", message(&world, "g"));
-    let _plan = at(&mut world, 2 + POLICY.patience.as_secs());
+    let _plan = at(&mut world, 2 + POLICY.admission_timeout.as_secs());
     assert!(!holds(&world));
 }
 
 #[test]
-fn a_gang_that_had_its_places_and_lost_one_is_finished_first_though_it_asks_for_more() {
+fn a_gang_that_had_its_nodes_and_lost_one_is_finished_first_though_it_requests_more() {
     for min_member in [2, 3] {
-        let mut world = had_its_places();
+        let mut world = had_its_nodes();
         world.apply_pod(pod("ns", "g-8", "g", &[("cpu", 1)]));
         world.apply_group(group("ns", "g", min_member, "default"));
         let lost = world.pods().keys().next().cloned().unwrap();
@@ -269,14 +269,14 @@ fn a_gang_that_had_its_places_and_lost_one_is_finished_first_though_it_asks_for_
         world.delete_node("n1");
         let _plan = at(&mut world, 2);
         assert!(holds(&world), "{}", message(&world, "g"));
-        let _plan = at(&mut world, 2 + POLICY.patience.as_secs());
+        let _plan = at(&mut world, 2 + POLICY.admission_timeout.as_secs());
         assert!(holds(&world), "a part of it waits for the rest");
     }
 }
 
 #[test]
-fn of_what_a_gang_asks_for_since_it_had_its_places_a_part_that_is_bound_is_finished_first() {
-    let mut world = had_its_places();
+fn a_partially_bound_addition_to_a_placed_gang_is_finished_first() {
+    let mut world = had_its_nodes();
     world.apply_pod(pod("ns", "g-8", "g", &[("cpu", 1)]));
     world.apply_node(node("n2", &[("cpu", 2)]));
     world.apply_group(group("ns", "g", 4, "default"));
@@ -292,9 +292,9 @@ fn of_what_a_gang_asks_for_since_it_had_its_places_a_part_that_is_bound_is_finis
 }
 
 #[test]
-fn a_gang_that_had_its_places_and_asks_for_more_passes_nobody_in_a_fifo_queue() {
+fn a_gang_that_had_its_nodes_and_requests_more_passes_no_podgroup_in_a_fifo_queue() {
     for loses in [false, true] {
-        let mut world = had_its_places();
+        let mut world = had_its_nodes();
         let dequeue_strategy = crate::api::queue::DequeueStrategy::Fifo;
         world.apply_queue(crate::api::QueueFacts { dequeue_strategy, ..queue("default", None, &[]) });
         world.apply_node(node("n2", &[("cpu", 3)]));

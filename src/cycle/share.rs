@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use crate::resources::{Amount, Resources};
 
-/// A part of a whole. Of nothing: 0 if nothing is used, else more than any other share.
+/// A part of a whole. Of an empty whole: 0 if nothing is used, else more than any other share.
 #[derive(Clone, Copy, Debug)]
 pub struct Share {
     part: u128,
@@ -27,7 +27,7 @@ impl Share {
         }
     }
 
-    /// The largest over all dimensions in use: how much of the queue's share is used.
+    /// Returns the largest part over all resources in use: how much of the share of the queue is used.
     #[must_use]
     pub fn dominant(used: &Resources, share: &Resources) -> Self {
         used.iter().map(|(name, used)| Self::new(used, share.get(name))).max().unwrap_or_default()

@@ -1,7 +1,8 @@
-//! What is to be said about a PodGroup, and does it stand there already?
+//! What is the status of a PodGroup, and does the object have it already?
 //!
 //! A pure function of the state and of what the object says now: the phase, the counts, and three conditions. `Unschedulable`, with the reasons that
-//! Volcano has, and [`WAITING`], with the code of the cause, are there only if the group has waited once, and are False as soon as that is over. Completed is final.
+//! Volcano has, and [`WAITING`], with the code of the cause, are there only if the PodGroup has waited once, and are False as soon as that
+//! is over. Completed is final.
 
 use k8s_openapi::jiff::Timestamp;
 
@@ -12,12 +13,12 @@ use crate::api::podgroup::{PodGroupCondition, PodGroupStatus};
 use super::explain::Code;
 use super::world::{Group, Phase};
 
-/// The group waits for places: the condition, and the reason of the Event, as Volcano has it.
+/// The PodGroup waits for nodes: the condition, and the reason of the Event, as in Volcano.
 pub const UNSCHEDULABLE: &str = "Unschedulable";
-/// The group's minimum has places.
+/// The minimum of the PodGroup has nodes.
 const SCHEDULED: &str = "Scheduled";
 
-/// Where the group is in its life.
+/// Returns the phase of the PodGroup.
 #[must_use]
 pub fn phase(group: &Group, facts: &GroupFacts) -> Phase {
     if facts.is_over() || is_through(group, facts) {
@@ -26,7 +27,7 @@ pub fn phase(group: &Group, facts: &GroupFacts) -> Phase {
     let counts = group.counts;
     let enough = |has: u32| has > 0 && has >= facts.min_member;
     let has = has_places(group);
-    // Who is leaving has its place, and mostly runs, until it is gone.
+    // A terminating pod has its node, and mostly runs, until it is gone.
     match enough(has.saturating_add(counts.leaving)) {
         true if counts.placed.saturating_add(counts.leaving) > 0 => Phase::Running,
         _ if counts.running > 0 && group.refusal.is_some() => Phase::Unknown,
@@ -35,26 +36,26 @@ pub fn phase(group: &Group, facts: &GroupFacts) -> Phase {
     }
 }
 
-/// How many members are there that have not ended. Those for which others leave have no places yet: they wait.
+/// The number of members that have not ended. Nominated members have no nodes yet: they wait.
 fn live(group: &Group) -> u32 {
     let counts = group.counts;
     let placed = counts.placed.saturating_add(counts.leaving);
     placed.saturating_add(counts.gated).saturating_add(counts.nominated).saturating_add(waiting(group))
 }
 
-/// Whether the group is through: its minimum has succeeded and nobody lives. It stays so when those who succeeded are taken away, be it before anybody was told (L10: a Job with a TTL),
-/// and is so no more when somebody comes.
+/// Whether the PodGroup is finished: its minimum has succeeded and no member lives. It stays so when the succeeded pods are deleted, even
+/// before the status was written (L10: a Job with a TTL), and is so no more when a new member comes.
 #[must_use]
 pub fn is_through(group: &Group, facts: &GroupFacts) -> bool {
     live(group) == 0 && (group.through || group.counts.succeeded >= facts.min_member.max(1))
 }
 
-/// How many members have had what the gang is for, or have it. Of those whose binding nobody answers it is not known.
+/// The number of members that have had what the gang is for, or have it. Members with an unknown bind outcome are not counted.
 fn has_places(group: &Group) -> u32 {
     group.counts.placed.saturating_sub(group.counts.open).saturating_add(group.counts.succeeded)
 }
 
-/// Whether its minimum has its places only until those are gone who are leaving: what it needs then is no news before.
+/// Whether its minimum has its nodes only until the terminating members are gone: until then a new request is no news.
 #[must_use]
 pub fn runs_out(group: &Group, facts: &GroupFacts) -> bool {
     phase(group, facts) == Phase::Running && has_places(group) < facts.min_member.max(1)
@@ -64,7 +65,7 @@ fn waiting(group: &Group) -> u32 {
     u32::try_from(group.waiting.len().saturating_add(group.blocked.len())).unwrap_or(u32::MAX)
 }
 
-/// The whole status of the group. Fields and conditions that are not ours are kept as they stand; a condition whose status does not change keeps
+/// Returns the whole status of the PodGroup. Foreign fields and conditions are kept; a condition with an unchanged status keeps
 /// its time.
 #[must_use]
 pub fn status(group: &Group, facts: &GroupFacts, now: Timestamp) -> PodGroupStatus {
@@ -89,7 +90,7 @@ pub fn status(group: &Group, facts: &GroupFacts, now: Timestamp) -> PodGroupStat
             }
             set(&mut conditions, SCHEDULED, "True", SCHEDULED, text, now);
         }
-        // Between the two: it has just become able to be placed. What stood there was true a moment ago.
+        // Between the two: it has just become placeable. The former condition was true until now.
         None => {}
     }
     PodGroupStatus {
@@ -101,8 +102,9 @@ pub fn status(group: &Group, facts: &GroupFacts, now: Timestamp) -> PodGroupStat
     }
 }
 
-/// Whether the two name the same cause for which a group waits, with other numbers, and, where all its members are there, whether or not it is admitted: a group that finds no places is
-/// and is not in turn (A5). Where members are missing, their owner may wait for its admission. Causes are compared by their codes; messages are not read.
+/// Whether the two name the same cause, with other numbers. Where all members exist, it does not matter whether the PodGroup is admitted:
+/// one that finds no nodes is admitted and revoked in turn (A5). Where members are missing, their owner may wait for the admission. Codes
+/// are compared; messages are not read.
 #[must_use]
 pub fn says_the_same(one: &PodGroupStatus, other: &PodGroupStatus) -> bool {
     let is_whole = |status: &PodGroupStatus| {
@@ -132,7 +134,7 @@ fn is_like(one: &PodGroupCondition, other: &PodGroupCondition) -> bool {
     code(one).zip(code(other)).is_some_and(|(one, other)| one.is_like(other))
 }
 
-/// Whether it stands there that the group had its places once.
+/// Whether the status says that the PodGroup had all its nodes once.
 #[must_use]
 pub fn was_scheduled(facts: &GroupFacts) -> bool {
     has(facts.status.conditions.as_deref().unwrap_or_default(), SCHEDULED)

@@ -1,4 +1,4 @@
-//! Facts for the tests of this folder and of the scheduler: everything at its plainest, and then changed where a test says so.
+//! Facts for the tests of this folder and of the scheduler: the simplest ones, which a test changes as needed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use crate::cycle::placement::Strategy;
 use crate::cycle::policy::Policy;
 use crate::resources::{Amount, Limits, Resources};
 
-/// The settings that nobody changed.
+/// The default settings.
 pub(crate) const POLICY: Policy =
-    Policy { placement: Strategy::Spread, evictions: true, patience: Duration::from_secs(30), release: Duration::from_secs(300) };
+    Policy { placement: Strategy::Spread, evictions: true, admission_timeout: Duration::from_secs(30), release: Duration::from_secs(300) };
 
-/// Nobody goes for anybody.
+/// No pod is ever evicted.
 pub(crate) const PEACEFUL: Policy = Policy { evictions: false, ..POLICY };
 
 /// Whole units by name.
@@ -83,7 +83,7 @@ pub(crate) fn running(mut pod: PodFacts, node: &str) -> PodFacts {
     pod
 }
 
-/// A group of the queue.
+/// A PodGroup of the queue.
 pub(crate) fn group(namespace: &str, name: &str, min_member: u32, queue: &str) -> GroupFacts {
     GroupFacts {
         key: GroupKey::new(namespace, name),
@@ -105,7 +105,7 @@ pub(crate) fn group(namespace: &str, name: &str, min_member: u32, queue: &str) -
     }
 }
 
-/// A priority class of this value whose pods others go for.
+/// A priority class of this value that preempts.
 pub(crate) fn class(name: &str, value: i32) -> PriorityClassFacts {
     PriorityClassFacts { name: name.into(), value, preempts: true }
 }

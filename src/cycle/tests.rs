@@ -1,4 +1,4 @@
-//! What a cycle decides, as small stories.
+//! What a cycle decides, as small scenarios.
 
 use super::testing::{POLICY, group, node, pod, queue, running};
 use super::world::{Phase, World};
@@ -53,7 +53,7 @@ fn a_gang_of_four_waits_for_its_fourth_node_and_is_then_placed_whole() {
     world.apply_node(node("n4", &[("cpu", 1)]));
     assert_eq!(bound(&cycle(&mut world)), [("g-0", "n1"), ("g-1", "n2"), ("g-2", "n3"), ("g-3", "n4")]);
     assert_eq!(phase(&world, "g"), Phase::Running);
-    assert!(cycle(&mut world).looked_at.len() <= 1 && !world.has_work(Duration::ZERO));
+    assert!(cycle(&mut world).tried.len() <= 1 && !world.has_work(Duration::ZERO));
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_minimum_of_zero_is_each_pod_by_itself_and_never_running_without_one() {
 }
 
 #[test]
-fn a1_an_overcommitted_node_takes_only_what_does_not_ask_for_the_dimension() {
+fn a1_an_overcommitted_node_takes_only_pods_that_do_not_request_the_resource() {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 8), ("nvidia.com/gpu", 2)]));
     for index in 0..2 {
@@ -109,7 +109,7 @@ fn a1_an_overcommitted_node_takes_only_what_does_not_ask_for_the_dimension() {
 }
 
 #[test]
-fn q1_the_second_job_waits_for_the_parents_capability_and_says_so() {
+fn q1_the_second_job_waits_for_the_parents_capability_and_reports_it() {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 32)]));
     world.apply_queue(queue("parent", None, &[("cpu", 2)]));
@@ -127,7 +127,7 @@ fn q1_the_second_job_waits_for_the_parents_capability_and_says_so() {
 }
 
 #[test]
-fn what_is_wrong_blocks_only_itself_and_heals() {
+fn a_faulty_object_blocks_only_itself_and_recovers() {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 32)]));
     gang(&mut world, "lost", 1, "nowhere", 1, &[("cpu", 1)]);
@@ -144,7 +144,7 @@ fn what_is_wrong_blocks_only_itself_and_heals() {
 }
 
 #[test]
-fn what_cannot_be_honoured_is_refused_and_what_is_gated_left_alone() {
+fn an_unsupported_pod_is_refused_and_a_gated_pod_is_ignored() {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 32)]));
     world.apply_group(group("ns", "g", 1, "default"));
@@ -198,7 +198,7 @@ fn a_refused_bind_waits_and_comes_back_with_the_failed_node_last() {
     world.refuse_bind(&uid, "forbidden", Duration::from_secs(1), |_| Duration::from_secs(2));
     assert!(run(&mut world, &POLICY, Duration::from_secs(2)).binds.is_empty());
     assert_eq!(message(&world, "g"), "a binding failed: forbidden (1 in a row); it is retried after a back-off");
-    assert_eq!(world.next_look(), Some(Duration::from_secs(3)));
+    assert_eq!(world.next_attempt(), Some(Duration::from_secs(3)));
     assert_eq!(bound(&run(&mut world, &POLICY, Duration::from_secs(3))), [("g-0", "n2")]);
     assert!(world.books().audit().is_clean());
 }
@@ -215,7 +215,7 @@ fn a_pod_that_was_seen_on_a_node_is_not_forgotten_by_a_late_refusal() {
 }
 
 #[test]
-fn bound_members_stay_charged_to_their_queue_when_the_group_goes() {
+fn bound_members_stay_charged_to_their_queue_when_the_podgroup_is_deleted() {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 4)]));
     world.apply_queue(queue("q", None, &[]));
@@ -244,7 +244,7 @@ fn the_higher_priority_and_then_the_emptier_queue_comes_first() {
 }
 
 #[test]
-fn a_charge_that_is_settled_does_not_move_when_somebody_edits_the_annotation() {
+fn a_settled_charge_does_not_move_when_a_user_edits_the_annotation() {
     let mut world = World::new(["podgroup-scheduler".to_owned()]);
     world.apply_node(node("n", &[("cpu", 8)]));
     world.apply_queue(queue("mine", None, &[("cpu", 2)]));

@@ -1,4 +1,4 @@
-//! What does a group get when it is its turn? Admission, then its gang whole, or one further member.
+//! What does a PodGroup get in its turn? Admission, then its whole gang, or one further member.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,26 +9,26 @@ use crate::api::{GroupFacts, Uid};
 use crate::resources::Resources;
 use crate::rules::{self, Rule};
 
-use super::claim::Unplaced;
 use super::explain::Refusal;
 use super::gang::Gang;
 use super::place::{self, Attempt};
 use super::plan::Plan;
 use super::policy::Policy;
+use super::preemption::Unplaced;
 use super::world::World;
 use super::{Want, admit, refuse};
 
 /// How a turn ended.
 pub(super) enum Turn {
-    /// Nothing is left to do for the group.
+    /// Nothing is left to do for the PodGroup.
     Over,
     /// It has further members to place.
     Again(Box<Want>),
-    /// It waits for room, and every later group of a fifo queue waits for it (A6).
+    /// It waits for room, and every later PodGroup of a fifo queue waits for it (A6).
     First,
 }
 
-/// One turn of a group: admission, and then its gang whole, or one further member.
+/// Takes one turn of a PodGroup: admission, and then its whole gang, or one further member.
 pub(super) fn take_turn(
     world: &mut World,
     policy: &Policy,
@@ -40,19 +40,19 @@ pub(super) fn take_turn(
 ) -> Turn {
     let Some(facts) = world.groups.get(&want.key).and_then(|group| group.facts.clone()) else { return Turn::Over };
     let mut turn = Ongoing { world, policy, queue, facts, now, plan, unplaced };
-    if want.rest().is_empty() || want.gang.needed > 0 {
+    if want.remaining().is_empty() || want.gang.needed > 0 {
         if let Some(end) = turn.gang(&mut want) {
             return end;
         }
     } else {
         turn.one_further(&mut want);
     }
-    if want.rest().is_empty() { turn.end(want) } else { Turn::Again(Box::new(want)) }
+    if want.remaining().is_empty() { turn.end(want) } else { Turn::Again(Box::new(want)) }
 }
 
 impl Want {
     /// The members that had no turn yet.
-    fn rest(&self) -> &[Uid] {
+    fn remaining(&self) -> &[Uid] {
         self.members.get(self.next..).unwrap_or_default()
     }
 
@@ -74,39 +74,39 @@ struct Ongoing<'t> {
 }
 
 impl Ongoing<'_> {
-    /// Admission, and then all members that are needed together. None where the gang was placed.
+    /// Admits the gang and places all members that are needed together. None where the gang was placed.
     fn gang(&mut self, want: &mut Want) -> Option<Turn> {
         let needed = usize::try_from(want.gang.needed).unwrap_or(usize::MAX);
-        let together = want.rest().get(..needed).unwrap_or_else(|| want.rest());
+        let together = want.remaining().get(..needed).unwrap_or_else(|| want.remaining());
         match admit::admit(self.world, &want.key, together) {
             Err(refusal) => Some(self.not_admitted(want, refusal)),
-            Ok(minimum) if want.rest().is_empty() => Some(self.admitted(want, minimum)),
+            Ok(minimum) if want.remaining().is_empty() => Some(self.admitted(want, minimum)),
             Ok(minimum) => self.place_gang(want, minimum),
         }
     }
 
     fn not_admitted(&mut self, want: &Want, refusal: Refusal) -> Turn {
         if rules::holds(Rule::A5Closed) || !matches!(refusal, Refusal::Closed { .. }) {
-            self.world.pend(&want.key);
+            self.world.revoke_admission(&want.key);
         }
-        // Where only amounts are in the way, other pods may be preempted: in a queue that is full of lower priorities no group is admitted before one of
-        // those goes. And its share may be more tomorrow, though nothing becomes free.
+        // Where only amounts are in the way, other pods may be preempted: a queue full of lower priorities admits no PodGroup before an
+        // eviction. And its share may grow later, though nothing becomes free.
         if matches!(refusal, Refusal::Ceiling(_)) {
-            self.unplaced.push(Unplaced::gang(&want.key, self.queue, want.rest(), want.needed(), false));
+            self.unplaced.push(Unplaced::gang(&want.key, self.queue, want.remaining(), want.needed(), false));
         }
-        // Without it the next group would have room, and then this one, too, and so on for ever.
-        if want.rest().is_empty() && self.world.is_resting(&want.key, self.now) {
+        // Without this PodGroup the next one would have room, and then this one, too, and so on for ever.
+        if want.remaining().is_empty() && self.world.is_admission_backing_off(&want.key, self.now) {
             refuse(self.world, &want.key, &Arc::new(refusal));
             return Turn::Over;
         }
         self.waits(want, refusal)
     }
 
-    /// A group none of whose members waits: it reserves its minimum.
+    /// Handles a PodGroup without a waiting member: it reserves its minimum.
     fn admitted(&mut self, want: &mut Want, minimum: Resources) -> Turn {
-        self.world.reserve(&want.key, minimum, self.now, self.policy.patience);
+        self.world.reserve(&want.key, minimum, self.now, self.policy.admission_timeout);
         match want.incomplete.take() {
-            // It waits for its members and not for room, so no group waits for it.
+            // It waits for its members and not for room, so no PodGroup waits for it.
             Some(refusal) if !rules::holds(Rule::A6Members) => return self.waits(want, refusal),
             Some(refusal) => refuse(self.world, &want.key, &Arc::new(refusal)),
             None => self.world.judge_group(&want.key, None),
@@ -117,11 +117,11 @@ impl Ongoing<'_> {
     /// Places what is needed together; what is not placed reserves the minimum.
     fn place_gang(&mut self, want: &mut Want, minimum: Resources) -> Option<Turn> {
         let reserved = self.world.groups.get(&want.key).map(|group| self.world.reserved(group).clone()).unwrap_or_default();
-        let placements = match self.place(want, want.rest(), want.needed()) {
+        let placements = match self.place(want, want.remaining(), want.needed()) {
             Ok(placements) => placements,
             Err(refusal) => {
-                self.world.reserve(&want.key, minimum, self.now, self.policy.patience);
-                self.unplaced.push(Unplaced::gang(&want.key, self.queue, want.rest(), want.needed(), true));
+                self.world.reserve(&want.key, minimum, self.now, self.policy.admission_timeout);
+                self.unplaced.push(Unplaced::gang(&want.key, self.queue, want.remaining(), want.needed(), true));
                 return Some(self.waits(want, refusal));
             }
         };
@@ -134,9 +134,9 @@ impl Ongoing<'_> {
         None
     }
 
-    /// Places one member of a group that has its minimum.
+    /// Places one member of a PodGroup that has its minimum.
     fn one_further(&mut self, want: &mut Want) {
-        let one = want.rest().get(..1).unwrap_or_default().to_vec();
+        let one = want.remaining().get(..1).unwrap_or_default().to_vec();
         match self.place(want, &one, [1, 0]) {
             Err(refusal) => {
                 let refusal = Arc::new(refusal);
@@ -156,9 +156,10 @@ impl Ongoing<'_> {
 
     fn place(&mut self, want: &Want, members: &[Uid], [needed, first]: [u32; 2]) -> Result<Vec<Placement>, Refusal> {
         let group = self.world.groups.get(&want.key);
-        let (last, holds): (BTreeSet<Arc<str>>, _) = group.map(|group| (group.retry.last.clone(), group.holds.clone())).unwrap_or_default();
+        let (last, reservation): (BTreeSet<Arc<str>>, _) =
+            group.map(|group| (group.retry.last.clone(), group.reservation.clone())).unwrap_or_default();
         let (queue, preemptable) = (&**self.queue, self.facts.preemptable);
-        let attempt = Attempt { queue, members, needed, first, preemptable, last: &last, holds: holds.as_deref() };
+        let attempt = Attempt { queue, members, needed, first, preemptable, last: &last, reservation: reservation.as_deref() };
         place::place(self.world, self.policy.placement, &attempt)
     }
 
@@ -178,14 +179,14 @@ impl Ongoing<'_> {
         if comes_first { Turn::First } else { Turn::Over }
     }
 
-    /// The group found no room in its turn.
+    /// Records that the PodGroup found no room in its turn.
     fn waits(&mut self, want: &Want, refusal: Refusal) -> Turn {
         let comes_first = self.is_first(want);
         refuse(self.world, &want.key, &Arc::new(refusal));
         if comes_first { Turn::First } else { Turn::Over }
     }
 
-    /// Whether later groups of the queue wait for this one: while the queue is fifo and the group could ever fit (A6).
+    /// Whether later PodGroups of the queue wait for this one: while the queue is fifo and the PodGroup could ever fit (A6).
     fn is_first(&self, want: &Want) -> bool {
         rules::holds(Rule::A6) && self.world.is_fifo(self.queue) && {
             let least = admit::least(self.world, &want.key, &want.members, want.gang.needed);

@@ -1,7 +1,7 @@
-//! Who waits is asked again when something about those changes who might go for it (R2, R6, R8, R9, R11).
+//! A waiting PodGroup preempts again when its possible victims change (R2, R6, R8, R9, R11).
 
-use super::asking_tests::being_bound;
-use super::claim_tests::{at, borrowed};
+use super::preemption_retries_tests::being_bound;
+use super::preemption_tests::{at, borrowed};
 use super::testing::{POLICY, class, group, limits, node, pod, queue, running};
 use super::tests::{gang, message, world};
 use super::world::World;
@@ -9,12 +9,12 @@ use super::*;
 use crate::api::podgroup::Selector;
 use crate::api::{BudgetFacts, BudgetKey, GroupFacts, PodFacts, QueueFacts};
 
-/// Cycles until there is nothing to do before this time; who was evicted.
+/// Runs cycles until there is nothing to do before this time. Returns the number of evictions.
 fn until(world: &mut World, seconds: u64) -> usize {
     let end = Duration::from_secs(seconds);
     let mut now = Duration::from_secs(seconds - 3);
     let mut went = 0;
-    while let Some(next) = world.next_look().filter(|next| *next < end) {
+    while let Some(next) = world.next_attempt().filter(|next| *next < end) {
         now = now.max(next);
         went += run(world, &POLICY, now).evictions.iter().map(|eviction| eviction.victims.len()).sum::<usize>();
         assert!(world.books().audit().is_clean());
@@ -31,7 +31,7 @@ fn change_all(world: &mut World, change: impl Fn(PodFacts) -> PodFacts + Copy) {
     (0..10).for_each(|index| change_pod(world, &format!("borrows-{index}"), change));
 }
 
-/// `b` is owed and nobody may go for it, until this happens.
+/// `b` can reclaim, but there are no candidates until this change.
 fn helps(before: impl Fn(&mut World), change: impl Fn(&mut World)) {
     let mut world = borrowed();
     before(&mut world);
@@ -39,24 +39,24 @@ fn helps(before: impl Fn(&mut World), change: impl Fn(&mut World)) {
     assert_eq!(until(&mut world, 4), 0, "{}", message(&world, "owed"));
     assert_eq!(until(&mut world, 8), 0, "idle");
     change(&mut world);
-    assert!(until(&mut world, 12) > 0, "nobody asked: {}", message(&world, "owed"));
+    assert!(until(&mut world, 12) > 0, "no preemption was attempted: {}", message(&world, "owed"));
 }
 
 #[test]
-fn a_pod_that_may_go_now() {
+fn a_pod_that_may_be_preempted_now() {
     let keep = |preemptable| move |facts| PodFacts { preemptable, ..facts };
     helps(|world| change_all(world, keep(false)), |world| change_pod(world, "borrows-3", keep(true)));
 }
 
 #[test]
-fn a_group_whose_pods_may_go_now() {
+fn a_podgroup_with_pods_that_may_be_preempted_now() {
     let says = |preemptable| move |world: &mut World| world.apply_group(GroupFacts { preemptable, ..group("ns", "borrows", 1, "a") });
     helps(says(false), says(true));
 }
 
 #[test]
 fn a_gang_that_needs_fewer() {
-    // One of it is kept, so it cannot go whole.
+    // One member is protected, so the gang cannot be evicted whole.
     let says = |min| move |world: &mut World| world.apply_group(group("ns", "borrows", min, "a"));
     let before = |world: &mut World| {
         says(10)(world);
@@ -99,7 +99,7 @@ fn a_pod_that_its_budget_guards_no_more() {
 }
 
 #[test]
-fn a_pod_that_its_gang_does_not_need_as_it_is_anothers_now() {
+fn a_pod_that_moved_to_another_podgroup() {
     let before = |world: &mut World| {
         world.apply_group(group("ns", "borrows", 10, "a"));
         change_pod(world, "borrows-3", |facts| PodFacts { preemptable: false, ..facts });
@@ -156,7 +156,7 @@ fn r8_what_asks_with_the_priority_of_another_is_not_taken_back_and_forth_for_eve
     world.apply_group(group("ns", "mixed", 0, "default"));
     world.apply_group(group("ns", "middle", 0, "default"));
     world.apply_pod(running(of("middle-0", "middle", 2, 1), "n"));
-    // The large one fits no node, and the small one is lower than who is there.
+    // The large one fits no node, and the small one has a lower priority than the running pods.
     world.apply_pod(of("mixed-0", "mixed", 3, 2));
     world.apply_pod(of("mixed-1", "mixed", 1, 0));
     assert_eq!(until(&mut world, 4), 0, "{}", message(&world, "mixed"));

@@ -24,7 +24,7 @@ fn runs(node: u32, number: u32) -> PodFacts {
     running(pod("ns", &format!("r{node}-{number}"), &format!("r{node}-{number}"), &[("cpu", 1)]), &format!("n{node:02}"))
 }
 
-/// Runs cycles until nothing is left to do now. How many pods are bound, and how many different PodGroups that waited were tried for it.
+/// Runs cycles until nothing is left to do now. Returns the number of bound pods and of the waiting PodGroups that were tried.
 fn rest(world: &mut World) -> (usize, usize) {
     let (mut bound, mut tried) = (0, BTreeSet::new());
     for _ in 0..1_000 {
@@ -33,7 +33,7 @@ fn rest(world: &mut World) -> (usize, usize) {
         }
         let plan = cycle(world);
         bound += plan.binds.len();
-        tried.extend(plan.looked_at.into_iter().filter(|key| key.name.starts_with('w')));
+        tried.extend(plan.tried.into_iter().filter(|key| key.name.starts_with('w')));
     }
     panic!("the cycles do not come to rest");
 }
@@ -76,7 +76,7 @@ fn a_podgroup_that_its_quota_refuses_leaves_the_room_to_the_next_one() {
     gang(&mut world, "w-first", 1, "default", 1, &[("cpu", 1)]);
     gang(&mut world, "w-second", 1, "default", 1, &[("cpu", 1)]);
     assert_eq!(rest(&mut world).0, 0);
-    // The first one in its line is gone from it when its turn comes.
+    // The first PodGroup in its line is gone when its turn comes.
     world.apply_group(crate::cycle::testing::group("ns", "w-first", 1, "small"));
     ends(&mut world, 7, 0);
     assert_eq!(rest(&mut world).0, 1);
@@ -106,10 +106,10 @@ fn a_node_that_changed_renews_what_was_said_of_it_a_few_at_a_time() {
     world.apply_node(crate::api::NodeFacts { unschedulable: true, ..node("n07", &[("cpu", 4)]) });
     let (mut now, mut tried) = (Duration::ZERO, BTreeSet::new());
     // Long before any admission timeout.
-    while let Some(next) = world.next_look().filter(|next| *next < Duration::from_secs(9)) {
+    while let Some(next) = world.next_attempt().filter(|next| *next < Duration::from_secs(9)) {
         now = now.max(next);
-        let of_this_cycle = run(&mut world, &super::testing::POLICY, now).looked_at;
-        assert!(of_this_cycle.len() <= super::world::MOST_CLAIMS);
+        let of_this_cycle = run(&mut world, &super::testing::POLICY, now).tried;
+        assert!(of_this_cycle.len() <= super::world::MOST_PREEMPTION_ATTEMPTS);
         tried.extend(of_this_cycle);
     }
     assert_eq!(tried.len(), 100);

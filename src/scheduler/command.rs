@@ -14,7 +14,7 @@ use crate::api::pod::PodCondition;
 use crate::api::podgroup::PodGroupStatus;
 use crate::api::queue::QueueStatus;
 use crate::api::{GroupKey, Uid};
-use crate::cycle::plan::{Bind, Eviction, Taking, Victim};
+use crate::cycle::plan::{Bind, Eviction, EvictionCause, Victim};
 use crate::cycle::status::seconds;
 use crate::runtime::flags::QueueStatusBy;
 
@@ -197,10 +197,10 @@ pub fn disruption_patch(eviction: &Eviction, victim: &Victim, now: Timestamp) ->
 pub fn victim_event(eviction: &Eviction, victim: &Victim, now: Timestamp) -> Value {
     let about: BTreeMap<&str, &str> =
         [("apiVersion", "v1"), ("kind", "Pod"), ("namespace", &*victim.namespace), ("name", &*victim.name), ("uid", &*victim.uid)].into();
-    let reason = match eviction.taking {
-        Taking::Reclaim => "Reclaimed",
-        Taking::Preemption => "Preempted",
-        Taking::Release => RELEASED,
+    let reason = match eviction.cause {
+        EvictionCause::Reclaim => "Reclaimed",
+        EvictionCause::Preemption => "Preempted",
+        EvictionCause::Release => RELEASED,
     };
     warning(&about, &victim.namespace, reason, &eviction_message(eviction), now)
 }
@@ -211,7 +211,7 @@ pub fn release_event(eviction: &Eviction, gone: usize, now: Timestamp) -> Option
     let message = format!(
         "evicted {gone} bound member(s) of the partial gang: the other members could not be placed in time; the whole PodGroup waits again"
     );
-    let released = eviction.taking == Taking::Release && gone > 0;
+    let released = eviction.cause == EvictionCause::Release && gone > 0;
     released.then(|| event(&eviction.group, &eviction.group_uid, RELEASED, &message, now))
 }
 
@@ -220,10 +220,10 @@ const RELEASED: &str = "Released";
 
 fn eviction_message(eviction: &Eviction) -> String {
     let Eviction { group, queue, .. } = eviction;
-    match eviction.taking {
-        Taking::Reclaim => format!("{SCHEDULER}: reclaimed for PodGroup {group}: queue {queue} is below its share"),
-        Taking::Preemption => format!("{SCHEDULER}: preempted for PodGroup {group} of queue {queue}, which has a higher priority"),
-        Taking::Release => {
+    match eviction.cause {
+        EvictionCause::Reclaim => format!("{SCHEDULER}: reclaimed for PodGroup {group}: queue {queue} is below its share"),
+        EvictionCause::Preemption => format!("{SCHEDULER}: preempted for PodGroup {group} of queue {queue}, which has a higher priority"),
+        EvictionCause::Release => {
             format!("{SCHEDULER}: evicted with the partial gang of PodGroup {group}: its other members could not be placed in time")
         }
     }

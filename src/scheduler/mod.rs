@@ -106,7 +106,8 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
         Placement::Spread => Strategy::Spread,
         Placement::Pack => Strategy::Pack,
     };
-    let policy = Policy { placement, evictions: flags.evictions, patience: flags.admission_patience, release: flags.release_after };
+    let policy =
+        Policy { placement, evictions: flags.evictions, admission_timeout: flags.admission_patience, release: flags.release_after };
     let state = State::new(flags.common.scheduler_names, policy, metrics).with_queue_status(flags.queue_status);
     let dispatcher = Dispatcher::new(client, caller, leadership.clone(), flags.bind_concurrency);
     program.spawn(Stage::Work, "scheduler", |stop| own(state, dispatcher, leadership, events, watchdog, stop));

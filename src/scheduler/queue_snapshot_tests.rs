@@ -12,7 +12,7 @@ use crate::api::node::Taint;
 use crate::api::pod_facts::Unsupported;
 use crate::api::{GroupFacts, GroupKey, PodFacts, QueueFacts};
 use crate::cycle::explain::{Count, Explanation, Reason, Refusal, Step, Tally};
-use crate::cycle::reclaim::NotTaken;
+use crate::cycle::reclaim::NotPreempted;
 use crate::cycle::testing::{POLICY, group, limits, node, pod, queue, running};
 use crate::resources::Amount;
 use crate::runtime::metrics::text;
@@ -69,7 +69,7 @@ fn refusals() -> Vec<(&'static str, Refusal)> {
     let taint = Taint { key: "a".into(), value: None, effect: "NoSchedule".into() };
     let excess = Excess { dimension: "cpu".into(), children: Amount::from_units(5), guarantee: Amount::from_units(4) };
     let fault = || crate::api::Fault { place: "spec.minMember".into(), value: "-1".into(), why: "it is -1".into() };
-    let not_taken = || Arc::new(NotTaken::Nobody(Box::default()));
+    let not_taken = || Arc::new(NotPreempted::NoCandidates(Box::default()));
     vec![
         ("PodGroupNotFound", Refusal::NoGroup { name: "g".into() }),
         ("UnsupportedField", Refusal::Unsupported(vec![Unsupported::HostPort])),
@@ -156,7 +156,7 @@ fn only_pods_that_lack_nodes_are_unschedulable() {
         assert_eq!(refusal.pod_reason(), code);
     }
     // The cause why no pods are preempted makes no difference.
-    let never = || Arc::new(NotTaken::Never { class: None });
+    let never = || Arc::new(NotPreempted::Never { class: None });
     let of = |refusal| Refusal::Kept { refusal: Arc::new(refusal), why: never() }.pod_reason();
     assert_eq!((of(nodes_lack()), of(ceiling(Bound::Capability, 7, 0))), ("Unschedulable", "QueueQuotaExceeded"));
 }

@@ -170,7 +170,7 @@ impl State {
             Report::NotEvicted(progress, reason) => {
                 self.metrics.evicted(&progress);
                 self.metrics.not_evicted(reason);
-                progress.refused_pod.iter().for_each(|uid| self.world.stays(uid, now.since_start));
+                progress.refused_pod.iter().for_each(|uid| self.world.back_off_eviction(uid, now.since_start));
                 self.world.refuse_eviction(&progress.group, progress.nomination, reason);
             }
             Report::Written(subject, outcome) => {
@@ -198,7 +198,7 @@ impl State {
         let mut commands = Vec::new();
         if self.world.has_work(now.since_start) {
             let plan = cycle::run(&mut self.world, &self.policy, now.since_start);
-            for key in &plan.looked_at {
+            for key in &plan.tried {
                 let group = self.world.groups().get(key);
                 if let Some(cause) = group.filter(|group| group.refusal.is_some()).map(queue_snapshot::cause_of) {
                     self.metrics.refused(cause.code);
@@ -232,7 +232,7 @@ impl State {
         if !self.decides() {
             return None;
         }
-        self.world.next_look().into_iter().chain(self.status_writer.next()).min()
+        self.world.next_attempt().into_iter().chain(self.status_writer.next()).min()
     }
 
     fn watch_overcommit(&mut self) {

@@ -57,8 +57,8 @@ fn nominate(state: &mut State) {
     let resources = state.world.pods()[&Uid::from("ns/a")].facts.request.clone();
     let place = crate::accounting::Placement { uid: "ns/a".into(), node: "n".into(), queue: "default".into(), resources };
     let (key, until) = (GroupKey::new("ns", "g"), Duration::from_secs(90));
-    let taking = crate::cycle::plan::Taking::Preemption;
-    assert!(state.world.nominate(&key, &[place], &["ns/v".into()], taking, until).is_some());
+    let cause = crate::cycle::plan::EvictionCause::Preemption;
+    assert!(state.world.nominate(&key, &[place], &["ns/v".into()], cause, until).is_some());
 }
 
 fn progress() -> crate::scheduler::event::EvictionProgress {

@@ -228,7 +228,7 @@ impl StatusWriter {
     }
 
     fn group_command(&mut self, key: &GroupKey, world: &World, now: Now) -> Option<Command> {
-        let group = world.groups().get(key).filter(|_| !world.is_strangers(key))?;
+        let group = world.groups().get(key).filter(|_| !world.is_foreign(key))?;
         // The status waits for the binds under way, unless a binding is unanswered. The end of a bind requests a write again.
         let facts = group.facts.as_ref().filter(|_| group.counts.binding == 0 || group.counts.open > 0)?;
         if let Some(until) = self.merging.get(key).copied().filter(|until| *until > now.since_start) {

@@ -57,7 +57,7 @@ impl Both {
     pub(super) fn settle(&mut self) -> Result<(), String> {
         for _ in 0..MOST_CYCLES {
             self.cycle()?;
-            let Some(next) = self.world.next_look() else { return self.is_right() };
+            let Some(next) = self.world.next_attempt() else { return self.is_right() };
             if next > Duration::from_millis(self.now) + AT_ONCE {
                 return self.is_right();
             }
@@ -72,7 +72,7 @@ impl Both {
         if !plan.evictions.is_empty() {
             return Err(format!("somebody goes: {:?}", plan.evictions));
         }
-        let looked_at = plan.looked_at.iter().map(|key| key.name.to_string()).collect();
+        let looked_at = plan.tried.iter().map(|key| key.name.to_string()).collect();
         let binds: Vec<Bind> = plan.binds.iter().map(|bind| Bind { pod: bind.name.to_string(), node: bind.node.to_string() }).collect();
         let real = self.real();
         let rest = real.iter().filter(|(_, seen)| seen.rests_until.is_some()).map(|(name, _)| name.clone()).collect();
@@ -104,11 +104,11 @@ impl Both {
     fn real(&self) -> BTreeMap<String, Seen> {
         let seen = |(key, group): (&GroupKey, &crate::cycle::world::Group)| {
             group.facts.as_ref()?;
-            let until = u64::try_from(group.rest.until.as_millis()).unwrap();
+            let until = u64::try_from(group.admission_backoff.until.as_millis()).unwrap();
             let seen = Seen {
                 reserved: nanos(self.world.reserved(group)),
                 admitted: Some(group.is_admitted()),
-                times: group.rest.times,
+                times: group.admission_backoff.times,
                 rests_until: Some(until).filter(|until| *until > self.now),
             };
             Some((key.name.to_string(), seen))

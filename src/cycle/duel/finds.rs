@@ -113,7 +113,7 @@ fn a6_nobody_waits_for_a_group_that_rests_and_has_no_members() {
     world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 1)])), ..group("ns", "empty", 1, "q") });
     let _plan = at(&mut world, 0);
     assert_eq!(reserved(&world), cpus(1));
-    let patience = POLICY.patience.as_secs();
+    let patience = POLICY.admission_timeout.as_secs();
     let _plan = at(&mut world, patience);
     assert_eq!(reserved(&world), cpus(0));
     world.apply_group(group("ns", "train", 3, "q"));
@@ -268,14 +268,14 @@ fn a5_who_asks_in_vain_when_it_is_admitted_is_asked_again_after_its_rest() {
     let high = PodFacts { priority: 9, charged_queue: Some("borrows".into()), ..pod("ns", "high", "x", &[("cpu", 2)]) };
     world.apply_pod(running(high, "n"));
     gang(&mut world, "g", 1, "q", 1, &[("cpu", 1)]);
-    let patience = POLICY.patience;
+    let patience = POLICY.admission_timeout;
     for rest in [patience, patience * 3, patience * 7] {
         while world.has_work(rest - Duration::from_secs(1)) {
-            let now = world.next_look().unwrap().as_secs();
+            let now = world.next_attempt().unwrap().as_secs();
             assert!(at(&mut world, now).binds.is_empty());
             assert_eq!(reserved(&world), cpus(0), "it is owed, and asks in vain");
         }
-        assert_eq!(world.next_look(), Some(rest));
+        assert_eq!(world.next_attempt(), Some(rest));
         let _plan = at(&mut world, rest.as_secs());
     }
 }

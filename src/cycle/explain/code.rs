@@ -35,11 +35,11 @@ macro_rules! codes {
 }
 
 codes! {
-    /// Another PodGroup is ahead in a queue whose strategy is fifo.
+    /// Another PodGroup is ahead in a fifo queue.
     BehindInFifoQueue,
     /// The API server refused a binding; the PodGroup is retried after a back-off.
     BindBackoff,
-    /// The API server has not answered some bindings; their places stay reserved.
+    /// The API server has not answered some bindings; their nodes stay charged.
     BindUnanswered,
     /// All nodes together have no room left.
     ClusterFull,
@@ -189,8 +189,8 @@ impl<'a> Cause<'a> {
         Self { code, queue: lack.and_then(|lack| lack.queue.as_deref()), resource: lack.map(|lack| lack.dimension.as_str()) }
     }
 
-    /// What most nodes say, which is what the message begins with. The resource is what those nodes lack that would take the pod otherwise: where most
-    /// nodes are not for it at all (another kind of machine), it waits for the few others.
+    /// The code of the reason of most nodes, with which the message begins. The resource is the one that most nodes lack, among those that
+    /// would take the pod otherwise. Where most nodes are not for the pod at all (another kind of machine), it waits for the few others.
     fn of_nodes(tally: &'a Tally) -> Self {
         // Every node is counted under one reason, so there is none only where there are no nodes.
         let code = tally.first().map_or(Code::NoNodes, Reason::code);

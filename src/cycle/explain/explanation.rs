@@ -1,4 +1,4 @@
-//! What is there to know about a refusal, for a program?
+//! What does a program read about a refusal?
 //!
 //! [`Explanation`] is a refusal with its numbers, as JSON: `/debug/queues` has it, and `kubectl podgroup why` reads it back. It is made once, from the refusal.
 
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::accounting::{Bound, Ceiling, Why};
 use crate::api::fault::shorten;
-use crate::cycle::reclaim::NotTaken;
+use crate::cycle::reclaim::NotPreempted;
 use crate::resources::{Amount, ResourceName, quantity};
 
 use super::{Cause, Code, Count, Reason, Refusal, Tally};
 
-/// A refusal with its numbers. What does not apply is absent. Amounts are quantities as Kubernetes writes them.
+/// A refusal with its numbers. Fields that do not apply are absent. Amounts are quantities as Kubernetes writes them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
@@ -29,7 +29,7 @@ pub struct Explanation {
     /// How many members there must be, or must be placed together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needed: Option<u32>,
-    /// How many there are, or found a place.
+    /// How many there are, or were placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<u32>,
     /// How many are held back by their scheduling gates.
@@ -38,7 +38,7 @@ pub struct Explanation {
     /// The task of which there are too few members.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
-    /// What the nodes say about the first member that found no place.
+    /// The reasons of the nodes for the first member that was not placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Nodes>,
     /// The PodGroup that is ahead, as `namespace/name`; or the one that does not exist.
@@ -250,13 +250,13 @@ impl NodeReason {
 }
 
 impl NoPreemption {
-    fn of(why: &NotTaken) -> Self {
+    fn of(why: &NotPreempted) -> Self {
         match why {
-            NotTaken::Never { .. } => Self::Disabled,
-            NotTaken::Unplaceable(_) => Self::WouldNotHelp,
-            NotTaken::Nobody(_) => Self::NoCandidates,
-            NotTaken::NotEnough { .. } => Self::TooFewCandidates,
-            NotTaken::Soon(now) => Self::of(now),
+            NotPreempted::Never { .. } => Self::Disabled,
+            NotPreempted::Unplaceable(_) => Self::WouldNotHelp,
+            NotPreempted::NoCandidates(_) => Self::NoCandidates,
+            NotPreempted::NotEnough { .. } => Self::TooFewCandidates,
+            NotPreempted::Soon(now) => Self::of(now),
         }
     }
 }
@@ -281,7 +281,7 @@ mod tests {
             limit,
             bound,
         });
-        let kept = Refusal::Kept { refusal: Arc::new(refusal), why: Arc::new(NotTaken::Never { class: None }) };
+        let kept = Refusal::Kept { refusal: Arc::new(refusal), why: Arc::new(NotPreempted::Never { class: None }) };
         let all = Explanation::of(&kept);
         let json = serde_json::to_value(&all).unwrap();
         let wanted = serde_json::json!({

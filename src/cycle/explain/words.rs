@@ -1,4 +1,4 @@
-//! In which words is it said why something waits?
+//! Which text reports why a PodGroup or a pod waits?
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
     use crate::accounting::Excess;
     use crate::cycle::explain::Count;
-    use crate::cycle::reclaim::NotTaken;
+    use crate::cycle::reclaim::NotPreempted;
 
     #[test]
     fn counts_stand_with_the_most_frequent_first_and_amounts_in_their_units() {
@@ -260,7 +260,7 @@ mod tests {
         let refusal = nodes(&[(&Reason::Unschedulable, 5), (&cpu, 1), (&memory, 3)]);
         assert_eq!(refusal.lack(), lacks("memory"));
         assert_eq!(nodes(&[(&Reason::Unschedulable, 5)]).lack(), None);
-        let kept = Refusal::Kept { refusal: Arc::new(refusal), why: Arc::new(NotTaken::Nobody(Box::default())) };
+        let kept = Refusal::Kept { refusal: Arc::new(refusal), why: Arc::new(NotPreempted::NoCandidates(Box::default())) };
         assert_eq!(kept.lack(), lacks("memory"));
         assert_eq!(Refusal::Closed { queue: "q".into() }.lack(), None);
     }

@@ -1,8 +1,8 @@
-//! Where does room come about that is large enough for one member?
+//! On which node can enough room be freed for one member?
 //!
-//! The cheapest of all are strewn over all nodes, and what goes there frees a piece on each. So for each member that is left the node is looked for on which the
-//! cheapest must go: what must go on a node is found in R7's order, and what was found cheapest is asked again when it is its turn, as what went meanwhile
-//! makes nothing cheaper.
+//! The cheapest victims of all are spread over all nodes, and their eviction frees a small piece on each. So for each unplaced member the
+//! node with the cheapest victims is used. The victims on a node are found in R7's order. A cost is computed again when its node is next,
+//! because victims chosen meanwhile make nothing cheaper.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use super::search::Search;
 use super::stage::Places;
 use super::units::Rank;
 
-/// So often is it tried, with more who go each time.
+/// The most rounds, each with more victims.
 const ROUNDS: u32 = 16;
 
-/// The dearest who must go, and how many; nobody is the cheapest.
+/// The highest rank among the victims, and their number; none is the cheapest.
 type Cost = (Option<Rank>, usize);
 
-/// What each node has, and who might go there.
+/// The idle resources and the possible victims of each node.
 struct Room {
     units: BTreeMap<Arc<str>, Vec<usize>>,
-    /// What is left beside the members that are placed.
+    /// The idle resources without the members that are placed.
     idle: BTreeMap<Arc<str>, Resources>,
 }
 
 impl Search<'_, '_> {
     pub(super) fn by_node(&mut self) -> Option<Places> {
-        self.owed.clear();
+        self.victims.clear();
         let mut units = BTreeMap::<Arc<str>, Vec<usize>>::new();
         for (at, unit) in self.units.iter().enumerate() {
-            let nodes: BTreeSet<&Arc<str>> = unit.pods.iter().filter_map(|pod| self.owed.candidates.get(*pod)?.node.as_ref()).collect();
+            let nodes: BTreeSet<&Arc<str>> = unit.pods.iter().filter_map(|pod| self.victims.candidates.get(*pod)?.node.as_ref()).collect();
             nodes.into_iter().for_each(|node| units.entry(Arc::clone(node)).or_default().push(at));
         }
         let mut room = Room { units, idle: BTreeMap::new() };
@@ -43,7 +43,7 @@ impl Search<'_, '_> {
                 Ok(places) => return Some(places),
                 Err(None) => false,
                 Err(Some(Refusal::Nodes { .. })) => self.free_nodes(&mut room),
-                // A queue is in the way, so what goes must go somewhere else, too.
+                // A queue refuses, so victims are needed elsewhere, too.
                 Err(Some(_)) => self.free_anywhere(more),
             };
             if !goes_on || self.is_spent() {
@@ -54,19 +54,19 @@ impl Search<'_, '_> {
         None
     }
 
-    /// The next so many in order. Whether anybody went.
+    /// Adds the next `most` units in order. Returns whether one was added.
     fn free_anywhere(&mut self, most: usize) -> bool {
         let mut went = 0_usize;
         for unit in &self.units {
             if went >= most {
                 break;
             }
-            went = went.saturating_add(usize::from(self.owed.add(unit).is_ok()));
+            went = went.saturating_add(usize::from(self.victims.add(unit).is_ok()));
         }
         went > 0
     }
 
-    /// Frees a place for each member that found none. Whether there is one for each.
+    /// Frees room for each unplaced member. Returns whether each has room.
     fn free_nodes(&mut self, room: &mut Room) -> bool {
         let placed = self.stage.placed_before();
         let mut taken = BTreeMap::<Arc<str>, Resources>::new();
@@ -83,7 +83,7 @@ impl Search<'_, '_> {
             room.idle.insert(Arc::clone(name), idle);
         }
         let mut by_class = BTreeMap::<ClassId, BTreeSet<(Cost, Arc<str>)>>::new();
-        for uid in self.claim.members.get(placed.len()..).unwrap_or_default() {
+        for uid in self.preemptor.members.get(placed.len()..).unwrap_or_default() {
             let Some((id, asked)) = self.stage.member(uid).and_then(|member| Some((member.class?, &member.facts.request))) else {
                 return false;
             };
@@ -100,13 +100,13 @@ impl Search<'_, '_> {
         true
     }
 
-    /// What each node that could take such a member would cost.
+    /// Returns the cost of each node that could take such a member.
     fn priced(&mut self, room: &Room, id: ClassId, asked: &Resources) -> BTreeSet<(Cost, Arc<str>)> {
         let names: Vec<Arc<str>> = room.idle.keys().filter(|name| self.stage.could_take(id, name)).map(Arc::clone).collect();
         let mut priced = BTreeSet::new();
         for name in names {
             if let Some((cost, gone)) = self.free(room, &name, asked) {
-                gone.iter().for_each(|pods| self.owed.give_back(pods));
+                gone.iter().for_each(|pods| self.victims.remove(pods));
                 priced.insert((cost, name));
             }
         }
@@ -118,11 +118,11 @@ impl Search<'_, '_> {
         while let Some((before, name)) = nodes.pop_first() {
             let Some((cost, gone)) = self.free(room, &name, asked) else { continue };
             if cost > before && nodes.first().is_some_and(|(next, _)| *next < cost) {
-                gone.iter().for_each(|pods| self.owed.give_back(pods));
+                gone.iter().for_each(|pods| self.victims.remove(pods));
                 nodes.insert((cost, name));
                 continue;
             }
-            for pod in gone.iter().flatten().filter_map(|pod| self.owed.candidates.get(*pod)) {
+            for pod in gone.iter().flatten().filter_map(|pod| self.victims.candidates.get(*pod)) {
                 if let Some(idle) = pod.node.as_ref().and_then(|node| room.idle.get_mut(node)) {
                     idle.add(&pod.amounts);
                 }
@@ -130,14 +130,14 @@ impl Search<'_, '_> {
             if let Some(idle) = room.idle.get_mut(&name) {
                 idle.sub(asked);
             }
-            // It may have room for another, even for nobody.
+            // It may have room for another member, even without a further victim.
             nodes.insert(((None, 0), name));
             return true;
         }
         false
     }
 
-    /// Lets the cheapest on a node go until so much is left there. Nobody goes where that does not come about.
+    /// Adds the cheapest victims on a node until the request fits there. Adds none where it cannot fit.
     fn free(&mut self, room: &Room, name: &Arc<str>, asked: &Resources) -> Option<(Cost, Vec<Vec<usize>>)> {
         let mut idle = room.idle.get(name)?.clone();
         let fits = |idle: &Resources| asked.iter().all(|(dimension, asked)| !asked.is_positive() || idle.get(dimension) >= asked);
@@ -147,8 +147,8 @@ impl Search<'_, '_> {
                 break;
             }
             let Some(unit) = self.units.get(*at) else { continue };
-            let Ok(pods) = self.owed.add(unit) else { continue };
-            for pod in pods.iter().filter_map(|pod| self.owed.candidates.get(*pod)).filter(|pod| pod.node.as_ref() == Some(name)) {
+            let Ok(pods) = self.victims.add(unit) else { continue };
+            for pod in pods.iter().filter_map(|pod| self.victims.candidates.get(*pod)).filter(|pod| pod.node.as_ref() == Some(name)) {
                 idle.add(&pod.amounts);
             }
             let dearest = cost.0.take().max(Some(unit.rank.clone()));
@@ -158,7 +158,7 @@ impl Search<'_, '_> {
         if fits(&idle) {
             return Some((cost, gone));
         }
-        gone.iter().for_each(|pods| self.owed.give_back(pods));
+        gone.iter().for_each(|pods| self.victims.remove(pods));
         None
     }
 }

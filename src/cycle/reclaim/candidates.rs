@@ -1,7 +1,7 @@
-//! Who may go for this claim at all? (R1, R2, R8)
+//! Which pods may be victims of this PodGroup at all? (R1, R2, R8)
 //!
-//! Only the pods of queues are looked at that owe something: where the one who asks has the right to take (R1) and that are, with all above them, over
-//! their shares in something that it lacks (R2).
+//! Only the pods of some queues are read. The PodGroup can reclaim from such a queue (R1). The queue and all above it are over their
+//! shares in a resource that the PodGroup lacks (R2).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use k8s_openapi::jiff::Timestamp;
 use crate::accounting::{Accounting, QueueRefusal, Shares};
 use crate::api::{GroupKey, PriorityClassFacts, Uid};
 use crate::by_key::ByKey;
-use crate::cycle::world::{Group, Member, State, Stays, standing};
+use crate::cycle::world::{EvictionBackoff, Group, Member, State, victim_priority};
 use crate::resources::{Amount, ResourceName, Resources};
 
-use super::answer::{Kept, OverShare};
-use super::owed::Slot;
+use super::outcome::{Excluded, OverShare};
 use super::rules::{Rule, holds};
-use super::{Budgets, Claim};
+use super::victims::QueueSlot;
+use super::{Budgets, Preemptor};
 
-/// What decides who may go.
+/// The facts that decide which pods are candidates.
 pub(super) struct Scope<'a> {
     pub(super) books: &'a Accounting,
     pub(super) pods: &'a ByKey<Uid, Member>,
@@ -27,67 +27,67 @@ pub(super) struct Scope<'a> {
     /// The priority classes.
     pub(super) classes: &'a BTreeMap<String, PriorityClassFacts>,
     pub(super) shares: &'a Shares,
-    /// Whose eviction was refused a moment ago.
-    pub(super) stays: &'a Stays,
-    pub(super) claim: &'a Claim<'a>,
-    /// What all members ask for together.
+    /// The pods with a refused eviction.
+    pub(super) eviction_backoff: &'a EvictionBackoff,
+    pub(super) preemptor: &'a Preemptor<'a>,
+    /// The request of all members together.
     pub(super) asked: &'a Resources,
     pub(super) budgets: Budgets<'a>,
 }
 
-/// One pod that may go.
+/// A pod that may be a victim.
 #[derive(Debug)]
 pub(super) struct Candidate {
     pub(super) uid: Uid,
     pub(super) node: Option<Arc<str>>,
     pub(super) priority: i32,
     pub(super) created: Timestamp,
-    /// The queues from its own up to below the common ancestor, by their place among the slots.
+    /// The queues from its own up to below the common ancestor, as indices into the slots.
     pub(super) way: Arc<[usize]>,
     pub(super) amounts: Resources,
-    /// The gang it belongs to; none where nothing binds it to others.
+    /// Its gang, as an index; none where it has none.
     pub(super) gang: Option<usize>,
-    /// Its task, by its place among those of the gang, where the gang needs some of it.
+    /// Its task, as an index into the tasks of the gang, where the gang needs members of it.
     pub(super) task: Option<usize>,
     pub(super) budgets: Vec<usize>,
 }
 
-/// A group of which some must stay together.
+/// A PodGroup with a minimum of members.
 #[derive(Debug)]
 pub(super) struct Gang {
     pub(super) live: u32,
     pub(super) min: u32,
-    /// Those of its members that may go.
+    /// Its members that are candidates.
     pub(super) members: Vec<usize>,
-    /// Of each task that is needed how many live, and how many must.
+    /// The live members and the minimum of each needed task.
     pub(super) tasks: Vec<(u32, u32)>,
 }
 
 impl Gang {
-    /// Whether somebody may go alone.
+    /// Whether it has more members than its minimum.
     pub(super) fn has_surplus(&self) -> bool {
         self.live > self.min
     }
 }
 
-/// Everybody who may go, with what binds them.
+/// All candidates, with their gangs and queues.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) candidates: Vec<Candidate>,
     pub(super) gangs: Vec<Gang>,
-    pub(super) slots: Vec<Slot>,
-    /// The dimensions that the one who asks lacks (R2).
+    pub(super) slots: Vec<QueueSlot>,
+    /// The resources that the PodGroup lacks (R2).
     pub(super) lacking: Vec<ResourceName>,
-    /// Why others may not.
-    pub(super) kept: Kept,
+    /// Why other pods are no candidates.
+    pub(super) excluded: Excluded,
 }
 
 impl Scope<'_> {
     pub(super) fn candidates(&self) -> Found {
         let mut found = Found { lacking: self.lacking(), ..Found::default() };
         let quota = self.books.quota();
-        let own: Vec<Arc<str>> = quota.tree().way(self.claim.queue);
-        let reach = self.reach(&own, &mut found.kept);
+        let own: Vec<Arc<str>> = quota.tree().way(self.preemptor.queue);
+        let reach = self.reach(&own, &mut found.excluded);
         let mut slots: BTreeMap<Arc<str>, usize> = BTreeMap::new();
         for queue in quota.queues_with_pods() {
             let whole_way = quota.tree().way(queue);
@@ -97,7 +97,7 @@ impl Scope<'_> {
                 continue;
             }
             let way: Vec<Arc<str>> = whole_way.into_iter().take_while(|queue| level(queue).is_none()).collect();
-            if !self.owes(&way, &found.lacking) {
+            if !self.is_over_share(&way, &found.lacking) {
                 continue;
             }
             let way: Vec<usize> = way
@@ -110,9 +110,9 @@ impl Scope<'_> {
                 })
                 .collect();
             let way: Arc<[usize]> = Arc::from(way);
-            let own_queue = **queue == *self.claim.queue;
+            let own_queue = **queue == *self.preemptor.queue;
             for uid in quota.pods_in(queue) {
-                if let Some(candidate) = self.candidate(uid, &way, own_queue, &mut found.kept) {
+                if let Some(candidate) = self.candidate(uid, &way, own_queue, &mut found.excluded) {
                     found.candidates.push(candidate);
                 }
             }
@@ -121,8 +121,8 @@ impl Scope<'_> {
         found
     }
 
-    /// R1: how far up the common ancestor may be, by its place on the way.
-    fn reach(&self, own: &[Arc<str>], kept: &mut Kept) -> usize {
+    /// R1: returns how far up the common ancestor may be, as an index into the path.
+    fn reach(&self, own: &[Arc<str>], excluded: &mut Excluded) -> usize {
         if !holds(Rule::R1) {
             return own.len();
         }
@@ -132,7 +132,7 @@ impl Scope<'_> {
             let over = |(name, asked): &(&ResourceName, Amount)| used.get(name).plus(*asked) > share.get(name);
             if let Some((dimension, asked)) = self.asked.iter().filter(|(_, asked)| asked.is_positive()).find(over) {
                 let (used, share) = (used.get(dimension), share.get(dimension));
-                kept.share = Some(OverShare { queue: Arc::clone(queue), dimension: dimension.clone(), asked, used, share });
+                excluded.share = Some(OverShare { queue: Arc::clone(queue), dimension: dimension.clone(), asked, used, share });
                 return at;
             }
             if !holds(Rule::R1Above) {
@@ -142,7 +142,8 @@ impl Scope<'_> {
         own.len()
     }
 
-    /// R2: where F6 refuses, or less is idle on all nodes together than is asked; if neither, everything that it asks for.
+    /// R2: returns the resources that F6 refuses, or with fewer idle on all nodes than requested; if there are none, all requested
+    /// resources.
     fn lacking(&self) -> Vec<ResourceName> {
         let asked: Vec<(&ResourceName, Amount)> = self.asked.iter().filter(|(_, asked)| asked.is_positive()).collect();
         let mut idle = vec![Amount::ZERO; asked.len()];
@@ -153,7 +154,7 @@ impl Scope<'_> {
         }
         let refused = |name: &ResourceName, asked: Amount| {
             let alone = Resources::new().with(name.clone(), asked);
-            matches!(self.books.fits_queue(self.claim.queue, &alone), Err(QueueRefusal::Ceiling(_)))
+            matches!(self.books.fits_queue(self.preemptor.queue, &alone), Err(QueueRefusal::Ceiling(_)))
         };
         let lacks = |((name, asked), idle): &(&(&ResourceName, Amount), &Amount)| **idle < *asked || refused(name, *asked);
         let lacking: Vec<ResourceName> = asked.iter().zip(&idle).filter(lacks).map(|((name, _), _)| (*name).clone()).collect();
@@ -163,8 +164,8 @@ impl Scope<'_> {
         lacking
     }
 
-    /// R2, before anybody goes. Whose queue is on the way itself owes by being there.
-    fn owes(&self, way: &[Arc<str>], lacking: &[ResourceName]) -> bool {
+    /// R2, without any victim. A queue on the path of the PodGroup itself always passes.
+    fn is_over_share(&self, way: &[Arc<str>], lacking: &[ResourceName]) -> bool {
         let quota = self.books.quota();
         let reclaimable = |queue: &Arc<str>| quota.queue(queue).limits.is_none_or(|limits| limits.reclaimable);
         let over = |dimension: &ResourceName| {
@@ -174,34 +175,34 @@ impl Scope<'_> {
         way.is_empty() || (way.iter().all(reclaimable) || !holds(Rule::R2Reclaimable)) && (lacking.iter().any(over) || !holds(Rule::R2))
     }
 
-    fn slot(&self, queue: &str) -> Slot {
+    fn slot(&self, queue: &str) -> QueueSlot {
         let view = self.books.quota().queue(queue);
-        Slot { used: view.used.clone(), share: self.shares.of(queue).clone(), floor: view.floor.clone() }
+        QueueSlot { used: view.used.clone(), share: self.shares.of(queue).clone(), floor: view.floor.clone() }
     }
 
     /// R8, and R11 within one queue.
-    fn candidate(&self, uid: &Uid, way: &Arc<[usize]>, own_queue: bool, kept: &mut Kept) -> Option<Candidate> {
+    fn candidate(&self, uid: &Uid, way: &Arc<[usize]>, own_queue: bool, excluded: &mut Excluded) -> Option<Candidate> {
         let member = self.pods.get(uid).filter(|member| member.state() == State::Placed)?;
         let facts = &member.facts;
-        if facts.group == *self.claim.group {
+        if facts.group == *self.preemptor.group {
             return None;
         }
         let group = self.groups.get(&facts.group).and_then(|group| group.facts.as_ref());
         let is_bound = member.assumed.as_ref().is_none_or(|assumed| assumed.confirmed);
-        let may_go = facts.preemptable && !facts.protected && group.is_none_or(|group| group.preemptable && !group.protected);
-        let priority = standing(self.groups, self.classes, member);
-        let high = if own_queue && holds(Rule::R11) { priority >= self.claim.priority } else { priority > self.claim.priority };
+        let may_be_victim = facts.preemptable && !facts.protected && group.is_none_or(|group| group.preemptable && !group.protected);
+        let priority = victim_priority(self.groups, self.classes, member);
+        let high = if own_queue && holds(Rule::R11) { priority >= self.preemptor.priority } else { priority > self.preemptor.priority };
         let budgets = (self.budgets.of)(facts);
         let counter = if high && holds(Rule::R8Higher) {
-            &mut kept.higher
-        } else if !may_go && holds(Rule::R8Stays) {
-            &mut kept.stay
+            &mut excluded.higher
+        } else if !may_be_victim && holds(Rule::R8Stays) {
+            &mut excluded.not_preemptable
         } else if !is_bound {
-            &mut kept.binding
-        } else if self.stays.rests(uid) {
-            &mut kept.refused
+            &mut excluded.binding
+        } else if self.eviction_backoff.is_active(uid) {
+            &mut excluded.refused
         } else if holds(Rule::R9) && budgets.iter().any(|budget| self.budgets.left.get(*budget).is_none_or(|left| *left == 0)) {
-            &mut kept.budget
+            &mut excluded.budget
         } else {
             let charged = self.books.pod(uid)?;
             return Some(Candidate {
@@ -220,11 +221,11 @@ impl Scope<'_> {
         None
     }
 
-    /// R6: which of them are bound to others.
+    /// R6: finds the gangs of the candidates.
     fn bind(&self, found: &mut Found) {
-        // Who is to go for somebody else already counts as gone.
+        // A victim of another nomination counts as gone.
         let is_live = |uid: &Uid| self.pods.get(uid).is_some_and(|pod| pod.state() == State::Placed);
-        let told_to_go = |group: &Group| {
+        let nominated_victims = |group: &Group| {
             let gone = group.members.iter().filter(|uid| is_live(uid) && self.books.pod(uid).is_none()).count();
             u32::try_from(gone).unwrap_or(u32::MAX)
         };
@@ -234,7 +235,7 @@ impl Scope<'_> {
             let Some(group) = self.groups.get(&member.facts.group) else { continue };
             let Some(facts) = group.facts.as_ref().filter(|facts| facts.min_member > 0) else { continue };
             let (gang, tasks) = gangs.entry(&facts.key).or_insert_with(|| {
-                // As for placing: where minMember is below the sum of the tasks, those are not asked for.
+                // As for placing: where minMember is below the sum of the tasks, the tasks are ignored.
                 let sum = facts.min_task_member.values().fold(0_u32, |sum, min| sum.saturating_add(*min));
                 let needed: Vec<(&String, u32)> =
                     facts.min_task_member.iter().filter(|_| facts.min_member >= sum).map(|(task, min)| (task, *min)).collect();
@@ -245,7 +246,7 @@ impl Scope<'_> {
                     u32::try_from(group.members.iter().filter(of_task).count()).unwrap_or(u32::MAX)
                 };
                 found.gangs.push(Gang {
-                    live: group.counts.placed.saturating_sub(told_to_go(group)),
+                    live: group.counts.placed.saturating_sub(nominated_victims(group)),
                     min: facts.min_member,
                     members: Vec::new(),
                     tasks: needed.iter().map(|(task, min)| (live(task), *min)).collect(),

@@ -1,33 +1,32 @@
-//! Who must go so that this group is placed? (R1 to R8, R11)
+//! Which victims must be preempted so that this PodGroup is placed? (R1 to R8, R11)
 //!
 //! ```text
-//!  Claim ──▶ Stage: a trial without what is terminating and without its own reservation ──▶ placed? then wait for those
-//!              │ no
-//!              ▼
-//!            candidates ──▶ units ──▶ search ──▶ spare ──▶ Taking
-//!            who may go     what      enough of  nobody
-//!            (R1 R2 R8)     goes      them, in   who is
-//!                           together  R7's order not needed
-//!                           (R6)      (R4 R5)    (R7)
-//!                                       ╰── Owed: may this one go, too? (R2 R3 R6, budgets)
+//!  Preemptor ──▶ Stage: a trial without terminating pods and without its own reservation ──▶ placed? then wait for the terminating pods
+//!                  │ no
+//!                  ▼
+//!                candidates ──▶ units ────▶ search ───▶ spare ───▶ Preemption
+//!                pods that      evicted     an enough   victims
+//!                the rules      together    set, in     that are
+//!                allow          (R6)        R7's order  not needed
+//!                (R1 R2 R8)                 (R4 R5)     (R7)
+//!                                              ╰── Victims: may this pod be one, too? (R2 R3 R6, budgets)
 //! ```
 //!
-//! Who goes is decided by the rules alone, and whether that is enough by really placing the gang with the same placer as always: nodes' taints,
-//! labels, anti-affinity and all. Nothing stays of it: the stage puts everything back when it is dropped.
+//! The rules alone decide which pods may be victims. Whether they are enough is found by placing the gang with the usual placer: with
+//! taints, labels, anti-affinity and all else. Nothing of that stays: the stage puts everything back when it is dropped.
 //!
-//! **What one call costs.** Whom the rules name as candidates is read from the list of each queue's pods, so pods of queues that owe nothing are
-//! not looked at. Of the candidates the first [`MOST_UNITS`] in R7's order are considered. The gang is placed for a try about 2·log₂ of that many
-//! times, and once for each unit that may turn out not to be needed; all tries of one call place no more than [`MOST_PLACINGS`] members and weigh no
-//! more than [`MOST_STEPS`] times whether somebody's queue still owes. Where that ends a search it says so ([`NotTaken::NotEnough`]); where it ends
-//! the sparing, somebody may go who was not needed, and every other rule holds all the same (R12).
+//! **What one call costs.** Candidates are read from the pod list of each queue, so pods of queues within their shares are not read. Of the
+//! candidates the first [`MOST_UNITS`] in R7's order are considered. The gang is placed about 2·log₂ of that many times, and once for each
+//! unit that may turn out not to be needed. All tries of one call place at most [`MOST_PLACINGS`] members and check at most [`MOST_STEPS`]
+//! times whether a queue is still over its share. Where that ends a search, [`NotPreempted::NotEnough`] reports it. Where it ends the
+//! sparing, an unneeded pod may be evicted; every other rule holds all the same (R12).
 
-mod answer;
+mod alternatives;
 mod by_node;
 mod candidates;
 #[cfg(test)]
 mod duel;
-mod others;
-mod owed;
+mod outcome;
 mod rules;
 mod search;
 mod spare;
@@ -35,6 +34,7 @@ mod stage;
 #[cfg(test)]
 mod tests;
 mod units;
+mod victims;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,99 +47,115 @@ use crate::resources::Resources;
 use super::placement::placer::State;
 use super::world::World;
 
-pub use answer::{Kept, Limit, NotTaken, OverShare, Taking};
+pub use outcome::{Excluded, Limit, NotPreempted, OverShare, Preemption};
 
 use candidates::Scope;
 use rules::{Rule, holds};
 use search::Search;
 use stage::Stage;
 
-/// So many units are considered, the cheapest.
+/// The most units that are considered, the cheapest first.
 const MOST_UNITS: usize = 10_000;
-/// So many members are placed in all tries of a call together.
+/// The most members that are placed in all tries of a call together.
 const MOST_PLACINGS: u32 = 20_000;
-/// So often it is weighed whether the queue of one pod still owes.
+/// The most checks in a call of whether the queue of a pod is still over its share.
 const MOST_STEPS: u32 = 2_000_000;
 
-/// Who asks.
+/// The PodGroup that preempts.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cycle) struct Claim<'a> {
-    /// The group.
+pub(in crate::cycle) struct Preemptor<'a> {
+    /// The PodGroup.
     pub(in crate::cycle) group: &'a GroupKey,
-    /// The name under which it has reserved, if it has (A4).
+    /// The name of its reservation (A4); empty where it has none.
     pub(in crate::cycle) reservation: &'a str,
     /// Its queue.
     pub(in crate::cycle) queue: &'a str,
-    /// The members that must find places, all together, in the order in which they are placed.
+    /// The members that must be placed, all together, in the order in which they are placed.
     pub(in crate::cycle) members: &'a [Uid],
-    /// The group's priority.
+    /// The priority of the PodGroup.
     pub(in crate::cycle) priority: i32,
-    /// Whether others may take these places again.
+    /// Whether these members may be preempted later.
     pub(in crate::cycle) preemptable: bool,
-    /// Nodes to take only where no other fits.
+    /// The nodes to use only where no other fits.
     pub(in crate::cycle) last: &'a BTreeSet<Arc<str>>,
 }
 
-/// How many may still go at once, by budget (R9).
+/// The evictions that each budget still allows (R9).
 #[derive(Clone, Copy)]
 pub(in crate::cycle) struct Budgets<'a> {
-    /// What each budget still lets go.
+    /// The allowed evictions of each budget.
     pub(in crate::cycle) left: &'a [u32],
-    /// Which budgets a pod is under, by their place in `left`.
+    /// Returns the budgets of a pod, as indices into `left`.
     pub(in crate::cycle) of: &'a dyn Fn(&PodFacts) -> Vec<usize>,
 }
 
-/// Who must go so that all these members are placed, and where they are placed then. Nobody, if what is terminating is enough. The world is as
-/// before, whatever comes of it.
+/// Finds the victims so that all these members are placed, and their nodes. There are none if terminating pods are enough. The world is as
+/// before, whatever the result.
 ///
 /// # Errors
 ///
-/// Why nobody is taken.
-pub(in crate::cycle) fn find(world: &mut World, policy: Policy, claim: &Claim<'_>, budgets: Budgets<'_>) -> Result<Taking, NotTaken> {
+/// The reason why no pod is preempted.
+pub(in crate::cycle) fn find(
+    world: &mut World,
+    policy: Policy,
+    preemptor: &Preemptor<'_>,
+    budgets: Budgets<'_>,
+) -> Result<Preemption, NotPreempted> {
     world.share_out();
-    let leaving = world.leaving_or_told_to();
-    let barred = world.barred_groups(claim.queue);
-    let World { books, nodes, anti_affinity, classes, finder, pods, groups, priority_classes, demands, shares, stays, .. } = world;
-    let mut stage = Stage::new(State { books, nodes, anti_affinity, classes, finder, barred }, pods, policy, claim.last);
-    let reserved = stage.books().quota().reservation_of(claim.reservation).is_some();
+    let leaving = world.terminating_or_victims();
+    let barred = world.barred_groups(preemptor.queue);
+    let World { books, nodes, anti_affinity, classes, finder, pods, groups, priority_classes, demands, shares, eviction_backoff, .. } =
+        world;
+    let mut stage = Stage::new(State { books, nodes, anti_affinity, classes, finder, barred }, pods, policy, preemptor.last);
+    let reserved = stage.books().quota().reservation_of(preemptor.reservation).is_some();
     if holds(Rule::Gone) {
         leaving.iter().for_each(|uid| stage.set_aside(uid));
     }
     if holds(Rule::A4) && reserved {
-        stage.unreserve(claim.reservation, claim.queue);
+        stage.unreserve(preemptor.reservation, preemptor.queue);
     }
-    let refusal = match stage.place_all(claim) {
-        Ok(places) => return Ok(Taking { victims: Vec::new(), places }),
+    let refusal = match stage.place_all(preemptor) {
+        Ok(places) => return Ok(Preemption { victims: Vec::new(), places }),
         Err(refusal) => refusal,
     };
     let mut asked = Resources::new();
-    for member in claim.members.iter().filter_map(|uid| pods.get(uid)) {
+    for member in preemptor.members.iter().filter_map(|uid| pods.get(uid)) {
         asked.add(&member.facts.request);
     }
-    if let Some(fault) = stage.unhelpable(claim.queue) {
-        return Err(NotTaken::Unplaceable(Box::new(fault)));
+    if let Some(fault) = stage.unhelpable(preemptor.queue) {
+        return Err(NotPreempted::Unplaceable(Box::new(fault)));
     }
-    // Shares are those before the taking, of what is left when the rest is gone; what it has reserved it wants, then.
+    // The shares are those before the preemption, without the terminating pods. The reservation of the PodGroup counts as demand.
     let settled;
     let shares = match shares {
         Some(shares) if leaving.is_empty() && !reserved => &*shares,
         _ => {
             let mut demands = demands.clone();
-            if let Some(group) = groups.get(claim.group).filter(|_| reserved && holds(Rule::A4)) {
+            if let Some(group) = groups.get(preemptor.group).filter(|_| reserved && holds(Rule::A4)) {
                 group.demand_without_reservation(&mut demands);
             }
             settled = stage.books().quota().shares(Waiting::Of(&demands));
             &settled
         }
     };
-    let scope = Scope { books: stage.books(), pods, groups, classes: priority_classes, shares, stays, claim, asked: &asked, budgets };
+    let scope = Scope {
+        books: stage.books(),
+        pods,
+        groups,
+        classes: priority_classes,
+        shares,
+        eviction_backoff,
+        preemptor,
+        asked: &asked,
+        budgets,
+    };
     let found = scope.candidates();
-    let binding = found.kept.binding > 0;
+    let binding = found.excluded.binding > 0;
     let answer = if found.candidates.is_empty() {
-        Err(NotTaken::Nobody(Box::new(found.kept)))
+        Err(NotPreempted::NoCandidates(Box::new(found.excluded)))
     } else {
         let units = units::units(&found.candidates, &found.gangs);
-        Search::new(&mut stage, claim, budgets.left, found, units).run(refusal)
+        Search::new(&mut stage, preemptor, budgets.left, found, units).run(refusal)
     };
-    answer.map_err(|why| if binding { NotTaken::Soon(Box::new(why)) } else { why })
+    answer.map_err(|why| if binding { NotPreempted::Soon(Box::new(why)) } else { why })
 }

@@ -1,53 +1,53 @@
-//! Which rules are in force?
+//! Which rules of preemption are in force?
 //!
-//! All of them. A test may leave one out to see that it is missed (`duel`); outside of tests the answer is a constant, and what asks for it
+//! All of them. A test may disable one, to see that the test notices it (`duel`). Outside of tests the result is a constant, and a check
 //! costs nothing.
 
 crate::left_out::can_be_left_out! {
-    /// A rule of docs/accounting.md, or a part of one, that can be left out by itself.
+    /// A rule of docs/accounting.md, or a part of one, that a test can disable by itself.
     pub(super) enum Rule {
-        /// What the group itself has reserved is left out.
+        /// The reservation of the PodGroup itself is ignored.
         A4,
-        /// What is terminating counts as gone.
+        /// Terminating pods count as gone.
         Gone,
-        /// Nobody takes what would bring its queue above its share.
+        /// A preemption never brings the queue of its PodGroup above its share.
         R1,
-        /// Nor one above it.
+        /// Nor a queue above it.
         R1Above,
-        /// Only who borrows is taken from.
+        /// Only queues over their shares lose pods.
         R2,
-        /// And all above it.
+        /// With all queues above them.
         R2Above,
-        /// In what is lacking.
+        /// In a resource that is lacking.
         R2Lacking,
-        /// With those before it gone.
+        /// Without the victims before.
         R2Before,
-        /// Whose queue is reclaimable.
+        /// Only reclaimable queues lose pods.
         R2Reclaimable,
         R3,
-        /// Nobody goes unless the whole gang is placed then.
+        /// No pod is evicted unless the whole gang is placed then.
         R4,
-        /// A ceiling is not moved by what goes elsewhere.
+        /// Evictions elsewhere do not change a ceiling.
         R5,
-        /// No member goes alone that its gang needs.
+        /// A member that its gang needs is not evicted alone.
         R6,
-        /// But with its gang it may.
+        /// It may be evicted with its whole gang.
         R6Whole,
-        /// Who is not needed is spared.
+        /// Victims that are not needed are spared.
         R7,
         /// The cheapest come first.
         R7Order,
-        /// Not who is not preemptable.
+        /// Pods that are not preemptable are never victims.
         R8Stays,
-        /// Not who has a higher priority.
+        /// Pods of a higher priority are never victims.
         R8Higher,
-        /// Of those that a budget guards no more go than it lets.
+        /// No more pods are evicted than a budget allows.
         R9,
-        /// Together.
+        /// The victims of one call count together.
         R9Together,
         /// Within a queue only lower priority.
         R11,
-        /// Where the first in order do not do, others may.
+        /// Other sets are tried where the first in order are not enough.
         Others,
     }
 }

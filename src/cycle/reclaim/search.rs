@@ -1,75 +1,76 @@
-//! Which of those who may go are enough? (R4, R5, R7)
+//! Which candidates are enough? (R4, R5, R7)
 //!
-//! First in the order of R7, as many as it takes: whoever may go after those before goes, and the shortest beginning of that order is found by halving
-//! with which the gang is placed. That is the cheapest where room is room wherever it is. Where it comes about in pieces ([`by_node`](super::by_node)), or
-//! where who goes keeps another from going who would have helped ([`others`](super::others)), it is looked for there.
+//! First the shortest enough beginning of R7's order is found by halving, with a placement of the gang at each step. A candidate that the
+//! rules forbid after the earlier ones is skipped. That is the cheapest set where room is equal everywhere. Other searches follow: by node
+//! ([`by_node`](super::by_node)) where room is in pieces, and over alternative sets ([`alternatives`](super::alternatives)) where one
+//! victim forbids another that would help.
 
 use std::collections::BTreeSet;
 
 use crate::api::Uid;
 use crate::cycle::explain::Refusal;
 
-use super::Claim;
-use super::answer::{Limit, NotTaken, Taking};
+use super::Preemptor;
 use super::candidates::Found;
-use super::owed::Owed;
+use super::outcome::{Limit, NotPreempted, Preemption};
 use super::stage::{Places, Stage};
 use super::units::Unit;
+use super::victims::Victims;
 
-/// A search, at some set of those who go.
+/// A search with its present victims.
 pub(super) struct Search<'s, 'w> {
     pub(super) stage: &'s mut Stage<'w>,
-    pub(super) claim: &'s Claim<'s>,
-    /// Who goes.
-    pub(super) owed: Owed,
-    /// In the order in which they are tried.
+    pub(super) preemptor: &'s Preemptor<'s>,
+    /// The present victims.
+    pub(super) victims: Victims,
+    /// The units, in the order in which they are tried.
     pub(super) units: Vec<Unit>,
-    /// Who is set aside on the stage.
+    /// The candidates that are set aside on the stage.
     aside: BTreeSet<usize>,
 }
 
-/// Why a try placed nobody: the refusal, or nothing where no more tries are made.
+/// Why a try placed no gang: the refusal, or none where no more tries are made.
 pub(super) type NotPlaced = Option<Refusal>;
 
 impl<'s, 'w> Search<'s, 'w> {
-    pub(super) fn new(stage: &'s mut Stage<'w>, claim: &'s Claim<'s>, budgets: &[u32], found: Found, units: Vec<Unit>) -> Self {
-        Self { stage, claim, owed: Owed::new(found, budgets), units, aside: BTreeSet::new() }
+    pub(super) fn new(stage: &'s mut Stage<'w>, preemptor: &'s Preemptor<'s>, budgets: &[u32], found: Found, units: Vec<Unit>) -> Self {
+        Self { stage, preemptor, victims: Victims::new(found, budgets), units, aside: BTreeSet::new() }
     }
 
-    /// `without` is why it is not placed while nobody goes.
-    pub(super) fn run(mut self, without: Refusal) -> Result<Taking, NotTaken> {
+    /// Runs the search. `without` is why the gang is not placed without any victim.
+    pub(super) fn run(mut self, without: Refusal) -> Result<Preemption, NotPreempted> {
         let all: BTreeSet<usize> = self.units.iter().flat_map(|unit| unit.pods.iter().copied()).collect();
         if let Err(Some(refusal)) = self.try_with(&all) {
-            return Err(NotTaken::Unplaceable(Box::new(refusal)));
+            return Err(NotPreempted::Unplaceable(Box::new(refusal)));
         }
         let mut limits = BTreeSet::new();
         let mut last = None;
-        let found = self.cheapest_first(&mut limits, &mut last).or_else(|| self.by_node()).or_else(|| self.others());
+        let found = self.cheapest_first(&mut limits, &mut last).or_else(|| self.by_node()).or_else(|| self.alternatives());
         match found {
             Some(places) => Ok(self.spare(places)),
             None => {
                 let every = self.is_small() && !self.is_spent();
-                Err(NotTaken::NotEnough { limits, refusal: Box::new(last.unwrap_or(without)), every })
+                Err(NotPreempted::NotEnough { limits, refusal: Box::new(last.unwrap_or(without)), every })
             }
         }
     }
 
     pub(super) fn is_spent(&self) -> bool {
-        self.stage.is_spent() || self.owed.is_spent()
+        self.stage.is_spent() || self.victims.is_spent()
     }
 
-    /// Whether the gang is placed when those go who go now.
+    /// Tries to place the gang without the present victims.
     pub(super) fn try_now(&mut self) -> Result<Places, NotPlaced> {
-        let taken = self.owed.taken().clone();
+        let taken = self.victims.chosen().clone();
         self.try_with(&taken)
     }
 
-    /// The same for others, whether or not they may go.
+    /// Tries to place the gang without these pods, whether or not the rules allow them as victims.
     pub(super) fn try_with(&mut self, gone: &BTreeSet<usize>) -> Result<Places, NotPlaced> {
         if self.stage.is_spent() {
             return Err(None);
         }
-        let uid = |search: &Self, pod: usize| -> Option<Uid> { Some(search.owed.candidates.get(pod)?.uid.clone()) };
+        let uid = |search: &Self, pod: usize| -> Option<Uid> { Some(search.victims.candidates.get(pod)?.uid.clone()) };
         let (back, go): (Vec<usize>, Vec<usize>) =
             (self.aside.difference(gone).copied().collect(), gone.difference(&self.aside).copied().collect());
         for pod in back {
@@ -80,14 +81,15 @@ impl<'s, 'w> Search<'s, 'w> {
             uid(self, pod).iter().for_each(|uid| self.stage.set_aside(uid));
             self.aside.insert(pod);
         }
-        self.stage.place_all(self.claim).map_err(Some)
+        self.stage.place_all(self.preemptor).map_err(Some)
     }
 
-    /// The shortest beginning of R7's order that is enough; `last` is why all of it is not, and `limits` what kept others from it.
+    /// Finds the shortest beginning of R7's order that is enough. `last` is why all of it is not, and `limits` are the rules that excluded
+    /// units.
     fn cheapest_first(&mut self, limits: &mut BTreeSet<Limit>, last: &mut NotPlaced) -> Option<Places> {
         let mut gone: Vec<Vec<usize>> = Vec::new();
         for unit in &self.units {
-            match self.owed.add(unit) {
+            match self.victims.add(unit) {
                 Ok(pods) => gone.push(pods),
                 Err(limit) => limits.extend(limit),
             }
@@ -99,7 +101,7 @@ impl<'s, 'w> Search<'s, 'w> {
                 return None;
             }
         };
-        // With all of them it is placed, with none of them it was not.
+        // Without all of them the gang is placed, with all of them it was not.
         let (mut too_few, mut enough, mut now) = (0, gone.len(), gone.len());
         while enough.saturating_sub(too_few) > 1 {
             let half = too_few.midpoint(enough);
@@ -114,20 +116,21 @@ impl<'s, 'w> Search<'s, 'w> {
     }
 
     fn move_to(&mut self, gone: &[Vec<usize>], now: &mut usize, to: usize) {
-        gone.get(*now..to).into_iter().flatten().for_each(|pods| self.owed.take(pods));
-        gone.get(to..*now).into_iter().flatten().for_each(|pods| self.owed.give_back(pods));
+        gone.get(*now..to).into_iter().flatten().for_each(|pods| self.victims.add_again(pods));
+        gone.get(to..*now).into_iter().flatten().for_each(|pods| self.victims.remove(pods));
         *now = to;
     }
 
-    /// Those who go, in R7's order, a gang together.
-    pub(super) fn taking(&self, places: Places) -> Taking {
+    /// Returns the victims in R7's order, a gang together.
+    pub(super) fn preemption(&self, places: Places) -> Preemption {
         let mut victims = Vec::new();
         for unit in &self.units {
             let is_part =
-                |pod: usize| self.owed.candidates.get(pod).and_then(|pod| pod.gang).is_some_and(|gang| self.owed.goes_whole(gang));
-            let goes = |pod: &&usize| self.owed.taken().contains(*pod) && (unit.gang.is_some() == is_part(**pod));
-            victims.extend(unit.pods.iter().filter(goes).filter_map(|pod| self.owed.candidates.get(*pod)).map(|pod| pod.uid.clone()));
+                |pod: usize| self.victims.candidates.get(pod).and_then(|pod| pod.gang).is_some_and(|gang| self.victims.is_whole_gang(gang));
+            let is_chosen = |pod: &&usize| self.victims.chosen().contains(*pod) && (unit.gang.is_some() == is_part(**pod));
+            victims
+                .extend(unit.pods.iter().filter(is_chosen).filter_map(|pod| self.victims.candidates.get(*pod)).map(|pod| pod.uid.clone()));
         }
-        Taking { victims, places }
+        Preemption { victims, places }
     }
 }

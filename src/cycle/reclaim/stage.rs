@@ -1,6 +1,6 @@
-//! Would the gang be placed if these pods were not there?
+//! Would the gang be placed without these pods?
 //!
-//! The placer on a trial with some pods set aside. Everything is put back when the stage is dropped.
+//! The stage is the placer on a trial with some pods set aside. Everything is put back when the stage is dropped.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use crate::cycle::world::Member;
 use crate::resources::Resources;
 
 use super::rules::{Rule, holds};
-use super::{Claim, MOST_PLACINGS};
+use super::{MOST_PLACINGS, Preemptor};
 
 pub(super) use crate::cycle::placement::placer::Places;
 
-/// The cluster as it would be.
+/// The cluster without the pods that are set aside.
 pub(super) struct Stage<'w> {
     placer: Placer<'w>,
     classes: &'w Classes,
@@ -45,7 +45,7 @@ impl<'w> Stage<'w> {
         self.before.clone()
     }
 
-    /// Whether the node could take such a pod if every pod there left: taints, labels and whatever else does not depend on pods.
+    /// Whether the node could take such a pod without any pod there: taints, labels and whatever else does not depend on pods.
     pub(super) fn could_take(&self, id: ClassId, node: &str) -> bool {
         self.classes.get(id).is_some_and(|class| self.placer.could_take(&class.constraints, node))
     }
@@ -55,7 +55,7 @@ impl<'w> Stage<'w> {
         self.pods.get(uid)
     }
 
-    /// Whether the pod keeps others away.
+    /// Whether the pod has an anti-affinity term that keeps other pods away.
     pub(super) fn keeps_away(&self, uid: &Uid) -> bool {
         self.placer.keeps_others_away(uid)
     }
@@ -65,39 +65,39 @@ impl<'w> Stage<'w> {
         self.placer.is_spent()
     }
 
-    /// Takes back what a group has reserved, until the stage ends.
+    /// Removes the reservation of a PodGroup until the stage ends.
     pub(super) fn unreserve(&mut self, group: &str, queue: &str) {
         self.placer.trial().reserve(group, queue, &Resources::new());
     }
 
-    /// Leaves the pod out, as if it were gone.
+    /// Sets the pod aside, as if it were gone.
     pub(super) fn set_aside(&mut self, uid: &Uid) {
         self.placer.trial().set_aside(uid);
     }
 
-    /// Returns the pod.
+    /// Puts the pod back.
     pub(super) fn put_back(&mut self, uid: &Uid) {
         self.placer.trial().put_back(uid);
     }
 
-    /// Why the queue takes nothing, whatever pods leave (T1, T2, O2).
+    /// Returns why the queue takes no pod, whatever pods end (T1, T2, O2).
     pub(super) fn unhelpable(&self, queue: &str) -> Option<Refusal> {
         self.books().fits_queue(queue, &Resources::new()).err().map(Refusal::from)
     }
 
-    /// Where all the members would be placed. They are not placed any more when this returns.
-    pub(super) fn place_all(&mut self, claim: &Claim<'_>) -> Result<Places, Refusal> {
+    /// Returns the nodes of all members, or why one was not placed. The members are not placed any more when this returns.
+    pub(super) fn place_all(&mut self, preemptor: &Preemptor<'_>) -> Result<Places, Refusal> {
         if !holds(Rule::R4) {
             return Ok(Places::new());
         }
-        let pods = waiting(self.pods, claim.members);
-        let needed = u32::try_from(claim.members.len()).unwrap_or(u32::MAX);
-        let attempt = Attempt { queue: claim.queue, pods: &pods, needed, first: needed, preemptable: claim.preemptable };
+        let pods = waiting(self.pods, preemptor.members);
+        let needed = u32::try_from(preemptor.members.len()).unwrap_or(u32::MAX);
+        let attempt = Attempt { queue: preemptor.queue, pods: &pods, needed, first: needed, preemptable: preemptor.preemptable };
         let not = match self.placer.try_place(&attempt) {
             Ok(places) => return Ok(places),
             Err(not) => not,
         };
-        // Without R5 a ceiling is none.
+        // Without R5 a ceiling is no limit.
         if let Refusal::Ceiling(wall) = &*not.refusal
             && !holds(Rule::R5)
             && wall.unused_guarantee.is_zero()

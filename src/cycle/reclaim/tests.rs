@@ -1,4 +1,5 @@
-//! Who goes, as small stories: what the reference does not know (taints, labels, anti-affinity, tasks, budgets) and what small worlds do not have.
+//! Which pods are preempted, as small scenarios: what the reference model does not know (taints, labels, anti-affinity, tasks, budgets)
+//! and what small worlds do not have.
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
@@ -12,7 +13,7 @@ use crate::cycle::run;
 use crate::cycle::testing::{PEACEFUL, group, limits, node, pod, queue, running};
 use crate::cycle::tests::{gang, world};
 
-/// Two queues; `a` deserves so much, and `b` the rest of what it may ask for.
+/// Two queues that deserve so much cpu.
 fn two_queues(deserved: [i64; 2]) -> World {
     let mut world = world();
     for (name, cpu) in ["a", "b"].into_iter().zip(deserved) {
@@ -41,7 +42,7 @@ fn taken_with(world: &mut World, name: &str, budgets: Budgets<'_>) -> Result<(Ve
     let members: Vec<Uid> = group.waiting.iter().cloned().collect();
     let (before, last) = (world.books().clone(), BTreeSet::new());
     let priority = world.priority(&world.groups()[&key]);
-    let claim = Claim {
+    let preemptor = Preemptor {
         group: &key,
         reservation: name,
         queue: &facts.queue,
@@ -50,11 +51,11 @@ fn taken_with(world: &mut World, name: &str, budgets: Budgets<'_>) -> Result<(Ve
         preemptable: facts.preemptable,
         last: &last,
     };
-    let taking = find(world, Policy::Spread, &claim, budgets);
+    let preemption = find(world, Policy::Spread, &preemptor, budgets);
     assert!(*world.books() == before && world.books().audit().is_clean(), "nothing stays of it");
-    let taking = taking.map_err(|why| why.to_string())?;
+    let preemption = preemption.map_err(|why| why.to_string())?;
     let names = |uid: &Uid| uid.as_str().trim_start_matches("ns/").to_owned();
-    Ok((taking.victims.iter().map(names).collect(), taking.places.iter().map(|(_, node)| node.to_string()).collect()))
+    Ok((preemption.victims.iter().map(names).collect(), preemption.places.iter().map(|(_, node)| node.to_string()).collect()))
 }
 
 fn taken(world: &mut World, name: &str) -> Result<(Vec<String>, Vec<String>), String> {
@@ -66,7 +67,7 @@ fn victims(world: &mut World, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn q6_what_is_borrowed_goes_the_youngest_first_and_nothing_stays_of_the_search() {
+fn q6_borrowing_pods_are_victims_the_youngest_first_and_the_search_leaves_no_trace() {
     let mut world = two_queues([5, 5]);
     world.apply_node(node("n", &[("cpu", 10)]));
     (0..10).for_each(|number| borrower(&mut world, number, "n", |_| {}));
@@ -84,7 +85,7 @@ fn q6_what_is_borrowed_goes_the_youngest_first_and_nothing_stays_of_the_search()
 }
 
 #[test]
-fn what_is_leaving_is_waited_for_whoever_placed_it() {
+fn terminating_pods_are_waited_for_whichever_scheduler_placed_them() {
     let mut world = two_queues([1, 1]);
     world.apply_node(node("n", &[("cpu", 2)]));
     borrower(&mut world, 0, "n", |_| {});
@@ -95,7 +96,7 @@ fn what_is_leaving_is_waited_for_whoever_placed_it() {
     });
     gang(&mut world, "asks", 1, "b", 1, &[("cpu", 1)]);
     assert_eq!(taken(&mut world, "asks"), Ok((vec![], vec!["n".into()])));
-    // Of another scheduler that stays nobody goes; of ours, who leaves is enough.
+    // A running foreign pod is no victim; a terminating pod of ours is enough.
     borrower(&mut world, 1, "n", |pod| pod.scheduler = "other".into());
     assert!(world.leaving.is_empty());
     assert!(taken(&mut world, "asks").unwrap_err().starts_with("no pod can be preempted: no queue is over its share"));
@@ -106,8 +107,8 @@ fn what_is_leaving_is_waited_for_whoever_placed_it() {
 }
 
 #[test]
-fn who_goes_is_where_the_gang_may_go_even_where_another_would_come_first() {
-    // With one that is borrowed, who comes first keeps the other from going; with two, it is spared.
+fn victims_are_on_nodes_that_the_gang_fits_even_where_another_pod_comes_first() {
+    // With one borrowed unit, the first candidate would exclude the other; with two, the first one is spared.
     for deserved in [1, 0] {
         let mut world = two_queues([deserved, 2 - deserved]);
         let taint = Taint { key: "team".into(), value: None, effect: "NoSchedule".into() };
@@ -121,7 +122,7 @@ fn who_goes_is_where_the_gang_may_go_even_where_another_would_come_first() {
 }
 
 #[test]
-fn who_keeps_others_away_no_longer_does_when_it_goes() {
+fn the_anti_affinity_of_a_victim_ends_with_it() {
     let mut world = two_queues([0, 2]);
     let mut facts = node("n", &[("cpu", 9)]);
     facts.labels.insert("host".into(), "n".into());
@@ -141,7 +142,7 @@ fn who_keeps_others_away_no_longer_does_when_it_goes() {
 }
 
 #[test]
-fn a_gang_keeps_its_minimum_and_that_of_each_task_or_goes_whole() {
+fn a_gang_keeps_its_minimum_and_that_of_each_task_or_is_evicted_whole() {
     let mut world = two_queues([0, 9]);
     world.apply_node(node("n", &[("cpu", 4)]));
     let minimum = |world: &mut World, min, tasks: &[(&str, u32)]| {
@@ -170,7 +171,7 @@ fn a_gang_keeps_its_minimum_and_that_of_each_task_or_goes_whole() {
 }
 
 #[test]
-fn nobody_goes_who_is_being_bound_or_stays_or_is_of_the_group_itself() {
+fn no_pod_is_a_victim_that_is_being_bound_or_protected_or_of_the_podgroup_itself() {
     let mut world = two_queues([0, 2]);
     world.apply_node(node("n", &[("cpu", 2)]));
     gang(&mut world, "new", 1, "a", 1, &[("cpu", 1)]);
@@ -189,7 +190,7 @@ fn nobody_goes_who_is_being_bound_or_stays_or_is_of_the_group_itself() {
 }
 
 #[test]
-fn r9_a_budget_lets_so_many_go_and_others_go_instead() {
+fn r9_a_budget_allows_so_many_evictions_and_other_pods_are_chosen_instead() {
     let mut world = two_queues([0, 9]);
     world.apply_node(node("n", &[("cpu", 4)]));
     (0..4).for_each(|number| borrower(&mut world, number, "n", |_| {}));
@@ -202,7 +203,7 @@ fn r9_a_budget_lets_so_many_go_and_others_go_instead() {
 }
 
 #[test]
-fn whole_nodes_are_freed_where_the_youngest_are_strewn_over_all_of_them() {
+fn whole_nodes_are_freed_where_the_youngest_pods_are_spread_over_all_of_them() {
     let mut world = two_queues([100, 60]);
     for number in 0..160 {
         let name = format!("n{:02}", number % 40);
@@ -211,14 +212,14 @@ fn whole_nodes_are_freed_where_the_youngest_are_strewn_over_all_of_them() {
     }
     gang(&mut world, "asks", 2, "b", 2, &[("cpu", 4)]);
     let (victims, places) = taken(&mut world, "asks").unwrap();
-    // The dearest who must go is the youngest there is.
+    // The most expensive victim is the youngest pod there is.
     assert_eq!((victims.len(), places), (8, vec!["n38".to_owned(), "n39".to_owned()]));
     let of = |node: i64| (0..4).map(move |at| format!("p{}", node + at * 40));
     assert_eq!(victims.into_iter().collect::<BTreeSet<_>>(), of(38).chain(of(39)).collect());
 }
 
 #[test]
-fn r5_a_wall_is_named_and_nothing_is_taken_elsewhere() {
+fn r5_a_ceiling_is_named_and_no_pod_elsewhere_is_preempted() {
     let mut world = two_queues([0, 9]);
     world.apply_node(node("n", &[("cpu", 4)]));
     (0..4).for_each(|number| borrower(&mut world, number, "n", |_| {}));

@@ -1,4 +1,4 @@
-//! What goes together, and in which order is it tried? (R6, R7)
+//! Which pods are evicted together, and in which order are they tried? (R6, R7)
 
 use std::cmp::Reverse;
 
@@ -10,18 +10,18 @@ use super::MOST_UNITS;
 use super::candidates::{Candidate, Gang};
 use super::rules::{Rule, holds};
 
-/// What goes at once: one pod, or all of a gang.
+/// The pods that are evicted at once: one pod, or all of a gang.
 #[derive(Debug)]
 pub(super) struct Unit {
-    /// The pods, by their place among the candidates.
+    /// The pods, as indices into the candidates.
     pub(super) pods: Vec<usize>,
-    /// The gang that goes whole; none for a pod that goes alone.
+    /// The gang that is evicted whole; none for a single pod.
     pub(super) gang: Option<usize>,
-    /// Its place in the order; the smallest goes first.
+    /// Its place in the order; the smallest is tried first.
     pub(super) rank: Rank,
 }
 
-/// Lower priority, fewer that go with it, younger; then by UID, so that it is one order.
+/// Lower priority, then fewer pods, then younger, then UID, so that the order is total.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
     priority: i32,
@@ -30,16 +30,16 @@ pub(super) struct Rank {
     uid: Uid,
 }
 
-/// All units, in the order in which they are tried.
+/// Returns all units, in the order in which they are tried.
 pub(super) fn units(candidates: &[Candidate], gangs: &[Gang]) -> Vec<Unit> {
     let single = |(at, pod): (usize, &Candidate)| Unit {
         pods: vec![at],
         gang: None,
         rank: Rank { priority: pod.priority, size: 1, created: Reverse(pod.created), uid: pod.uid.clone() },
     };
-    let may_go_alone =
+    let may_be_single =
         |(_, pod): &(usize, &Candidate)| !holds(Rule::R6) || pod.gang.and_then(|gang| gangs.get(gang)).is_none_or(Gang::has_surplus);
-    let mut units: Vec<Unit> = candidates.iter().enumerate().filter(may_go_alone).map(single).collect();
+    let mut units: Vec<Unit> = candidates.iter().enumerate().filter(may_be_single).map(single).collect();
     if holds(Rule::R6Whole) {
         units.extend(gangs.iter().enumerate().filter_map(|(at, gang)| whole(candidates, at, gang)));
     }
@@ -51,7 +51,8 @@ pub(super) fn units(candidates: &[Candidate], gangs: &[Gang]) -> Vec<Unit> {
     units
 }
 
-/// A gang goes whole only if each of its live members may go. It is as dear as its dearest member, and as old as its oldest.
+/// Returns the unit of a whole gang, if each of its live members is a candidate. It has the highest priority of its members and the age of
+/// the oldest.
 fn whole(candidates: &[Candidate], at: usize, gang: &Gang) -> Option<Unit> {
     if u32::try_from(gang.members.len()).ok() != Some(gang.live) {
         return None;

@@ -1,4 +1,4 @@
-//! What has a group reserved in its queue, for how long, and what becomes of it? (A2, A4, A5)
+//! What does a PodGroup reserve in its queue, for how long, and when does the reservation end? (A2, A4, A5)
 //!
 //! ```text
 //!            admitted: reserves its minimum                 placed, or over
@@ -6,11 +6,12 @@
 //!     ▲                                       │  │  ▲ shrinks by what members are charged
 //!     │ refused, its object changed           │  ╰──╯
 //!     ├───────────────────────────────────────┤
-//!     │ no places for the whole patience      │
-//!     ╰── rests: may be placed, reserves nothing, twice as long each time
+//!     │ no nodes until the admission timeout  │
+//!     ╰── admission back-off: may be placed, reserves nothing, twice as long each time
 //! ```
 //!
-//! A reservation only ever shrinks by itself; it grows where admission has asked the queues (F6), and where a refused bind gives a charge back.
+//! A reservation only shrinks by itself. It grows where admission has checked the queues (F6), and where a refused bind gives a charge
+//! back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,15 +25,15 @@ use crate::rules::{Rule, holds};
 
 use super::{Group, World};
 
-/// After so many times the rest does not become longer.
-const LONGEST: u32 = 5;
+/// After this number of times the back-off does not become longer.
+const MOST_DOUBLINGS: u32 = 5;
 
-/// How long one rests first whose patience has no end, and that has asked in vain.
-const ENDLESS: Duration = Duration::from_secs(30);
+/// The first back-off of a PodGroup without an admission timeout, after a preemption in vain.
+const WITHOUT_TIMEOUT: Duration = Duration::from_secs(30);
 
 static NOTHING: Resources = Resources::new();
 
-/// Whether a group is admitted.
+/// Whether a PodGroup is admitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Admission {
     /// It waits for admission, and reserves nothing.
@@ -40,93 +41,95 @@ pub enum Admission {
     Pending,
     /// Its minimum may come in.
     Inqueue {
-        /// Its minimum: what it asked for and what its members were charged then. Of it, what they are not charged now may be reserved.
+        /// Its minimum: its request and the charges of its members at that time. The part that is not charged to members now may be
+        /// reserved.
         minimum: Resources,
-        /// Until when it is kept for one that finds no places (monotonic); none where there is no end.
+        /// The end of the admission timeout (monotonic); none where there is no end.
         until: Option<Duration>,
     },
 }
 
-/// How a group rests that has found no places for the whole patience.
+/// The back-off of a PodGroup that found no nodes for the whole admission timeout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rest {
-    /// How often that was so since it last had its places.
+pub struct AdmissionBackoff {
+    /// The number of back-offs since it last had its nodes.
     pub times: u32,
     /// Until when it reserves nothing (monotonic).
     pub until: Duration,
 }
 
-impl Rest {
-    fn begin(&mut self, now: Duration, patience: Duration) {
+impl AdmissionBackoff {
+    fn begin(&mut self, now: Duration, timeout: Duration) {
         self.times = self.times.saturating_add(1);
-        let most = if holds(Rule::A5Most) { LONGEST } else { LONGEST.saturating_mul(2) };
+        let most = if holds(Rule::A5Most) { MOST_DOUBLINGS } else { MOST_DOUBLINGS.saturating_mul(2) };
         let doubled = if holds(Rule::A5Twice) { self.times.saturating_sub(1).min(most) } else { 0 };
-        self.until = now.saturating_add(patience.saturating_mul(1 << doubled));
+        self.until = now.saturating_add(timeout.saturating_mul(1 << doubled));
     }
 }
 
-/// Whether nothing is reserved for it any more.
+/// Whether the PodGroup has ended, so that nothing is reserved for it.
 fn is_over(facts: &GroupFacts) -> bool {
     facts.is_over() && holds(Rule::A5Over)
 }
 
 impl Group {
-    /// Whether its minimum may come in.
+    /// Whether the PodGroup is admitted.
     #[must_use]
     pub const fn is_admitted(&self) -> bool {
         matches!(self.admission, Admission::Inqueue { .. })
     }
 
-    /// Whether it waits for admission or for a place.
+    /// Whether it waits for admission or for a node.
     pub(super) fn is_waiting(&self) -> bool {
-        // One that has something reserved and waits for its own members is asked again, too, whether its queue is open; and so is one that asks for room for members which are not
-        // there yet, though others of it have their places. Who has its places needs no cycle that admits it: where this replica stands by, none ever runs.
+        // A PodGroup with a reservation that waits for its own members is tried again, so that a closed queue is noticed. So is one that
+        // requests room for members that do not exist yet. A PodGroup with all its nodes needs no admission: in a standby replica no cycle
+        // runs.
         let asks = |facts: &Arc<GroupFacts>| !self.is_admitted() && !has_its_places(self, facts);
-        self.waits() || self.holds.is_some() || self.facts.as_ref().is_some_and(asks)
+        self.waits() || self.reservation.is_some() || self.facts.as_ref().is_some_and(asks)
     }
 }
 
 impl World {
-    /// What the group has reserved beyond what its members are charged.
+    /// The reservation of the PodGroup, beyond the charges of its members.
     #[must_use]
     pub fn reserved(&self, group: &Group) -> &Resources {
-        group.holds.as_deref().and_then(|name| self.books.quota().reservation_of(name)).map_or(&NOTHING, |(_, amounts)| amounts)
+        group.reservation.as_deref().and_then(|name| self.books.quota().reservation_of(name)).map_or(&NOTHING, |(_, amounts)| amounts)
     }
 
-    /// The group is not admitted, and reserves nothing.
-    pub(in crate::cycle) fn pend(&mut self, key: &GroupKey) {
-        self.without_end(key);
+    /// Revokes the admission: the PodGroup is Pending and reserves nothing.
+    pub(in crate::cycle) fn revoke_admission(&mut self, key: &GroupKey) {
+        self.cancel_admission_timeout(key);
         if let Some(group) = self.groups.get_mut(key) {
             group.admission = Admission::Pending;
-            group.patience = None;
+            group.pending_until = None;
         }
         self.release_reservation(key);
     }
 
-    /// What the group asks for is another, so it is admitted anew, or not; its patience is no longer for that.
-    pub(super) fn pend_anew(&mut self, key: &GroupKey) {
+    /// Revokes the admission because the request changed. The PodGroup may be admitted anew, and its admission timeout stays as it was.
+    pub(super) fn renew_admission(&mut self, key: &GroupKey) {
         let until = self.groups.get(key).and_then(|group| match &group.admission {
             Admission::Inqueue { until, .. } => *until,
-            Admission::Pending => group.patience,
+            Admission::Pending => group.pending_until,
         });
-        self.pend(key);
+        self.revoke_admission(key);
         if let Some(group) = self.groups.get_mut(key) {
-            group.patience = until.filter(|_| holds(Rule::A5Anew));
+            group.pending_until = until.filter(|_| holds(Rule::A5Anew));
         }
     }
 
-    /// The group has all the places that its minimum needs: nothing is reserved any more, and its patience is new.
+    /// The PodGroup has all nodes that its minimum needs: its reservation, its admission timeout and its back-off end.
     pub(in crate::cycle) fn satisfied(&mut self, key: &GroupKey) {
-        self.without_end(key);
+        self.cancel_admission_timeout(key);
         let Some(group) = self.groups.get_mut(key) else { return };
-        group.rest = Rest::default();
+        group.admission_backoff = AdmissionBackoff::default();
         group.admission = Admission::Inqueue { minimum: Resources::new(), until: None };
         if holds(Rule::A5Places) {
             self.release_reservation(key);
         }
     }
 
-    /// What the group had reserved beyond what it is charged now is free for others, who are to have a look.
+    /// Frees the part of the reservation that the placements do not use: waiting PodGroups are tried again.
     pub(in crate::cycle) fn free_surplus(&mut self, key: &GroupKey, reserved: &Resources, placements: &[Placement]) {
         let mut placed = Resources::new();
         placements.iter().for_each(|placement| placed.add(&placement.resources));
@@ -135,21 +138,21 @@ impl World {
         }
     }
 
-    /// Places are kept for the group and charged (R10): they are not reserved as well, and it waits for them as long as its nomination says.
-    pub(super) fn reserves_elsewhere(&mut self, key: &GroupKey, queue: &str) {
-        self.without_end(key);
-        // More may have been reserved than is charged now.
-        if self.groups.get(key).is_some_and(|group| group.holds.is_some()) {
+    /// The PodGroup is nominated and charged (R10): it reserves nothing besides, and waits as long as its nomination says.
+    pub(super) fn release_for_nomination(&mut self, key: &GroupKey, queue: &str) {
+        self.cancel_admission_timeout(key);
+        // The reservation may have been larger than the charge is now.
+        if self.groups.get(key).is_some_and(|group| group.reservation.is_some()) {
             self.quota_freed(key);
         }
-        self.hold(key, queue, Resources::new());
+        self.set_reservation(key, queue, Resources::new());
         if let Some(group) = self.groups.get_mut(key) {
             group.admission = Admission::Inqueue { minimum: Resources::new(), until: None };
         }
     }
 
-    /// The end of the group's patience, if there was one, wakes nobody any more.
-    fn without_end(&mut self, key: &GroupKey) {
+    /// Cancels the admission timeout of the PodGroup, if there is one.
+    fn cancel_admission_timeout(&mut self, key: &GroupKey) {
         let Some(group) = self.groups.get_mut(key) else { return };
         if let Admission::Inqueue { until, .. } = &mut group.admission {
             *until = None;
@@ -157,138 +160,138 @@ impl World {
         }
     }
 
-    /// The queue in which the PodGroup has its reservation has more left for others.
+    /// The queue of the reservation has more room for other PodGroups.
     fn quota_freed(&mut self, key: &GroupKey) {
         let Some(group) = self.groups.get(key) else { return };
-        let held = group.holds.as_deref().and_then(|name| self.books.quota().reservation_of(name)).map(|(queue, _)| queue);
+        let reserved = group.reservation.as_deref().and_then(|name| self.books.quota().reservation_of(name)).map(|(queue, _)| queue);
         let own = group.facts.as_ref().map(|facts| facts.queue.as_str());
-        for queue in held.into_iter().chain(own) {
+        for queue in reserved.into_iter().chain(own) {
             self.requeue.changed(Change::Quota(Arc::from(queue)));
         }
     }
 
-    /// Admission took the group, which has no places yet: what its members are not charged of its minimum is reserved, at all levels in one step, for as
-    /// long as `patience` (0: for ever). Whether it is admitted; one that rests is not. A gang of which a part is bound keeps its reservation until it is
-    /// finished.
-    pub(in crate::cycle) fn reserve(&mut self, key: &GroupKey, minimum: Resources, now: Duration, patience: Duration) -> bool {
-        // One that waits for members of its own, which may never come, is no such gang.
-        let half_bound = self.is_half_bound(key);
+    /// Reserves the minimum of an admitted PodGroup that has no nodes yet, less the charges of its members, at all levels in one step. The
+    /// reservation lasts for `timeout` (0: for ever); a partially bound gang keeps it until the gang is finished. Returns whether the
+    /// PodGroup is admitted; it is not during its admission back-off.
+    pub(in crate::cycle) fn reserve(&mut self, key: &GroupKey, minimum: Resources, now: Duration, timeout: Duration) -> bool {
+        // A gang that waits for members that may never be created is not partially bound.
+        let partially_bound = self.is_partially_bound(key);
         let Some(group) = self.groups.get_mut(key) else { return false };
         let Some(facts) = group.facts.clone() else { return false };
-        let (was, wakes) = match &group.admission {
+        let (was, timer) = match &group.admission {
             Admission::Inqueue { until, .. } => (*until, *until),
-            Admission::Pending => (group.patience.take(), None),
+            Admission::Pending => (group.pending_until.take(), None),
         };
-        if holds(Rule::A5Patience) && !half_bound && was.is_some_and(|until| until <= now) {
-            group.rest.begin(now, patience);
-            // Nothing else may ever happen: who makes the pods of a group may wait for its admission.
-            self.requeue.timers.set(key, Timer::AdmissionBackoff, group.rest.until);
+        if holds(Rule::A5Patience) && !partially_bound && was.is_some_and(|until| until <= now) {
+            group.admission_backoff.begin(now, timeout);
+            // There may be no other event: the creator of the pods may wait for the admission.
+            self.requeue.timers.set(key, Timer::AdmissionBackoff, group.admission_backoff.until);
         }
-        if holds(Rule::A5Rests) && !half_bound && group.rest.until > now {
-            self.pend(key);
+        if holds(Rule::A5Rests) && !partially_bound && group.admission_backoff.until > now {
+            self.revoke_admission(key);
             return false;
         }
         let mut asked = minimum.clone();
         asked.sub(&group.charged);
         let asked = if is_satisfied(group, &facts) || is_over(&facts) { Resources::new() } else { asked.without_negative() };
-        let ends = !half_bound && !patience.is_zero() && !asked.is_zero();
-        let until = ends.then(|| was.unwrap_or_else(|| now.saturating_add(patience)));
+        let ends = !partially_bound && !timeout.is_zero() && !asked.is_zero();
+        let until = ends.then(|| was.unwrap_or_else(|| now.saturating_add(timeout)));
         group.admission = Admission::Inqueue { minimum, until };
-        if let Some(until) = until.filter(|_| until != wakes) {
+        if let Some(until) = until.filter(|_| until != timer) {
             self.requeue.timers.set(key, Timer::AdmissionTimeout, until);
         }
-        // What it asked for before may have been more: that is free for others, who are to have a look.
+        // The former reservation may have been larger: the rest is free for other PodGroups.
         if self.groups.get(key).is_some_and(|group| !asked.covers(self.reserved(group))) {
             self.quota_freed(key);
         }
-        self.hold(key, &facts.queue, asked);
-        self.demand_again(key);
+        self.set_reservation(key, &facts.queue, asked);
+        self.update_demand(key);
         true
     }
 
-    /// Whether it found no places for the whole patience, and is not admitted again yet (A5).
-    pub(in crate::cycle) fn is_resting(&self, key: &GroupKey, now: Duration) -> bool {
-        self.groups.get(key).is_some_and(|group| group.rest.until > now)
+    /// Whether it found no nodes for the whole admission timeout and is not admitted again yet (A5).
+    pub(in crate::cycle) fn is_admission_backing_off(&self, key: &GroupKey, now: Duration) -> bool {
+        self.groups.get(key).is_some_and(|group| group.admission_backoff.until > now)
     }
 
-    /// The group has asked in vain for the places of others. Where there is room for what it has reserved, that is kept for it until its patience is over; what was reserved
-    /// by right alone (A3) is taken back at once: it counts as taken, so others would go to make room for what nobody can use.
-    pub(in crate::cycle) fn give_up(&mut self, key: &GroupKey, now: Duration, patience: Duration) {
-        let Some(group) = self.groups.get(key).filter(|group| group.by_right) else { return };
-        let Some((name, facts)) = group.holds.clone().zip(group.facts.clone()) else { return };
-        let held = self.reserved(group).clone();
-        // A gang of which a part is bound keeps what it needs to be finished.
-        if self.is_half_bound(key) || !holds(Rule::A5Vain) {
+    /// Handles a preemption in vain. A reservation for which there is room is kept until the admission timeout. A reservation within the
+    /// entitlement only (A3) is revoked at once: it counts as used, so victims would be evicted for room that no pod can use.
+    pub(in crate::cycle) fn preempted_in_vain(&mut self, key: &GroupKey, now: Duration, timeout: Duration) {
+        let Some(group) = self.groups.get(key).filter(|group| group.within_entitlement) else { return };
+        let Some((name, facts)) = group.reservation.clone().zip(group.facts.clone()) else { return };
+        let reserved = self.reserved(group).clone();
+        // A partially bound gang keeps the reservation that it needs to be finished.
+        if self.is_partially_bound(key) || !holds(Rule::A5Vain) {
             return;
         }
         let mut trial = self.books.trial();
         trial.reserve(&name, &facts.queue, &Resources::new());
-        if trial.books().fits_queue(&facts.queue, &held).is_ok() {
+        if trial.books().fits_queue(&facts.queue, &reserved).is_ok() {
             return;
         }
         drop(trial);
         let Some(group) = self.groups.get_mut(key) else { return };
-        group.rest.begin(now, if patience.is_zero() { ENDLESS } else { patience });
-        let until = group.rest.until;
-        // First, for the end of its patience wakes nobody any more, and that is the same moment if it was admitted just now.
-        self.pend(key);
+        group.admission_backoff.begin(now, if timeout.is_zero() { WITHOUT_TIMEOUT } else { timeout });
+        let until = group.admission_backoff.until;
+        // This comes first: it cancels the admission timeout, which is the same moment if the PodGroup was admitted just now.
+        self.revoke_admission(key);
         self.requeue.timers.set(key, Timer::AdmissionBackoff, until);
     }
 
-    /// What the group reserves follows what its members are charged (A4), and goes when it needs no places any more.
+    /// Shrinks the reservation by the charges of the members (A4), and ends it when no more nodes are needed.
     pub(super) fn shrink_reservation(&mut self, key: &GroupKey) {
         let Some(group) = self.groups.get(key) else { return };
-        let Some(facts) = group.facts.as_ref().filter(|_| group.holds.is_some()) else { return };
+        let Some(facts) = group.facts.as_ref().filter(|_| group.reservation.is_some()) else { return };
         let Admission::Inqueue { minimum, .. } = &group.admission else { return };
-        let held = self.reserved(group).clone();
+        let reserved = self.reserved(group).clone();
         let mut left = minimum.clone();
         if holds(Rule::A4) {
             left.sub(&group.charged);
         }
         let mut left = left.without_negative();
-        left.min_each(&held);
+        left.min_each(&reserved);
         let queue = facts.queue.clone();
         if is_satisfied(group, facts) && holds(Rule::A5Places) {
-            // What it does not use of its minimum is free for others.
+            // The unused part of its minimum is free for other PodGroups.
             if !left.is_zero() {
                 self.requeue.changed(Change::Quota(Arc::from(queue.as_str())));
             }
             left = Resources::new();
         }
-        if left != held {
-            self.hold(key, &queue, left);
+        if left != reserved {
+            self.set_reservation(key, &queue, left);
         }
     }
 
-    /// A bind was refused: what its pod was charged is reserved for its group in the same step, so that nobody else takes it meanwhile.
-    pub(super) fn swap_back(&mut self, key: &GroupKey, queue: &str, charged: &Resources) {
+    /// Reserves the charge of a pod with a refused bind in the same step, so that no other PodGroup takes it.
+    pub(super) fn reserve_refused_bind(&mut self, key: &GroupKey, queue: &str, charged: &Resources) {
         let Some(group) = self.groups.get(key).filter(|_| holds(Rule::A5Back)) else { return };
         if group.facts.as_ref().is_none_or(|facts| facts.queue != *queue || is_satisfied(group, facts) || is_over(facts)) {
             return;
         }
-        let mut held = self.reserved(group).clone();
-        held.add(charged);
-        // What is charged and reserved now belongs to its minimum, or it would shrink at once.
+        let mut reserved = self.reserved(group).clone();
+        reserved.add(charged);
+        // The charge and the reservation belong to the minimum, or the reservation would shrink at once.
         let mut least = group.charged.clone();
-        least.add(&held);
+        least.add(&reserved);
         let Some(group) = self.groups.get_mut(key) else { return };
         match &mut group.admission {
             Admission::Inqueue { minimum, .. } => minimum.max_each(&least),
-            // Further members of it wait behind somebody, say; this part of it had come in all the same.
+            // Further members may wait behind another PodGroup; this part was admitted all the same.
             Admission::Pending => group.admission = Admission::Inqueue { minimum: least, until: None },
         }
-        self.hold(key, queue, held);
+        self.set_reservation(key, queue, reserved);
     }
 
-    /// The group waits until a bind is tried again. Where they were refused all the time, its reservation is kept for no longer than its patience (0: for ever).
-    pub(in crate::cycle) fn keep_while_refused(&mut self, key: &GroupKey, now: Duration, patience: Duration) {
-        let Some(group) = self.groups.get(key).filter(|group| group.holds.is_some() && !patience.is_zero()) else { return };
-        let Some(until) = group.retry.since.map(|since| since.saturating_add(patience)) else { return };
-        if self.is_half_bound(key) || !holds(Rule::A5Refused) {
+    /// Ends the reservation of a PodGroup with binds that were refused for the whole `timeout` (0: never).
+    pub(in crate::cycle) fn limit_reservation_while_refused(&mut self, key: &GroupKey, now: Duration, timeout: Duration) {
+        let Some(group) = self.groups.get(key).filter(|group| group.reservation.is_some() && !timeout.is_zero()) else { return };
+        let Some(until) = group.retry.since.map(|since| since.saturating_add(timeout)) else { return };
+        if self.is_partially_bound(key) || !holds(Rule::A5Refused) {
             return;
         }
         if until <= now {
-            self.pend(key);
+            self.revoke_admission(key);
         } else {
             self.requeue.timers.set(key, Timer::BindsRefused, until);
         }
@@ -296,24 +299,24 @@ impl World {
 
     fn release_reservation(&mut self, key: &GroupKey) {
         let Some(group) = self.groups.get_mut(key) else { return };
-        if let Some(name) = group.holds.take()
+        if let Some(name) = group.reservation.take()
             && let Some(queue) = self.books.quota().reservation_of(&name).map(|(queue, _)| Arc::from(queue))
             && self.books.unreserve(&name)
         {
             self.requeue.changed(Change::Quota(queue));
-            self.demand_again(key);
+            self.update_demand(key);
         }
     }
 
-    fn hold(&mut self, key: &GroupKey, queue: &str, amounts: Resources) {
+    fn set_reservation(&mut self, key: &GroupKey, queue: &str, amounts: Resources) {
         let Some(group) = self.groups.get_mut(key) else { return };
         if amounts.is_zero() || !holds(Rule::A2Reserves) {
-            if let Some(name) = group.holds.take() {
+            if let Some(name) = group.reservation.take() {
                 self.books.unreserve(&name);
             }
             return;
         }
-        let name = group.holds.get_or_insert_with(|| Arc::from(key.to_string()));
+        let name = group.reservation.get_or_insert_with(|| Arc::from(key.to_string()));
         self.books.reserve(name, queue, &amounts);
     }
 }

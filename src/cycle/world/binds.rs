@@ -1,4 +1,4 @@
-//! What follows where a pod is to be bound, is bound, or is not?
+//! What follows when a pod is to be bound, is bound, or its bind fails?
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::pods::Assumed;
 use super::{State, World};
 
 impl World {
-    /// What was placed for the group is assumed; what is to be bound.
+    /// Assumes the placements of the PodGroup and returns the binds.
     pub(in crate::cycle) fn assume_all(&mut self, key: &GroupKey, placements: &[Placement], minimum: Option<u32>) -> Vec<Bind> {
         let mut binds = Vec::with_capacity(placements.len());
         for placement in placements {
@@ -32,11 +32,11 @@ impl World {
         binds
     }
 
-    /// A cycle placed the pod; the books have it already. Where it stands it stays, as this is done for each placement.
+    /// Assumes a placed pod; the accounting has the charge already. The counts are updated in place, as this runs for each placement.
     pub(in crate::cycle) fn assume(&mut self, placement: &Placement) {
         let Some(member) = self.pods.get_mut(&placement.uid) else { return };
         let Some(group) = self.groups.get_mut(&member.facts.group) else { return };
-        let mut left = group.claim.clone();
+        let mut left = group.total_demand.clone();
         group.forget(member);
         if let Some(class) = member.class.take() {
             self.classes.leave(class);
@@ -51,19 +51,19 @@ impl World {
         }
         self.anti_affinity.set(&member.facts, Some(&placement.node));
         self.dirty_pods.insert(placement.uid.clone());
-        // Its queue may be over its share by it, and its gang may do without another (R2, R6).
-        self.asking.changed();
+        // Its queue may be over its share now, and its gang may not need another member any more (R2, R6).
+        self.preemption_retries.changed();
         let key = member.facts.group.clone();
-        // What waited is taken now, so the demand is what it was, and so are the shares.
+        // The demand became a charge, so the sum of both is what it was, and so are the shares.
         let shares = self.shares.take();
-        self.look_at(&key);
+        self.retry_group(&key);
         self.shares = shares;
         left.sub(&placement.resources);
-        self.outdated |= self.groups.get(&key).is_some_and(|group| left != group.claim);
+        self.outdated |= self.groups.get(&key).is_some_and(|group| left != group.total_demand);
         self.dirty_path(&placement.queue);
     }
 
-    /// A pod whose bind is under way asks for something else now: it counts with that where it is charged (N2).
+    /// Adjusts the charge of a pod that changed its request while its bind is under way (N2).
     pub(super) fn charge_assumed(&mut self, facts: &PodFacts) {
         let Some(pod) = self.books.pod(&facts.uid).filter(|pod| *pod.resources != facts.request) else { return };
         let (node, queue) = (pod.node.map(Arc::<str>::from), pod.queue.map(Arc::<str>::from));
@@ -71,10 +71,10 @@ impl World {
         self.books_changed(node.as_deref(), queue.as_deref(), true);
     }
 
-    /// The API server bound the pod as we asked.
+    /// Records that the API server accepted the bind.
     pub fn confirm(&mut self, uid: &Uid) {
         self.books.confirm(uid);
-        self.asking.bound();
+        self.preemption_retries.bound();
         let Some(mut member) = self.detach(uid) else { return };
         if let Some(assumed) = &mut member.assumed {
             assumed.confirmed = true;
@@ -87,7 +87,8 @@ impl World {
         self.attach(member);
     }
 
-    /// Nobody has said for a while whether the pod is bound: what it takes stays charged, and its group says so. `why` is of a bounded set.
+    /// Records that the outcome of a bind is unknown for long. The pod stays charged, and its PodGroup reports it. `why` is of a bounded
+    /// set.
     pub fn bind_unanswered(&mut self, uid: &Uid, why: &'static str) {
         let Some(mut member) = self.detach(uid) else { return };
         if let Some(assumed) = &mut member.assumed {
@@ -96,7 +97,7 @@ impl World {
         self.attach(member);
     }
 
-    /// Why the group waits that has its places, where nobody says whether its members are bound.
+    /// Returns why a PodGroup with all its nodes waits: the outcome of some binds is unknown. None where it is not so.
     pub(in crate::cycle) fn unanswered(&self, key: &GroupKey) -> Option<Arc<Refusal>> {
         let group = self.groups.get(key).filter(|group| group.counts.open > 0)?;
         let open = |uid: &Uid| self.pods.get(uid)?.assumed.as_ref()?.open;
@@ -104,11 +105,11 @@ impl World {
         Some(Arc::new(Refusal::Unanswered { binds: group.counts.open, why }))
     }
 
-    /// The API server did not bind the pod: it waits again, and its group backs off. `now` and `wait` are of the monotonic clock; `why` is of
-    /// a bounded set.
+    /// Records that the API server refused the bind. The pod waits again, and its PodGroup backs off. `now` and `wait` are of the
+    /// monotonic clock; `why` is of a bounded set.
     pub fn refuse_bind(&mut self, uid: &Uid, why: &str, now: Duration, wait: impl Fn(u32) -> Duration) {
-        self.asking.bound();
-        // Seen on a node meanwhile: then it was bound, whatever the answer said.
+        self.preemption_retries.bound();
+        // The watch has shown the pod on a node: it was bound, whatever the response was.
         if self.pods.get(uid).is_none_or(|member| member.facts.node.is_some()) {
             return;
         }
@@ -120,8 +121,8 @@ impl World {
         self.keep_away(&facts, None);
         self.attach(member);
         if let Some(assumed) = &assumed {
-            self.swap_back(&key, &assumed.queue, &facts.request);
-            self.demand_again(&key);
+            self.reserve_refused_bind(&key, &assumed.queue, &facts.request);
+            self.update_demand(&key);
         }
         let node = assumed.map(|assumed| assumed.node);
         if let Some(group) = self.groups.get_mut(&key) {
@@ -130,7 +131,7 @@ impl World {
         self.back_off(&key, (Step::Bind, why), now, node, wait);
     }
 
-    /// The group is tried again later, with this node last: what failed, and why.
+    /// Lets the PodGroup back off, with this node tried last, and records the step that failed and why.
     pub(super) fn back_off(
         &mut self,
         key: &GroupKey,
@@ -140,7 +141,7 @@ impl World {
         wait: impl Fn(u32) -> Duration,
     ) {
         let Some(group) = self.groups.get_mut(key) else { return };
-        // All that fails before it is tried again is one try: of a large gang the binds are refused one by one.
+        // All failures before the next try count as one: the binds of a large gang are refused one by one.
         if group.retry.failures == 0 || group.retry.at.is_none_or(|at| at <= now) {
             group.retry.failures = group.retry.failures.saturating_add(1);
         }

@@ -1,9 +1,14 @@
-//! Would the disruption budgets let these pods go? (R9)
+//! Do the disruption budgets allow these evictions? (R9)
 //!
-//! The answer is made of what the watch showed last and counts like the API server: of the pods that a budget guards no more than it allows, a pod
-//! that is not ready is free where the budget says so, one that does not run yet or is leaving always is, and one that two budgets guard cannot
-//! be evicted at all. What is on its way out for somebody else counts too, because the status does not know it yet. It is asked before anybody
-//! is chosen; the API server is asked before anybody goes, and its word is the last.
+//! The answer follows the last watched status of the budgets and counts like the API server:
+//!
+//! * Of the pods that a budget guards, at most the allowed number is evicted.
+//! * A pod that is not ready costs nothing where the budget says so.
+//! * A pod that does not run yet or is terminating costs nothing.
+//! * A pod under two budgets cannot be evicted.
+//! * A nominated victim counts, because the status of the budget does not know it yet.
+//!
+//! This is checked before victims are chosen. The API server checks each eviction again, and its decision is final.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,24 +20,24 @@ use crate::cycle::placement::anti_affinity::selects;
 use super::World;
 
 impl World {
-    /// A budget is there, with these facts.
+    /// Adds or updates a disruption budget.
     pub fn apply_budget(&mut self, facts: BudgetFacts) {
         let old = Arc::make_mut(&mut self.budgets).insert(facts.key.clone(), facts.clone());
-        // Who found no victims may find some now.
+        // A preemption that found no victims may find some now.
         let more = old.is_some_and(|old| {
             old.allowed < facts.allowed || old.selector != facts.selector || (facts.frees_unready && !old.frees_unready)
         });
         if more {
-            self.asking.changed();
-            self.stays.clear();
+            self.preemption_retries.changed();
+            self.eviction_backoff.clear();
         }
     }
 
-    /// There is no such budget any more.
+    /// Removes a disruption budget.
     pub fn delete_budget(&mut self, key: &BudgetKey) {
         if Arc::make_mut(&mut self.budgets).remove(key).is_some() {
-            self.asking.changed();
-            self.stays.clear();
+            self.preemption_retries.changed();
+            self.eviction_backoff.clear();
         }
     }
 
@@ -60,14 +65,14 @@ impl World {
         concerned.into_iter().filter_map(|key| self.budgets.get(key)).all(|budget| {
             let counts = |pod: &&Arc<PodFacts>| costs(budget, pod);
             let going = going.iter().filter_map(|uid| facts(uid)).filter(counts).count();
-            // A budget that is spent stops nobody who costs it nothing.
+            // A budget that is used up does not protect pods that cost it nothing.
             let asked = victims.iter().filter_map(facts).filter(counts).count();
             asked == 0 || u32::try_from(going).is_ok_and(|going| going <= budget.allowed)
         })
     }
 }
 
-/// How many pods each budget lets go beyond those that are to go already; a moment's copy.
+/// The number of further evictions that each budget allows; a snapshot.
 #[derive(Debug)]
 pub(in crate::cycle) struct BudgetRoom {
     budgets: Arc<BTreeMap<BudgetKey, BudgetFacts>>,
@@ -76,12 +81,12 @@ pub(in crate::cycle) struct BudgetRoom {
 }
 
 impl BudgetRoom {
-    /// By place.
+    /// The allowed evictions, by index.
     pub(in crate::cycle) fn left(&self) -> &[u32] {
         &self.left
     }
 
-    /// The places of the budgets that it would cost something if this pod went.
+    /// Returns the indices of the budgets that an eviction of this pod would cost something.
     pub(in crate::cycle) fn of(&self, pod: &PodFacts) -> Vec<usize> {
         if self.budgets.is_empty() || !guarded(pod) {
             return Vec::new();
@@ -89,7 +94,7 @@ impl BudgetRoom {
         let mut guards = guards_of(&self.budgets, pod);
         let Some(first) = guards.next() else { return Vec::new() };
         if guards.next().is_some() {
-            // Nobody can evict it; beyond the last place nothing is left.
+            // It cannot be evicted: beyond the last index nothing is left.
             return vec![self.left.len()];
         }
         if costs(first, pod) { self.places.get(&first.key).copied().into_iter().collect() } else { Vec::new() }
@@ -97,7 +102,7 @@ impl BudgetRoom {
 }
 
 impl World {
-    /// What the budgets let go now.
+    /// Returns how many evictions the budgets allow now, beyond the victims that are nominated already.
     pub(in crate::cycle) fn budget_room(&self) -> BudgetRoom {
         let budgets = Arc::clone(&self.budgets);
         let places: BTreeMap<_, _> = budgets.keys().cloned().enumerate().map(|(place, key)| (key, place)).collect();
@@ -121,7 +126,7 @@ fn guards_of<'a>(budgets: &'a BTreeMap<BudgetKey, BudgetFacts>, pod: &'a PodFact
     of_namespace.filter(|budget| guards(budget, pod))
 }
 
-/// Whether budgets are asked about it at all.
+/// Whether an eviction of the pod is checked against budgets at all.
 const fn guarded(pod: &PodFacts) -> bool {
     !pod.deleting && !pod.phase.ended() && !matches!(pod.phase, PodPhase::Pending)
 }
@@ -130,12 +135,12 @@ fn guards(budget: &BudgetFacts, pod: &PodFacts) -> bool {
     budget.key.namespace == pod.namespace && budget.selector.as_ref().is_some_and(|selector| selects(selector, &pod.labels))
 }
 
-/// Whether it costs nothing if the pod goes, but would if it were ready.
+/// Whether an eviction costs nothing now, but would if the pod were ready.
 pub(super) fn frees_unready(budgets: &BTreeMap<BudgetKey, BudgetFacts>, pod: &PodFacts) -> bool {
     guarded(pod) && !pod.ready && guards_of(budgets, pod).any(|budget| budget.frees_unready)
 }
 
-/// Whether other budgets guard the pod than before, as its labels are others.
+/// Whether other budgets guard the pod than before, because its labels changed.
 pub(super) fn is_guarded_otherwise(budgets: &BTreeMap<BudgetKey, BudgetFacts>, before: &PodFacts, now: &PodFacts) -> bool {
     let keys = |pod: &PodFacts| guards_of(budgets, pod).map(|budget| budget.key.clone()).collect::<Vec<_>>();
     !budgets.is_empty() && before.labels != now.labels && keys(before) != keys(now)
@@ -176,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_pods_that_a_budget_guards_no_more_go_than_it_allows() {
+    fn no_more_pods_are_evicted_than_a_budget_allows() {
         let mut world = with(&[("a", "x"), ("b", "x"), ("c", "y")]);
         assert!(allows(&world, &["a", "b", "c"]));
         world.apply_budget(budget("x", "x", 1));
@@ -186,14 +191,14 @@ mod tests {
         world.apply_budget(BudgetFacts { selector: Some(Selector::default()), ..budget("x", "", 2) });
         assert!(allows(&world, &["a", "b"]) && !allows(&world, &["a", "b", "c"]), "an empty selector is all");
         world.apply_budget(BudgetFacts { selector: None, ..budget("x", "", 0) });
-        assert!(allows(&world, &["a", "b", "c"]), "and none is nobody");
+        assert!(allows(&world, &["a", "b", "c"]), "and no selector selects no pod");
         world.apply_budget(budget("x", "x", 0));
         world.delete_budget(&BudgetKey::new("ns", "x"));
         assert!(allows(&world, &["a", "b"]));
     }
 
     #[test]
-    fn who_is_not_ready_is_free_where_the_budget_says_so() {
+    fn a_pod_that_is_not_ready_costs_nothing_where_the_budget_says_so() {
         let mut world = with(&[("a", "x"), ("b", "x")]);
         change(&mut world, "a", |facts| PodFacts { ready: false, ..facts });
         world.apply_budget(budget("x", "x", 0));
@@ -203,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_run_yet_or_is_leaving_costs_nothing_and_whom_two_budgets_guard_stays() {
+    fn a_pending_or_terminating_pod_costs_nothing_and_a_pod_under_two_budgets_is_never_evicted() {
         let mut world = with(&[("a", "x"), ("b", "x")]);
         world.apply_budget(budget("x", "x", 0));
         change(&mut world, "a", |facts| PodFacts { phase: PodPhase::Pending, ..facts });
@@ -217,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_on_its_way_out_for_somebody_else_is_counted() {
+    fn the_victims_of_other_nominations_are_counted() {
         let mut world = with(&[("a", "x"), ("b", "x")]);
         world.apply_budget(budget("x", "x", 1));
         world.apply_group(crate::cycle::testing::group("ns", "asks", 1, "default"));
@@ -226,11 +231,11 @@ mod tests {
         let place = crate::accounting::Placement { uid: "ns/p".into(), node: "n".into(), queue: "default".into(), resources };
         let (key, until) = (crate::api::GroupKey::new("ns", "asks"), std::time::Duration::from_secs(9));
         assert!(allows(&world, &["b"]));
-        assert!(world.nominate(&key, &[place], &["ns/a".into()], crate::cycle::plan::Taking::Preemption, until).is_some());
+        assert!(world.nominate(&key, &[place], &["ns/a".into()], crate::cycle::plan::EvictionCause::Preemption, until).is_some());
         assert!(!allows(&world, &["b"]) && allows(&world, &["a"]));
         change(&mut world, "b", |facts| PodFacts { ready: false, ..facts });
         world.apply_budget(BudgetFacts { frees_unready: true, ..budget("x", "x", 0) });
-        assert!(allows(&world, &["b"]) && !allows(&world, &["a"]), "what costs nothing is not stopped by what others cost");
+        assert!(allows(&world, &["b"]) && !allows(&world, &["a"]), "an eviction that costs nothing needs no room in the budget");
         world.apply_budget(budget("x", "x", 1));
         world.delete_pod(&"ns/a".into());
         assert!(allows(&world, &["b"]));
@@ -247,6 +252,6 @@ mod tests {
         world.apply_budget(budget("x", "x", 0));
         assert!(!world.has_work(now));
         world.apply_budget(budget("x", "x", 1));
-        assert!(world.has_work(world.next_look().unwrap()));
+        assert!(world.has_work(world.next_attempt().unwrap()));
     }
 }

@@ -1,4 +1,4 @@
-//! What does each queue want for the groups that wait in it? (S1)
+//! What is the demand of each queue for its waiting PodGroups? (S1)
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use crate::resources::Resources;
 use super::{Group, World};
 
 impl Group {
-    /// What it waits for (S1): its members that wait, or what its minimum has beyond what its members are charged where that is more (they need
-    /// not all be there yet). One that has all its members placed waits for nothing, whatever its minimum says.
+    /// Returns the queue and the resources that the PodGroup waits for (S1): the larger of its waiting members' requests and the uncharged
+    /// part of its minimum. None where all its members are placed, whatever its minimum says.
     fn waits_for(&self) -> Option<(&str, Resources)> {
         let facts = self.facts.as_ref().filter(|facts| !facts.is_over())?;
         let before_all = self.is_idle() && self.counts.succeeded == 0;
@@ -24,7 +24,7 @@ impl Group {
         (!asked.is_zero()).then_some((&facts.queue, asked))
     }
 
-    /// The demands as they are when the group has reserved nothing: then it wants all that it asks for (S1, A4).
+    /// Changes the demands to what they are without the reservation of the PodGroup: then it wants its whole request (S1, A4).
     pub(in crate::cycle) fn demand_without_reservation(&self, demands: &mut BTreeMap<Arc<str>, Resources>) {
         let Some(facts) = &self.facts else { return };
         if let Some((queue, asked)) = &self.demand {
@@ -39,29 +39,29 @@ impl Group {
 }
 
 impl World {
-    /// The demand of the group's queue follows what the group waits for beyond what it has reserved (S1).
-    pub(super) fn demand_again(&mut self, key: &GroupKey) {
+    /// Updates the demand of the queue by what the PodGroup waits for beyond its reservation (S1).
+    pub(super) fn update_demand(&mut self, key: &GroupKey) {
         let Some(group) = self.groups.get(key) else { return };
         let reserved = self.reserved(group);
-        let mut claim = reserved.clone();
-        let now = group.waits_for().filter(|_| !self.is_strangers(key)).and_then(|(queue, mut asked)| {
-            claim.max_each(&asked);
+        let mut total_demand = reserved.clone();
+        let now = group.waits_for().filter(|_| !self.is_foreign(key)).and_then(|(queue, mut asked)| {
+            total_demand.max_each(&asked);
             asked.sub(reserved);
             let asked = asked.without_negative();
             (!asked.is_zero()).then_some((queue, asked))
         });
         let same = group.demand.as_ref().map(|(queue, asked)| (&**queue, asked)) == now.as_ref().map(|(queue, asked)| (*queue, asked));
-        if same && group.claim == claim {
+        if same && group.total_demand == total_demand {
             return;
         }
         let now = now.map(|(queue, asked)| (Arc::<str>::from(queue), asked));
         let Some(group) = self.groups.get_mut(key) else { return };
         let moved = group.demand.as_ref().zip(now.as_ref()).is_some_and(|((was, _), (is, _))| was != is);
-        // What is reserved now of what it waited for before changes no share.
-        if group.claim != claim || moved {
+        // A part of the demand that is reserved now changes no share.
+        if group.total_demand != total_demand || moved {
             self.shares = None;
         }
-        group.claim = claim;
+        group.total_demand = total_demand;
         if same {
             return;
         }

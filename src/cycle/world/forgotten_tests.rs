@@ -1,7 +1,8 @@
-//! Is anybody forgotten, and does it come to rest? Random histories in which others go for who asks.
+//! Is a PodGroup forgotten, and do preemptions come to rest? Random histories with preemptions.
 //!
-//! After every step cycles run until nothing is left to do. Then everybody is looked at once more, and asked again: nothing may come of that. And at the end, where all binds are
-//! taken, who is told to go goes, and whoever made it makes it again, nobody goes any more after a while.
+//! After every step cycles run until nothing is left to do. Then every PodGroup is tried once more, and every preemption is retried:
+//! nothing may change by that. At the end all binds are confirmed, all victims terminate and are recreated, and after a while no pod is
+//! evicted any more.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use crate::cycle::tests::world;
 #[derive(Clone, Debug)]
 enum Step {
     Pods(u8, u8, i64, i32),
-    /// A pod that only one zone takes, or that keeps others away once it runs.
+    /// A pod that only one zone takes, or that has anti-affinity once it runs.
     Choosy(u8, u8, i64, bool),
     Runs(u8, u8, i64),
     Gone(u8),
@@ -247,7 +248,7 @@ impl Play {
             Step::VictimStays(at) => {
                 if let Some(at) = usize::from(at).checked_rem(self.evictions.len()) {
                     let eviction = self.evictions.remove(at);
-                    eviction.victims.first().iter().for_each(|victim| self.world.stays(&victim.uid, self.now));
+                    eviction.victims.first().iter().for_each(|victim| self.world.back_off_eviction(&victim.uid, self.now));
                     self.world.refuse_eviction(&eviction.group, eviction.nomination, "test");
                 }
             }
@@ -264,7 +265,7 @@ impl Play {
         }
     }
 
-    /// A pod that was told to go is gone. What it said.
+    /// A victim is gone. Returns its facts.
     fn goes(&mut self, at: usize) -> Option<PodFacts> {
         let at = at.checked_rem(self.evictions.len())?;
         let eviction = &mut self.evictions[at];
@@ -303,7 +304,7 @@ impl Play {
 
     fn settle(&mut self) -> Result<(), TestCaseError> {
         for _ in 0..60 {
-            match self.world.next_look() {
+            match self.world.next_attempt() {
                 Some(next) if next <= self.now + Duration::from_millis(300) => self.now = self.now.max(next),
                 _ => return Ok(()),
             }
@@ -312,7 +313,7 @@ impl Play {
         Err(TestCaseError::fail("it does not come to rest"))
     }
 
-    /// What everybody says: who is admitted, what is reserved.
+    /// The admission, the reservation and the counts of every PodGroup.
     fn seen(&self) -> Vec<String> {
         let one = |(key, group): (&GroupKey, &super::Group)| {
             format!("{key}: {} {:?} {:?}", group.is_admitted(), self.world.reserved(group), group.counts)
@@ -320,13 +321,13 @@ impl Play {
         self.world.groups().iter().map(one).collect()
     }
 
-    fn nobody_is_forgotten(&mut self) -> Result<(), TestCaseError> {
+    fn no_podgroup_is_forgotten(&mut self) -> Result<(), TestCaseError> {
         let before = self.seen();
         self.world.requeue.changed(crate::cycle::requeue::Change::Everything);
-        self.world.asking.changed();
+        self.world.preemption_retries.changed();
         let plan = self.cycle();
-        prop_assert!(plan.binds.is_empty(), "nobody looked: {:?}", plan.binds);
-        prop_assert!(plan.evictions.is_empty(), "nobody asked: {:?}", plan.evictions);
+        prop_assert!(plan.binds.is_empty(), "a PodGroup was not tried: {:?}", plan.binds);
+        prop_assert!(plan.evictions.is_empty(), "a preemption was not retried: {:?}", plan.evictions);
         prop_assert_eq!(before, self.seen());
         self.settle()
     }
@@ -335,14 +336,14 @@ impl Play {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn nobody_is_forgotten_and_it_comes_to_rest(steps in prop::collection::vec(step(), 5..45)) {
+    fn no_podgroup_is_forgotten_and_preemptions_come_to_rest(steps in prop::collection::vec(step(), 5..45)) {
         let mut play = Play::new();
         for step in &steps {
             play.take(step);
             play.settle()?;
-            play.nobody_is_forgotten()?;
+            play.no_podgroup_is_forgotten()?;
         }
-        // Whoever goes is made again.
+        // Every victim is recreated.
         let mut quiet = 0;
         for _ in 0..100 {
             let before = play.evicted;

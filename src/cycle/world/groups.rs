@@ -1,4 +1,4 @@
-//! How does a PodGroup come, change and go, and what is counted of its members?
+//! What follows when a PodGroup is added, changed or deleted, and what is counted of its members?
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,112 +11,112 @@ use crate::resources::Resources;
 use crate::rules::{Rule, holds};
 
 use super::World;
-use super::admission::{Admission, Rest};
+use super::admission::{Admission, AdmissionBackoff};
+use super::partial_gang::PartialGang;
 use super::pods::{Member, State};
-use super::torn::Tear;
 
-/// A group with what follows from its members. Exists as long as the object does or a pod refers to it.
+/// A PodGroup with what follows from its members. It exists while the object exists or a pod names it.
 #[derive(Debug, Default)]
 pub struct Group {
-    /// What the object says; none while there is none.
+    /// The facts of the object; none while there is no object.
     pub facts: Option<Arc<GroupFacts>>,
-    /// All members that are known.
+    /// All known members.
     pub members: BTreeSet<Uid>,
-    /// Those that may be placed.
+    /// The members that may be placed.
     pub waiting: BTreeSet<Uid>,
-    /// Those that ask for something that cannot be honoured.
+    /// The members with a request that the scheduler does not support.
     pub blocked: BTreeSet<Uid>,
-    /// How many are where.
+    /// The number of members in each state.
     pub counts: Counts,
-    /// How many of each task have their place or succeeded.
+    /// The members of each task that have a node or succeeded.
     pub tasks: BTreeMap<String, u32>,
-    /// What the members cost that have a place or for which one is kept.
+    /// The resources of the members that have a node or a nominated node.
     pub charged: Resources,
-    /// What the members that wait ask for.
+    /// The resources that the waiting members request.
     pub asked: Resources,
-    /// Whether its minimum may come in.
+    /// The state of its admission.
     pub admission: Admission,
-    /// Whether it was admitted by right alone (A3), so that what it has reserved was more than there was room for.
-    pub(in crate::cycle) by_right: bool,
-    /// Until when it is patient though it is not admitted: it was until its object said something else.
-    pub(super) patience: Option<Duration>,
-    /// How it rests, if it found no places for too long.
-    pub rest: Rest,
-    /// Why it waits; none where it does not, or no cycle looked yet.
+    /// Whether it was admitted within its entitlement only (A3): there was no room for its reservation.
+    pub(in crate::cycle) within_entitlement: bool,
+    /// The end of its admission timeout while it is not admitted, kept when its object changed; else none.
+    pub(super) pending_until: Option<Duration>,
+    /// Its admission back-off, after the admission timeout.
+    pub admission_backoff: AdmissionBackoff,
+    /// Why it waits; none where it does not wait or no cycle has tried it.
     pub refusal: Option<Arc<Refusal>>,
-    /// What became of its last binds.
+    /// The outcome of its last binds.
     pub retry: Retry,
-    /// Whether only a part of its gang could be bound, and since when.
-    pub(super) tear: Tear,
-    /// Whether it was through ([`is_through`](crate::cycle::status::is_through)) when something changed last.
+    /// What is known of a gang of which only a part is bound.
+    pub(super) partial: PartialGang,
+    /// Whether it was finished ([`is_through`](crate::cycle::status::is_through)) at the last change.
     pub(in crate::cycle) through: bool,
-    /// Where it is counted in its queue.
+    /// The queue and phase under which it is counted.
     pub(super) filed: Option<(Arc<str>, Phase)>,
-    /// What its queue's demand has of it.
+    /// Its part of the demand of its queue.
     pub(super) demand: Option<(Arc<str>, Resources)>,
-    /// The same with what it has reserved: what the shares follow from.
-    pub(super) claim: Resources,
-    /// The name under which it has something reserved.
-    pub(in crate::cycle) holds: Option<Arc<str>>,
+    /// The larger of its demand and its reservation. The shares are computed from this.
+    pub(super) total_demand: Resources,
+    /// The name of its reservation; none where it reserves nothing.
+    pub(in crate::cycle) reservation: Option<Arc<str>>,
 }
 
-/// How many members are where.
+/// The number of members in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// With a place: bound or being bound, not leaving.
+    /// With a node: bound or being bound, and not terminating.
     pub placed: u32,
-    /// Without a place, and one is kept until others are gone.
+    /// Without a node, with a nominated node.
     pub nominated: u32,
-    /// Of those with a place, the ones that run.
+    /// With a node, and running.
     pub running: u32,
-    /// Ended well.
+    /// Succeeded.
     pub succeeded: u32,
-    /// Ended badly.
+    /// Failed.
     pub failed: u32,
-    /// Placed by us, and the API server has not said yes yet.
+    /// Being bound: the API server has not confirmed yet.
     pub binding: u32,
-    /// Of those the ones of which nobody has said for a while whether they are bound.
+    /// Being bound for long: neither the API server nor the watch has shown the outcome of the bind.
     pub open: u32,
-    /// Leaving: there, but not to be counted on.
+    /// Terminating: still on a node, but its gang cannot count on it.
     pub leaving: u32,
-    /// Held back by a gate that somebody has to lift first.
+    /// Held back by scheduling gates.
     pub gated: u32,
 }
 
-/// A group whose bind was refused.
+/// The back-off of a PodGroup after a refused bind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Retry {
-    /// How many tries in a row.
+    /// The number of failed tries in a row.
     pub failures: u32,
-    /// When a bind was refused first since one was taken (monotonic); none where that is not so.
+    /// When a bind was refused first since the last accepted bind (monotonic); none where no bind was.
     pub since: Option<Duration>,
-    /// When it is tried again (monotonic); none where nothing has failed.
+    /// When it is tried again (monotonic); none where nothing failed.
     pub at: Option<Duration>,
-    /// What failed last.
+    /// The step that failed last.
     pub step: Step,
-    /// What the API server said last, of a bounded set.
+    /// The last reason of the API server, of a bounded set.
     pub why: String,
     /// The nodes that failed, which are tried last.
     pub last: BTreeSet<Arc<str>>,
 }
 
-/// Where a group is in its life. Volcano's phases.
+/// The phase of a PodGroup, as in Volcano.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// It waits for admission.
     Pending,
     /// Admitted: its pods are placed as soon as there is room.
     Inqueue,
-    /// Its minimum has places.
+    /// Its minimum has nodes.
     Running,
-    /// Some members run, and the rest of its minimum finds no place.
+    /// Some members run, and the rest of its minimum finds no nodes.
     Unknown,
     /// Its minimum succeeded and nothing is left. Final.
     Completed,
 }
 
 impl Phase {
-    /// As it stands in the API.
+    /// The name of the phase in the API.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -130,14 +130,14 @@ impl Phase {
 }
 
 impl Group {
-    /// Whether it has no member that lives.
+    /// Whether it has no live member.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let live = [self.counts.placed, self.counts.nominated, self.counts.leaving, self.counts.gated];
         self.waiting.is_empty() && self.blocked.is_empty() && live == [0; 4]
     }
 
-    /// Whether a member waits for a place, or for others to leave one.
+    /// Whether a member waits for a node or is nominated.
     pub(super) fn waits(&self) -> bool {
         !self.waiting.is_empty() || self.counts.nominated > 0
     }
@@ -202,7 +202,7 @@ impl Group {
 }
 
 impl World {
-    /// A PodGroup is there, with these facts.
+    /// Adds or updates a PodGroup.
     pub fn apply_group(&mut self, facts: GroupFacts) {
         self.notice_terms(&facts);
         let key = facts.key.clone();
@@ -211,47 +211,47 @@ impl World {
             return;
         }
         let queue_changed = group.facts.as_ref().is_none_or(|old| old.queue != facts.queue);
-        let asks_anew = queue_changed || group.facts.as_ref().is_none_or(|old| old.min_resources != facts.min_resources);
+        let changed_request = queue_changed || group.facts.as_ref().is_none_or(|old| old.min_resources != facts.min_resources);
         let over = facts.is_over();
         if group.facts.as_ref().is_none_or(|old| !old.asks_the_same(&facts)) {
-            self.asking.forget(&key);
-            // Who may go for others, and with whom, follows from what the group says (R6, R8).
+            self.preemption_retries.forget(&key);
+            // Which pods may be preempted, and which of them together, follows from the PodGroup (R6, R8).
             if group.counts.placed > 0 {
-                self.asking.changed();
+                self.preemption_retries.changed();
             }
         }
-        // Made again under its name, it begins anew.
+        // A PodGroup that was recreated under its name starts anew.
         group.through &= group.facts.as_ref().is_some_and(|old| old.uid == facts.uid);
         group.facts = Some(Arc::new(facts));
         if over && holds(Rule::A5Over) {
-            self.pend(&key);
-        } else if asks_anew && holds(if queue_changed { Rule::A5Queue } else { Rule::A5Minimum }) {
-            self.pend_anew(&key);
+            self.revoke_admission(&key);
+        } else if changed_request && holds(if queue_changed { Rule::A5Queue } else { Rule::A5Minimum }) {
+            self.renew_admission(&key);
         }
         if queue_changed {
-            self.wake_behind(&key);
+            self.wake_fifo_successors(&key);
             self.recharge(&key);
         }
-        self.look_at(&key);
+        self.retry_group(&key);
     }
 
-    /// There is no such PodGroup any more. Its members stay charged where they are.
+    /// Removes a PodGroup. Its members stay charged where they are.
     pub fn delete_group(&mut self, key: &GroupKey) {
-        self.take_back(key, "group_gone");
+        self.withdraw_nomination(key, "group_gone");
         let Some(group) = self.groups.get_mut(key) else { return };
         group.facts = None;
         group.refusal = None;
         if group.counts.placed > 0 {
-            self.asking.changed();
+            self.preemption_retries.changed();
         }
-        self.pend(key);
-        self.wake_behind(key);
-        self.look_at(key);
+        self.revoke_admission(key);
+        self.wake_fifo_successors(key);
+        self.retry_group(key);
         self.file(key, None);
         self.drop_empty_group(key);
     }
 
-    /// Members that are bound and whose binding named no queue follow their group's.
+    /// Charges bound members to the queue of their PodGroup, where their binding named no queue.
     fn recharge(&mut self, key: &GroupKey) {
         let Some(group) = self.groups.get(key) else { return };
         let follows = |uid: &Uid| self.pods.get(uid).map(|member| Arc::clone(&member.facts)).filter(|facts| facts.charged_queue.is_none());
@@ -262,33 +262,33 @@ impl World {
         }
     }
 
-    /// The group is to be looked at by the next cycle.
-    pub(super) fn look_at(&mut self, key: &GroupKey) {
-        self.notice_places(key);
-        self.look_at_what_is_left(key);
+    /// The next cycle tries the PodGroup.
+    pub(super) fn retry_group(&mut self, key: &GroupKey) {
+        self.notice_placement(key);
+        self.retry_detached(key);
     }
 
-    /// The same while a member is out of its sums, perhaps only for this moment: whether it has lost a place is known when that is over.
-    pub(super) fn look_at_what_is_left(&mut self, key: &GroupKey) {
+    /// The same while a member is detached from its counts. Whether the PodGroup lost a node is known when the member is attached again.
+    pub(super) fn retry_detached(&mut self, key: &GroupKey) {
         self.shrink_reservation(key);
         self.park(key);
         self.requeue.try_again(key);
-        self.demand_again(key);
+        self.update_demand(key);
     }
 
-    /// The backlog has the group if it waits.
+    /// Puts the PodGroup into the backlog if it waits, or takes it out.
     fn park(&mut self, key: &GroupKey) {
-        match self.groups.get(key).filter(|group| group.is_waiting() && !self.is_strangers(key)) {
+        match self.groups.get(key).filter(|group| group.is_waiting() && !self.is_foreign(key)) {
             Some(group) => self.requeue.waits(key, group.facts.as_ref().map(|facts| facts.queue.as_str())),
             None => {
-                self.wake_behind(key);
-                self.asking.forget(key);
+                self.wake_fifo_successors(key);
+                self.preemption_retries.forget(key);
             }
         }
     }
 
-    /// The group leaves its queue: whoever waited behind it (A6) has its turn.
-    fn wake_behind(&mut self, key: &GroupKey) {
+    /// The PodGroup leaves the backlog. PodGroups that waited behind it in a fifo queue are tried (A6).
+    fn wake_fifo_successors(&mut self, key: &GroupKey) {
         if let Some(queue) = self.requeue.waits_no_longer(key)
             && self.is_fifo(&queue)
         {
@@ -301,15 +301,15 @@ impl World {
         if self.groups.get(key).is_some_and(empty) {
             self.groups.remove(key);
             self.requeue.gone(key);
-            self.wake_behind(key);
-            self.asking.forget(key);
+            self.wake_fifo_successors(key);
+            self.preemption_retries.forget(key);
         }
     }
 
-    /// What a cycle found out about a group: why it waits, if it does.
+    /// Records why a PodGroup waits, as a cycle found; none where it does not wait.
     pub(in crate::cycle) fn judge_group(&mut self, key: &GroupKey, refusal: Option<Arc<Refusal>>) {
         let Some(group) = self.groups.get_mut(key) else { return };
-        refusal.iter().for_each(|refusal| group.tear.waits_for(refusal));
+        refusal.iter().for_each(|refusal| group.partial.waits_for(refusal));
         group.refusal.clone_from(&refusal);
         self.park(key);
         if let Some(refusal) = refusal {
@@ -317,20 +317,20 @@ impl World {
         }
     }
 
-    /// Says more about why the PodGroup waits. What has to change for it is the same, and since when.
+    /// Replaces the reason by a longer one. What has to change for the PodGroup is the same, and since when it waits.
     pub(in crate::cycle) fn explain_group(&mut self, key: &GroupKey, refusal: Arc<Refusal>) {
         if let Some(group) = self.groups.get_mut(key) {
-            group.tear.waits_for(&refusal);
+            group.partial.waits_for(&refusal);
             group.refusal = Some(refusal);
         }
     }
 
-    /// The class that the group names, where it names one that exists.
+    /// The priority class that the PodGroup names; none where it does not exist.
     pub(in crate::cycle) fn class_of(&self, group: &Group) -> Option<&PriorityClassFacts> {
         self.priority_classes.get(group.facts.as_ref()?.priority_class.as_ref()?)
     }
 
-    /// The group's priority: that of its class where it names one that exists, else the highest of its waiting members.
+    /// The priority of the PodGroup: that of its class, else the highest of its waiting members.
     #[must_use]
     pub fn priority(&self, group: &Group) -> i32 {
         let of_members =
@@ -339,9 +339,9 @@ impl World {
     }
 }
 
-/// What a pod counts with where it might go for somebody: the value of the class that its group names, if there is one, as for its group when that asks, else its own
-/// priority. Otherwise two groups could take the same place from each other for ever.
-pub(in crate::cycle) fn standing(
+/// Returns the priority of a pod as a possible victim: that of the class of its PodGroup, else its own. A PodGroup that preempts counts
+/// with the same class. Otherwise two PodGroups could preempt each other for ever.
+pub(in crate::cycle) fn victim_priority(
     groups: &BTreeMap<GroupKey, Group>,
     classes: &BTreeMap<String, PriorityClassFacts>,
     member: &Member,

@@ -1,8 +1,8 @@
-//! What does the scheduler know? Everything that a cycle decides on, indexed so that an event costs what it touches.
+//! What does the scheduler know? All facts that a cycle decides on, indexed so that an event costs only what it touches.
 //!
-//! Facts come in by [`World::apply_pod`] and its like, in any order and any number of times; what follows from them (books, counts, who waits)
-//! is kept up to date at once. What must be looked at again is remembered as *dirty*: a group, a queue, a pod. A group that found no place is
-//! parked until something is gained (room on a node or below a ceiling): nothing else could help it.
+//! Facts arrive through [`World::apply_pod`] and its siblings, in any order and any number of times. The accounting, the counts and the
+//! backlog are updated at once. PodGroups, queues and pods that must be processed again are marked *dirty*. A PodGroup that found no nodes
+//! is parked until room is gained on a node or below a ceiling.
 //!
 //! ```text
 //!                    apply: seen on a node
@@ -13,25 +13,25 @@
 //!   └────────────────────────┘  └──────────────── ended, gone ──────────────────┘
 //! ```
 //!
-//! A gang for which others leave is *nominated* in between: [`nominations`].
+//! A gang that waits for its victims is *nominated* in between: [`nominations`].
 //!
 //! **Architecture invariant:** no clock, no API, no logging here; a test drives it with facts alone.
 
 mod admission;
-mod asking;
 mod binds;
 mod budgets;
+mod candidates;
+mod counter;
 mod demands;
+mod eviction_backoff;
+mod foreign;
 mod groups;
-mod how_many;
-mod looks;
 mod nominations;
+mod partial_gang;
 mod pods;
+mod preemption_retries;
 mod queues;
 mod stand_by;
-mod stays;
-mod strangers;
-mod torn;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,79 +49,79 @@ use super::placement::finder::NodeFinder;
 use super::placement::nodes::Nodes;
 use super::requeue::{Change, Requeue};
 
-use asking::Asking;
-use how_many::HowMany;
-pub(in crate::cycle) use stays::Stays;
+use counter::Counter;
+pub(in crate::cycle) use eviction_backoff::EvictionBackoff;
+use preemption_retries::PreemptionRetries;
 
 pub use super::requeue::Backlog;
-pub use admission::{Admission, Rest};
-pub(in crate::cycle) use asking::Answer;
-pub use asking::MOST_CLAIMS;
-pub(in crate::cycle) use groups::standing;
+pub use admission::{Admission, AdmissionBackoff};
+pub use candidates::Dirty;
+pub(in crate::cycle) use groups::victim_priority;
 pub use groups::{Counts, Group, Phase, Retry};
-pub use looks::Dirty;
-pub use nominations::{LONGEST_GRACE, PATIENCE};
+pub use nominations::{LONGEST_GRACE, NOMINATION_MARGIN};
 pub use pods::{Assumed, Member, State};
+pub use preemption_retries::MOST_PREEMPTION_ATTEMPTS;
+pub(in crate::cycle) use preemption_retries::PreemptionOutcome;
 
-/// Everything that a cycle decides on.
+/// The facts that a cycle decides on.
 #[derive(Debug)]
 pub struct World {
-    /// The names of our schedulers: whose pods we place and charge to queues.
+    /// The names of our schedulers. Their pods are placed here and charged to queues.
     schedulers: BTreeSet<String>,
-    /// Who uses how much.
+    /// The accounting: the resources that pods use on nodes and in queues.
     pub(in crate::cycle) books: Accounting,
     /// The nodes, and which of them changed.
     pub(in crate::cycle) nodes: Nodes,
-    /// The pods on nodes that keep others away.
+    /// The pods on nodes with anti-affinity terms.
     pub(in crate::cycle) anti_affinity: AntiAffinityIndex,
-    /// Which pods are the same to every node.
+    /// The scheduling classes: the pods of a class are the same to every node.
     pub(in crate::cycle) classes: Classes,
-    /// What finds the best node for a pod.
+    /// Finds the best node for a pod.
     pub(in crate::cycle) finder: NodeFinder,
     /// Our pods.
     pub(in crate::cycle) pods: ByKey<Uid, Member>,
-    /// The pods of other schedulers that are charged to a node.
-    others: BTreeSet<Uid>,
-    /// Which of those name a group.
-    strangers: strangers::Strangers,
-    /// The pods that are charged to a node and being deleted, ours and others', with how long each may take.
+    /// The foreign pods that are charged to a node.
+    foreign_on_nodes: BTreeSet<Uid>,
+    /// The foreign pods that name a PodGroup.
+    foreign: foreign::ForeignPods,
+    /// The terminating pods that are charged to a node, ours and foreign, each with its grace period.
     pub(in crate::cycle) leaving: BTreeMap<Uid, Duration>,
-    /// Every group that exists or that a pod refers to.
+    /// Every PodGroup that exists or that a pod names.
     pub(in crate::cycle) groups: BTreeMap<GroupKey, Group>,
     queues: BTreeMap<Arc<str>, Arc<QueueFacts>>,
-    /// The node groups that the affinity of any queue names: nodes with these labels are for those queues.
+    /// The node groups that the affinity of any queue names. Nodes with these labels are for those queues.
     node_groups_named: BTreeSet<String>,
     /// The disruption budgets.
     budgets: Arc<BTreeMap<BudgetKey, BudgetFacts>>,
-    /// What is kept for gangs until others are gone.
+    /// The nominations: nodes and quota that gangs get when their victims are gone.
     nominations: nominations::Nominations,
-    /// How many groups of each queue are in each phase.
+    /// The number of PodGroups in each phase, by queue.
     phases: BTreeMap<Arc<str>, BTreeMap<Phase, i32>>,
-    /// What the groups of each queue wait for.
+    /// The resources that the PodGroups of each queue wait for.
     pub(in crate::cycle) demands: BTreeMap<Arc<str>, Resources>,
-    /// The shares of all queues; none when something changed that they follow from, and nobody needed them since.
+    /// The shares of all queues; none when an input changed and no reader needed them since.
     pub(in crate::cycle) shares: Option<Shares>,
-    /// The shares hold for this cycle only: a placement took more from what waits than it added to what is taken.
+    /// Whether the shares hold for this cycle only, because a placement took more from the demand than it added to the use.
     outdated: bool,
-    /// The queues whose children were guaranteed more than they themselves when a cycle last looked.
+    /// The queues that were guaranteed less than their children when the last cycle began.
     overpromising: BTreeSet<Arc<str>>,
-    /// Who asked in vain for the places of others.
-    asking: Asking,
-    /// Whose eviction was refused.
-    pub(in crate::cycle) stays: Stays,
-    /// The priorities of our pods that have their places.
-    pub(in crate::cycle) placed: HowMany<i32>,
-    /// What pods did not fill of all floors when a cycle last looked.
+    /// The preemptions that were attempted in vain, and when each is retried.
+    preemption_retries: PreemptionRetries,
+    /// The pods with a refused eviction.
+    pub(in crate::cycle) eviction_backoff: EvictionBackoff,
+    /// The priorities of our pods that have a node.
+    pub(in crate::cycle) placed: Counter<i32>,
+    /// The unused part of all floors when the last cycle ended.
     unfilled: Resources,
     pub(in crate::cycle) priority_classes: BTreeMap<String, PriorityClassFacts>,
-    /// The PodGroups that wait, and those of them that the next cycle tries.
+    /// The PodGroups that wait, and the subset that the next cycle tries.
     pub(in crate::cycle) requeue: Requeue,
     dirty_queues: BTreeSet<Arc<str>>,
     dirty_pods: BTreeSet<Uid>,
 }
 
 impl World {
-    /// A world in which nothing has been seen yet, for the pods of these schedulers.
+    /// Creates an empty world for the pods of these schedulers.
     #[must_use]
     pub fn new(schedulers: impl IntoIterator<Item = String>) -> Self {
         Self {
@@ -132,8 +132,8 @@ impl World {
             classes: Classes::default(),
             finder: NodeFinder::default(),
             pods: ByKey::default(),
-            others: BTreeSet::new(),
-            strangers: strangers::Strangers::default(),
+            foreign_on_nodes: BTreeSet::new(),
+            foreign: foreign::ForeignPods::default(),
             leaving: BTreeMap::new(),
             groups: BTreeMap::new(),
             node_groups_named: BTreeSet::new(),
@@ -145,9 +145,9 @@ impl World {
             shares: None,
             outdated: false,
             overpromising: BTreeSet::new(),
-            asking: Asking::default(),
-            stays: Stays::default(),
-            placed: HowMany::default(),
+            preemption_retries: PreemptionRetries::default(),
+            eviction_backoff: EvictionBackoff::default(),
+            placed: Counter::default(),
             unfilled: Resources::new(),
             priority_classes: BTreeMap::new(),
             requeue: Requeue::default(),
@@ -156,7 +156,7 @@ impl World {
         }
     }
 
-    /// A node is there.
+    /// Adds or updates a node.
     pub fn apply_node(&mut self, facts: NodeFacts) {
         let (name, allocatable) = (Arc::clone(&facts.name), facts.allocatable.clone());
         let known = self.nodes.id(&name).and_then(|id| self.nodes.get(id));
@@ -168,9 +168,10 @@ impl World {
         self.nominations.node_changed(&name);
         self.shares = None;
         self.node_labels_changed();
-        self.asking.nodes_changed();
+        self.preemption_retries.nodes_changed();
         self.requeue.changed(Change::Node(Arc::clone(&name)));
-        // The cluster as a whole has more; where it has less, a PodGroup may be too large for it now, for which others waited (A6).
+        // The cluster as a whole has more. Where it has less, a PodGroup may be too large for it now, and others waited behind that one
+        // (A6).
         self.requeue.changed(if shrank { Change::Everything } else { Change::Quota(Arc::from(ROOT_QUEUE)) });
     }
 
@@ -182,20 +183,20 @@ impl World {
         }
     }
 
-    /// A node is gone. Its pods stay charged to its name.
+    /// Removes a node. Its pods stay charged to its name.
     pub fn delete_node(&mut self, name: &str) {
         if self.nodes.remove(name) {
             self.books.node_delete(name);
             self.nominations.node_changed(name);
             self.shares = None;
             self.node_labels_changed();
-            self.asking.nodes_changed();
+            self.preemption_retries.nodes_changed();
             // No PodGroup has more room now, but the cluster is another.
             self.requeue.changed(Change::Everything);
         }
     }
 
-    /// A priority class is there, with these facts.
+    /// Adds or updates a priority class.
     pub fn apply_priority_class(&mut self, facts: PriorityClassFacts) {
         if self.priority_classes.get(&facts.name) != Some(&facts) {
             self.priority_classes.insert(facts.name.clone(), facts);
@@ -203,14 +204,14 @@ impl World {
         }
     }
 
-    /// There is no such priority class any more.
+    /// Removes a priority class.
     pub fn delete_priority_class(&mut self, name: &str) {
         if self.priority_classes.remove(name).is_some() {
             self.requeue.changed(Change::Everything);
         }
     }
 
-    /// Who uses how much.
+    /// The accounting: the resources that pods use on nodes and in queues.
     #[must_use]
     pub const fn books(&self) -> &Accounting {
         &self.books
@@ -228,7 +229,7 @@ impl World {
         &self.pods
     }
 
-    /// The groups that exist or that a pod refers to.
+    /// The PodGroups that exist or that a pod names.
     #[must_use]
     pub const fn groups(&self) -> &BTreeMap<GroupKey, Group> {
         &self.groups
@@ -240,13 +241,13 @@ impl World {
         &self.queues
     }
 
-    /// The shares of all queues, as they were when somebody last needed them; none where something changed since.
+    /// The shares of all queues, as computed last; none where an input changed since.
     #[must_use]
     pub const fn shares(&self) -> Option<&Shares> {
         self.shares.as_ref()
     }
 
-    /// The shares of all queues as they are at this moment, for who only looks.
+    /// The shares of all queues at this moment, for a reader that changes nothing.
     #[must_use]
     pub fn shares_now(&self) -> Cow<'_, Shares> {
         match &self.shares {
@@ -255,15 +256,15 @@ impl World {
         }
     }
 
-    /// Somebody needs the shares now. They hold for the whole cycle: what a placement adds to what is taken it takes from what waits (or more,
-    /// where it is the last of a group whose minimum is larger than its members).
+    /// Computes the shares if an input changed. They hold for the whole cycle. A placement moves resources from the demand to the use. It
+    /// may take more from the demand, where it is the last of a PodGroup whose minimum is larger than its members.
     pub(in crate::cycle) fn share_out(&mut self) {
         if std::mem::take(&mut self.outdated) || self.shares.is_none() {
             self.shares = Some(self.books.quota().shares(Waiting::Of(&self.demands)));
         }
     }
 
-    /// The same, but what was shared out in this cycle stands.
+    /// Computes the shares if there are none. Shares of this cycle stay as they are.
     pub(in crate::cycle) fn share_out_if_unknown(&mut self) {
         if self.shares.is_none() {
             self.share_out();
@@ -275,24 +276,24 @@ impl World {
         self.priority_classes.keys()
     }
 
-    /// The UIDs of all pods of which anything is known, ours and others', some of these twice.
+    /// The UIDs of all known pods, ours and foreign. Foreign pods may come twice.
     pub fn pod_uids(&self) -> impl Iterator<Item = &Uid> {
-        self.pods.keys().chain(&self.others).chain(self.strangers.uids())
+        self.pods.keys().chain(&self.foreign_on_nodes).chain(self.foreign.uids())
     }
 
-    /// The groups that wait for a place or for admission.
+    /// The PodGroups that wait for nodes or for admission.
     #[must_use]
     pub const fn backlog(&self) -> &Backlog {
         self.requeue.backlog()
     }
 
-    /// How many of our pods could be placed and have no place.
+    /// The number of our pods that wait for a node.
     #[must_use]
     pub const fn waiting_pods(&self) -> usize {
         self.classes.users()
     }
 
-    /// A pod's charge to a node and a queue changed.
+    /// Notes that the charge of a pod to a node and a queue changed.
     fn books_changed(&mut self, node: Option<&str>, queue: Option<&str>, freed: bool) {
         if let Some(node) = node {
             self.nodes.touch_name(node);

@@ -1,25 +1,30 @@
-//! What is kept for a gang while others leave for it, and when does it get that? (R10)
+//! Which nodes and quota are kept for a gang while its victims end, and when is the gang placed there? (R10)
 //!
 //! ```text
 //!            nominate                 victims gone, and it fits
 //!  waiting ───────────▶ nominated ─────────────────────────────▶ assumed, bound like any other
 //!     ▲                     │
-//!     ╰──── take back ──────╯  as a whole, and the group backs off
+//!     ╰──── withdraw ───────╯  as a whole, and the PodGroup backs off
 //! ```
 //!
-//! The places of a nominated gang are charged at once, to its nodes and its queue, though their present users are there still: both are
-//! overcommitted in the books for that time, so nobody else is placed there. A nominated member neither waits nor has a place: it does not
-//! count for its gang, and nobody binds it. When the last victim holds nothing any more, the whole gang is tried once more like a placement
-//! (every filter, every limit of its queue, its right), with what is kept for *others* left out: they have nothing yet. So no bind is sent
-//! while a victim still holds what it needs.
+//! A nominated gang is charged at once, to its nodes and its queue, though the victims are still there. Both are overcommitted in the
+//! accounting for that time, so no other pod is placed there. A nominated member neither waits nor has a node: it does not count for its
+//! gang and is not bound.
 //!
-//! Taken back, always as a whole: the time is over; an eviction was refused; one of its pods, or what its group asks for, changed or is gone
-//! (bound by another scheduler, deleted, gated, another minimum); a node is gone or refuses it (cordon, taint); its queue is broken, gone or
-//! closed (a closed queue places no pod, O2); it would not satisfy its gang any more; or the victims are gone and it does not fit all the same.
-//! In that last case it goes on waiting, within its time, as long as a pod is leaving there that could make the difference.
+//! When the last victim holds nothing any more, the whole gang is placed again with every filter and every limit of its queue. What is
+//! nominated for *other* gangs is left out: they have nothing yet. So no bind is sent while a victim still holds what the bind needs.
+//! A nomination is withdrawn, always as a whole, when:
 //!
-//! Nothing of this is persisted. Pods that are being deleted count as gone in the search for victims, so a process that starts in between
-//! finds the same room, nominates again, and evicts nobody twice.
+//! * its time is over;
+//! * an eviction was refused;
+//! * one of its pods, or the request of its PodGroup, changed or is gone (bound by another scheduler, deleted, gated, another minimum);
+//! * a node is gone or refuses it (cordon, taint);
+//! * its queue is broken, gone or closed (a closed queue places no pod, O2);
+//! * it would not satisfy its gang any more;
+//! * the victims are gone and the gang does not fit all the same. Then it waits on, within its time, while a terminating pod there could
+//!   make the difference.
+//! Nothing of this is persisted. Terminating pods count as gone in the search for victims. So a new process finds the same room, nominates
+//! again, and evicts no further pod.
 
 mod register;
 mod settle;
@@ -32,7 +37,7 @@ use crate::accounting::{Placement, ROOT_QUEUE};
 use crate::api::{GroupFacts, GroupKey, PodFacts, Uid};
 use crate::backoff::Backoff;
 use crate::cycle::explain::{Refusal, Step};
-use crate::cycle::plan::{Bind, Eviction, Taking, Victim};
+use crate::cycle::plan::{Bind, Eviction, EvictionCause, Victim};
 use crate::resources::Resources;
 
 use register::Nomination;
@@ -42,20 +47,27 @@ use settle::Outlook;
 use super::pods::Assumed;
 use super::{Member, State, World};
 
-/// How long victims may take beyond their own time to end, before the nomination is taken back.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// The time that victims get beyond their grace period before the nomination is withdrawn.
+pub const NOMINATION_MARGIN: Duration = Duration::from_secs(60);
 
-/// The longest time to end that is waited for: whoever writes a pod can write any number there.
+/// The longest grace period that a nomination waits for: any author of a pod can write any number there.
 pub const LONGEST_GRACE: Duration = Duration::from_secs(600);
 
-/// How patiently a group asks again whose nomination was taken back.
+/// The back-off of a PodGroup after a withdrawn nomination.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 
 impl World {
-    /// Keeps these places for waiting members of the group, all together, until these pods are gone or it is `until`. Among `victims` are those
-    /// that must go and those that are leaving already and that it counts on. What is to be evicted; none, and nothing has changed, where a
-    /// member does not wait or something is kept for the group already.
-    pub fn nominate(&mut self, key: &GroupKey, places: &[Placement], victims: &[Uid], taking: Taking, until: Duration) -> Option<Eviction> {
+    /// Nominates these placements for waiting members of the PodGroup, all together, until these pods are gone or it is `until`. `victims`
+    /// are the pods to evict and the terminating pods that the nomination counts on. Returns the eviction. Returns none and changes
+    /// nothing where a member does not wait or the PodGroup has a nomination already.
+    pub fn nominate(
+        &mut self,
+        key: &GroupKey,
+        places: &[Placement],
+        victims: &[Uid],
+        cause: EvictionCause,
+        until: Duration,
+    ) -> Option<Eviction> {
         let group = self.groups.get(key)?;
         let group_uid = group.facts.as_ref()?.uid.clone();
         let lack = group.refusal.as_deref().and_then(Refusal::lack);
@@ -69,7 +81,7 @@ impl World {
         let queues = there.iter().map(|victim| Arc::clone(&victim.queue)).collect();
         let refusal = Arc::new(Refusal::Nominated { victims: u32::try_from(there.len()).unwrap_or(u32::MAX), queues, lack });
         let shares = self.shares.take();
-        self.reserves_elsewhere(key, &queue);
+        self.release_for_nomination(key, &queue);
         for place in places {
             self.books.nominate(&place.uid, &place.node, &place.queue, &place.resources);
             if let Some(mut member) = self.detach(&place.uid) {
@@ -81,7 +93,7 @@ impl World {
             self.nodes.touch_name(&place.node);
             self.dirty_path(&place.queue);
         }
-        // Who has his turn in this cycle is ranked by the shares before the taking.
+        // The order of this cycle follows the shares before the preemption.
         self.shares = shares;
         self.outdated = true;
         let id = self.nominations.next_number();
@@ -91,11 +103,12 @@ impl World {
         self.judge_group(key, Some(refusal));
         let leaving = |uid: &Uid| self.pods.get(uid).is_some_and(|member| member.facts.deleting);
         let victims = there.into_iter().filter(|victim| !leaving(&victim.uid)).collect();
-        Some(Eviction { nomination: id, group: key.clone(), group_uid, queue, taking, victims })
+        Some(Eviction { nomination: id, group: key.clone(), group_uid, queue, cause, victims })
     }
 
-    /// When a nomination for these places that waits for these pods is over: the longest time that one of them may take to end (within reason), and then some. Who is leaving
-    /// already, from one of its nodes or from a queue that shares a limit with its own, may be counted on as well.
+    /// Returns the deadline of a nomination: the longest grace period of its victims, at most [`LONGEST_GRACE`], and
+    /// [`NOMINATION_MARGIN`]. It may count on terminating pods as well: those on one of its nodes, or in a queue that shares a limit with
+    /// its own.
     #[must_use]
     pub fn nomination_deadline(&self, places: &[Placement], victims: &[Uid], now: Duration) -> Duration {
         let tree = self.books.quota().tree();
@@ -109,36 +122,36 @@ impl World {
         };
         let grace = |uid: &Uid| self.pods.get(uid).map(|member| member.facts.grace);
         let others = self.leaving.iter().filter(|(uid, _)| matters(uid)).map(|(_, grace)| *grace);
-        let told = self.nominations.victims.keys().filter(|uid| matters(uid)).chain(victims).filter_map(grace);
-        let longest = others.chain(told).map(|grace| grace.min(LONGEST_GRACE)).max();
-        now.saturating_add(longest.unwrap_or_default()).saturating_add(PATIENCE)
+        let victims = self.nominations.victims.keys().filter(|uid| matters(uid)).chain(victims).filter_map(grace);
+        let longest = others.chain(victims).map(|grace| grace.min(LONGEST_GRACE)).max();
+        now.saturating_add(longest.unwrap_or_default()).saturating_add(NOMINATION_MARGIN)
     }
 
-    /// Settles every nomination for which something changed; to be asked first in a cycle. What is to be bound now is charged like any placement.
+    /// Settles every nomination for which something changed, first in a cycle. Returns the binds, which are charged like any placement.
     pub(in crate::cycle) fn take_fulfilled(&mut self, now: Duration) -> Vec<Bind> {
         while let Some((at, key)) = self.nominations.deadlines.first().cloned().filter(|(at, _)| *at <= now) {
             self.nominations.deadlines.remove(&(at, key.clone()));
-            self.take_back(&key, "timeout");
+            self.withdraw_nomination(&key, "timeout");
         }
-        let mut look = std::mem::take(&mut self.nominations.look);
-        look.extend(self.requeue.to_try().iter().filter(|key| self.nominations.gangs.contains_key(*key)).cloned());
+        let mut changed = std::mem::take(&mut self.nominations.changed);
+        changed.extend(self.requeue.to_try().iter().filter(|key| self.nominations.gangs.contains_key(*key)).cloned());
         if self.requeue.has_changes() {
             let unsettled = self.nominations.gangs.iter().filter(|(_, nomination)| nomination.victims.is_empty());
-            look.extend(unsettled.map(|(key, _)| key.clone()));
+            changed.extend(unsettled.map(|(key, _)| key.clone()));
         }
         let mut in_order: Vec<(u64, GroupKey)> =
-            look.into_iter().filter_map(|key| Some((self.nominations.gangs.get(&key)?.id, key))).collect();
+            changed.into_iter().filter_map(|key| Some((self.nominations.gangs.get(&key)?.id, key))).collect();
         in_order.sort();
         let mut binds = Vec::new();
         for (_, key) in in_order {
             match self.outlook(&key) {
                 Outlook::Waits => {}
-                Outlook::Broken(why) => self.take_back(&key, why),
+                Outlook::Broken(why) => self.withdraw_nomination(&key, why),
                 Outlook::Ready => match self.settle(&key) {
                     Ok(placed) => binds.extend(self.fulfil(&key, &placed)),
                     Err(refusal) => {
                         if let Outlook::Broken(why) = self.after_refusal(&key, &refusal) {
-                            self.take_back(&key, why);
+                            self.withdraw_nomination(&key, why);
                         }
                     }
                 },
@@ -150,60 +163,60 @@ impl World {
         binds
     }
 
-    /// An eviction was refused, for a reason of a bounded set: what it was for is taken back, unless that has happened already.
+    /// Records a refused eviction, for a reason of a bounded set, and withdraws its nomination unless that is gone already.
     pub fn refuse_eviction(&mut self, key: &GroupKey, nomination: u64, why: &'static str) {
-        self.release_refused(key, nomination);
+        self.partial_eviction_refused(key, nomination);
         if self.nominations.gangs.get(key).is_some_and(|known| known.id == nomination) {
-            self.take_back(key, why);
+            self.withdraw_nomination(key, why);
         }
     }
 
-    /// Why the group waits while places are kept for it; none where none are.
+    /// Returns why the PodGroup waits while it is nominated; none where it is not.
     #[must_use]
     pub fn nominated(&self, key: &GroupKey) -> Option<&Arc<Refusal>> {
         self.nominations.gangs.get(key).map(|nomination| &nomination.refusal)
     }
 
-    /// Everybody of ours who is leaving or is to go for somebody: they count as gone in a search for victims.
-    pub(in crate::cycle) fn leaving_or_told_to(&self) -> BTreeSet<Uid> {
+    /// Returns the terminating pods and the victims of nominations. They count as gone in a search for victims.
+    pub(in crate::cycle) fn terminating_or_victims(&self) -> BTreeSet<Uid> {
         self.leaving.keys().chain(self.nominations.victims.keys()).cloned().collect()
     }
 
-    /// What is kept on a node for gangs that are not there yet. The books charge it; nobody uses it.
+    /// The resources on a node that are nominated for gangs. They are charged, but no pod uses them.
     #[must_use]
     pub fn nominated_on(&self, node: &str) -> Option<&Resources> {
         self.nominations.nodes.get(node)
     }
 
-    /// The same for a queue: in it and all below it, and in itself.
+    /// The nominated resources of a queue: in it and all below it, and in itself.
     #[must_use]
     pub fn nominated_in(&self, queue: &str) -> (Resources, Resources) {
         let tree = self.books.quota().tree();
         let (mut all, mut own) = (Resources::new(), Resources::new());
-        for (leaf, kept) in &self.nominations.queues {
+        for (leaf, nominated) in &self.nominations.queues {
             if tree.way(leaf).iter().any(|above| **above == *queue) {
-                all.add(kept);
+                all.add(nominated);
             }
             if **leaf == *queue {
-                own.add(kept);
+                own.add(nominated);
             }
         }
         (all, own)
     }
 
-    /// Whether the pod is to go for somebody, and does perhaps not know it yet: for a search for victims it counts as gone.
+    /// Whether the pod is a victim of a nomination and perhaps not terminating yet. In a search for victims it counts as gone.
     #[must_use]
     pub fn is_victim(&self, uid: &Uid) -> bool {
         self.nominations.victims.contains_key(uid)
     }
 
-    /// The nominations that were taken back since this was last asked: nobody more is to be evicted for them.
+    /// Takes the numbers of the nominations that were withdrawn since the last call: no further pod is to be evicted for them.
     pub fn take_withdrawn(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.nominations.withdrawn)
     }
 
-    /// Takes the places of a gang back, all of them; the next cycle lets it back off. `why` is of a bounded set.
-    pub(super) fn take_back(&mut self, key: &GroupKey, why: &'static str) {
+    /// Withdraws the nomination of a gang as a whole; the next cycle lets the gang back off. `why` is of a bounded set.
+    pub(super) fn withdraw_nomination(&mut self, key: &GroupKey, why: &'static str) {
         let Some(nomination) = self.nominations.remove(key) else { return };
         for place in &nomination.places {
             if self.books.withdraw(&place.uid) {
@@ -216,15 +229,15 @@ impl World {
             }
         }
         // It keeps what it needs to be finished (A5).
-        if self.is_half_bound(key) {
-            nomination.places.iter().for_each(|place| self.swap_back(key, &place.queue, &place.resources));
+        if self.is_partially_bound(key) {
+            nomination.places.iter().for_each(|place| self.reserve_refused_bind(key, &place.queue, &place.resources));
         }
         self.nominations.withdrawn.push(nomination.id);
         self.nominations.failed.insert(key.clone(), why);
-        self.look_at(key);
+        self.retry_group(key);
     }
 
-    /// What this news of a pod means to the nomination that it is part of: another pod than the one that places were kept for.
+    /// Withdraws a nomination when one of its pods changed.
     pub(super) fn notice_change(&mut self, facts: &PodFacts) {
         let Some(known) = self.pods.get(&facts.uid).filter(|known| known.nominated.is_some()) else { return };
         let old = &known.facts;
@@ -233,16 +246,16 @@ impl World {
         let next = Member { facts: Arc::new(facts.clone()), ..known.clone() };
         if !same || next.state() != State::Nominated {
             let key = old.group.clone();
-            self.take_back(&key, "pod_changed");
+            self.withdraw_nomination(&key, "pod_changed");
         }
     }
 
-    /// The same of a group: it asks for something else. Its status is our own word and says nothing.
+    /// Withdraws a nomination when the request of its PodGroup changed. The status does not matter: this scheduler writes it.
     pub(super) fn notice_terms(&mut self, facts: &GroupFacts) {
         let Some(old) = self.groups.get(&facts.key).and_then(|group| group.facts.as_ref()) else { return };
         let (status, resource_version) = (facts.status.clone(), facts.resource_version.clone());
         if (GroupFacts { status, resource_version, ..(**old).clone() }) != *facts {
-            self.take_back(&facts.key, "group_changed");
+            self.withdraw_nomination(&facts.key, "group_changed");
         }
     }
 

@@ -26,18 +26,18 @@ enum Step {
     Runs(u8, u8, u8, i64),
     Group(u8, u32),
     GroupGone(u8),
-    /// The members that a group needs go to nodes from this one on, and everybody there is a victim, for so long.
+    /// The members that a PodGroup needs are nominated from this node on, and all pods there are victims, for so long.
     Take(u8, u8, u64),
     /// The n-th victim is gone, leaving, or has ended.
     VictimGone(u8),
     VictimLeaves(u8),
     VictimEnds(u8),
-    /// Evictions for the group are refused; of an older nomination or of this one.
+    /// Evictions for the PodGroup are refused; of an older nomination or of this one.
     Refused(u8, bool),
     PodGone(u8),
-    /// Somebody bound it, there.
+    /// Another scheduler bound it to this node.
     Elsewhere(u8, u8),
-    /// The answer to a bind.
+    /// The outcome of a bind.
     Bound(u8, bool),
     Time(u64),
     Cycle,
@@ -69,7 +69,7 @@ fn step() -> impl Strategy<Value = Step> {
 struct History {
     world: World,
     now: u64,
-    /// Until when each group's nomination may last.
+    /// The deadline of the nomination of each PodGroup.
     until: BTreeMap<GroupKey, u64>,
 }
 
@@ -154,7 +154,7 @@ impl History {
         }
     }
 
-    /// As a search would: what the group needs, on nodes that would have room if everybody else there were gone.
+    /// Nominates like a search: what the PodGroup needs, on nodes that would have room without all other pods there.
     fn nominate(&mut self, g: u8, first: u8, time: u64) {
         let world = &mut self.world;
         let Some((facts, waiting, has)) = world
@@ -182,8 +182,8 @@ impl History {
         let victims: Vec<Uid> = world.pods().keys().filter(there).cloned().collect();
         let until = self.now + time;
         let stood = world.nominated(&key(g)).is_some();
-        let eviction = world.nominate(&key(g), &places, &victims, Taking::Reclaim, Duration::from_secs(until));
-        assert_eq!(eviction.is_some(), !stood, "who waits is nominated, once");
+        let eviction = world.nominate(&key(g), &places, &victims, EvictionCause::Reclaim, Duration::from_secs(until));
+        assert_eq!(eviction.is_some(), !stood, "a waiting PodGroup is nominated once");
         if eviction.is_some() {
             self.until.insert(key(g), until);
         }
@@ -201,7 +201,7 @@ impl History {
             .collect();
         let plan: Plan = run(&mut self.world, &PEACEFUL, Duration::from_secs(self.now));
         let world = &self.world;
-        // Counted from the pods themselves: who is on the node, or is being bound to it.
+        // Counted from the pods themselves: the pods that are on the node or being bound to it.
         let holds = |member: &Member| match (&member.facts.node, &member.assumed) {
             (Some(node), _) if !member.facts.phase.ended() => Some(Arc::clone(node)),
             (None, Some(assumed)) => Some(Arc::clone(&assumed.node)),
@@ -243,17 +243,17 @@ impl History {
         }
     }
 
-    /// What is said in three places is the same everywhere.
+    /// The three records of a nomination agree.
     fn check(&self) {
         let world = &self.world;
         let report = world.books().audit();
         assert!(report.is_clean(), "{:?}", report.differences);
-        let mut kept: BTreeMap<Arc<str>, Resources> = BTreeMap::new();
+        let mut nominated: BTreeMap<Arc<str>, Resources> = BTreeMap::new();
         for (uid, pod) in world.books().pods().filter(|(_, pod)| pod.stage == Stage::Nominated) {
             assert_eq!(world.pods()[uid].state(), State::Nominated, "{uid} is charged for what it has not");
-            kept.entry(pod.node.unwrap().into()).or_default().add(pod.resources);
+            nominated.entry(pod.node.unwrap().into()).or_default().add(pod.resources);
         }
-        assert_eq!(world.nominations.nodes, kept);
+        assert_eq!(world.nominations.nodes, nominated);
         for (uid, member) in world.pods().iter() {
             let stage = world.books().pod(uid).map(|pod| pod.stage);
             assert_eq!(member.state() == State::Nominated, stage == Some(Stage::Nominated), "{uid}");
@@ -265,8 +265,8 @@ impl History {
         }
         assert_eq!(world.groups().values().map(|group| group.waiting.len()).sum::<usize>(), world.waiting_pods());
         let victims: BTreeSet<&Uid> = world.nominations.gangs.values().flat_map(|nomination| &nomination.victims).collect();
-        assert_eq!(victims, world.nominations.victims().collect(), "who waits for whom");
-        assert!(victims.iter().all(|uid| world.books().pod(uid).is_some()), "nobody waits for one that holds nothing");
+        assert_eq!(victims, world.nominations.victims().collect(), "the index of victims");
+        assert!(victims.iter().all(|uid| world.books().pod(uid).is_some()), "a nomination waits for a pod without a charge");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What becomes of a nomination, as small stories.
+//! What becomes of a nomination, as small scenarios.
 
 use super::*;
 use crate::api::pod_facts::PodPhase;
@@ -21,7 +21,7 @@ fn place(name: &str, node: &str, cpu: i64) -> Placement {
     Placement { uid: format!("ns/{name}").as_str().into(), node: node.into(), queue: "mine".into(), resources }
 }
 
-/// Two nodes of 4 cpus full of `v-0` and `v-1` of the queue `theirs`, and the gang `g` of two that asks for 3 each in the queue `mine`.
+/// Two nodes of 4 cpus full of `v-0` and `v-1` of the queue `theirs`, and the gang `g` of two that requests 3 each in the queue `mine`.
 fn full() -> World {
     let mut world = world();
     for name in ["mine", "theirs"] {
@@ -39,7 +39,7 @@ fn full() -> World {
 
 fn nominate(world: &mut World, until: u64) -> Option<Eviction> {
     let (places, victims) = ([place("g-0", "n0", 3), place("g-1", "n1", 3)], ["ns/v-0".into(), "ns/v-1".into()]);
-    world.nominate(&key("g"), &places, &victims, Taking::Reclaim, Duration::from_secs(until))
+    world.nominate(&key("g"), &places, &victims, EvictionCause::Reclaim, Duration::from_secs(until))
 }
 
 fn nominated() -> World {
@@ -49,21 +49,21 @@ fn nominated() -> World {
     world
 }
 
-/// It waits again, backs off, and nothing is kept for it.
-fn assert_taken_back(world: &mut World, why: &str, now: u64) {
+/// It waits again, backs off, and has no nomination.
+fn assert_withdrawn(world: &mut World, why: &str, now: u64) {
     assert!(cycle(world, now).binds.is_empty(), "{why}");
     assert!(world.nominated(&key("g")).is_none(), "{why}");
     assert!(world.books().pods().all(|(_, pod)| pod.stage != crate::accounting::Stage::Nominated), "{why}");
     let group = &world.groups()[&key("g")];
     let step = crate::cycle::explain::Step::Preemption;
     assert_eq!((group.retry.failures, group.retry.step, group.retry.why.as_str()), (1, step, why));
-    assert_eq!(world.next_look(), Some(Duration::from_secs(now + 1)), "{why}");
+    assert_eq!(world.next_attempt(), Some(Duration::from_secs(now + 1)), "{why}");
     assert_eq!(world.take_withdrawn().len(), 1, "{why}");
     assert!(world.books().audit().is_clean());
 }
 
 #[test]
-fn what_victims_leave_is_kept_for_the_gang_and_bound_when_the_last_is_gone() {
+fn the_room_of_victims_is_kept_for_the_gang_and_bound_when_the_last_victim_is_gone() {
     let mut world = full();
     let eviction = nominate(&mut world, 90).unwrap();
     assert_eq!((&eviction.group, &*eviction.queue, &*eviction.group_uid), (&key("g"), "mine", "ns/g/group"));
@@ -81,22 +81,22 @@ fn what_victims_leave_is_kept_for_the_gang_and_bound_when_the_last_is_gone() {
     );
     assert_eq!((world.groups()[&key("g")].counts.placed, world.waiting_pods()), (0, 1));
     assert_eq!(world.nominated_on("n0"), Some(&amounts(&[("cpu", 3), ("pods", 1)])));
-    // The first is gone: nobody else takes what it left, and the gang waits for the second.
+    // The first victim is gone: no other pod takes its room, and the gang waits for the second.
     world.delete_pod(&"ns/v-0".into());
     let plan = cycle(&mut world, 1);
-    assert_eq!(bound(&plan), [("other-0", "n0")], "what is not kept is free");
+    assert_eq!(bound(&plan), [("other-0", "n0")], "what is not nominated is free");
     world.delete_pod(&"ns/other-0".into());
     let last = PodFacts { phase: PodPhase::Succeeded, ..running(pod("ns", "v-1", "v", &[("cpu", 4)]), "n1") };
     world.apply_pod(last);
     assert!(world.has_work(Duration::from_secs(1)));
     assert_eq!(bound(&cycle(&mut world, 1)), [("g-0", "n0"), ("g-1", "n1")]);
     assert_eq!((message(&world, "g"), phase(&world, "g"), world.nominated_on("n0")), (String::new(), Phase::Running, None));
-    assert!(!world.is_victim(&"ns/v-0".into()) && world.next_look().is_none());
+    assert!(!world.is_victim(&"ns/v-0".into()) && world.next_attempt().is_none());
     assert!(world.books().audit().is_clean());
 }
 
 #[test]
-fn the_time_of_a_nomination_is_the_longest_that_a_victim_may_take_within_reason_and_then_some() {
+fn the_deadline_of_a_nomination_is_the_longest_grace_period_within_a_limit_and_a_margin() {
     let mut world = full();
     let victims: [Uid; 2] = ["ns/v-0".into(), "ns/v-1".into()];
     let deadline = |world: &World| world.nomination_deadline(&[place("g-0", "n0", 3)], &victims, Duration::from_secs(7)).as_secs();
@@ -114,35 +114,35 @@ fn the_time_of_a_nomination_is_the_longest_that_a_victim_may_take_within_reason_
     };
     world.apply_pod(PodFacts { grace: Duration::ZERO, ..running(pod("ns", "v-0", "v", &[("cpu", 4)]), "n0") });
     world.apply_pod(leaves("elsewhere", "n2", "other"));
-    assert_eq!(deadline(&world), 97, "nobody counts on that one");
+    assert_eq!(deadline(&world), 97, "no nomination counts on that pod");
     world.apply_pod(leaves("there", "n0", "other"));
     assert_eq!(deadline(&world), 157, "it is leaving from a node of the nomination");
 }
 
 #[test]
-fn when_its_time_is_over_all_is_taken_back() {
+fn at_its_deadline_the_whole_nomination_is_withdrawn() {
     let mut world = nominated();
-    assert_eq!(world.next_look(), Some(Duration::from_secs(90)));
+    assert_eq!(world.next_attempt(), Some(Duration::from_secs(90)));
     world.delete_pod(&"ns/v-0".into());
     assert!(cycle(&mut world, 89).binds.is_empty());
     assert!(!world.has_work(Duration::from_secs(89)) && world.has_work(Duration::from_secs(90)));
-    assert_taken_back(&mut world, "timeout", 90);
-    // It may ask again after its back-off.
-    assert!(cycle(&mut world, 91).looked_at.contains(&key("g")));
+    assert_withdrawn(&mut world, "timeout", 90);
+    // It may preempt again after its back-off.
+    assert!(cycle(&mut world, 91).tried.contains(&key("g")));
     assert!(nominate(&mut world, 200).is_some());
 }
 
 #[test]
-fn a_refused_eviction_takes_back_what_it_was_for_and_nothing_later() {
+fn a_refused_eviction_withdraws_its_own_nomination_and_no_later_one() {
     let mut world = nominated();
     world.refuse_eviction(&key("g"), 7, "disruption_budget");
-    assert!(world.nominated(&key("g")).is_some(), "that was another one");
+    assert!(world.nominated(&key("g")).is_some(), "that was another nomination");
     world.refuse_eviction(&key("g"), 1, "disruption_budget");
-    assert_taken_back(&mut world, "disruption_budget", 5);
+    assert_withdrawn(&mut world, "disruption_budget", 5);
 }
 
 #[test]
-fn whatever_changes_the_gang_takes_it_back_as_a_whole() {
+fn any_change_of_the_gang_withdraws_the_nomination_as_a_whole() {
     type Change = fn(&mut World);
     let changes: [(&str, Change); 9] = [
         ("pod_gone", |world| world.delete_pod(&"ns/g-1".into())),
@@ -158,7 +158,7 @@ fn whatever_changes_the_gang_takes_it_back_as_a_whole() {
     for (why, change) in changes {
         let mut world = nominated();
         change(&mut world);
-        assert_taken_back(&mut world, why, 5);
+        assert_withdrawn(&mut world, why, 5);
     }
     let mut world = nominated();
     world.delete_group(&key("g"));
@@ -167,7 +167,7 @@ fn whatever_changes_the_gang_takes_it_back_as_a_whole() {
 }
 
 #[test]
-fn what_says_nothing_about_the_gang_leaves_it_alone() {
+fn a_change_that_does_not_concern_the_gang_keeps_the_nomination() {
     let mut world = nominated();
     let status = crate::api::podgroup::PodGroupStatus { phase: Some("Inqueue".into()), ..Default::default() };
     world.apply_group(GroupFacts { status, resource_version: "9".into(), ..group("ns", "g", 2, "mine") });
@@ -184,7 +184,7 @@ fn what_says_nothing_about_the_gang_leaves_it_alone() {
 }
 
 #[test]
-fn a_gang_that_lost_a_running_member_has_too_little_kept_for_it() {
+fn a_gang_that_lost_a_running_member_has_too_little_nominated() {
     let mut world = full();
     world.apply_group(group("ns", "g", 3, "mine"));
     world.apply_node(node("n2", &[("cpu", 1)]));
@@ -193,11 +193,11 @@ fn a_gang_that_lost_a_running_member_has_too_little_kept_for_it() {
     assert!(nominate(&mut world, 90).is_some());
     assert!(cycle(&mut world, 0).binds.is_empty() && world.nominated(&key("g")).is_some());
     world.delete_pod(&"ns/g-9".into());
-    assert_taken_back(&mut world, "gang_changed", 5);
+    assert_withdrawn(&mut world, "gang_changed", 5);
 }
 
 #[test]
-fn who_took_the_room_meanwhile_ends_it_and_who_is_leaving_is_waited_for() {
+fn a_running_pod_in_the_room_ends_the_nomination_and_a_terminating_pod_is_waited_for() {
     for leaving in [false, true] {
         let mut world = nominated();
         let late = PodFacts { deleting: leaving, ..running(pod("ns", "late", "v", &[("cpu", 2)]), "n0") };
@@ -206,7 +206,7 @@ fn who_took_the_room_meanwhile_ends_it_and_who_is_leaving_is_waited_for() {
             world.delete_pod(&format!("ns/{name}").as_str().into());
         }
         if !leaving {
-            assert_taken_back(&mut world, "no_room", 5);
+            assert_withdrawn(&mut world, "no_room", 5);
             continue;
         }
         assert!(cycle(&mut world, 5).binds.is_empty() && world.nominated(&key("g")).is_some());
@@ -216,18 +216,18 @@ fn who_took_the_room_meanwhile_ends_it_and_who_is_leaving_is_waited_for() {
 }
 
 #[test]
-fn a_ceiling_that_came_down_meanwhile_ends_it() {
+fn a_lowered_ceiling_ends_the_nomination() {
     let mut world = nominated();
     world.apply_queue(queue("mine", None, &[("cpu", 5)]));
     assert!(cycle(&mut world, 1).binds.is_empty() && world.nominated(&key("g")).is_some(), "it may be up again by then");
     for name in ["v-0", "v-1"] {
         world.delete_pod(&format!("ns/{name}").as_str().into());
     }
-    assert_taken_back(&mut world, "no_room", 5);
+    assert_withdrawn(&mut world, "no_room", 5);
 }
 
 #[test]
-fn one_that_is_not_preemptable_gets_no_more_than_its_right() {
+fn a_podgroup_that_is_not_preemptable_gets_no_more_than_its_entitlement() {
     let mut world = full();
     for (name, deserved) in [("mine", 5), ("theirs", 3)] {
         world.apply_queue(crate::api::QueueFacts { deserved: limits(&[("cpu", deserved)]), ..queue(name, None, &[]) });
@@ -238,11 +238,11 @@ fn one_that_is_not_preemptable_gets_no_more_than_its_right() {
     for name in ["v-0", "v-1"] {
         world.delete_pod(&format!("ns/{name}").as_str().into());
     }
-    assert_taken_back(&mut world, "no_room", 5);
+    assert_withdrawn(&mut world, "no_room", 5);
 }
 
 #[test]
-fn two_nominations_on_one_node_are_no_hindrance_to_each_other() {
+fn two_nominations_on_one_node_do_not_block_each_other() {
     let mut world = full();
     world.apply_pod(running(pod("ns", "v-0", "v", &[("cpu", 2)]), "n0"));
     world.apply_pod(running(pod("ns", "v-2", "v", &[("cpu", 2)]), "n0"));
@@ -251,7 +251,7 @@ fn two_nominations_on_one_node_are_no_hindrance_to_each_other() {
     }
     let mut take = |name: &str, victim: &str| {
         let (places, until) = ([place(&format!("{name}-0"), "n0", 2)], Duration::from_secs(90));
-        world.nominate(&key(name), &places, &[format!("ns/{victim}").as_str().into()], Taking::Preemption, until)
+        world.nominate(&key(name), &places, &[format!("ns/{victim}").as_str().into()], EvictionCause::Preemption, until)
     };
     assert!(take("a", "v-0").is_some() && take("b", "v-2").is_some());
     world.delete_pod(&"ns/v-2".into());
@@ -262,12 +262,12 @@ fn two_nominations_on_one_node_are_no_hindrance_to_each_other() {
 }
 
 #[test]
-fn only_who_waits_is_nominated_and_once_and_only_who_stays_is_evicted() {
+fn only_waiting_pods_are_nominated_once_and_only_running_pods_are_evicted() {
     let mut world = full();
     let (places, until) = ([place("g-0", "n0", 3)], Duration::from_secs(90));
     let take = |world: &mut World, places: &[Placement], victims: &[&str]| {
         let victims: Vec<Uid> = victims.iter().map(|name| Uid::from(format!("ns/{name}").as_str())).collect();
-        world.nominate(&key("g"), places, &victims, Taking::Reclaim, until)
+        world.nominate(&key("g"), places, &victims, EvictionCause::Reclaim, until)
     };
     assert_eq!(take(&mut world, &[], &["v-0"]), None);
     assert_eq!(take(&mut world, &[place("v-0", "n1", 4)], &["v-1"]), None, "it runs");
@@ -276,9 +276,9 @@ fn only_who_waits_is_nominated_and_once_and_only_who_stays_is_evicted() {
     world.apply_pod(PodFacts { deleting: true, ..running(pod("ns", "v-0", "v", &[("cpu", 4)]), "n0") });
     let eviction = take(&mut world, &places, &["v-0", "v-1", "nobody"]).unwrap();
     assert_eq!(eviction.victims.iter().map(|victim| &*victim.name).collect::<Vec<_>>(), ["v-1"]);
-    assert_eq!(take(&mut world, &[place("g-1", "n1", 3)], &["v-1"]), None, "something is kept for it already");
+    assert_eq!(take(&mut world, &[place("g-1", "n1", 3)], &["v-1"]), None, "something is nominated for it already");
     world.delete_pod(&"ns/v-1".into());
-    assert!(cycle(&mut world, 1).binds.is_empty(), "it waits for the one that is leaving too");
+    assert!(cycle(&mut world, 1).binds.is_empty(), "it waits for the terminating pod, too");
     world.delete_pod(&"ns/v-0".into());
     let plan = cycle(&mut world, 1);
     assert_eq!(bound(&plan), [("g-0", "n0"), ("g-1", "n1")], "its further member is placed like any other");

@@ -1,4 +1,4 @@
-//! How does a pod come, change and go, and what follows from it?
+//! What follows when a pod is added, changed or deleted?
 
 use std::sync::Arc;
 
@@ -15,56 +15,56 @@ use super::budgets::frees_unready;
 /// One of our pods.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// What it says.
+    /// The facts of the pod.
     pub facts: Arc<PodFacts>,
-    /// Where we decided to put it, while the cluster has not shown it there yet.
+    /// The node that a cycle chose, until the watch shows the pod there.
     pub assumed: Option<Assumed>,
-    /// Where a place is kept for it until others are gone.
+    /// Its nominated node, while victims are on their way out.
     pub nominated: Option<Assumed>,
-    /// Its class, while it waits.
+    /// Its scheduling class, while it waits.
     pub class: Option<ClassId>,
-    /// Why it waits, as the last cycle saw it; none where it does not, or no cycle looked yet.
+    /// Why it waits, as the last cycle found; none where it does not wait or no cycle has tried it.
     pub refusal: Option<Arc<Refusal>>,
 }
 
-/// A decision that the cluster has not shown yet.
+/// A decision that the watch has not shown yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assumed {
     /// The node.
     pub node: Arc<str>,
     /// The queue it is charged to.
     pub queue: Arc<str>,
-    /// The API server said yes.
+    /// Whether the API server accepted the bind.
     pub confirmed: bool,
-    /// Why nobody has said for a while whether it is bound, of a bounded set; none where it is not so.
+    /// Why the outcome of the bind is unknown for long, of a bounded set; none where it is not.
     pub open: Option<&'static str>,
 }
 
-/// Where a member stands, as far as its gang is concerned.
+/// The state of a member, as its gang counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// It may be placed.
     Waiting,
-    /// A place is kept for it until others are gone: nobody binds it yet.
+    /// It has a nominated node and waits for victims to end. It is not bound yet.
     Nominated,
-    /// Somebody has to lift a gate first: it is left alone.
+    /// It has scheduling gates, so it is not placed.
     Gated,
-    /// It asks for something that cannot be honoured.
+    /// It requests something that the scheduler does not support.
     Blocked,
-    /// It has a node, or we are giving it one.
+    /// It has a node or is being bound.
     Placed,
-    /// It has a node and is being deleted: it is charged, but its gang cannot count on it.
+    /// It has a node and is being deleted. It is charged, but its gang cannot count on it.
     Leaving,
-    /// It ended well.
+    /// It succeeded.
     Succeeded,
-    /// It ended badly.
+    /// It failed.
     Failed,
     /// It is being deleted and never had a node.
     Gone,
 }
 
 impl Member {
-    /// Where it stands.
+    /// Returns the state of the member.
     #[must_use]
     pub fn state(&self) -> State {
         let facts = &self.facts;
@@ -85,7 +85,7 @@ impl Member {
         }
     }
 
-    /// Why it can never be placed as it is; none where it can.
+    /// Returns why the pod can never be placed as it is; none where it can.
     #[must_use]
     pub fn blocked(&self) -> Option<Refusal> {
         match (self.facts.unsupported.as_slice(), self.facts.faults.first()) {
@@ -97,11 +97,11 @@ impl Member {
 }
 
 impl World {
-    /// A pod is there, with these facts. Pods of other schedulers are charged to their nodes and nothing else.
+    /// Adds or updates a pod. A foreign pod is charged to its node and to no queue.
     pub fn apply_pod(&mut self, mut facts: PodFacts) {
         if !self.schedulers.contains(&*facts.scheduler) {
-            self.stranger_came(&facts);
-            self.apply_other(&facts);
+            self.foreign_pod_applied(&facts);
+            self.apply_foreign_pod(&facts);
             return;
         }
         if facts.node.is_some() {
@@ -114,12 +114,13 @@ impl World {
             let (ready_changed, told) = (ready != facts.ready, condition != facts.scheduled_condition);
             (facts.ready, facts.scheduled_condition) = (ready, condition);
             if ready_changed && frees_unready(&self.budgets, &facts) {
-                // Who was told that a budget keeps it asks again.
-                self.stays.forget(&facts.uid);
-                self.asking.changed();
+                // PodGroups that found this pod protected by a budget try to preempt again.
+                self.eviction_backoff.forget(&facts.uid);
+                self.preemption_retries.changed();
             }
             if same {
-                // Whether it is ready means something to disruption budgets only, and the condition is our own word: nothing is placed again for that.
+                // Readiness matters to disruption budgets only, and this scheduler writes the condition itself. Neither needs another
+                // placement.
                 if told {
                     self.dirty_pods.insert(facts.uid.clone());
                 }
@@ -130,14 +131,14 @@ impl World {
             }
         }
         self.notice_change(&facts);
-        self.notice_who_may_go(&facts);
+        self.notice_changed_victim(&facts);
         let uid = facts.uid.clone();
         let left_before = self.leaving.contains_key(&uid);
         let old = self.detach(&uid);
         let was_of = old.as_ref().map(|old| old.facts.group.clone());
         let ended = facts.phase.ended();
         let assumed = old.as_ref().and_then(|old| old.assumed.clone()).filter(|_| facts.node.is_none() && !ended);
-        // What broke the nomination is noticed above, so here it goes on.
+        // A change that breaks the nomination was handled above, so here the nomination goes on.
         let nominated = old.as_ref().and_then(|old| old.nominated.clone());
         let refusal = old.and_then(|old| old.refusal).filter(|_| facts.node.is_none() && !ended);
         if facts.node.is_some() && !ended {
@@ -151,45 +152,45 @@ impl World {
         let asks_anew = facts.node.is_none().then(|| facts.group.clone());
         let left = was_of.filter(|group| *group != facts.group);
         self.attach(Member { facts: Arc::new(facts), assumed, nominated, class: None, refusal });
-        left.iter().for_each(|group| self.notice_places(group));
+        left.iter().for_each(|group| self.notice_placement(group));
         if !left_before && self.leaving.contains_key(&uid) {
-            self.begins_to_leave();
+            self.termination_began();
         }
-        // One that waits is new or another, so what its group was told may be wrong.
-        asks_anew.iter().for_each(|group| self.asking.reopen(group));
+        // The pod waits and is new or changed, so the last preemption outcome of its PodGroup may be wrong.
+        asks_anew.iter().for_each(|group| self.preemption_retries.reopen(group));
     }
 
-    /// A pod is gone.
+    /// Removes a pod.
     pub fn delete_pod(&mut self, uid: &Uid) {
         if let Some(key) = self.pods.get(uid).filter(|member| member.nominated.is_some()).map(|member| member.facts.group.clone()) {
-            self.take_back(&key, "pod_gone");
+            self.withdraw_nomination(&key, "pod_gone");
         }
         let member = self.detach(uid);
-        self.stranger_left(uid);
-        self.others.remove(uid);
+        self.foreign_pod_gone(uid);
+        self.foreign_on_nodes.remove(uid);
         self.leaving.remove(uid);
-        self.stays.forget(uid);
+        self.eviction_backoff.forget(uid);
         if self.anti_affinity.contains(uid) {
             self.anti_affinity.remove(uid);
             self.requeue.changed(Change::AntiAffinity);
         }
         self.release(uid);
         if let Some(member) = member {
-            self.notice_places(&member.facts.group);
+            self.notice_placement(&member.facts.group);
             self.drop_empty_group(&member.facts.group);
         }
     }
 
-    /// What leaves counts as gone for everybody who asks for the places of others (R4), so what they were told may be wrong.
-    const fn begins_to_leave(&mut self) {
-        self.asking.changed();
+    /// A pod starts to terminate. It counts as gone in every preemption (R4), so the last outcomes may be wrong.
+    const fn termination_began(&mut self) {
+        self.preemption_retries.changed();
     }
 
-    fn apply_other(&mut self, facts: &PodFacts) {
+    fn apply_foreign_pod(&mut self, facts: &PodFacts) {
         let node = facts.node.as_ref().filter(|_| !facts.phase.ended());
         if node.is_some() && facts.deleting {
             if self.leaving.insert(facts.uid.clone(), facts.grace).is_none() {
-                self.begins_to_leave();
+                self.termination_began();
             }
         } else {
             self.leaving.remove(&facts.uid);
@@ -203,15 +204,15 @@ impl World {
             let (old_node, freed) = before.map_or((None, false), |(node, _)| (node, true));
             self.books_changed(old_node.as_deref(), None, freed);
             self.books_changed(Some(node), None, false);
-            self.others.insert(facts.uid.clone());
+            self.foreign_on_nodes.insert(facts.uid.clone());
         } else {
             self.release(&facts.uid);
-            self.others.remove(&facts.uid);
+            self.foreign_on_nodes.remove(&facts.uid);
         }
         self.keep_away(facts, node);
     }
 
-    /// The pod keeps others away from where it is now, if its terms say so; what it kept them away from before is free of it.
+    /// Indexes the anti-affinity terms of the pod under its present node. Its former node is free of them.
     pub(super) fn keep_away(&mut self, facts: &PodFacts, node: Option<&Arc<str>>) {
         let (did, epoch) = (self.anti_affinity.contains(&facts.uid), self.anti_affinity.epoch());
         self.anti_affinity.set(facts, node);
@@ -220,8 +221,9 @@ impl World {
         }
     }
 
-    /// The queue that a pod on a node is charged to for good, where one is settled: what we decided, or what its annotation said when it was first seen
-    /// there. Whoever may edit the pod may write the annotation; a charge that is settled does not move for that.
+    /// Returns the queue to which a pod on a node is charged for good, where one is settled. It is the queue of our decision, or the one
+    /// in its annotation when the pod was first seen on a node. Any editor of the pod may change the annotation later; a settled charge
+    /// does not move.
     fn settled_queue(&self, facts: &PodFacts) -> Option<String> {
         match self.pods.get(&facts.uid) {
             Some(known) if known.facts.node.is_some() => known.facts.charged_queue.clone(),
@@ -230,7 +232,7 @@ impl World {
         }
     }
 
-    /// Charges a pod that was seen on a node to the queue that its binding named; else to that of its group, or where it was charged before.
+    /// Charges a pod that was seen on a node to the queue in its binding; else to that of its PodGroup, or where it was charged before.
     pub(super) fn charge_seen(&mut self, facts: &PodFacts) {
         let before =
             self.books.pod(&facts.uid).map(|pod| (pod.node.map(Arc::<str>::from), pod.queue.map(Arc::<str>::from), pod.resources.clone()));
@@ -260,7 +262,8 @@ impl World {
         self.books_changed(node.as_deref(), queue.as_deref(), true);
     }
 
-    /// Takes the pod out of its group's sums; it is put back, or [`notice_places`](Self::notice_places) is to be called.
+    /// Takes the pod out of the counts of its PodGroup. [`attach`](Self::attach) puts it back; else call
+    /// [`notice_placement`](Self::notice_placement).
     pub(super) fn detach(&mut self, uid: &Uid) -> Option<Member> {
         let mut member = self.pods.remove(uid)?;
         self.leaving.remove(uid);
@@ -273,11 +276,11 @@ impl World {
         if member.state() == State::Placed {
             self.placed.leave(&member.facts.priority);
         }
-        self.look_at_what_is_left(&member.facts.group.clone());
+        self.retry_detached(&member.facts.group.clone());
         Some(member)
     }
 
-    /// Puts the pod into its group's sums.
+    /// Puts the pod into the counts of its PodGroup.
     pub(super) fn attach(&mut self, mut member: Member) {
         if member.state() == State::Waiting {
             member.class = Some(self.classes.join(&member.facts));
@@ -292,10 +295,10 @@ impl World {
         self.groups.entry(key.clone()).or_default().count(&member);
         self.dirty_pods.insert(member.facts.uid.clone());
         self.pods.insert(member.facts.uid.clone(), member);
-        self.look_at(&key);
+        self.retry_group(&key);
     }
 
-    /// Why the pod waits, as a cycle found it.
+    /// Records why the pod waits, as a cycle found.
     pub(in crate::cycle) fn refuse_pod(&mut self, uid: &Uid, refusal: Option<&Arc<Refusal>>) {
         let Some(member) = self.pods.get_mut(uid) else { return };
         if member.refusal.as_ref() != refusal {

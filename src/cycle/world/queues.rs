@@ -1,4 +1,4 @@
-//! How does a queue come, change and go, and what is counted of its groups?
+//! What follows when a queue is added, changed or deleted, and what is counted of its PodGroups?
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::cycle::requeue::Change;
 use super::{Phase, World};
 
 impl World {
-    /// A queue is there, with these facts.
+    /// Adds or updates a queue.
     pub fn apply_queue(&mut self, facts: QueueFacts) {
         let name: Arc<str> = Arc::from(facts.name.as_str());
         let limits = limits(&facts);
@@ -36,13 +36,13 @@ impl World {
         self.dirty_queues.insert(Arc::clone(&name));
         let affinity = facts.node_group_affinity.clone();
         let old = self.queues.insert(name, Arc::new(facts)).and_then(|old| old.node_group_affinity.clone());
-        // Seldom, as it looks at all queues.
+        // Rare, and it reads all queues.
         if old != affinity {
             self.gather_node_groups();
         }
     }
 
-    /// There is no such queue any more. What is used in it stays charged to its name.
+    /// Removes a queue. What is used in it stays charged to its name.
     pub fn delete_queue(&mut self, name: &str) {
         self.dirty_path(name);
         self.dirty_below(name);
@@ -57,20 +57,20 @@ impl World {
         }
     }
 
-    /// Whether nobody passes the one who comes first (A6).
+    /// Whether later PodGroups wait for the first one (A6).
     #[must_use]
     pub fn is_fifo(&self, queue: &str) -> bool {
         self.queues.get(queue).is_some_and(|facts| facts.dequeue_strategy == DequeueStrategy::Fifo)
     }
 
-    /// The first queue on the way of this one, itself included, that asks for groups of nodes without exception, and by which field.
+    /// Returns the first queue on the path from this one to the root that requires node groups, and the field that says so.
     pub(in crate::cycle) fn node_groups(&self, queue: &str) -> Option<(Arc<str>, &'static str)> {
         let way = self.books.quota().tree().way(queue);
         way.into_iter().find_map(|queue| self.queues.get(&queue)?.node_groups.map(|field| (queue, field)))
     }
 
-    /// The node groups that are labelled for other queues than this one: its pods keep away from their nodes, as in Volcano. What a queue says nothing about, the nearest
-    /// queue above it says.
+    /// Returns the node groups of other queues: pods of this queue avoid their nodes, as in Volcano. A queue without a setting inherits
+    /// that of the nearest queue above.
     pub(in crate::cycle) fn barred_groups(&self, queue: &str) -> BTreeSet<String> {
         if self.node_groups_named.is_empty() {
             return BTreeSet::new();
@@ -80,7 +80,7 @@ impl World {
         NodeGroupAffinity::barred(own, &self.node_groups_named)
     }
 
-    /// Says which node groups are named by queues that are not known here, for a world that is made to answer one question.
+    /// Sets the node groups that unknown queues name, for a world that is made to answer one question.
     pub fn name_node_groups(&mut self, named: BTreeSet<String>) {
         self.node_groups_named = named;
     }
@@ -90,7 +90,7 @@ impl World {
         self.node_groups_named = affinities.flat_map(|affinity| affinity.own.iter().cloned()).collect();
     }
 
-    /// What is used in this queue and in all above it changed.
+    /// Marks this queue and all above it dirty: their use changed.
     pub(super) fn dirty_path(&mut self, name: &str) {
         let mut at: Arc<str> = Arc::from(name);
         for _ in 0..=MAX_DEPTH {
@@ -102,12 +102,12 @@ impl World {
         self.dirty_queues.insert(Arc::from(ROOT_QUEUE));
     }
 
-    /// What holds for this queue and so for all below it changed: whether it is open, or broken.
+    /// Marks all queues below this one dirty: it was opened, closed, broken or repaired.
     fn dirty_below(&mut self, name: &str) {
         self.dirty_queues.extend(self.books.quota().tree().subtree(name));
     }
 
-    /// One queue's guarantee breaks or heals another above it, and so all below that: what is said about those changed.
+    /// Marks queues dirty that began or ceased to be guaranteed less than their children, and all queues below them.
     pub(super) fn notice_overpromising(&mut self) {
         let now = self.books.quota().overpromising().cloned().collect();
         let before = std::mem::replace(&mut self.overpromising, now);
@@ -115,17 +115,17 @@ impl World {
         changed.iter().for_each(|queue| self.dirty_below(queue));
     }
 
-    /// Where pods fill all floors the nodes themselves are the limit (F5). Whom that lets in follows from how much is unfilled in all; where that is less than it was, everybody
-    /// who was refused for amounts has another look in turn. It is the one thing by which a charge helps somebody else.
+    /// Retries preemptions when the unused part of all floors shrank. Where pods use all floors, the nodes themselves are the limit (F5).
+    /// So a smaller unused part may let in PodGroups that were refused for amounts. No other charge helps another PodGroup.
     pub(in crate::cycle) fn notice_unfilled(&mut self) {
         let now = self.books.quota().queue(ROOT_QUEUE).unfilled.clone();
         if self.unfilled.iter().any(|(dimension, was)| now.get(dimension.as_str()) < was) {
-            self.asking.changed();
+            self.preemption_retries.changed();
         }
         self.unfilled = now;
     }
 
-    /// Counts the group in its queue under its phase; under none where it is gone.
+    /// Counts the PodGroup in its queue under its phase; under none where it is gone.
     pub fn file(&mut self, key: &GroupKey, phase: Option<Phase>) {
         let Some(group) = self.groups.get_mut(key) else { return };
         let filed = phase.zip(group.facts.as_ref()).map(|(phase, facts)| (Arc::from(facts.queue.as_str()), phase));
@@ -134,7 +134,7 @@ impl World {
         }
         let old = std::mem::replace(&mut group.filed, filed.clone());
         if let Some((queue, phase)) = old {
-            // Anybody can write the name of a queue into a group, so nothing stays of one in which there is nobody.
+            // Any user can write any queue name into a PodGroup, so a queue without PodGroups leaves no entry.
             if let Some(phases) = self.phases.get_mut(&queue) {
                 if let Some(count) = phases.get_mut(&phase) {
                     *count = count.saturating_sub(1);
@@ -153,7 +153,7 @@ impl World {
         }
     }
 
-    /// How many groups of the queue itself are in this phase.
+    /// The number of PodGroups of the queue itself in this phase.
     #[must_use]
     pub fn in_phase(&self, queue: &str, phase: Phase) -> i32 {
         self.phases.get(queue).and_then(|phases| phases.get(&phase)).copied().unwrap_or(0)

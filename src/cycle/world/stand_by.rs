@@ -1,15 +1,15 @@
-//! What is kept in a replica that stands by, where no cycle ever runs?
+//! What does a standby replica keep, where no cycle runs?
 //!
-//! What a cycle would look at is collected, so that the first one after a takeover looks at all of it. But a standby lives for months, and every pod and every
-//! generated group has a name of its own: of what is collected only that stays which is still there.
+//! Work for a cycle is collected, so that the first cycle after a takeover does all of it. A standby lives for months, and every pod and
+//! every generated PodGroup has a name of its own. So the collected work keeps only objects that still exist.
 
 use super::World;
 
-/// So much is collected before anything is looked through, so that the work is paid by what came since.
+/// The collected work is cleaned only beyond this size, so that each cleaning is paid for by new events.
 const COLLECTED: usize = 1024;
 
 impl World {
-    /// No cycle runs now, for another replica decides.
+    /// Keeps the collected work small while another replica is the leader and no cycle runs here.
     pub fn stand_by(&mut self) {
         let longer = |collected: usize, there: usize| collected > there.saturating_mul(2).saturating_add(COLLECTED);
         let groups = &self.groups;
@@ -40,9 +40,9 @@ mod tests {
     use super::super::World;
     use super::COLLECTED;
 
-    /// A replica that has just begun, or stands by, has seen no cycle admit them.
+    /// A replica that has just started, or stands by, has seen no cycle admit the PodGroups.
     #[test]
-    fn k9_who_has_its_places_waits_for_nothing_though_no_cycle_ran_yet() {
+    fn k9_a_podgroup_with_all_its_nodes_waits_for_nothing_though_no_cycle_ran_yet() {
         let mut world = World::new([DEFAULT_SCHEDULER.to_owned()]);
         let runs = |name: &str, group: &str| running(pod("ns", name, group, &[("cpu", 1)]), "n");
         world.apply_group(group("ns", "runs", 2, "default"));
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_and_went_while_it_stood_by_is_not_kept_and_what_is_there_is_looked_at() {
+    fn a_standby_forgets_deleted_objects_and_the_first_cycle_tries_the_others() {
         let mut world = World::new([DEFAULT_SCHEDULER.to_owned()]);
         world.apply_group(group("ns", "stays", 1, "default"));
         world.apply_pod(pod("ns", "stays", "stays", &[("cpu", 1)]));
@@ -79,11 +79,11 @@ mod tests {
         let limit = COLLECTED + 10;
         let names = world.requeue.names();
         assert!(names <= limit, "{names} names of nodes and queues");
-        assert!(!world.classes.tidy(), "classes that nobody uses are left");
+        assert!(!world.classes.tidy(), "unused classes are left");
         let dirty = world.take_dirty();
         assert!(dirty.pods.len() <= limit && dirty.queues.len() <= limit, "{} pods, {} queues", dirty.pods.len(), dirty.queues.len());
-        let looked_at = world.take_candidates(Duration::ZERO);
-        assert!(looked_at.len() <= limit, "{} groups", looked_at.len());
-        assert!(looked_at.iter().any(|key| &*key.name == "stays"), "what is there is looked at");
+        let candidates = world.take_candidates(Duration::ZERO);
+        assert!(candidates.len() <= limit, "{} groups", candidates.len());
+        assert!(candidates.iter().any(|key| &*key.name == "stays"), "an existing PodGroup is tried");
     }
 }

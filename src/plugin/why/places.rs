@@ -18,7 +18,7 @@ use crate::cycle::world::World;
 use crate::resources::{ResourceName, quantity};
 
 /// A policy for a single cycle, without preemption and timeouts.
-const POLICY: Policy = Policy { placement: Strategy::Spread, evictions: false, patience: Duration::ZERO, release: Duration::ZERO };
+const POLICY: Policy = Policy { placement: Strategy::Spread, evictions: false, admission_timeout: Duration::ZERO, release: Duration::ZERO };
 
 /// The verdict of the nodes.
 #[derive(Clone, Debug, PartialEq)]

@@ -15,7 +15,7 @@ use super::super::super::command::Command;
 use super::super::Dispatcher;
 use super::*;
 use crate::api::GroupKey;
-use crate::cycle::plan::Taking;
+use crate::cycle::plan::EvictionCause;
 use crate::runtime::call::Caller;
 use crate::runtime::leader::Leadership;
 use crate::runtime::metrics::{self, RequestMetrics};
@@ -108,7 +108,7 @@ fn command(names: &[&str]) -> Command {
         group: GroupKey::new("ns", "g"),
         group_uid: "g".into(),
         queue: "mine".into(),
-        taking: Taking::Reclaim,
+        cause: EvictionCause::Reclaim,
         victims: names.iter().map(victim).collect(),
     };
     Command::Evict { eviction, now: Timestamp::UNIX_EPOCH }
@@ -182,7 +182,7 @@ async fn the_report_names_the_pod_whose_eviction_was_refused() {
 async fn an_evicted_partial_gang_gets_an_event_and_so_do_its_members() {
     let (mut to, log) = dispatcher(Value::Null, |_, _, _| ok());
     let Command::Evict { eviction, now } = command(&["a"]) else { panic!("no eviction") };
-    to.send(vec![Command::Evict { eviction: Eviction { taking: Taking::Release, ..eviction }, now }]);
+    to.send(vec![Command::Evict { eviction: Eviction { cause: EvictionCause::Release, ..eviction }, now }]);
     assert!(matches!(to.next().await, Report::Evicted(progress) if progress.evicted == 1));
     assert_eq!(log.lines(), ["dry a", "evict a", "event g", "status a", "event a"]);
     for line in ["event g", "event a"] {

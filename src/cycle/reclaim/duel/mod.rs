@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use proptest::strategy::Strategy;
 
-use super::{Budgets, Claim, NotTaken, Taking, find};
+use super::{Budgets, NotPreempted, Preemption, Preemptor, find};
 use crate::accounting::reference::{reclaim, some_reclaim};
 use crate::api::GroupKey;
 use crate::cycle::placement::Strategy as NodeStrategy;
@@ -41,9 +41,9 @@ enum Outcome {
     Nobody,
 }
 
-fn ask(facts: &Facts, world: &mut World) -> Result<Taking, NotTaken> {
+fn ask(facts: &Facts, world: &mut World) -> Result<Preemption, NotPreempted> {
     let (key, members, last): (GroupKey, _, _) = (Facts::key(), facts.members(), Facts::no_nodes());
-    let claim = Claim {
+    let preemptor = Preemptor {
         group: &key,
         reservation: "ns/asking",
         queue: facts.queue(),
@@ -52,7 +52,7 @@ fn ask(facts: &Facts, world: &mut World) -> Result<Taking, NotTaken> {
         preemptable: facts.asking.preemptable,
         last: &last,
     };
-    find(world, NodeStrategy::Spread, &claim, Budgets { left: &facts.budgets, of: &|pod| facts.budgets_of(&pod.uid) })
+    find(world, NodeStrategy::Spread, &preemptor, Budgets { left: &facts.budgets, of: &|pod| facts.budgets_of(&pod.uid) })
 }
 
 /// The first thing that is wrong.
@@ -64,8 +64,8 @@ fn play(facts: &Facts, thoroughly: bool) -> Result<Outcome, String> {
         return Err("the books are not as before".to_owned());
     }
     let text = facts.text();
-    let taking = match answer {
-        Ok(taking) => taking,
+    let preemption = match answer {
+        Ok(preemption) => preemption,
         Err(why) => {
             let right = some_reclaim(&text, "asking", thoroughly);
             return match right.and_then(|right| if facts.budgets_let(&right) { Some(right) } else { another(facts, &text) }) {
@@ -74,18 +74,18 @@ fn play(facts: &Facts, thoroughly: bool) -> Result<Outcome, String> {
             };
         }
     };
-    let victims: Vec<String> = taking.victims.iter().map(ToString::to_string).collect();
+    let victims: Vec<String> = preemption.victims.iter().map(ToString::to_string).collect();
     reclaim(&text, "asking", &victims).map_err(|rule| format!("{victims:?} are taken: {rule}"))?;
     if !facts.budgets_let(&victims) {
         return Err(format!("{victims:?} are taken: R9"));
     }
     let mut on = BTreeMap::<Arc<str>, i64>::new();
-    taking.places.iter().for_each(|(_, node)| *on.entry(Arc::clone(node)).or_default() += 1);
+    preemption.places.iter().for_each(|(_, node)| *on.entry(Arc::clone(node)).or_default() += 1);
     let room = |(node, count): (&Arc<str>, &i64)| {
         facts.left_on(node, &victims).iter().zip(facts.asking.asks).all(|(left, asks)| asks == 0 || asks * count <= *left)
     };
-    if taking.places.len() != facts.asking.members || !on.iter().all(room) {
-        return Err(format!("{:?} is no place for each", taking.places));
+    if preemption.places.len() != facts.asking.members || !on.iter().all(room) {
+        return Err(format!("{:?} is no place for each", preemption.places));
     }
     Ok(match victims.len() {
         0 if facts.pods.iter().any(|pod| pod.terminating) => Outcome::Waits,

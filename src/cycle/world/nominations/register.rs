@@ -1,4 +1,4 @@
-//! Which nominations are there, who waits for whom, and how much is kept on which node?
+//! Which nominations exist, which victims does each wait for, and how much is nominated on each node?
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,28 +9,28 @@ use crate::api::{GroupKey, Uid};
 use crate::cycle::explain::Refusal;
 use crate::resources::Resources;
 
-/// All that is kept for gangs.
+/// All nominations, with indexes.
 #[derive(Debug, Default)]
 pub(in crate::cycle::world) struct Nominations {
     pub(super) gangs: BTreeMap<GroupKey, Nomination>,
     pub(super) deadlines: BTreeSet<(Duration, GroupKey)>,
-    /// Who waits for this pod to go.
+    /// The PodGroups that wait for each victim to end.
     pub(super) victims: BTreeMap<Uid, BTreeSet<GroupKey>>,
-    /// What is kept on each node; none where nothing is.
+    /// The nominated resources of each node; no entry where there are none.
     pub(super) nodes: BTreeMap<Arc<str>, Resources>,
-    /// The same by the queue that it is charged to.
+    /// The nominated resources of each charged queue.
     pub(super) queues: BTreeMap<Arc<str>, Resources>,
-    /// Those for which something changed.
-    pub(super) look: BTreeSet<GroupKey>,
-    /// Those that were taken back since the last cycle, and why, of a bounded set.
+    /// The nominations for which something changed.
+    pub(super) changed: BTreeSet<GroupKey>,
+    /// The nominations that were withdrawn since the last cycle, and why, of a bounded set.
     pub(super) failed: BTreeMap<GroupKey, &'static str>,
-    /// The same by number, so that nobody more is evicted for them.
+    /// The same by number, so that no further pod is evicted for them.
     pub(super) withdrawn: Vec<u64>,
-    /// The number of the last one.
+    /// The number of the last nomination.
     pub(super) last: u64,
 }
 
-/// The places of one gang.
+/// The nomination of one gang.
 #[derive(Debug)]
 pub(in crate::cycle::world) struct Nomination {
     pub(super) id: u64,
@@ -51,22 +51,22 @@ impl Nominations {
             self.queues.entry(Arc::clone(&place.queue)).or_default().add(&place.resources);
         }
         self.deadlines.insert((nomination.until, key.clone()));
-        self.look.insert(key.clone());
+        self.changed.insert(key.clone());
         self.gangs.insert(key.clone(), nomination);
     }
 
     pub(super) fn remove(&mut self, key: &GroupKey) -> Option<Nomination> {
         let nomination = self.gangs.remove(key)?;
         self.deadlines.remove(&(nomination.until, key.clone()));
-        self.look.remove(key);
+        self.changed.remove(key);
         for uid in &nomination.victims {
             self.forget_victim(uid, key);
         }
         for place in &nomination.places {
             for (all, name) in [(&mut self.nodes, &place.node), (&mut self.queues, &place.queue)] {
-                let Some(kept) = all.get_mut(name) else { continue };
-                kept.sub(&place.resources);
-                if kept.is_zero() {
+                let Some(nominated) = all.get_mut(name) else { continue };
+                nominated.sub(&place.resources);
+                if nominated.is_zero() {
                     all.remove(name);
                 }
             }
@@ -74,13 +74,13 @@ impl Nominations {
         Some(nomination)
     }
 
-    /// A number that was never given.
+    /// Returns a number that was never used.
     pub(in crate::cycle::world) fn next_number(&mut self) -> u64 {
         self.last = self.last.saturating_add(1);
         self.last
     }
 
-    /// Nobody more is evicted for this number.
+    /// No further pod is evicted for this number.
     pub(in crate::cycle::world) fn withdraw(&mut self, number: u64) {
         self.withdrawn.push(number);
     }
@@ -93,13 +93,13 @@ impl Nominations {
         }
     }
 
-    /// A pod holds nothing any more.
+    /// A pod has no charge any more.
     pub(in crate::cycle::world) fn gone(&mut self, uid: &Uid) {
         for key in self.victims.remove(uid).into_iter().flatten() {
             let Some(nomination) = self.gangs.get_mut(&key) else { continue };
             nomination.victims.remove(uid);
             if nomination.victims.is_empty() {
-                self.look.insert(key);
+                self.changed.insert(key);
             }
         }
     }
@@ -108,26 +108,26 @@ impl Nominations {
     pub(in crate::cycle::world) fn node_changed(&mut self, node: &str) {
         if self.nodes.contains_key(node) {
             let there = |nomination: &Nomination| nomination.places.iter().any(|place| *place.node == *node);
-            self.look.extend(self.gangs.iter().filter(|(_, nomination)| there(nomination)).map(|(key, _)| key.clone()));
+            self.changed.extend(self.gangs.iter().filter(|(_, nomination)| there(nomination)).map(|(key, _)| key.clone()));
         }
     }
 
     /// Something about queues changed.
     pub(in crate::cycle::world) fn queues_changed(&mut self) {
-        self.look.extend(self.gangs.keys().cloned());
+        self.changed.extend(self.gangs.keys().cloned());
     }
 
     /// Whether a cycle has something to do here.
     pub(in crate::cycle::world) fn has_work(&self) -> bool {
-        !self.look.is_empty() || !self.failed.is_empty()
+        !self.changed.is_empty() || !self.failed.is_empty()
     }
 
-    /// When the next one is over.
+    /// When the next nomination ends.
     pub(in crate::cycle::world) fn next_deadline(&self) -> Option<Duration> {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// The pods that are to go and do perhaps not know it yet.
+    /// The victims of all nominations; some are perhaps not terminating yet.
     pub(in crate::cycle::world) fn victims(&self) -> impl Iterator<Item = &Uid> {
         self.victims.keys()
     }

@@ -1,4 +1,4 @@
-//! What becomes of a nomination: does it wait, is it broken, or does the gang get its places now?
+//! What becomes of a nomination: does it wait, is it broken, or is the gang placed now?
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::cycle::plan::Bind;
 
 use super::super::World;
 
-/// What is to become of a nomination.
+/// The state of a nomination.
 pub(super) enum Outlook {
     Waits,
     Ready,
@@ -35,25 +35,25 @@ impl World {
             return Outlook::Broken("node");
         }
         let has = group.counts.placed.saturating_add(group.counts.succeeded);
-        let kept = |task: Option<&str>| {
+        let nominated = |task: Option<&str>| {
             let of_task = |uid: &Uid| task.is_none_or(|task| self.pods.get(uid).is_some_and(|member| member.facts.task() == task));
             u32::try_from(nomination.places.iter().filter(|place| of_task(&place.uid)).count()).unwrap_or(u32::MAX)
         };
         let tasks = gang::missing_tasks(group, facts);
-        if facts.min_member.saturating_sub(has) > kept(None) || tasks.iter().any(|(task, missing)| *missing > kept(Some(task))) {
+        if facts.min_member.saturating_sub(has) > nominated(None) || tasks.iter().any(|(task, missing)| *missing > nominated(Some(task))) {
             return Outlook::Broken("gang_changed");
         }
         if nomination.victims.is_empty() { Outlook::Ready } else { Outlook::Waits }
     }
 
-    /// Whether the node is there and could take the pod if its victims were gone.
+    /// Whether the node exists and could take the pod without the victims.
     fn could_take(&self, place: &Placement) -> bool {
         let Some(facts) = self.nodes.id(&place.node).and_then(|id| self.nodes.get(id)) else { return false };
         let (Some(books), Some(member)) = (self.books.ledger().node(&place.node), self.pods.get(&place.uid)) else { return false };
         lasting_refusal(&member.facts.constraints, &self.barred_groups(&place.queue), &NodeState { facts, books }).is_none()
     }
 
-    /// Places the gang where it was nominated, in books that hold nothing of what is kept for others; all of it, or the books are as before.
+    /// Places the gang on its nominated nodes, in an accounting without any nomination. All members, or the accounting is as before.
     pub(super) fn settle(&mut self, key: &GroupKey) -> Result<Vec<Placement>, Refusal> {
         let all: Vec<Placement> = self.nominations.gangs.values().flat_map(|nomination| nomination.places.iter().cloned()).collect();
         let own = self.nominations.gangs.get(key).map(|nomination| nomination.places.clone()).unwrap_or_default();
@@ -70,7 +70,7 @@ impl World {
         let members: Vec<Pod<'_>> = own.iter().filter_map(pod).collect();
         let queue = own.first().map(|place| &*place.queue).unwrap_or_default();
         let needed = u32::try_from(own.len()).unwrap_or(u32::MAX);
-        // The nodes are given, so there is none to prefer.
+        // The nodes are given, so no preference is needed.
         let mut placer =
             Placer::new(State { books, nodes, anti_affinity, classes, finder, barred }, Strategy::default(), &BTreeSet::new(), u32::MAX);
         let placed = match placer.place(&Attempt { queue, pods: &members, needed, first: needed, preemptable }) {
@@ -80,14 +80,14 @@ impl World {
                 Err(*not.refusal)
             }
         };
-        // Those that were placed are charged, and stay as they are.
+        // The placed members are charged already, and this changes nothing for them.
         for place in &all {
             self.books.nominate(&place.uid, &place.node, &place.queue, &place.resources);
         }
         placed
     }
 
-    /// What was kept is taken: the gang is assumed there.
+    /// Assumes the gang on its nominated nodes.
     pub(super) fn fulfil(&mut self, key: &GroupKey, placed: &[Placement]) -> Vec<Bind> {
         self.nominations.remove(key);
         let known = self.groups.get(key).and_then(|group| Some((group, group.facts.as_ref()?)));
@@ -99,8 +99,8 @@ impl World {
         binds
     }
 
-    /// What becomes of a nomination that was to be settled and was refused: it waits while a pod is leaving that could make the difference; else why
-    /// it is taken back.
+    /// Returns what becomes of a nomination that could not be settled: it waits while a terminating pod could make the difference, else it
+    /// is broken.
     pub(super) fn after_refusal(&self, key: &GroupKey, refusal: &Refusal) -> Outlook {
         let mut leaving = self.leaving.keys().chain(self.nominations.victims.keys()).filter_map(|uid| self.books.pod(uid));
         let others_leave = if let Refusal::Nodes { tally, .. } = refusal {

@@ -1,6 +1,6 @@
-//! Who asks for the places of others, when, and what is said of it, as small stories.
+//! Which PodGroups preempt, when, and what is reported, as small scenarios.
 
-use super::claim_tests::{at, borrowed, confirm, names};
+use super::preemption_tests::{at, borrowed, confirm, names};
 use super::testing::{PEACEFUL, POLICY, amounts, group, node, pod, queue, running};
 use super::tests::{bound, gang, message, phase, world};
 use super::world::{Phase, World};
@@ -14,10 +14,10 @@ fn reserved(world: &World, queue: &str) -> Amount {
     world.books().quota().queue(queue).reserved.get("cpu")
 }
 
-/// Cycles until there is nothing to do at once; how long that took.
+/// Runs cycles until there is nothing to do at once. Returns the time.
 fn settle(world: &mut World, policy: &Policy, mut now: Duration) -> Duration {
     let began = now;
-    while let Some(next) = world.next_look().filter(|next| *next < now + Duration::from_secs(5)) {
+    while let Some(next) = world.next_attempt().filter(|next| *next < now + Duration::from_secs(5)) {
         now = now.max(next);
         assert!(now < began + Duration::from_secs(9), "it comes to rest");
         let _plan = run(world, policy, now);
@@ -27,7 +27,7 @@ fn settle(world: &mut World, policy: &Policy, mut now: Duration) -> Duration {
 }
 
 #[test]
-fn nobody_goes_to_make_room_for_what_is_owed_to_a_group_that_nobody_can_help() {
+fn no_pod_is_evicted_for_a_reclaiming_podgroup_that_no_eviction_can_help() {
     let mut world = borrowed();
     world.apply_queue(queue("root", None, &[("cpu", 10)]));
     world.apply_group(group("ns", "hopeless", 1, "b"));
@@ -40,7 +40,7 @@ fn nobody_goes_to_make_room_for_what_is_owed_to_a_group_that_nobody_can_help() {
     assert_eq!((eviction.victims.len(), &*eviction.group.name), (2, "small"), "and not five");
     assert_eq!((phase(&world, "hopeless"), reserved(&world, "b")), (Phase::Pending, Amount::ZERO));
     assert!(message(&world, "hopeless").contains("nodeSelector"), "{}", message(&world, "hopeless"));
-    // After its rest it is admitted once more, and asks in vain once more.
+    // After its back-off it is admitted once more, and preempts in vain once more.
     eviction.victims.iter().for_each(|victim| world.delete_pod(&victim.uid));
     let plan = at(&mut world, 2);
     confirm(&mut world, &plan);
@@ -51,7 +51,7 @@ fn nobody_goes_to_make_room_for_what_is_owed_to_a_group_that_nobody_can_help() {
     }
 }
 
-/// `a` has all that there is, of which `b` is owed a half, and the binds are under way.
+/// `a` uses all that there is, `b` can reclaim a half, and the binds are under way.
 pub(super) fn being_bound() -> (World, Plan) {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 2)]));
@@ -64,9 +64,9 @@ pub(super) fn being_bound() -> (World, Plan) {
 }
 
 #[test]
-fn who_is_owed_something_and_may_have_it_once_a_bind_has_ended_keeps_what_is_reserved() {
+fn a_podgroup_that_can_reclaim_once_a_bind_has_ended_keeps_its_reservation() {
     let (mut world, plan) = being_bound();
-    assert!(at(&mut world, 1).evictions.is_empty(), "nobody can be evicted who is not there yet");
+    assert!(at(&mut world, 1).evictions.is_empty(), "a pod that is not bound yet cannot be evicted");
     assert_eq!((phase(&world, "owed"), reserved(&world, "b")), (Phase::Inqueue, Amount::from_units(1)));
     for bind in &plan.binds {
         world.confirm(&bind.uid);
@@ -76,7 +76,7 @@ fn who_is_owed_something_and_may_have_it_once_a_bind_has_ended_keeps_what_is_res
 }
 
 #[test]
-fn all_who_become_owed_by_a_share_alone_are_asked_in_a_quiet_cluster_and_then_it_is_idle() {
+fn all_podgroups_that_a_new_share_lets_reclaim_are_retried_in_a_quiet_cluster_and_then_it_is_idle() {
     for policy in [POLICY, PEACEFUL] {
         let mut world = world();
         world.apply_node(node("n", &[("cpu", 10)]));
@@ -98,12 +98,12 @@ fn all_who_become_owed_by_a_share_alone_are_asked_in_a_quiet_cluster_and_then_it
         let took = settle(&mut world, &policy, Duration::from_secs(11));
         assert_eq!(phase(&world, "w-59"), Phase::Inqueue, "its queue has a share of 5 now");
         assert!(took > Duration::from_millis(200) && took < Duration::from_secs(2), "a few at a time: {took:?}");
-        assert!(world.next_look().is_some_and(|at| at >= Duration::from_secs(40)), "but for its patience nothing is waited for");
+        assert!(world.next_attempt().is_some_and(|at| at >= Duration::from_secs(40)), "only the admission timeout is waited for");
     }
 }
 
 #[test]
-fn what_a_group_was_told_stands_until_something_changes_and_our_own_writes_change_nothing() {
+fn an_outcome_stands_until_something_changes_and_our_own_writes_change_nothing() {
     let mut world = borrowed();
     gang(&mut world, "greedy", 2, "b", 2, &[("cpu", 3)]);
     settle(&mut world, &POLICY, Duration::from_secs(1));
@@ -125,7 +125,7 @@ fn what_a_group_was_told_stands_until_something_changes_and_our_own_writes_chang
 }
 
 #[test]
-fn a_member_that_is_another_now_lets_its_group_ask_again() {
+fn a_changed_member_lets_its_podgroup_preempt_again() {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 2)]));
     gang(&mut world, "low", 1, "default", 2, &[("cpu", 1)]);
@@ -141,11 +141,11 @@ fn a_member_that_is_another_now_lets_its_group_ask_again() {
 }
 
 #[test]
-fn a_member_that_fits_nowhere_keeps_the_others_from_nothing_that_they_are_owed() {
+fn a_member_that_fits_nowhere_does_not_keep_the_others_from_reclaiming() {
     let misfits = [[("cpu", 50)].as_slice(), &[("cpu", 1), ("memory", 4)]];
     for asks in misfits {
         let mut world = borrowed();
-        // There is memory, but somebody has it whom we cannot ask.
+        // There is memory, but a foreign pod uses it.
         world.apply_node(node("n3", &[("memory", 4), ("cpu", 1)]));
         let other = running(pod("ns", "other", "none", &[("memory", 4), ("cpu", 1)]), "n3");
         world.apply_pod(crate::api::PodFacts { scheduler: "other".into(), ..other });
@@ -166,7 +166,7 @@ fn a_member_that_fits_nowhere_keeps_the_others_from_nothing_that_they_are_owed()
 }
 
 #[test]
-fn a_member_that_a_task_needs_is_made_up_for_by_nobody() {
+fn a_member_that_a_task_needs_cannot_be_replaced() {
     let mut world = borrowed();
     world.apply_group(GroupFacts { min_task_member: [("chief".into(), 1)].into(), ..group("ns", "owed", 2, "b") });
     world.apply_pod(crate::api::PodFacts { task: Some("chief".into()), ..pod("ns", "owed-0", "owed", &[("cpu", 50)]) });
@@ -177,7 +177,7 @@ fn a_member_that_a_task_needs_is_made_up_for_by_nobody() {
 }
 
 #[test]
-fn while_others_leave_for_some_members_the_rest_of_a_group_that_runs_is_placed_as_usual() {
+fn while_victims_terminate_for_some_members_the_rest_of_a_running_podgroup_is_placed_as_usual() {
     let mut world = borrowed();
     gang(&mut world, "deployment", 1, "b", 1, &[("cpu", 1)]);
     let plan = at(&mut world, 1);
@@ -196,7 +196,7 @@ fn while_others_leave_for_some_members_the_rest_of_a_group_that_runs_is_placed_a
 }
 
 #[test]
-fn who_was_not_evicted_when_it_was_asked_for_is_asked_last() {
+fn a_pod_with_a_refused_eviction_is_the_last_choice() {
     let mut world = borrowed();
     gang(&mut world, "owed", 1, "b", 1, &[("cpu", 1)]);
     let mut asked = std::collections::BTreeSet::new();
@@ -204,7 +204,7 @@ fn who_was_not_evicted_when_it_was_asked_for_is_asked_last() {
         let plan = at(&mut world, now);
         let [eviction] = plan.evictions.as_slice() else { panic!("{}", message(&world, "owed")) };
         asked.insert(names(eviction).concat());
-        world.stays(&eviction.victims[0].uid, Duration::from_secs(now));
+        world.back_off_eviction(&eviction.victims[0].uid, Duration::from_secs(now));
         world.refuse_eviction(&eviction.group, eviction.nomination, "webhook");
         let _backs_off = at(&mut world, now);
     }
@@ -212,7 +212,7 @@ fn who_was_not_evicted_when_it_was_asked_for_is_asked_last() {
 }
 
 #[test]
-fn a_pod_that_is_not_ready_any_more_and_may_go_where_the_budget_says_so_is_asked_for_in_a_quiet_cluster() {
+fn a_pod_that_becomes_unready_and_that_its_budget_frees_is_preempted_in_a_quiet_cluster() {
     for frees_unready in [true, false] {
         let mut world = borrowed();
         let (key, selector) = (BudgetKey::new("ns", "b"), Some(crate::api::podgroup::Selector::default()));
@@ -228,9 +228,9 @@ fn a_pod_that_is_not_ready_any_more_and_may_go_where_the_budget_says_so_is_asked
         let plan = run(&mut world, &POLICY, now);
         let victims: Vec<_> = plan.evictions.iter().flat_map(names).collect();
         assert_eq!(victims, if frees_unready { vec!["borrows-3"] } else { vec![] });
-        // That one is ready again is no news to anybody.
-        let plain = world.next_look();
+        // A pod that is ready again changes nothing.
+        let plain = world.next_attempt();
         world.apply_pod(crate::api::PodFacts { ready: true, ..facts });
-        assert_eq!(world.next_look(), plain);
+        assert_eq!(world.next_attempt(), plain);
     }
 }

@@ -1,4 +1,4 @@
-//! Who goes for whom, from the claim to the bind, as small stories (Q6, R1 to R11, R13).
+//! Which pods are preempted for which PodGroups, from the attempt to the bind, as small scenarios (Q6, R1 to R11, R13).
 
 use super::plan::Eviction;
 use super::testing::{POLICY, class, group, limits, node, pod, queue, running};
@@ -42,14 +42,14 @@ pub(super) fn borrowed() -> World {
 }
 
 #[test]
-fn q6_who_is_owed_its_share_gets_it_back_and_no_more() {
+fn q6_a_queue_reclaims_its_share_and_no_more() {
     let mut world = borrowed();
     gang(&mut world, "owed", 5, "b", 5, &[("cpu", 1)]);
     gang(&mut world, "too-much", 1, "b", 1, &[("cpu", 1)]);
     let plan = at(&mut world, 1);
     assert!(plan.binds.is_empty());
     let [eviction] = plan.evictions.as_slice() else { panic!("{:?}", plan.evictions) };
-    assert_eq!((eviction.victims.len(), eviction.taking), (5, plan::Taking::Reclaim));
+    assert_eq!((eviction.victims.len(), eviction.cause), (5, plan::EvictionCause::Reclaim));
     assert_eq!(phase(&world, "owed"), Phase::Inqueue);
     assert_eq!(
         message(&world, "owed"),
@@ -57,7 +57,7 @@ fn q6_who_is_owed_its_share_gets_it_back_and_no_more() {
     );
     for second in 2..4 {
         let plan = at(&mut world, second);
-        assert!(plan.binds.is_empty() && plan.evictions.is_empty(), "asked once, and nobody else is: {plan:?}");
+        assert!(plan.binds.is_empty() && plan.evictions.is_empty(), "one attempt, and no other: {plan:?}");
     }
     let victims: Vec<_> = eviction.victims.iter().map(|victim| victim.uid.clone()).collect();
     for (count, uid) in victims.iter().enumerate() {
@@ -66,7 +66,7 @@ fn q6_who_is_owed_its_share_gets_it_back_and_no_more() {
     }
     assert_eq!(at(&mut world, 6).binds.len(), 5);
     assert_eq!(phase(&world, "owed"), Phase::Running);
-    // What was evicted comes again and does not take it back (no ping-pong), and `b` has what it deserves.
+    // The evicted pods are recreated and do not preempt in turn (no ping-pong), and `b` has what it deserves.
     for index in 0..5 {
         world.apply_pod(pod("ns", &format!("again-{index}"), "borrows", &[("cpu", 1)]));
     }
@@ -77,7 +77,7 @@ fn q6_who_is_owed_its_share_gets_it_back_and_no_more() {
 }
 
 #[test]
-fn further_members_of_a_group_take_what_their_queue_is_owed_as_many_as_can() {
+fn further_members_of_a_podgroup_reclaim_the_share_of_their_queue_as_many_as_can() {
     let mut world = borrowed();
     gang(&mut world, "deployment", 1, "b", 7, &[("cpu", 1)]);
     let mut binds = 0;
@@ -92,7 +92,7 @@ fn further_members_of_a_group_take_what_their_queue_is_owed_as_many_as_can() {
 }
 
 #[test]
-fn r11_within_a_queue_the_higher_priority_takes_from_the_lower_and_not_from_its_like() {
+fn r11_within_a_queue_the_higher_priority_preempts_the_lower_and_not_an_equal_one() {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 2)]));
     for (name, value) in [("low", 1), ("high", 2)] {
@@ -110,8 +110,8 @@ fn r11_within_a_queue_the_higher_priority_takes_from_the_lower_and_not_from_its_
     world.apply_pod(PodFacts { priority: 2, ..pod("ns", "next-0", "next", &[("cpu", 1)]) });
     let plan = at(&mut world, 1);
     assert_eq!(
-        plan.evictions.iter().map(|eviction| (names(eviction), eviction.taking)).collect::<Vec<_>>(),
-        [(vec!["l-0"], plan::Taking::Preemption)]
+        plan.evictions.iter().map(|eviction| (names(eviction), eviction.cause)).collect::<Vec<_>>(),
+        [(vec!["l-0"], plan::EvictionCause::Preemption)]
     );
     world.delete_pod(&Uid::from("ns/l-0"));
     assert_eq!(bound(&at(&mut world, 2)), [("next-0", "n")]);
@@ -120,7 +120,7 @@ fn r11_within_a_queue_the_higher_priority_takes_from_the_lower_and_not_from_its_
     assert!(message(&world, "l").starts_with("0/"), "{}", message(&world, "l"));
 }
 
-/// A node that is full of one low pod, and a group of one member of high priority that waits for its place.
+/// A node that is full of one pod of low priority, and a PodGroup of one member of high priority that waits for its room.
 fn waits_for_a_lower_one(class_preempts: bool, pod_preempts: bool) -> World {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 1)]));
@@ -134,7 +134,7 @@ fn waits_for_a_lower_one(class_preempts: bool, pod_preempts: bool) -> World {
 }
 
 #[test]
-fn r13_for_who_says_never_nobody_goes_by_priority_and_it_is_told_who_said_so() {
+fn r13_a_podgroup_that_never_preempts_gets_no_victims_by_priority_and_the_refusal_names_the_source() {
     for (class_preempts, pod_preempts, says) in [
         (true, true, None),
         (false, true, Some("no pod is preempted: priority class \"high\" has preemptionPolicy: Never")),
@@ -145,7 +145,7 @@ fn r13_for_who_says_never_nobody_goes_by_priority_and_it_is_told_who_said_so() {
         assert_eq!(plan.evictions.is_empty(), says.is_some(), "{says:?}");
         assert!(says.is_none_or(|says| message(&world, "high").ends_with(says)), "{}", message(&world, "high"));
     }
-    // The class says something else since: it asks again.
+    // The class changed: the PodGroup preempts again.
     let mut world = waits_for_a_lower_one(false, true);
     assert!(at(&mut world, 1).evictions.is_empty());
     world.apply_priority_class(class("high", 5));
@@ -153,7 +153,7 @@ fn r13_for_who_says_never_nobody_goes_by_priority_and_it_is_told_who_said_so() {
 }
 
 #[test]
-fn r13_who_says_never_takes_nothing_back_that_its_queue_is_owed_and_gets_it_when_it_is_free() {
+fn r13_a_podgroup_that_never_preempts_does_not_reclaim_and_gets_its_share_when_it_is_free() {
     let mut world = borrowed();
     world.apply_group(group("ns", "owed", 2, "b"));
     for (index, preempts) in [true, false].into_iter().enumerate() {
@@ -161,12 +161,12 @@ fn r13_who_says_never_takes_nothing_back_that_its_queue_is_owed_and_gets_it_when
     }
     assert!(at(&mut world, 1).evictions.is_empty());
     assert!(message(&world, "owed").contains("preemptionPolicy: Never"), "{}", message(&world, "owed"));
-    // Who leaves by himself is waited for, as by anybody.
+    // A pod that terminates by itself is waited for.
     let leaving: Vec<_> =
         world.pods().values().filter(|member| member.facts.node.is_some()).take(2).map(|member| Arc::clone(&member.facts)).collect();
     leaving.iter().for_each(|facts| world.apply_pod(PodFacts { deleting: true, ..PodFacts::clone(facts) }));
-    // Nothing is free yet, so it is asked again only for some other reason.
-    world.apply_priority_class(class("wakes-everybody", 0));
+    // Nothing is free yet, so it is retried only for another reason.
+    world.apply_priority_class(class("wakes-all", 0));
     assert!(at(&mut world, 2).evictions.is_empty());
     assert!(!message(&world, "owed").contains("Never"), "{}", message(&world, "owed"));
     leaving.iter().for_each(|facts| world.delete_pod(&facts.uid));
@@ -174,14 +174,14 @@ fn r13_who_says_never_takes_nothing_back_that_its_queue_is_owed_and_gets_it_when
 }
 
 #[test]
-fn r13_a_member_that_is_not_needed_now_keeps_nobody_from_asking() {
+fn r13_a_member_that_is_not_needed_now_does_not_prevent_a_preemption() {
     let mut world = waits_for_a_lower_one(true, true);
     world.apply_pod(PodFacts { priority: 1, preempts: false, ..pod("ns", "high-1", "high", &[("cpu", 1)]) });
     assert_eq!(at(&mut world, 1).evictions.len(), 1);
 }
 
 #[test]
-fn r11_in_a_queue_that_is_full_the_higher_priority_comes_in_by_the_place_of_a_lower_one() {
+fn r11_in_a_full_queue_the_higher_priority_is_admitted_by_preempting_a_lower_one() {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 8)]));
     world.apply_queue(queue("q", None, &[("cpu", 2)]));
@@ -198,7 +198,7 @@ fn r11_in_a_queue_that_is_full_the_higher_priority_comes_in_by_the_place_of_a_lo
 }
 
 #[test]
-fn who_asked_in_vain_and_is_changed_asks_again() {
+fn a_changed_podgroup_preempts_again_after_an_attempt_in_vain() {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 1)]));
     world.apply_priority_class(class("high", 1));
@@ -212,7 +212,7 @@ fn who_asked_in_vain_and_is_changed_asks_again() {
 }
 
 #[test]
-fn a_class_counts_for_who_asks_and_for_who_goes_so_nobody_takes_a_place_back() {
+fn a_class_counts_for_preemptors_and_for_victims_so_no_preemption_is_reversed() {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 1)]));
     world.apply_priority_class(class("high", 100));
@@ -232,7 +232,7 @@ fn a_class_counts_for_who_asks_and_for_who_goes_so_nobody_takes_a_place_back() {
 }
 
 #[test]
-fn a_refused_eviction_takes_all_back_and_the_gang_asks_again_later() {
+fn a_refused_eviction_withdraws_the_nomination_and_the_gang_preempts_again_later() {
     let mut world = borrowed();
     gang(&mut world, "owed", 2, "b", 2, &[("cpu", 1)]);
     let plan = at(&mut world, 1);
@@ -248,7 +248,7 @@ fn a_refused_eviction_takes_all_back_and_the_gang_asks_again_later() {
 }
 
 #[test]
-fn places_that_are_kept_in_a_queue_that_requires_groups_of_nodes_since_are_taken_back() {
+fn a_nomination_in_a_queue_that_requires_node_groups_since_is_withdrawn() {
     let mut world = borrowed();
     gang(&mut world, "owed", 2, "b", 2, &[("cpu", 1)]);
     let plan = at(&mut world, 1);
@@ -262,7 +262,7 @@ fn places_that_are_kept_in_a_queue_that_requires_groups_of_nodes_since_are_taken
 }
 
 #[test]
-fn many_who_wait_in_vain_ask_a_few_at_a_time_and_come_to_rest() {
+fn many_waiting_podgroups_preempt_a_few_at_a_time_and_come_to_rest() {
     let mut world = borrowed();
     for index in 0..40 {
         gang(&mut world, &format!("big-{index}"), 1, "b", 1, &[("cpu", 6)]);
@@ -279,7 +279,7 @@ fn many_who_wait_in_vain_ask_a_few_at_a_time_and_come_to_rest() {
 }
 
 #[test]
-fn what_volcano_protects_is_never_a_victim_and_borrows_like_any_other() {
+fn a_pod_that_volcano_protects_is_never_a_victim_and_borrows_like_any_other() {
     for (pod_says, group_says) in [(true, false), (false, true)] {
         let mut world = borrowed();
         let facts: Vec<PodFacts> = world.pods().iter().map(|(_, member)| PodFacts::clone(&member.facts)).collect();

@@ -1,44 +1,45 @@
-//! May this one go, too, after those who go already? (R2, R3, R6, and budgets)
+//! May this pod be a victim, too, besides the present victims? (R2, R3, R6, and budgets)
 //!
-//! Whatever may go together may also go in part, so a set only grows while it is allowed, and taking somebody out of it needs no question.
-//! There must be an order in which each finds its queue over its share with those before it gone. It is found from its end: whoever borrows with all
-//! others gone may be the last, and what may go in some order may go without its last.
+//! A part of an allowed set is allowed, too. So a set only grows while it is allowed, and removing a victim needs no check.
+//!
+//! There must be an order in which the queue of each victim is over its share without the victims before it. The order is found from its
+//! end: a pod with a queue over its share without all others may be the last. A set with an order has one without its last pod, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::resources::{Amount, ResourceName, Resources};
 
 use super::MOST_STEPS;
-use super::answer::Limit;
 use super::candidates::{Candidate, Found, Gang};
+use super::outcome::Limit;
 use super::rules::{Rule, holds};
 use super::units::Unit;
 
-/// A queue below the common ancestor, as it is with those gone who go.
+/// A queue below the common ancestor, without the victims.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct QueueSlot {
     pub(super) used: Resources,
     pub(super) share: Resources,
     pub(super) floor: Resources,
 }
 
-/// Who goes, and what is still owed then.
+/// The victims, and the use of the queues without them.
 #[derive(Debug)]
-pub(super) struct Owed {
+pub(super) struct Victims {
     pub(super) candidates: Vec<Candidate>,
     pub(super) gangs: Vec<Gang>,
-    slots: Vec<Slot>,
+    slots: Vec<QueueSlot>,
     lacking: Vec<ResourceName>,
-    /// What each budget still lets go.
+    /// The evictions that each budget still allows.
     budgets: Vec<u32>,
-    taken: BTreeSet<usize>,
-    /// How many of each gang go, and how many of each of its tasks.
+    chosen: BTreeSet<usize>,
+    /// The number of victims in each gang, and in each of its tasks.
     of_gangs: Vec<(u32, Vec<u32>)>,
-    /// How often it may still be weighed.
+    /// The number of checks that are left.
     steps: u32,
 }
 
-impl Owed {
+impl Victims {
     pub(super) fn new(found: Found, budgets: &[u32]) -> Self {
         let of_gangs = found.gangs.iter().map(|gang| (0, vec![0; gang.tasks.len()])).collect();
         Self {
@@ -47,35 +48,35 @@ impl Owed {
             slots: found.slots,
             lacking: found.lacking,
             budgets: budgets.to_vec(),
-            taken: BTreeSet::new(),
+            chosen: BTreeSet::new(),
             of_gangs,
             steps: MOST_STEPS,
         }
     }
 
-    /// Who goes, by their place among the candidates.
-    pub(super) const fn taken(&self) -> &BTreeSet<usize> {
-        &self.taken
+    /// The victims, as indices into the candidates.
+    pub(super) const fn chosen(&self) -> &BTreeSet<usize> {
+        &self.chosen
     }
 
-    /// Whether all that is to be weighed in one call is.
+    /// Whether all checks of the call are used up.
     pub(super) const fn is_spent(&self) -> bool {
         self.steps == 0
     }
 
-    /// Whether all of a gang go.
-    pub(super) fn goes_whole(&self, gang: usize) -> bool {
+    /// Whether all live members of the gang are victims.
+    pub(super) fn is_whole_gang(&self, gang: usize) -> bool {
         let live = self.gangs.get(gang).map(|gang| gang.live);
         self.of_gangs.get(gang).map(|(count, _)| *count) == live
     }
 
-    /// Lets the unit go, too. Those of it who did not go before.
+    /// Adds the unit to the victims. Returns its pods that were no victims before.
     ///
     /// # Errors
     ///
-    /// What keeps it; nothing where all of it go already.
+    /// The limit that forbids it; none where all its pods are victims already.
     pub(super) fn add(&mut self, unit: &Unit) -> Result<Vec<usize>, Option<Limit>> {
-        let new: Vec<usize> = unit.pods.iter().copied().filter(|pod| !self.taken.contains(pod)).collect();
+        let new: Vec<usize> = unit.pods.iter().copied().filter(|pod| !self.chosen.contains(pod)).collect();
         if new.is_empty() {
             return Err(None);
         }
@@ -85,42 +86,42 @@ impl Owed {
         if holds(Rule::R9) && !self.are_within_budgets(&new) {
             return Err(Some(Limit::Budget));
         }
-        // Of a gang of which some went alone before, all go as one now.
-        let is_last = new.len() == unit.pods.len() && new.iter().all(|pod| self.borrows(*pod));
-        self.take(&new);
-        if holds(Rule::R3) && !new.iter().all(|pod| self.leaves_floors(*pod)) {
-            self.give_back(&new);
+        // Of a gang with single victims before, all members are victims together now.
+        let is_last = new.len() == unit.pods.len() && new.iter().all(|pod| self.is_over_share(*pod));
+        self.add_again(&new);
+        if holds(Rule::R3) && !new.iter().all(|pod| self.keeps_floors(*pod)) {
+            self.remove(&new);
             return Err(Some(Limit::Floor));
         }
         if !is_last && holds(Rule::R2Before) && !self.are_in_some_order() {
-            self.give_back(&new);
+            self.remove(&new);
             return Err(Some(Limit::Share));
         }
         Ok(new)
     }
 
-    /// These go, as they did once before.
-    pub(super) fn take(&mut self, pods: &[usize]) {
+    /// Adds pods that were victims before, without any check.
+    pub(super) fn add_again(&mut self, pods: &[usize]) {
         self.shift(pods, Resources::sub);
         for pod in pods {
-            self.taken.insert(*pod);
+            self.chosen.insert(*pod);
             self.count(*pod, |number| *number = number.saturating_add(1), |left| *left = left.saturating_sub(1));
         }
     }
 
-    /// These do not go.
-    pub(super) fn give_back(&mut self, pods: &[usize]) {
+    /// Removes these victims.
+    pub(super) fn remove(&mut self, pods: &[usize]) {
         self.shift(pods, Resources::add);
         for pod in pods {
-            self.taken.remove(pod);
+            self.chosen.remove(pod);
             self.count(*pod, |number| *number = number.saturating_sub(1), |left| *left = left.saturating_add(1));
         }
     }
 
-    /// Nobody goes.
+    /// Removes all victims.
     pub(super) fn clear(&mut self) {
-        let all: Vec<usize> = self.taken.iter().copied().collect();
-        self.give_back(&all);
+        let all: Vec<usize> = self.chosen.iter().copied().collect();
+        self.remove(&all);
     }
 
     fn count(&mut self, pod: usize, gang: impl Fn(&mut u32), budget: impl Fn(&mut u32)) {
@@ -144,15 +145,15 @@ impl Owed {
         }
     }
 
-    /// R6: whether enough stay when it goes alone.
+    /// R6: whether the gang keeps its minimum without this pod.
     fn is_surplus(&self, pod: usize) -> bool {
         let Some(pod) = self.candidates.get(pod) else { return false };
         let Some((gang, (gone, tasks))) = pod.gang.and_then(|at| Some((self.gangs.get(at)?, self.of_gangs.get(at)?))) else {
             return true;
         };
-        let stays = |live: u32, gone: u32, min: u32| live > min.saturating_add(gone);
+        let keeps_minimum = |live: u32, gone: u32, min: u32| live > min.saturating_add(gone);
         let of_task = pod.task.and_then(|at| Some((gang.tasks.get(at)?, tasks.get(at)?)));
-        stays(gang.live, *gone, gang.min) && of_task.is_none_or(|((live, min), gone)| stays(*live, *gone, *min))
+        keeps_minimum(gang.live, *gone, gang.min) && of_task.is_none_or(|((live, min), gone)| keeps_minimum(*live, *gone, *min))
     }
 
     fn are_within_budgets(&self, pods: &[usize]) -> bool {
@@ -165,17 +166,18 @@ impl Owed {
     }
 
     /// R2: whether its queue and all above it are over their shares in one dimension that is lacking.
-    fn borrows(&mut self, pod: usize) -> bool {
+    fn is_over_share(&mut self, pod: usize) -> bool {
         self.steps = self.steps.saturating_sub(1);
         let Some(pod) = self.candidates.get(pod) else { return false };
         let levels = if holds(Rule::R2Above) { pod.way.len() } else { 1 };
-        let over = |slot: &Slot, name: &ResourceName| slot.used.get(name) > slot.share.get(name);
-        let owes = |name: &ResourceName| pod.way.iter().take(levels).all(|slot| self.slots.get(*slot).is_some_and(|slot| over(slot, name)));
-        pod.way.is_empty() || !holds(Rule::R2) || self.lacking.iter().any(owes)
+        let over = |slot: &QueueSlot, name: &ResourceName| slot.used.get(name) > slot.share.get(name);
+        let over_at_all_levels =
+            |name: &ResourceName| pod.way.iter().take(levels).all(|slot| self.slots.get(*slot).is_some_and(|slot| over(slot, name)));
+        pod.way.is_empty() || !holds(Rule::R2) || self.lacking.iter().any(over_at_all_levels)
     }
 
     /// R3, with the pod gone.
-    fn leaves_floors(&self, pod: usize) -> bool {
+    fn keeps_floors(&self, pod: usize) -> bool {
         let Some(pod) = self.candidates.get(pod) else { return false };
         let mut slots = pod.way.iter().filter_map(|slot| self.slots.get(*slot));
         slots.all(|slot| {
@@ -184,12 +186,12 @@ impl Owed {
         })
     }
 
-    /// R2: whether all who go could go one after the other.
+    /// R2: whether all victims could be evicted one after the other.
     fn are_in_some_order(&mut self) -> bool {
         let mut whole = BTreeMap::<usize, Vec<usize>>::new();
         let mut left: Vec<Vec<usize>> = Vec::new();
-        for pod in &self.taken {
-            match self.candidates.get(*pod).and_then(|pod| pod.gang).filter(|gang| self.goes_whole(*gang)) {
+        for pod in &self.chosen {
+            match self.candidates.get(*pod).and_then(|pod| pod.gang).filter(|gang| self.is_whole_gang(*gang)) {
                 Some(gang) => whole.entry(gang).or_default().push(*pod),
                 None => left.push(vec![*pod]),
             }
@@ -200,7 +202,7 @@ impl Owed {
             let before = left.len();
             left.retain(|unit| {
                 self.shift(unit, Resources::add);
-                // The last of those that are left: all others of them are gone.
+                // As the last of the units that are left: all others are evicted.
                 let may = !self.is_spent() && self.is_last(unit);
                 if may {
                     last.extend(unit);
@@ -218,6 +220,6 @@ impl Owed {
     }
 
     fn is_last(&mut self, unit: &[usize]) -> bool {
-        unit.iter().all(|pod| self.borrows(*pod))
+        unit.iter().all(|pod| self.is_over_share(*pod))
     }
 }

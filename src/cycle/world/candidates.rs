@@ -14,20 +14,20 @@ use crate::cycle::placement::Strategy;
 use crate::cycle::placement::snapshot::Snapshot;
 use crate::cycle::requeue::{Blocker, Known, Lacking};
 
-use super::asking::Preemptable;
+use super::preemption_retries::Preemptable;
 use super::{Group, World};
 
-/// What changed since it was last asked, to be told to people.
+/// The objects with a status that may have changed since the last call.
 #[derive(Debug, Default)]
 pub struct Dirty {
-    /// Queues whose status may have changed.
+    /// The queues with a status that may have changed.
     pub queues: BTreeSet<Arc<str>>,
-    /// Pods whose condition may have changed.
+    /// The pods with a condition that may have changed.
     pub pods: BTreeSet<Uid>,
 }
 
 impl World {
-    /// What changed since this was last asked.
+    /// Takes the objects that changed since the last call.
     pub fn take_dirty(&mut self) -> Dirty {
         Dirty { queues: std::mem::take(&mut self.dirty_queues), pods: std::mem::take(&mut self.dirty_pods) }
     }
@@ -35,32 +35,35 @@ impl World {
     /// Whether a cycle would try anything at this moment.
     #[must_use]
     pub fn has_work(&self, now: Duration) -> bool {
-        self.next_look().is_some_and(|at| at <= now)
+        self.next_attempt().is_some_and(|at| at <= now)
     }
 
-    /// Returns when a cycle has something to try although nothing happens until then; none where nothing is waited for.
+    /// Returns when a cycle has something to try although no event arrives until then; none where there is no such time.
     #[must_use]
-    pub fn next_look(&self) -> Option<Duration> {
+    pub fn next_attempt(&self) -> Option<Duration> {
         if self.requeue.has_work() || self.nominations.has_work() {
             return Some(Duration::ZERO);
         }
-        [self.requeue.next_timer(), self.nominations.next_deadline(), self.asking.next(), self.stays.next()].into_iter().flatten().min()
+        [self.requeue.next_timer(), self.nominations.next_deadline(), self.preemption_retries.next(), self.eviction_backoff.next()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Returns the PodGroups that a cycle tries now.
     pub(in crate::cycle) fn take_candidates(&mut self, now: Duration) -> BTreeSet<GroupKey> {
         self.notice_unfilled();
-        let rested = self.stays.wake(now);
-        if rested || self.requeue.has_changes() || self.shares.is_none() || self.outdated {
-            self.asking.changed();
+        let ended = self.eviction_backoff.end_due(now);
+        if ended || self.requeue.has_changes() || self.shares.is_none() || self.outdated {
+            self.preemption_retries.changed();
         }
-        let preemptable = if self.asking.is_due(now) { self.preemptable() } else { Preemptable::default() };
-        let chosen = self.asking.choose(now, preemptable).to_vec();
+        let preemptable = if self.preemption_retries.is_due(now) { self.preemptable() } else { Preemptable::default() };
+        let chosen = self.preemption_retries.choose(now, preemptable).to_vec();
         if self.requeue.has_changes() {
             self.notice_overpromising();
         }
         let Self { requeue, nodes, books, anti_affinity, classes, groups, queues, .. } = self;
-        let reserves = |key: &GroupKey| groups.get(key).is_some_and(|group| group.holds.is_some());
+        let reserves = |key: &GroupKey| groups.get(key).is_some_and(|group| group.reservation.is_some());
         let none = BTreeSet::new();
         let snapshot = Snapshot { nodes, ledger: books.ledger(), anti_affinity, strategy: Strategy::default(), barred: &none };
         let known = Known { snapshot, quota: books.quota(), classes, reserves: &reserves };
@@ -74,7 +77,7 @@ impl World {
     /// Returns which pods may be preempted at all.
     fn preemptable(&mut self) -> Preemptable {
         self.share_out();
-        Preemptable { over_share: self.somebody_owes(), lowest: self.lowest_priority() }
+        Preemptable { over_share: self.any_queue_over_share(), lowest: self.lowest_priority() }
     }
 
     /// The PodGroup was refused: it is parked under what has to change.
@@ -98,7 +101,7 @@ impl World {
         self.requeue.refused(key, blocker);
     }
 
-    /// The PodGroup's place among those of its queue.
+    /// The rank of the PodGroup in its queue.
     pub(in crate::cycle) fn rank(&self, group: &Group, facts: &GroupFacts) -> GroupRank {
         let oldest = group.waiting.iter().filter_map(|uid| self.pods.get(uid)).map(|member| member.facts.created).min();
         GroupRank { priority: Reverse(self.priority(group)), oldest: oldest.unwrap_or(facts.created), key: facts.key.clone() }

@@ -1,7 +1,8 @@
-//! Is there another choice where the first in order are not enough?
+//! Is there another set of victims where the first in order are not enough?
 //!
-//! Who goes may keep another from going: its queue is not over its share any more, or would fall below its floor, or its gang needs who is left. Where there are
-//! few units, every set is found that cannot grow, the cheapest first; only those are tried, as who helps with fewer helps with more.
+//! One victim may forbid another: its queue is not over its share any more, or would fall below its floor, or its gang needs the rest.
+//! Where there are few units, every set that cannot grow is found, the cheapest first. Only these are tried, because more victims never
+//! free less.
 
 use std::collections::BTreeSet;
 
@@ -9,28 +10,28 @@ use super::rules::{Rule, holds};
 use super::search::Search;
 use super::stage::Places;
 
-/// With more units than this it is not looked for: their sets are more than can be tried.
+/// With more units than this no other set is searched: there are too many.
 const FEW: usize = 24;
 
 impl Search<'_, '_> {
-    /// Whether every choice is tried before it is said that there is none.
+    /// Whether every set is tried before the search fails.
     pub(super) fn is_small(&self) -> bool {
         self.units.len() <= FEW
     }
 
-    pub(super) fn others(&mut self) -> Option<Places> {
+    pub(super) fn alternatives(&mut self) -> Option<Places> {
         if !self.is_small() || !holds(Rule::Others) {
             return None;
         }
-        self.owed.clear();
-        // For each unit so far who goes with it; nobody where it stays.
+        self.victims.clear();
+        // For each unit so far the pods that it adds; none where it is not chosen.
         let mut chosen: Vec<Vec<usize>> = Vec::new();
         loop {
             if self.is_spent() {
                 return None;
             }
             if let Some(unit) = self.units.get(chosen.len()) {
-                chosen.push(self.owed.add(unit).unwrap_or_default());
+                chosen.push(self.victims.add(unit).unwrap_or_default());
                 continue;
             }
             if self.cannot_grow(&chosen)
@@ -38,15 +39,15 @@ impl Search<'_, '_> {
             {
                 return Some(places);
             }
-            // The last that goes stays instead, if that leaves any hope.
+            // Without the last chosen unit, if the rest could be enough.
             loop {
                 let pods = chosen.pop()?;
                 if pods.is_empty() {
                     continue;
                 }
-                self.owed.give_back(&pods);
+                self.victims.remove(&pods);
                 let rest = self.units.get(chosen.len().saturating_add(1)..).unwrap_or_default();
-                let most: BTreeSet<usize> = rest.iter().flat_map(|unit| unit.pods.iter()).chain(self.owed.taken()).copied().collect();
+                let most: BTreeSet<usize> = rest.iter().flat_map(|unit| unit.pods.iter()).chain(self.victims.chosen()).copied().collect();
                 if self.try_with(&most).is_ok() {
                     chosen.push(Vec::new());
                     break;
@@ -58,9 +59,9 @@ impl Search<'_, '_> {
     fn cannot_grow(&mut self, chosen: &[Vec<usize>]) -> bool {
         for (unit, pods) in self.units.iter().zip(chosen) {
             if pods.is_empty()
-                && let Ok(more) = self.owed.add(unit)
+                && let Ok(more) = self.victims.add(unit)
             {
-                self.owed.give_back(&more);
+                self.victims.remove(&more);
                 return false;
             }
         }

@@ -1,4 +1,4 @@
-//! Who goes, or why does nobody?
+//! Which pods are preempted, or why is none?
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,73 +9,73 @@ use crate::api::names::PREEMPTS_NEVER;
 use crate::cycle::explain::Refusal;
 use crate::resources::{Amount, ResourceName, quantity};
 
-/// Who must go, and where the members are placed then.
+/// The victims, and the nodes of the members without them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Taking {
-    /// The pods to evict, the cheapest first, a gang together; none if what is terminating is enough.
+pub struct Preemption {
+    /// The pods to evict, the cheapest first, a gang together; none if terminating pods are enough.
     pub victims: Vec<Uid>,
-    /// Each member that was asked for, with its node.
+    /// Each member of the request, with its node.
     pub places: Vec<(Uid, Arc<str>)>,
 }
 
-/// Why nobody is taken.
+/// The reason why no pod is preempted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NotTaken {
-    /// It asks for nobody's place (R13).
+pub enum NotPreempted {
+    /// The PodGroup never preempts (R13).
     Never {
-        /// The class of its group, if it is that which says so; else a member does.
+        /// Its priority class, if the class says so; none where a member does.
         class: Option<String>,
     },
-    /// It would not be placed if all went who may.
+    /// It would not be placed without all candidates.
     Unplaceable(Box<Refusal>),
-    /// Nobody may go.
-    Nobody(Box<Kept>),
-    /// The same, and some who might go are being bound: it may be otherwise as soon as they are.
-    Soon(Box<NotTaken>),
-    /// There are some who may go, but not enough of them together.
+    /// There are no candidates.
+    NoCandidates(Box<Excluded>),
+    /// The same, but some pods are being bound and may be candidates afterwards.
+    Soon(Box<NotPreempted>),
+    /// There are candidates, but no allowed set of them is enough.
     NotEnough {
-        /// What keeps the others.
+        /// The rules that excluded further candidates.
         limits: BTreeSet<Limit>,
-        /// Why it is not placed when those are gone who come first.
+        /// Why it is not placed without the first candidates in order.
         refusal: Box<Refusal>,
-        /// Whether every choice was tried; if not there may be one that would do (R12).
+        /// Whether every set was tried; if not, one may exist that is enough (R12).
         every: bool,
     },
 }
 
-/// Why others were no candidates.
+/// Why other pods were no candidates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
-    /// The nearest queue of its own that would use more than its share (R1).
+pub struct Excluded {
+    /// The nearest of its own queues that would exceed its share (R1).
     pub share: Option<OverShare>,
-    /// How many pods, in queues that owe, have too high a priority.
+    /// The number of pods with too high a priority, in queues over their shares.
     pub higher: u32,
-    /// How many of them are not preemptable.
-    pub stay: u32,
-    /// How many are just being bound.
+    /// The number of pods that are not preemptable.
+    pub not_preemptable: u32,
+    /// The number of pods that are being bound.
     pub binding: u32,
-    /// How many are under a budget that lets nobody go.
+    /// The number of pods under a budget that allows no eviction.
     pub budget: u32,
-    /// How many are there whose eviction was refused a moment ago.
+    /// The number of pods in eviction back-off.
     pub refused: u32,
 }
 
-/// A queue that would use more than its share.
+/// A queue that would exceed its share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverShare {
     /// The queue.
     pub queue: Arc<str>,
-    /// The first dimension, by name, in which it would.
+    /// The first resource, by name, in which it would.
     pub dimension: ResourceName,
-    /// What is asked for.
+    /// The request.
     pub asked: Amount,
-    /// What it uses.
+    /// The present use.
     pub used: Amount,
     /// Its share.
     pub share: Amount,
 }
 
-/// What keeps one from going after others.
+/// A rule that excludes a candidate after the earlier victims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Limit {
     /// Its queue would no longer be over its share (R2).
@@ -84,22 +84,22 @@ pub enum Limit {
     Floor,
     /// Its gang needs it (R6).
     Gang,
-    /// Its budget lets no more go (R9).
+    /// Its budget allows no more evictions (R9).
     Budget,
 }
 
-impl NotTaken {
-    /// Whether this is news to somebody who knows what is in his way.
+impl NotPreempted {
+    /// Whether this adds information to the refusal of the PodGroup.
     pub(in crate::cycle) fn says_something(&self) -> bool {
         match self {
             Self::Unplaceable(_) => false,
-            Self::Nobody(kept) => **kept != Kept::default(),
+            Self::NoCandidates(excluded) => **excluded != Excluded::default(),
             Self::Soon(now) => now.says_something(),
             Self::Never { .. } | Self::NotEnough { .. } => true,
         }
     }
 
-    /// How many members were placed, with those gone who might go, before one was not.
+    /// Returns the number of members that were placed without the candidates before one was not.
     pub(in crate::cycle) fn placed_before(&self) -> Option<usize> {
         match self {
             Self::Unplaceable(refusal) | Self::NotEnough { refusal, .. } => {
@@ -110,11 +110,11 @@ impl NotTaken {
                 }
             }
             Self::Soon(now) => now.placed_before(),
-            Self::Never { .. } | Self::Nobody(_) => None,
+            Self::Never { .. } | Self::NoCandidates(_) => None,
         }
     }
 
-    /// Whether it may be otherwise as soon as some binds have ended.
+    /// Whether the outcome may change as soon as some binds have ended.
     pub(in crate::cycle) const fn is_soon(&self) -> bool {
         matches!(self, Self::Soon(_))
     }
@@ -131,11 +131,11 @@ impl fmt::Display for Limit {
     }
 }
 
-impl fmt::Display for Kept {
+impl fmt::Display for Excluded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = [
             (self.higher, "of too high a priority"),
-            (self.stay, "not preemptable"),
+            (self.not_preemptable, "not preemptable"),
             (self.binding, "being bound"),
             (self.budget, "protected by a PodDisruptionBudget"),
             (self.refused, "whose eviction was refused"),
@@ -162,7 +162,7 @@ impl fmt::Display for Kept {
     }
 }
 
-impl fmt::Display for NotTaken {
+impl fmt::Display for NotPreempted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Never { class: Some(class) } => {
@@ -170,7 +170,7 @@ impl fmt::Display for NotTaken {
             }
             Self::Never { class: None } => write!(f, "no pod is preempted: a member has preemptionPolicy: {PREEMPTS_NEVER}"),
             Self::Unplaceable(refusal) => write!(f, "preemption would not help: {refusal}"),
-            Self::Nobody(kept) => write!(f, "no pod can be preempted: {kept}"),
+            Self::NoCandidates(excluded) => write!(f, "no pod can be preempted: {excluded}"),
             Self::Soon(now) => now.fmt(f),
             Self::NotEnough { limits, refusal, every } => {
                 f.write_str(if *every { "too few pods can be preempted" } else { "no set of pods to preempt was found" })?;

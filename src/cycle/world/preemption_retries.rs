@@ -1,0 +1,278 @@
+//! Which PodGroups found no victims, with which outcome, and when is each preemption retried?
+//!
+//! An outcome follows from the use and the demand of all queues, so it may be outdated after any change. Then the oldest outcomes are
+//! renewed first, a few in each cycle. PodGroups with no other reason to be tried are retried a few at a time, at a bounded rate, until
+//! all outcomes are current. So a full cluster with thousands of waiting PodGroups costs a bounded part of the time, and a cluster without
+//! changes costs nothing. An outcome stands until it is renewed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::accounting::{Bound, Ceiling};
+use crate::api::{GroupKey, PodFacts};
+use crate::cycle::explain::Refusal;
+use crate::cycle::reclaim::NotPreempted;
+
+use super::budgets::is_guarded_otherwise;
+use super::{State, World};
+
+/// The most preemption attempts in one cycle, and in one batch of retries.
+pub const MOST_PREEMPTION_ATTEMPTS: usize = 16;
+
+/// The time between two batches of retries.
+const NEXT: Duration = Duration::from_millis(100);
+
+/// The last preemption attempt of each waiting PodGroup, and the order of the retries.
+#[derive(Debug, Default)]
+pub(super) struct PreemptionRetries {
+    /// The number of changes so far from which an outcome follows.
+    changes: u64,
+    /// All outcomes that are no older than this stand, whatever changed until then: none of these PodGroups may preempt any pod.
+    settled: u64,
+    /// Outcomes that are older than this are renewed, though no pod may be preempted: what they say of the nodes is old.
+    refresh: u64,
+    attempts: BTreeMap<GroupKey, LastAttempt>,
+    /// The keys of `attempts`: PodGroups without an attempt first, then the oldest attempts first.
+    order: BTreeSet<(Option<u64>, GroupKey)>,
+    /// The PodGroups that wait for binds under way: only a bound pod may be preempted.
+    soon: BTreeSet<GroupKey>,
+    /// The PodGroups with an outdated outcome, though nothing changed for the others. They keep their place in the order. So a PodGroup
+    /// that changes often does not delay the others.
+    reopened: BTreeSet<GroupKey>,
+    /// When the next batch of retries is due.
+    next_at: Duration,
+    /// The PodGroups that this cycle tries only because of a retry.
+    chosen: Vec<GroupKey>,
+}
+
+#[derive(Debug)]
+struct LastAttempt {
+    /// The number of changes before the attempt; none where it had no turn yet.
+    at: Option<u64>,
+    outcome: PreemptionOutcome,
+    /// The priority with which it preempts, where only that could change its outcome: nodes or used quota refused it, and nothing is to be
+    /// said of any victim.
+    plain: Option<i32>,
+}
+
+/// Which pods may be preempted at all, by any PodGroup.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Preemptable {
+    /// Whether a queue uses more than its share.
+    pub(super) over_share: bool,
+    /// The lowest priority of a pod that has a node.
+    pub(super) lowest: Option<i32>,
+}
+
+/// The outcome of the last preemption attempt of a PodGroup.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::cycle) struct PreemptionOutcome {
+    /// Why no pod is preempted, where that is worth reporting.
+    pub(in crate::cycle) why: Option<Arc<NotPreempted>>,
+    /// Whether victims are on their way out.
+    pub(in crate::cycle) leaving: bool,
+    /// Whether a pod, or a further one, may be preempted as soon as a bind has ended.
+    pub(in crate::cycle) soon: bool,
+}
+
+impl PreemptionOutcome {
+    /// Whether victims are on their way out, or may be as soon as a bind has ended.
+    pub(in crate::cycle) const fn has_hope(&self) -> bool {
+        self.leaving || self.soon
+    }
+}
+
+impl PreemptionRetries {
+    /// Something changed from which all outcomes follow.
+    pub(super) const fn changed(&mut self) {
+        self.changes = self.changes.saturating_add(1);
+    }
+
+    /// The nodes changed, so what the outcomes say of them is old.
+    pub(super) const fn nodes_changed(&mut self) {
+        self.changed();
+        self.refresh = self.changes;
+    }
+
+    /// Whether a batch of retries is due at this time.
+    pub(super) fn is_due(&self, now: Duration) -> bool {
+        self.next_at <= now && self.is_open()
+    }
+
+    /// A bind ended, so fewer are under way.
+    pub(super) fn bound(&mut self) {
+        self.reopened.append(&mut self.soon);
+    }
+
+    /// Something about the PodGroup changed, so its outcome may be outdated.
+    pub(super) fn reopen(&mut self, key: &GroupKey) {
+        if self.attempts.contains_key(key) {
+            self.reopened.insert(key.clone());
+        }
+    }
+
+    /// Returns the PodGroups to retry a preemption for at this time, though nothing else is to be done for them. An outcome that cannot
+    /// have changed is not retried.
+    pub(super) fn choose(&mut self, now: Duration, preemptable: Preemptable) -> &[GroupKey] {
+        self.chosen.clear();
+        if self.is_due(now) {
+            let is_old = |(at, _): &&(Option<u64>, GroupKey)| *at < Some(self.changes);
+            let old = self.order.iter().take_while(is_old).map(|(_, key)| key);
+            let may_differ = |key: &&GroupKey| {
+                let Some(last) = self.attempts.get(*key) else { return false };
+                let plain = last.plain.filter(|_| last.at >= Some(self.refresh) && !preemptable.over_share);
+                last.at.max(Some(self.settled)) < Some(self.changes)
+                    && (last.at.is_none() || plain.is_none_or(|priority| preemptable.lowest.is_some_and(|lowest| lowest < priority)))
+            };
+            let known = |key: &&GroupKey| self.attempts.get(*key).is_some_and(|last| last.at.max(Some(self.settled)) == Some(self.changes));
+            self.chosen.extend(old.filter(may_differ).chain(self.reopened.iter().filter(known)).take(MOST_PREEMPTION_ATTEMPTS).cloned());
+            self.next_at = now.saturating_add(NEXT);
+            if self.chosen.is_empty() {
+                self.settled = self.changes;
+            }
+        }
+        &self.chosen
+    }
+
+    /// When the next retry is due; none where all outcomes are current.
+    pub(super) fn next(&self) -> Option<Duration> {
+        self.is_open().then_some(self.next_at)
+    }
+
+    fn is_open(&self) -> bool {
+        let first = self.order.first().map(|(at, _)| at.map(|at| at.max(self.settled)));
+        !self.reopened.is_empty() || first.is_some_and(|at| at < Some(self.changes))
+    }
+
+    fn put(&mut self, key: &GroupKey, at: Option<u64>, outcome: PreemptionOutcome, plain: Option<i32>) {
+        self.forget(key);
+        if outcome.soon {
+            self.soon.insert(key.clone());
+        }
+        self.attempts.insert(key.clone(), LastAttempt { at, outcome, plain });
+        self.order.insert((at, key.clone()));
+    }
+
+    /// The PodGroup waits no more, or its request changed.
+    pub(super) fn forget(&mut self, key: &GroupKey) {
+        if let Some(LastAttempt { at, .. }) = self.attempts.remove(key) {
+            self.order.remove(&(at, key.clone()));
+            self.soon.remove(key);
+            self.reopened.remove(key);
+        }
+    }
+}
+
+impl World {
+    /// The number of changes before the last attempt of the PodGroup; none where it had no attempt since it waits.
+    #[must_use]
+    pub(in crate::cycle) fn preemption_attempted_at(&self, key: &GroupKey) -> Option<u64> {
+        self.preemption_retries.attempts.get(key).and_then(|last| last.at)
+    }
+
+    /// The outcome of the last attempt of the PodGroup.
+    #[must_use]
+    pub(in crate::cycle) fn preemption_outcome(&self, key: &GroupKey) -> Option<&PreemptionOutcome> {
+        self.preemption_retries.attempts.get(key).map(|last| &last.outcome)
+    }
+
+    /// Whether the outcome of the last attempt is current.
+    #[must_use]
+    pub(in crate::cycle) fn has_current_outcome(&self, key: &GroupKey) -> bool {
+        let current = self.preemption_attempted_at(key).map(|at| at.max(self.preemption_retries.settled));
+        current == Some(self.preemption_retries.changes) && !self.preemption_retries.reopened.contains(key)
+    }
+
+    /// Handles a change of a pod that has a node: it may be preempted now, alone or with others (R6, R8, R9).
+    pub(super) fn notice_changed_victim(&mut self, facts: &PodFacts) {
+        let Some(known) = self.pods.get(&facts.uid).filter(|known| known.state() == State::Placed) else { return };
+        let old = &known.facts;
+        let same = (&old.group, &old.task, old.preemptable, old.protected, old.priority)
+            == (&facts.group, &facts.task, facts.preemptable, facts.protected, facts.priority);
+        if !same || is_guarded_otherwise(&self.budgets, old, facts) {
+            self.eviction_backoff.forget(&facts.uid);
+            self.preemption_retries.changed();
+        }
+    }
+
+    /// Records the outcome of a preemption attempt.
+    pub(in crate::cycle) fn record_preemption(&mut self, key: &GroupKey, outcome: PreemptionOutcome) {
+        // A queue that can reclaim from others has a sibling that uses more than its share (A3).
+        let plain = self.groups.get(key).filter(|group| {
+            outcome == PreemptionOutcome::default()
+                && group.refusal.as_deref().is_some_and(|refusal| {
+                    let used = |ceiling: &Ceiling| ceiling.bound != Bound::Entitlement && ceiling.unused_guarantee.is_zero();
+                    matches!(refusal, Refusal::Nodes { .. }) || matches!(refusal, Refusal::Ceiling(ceiling) if used(ceiling))
+                })
+        });
+        let plain = plain.map(|group| self.priority(group));
+        self.preemption_retries.put(key, Some(self.preemption_retries.changes), outcome, plain);
+    }
+
+    /// Postpones the attempt of the PodGroup: this cycle had no attempts left.
+    pub(in crate::cycle) fn postpone_preemption(&mut self, key: &GroupKey) {
+        if !self.preemption_retries.attempts.contains_key(key) {
+            self.preemption_retries.put(key, None, PreemptionOutcome::default(), None);
+        }
+    }
+
+    /// Forgets the PodGroups that this cycle retried and that need no preemption any more.
+    pub(in crate::cycle) fn forget_needless_retries<'a>(&mut self, wanted: impl Iterator<Item = &'a GroupKey> + Clone) {
+        // The batch is small.
+        for key in std::mem::take(&mut self.preemption_retries.chosen) {
+            if !wanted.clone().any(|wanted| *wanted == key) {
+                self.preemption_retries.forget(&key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANY: Preemptable = Preemptable { over_share: true, lowest: None };
+
+    #[test]
+    fn podgroups_that_are_retried_again_and_again_do_not_delay_the_others() {
+        let mut retries = PreemptionRetries::default();
+        let eager: Vec<GroupKey> = (0..20).map(|index| GroupKey::new("a", &format!("{index:02}"))).collect();
+        let last_in_order = GroupKey::new("z", "owed");
+        let soon = PreemptionOutcome { soon: true, ..PreemptionOutcome::default() };
+        retries.changed();
+        for key in eager.iter().chain([&last_in_order]) {
+            retries.put(key, Some(0), soon.clone(), None);
+        }
+        let mut now = Duration::ZERO;
+        let mut turns = 0;
+        while !retries.choose(now, ANY).contains(&last_in_order) {
+            turns += 1;
+            assert!(turns < 3, "they have all the turns");
+            for key in retries.chosen.clone() {
+                retries.put(&key, Some(retries.changes), soon.clone(), None);
+                retries.reopen(&key);
+            }
+            retries.changed();
+            retries.bound();
+            now += NEXT;
+        }
+        // Without any other change they are retried all the same, and once each.
+        for key in eager.iter().chain([&last_in_order]) {
+            retries.put(key, Some(retries.changes), soon.clone(), None);
+        }
+        assert_eq!(retries.next(), None);
+        retries.bound();
+        assert_eq!(retries.choose(now + NEXT, ANY).len(), MOST_PREEMPTION_ATTEMPTS);
+        all_renewed(&mut retries);
+        assert_eq!(retries.choose(now + NEXT * 2, ANY).len(), 21 - MOST_PREEMPTION_ATTEMPTS);
+        all_renewed(&mut retries);
+        assert_eq!(retries.next(), None);
+    }
+
+    fn all_renewed(retries: &mut PreemptionRetries) {
+        for key in retries.chosen.clone() {
+            retries.put(&key, Some(retries.changes), PreemptionOutcome::default(), None);
+        }
+    }
+}
