@@ -23,6 +23,7 @@
 //! * it would not satisfy its gang any more;
 //! * the victims are gone and the gang does not fit all the same. Then it waits on, within its time, while a terminating pod there could
 //!   make the difference.
+//!
 //! Nothing of this is persisted. Terminating pods count as gone in the search for victims. So a new process finds the same room, nominates
 //! again, and evicts no further pod.
 
