@@ -3,12 +3,12 @@
 //! ```text
 //!  World ──▶ candidates ──▶ gang ────▶ order ──▶ admit ──▶ place (filter, score, trial) ──▶ Plan
 //!            PodGroups that  members    the next  below     all needed members,            binds,
-//!            something       needed     turn      every     or none                        evictions
-//!            changed for     together             ceiling?
+//!            may succeed     needed     turn      every     or none                        evictions
+//!            now             together             ceiling?
 //! ```
 //!
-//! Reading order: [`policy`], [`world`] (the known facts), [`gang`], [`order`], [`admit`], `turn`, [`place`](mod@self::place),
-//! [`placement`] (nodes, filter, score), [`explain`], [`plan`], and the reported statuses: [`status`], [`gist`] and [`queue_status`].
+//! Reading order: [`policy`], [`world`] (the known facts), `requeue` (which PodGroups are tried), [`gang`], [`order`], [`admit`], `turn`,
+//! [`place`](mod@self::place), [`placement`] (nodes, filter, score), [`explain`], [`plan`], and the reported statuses: [`status`] and [`queue_status`].
 //!
 //! Promises, cited by the tests:
 //!

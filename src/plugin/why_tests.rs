@@ -205,7 +205,7 @@ fn every_obstacle_has_advice() {
         (of(group("ns", "g", 1, "default"), vec![member(5)], vec![]), "no node offers more than 4"),
         (
             changes(facts(group("ns", "g", 1, "default"), vec![member(1)], vec![], vec![])),
-            "one that serves spec.schedulerName podgroup-scheduler must run",
+            "a scheduler that serves spec.schedulerName podgroup-scheduler must run",
         ),
     ];
     for (got, part) in table {

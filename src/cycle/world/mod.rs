@@ -2,7 +2,7 @@
 //!
 //! Facts arrive through [`World::apply_pod`] and its siblings, in any order and any number of times. The accounting, the counts and the
 //! backlog are updated at once. PodGroups, queues and pods that must be processed again are marked *dirty*. A PodGroup that found no nodes
-//! is parked until room is gained on a node or below a ceiling.
+//! is parked until something changes that may help it (`requeue`).
 //!
 //! ```text
 //!                    apply: seen on a node
