@@ -138,6 +138,8 @@ impl Requeue {
         fifo.extend(left.iter().map(|queue| &**queue));
         let beside: Vec<GroupKey> = fifo.iter().flat_map(|queue| self.backlog.in_queue(queue)).cloned().collect();
         tried.extend(beside);
+        // What is tried is parked again where it is refused. So no change wakes a PodGroup twice without a refusal in between.
+        tried.iter().for_each(|key| self.parked.remove(key));
         tried
     }
 
