@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Reading order: [`policy`], [`world`] (the known facts), `requeue` (which PodGroups are tried), [`gang`], [`order`], [`admit`], `turn`,
-//! [`place`](mod@self::place), [`placement`] (nodes, filter, score), [`explain`], [`plan`], and the reported statuses: [`status`] and [`queue_status`].
+//! [`place`](mod@self::place), [`placement`] (nodes, filter, score), `preemption` and [`reclaim`] (victims), [`explain`], [`plan`], and the statuses: [`status`] and [`queue_status`].
 //!
 //! Promises, cited by the tests:
 //!

@@ -163,3 +163,16 @@ fn r8_what_asks_with_the_priority_of_another_is_not_taken_back_and_forth_for_eve
     world.apply_pod(of("mixed-2", "mixed", 1, 2));
     assert_eq!(until(&mut world, 8), 1, "its own priority is enough");
 }
+
+#[test]
+fn a_podgroup_that_gets_a_higher_class_preempts_though_none_could_before() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 1)]));
+    world.apply_group(group("ns", "runs", 1, "default"));
+    world.apply_pod(running(pod("ns", "runs-0", "runs", &[("cpu", 1)]), "n"));
+    gang(&mut world, "g", 1, "default", 1, &[("cpu", 1)]);
+    world.apply_group(GroupFacts { priority_class: Some("high".into()), ..group("ns", "g", 1, "default") });
+    assert_eq!(until(&mut world, 4), 0, "{}", message(&world, "g"));
+    world.apply_priority_class(class("high", 1_000));
+    assert_eq!(until(&mut world, 8), 1, "{}", message(&world, "g"));
+}

@@ -1,6 +1,6 @@
 //! How many PodGroups does one event wake? Counted, since each of them costs a trial on every node.
 
-use super::testing::{node, pod, queue, running};
+use super::testing::{group, limits, node, pod, queue, running};
 use super::tests::{cycle, gang, world};
 use super::world::World;
 use super::*;
@@ -77,7 +77,7 @@ fn a_podgroup_that_its_quota_refuses_leaves_the_room_to_the_next_one() {
     gang(&mut world, "w-second", 1, "default", 1, &[("cpu", 1)]);
     assert_eq!(rest(&mut world).0, 0);
     // The first PodGroup in its line is gone when its turn comes.
-    world.apply_group(crate::cycle::testing::group("ns", "w-first", 1, "small"));
+    world.apply_group(group("ns", "w-first", 1, "small"));
     ends(&mut world, 7, 0);
     assert_eq!(rest(&mut world).0, 1);
 }
@@ -114,4 +114,28 @@ fn a_node_that_changed_renews_what_was_said_of_it_a_few_at_a_time() {
     }
     assert_eq!(tried.len(), 100);
     assert!(now >= Duration::from_millis(600));
+}
+
+#[test]
+fn room_goes_to_the_next_of_equal_rank_where_the_first_may_not_borrow() {
+    let mut world = world();
+    world.apply_node(node("n", &[("cpu", 3), ("memory", 9)]));
+    for (name, deserved) in [("q", 1), ("other", 2)] {
+        world.apply_queue(crate::api::QueueFacts { deserved: limits(&[("cpu", deserved)]), ..queue(name, None, &[]) });
+    }
+    gang(&mut world, "r", 1, "q", 1, &[("cpu", 1)]);
+    let foreign = |name: &str| PodFacts { scheduler: "another".into(), ..running(pod("ns", name, name, &[("cpu", 1)]), "n") };
+    ["f-0", "f-1"].into_iter().for_each(|name| world.apply_pod(foreign(name)));
+    assert_eq!(rest(&mut world).0, 1);
+    // The first one has used up what its queue is entitled to, the second one may borrow, the third one has a lower priority and another class.
+    for (name, preemptable, priority, asks) in
+        [("w-1", false, 10, &[("cpu", 1)][..]), ("w-2", true, 10, &[("cpu", 1)]), ("w-3", true, 0, &[("cpu", 1), ("memory", 1)])]
+    {
+        world.apply_group(crate::api::GroupFacts { preemptable, ..group("ns", name, 1, "q") });
+        world.apply_pod(PodFacts { priority, ..pod("ns", &format!("{name}-0"), name, asks) });
+    }
+    assert_eq!(rest(&mut world).0, 0);
+    world.delete_pod(&"ns/f-0".into());
+    let plan = run(&mut world, &super::testing::PEACEFUL, Duration::ZERO);
+    assert_eq!(plan.binds.iter().map(|bind| &*bind.name).collect::<Vec<_>>(), ["w-2-0"]);
 }

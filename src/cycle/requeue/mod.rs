@@ -27,7 +27,7 @@ use crate::api::GroupKey;
 
 pub use backlog::Backlog;
 pub(in crate::cycle) use changes::Change;
-pub(in crate::cycle) use parked::{Blocker, Lacking};
+pub(in crate::cycle) use parked::{Blocker, Lacking, LineKey};
 pub(in crate::cycle) use timers::{Timer, Timers};
 pub(in crate::cycle) use wake::Known;
 

@@ -4,7 +4,7 @@
 //! has the same outcome.
 //!
 //! PodGroups of one queue whose waiting members are all alike and lack nodes ask the same question, so they share a [`Line`] for each class and number of members
-//! that must find nodes together. Where one of a line is refused again, all of the line are.
+//! that must find nodes together. A refusal of one of them answers for the whole line.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -41,8 +41,22 @@ pub(in crate::cycle) struct Lacking {
     pub(in crate::cycle) asked: Option<(ResourceName, Amount)>,
 }
 
-/// A question that identical PodGroups share: how many members of which class must find nodes together, for which queue.
-pub(in crate::cycle) type LineKey = (ClassId, u32, Arc<str>);
+/// The question that identical PodGroups share: do so many pods of this class find nodes together, and does their queue take them?
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::cycle) struct LineKey {
+    /// The class of the waiting members.
+    pub(in crate::cycle) class: ClassId,
+    /// How many of them must find nodes together.
+    pub(in crate::cycle) members: u32,
+    /// The queue that is charged.
+    pub(in crate::cycle) queue: Arc<str>,
+    /// Whether the pods may be preempted. If not, their queue may not borrow for them.
+    pub(in crate::cycle) preemptable: bool,
+    /// Whether the PodGroup has a reservation.
+    pub(in crate::cycle) reserves: bool,
+    /// The minResources that admission asks for.
+    pub(in crate::cycle) minimum: Vec<(ResourceName, Amount)>,
+}
 
 /// PodGroups that ask the same question.
 #[derive(Debug, Default)]

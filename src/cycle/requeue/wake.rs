@@ -6,7 +6,8 @@
 //! |---|---|
 //! | a node has more room, or takes other pods | those with a member that the node takes now, as many as there is room for |
 //! | anti-affinity ended | those that lack nodes, as many as there is room for |
-//! | a queue has more left | those that it, or a queue above it, refused, and whose request fits there now |
+//! | a queue has more left | those that it, or a queue above it, refused, where the resource that was refused fits now |
+//! | any of these | of the PodGroups whose members differ: those with a member that a changed node takes, and all where a queue has more left |
 //! | everything | all |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,12 +91,14 @@ struct Comparison<'a> {
 
 impl Comparison<'_> {
     /// Adds the first PodGroups of a line, as many as could be placed now.
-    fn wake_line(&mut self, (class, members, _): &LineKey, line: &Line, helped: &mut BTreeSet<GroupKey>) {
-        if self.newest(*class) <= Some(line.refused) {
+    fn wake_line(&mut self, at: &LineKey, line: &Line, helped: &mut BTreeSet<GroupKey>) {
+        if self.newest(at.class) <= Some(line.refused) {
             return;
         }
-        let (members, all) = (usize::try_from(*members).unwrap_or(usize::MAX), line.ranks.len());
-        let room = self.room(*class, all.saturating_mul(members)).checked_div(members).unwrap_or(all);
+        let (members, all) = (usize::try_from(at.members).unwrap_or(usize::MAX), line.ranks.len());
+        // A line that formed before any pod had anti-affinity terms: these may tell its PodGroups apart.
+        let apart = !self.known.snapshot.anti_affinity.is_empty();
+        let room = if apart { all } else { self.room(at.class, all.saturating_mul(members)).checked_div(members).unwrap_or(all) };
         helped.extend(line.ranks.iter().take(room).map(|rank| rank.key.clone()));
     }
 

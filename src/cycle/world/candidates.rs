@@ -12,7 +12,8 @@ use crate::cycle::explain::Refusal;
 use crate::cycle::order::GroupRank;
 use crate::cycle::placement::Strategy;
 use crate::cycle::placement::snapshot::Snapshot;
-use crate::cycle::requeue::{Blocker, Known, Lacking};
+use crate::cycle::requeue::{Blocker, Known, Lacking, LineKey};
+use crate::resources::Resources;
 
 use super::preemption_retries::Preemptable;
 use super::{Group, World};
@@ -86,15 +87,26 @@ impl World {
         let Some(facts) = &group.facts else { return };
         let queue: Arc<str> = Arc::from(facts.queue.as_str());
         let classes: BTreeSet<_> = group.waiting.iter().filter_map(|uid| self.pods.get(uid)?.class).collect();
-        let differ = classes.len() > 1 || !self.anti_affinity.is_empty();
+        let preemptable: BTreeSet<bool> =
+            group.waiting.iter().filter_map(|uid| self.pods.get(uid)).map(|member| member.facts.preemptable && facts.preemptable).collect();
+        let differ = classes.len() > 1 || preemptable.len() > 1 || !self.anti_affinity.is_empty();
         let cause = refusal.cause();
         let blocker = if let Refusal::Nodes { needed, .. } = cause {
-            match classes.first().filter(|_| !differ) {
-                Some(class) => Blocker::Nodes((*class, *needed, queue), self.rank(group, facts)),
-                None => Blocker::Members(classes),
+            match (classes.first(), preemptable.first()) {
+                (Some(class), Some(preemptable)) if !differ => {
+                    let minimum =
+                        facts.min_resources.iter().flat_map(Resources::iter).map(|(name, amount)| (name.clone(), amount)).collect();
+                    let reserves = group.reservation.is_some();
+                    let line = LineKey { class: *class, members: *needed, queue, preemptable: *preemptable, reserves, minimum };
+                    Blocker::Nodes(line, self.rank(group, facts))
+                }
+                _ => Blocker::Members(classes),
             }
         } else if let Refusal::Ceiling(ceiling) = cause {
             if differ { Blocker::Members(classes) } else { Blocker::Quota(lacking(queue, ceiling)) }
+        } else if matches!(cause, Refusal::Backoff { failures: 0, .. }) {
+            // The accounting changed between the answer of a node and the placement.
+            Blocker::Members(classes)
         } else {
             Blocker::Itself
         };

@@ -122,8 +122,8 @@ impl PreemptionRetries {
             let may_differ = |key: &&GroupKey| {
                 let Some(last) = self.attempts.get(*key) else { return false };
                 let plain = last.plain.filter(|_| last.at >= Some(self.refresh) && !preemptable.over_share);
-                last.at.max(Some(self.settled)) < Some(self.changes)
-                    && (last.at.is_none() || plain.is_none_or(|priority| preemptable.lowest.is_some_and(|lowest| lowest < priority)))
+                let may_preempt = plain.is_none_or(|priority| preemptable.lowest.is_some_and(|lowest| lowest < priority));
+                last.at.is_none() || (last.at.max(Some(self.settled)) < Some(self.changes) && may_preempt)
             };
             let known = |key: &&GroupKey| self.attempts.get(*key).is_some_and(|last| last.at.max(Some(self.settled)) == Some(self.changes));
             self.chosen.extend(old.filter(may_differ).chain(self.reopened.iter().filter(known)).take(MOST_PREEMPTION_ATTEMPTS).cloned());
@@ -180,8 +180,7 @@ impl World {
     /// Whether the outcome of the last attempt is current.
     #[must_use]
     pub(in crate::cycle) fn has_current_outcome(&self, key: &GroupKey) -> bool {
-        let current = self.preemption_attempted_at(key).map(|at| at.max(self.preemption_retries.settled));
-        current == Some(self.preemption_retries.changes) && !self.preemption_retries.reopened.contains(key)
+        self.preemption_attempted_at(key) == Some(self.preemption_retries.changes) && !self.preemption_retries.reopened.contains(key)
     }
 
     /// Handles a change of a pod that has a node: it may be preempted now, alone or with others (R6, R8, R9).
@@ -212,8 +211,10 @@ impl World {
 
     /// Postpones the attempt of the PodGroup: this cycle had no attempts left.
     pub(in crate::cycle) fn postpone_preemption(&mut self, key: &GroupKey) {
-        if !self.preemption_retries.attempts.contains_key(key) {
-            self.preemption_retries.put(key, None, PreemptionOutcome::default(), None);
+        match self.preemption_retries.attempts.get_mut(key) {
+            // It may preempt now, so its outcome is not settled by what no PodGroup could preempt before.
+            Some(last) => last.plain = None,
+            None => self.preemption_retries.put(key, None, PreemptionOutcome::default(), None),
         }
     }
 
@@ -233,6 +234,17 @@ mod tests {
     use super::*;
 
     const ANY: Preemptable = Preemptable { over_share: true, lowest: None };
+
+    #[test]
+    fn a_postponed_attempt_is_made_though_no_other_podgroup_may_preempt() {
+        let (mut retries, lowest) = (PreemptionRetries::default(), Preemptable { over_share: false, lowest: Some(0) });
+        let [plain, postponed] = ["plain", "postponed"].map(|name| GroupKey::new("ns", name));
+        retries.put(&plain, Some(0), PreemptionOutcome::default(), Some(0));
+        retries.changed();
+        assert!(retries.choose(Duration::ZERO, lowest).is_empty());
+        retries.put(&postponed, None, PreemptionOutcome::default(), None);
+        assert_eq!(retries.choose(NEXT, lowest), [postponed]);
+    }
 
     #[test]
     fn podgroups_that_are_retried_again_and_again_do_not_delay_the_others() {
