@@ -48,7 +48,7 @@ test: ## everything: format, lints, unit and property tests, the cases on the re
 	@MAKE='$(MAKE)' bash e2e/tools/test.sh
 
 unit: tools ## unit and property tests, and the observer's own on a real control plane
-	PODGROUP_DUEL_HISTORIES=$(HISTORIES) PODGROUP_DUEL_RECLAIMS=$(RECLAIMS) cargo test --workspace $(OPTIMIZED)
+	PODGROUP_DUEL_HISTORIES=$(HISTORIES) PODGROUP_DUEL_RECLAIMS=$(RECLAIMS) cargo test --workspace --no-fail-fast $(OPTIMIZED)
 
 model: debug-build ## the exhaustive model of a PodGroup's life, all worlds and mutants (minutes; docs/model.md)
 	target/debug/podgroup-model $(WORLD)
