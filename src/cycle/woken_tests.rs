@@ -123,7 +123,9 @@ fn room_goes_to_the_next_of_equal_rank_where_the_first_may_not_borrow() {
     for (name, deserved) in [("q", 1), ("other", 2)] {
         world.apply_queue(crate::api::QueueFacts { deserved: limits(&[("cpu", deserved)]), ..queue(name, None, &[]) });
     }
-    gang(&mut world, "r", 1, "q", 1, &[("cpu", 1)]);
+    // Of a high priority, so that no PodGroup may preempt it, and none is tried for that.
+    world.apply_group(group("ns", "r", 1, "q"));
+    world.apply_pod(PodFacts { priority: 10, ..pod("ns", "r-0", "r", &[("cpu", 1)]) });
     let foreign = |name: &str| PodFacts { scheduler: "another".into(), ..running(pod("ns", name, name, &[("cpu", 1)]), "n") };
     ["f-0", "f-1"].into_iter().for_each(|name| world.apply_pod(foreign(name)));
     assert_eq!(rest(&mut world).0, 1);
