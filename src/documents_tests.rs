@@ -185,7 +185,7 @@ fn is_word(text: &str) -> bool {
 }
 
 /// Returns every Rust file below a folder, without tests.
-fn sources(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

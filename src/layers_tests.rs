@@ -4,7 +4,9 @@
 //! alone is left out.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::documents_tests::sources;
 
 /// The modules of `src/`, the lowest first. A module imports only modules that stand before it.
 const MODULES: [&str; 14] = [
@@ -26,19 +28,6 @@ const MODULES: [&str; 14] = [
 
 /// The rooms of `src/cycle/` that are cut already. Each imports nothing of `cycle` but what is named here.
 const ROOMS: [(&str, &[&str]); 2] = [("placement", &["explain"]), ("requeue", &["placement", "order"])];
-
-fn sources(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-    found
-}
 
 /// Whether the file, or a folder that it is in, is compiled for tests alone.
 fn is_for_tests(path: &str) -> bool {

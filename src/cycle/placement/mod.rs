@@ -6,7 +6,7 @@
 //!  how many     ╰ why not: Refusal                                    ╰ accounting, changed nodes, anti-affinity: one undo log
 //! ```
 //!
-//! One [`placer`] serves a turn, an attempt at preemption and the settling of a nomination; they differ in values of [`placer::Attempt`] only.
+//! One [`placer`] serves a turn, an attempt at preemption and the settling of a nomination; they differ in the values that they pass.
 //!
 //! Reading order: [`placer`], [`trial`], [`filter`] (one file for each predicate), [`score`], [`nodes`], [`anti_affinity`], [`class`], and how
 //! the best node is found fast: [`finder`], `node_table`.
