@@ -47,7 +47,6 @@ pub mod lifecycle;
 mod metrics_page;
 pub mod plugin;
 pub mod resources;
-mod rules;
 pub mod runtime;
 pub mod scheduler;
 

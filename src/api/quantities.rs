@@ -9,7 +9,6 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::resources::{Amount, Limits, ResourceName, Resources, quantity};
-use crate::rules::{Rule, holds};
 
 use super::fault::{Fault, shorten};
 
@@ -145,14 +144,11 @@ pub fn minimum(raw: &RawResources, place: &str, faults: &mut Vec<Fault>) -> Reso
     let mut total = Resources::new();
     for (name, amount) in amounts(raw, ASKED, place, faults) {
         let counted = match &*name {
-            "count/pods" if holds(Rule::A1Names) => "pods",
-            limit if limit.starts_with("limits.") && holds(Rule::A1Limits) => continue,
-            limit if limit.starts_with("limits.") => limit.trim_start_matches("limits."),
-            other if holds(Rule::A1Names) => other.strip_prefix("requests.").unwrap_or(other),
-            other => other,
+            "count/pods" => "pods",
+            limit if limit.starts_with("limits.") => continue,
+            other => other.strip_prefix("requests.").unwrap_or(other),
         };
-        let known = if holds(Rule::A1Largest) { total.get(counted) } else { Amount::ZERO };
-        total.set(counted, known.max(amount));
+        total.set(counted, total.get(counted).max(amount));
     }
     total
 }

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use crate::accounting::QueueRefusal;
 use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::resources::Resources;
-use crate::rules::{Rule, holds};
 
 use super::explain::{Explanation, Refusal};
 use super::gang;
@@ -28,7 +27,7 @@ pub(super) fn admit(world: &mut World, key: &GroupKey, needed: &[Uid]) -> Result
     // A reservation is not requested again, but a queue may have been closed since.
     let asked = if reserved.covers(&asked) { Resources::new() } else { asked };
     minimum.add(if asked.is_zero() { reserved } else { &asked });
-    let fits = match group.reservation.clone().filter(|_| !asked.is_zero() && holds(Rule::A4Own)) {
+    let fits = match group.reservation.clone().filter(|_| !asked.is_zero()) {
         None => world.books.fits_queue(&facts.queue, &asked),
         Some(reservation) => {
             let mut trial = world.books.trial();
@@ -39,8 +38,7 @@ pub(super) fn admit(world: &mut World, key: &GroupKey, needed: &[Uid]) -> Result
     let within_entitlement = match fits {
         Ok(()) if asked.is_zero() => return Ok(minimum),
         Ok(()) => false,
-        Err(QueueRefusal::Ceiling(_)) if !holds(Rule::A2) => false,
-        Err(QueueRefusal::Ceiling(_)) if holds(Rule::A3) && can_reclaim(world, key, &facts.queue, &asked) => true,
+        Err(QueueRefusal::Ceiling(_)) if can_reclaim(world, key, &facts.queue, &asked) => true,
         Err(refusal) => return Err(refusal.into()),
     };
     if let Some(group) = world.groups.get_mut(key) {
@@ -57,12 +55,9 @@ fn request_of(world: &World, key: &GroupKey, needed: &[Uid]) -> Option<(Arc<Grou
     match &facts.min_resources {
         Some(minimum) => {
             asked = minimum.clone();
-            if holds(Rule::A1Charged) {
-                asked.sub(&group.charged);
-            }
+            asked.sub(&group.charged);
             asked = asked.without_negative();
         }
-        None if !holds(Rule::A1Needed) => asked.add(&group.asked),
         None => needed.iter().filter_map(|uid| world.pods.get(uid)).for_each(|member| asked.add(&member.facts.request)),
     }
     Some((facts, asked, group.charged.clone()))

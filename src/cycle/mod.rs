@@ -47,7 +47,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{GroupFacts, GroupKey, Uid};
-use crate::rules::{Rule, holds};
 
 use explain::Refusal;
 use gang::Gang;
@@ -119,11 +118,9 @@ pub fn run(world: &mut World, policy: &Policy, now: Duration) -> Plan {
     let mut unplaced = Vec::new();
     while let Some((queue, rank, want)) = turns.pop() {
         // A partially bound gang is finished first, whatever its rank.
-        let partially_bound = holds(Rule::A6Half) && want.gang.needed > 0 && world.is_partially_bound(&want.key);
+        let partially_bound = want.gang.needed > 0 && world.is_partially_bound(&want.key);
         if let Some(first) = first.get(&queue).filter(|_| !partially_bound) {
-            if holds(Rule::A6Back) {
-                world.revoke_admission(&want.key);
-            }
+            world.revoke_admission(&want.key);
             refuse(world, &want.key, &Arc::new(Refusal::Behind { first: first.clone() }));
         } else {
             let key = want.key.clone();
@@ -177,14 +174,12 @@ fn prepare(world: &mut World, policy: &Policy, key: &GroupKey, now: Duration) ->
 fn check_queue(world: &mut World, key: &GroupKey, facts: &GroupFacts, has_all: bool) -> Result<(), Refusal> {
     // A PodGroup with all its nodes and without a waiting pod keeps them, whatever became of its queue (O2).
     if !has_all && let Some(refusal) = unusable(world, facts) {
-        if holds(Rule::A5Broken) {
-            world.revoke_admission(key);
-        }
+        world.revoke_admission(key);
         return Err(refusal);
     }
     // A5: before the turn of another PodGroup that could use this reservation.
     let satisfied = world.groups.get(key).is_none_or(|group| gang::is_satisfied(group, facts));
-    if holds(Rule::A5Closed) && !satisfied && world.books.quota().closed_by(&facts.queue).is_some() {
+    if !satisfied && world.books.quota().closed_by(&facts.queue).is_some() {
         world.revoke_admission(key);
     }
     Ok(())
@@ -222,7 +217,7 @@ fn want(world: &mut World, key: &GroupKey, facts: &GroupFacts) -> Result<Want, R
             Want::new(key, gang, members)
         }
         // It waits until the scheduling gates are removed, which may take any time: it reserves nothing.
-        Err(refusal) if group.counts.gated > 0 && holds(Rule::A5Gated) => {
+        Err(refusal) if group.counts.gated > 0 => {
             world.revoke_admission(key);
             return Err(refusal);
         }

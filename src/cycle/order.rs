@@ -13,7 +13,6 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::accounting::{MAX_DEPTH, ROOT_QUEUE};
 use crate::api::GroupKey;
-use crate::rules::{Rule, holds};
 
 use super::share::Share;
 use super::world::World;
@@ -31,10 +30,7 @@ pub struct GroupRank {
 
 impl Ord for GroupRank {
     fn cmp(&self, other: &Self) -> Ordering {
-        let by_name = self.key.cmp(&other.key);
-        in_turn(Rule::P2Priority, || self.priority.cmp(&other.priority))
-            .then_with(|| in_turn(Rule::P2Age, || self.oldest.cmp(&other.oldest)))
-            .then(if holds(Rule::P2Name) { by_name } else { by_name.reverse() })
+        self.priority.cmp(&other.priority).then_with(|| self.oldest.cmp(&other.oldest)).then_with(|| self.key.cmp(&other.key))
     }
 }
 
@@ -42,11 +38,6 @@ impl PartialOrd for GroupRank {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
-}
-
-/// Which of two comes first by a rule.
-fn in_turn(rule: Rule, order: impl FnOnce() -> Ordering) -> Ordering {
-    if holds(rule) { order() } else { Ordering::Equal }
 }
 
 /// The rank of a queue among its siblings (P1).
@@ -60,9 +51,10 @@ struct QueueRank {
 
 impl Ord for QueueRank {
     fn cmp(&self, other: &Self) -> Ordering {
-        in_turn(Rule::P1Priority, || self.priority.cmp(&other.priority))
-            .then_with(|| in_turn(Rule::P1Share, || self.share.cmp(&other.share)))
-            .then_with(|| in_turn(Rule::P1First, || self.first.cmp(&other.first)))
+        let by_priority = self.priority.cmp(&other.priority);
+        by_priority
+            .then_with(|| self.share.cmp(&other.share))
+            .then_with(|| self.first.cmp(&other.first))
             .then_with(|| self.name.cmp(&other.name))
     }
 }

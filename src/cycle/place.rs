@@ -11,7 +11,6 @@ use crate::api::Uid;
 use crate::by_key::ByKey;
 use crate::cycle::placement::Strategy;
 use crate::resources::Resources;
-use crate::rules::{Rule, holds};
 
 use super::explain::Refusal;
 use super::placement::placer::{self, Placer, Pod, State};
@@ -45,7 +44,7 @@ pub(super) fn place(world: &mut World, strategy: Strategy, attempt: &Attempt<'_>
     let barred = world.barred_groups(attempt.queue);
     let World { books, nodes, anti_affinity, classes, finder, pods, .. } = world;
     let mut placer = Placer::new(State { books, nodes, anti_affinity, classes, finder, barred }, strategy, attempt.last, u32::MAX);
-    if let Some(name) = attempt.reservation.filter(|_| holds(Rule::A4Own)) {
+    if let Some(name) = attempt.reservation {
         placer.trial().reserve(name, attempt.queue, &Resources::new());
     }
     let Attempt { queue, needed, first, preemptable, .. } = *attempt;

@@ -7,7 +7,6 @@ use std::time::Duration;
 use crate::accounting::Placement;
 use crate::api::{GroupFacts, Uid};
 use crate::resources::Resources;
-use crate::rules::{self, Rule};
 
 use super::explain::Refusal;
 use super::gang::Gang;
@@ -86,9 +85,7 @@ impl Ongoing<'_> {
     }
 
     fn not_admitted(&mut self, want: &Want, refusal: Refusal) -> Turn {
-        if rules::holds(Rule::A5Closed) || !matches!(refusal, Refusal::Closed { .. }) {
-            self.world.revoke_admission(&want.key);
-        }
+        self.world.revoke_admission(&want.key);
         // Where only amounts are in the way, other pods may be preempted: a queue full of lower priorities admits no PodGroup before an
         // eviction. And its share may grow later, though nothing becomes free.
         if matches!(refusal, Refusal::Ceiling(_)) {
@@ -107,7 +104,6 @@ impl Ongoing<'_> {
         self.world.reserve(&want.key, minimum, self.now, self.policy.admission_timeout);
         match want.incomplete.take() {
             // It waits for its members and not for room, so no PodGroup waits for it.
-            Some(refusal) if !rules::holds(Rule::A6Members) => return self.waits(want, refusal),
             Some(refusal) => refuse(self.world, &want.key, &Arc::new(refusal)),
             None => self.world.judge_group(&want.key, None),
         }
@@ -188,9 +184,9 @@ impl Ongoing<'_> {
 
     /// Whether later PodGroups of the queue wait for this one: while the queue is fifo and the PodGroup could ever fit (A6).
     fn is_first(&self, want: &Want) -> bool {
-        rules::holds(Rule::A6) && self.world.is_fifo(self.queue) && {
+        self.world.is_fifo(self.queue) && {
             let least = admit::least(self.world, &want.key, &want.members, want.gang.needed);
-            !rules::holds(Rule::A6Ever) || self.world.books.quota().ever_fits(self.queue, &least)
+            self.world.books.quota().ever_fits(self.queue, &least)
         }
     }
 }

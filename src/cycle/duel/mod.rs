@@ -7,7 +7,7 @@
 //!                                                  reservations, rests and admissions; and then everybody has a turn, and nothing is left to do
 //! ```
 //!
-//! And would it be noticed? Rules are left out, one at a time (`mutants`). The worlds are such that all that is compared is exact: the members of a group are all alike, every queue
+//! The worlds are such that all that is compared is exact: the members of a group are all alike, every queue
 //! states what it deserves (so that shares do not follow from what waits), and nobody may go for anybody (`src/cycle/reclaim/duel` is about that).
 //!
 //! `PODGROUP_DUEL_CYCLES` asks for more histories, `PODGROUP_DUEL_SEED` for others. Without it they are the same in every run, though no difference is known: too few others have been
@@ -22,7 +22,6 @@ use scene::{Scene, scene};
 mod both;
 mod finds;
 mod happens;
-mod mutants;
 mod scene;
 mod steps;
 

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 
-use super::rules::{Rule, holds};
 use super::search::Search;
 use super::stage::Places;
 
@@ -20,7 +19,7 @@ impl Search<'_, '_> {
     }
 
     pub(super) fn alternatives(&mut self) -> Option<Places> {
-        if !self.is_small() || !holds(Rule::Others) {
+        if !self.is_small() {
             return None;
         }
         self.victims.clear();

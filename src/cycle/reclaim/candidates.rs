@@ -15,7 +15,6 @@ use crate::cycle::world::{EvictionBackoff, Group, Member, State, victim_priority
 use crate::resources::{Amount, ResourceName, Resources};
 
 use super::outcome::{Excluded, OverShare};
-use super::rules::{Rule, holds};
 use super::victims::QueueSlot;
 use super::{Budgets, Preemptor};
 
@@ -123,9 +122,6 @@ impl Scope<'_> {
 
     /// R1: returns how far up the common ancestor may be, as an index into the path.
     fn reach(&self, own: &[Arc<str>], excluded: &mut Excluded) -> usize {
-        if !holds(Rule::R1) {
-            return own.len();
-        }
         // The last is `root`, above which there is no common ancestor.
         for (at, queue) in own.iter().take(own.len().saturating_sub(1)).enumerate() {
             let (used, share) = (self.books.quota().used(queue), self.shares.of(queue));
@@ -134,9 +130,6 @@ impl Scope<'_> {
                 let (used, share) = (used.get(dimension), share.get(dimension));
                 excluded.share = Some(OverShare { queue: Arc::clone(queue), dimension: dimension.clone(), asked, used, share });
                 return at;
-            }
-            if !holds(Rule::R1Above) {
-                return own.len();
             }
         }
         own.len()
@@ -158,7 +151,7 @@ impl Scope<'_> {
         };
         let lacks = |((name, asked), idle): &(&(&ResourceName, Amount), &Amount)| **idle < *asked || refused(name, *asked);
         let lacking: Vec<ResourceName> = asked.iter().zip(&idle).filter(lacks).map(|((name, _), _)| (*name).clone()).collect();
-        if lacking.is_empty() || !holds(Rule::R2Lacking) {
+        if lacking.is_empty() {
             return asked.into_iter().map(|(name, _)| name.clone()).collect();
         }
         lacking
@@ -168,11 +161,9 @@ impl Scope<'_> {
     fn is_over_share(&self, way: &[Arc<str>], lacking: &[ResourceName]) -> bool {
         let quota = self.books.quota();
         let reclaimable = |queue: &Arc<str>| quota.queue(queue).limits.is_none_or(|limits| limits.reclaimable);
-        let over = |dimension: &ResourceName| {
-            let levels = if holds(Rule::R2Above) { way.len() } else { 1 };
-            way.iter().take(levels).all(|queue| quota.used(queue).get(dimension) > self.shares.of(queue).get(dimension))
-        };
-        way.is_empty() || (way.iter().all(reclaimable) || !holds(Rule::R2Reclaimable)) && (lacking.iter().any(over) || !holds(Rule::R2))
+        let over =
+            |dimension: &ResourceName| way.iter().all(|queue| quota.used(queue).get(dimension) > self.shares.of(queue).get(dimension));
+        way.is_empty() || way.iter().all(reclaimable) && lacking.iter().any(over)
     }
 
     fn slot(&self, queue: &str) -> QueueSlot {
@@ -191,17 +182,17 @@ impl Scope<'_> {
         let is_bound = member.assumed.as_ref().is_none_or(|assumed| assumed.confirmed);
         let may_be_victim = facts.preemptable && !facts.protected && group.is_none_or(|group| group.preemptable && !group.protected);
         let priority = victim_priority(self.groups, self.classes, member);
-        let high = if own_queue && holds(Rule::R11) { priority >= self.preemptor.priority } else { priority > self.preemptor.priority };
+        let high = if own_queue { priority >= self.preemptor.priority } else { priority > self.preemptor.priority };
         let budgets = (self.budgets.of)(facts);
-        let counter = if high && holds(Rule::R8Higher) {
+        let counter = if high {
             &mut excluded.higher
-        } else if !may_be_victim && holds(Rule::R8Stays) {
+        } else if !may_be_victim {
             &mut excluded.not_preemptable
         } else if !is_bound {
             &mut excluded.binding
         } else if self.eviction_backoff.is_active(uid) {
             &mut excluded.refused
-        } else if holds(Rule::R9) && budgets.iter().any(|budget| self.budgets.left.get(*budget).is_none_or(|left| *left == 0)) {
+        } else if budgets.iter().any(|budget| self.budgets.left.get(*budget).is_none_or(|left| *left == 0)) {
             &mut excluded.budget
         } else {
             let charged = self.books.pod(uid)?;

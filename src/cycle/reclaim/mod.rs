@@ -27,7 +27,6 @@ mod candidates;
 #[cfg(test)]
 mod duel;
 mod outcome;
-mod rules;
 mod search;
 mod spare;
 mod stage;
@@ -50,7 +49,6 @@ use super::world::World;
 pub use outcome::{Excluded, Limit, NotPreempted, OverShare, Preemption};
 
 use candidates::Scope;
-use rules::{Rule, holds};
 use search::Search;
 use stage::Stage;
 
@@ -108,10 +106,8 @@ pub(in crate::cycle) fn find(
         world;
     let mut stage = Stage::new(State { books, nodes, anti_affinity, classes, finder, barred }, pods, policy, preemptor.last);
     let reserved = stage.books().quota().reservation_of(preemptor.reservation).is_some();
-    if holds(Rule::Gone) {
-        leaving.iter().for_each(|uid| stage.set_aside(uid));
-    }
-    if holds(Rule::A4) && reserved {
+    leaving.iter().for_each(|uid| stage.set_aside(uid));
+    if reserved {
         stage.unreserve(preemptor.reservation, preemptor.queue);
     }
     let refusal = match stage.place_all(preemptor) {
@@ -131,7 +127,7 @@ pub(in crate::cycle) fn find(
         Some(shares) if leaving.is_empty() && !reserved => &*shares,
         _ => {
             let mut demands = demands.clone();
-            if let Some(group) = groups.get(preemptor.group).filter(|_| reserved && holds(Rule::A4)) {
+            if let Some(group) = groups.get(preemptor.group).filter(|_| reserved) {
                 group.demand_without_reservation(&mut demands);
             }
             settled = stage.books().quota().shares(Waiting::Of(&demands));

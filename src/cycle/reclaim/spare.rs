@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 use crate::api::Uid;
 
 use super::outcome::Preemption;
-use super::rules::{Rule, holds};
 use super::search::Search;
 use super::stage::Places;
 
@@ -19,13 +18,11 @@ const MANY: usize = 64;
 
 impl Search<'_, '_> {
     pub(super) fn spare(mut self, mut places: Places) -> Preemption {
-        if holds(Rule::R7) {
-            if self.victims.chosen().len() > MANY {
-                self.spare_elsewhere(&mut places);
-            }
-            for at in (0..self.units.len()).rev() {
-                self.spare_unit(at, &mut places);
-            }
+        if self.victims.chosen().len() > MANY {
+            self.spare_elsewhere(&mut places);
+        }
+        for at in (0..self.units.len()).rev() {
+            self.spare_unit(at, &mut places);
         }
         self.preemption(places)
     }

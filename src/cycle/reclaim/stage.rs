@@ -16,7 +16,6 @@ use crate::cycle::placement::placer::{Attempt, Placer, State};
 use crate::cycle::world::Member;
 use crate::resources::Resources;
 
-use super::rules::{Rule, holds};
 use super::{MOST_PLACINGS, Preemptor};
 
 pub(super) use crate::cycle::placement::placer::Places;
@@ -87,9 +86,6 @@ impl<'w> Stage<'w> {
 
     /// Returns the nodes of all members, or why one was not placed. The members are not placed any more when this returns.
     pub(super) fn place_all(&mut self, preemptor: &Preemptor<'_>) -> Result<Places, Refusal> {
-        if !holds(Rule::R4) {
-            return Ok(Places::new());
-        }
         let pods = waiting(self.pods, preemptor.members);
         let needed = u32::try_from(preemptor.members.len()).unwrap_or(u32::MAX);
         let attempt = Attempt { queue: preemptor.queue, pods: &pods, needed, first: needed, preemptable: preemptor.preemptable };
@@ -97,13 +93,6 @@ impl<'w> Stage<'w> {
             Ok(places) => return Ok(places),
             Err(not) => not,
         };
-        // Without R5 a ceiling is no limit.
-        if let Refusal::Ceiling(wall) = &*not.refusal
-            && !holds(Rule::R5)
-            && wall.unused_guarantee.is_zero()
-        {
-            return Ok(not.placed);
-        }
         self.before = not.placed;
         Err(*not.refusal)
     }

@@ -8,7 +8,6 @@ use crate::api::Uid;
 
 use super::MOST_UNITS;
 use super::candidates::{Candidate, Gang};
-use super::rules::{Rule, holds};
 
 /// The pods that are evicted at once: one pod, or all of a gang.
 #[derive(Debug)]
@@ -37,16 +36,10 @@ pub(super) fn units(candidates: &[Candidate], gangs: &[Gang]) -> Vec<Unit> {
         gang: None,
         rank: Rank { priority: pod.priority, size: 1, created: Reverse(pod.created), uid: pod.uid.clone() },
     };
-    let may_be_single =
-        |(_, pod): &(usize, &Candidate)| !holds(Rule::R6) || pod.gang.and_then(|gang| gangs.get(gang)).is_none_or(Gang::has_surplus);
+    let may_be_single = |(_, pod): &(usize, &Candidate)| pod.gang.and_then(|gang| gangs.get(gang)).is_none_or(Gang::has_surplus);
     let mut units: Vec<Unit> = candidates.iter().enumerate().filter(may_be_single).map(single).collect();
-    if holds(Rule::R6Whole) {
-        units.extend(gangs.iter().enumerate().filter_map(|(at, gang)| whole(candidates, at, gang)));
-    }
+    units.extend(gangs.iter().enumerate().filter_map(|(at, gang)| whole(candidates, at, gang)));
     units.sort_by(|a, b| a.rank.cmp(&b.rank));
-    if !holds(Rule::R7Order) {
-        units.reverse();
-    }
     units.truncate(MOST_UNITS);
     units
 }

@@ -12,7 +12,6 @@ use crate::resources::{Amount, ResourceName, Resources};
 use super::MOST_STEPS;
 use super::candidates::{Candidate, Found, Gang};
 use super::outcome::Limit;
-use super::rules::{Rule, holds};
 use super::units::Unit;
 
 /// A queue below the common ancestor, without the victims.
@@ -80,20 +79,20 @@ impl Victims {
         if new.is_empty() {
             return Err(None);
         }
-        if unit.gang.is_none() && holds(Rule::R6) && !new.iter().all(|pod| self.is_surplus(*pod)) {
+        if unit.gang.is_none() && !new.iter().all(|pod| self.is_surplus(*pod)) {
             return Err(Some(Limit::Gang));
         }
-        if holds(Rule::R9) && !self.are_within_budgets(&new) {
+        if !self.are_within_budgets(&new) {
             return Err(Some(Limit::Budget));
         }
         // Of a gang with single victims before, all members are victims together now.
         let is_last = new.len() == unit.pods.len() && new.iter().all(|pod| self.is_over_share(*pod));
         self.add_again(&new);
-        if holds(Rule::R3) && !new.iter().all(|pod| self.keeps_floors(*pod)) {
+        if !new.iter().all(|pod| self.keeps_floors(*pod)) {
             self.remove(&new);
             return Err(Some(Limit::Floor));
         }
-        if !is_last && holds(Rule::R2Before) && !self.are_in_some_order() {
+        if !is_last && !self.are_in_some_order() {
             self.remove(&new);
             return Err(Some(Limit::Share));
         }
@@ -130,7 +129,7 @@ impl Victims {
             gang(count);
             pod.task.and_then(|task| tasks.get_mut(task)).into_iter().for_each(gang);
         }
-        for at in pod.budgets.iter().filter(|_| holds(Rule::R9Together)) {
+        for at in &pod.budgets {
             self.budgets.get_mut(*at).into_iter().for_each(&budget);
         }
     }
@@ -169,11 +168,10 @@ impl Victims {
     fn is_over_share(&mut self, pod: usize) -> bool {
         self.steps = self.steps.saturating_sub(1);
         let Some(pod) = self.candidates.get(pod) else { return false };
-        let levels = if holds(Rule::R2Above) { pod.way.len() } else { 1 };
         let over = |slot: &QueueSlot, name: &ResourceName| slot.used.get(name) > slot.share.get(name);
         let over_at_all_levels =
-            |name: &ResourceName| pod.way.iter().take(levels).all(|slot| self.slots.get(*slot).is_some_and(|slot| over(slot, name)));
-        pod.way.is_empty() || !holds(Rule::R2) || self.lacking.iter().any(over_at_all_levels)
+            |name: &ResourceName| pod.way.iter().all(|slot| self.slots.get(*slot).is_some_and(|slot| over(slot, name)));
+        pod.way.is_empty() || self.lacking.iter().any(over_at_all_levels)
     }
 
     /// R3, with the pod gone.

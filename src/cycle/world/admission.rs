@@ -21,7 +21,6 @@ use crate::api::{GroupFacts, GroupKey};
 use crate::cycle::gang::{has_its_places, is_satisfied};
 use crate::cycle::requeue::{Change, Timer};
 use crate::resources::Resources;
-use crate::rules::{Rule, holds};
 
 use super::{Group, World};
 
@@ -61,15 +60,9 @@ pub struct AdmissionBackoff {
 impl AdmissionBackoff {
     fn begin(&mut self, now: Duration, timeout: Duration) {
         self.times = self.times.saturating_add(1);
-        let most = if holds(Rule::A5Most) { MOST_DOUBLINGS } else { MOST_DOUBLINGS.saturating_mul(2) };
-        let doubled = if holds(Rule::A5Twice) { self.times.saturating_sub(1).min(most) } else { 0 };
+        let doubled = self.times.saturating_sub(1).min(MOST_DOUBLINGS);
         self.until = now.saturating_add(timeout.saturating_mul(1 << doubled));
     }
-}
-
-/// Whether the PodGroup has ended, so that nothing is reserved for it.
-fn is_over(facts: &GroupFacts) -> bool {
-    facts.is_over() && holds(Rule::A5Over)
 }
 
 impl Group {
@@ -114,7 +107,7 @@ impl World {
         });
         self.revoke_admission(key);
         if let Some(group) = self.groups.get_mut(key) {
-            group.pending_until = until.filter(|_| holds(Rule::A5Anew));
+            group.pending_until = until;
         }
     }
 
@@ -124,9 +117,7 @@ impl World {
         let Some(group) = self.groups.get_mut(key) else { return };
         group.admission_backoff = AdmissionBackoff::default();
         group.admission = Admission::Inqueue { minimum: Resources::new(), until: None };
-        if holds(Rule::A5Places) {
-            self.release_reservation(key);
-        }
+        self.release_reservation(key);
     }
 
     /// Frees the part of the reservation that the placements do not use: waiting PodGroups are tried again.
@@ -182,18 +173,18 @@ impl World {
             Admission::Inqueue { until, .. } => (*until, *until),
             Admission::Pending => (group.pending_until.take(), None),
         };
-        if holds(Rule::A5Patience) && !partially_bound && was.is_some_and(|until| until <= now) {
+        if !partially_bound && was.is_some_and(|until| until <= now) {
             group.admission_backoff.begin(now, timeout);
             // There may be no other event: the creator of the pods may wait for the admission.
             self.requeue.timers.set(key, Timer::AdmissionBackoff, group.admission_backoff.until);
         }
-        if holds(Rule::A5Rests) && !partially_bound && group.admission_backoff.until > now {
+        if !partially_bound && group.admission_backoff.until > now {
             self.revoke_admission(key);
             return false;
         }
         let mut asked = minimum.clone();
         asked.sub(&group.charged);
-        let asked = if is_satisfied(group, &facts) || is_over(&facts) { Resources::new() } else { asked.without_negative() };
+        let asked = if is_satisfied(group, &facts) || facts.is_over() { Resources::new() } else { asked.without_negative() };
         let ends = !partially_bound && !timeout.is_zero() && !asked.is_zero();
         let until = ends.then(|| was.unwrap_or_else(|| now.saturating_add(timeout)));
         group.admission = Admission::Inqueue { minimum, until };
@@ -221,7 +212,7 @@ impl World {
         let Some((name, facts)) = group.reservation.clone().zip(group.facts.clone()) else { return };
         let reserved = self.reserved(group).clone();
         // A partially bound gang keeps the reservation that it needs to be finished.
-        if self.is_partially_bound(key) || !holds(Rule::A5Vain) {
+        if self.is_partially_bound(key) {
             return;
         }
         let mut trial = self.books.trial();
@@ -245,13 +236,11 @@ impl World {
         let Admission::Inqueue { minimum, .. } = &group.admission else { return };
         let reserved = self.reserved(group).clone();
         let mut left = minimum.clone();
-        if holds(Rule::A4) {
-            left.sub(&group.charged);
-        }
+        left.sub(&group.charged);
         let mut left = left.without_negative();
         left.min_each(&reserved);
         let queue = facts.queue.clone();
-        if is_satisfied(group, facts) && holds(Rule::A5Places) {
+        if is_satisfied(group, facts) {
             // The unused part of its minimum is free for other PodGroups.
             if !left.is_zero() {
                 self.requeue.changed(Change::Quota(Arc::from(queue.as_str())));
@@ -265,8 +254,8 @@ impl World {
 
     /// Reserves the charge of a pod with a refused bind in the same step, so that no other PodGroup takes it.
     pub(super) fn reserve_refused_bind(&mut self, key: &GroupKey, queue: &str, charged: &Resources) {
-        let Some(group) = self.groups.get(key).filter(|_| holds(Rule::A5Back)) else { return };
-        if group.facts.as_ref().is_none_or(|facts| facts.queue != *queue || is_satisfied(group, facts) || is_over(facts)) {
+        let Some(group) = self.groups.get(key) else { return };
+        if group.facts.as_ref().is_none_or(|facts| facts.queue != *queue || is_satisfied(group, facts) || facts.is_over()) {
             return;
         }
         let mut reserved = self.reserved(group).clone();
@@ -287,7 +276,7 @@ impl World {
     pub(in crate::cycle) fn limit_reservation_while_refused(&mut self, key: &GroupKey, now: Duration, timeout: Duration) {
         let Some(group) = self.groups.get(key).filter(|group| group.reservation.is_some() && !timeout.is_zero()) else { return };
         let Some(until) = group.retry.since.map(|since| since.saturating_add(timeout)) else { return };
-        if self.is_partially_bound(key) || !holds(Rule::A5Refused) {
+        if self.is_partially_bound(key) {
             return;
         }
         if until <= now {
@@ -310,7 +299,7 @@ impl World {
 
     fn set_reservation(&mut self, key: &GroupKey, queue: &str, amounts: Resources) {
         let Some(group) = self.groups.get_mut(key) else { return };
-        if amounts.is_zero() || !holds(Rule::A2Reserves) {
+        if amounts.is_zero() {
             if let Some(name) = group.reservation.take() {
                 self.books.unreserve(&name);
             }

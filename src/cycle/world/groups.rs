@@ -8,7 +8,6 @@ use crate::api::pod_facts::PodPhase;
 use crate::api::{GroupFacts, GroupKey, PriorityClassFacts, Uid};
 use crate::cycle::explain::{Refusal, Step};
 use crate::resources::Resources;
-use crate::rules::{Rule, holds};
 
 use super::World;
 use super::admission::{Admission, AdmissionBackoff};
@@ -223,9 +222,9 @@ impl World {
         // A PodGroup that was recreated under its name starts anew.
         group.through &= group.facts.as_ref().is_some_and(|old| old.uid == facts.uid);
         group.facts = Some(Arc::new(facts));
-        if over && holds(Rule::A5Over) {
+        if over {
             self.revoke_admission(&key);
-        } else if changed_request && holds(if queue_changed { Rule::A5Queue } else { Rule::A5Minimum }) {
+        } else if changed_request {
             self.renew_admission(&key);
         }
         if queue_changed {

@@ -34,7 +34,6 @@ use crate::cycle::gang::{is_satisfied, is_whole};
 use crate::cycle::plan::{Eviction, EvictionCause, Victim};
 use crate::cycle::requeue::Timer;
 use crate::cycle::status::{is_through, was_scheduled};
-use crate::rules::{Rule, holds};
 
 use super::{Group, PreemptionOutcome, State, World};
 
@@ -122,8 +121,8 @@ impl World {
     pub(in crate::cycle) fn is_partially_bound(&self, key: &GroupKey) -> bool {
         let Some(group) = self.groups.get(key).filter(|group| group.counts.placed > 0) else { return false };
         let Some(facts) = &group.facts else { return false };
-        let keeps_placement = |had: &LastPlacement| holds(Rule::A5More) && is_satisfied(group, &had.facts) && places(group) <= had.places;
-        holds(Rule::A5Half) && is_whole(self, group, facts) && !group.partial.last_placement.as_ref().is_some_and(keeps_placement)
+        let keeps_placement = |had: &LastPlacement| is_satisfied(group, &had.facts) && places(group) <= had.places;
+        is_whole(self, group, facts) && !group.partial.last_placement.as_ref().is_some_and(keeps_placement)
     }
 
     /// Returns the eviction of the bound members, where the gang was partially bound for the whole `timeout` (0: for ever) and no pod is

@@ -7,7 +7,7 @@
 //!
 //! Budgets (R9) the reference does not know: that they are kept is asked here, and where its choice breaks one every other choice is tried.
 //!
-//! And would it be noticed? Every part of the rules that can be left out is left out once (`mutants`). A world that fails is shrunk and told as the lines of a scenario.
+//! A world that fails is shrunk and told as the lines of a scenario.
 //! `PODGROUP_DUEL_RECLAIMS` asks for more or fewer worlds, `PODGROUP_DUEL_SEED` for those of an earlier run.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,6 @@ use crate::differential::{DifferentialTest, Settings};
 use facts::Facts;
 
 mod facts;
-mod mutants;
 
 /// How many worlds there are if nobody says otherwise.
 const WORLDS: u32 = 2_000;
