@@ -11,7 +11,7 @@ use podgroup::api::{GroupFacts, GroupKey, Node, NodeFacts, Pod, PodFacts, PodGro
 use podgroup::cycle::placement::Strategy;
 use podgroup::cycle::plan::Plan;
 use podgroup::cycle::policy::Policy;
-use podgroup::cycle::world::World;
+use podgroup::cycle::state::SchedulingState;
 use podgroup::resources::{Amount, Resources};
 use serde_json::{Value, from_value, json};
 
@@ -57,9 +57,9 @@ pub(crate) fn request(millis: i64, mebibytes: i64, nanos: u32) -> Resources {
     Resources::new().with("cpu", cpu).with("memory", Amount::from_units(mebibytes << 20)).with("pods", Amount::from_units(1))
 }
 
-/// A world with the objects of a [`Size`], and templates for new objects.
+/// A scheduling with the objects of a [`Size`], and templates for new objects.
 pub(crate) struct Cluster {
-    pub(crate) world: World,
+    pub(crate) scheduling: SchedulingState,
     pub(crate) size: Size,
     pod: PodFacts,
     group: GroupFacts,
@@ -76,14 +76,14 @@ impl Cluster {
             "status": {"phase": "Pending"},
         }));
         let group: PodGroup = read(json!({"metadata": {"namespace": "team", "name": "g", "uid": "g"}, "spec": {}}));
-        let world = World::new(["podgroup-scheduler".to_owned()]);
-        let mut cluster = Self { world, size, pod: PodFacts::of(&pod), group: GroupFacts::of(&group), round: 0 };
+        let scheduling = SchedulingState::new(["podgroup-scheduler".to_owned()]);
+        let mut cluster = Self { scheduling, size, pod: PodFacts::of(&pod), group: GroupFacts::of(&group), round: 0 };
         for number in 0..size.nodes {
-            cluster.world.apply_node(node(number));
+            cluster.scheduling.apply_node(node(number));
         }
         let mut queue = |name: &str, parent: &str| {
             let queue: Queue = read(json!({"metadata": {"name": name, "uid": name}, "spec": {"parent": parent}}));
-            cluster.world.apply_queue(QueueFacts::of(&queue));
+            cluster.scheduling.apply_queue(QueueFacts::of(&queue));
         };
         if size.queues > 1 {
             queue("org", "root");
@@ -91,9 +91,9 @@ impl Cluster {
         }
         for number in 0..size.running {
             if number.is_multiple_of(10) {
-                cluster.world.apply_group(cluster.group("runs", number / 10, 10));
+                cluster.scheduling.apply_group(cluster.group("runs", number / 10, 10));
             }
-            cluster.world.apply_pod(cluster.runs(number, runs));
+            cluster.scheduling.apply_pod(cluster.runs(number, runs));
         }
         let _none = cluster.decide();
         cluster
@@ -145,21 +145,21 @@ impl Cluster {
 
     /// Applies the creation of these objects.
     pub(crate) fn come(&mut self, (groups, pods): (Vec<GroupFacts>, Vec<PodFacts>)) {
-        groups.into_iter().for_each(|group| self.world.apply_group(group));
-        pods.into_iter().for_each(|pod| self.world.apply_pod(pod));
+        groups.into_iter().for_each(|group| self.scheduling.apply_group(group));
+        pods.into_iter().for_each(|pod| self.scheduling.apply_pod(pod));
     }
 
     /// Applies the deletion of these objects.
     pub(crate) fn go(&mut self, groups: &[GroupKey], pods: &[Uid]) {
-        pods.iter().for_each(|uid| self.world.delete_pod(uid));
-        groups.iter().for_each(|key| self.world.delete_group(key));
+        pods.iter().for_each(|uid| self.scheduling.delete_pod(uid));
+        groups.iter().for_each(|key| self.scheduling.delete_group(key));
         let _none = self.decide();
-        let _told = self.world.take_dirty();
+        let _told = self.scheduling.take_dirty();
     }
 
     /// Runs one cycle.
     pub(crate) fn decide(&mut self) -> Plan {
-        podgroup::cycle::run(&mut self.world, &POLICY, Duration::ZERO)
+        podgroup::cycle::run(&mut self.scheduling, &POLICY, Duration::ZERO)
     }
 }
 

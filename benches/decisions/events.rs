@@ -28,13 +28,13 @@ pub(crate) fn nothing(criterion: &mut Criterion) {
     let mut cluster = Cluster::new(Size { running: RUNNING, ..Size::default() }, &runs);
     group.bench_function("a pod as it was", |bencher| {
         let same = cluster.runs(4_711, &runs);
-        bencher.iter_batched(|| same.clone(), |pod| cluster.world.apply_pod(pod), BatchSize::SmallInput);
+        bencher.iter_batched(|| same.clone(), |pod| cluster.scheduling.apply_pod(pod), BatchSize::SmallInput);
     });
     group.bench_function("a node as it was", |bencher| {
         let same = node(4_711);
-        bencher.iter_batched(|| same.clone(), |node| cluster.world.apply_node(node), BatchSize::SmallInput);
+        bencher.iter_batched(|| same.clone(), |node| cluster.scheduling.apply_node(node), BatchSize::SmallInput);
     });
-    assert!(!cluster.world.has_work(Duration::ZERO), "nothing has happened");
+    assert!(!cluster.scheduling.has_work(Duration::ZERO), "nothing has happened");
     group.bench_function("a cycle", |bencher| bencher.iter(|| black_box(cluster.decide())));
     group.finish();
 }
@@ -81,16 +81,16 @@ fn comes(cluster: &mut Cluster) -> Duration {
 }
 
 fn ends(cluster: &mut Cluster, small: &PodFacts) -> Duration {
-    cluster.world.apply_pod(small.clone());
+    cluster.scheduling.apply_pod(small.clone());
     let _none = cluster.decide();
     let ended = PodFacts { phase: PodPhase::Succeeded, ..small.clone() };
     let took = timed(|| {
-        cluster.world.apply_pod(ended);
+        cluster.scheduling.apply_pod(ended);
         cluster.decide()
     });
-    cluster.world.delete_pod(&small.uid);
+    cluster.scheduling.delete_pod(&small.uid);
     let _none = cluster.decide();
-    let _told = cluster.world.take_dirty();
+    let _told = cluster.scheduling.take_dirty();
     took
 }
 
@@ -111,12 +111,12 @@ fn lives(cluster: &mut Cluster) -> Duration {
     cluster.come((groups, pods));
     let plan = cluster.decide();
     for bind in plan.binds {
-        cluster.world.confirm(&bind.uid);
-        let Some(facts) = cluster.world.pods().get(&bind.uid).map(|member| (*member.facts).clone()) else { continue };
+        cluster.scheduling.confirm(&bind.uid);
+        let Some(facts) = cluster.scheduling.cache().pods().get(&bind.uid).map(|member| (*member.facts).clone()) else { continue };
         let bound = PodFacts { node: Some(bind.node), charged_queue: Some(bind.queue.to_string()), ..facts };
-        cluster.world.apply_pod(bound.clone());
-        cluster.world.apply_pod(PodFacts { phase: PodPhase::Running, ..bound.clone() });
-        cluster.world.apply_pod(PodFacts { phase: PodPhase::Succeeded, ..bound });
+        cluster.scheduling.apply_pod(bound.clone());
+        cluster.scheduling.apply_pod(PodFacts { phase: PodPhase::Running, ..bound.clone() });
+        cluster.scheduling.apply_pod(PodFacts { phase: PodPhase::Succeeded, ..bound });
     }
     let _none = cluster.decide();
     cluster.go(&keys, &uids);

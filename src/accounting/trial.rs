@@ -109,6 +109,13 @@ impl<'a> Trial<'a> {
         self.steps.push(Step::Reserved { group: Arc::from(group), before });
     }
 
+    /// Takes the reservation of a PodGroup back: what is asked next leaves it out of account. Nothing where there is none.
+    pub fn release_reservation(&mut self, group: &str) {
+        if let Some(queue) = self.books.quota.reservation_of(group).map(|(queue, _)| Arc::<str>::from(queue)) {
+            self.reserve(group, &queue, &Resources::new());
+        }
+    }
+
     /// Leaves a pod's charge out, as if the pod had gone, until it is put back or the trial ends, however it ends. A pod that really goes is
     /// released when it is gone (N1). It is no step, so no savepoint undoes it. Returns whether the pod was charged before this trial.
     pub fn set_aside(&mut self, uid: &Uid) -> bool {

@@ -1,22 +1,24 @@
 //! Which PodGroups are admitted, what do they reserve, and for how long, as small scenarios (A2 to A6).
 
+use super::cache::Phase;
+use super::state::SchedulingState;
 use super::testing::{POLICY, amounts, group, limits, node, pod, queue, running};
 use super::tests::{bound, gang, message, phase, world};
-use super::world::{Phase, World};
 use super::*;
+use crate::api::Uid;
 use crate::api::podgroup::PodGroupStatus;
 use crate::api::queue::DequeueStrategy;
 use crate::api::{GroupFacts, PodFacts, QueueFacts};
 use crate::resources::Amount;
 
-fn at(world: &mut World, seconds: u64) -> Plan {
+fn at(world: &mut SchedulingState, seconds: u64) -> Plan {
     let plan = run(world, &POLICY, Duration::from_secs(seconds));
-    assert!(world.books().audit().is_clean());
+    assert!(world.cache().accounting().audit().is_clean());
     plan
 }
 
-fn reserved(world: &World, queue: &str) -> Amount {
-    world.books().quota().queue(queue).reserved.get("cpu")
+fn reserved(world: &SchedulingState, queue: &str) -> Amount {
+    world.cache().accounting().quota().queue(queue).reserved.get("cpu")
 }
 
 fn cpus(count: i64) -> Amount {
@@ -24,7 +26,7 @@ fn cpus(count: i64) -> Amount {
 }
 
 /// `a` and `b` below `team`, which may use 8 cpu, on nodes of 4.
-fn team() -> World {
+fn team() -> SchedulingState {
     let mut world = world();
     world.apply_queue(queue("team", None, &[("cpu", 8)]));
     world.apply_queue(queue("a", Some("team"), &[]));
@@ -154,7 +156,7 @@ fn q5_a_hopeless_podgroup_keeps_others_out_until_its_admission_timeout_and_then_
     assert_eq!(reserved(&world, "team"), cpus(0), "the second rest is twice as long");
     world.apply_node(node("big", &[("cpu", 8)]));
     assert_eq!(bound(&at(&mut world, 149)), [("hopeless-0", "big")], "it may be placed while it rests");
-    assert_eq!(world.groups()[&GroupKey::new("ns", "hopeless")].admission_backoff.times, 0);
+    assert_eq!(world.cache().groups()[&GroupKey::new("ns", "hopeless")].admission.backoff.times, 0);
 }
 
 #[test]

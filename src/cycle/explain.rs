@@ -11,14 +11,14 @@ use crate::api::pod_facts::Unsupported;
 use crate::api::{Fault, GroupKey};
 use crate::resources::{Amount, ResourceName};
 
-use super::reclaim::NotPreempted;
-
 mod code;
 mod explanation;
+mod not_preempted;
 mod words;
 
 pub use code::{Cause, Code};
 pub use explanation::{Explanation, NoPreemption, NodeReason, Nodes, Quota};
+pub use not_preempted::{Excluded, Limit, NotPreempted, OverShare};
 
 /// Why a node does not take a pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -9,36 +9,10 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::jiff::Timestamp;
-
 use crate::accounting::{MAX_DEPTH, ROOT_QUEUE};
-use crate::api::GroupKey;
 
+use super::cache::{Cache, GroupRank};
 use super::share::Share;
-use super::world::World;
-
-/// The rank of a PodGroup within its queue; the smallest comes first (P2).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupRank {
-    /// Its priority.
-    pub priority: Reverse<i32>,
-    /// When its oldest waiting member was created.
-    pub oldest: Timestamp,
-    /// Its name.
-    pub key: GroupKey,
-}
-
-impl Ord for GroupRank {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.priority.cmp(&other.priority).then_with(|| self.oldest.cmp(&other.oldest)).then_with(|| self.key.cmp(&other.key))
-    }
-}
-
-impl PartialOrd for GroupRank {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
 
 /// The rank of a queue among its siblings (P1).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,8 +75,8 @@ impl<T> Turns<T> {
     }
 
     /// Ranks the queue and all above it anew.
-    pub fn rank(&mut self, queue: &Arc<str>, world: &World) {
-        let tree = world.books().quota().tree();
+    pub fn rank(&mut self, queue: &Arc<str>, cache: &Cache) {
+        let tree = cache.accounting().quota().tree();
         let mut at = Arc::clone(queue);
         for _ in 0..=MAX_DEPTH {
             let Some(parent) = tree.parent(&at).cloned() else { return };
@@ -111,7 +85,7 @@ impl<T> Turns<T> {
                 siblings.firsts.remove(&(old.first, old.name));
             }
             if let Some(first) = self.first(&at) {
-                let rank = QueueRank { priority: priority(world, &at), share: share(world, &at), first, name: Arc::clone(&at) };
+                let rank = QueueRank { priority: priority(cache, &at), share: share(cache, &at), first, name: Arc::clone(&at) };
                 let siblings = self.children.entry(Arc::clone(&parent)).or_default();
                 if *parent != *ROOT_QUEUE {
                     siblings.firsts.insert((rank.first.clone(), Arc::clone(&rank.name)));
@@ -124,10 +98,10 @@ impl<T> Turns<T> {
     }
 
     /// Ranks every queue with a waiting PodGroup.
-    pub fn rank_all(&mut self, world: &World) {
+    pub fn rank_all(&mut self, cache: &Cache) {
         let queues: Vec<_> = self.waiting.keys().cloned().collect();
         for queue in queues {
-            self.rank(&queue, world);
+            self.rank(&queue, cache);
         }
     }
 
@@ -150,12 +124,12 @@ impl<T> Turns<T> {
     }
 }
 
-fn priority(world: &World, queue: &str) -> Reverse<i32> {
-    Reverse(world.queues().get(queue).map_or(0, |facts| facts.priority))
+fn priority(cache: &Cache, queue: &str) -> Reverse<i32> {
+    Reverse(cache.queues().get(queue).map_or(0, |facts| facts.priority))
 }
 
 /// Returns the used part of the share; the default where there are no shares because no queues contend.
-fn share(world: &World, queue: &str) -> Share {
-    let used = world.books().quota().used(queue);
-    world.shares().map(|shares| Share::dominant(used, shares.of(queue))).unwrap_or_default()
+fn share(cache: &Cache, queue: &str) -> Share {
+    let used = cache.accounting().quota().used(queue);
+    cache.sharing.shares.as_ref().map(|shares| Share::dominant(used, shares.of(queue))).unwrap_or_default()
 }

@@ -29,11 +29,11 @@ fn asks() -> PodFacts {
 }
 
 /// What makes the node refuse the pod, and the reported reason.
-type Case = (fn(&mut World), Reason);
+type Case = (fn(&mut SchedulingState), Reason);
 
 /// One case for each predicate.
 fn spoiled() -> [Case; COUNT] {
-    fn change(world: &mut World, change: impl FnOnce(&mut NodeFacts)) {
+    fn change(world: &mut SchedulingState, change: impl FnOnce(&mut NodeFacts)) {
         let mut facts = good();
         change(&mut facts);
         world.apply_node(facts);
@@ -41,7 +41,7 @@ fn spoiled() -> [Case; COUNT] {
     fn taint() -> Taint {
         Taint { key: "k".into(), value: None, effect: "NoSchedule".into() }
     }
-    fn keeps_away(world: &mut World) {
+    fn keeps_away(world: &mut SchedulingState) {
         let match_labels = Some([("app".to_owned(), "db".to_owned())].into());
         let term = PodAffinityTerm {
             label_selector: Some(Selector { match_labels, match_expressions: None }),
@@ -51,7 +51,7 @@ fn spoiled() -> [Case; COUNT] {
         let other = running(pod("ns", "other", "none", &[]), "n");
         world.apply_pod(PodFacts { scheduler: "other".into(), anti_affinity: vec![term], ..other });
     }
-    fn of_others(world: &mut World) {
+    fn of_others(world: &mut SchedulingState) {
         let groups = || ["others".to_owned()].into();
         let affinity = NodeGroupAffinity { own: groups(), allowed: groups() };
         world.apply_queue(QueueFacts { node_group_affinity: Some(affinity), ..queue("others", None, &[]) });
@@ -68,7 +68,7 @@ fn spoiled() -> [Case; COUNT] {
     ]
 }
 
-fn empty() -> World {
+fn empty() -> SchedulingState {
     let mut world = world();
     for (name, cpu) in [("mine", 4), ("theirs", 0)] {
         world.apply_queue(QueueFacts { deserved: limits(&[("cpu", cpu), ("pods", 100)]), ..queue(name, None, &[]) });
@@ -77,13 +77,13 @@ fn empty() -> World {
     world
 }
 
-fn came(world: &mut World) {
+fn came(world: &mut SchedulingState) {
     world.apply_group(group("ns", "g", 1, "mine"));
     world.apply_pod(asks());
 }
 
 /// The node is full of a pod of a queue over its share.
-fn full() -> World {
+fn full() -> SchedulingState {
     let mut world = empty();
     let borrower = running(pod("ns", "v-0", "v", &[("cpu", 2)]), "n");
     world.apply_group(group("ns", "v", 1, "theirs"));
@@ -91,12 +91,12 @@ fn full() -> World {
     world
 }
 
-fn cycle(world: &mut World) -> Plan {
+fn cycle(world: &mut SchedulingState) -> Plan {
     run(world, &POLICY, Duration::ZERO)
 }
 
-fn nodes_said(world: &World) -> Vec<Reason> {
-    let mut refusal = world.groups()[&GroupKey::new("ns", "g")].refusal.as_deref();
+fn nodes_said(world: &SchedulingState) -> Vec<Reason> {
+    let mut refusal = world.cache().groups()[&GroupKey::new("ns", "g")].refusal.as_deref();
     loop {
         match refusal {
             Some(Refusal::Kept { refusal: inner, .. }) => refusal = Some(inner),
@@ -108,9 +108,9 @@ fn nodes_said(world: &World) -> Vec<Reason> {
 
 #[test]
 fn every_predicate_holds_for_placing_preempting_and_settling() {
-    let none = |_: &mut World| {};
+    let none = |_: &mut SchedulingState| {};
     let cases = spoiled();
-    let good: (fn(&mut World), Option<Reason>) = (none, None);
+    let good: (fn(&mut SchedulingState), Option<Reason>) = (none, None);
     for (spoil, reason) in std::iter::once(good).chain(cases.map(|(spoil, reason)| (spoil, Some(reason)))) {
         let takes = reason.is_none();
 
@@ -132,6 +132,6 @@ fn every_predicate_holds_for_placing_preempting_and_settling() {
         world.delete_pod(&"ns/v-0".into());
         assert_eq!(bound(&cycle(&mut world)).len(), usize::from(takes), "settling: {reason:?}");
         assert!(world.nominated(&GroupKey::new("ns", "g")).is_none());
-        assert!(world.books().audit().is_clean());
+        assert!(world.cache().accounting().audit().is_clean());
     }
 }

@@ -1,27 +1,29 @@
 //! Which PodGroups preempt, when, and what is reported, as small scenarios.
 
+use super::cache::Phase;
 use super::preemption_tests::{at, borrowed, confirm, names};
+use super::state::SchedulingState;
 use super::testing::{PEACEFUL, POLICY, amounts, group, node, pod, queue, running};
 use super::tests::{bound, gang, message, phase, world};
-use super::world::{Phase, World};
 use super::*;
+use crate::api::Uid;
 use crate::api::pod::PodCondition;
 use crate::api::podgroup::PodGroupStatus;
 use crate::api::{BudgetFacts, BudgetKey, GroupFacts, QueueFacts};
 use crate::resources::Amount;
 
-fn reserved(world: &World, queue: &str) -> Amount {
-    world.books().quota().queue(queue).reserved.get("cpu")
+fn reserved(world: &SchedulingState, queue: &str) -> Amount {
+    world.cache().accounting().quota().queue(queue).reserved.get("cpu")
 }
 
 /// Runs cycles until there is nothing to do at once. Returns the time.
-fn settle(world: &mut World, policy: &Policy, mut now: Duration) -> Duration {
+fn settle(world: &mut SchedulingState, policy: &Policy, mut now: Duration) -> Duration {
     let began = now;
     while let Some(next) = world.next_attempt().filter(|next| *next < now + Duration::from_secs(5)) {
         now = now.max(next);
         assert!(now < began + Duration::from_secs(9), "it comes to rest");
         let _plan = run(world, policy, now);
-        assert!(world.books().audit().is_clean());
+        assert!(world.cache().accounting().audit().is_clean());
     }
     now - began
 }
@@ -52,7 +54,7 @@ fn no_pod_is_evicted_for_a_reclaiming_podgroup_that_no_eviction_can_help() {
 }
 
 /// `a` uses all that there is, `b` can reclaim a half, and the binds are under way.
-pub(super) fn being_bound() -> (World, Plan) {
+pub(super) fn being_bound() -> (SchedulingState, Plan) {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 2)]));
     world.apply_queue(queue("root", None, &[("cpu", 2)]));
@@ -117,10 +119,10 @@ fn an_outcome_stands_until_something_changes_and_our_own_writes_change_nothing()
     let uid = Uid::from("ns/greedy-0");
     let _told = world.take_dirty();
     let condition = PodCondition { kind: "PodScheduled".into(), status: "False".into(), reason: None, message: Some(told.clone()) };
-    let facts = (*world.pods()[&uid].facts).clone();
+    let facts = (*world.cache().pods()[&uid].facts).clone();
     world.apply_pod(crate::api::PodFacts { scheduled_condition: Some(condition.clone()), ..facts });
     assert!(!world.has_work(Duration::from_secs(2)), "that is our own word");
-    assert_eq!(world.pods()[&uid].facts.scheduled_condition, Some(condition));
+    assert_eq!(world.cache().pods()[&uid].facts.scheduled_condition, Some(condition));
     assert_eq!((message(&world, "greedy"), world.take_dirty().pods.contains(&uid)), (told, true));
 }
 
@@ -222,7 +224,7 @@ fn a_pod_that_becomes_unready_and_that_its_budget_frees_is_preempted_in_a_quiet_
         assert!(message(&world, "owed").contains("PodDisruptionBudget"), "{}", message(&world, "owed"));
         let now = Duration::from_secs(2) + took;
         assert!(!world.has_work(now));
-        let facts = crate::api::PodFacts::clone(&world.pods()[&Uid::from("ns/borrows-3")].facts);
+        let facts = crate::api::PodFacts::clone(&world.cache().pods()[&Uid::from("ns/borrows-3")].facts);
         world.apply_pod(crate::api::PodFacts { ready: false, ..facts.clone() });
         assert_eq!(world.has_work(now), frees_unready);
         let plan = run(&mut world, &POLICY, now);

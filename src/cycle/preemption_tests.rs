@@ -1,22 +1,24 @@
 //! Which pods are preempted for which PodGroups, from the attempt to the bind, as small scenarios (Q6, R1 to R11, R13).
 
+use super::cache::Phase;
 use super::plan::Eviction;
+use super::state::SchedulingState;
 use super::testing::{POLICY, class, group, limits, node, pod, queue, running};
 use super::tests::{bound, gang, message, phase, world};
-use super::world::{Phase, World};
 use super::*;
+use crate::api::Uid;
 use crate::api::{GroupFacts, PodFacts, PriorityClassFacts, QueueFacts};
 
-pub(super) fn at(world: &mut World, seconds: u64) -> Plan {
+pub(super) fn at(world: &mut SchedulingState, seconds: u64) -> Plan {
     let plan = run(world, &POLICY, Duration::from_secs(seconds));
-    assert!(world.books().audit().is_clean());
+    assert!(world.cache().accounting().audit().is_clean());
     plan
 }
 
-pub(super) fn confirm(world: &mut World, plan: &Plan) {
+pub(super) fn confirm(world: &mut SchedulingState, plan: &Plan) {
     for bind in &plan.binds {
         world.confirm(&bind.uid);
-        let facts = PodFacts::clone(&world.pods()[&bind.uid].facts);
+        let facts = PodFacts::clone(&world.cache().pods()[&bind.uid].facts);
         world.apply_pod(PodFacts { charged_queue: Some(bind.queue.to_string()), ..running(facts, &bind.node) });
     }
 }
@@ -26,7 +28,7 @@ pub(super) fn names(eviction: &Eviction) -> Vec<&str> {
 }
 
 /// `a` and `b` deserve 5 of 10 cpu each; `a` has borrowed all.
-pub(super) fn borrowed() -> World {
+pub(super) fn borrowed() -> SchedulingState {
     let mut world = world();
     for name in ["n1", "n2"] {
         world.apply_node(node(name, &[("cpu", 5)]));
@@ -121,7 +123,7 @@ fn r11_within_a_queue_the_higher_priority_preempts_the_lower_and_not_an_equal_on
 }
 
 /// A node that is full of one pod of low priority, and a PodGroup of one member of high priority that waits for its room.
-fn waits_for_a_lower_one(class_preempts: bool, pod_preempts: bool) -> World {
+fn waits_for_a_lower_one(class_preempts: bool, pod_preempts: bool) -> SchedulingState {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 1)]));
     world.apply_priority_class(PriorityClassFacts { preempts: class_preempts, ..class("high", 5) });
@@ -162,8 +164,14 @@ fn r13_a_podgroup_that_never_preempts_does_not_reclaim_and_gets_its_share_when_i
     assert!(at(&mut world, 1).evictions.is_empty());
     assert!(message(&world, "owed").contains("preemptionPolicy: Never"), "{}", message(&world, "owed"));
     // A pod that terminates by itself is waited for.
-    let leaving: Vec<_> =
-        world.pods().values().filter(|member| member.facts.node.is_some()).take(2).map(|member| Arc::clone(&member.facts)).collect();
+    let leaving: Vec<_> = world
+        .cache()
+        .pods()
+        .values()
+        .filter(|member| member.facts.node.is_some())
+        .take(2)
+        .map(|member| Arc::clone(&member.facts))
+        .collect();
     leaving.iter().for_each(|facts| world.apply_pod(PodFacts { deleting: true, ..PodFacts::clone(facts) }));
     // Nothing is free yet, so it is retried only for another reason.
     world.apply_priority_class(class("wakes-all", 0));
@@ -282,13 +290,13 @@ fn many_waiting_podgroups_preempt_a_few_at_a_time_and_come_to_rest() {
 fn a_pod_that_volcano_protects_is_never_a_victim_and_borrows_like_any_other() {
     for (pod_says, group_says) in [(true, false), (false, true)] {
         let mut world = borrowed();
-        let facts: Vec<PodFacts> = world.pods().iter().map(|(_, member)| PodFacts::clone(&member.facts)).collect();
+        let facts: Vec<PodFacts> = world.cache().pods().iter().map(|(_, member)| PodFacts::clone(&member.facts)).collect();
         facts.into_iter().for_each(|facts| world.apply_pod(PodFacts { protected: pod_says, ..facts }));
         world.apply_group(GroupFacts { protected: group_says, ..group("ns", "borrows", 1, "a") });
         gang(&mut world, "owed", 5, "b", 5, &[("cpu", 1)]);
         assert!(at(&mut world, 1).evictions.is_empty(), "pods {pod_says}, group {group_says}");
         assert!(message(&world, "owed").contains("10 not preemptable"), "{}", message(&world, "owed"));
-        let facts: Vec<PodFacts> = world.pods().iter().map(|(_, member)| PodFacts::clone(&member.facts)).collect();
+        let facts: Vec<PodFacts> = world.cache().pods().iter().map(|(_, member)| PodFacts::clone(&member.facts)).collect();
         facts.into_iter().for_each(|facts| world.apply_pod(PodFacts { protected: false, ..facts }));
         world.apply_group(group("ns", "borrows", 1, "a"));
         assert_eq!(at(&mut world, 2).evictions.len(), 1, "once nothing protects them any more, they go");
@@ -299,7 +307,7 @@ fn a_pod_that_volcano_protects_is_never_a_victim_and_borrows_like_any_other() {
         world.apply_queue(QueueFacts { deserved: limits(&[("cpu", 5)]), ..queue(name, None, &[]) });
     }
     gang(&mut world, "borrows", 8, "a", 8, &[("cpu", 1)]);
-    let facts: Vec<PodFacts> = world.pods().iter().map(|(_, member)| PodFacts::clone(&member.facts)).collect();
+    let facts: Vec<PodFacts> = world.cache().pods().iter().map(|(_, member)| PodFacts::clone(&member.facts)).collect();
     facts.into_iter().for_each(|facts| world.apply_pod(PodFacts { protected: true, ..facts }));
     assert_eq!(at(&mut world, 0).binds.len(), 8);
 }

@@ -2,20 +2,22 @@
 
 use proptest::prelude::*;
 
+use super::cache::State;
+use super::state::SchedulingState;
 use super::testing::{POLICY, class, group, limits, node, pod, queue, running};
-use super::world::{State, World};
 use super::*;
 use crate::accounting::ROOT_QUEUE;
+use crate::api::Uid;
 use crate::api::names::DEFAULT_SCHEDULER;
 use crate::api::pod_facts::PodPhase;
 use crate::api::{PodFacts, QueueFacts};
 use crate::resources::{Amount, Limits, Resources};
 
-fn world() -> World {
-    World::new([DEFAULT_SCHEDULER.to_owned()])
+fn world() -> SchedulingState {
+    SchedulingState::new([DEFAULT_SCHEDULER.to_owned()])
 }
 
-fn cycle(world: &mut World, now: Duration) -> Plan {
+fn cycle(world: &mut SchedulingState, now: Duration) -> Plan {
     run(world, &POLICY, now)
 }
 
@@ -63,7 +65,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Two levels: `q0` and `q1` below `top`, and `q2` below the root; `q3` is never there.
-fn tree(world: &mut World) {
+fn tree(world: &mut SchedulingState) {
     world.apply_queue(queue("top", None, &[("cpu", 6)]));
     world.apply_queue(queue("q0", Some("top"), &[]));
     world.apply_queue(queue("q1", Some("top"), &[("cpu", 3)]));
@@ -74,21 +76,21 @@ fn name(pod: u8) -> Uid {
     Uid::from(format!("ns/p{pod}").as_str())
 }
 
-fn take(world: &mut World, step: &Step) {
+fn take(world: &mut SchedulingState, step: &Step) {
     match step {
         Step::Node(n, cpu) => world.apply_node(node(&format!("n{n}"), &[("cpu", *cpu)])),
         Step::NodeGone(n) => world.delete_node(&format!("n{n}")),
         Step::Queue(q, cpu) => {
-            let known = world.queues()[&*format!("q{q}")].clone();
+            let known = world.cache().queues()[&*format!("q{q}")].clone();
             world.apply_queue(QueueFacts { capability: limits(&[("cpu", *cpu)]), ..(*known).clone() });
         }
         Step::Terms(q, cpu, priority, closed_by_hand) => {
-            let known = world.queues()[if *q == 3 { "top".to_owned() } else { format!("q{q}") }.as_str()].clone();
+            let known = world.cache().queues()[if *q == 3 { "top".to_owned() } else { format!("q{q}") }.as_str()].clone();
             let guarantee = if *cpu == 0 { Limits::new() } else { limits(&[("cpu", *cpu)]) };
             world.apply_queue(QueueFacts { guarantee, priority: *priority, closed_by_hand: *closed_by_hand, ..(*known).clone() });
         }
         Step::Pod(p, g, cpu) => {
-            if !world.pods().contains_key(&name(*p)) {
+            if !world.cache().pods().contains_key(&name(*p)) {
                 world.apply_pod(pod("ns", &format!("p{p}"), &format!("g{g}"), &[("cpu", *cpu)]));
             }
         }
@@ -96,13 +98,14 @@ fn take(world: &mut World, step: &Step) {
         Step::GroupGone(g) => world.delete_group(&GroupKey::new("ns", &format!("g{g}"))),
         Step::PodGone(p) => world.delete_pod(&name(*p)),
         Step::Ends(p, well) => {
-            if let Some(member) = world.pods().get(&name(*p)).filter(|member| member.facts.node.is_some()).cloned() {
+            if let Some(member) = world.cache().pods().get(&name(*p)).filter(|member| member.facts.node.is_some()).cloned() {
                 let phase = if *well { PodPhase::Succeeded } else { PodPhase::Failed };
                 world.apply_pod(PodFacts { phase, ..(*member.facts).clone() });
             }
         }
         Step::Seen(p) => {
-            if let Some((facts, at)) = world.pods().get(&name(*p)).and_then(|member| Some((member.facts.clone(), member.assumed.clone()?)))
+            if let Some((facts, at)) =
+                world.cache().pods().get(&name(*p)).and_then(|member| Some((member.facts.clone(), member.assumed.clone()?)))
             {
                 world.confirm(&name(*p));
                 let seen = running((*facts).clone(), &at.node);
@@ -111,7 +114,7 @@ fn take(world: &mut World, step: &Step) {
         }
         Step::Refused(p) => {
             let assumed =
-                world.pods().get(&name(*p)).is_some_and(|member| member.assumed.as_ref().is_some_and(|assumed| !assumed.confirmed));
+                world.cache().pods().get(&name(*p)).is_some_and(|member| member.assumed.as_ref().is_some_and(|assumed| !assumed.confirmed));
             if assumed {
                 world.refuse_bind(&name(*p), "test", Duration::ZERO, |_| Duration::ZERO);
             }
@@ -125,8 +128,9 @@ fn take(world: &mut World, step: &Step) {
 }
 
 /// Runs a cycle and checks C1 and C2 against the state before it.
-fn checked_cycle(world: &mut World, now: Duration) -> Plan {
+fn checked_cycle(world: &mut SchedulingState, now: Duration) -> Plan {
     let before: std::collections::BTreeMap<_, _> = world
+        .cache()
         .groups()
         .iter()
         .filter_map(|(key, group)| {
@@ -135,17 +139,18 @@ fn checked_cycle(world: &mut World, now: Duration) -> Plan {
         })
         .collect();
     let stood: std::collections::BTreeMap<String, [Resources; 3]> = world
-        .books()
+        .cache()
+        .accounting()
         .quota()
         .queues()
         .map(|queue| (queue.name.to_owned(), [queue.used.clone(), queue.reserved.clone(), queue.unused_guarantee.clone()]))
         .collect();
     let plan = cycle(world, now);
     for bind in &plan.binds {
-        let asks = &world.pods()[&bind.uid].facts.request;
-        let over = world.books().ledger().node(&bind.node).unwrap().overcommitted();
+        let asks = &world.cache().pods()[&bind.uid].facts.request;
+        let over = world.cache().accounting().ledger().node(&bind.node).unwrap().overcommitted();
         assert!(asks.iter().all(|(dimension, _)| over.get(dimension).is_zero()), "C1: {bind:?} puts its node over");
-        let quota = world.books().quota();
+        let quota = world.cache().accounting().quota();
         assert_eq!(
             (quota.closed_by(&bind.queue), quota.fault(&bind.queue)),
             (None, None),
@@ -153,13 +158,13 @@ fn checked_cycle(world: &mut World, now: Duration) -> Plan {
         );
         let mut at = Some(Arc::clone(&bind.queue));
         while let Some(queue) = at {
-            let view = world.books().quota().queue(&queue);
+            let view = world.cache().accounting().quota().queue(&queue);
             for (dimension, ceiling) in view.limits.into_iter().flat_map(|limits| limits.capability.iter()) {
                 assert!(asks.get(dimension).is_zero() || view.used.get(dimension) <= ceiling, "C1: {bind:?} puts {queue} over");
             }
             // F5, as all stands now: what is held may have grown only up to a ceiling, wherever pods do not fill a floor.
             let [used, reserved, kept] = &stood[&*queue];
-            let total = world.books().ledger().total().iter().filter(|_| &*queue == ROOT_QUEUE);
+            let total = world.cache().accounting().ledger().total().iter().filter(|_| &*queue == ROOT_QUEUE);
             let ceilings = view.limits.into_iter().flat_map(|limits| limits.capability.iter()).chain(total);
             // A later reservation of this cycle may be within the entitlement only (A3), and then it is more than there is room for.
             let settled =
@@ -204,20 +209,20 @@ proptest! {
                 world.apply_priority_class(class("wakes-all", looks));
                 prop_assert!(checked_cycle(&mut world, now).binds.is_empty());
             }
-            let report = world.books().audit();
+            let report = world.cache().accounting().audit();
             prop_assert!(report.is_clean(), "C4: {:?}", report.differences);
-            for (key, group) in world.groups() {
-                let reserved = world.reserved(group);
+            for (key, group) in world.cache().groups() {
+                let reserved = world.cache().reserved(group);
                 let (facts, inqueue) = (group.facts.as_ref(), group.is_admitted());
                 prop_assert!(reserved.is_zero() || inqueue && facts.is_some(), "A2: {} reserves {:?}", key, reserved);
                 prop_assert!(reserved.is_zero() || facts.is_none_or(|facts| !gang::is_satisfied(group, facts)), "A5: {} has its places", key);
-                let queue = world.books().quota().reservation_of(&key.to_string()).map(|(queue, _)| queue.to_owned());
+                let queue = world.cache().accounting().quota().reservation_of(&key.to_string()).map(|(queue, _)| queue.to_owned());
                 prop_assert!(queue.is_none() || queue == facts.map(|facts| facts.queue.clone()), "A2: {} reserves elsewhere", key);
             }
-            let placed = world.pods().values().filter(|member| member.state() == State::Placed).map(|member| member.facts.priority).min();
-            prop_assert_eq!(world.placed.lowest().copied(), placed);
-            let counted: usize = world.groups().values().map(|group| group.waiting.len()).sum();
-            prop_assert_eq!(counted, world.waiting_pods());
+            let placed = world.cache().pods().values().filter(|member| member.state() == State::Placed).map(|member| member.facts.priority).min();
+            prop_assert_eq!(world.cache.placed.lowest().copied(), placed);
+            let counted: usize = world.cache().groups().values().map(|group| group.waiting.len()).sum();
+            prop_assert_eq!(counted, world.cache().waiting_pods());
         }
     }
 
@@ -228,7 +233,7 @@ proptest! {
         groups in prop::collection::vec((0..3_u8, 0..4_u32), 3),
         seed in any::<u64>(),
     ) {
-        type Fact = Box<dyn Fn(&mut World)>;
+        type Fact = Box<dyn Fn(&mut SchedulingState)>;
         let mut facts: Vec<Fact> = Vec::new();
         for (index, cpu) in nodes.into_iter().enumerate() {
             facts.push(Box::new(move |world| world.apply_node(node(&format!("n{index}"), &[("cpu", cpu)]))));

@@ -8,17 +8,18 @@ use crate::api::quantities::{RawQuantity, RawResources, written};
 use crate::api::queue::QueueStatus;
 use crate::resources::{Resources, quantity};
 
-use super::world::{Phase, World};
+use super::cache::Phase;
+use super::state::SchedulingState;
 
 /// Our fields of a queue's status, as they should be. A count of 0 is not written, as Volcano has it.
 #[must_use]
-pub fn status(world: &World, queue: &str) -> QueueStatus {
-    let count = |phase| Some(world.in_phase(queue, phase)).filter(|count| *count > 0);
-    let quota = world.books().quota();
+pub fn status(state: &SchedulingState, queue: &str) -> QueueStatus {
+    let count = |phase| Some(state.cache.in_phase(queue, phase)).filter(|count| *count > 0);
+    let quota = state.cache.accounting().quota();
     // Nominated resources are not used yet.
     let mut used = quota.used(queue).clone();
-    used.sub(&world.nominated_in(queue).0);
-    let state = match quota.state(queue) {
+    used.sub(&state.nominated_in(queue).0);
+    let open = match quota.state(queue) {
         QueueState::Open => OPEN,
         QueueState::Closing => CLOSING,
         QueueState::Closed => CLOSED,
@@ -30,7 +31,7 @@ pub fn status(world: &World, queue: &str) -> QueueStatus {
         pending: count(Phase::Pending),
         reservation: None,
         running: count(Phase::Running),
-        state: Some(state.to_owned()),
+        state: Some(open.to_owned()),
         unknown: count(Phase::Unknown),
     }
 }

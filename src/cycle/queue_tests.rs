@@ -1,9 +1,11 @@
 //! What a cycle decides where queues guarantee, close, and contend, as small scenarios.
 
+use super::cache::Phase;
+use super::state::SchedulingState;
 use super::testing::{amounts, group, limits, node, pod, queue, running};
 use super::tests::{bound, cycle, gang, message, phase, world};
-use super::world::{Phase, World};
 use super::*;
+use crate::api::Uid;
 use crate::api::queue::NodeGroupAffinity;
 use crate::api::{GroupFacts, PodFacts, QueueFacts};
 use crate::resources::Amount;
@@ -27,7 +29,7 @@ fn q7_what_is_guaranteed_to_an_idle_queue_stays_free_for_it() {
     world.apply_queue(queue("g1", None, &[]));
     world.apply_node(node("m", &[("cpu", 10)]));
     assert_eq!(bound(&cycle(&mut world)).len(), 6, "without a guarantee nothing is kept");
-    assert!(world.books().audit().is_clean());
+    assert!(world.cache().accounting().audit().is_clean());
 }
 
 #[test]
@@ -55,7 +57,7 @@ fn q10_a_closed_queue_binds_no_pod_not_even_best_effort_and_keeps_running_pods()
     gang(&mut world, "old", 1, "team", 1, &[]);
     assert_eq!(bound(&cycle(&mut world)), [("old-0", "n")]);
     world.apply_queue(QueueFacts { closed_by_hand: true, ..queue("org", None, &[]) });
-    let state = |world: &World, queue: &str| queue_status::status(world, queue).state.unwrap_or_default();
+    let state = |world: &SchedulingState, queue: &str| queue_status::status(world, queue).state.unwrap_or_default();
     let told = world.take_dirty().queues;
     assert!(told.contains("org") && told.contains("team"), "the state of what is below it changed, too");
     assert_eq!(["root", "org", "team", "default"].map(|queue| state(&world, queue)), ["Open", "Closing", "Closing", "Open"]);
@@ -66,7 +68,7 @@ fn q10_a_closed_queue_binds_no_pod_not_even_best_effort_and_keeps_running_pods()
     for name in ["best-effort", "empty"] {
         assert_eq!((message(&world, name), phase(&world, name)), ("queue \"org\" is closed".into(), Phase::Pending));
     }
-    assert_eq!(world.pods()[&Uid::from("ns/more")].refusal.as_ref().unwrap().to_string(), "queue \"org\" is closed");
+    assert_eq!(world.cache().pods()[&Uid::from("ns/more")].refusal.as_ref().unwrap().to_string(), "queue \"org\" is closed");
     assert_eq!(phase(&world, "old"), Phase::Running);
     world.delete_pod(&Uid::from("ns/more"));
     world.delete_pod(&Uid::from("ns/best-effort-0"));
@@ -110,7 +112,7 @@ fn p1_the_queue_that_uses_less_of_its_share_comes_first_and_weights_are_kept_as_
     let plan = cycle(&mut world);
     let of_heavy = plan.binds.iter().filter(|bind| &*bind.queue == "heavy").count();
     assert_eq!((of_heavy, plan.binds.len()), (6, 9));
-    let share = |world: &World, queue: &str| world.shares().map(|shares| shares.of(queue).get("cpu"));
+    let share = |world: &SchedulingState, queue: &str| world.cache().shares().map(|shares| shares.of(queue).get("cpu"));
     assert_eq!([share(&world, "heavy"), share(&world, "light")], [6, 3].map(|units| Some(Amount::from_units(units))));
 }
 
@@ -121,39 +123,40 @@ fn shares_are_worked_out_where_queues_contend_and_kept_until_something_changes()
     world.apply_queue(queue("a", None, &[]));
     gang(&mut world, "one", 1, "a", 1, &[("cpu", 1)]);
     assert_eq!(bound(&cycle(&mut world)), [("one-0", "n")]);
-    assert_eq!(world.shares(), None, "no queues contend");
+    assert_eq!(world.cache().shares(), None, "no queues contend");
     gang(&mut world, "two", 1, "a", 1, &[("cpu", 1)]);
     gang(&mut world, "three", 1, "default", 1, &[("cpu", 2)]);
     let plan = cycle(&mut world);
-    let shares = world.shares().cloned();
+    let shares = world.cache().shares().cloned();
     assert_eq!(shares.as_ref().map(|shares| shares.of("default").get("cpu")), Some(Amount::from_units(2)));
     for bind in &plan.binds {
         world.confirm(&bind.uid);
-        let facts = PodFacts::clone(&world.pods()[&bind.uid].facts);
+        let facts = PodFacts::clone(&world.cache().pods()[&bind.uid].facts);
         world.apply_pod(PodFacts { charged_queue: Some(bind.queue.to_string()), ..running(facts, &bind.node) });
     }
-    assert_eq!(world.shares(), shares.as_ref(), "what was placed is taken as it was asked for");
+    assert_eq!(world.cache().shares(), shares.as_ref(), "what was placed is taken as it was asked for");
     // What they would be from scratch.
     world.apply_node(node("m", &[]));
     world.delete_node("m");
-    assert_eq!(world.shares(), None);
-    world.share_out();
-    assert_eq!(world.shares(), shares.as_ref());
+    assert_eq!(world.cache().shares(), None);
+    world.cache.share_out();
+    assert_eq!(world.cache().shares(), shares.as_ref());
     world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 7)])), ..group("ns", "soon", 1, "a") });
-    world.share_out();
+    world.cache.share_out();
     assert_eq!(
-        world.shares().map(|shares| shares.of("a").get("cpu")),
+        world.cache().shares().map(|shares| shares.of("a").get("cpu")),
         Some(Amount::from_units(7)),
         "2 and 7 are 9, of which default has 2"
     );
-    for event in
-        [|world: &mut World| world.delete_group(&GroupKey::new("ns", "soon")), |world: &mut World| world.delete_pod(&Uid::from("ns/one-0"))]
-    {
+    for event in [
+        |world: &mut SchedulingState| world.delete_group(&GroupKey::new("ns", "soon")),
+        |world: &mut SchedulingState| world.delete_pod(&Uid::from("ns/one-0")),
+    ] {
         event(&mut world);
-        assert_eq!(world.shares(), None);
-        world.share_out();
+        assert_eq!(world.cache().shares(), None);
+        world.cache.share_out();
     }
-    assert_eq!(world.shares().map(|shares| shares.of("a").get("cpu")), Some(Amount::from_units(1)));
+    assert_eq!(world.cache().shares().map(|shares| shares.of("a").get("cpu")), Some(Amount::from_units(1)));
 }
 
 #[test]
@@ -164,8 +167,8 @@ fn s1_a_group_waits_for_its_minimum_though_not_all_of_it_is_there_and_for_nothin
     gang(&mut world, "one", 1, "a", 1, &[("cpu", 1)]);
     world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 5)])), ..group("ns", "one", 1, "a") });
     for (share, binds) in [(5, 1), (1, 0)] {
-        world.share_out();
-        assert_eq!(world.shares().map(|shares| shares.of("a").get("cpu")), Some(Amount::from_units(share)));
+        world.cache.share_out();
+        assert_eq!(world.cache().shares().map(|shares| shares.of("a").get("cpu")), Some(Amount::from_units(share)));
         assert_eq!(cycle(&mut world).binds.len(), binds);
     }
 }
@@ -181,7 +184,9 @@ fn s3_a_podgroup_that_is_not_preemptable_borrows_nothing_and_others_do() {
         world.apply_pod(pod("ns", &format!("stays-{index}"), "stays", &[("cpu", 1)]));
     }
     assert_eq!(bound(&cycle(&mut world)).len(), 3);
-    let why = |world: &World, pod: &str| world.pods()[&Uid::from(pod)].refusal.as_ref().map(ToString::to_string).unwrap_or_default();
+    let why = |world: &SchedulingState, pod: &str| {
+        world.cache().pods()[&Uid::from(pod)].refusal.as_ref().map(ToString::to_string).unwrap_or_default()
+    };
     assert_eq!(why(&world, "ns/stays-3"), "queue \"a\": a non-preemptable PodGroup may not borrow (cpu requested 1, used 3, entitled 3)");
     // Its pods may say so as well, and a preemptable PodGroup borrows what is unused.
     world.apply_group(group("ns", "goes", 1, "a"));
@@ -218,9 +223,9 @@ fn a_podgroup_without_pods_reserves_nothing_where_none_could_ever_be_placed() {
     world.apply_node(node("n", &[("cpu", 10)]));
     world.apply_queue(queue("above", None, &[]));
     world.apply_queue(queue("q", Some("above"), &[]));
-    let is = |world: &mut World| {
+    let is = |world: &mut SchedulingState| {
         assert!(cycle(world).binds.is_empty());
-        (phase(world, "early"), world.books().quota().queue("above").reserved.get("cpu"), message(world, "early"))
+        (phase(world, "early"), world.cache().accounting().quota().queue("above").reserved.get("cpu"), message(world, "early"))
     };
     world.apply_group(early());
     let admitted = (Phase::Inqueue, Amount::from_units(4), String::new());

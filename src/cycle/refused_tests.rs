@@ -1,9 +1,10 @@
 //! What becomes of a PodGroup after refused binds, or with pods that change while their binds are under way (A5, N2)?
 
+use super::cache::Phase;
 use super::preemption_tests::at;
+use super::state::SchedulingState;
 use super::testing::{group, node, pod, queue, running};
 use super::tests::{gang, message, phase, world};
-use super::world::{Phase, World};
 use super::*;
 use crate::api::PodFacts;
 use crate::resources::Amount;
@@ -11,19 +12,19 @@ use crate::resources::Amount;
 const TIMEOUT: u64 = 30;
 
 /// Refuses all binds of the cycle for this PodGroup. Returns their number.
-fn refuse_all(world: &mut World, group: &str, seconds: u64, wait: u64) -> usize {
+fn refuse_all(world: &mut SchedulingState, group: &str, seconds: u64, wait: u64) -> usize {
     let plan = at(world, seconds);
     let of_group: Vec<_> = plan.binds.iter().filter(|bind| *bind.group.name == *group).collect();
     of_group.iter().for_each(|bind| world.refuse_bind(&bind.uid, "test", Duration::from_secs(seconds), |_| Duration::from_secs(wait)));
     of_group.len()
 }
 
-fn reserved(world: &World) -> Amount {
-    world.books().quota().queue("a").reserved.get("cpu")
+fn reserved(world: &SchedulingState) -> Amount {
+    world.cache().accounting().quota().queue("a").reserved.get("cpu")
 }
 
 /// Four members of a gang fill their queue, and all their binds are refused.
-fn refused() -> World {
+fn refused() -> SchedulingState {
     let mut world = world();
     world.apply_node(node("n", &[("cpu", 8)]));
     world.apply_queue(queue("a", None, &[("cpu", 4)]));
@@ -67,7 +68,7 @@ fn a5_a_gang_with_one_accepted_bind_is_finished_first() {
 #[test]
 fn all_that_is_refused_of_one_try_is_one_failure() {
     let mut world = refused();
-    let failures = |world: &World| world.groups()[&GroupKey::new("ns", "fails")].retry.failures;
+    let failures = |world: &SchedulingState| world.cache().groups()[&GroupKey::new("ns", "fails")].retry.failures;
     assert_eq!(failures(&world), 1);
     assert_eq!(refuse_all(&mut world, "fails", 20, 20), 4);
     assert_eq!(failures(&world), 2);
@@ -79,13 +80,13 @@ fn n2_a_pod_that_is_resized_while_its_bind_is_under_way_counts_with_what_it_asks
     world.apply_node(node("n", &[("cpu", 4)]));
     gang(&mut world, "grows", 1, "default", 1, &[("cpu", 1)]);
     assert_eq!(at(&mut world, 0).binds.len(), 1);
-    let asks = |world: &mut World, cpu| world.apply_pod(pod("ns", "grows-0", "grows", &[("cpu", cpu)]));
+    let asks = |world: &mut SchedulingState, cpu| world.apply_pod(pod("ns", "grows-0", "grows", &[("cpu", cpu)]));
     asks(&mut world, 3);
     gang(&mut world, "other", 1, "default", 1, &[("cpu", 2)]);
     assert!(at(&mut world, 1).binds.is_empty(), "one cpu is left");
     asks(&mut world, 2);
     assert_eq!(at(&mut world, 2).binds.len(), 1, "{}", message(&world, "other"));
-    assert_eq!(world.books().quota().used("default").get("cpu"), Amount::from_units(4));
+    assert_eq!(world.cache().accounting().quota().used("default").get("cpu"), Amount::from_units(4));
 }
 
 #[test]

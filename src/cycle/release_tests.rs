@@ -2,16 +2,16 @@
 
 use super::plan::{Eviction, EvictionCause};
 use super::preemption_tests::{at, confirm};
+use super::state::SchedulingState;
 use super::testing::{POLICY, amounts, class, group, node, pod, queue, running};
 use super::tests::{bound, gang, message, world};
-use super::world::World;
 use super::*;
 use crate::api::podgroup::{PodGroupCondition, PodGroupStatus};
 use crate::api::{GroupFacts, PodFacts};
 use k8s_openapi::jiff::Timestamp;
 
 /// Three of four are bound, and the node of the fourth is gone.
-fn partially_bound() -> World {
+fn partially_bound() -> SchedulingState {
     let mut world = world();
     for name in ["n1", "n2", "n3", "n4"] {
         world.apply_node(node(name, &[("cpu", 1)]));
@@ -31,7 +31,7 @@ fn partially_bound() -> World {
 }
 
 /// Returns the evictions of partial gangs in all cycles between these times.
-fn released(world: &mut World, policy: &Policy, from: u64, seconds: u64) -> Vec<(u64, Eviction)> {
+fn released(world: &mut SchedulingState, policy: &Policy, from: u64, seconds: u64) -> Vec<(u64, Eviction)> {
     let mut released = Vec::new();
     let mut now = Duration::from_secs(from);
     while let Some(next) = world.next_attempt().filter(|next| *next <= Duration::from_secs(seconds)) {
@@ -39,7 +39,7 @@ fn released(world: &mut World, policy: &Policy, from: u64, seconds: u64) -> Vec<
         let plan = run(world, policy, now);
         assert!(plan.evictions.iter().all(|eviction| eviction.cause == EvictionCause::Release), "{plan:?}");
         released.extend(plan.evictions.into_iter().map(|eviction| (now.as_secs(), eviction)));
-        assert!(world.books().audit().is_clean());
+        assert!(world.cache().accounting().audit().is_clean());
     }
     released
 }
@@ -113,7 +113,7 @@ fn a_gang_that_waits_for_its_own_members_or_has_no_timeout_is_never_evicted() {
     let mut world = partially_bound();
     assert_eq!(released(&mut world, &Policy { evictions: false, ..POLICY }, 0, 10_000).len(), 0);
     let mut world = partially_bound();
-    let waiting = world.groups()[&GroupKey::new("ns", "g")].waiting.first().unwrap().clone();
+    let waiting = world.cache().groups()[&GroupKey::new("ns", "g")].waiting.first().unwrap().clone();
     world.delete_pod(&waiting);
     // Nor where its queue is full besides.
     world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 4)])), ..group("ns", "g", 4, "default") });
@@ -159,7 +159,7 @@ fn the_time_begins_again_after_it_waited_for_something_else() {
     let mut world = partially_bound();
     assert_eq!(released(&mut world, &POLICY, 0, 100).len(), 0);
     // For an hour a member is missing.
-    let waiting = world.groups()[&GroupKey::new("ns", "g")].waiting.first().unwrap().clone();
+    let waiting = world.cache().groups()[&GroupKey::new("ns", "g")].waiting.first().unwrap().clone();
     world.delete_pod(&waiting);
     let _plan = at(&mut world, 100);
     world.apply_pod(pod("ns", "g-9", "g", &[("cpu", 1)]));
@@ -172,7 +172,7 @@ fn the_time_begins_again_when_a_bind_is_refused_after_it_waited_for_something_el
     let mut world = partially_bound();
     let _plan = at(&mut world, 0);
     assert_eq!(released(&mut world, &POLICY, 0, 100).len(), 0);
-    let waiting = world.groups()[&GroupKey::new("ns", "g")].waiting.first().unwrap().clone();
+    let waiting = world.cache().groups()[&GroupKey::new("ns", "g")].waiting.first().unwrap().clone();
     world.delete_pod(&waiting);
     let _plan = at(&mut world, 100);
     world.apply_node(node("n4", &[("cpu", 1)]));
@@ -188,8 +188,8 @@ fn the_time_begins_again_when_a_bind_is_refused_after_it_waited_for_something_el
 fn no_member_is_evicted_where_a_budget_protects_one_of_them() {
     for allowed in [2, 3] {
         let mut world = partially_bound();
-        let node_of = |member: &super::world::Member| Some((PodFacts::clone(&member.facts), member.assumed.as_ref()?.node.to_string()));
-        let placed: Vec<_> = world.pods().values().filter_map(node_of).collect();
+        let node_of = |member: &super::cache::Member| Some((PodFacts::clone(&member.facts), member.assumed.as_ref()?.node.to_string()));
+        let placed: Vec<_> = world.cache().pods().values().filter_map(node_of).collect();
         assert_eq!(placed.len(), 3);
         placed.into_iter().for_each(|(facts, node)| world.apply_pod(running(facts, &node)));
         let key = crate::api::BudgetKey::new("ns", "all");
@@ -230,7 +230,7 @@ fn a_gang_that_waits_for_a_member_of_a_task_is_not_evicted() {
 }
 
 /// A gang of two that has its nodes, with a third member that finds none.
-fn had_its_nodes() -> World {
+fn had_its_nodes() -> SchedulingState {
     let mut world = world();
     world.apply_node(node("n1", &[("cpu", 2)]));
     // The queues may use more together.
@@ -244,8 +244,8 @@ fn had_its_nodes() -> World {
     world
 }
 
-fn holds(world: &World) -> bool {
-    !world.reserved(&world.groups()[&GroupKey::new("ns", "g")]).is_zero()
+fn holds(world: &SchedulingState) -> bool {
+    !world.cache().reserved(&world.cache().groups()[&GroupKey::new("ns", "g")]).is_zero()
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn a_gang_that_had_its_nodes_and_lost_one_is_finished_first_though_it_requests_m
         let mut world = had_its_nodes();
         world.apply_pod(pod("ns", "g-8", "g", &[("cpu", 1)]));
         world.apply_group(group("ns", "g", min_member, "default"));
-        let lost = world.pods().keys().next().cloned().unwrap();
+        let lost = world.cache().pods().keys().next().cloned().unwrap();
         world.delete_pod(&lost);
         world.delete_node("n1");
         let _plan = at(&mut world, 2);
@@ -303,7 +303,7 @@ fn a_gang_that_had_its_nodes_and_requests_more_passes_no_podgroup_in_a_fifo_queu
         world.apply_priority_class(class("high", 10));
         world.apply_pod(pod("ns", "first-0", "first", &[("cpu", 4)]));
         if loses {
-            let lost = world.pods().keys().find(|uid| uid.contains("/g-")).cloned().unwrap();
+            let lost = world.cache().pods().keys().find(|uid| uid.contains("/g-")).cloned().unwrap();
             world.delete_pod(&lost);
         } else {
             world.apply_group(group("ns", "g", 3, "default"));

@@ -10,60 +10,14 @@ use crate::api::GroupFacts;
 use crate::api::names::WAITING;
 use crate::api::podgroup::{PodGroupCondition, PodGroupStatus};
 
+use super::cache::phase::phase;
+use super::cache::{Group, Phase};
 use super::explain::Code;
-use super::world::{Group, Phase};
 
 /// The PodGroup waits for nodes: the condition, and the reason of the Event, as in Volcano.
 pub const UNSCHEDULABLE: &str = "Unschedulable";
 /// The minimum of the PodGroup has nodes.
 const SCHEDULED: &str = "Scheduled";
-
-/// Returns the phase of the PodGroup.
-#[must_use]
-pub fn phase(group: &Group, facts: &GroupFacts) -> Phase {
-    if facts.is_over() || is_through(group, facts) {
-        return Phase::Completed;
-    }
-    let counts = group.counts;
-    let enough = |has: u32| has > 0 && has >= facts.min_member;
-    let has = has_places(group);
-    // A terminating pod has its node, and mostly runs, until it is gone.
-    match enough(has.saturating_add(counts.leaving)) {
-        true if counts.placed.saturating_add(counts.leaving) > 0 => Phase::Running,
-        _ if counts.running > 0 && group.refusal.is_some() => Phase::Unknown,
-        _ if group.is_admitted() || counts.placed > 0 => Phase::Inqueue,
-        _ => Phase::Pending,
-    }
-}
-
-/// The number of members that have not ended. Nominated members have no nodes yet: they wait.
-fn live(group: &Group) -> u32 {
-    let counts = group.counts;
-    let placed = counts.placed.saturating_add(counts.leaving);
-    placed.saturating_add(counts.gated).saturating_add(counts.nominated).saturating_add(waiting(group))
-}
-
-/// Whether the PodGroup is finished: its minimum has succeeded and no member lives. It stays so when the succeeded pods are deleted, even
-/// before the status was written (L10: a Job with a TTL), and is so no more when a new member comes.
-#[must_use]
-pub fn is_through(group: &Group, facts: &GroupFacts) -> bool {
-    live(group) == 0 && (group.through || group.counts.succeeded >= facts.min_member.max(1))
-}
-
-/// The number of members that have had what the gang is for, or have it. Members with an unknown bind outcome are not counted.
-fn has_places(group: &Group) -> u32 {
-    group.counts.placed.saturating_sub(group.counts.open).saturating_add(group.counts.succeeded)
-}
-
-/// Whether its minimum has its nodes only until the terminating members are gone: until then a new request is no news.
-#[must_use]
-pub fn runs_out(group: &Group, facts: &GroupFacts) -> bool {
-    phase(group, facts) == Phase::Running && has_places(group) < facts.min_member.max(1)
-}
-
-fn waiting(group: &Group) -> u32 {
-    u32::try_from(group.waiting.len().saturating_add(group.blocked.len())).unwrap_or(u32::MAX)
-}
 
 /// Returns the whole status of the PodGroup. Foreign fields and conditions are kept; a condition with an unchanged status keeps
 /// its time.

@@ -1,18 +1,20 @@
 //! What a cycle decides, as small scenarios.
 
+use super::cache::Phase;
+use super::state::SchedulingState;
 use super::testing::{POLICY, group, node, pod, queue, running};
-use super::world::{Phase, World};
 use super::*;
+use crate::api::Uid;
 use crate::api::names::DEFAULT_SCHEDULER;
 use crate::api::pod_facts::{PodPhase, Unsupported};
 use crate::api::{GroupFacts, PodFacts};
 use crate::resources::Amount;
 
-pub(in crate::cycle) fn world() -> World {
-    World::new([DEFAULT_SCHEDULER.to_owned()])
+pub(in crate::cycle) fn world() -> SchedulingState {
+    SchedulingState::new([DEFAULT_SCHEDULER.to_owned()])
 }
 
-pub(super) fn cycle(world: &mut World) -> Plan {
+pub(super) fn cycle(world: &mut SchedulingState) -> Plan {
     run(world, &POLICY, Duration::ZERO)
 }
 
@@ -20,20 +22,20 @@ pub(super) fn bound(plan: &Plan) -> Vec<(&str, &str)> {
     plan.binds.iter().map(|bind| (&*bind.name, &*bind.node)).collect()
 }
 
-pub(super) fn gang(world: &mut World, name: &str, min: u32, queue: &str, count: u32, asks: &[(&str, i64)]) {
+pub(super) fn gang(world: &mut SchedulingState, name: &str, min: u32, queue: &str, count: u32, asks: &[(&str, i64)]) {
     world.apply_group(group("ns", name, min, queue));
     for index in 0..count {
         world.apply_pod(pod("ns", &format!("{name}-{index}"), name, asks));
     }
 }
 
-pub(super) fn message(world: &World, name: &str) -> String {
-    world.groups()[&GroupKey::new("ns", name)].refusal.as_ref().map(ToString::to_string).unwrap_or_default()
+pub(super) fn message(world: &SchedulingState, name: &str) -> String {
+    world.cache().groups()[&GroupKey::new("ns", name)].refusal.as_ref().map(ToString::to_string).unwrap_or_default()
 }
 
-pub(super) fn phase(world: &World, name: &str) -> Phase {
-    let group = &world.groups()[&GroupKey::new("ns", name)];
-    status::phase(group, group.facts.as_ref().unwrap())
+pub(super) fn phase(world: &SchedulingState, name: &str) -> Phase {
+    let group = &world.cache().groups()[&GroupKey::new("ns", name)];
+    crate::cycle::cache::phase::phase(group, group.facts.as_ref().unwrap())
 }
 
 #[test]
@@ -49,7 +51,7 @@ fn a_gang_of_four_waits_for_its_fourth_node_and_is_then_placed_whole() {
         "3 of 4 members find a place; for the next one: 0/3 nodes are available: 3 Insufficient cpu (requested 1, most free 0)"
     );
     assert_eq!(phase(&world, "g"), Phase::Inqueue);
-    assert!(world.books().ledger().nodes().all(|node| node.used.is_zero()));
+    assert!(world.cache().accounting().ledger().nodes().all(|node| node.used.is_zero()));
     world.apply_node(node("n4", &[("cpu", 1)]));
     assert_eq!(bound(&cycle(&mut world)), [("g-0", "n1"), ("g-1", "n2"), ("g-2", "n3"), ("g-3", "n4")]);
     assert_eq!(phase(&world, "g"), Phase::Running);
@@ -80,7 +82,7 @@ fn beyond_the_minimum_members_are_placed_one_by_one_as_far_as_there_is_room() {
     gang(&mut world, "g", 2, "default", 5, &[("cpu", 1)]);
     assert_eq!(bound(&cycle(&mut world)).len(), 3);
     assert_eq!(phase(&world, "g"), Phase::Running);
-    assert_eq!(world.waiting_pods(), 2);
+    assert_eq!(world.cache().waiting_pods(), 2);
 }
 
 #[test]
@@ -137,7 +139,7 @@ fn a_faulty_object_blocks_only_itself_and_recovers() {
     assert_eq!(bound(&cycle(&mut world)), [("fine-0", "n")]);
     assert_eq!(message(&world, "lost"), "queue \"nowhere\" does not exist");
     assert_eq!(message(&world, "top"), "queue \"root\" has queues below it, and pods go to queues that have none");
-    assert_eq!(world.pods()[&Uid::from("ns/orphan")].refusal.as_ref().unwrap().to_string(), "PodGroup \"missing\" does not exist");
+    assert_eq!(world.cache().pods()[&Uid::from("ns/orphan")].refusal.as_ref().unwrap().to_string(), "PodGroup \"missing\" does not exist");
     world.apply_queue(queue("nowhere", None, &[]));
     world.apply_group(group("ns", "missing", 1, "default"));
     assert_eq!(bound(&cycle(&mut world)).len(), 2);
@@ -200,7 +202,7 @@ fn a_refused_bind_waits_and_comes_back_with_the_failed_node_last() {
     assert_eq!(message(&world, "g"), "a binding failed: forbidden (1 in a row); it is retried after a back-off");
     assert_eq!(world.next_attempt(), Some(Duration::from_secs(3)));
     assert_eq!(bound(&run(&mut world, &POLICY, Duration::from_secs(3))), [("g-0", "n2")]);
-    assert!(world.books().audit().is_clean());
+    assert!(world.cache().accounting().audit().is_clean());
 }
 
 #[test]
@@ -211,7 +213,7 @@ fn a_pod_that_was_seen_on_a_node_is_not_forgotten_by_a_late_refusal() {
     let plan = cycle(&mut world);
     world.apply_pod(running(pod("ns", "g-0", "g", &[("cpu", 1)]), "n1"));
     world.refuse_bind(&plan.binds[0].uid, "timeout", Duration::ZERO, |_| Duration::ZERO);
-    assert_eq!(world.books().ledger().node("n1").unwrap().used.get("cpu"), Amount::from_units(1));
+    assert_eq!(world.cache().accounting().ledger().node("n1").unwrap().used.get("cpu"), Amount::from_units(1));
 }
 
 #[test]
@@ -223,9 +225,9 @@ fn bound_members_stay_charged_to_their_queue_when_the_podgroup_is_deleted() {
     let _plan = cycle(&mut world);
     world.apply_pod(PodFacts { charged_queue: Some("q".into()), ..running(pod("ns", "g-0", "g", &[("cpu", 1)]), "n") });
     world.delete_group(&GroupKey::new("ns", "g"));
-    assert_eq!(world.books().quota().queue("q").used.get("cpu"), Amount::from_units(1));
+    assert_eq!(world.cache().accounting().quota().queue("q").used.get("cpu"), Amount::from_units(1));
     world.apply_group(group("ns", "g", 1, "default"));
-    assert_eq!(world.books().quota().queue("q").used.get("cpu"), Amount::from_units(1));
+    assert_eq!(world.cache().accounting().quota().queue("q").used.get("cpu"), Amount::from_units(1));
 }
 
 #[test]
@@ -245,7 +247,7 @@ fn the_higher_priority_and_then_the_emptier_queue_comes_first() {
 
 #[test]
 fn a_settled_charge_does_not_move_when_a_user_edits_the_annotation() {
-    let mut world = World::new(["podgroup-scheduler".to_owned()]);
+    let mut world = SchedulingState::new(["podgroup-scheduler".to_owned()]);
     world.apply_node(node("n", &[("cpu", 8)]));
     world.apply_queue(queue("mine", None, &[("cpu", 2)]));
     world.apply_queue(queue("theirs", None, &[("cpu", 2)]));
@@ -253,7 +255,7 @@ fn a_settled_charge_does_not_move_when_a_user_edits_the_annotation() {
     for tampered in [Some("theirs"), None, Some("X Y"), Some("mine")] {
         world.apply_pod(bound(Some("mine")));
         world.apply_pod(bound(tampered));
-        let used = |queue: &str| world.books().quota().queue(queue).used.get("cpu");
+        let used = |queue: &str| world.cache().accounting().quota().queue(queue).used.get("cpu");
         assert_eq!(
             [used("mine"), used("theirs")],
             [crate::resources::Amount::from_units(2), crate::resources::Amount::ZERO],

@@ -5,17 +5,35 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::accounting::Placement;
-use crate::api::{GroupFacts, Uid};
-use crate::resources::Resources;
+use crate::api::{GroupFacts, GroupKey, Uid};
 
+use super::admission::admit::{self, Admitted};
+use super::admission::reservation;
+use super::cache::gang::Gang;
+use super::cache::{Cache, to_place};
 use super::explain::Refusal;
-use super::gang::Gang;
-use super::place::{self, Attempt};
+use super::placement::placer::{Attempt, Placer, State};
 use super::plan::Plan;
 use super::policy::Policy;
 use super::preemption::Unplaced;
-use super::world::World;
-use super::{Want, admit, refuse};
+use super::state::SchedulingState;
+
+/// A PodGroup that waits for its turn.
+#[derive(Debug)]
+pub(super) struct Want {
+    pub(super) key: GroupKey,
+    pub(super) gang: Gang,
+    /// Its waiting members, in the order in which they are placed; none where it only waits for admission.
+    pub(super) members: Vec<Uid>,
+    /// Why its members cannot be placed though it may be admitted: they are not all there yet.
+    pub(super) incomplete: Option<Refusal>,
+    /// The number of members that had their turn: a satisfied PodGroup places one in a turn.
+    next: usize,
+    /// Why a member found no node in an earlier turn.
+    refusal: Option<Arc<Refusal>>,
+    /// The members that found no node.
+    unplaced: Vec<Uid>,
+}
 
 /// How a turn ended.
 pub(super) enum Turn {
@@ -29,7 +47,7 @@ pub(super) enum Turn {
 
 /// Takes one turn of a PodGroup: admission, and then its whole gang, or one further member.
 pub(super) fn take_turn(
-    world: &mut World,
+    state: &mut SchedulingState,
     policy: &Policy,
     queue: &Arc<str>,
     mut want: Want,
@@ -37,8 +55,8 @@ pub(super) fn take_turn(
     plan: &mut Plan,
     unplaced: &mut Vec<Unplaced>,
 ) -> Turn {
-    let Some(facts) = world.groups.get(&want.key).and_then(|group| group.facts.clone()) else { return Turn::Over };
-    let mut turn = Ongoing { world, policy, queue, facts, now, plan, unplaced };
+    let Some(facts) = state.cache.groups.get(&want.key).and_then(|group| group.facts.clone()) else { return Turn::Over };
+    let mut turn = Ongoing { state, policy, queue, facts, now, plan, unplaced };
     if want.remaining().is_empty() || want.gang.needed > 0 {
         if let Some(end) = turn.gang(&mut want) {
             return end;
@@ -50,6 +68,11 @@ pub(super) fn take_turn(
 }
 
 impl Want {
+    /// Creates the wish of a PodGroup that had no turn yet.
+    pub(super) fn new(key: &GroupKey, gang: Gang, members: Vec<Uid>) -> Self {
+        Self { key: key.clone(), gang, members, incomplete: None, next: 0, refusal: None, unplaced: Vec::new() }
+    }
+
     /// The members that had no turn yet.
     fn remaining(&self) -> &[Uid] {
         self.members.get(self.next..).unwrap_or_default()
@@ -63,7 +86,7 @@ impl Want {
 
 /// A turn that is being taken.
 struct Ongoing<'t> {
-    world: &'t mut World,
+    state: &'t mut SchedulingState,
     policy: &'t Policy,
     queue: &'t Arc<str>,
     facts: Arc<GroupFacts>,
@@ -77,55 +100,55 @@ impl Ongoing<'_> {
     fn gang(&mut self, want: &mut Want) -> Option<Turn> {
         let needed = usize::try_from(want.gang.needed).unwrap_or(usize::MAX);
         let together = want.remaining().get(..needed).unwrap_or_else(|| want.remaining());
-        match admit::admit(self.world, &want.key, together) {
+        match admit::admit(&mut self.state.cache, &want.key, together) {
             Err(refusal) => Some(self.not_admitted(want, refusal)),
-            Ok(minimum) if want.remaining().is_empty() => Some(self.admitted(want, minimum)),
-            Ok(minimum) => self.place_gang(want, minimum),
+            Ok(admitted) if want.remaining().is_empty() => Some(self.admitted(want, admitted)),
+            Ok(admitted) => self.place_gang(want, admitted),
         }
     }
 
     fn not_admitted(&mut self, want: &Want, refusal: Refusal) -> Turn {
-        self.world.revoke_admission(&want.key);
+        self.state.revoke_admission(&want.key);
         // Where only amounts are in the way, other pods may be preempted: a queue full of lower priorities admits no PodGroup before an
         // eviction. And its share may grow later, though nothing becomes free.
         if matches!(refusal, Refusal::Ceiling(_)) {
             self.unplaced.push(Unplaced::gang(&want.key, self.queue, want.remaining(), want.needed(), false));
         }
         // Without this PodGroup the next one would have room, and then this one, too, and so on for ever.
-        if want.remaining().is_empty() && self.world.is_admission_backing_off(&want.key, self.now) {
-            refuse(self.world, &want.key, &Arc::new(refusal));
+        if want.remaining().is_empty() && reservation::is_backing_off(&self.state.cache, &want.key, self.now) {
+            self.state.refuse(&want.key, &Arc::new(refusal));
             return Turn::Over;
         }
         self.waits(want, refusal)
     }
 
     /// Handles a PodGroup without a waiting member: it reserves its minimum.
-    fn admitted(&mut self, want: &mut Want, minimum: Resources) -> Turn {
-        self.world.reserve(&want.key, minimum, self.now, self.policy.admission_timeout);
+    fn admitted(&mut self, want: &mut Want, admitted: Admitted) -> Turn {
+        self.reserve(want, admitted);
         match want.incomplete.take() {
             // It waits for its members and not for room, so no PodGroup waits for it.
-            Some(refusal) => refuse(self.world, &want.key, &Arc::new(refusal)),
-            None => self.world.judge_group(&want.key, None),
+            Some(refusal) => self.state.refuse(&want.key, &Arc::new(refusal)),
+            None => self.state.judge_group(&want.key, None),
         }
         Turn::Over
     }
 
     /// Places what is needed together; what is not placed reserves the minimum.
-    fn place_gang(&mut self, want: &mut Want, minimum: Resources) -> Option<Turn> {
-        let reserved = self.world.groups.get(&want.key).map(|group| self.world.reserved(group).clone()).unwrap_or_default();
+    fn place_gang(&mut self, want: &mut Want, admitted: Admitted) -> Option<Turn> {
+        let reserved = self.state.cache.groups.get(&want.key).map(|group| self.state.cache.reserved(group).clone()).unwrap_or_default();
         let placements = match self.place(want, want.remaining(), want.needed()) {
             Ok(placements) => placements,
             Err(refusal) => {
-                self.world.reserve(&want.key, minimum, self.now, self.policy.admission_timeout);
+                self.reserve(want, admitted);
                 self.unplaced.push(Unplaced::gang(&want.key, self.queue, want.remaining(), want.needed(), true));
                 return Some(self.waits(want, refusal));
             }
         };
-        self.world.free_surplus(&want.key, &reserved, &placements);
-        self.plan.binds.extend(self.world.assume_all(&want.key, &placements, None));
-        self.world.satisfied(&want.key);
+        reservation::free_surplus(&mut self.state.cache, &want.key, &reserved, &placements);
+        self.plan.binds.extend(self.state.assume_all(&want.key, &placements, None));
+        self.state.satisfied(&want.key);
         want.gang = Gang::default();
-        want.members.retain(|uid| self.world.pods.get(uid).is_some_and(|member| member.assumed.is_none()));
+        want.members.retain(|uid| self.state.cache.pods.get(uid).is_some_and(|member| member.assumed.is_none()));
         want.next = 0;
         None
     }
@@ -137,39 +160,55 @@ impl Ongoing<'_> {
             Err(refusal) => {
                 let refusal = Arc::new(refusal);
                 for uid in &one {
-                    self.world.refuse_pod(uid, Some(&refusal));
+                    self.state.cache.refuse_pod(uid, Some(&refusal));
                 }
                 want.refusal.get_or_insert(refusal);
                 want.unplaced.extend(one);
             }
             Ok(placements) => {
                 let minimum = Some(self.facts.min_member).filter(|minimum| *minimum > 1);
-                self.plan.binds.extend(self.world.assume_all(&want.key, &placements, minimum));
+                self.plan.binds.extend(self.state.assume_all(&want.key, &placements, minimum));
             }
         }
         want.next = want.next.saturating_add(1);
     }
 
+    /// Reserves the minimum of a PodGroup without nodes.
+    fn reserve(&mut self, want: &Want, admitted: Admitted) {
+        let SchedulingState { cache, requeue, .. } = &mut *self.state;
+        reservation::reserve(cache, &mut requeue.timers, &want.key, admitted, self.now, self.policy.admission_timeout);
+    }
+
+    /// Places so many of these members, or none; the first ones must be among them.
     fn place(&mut self, want: &Want, members: &[Uid], [needed, first]: [u32; 2]) -> Result<Vec<Placement>, Refusal> {
-        let group = self.world.groups.get(&want.key);
+        let group = self.state.cache.groups.get(&want.key);
         let (last, reservation): (BTreeSet<Arc<str>>, _) =
-            group.map(|group| (group.retry.last.clone(), group.reservation.clone())).unwrap_or_default();
+            group.map(|group| (group.retry.last.clone(), group.admission.reservation.clone())).unwrap_or_default();
         let (queue, preemptable) = (&**self.queue, self.facts.preemptable);
-        let attempt = Attempt { queue, members, needed, first, preemptable, last: &last, reservation: reservation.as_deref() };
-        place::place(self.world, self.policy.placement, &attempt)
+        let barred = self.state.cache.barred_groups(queue);
+        let Cache { accounting: books, nodes, anti_affinity, classes, finder, pods, .. } = &mut self.state.cache;
+        let mut placer =
+            Placer::new(State { books, nodes, anti_affinity, classes, finder, barred }, self.policy.placement, &last, u32::MAX);
+        // Its reservation is not in its own way (A4), and is gone once the PodGroup is placed.
+        reservation.iter().for_each(|name| placer.trial().release_reservation(name));
+        let pods = to_place(pods, members);
+        match placer.place(&Attempt { queue, pods: &pods, needed, first, preemptable }) {
+            Ok(_) => Ok(placer.commit()),
+            Err(not) => Err(*not.refusal),
+        }
     }
 
     /// Every member had its turn.
     fn end(&mut self, mut want: Want) -> Turn {
-        self.world.satisfied(&want.key);
+        self.state.satisfied(&want.key);
         let Some(refusal) = want.refusal.take() else {
-            let waits = self.world.nominated(&want.key).cloned();
-            self.world.judge_group(&want.key, waits);
+            let waits = self.state.nominated(&want.key).cloned();
+            self.state.judge_group(&want.key, waits);
             return Turn::Over;
         };
         let comes_first = self.is_first(&want);
-        self.world.judge_group(&want.key, Some(refusal));
-        if self.world.nominated(&want.key).is_none() {
+        self.state.judge_group(&want.key, Some(refusal));
+        if self.state.nominated(&want.key).is_none() {
             self.unplaced.push(Unplaced::further(&want.key, self.queue, want.unplaced));
         }
         if comes_first { Turn::First } else { Turn::Over }
@@ -178,15 +217,15 @@ impl Ongoing<'_> {
     /// Records that the PodGroup found no room in its turn.
     fn waits(&mut self, want: &Want, refusal: Refusal) -> Turn {
         let comes_first = self.is_first(want);
-        refuse(self.world, &want.key, &Arc::new(refusal));
+        self.state.refuse(&want.key, &Arc::new(refusal));
         if comes_first { Turn::First } else { Turn::Over }
     }
 
     /// Whether later PodGroups of the queue wait for this one: while the queue is fifo and the PodGroup could ever fit (A6).
     fn is_first(&self, want: &Want) -> bool {
-        self.world.is_fifo(self.queue) && {
-            let least = admit::least(self.world, &want.key, &want.members, want.gang.needed);
-            self.world.books.quota().ever_fits(self.queue, &least)
+        self.state.cache.is_fifo(self.queue) && {
+            let least = admit::least(&self.state.cache, &want.key, &want.members, want.gang.needed);
+            self.state.cache.accounting.quota().ever_fits(self.queue, &least)
         }
     }
 }

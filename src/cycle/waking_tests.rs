@@ -2,37 +2,38 @@
 
 use super::preemption_retries_tests::being_bound;
 use super::preemption_tests::{at, borrowed};
+use super::state::SchedulingState;
 use super::testing::{POLICY, class, group, limits, node, pod, queue, running};
 use super::tests::{gang, message, world};
-use super::world::World;
 use super::*;
+use crate::api::Uid;
 use crate::api::podgroup::Selector;
 use crate::api::{BudgetFacts, BudgetKey, GroupFacts, PodFacts, QueueFacts};
 
 /// Runs cycles until there is nothing to do before this time. Returns the number of evictions.
-fn until(world: &mut World, seconds: u64) -> usize {
+fn until(world: &mut SchedulingState, seconds: u64) -> usize {
     let end = Duration::from_secs(seconds);
     let mut now = Duration::from_secs(seconds - 3);
     let mut went = 0;
     while let Some(next) = world.next_attempt().filter(|next| *next < end) {
         now = now.max(next);
         went += run(world, &POLICY, now).evictions.iter().map(|eviction| eviction.victims.len()).sum::<usize>();
-        assert!(world.books().audit().is_clean());
+        assert!(world.cache().accounting().audit().is_clean());
     }
     went
 }
 
-fn change_pod(world: &mut World, name: &str, change: impl Fn(PodFacts) -> PodFacts) {
-    let facts = PodFacts::clone(&world.pods()[&Uid::from(format!("ns/{name}").as_str())].facts);
+fn change_pod(world: &mut SchedulingState, name: &str, change: impl Fn(PodFacts) -> PodFacts) {
+    let facts = PodFacts::clone(&world.cache().pods()[&Uid::from(format!("ns/{name}").as_str())].facts);
     world.apply_pod(change(facts));
 }
 
-fn change_all(world: &mut World, change: impl Fn(PodFacts) -> PodFacts + Copy) {
+fn change_all(world: &mut SchedulingState, change: impl Fn(PodFacts) -> PodFacts + Copy) {
     (0..10).for_each(|index| change_pod(world, &format!("borrows-{index}"), change));
 }
 
 /// `b` can reclaim, but there are no candidates until this change.
-fn helps(before: impl Fn(&mut World), change: impl Fn(&mut World)) {
+fn helps(before: impl Fn(&mut SchedulingState), change: impl Fn(&mut SchedulingState)) {
     let mut world = borrowed();
     before(&mut world);
     gang(&mut world, "owed", 1, "b", 1, &[("cpu", 1)]);
@@ -50,15 +51,16 @@ fn a_pod_that_may_be_preempted_now() {
 
 #[test]
 fn a_podgroup_with_pods_that_may_be_preempted_now() {
-    let says = |preemptable| move |world: &mut World| world.apply_group(GroupFacts { preemptable, ..group("ns", "borrows", 1, "a") });
+    let says =
+        |preemptable| move |world: &mut SchedulingState| world.apply_group(GroupFacts { preemptable, ..group("ns", "borrows", 1, "a") });
     helps(says(false), says(true));
 }
 
 #[test]
 fn a_gang_that_needs_fewer() {
     // One member is protected, so the gang cannot be evicted whole.
-    let says = |min| move |world: &mut World| world.apply_group(group("ns", "borrows", min, "a"));
-    let before = |world: &mut World| {
+    let says = |min| move |world: &mut SchedulingState| world.apply_group(group("ns", "borrows", min, "a"));
+    let before = |world: &mut SchedulingState| {
         says(10)(world);
         change_pod(world, "borrows-3", |facts| PodFacts { preemptable: false, ..facts });
     };
@@ -68,9 +70,11 @@ fn a_gang_that_needs_fewer() {
 #[test]
 fn a_group_of_a_lower_class_now() {
     let says = |class: Option<&'static str>| {
-        move |world: &mut World| world.apply_group(GroupFacts { priority_class: class.map(Into::into), ..group("ns", "borrows", 1, "a") })
+        move |world: &mut SchedulingState| {
+            world.apply_group(GroupFacts { priority_class: class.map(Into::into), ..group("ns", "borrows", 1, "a") })
+        }
     };
-    let before = |world: &mut World| {
+    let before = |world: &mut SchedulingState| {
         world.apply_priority_class(class("high", 5));
         says(Some("high"))(world);
     };
@@ -79,7 +83,7 @@ fn a_group_of_a_lower_class_now() {
 
 #[test]
 fn a_group_that_is_gone_with_its_class() {
-    let before = |world: &mut World| {
+    let before = |world: &mut SchedulingState| {
         world.apply_priority_class(class("high", 5));
         world.apply_group(GroupFacts { priority_class: Some("high".into()), ..group("ns", "borrows", 1, "a") });
     };
@@ -91,7 +95,7 @@ fn a_pod_that_its_budget_guards_no_more() {
     let selector = Selector { match_labels: Some([("app".to_owned(), "x".to_owned())].into()), match_expressions: None };
     let budget = BudgetFacts { key: BudgetKey::new("ns", "b"), selector: Some(selector), allowed: 0, frees_unready: false };
     let label = |value: &'static str| move |facts| PodFacts { labels: [("app".to_owned(), value.to_owned())].into(), ..facts };
-    let before = |world: &mut World| {
+    let before = |world: &mut SchedulingState| {
         change_all(world, label("x"));
         world.apply_budget(budget.clone());
     };
@@ -100,7 +104,7 @@ fn a_pod_that_its_budget_guards_no_more() {
 
 #[test]
 fn a_pod_that_moved_to_another_podgroup() {
-    let before = |world: &mut World| {
+    let before = |world: &mut SchedulingState| {
         world.apply_group(group("ns", "borrows", 10, "a"));
         change_pod(world, "borrows-3", |facts| PodFacts { preemptable: false, ..facts });
     };
@@ -110,7 +114,7 @@ fn a_pod_that_moved_to_another_podgroup() {
 #[test]
 fn a_pod_of_another_task_now() {
     let chief = || Some("chief".to_owned());
-    let before = |world: &mut World| {
+    let before = |world: &mut SchedulingState| {
         world.apply_group(GroupFacts { min_task_member: [("chief".to_owned(), 9)].into(), ..group("ns", "borrows", 9, "a") });
         (0..9).for_each(|index| change_pod(world, &format!("borrows-{index}"), |facts| PodFacts { task: chief(), ..facts }));
         change_pod(world, "borrows-9", |facts| PodFacts { preemptable: false, ..facts });
@@ -123,7 +127,7 @@ fn a_pod_whose_bind_is_over_though_it_was_seen_before_the_answer_said_no() {
     let (mut world, plan) = being_bound();
     assert_eq!(until(&mut world, 4), 0);
     for bind in &plan.binds {
-        let facts = PodFacts::clone(&world.pods()[&bind.uid].facts);
+        let facts = PodFacts::clone(&world.cache().pods()[&bind.uid].facts);
         world.apply_pod(PodFacts { charged_queue: Some(bind.queue.to_string()), ..running(facts, &bind.node) });
         world.refuse_bind(&bind.uid, "conflict", Duration::from_secs(5), |_| Duration::from_secs(1));
     }

@@ -1,15 +1,15 @@
 //! How many PodGroups does one event wake? Counted, since each of them costs a trial on every node.
 
+use super::state::SchedulingState;
 use super::testing::{group, limits, node, pod, queue, running};
 use super::tests::{cycle, gang, world};
-use super::world::World;
 use super::*;
 use crate::api::PodFacts;
 use crate::api::pod_facts::PodPhase;
 use std::collections::BTreeSet;
 
 /// Twenty nodes of 4 cpu, filled by pods of 1 cpu, and this many PodGroups of `members` in the queue `default` that found no nodes.
-fn full(podgroups: u32, members: u32, cpu: impl Fn(u32) -> i64) -> World {
+fn full(podgroups: u32, members: u32, cpu: impl Fn(u32) -> i64) -> SchedulingState {
     let mut world = world();
     for at in 0..20 {
         world.apply_node(node(&format!("n{at:02}"), &[("cpu", 4)]));
@@ -25,7 +25,7 @@ fn runs(node: u32, number: u32) -> PodFacts {
 }
 
 /// Runs cycles until nothing is left to do now. Returns the number of bound pods and of the waiting PodGroups that were tried.
-fn rest(world: &mut World) -> (usize, usize) {
+fn rest(world: &mut SchedulingState) -> (usize, usize) {
     let (mut bound, mut tried) = (0, BTreeSet::new());
     for _ in 0..1_000 {
         if !world.has_work(Duration::ZERO) {
@@ -38,7 +38,7 @@ fn rest(world: &mut World) -> (usize, usize) {
     panic!("the cycles do not come to rest");
 }
 
-fn ends(world: &mut World, node: u32, number: u32) {
+fn ends(world: &mut SchedulingState, node: u32, number: u32) {
     world.apply_pod(PodFacts { phase: PodPhase::Succeeded, ..runs(node, number) });
 }
 
@@ -109,7 +109,7 @@ fn a_node_that_changed_renews_what_was_said_of_it_a_few_at_a_time() {
     while let Some(next) = world.next_attempt().filter(|next| *next < Duration::from_secs(9)) {
         now = now.max(next);
         let of_this_cycle = run(&mut world, &super::testing::POLICY, now).tried;
-        assert!(of_this_cycle.len() <= super::world::MOST_PREEMPTION_ATTEMPTS);
+        assert!(of_this_cycle.len() <= super::requeue::MOST_PREEMPTION_ATTEMPTS);
         tried.extend(of_this_cycle);
     }
     assert_eq!(tried.len(), 100);

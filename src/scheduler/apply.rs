@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::api::{BudgetFacts, BudgetKey, Fault, GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
-use crate::cycle::world::World;
+use crate::cycle::state::SchedulingState;
 use crate::runtime::flags::QueueStatusBy;
 
 use super::event::Change;
@@ -16,14 +16,14 @@ impl State {
         &mut self,
         (kind, change): (Kind, Change<T, K>),
         key: impl Fn(&T) -> K,
-        known: impl Fn(&World) -> Vec<K>,
+        known: impl Fn(&SchedulingState) -> Vec<K>,
         apply: impl Fn(&mut Self, T),
         delete: impl Fn(&mut Self, &K),
     ) {
         match change {
             Change::Reset { all, unreadable } => {
                 let there: BTreeSet<K> = all.iter().map(key).chain(unreadable).collect();
-                known(&self.world).iter().filter(|key| !there.contains(key)).for_each(|gone| delete(self, gone));
+                known(&self.scheduling).iter().filter(|key| !there.contains(key)).for_each(|gone| delete(self, gone));
                 all.into_iter().for_each(|object| apply(self, object));
                 self.complete.insert(kind);
             }
@@ -34,36 +34,36 @@ impl State {
     }
 
     pub(super) fn apply_nodes(&mut self, change: Change<NodeFacts, Arc<str>>) {
-        let known = |world: &World| world.nodes().iter().map(|node| Arc::clone(&node.name)).collect();
-        let delete = |state: &mut Self, name: &Arc<str>| state.world.delete_node(name);
+        let known = |scheduling: &SchedulingState| scheduling.cache().nodes().iter().map(|node| Arc::clone(&node.name)).collect();
+        let delete = |state: &mut Self, name: &Arc<str>| state.scheduling.delete_node(name);
         self.apply_change((Kind::Nodes, change), |node| Arc::clone(&node.name), known, Self::apply_node, delete);
     }
 
     fn apply_node(&mut self, node: NodeFacts) {
-        let nodes = self.world.nodes();
+        let nodes = self.scheduling.cache().nodes();
         let known = nodes.id(&node.name).and_then(|id| nodes.get(id));
         log_faults("node", &node.name, known.map(|known| known.faults.as_slice()), &node.faults);
-        self.world.apply_node(node);
+        self.scheduling.apply_node(node);
     }
 
     pub(super) fn apply_pods(&mut self, change: Change<PodFacts, Uid>) {
-        let known = |world: &World| world.pod_uids().cloned().collect();
+        let known = |scheduling: &SchedulingState| scheduling.cache().pod_uids().cloned().collect();
         self.apply_change((Kind::Pods, change), |pod| pod.uid.clone(), known, Self::apply_pod, Self::delete_pod);
     }
 
     fn apply_pod(&mut self, pod: PodFacts) {
         self.status_writer.pod_seen(&pod.uid);
-        self.world.apply_pod(pod);
+        self.scheduling.apply_pod(pod);
     }
 
     fn delete_pod(&mut self, uid: &Uid) {
         self.status_writer.pod_gone(uid);
-        self.world.delete_pod(uid);
+        self.scheduling.delete_pod(uid);
     }
 
     pub(super) fn apply_groups(&mut self, change: Change<GroupFacts, GroupKey>) {
-        let known = |world: &World| {
-            let there = world.groups().iter().filter(|(_, group)| group.facts.is_some());
+        let known = |scheduling: &SchedulingState| {
+            let there = scheduling.cache().groups().iter().filter(|(_, group)| group.facts.is_some());
             there.map(|(key, _)| key.clone()).collect()
         };
         self.apply_change((Kind::Groups, change), |group| group.key.clone(), known, Self::apply_group, Self::delete_group);
@@ -71,16 +71,16 @@ impl State {
 
     fn apply_group(&mut self, group: GroupFacts) {
         self.status_writer.group_seen(&group);
-        self.world.apply_group(group);
+        self.scheduling.apply_group(group);
     }
 
     fn delete_group(&mut self, key: &GroupKey) {
         self.status_writer.group_gone(key);
-        self.world.delete_group(key);
+        self.scheduling.delete_group(key);
     }
 
     pub(super) fn apply_queues(&mut self, change: Change<QueueFacts, Arc<str>>, now: Now) {
-        let known = |world: &World| world.queues().keys().cloned().collect();
+        let known = |scheduling: &SchedulingState| scheduling.cache().queues().keys().cloned().collect();
         self.apply_change((Kind::Queues, change), |queue| Arc::from(queue.name.as_str()), known, Self::apply_queue, Self::delete_queue);
         // Before that, `start_deciding` creates them.
         if self.decides() {
@@ -93,27 +93,32 @@ impl State {
             QueueStatusBy::Own => queue,
             QueueStatusBy::Obey => queue.obeying(),
         };
-        log_faults("queue", &queue.name, self.world.queues().get(&*queue.name).map(|known| known.faults.as_slice()), &queue.faults);
+        log_faults(
+            "queue",
+            &queue.name,
+            self.scheduling.cache().queues().get(&*queue.name).map(|known| known.faults.as_slice()),
+            &queue.faults,
+        );
         self.status_writer.queue_seen(&queue.name);
-        self.world.apply_queue(queue);
+        self.scheduling.apply_queue(queue);
     }
 
     fn delete_queue(&mut self, name: &Arc<str>) {
         self.status_writer.queue_gone(name);
-        self.world.delete_queue(name);
+        self.scheduling.delete_queue(name);
     }
 
     pub(super) fn apply_priority_classes(&mut self, change: Change<PriorityClassFacts, String>) {
-        let known = |world: &World| world.priority_class_names().cloned().collect();
-        let apply = |state: &mut Self, class| state.world.apply_priority_class(class);
-        let delete = |state: &mut Self, name: &String| state.world.delete_priority_class(name);
+        let known = |scheduling: &SchedulingState| scheduling.cache().priority_class_names().cloned().collect();
+        let apply = |state: &mut Self, class| state.scheduling.apply_priority_class(class);
+        let delete = |state: &mut Self, name: &String| state.scheduling.delete_priority_class(name);
         self.apply_change((Kind::PriorityClasses, change), |class| class.name.clone(), known, apply, delete);
     }
 
     pub(super) fn apply_budgets(&mut self, change: Change<BudgetFacts, BudgetKey>) {
-        let known = |world: &World| world.budget_keys().cloned().collect();
-        let apply = |state: &mut Self, budget| state.world.apply_budget(budget);
-        let delete = |state: &mut Self, key: &BudgetKey| state.world.delete_budget(key);
+        let known = |scheduling: &SchedulingState| scheduling.cache().budget_keys().cloned().collect();
+        let apply = |state: &mut Self, budget| state.scheduling.apply_budget(budget);
+        let delete = |state: &mut Self, key: &BudgetKey| state.scheduling.delete_budget(key);
         self.apply_change((Kind::Budgets, change), |budget| budget.key.clone(), known, apply, delete);
     }
 }

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use crate::accounting::{NodeView, Stage};
 use crate::api::Fault;
 use crate::api::quantities::{RawQuantity, written};
+use crate::cycle::admission::admit;
+use crate::cycle::cache::phase::phase;
 use crate::cycle::explain::{Explanation, Refusal};
-use crate::cycle::{admit, status};
 use crate::resources::{Limits, Resources, quantity};
 
 use super::event::Question;
@@ -27,21 +28,21 @@ pub fn answer(state: &State, question: Question) -> Value {
 }
 
 fn ledger(state: &State) -> Value {
-    let ledger = state.world.books().ledger();
+    let ledger = state.scheduling.cache().accounting().ledger();
     let mut pods: BTreeMap<&str, u32> = BTreeMap::new();
-    let there = state.world.books().pods().filter(|(_, pod)| pod.stage != Stage::Nominated);
+    let there = state.scheduling.cache().accounting().pods().filter(|(_, pod)| pod.stage != Stage::Nominated);
     for node in there.filter_map(|(_, pod)| pod.node) {
         let count = pods.entry(node).or_default();
         *count = count.saturating_add(1);
     }
-    let nodes = state.world.nodes();
+    let nodes = state.scheduling.cache().nodes();
     let node = |node: NodeView<'_>| {
-        let used = overcommit::used(node, &state.world);
+        let used = overcommit::used(node, &state.scheduling);
         json!({
             "name": node.name,
             "allocatable": written(node.allocatable),
             "used": written(&used),
-            "nominated": state.world.nominated_on(node.name).map(written).unwrap_or_default(),
+            "nominated": state.scheduling.nominated_on(node.name).map(written).unwrap_or_default(),
             "idle": written(&node.idle()),
             "overcommitted": written(&NodeView { used: &used, ..node }.overcommitted()),
             "pods": pods.get(node.name).copied().unwrap_or(0),
@@ -59,19 +60,19 @@ fn ledger(state: &State) -> Value {
 fn queues(state: &State) -> Value {
     let mut waiting: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     let mut groupless: Vec<Value> = Vec::new();
-    for (key, group) in state.world.backlog().iter().filter_map(|key| Some((key, state.world.groups().get(key)?))) {
+    for (key, group) in state.scheduling.backlog().iter().filter_map(|key| Some((key, state.scheduling.cache().groups().get(key)?))) {
         let facts = group.facts.as_ref();
         // Without a PodGroup, only the pods carry the refusal.
-        let of_pods = || group.waiting.iter().find_map(|uid| state.world.pods().get(uid)?.refusal.as_ref());
+        let of_pods = || group.waiting.iter().find_map(|uid| state.scheduling.cache().pods().get(uid)?.refusal.as_ref());
         let refusal = group.refusal.as_ref().or_else(|| if facts.is_none() { of_pods() } else { None });
         let entry = json!({
             "group": key.to_string(),
-            "phase": facts.map(|facts| status::phase(group, facts).as_str()),
+            "phase": facts.map(|facts| phase(group, facts).as_str()),
             "waitingPods": group.waiting.len(),
             "reason": refusal.map(|refusal| refusal.reason()),
             "why": refusal.map_or_else(|| Explanation::plain(&queue_snapshot::cause_of(group)), |refusal| Explanation::of(refusal)),
-            "requested": written(&admit::requested(&state.world, key)),
-            "shortages": admit::shortages(&state.world, key),
+            "requested": written(&admit::requested(state.scheduling.cache(), key)),
+            "shortages": admit::shortages(state.scheduling.cache(), key),
             "message": refusal.map(|refusal| refusal.message()),
         });
         match facts {
@@ -79,12 +80,12 @@ fn queues(state: &State) -> Value {
             None => groupless.push(entry),
         }
     }
-    let quota = state.world.books().quota();
-    let shares = state.world.shares_now();
+    let quota = state.scheduling.cache().accounting().quota();
+    let shares = state.scheduling.cache().shares_now();
     let list: Vec<_> = quota
         .queues()
         .map(|queue| {
-            let (used, own) = overcommit::used_in(queue, &state.world);
+            let (used, own) = overcommit::used_in(queue, &state.scheduling);
             json!({
                 "name": queue.name,
                 "exists": queue.exists,
@@ -98,11 +99,11 @@ fn queues(state: &State) -> Value {
                 "kept": written(queue.unused_guarantee),
                 "closedBy": quota.closed_by(queue.name).as_deref(),
                 "used": written(&used),
-                "nominated": written(&state.world.nominated_in(queue.name).0),
+                "nominated": written(&state.scheduling.nominated_in(queue.name).0),
                 "reserved": written(queue.reserved),
                 "usedByItself": written(&own),
                 "fault": quota.fault(queue.name).map(|fault| Refusal::Queue(fault).message()),
-                "faults": state.world.queues().get(queue.name).map(|facts| faults(&facts.faults)).unwrap_or_default(),
+                "faults": state.scheduling.cache().queues().get(queue.name).map(|facts| faults(&facts.faults)).unwrap_or_default(),
                 "waiting": waiting.remove(queue.name).unwrap_or_default(),
             })
         })

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::accounting::{NodeView, QueueView};
-use crate::cycle::world::World;
+use crate::cycle::state::SchedulingState;
 use crate::resources::Resources;
 
 /// The nodes that were overcommitted at the last update.
@@ -16,8 +16,8 @@ pub struct Overcommit {
 
 impl Overcommit {
     /// Returns the nodes whose overcommitted resources changed since the last update, with the amounts; `None` for a node that is no longer overcommitted.
-    pub fn update(&mut self, world: &World) -> Vec<(Arc<str>, Option<Resources>)> {
-        let nodes = world.nodes();
+    pub fn update(&mut self, scheduling: &SchedulingState) -> Vec<(Arc<str>, Option<Resources>)> {
+        let nodes = scheduling.cache().nodes();
         let changed: Vec<_> = match self.mark.and_then(|mark| nodes.since(mark)) {
             Some(changed) => changed.to_vec(),
             None => nodes.ids().collect(),
@@ -25,7 +25,7 @@ impl Overcommit {
         self.mark = Some(nodes.head());
         let mut changed_nodes = Vec::new();
         for facts in changed.into_iter().filter_map(|id| nodes.get(id)) {
-            let over = world.books().ledger().node(&facts.name).map(|node| over(node, world)).unwrap_or_default();
+            let over = scheduling.cache().accounting().ledger().node(&facts.name).map(|node| over(node, scheduling)).unwrap_or_default();
             let name = Arc::clone(&facts.name);
             if over.is_zero() {
                 if self.nodes.remove(&name).is_some() {
@@ -58,23 +58,23 @@ impl Overcommit {
 }
 
 /// Returns the overcommitted amounts of the node. Nominated amounts do not count, because no pod uses them yet.
-fn over(node: NodeView<'_>, world: &World) -> Resources {
-    NodeView { used: &used(node, world), ..node }.overcommitted()
+fn over(node: NodeView<'_>, scheduling: &SchedulingState) -> Resources {
+    NodeView { used: &used(node, scheduling), ..node }.overcommitted()
 }
 
 /// What the pods use that are in the queue and all below it, and in the queue itself.
-pub(super) fn used_in(queue: QueueView<'_>, world: &World) -> (Resources, Resources) {
+pub(super) fn used_in(queue: QueueView<'_>, scheduling: &SchedulingState) -> (Resources, Resources) {
     let (mut used, mut own) = (queue.used.clone(), queue.own.clone());
-    let (kept, kept_itself) = world.nominated_in(queue.name);
+    let (kept, kept_itself) = scheduling.nominated_in(queue.name);
     used.sub(&kept);
     own.sub(&kept_itself);
     (used, own)
 }
 
 /// What the pods use that are on the node.
-pub(super) fn used(node: NodeView<'_>, world: &World) -> Resources {
+pub(super) fn used(node: NodeView<'_>, scheduling: &SchedulingState) -> Resources {
     let mut used = node.used.clone();
-    if let Some(kept) = world.nominated_on(node.name) {
+    if let Some(kept) = scheduling.nominated_on(node.name) {
         used.sub(kept);
     }
     used

@@ -14,8 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::accounting::{QueueState, QueueView, Quota};
 use crate::api::names::{DEFAULT_QUEUE, ROOT_QUEUE};
+use crate::cycle::cache::Group;
 use crate::cycle::explain::{Cause, Code};
-use crate::cycle::world::{Group, World};
+use crate::cycle::state::SchedulingState;
 use crate::resources::{Amount, Limits, Resources};
 
 use super::overcommit;
@@ -98,14 +99,14 @@ impl QueueSnapshot {
         if !state.decides() {
             return Self::default();
         }
-        let world = &state.world;
-        let quota = world.books().quota();
-        let labels = Labels::of(world);
+        let scheduling = &state.scheduling;
+        let quota = scheduling.cache().accounting().quota();
+        let labels = Labels::of(scheduling);
         let mut snapshot = Self::default();
-        let shares = world.shares_now();
+        let shares = scheduling.cache().shares_now();
         for queue in quota.queues() {
             let name = labels.queue(queue.name);
-            let (used, own) = overcommit::used_in(queue, world);
+            let (used, own) = overcommit::used_in(queue, scheduling);
             // Capacity that is nominated for a gang is reserved. No pod uses it yet.
             let mut reserved = queue.reserved.clone();
             reserved.add(queue.used);
@@ -122,7 +123,7 @@ impl QueueSnapshot {
                 *count = count.saturating_add(1);
             }
         }
-        snapshot.count_waiting(world, &labels);
+        snapshot.count_waiting(scheduling, &labels);
         snapshot
     }
 
@@ -187,8 +188,8 @@ struct Labels<'a> {
 }
 
 impl<'a> Labels<'a> {
-    fn of(world: &'a World) -> Self {
-        let quota = world.books().quota();
+    fn of(scheduling: &'a SchedulingState) -> Self {
+        let quota = scheduling.cache().accounting().quota();
         let exist: BTreeSet<&str> = quota.tree().names().map(|name| &**name).collect();
         let first = [ROOT_QUEUE, DEFAULT_QUEUE].into_iter().chain(exist.iter().copied());
         let queues = up_to(QUEUES, first);
@@ -198,7 +199,7 @@ impl<'a> Labels<'a> {
             .filter_map(|queue| queue.limits)
             .flat_map(|limits| stated(&limits.capability).chain(stated(&limits.deserved)).chain(stated(&limits.guarantee)))
             .collect();
-        let offered = || world.books().ledger().total().iter().map(|(name, _)| name.as_str());
+        let offered = || scheduling.cache().accounting().ledger().total().iter().map(|(name, _)| name.as_str());
         let resources = up_to(RESOURCES, USUAL.into_iter().chain(stated).chain(offered()));
         let offered = offered().filter(|name| resources.contains(name)).collect();
         Self { queues, exist, resources, offered }

@@ -11,8 +11,8 @@ use crate::api::names::DEFAULT_SCHEDULER;
 use crate::api::node::Taint;
 use crate::api::pod_facts::Unsupported;
 use crate::api::{GroupFacts, GroupKey, PodFacts, QueueFacts};
+use crate::cycle::explain::NotPreempted;
 use crate::cycle::explain::{Count, Explanation, Reason, Refusal, Step, Tally};
-use crate::cycle::reclaim::NotPreempted;
 use crate::cycle::testing::{POLICY, group, limits, node, pod, queue, running};
 use crate::resources::Amount;
 use crate::runtime::metrics::text;
@@ -232,7 +232,7 @@ fn the_condition_the_debug_page_and_the_metric_show_the_same_reason() {
         assert_eq!(Some(&conditions[group]), entry["message"].as_str().map(str::to_owned).as_ref(), "{group}");
         assert_eq!(entry["why"]["code"], codes[group].as_str(), "{group}");
         let label = |key: &str| entry["why"][key].as_str().unwrap_or_default().to_owned();
-        let facts = state.world.groups()[&GroupKey::new("ns", group.split('/').next_back().unwrap())].facts.clone();
+        let facts = state.scheduling.cache().groups()[&GroupKey::new("ns", group.split('/').next_back().unwrap())].facts.clone();
         let queue = facts.map_or_else(|| "missing".to_owned(), |facts| facts.queue.clone());
         // A name without a queue is not a label value.
         let shown = |queue: &str| if queue == "missing" { "(unknown)".to_owned() } else { queue.to_owned() };
@@ -297,7 +297,7 @@ fn nominated_capacity_is_reserved_and_not_used_and_the_podgroup_still_waits() {
     let groups = vec![group("ns", "g", 1, "team"), group("ns", "v", 1, "default"), group("ns", "r", 1, "team")];
     let mut state = state(&Registry::new(), vec![queue("org", None, &[]), queue("team", Some("org"), &[])], groups, pods);
     let _cycle = state.tick(at(0));
-    assert!(state.world.nominated(&GroupKey::new("ns", "g")).is_some(), "the borrowed capacity is reclaimed for it");
+    assert!(state.scheduling.nominated(&GroupKey::new("ns", "g")).is_some(), "the borrowed capacity is reclaimed for it");
     let snapshot = QueueSnapshot::of(&state);
     let cpu = |of, queue: &str| snapshot.amounts.get(&(of, queue.to_owned(), "cpu".to_owned())).copied().unwrap_or(Amount::ZERO);
     for (of, wanted) in [(Of::AllocatedItself, [1, 0, 0]), (Of::Allocated, [1, 1, 9]), (Of::Reserved, [3, 3, 3])] {

@@ -13,8 +13,8 @@ use crate::accounting::AuditReport;
 use crate::api::Uid;
 use crate::backoff::Backoff;
 use crate::cycle::policy::Policy;
-use crate::cycle::world::World;
-use crate::cycle::{self, status};
+use crate::cycle::state::SchedulingState;
+use crate::cycle::{self, cache::phase::phase};
 use crate::runtime::flags::QueueStatusBy;
 
 use super::command::{Command, MADE};
@@ -56,7 +56,7 @@ const KINDS: usize = 6;
 /// The state of the scheduler.
 #[derive(Debug)]
 pub struct State {
-    pub(super) world: World,
+    pub(super) scheduling: SchedulingState,
     pub(super) status_writer: StatusWriter,
     policy: Policy,
     pub(super) complete: BTreeSet<Kind>,
@@ -73,7 +73,7 @@ impl State {
     #[must_use]
     pub fn new(schedulers: impl IntoIterator<Item = String>, policy: Policy, metrics: Metrics) -> Self {
         Self {
-            world: World::new(schedulers),
+            scheduling: SchedulingState::new(schedulers),
             status_writer: StatusWriter::new(),
             policy,
             complete: BTreeSet::new(),
@@ -143,7 +143,7 @@ impl State {
 
     /// Creates the queues `root` and `default` if they are missing.
     pub(super) fn make_missing_queues(&mut self, now: Now) {
-        for name in MADE.into_iter().filter(|name| !self.world.queues().contains_key(*name)) {
+        for name in MADE.into_iter().filter(|name| !self.scheduling.cache().queues().contains_key(*name)) {
             self.status_writer.queue_changed(&Arc::from(name), now.since_start);
         }
     }
@@ -154,24 +154,24 @@ impl State {
             Report::Bound(uid) => {
                 let began = self.binding.remove(&uid);
                 self.metrics.bound(began.map(|began| now.since_start.saturating_sub(began)));
-                self.world.confirm(&uid);
+                self.scheduling.confirm(&uid);
             }
             Report::NotBound(uid, reason) => {
                 self.binding.remove(&uid);
                 self.metrics.not_bound(reason);
                 tracing::warn!(pod = %uid, reason, "the pod was not bound");
-                self.world.refuse_bind(&uid, reason, now.since_start, |failures| BIND_BACKOFF.delay(failures));
+                self.scheduling.refuse_bind(&uid, reason, now.since_start, |failures| BIND_BACKOFF.delay(failures));
             }
             Report::Unanswered(uid, reason) => {
                 tracing::warn!(pod = %uid, reason, "the outcome of the binding is unknown");
-                self.world.bind_unanswered(&uid, reason);
+                self.scheduling.bind_unanswered(&uid, reason);
             }
             Report::Evicted(progress) => self.metrics.evicted(&progress),
             Report::NotEvicted(progress, reason) => {
                 self.metrics.evicted(&progress);
                 self.metrics.not_evicted(reason);
-                progress.refused_pod.iter().for_each(|uid| self.world.back_off_eviction(uid, now.since_start));
-                self.world.refuse_eviction(&progress.group, progress.nomination, reason);
+                progress.refused_pod.iter().for_each(|uid| self.scheduling.back_off_eviction(uid, now.since_start));
+                self.scheduling.refuse_eviction(&progress.group, progress.nomination, reason);
             }
             Report::Written(subject, outcome) => {
                 if let WriteOutcome::Failed(reason) = outcome {
@@ -185,43 +185,43 @@ impl State {
     /// Returns whether [`tick`](Self::tick) would run a cycle now.
     #[must_use]
     pub fn has_work(&self, now: Now) -> bool {
-        self.decides() && self.world.has_work(now.since_start)
+        self.decides() && self.scheduling.has_work(now.since_start)
     }
 
     /// Runs a cycle if there is work, and returns the writes that are due.
     pub fn tick(&mut self, now: Now) -> Vec<Command> {
         self.watch_overcommit();
         if !self.decides() {
-            self.world.stand_by();
+            self.scheduling.stand_by();
             return Vec::new();
         }
         let mut commands = Vec::new();
-        if self.world.has_work(now.since_start) {
-            let plan = cycle::run(&mut self.world, &self.policy, now.since_start);
+        if self.scheduling.has_work(now.since_start) {
+            let plan = cycle::run(&mut self.scheduling, &self.policy, now.since_start);
             for key in &plan.tried {
-                let group = self.world.groups().get(key);
+                let group = self.scheduling.cache().groups().get(key);
                 if let Some(cause) = group.filter(|group| group.refusal.is_some()).map(queue_snapshot::cause_of) {
                     self.metrics.refused(cause.code);
                 }
-                let phase = group.and_then(|group| Some(status::phase(group, group.facts.as_ref()?)));
-                self.world.file(key, phase);
-                self.status_writer.group_changed(key, &self.world, now.since_start);
+                let phase = group.and_then(|group| Some(phase(group, group.facts.as_ref()?)));
+                self.scheduling.file(key, phase);
+                self.status_writer.group_changed(key, &self.scheduling, now.since_start);
             }
             for bind in plan.binds {
                 self.binding.insert(bind.uid.clone(), now.since_start);
                 commands.push(Command::Bind(bind));
             }
-            let withdrawn = self.world.take_withdrawn().into_iter().map(|nomination| Command::StopEvictions { nomination });
+            let withdrawn = self.scheduling.take_withdrawn().into_iter().map(|nomination| Command::StopEvictions { nomination });
             commands.extend(withdrawn);
             let evictions = plan.evictions.into_iter().filter(|eviction| !eviction.victims.is_empty());
             commands.extend(evictions.map(|eviction| Command::Evict { eviction, now: now.wall }));
-            self.metrics.pending_groups.set(count(self.world.backlog().len()));
+            self.metrics.pending_groups.set(count(self.scheduling.backlog().len()));
         }
-        let dirty = self.world.take_dirty();
+        let dirty = self.scheduling.take_dirty();
         dirty.queues.iter().for_each(|queue| self.status_writer.queue_changed(queue, now.since_start));
-        dirty.pods.iter().for_each(|uid| self.status_writer.pod_changed(uid, &self.world, now.since_start));
-        self.metrics.pending_pods.set(count(self.world.waiting_pods()));
-        self.status_writer.due(&self.world, now, &mut commands);
+        dirty.pods.iter().for_each(|uid| self.status_writer.pod_changed(uid, &self.scheduling, now.since_start));
+        self.metrics.pending_pods.set(count(self.scheduling.cache().waiting_pods()));
+        self.status_writer.due(&self.scheduling, now, &mut commands);
         self.audit_sometimes(now.since_start);
         commands
     }
@@ -232,11 +232,11 @@ impl State {
         if !self.decides() {
             return None;
         }
-        self.world.next_attempt().into_iter().chain(self.status_writer.next()).min()
+        self.scheduling.next_attempt().into_iter().chain(self.status_writer.next()).min()
     }
 
     fn watch_overcommit(&mut self) {
-        let changes = self.overcommit.update(&self.world);
+        let changes = self.overcommit.update(&self.scheduling);
         for (name, over) in changes {
             match over {
                 Some(over) => {
@@ -250,7 +250,7 @@ impl State {
 
     /// Recounts the accounting and publishes the number of differences.
     pub(super) fn recount(&self) -> AuditReport {
-        let report = self.world.books().audit();
+        let report = self.scheduling.cache().accounting().audit();
         self.metrics.audit_differences.set(count(report.differences.len()));
         report
     }

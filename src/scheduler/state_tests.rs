@@ -39,8 +39,8 @@ fn an_object_missing_in_a_new_list_is_deleted_unless_it_could_not_be_decoded() {
     let mut state = ready(vec![node("n", &[("cpu", 4)])], pods.to_vec(), vec![group("ns", "g", 1, "default")]);
     state.apply(Event::Pods(Change::Reset { all: vec![pods[0].clone()], unreadable: vec![pods[1].uid.clone()] }), at(0));
     state.apply(Event::Pods(Change::Unreadable(pods[1].uid.clone())), at(0));
-    assert_eq!((state.world.books().pods().count(), state.metrics.unreadable.get()), (2, 2));
-    assert!(state.world.books().audit().is_clean());
+    assert_eq!((state.scheduling.cache().accounting().pods().count(), state.metrics.unreadable.get()), (2, 2));
+    assert!(state.scheduling.cache().accounting().audit().is_clean());
 }
 
 /// Returns a state with a node of 4 cpus that `v` fills, and a nomination for `g` on it, as a cycle would make it.
@@ -54,11 +54,11 @@ fn nominated() -> State {
 }
 
 fn nominate(state: &mut State) {
-    let resources = state.world.pods()[&Uid::from("ns/a")].facts.request.clone();
+    let resources = state.scheduling.cache().pods()[&Uid::from("ns/a")].facts.request.clone();
     let place = crate::accounting::Placement { uid: "ns/a".into(), node: "n".into(), queue: "default".into(), resources };
     let (key, until) = (GroupKey::new("ns", "g"), Duration::from_secs(90));
     let cause = crate::cycle::plan::EvictionCause::Preemption;
-    assert!(state.world.nominate(&key, &[place], &["ns/v".into()], cause, until).is_some());
+    assert!(state.scheduling.nominate(&key, &[place], &["ns/v".into()], cause, until).is_some());
 }
 
 fn progress() -> crate::scheduler::event::EvictionProgress {
@@ -79,7 +79,7 @@ fn a_nomination_overcommits_no_node_and_is_shown_separately() {
     for name in ["default", "root"] {
         let shown = queues["queues"].as_array().unwrap().iter().find(|queue| queue["name"] == name).unwrap();
         assert_eq!((&shown["used"]["cpu"], &shown["nominated"]["cpu"]), (&"4".into(), &"3".into()), "{name}");
-        let status = crate::cycle::queue_status::status(&state.world, name).allocated.unwrap();
+        let status = crate::cycle::queue_status::status(&state.scheduling, name).allocated.unwrap();
         assert_eq!(status["cpu"], crate::api::quantities::RawQuantity::Text("4".into()), "{name}");
         let snapshot = QueueSnapshot::of(&state);
         let amount = |of| snapshot.amounts[&(of, name.to_owned(), "cpu".to_owned())];
@@ -118,9 +118,9 @@ fn a_refused_eviction_ends_the_nomination_and_an_accepted_one_waits_for_the_pods
     assert_eq!(state.next().map(|at| at > Duration::from_millis(100)), Some(true));
     state.learn(Report::Evicted(progress()), at(200));
     let key = GroupKey::new("ns", "g");
-    assert!(state.world.nominated(&key).is_some());
+    assert!(state.scheduling.nominated(&key).is_some());
     state.learn(Report::NotEvicted(progress(), "disruption_budget"), at(300));
-    assert!(state.world.nominated(&key).is_none());
+    assert!(state.scheduling.nominated(&key).is_none());
     let commands = state.tick(at(300));
     assert!(commands.contains(&Command::StopEvictions { nomination: 1 }));
     assert_eq!((state.metrics.evictions("evicted"), state.metrics.evictions("gone")), (4, 2));

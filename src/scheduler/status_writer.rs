@@ -12,8 +12,10 @@ use crate::accounting::QueueFault;
 use crate::api::pod::PodCondition;
 use crate::api::queue::QueueStatus;
 use crate::api::{Fault, GroupFacts, GroupKey, QueueFacts, Uid};
+use crate::cycle::cache::phase::runs_out;
+use crate::cycle::cache::{Group, Member, State as MemberState};
 use crate::cycle::explain::{Code, Refusal};
-use crate::cycle::world::{Group, Member, State as MemberState, World};
+use crate::cycle::state::SchedulingState;
 use crate::cycle::{queue_status, status};
 use crate::runtime::flags::QueueStatusBy;
 
@@ -89,8 +91,8 @@ impl StatusWriter {
     }
 
     /// Requests a write after a cycle has tried the PodGroup.
-    pub fn group_changed(&mut self, key: &GroupKey, world: &World, now: Duration) {
-        let Some(group) = world.groups().get(key).filter(|group| group.facts.is_some()) else { return };
+    pub fn group_changed(&mut self, key: &GroupKey, scheduling: &SchedulingState, now: Duration) {
+        let Some(group) = scheduling.cache().groups().get(key).filter(|group| group.facts.is_some()) else { return };
         match merges(group) {
             Some(time) => {
                 let until = now.saturating_add(time);
@@ -107,8 +109,8 @@ impl StatusWriter {
     }
 
     /// Requests a write after a change of the pod, if the pod has a refusal.
-    pub fn pod_changed(&mut self, uid: &Uid, world: &World, now: Duration) {
-        let Some(member) = world.pods().get(uid).filter(|member| member.refusal.is_some()) else { return };
+    pub fn pod_changed(&mut self, uid: &Uid, scheduling: &SchedulingState, now: Duration) {
+        let Some(member) = scheduling.cache().pods().get(uid).filter(|member| member.refusal.is_some()) else { return };
         match member.state() {
             MemberState::Blocked => self.pods.want(uid, now, MERGE),
             MemberState::Waiting | MemberState::Nominated => self.pods.want(uid, now, SETTLE),
@@ -177,10 +179,10 @@ impl StatusWriter {
     }
 
     /// Adds the writes that are due to `commands`: PodGroups first, pods last.
-    pub fn due(&mut self, world: &World, now: Now, commands: &mut Vec<Command>) {
+    pub fn due(&mut self, scheduling: &SchedulingState, now: Now, commands: &mut Vec<Command>) {
         while self.under_way < UNDER_WAY {
             self.hand_out_turns(now.since_start);
-            let Some(command) = self.next_command(world, now) else { return };
+            let Some(command) = self.next_command(scheduling, now) else { return };
             if let Some(command) = command {
                 self.under_way = self.under_way.saturating_add(1);
                 commands.push(command);
@@ -201,17 +203,17 @@ impl StatusWriter {
     }
 
     /// Takes the next object that is due. The inner value is `None` if the object needs no write.
-    fn next_command(&mut self, world: &World, now: Now) -> Option<Option<Command>> {
+    fn next_command(&mut self, scheduling: &SchedulingState, now: Now) -> Option<Option<Command>> {
         if let Some(key) = self.groups.take(now.since_start) {
-            let command = self.group_command(&key, world, now);
+            let command = self.group_command(&key, scheduling, now);
             if command.is_none() {
                 self.groups.nothing(&key);
             }
             return Some(command);
         }
         if let Some(name) = self.queues.take(now.since_start) {
-            let command = self.queue_command(&name, world, now);
-            if command.is_none() && world.queues().contains_key(&name) {
+            let command = self.queue_command(&name, scheduling, now);
+            if command.is_none() && scheduling.cache().queues().contains_key(&name) {
                 self.queues.nothing(&name);
             } else if command.is_none() {
                 // A user can write any queue name into a PodGroup, so a queue that does not exist is forgotten.
@@ -220,15 +222,15 @@ impl StatusWriter {
             return Some(command);
         }
         let uid = self.pods.take(now.since_start)?;
-        let command = self.pod_command(&uid, world, now);
+        let command = self.pod_command(&uid, scheduling, now);
         if command.is_none() {
             self.pods.nothing(&uid);
         }
         Some(command)
     }
 
-    fn group_command(&mut self, key: &GroupKey, world: &World, now: Now) -> Option<Command> {
-        let group = world.groups().get(key).filter(|_| !world.is_foreign(key))?;
+    fn group_command(&mut self, key: &GroupKey, scheduling: &SchedulingState, now: Now) -> Option<Command> {
+        let group = scheduling.cache().groups().get(key).filter(|_| !scheduling.cache().is_foreign(key))?;
         // The status waits for the binds under way, unless a binding is unanswered. The end of a bind requests a write again.
         let facts = group.facts.as_ref().filter(|_| group.counts.binding == 0 || group.counts.open > 0)?;
         if let Some(until) = self.merging.get(key).copied().filter(|until| *until > now.since_start) {
@@ -253,7 +255,7 @@ impl StatusWriter {
         self.throttle.forget(&subject);
         self.merging.remove(key);
         // After a restart the refusal that the status shows already causes no Event.
-        let refusal = group.refusal.as_deref().filter(|_| !status::runs_out(group, facts));
+        let refusal = group.refusal.as_deref().filter(|_| !runs_out(group, facts));
         let event = self.event(key, &facts.uid, refusal).filter(|_| !only_amounts_changed);
         self.group_status.insert(key.clone(), WrittenStatus { uid: facts.uid.clone(), status: wanted.clone(), version: None });
         Some(Command::Group { key: key.clone(), uid: facts.uid.clone(), status: wanted, event, now: now.wall })
@@ -273,17 +275,17 @@ impl StatusWriter {
         Some((status::UNSCHEDULABLE.to_owned(), refusal.message()))
     }
 
-    fn queue_command(&mut self, name: &Arc<str>, world: &World, now: Now) -> Option<Command> {
-        let Some(facts) = world.queues().get(name) else {
+    fn queue_command(&mut self, name: &Arc<str>, scheduling: &SchedulingState, now: Now) -> Option<Command> {
+        let Some(facts) = scheduling.cache().queues().get(name) else {
             return MADE.contains(&&**name).then(|| Command::MakeQueue { name: Arc::clone(name) });
         };
-        if let Some(message) = self.queue_news(name, facts, world) {
+        if let Some(message) = self.queue_news(name, facts, scheduling) {
             // The queue's status is written next.
             self.queues.want(name, now.since_start, MERGE);
             return Some(Command::QueueEvent { name: Arc::clone(name), uid: facts.uid.clone(), message, now: now.wall });
         }
         let stands = self.queue_status.get(name).unwrap_or(&facts.status);
-        let mut wanted = queue_status::status(world, name);
+        let mut wanted = queue_status::status(scheduling, name);
         let by = self.queue_status_by;
         if by == QueueStatusBy::Obey {
             wanted = QueueStatus { allocated: wanted.allocated, ..stands.clone() };
@@ -299,8 +301,8 @@ impl StatusWriter {
     }
 
     /// Returns the message of a new Event about an invalid queue: its place in the tree, or else a value that cannot be parsed.
-    fn queue_news(&mut self, name: &Arc<str>, facts: &QueueFacts, world: &World) -> Option<String> {
-        let misplaced = world.books().quota().fault(name).map(QueueNews::Misplaced);
+    fn queue_news(&mut self, name: &Arc<str>, facts: &QueueFacts, scheduling: &SchedulingState) -> Option<String> {
+        let misplaced = scheduling.cache().accounting().quota().fault(name).map(QueueNews::Misplaced);
         let Some(news) = misplaced.or_else(|| facts.faults.first().cloned().map(QueueNews::Unreadable)) else {
             self.queue_events.remove(name);
             return None;
@@ -313,10 +315,10 @@ impl StatusWriter {
         (known.as_ref() != Some(&news)).then_some(message)
     }
 
-    fn pod_command(&mut self, uid: &Uid, world: &World, now: Now) -> Option<Command> {
+    fn pod_command(&mut self, uid: &Uid, scheduling: &SchedulingState, now: Now) -> Option<Command> {
         let subject = Subject::Pod(uid.clone());
         let waits = |member: &&Member| matches!(member.state(), MemberState::Waiting | MemberState::Nominated | MemberState::Blocked);
-        let waiting = world.pods().get(uid).filter(waits).and_then(|member| Some((member, member.refusal.as_ref()?)));
+        let waiting = scheduling.cache().pods().get(uid).filter(waits).and_then(|member| Some((member, member.refusal.as_ref()?)));
         let Some((member, refusal)) = waiting else {
             self.throttle.forget(&subject);
             return None;

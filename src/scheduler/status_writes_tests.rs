@@ -266,7 +266,7 @@ fn an_unanswered_binding_is_in_the_status_of_its_podgroup_and_stays_charged() {
         |command| matches!(command, Command::Group { event: Some((reason, events)), .. } if reason == "Unschedulable" && events == message)
     ));
     assert_eq!((condition.reason.as_deref(), binds(&writes)), (Some("NotEnoughResources"), 0));
-    assert_eq!(state.world.books().quota().used("default").get("cpu"), Amount::from_units(4));
+    assert_eq!(state.scheduling.cache().accounting().quota().used("default").get("cpu"), Amount::from_units(4));
     state.learn(Report::Written(Subject::Group(GroupKey::new("ns", "g")), written("7")), at(16_100));
     state.learn(Report::Bound("ns/b".into()), at(30_000));
     let writes = [state.tick(at(30_000)), state.tick(at(32_000))].concat();

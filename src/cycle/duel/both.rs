@@ -10,8 +10,8 @@ use crate::api::GroupKey;
 use crate::api::names::DEFAULT_SCHEDULER;
 use crate::cycle::policy::Policy;
 use crate::cycle::run;
+use crate::cycle::state::SchedulingState;
 use crate::cycle::testing::{POLICY, class};
-use crate::cycle::world::World;
 use crate::resources::Resources;
 
 /// A cycle that is to come so much later is part of the same step.
@@ -20,7 +20,7 @@ const AT_ONCE: Duration = Duration::from_millis(150);
 const MOST_CYCLES: usize = 40;
 
 pub(super) struct Both {
-    pub(super) world: World,
+    pub(super) world: SchedulingState,
     pub(super) story: Story,
     /// In milliseconds.
     pub(super) now: u64,
@@ -37,7 +37,7 @@ impl Both {
     /// Everything but pods is there.
     pub(super) fn begin(scene: &Scene) -> Result<Self, String> {
         let mut both = Self {
-            world: World::new([DEFAULT_SCHEDULER.to_owned()]),
+            world: SchedulingState::new([DEFAULT_SCHEDULER.to_owned()]),
             story: Story::default(),
             now: 0,
             nodes: scene.nodes.len(),
@@ -82,12 +82,12 @@ impl Both {
 
     /// The books are the same, and nobody was forgotten: if everybody has a turn, nothing comes of it.
     fn is_right(&self) -> Result<(), String> {
-        let report = self.world.books().audit();
+        let report = self.world.cache().accounting().audit();
         if !report.is_clean() {
             return Err(format!("the audit finds {:?}", report.differences));
         }
         for queue in (0..self.queues.len()).map(name).chain(["root".to_owned()]) {
-            let view = self.world.books().quota().queue(&queue);
+            let view = self.world.cache().accounting().quota().queue(&queue);
             let (real, want) = ([view.used, view.reserved].map(nanos), self.story.counted(&queue));
             if real != want {
                 return Err(format!("used and reserved in {queue}: {real:?}, by the text {want:?}"));
@@ -102,18 +102,18 @@ impl Both {
     }
 
     fn real(&self) -> BTreeMap<String, Seen> {
-        let seen = |(key, group): (&GroupKey, &crate::cycle::world::Group)| {
+        let seen = |(key, group): (&GroupKey, &crate::cycle::cache::Group)| {
             group.facts.as_ref()?;
-            let until = u64::try_from(group.admission_backoff.until.as_millis()).unwrap();
+            let until = u64::try_from(group.admission.backoff.until.as_millis()).unwrap();
             let seen = Seen {
-                reserved: nanos(self.world.reserved(group)),
+                reserved: nanos(self.world.cache().reserved(group)),
                 admitted: Some(group.is_admitted()),
-                times: group.admission_backoff.times,
+                times: group.admission.backoff.times,
                 rests_until: Some(until).filter(|until| *until > self.now),
             };
             Some((key.name.to_string(), seen))
         };
-        self.world.groups().iter().filter_map(seen).collect()
+        self.world.cache().groups().iter().filter_map(seen).collect()
     }
 }
 

@@ -8,19 +8,19 @@ use crate::api::queue::DequeueStrategy;
 use crate::api::{GroupFacts, PodFacts, QueueFacts, Uid};
 use crate::cycle::plan::Plan;
 use crate::cycle::run;
+use crate::cycle::state::SchedulingState;
 use crate::cycle::testing::{POLICY, amounts, group, limits, node, pod, queue, running};
 use crate::cycle::tests::{bound, gang, world};
-use crate::cycle::world::World;
 use crate::resources::Amount;
 
-fn at(world: &mut World, seconds: u64) -> Plan {
+fn at(world: &mut SchedulingState, seconds: u64) -> Plan {
     let plan = run(world, &POLICY, Duration::from_secs(seconds));
-    assert!(world.books().audit().is_clean());
+    assert!(world.cache().accounting().audit().is_clean());
     plan
 }
 
-fn reserved(world: &World) -> Amount {
-    world.books().quota().queue("q").reserved.get("cpu")
+fn reserved(world: &SchedulingState) -> Amount {
+    world.cache().accounting().quota().queue("q").reserved.get("cpu")
 }
 
 fn cpus(count: i64) -> Amount {
@@ -28,7 +28,7 @@ fn cpus(count: i64) -> Amount {
 }
 
 /// The queue `q`, and so many nodes of 4 cpu.
-fn small(nodes: usize, capability: i64, strategy: DequeueStrategy) -> World {
+fn small(nodes: usize, capability: i64, strategy: DequeueStrategy) -> SchedulingState {
     let mut world = world();
     world.apply_queue(QueueFacts { dequeue_strategy: strategy, ..queue("q", None, &[("cpu", capability)]) });
     (0..nodes).for_each(|at| world.apply_node(node(&format!("n{at}"), &[("cpu", 4)])));
@@ -164,7 +164,7 @@ fn a5_a_group_backs_off_only_while_somebody_of_it_waits() {
     assert_eq!(reserved(&world), cpus(2));
     world.apply_queue(QueueFacts { closed_by_hand: true, ..queue("q", None, &[]) });
     let _plan = at(&mut world, 2);
-    assert!(world.groups().values().all(|group| !group.is_admitted()), "a queue that is closed admits nobody");
+    assert!(world.cache().groups().values().all(|group| !group.is_admitted()), "a queue that is closed admits nobody");
 }
 
 /// What it was told about a further member before is no answer to what it asks now: the place that its own member leaves is enough (R4).

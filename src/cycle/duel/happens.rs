@@ -134,7 +134,7 @@ impl Both {
                 let number: usize = member.group[1..].parse().unwrap();
                 let Some(said) = &self.groups[number] else { return };
                 let (node, queue) = (format!("n{}", on % self.nodes), queue_of(&self.queues, said.queue));
-                let facts = (*self.world.pods()[&key(&uid)].facts).clone();
+                let facts = (*self.world.cache().pods()[&key(&uid)].facts).clone();
                 self.world.apply_pod(PodFacts { charged_queue: Some(queue.clone()), ..running(facts, &node) });
                 let place = Place { node, queue, bound: true, terminating: false };
                 self.story.member(&uid, Member { stands: Stands::On(place), ..member });
@@ -177,7 +177,7 @@ impl Both {
             Step::GroupGone(at) => {
                 let at = at % self.groups.len();
                 let name = format!("g{at}");
-                let members = self.world.pods().iter().filter(|(_, member)| *member.facts.group.name == *name);
+                let members = self.world.cache().pods().iter().filter(|(_, member)| *member.facts.group.name == *name);
                 let members: Vec<Uid> = members.map(|(uid, _)| uid.clone()).collect();
                 members.iter().for_each(|uid| self.world.delete_pod(uid));
                 self.world.delete_group(&GroupKey::new("ns", &name));
@@ -232,7 +232,7 @@ impl Both {
         let member = self.story.members()[&uid].clone();
         let place = if let Stands::On(place) = &member.stands { Some(place.clone()) } else { None };
         let nowhere = Place { node: String::new(), queue: String::new(), bound: false, terminating: false };
-        let mut facts = (*self.world.pods()[&key(&uid)].facts).clone();
+        let mut facts = (*self.world.cache().pods()[&key(&uid)].facts).clone();
         change(place.as_ref().unwrap_or(&nowhere), &mut facts);
         self.world.apply_pod(facts);
         self.story.member(&uid, Member { stands: then(place), ..member });

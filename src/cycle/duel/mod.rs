@@ -1,7 +1,7 @@
 //! Does the cycle admit, reserve, place and take turns as the text says, after every step of any history?
 //!
 //! ```text
-//!  history ──▶ World ─▶ run, until nothing is left to do ─▶ Plans ─╮  who was looked at, which node: the text leaves that free
+//!  history ──▶ SchedulingState ─▶ run, until nothing is left to do ─▶ Plans ─╮  who was looked at, which node: the text leaves that free
 //!     │                                                           ▼
 //!     ╰──────▶ Story: the rules, slow and plain ◀─ the same cycles, one by one: the same binds in the same order, the same
 //!                                                  reservations, rests and admissions; and then everybody has a turn, and nothing is left to do

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::accounting::{Bound, Ceiling, Why};
 use crate::api::fault::shorten;
-use crate::cycle::reclaim::NotPreempted;
+use crate::cycle::explain::NotPreempted;
 use crate::resources::{Amount, ResourceName, quantity};
 
 use super::{Cause, Code, Count, Reason, Refusal, Tally};

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
     use crate::accounting::Excess;
     use crate::cycle::explain::Count;
-    use crate::cycle::reclaim::NotPreempted;
+    use crate::cycle::explain::NotPreempted;
 
     #[test]
     fn counts_stand_with_the_most_frequent_first_and_amounts_in_their_units() {

@@ -5,7 +5,7 @@
 //!
 //! | state | changed by | undone by |
 //! |---|---|---|
-//! | accounting: nodes, queues, reservations | [`place`](Trial::place), [`reserve`](Trial::reserve) | the accounting's own trial |
+//! | accounting: nodes, queues, reservations | [`place`](Trial::place), [`release_reservation`](Trial::release_reservation) | the accounting's own trial |
 //! | the log of changed nodes | `place` | the node is logged once more, because it changed back |
 //! | anti-affinity terms of placed pods | `place` | the pod's terms are removed |
 //!
@@ -26,7 +26,6 @@ use std::sync::Arc;
 use crate::accounting::{self, Accounting, Placement};
 use crate::api::{PodFacts, Uid};
 use crate::cycle::placement::Strategy;
-use crate::resources::Resources;
 
 use super::anti_affinity::{self, AntiAffinityIndex, PodLabels};
 use super::nodes::{NodeId, Nodes};
@@ -121,10 +120,10 @@ impl<'w> Trial<'w> {
         Ok(name)
     }
 
-    /// Sets what a PodGroup reserves in a queue beyond what its pods are charged. Empty takes the reservation back.
-    pub fn reserve(&mut self, group: &str, queue: &str, resources: &Resources) {
+    /// Takes the reservation of a PodGroup back, so that it is not in the PodGroup's own way (A4). Nothing where there is none.
+    pub fn release_reservation(&mut self, group: &str) {
         let before = self.accounting.savepoint();
-        self.accounting.reserve(group, queue, resources);
+        self.accounting.release_reservation(group);
         self.log.push(Undo::Accounting(before));
     }
 

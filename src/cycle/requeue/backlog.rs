@@ -14,17 +14,18 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// The group waits, in this queue if it has one.
-    pub(super) fn insert(&mut self, key: &GroupKey, queue: Option<&str>) {
+    /// The group waits, in this queue if it has one. The other queue in which it waited until now.
+    pub(super) fn insert(&mut self, key: &GroupKey, queue: Option<&str>) -> Option<Arc<str>> {
         if self.groups.get(key).is_some_and(|known| known.as_deref() == queue) {
-            return;
+            return None;
         }
-        self.remove(key);
+        let left = self.remove(key);
         let queue = queue.map(|queue| self.queues.get_key_value(queue).map_or_else(|| Arc::from(queue), |(name, _)| Arc::clone(name)));
         if let Some(queue) = &queue {
             self.queues.entry(Arc::clone(queue)).or_default().insert(key.clone());
         }
         self.groups.insert(key.clone(), queue);
+        left
     }
 
     /// The group does not wait. The queue in which it did.
@@ -42,11 +43,6 @@ impl Backlog {
     /// Everybody who waits, by name.
     pub fn iter(&self) -> impl Iterator<Item = &GroupKey> {
         self.groups.keys()
-    }
-
-    /// Whether the group is among them.
-    pub(in crate::cycle) fn has(&self, key: &GroupKey) -> bool {
-        self.groups.contains_key(key)
     }
 
     /// Those of one queue.

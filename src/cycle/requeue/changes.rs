@@ -5,18 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// One thing that became different.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cycle) enum Change {
-    /// The node has more room, or takes pods that it refused before.
-    Node(Arc<str>),
-    /// A pod that kept others away from its topology domain does so no longer, or the domains moved.
-    AntiAffinity,
-    /// Less is used or reserved in the queue, and so in every queue above it.
-    Quota(Arc<str>),
-    /// A limit, a priority or a node changed in a way that may matter to every PodGroup.
-    Everything,
-}
+use crate::cycle::cache::Wake;
 
 /// The order in which changes and refusals happened. A refusal answers all changes with a smaller number.
 pub(in crate::cycle) type Sequence = u64;
@@ -36,17 +25,17 @@ pub(super) struct Changes {
 
 impl Changes {
     /// Adds a change. Nothing is remembered beside a change of everything, which answers all others.
-    pub(super) fn add(&mut self, change: Change) {
+    pub(super) fn add(&mut self, change: Wake) {
         let number = self.next();
         match change {
-            Change::Everything => {
+            Wake::Everything => {
                 self.all_answered();
                 self.everything = true;
             }
             _ if self.everything => {}
-            Change::Node(name) => _ = self.nodes.insert(name, number),
-            Change::AntiAffinity => self.anti_affinity = Some(number),
-            Change::Quota(name) => _ = self.queues.insert(name),
+            Wake::Node(name) => _ = self.nodes.insert(name, number),
+            Wake::AntiAffinity => self.anti_affinity = Some(number),
+            Wake::Quota(name) => _ = self.queues.insert(name),
         }
     }
 

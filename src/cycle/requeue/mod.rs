@@ -16,6 +16,8 @@
 mod backlog;
 mod changes;
 mod parked;
+mod preemption_retries;
+mod refused;
 mod timers;
 mod wake;
 
@@ -26,13 +28,14 @@ use std::time::Duration;
 use crate::api::GroupKey;
 
 pub use backlog::Backlog;
-pub(in crate::cycle) use changes::Change;
-pub(in crate::cycle) use parked::{Blocker, Lacking, LineKey};
+pub use preemption_retries::MOST_PREEMPTION_ATTEMPTS;
+pub(in crate::cycle) use preemption_retries::{Preemptable, PreemptionOutcome, PreemptionRetries};
 pub(in crate::cycle) use timers::{Timer, Timers};
-pub(in crate::cycle) use wake::Known;
+
+use crate::cycle::cache::{Cache, Wake};
 
 use changes::Changes;
-use parked::Parked;
+use parked::{Blocker, Parked};
 
 /// The PodGroups that wait, and those of them that the next cycle tries.
 #[derive(Debug, Default)]
@@ -46,13 +49,15 @@ pub(in crate::cycle) struct Requeue {
     changes: Changes,
     /// The fifo queues that a PodGroup left that may have been the first one.
     left_by_first: BTreeSet<Arc<str>>,
+    /// The PodGroups that found no victims, and when each asks again.
+    pub(in crate::cycle) preemptions: PreemptionRetries,
     /// When PodGroups are tried although nothing happened.
     pub(in crate::cycle) timers: Timers,
 }
 
 impl Requeue {
     /// Something became different that other PodGroups may wait for.
-    pub(in crate::cycle) fn changed(&mut self, change: Change) {
+    pub(in crate::cycle) fn changed(&mut self, change: Wake) {
         self.changes.add(change);
     }
 
@@ -61,13 +66,13 @@ impl Requeue {
         self.to_try.insert(key.clone());
     }
 
-    /// The PodGroup waits, in this queue if it has one.
-    pub(in crate::cycle) fn waits(&mut self, key: &GroupKey, queue: Option<&str>) {
-        self.backlog.insert(key, queue);
+    /// The PodGroup waits, in this queue if it has one. Returns the other queue in which it waited until now.
+    pub(in crate::cycle) fn waits(&mut self, key: &GroupKey, queue: Option<&str>) -> Option<Arc<str>> {
+        self.backlog.insert(key, queue)
     }
 
     /// The PodGroup was refused: it is parked until its blocker changes.
-    pub(in crate::cycle) fn refused(&mut self, key: &GroupKey, blocker: Blocker) {
+    fn refused(&mut self, key: &GroupKey, blocker: Blocker) {
         let now = self.changes.next();
         self.parked.park(key, blocker, now);
     }
@@ -113,27 +118,21 @@ impl Requeue {
         self.timers.next()
     }
 
-    /// Returns the PodGroups that this cycle tries. `chosen` are tried as well; `is_fifo` tells whether a queue is served in order, and `queue_of` the queue of
-    /// a PodGroup.
-    pub(in crate::cycle) fn take<'a>(
-        &mut self,
-        now: Duration,
-        chosen: &[GroupKey],
-        known: Known<'_>,
-        is_fifo: impl Fn(&str) -> bool,
-        queue_of: impl Fn(&GroupKey) -> Option<&'a str>,
-    ) -> BTreeSet<GroupKey> {
+    /// Returns the PodGroups that this cycle tries: those that changed themselves, whose time has come, which a change may help, and a few that ask once more
+    /// for a preemption.
+    pub(in crate::cycle) fn take(&mut self, now: Duration, preemptable: Preemptable, cache: &Cache) -> BTreeSet<GroupKey> {
         let mut tried = std::mem::take(&mut self.to_try);
         tried.extend(self.timers.take_over(now));
-        tried.extend(chosen.iter().cloned());
+        tried.extend(self.preemptions.choose(now, preemptable).iter().cloned());
         if self.changes.everything {
             self.changes.all_answered();
             tried.extend(self.backlog.iter().cloned());
         } else if !self.changes.is_empty() {
-            tried.extend(wake::woken(&mut self.changes, &self.parked, known));
+            tried.extend(wake::woken(&mut self.changes, &self.parked, cache));
         }
         // Which PodGroup is the first one of a fifo queue is known only beside all others that wait there (A6).
-        let mut fifo: BTreeSet<&str> = tried.iter().filter_map(queue_of).filter(|queue| is_fifo(queue)).collect();
+        let queue_of = |key: &GroupKey| Some(cache.groups.get(key)?.facts.as_ref()?.queue.as_str());
+        let mut fifo: BTreeSet<&str> = tried.iter().filter_map(queue_of).filter(|queue| cache.is_fifo(queue)).collect();
         let left = std::mem::take(&mut self.left_by_first);
         fifo.extend(left.iter().map(|queue| &**queue));
         let beside: Vec<GroupKey> = fifo.iter().flat_map(|queue| self.backlog.in_queue(queue)).cloned().collect();
@@ -150,7 +149,7 @@ impl Requeue {
             self.to_try.retain(exists);
         }
         if self.changes.len() > most {
-            self.changes.add(Change::Everything);
+            self.changes.add(Wake::Everything);
         }
     }
 

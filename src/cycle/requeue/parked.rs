@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::accounting::ROOT_QUEUE;
 use crate::api::GroupKey;
-use crate::cycle::order::GroupRank;
+use crate::cycle::cache::GroupRank;
 use crate::cycle::placement::class::ClassId;
 use crate::resources::{Amount, ResourceName};
 

@@ -12,11 +12,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::accounting::Quota;
 use crate::api::GroupKey;
-use crate::cycle::placement::class::{Class, ClassId, Classes};
+use crate::cycle::cache::Cache;
+use crate::cycle::placement::class::{Class, ClassId};
 use crate::cycle::placement::filter::{NodeState, Query, refusal};
-use crate::cycle::placement::snapshot::Snapshot;
+use crate::cycle::placement::nodes::NodeId;
 use crate::resources::{Amount, ResourceName, Resources};
 
 use super::changes::{Changes, Sequence};
@@ -26,35 +26,22 @@ use super::parked::{Blocker, Line, LineKey, Parked};
 /// where thousands of nodes change at once, or thousands of classes wait.
 const MOST_COMPARISONS: usize = 200_000;
 
-/// What is known when a cycle begins.
-#[derive(Clone, Copy)]
-pub(in crate::cycle) struct Known<'a> {
-    /// The nodes and what is used on them.
-    pub(in crate::cycle) snapshot: Snapshot<'a>,
-    /// What is used in the queues.
-    pub(in crate::cycle) quota: &'a Quota,
-    /// The classes of the pods that wait.
-    pub(in crate::cycle) classes: &'a Classes,
-    /// Whether the PodGroup has a reservation, which is not in its own way.
-    pub(in crate::cycle) reserves: &'a dyn Fn(&GroupKey) -> bool,
-}
-
 /// Returns the parked PodGroups that the changes may help, and removes the changes that are answered by trying these.
 ///
 /// Changes of nodes stay as long as they help any PodGroup: of a line only as many are tried at a time as there is room for, and the next ones once these
 /// were placed.
-pub(super) fn woken(changes: &mut Changes, parked: &Parked, known: Known<'_>) -> BTreeSet<GroupKey> {
+pub(super) fn woken(changes: &mut Changes, parked: &Parked, cache: &Cache) -> BTreeSet<GroupKey> {
     let mut woken = BTreeSet::new();
     for queue in std::mem::take(&mut changes.queues) {
-        for level in known.quota.tree().way(&queue) {
+        for level in cache.accounting().quota().tree().way(&queue) {
             let refused = parked.quota.get(&level).into_iter().flatten();
-            woken.extend(refused.filter(|key| quota_may_fit(parked, key, known)).cloned());
+            woken.extend(refused.filter(|key| quota_may_fit(parked, key, cache)).cloned());
         }
     }
     if changes.nodes.is_empty() && changes.anti_affinity.is_none() {
         return woken;
     }
-    let mut comparison = Comparison { changes, known, left: MOST_COMPARISONS, newest: BTreeMap::new() };
+    let mut comparison = Comparison { changes, cache, left: MOST_COMPARISONS, newest: BTreeMap::new() };
     let mut helped = BTreeSet::new();
     for (at, line) in &parked.lines {
         comparison.wake_line(at, line, &mut helped);
@@ -73,23 +60,25 @@ pub(super) fn woken(changes: &mut Changes, parked: &Parked, known: Known<'_>) ->
 }
 
 /// Whether the queue that refused the PodGroup has room now for what it refused. An upper bound: one dimension is compared.
-fn quota_may_fit(parked: &Parked, key: &GroupKey, known: Known<'_>) -> bool {
+fn quota_may_fit(parked: &Parked, key: &GroupKey, cache: &Cache) -> bool {
     let Some(Blocker::Quota(lacking)) = parked.blocker(key) else { return true };
-    let Some((dimension, asked)) = lacking.asked.clone().filter(|_| !(known.reserves)(key)) else { return true };
-    known.quota.fits(&lacking.queue, &Resources::new().with(dimension.as_str(), asked)).is_ok()
+    // Its own reservation is not in its way.
+    let reserves = |key: &GroupKey| cache.groups.get(key).is_some_and(|group| group.admission.reservation.is_some());
+    let Some((dimension, asked)) = lacking.asked.clone().filter(|_| !reserves(key)) else { return true };
+    cache.accounting().quota().fits(&lacking.queue, &Resources::new().with(dimension.as_str(), asked)).is_ok()
 }
 
 /// Compares classes with the nodes that changed, each class once.
 struct Comparison<'a> {
     changes: &'a Changes,
-    known: Known<'a>,
+    cache: &'a Cache,
     /// How many comparisons are left.
     left: usize,
     /// By class: the newest change that may help it; none where no change does.
     newest: BTreeMap<ClassId, Option<Sequence>>,
 }
 
-impl Comparison<'_> {
+impl<'a> Comparison<'a> {
     /// Adds the first PodGroups of a line, as many as could be placed now.
     fn wake_line(&mut self, at: &LineKey, line: &Line, helped: &mut BTreeSet<GroupKey>) {
         if self.newest(at.class) <= Some(line.refused) {
@@ -97,7 +86,7 @@ impl Comparison<'_> {
         }
         let (members, all) = (usize::try_from(at.members).unwrap_or(usize::MAX), line.ranks.len());
         // A line that formed before any pod had anti-affinity terms: these may tell its PodGroups apart.
-        let apart = !self.known.snapshot.anti_affinity.is_empty();
+        let apart = !self.cache.anti_affinity.is_empty();
         let room = if apart { all } else { self.room(at.class, all.saturating_mul(members)).checked_div(members).unwrap_or(all) };
         helped.extend(line.ranks.iter().take(room).map(|rank| rank.key.clone()));
     }
@@ -108,7 +97,7 @@ impl Comparison<'_> {
             return *newest;
         }
         let of_nodes = self.changes.nodes.iter();
-        let newest = match self.known.classes.get(class) {
+        let newest = match self.cache.classes.get(class) {
             Some(known) if self.spend(self.changes.nodes.len()) => {
                 of_nodes.filter(|(name, _)| self.named(name).is_some_and(|node| pods_on(known, &node) > 0)).map(|(_, at)| *at).max()
             }
@@ -121,13 +110,12 @@ impl Comparison<'_> {
 
     /// Returns how many pods of the class the nodes take now, other members of the same PodGroups left out of account; at most `wanted`.
     fn room(&mut self, class: ClassId, wanted: usize) -> usize {
-        let Some(class) = self.known.classes.get(class) else { return wanted };
-        let snapshot = self.known.snapshot;
-        if !self.spend(snapshot.nodes.iter().count()) {
+        let Some(class) = self.cache.classes.get(class) else { return wanted };
+        if !self.spend(self.cache.nodes.len()) {
             return wanted;
         }
         let mut room = 0_usize;
-        for node in snapshot.nodes.ids().filter_map(|id| snapshot.node(id)) {
+        for node in self.cache.nodes.ids().filter_map(|id| self.node(id)) {
             room = room.saturating_add(pods_on(class, &node));
             if room >= wanted {
                 return wanted;
@@ -143,8 +131,13 @@ impl Comparison<'_> {
         enough
     }
 
-    fn named(&self, name: &str) -> Option<NodeState<'_>> {
-        self.known.snapshot.node(self.known.snapshot.nodes.id(name)?)
+    fn named(&self, name: &str) -> Option<NodeState<'a>> {
+        self.node(self.cache.nodes.id(name)?)
+    }
+
+    fn node(&self, id: NodeId) -> Option<NodeState<'a>> {
+        let facts = self.cache.nodes.get(id)?;
+        Some(NodeState { facts, books: self.cache.accounting.ledger().node(&facts.name)? })
     }
 }
 

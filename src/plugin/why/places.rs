@@ -14,7 +14,7 @@ use crate::api::{GroupFacts, NodeFacts, PodFacts};
 use crate::cycle::explain::{Count, Reason, Refusal, Tally};
 use crate::cycle::placement::Strategy;
 use crate::cycle::policy::Policy;
-use crate::cycle::world::World;
+use crate::cycle::state::SchedulingState;
 use crate::resources::{ResourceName, quantity};
 
 /// A policy for a single cycle, without preemption and timeouts.
@@ -45,19 +45,19 @@ pub enum Places {
 #[must_use]
 pub(super) fn places(group: &GroupFacts, pods: &[PodFacts], nodes: &[NodeFacts], barred: BTreeSet<String>) -> Option<Places> {
     let schedulers: BTreeSet<String> = pods.iter().filter(|pod| pod.group == group.key).map(|pod| pod.scheduler.to_string()).collect();
-    let mut world = World::new(schedulers);
-    world.name_node_groups(barred);
-    nodes.iter().cloned().for_each(|node| world.apply_node(node));
+    let mut scheduling = SchedulingState::new(schedulers);
+    scheduling.name_node_groups(barred);
+    nodes.iter().cloned().for_each(|node| scheduling.apply_node(node));
     // Other waiting pods and other PodGroups are left out, so the cycle tries only this PodGroup.
-    pods.iter().filter(|pod| pod.node.is_some() || pod.group == group.key).cloned().for_each(|pod| world.apply_pod(pod));
-    world.apply_group(GroupFacts { queue: DEFAULT_QUEUE.to_owned(), min_resources: None, preemptable: true, ..group.clone() });
-    let waiting = world.groups().get(&group.key).is_some_and(|group| !group.waiting.is_empty() || !group.blocked.is_empty());
+    pods.iter().filter(|pod| pod.node.is_some() || pod.group == group.key).cloned().for_each(|pod| scheduling.apply_pod(pod));
+    scheduling.apply_group(GroupFacts { queue: DEFAULT_QUEUE.to_owned(), min_resources: None, preemptable: true, ..group.clone() });
+    let waiting = scheduling.cache().groups().get(&group.key).is_some_and(|group| !group.waiting.is_empty() || !group.blocked.is_empty());
     if !waiting {
         return None;
     }
-    let plan = crate::cycle::run(&mut world, &POLICY, Duration::ZERO);
+    let plan = crate::cycle::run(&mut scheduling, &POLICY, Duration::ZERO);
     let members = plan.binds.iter().filter(|bind| bind.group == group.key).count();
-    let refusal = world.groups().get(&group.key).and_then(|group| group.refusal.clone());
+    let refusal = scheduling.cache().groups().get(&group.key).and_then(|group| group.refusal.clone());
     Some(match refusal.as_deref() {
         None => Places::Enough { members },
         Some(Refusal::Nodes { needed, placed, tally }) => Places::TooFew { needed: *needed, placed: *placed, tally: Arc::clone(tally) },

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::accounting::QueueTree;
 use crate::api::Uid;
-use crate::cycle::world::World;
+use crate::cycle::state::SchedulingState;
 
 use super::{Labels, OTHERS, QueueSnapshot, UNKNOWN, cause_of};
 
@@ -32,10 +32,10 @@ type Series<'a> = (&'a str, &'static str, &'a str, &'a str);
 type GroupCause<'a> = (&'a str, &'static str, Option<&'a str>, &'a str);
 
 impl QueueSnapshot {
-    pub(super) fn count_waiting<'a>(&mut self, world: &'a World, labels: &Labels<'a>) {
+    pub(super) fn count_waiting<'a>(&mut self, scheduling: &'a SchedulingState, labels: &Labels<'a>) {
         let mut counts: BTreeMap<GroupCause<'a>, u64> = BTreeMap::new();
         let mut oldest: BTreeMap<&str, i64> = BTreeMap::new();
-        for group in world.backlog().iter().filter_map(|key| world.groups().get(key)) {
+        for group in scheduling.backlog().iter().filter_map(|key| scheduling.cache().groups().get(key)) {
             // All names without a queue share one label.
             let queue =
                 group.facts.as_ref().map(|facts| facts.queue.as_str()).filter(|name| labels.exist.contains(name)).unwrap_or(UNKNOWN);
@@ -45,15 +45,16 @@ impl QueueSnapshot {
                 .or_default();
             *count = count.saturating_add(1);
             // A nominated member waits too, until its victims are gone.
-            let others_leave = |uid: &&Uid| group.counts.nominated > 0 && world.pods().get(*uid).is_some_and(|pod| pod.nominated.is_some());
+            let others_leave =
+                |uid: &&Uid| group.counts.nominated > 0 && scheduling.cache().pods().get(*uid).is_some_and(|pod| pod.nominated.is_some());
             let waiting = group.waiting.iter().chain(group.members.iter().filter(others_leave));
-            let created = waiting.filter_map(|uid| world.pods().get(uid)).map(|pod| pod.facts.created.as_second()).min();
+            let created = waiting.filter_map(|uid| scheduling.cache().pods().get(uid)).map(|pod| pod.facts.created.as_second()).min();
             if let Some(created) = created {
                 let first = oldest.entry(queue).or_insert(created);
                 *first = created.min(*first);
             }
         }
-        let tree = world.books().quota().tree();
+        let tree = scheduling.cache().accounting().quota().tree();
         let names: BTreeSet<&str> = counts.keys().map(|(queue, ..)| *queue).collect();
         let ways: BTreeMap<&str, Way<'_>> = names.into_iter().map(|name| (name, Way::of(name, tree, labels))).collect();
         for (queue, created) in oldest {

@@ -1,0 +1,116 @@
+//! Is a PodGroup admitted? (A1 to A4)
+//!
+//! `Pending → Inqueue`. The request is `spec.minResources` less the charges of its members (nothing counts twice). Without it the request
+//! is that of the members that are needed now. The quota alone decides (F6), without the reservation of the PodGroup itself. Where it
+//! refuses for amounts alone, the PodGroup may be able to reclaim them (A3). An admitted PodGroup without nodes reserves its request
+//! ([`reserve`](super::reservation::reserve)).
+
+use std::sync::Arc;
+
+use crate::accounting::QueueRefusal;
+use crate::api::{GroupFacts, GroupKey, Uid};
+use crate::resources::Resources;
+
+use crate::cycle::cache::{Cache, gang};
+use crate::cycle::explain::{Explanation, Refusal};
+
+/// What an admitted PodGroup may reserve.
+#[derive(Debug, Default)]
+pub(in crate::cycle) struct Admitted {
+    /// The whole minimum, with the charges of the members.
+    pub(in crate::cycle) minimum: Resources,
+    /// Whether there is room for it only within the entitlement of the queue (A3).
+    pub(in crate::cycle) within_entitlement: bool,
+}
+
+/// Decides on the admission.
+///
+/// # Errors
+///
+/// The queue that is broken or closed, or the nearest ceiling that is exceeded, with its first resource.
+pub(in crate::cycle) fn admit(cache: &mut Cache, key: &GroupKey, needed: &[Uid]) -> Result<Admitted, Refusal> {
+    let Some((facts, asked, mut minimum)) = request_of(cache, key, needed) else { return Ok(Admitted::default()) };
+    let Some(group) = cache.groups.get(key) else { return Ok(Admitted::default()) };
+    let reserved = cache.reserved(group);
+    let within_entitlement = group.admission.within_entitlement;
+    // A reservation is not requested again, but a queue may have been closed since.
+    if reserved.covers(&asked) {
+        minimum.add(reserved);
+        cache.accounting.fits_queue(&facts.queue, &Resources::new())?;
+        return Ok(Admitted { minimum, within_entitlement });
+    }
+    minimum.add(&asked);
+    let own = group.admission.reservation.clone();
+    let mut trial = cache.accounting.trial();
+    own.iter().for_each(|reservation| trial.release_reservation(reservation));
+    let fits = trial.books().fits_queue(&facts.queue, &asked);
+    drop(trial);
+    match fits {
+        Ok(()) => Ok(Admitted { minimum, within_entitlement: false }),
+        Err(QueueRefusal::Ceiling(_)) if can_reclaim(cache, own.as_deref(), &facts.queue, &asked) => {
+            Ok(Admitted { minimum, within_entitlement: true })
+        }
+        Err(refusal) => Err(refusal.into()),
+    }
+}
+
+/// Returns the facts of the PodGroup, its request (A1) and the charges of its members.
+fn request_of(cache: &Cache, key: &GroupKey, needed: &[Uid]) -> Option<(Arc<GroupFacts>, Resources, Resources)> {
+    let group = cache.groups.get(key)?;
+    let facts = group.facts.clone()?;
+    let mut asked = Resources::new();
+    match &facts.min_resources {
+        Some(minimum) => {
+            asked = minimum.clone();
+            asked.sub(&group.charged);
+            asked = asked.without_negative();
+        }
+        None => needed.iter().filter_map(|uid| cache.pods.get(uid)).for_each(|member| asked.add(&member.facts.request)),
+    }
+    Some((facts, asked, group.charged.clone()))
+}
+
+/// Returns the request of the PodGroup now (A1); empty where members are missing and it states no minResources.
+#[must_use]
+pub fn requested(cache: &Cache, key: &GroupKey) -> Resources {
+    let Some(group) = cache.groups.get(key) else { return Resources::new() };
+    let gang = group.facts.as_ref().and_then(|facts| gang::resolve(cache, group, facts).ok());
+    let members = gang.map(|gang| (gang::in_order(cache, group, &gang), gang.needed.max(1)));
+    let needed = members.iter().flat_map(|(members, needed)| members.iter().take(usize::try_from(*needed).unwrap_or(usize::MAX)));
+    let needed: Vec<Uid> = needed.cloned().collect();
+    request_of(cache, key, &needed).map(|(_, asked, _)| asked).unwrap_or_default()
+}
+
+/// Returns every amount for which the queues refuse the PodGroup now; empty where it waits for another reason.
+#[must_use]
+pub fn shortages(cache: &Cache, key: &GroupKey) -> Vec<Explanation> {
+    let group = cache.groups.get(key).filter(|group| group.refusal.as_ref().is_some_and(|refusal| refusal.code().is_of_quota()));
+    let Some(facts) = group.and_then(|group| group.facts.as_ref()) else { return Vec::new() };
+    let ceilings = cache.accounting.quota().refusals(&facts.queue, &requested(cache, key));
+    ceilings.into_iter().map(|ceiling| Explanation::of(&Refusal::Ceiling(ceiling))).collect()
+}
+
+/// Whether the queue can reclaim the request (A3), its own reservation left out of account.
+fn can_reclaim(cache: &mut Cache, own: Option<&str>, queue: &str, asked: &Resources) -> bool {
+    cache.share_out();
+    let Cache { accounting, sharing, .. } = cache;
+    let mut trial = accounting.trial();
+    own.into_iter().for_each(|reservation| trial.release_reservation(reservation));
+    let quota = trial.books().quota();
+    sharing.shares.as_ref().is_some_and(|shares| quota.can_reclaim(queue, asked, shares))
+}
+
+/// Returns the least that the PodGroup requests in its turn. If that is too much, it can never be placed.
+pub(in crate::cycle) fn least(cache: &Cache, key: &GroupKey, members: &[Uid], needed: u32) -> Resources {
+    let count = usize::try_from(needed.max(1)).unwrap_or(usize::MAX);
+    let mut least = request_of(cache, key, members.get(..count).unwrap_or(members)).map(|(_, asked, _)| asked).unwrap_or_default();
+    // A minResources may be lower than the requests of the members. So many members of the smallest request need at least this.
+    let mut requests = members.iter().filter_map(|uid| cache.pods.get(uid)).map(|member| &member.facts.request);
+    if let Some(mut smallest) = requests.next().cloned() {
+        requests.for_each(|request| smallest.min_each(request));
+        let mut needs = Resources::new();
+        (0..count.min(members.len())).for_each(|_| needs.add(&smallest));
+        least.max_each(&needs);
+    }
+    least
+}

@@ -1,0 +1,238 @@
+//! What does a PodGroup reserve in its queue, for how long, and when does the reservation end? (A2, A4, A5)
+//!
+//! ```text
+//!            admitted: reserves its minimum                 placed, or over
+//!  Pending ─────────────────────────────────► Inqueue ───────────────────────► Inqueue, reserves nothing
+//!     ▲                                       │  │  ▲ shrinks by what members are charged
+//!     │ refused, its object changed           │  ╰──╯
+//!     ├───────────────────────────────────────┤
+//!     │ no nodes until the admission timeout  │
+//!     ╰── admission back-off: may be placed, reserves nothing, twice as long each time
+//! ```
+//!
+//! A reservation only shrinks by itself. It grows where admission has checked the queues (F6), and where a refused bind gives a charge
+//! back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::accounting::Placement;
+use crate::api::GroupKey;
+use crate::cycle::cache::gang::is_satisfied;
+use crate::cycle::cache::reservation::AdmissionState;
+use crate::cycle::cache::{AdmissionBackoff, Cache, Wake};
+use crate::cycle::requeue::{Timer, Timers};
+use crate::resources::Resources;
+
+use super::admit::Admitted;
+
+/// After this number of times the back-off does not become longer.
+const MOST_DOUBLINGS: u32 = 5;
+
+/// The first back-off of a PodGroup without an admission timeout, after a preemption in vain.
+const WITHOUT_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl AdmissionBackoff {
+    fn begin(&mut self, now: Duration, timeout: Duration) {
+        self.times = self.times.saturating_add(1);
+        let doubled = self.times.saturating_sub(1).min(MOST_DOUBLINGS);
+        self.until = now.saturating_add(timeout.saturating_mul(1 << doubled));
+    }
+}
+
+/// Revokes the admission: the PodGroup is Pending and reserves nothing.
+pub(in crate::cycle) fn revoke(cache: &mut Cache, timers: &mut Timers, key: &GroupKey) {
+    cancel_timeout(cache, timers, key);
+    if let Some(group) = cache.groups.get_mut(key) {
+        group.admission.state = AdmissionState::default();
+    }
+    cache.release_reservation(key);
+}
+
+/// Revokes the admission because the request changed. The PodGroup may be admitted anew, and its admission timeout stays as it was.
+pub(in crate::cycle) fn renew(cache: &mut Cache, timers: &mut Timers, key: &GroupKey) {
+    let until = cache.groups.get(key).and_then(|group| group.admission.state.until());
+    revoke(cache, timers, key);
+    if let Some(group) = cache.groups.get_mut(key) {
+        group.admission.state = AdmissionState::Pending { until };
+    }
+}
+
+/// The PodGroup has all nodes that its minimum needs: its reservation, its admission timeout and its back-off end.
+pub(in crate::cycle) fn satisfied(cache: &mut Cache, timers: &mut Timers, key: &GroupKey) {
+    cancel_timeout(cache, timers, key);
+    let Some(group) = cache.groups.get_mut(key) else { return };
+    group.admission.backoff = AdmissionBackoff::default();
+    group.admission.state = AdmissionState::SETTLED;
+    cache.release_reservation(key);
+}
+
+/// Frees the part of the reservation that the placements do not use: waiting PodGroups are tried again.
+pub(in crate::cycle) fn free_surplus(cache: &mut Cache, key: &GroupKey, reserved: &Resources, placements: &[Placement]) {
+    let mut placed = Resources::new();
+    placements.iter().for_each(|placement| placed.add(&placement.resources));
+    if !placed.covers(reserved) {
+        quota_freed(cache, key);
+    }
+}
+
+/// The PodGroup is nominated and charged (R10): it reserves nothing besides, and waits as long as its nomination says.
+pub(in crate::cycle) fn release_for_nomination(cache: &mut Cache, timers: &mut Timers, key: &GroupKey, queue: &str) {
+    cancel_timeout(cache, timers, key);
+    // The reservation may have been larger than the charge is now.
+    if cache.groups.get(key).is_some_and(|group| group.admission.reservation.is_some()) {
+        quota_freed(cache, key);
+    }
+    cache.set_reservation(key, queue, &Resources::new());
+    if let Some(group) = cache.groups.get_mut(key) {
+        group.admission.state = AdmissionState::SETTLED;
+    }
+}
+
+/// Cancels the admission timeout of the PodGroup, if there is one.
+fn cancel_timeout(cache: &mut Cache, timers: &mut Timers, key: &GroupKey) {
+    if let Some(AdmissionState::Inqueue { until, .. }) = cache.groups.get_mut(key).map(|group| &mut group.admission.state) {
+        *until = None;
+        timers.cancel(key, Timer::AdmissionTimeout);
+    }
+}
+
+/// The queue of the reservation has more room for other PodGroups.
+fn quota_freed(cache: &mut Cache, key: &GroupKey) {
+    let Some(group) = cache.groups.get(key) else { return };
+    let own = group.facts.as_ref().map(|facts| Arc::from(facts.queue.as_str()));
+    for queue in cache.reserves_in(group).into_iter().chain(own) {
+        cache.changed(Wake::Quota(queue));
+    }
+}
+
+/// Reserves the minimum of an admitted PodGroup that has no nodes yet, less the charges of its members, at all levels in one step. The
+/// reservation lasts for `timeout` (0: for ever); a partially bound gang keeps it until the gang is finished. Returns whether the
+/// PodGroup is admitted; it is not during its admission back-off.
+pub(in crate::cycle) fn reserve(
+    cache: &mut Cache,
+    timers: &mut Timers,
+    key: &GroupKey,
+    admitted: Admitted,
+    now: Duration,
+    timeout: Duration,
+) -> bool {
+    // A gang that waits for members that may never be created is not partially bound.
+    let partially_bound = cache.is_partially_bound(key);
+    let Some(group) = cache.groups.get_mut(key) else { return false };
+    let Some(facts) = group.facts.clone() else { return false };
+    group.admission.within_entitlement = admitted.within_entitlement;
+    let was = group.admission.state.until();
+    let timer = was.filter(|_| group.is_admitted());
+    if !partially_bound && was.is_some_and(|until| until <= now) {
+        group.admission.backoff.begin(now, timeout);
+        // There may be no other event: the creator of the pods may wait for the admission.
+        timers.set(key, Timer::AdmissionBackoff, group.admission.backoff.until);
+    }
+    if !partially_bound && group.admission.backoff.until > now {
+        revoke(cache, timers, key);
+        return false;
+    }
+    let mut asked = admitted.minimum.clone();
+    asked.sub(&group.charged);
+    let asked = if is_satisfied(group, &facts) || facts.is_over() { Resources::new() } else { asked.without_negative() };
+    let ends = !partially_bound && !timeout.is_zero() && !asked.is_zero();
+    let until = ends.then(|| was.unwrap_or_else(|| now.saturating_add(timeout)));
+    group.admission.state = AdmissionState::Inqueue { minimum: admitted.minimum, until };
+    if let Some(until) = until.filter(|_| until != timer) {
+        timers.set(key, Timer::AdmissionTimeout, until);
+    }
+    // The former reservation may have been larger: the rest is free for other PodGroups.
+    if cache.groups.get(key).is_some_and(|group| !asked.covers(cache.reserved(group))) {
+        quota_freed(cache, key);
+    }
+    cache.set_reservation(key, &facts.queue, &asked);
+    cache.update_demand(key);
+    true
+}
+
+/// Whether it found no nodes for the whole admission timeout and is not admitted again yet (A5).
+pub(in crate::cycle) fn is_backing_off(cache: &Cache, key: &GroupKey, now: Duration) -> bool {
+    cache.groups.get(key).is_some_and(|group| group.admission.backoff.until > now)
+}
+
+/// Handles a preemption in vain. A reservation for which there is room is kept until the admission timeout. A reservation within the
+/// entitlement only (A3) is revoked at once: it counts as used, so victims would be evicted for room that no pod can use.
+pub(in crate::cycle) fn preempted_in_vain(cache: &mut Cache, timers: &mut Timers, key: &GroupKey, now: Duration, timeout: Duration) {
+    let Some(group) = cache.groups.get(key).filter(|group| group.admission.within_entitlement) else { return };
+    let Some((name, facts)) = group.admission.reservation.clone().zip(group.facts.clone()) else { return };
+    let reserved = cache.reserved(group).clone();
+    // A partially bound gang keeps the reservation that it needs to be finished.
+    if cache.is_partially_bound(key) {
+        return;
+    }
+    let mut trial = cache.accounting.trial();
+    trial.release_reservation(&name);
+    if trial.books().fits_queue(&facts.queue, &reserved).is_ok() {
+        return;
+    }
+    drop(trial);
+    let Some(group) = cache.groups.get_mut(key) else { return };
+    group.admission.backoff.begin(now, if timeout.is_zero() { WITHOUT_TIMEOUT } else { timeout });
+    let until = group.admission.backoff.until;
+    // This comes first: it cancels the admission timeout, which is the same moment if the PodGroup was admitted just now.
+    revoke(cache, timers, key);
+    timers.set(key, Timer::AdmissionBackoff, until);
+}
+
+/// Shrinks the reservation by the charges of the members (A4), and ends it when no more nodes are needed.
+pub(in crate::cycle) fn shrink(cache: &mut Cache, key: &GroupKey) {
+    let Some(group) = cache.groups.get(key) else { return };
+    let Some(facts) = group.facts.as_ref().filter(|_| group.admission.reservation.is_some()) else { return };
+    let AdmissionState::Inqueue { minimum, .. } = &group.admission.state else { return };
+    let reserved = cache.reserved(group).clone();
+    let mut left = minimum.clone();
+    left.sub(&group.charged);
+    let mut left = left.without_negative();
+    left.min_each(&reserved);
+    let queue = facts.queue.clone();
+    if is_satisfied(group, facts) {
+        // The unused part of its minimum is free for other PodGroups.
+        if !left.is_zero() {
+            cache.changed(Wake::Quota(Arc::from(queue.as_str())));
+        }
+        left = Resources::new();
+    }
+    if left != reserved {
+        cache.set_reservation(key, &queue, &left);
+    }
+}
+
+/// Reserves the charge of a pod with a refused bind in the same step, so that no other PodGroup takes it.
+pub(in crate::cycle) fn reserve_refused_bind(cache: &mut Cache, key: &GroupKey, queue: &str, charged: &Resources) {
+    let Some(group) = cache.groups.get(key) else { return };
+    if group.facts.as_ref().is_none_or(|facts| facts.queue != *queue || is_satisfied(group, facts) || facts.is_over()) {
+        return;
+    }
+    let mut reserved = cache.reserved(group).clone();
+    reserved.add(charged);
+    // The charge and the reservation belong to the minimum, or the reservation would shrink at once.
+    let mut least = group.charged.clone();
+    least.add(&reserved);
+    let Some(group) = cache.groups.get_mut(key) else { return };
+    match &mut group.admission.state {
+        AdmissionState::Inqueue { minimum, .. } => minimum.max_each(&least),
+        // Further members may wait behind another PodGroup; this part was admitted all the same.
+        state @ AdmissionState::Pending { .. } => *state = AdmissionState::Inqueue { minimum: least, until: None },
+    }
+    cache.set_reservation(key, queue, &reserved);
+}
+
+/// Ends the reservation of a PodGroup with binds that were refused for the whole `timeout` (0: never).
+pub(in crate::cycle) fn limit_while_refused(cache: &mut Cache, timers: &mut Timers, key: &GroupKey, now: Duration, timeout: Duration) {
+    let reserves = cache.groups.get(key).filter(|group| group.admission.reservation.is_some() && !timeout.is_zero());
+    let Some(until) = reserves.and_then(|group| group.retry.since).map(|since| since.saturating_add(timeout)) else { return };
+    if cache.is_partially_bound(key) {
+        return;
+    }
+    if until <= now {
+        revoke(cache, timers, key);
+    } else {
+        timers.set(key, Timer::BindsRefused, until);
+    }
+}

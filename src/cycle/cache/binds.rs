@@ -1,0 +1,93 @@
+//! What is known of pods that are being bound?
+
+use std::sync::Arc;
+
+use crate::accounting::Placement;
+use crate::api::{GroupKey, PodFacts, Uid};
+use crate::cycle::explain::Refusal;
+
+use super::pods::Assumed;
+use super::{Cache, Change, State};
+
+impl Cache {
+    /// Assumes a placed pod; the accounting has the charge already. The counts are updated in place, as this runs for each placement.
+    pub(in crate::cycle) fn assume(&mut self, placement: &Placement) -> Option<Arc<PodFacts>> {
+        let member = self.pods.get_mut(&placement.uid)?;
+        let group = self.groups.get_mut(&member.facts.group)?;
+        group.forget(member);
+        if let Some(class) = member.class.take() {
+            self.classes.leave(class);
+        }
+        member.assumed =
+            Some(Assumed { node: Arc::clone(&placement.node), queue: Arc::clone(&placement.queue), confirmed: false, open: None });
+        member.nominated = None;
+        member.refusal = None;
+        group.count(member);
+        if member.state() == State::Placed {
+            self.placed.join(member.facts.priority);
+        }
+        let facts = Arc::clone(&member.facts);
+        self.anti_affinity.set(&facts, Some(&placement.node));
+        self.dirty.pods.insert(placement.uid.clone());
+        self.dirty_path(&placement.queue);
+        Some(facts)
+    }
+
+    /// Adjusts the charge of a pod that changed its request while its bind is under way (N2).
+    pub(super) fn charge_assumed(&mut self, facts: &PodFacts) {
+        let Some(pod) = self.accounting.pod(&facts.uid).filter(|pod| *pod.resources != facts.request) else { return };
+        let (node, queue) = (pod.node.map(Arc::<str>::from), pod.queue.map(Arc::<str>::from));
+        self.accounting.resize(&facts.uid, &facts.request);
+        self.charge_changed(node.as_deref(), queue.as_deref(), true);
+    }
+
+    /// Records that the API server accepted the bind.
+    pub fn confirm(&mut self, uid: &Uid) {
+        self.accounting.confirm(uid);
+        self.changed(Change::BindEnded);
+        let Some(mut member) = self.detach(uid) else { return };
+        if let Some(assumed) = &mut member.assumed {
+            assumed.confirmed = true;
+        }
+        if let Some(group) = self.groups.get_mut(&member.facts.group) {
+            group.retry.failures = 0;
+            group.retry.since = None;
+            group.retry.last.clear();
+        }
+        self.attach(member);
+    }
+
+    /// Records that the outcome of a bind is unknown for long. The pod stays charged, and its PodGroup reports it. `why` is of a bounded
+    /// set.
+    pub fn bind_unanswered(&mut self, uid: &Uid, why: &'static str) {
+        let Some(mut member) = self.detach(uid) else { return };
+        if let Some(assumed) = &mut member.assumed {
+            assumed.open = Some(why);
+        }
+        self.attach(member);
+    }
+
+    /// Returns why a PodGroup with all its nodes waits: the outcome of some binds is unknown. None where it is not so.
+    pub(in crate::cycle) fn unanswered(&self, key: &GroupKey) -> Option<Arc<Refusal>> {
+        let group = self.groups.get(key).filter(|group| group.counts.open > 0)?;
+        let open = |uid: &Uid| self.pods.get(uid)?.assumed.as_ref()?.open;
+        let why = group.members.iter().find_map(open)?;
+        Some(Arc::new(Refusal::Unanswered { binds: group.counts.open, why }))
+    }
+
+    /// Records that the API server refused the bind: the pod waits again, and its charge is taken back. Returns what was assumed of it, none where nothing
+    /// was; none at all where the pod is unknown, or the watch has shown it on a node: then it was bound, whatever the response was.
+    pub(in crate::cycle) fn forget(&mut self, uid: &Uid) -> Option<(Arc<PodFacts>, Option<Assumed>)> {
+        self.changed(Change::BindEnded);
+        if self.pods.get(uid).is_none_or(|member| member.facts.node.is_some()) {
+            return None;
+        }
+        let mut member = self.detach(uid)?;
+        let assumed = member.assumed.take();
+        self.release(uid);
+        let facts = Arc::clone(&member.facts);
+        self.keep_away(&facts, None);
+        self.attach(member);
+        Some((facts, assumed))
+    }
+}

@@ -1,0 +1,146 @@
+//! What does each queue want for its waiting PodGroups (S1), and which shares follow from that?
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::api::GroupKey;
+use crate::resources::Resources;
+
+use crate::accounting::{ROOT_QUEUE, Shares, Waiting};
+
+use super::{Cache, Change, Group};
+
+/// The demands of the queues, and the shares that follow from them and from what is used.
+#[derive(Debug, Default)]
+pub(in crate::cycle) struct Sharing {
+    /// The resources that the PodGroups of each queue wait for.
+    pub(in crate::cycle) demands: BTreeMap<Arc<str>, Resources>,
+    /// The shares of all queues; none when an input changed and no reader needed them since.
+    pub(in crate::cycle) shares: Option<Shares>,
+    /// Whether the shares hold for this cycle only, because a placement took more from the demand than it added to the use.
+    pub(in crate::cycle) outdated: bool,
+    /// The unused part of all floors when it was looked at last.
+    unfilled: Resources,
+}
+
+impl Group {
+    /// Returns the queue and the resources that the PodGroup waits for (S1): the larger of its waiting members' requests and the uncharged
+    /// part of its minimum. None where all its members are placed, whatever its minimum says.
+    fn waits_for(&self) -> Option<(&str, Resources)> {
+        let facts = self.facts.as_ref().filter(|facts| !facts.is_over())?;
+        let before_all = self.is_idle() && self.counts.succeeded == 0;
+        if self.waiting.is_empty() && !before_all {
+            return None;
+        }
+        let mut asked = facts.min_resources.clone().unwrap_or_default();
+        asked.sub(&self.charged);
+        let mut asked = asked.without_negative();
+        asked.max_each(&self.asked);
+        (!asked.is_zero()).then_some((&facts.queue, asked))
+    }
+
+    /// Changes the demands to what they are without the reservation of the PodGroup: then it wants its whole request (S1, A4).
+    pub(in crate::cycle) fn demand_without_reservation(&self, demands: &mut BTreeMap<Arc<str>, Resources>) {
+        let Some(facts) = &self.facts else { return };
+        if let Some((queue, asked)) = &self.demand {
+            demands.entry(Arc::clone(queue)).or_default().sub(asked);
+        }
+        let mut asked = facts.min_resources.clone().unwrap_or_default();
+        asked.sub(&self.charged);
+        let mut asked = asked.without_negative();
+        asked.max_each(&self.asked);
+        demands.entry(Arc::from(facts.queue.as_str())).or_default().add(&asked);
+    }
+}
+
+impl Cache {
+    /// The shares of all queues, as computed last; none where an input changed since.
+    #[must_use]
+    pub const fn shares(&self) -> Option<&Shares> {
+        self.sharing.shares.as_ref()
+    }
+
+    /// The shares of all queues at this moment, for a reader that changes nothing.
+    #[must_use]
+    pub fn shares_now(&self) -> Cow<'_, Shares> {
+        match &self.sharing.shares {
+            Some(shares) if !self.sharing.outdated => Cow::Borrowed(shares),
+            Some(_) | None => Cow::Owned(self.accounting.quota().shares(Waiting::Of(&self.sharing.demands))),
+        }
+    }
+
+    /// Computes the shares if an input changed. They hold for the whole cycle. A placement moves resources from the demand to the use. It
+    /// may take more from the demand, where it is the last of a PodGroup whose minimum is larger than its members.
+    pub(in crate::cycle) fn share_out(&mut self) {
+        if std::mem::take(&mut self.sharing.outdated) || self.sharing.shares.is_none() {
+            self.sharing.shares = Some(self.accounting.quota().shares(Waiting::Of(&self.sharing.demands)));
+        }
+    }
+
+    /// Computes the shares if there are none. Shares of this cycle stay as they are.
+    pub(in crate::cycle) fn share_out_if_unknown(&mut self) {
+        if self.sharing.shares.is_none() {
+            self.share_out();
+        }
+    }
+
+    /// Whether the next reader computes the shares anew.
+    pub(in crate::cycle) const fn has_new_shares(&self) -> bool {
+        self.sharing.shares.is_none() || self.sharing.outdated
+    }
+
+    /// Whether a queue uses more than its share of anything.
+    pub(in crate::cycle) fn any_queue_over_share(&self) -> bool {
+        let Some(shares) = self.shares() else { return false };
+        self.accounting.quota().queues().any(|queue| shares.over(queue.name, queue.used).next().is_some())
+    }
+
+    /// Notes it when the unused part of all floors shrank since the last call. Where pods use all floors, the nodes themselves are the limit
+    /// (F5). So a smaller unused part may let in PodGroups that were refused for amounts. No other charge helps another PodGroup.
+    pub(in crate::cycle) fn notice_unfilled(&mut self) {
+        let now = self.accounting.quota().queue(ROOT_QUEUE).unfilled.clone();
+        if self.sharing.unfilled.iter().any(|(dimension, was)| now.get(dimension.as_str()) < was) {
+            self.changed(Change::Victims);
+        }
+        self.sharing.unfilled = now;
+    }
+
+    /// Updates the demand of the queue by what the PodGroup waits for beyond its reservation (S1).
+    pub(in crate::cycle) fn update_demand(&mut self, key: &GroupKey) {
+        let Some(group) = self.groups.get(key) else { return };
+        let reserved = self.reserved(group);
+        let mut total_demand = reserved.clone();
+        let now = group.waits_for().filter(|_| !self.is_foreign(key)).and_then(|(queue, mut asked)| {
+            total_demand.max_each(&asked);
+            asked.sub(reserved);
+            let asked = asked.without_negative();
+            (!asked.is_zero()).then_some((queue, asked))
+        });
+        let same = group.demand.as_ref().map(|(queue, asked)| (&**queue, asked)) == now.as_ref().map(|(queue, asked)| (*queue, asked));
+        if same && group.total_demand == total_demand {
+            return;
+        }
+        let now = now.map(|(queue, asked)| (Arc::<str>::from(queue), asked));
+        let Some(group) = self.groups.get_mut(key) else { return };
+        let moved = group.demand.as_ref().zip(now.as_ref()).is_some_and(|((was, _), (is, _))| was != is);
+        // A part of the demand that is reserved now changes no share.
+        if group.total_demand != total_demand || moved {
+            self.sharing.shares = None;
+        }
+        group.total_demand = total_demand;
+        if same {
+            return;
+        }
+        if let Some((queue, asked)) = std::mem::replace(&mut group.demand, now.clone()) {
+            let left = self.sharing.demands.entry(Arc::clone(&queue)).or_default();
+            left.sub(&asked);
+            if left.is_zero() {
+                self.sharing.demands.remove(&queue);
+            }
+        }
+        if let Some((queue, asked)) = now {
+            self.sharing.demands.entry(queue).or_default().add(&asked);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! How many members of a PodGroup must be placed together now?
+//!
+//! A gang counts the members with a node (bound, being bound, not terminating) and those that succeeded: both have had what the gang is
+//! for. Failed members do not count. With a minMember of 0 each pod is placed by itself. Once the minimum is there, further members are
+//! placed one by one.
+
+use std::collections::BTreeMap;
+
+use crate::api::{GroupFacts, Uid};
+
+use crate::cycle::explain::Refusal;
+
+use super::{Cache, Group, State};
+
+/// The members that a PodGroup still needs to be a satisfied gang.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gang {
+    /// The number of further members that must be placed together; 0 when it is satisfied.
+    pub needed: u32,
+    /// The number of them that must be of each task.
+    pub tasks: BTreeMap<String, u32>,
+}
+
+/// Resolves what a PodGroup needs.
+///
+/// # Errors
+///
+/// There are too few members, or a needed one requests something that is not supported.
+pub fn resolve(cache: &Cache, group: &Group, facts: &GroupFacts) -> Result<Gang, Refusal> {
+    let counts = group.counts;
+    let has = counts.placed.saturating_add(counts.succeeded);
+    let needed = facts.min_member.saturating_sub(has);
+    let tasks = missing_tasks(group, facts);
+    if needed == 0 && tasks.is_empty() {
+        return Ok(Gang::default());
+    }
+    let waiting = u32::try_from(group.waiting.len()).unwrap_or(u32::MAX);
+    let blocked = || group.blocked.iter().find_map(|uid| cache.pods().get(uid)?.blocked());
+    if waiting < needed {
+        let there = has.saturating_add(waiting);
+        return Err(blocked().unwrap_or(Refusal::NotEnoughTasks { wanted: facts.min_member, there, gated: counts.gated }));
+    }
+    for (task, missing) in &tasks {
+        let of_task = |uid: &&Uid| cache.pods().get(*uid).is_some_and(|member| member.facts.task() == *task);
+        let waiting = u32::try_from(group.waiting.iter().filter(of_task).count()).unwrap_or(u32::MAX);
+        if waiting < *missing {
+            let there = group.tasks.get(task).copied().unwrap_or(0).saturating_add(waiting);
+            let wanted = facts.min_task_member.get(task).copied().unwrap_or(0);
+            let gated = gated(cache, group, of_task);
+            return Err(blocked().unwrap_or(Refusal::NotEnoughPodsOfTask { task: task.clone(), wanted, there, gated }));
+        }
+    }
+    let of_tasks = tasks.values().fold(0_u32, |sum, missing| sum.saturating_add(*missing));
+    Ok(Gang { needed: needed.max(of_tasks), tasks })
+}
+
+/// The number of these members that are held back by their scheduling gates.
+fn gated(cache: &Cache, group: &Group, of_task: impl Fn(&&Uid) -> bool) -> u32 {
+    if group.counts.gated == 0 {
+        return 0;
+    }
+    let is_gated = |uid: &&Uid| cache.pods().get(*uid).is_some_and(|member| member.state() == State::Gated);
+    u32::try_from(group.members.iter().filter(of_task).filter(is_gated).count()).unwrap_or(u32::MAX)
+}
+
+/// Whether the PodGroup needs no further nodes together: its minimum has them, or had them.
+#[must_use]
+pub fn is_satisfied(group: &Group, facts: &GroupFacts) -> bool {
+    group.counts.placed.saturating_add(group.counts.succeeded) >= facts.min_member && missing_tasks(group, facts).is_empty()
+}
+
+/// Whether the PodGroup has all its nodes, and needs nothing while none of its members waits.
+#[must_use]
+pub fn has_its_places(group: &Group, facts: &GroupFacts) -> bool {
+    facts.is_over() || (group.counts.placed > 0 || group.counts.succeeded > 0) && is_satisfied(group, facts)
+}
+
+/// Whether there are as many members, and as many of each task, as its minimum needs, with a node or without.
+#[must_use]
+pub fn is_whole(cache: &Cache, group: &Group, facts: &GroupFacts) -> bool {
+    resolve(cache, group, facts).is_ok()
+}
+
+/// Returns the number of members of each task that still need a node; tasks that have enough are left out.
+///
+/// Where minMember is below the sum of minTaskMember, Volcano ignores the tasks, and jobs rely on that.
+pub(in crate::cycle) fn missing_tasks(group: &Group, facts: &GroupFacts) -> BTreeMap<String, u32> {
+    let sum = facts.min_task_member.values().fold(0_u32, |sum, minimum| sum.saturating_add(*minimum));
+    if facts.min_member < sum {
+        return BTreeMap::new();
+    }
+    let missing = |(task, minimum): (&String, &u32)| {
+        let missing = minimum.saturating_sub(group.tasks.get(task).copied().unwrap_or(0));
+        (missing > 0).then(|| (task.clone(), missing))
+    };
+    facts.min_task_member.iter().filter_map(missing).collect()
+}
+
+/// Returns the waiting members in the order in which they are placed: priority, age, name; members that a task needs come before the
+/// others.
+#[must_use]
+pub fn in_order(cache: &Cache, group: &Group, gang: &Gang) -> Vec<Uid> {
+    let mut members: Vec<_> = group.waiting.iter().filter_map(|uid| cache.pods().get(uid)).map(|member| &member.facts).collect();
+    members.sort_by(|a, b| {
+        b.priority.cmp(&a.priority).then(a.created.cmp(&b.created)).then_with(|| a.name.cmp(&b.name)).then_with(|| a.uid.cmp(&b.uid))
+    });
+    let mut missing = gang.tasks.clone();
+    let (first, then): (Vec<_>, Vec<_>) = members.into_iter().partition(|facts| {
+        let wanted = missing.get_mut(facts.task());
+        wanted.is_some_and(|left| {
+            let some = *left > 0;
+            *left = left.saturating_sub(1);
+            some
+        })
+    });
+    first.into_iter().chain(then).map(|facts| facts.uid.clone()).collect()
+}

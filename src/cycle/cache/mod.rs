@@ -1,0 +1,241 @@
+//! What is known of the cluster, and what did an event change?
+//!
+//! Facts arrive through [`Cache::apply_pod`] and its siblings, in any order and any number of times. The accounting and the counts are updated at once. Each
+//! function notes what became different as typed [`Change`]s; the rooms above take them ([`Cache::take_changes`]) and decide what follows. Nothing is decided
+//! here.
+//!
+//! ```text
+//!                    apply: seen on a node
+//!   ┌──────────────────────────────────────────────────┐
+//!   │          cycle            bind confirmed, seen    ▼        ended, gone
+//! waiting ───────────────► assumed ───────────────► placed ──────────────────► over
+//!   ▲                        │  │ bind refused: forget                           ▲
+//!   └────────────────────────┘  └──────────────── ended, gone ──────────────────┘
+//! ```
+//!
+//! A gang that waits for its victims is *nominated* in between (`nominations`).
+//!
+//! **Architecture invariant:** no clock, no API, no logging here; a test drives it with facts alone.
+
+mod binds;
+mod budgets;
+mod changes;
+pub(in crate::cycle) mod counter;
+mod demands;
+mod foreign;
+pub mod gang;
+mod group;
+mod nodes;
+mod partial_gang;
+pub mod phase;
+mod pods;
+mod queues;
+mod rank;
+pub(in crate::cycle) mod reservation;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::accounting::Accounting;
+use crate::api::{BudgetFacts, BudgetKey, GroupKey, PriorityClassFacts, QueueFacts, Uid};
+use crate::by_key::ByKey;
+
+use super::placement::anti_affinity::AntiAffinityIndex;
+use super::placement::class::Classes;
+use super::placement::finder::NodeFinder;
+use super::placement::nodes::Nodes;
+
+use counter::Counter;
+
+pub use changes::{Change, Wake};
+pub(in crate::cycle) use demands::Sharing;
+pub(in crate::cycle) use group::victim_priority;
+pub use group::{Counts, Group, Retry};
+pub use phase::Phase;
+pub(in crate::cycle) use pods::to_place;
+pub use pods::{Assumed, Member, State};
+pub use rank::GroupRank;
+pub use reservation::{Admission, AdmissionBackoff};
+
+/// The objects with a status that may have changed since the last call.
+#[derive(Debug, Default)]
+pub struct Dirty {
+    /// The queues with a status that may have changed.
+    pub queues: BTreeSet<Arc<str>>,
+    /// The pods with a condition that may have changed.
+    pub pods: BTreeSet<Uid>,
+}
+
+/// The facts that a cycle decides on, indexed so that an event costs only what it touches.
+#[derive(Debug)]
+pub struct Cache {
+    /// The names of our schedulers. Their pods are placed here and charged to queues.
+    schedulers: BTreeSet<String>,
+    /// The resources that pods use on nodes and in queues.
+    pub(in crate::cycle) accounting: Accounting,
+    /// The nodes, and which of them changed.
+    pub(in crate::cycle) nodes: Nodes,
+    /// The pods on nodes with anti-affinity terms.
+    pub(in crate::cycle) anti_affinity: AntiAffinityIndex,
+    /// The scheduling classes: the pods of a class are the same to every node.
+    pub(in crate::cycle) classes: Classes,
+    /// Finds the best node for a pod.
+    pub(in crate::cycle) finder: NodeFinder,
+    /// Our pods.
+    pub(in crate::cycle) pods: ByKey<Uid, Member>,
+    /// The priorities of our pods that have a node.
+    pub(in crate::cycle) placed: Counter<i32>,
+    /// The pods of other schedulers.
+    foreign: foreign::ForeignPods,
+    /// The terminating pods that are charged to a node, ours and foreign, each with its grace period.
+    pub(in crate::cycle) leaving: BTreeMap<Uid, Duration>,
+    /// Every PodGroup that exists or that a pod names.
+    pub(in crate::cycle) groups: BTreeMap<GroupKey, Group>,
+    pub(in crate::cycle) priority_classes: BTreeMap<String, PriorityClassFacts>,
+    /// The disruption budgets.
+    budgets: Arc<BTreeMap<BudgetKey, BudgetFacts>>,
+    queues: queues::Queues,
+    /// What the queues want, and the shares that follow.
+    pub(in crate::cycle) sharing: Sharing,
+    dirty: Dirty,
+    /// What became different since the changes were taken last.
+    changes: Vec<Change>,
+}
+
+impl Cache {
+    /// Creates an empty cache for the pods of these schedulers.
+    #[must_use]
+    pub fn new(schedulers: impl IntoIterator<Item = String>) -> Self {
+        Self {
+            schedulers: schedulers.into_iter().collect(),
+            accounting: Accounting::new(),
+            nodes: Nodes::default(),
+            anti_affinity: AntiAffinityIndex::default(),
+            classes: Classes::default(),
+            finder: NodeFinder::default(),
+            pods: ByKey::default(),
+            placed: Counter::default(),
+            foreign: foreign::ForeignPods::default(),
+            leaving: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            priority_classes: BTreeMap::new(),
+            budgets: Arc::default(),
+            queues: queues::Queues::default(),
+            sharing: Sharing::default(),
+            dirty: Dirty::default(),
+            changes: Vec::new(),
+        }
+    }
+
+    /// Takes what became different since the last call, in that order.
+    pub(in crate::cycle) fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Notes that something became different.
+    pub(in crate::cycle) fn changed(&mut self, change: impl Into<Change>) {
+        self.changes.push(change.into());
+    }
+
+    /// Takes the objects whose status may have changed since the last call.
+    pub fn take_dirty(&mut self) -> Dirty {
+        std::mem::take(&mut self.dirty)
+    }
+
+    /// The accounting: the resources that pods use on nodes and in queues.
+    #[must_use]
+    pub const fn accounting(&self) -> &Accounting {
+        &self.accounting
+    }
+
+    /// The nodes.
+    #[must_use]
+    pub const fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    /// Our pods, by UID.
+    #[must_use]
+    pub const fn pods(&self) -> &ByKey<Uid, Member> {
+        &self.pods
+    }
+
+    /// The PodGroups that exist or that a pod names.
+    #[must_use]
+    pub const fn groups(&self) -> &BTreeMap<GroupKey, Group> {
+        &self.groups
+    }
+
+    /// The queues that have an object.
+    #[must_use]
+    pub const fn queues(&self) -> &BTreeMap<Arc<str>, Arc<QueueFacts>> {
+        &self.queues.facts
+    }
+
+    /// The names of the priority classes.
+    pub fn priority_class_names(&self) -> impl Iterator<Item = &String> {
+        self.priority_classes.keys()
+    }
+
+    /// The UIDs of all known pods, ours and foreign. Foreign pods may come twice.
+    pub fn pod_uids(&self) -> impl Iterator<Item = &Uid> {
+        self.pods.keys().chain(self.foreign.uids())
+    }
+
+    /// The number of our pods that wait for a node.
+    #[must_use]
+    pub const fn waiting_pods(&self) -> usize {
+        self.classes.users()
+    }
+
+    /// Returns the lowest priority that a pod with a node may have as a victim; none where no pod has a node.
+    pub(in crate::cycle) fn lowest_priority(&self) -> Option<i32> {
+        // A class may give a pod a lower priority than its own.
+        self.placed.lowest().copied().into_iter().chain(self.priority_classes.values().map(|class| class.value)).min()
+    }
+
+    /// Adds or updates a priority class.
+    pub fn apply_priority_class(&mut self, facts: PriorityClassFacts) {
+        if self.priority_classes.get(&facts.name) != Some(&facts) {
+            self.priority_classes.insert(facts.name.clone(), facts);
+            self.changed(Wake::Everything);
+        }
+    }
+
+    /// Removes a priority class.
+    pub fn delete_priority_class(&mut self, name: &str) {
+        if self.priority_classes.remove(name).is_some() {
+            self.changed(Wake::Everything);
+        }
+    }
+
+    /// Notes that the charge of a pod to a node and a queue changed.
+    pub(in crate::cycle) fn charge_changed(&mut self, node: Option<&str>, queue: Option<&str>, freed: bool) {
+        if let Some(node) = node {
+            self.nodes.touch_name(node);
+        }
+        if let Some(queue) = queue {
+            self.dirty_path(queue);
+        }
+        if freed {
+            node.into_iter().for_each(|node| self.changed(Wake::Node(Arc::from(node))));
+            queue.into_iter().for_each(|queue| self.changed(Wake::Quota(Arc::from(queue))));
+        }
+        self.sharing.shares = None;
+    }
+
+    /// Keeps what is collected for a status write small where no status is written: objects that are gone are forgotten. `longer` says whether so many
+    /// entries are too many for so many objects.
+    pub(in crate::cycle) fn bound_dirty(&mut self, longer: impl Fn(usize, usize) -> bool) {
+        if longer(self.dirty.pods.len(), self.pods.len()) {
+            let pods = &self.pods;
+            self.dirty.pods.retain(|uid| pods.contains_key(uid));
+        }
+        if longer(self.dirty.queues.len(), self.queues.facts.len()) {
+            let queues = &self.queues.facts;
+            self.dirty.queues.retain(|name| queues.contains_key(name));
+        }
+        self.classes.tidy();
+    }
+}

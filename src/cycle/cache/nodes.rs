@@ -1,0 +1,46 @@
+//! What follows when a node is added, changed or deleted?
+
+use std::sync::Arc;
+
+use crate::accounting::ROOT_QUEUE;
+use crate::api::NodeFacts;
+
+use super::{Cache, Change, Wake};
+
+impl Cache {
+    /// Adds or updates a node.
+    pub fn apply_node(&mut self, facts: NodeFacts) {
+        let (name, allocatable) = (Arc::clone(&facts.name), facts.allocatable.clone());
+        let known = self.nodes.id(&name).and_then(|id| self.nodes.get(id));
+        let shrank = known.is_some_and(|known| !allocatable.covers(&known.allocatable));
+        if !self.nodes.upsert(facts) {
+            return;
+        }
+        self.accounting.node_upsert(&name, allocatable);
+        self.object_changed(&name);
+        self.changed(Wake::Node(name));
+        // The cluster as a whole has more. Where it has less, a PodGroup may be too large for it now, and others waited behind that one
+        // (A6).
+        self.changed(if shrank { Wake::Everything } else { Wake::Quota(Arc::from(ROOT_QUEUE)) });
+    }
+
+    /// Removes a node. Its pods stay charged to its name.
+    pub fn delete_node(&mut self, name: &str) {
+        if self.nodes.remove(name) {
+            self.accounting.node_delete(name);
+            self.object_changed(name);
+            // No PodGroup has more room now, but the cluster is another.
+            self.changed(Wake::Everything);
+        }
+    }
+
+    fn object_changed(&mut self, name: &str) {
+        self.changed(Change::NodeObject(Arc::from(name)));
+        self.sharing.shares = None;
+        // The labels of nodes make the domains of anti-affinity.
+        if !self.anti_affinity.is_empty() {
+            self.anti_affinity.nodes_changed();
+            self.changed(Wake::AntiAffinity);
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! What follows when a pod is added, changed or deleted?
+
+use std::sync::Arc;
+
+use crate::api::names::DEFAULT_QUEUE;
+use crate::api::pod_facts::PodPhase;
+use crate::api::{PodFacts, Uid};
+use crate::by_key::ByKey;
+use crate::cycle::explain::Refusal;
+use crate::cycle::placement::class::ClassId;
+use crate::cycle::placement::placer::Pod;
+use crate::cycle::plan::Victim;
+
+use super::budgets::{frees_unready, is_guarded_otherwise};
+use super::{Cache, Change, Wake};
+
+/// One of our pods.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// The facts of the pod.
+    pub facts: Arc<PodFacts>,
+    /// The node that a cycle chose, until the watch shows the pod there.
+    pub assumed: Option<Assumed>,
+    /// Its nominated node, while victims are on their way out.
+    pub nominated: Option<Assumed>,
+    /// Its scheduling class, while it waits.
+    pub class: Option<ClassId>,
+    /// Why it waits, as the last cycle found; none where it does not wait or no cycle has tried it.
+    pub refusal: Option<Arc<Refusal>>,
+}
+
+/// A decision that the watch has not shown yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assumed {
+    /// The node.
+    pub node: Arc<str>,
+    /// The queue it is charged to.
+    pub queue: Arc<str>,
+    /// Whether the API server accepted the bind.
+    pub confirmed: bool,
+    /// Why the outcome of the bind is unknown for long, of a bounded set; none where it is not.
+    pub open: Option<&'static str>,
+}
+
+/// The state of a member, as its gang counts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It may be placed.
+    Waiting,
+    /// It has a nominated node and waits for victims to end. It is not bound yet.
+    Nominated,
+    /// It has scheduling gates, so it is not placed.
+    Gated,
+    /// It requests something that the scheduler does not support.
+    Blocked,
+    /// It has a node or is being bound.
+    Placed,
+    /// It has a node and is being deleted. It is charged, but its gang cannot count on it.
+    Leaving,
+    /// It succeeded.
+    Succeeded,
+    /// It failed.
+    Failed,
+    /// It is being deleted and never had a node.
+    Gone,
+}
+
+impl Member {
+    /// Returns the state of the member.
+    #[must_use]
+    pub fn state(&self) -> State {
+        let facts = &self.facts;
+        match facts.phase {
+            PodPhase::Succeeded => return State::Succeeded,
+            PodPhase::Failed => return State::Failed,
+            PodPhase::Pending | PodPhase::Running | PodPhase::Unknown => {}
+        }
+        let has_node = facts.node.is_some() || self.assumed.is_some();
+        match (has_node, facts.deleting) {
+            (true, true) => State::Leaving,
+            (true, false) => State::Placed,
+            (false, true) => State::Gone,
+            (false, false) if facts.gated => State::Gated,
+            (false, false) if !facts.unsupported.is_empty() || !facts.faults.is_empty() => State::Blocked,
+            (false, false) if self.nominated.is_some() => State::Nominated,
+            (false, false) => State::Waiting,
+        }
+    }
+
+    /// Returns why the pod can never be placed as it is; none where it can.
+    #[must_use]
+    pub fn blocked(&self) -> Option<Refusal> {
+        match (self.facts.unsupported.as_slice(), self.facts.faults.first()) {
+            ([], None) => None,
+            ([], Some(fault)) => Some(Refusal::Faulty(fault.clone())),
+            (fields, _) => Some(Refusal::Unsupported(fields.to_vec())),
+        }
+    }
+}
+
+impl Cache {
+    /// Whether pods that name this scheduler are ours.
+    pub(in crate::cycle) fn serves(&self, scheduler: &str) -> bool {
+        self.schedulers.contains(scheduler)
+    }
+
+    /// Adds or updates a pod. A foreign pod is charged to its node and to no queue.
+    pub fn apply_pod(&mut self, mut facts: PodFacts) {
+        if !self.serves(&facts.scheduler) {
+            self.foreign_pod_applied(&facts);
+            self.charge_foreign(&facts);
+            return;
+        }
+        if facts.node.is_some() {
+            facts.charged_queue = self.settled_queue(&facts);
+        }
+        if self.is_only_told(&mut facts) {
+            return;
+        }
+        self.notice_changed_victim(&facts);
+        let uid = facts.uid.clone();
+        let left_before = self.leaving.contains_key(&uid);
+        let old = self.detach(&uid);
+        let ended = facts.phase.ended();
+        let assumed = old.as_ref().and_then(|old| old.assumed.clone()).filter(|_| facts.node.is_none() && !ended);
+        // A change that breaks the nomination was handled before, so here the nomination goes on.
+        let nominated = old.as_ref().and_then(|old| old.nominated.clone());
+        let refusal = old.and_then(|old| old.refusal).filter(|_| facts.node.is_none() && !ended);
+        if facts.node.is_some() && !ended {
+            self.charge_seen(&facts);
+        } else if assumed.is_some() {
+            self.charge_assumed(&facts);
+        } else if nominated.is_none() {
+            self.release(&uid);
+        }
+        self.keep_away(&facts, facts.node.clone().filter(|_| !ended).as_ref());
+        let waiting = facts.node.is_none().then(|| facts.group.clone());
+        self.attach(Member { facts: Arc::new(facts), assumed, nominated, class: None, refusal });
+        if !left_before && self.leaving.contains_key(&uid) {
+            self.termination_began();
+        }
+        waiting.into_iter().for_each(|group| self.changed(Change::WaitingPod(group)));
+    }
+
+    /// Whether the pod is the same but for what no placement depends on: its readiness matters to disruption budgets only, and this scheduler writes the
+    /// condition itself. Then the facts are updated.
+    fn is_only_told(&mut self, facts: &mut PodFacts) -> bool {
+        let Some(known) = self.pods.get_mut(&facts.uid) else { return false };
+        let ready = std::mem::replace(&mut facts.ready, known.facts.ready);
+        let condition = std::mem::replace(&mut facts.scheduled_condition, known.facts.scheduled_condition.clone());
+        let same = *known.facts == *facts;
+        let (ready_changed, told) = (ready != facts.ready, condition != facts.scheduled_condition);
+        (facts.ready, facts.scheduled_condition) = (ready, condition);
+        if same {
+            if told {
+                self.dirty.pods.insert(facts.uid.clone());
+            }
+            if ready_changed || told {
+                known.facts = Arc::new(facts.clone());
+            }
+        }
+        if ready_changed && frees_unready(&self.budgets, facts) {
+            // PodGroups that found this pod protected by a budget try to preempt again.
+            self.changed(Change::Victim(facts.uid.clone()));
+        }
+        same
+    }
+
+    /// Removes a pod.
+    pub fn delete_pod(&mut self, uid: &Uid) {
+        self.detach(uid);
+        self.foreign_pod_gone(uid);
+        self.leaving.remove(uid);
+        if self.anti_affinity.contains(uid) {
+            self.anti_affinity.remove(uid);
+            self.changed(Wake::AntiAffinity);
+        }
+        self.release(uid);
+        self.changed(Change::PodGone(uid.clone()));
+    }
+
+    /// A pod starts to terminate. It counts as gone in every preemption (R4).
+    pub(super) fn termination_began(&mut self) {
+        self.changed(Change::Victims);
+    }
+
+    /// A pod that has a node may be preempted otherwise than before, alone or with others (R6, R8, R9).
+    fn notice_changed_victim(&mut self, facts: &PodFacts) {
+        let Some(known) = self.pods.get(&facts.uid).filter(|known| known.state() == State::Placed) else { return };
+        let old = &known.facts;
+        let same = (&old.group, &old.task, old.preemptable, old.protected, old.priority)
+            == (&facts.group, &facts.task, facts.preemptable, facts.protected, facts.priority);
+        if !same || is_guarded_otherwise(&self.budgets, old, facts) {
+            self.changed(Change::Victim(facts.uid.clone()));
+        }
+    }
+
+    /// Indexes the anti-affinity terms of the pod under its present node. Its former node is free of them.
+    pub(in crate::cycle) fn keep_away(&mut self, facts: &PodFacts, node: Option<&Arc<str>>) {
+        let (did, epoch) = (self.anti_affinity.contains(&facts.uid), self.anti_affinity.epoch());
+        self.anti_affinity.set(facts, node);
+        if did && self.anti_affinity.epoch() != epoch {
+            self.changed(Wake::AntiAffinity);
+        }
+    }
+
+    /// Returns the queue to which a pod on a node is charged for good, where one is settled. It is the queue of our decision, or the one
+    /// in its annotation when the pod was first seen on a node. Any editor of the pod may change the annotation later; a settled charge
+    /// does not move.
+    fn settled_queue(&self, facts: &PodFacts) -> Option<String> {
+        match self.pods.get(&facts.uid) {
+            Some(known) if known.facts.node.is_some() => known.facts.charged_queue.clone(),
+            Some(Member { assumed: Some(assumed), .. }) => Some(assumed.queue.to_string()),
+            _ => facts.charged_queue.clone(),
+        }
+    }
+
+    /// Charges a pod that was seen on a node to the queue in its binding; else to that of its PodGroup, or where it was charged before.
+    pub(super) fn charge_seen(&mut self, facts: &PodFacts) {
+        let before = self
+            .accounting
+            .pod(&facts.uid)
+            .map(|pod| (pod.node.map(Arc::<str>::from), pod.queue.map(Arc::<str>::from), pod.resources.clone()));
+        let of_group = || self.groups.get(&facts.group).and_then(|group| group.facts.as_ref()).map(|group| Arc::from(group.queue.as_str()));
+        let charged = || before.as_ref().and_then(|(_, queue, _)| queue.clone());
+        let queue: Arc<str> = match &facts.charged_queue {
+            Some(queue) => Arc::from(queue.as_str()),
+            None => of_group().or_else(charged).unwrap_or_else(|| Arc::from(DEFAULT_QUEUE)),
+        };
+        self.accounting.charge_observed(&facts.uid, facts.node.as_deref(), Some(&queue), &facts.request);
+        let same =
+            before.as_ref().is_some_and(|(node, at, asked)| *node == facts.node && at.as_ref() == Some(&queue) && *asked == facts.request);
+        if same {
+            return;
+        }
+        if let Some((node, queue, _)) = before {
+            self.charge_changed(node.as_deref(), queue.as_deref(), true);
+        }
+        self.charge_changed(facts.node.as_deref(), Some(&queue), false);
+    }
+
+    /// Takes the charge of the pod back; nothing where it has none.
+    pub(in crate::cycle) fn release(&mut self, uid: &Uid) {
+        let Some(pod) = self.accounting.pod(uid) else { return };
+        let (node, queue) = (pod.node.map(Arc::<str>::from), pod.queue.map(Arc::<str>::from));
+        self.accounting.release(uid);
+        self.changed(Change::Released(uid.clone()));
+        self.charge_changed(node.as_deref(), queue.as_deref(), true);
+    }
+
+    /// Takes the pod out of the counts of its PodGroup. [`attach`](Self::attach) puts it back, if it is still there.
+    pub(in crate::cycle) fn detach(&mut self, uid: &Uid) -> Option<Member> {
+        let mut member = self.pods.remove(uid)?;
+        self.leaving.remove(uid);
+        if let Some(class) = member.class.take() {
+            self.classes.leave(class);
+        }
+        if let Some(group) = self.groups.get_mut(&member.facts.group) {
+            group.forget(&member);
+        }
+        if member.state() == State::Placed {
+            self.placed.leave(&member.facts.priority);
+        }
+        self.changed(Change::Group(member.facts.group.clone()));
+        Some(member)
+    }
+
+    /// Puts the pod into the counts of its PodGroup.
+    pub(in crate::cycle) fn attach(&mut self, mut member: Member) {
+        if member.state() == State::Waiting {
+            member.class = Some(self.classes.join(&member.facts));
+        }
+        if member.state() == State::Leaving {
+            self.leaving.insert(member.facts.uid.clone(), member.facts.grace);
+        }
+        if member.state() == State::Placed {
+            self.placed.join(member.facts.priority);
+        }
+        let key = member.facts.group.clone();
+        self.groups.entry(key.clone()).or_default().count(&member);
+        self.dirty.pods.insert(member.facts.uid.clone());
+        self.pods.insert(member.facts.uid.clone(), member);
+        self.changed(Change::Group(key));
+    }
+
+    /// The pod as a victim of an eviction; none where it is unknown or not charged to a queue.
+    pub(in crate::cycle) fn victim(&self, uid: &Uid) -> Option<Victim> {
+        let facts = &self.pods.get(uid)?.facts;
+        let queue = Arc::from(self.accounting.pod(uid)?.queue?);
+        let (namespace, name) = (Arc::clone(&facts.namespace), Arc::clone(&facts.name));
+        Some(Victim { uid: uid.clone(), namespace, name, queue, group: facts.group.clone() })
+    }
+
+    /// Records why the pod waits, as a cycle found.
+    pub(in crate::cycle) fn refuse_pod(&mut self, uid: &Uid, refusal: Option<&Arc<Refusal>>) {
+        let Some(member) = self.pods.get_mut(uid) else { return };
+        if member.refusal.as_ref() != refusal {
+            member.refusal = refusal.cloned();
+            self.dirty.pods.insert(uid.clone());
+        }
+    }
+}
+
+/// Returns these members in the form of the placer, for any node.
+pub(in crate::cycle) fn to_place<'a>(pods: &'a ByKey<Uid, Member>, members: &[Uid]) -> Vec<Pod<'a>> {
+    let pod = |uid: &Uid| pods.get(uid).map(|member| Pod { facts: &member.facts, class: member.class, node: None });
+    members.iter().filter_map(pod).collect()
+}

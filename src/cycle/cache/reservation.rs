@@ -1,0 +1,128 @@
+//! Is a PodGroup admitted, and what is reserved for it? The states; the rules are in `admission`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::api::{GroupFacts, GroupKey};
+use crate::resources::Resources;
+
+use super::gang::has_its_places;
+use super::{Cache, Group, Wake};
+
+static NOTHING: Resources = Resources::new();
+
+/// The admission of a PodGroup, and its reservation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Admission {
+    /// Whether it is admitted.
+    pub state: AdmissionState,
+    /// Its back-off after the admission timeout.
+    pub backoff: AdmissionBackoff,
+    /// Whether it was admitted within its entitlement only (A3): there was no room for its reservation.
+    pub(in crate::cycle) within_entitlement: bool,
+    /// The name of its reservation in the accounting; none where it reserves nothing.
+    pub(in crate::cycle) reservation: Option<Arc<str>>,
+}
+
+/// Whether a PodGroup is admitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AdmissionState {
+    /// It waits for admission, and reserves nothing.
+    Pending {
+        /// The end of its admission timeout, kept when its object changed; else none.
+        until: Option<Duration>,
+    },
+    /// Its minimum may come in.
+    Inqueue {
+        /// Its minimum: its request and the charges of its members at that time. The part that is not charged to members now may be
+        /// reserved.
+        minimum: Resources,
+        /// The end of the admission timeout (monotonic); none where there is no end.
+        until: Option<Duration>,
+    },
+}
+
+impl Default for AdmissionState {
+    fn default() -> Self {
+        Self::Pending { until: None }
+    }
+}
+
+impl AdmissionState {
+    /// Admitted, with nothing left to reserve and no timeout.
+    pub(in crate::cycle) const SETTLED: Self = Self::Inqueue { minimum: Resources::new(), until: None };
+
+    /// The end of the admission timeout; none where there is no end.
+    pub(in crate::cycle) const fn until(&self) -> Option<Duration> {
+        match self {
+            Self::Pending { until } | Self::Inqueue { until, .. } => *until,
+        }
+    }
+}
+
+/// The back-off of a PodGroup that found no nodes for the whole admission timeout.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AdmissionBackoff {
+    /// The number of back-offs since it last had its nodes.
+    pub times: u32,
+    /// Until when it reserves nothing (monotonic).
+    pub until: Duration,
+}
+
+impl Group {
+    /// Whether the PodGroup is admitted.
+    #[must_use]
+    pub const fn is_admitted(&self) -> bool {
+        matches!(self.admission.state, AdmissionState::Inqueue { .. })
+    }
+
+    /// Whether it waits for admission or for a node.
+    pub(super) fn is_waiting(&self) -> bool {
+        // A PodGroup with a reservation that waits for its own members is tried again, so that a closed queue is noticed. So is one that
+        // requests room for members that do not exist yet. A PodGroup with all its nodes needs no admission: in a standby replica no cycle
+        // runs.
+        let asks = |facts: &Arc<GroupFacts>| !self.is_admitted() && !has_its_places(self, facts);
+        self.waits() || self.admission.reservation.is_some() || self.facts.as_ref().is_some_and(asks)
+    }
+}
+
+impl Cache {
+    /// The reservation of the PodGroup, beyond the charges of its members.
+    #[must_use]
+    pub fn reserved(&self, group: &Group) -> &Resources {
+        let name = group.admission.reservation.as_deref();
+        name.and_then(|name| self.accounting.quota().reservation_of(name)).map_or(&NOTHING, |(_, amounts)| amounts)
+    }
+
+    /// The queue in which the PodGroup reserves something; none where it reserves nothing.
+    pub(in crate::cycle) fn reserves_in(&self, group: &Group) -> Option<Arc<str>> {
+        let name = group.admission.reservation.as_deref()?;
+        self.accounting.quota().reservation_of(name).map(|(queue, _)| Arc::from(queue))
+    }
+
+    /// Ends the reservation: what it held is free for other PodGroups.
+    pub(in crate::cycle) fn release_reservation(&mut self, key: &GroupKey) {
+        let Some(group) = self.groups.get(key) else { return };
+        let queue = self.reserves_in(group);
+        if let Some(name) = self.groups.get_mut(key).and_then(|group| group.admission.reservation.take())
+            && self.accounting.unreserve(&name)
+            && let Some(queue) = queue
+        {
+            self.changed(Wake::Quota(queue));
+            self.update_demand(key);
+        }
+    }
+
+    /// Sets what the PodGroup reserves; nothing ends the reservation.
+    pub(in crate::cycle) fn set_reservation(&mut self, key: &GroupKey, queue: &str, amounts: &Resources) {
+        let Some(group) = self.groups.get_mut(key) else { return };
+        if amounts.is_zero() {
+            if let Some(name) = group.admission.reservation.take() {
+                self.accounting.unreserve(&name);
+            }
+            return;
+        }
+        let name = group.admission.reservation.get_or_insert_with(|| Arc::from(key.to_string()));
+        self.accounting.reserve(name, queue, amounts);
+    }
+}

@@ -1,0 +1,98 @@
+//! Which pods had an eviction refused a short time ago? Other victims are preferred.
+//!
+//! When the API server refuses an eviction (a budget, a webhook, a missing permission), it will probably refuse it again, and a search
+//! would choose the same pod each time. So the pod backs off: it is no candidate for some time, twice as long each time. The entry is
+//! deleted with the pod, so there are never more entries than pods.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::api::Uid;
+use crate::backoff::Backoff;
+
+/// How long such a pod is no candidate for a preemption.
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_secs(300));
+
+/// The back-off of the pods with a refused eviction.
+#[derive(Debug, Default)]
+pub(in crate::cycle) struct EvictionBackoff {
+    /// The number of refusals in a row, and the end of the back-off.
+    pods: BTreeMap<Uid, (u32, Duration)>,
+    /// The pods that back off now, by the end of the back-off.
+    ends: BTreeSet<(Duration, Uid)>,
+}
+
+impl EvictionBackoff {
+    /// Whether the pod is no candidate at this moment.
+    pub(in crate::cycle) fn is_active(&self, uid: &Uid) -> bool {
+        self.pods.get(uid).is_some_and(|(_, until)| self.ends.contains(&(*until, uid.clone())))
+    }
+
+    /// Records that the API server refused to evict the pod.
+    pub(in crate::cycle) fn refused(&mut self, uid: &Uid, now: Duration) {
+        let times = self.pods.get(uid).map_or(0, |(times, _)| *times).saturating_add(1);
+        self.forget(uid);
+        let until = now.saturating_add(BACKOFF.delay(times));
+        self.pods.insert(uid.clone(), (times, until));
+        self.ends.insert((until, uid.clone()));
+    }
+
+    /// The pod is gone, or may be evicted otherwise than before.
+    pub(in crate::cycle) fn forget(&mut self, uid: &Uid) {
+        if let Some((_, until)) = self.pods.remove(uid) {
+            self.ends.remove(&(until, uid.clone()));
+        }
+    }
+
+    /// When the next back-off ends.
+    pub(in crate::cycle) fn next(&self) -> Option<Duration> {
+        self.ends.first().map(|(at, _)| *at)
+    }
+
+    /// Ends the back-offs that are over by now. Returns whether there was one.
+    pub(in crate::cycle) fn end_due(&mut self, now: Duration) -> bool {
+        let ended: Vec<_> = self.ends.iter().take_while(|(at, _)| *at <= now).cloned().collect();
+        ended.iter().for_each(|end| _ = self.ends.remove(end));
+        !ended.is_empty()
+    }
+
+    /// A budget changed, so earlier refusals mean nothing.
+    pub(in crate::cycle) fn clear(&mut self) {
+        self.pods.clear();
+        self.ends.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{BudgetFacts, BudgetKey};
+    use crate::cycle::testing::{pod, running};
+    use crate::cycle::tests::world;
+
+    #[test]
+    fn each_refusal_doubles_the_back_off_and_a_deleted_pod_or_a_changed_budget_ends_it() {
+        let (mut world, uid) = (world(), Uid::from("ns/p"));
+        world.back_off_eviction(&uid, Duration::ZERO);
+        assert!(!world.eviction_backoff.is_active(&uid) && world.eviction_backoff.pods.is_empty(), "the pod is unknown");
+        world.apply_pod(running(pod("ns", "p", "g", &[]), "n"));
+        let mut now = Duration::ZERO;
+        for seconds in [5, 10, 20, 40] {
+            world.back_off_eviction(&uid, now);
+            assert!(world.eviction_backoff.is_active(&uid));
+            now += Duration::from_secs(seconds);
+            assert_eq!(world.eviction_backoff.next(), Some(now));
+            assert!(!world.eviction_backoff.end_due(now.saturating_sub(Duration::from_millis(1))) && world.eviction_backoff.end_due(now));
+            assert!(!world.eviction_backoff.is_active(&uid));
+        }
+        let budget = |allowed| BudgetFacts { key: BudgetKey::new("ns", "b"), selector: None, allowed, frees_unready: false };
+        world.back_off_eviction(&uid, now);
+        world.apply_budget(budget(0));
+        assert!(world.eviction_backoff.is_active(&uid));
+        world.apply_budget(budget(1));
+        assert!(!world.eviction_backoff.is_active(&uid) && world.eviction_backoff.pods.is_empty());
+        world.back_off_eviction(&uid, now);
+        world.delete_pod(&uid);
+        assert!(world.eviction_backoff.pods.is_empty() && world.eviction_backoff.ends.is_empty());
+    }
+}

@@ -1,0 +1,155 @@
+//! Which nominations exist, which victims does each wait for, and how much is nominated on each node?
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::accounting::Placement;
+use crate::api::{GroupKey, Uid};
+use crate::cycle::explain::Refusal;
+use crate::cycle::requeue::Requeue;
+use crate::resources::Resources;
+
+/// All nominations, with indexes.
+#[derive(Debug, Default)]
+pub(in crate::cycle) struct Nominations {
+    pub(in crate::cycle) gangs: BTreeMap<GroupKey, Nomination>,
+    pub(in crate::cycle) deadlines: BTreeSet<(Duration, GroupKey)>,
+    /// The PodGroups that wait for each victim to end.
+    pub(in crate::cycle) victims: BTreeMap<Uid, BTreeSet<GroupKey>>,
+    /// The nominated resources of each node; no entry where there are none.
+    pub(in crate::cycle) nodes: BTreeMap<Arc<str>, Resources>,
+    /// The nominated resources of each charged queue.
+    pub(in crate::cycle) queues: BTreeMap<Arc<str>, Resources>,
+    /// The nominations for which something changed.
+    pub(in crate::cycle) changed: BTreeSet<GroupKey>,
+    /// The nominations that were withdrawn since the last cycle, and why, of a bounded set.
+    pub(in crate::cycle) failed: BTreeMap<GroupKey, &'static str>,
+    /// The same by number, so that no further pod is evicted for them.
+    pub(in crate::cycle) withdrawn: Vec<u64>,
+    /// The number of the last nomination.
+    pub(in crate::cycle) last: u64,
+}
+
+/// The nomination of one gang.
+#[derive(Debug)]
+pub(in crate::cycle) struct Nomination {
+    pub(in crate::cycle) id: u64,
+    pub(in crate::cycle) places: Vec<Placement>,
+    /// The victims that still hold something.
+    pub(in crate::cycle) victims: BTreeSet<Uid>,
+    pub(in crate::cycle) until: Duration,
+    pub(in crate::cycle) refusal: Arc<Refusal>,
+}
+
+impl Nominations {
+    pub(in crate::cycle) fn insert(&mut self, key: &GroupKey, nomination: Nomination) {
+        for uid in &nomination.victims {
+            self.victims.entry(uid.clone()).or_default().insert(key.clone());
+        }
+        for place in &nomination.places {
+            self.nodes.entry(Arc::clone(&place.node)).or_default().add(&place.resources);
+            self.queues.entry(Arc::clone(&place.queue)).or_default().add(&place.resources);
+        }
+        self.deadlines.insert((nomination.until, key.clone()));
+        self.changed.insert(key.clone());
+        self.gangs.insert(key.clone(), nomination);
+    }
+
+    pub(in crate::cycle) fn remove(&mut self, key: &GroupKey) -> Option<Nomination> {
+        let nomination = self.gangs.remove(key)?;
+        self.deadlines.remove(&(nomination.until, key.clone()));
+        self.changed.remove(key);
+        for uid in &nomination.victims {
+            self.forget_victim(uid, key);
+        }
+        for place in &nomination.places {
+            for (all, name) in [(&mut self.nodes, &place.node), (&mut self.queues, &place.queue)] {
+                let Some(nominated) = all.get_mut(name) else { continue };
+                nominated.sub(&place.resources);
+                if nominated.is_zero() {
+                    all.remove(name);
+                }
+            }
+        }
+        Some(nomination)
+    }
+
+    /// Returns a number that was never used.
+    pub(in crate::cycle) fn next_number(&mut self) -> u64 {
+        self.last = self.last.saturating_add(1);
+        self.last
+    }
+
+    /// No further pod is evicted for this number.
+    pub(in crate::cycle) fn withdraw(&mut self, number: u64) {
+        self.withdrawn.push(number);
+    }
+
+    fn forget_victim(&mut self, uid: &Uid, key: &GroupKey) {
+        let Some(groups) = self.victims.get_mut(uid) else { return };
+        groups.remove(key);
+        if groups.is_empty() {
+            self.victims.remove(uid);
+        }
+    }
+
+    /// A pod has no charge any more.
+    pub(in crate::cycle) fn gone(&mut self, uid: &Uid) {
+        for key in self.victims.remove(uid).into_iter().flatten() {
+            let Some(nomination) = self.gangs.get_mut(&key) else { continue };
+            nomination.victims.remove(uid);
+            if nomination.victims.is_empty() {
+                self.changed.insert(key);
+            }
+        }
+    }
+
+    /// Something about a node changed.
+    pub(in crate::cycle) fn node_changed(&mut self, node: &str) {
+        if self.nodes.contains_key(node) {
+            let there = |nomination: &Nomination| nomination.places.iter().any(|place| *place.node == *node);
+            self.changed.extend(self.gangs.iter().filter(|(_, nomination)| there(nomination)).map(|(key, _)| key.clone()));
+        }
+    }
+
+    /// Something about queues changed.
+    pub(in crate::cycle) fn queues_changed(&mut self) {
+        self.changed.extend(self.gangs.keys().cloned());
+    }
+
+    /// Takes a nomination whose time is over, and returns its PodGroup; none where there is none.
+    pub(in crate::cycle) fn take_due(&mut self, now: Duration) -> Option<GroupKey> {
+        let (at, key) = self.deadlines.first().cloned().filter(|(at, _)| *at <= now)?;
+        self.deadlines.remove(&(at, key.clone()));
+        Some(key)
+    }
+
+    /// Takes the PodGroups whose nomination may have changed, in the order in which they were nominated.
+    pub(in crate::cycle) fn take_changed(&mut self, requeue: &Requeue) -> Vec<GroupKey> {
+        let mut changed = std::mem::take(&mut self.changed);
+        changed.extend(requeue.to_try().iter().filter(|key| self.gangs.contains_key(*key)).cloned());
+        if requeue.has_changes() {
+            let unsettled = self.gangs.iter().filter(|(_, nomination)| nomination.victims.is_empty());
+            changed.extend(unsettled.map(|(key, _)| key.clone()));
+        }
+        let mut in_order: Vec<(u64, GroupKey)> = changed.into_iter().filter_map(|key| Some((self.gangs.get(&key)?.id, key))).collect();
+        in_order.sort();
+        in_order.into_iter().map(|(_, key)| key).collect()
+    }
+
+    /// Whether a cycle has something to do here.
+    pub(in crate::cycle) fn has_work(&self) -> bool {
+        !self.changed.is_empty() || !self.failed.is_empty()
+    }
+
+    /// When the next nomination ends.
+    pub(in crate::cycle) fn next_deadline(&self) -> Option<Duration> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// The victims of all nominations; some are perhaps not terminating yet.
+    pub(in crate::cycle) fn victims(&self) -> impl Iterator<Item = &Uid> {
+        self.victims.keys()
+    }
+}

@@ -1,0 +1,107 @@
+//! What becomes of a nomination: does it wait, is it broken, or is the gang placed now?
+
+use std::collections::BTreeSet;
+
+use crate::accounting::Placement;
+use crate::api::{GroupKey, Uid};
+use crate::cycle::cache::{Cache, gang};
+use crate::cycle::explain::Refusal;
+use crate::cycle::placement::Strategy;
+use crate::cycle::placement::filter::{NodeState, lasting_refusal};
+use crate::cycle::placement::placer::{Attempt, Placer, Pod, State};
+
+use super::Nominations;
+
+/// The state of a nomination.
+pub(in crate::cycle) enum Outlook {
+    Waits,
+    Ready,
+    Broken(&'static str),
+}
+
+/// Returns what has become of the nomination of the PodGroup.
+pub(in crate::cycle) fn outlook(cache: &Cache, nominations: &Nominations, key: &GroupKey) -> Outlook {
+    let Some(nomination) = nominations.gangs.get(key) else { return Outlook::Waits };
+    let Some((group, facts)) = cache.groups.get(key).and_then(|group| Some((group, group.facts.as_deref()?))) else {
+        return Outlook::Broken("group_gone");
+    };
+    let quota = cache.accounting.quota();
+    let takes_none = |queue: &str| quota.path(queue).is_err() || quota.closed_by(queue).is_some() || cache.node_groups(queue).is_some();
+    if nomination.places.iter().any(|place| takes_none(&place.queue)) {
+        return Outlook::Broken("queue");
+    }
+    if !nomination.places.iter().all(|place| could_take(cache, place)) {
+        return Outlook::Broken("node");
+    }
+    let has = group.counts.placed.saturating_add(group.counts.succeeded);
+    let nominated = |task: Option<&str>| {
+        let of_task = |uid: &Uid| task.is_none_or(|task| cache.pods.get(uid).is_some_and(|member| member.facts.task() == task));
+        u32::try_from(nomination.places.iter().filter(|place| of_task(&place.uid)).count()).unwrap_or(u32::MAX)
+    };
+    let tasks = gang::missing_tasks(group, facts);
+    if facts.min_member.saturating_sub(has) > nominated(None) || tasks.iter().any(|(task, missing)| *missing > nominated(Some(task))) {
+        return Outlook::Broken("gang_changed");
+    }
+    if nomination.victims.is_empty() { Outlook::Ready } else { Outlook::Waits }
+}
+
+/// Whether the node exists and could take the pod without the victims.
+fn could_take(cache: &Cache, place: &Placement) -> bool {
+    let Some(facts) = cache.nodes.id(&place.node).and_then(|id| cache.nodes.get(id)) else { return false };
+    let (Some(books), Some(member)) = (cache.accounting.ledger().node(&place.node), cache.pods.get(&place.uid)) else { return false };
+    lasting_refusal(&member.facts.constraints, &cache.barred_groups(&place.queue), &NodeState { facts, books }).is_none()
+}
+
+/// Places the gang on its nominated nodes, in an accounting without any nomination. All members, or the accounting is as before.
+pub(in crate::cycle) fn settle(cache: &mut Cache, nominations: &Nominations, key: &GroupKey) -> Result<Vec<Placement>, Refusal> {
+    let all: Vec<Placement> = nominations.gangs.values().flat_map(|nomination| nomination.places.iter().cloned()).collect();
+    let own = nominations.gangs.get(key).map(|nomination| nomination.places.clone()).unwrap_or_default();
+    let preemptable = cache.groups.get(key).and_then(|group| group.facts.as_ref()).is_none_or(|facts| facts.preemptable);
+    for place in &all {
+        cache.accounting.withdraw(&place.uid);
+    }
+    let barred = own.first().map(|place| cache.barred_groups(&place.queue)).unwrap_or_default();
+    let Cache { accounting: books, nodes, anti_affinity, classes, finder, pods, .. } = cache;
+    let pod = |place| {
+        let Placement { uid, node, .. }: &Placement = place;
+        pods.get(uid).map(|member| Pod { facts: &member.facts, class: None, node: Some(&**node) })
+    };
+    let members: Vec<Pod<'_>> = own.iter().filter_map(pod).collect();
+    let queue = own.first().map(|place| &*place.queue).unwrap_or_default();
+    let needed = u32::try_from(own.len()).unwrap_or(u32::MAX);
+    // The nodes are given, so no preference is needed.
+    let mut placer =
+        Placer::new(State { books, nodes, anti_affinity, classes, finder, barred }, Strategy::default(), &BTreeSet::new(), u32::MAX);
+    let placed = match placer.place(&Attempt { queue, pods: &members, needed, first: needed, preemptable }) {
+        Ok(_) => Ok(placer.commit()),
+        Err(not) => {
+            drop(placer);
+            Err(*not.refusal)
+        }
+    };
+    // The placed members are charged already, and this changes nothing for them.
+    for place in &all {
+        cache.accounting.nominate(&place.uid, &place.node, &place.queue, &place.resources);
+    }
+    placed
+}
+
+/// Returns what becomes of a nomination that could not be settled: it waits while a terminating pod could make the difference, else it
+/// is broken.
+pub(in crate::cycle) fn after_refusal(cache: &Cache, nominations: &Nominations, key: &GroupKey, refusal: &Refusal) -> Outlook {
+    let mut leaving = cache.leaving.keys().chain(nominations.victims.keys()).filter_map(|uid| cache.accounting.pod(uid));
+    let others_leave = if let Refusal::Nodes { tally, .. } = refusal {
+        if tally.lacks().is_none() {
+            return Outlook::Broken("node");
+        }
+        let places = nominations.gangs.get(key).map(|nomination| nomination.places.as_slice()).unwrap_or_default();
+        let nodes: BTreeSet<&str> = places.iter().map(|place| &*place.node).collect();
+        leaving.any(|pod| pod.node.is_some_and(|node| nodes.contains(node)))
+    } else if let Refusal::Ceiling(ceiling) = refusal {
+        let below = cache.accounting.quota().tree().subtree(&ceiling.queue);
+        leaving.any(|pod| pod.queue.is_some_and(|queue| below.contains(queue)))
+    } else {
+        false
+    };
+    if others_leave { Outlook::Waits } else { Outlook::Broken("no_room") }
+}

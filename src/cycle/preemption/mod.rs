@@ -1,0 +1,213 @@
+//! Which PodGroups attempt a preemption in this cycle, and with which outcome?
+//!
+//! Preemptions follow the turns, so that no pod is evicted where there was room. A PodGroup that found no nodes, or that only amounts keep
+//! out, tries again whenever something changed. A bounded number of attempts is made in one cycle, the oldest outcomes first; the others
+//! follow a moment later.
+
+mod misfits;
+mod partial_gang;
+pub(in crate::cycle) mod reclaim;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::accounting::{Bound, Ceiling, Placement};
+use crate::api::{GroupKey, Uid};
+
+use super::admission::reservation;
+use super::cache::{Cache, Group};
+use super::explain::{NotPreempted, Refusal};
+use super::plan::{EvictionCause, Plan};
+use super::policy::Policy;
+use super::requeue::{MOST_PREEMPTION_ATTEMPTS, PreemptionOutcome};
+use super::state::SchedulingState;
+
+use reclaim::{Budgets, Preemptor};
+
+pub(in crate::cycle) use partial_gang::evict_partial_gang;
+
+/// A PodGroup that found no nodes in its turn.
+#[derive(Debug)]
+pub(super) struct Unplaced {
+    pub(super) key: GroupKey,
+    pub(super) queue: Arc<str>,
+    /// The members that could be placed, in their order; none where it only waits for admission.
+    pub(super) members: Vec<Uid>,
+    /// The number of members that need nodes.
+    pub(super) needed: usize,
+    /// The number of first members that must be among them, because their task needs them.
+    pub(super) first: usize,
+    /// Whether all needed members must be placed together; a PodGroup with its minimum places as many further members as possible.
+    pub(super) all_or_none: bool,
+    /// Whether it is admitted, so that it lacks nodes.
+    pub(super) admitted: bool,
+}
+
+impl Unplaced {
+    /// Creates a gang that needs nodes for so many of these members, among them the first ones.
+    pub(super) fn gang(key: &GroupKey, queue: &Arc<str>, members: &[Uid], [needed, first]: [u32; 2], admitted: bool) -> Self {
+        let [needed, first] = [needed, first].map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+        Self { key: key.clone(), queue: Arc::clone(queue), members: members.to_vec(), needed, first, all_or_none: true, admitted }
+    }
+
+    /// Creates the further members of a PodGroup that has its minimum.
+    pub(super) fn further(key: &GroupKey, queue: &Arc<str>, members: Vec<Uid>) -> Self {
+        let needed = members.len();
+        Self { key: key.clone(), queue: Arc::clone(queue), members, needed, first: 0, all_or_none: false, admitted: true }
+    }
+}
+
+/// Attempts preemptions for these PodGroups, the oldest outcomes first.
+pub(super) fn attempt_all(state: &mut SchedulingState, policy: &Policy, mut unplaced: Vec<Unplaced>, now: Duration, plan: &mut Plan) {
+    state.requeue.preemptions.forget_needless(unplaced.iter().map(|group| &group.key));
+    if unplaced.iter().any(|group| !state.requeue.preemptions.is_current(&group.key)) {
+        state.cache.share_out();
+    }
+    unplaced.sort_by_key(|group| state.requeue.preemptions.attempted_at(&group.key));
+    let any_over_share = policy.evictions && state.cache.any_queue_over_share();
+    let mut left = MOST_PREEMPTION_ATTEMPTS;
+    for group in &unplaced {
+        let may_preempt =
+            policy.evictions && !group.members.is_empty() && (any_over_share || has_lower_priority_pod(&state.cache, &group.key));
+        if state.requeue.preemptions.is_current(&group.key) {
+        } else if may_preempt && left == 0 {
+            state.requeue.preemptions.postpone(&group.key);
+        } else {
+            // Recorded before the attempt: a nomination outdates the outcomes of other PodGroups, and not its own.
+            record(state, &group.key, PreemptionOutcome::default());
+            if may_preempt {
+                left = left.saturating_sub(1);
+                let outcome = attempt(state, policy, group, now, plan);
+                record(state, &group.key, outcome);
+            }
+        }
+        let Some(outcome) = state.requeue.preemptions.outcome(&group.key).cloned() else { continue };
+        if policy.evictions && !outcome.has_hope() && group.admitted && state.requeue.preemptions.is_current(&group.key) {
+            reservation::preempted_in_vain(&mut state.cache, &mut state.requeue.timers, &group.key, now, policy.admission_timeout);
+        }
+        // The refusal of a PodGroup that is not admitted is complete already.
+        if let Some(why) = outcome.why.filter(|_| group.admitted) {
+            explain_no_preemption(&mut state.cache, &group.key, &why);
+        }
+    }
+}
+
+/// Attempts a preemption for all members; where single members help, too, then for fewer.
+fn attempt(state: &mut SchedulingState, policy: &Policy, group: &Unplaced, now: Duration, plan: &mut Plan) -> PreemptionOutcome {
+    let mut count = group.needed;
+    let (mut why, mut soon) = (None, false);
+    while count > 0 {
+        let find = |state: &mut SchedulingState, members: &[Uid]| find(state, policy, group, members);
+        let Some(outcome) = misfits::search(state, &group.members, count, group.first, find) else { break };
+        match outcome {
+            Ok(found) => {
+                // Where no victim is needed, terminating pods are enough, and their room is free soon.
+                if !found.victims.is_empty() {
+                    nominate(state, group, &found, now, plan);
+                }
+                return PreemptionOutcome { why: None, leaving: true, soon };
+            }
+            Err(not) => {
+                soon |= not.is_soon();
+                why = Some(not);
+            }
+        }
+        count = if group.all_or_none { 0 } else { count / 2 };
+    }
+    PreemptionOutcome { why: why.filter(NotPreempted::says_something).map(Arc::new), leaving: false, soon }
+}
+
+fn find(
+    state: &mut SchedulingState,
+    policy: &Policy,
+    group: &Unplaced,
+    members: &[Uid],
+) -> Option<Result<reclaim::Preemption, NotPreempted>> {
+    let known = state.cache.groups.get(&group.key)?;
+    let (last, reservation) = (known.retry.last.clone(), known.admission.reservation.clone());
+    let preemptor = Preemptor {
+        group: &group.key,
+        reservation: reservation.as_deref().unwrap_or_default(),
+        queue: &group.queue,
+        members,
+        priority: preemption_priority(&state.cache, known, group, members),
+        preemptable: known.facts.as_ref().is_none_or(|facts| facts.preemptable),
+        last: &last,
+    };
+    let never = never_preempts(&state.cache, known, members);
+    if let Some(why) = never.clone().filter(|_| state.nominations.terminating_or_victims(&state.cache).is_empty()) {
+        return Some(Err(why));
+    }
+    let room = state.cache.budget_room(state.nominations.victims());
+    let of = |pod: &crate::api::PodFacts| room.of(pod);
+    let outcome = reclaim::find(state, policy.placement, &preemptor, Budgets { left: room.left(), of: &of });
+    Some(match (outcome, never) {
+        // It may still wait for terminating pods.
+        (Ok(found), Some(why)) if !found.victims.is_empty() => Err(why),
+        (Err(_), Some(why)) => Err(why),
+        (outcome, _) => outcome,
+    })
+}
+
+fn nominate(state: &mut SchedulingState, group: &Unplaced, found: &reclaim::Preemption, now: Duration, plan: &mut Plan) {
+    let place = |(uid, node): &(Uid, Arc<str>)| {
+        let resources = state.cache.pods.get(uid)?.facts.request.clone();
+        Some(Placement { uid: uid.clone(), node: Arc::clone(node), queue: Arc::clone(&group.queue), resources })
+    };
+    let places: Vec<Placement> = found.places.iter().filter_map(place).collect();
+    let queues: BTreeSet<&str> = found.victims.iter().filter_map(|uid| state.cache.accounting.pod(uid)?.queue).collect();
+    let cause = if queues.iter().all(|queue| **queue == *group.queue) { EvictionCause::Preemption } else { EvictionCause::Reclaim };
+    let until = state.nominations.deadline(&state.cache, &places, &found.victims, now);
+    if let Some(eviction) = state.nominate(&group.key, &places, &found.victims, cause, until) {
+        plan.evictions.push(eviction);
+    }
+}
+
+/// Records the outcome of an attempt.
+fn record(state: &mut SchedulingState, key: &GroupKey, outcome: PreemptionOutcome) {
+    // A queue that can reclaim from others has a sibling that uses more than its share (A3).
+    let plain = state.cache.groups.get(key).filter(|group| {
+        outcome == PreemptionOutcome::default()
+            && group.refusal.as_deref().is_some_and(|refusal| {
+                let used = |ceiling: &Ceiling| ceiling.bound != Bound::Entitlement && ceiling.unused_guarantee.is_zero();
+                matches!(refusal, Refusal::Nodes { .. }) || matches!(refusal, Refusal::Ceiling(ceiling) if used(ceiling))
+            })
+    });
+    let plain = plain.map(|group| state.cache.priority(group));
+    state.requeue.preemptions.record(key, outcome, plain);
+}
+
+/// Whether a pod with a node may have a lower priority than the PodGroup. If not, no pod of its own queue is a victim (R11), and no
+/// search is needed to find that out.
+fn has_lower_priority_pod(cache: &Cache, key: &GroupKey) -> bool {
+    cache.groups.get(key).is_some_and(|group| cache.lowest_priority().is_some_and(|lowest| lowest < cache.priority(group)))
+}
+
+/// Returns the priority with which these members preempt (R8): that of the class of the PodGroup, else one of their own. A gang has
+/// the highest of its members, which are evicted together (R6). Further members have the lowest, because each is evicted alone. With a
+/// higher one, two PodGroups could preempt each other for ever.
+fn preemption_priority(cache: &Cache, group: &Group, unplaced: &Unplaced, members: &[Uid]) -> i32 {
+    let own = members.iter().filter_map(|uid| cache.pods.get(uid)).map(|member| member.facts.priority);
+    let of_members = || if unplaced.all_or_none { own.max() } else { own.min() };
+    cache.class_of(group).map(|class| class.value).or_else(of_members).unwrap_or(0)
+}
+
+/// Returns why these members never preempt (R13); none where they may.
+fn never_preempts(cache: &Cache, group: &Group, members: &[Uid]) -> Option<NotPreempted> {
+    let class = cache.class_of(group).filter(|class| !class.preempts).map(|class| class.name.clone());
+    let never = |uid: &Uid| cache.pods.get(uid).is_some_and(|member| !member.facts.preempts);
+    (class.is_some() || members.iter().any(never)).then_some(NotPreempted::Never { class })
+}
+
+/// Adds to the refusal of the PodGroup why no pod is preempted for it. What has to change for the PodGroup is the same, and since when it waits.
+fn explain_no_preemption(cache: &mut Cache, key: &GroupKey, why: &Arc<NotPreempted>) {
+    let Some(group) = cache.groups.get(key) else { return };
+    let Some(refusal) = group.refusal.clone() else { return };
+    let refusal = Arc::new(Refusal::Kept { refusal, why: Arc::clone(why) });
+    let waiting: Vec<Uid> = group.waiting.iter().cloned().collect();
+    for uid in waiting {
+        cache.refuse_pod(&uid, Some(&refusal));
+    }
+    cache.refuse_group(key, Some(refusal));
+}

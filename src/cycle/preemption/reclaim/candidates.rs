@@ -1,0 +1,255 @@
+//! Which pods may be victims of this PodGroup at all? (R1, R2, R8)
+//!
+//! Only the pods of some queues are read. The PodGroup can reclaim from such a queue (R1). The queue and all above it are over their
+//! shares in a resource that the PodGroup lacks (R2).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+
+use crate::accounting::{Accounting, QueueRefusal, Shares};
+use crate::api::{GroupKey, PriorityClassFacts, Uid};
+use crate::by_key::ByKey;
+use crate::cycle::cache::{Group, Member, State, victim_priority};
+use crate::cycle::eviction_backoff::EvictionBackoff;
+use crate::cycle::explain::{Excluded, OverShare};
+use crate::resources::{Amount, ResourceName, Resources};
+
+use super::victims::QueueSlot;
+use super::{Budgets, Preemptor};
+
+/// The facts that decide which pods are candidates.
+pub(super) struct Scope<'a> {
+    pub(super) books: &'a Accounting,
+    pub(super) pods: &'a ByKey<Uid, Member>,
+    pub(super) groups: &'a BTreeMap<GroupKey, Group>,
+    /// The priority classes.
+    pub(super) classes: &'a BTreeMap<String, PriorityClassFacts>,
+    pub(super) shares: &'a Shares,
+    /// The pods with a refused eviction.
+    pub(super) eviction_backoff: &'a EvictionBackoff,
+    pub(super) preemptor: &'a Preemptor<'a>,
+    /// The request of all members together.
+    pub(super) asked: &'a Resources,
+    pub(super) budgets: Budgets<'a>,
+}
+
+/// A pod that may be a victim.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub(super) uid: Uid,
+    pub(super) node: Option<Arc<str>>,
+    pub(super) priority: i32,
+    pub(super) created: Timestamp,
+    /// The queues from its own up to below the common ancestor, as indices into the slots.
+    pub(super) way: Arc<[usize]>,
+    pub(super) amounts: Resources,
+    /// Its gang, as an index; none where it has none.
+    pub(super) gang: Option<usize>,
+    /// Its task, as an index into the tasks of the gang, where the gang needs members of it.
+    pub(super) task: Option<usize>,
+    pub(super) budgets: Vec<usize>,
+}
+
+/// A PodGroup with a minimum of members.
+#[derive(Debug)]
+pub(super) struct Gang {
+    pub(super) live: u32,
+    pub(super) min: u32,
+    /// Its members that are candidates.
+    pub(super) members: Vec<usize>,
+    /// The live members and the minimum of each needed task.
+    pub(super) tasks: Vec<(u32, u32)>,
+}
+
+impl Gang {
+    /// Whether it has more members than its minimum.
+    pub(super) fn has_surplus(&self) -> bool {
+        self.live > self.min
+    }
+}
+
+/// All candidates, with their gangs and queues.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) candidates: Vec<Candidate>,
+    pub(super) gangs: Vec<Gang>,
+    pub(super) slots: Vec<QueueSlot>,
+    /// The resources that the PodGroup lacks (R2).
+    pub(super) lacking: Vec<ResourceName>,
+    /// Why other pods are no candidates.
+    pub(super) excluded: Excluded,
+}
+
+impl Scope<'_> {
+    pub(super) fn candidates(&self) -> Found {
+        let mut found = Found { lacking: self.lacking(), ..Found::default() };
+        let quota = self.books.quota();
+        let own: Vec<Arc<str>> = quota.tree().way(self.preemptor.queue);
+        let reach = self.reach(&own, &mut found.excluded);
+        let mut slots: BTreeMap<Arc<str>, usize> = BTreeMap::new();
+        for queue in quota.queues_with_pods() {
+            let whole_way = quota.tree().way(queue);
+            let level = |queue: &Arc<str>| own.iter().position(|above| above == queue);
+            let Some(common) = whole_way.iter().find_map(level) else { continue };
+            if common > reach {
+                continue;
+            }
+            let way: Vec<Arc<str>> = whole_way.into_iter().take_while(|queue| level(queue).is_none()).collect();
+            if !self.is_over_share(&way, &found.lacking) {
+                continue;
+            }
+            let way: Vec<usize> = way
+                .into_iter()
+                .map(|queue| {
+                    *slots.entry(Arc::clone(&queue)).or_insert_with(|| {
+                        found.slots.push(self.slot(&queue));
+                        found.slots.len().saturating_sub(1)
+                    })
+                })
+                .collect();
+            let way: Arc<[usize]> = Arc::from(way);
+            let own_queue = **queue == *self.preemptor.queue;
+            for uid in quota.pods_in(queue) {
+                if let Some(candidate) = self.candidate(uid, &way, own_queue, &mut found.excluded) {
+                    found.candidates.push(candidate);
+                }
+            }
+        }
+        self.bind(&mut found);
+        found
+    }
+
+    /// R1: returns how far up the common ancestor may be, as an index into the path.
+    fn reach(&self, own: &[Arc<str>], excluded: &mut Excluded) -> usize {
+        // The last is `root`, above which there is no common ancestor.
+        for (at, queue) in own.iter().take(own.len().saturating_sub(1)).enumerate() {
+            let (used, share) = (self.books.quota().used(queue), self.shares.of(queue));
+            let over = |(name, asked): &(&ResourceName, Amount)| used.get(name).plus(*asked) > share.get(name);
+            if let Some((dimension, asked)) = self.asked.iter().filter(|(_, asked)| asked.is_positive()).find(over) {
+                let (used, share) = (used.get(dimension), share.get(dimension));
+                excluded.share = Some(OverShare { queue: Arc::clone(queue), dimension: dimension.clone(), asked, used, share });
+                return at;
+            }
+        }
+        own.len()
+    }
+
+    /// R2: returns the resources that F6 refuses, or with fewer idle on all nodes than requested; if there are none, all requested
+    /// resources.
+    fn lacking(&self) -> Vec<ResourceName> {
+        let asked: Vec<(&ResourceName, Amount)> = self.asked.iter().filter(|(_, asked)| asked.is_positive()).collect();
+        let mut idle = vec![Amount::ZERO; asked.len()];
+        for node in self.books.ledger().nodes() {
+            for ((name, _), idle) in asked.iter().zip(&mut idle) {
+                *idle = idle.plus(node.idle_of(name.as_str()));
+            }
+        }
+        let refused = |name: &ResourceName, asked: Amount| {
+            let alone = Resources::new().with(name.clone(), asked);
+            matches!(self.books.fits_queue(self.preemptor.queue, &alone), Err(QueueRefusal::Ceiling(_)))
+        };
+        let lacks = |((name, asked), idle): &(&(&ResourceName, Amount), &Amount)| **idle < *asked || refused(name, *asked);
+        let lacking: Vec<ResourceName> = asked.iter().zip(&idle).filter(lacks).map(|((name, _), _)| (*name).clone()).collect();
+        if lacking.is_empty() {
+            return asked.into_iter().map(|(name, _)| name.clone()).collect();
+        }
+        lacking
+    }
+
+    /// R2, without any victim. A queue on the path of the PodGroup itself always passes.
+    fn is_over_share(&self, way: &[Arc<str>], lacking: &[ResourceName]) -> bool {
+        let quota = self.books.quota();
+        let reclaimable = |queue: &Arc<str>| quota.queue(queue).limits.is_none_or(|limits| limits.reclaimable);
+        let over =
+            |dimension: &ResourceName| way.iter().all(|queue| quota.used(queue).get(dimension) > self.shares.of(queue).get(dimension));
+        way.is_empty() || way.iter().all(reclaimable) && lacking.iter().any(over)
+    }
+
+    fn slot(&self, queue: &str) -> QueueSlot {
+        let view = self.books.quota().queue(queue);
+        QueueSlot { used: view.used.clone(), share: self.shares.of(queue).clone(), floor: view.floor.clone() }
+    }
+
+    /// R8, and R11 within one queue.
+    fn candidate(&self, uid: &Uid, way: &Arc<[usize]>, own_queue: bool, excluded: &mut Excluded) -> Option<Candidate> {
+        let member = self.pods.get(uid).filter(|member| member.state() == State::Placed)?;
+        let facts = &member.facts;
+        if facts.group == *self.preemptor.group {
+            return None;
+        }
+        let group = self.groups.get(&facts.group).and_then(|group| group.facts.as_ref());
+        let is_bound = member.assumed.as_ref().is_none_or(|assumed| assumed.confirmed);
+        let may_be_victim = facts.preemptable && !facts.protected && group.is_none_or(|group| group.preemptable && !group.protected);
+        let priority = victim_priority(self.groups, self.classes, member);
+        let high = if own_queue { priority >= self.preemptor.priority } else { priority > self.preemptor.priority };
+        let budgets = (self.budgets.of)(facts);
+        let counter = if high {
+            &mut excluded.higher
+        } else if !may_be_victim {
+            &mut excluded.not_preemptable
+        } else if !is_bound {
+            &mut excluded.binding
+        } else if self.eviction_backoff.is_active(uid) {
+            &mut excluded.refused
+        } else if budgets.iter().any(|budget| self.budgets.left.get(*budget).is_none_or(|left| *left == 0)) {
+            &mut excluded.budget
+        } else {
+            let charged = self.books.pod(uid)?;
+            return Some(Candidate {
+                uid: uid.clone(),
+                node: charged.node.map(Arc::from),
+                priority,
+                created: facts.created,
+                way: Arc::clone(way),
+                amounts: charged.resources.clone(),
+                gang: None,
+                task: None,
+                budgets,
+            });
+        };
+        *counter = counter.saturating_add(1);
+        None
+    }
+
+    /// R6: finds the gangs of the candidates.
+    fn bind(&self, found: &mut Found) {
+        // A victim of another nomination counts as gone.
+        let is_live = |uid: &Uid| self.pods.get(uid).is_some_and(|pod| pod.state() == State::Placed);
+        let nominated_victims = |group: &Group| {
+            let gone = group.members.iter().filter(|uid| is_live(uid) && self.books.pod(uid).is_none()).count();
+            u32::try_from(gone).unwrap_or(u32::MAX)
+        };
+        let mut gangs: BTreeMap<&GroupKey, (usize, Vec<&String>)> = BTreeMap::new();
+        for (at, candidate) in found.candidates.iter_mut().enumerate() {
+            let Some(member) = self.pods.get(&candidate.uid) else { continue };
+            let Some(group) = self.groups.get(&member.facts.group) else { continue };
+            let Some(facts) = group.facts.as_ref().filter(|facts| facts.min_member > 0) else { continue };
+            let (gang, tasks) = gangs.entry(&facts.key).or_insert_with(|| {
+                // As for placing: where minMember is below the sum of the tasks, the tasks are ignored.
+                let sum = facts.min_task_member.values().fold(0_u32, |sum, min| sum.saturating_add(*min));
+                let needed: Vec<(&String, u32)> =
+                    facts.min_task_member.iter().filter(|_| facts.min_member >= sum).map(|(task, min)| (task, *min)).collect();
+                let live = |task: &String| {
+                    let of_task = |uid: &&Uid| {
+                        is_live(uid) && self.books.pod(uid).is_some() && self.pods.get(*uid).is_some_and(|pod| pod.facts.task() == *task)
+                    };
+                    u32::try_from(group.members.iter().filter(of_task).count()).unwrap_or(u32::MAX)
+                };
+                found.gangs.push(Gang {
+                    live: group.counts.placed.saturating_sub(nominated_victims(group)),
+                    min: facts.min_member,
+                    members: Vec::new(),
+                    tasks: needed.iter().map(|(task, min)| (live(task), *min)).collect(),
+                });
+                (found.gangs.len().saturating_sub(1), needed.into_iter().map(|(task, _)| task).collect())
+            });
+            candidate.gang = Some(*gang);
+            candidate.task = tasks.iter().position(|known| **known == *member.facts.task());
+            if let Some(gang) = found.gangs.get_mut(*gang) {
+                gang.members.push(at);
+            }
+        }
+    }
+}

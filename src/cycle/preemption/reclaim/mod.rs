@@ -1,0 +1,165 @@
+//! Which victims must be preempted so that this PodGroup is placed? (R1 to R8, R11)
+//!
+//! ```text
+//!  Preemptor ──▶ Stage: a trial without terminating pods and without its own reservation ──▶ placed? then wait for the terminating pods
+//!                  │ no
+//!                  ▼
+//!                candidates ──▶ units ────▶ search ───▶ spare ───▶ Preemption
+//!                pods that      evicted     an enough   victims
+//!                the rules      together    set, in     that are
+//!                allow          (R6)        R7's order  not needed
+//!                (R1 R2 R8)                 (R4 R5)     (R7)
+//!                                              ╰── Victims: may this pod be one, too? (R2 R3 R6, budgets)
+//! ```
+//!
+//! The rules alone decide which pods may be victims. Whether they are enough is found by placing the gang with the usual placer: with
+//! taints, labels, anti-affinity and all else. Nothing of that stays: the stage puts everything back when it is dropped.
+//!
+//! **What one call costs.** Candidates are read from the pod list of each queue, so pods of queues within their shares are not read. Of the
+//! candidates the first [`MOST_UNITS`] in R7's order are considered. The gang is placed about 2·log₂ of that many times, and once for each
+//! unit that may turn out not to be needed. All tries of one call place at most [`MOST_PLACINGS`] members and check at most [`MOST_STEPS`]
+//! times whether a queue is still over its share. Where that ends a search, [`NotPreempted::NotEnough`] reports it. Where it ends the
+//! sparing, an unneeded pod may be evicted; every other rule holds all the same (R12).
+
+mod alternatives;
+mod by_node;
+mod candidates;
+#[cfg(test)]
+mod duel;
+mod search;
+mod spare;
+mod stage;
+#[cfg(test)]
+mod tests;
+mod units;
+mod victims;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::accounting::Waiting;
+use crate::api::{GroupKey, PodFacts, Uid};
+use crate::cycle::placement::Strategy as Policy;
+use crate::resources::Resources;
+
+use crate::cycle::cache::Cache;
+use crate::cycle::explain::NotPreempted;
+use crate::cycle::placement::placer::State;
+use crate::cycle::state::SchedulingState;
+
+use candidates::Scope;
+use search::Search;
+use stage::Stage;
+
+/// The most units that are considered, the cheapest first.
+const MOST_UNITS: usize = 10_000;
+/// The most members that are placed in all tries of a call together.
+const MOST_PLACINGS: u32 = 20_000;
+/// The most checks in a call of whether the queue of a pod is still over its share.
+const MOST_STEPS: u32 = 2_000_000;
+
+/// The PodGroup that preempts.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cycle) struct Preemptor<'a> {
+    /// The PodGroup.
+    pub(in crate::cycle) group: &'a GroupKey,
+    /// The name of its reservation (A4); empty where it has none.
+    pub(in crate::cycle) reservation: &'a str,
+    /// Its queue.
+    pub(in crate::cycle) queue: &'a str,
+    /// The members that must be placed, all together, in the order in which they are placed.
+    pub(in crate::cycle) members: &'a [Uid],
+    /// The priority of the PodGroup.
+    pub(in crate::cycle) priority: i32,
+    /// Whether these members may be preempted later.
+    pub(in crate::cycle) preemptable: bool,
+    /// The nodes to use only where no other fits.
+    pub(in crate::cycle) last: &'a BTreeSet<Arc<str>>,
+}
+
+/// The evictions that each budget still allows (R9).
+#[derive(Clone, Copy)]
+pub(in crate::cycle) struct Budgets<'a> {
+    /// The allowed evictions of each budget.
+    pub(in crate::cycle) left: &'a [u32],
+    /// Returns the budgets of a pod, as indices into `left`.
+    pub(in crate::cycle) of: &'a dyn Fn(&PodFacts) -> Vec<usize>,
+}
+
+/// The victims, and the nodes of the members without them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::cycle) struct Preemption {
+    /// The pods to evict, the cheapest first, a gang together; none if terminating pods are enough.
+    pub victims: Vec<Uid>,
+    /// Each member of the request, with its node.
+    pub places: Vec<(Uid, Arc<str>)>,
+}
+
+/// Finds the victims so that all these members are placed, and their nodes. There are none if terminating pods are enough. The state is as
+/// before, whatever the result.
+///
+/// # Errors
+///
+/// The reason why no pod is preempted.
+pub(in crate::cycle) fn find(
+    state: &mut SchedulingState,
+    policy: Policy,
+    preemptor: &Preemptor<'_>,
+    budgets: Budgets<'_>,
+) -> Result<Preemption, NotPreempted> {
+    let SchedulingState { cache, nominations, eviction_backoff, .. } = state;
+    cache.share_out();
+    let leaving = nominations.terminating_or_victims(cache);
+    let barred = cache.barred_groups(preemptor.queue);
+    let Cache { accounting: books, nodes, anti_affinity, classes, finder, pods, groups, priority_classes, sharing, .. } = cache;
+    let mut stage = Stage::new(State { books, nodes, anti_affinity, classes, finder, barred }, pods, policy, preemptor.last);
+    let reserved = stage.books().quota().reservation_of(preemptor.reservation).is_some();
+    leaving.iter().for_each(|uid| stage.set_aside(uid));
+    if reserved {
+        stage.unreserve(preemptor.reservation);
+    }
+    let refusal = match stage.place_all(preemptor) {
+        Ok(places) => return Ok(Preemption { victims: Vec::new(), places }),
+        Err(refusal) => refusal,
+    };
+    let mut asked = Resources::new();
+    for member in preemptor.members.iter().filter_map(|uid| pods.get(uid)) {
+        asked.add(&member.facts.request);
+    }
+    if let Some(fault) = stage.unhelpable(preemptor.queue) {
+        return Err(NotPreempted::Unplaceable(Box::new(fault)));
+    }
+    // The shares are those before the preemption, without the terminating pods. The reservation of the PodGroup counts as demand.
+    let settled;
+    let shares = match &sharing.shares {
+        Some(shares) if leaving.is_empty() && !reserved => shares,
+        _ => {
+            let mut demands = sharing.demands.clone();
+            if let Some(group) = groups.get(preemptor.group).filter(|_| reserved) {
+                group.demand_without_reservation(&mut demands);
+            }
+            settled = stage.books().quota().shares(Waiting::Of(&demands));
+            &settled
+        }
+    };
+    let scope = Scope {
+        books: stage.books(),
+        pods,
+        groups,
+        classes: priority_classes,
+        shares,
+        eviction_backoff,
+        preemptor,
+        asked: &asked,
+        budgets,
+    };
+    let found = scope.candidates();
+    let binding = found.excluded.binding > 0;
+    let answer = if found.candidates.is_empty() {
+        Err(NotPreempted::NoCandidates(Box::new(found.excluded)))
+    } else {
+        let units = units::units(&found.candidates, &found.gangs);
+        Search::new(&mut stage, preemptor, budgets.left, found, units).run(refusal)
+    };
+    answer.map_err(|why| if binding { NotPreempted::Soon(Box::new(why)) } else { why })
+}

@@ -1,0 +1,98 @@
+//! Would the gang be placed without these pods?
+//!
+//! The stage is the placer on a trial with some pods set aside. Everything is put back when the stage is dropped.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::accounting::Accounting;
+use crate::api::Uid;
+use crate::by_key::ByKey;
+use crate::cycle::cache::{Member, to_place};
+use crate::cycle::explain::Refusal;
+use crate::cycle::placement::Strategy;
+use crate::cycle::placement::class::{ClassId, Classes};
+use crate::cycle::placement::placer::{Attempt, Placer, State};
+use crate::resources::Resources;
+
+use super::{MOST_PLACINGS, Preemptor};
+
+pub(super) use crate::cycle::placement::placer::Places;
+
+/// The cluster without the pods that are set aside.
+pub(super) struct Stage<'w> {
+    placer: Placer<'w>,
+    classes: &'w Classes,
+    pods: &'w ByKey<Uid, Member>,
+    /// The pods that the last try placed before one was not.
+    before: Places,
+}
+
+impl<'w> Stage<'w> {
+    pub(super) fn new(state: State<'w>, pods: &'w ByKey<Uid, Member>, strategy: Strategy, last: &BTreeSet<Arc<str>>) -> Self {
+        let classes = state.classes;
+        Self { placer: Placer::new(state, strategy, last, MOST_PLACINGS), classes, pods, before: Places::new() }
+    }
+
+    pub(super) fn books(&self) -> &Accounting {
+        self.placer.books()
+    }
+
+    /// The pods that the last try placed before one was not.
+    pub(super) fn placed_before(&self) -> Places {
+        self.before.clone()
+    }
+
+    /// Whether the node could take such a pod without any pod there: taints, labels and whatever else does not depend on pods.
+    pub(super) fn could_take(&self, id: ClassId, node: &str) -> bool {
+        self.classes.get(id).is_some_and(|class| self.placer.could_take(&class.constraints, node))
+    }
+
+    /// One of our pods.
+    pub(super) fn member(&self, uid: &Uid) -> Option<&'w Member> {
+        self.pods.get(uid)
+    }
+
+    /// Whether the pod has an anti-affinity term that keeps other pods away.
+    pub(super) fn keeps_away(&self, uid: &Uid) -> bool {
+        self.placer.keeps_others_away(uid)
+    }
+
+    /// Whether the tries of this call are used up.
+    pub(super) const fn is_spent(&self) -> bool {
+        self.placer.is_spent()
+    }
+
+    /// Removes the reservation of a PodGroup until the stage ends.
+    pub(super) fn unreserve(&mut self, group: &str) {
+        self.placer.trial().release_reservation(group);
+    }
+
+    /// Sets the pod aside, as if it were gone.
+    pub(super) fn set_aside(&mut self, uid: &Uid) {
+        self.placer.trial().set_aside(uid);
+    }
+
+    /// Puts the pod back.
+    pub(super) fn put_back(&mut self, uid: &Uid) {
+        self.placer.trial().put_back(uid);
+    }
+
+    /// Returns why the queue takes no pod, whatever pods end (T1, T2, O2).
+    pub(super) fn unhelpable(&self, queue: &str) -> Option<Refusal> {
+        self.books().fits_queue(queue, &Resources::new()).err().map(Refusal::from)
+    }
+
+    /// Returns the nodes of all members, or why one was not placed. The members are not placed any more when this returns.
+    pub(super) fn place_all(&mut self, preemptor: &Preemptor<'_>) -> Result<Places, Refusal> {
+        let pods = to_place(self.pods, preemptor.members);
+        let needed = u32::try_from(preemptor.members.len()).unwrap_or(u32::MAX);
+        let attempt = Attempt { queue: preemptor.queue, pods: &pods, needed, first: needed, preemptable: preemptor.preemptable };
+        let not = match self.placer.try_place(&attempt) {
+            Ok(places) => return Ok(places),
+            Err(not) => not,
+        };
+        self.before = not.placed;
+        Err(*not.refusal)
+    }
+}

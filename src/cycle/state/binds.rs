@@ -1,0 +1,110 @@
+//! What follows when pods are to be bound, are bound, or a bind fails?
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::accounting::Placement;
+use crate::api::{GroupKey, Uid};
+use crate::cycle::admission::reservation;
+use crate::cycle::cache::Change;
+use crate::cycle::explain::Step;
+use crate::cycle::plan::Bind;
+use crate::cycle::requeue::Timer;
+
+use super::SchedulingState;
+
+impl SchedulingState {
+    /// Assumes the placements of the PodGroup and returns the binds.
+    pub(in crate::cycle) fn assume_all(&mut self, key: &GroupKey, placements: &[Placement], minimum: Option<u32>) -> Vec<Bind> {
+        let mut left = self.cache.groups.get(key).map(|group| group.total_demand.clone()).unwrap_or_default();
+        let mut binds = Vec::with_capacity(placements.len());
+        for placement in placements {
+            let Some(facts) = self.cache.assume(placement) else { continue };
+            left.sub(&placement.resources);
+            binds.push(Bind {
+                uid: placement.uid.clone(),
+                namespace: Arc::clone(&facts.namespace),
+                name: Arc::clone(&facts.name),
+                node: Arc::clone(&placement.node),
+                queue: Arc::clone(&placement.queue),
+                group: key.clone(),
+                minimum,
+            });
+        }
+        // Its queue may be over its share now, and its gang may not need another member any more (R2, R6).
+        self.cache.changed(Change::Victims);
+        // The demand became a charge, so the sum of both is what it was, and so are the shares.
+        self.keeping_shares(|state| {
+            state.cache.changed(Change::Group(key.clone()));
+            state.follow();
+        });
+        self.cache.sharing.outdated |= self.cache.groups.get(key).is_some_and(|group| left != group.total_demand);
+        binds
+    }
+
+    /// Lets the shares of this cycle stand, whatever changes meanwhile.
+    pub(super) fn keeping_shares(&mut self, change: impl FnOnce(&mut Self)) {
+        let shares = self.cache.sharing.shares.take();
+        change(self);
+        self.cache.sharing.shares = shares;
+    }
+
+    /// Records that the API server accepted the bind.
+    pub fn confirm(&mut self, uid: &Uid) {
+        self.cache.confirm(uid);
+        self.follow();
+    }
+
+    /// Records that the outcome of a bind is unknown for long. The pod stays charged, and its PodGroup reports it. `why` is of a bounded
+    /// set.
+    pub fn bind_unanswered(&mut self, uid: &Uid, why: &'static str) {
+        self.cache.bind_unanswered(uid, why);
+        self.follow();
+    }
+
+    /// Records that the API server refused the bind. The pod waits again, and its PodGroup backs off. `now` and `wait` are of the
+    /// monotonic clock; `why` is of a bounded set.
+    pub fn refuse_bind(&mut self, uid: &Uid, why: &str, now: Duration, wait: impl Fn(u32) -> Duration) {
+        let forgotten = self.cache.forget(uid);
+        self.follow();
+        let Some((facts, assumed)) = forgotten else { return };
+        let key = &facts.group;
+        if let Some(assumed) = &assumed {
+            reservation::reserve_refused_bind(&mut self.cache, key, &assumed.queue, &facts.request);
+            self.cache.update_demand(key);
+        }
+        if let Some(group) = self.cache.groups.get_mut(key) {
+            group.retry.since.get_or_insert(now);
+        }
+        self.back_off(key, (Step::Bind, why), now, assumed.map(|assumed| assumed.node), wait);
+    }
+
+    /// Records that the API server refused to evict the pod.
+    pub fn back_off_eviction(&mut self, uid: &Uid, now: Duration) {
+        if self.cache.pods.contains_key(uid) {
+            self.eviction_backoff.refused(uid, now);
+        }
+    }
+
+    /// Lets the PodGroup back off, with this node tried last, and records the step that failed and why.
+    pub(super) fn back_off(
+        &mut self,
+        key: &GroupKey,
+        (step, why): (Step, &str),
+        now: Duration,
+        node: Option<Arc<str>>,
+        wait: impl Fn(u32) -> Duration,
+    ) {
+        let Some(group) = self.cache.groups.get_mut(key) else { return };
+        // All failures before the next try count as one: the binds of a large gang are refused one by one.
+        if group.retry.failures == 0 || group.retry.at.is_none_or(|at| at <= now) {
+            group.retry.failures = group.retry.failures.saturating_add(1);
+        }
+        group.retry.step = step;
+        group.retry.why = why.to_owned();
+        group.retry.last.extend(node);
+        let at = now.saturating_add(wait(group.retry.failures));
+        group.retry.at = Some(at);
+        self.requeue.timers.set(key, Timer::BindBackoff, at);
+    }
+}

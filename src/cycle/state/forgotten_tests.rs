@@ -1,0 +1,372 @@
+//! Is a PodGroup forgotten, and do preemptions come to rest? Random histories with preemptions.
+//!
+//! After every step cycles run until nothing is left to do. Then every PodGroup is tried once more, and every preemption is retried:
+//! nothing may change by that. At the end all binds are confirmed, all victims terminate and are recreated, and after a while no pod is
+//! evicted any more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::SchedulingState;
+use crate::api::podgroup::Selector;
+use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, PodFacts, QueueFacts, Uid};
+use crate::cycle::cache::{Group, Member, State};
+use crate::cycle::plan::{Bind, Eviction, Plan};
+use crate::cycle::run;
+use crate::cycle::testing::{POLICY, class, group, limits, node, pod, queue, running};
+use crate::cycle::tests::world;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Pods(u8, u8, i64, i32),
+    /// A pod that only one zone takes, or that has anti-affinity once it runs.
+    Choosy(u8, u8, i64, bool),
+    Runs(u8, u8, i64),
+    Gone(u8),
+    Leaves(u8),
+    Ends(u8),
+    Group {
+        at: u8,
+        min: u32,
+        queue: u8,
+        class: u8,
+        preemptable: bool,
+        min_resources: Option<i64>,
+    },
+    GroupGone(u8),
+    Keeps(u8, bool),
+    Labelled(u8, bool),
+    Moves(u8, u8),
+    Resized(u8, i64),
+    Ready(u8, bool),
+    Queue {
+        at: u8,
+        capability: Option<i64>,
+        deserved: Option<i64>,
+        guarantee: Option<i64>,
+        weight: u32,
+        flags: u8,
+    },
+    Class(u8, i32),
+    Node(u8, i64, bool),
+    NodeGone(u8),
+    Budget(u8, u32, bool),
+    Taken(u8),
+    Refused(u8),
+    VictimGoes(u8),
+    VictimStays(u8),
+    Later(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let at = 0..8_u8;
+    let some = || prop::option::of(0..6_i64);
+    prop_oneof![
+        8 => (at.clone(), 1..4_u8, 1..4_i64, 0..3_i32).prop_map(|(group, count, cpu, priority)| Step::Pods(group, count, cpu, priority)),
+        2 => (at.clone(), 0..2_u8, 1..3_i64, any::<bool>()).prop_map(|(group, zone, cpu, keeps)| Step::Choosy(group, zone, cpu, keeps)),
+        3 => (at.clone(), at.clone(), 1..3_i64).prop_map(|(group, node, cpu)| Step::Runs(group, node, cpu)),
+        3 => at.clone().prop_map(Step::Gone),
+        2 => at.clone().prop_map(Step::Leaves),
+        2 => at.clone().prop_map(Step::Ends),
+        6 => (at.clone(), 0..4_u32, at.clone(), 0..4_u8, prop::bool::weighted(0.8), prop::option::weighted(0.3, 0..8_i64))
+            .prop_map(|(at, min, queue, class, preemptable, min_resources)| Step::Group { at, min, queue, class, preemptable, min_resources }),
+        1 => at.clone().prop_map(Step::GroupGone),
+        2 => (at.clone(), any::<bool>()).prop_map(|(pod, preemptable)| Step::Keeps(pod, preemptable)),
+        2 => (at.clone(), any::<bool>()).prop_map(|(pod, guarded)| Step::Labelled(pod, guarded)),
+        1 => (at.clone(), at.clone()).prop_map(|(pod, group)| Step::Moves(pod, group)),
+        1 => (at.clone(), 1..4_i64).prop_map(|(pod, cpu)| Step::Resized(pod, cpu)),
+        1 => (at.clone(), any::<bool>()).prop_map(|(pod, ready)| Step::Ready(pod, ready)),
+        4 => (at.clone(), some(), some(), prop::option::weighted(0.2, 0..4_i64), 1..4_u32, any::<u8>()).prop_map(
+            |(at, capability, deserved, guarantee, weight, flags)| Step::Queue { at, capability, deserved, guarantee, weight, flags }
+        ),
+        1 => (0..3_u8, 0..4_i32).prop_map(|(at, value)| Step::Class(at, value)),
+        2 => (at.clone(), 0..6_i64, prop::bool::weighted(0.2)).prop_map(|(at, cpu, cordoned)| Step::Node(at, cpu, cordoned)),
+        1 => at.clone().prop_map(Step::NodeGone),
+        2 => (0..2_u8, 0..3_u32, any::<bool>()).prop_map(|(at, allowed, free)| Step::Budget(at, allowed, free)),
+        6 => at.clone().prop_map(Step::Taken),
+        2 => at.clone().prop_map(Step::Refused),
+        5 => at.clone().prop_map(Step::VictimGoes),
+        1 => at.prop_map(Step::VictimStays),
+        5 => prop::sample::select(&[1_u64, 5, 29, 30, 60, 700][..]).prop_map(Step::Later),
+    ]
+}
+
+/// The queues; the last one is above the first two.
+const QUEUES: [&str; 4] = ["q0", "q1", "q2", "inner"];
+
+fn parent(at: usize) -> Option<&'static str> {
+    (at < 2).then_some(QUEUES[3])
+}
+
+/// Node number `at`, of one of two zones.
+fn zoned(at: u8, zone: u8, cpu: i64) -> crate::api::NodeFacts {
+    let mut facts = node(&format!("n{at}"), &[("cpu", cpu)]);
+    facts.labels.insert("zone".to_owned(), format!("z{}", (at + zone) % 2));
+    facts
+}
+
+/// Keeps pods labelled `app: x` away from the zone.
+fn apart() -> crate::api::pod::PodAffinityTerm {
+    serde_json::from_value(serde_json::json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "x"}}})).unwrap()
+}
+
+struct Play {
+    world: SchedulingState,
+    now: Duration,
+    binds: Vec<Bind>,
+    evictions: Vec<Eviction>,
+    came: usize,
+    evicted: usize,
+}
+
+impl Play {
+    fn new() -> Self {
+        let mut play = Self { world: world(), now: Duration::ZERO, binds: Vec::new(), evictions: Vec::new(), came: 0, evicted: 0 };
+        (0..3).for_each(|at| play.world.apply_node(zoned(at, 0, 4)));
+        (0..4).for_each(|at| play.world.apply_queue(queue(QUEUES[at], parent(at), &[])));
+        play
+    }
+
+    fn uids(&self, which: impl Fn(&Member) -> bool) -> Vec<Uid> {
+        let mut uids: Vec<Uid> = self.world.cache().pods().iter().filter(|(_, member)| which(member)).map(|(uid, _)| uid.clone()).collect();
+        uids.sort();
+        uids
+    }
+
+    fn one(&self, at: u8, which: impl Fn(&Member) -> bool) -> Option<Uid> {
+        let uids = self.uids(which);
+        uids.get(usize::from(at).checked_rem(uids.len())?).cloned()
+    }
+
+    fn change(&mut self, uid: Option<Uid>, change: impl Fn(&mut PodFacts)) {
+        let Some(uid) = uid else { return };
+        let mut facts = PodFacts::clone(&self.world.cache().pods()[&uid].facts);
+        change(&mut facts);
+        self.world.apply_pod(facts);
+    }
+
+    fn pod(&mut self, group: &str, cpu: i64, priority: i32) -> PodFacts {
+        self.came += 1;
+        PodFacts { priority, ..pod("ns", &format!("p{:03}", self.came), group, &[("cpu", cpu)]) }
+    }
+
+    fn take(&mut self, step: &Step) {
+        let lives = |member: &Member| member.facts.node.is_some() && !member.facts.phase.ended();
+        match step.clone() {
+            Step::Pods(group, count, cpu, priority) => (0..count).for_each(|_| {
+                let facts = self.pod(&format!("g{}", group % 6), cpu, priority);
+                self.world.apply_pod(facts);
+            }),
+            Step::Choosy(group, zone, cpu, keeps) => {
+                let mut facts = self.pod(&format!("g{}", group % 6), cpu, 0);
+                if keeps {
+                    facts.labels.insert("app".to_owned(), "x".to_owned());
+                    facts.anti_affinity = vec![apart()];
+                } else {
+                    facts.constraints.node_selector.insert("zone".to_owned(), format!("z{zone}"));
+                }
+                self.world.apply_pod(facts);
+            }
+            Step::Runs(group, at, cpu) => {
+                let facts = self.pod(&format!("g{}", group % 6), cpu, 0);
+                self.world.apply_pod(running(facts, &format!("n{}", at % 3)));
+            }
+            Step::Gone(at) => {
+                let uid = self.one(at, |_| true);
+                uid.iter().for_each(|uid| self.world.delete_pod(uid));
+            }
+            Step::Leaves(at) => self.change(self.one(at, lives), |facts| facts.deleting = true),
+            Step::Ends(at) => {
+                self.change(self.one(at, lives), |facts| facts.phase = crate::api::pod_facts::PodPhase::Succeeded);
+            }
+            Step::Group { at, min, queue, class, preemptable, min_resources } => self.world.apply_group(GroupFacts {
+                preemptable,
+                priority_class: (class < 3).then(|| format!("c{class}")),
+                min_resources: min_resources.map(|cpu| crate::cycle::testing::amounts(&[("cpu", cpu)])),
+                ..group("ns", &format!("g{}", at % 6), min, &format!("q{}", queue % 3))
+            }),
+            Step::GroupGone(at) => self.world.delete_group(&GroupKey::new("ns", &format!("g{}", at % 6))),
+            Step::Keeps(at, preemptable) => self.change(self.one(at, lives), |facts| facts.preemptable = preemptable),
+            Step::Labelled(at, guarded) => self.change(self.one(at, lives), |facts| {
+                facts.labels = if guarded { [("app".to_owned(), "x".to_owned())].into() } else { [].into() };
+            }),
+            Step::Moves(at, group) => {
+                self.change(self.one(at, |_| true), |facts| facts.group = GroupKey::new("ns", &format!("g{}", group % 6)));
+            }
+            Step::Resized(at, cpu) => self.change(self.one(at, |_| true), |facts| {
+                facts.request = crate::cycle::testing::amounts(&[("cpu", cpu), ("pods", 1)]);
+            }),
+            Step::Ready(at, ready) => self.change(self.one(at, lives), |facts| facts.ready = ready),
+            Step::Queue { at, capability, deserved, guarantee, weight, flags } => {
+                let said = |amount: Option<i64>| amount.map(|cpu| limits(&[("cpu", cpu)])).unwrap_or_default();
+                let at = usize::from(at % 4);
+                let plain = queue(QUEUES[at], parent(at), &[]);
+                self.world.apply_queue(QueueFacts {
+                    capability: said(capability),
+                    deserved: said(deserved),
+                    guarantee: said(guarantee),
+                    weight,
+                    reclaimable: flags & 7 != 0,
+                    closed_by_hand: flags >> 3 & 7 == 1,
+                    dequeue_strategy: if flags >> 6 == 0 {
+                        crate::api::queue::DequeueStrategy::Fifo
+                    } else {
+                        crate::api::queue::DequeueStrategy::Traverse
+                    },
+                    ..plain
+                });
+            }
+            Step::Class(at, value) => self.world.apply_priority_class(class(&format!("c{at}"), value)),
+            Step::Node(at, cpu, unschedulable) => {
+                // Of every fourth one the zone is another.
+                self.world.apply_node(crate::api::NodeFacts { unschedulable, ..zoned(at % 3, at / 4, cpu) });
+            }
+            Step::NodeGone(at) => self.world.delete_node(&format!("n{}", at % 3)),
+            Step::Budget(at, allowed, frees_unready) => {
+                let selector = Selector { match_labels: Some([("app".to_owned(), "x".to_owned())].into()), match_expressions: None };
+                let key = BudgetKey::new("ns", &format!("b{at}"));
+                if allowed == 2 {
+                    self.world.delete_budget(&key);
+                } else {
+                    self.world.apply_budget(BudgetFacts { key, selector: Some(selector), allowed, frees_unready });
+                }
+            }
+            Step::Taken(at) => {
+                if let Some(at) = usize::from(at).checked_rem(self.binds.len()) {
+                    let bind = self.binds.remove(at);
+                    self.is_bound(&bind);
+                }
+            }
+            Step::Refused(at) => {
+                if let Some(at) = usize::from(at).checked_rem(self.binds.len()) {
+                    let bind = self.binds.remove(at);
+                    self.world.refuse_bind(&bind.uid, "test", self.now, |failures| Duration::from_secs(u64::from(failures.min(9))));
+                }
+            }
+            Step::VictimGoes(at) => _ = self.goes(usize::from(at)),
+            Step::VictimStays(at) => {
+                if let Some(at) = usize::from(at).checked_rem(self.evictions.len()) {
+                    let eviction = self.evictions.remove(at);
+                    eviction.victims.first().iter().for_each(|victim| self.world.back_off_eviction(&victim.uid, self.now));
+                    self.world.refuse_eviction(&eviction.group, eviction.nomination, "test");
+                }
+            }
+            Step::Later(seconds) => self.now += Duration::from_secs(seconds),
+        }
+    }
+
+    fn is_bound(&mut self, bind: &Bind) {
+        self.world.confirm(&bind.uid);
+        let waits =
+            self.world.cache().pods().get(&bind.uid).filter(|member| member.assumed.is_some()).map(|member| Arc::clone(&member.facts));
+        if let Some(facts) = waits {
+            let facts = running(PodFacts::clone(&facts), &bind.node);
+            self.world.apply_pod(PodFacts { charged_queue: Some(bind.queue.to_string()), ..facts });
+        }
+    }
+
+    /// A victim is gone. Returns its facts.
+    fn goes(&mut self, at: usize) -> Option<PodFacts> {
+        let at = at.checked_rem(self.evictions.len())?;
+        let eviction = &mut self.evictions[at];
+        let victim = eviction.victims.pop();
+        if eviction.victims.is_empty() {
+            self.evictions.remove(at);
+        }
+        let victim = victim?;
+        let facts = self.world.cache().pods().get(&victim.uid).map(|member| PodFacts::clone(&member.facts));
+        self.world.delete_pod(&victim.uid);
+        facts
+    }
+
+    fn cycle(&mut self) -> Plan {
+        let plan = run(&mut self.world, &POLICY, self.now);
+        assert!(self.world.cache().accounting().audit().is_clean());
+        for node in self.world.cache().accounting().ledger().nodes() {
+            let bound_here = plan.binds.iter().any(|bind| *bind.node == *node.name);
+            let used = self.world.nominated_on(node.name).map_or_else(
+                || node.used.clone(),
+                |kept| {
+                    let mut used = node.used.clone();
+                    used.sub(kept);
+                    used
+                },
+            );
+            assert!(!bound_here || node.allocatable.covers(&used), "oversold {}", node.name);
+        }
+        let withdrawn = self.world.take_withdrawn();
+        self.evictions.retain(|eviction| !withdrawn.contains(&eviction.nomination));
+        self.binds.extend(plan.binds.iter().cloned());
+        self.evictions.extend(plan.evictions.iter().filter(|eviction| !eviction.victims.is_empty()).cloned());
+        self.evicted += plan.evictions.iter().map(|eviction| eviction.victims.len()).sum::<usize>();
+        plan
+    }
+
+    fn settle(&mut self) -> Result<(), TestCaseError> {
+        for _ in 0..60 {
+            match self.world.next_attempt() {
+                Some(next) if next <= self.now + Duration::from_millis(300) => self.now = self.now.max(next),
+                _ => return Ok(()),
+            }
+            let _plan = self.cycle();
+        }
+        Err(TestCaseError::fail("it does not come to rest"))
+    }
+
+    /// The admission, the reservation and the counts of every PodGroup.
+    fn seen(&self) -> Vec<String> {
+        let one = |(key, group): (&GroupKey, &Group)| {
+            format!("{key}: {} {:?} {:?}", group.is_admitted(), self.world.cache().reserved(group), group.counts)
+        };
+        self.world.cache().groups().iter().map(one).collect()
+    }
+
+    fn no_podgroup_is_forgotten(&mut self) -> Result<(), TestCaseError> {
+        let before = self.seen();
+        self.world.requeue.changed(crate::cycle::cache::Wake::Everything);
+        self.world.requeue.preemptions.changed();
+        let plan = self.cycle();
+        prop_assert!(plan.binds.is_empty(), "a PodGroup was not tried: {:?}", plan.binds);
+        prop_assert!(plan.evictions.is_empty(), "a preemption was not retried: {:?}", plan.evictions);
+        prop_assert_eq!(before, self.seen());
+        self.settle()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn no_podgroup_is_forgotten_and_preemptions_come_to_rest(steps in prop::collection::vec(step(), 5..45)) {
+        let mut play = Play::new();
+        for step in &steps {
+            play.take(step);
+            play.settle()?;
+            play.no_podgroup_is_forgotten()?;
+        }
+        // Every victim is recreated.
+        let mut quiet = 0;
+        for _ in 0..100 {
+            let before = play.evicted;
+            while let Some(bind) = play.binds.pop() {
+                play.is_bound(&bind);
+            }
+            while !play.evictions.is_empty() {
+                if let Some(facts) = play.goes(0) {
+                    let again = play.pod(&facts.group.name, 0, facts.priority);
+                    play.world.apply_pod(PodFacts { request: facts.request, preemptable: facts.preemptable, labels: facts.labels, task: facts.task, ..again });
+                }
+            }
+            let leaving = play.uids(|member| member.state() == State::Leaving);
+            leaving.iter().for_each(|uid| play.world.delete_pod(uid));
+            play.now += Duration::from_secs(61);
+            play.settle()?;
+            quiet = if play.evicted == before && play.binds.is_empty() { quiet + 1 } else { 0 };
+            if quiet > 12 {
+                break;
+            }
+        }
+        prop_assert!(quiet > 12, "it goes on for ever");
+    }
+}

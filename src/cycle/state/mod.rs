@@ -1,0 +1,350 @@
+//! What follows from an event, in all rooms? The state of the scheduler: what is known, who waits, and what is nominated.
+//!
+//! ```text
+//!  event ──▶ Cache ── Changes ──▶ follow: requeue, admission, nominations, eviction back-off
+//!                                    ╰── once for each PodGroup that changed: its reservation, its place in the backlog, its demand
+//! ```
+//!
+//! [`SchedulingState::follow`] is the one place that passes the cache's [`Change`]s on. A PodGroup is processed once for each event, on its complete facts.
+
+mod binds;
+mod nominate;
+mod standby;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
+use crate::resources::Resources;
+
+use super::admission::reservation;
+use super::cache::{Cache, Change, Dirty, Phase};
+use super::eviction_backoff::EvictionBackoff;
+use super::explain::Refusal;
+use super::nominations::{self, Nominations};
+use super::requeue::{Backlog, Preemptable, Requeue};
+
+/// The state that a cycle decides on and changes.
+#[derive(Debug)]
+pub struct SchedulingState {
+    /// The facts.
+    pub(in crate::cycle) cache: Cache,
+    /// The PodGroups that wait, and the subset that the next cycle tries.
+    pub(in crate::cycle) requeue: Requeue,
+    /// The nodes and quota that gangs get when their victims are gone.
+    pub(in crate::cycle) nominations: Nominations,
+    /// The pods with a refused eviction.
+    pub(in crate::cycle) eviction_backoff: EvictionBackoff,
+}
+
+impl SchedulingState {
+    /// Creates an empty state for the pods of these schedulers.
+    #[must_use]
+    pub fn new(schedulers: impl IntoIterator<Item = String>) -> Self {
+        Self {
+            cache: Cache::new(schedulers),
+            requeue: Requeue::default(),
+            nominations: Nominations::default(),
+            eviction_backoff: EvictionBackoff::default(),
+        }
+    }
+
+    /// The facts.
+    #[must_use]
+    pub const fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// The PodGroups that wait for nodes or for admission.
+    #[must_use]
+    pub const fn backlog(&self) -> &Backlog {
+        self.requeue.backlog()
+    }
+
+    /// Returns why the PodGroup waits while it is nominated; none where it is not.
+    #[must_use]
+    pub fn nominated(&self, key: &GroupKey) -> Option<&Arc<Refusal>> {
+        self.nominations.nominated(key)
+    }
+
+    /// The resources on a node that are nominated for gangs. They are charged, but no pod uses them.
+    #[must_use]
+    pub fn nominated_on(&self, node: &str) -> Option<&Resources> {
+        self.nominations.nodes.get(node)
+    }
+
+    /// The nominated resources of a queue: in it and all below it, and in itself.
+    #[must_use]
+    pub fn nominated_in(&self, queue: &str) -> (Resources, Resources) {
+        self.nominations.in_queue(&self.cache, queue)
+    }
+
+    /// Whether the pod is a victim of a nomination and perhaps not terminating yet. In a search for victims it counts as gone.
+    #[must_use]
+    pub fn is_victim(&self, uid: &Uid) -> bool {
+        self.nominations.victims.contains_key(uid)
+    }
+
+    /// Takes the numbers of the nominations that were withdrawn since the last call: no further pod is to be evicted for them.
+    pub fn take_withdrawn(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.nominations.withdrawn)
+    }
+
+    /// Takes the objects whose status may have changed since the last call.
+    pub fn take_dirty(&mut self) -> Dirty {
+        self.cache.take_dirty()
+    }
+
+    /// Counts the PodGroup in its queue under its phase; under none where it is gone.
+    pub fn file(&mut self, key: &GroupKey, phase: Option<Phase>) {
+        self.cache.file(key, phase);
+    }
+
+    /// Sets the node groups that unknown queues name, for a state that is made to answer one question.
+    pub fn name_node_groups(&mut self, named: BTreeSet<String>) {
+        self.cache.name_node_groups(named);
+    }
+
+    /// Adds or updates a node.
+    pub fn apply_node(&mut self, facts: NodeFacts) {
+        self.cache.apply_node(facts);
+        self.follow();
+    }
+
+    /// Removes a node. Its pods stay charged to its name.
+    pub fn delete_node(&mut self, name: &str) {
+        self.cache.delete_node(name);
+        self.follow();
+    }
+
+    /// Adds or updates a pod. A foreign pod is charged to its node and to no queue.
+    pub fn apply_pod(&mut self, facts: PodFacts) {
+        if let Some(key) = nominations::broken_by_pod(&self.cache, &facts) {
+            self.withdraw_nomination(&key, "pod_changed");
+        }
+        self.cache.apply_pod(facts);
+        self.follow();
+    }
+
+    /// Removes a pod.
+    pub fn delete_pod(&mut self, uid: &Uid) {
+        let nominated = self.cache.pods.get(uid).filter(|member| member.nominated.is_some());
+        if let Some(key) = nominated.map(|member| member.facts.group.clone()) {
+            self.withdraw_nomination(&key, "pod_gone");
+        }
+        self.cache.delete_pod(uid);
+        self.follow();
+    }
+
+    /// Adds or updates a PodGroup.
+    pub fn apply_group(&mut self, facts: GroupFacts) {
+        if self.nominated(&facts.key).is_some() && nominations::is_broken_by_group(&self.cache, &facts) {
+            self.withdraw_nomination(&facts.key, "group_changed");
+        }
+        self.cache.apply_group(facts);
+        self.follow();
+    }
+
+    /// Removes a PodGroup. Its members stay charged where they are.
+    pub fn delete_group(&mut self, key: &GroupKey) {
+        self.withdraw_nomination(key, "group_gone");
+        self.cache.delete_group(key);
+        self.follow();
+    }
+
+    /// Adds or updates a queue.
+    pub fn apply_queue(&mut self, facts: QueueFacts) {
+        self.cache.apply_queue(facts);
+        self.follow();
+    }
+
+    /// Removes a queue. What is used in it stays charged to its name.
+    pub fn delete_queue(&mut self, name: &str) {
+        self.cache.delete_queue(name);
+        self.follow();
+    }
+
+    /// Adds or updates a priority class.
+    pub fn apply_priority_class(&mut self, facts: PriorityClassFacts) {
+        self.cache.apply_priority_class(facts);
+        self.follow();
+    }
+
+    /// Removes a priority class.
+    pub fn delete_priority_class(&mut self, name: &str) {
+        self.cache.delete_priority_class(name);
+        self.follow();
+    }
+
+    /// Adds or updates a disruption budget.
+    pub fn apply_budget(&mut self, facts: BudgetFacts) {
+        self.cache.apply_budget(facts);
+        self.follow();
+    }
+
+    /// Removes a disruption budget.
+    pub fn delete_budget(&mut self, key: &BudgetKey) {
+        self.cache.delete_budget(key);
+        self.follow();
+    }
+
+    /// Passes on what became different in the cache.
+    pub(in crate::cycle) fn follow(&mut self) {
+        loop {
+            let changes = self.cache.take_changes();
+            if changes.is_empty() {
+                return;
+            }
+            let mut groups = BTreeSet::new();
+            for change in changes {
+                self.pass_on(change, &mut groups);
+            }
+            groups.iter().for_each(|key| self.group_changed(key));
+        }
+    }
+
+    fn pass_on(&mut self, change: Change, groups: &mut BTreeSet<GroupKey>) {
+        let Self { cache, requeue, nominations, eviction_backoff } = self;
+        match change {
+            Change::Wake(wake) => requeue.changed(wake),
+            Change::Group(key) => _ = groups.insert(key),
+            Change::Request(key) => requeue.preemptions.forget(&key),
+            Change::Minimum(key) => reservation::renew(cache, &mut requeue.timers, &key),
+            Change::Ended(key) => reservation::revoke(cache, &mut requeue.timers, &key),
+            Change::WaitingPod(key) => requeue.preemptions.reopen(&key),
+            Change::Complete(eviction) => nominations.withdraw(eviction),
+            Change::BindEnded => requeue.preemptions.bound(),
+            Change::Released(uid) => nominations.gone(&uid),
+            Change::PodGone(uid) => eviction_backoff.forget(&uid),
+            Change::Victim(uid) => {
+                eviction_backoff.forget(&uid);
+                requeue.preemptions.changed();
+            }
+            Change::Victims => requeue.preemptions.changed(),
+            Change::Budgets => {
+                eviction_backoff.clear();
+                requeue.preemptions.changed();
+            }
+            Change::NodeObject(name) => {
+                nominations.node_changed(&name);
+                requeue.preemptions.nodes_changed();
+            }
+            Change::Queues => nominations.queues_changed(),
+        }
+    }
+
+    /// The PodGroup or a member of it changed: what is derived from it follows, and the next cycle tries it.
+    fn group_changed(&mut self, key: &GroupKey) {
+        if !self.cache.groups.contains_key(key) {
+            return;
+        }
+        self.cache.notice_placement(key);
+        reservation::shrink(&mut self.cache, key);
+        self.park(key);
+        self.cache.update_demand(key);
+        // That a PodGroup is gone may help others: the next cycle has to run.
+        self.requeue.try_again(key);
+        if self.cache.drop_empty_group(key) {
+            self.requeue.gone(key);
+        }
+    }
+
+    /// Puts the PodGroup into the backlog if it waits, or takes it out. PodGroups that waited behind it in a fifo queue are tried (A6).
+    fn park(&mut self, key: &GroupKey) {
+        let left = if self.cache.is_waiting(key) {
+            let facts = self.cache.groups.get(key).and_then(|group| group.facts.as_ref());
+            self.requeue.waits(key, facts.map(|facts| facts.queue.as_str()))
+        } else {
+            self.requeue.preemptions.forget(key);
+            self.requeue.waits_no_longer(key)
+        };
+        if let Some(queue) = left.filter(|queue| self.cache.is_fifo(queue)) {
+            self.requeue.first_left(queue);
+        }
+    }
+
+    /// Records why a PodGroup waits, as a cycle found, and parks it until that changes; none where it does not wait.
+    pub(in crate::cycle) fn judge_group(&mut self, key: &GroupKey, refusal: Option<Arc<Refusal>>) {
+        self.cache.refuse_group(key, refusal.clone());
+        self.park(key);
+        if let Some(refusal) = refusal {
+            self.requeue.park_refused(&self.cache, key, &refusal);
+        }
+    }
+
+    /// Records that the PodGroup and each waiting member wait for this reason.
+    pub(in crate::cycle) fn refuse(&mut self, key: &GroupKey, refusal: &Arc<Refusal>) {
+        let waiting: Vec<_> = self.cache.groups.get(key).map(|group| group.waiting.iter().cloned().collect()).unwrap_or_default();
+        for uid in waiting {
+            self.cache.refuse_pod(&uid, Some(refusal));
+        }
+        let exists = self.cache.groups.get(key).is_some_and(|group| group.facts.is_some());
+        self.judge_group(key, exists.then(|| Arc::clone(refusal)));
+    }
+
+    /// Revokes the admission: the PodGroup is Pending and reserves nothing.
+    pub(in crate::cycle) fn revoke_admission(&mut self, key: &GroupKey) {
+        reservation::revoke(&mut self.cache, &mut self.requeue.timers, key);
+    }
+
+    /// The PodGroup has all nodes that its minimum needs: it reserves nothing any more.
+    pub(in crate::cycle) fn satisfied(&mut self, key: &GroupKey) {
+        reservation::satisfied(&mut self.cache, &mut self.requeue.timers, key);
+    }
+
+    /// Removes all decisions about a foreign PodGroup.
+    pub(in crate::cycle) fn ignore_foreign(&mut self, key: &GroupKey) {
+        self.revoke_admission(key);
+        self.judge_group(key, None);
+        self.cache.file(key, None);
+        // It may have counted as ours until now.
+        self.cache.update_demand(key);
+    }
+
+    /// Whether a cycle would try anything at this moment.
+    #[must_use]
+    pub fn has_work(&self, now: Duration) -> bool {
+        self.next_attempt().is_some_and(|at| at <= now)
+    }
+
+    /// Returns when a cycle has something to try although no event arrives until then; none where there is no such time.
+    #[must_use]
+    pub fn next_attempt(&self) -> Option<Duration> {
+        if self.requeue.has_work() || self.nominations.has_work() {
+            return Some(Duration::ZERO);
+        }
+        [self.requeue.next_timer(), self.nominations.next_deadline(), self.requeue.preemptions.next(), self.eviction_backoff.next()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Returns the PodGroups that a cycle tries now.
+    pub(in crate::cycle) fn take_candidates(&mut self, now: Duration) -> BTreeSet<GroupKey> {
+        self.cache.notice_unfilled();
+        self.follow();
+        let ended = self.eviction_backoff.end_due(now);
+        if ended || self.requeue.has_changes() || self.cache.has_new_shares() {
+            self.requeue.preemptions.changed();
+        }
+        let mut preemptable = Preemptable::default();
+        if self.requeue.preemptions.is_due(now) {
+            self.cache.share_out();
+            preemptable = Preemptable { over_share: self.cache.any_queue_over_share(), lowest: self.cache.lowest_priority() };
+        }
+        if self.requeue.has_changes() {
+            self.cache.notice_overpromising();
+        }
+        let candidates = self.requeue.take(now, preemptable, &self.cache);
+        self.cache.classes.tidy();
+        candidates
+    }
+}
+
+#[cfg(test)]
+mod forgotten_tests;
+#[cfg(test)]
+mod nominations_promises;
+#[cfg(test)]
+mod nominations_tests;

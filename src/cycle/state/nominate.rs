@@ -1,0 +1,143 @@
+//! What follows when a gang is nominated, when its victims are gone, and when the nomination is withdrawn? (R10)
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::accounting::Placement;
+use crate::api::{GroupKey, Uid};
+use crate::cycle::admission::reservation;
+use crate::cycle::cache::{Assumed, Change, gang};
+use crate::cycle::explain::{Refusal, Step};
+use crate::cycle::nominations::{BACKOFF, Nomination, Outlook, after_refusal, outlook, settle};
+use crate::cycle::plan::{Bind, Eviction, EvictionCause, Victim};
+
+use super::SchedulingState;
+
+impl SchedulingState {
+    /// Nominates these placements for waiting members of the PodGroup, all together, until these pods are gone or it is `until`. `victims`
+    /// are the pods to evict and the terminating pods that the nomination counts on. Returns the eviction. Returns none and changes
+    /// nothing where a member does not wait or the PodGroup has a nomination already.
+    pub(crate) fn nominate(
+        &mut self,
+        key: &GroupKey,
+        places: &[Placement],
+        victims: &[Uid],
+        cause: EvictionCause,
+        until: Duration,
+    ) -> Option<Eviction> {
+        let group = self.cache.groups.get(key)?;
+        let group_uid = group.facts.as_ref()?.uid.clone();
+        let lack = group.refusal.as_deref().and_then(Refusal::lack);
+        let queue = Arc::clone(&places.first()?.queue);
+        let members: BTreeSet<&Uid> = places.iter().map(|place| &place.uid).collect();
+        let waits = |uid: &&Uid| group.waiting.contains(*uid) && self.cache.accounting.pod(uid).is_none();
+        if self.nominations.gangs.contains_key(key) || members.len() != places.len() || !members.iter().all(waits) {
+            return None;
+        }
+        let there: Vec<Victim> = victims.iter().filter_map(|uid| self.cache.victim(uid)).collect();
+        let queues = there.iter().map(|victim| Arc::clone(&victim.queue)).collect();
+        let refusal = Arc::new(Refusal::Nominated { victims: u32::try_from(there.len()).unwrap_or(u32::MAX), queues, lack });
+        // The order of this cycle follows the shares before the preemption.
+        self.keeping_shares(|state| state.charge_nominated(key, &queue, places, &refusal));
+        self.cache.sharing.outdated = true;
+        let id = self.nominations.next_number();
+        let waited_for = there.iter().map(|victim| victim.uid.clone()).collect();
+        let nomination = Nomination { id, places: places.to_vec(), victims: waited_for, until, refusal: Arc::clone(&refusal) };
+        self.nominations.insert(key, nomination);
+        self.judge_group(key, Some(refusal));
+        let leaving = |uid: &Uid| self.cache.pods.get(uid).is_some_and(|member| member.facts.deleting);
+        let victims = there.into_iter().filter(|victim| !leaving(&victim.uid)).collect();
+        Some(Eviction { nomination: id, group: key.clone(), group_uid, queue, cause, victims })
+    }
+
+    fn charge_nominated(&mut self, key: &GroupKey, queue: &str, places: &[Placement], refusal: &Arc<Refusal>) {
+        reservation::release_for_nomination(&mut self.cache, &mut self.requeue.timers, key, queue);
+        for place in places {
+            self.cache.accounting.nominate(&place.uid, &place.node, &place.queue, &place.resources);
+            if let Some(mut member) = self.cache.detach(&place.uid) {
+                member.nominated =
+                    Some(Assumed { node: Arc::clone(&place.node), queue: Arc::clone(&place.queue), confirmed: false, open: None });
+                member.refusal = Some(Arc::clone(refusal));
+                self.cache.attach(member);
+            }
+            self.cache.charge_changed(Some(&place.node), Some(&place.queue), false);
+        }
+        self.follow();
+    }
+
+    /// Settles every nomination for which something changed, first in a cycle. Returns the binds, which are charged like any placement.
+    pub(in crate::cycle) fn take_fulfilled(&mut self, now: Duration) -> Vec<Bind> {
+        while let Some(key) = self.nominations.take_due(now) {
+            self.withdraw_nomination(&key, "timeout");
+        }
+        let mut binds = Vec::new();
+        for key in self.nominations.take_changed(&self.requeue) {
+            match outlook(&self.cache, &self.nominations, &key) {
+                Outlook::Waits => {}
+                Outlook::Broken(why) => self.withdraw_nomination(&key, why),
+                Outlook::Ready => match settle(&mut self.cache, &self.nominations, &key) {
+                    Ok(placed) => binds.extend(self.fulfil(&key, &placed)),
+                    Err(refusal) => {
+                        if let Outlook::Broken(why) = after_refusal(&self.cache, &self.nominations, &key, &refusal) {
+                            self.withdraw_nomination(&key, why);
+                        }
+                    }
+                },
+            }
+        }
+        for (key, why) in std::mem::take(&mut self.nominations.failed) {
+            self.back_off(&key, (Step::Preemption, why), now, None, |failures| BACKOFF.delay(failures));
+        }
+        binds
+    }
+
+    /// Assumes the gang on its nominated nodes.
+    fn fulfil(&mut self, key: &GroupKey, placed: &[Placement]) -> Vec<Bind> {
+        self.nominations.remove(key);
+        let known = self.cache.groups.get(key).and_then(|group| Some((group, group.facts.as_ref()?)));
+        let minimum =
+            known.filter(|(group, facts)| facts.min_member > 1 && gang::is_satisfied(group, facts)).map(|(_, facts)| facts.min_member);
+        let binds = self.assume_all(key, placed, minimum);
+        self.satisfied(key);
+        self.judge_group(key, None);
+        binds
+    }
+
+    /// Records a refused eviction, for a reason of a bounded set, and withdraws its nomination unless that is gone already.
+    pub fn refuse_eviction(&mut self, key: &GroupKey, nomination: u64, why: &'static str) {
+        if let Some(group) = self.cache.groups.get_mut(key).filter(|group| group.partial.eviction == Some(nomination)) {
+            group.partial.eviction = None;
+        }
+        if self.nominations.gangs.get(key).is_some_and(|known| known.id == nomination) {
+            self.withdraw_nomination(key, why);
+        }
+    }
+
+    /// Withdraws the nomination of a gang as a whole; the next cycle lets the gang back off. `why` is of a bounded set.
+    pub(super) fn withdraw_nomination(&mut self, key: &GroupKey, why: &'static str) {
+        let Some(nomination) = self.nominations.remove(key) else { return };
+        for place in &nomination.places {
+            if self.cache.accounting.withdraw(&place.uid) {
+                self.cache.charge_changed(Some(&place.node), Some(&place.queue), true);
+            }
+            if let Some(mut member) = self.cache.detach(&place.uid) {
+                member.nominated = None;
+                member.refusal = None;
+                self.cache.attach(member);
+            }
+        }
+        self.follow();
+        // It keeps what it needs to be finished (A5).
+        if self.cache.is_partially_bound(key) {
+            nomination
+                .places
+                .iter()
+                .for_each(|place| reservation::reserve_refused_bind(&mut self.cache, key, &place.queue, &place.resources));
+        }
+        self.nominations.withdrawn.push(nomination.id);
+        self.nominations.failed.insert(key.clone(), why);
+        self.cache.changed(Change::Group(key.clone()));
+        self.follow();
+    }
+}
