@@ -3,7 +3,7 @@
 use super::cache::Phase;
 use super::state::SchedulingState;
 use super::testing::{POLICY, amounts, group, limits, node, pod, queue, running};
-use super::tests::{bound, gang, message, phase, world};
+use super::tests::{bound, empty_state, gang, message, phase};
 use super::*;
 use crate::api::Uid;
 use crate::api::podgroup::PodGroupStatus;
@@ -11,14 +11,14 @@ use crate::api::queue::DequeueStrategy;
 use crate::api::{GroupFacts, PodFacts, QueueFacts};
 use crate::resources::Amount;
 
-fn at(world: &mut SchedulingState, seconds: u64) -> Plan {
-    let plan = run(world, &POLICY, Duration::from_secs(seconds));
-    assert!(world.cache().accounting().audit().is_clean());
+fn at(state: &mut SchedulingState, seconds: u64) -> Plan {
+    let plan = run(state, &POLICY, Duration::from_secs(seconds));
+    assert!(state.cache().accounting().audit().is_clean());
     plan
 }
 
-fn reserved(world: &SchedulingState, queue: &str) -> Amount {
-    world.cache().accounting().quota().queue(queue).reserved.get("cpu")
+fn reserved(state: &SchedulingState, queue: &str) -> Amount {
+    state.cache().accounting().quota().queue(queue).reserved.get("cpu")
 }
 
 fn cpus(count: i64) -> Amount {
@@ -27,72 +27,72 @@ fn cpus(count: i64) -> Amount {
 
 /// `a` and `b` below `team`, which may use 8 cpu, on nodes of 4.
 fn team() -> SchedulingState {
-    let mut world = world();
-    world.apply_queue(queue("team", None, &[("cpu", 8)]));
-    world.apply_queue(queue("a", Some("team"), &[]));
-    world.apply_queue(queue("b", Some("team"), &[]));
+    let mut state = empty_state();
+    state.apply_queue(queue("team", None, &[("cpu", 8)]));
+    state.apply_queue(queue("a", Some("team"), &[]));
+    state.apply_queue(queue("b", Some("team"), &[]));
     for name in ["n1", "n2", "n3"] {
-        world.apply_node(node(name, &[("cpu", 4)]));
+        state.apply_node(node(name, &[("cpu", 4)]));
     }
-    world
+    state
 }
 
 #[test]
 fn a2_a_podgroup_without_nodes_reserves_its_minimum_in_its_queue_and_all_above() {
-    let mut world = team();
-    gang(&mut world, "big", 1, "a", 1, &[("cpu", 6)]);
-    gang(&mut world, "small", 3, "b", 3, &[("cpu", 1)]);
-    assert!(at(&mut world, 0).binds.is_empty());
-    assert_eq!(["a", "b", "team", "root"].map(|queue| reserved(&world, queue)), [6, 0, 6, 6].map(cpus));
-    assert_eq!((phase(&world, "big"), phase(&world, "small")), (Phase::Inqueue, Phase::Pending));
-    assert_eq!(message(&world, "small"), "queue \"team\" is over its quota: cpu requested 3, used 6, capability 8");
-    gang(&mut world, "smaller", 2, "b", 2, &[("cpu", 1)]);
-    assert_eq!(bound(&at(&mut world, 1)).len(), 2, "beside what is reserved there is room for two");
+    let mut state = team();
+    gang(&mut state, "big", 1, "a", 1, &[("cpu", 6)]);
+    gang(&mut state, "small", 3, "b", 3, &[("cpu", 1)]);
+    assert!(at(&mut state, 0).binds.is_empty());
+    assert_eq!(["a", "b", "team", "root"].map(|queue| reserved(&state, queue)), [6, 0, 6, 6].map(cpus));
+    assert_eq!((phase(&state, "big"), phase(&state, "small")), (Phase::Inqueue, Phase::Pending));
+    assert_eq!(message(&state, "small"), "queue \"team\" is over its quota: cpu requested 3, used 6, capability 8");
+    gang(&mut state, "smaller", 2, "b", 2, &[("cpu", 1)]);
+    assert_eq!(bound(&at(&mut state, 1)).len(), 2, "beside what is reserved there is room for two");
 }
 
 #[test]
 fn a4_a_gang_is_placed_into_its_own_reservation_and_nothing_counts_twice() {
-    let mut world = team();
-    world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 8)])), ..group("ns", "g", 2, "a") });
-    assert!(at(&mut world, 0).binds.is_empty());
-    assert_eq!((reserved(&world, "team"), phase(&world, "g")), (cpus(8), Phase::Inqueue));
+    let mut state = team();
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 8)])), ..group("ns", "g", 2, "a") });
+    assert!(at(&mut state, 0).binds.is_empty());
+    assert_eq!((reserved(&state, "team"), phase(&state, "g")), (cpus(8), Phase::Inqueue));
     for index in 0..2 {
-        world.apply_pod(pod("ns", &format!("g-{index}"), "g", &[("cpu", 3)]));
+        state.apply_pod(pod("ns", &format!("g-{index}"), "g", &[("cpu", 3)]));
     }
-    gang(&mut world, "other", 1, "b", 1, &[("cpu", 2)]);
-    assert_eq!(bound(&at(&mut world, 1)).len(), 3, "what it asked for beyond its members is free once it has its places");
-    assert_eq!(reserved(&world, "team"), cpus(0));
+    gang(&mut state, "other", 1, "b", 1, &[("cpu", 2)]);
+    assert_eq!(bound(&at(&mut state, 1)).len(), 3, "what it asked for beyond its members is free once it has its places");
+    assert_eq!(reserved(&state, "team"), cpus(0));
 }
 
 #[test]
 fn a4_an_earlier_refused_podgroup_gets_what_a_placed_gang_did_not_use() {
-    let mut world = world();
-    world.apply_queue(queue("team", None, &[("cpu", 10)]));
-    world.apply_queue(QueueFacts { priority: 1, ..queue("first", Some("team"), &[]) });
-    world.apply_queue(queue("then", Some("team"), &[]));
-    world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 8)])), ..group("ns", "g", 1, "then") });
-    world.apply_pod(pod("ns", "g-0", "g", &[("cpu", 4)]));
-    gang(&mut world, "s", 1, "first", 1, &[("cpu", 4)]);
-    world.delete_group(&GroupKey::new("ns", "s"));
-    assert!(at(&mut world, 0).binds.is_empty());
-    assert_eq!(reserved(&world, "team"), cpus(8));
-    world.apply_group(group("ns", "s", 1, "first"));
-    world.apply_node(node("n", &[("cpu", 10)]));
-    assert_eq!(bound(&at(&mut world, 1)), [("g-0", "n")]);
-    assert_eq!(bound(&at(&mut world, 1)), [("s-0", "n")]);
+    let mut state = empty_state();
+    state.apply_queue(queue("team", None, &[("cpu", 10)]));
+    state.apply_queue(QueueFacts { priority: 1, ..queue("first", Some("team"), &[]) });
+    state.apply_queue(queue("then", Some("team"), &[]));
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 8)])), ..group("ns", "g", 1, "then") });
+    state.apply_pod(pod("ns", "g-0", "g", &[("cpu", 4)]));
+    gang(&mut state, "s", 1, "first", 1, &[("cpu", 4)]);
+    state.delete_group(&GroupKey::new("ns", "s"));
+    assert!(at(&mut state, 0).binds.is_empty());
+    assert_eq!(reserved(&state, "team"), cpus(8));
+    state.apply_group(group("ns", "s", 1, "first"));
+    state.apply_node(node("n", &[("cpu", 10)]));
+    assert_eq!(bound(&at(&mut state, 1)), [("g-0", "n")]);
+    assert_eq!(bound(&at(&mut state, 1)), [("s-0", "n")]);
 }
 
 #[test]
 fn a5_a_podgroup_with_pods_that_are_created_after_admission_is_admitted_again_after_its_back_off() {
-    let mut world = team();
-    world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 6)])), ..group("ns", "g", 1, "a") });
+    let mut state = team();
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 6)])), ..group("ns", "g", 1, "a") });
     let mut phases = Vec::new();
     let mut now = 0;
     for _ in 0..4 {
-        let _plan = at(&mut world, now);
-        let _rest = at(&mut world, now);
-        phases.push((now, phase(&world, "g")));
-        now = world.next_attempt().map_or(u64::MAX, |at| at.as_secs());
+        let _plan = at(&mut state, now);
+        let _rest = at(&mut state, now);
+        phases.push((now, phase(&state, "g")));
+        now = state.next_attempt().map_or(u64::MAX, |at| at.as_secs());
     }
     use Phase::{Inqueue, Pending};
     assert_eq!(phases, [(0, Inqueue), (30, Pending), (60, Inqueue), (90, Pending)]);
@@ -100,233 +100,233 @@ fn a5_a_podgroup_with_pods_that_are_created_after_admission_is_admitted_again_af
 
 #[test]
 fn a4_another_scheduler_binds_a_member_and_the_reservation_shrinks_by_it() {
-    let mut world = team();
-    gang(&mut world, "g", 2, "a", 2, &[("cpu", 4)]);
-    world.delete_node("n2");
-    world.delete_node("n3");
-    assert!(at(&mut world, 0).binds.is_empty());
-    assert_eq!(reserved(&world, "team"), cpus(8));
-    world.apply_pod(running(pod("ns", "g-0", "g", &[("cpu", 4)]), "n1"));
-    assert_eq!(reserved(&world, "team"), cpus(4));
-    assert!(at(&mut world, 0).binds.is_empty());
-    assert_eq!(reserved(&world, "team"), cpus(4));
-    assert!(at(&mut world, 1_000).binds.is_empty());
-    assert_eq!(reserved(&world, "team"), cpus(4), "a gang of which a part runs keeps what it needs to be finished");
-    world.apply_node(node("n2", &[("cpu", 4)]));
-    assert_eq!(bound(&at(&mut world, 1_001)), [("g-1", "n2")]);
-    assert_eq!(reserved(&world, "team"), cpus(0));
+    let mut state = team();
+    gang(&mut state, "g", 2, "a", 2, &[("cpu", 4)]);
+    state.delete_node("n2");
+    state.delete_node("n3");
+    assert!(at(&mut state, 0).binds.is_empty());
+    assert_eq!(reserved(&state, "team"), cpus(8));
+    state.apply_pod(running(pod("ns", "g-0", "g", &[("cpu", 4)]), "n1"));
+    assert_eq!(reserved(&state, "team"), cpus(4));
+    assert!(at(&mut state, 0).binds.is_empty());
+    assert_eq!(reserved(&state, "team"), cpus(4));
+    assert!(at(&mut state, 1_000).binds.is_empty());
+    assert_eq!(reserved(&state, "team"), cpus(4), "a gang of which a part runs keeps what it needs to be finished");
+    state.apply_node(node("n2", &[("cpu", 4)]));
+    assert_eq!(bound(&at(&mut state, 1_001)), [("g-1", "n2")]);
+    assert_eq!(reserved(&state, "team"), cpus(0));
 }
 
 #[test]
 fn a4_the_charge_of_a_refused_bind_stays_reserved_for_its_gang() {
-    let mut world = team();
-    gang(&mut world, "g", 2, "a", 2, &[("cpu", 4)]);
-    assert_eq!(bound(&at(&mut world, 0)).len(), 2);
-    gang(&mut world, "late", 1, "b", 1, &[("cpu", 1)]);
-    world.confirm(&Uid::from("ns/g-0"));
-    world.refuse_bind(&Uid::from("ns/g-1"), "test", Duration::ZERO, |_| Duration::from_secs(9));
-    assert_eq!(reserved(&world, "team"), cpus(4));
-    assert!(at(&mut world, 1).binds.is_empty(), "no PodGroup takes what the gang is about to use");
-    assert!(message(&world, "late").contains("queue \"team\" is over its quota"));
-    assert_eq!(bound(&at(&mut world, 9)).len(), 1);
-    assert_eq!(reserved(&world, "team"), cpus(0));
+    let mut state = team();
+    gang(&mut state, "g", 2, "a", 2, &[("cpu", 4)]);
+    assert_eq!(bound(&at(&mut state, 0)).len(), 2);
+    gang(&mut state, "late", 1, "b", 1, &[("cpu", 1)]);
+    state.confirm(&Uid::from("ns/g-0"));
+    state.refuse_bind(&Uid::from("ns/g-1"), "test", Duration::ZERO, |_| Duration::from_secs(9));
+    assert_eq!(reserved(&state, "team"), cpus(4));
+    assert!(at(&mut state, 1).binds.is_empty(), "no PodGroup takes what the gang is about to use");
+    assert!(message(&state, "late").contains("queue \"team\" is over its quota"));
+    assert_eq!(bound(&at(&mut state, 9)).len(), 1);
+    assert_eq!(reserved(&state, "team"), cpus(0));
 }
 
 #[test]
 fn q5_a_hopeless_podgroup_keeps_others_out_until_its_admission_timeout_and_then_less_and_less() {
-    let mut world = team();
-    gang(&mut world, "hopeless", 1, "a", 1, &[("cpu", 8)]);
-    gang(&mut world, "small", 1, "b", 1, &[("cpu", 1)]);
-    assert!(at(&mut world, 0).binds.is_empty());
-    assert_eq!(world.next_attempt(), Some(Duration::from_secs(30)));
-    assert!(at(&mut world, 30).binds.is_empty());
-    assert_eq!((phase(&world, "hopeless"), world.next_attempt()), (Phase::Pending, Some(Duration::ZERO)), "others have their turn at once");
-    assert_eq!(bound(&at(&mut world, 30)), [("small-0", "n1")]);
-    assert!(message(&world, "hopeless").contains("Insufficient cpu") || message(&world, "hopeless").contains("is over its quota"));
+    let mut state = team();
+    gang(&mut state, "hopeless", 1, "a", 1, &[("cpu", 8)]);
+    gang(&mut state, "small", 1, "b", 1, &[("cpu", 1)]);
+    assert!(at(&mut state, 0).binds.is_empty());
+    assert_eq!(state.next_attempt(), Some(Duration::from_secs(30)));
+    assert!(at(&mut state, 30).binds.is_empty());
+    assert_eq!((phase(&state, "hopeless"), state.next_attempt()), (Phase::Pending, Some(Duration::ZERO)), "others have their turn at once");
+    assert_eq!(bound(&at(&mut state, 30)), [("small-0", "n1")]);
+    assert!(message(&state, "hopeless").contains("Insufficient cpu") || message(&state, "hopeless").contains("is over its quota"));
     // It backs off for as long; room that is gained meanwhile may place it, and it reserves nothing.
-    world.delete_pod(&Uid::from("ns/small-0"));
-    assert!(at(&mut world, 59).binds.is_empty());
-    assert_eq!(reserved(&world, "team"), cpus(0));
-    world.apply_node(node("n4", &[("cpu", 4)]));
-    assert!(at(&mut world, 60).binds.is_empty());
-    assert_eq!(reserved(&world, "team"), cpus(8), "after the rest, something having been gained, it is admitted again");
-    assert!(at(&mut world, 90).binds.is_empty());
-    world.apply_node(node("n5", &[("cpu", 4)]));
-    assert!(at(&mut world, 149).binds.is_empty());
-    assert_eq!(reserved(&world, "team"), cpus(0), "the second rest is twice as long");
-    world.apply_node(node("big", &[("cpu", 8)]));
-    assert_eq!(bound(&at(&mut world, 149)), [("hopeless-0", "big")], "it may be placed while it rests");
-    assert_eq!(world.cache().groups()[&GroupKey::new("ns", "hopeless")].admission.backoff.times, 0);
+    state.delete_pod(&Uid::from("ns/small-0"));
+    assert!(at(&mut state, 59).binds.is_empty());
+    assert_eq!(reserved(&state, "team"), cpus(0));
+    state.apply_node(node("n4", &[("cpu", 4)]));
+    assert!(at(&mut state, 60).binds.is_empty());
+    assert_eq!(reserved(&state, "team"), cpus(8), "after the rest, something having been gained, it is admitted again");
+    assert!(at(&mut state, 90).binds.is_empty());
+    state.apply_node(node("n5", &[("cpu", 4)]));
+    assert!(at(&mut state, 149).binds.is_empty());
+    assert_eq!(reserved(&state, "team"), cpus(0), "the second rest is twice as long");
+    state.apply_node(node("big", &[("cpu", 8)]));
+    assert_eq!(bound(&at(&mut state, 149)), [("hopeless-0", "big")], "it may be placed while it rests");
+    assert_eq!(state.cache().groups()[&GroupKey::new("ns", "hopeless")].admission.backoff.times, 0);
 }
 
 #[test]
 fn a5_a_finished_deleted_or_changed_podgroup_reserves_nothing() {
-    let mut world = team();
+    let mut state = team();
     let asks = |cpu, queue| GroupFacts { min_resources: Some(amounts(&[("cpu", cpu)])), ..group("ns", "g", 1, queue) };
-    world.apply_group(asks(6, "a"));
-    let _plan = at(&mut world, 0);
-    assert_eq!(reserved(&world, "a"), cpus(6));
-    world.apply_group(asks(5, "a"));
-    assert_eq!(reserved(&world, "a"), cpus(0));
-    let _plan = at(&mut world, 0);
-    assert_eq!(reserved(&world, "a"), cpus(5));
-    world.apply_group(asks(5, "b"));
-    let _plan = at(&mut world, 0);
-    assert_eq!(["a", "b"].map(|queue| reserved(&world, queue)), [0, 5].map(cpus));
+    state.apply_group(asks(6, "a"));
+    let _plan = at(&mut state, 0);
+    assert_eq!(reserved(&state, "a"), cpus(6));
+    state.apply_group(asks(5, "a"));
+    assert_eq!(reserved(&state, "a"), cpus(0));
+    let _plan = at(&mut state, 0);
+    assert_eq!(reserved(&state, "a"), cpus(5));
+    state.apply_group(asks(5, "b"));
+    let _plan = at(&mut state, 0);
+    assert_eq!(["a", "b"].map(|queue| reserved(&state, queue)), [0, 5].map(cpus));
     let completed = PodGroupStatus { phase: Some("Completed".into()), ..PodGroupStatus::default() };
-    world.apply_group(GroupFacts { status: completed, ..asks(5, "b") });
-    let _plan = at(&mut world, 0);
-    assert_eq!(reserved(&world, "b"), cpus(0), "L10: its pods are gone, and so is what it needed");
-    world.apply_group(asks(5, "b"));
-    let _plan = at(&mut world, 0);
-    assert_eq!(reserved(&world, "b"), cpus(5));
-    world.delete_group(&GroupKey::new("ns", "g"));
-    assert_eq!(reserved(&world, "root"), cpus(0));
+    state.apply_group(GroupFacts { status: completed, ..asks(5, "b") });
+    let _plan = at(&mut state, 0);
+    assert_eq!(reserved(&state, "b"), cpus(0), "L10: its pods are gone, and so is what it needed");
+    state.apply_group(asks(5, "b"));
+    let _plan = at(&mut state, 0);
+    assert_eq!(reserved(&state, "b"), cpus(5));
+    state.delete_group(&GroupKey::new("ns", "g"));
+    assert_eq!(reserved(&state, "root"), cpus(0));
 }
 
 #[test]
 fn a_closed_queue_revokes_the_reservations_of_its_podgroups() {
-    let mut world = team();
-    gang(&mut world, "g", 1, "a", 1, &[("cpu", 6)]);
-    let _plan = at(&mut world, 0);
-    assert_eq!(reserved(&world, "a"), cpus(6));
-    world.apply_queue(QueueFacts { closed_by_hand: true, ..queue("a", Some("team"), &[]) });
-    let _plan = at(&mut world, 0);
+    let mut state = team();
+    gang(&mut state, "g", 1, "a", 1, &[("cpu", 6)]);
+    let _plan = at(&mut state, 0);
+    assert_eq!(reserved(&state, "a"), cpus(6));
+    state.apply_queue(QueueFacts { closed_by_hand: true, ..queue("a", Some("team"), &[]) });
+    let _plan = at(&mut state, 0);
     assert_eq!(
-        (reserved(&world, "a"), phase(&world, "g"), message(&world, "g")),
+        (reserved(&state, "a"), phase(&state, "g"), message(&state, "g")),
         (cpus(0), Phase::Pending, "queue \"a\" is closed".into())
     );
 }
 
 #[test]
 fn q6_beside_a_borrower_a_queue_within_its_share_is_admitted_and_no_queue_borrows_more() {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 10)]));
-    world.apply_queue(queue("team", None, &[("cpu", 10)]));
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 10)]));
+    state.apply_queue(queue("team", None, &[("cpu", 10)]));
     for name in ["a", "b"] {
-        world.apply_queue(QueueFacts { deserved: limits(&[("cpu", 5)]), ..queue(name, Some("team"), &[]) });
+        state.apply_queue(QueueFacts { deserved: limits(&[("cpu", 5)]), ..queue(name, Some("team"), &[]) });
     }
-    gang(&mut world, "borrows", 1, "a", 11, &[("cpu", 1)]);
-    assert_eq!(bound(&at(&mut world, 0)).len(), 10);
-    gang(&mut world, "owed", 5, "b", 5, &[("cpu", 1)]);
-    gang(&mut world, "greedy", 6, "b", 6, &[("cpu", 1)]);
-    assert!(at(&mut world, 1).binds.is_empty());
-    assert_eq!((phase(&world, "owed"), reserved(&world, "b")), (Phase::Inqueue, cpus(5)));
-    assert_eq!(phase(&world, "greedy"), Phase::Pending, "more than its share is not owed to it");
-    world.delete_pod(&Uid::from("ns/borrows-0"));
-    assert!(at(&mut world, 2).binds.is_empty(), "what the borrower gives back it does not get again");
+    gang(&mut state, "borrows", 1, "a", 11, &[("cpu", 1)]);
+    assert_eq!(bound(&at(&mut state, 0)).len(), 10);
+    gang(&mut state, "owed", 5, "b", 5, &[("cpu", 1)]);
+    gang(&mut state, "greedy", 6, "b", 6, &[("cpu", 1)]);
+    assert!(at(&mut state, 1).binds.is_empty());
+    assert_eq!((phase(&state, "owed"), reserved(&state, "b")), (Phase::Inqueue, cpus(5)));
+    assert_eq!(phase(&state, "greedy"), Phase::Pending, "more than its share is not owed to it");
+    state.delete_pod(&Uid::from("ns/borrows-0"));
+    assert!(at(&mut state, 2).binds.is_empty(), "what the borrower gives back it does not get again");
     for index in 1..5 {
-        world.delete_pod(&Uid::from(format!("ns/borrows-{index}").as_str()));
+        state.delete_pod(&Uid::from(format!("ns/borrows-{index}").as_str()));
     }
-    assert_eq!(bound(&at(&mut world, 3)).len(), 5);
-    assert_eq!(phase(&world, "owed"), Phase::Running);
+    assert_eq!(bound(&at(&mut state, 3)).len(), 5);
+    assert_eq!(phase(&state, "owed"), Phase::Running);
 }
 
 #[test]
 fn q11_in_a_fifo_queue_no_podgroup_passes_the_first_unless_it_can_never_fit() {
     for strategy in [DequeueStrategy::Fifo, DequeueStrategy::Traverse] {
         let fifo = strategy == DequeueStrategy::Fifo;
-        let mut world = world();
-        world.apply_node(node("n1", &[("cpu", 4)]));
-        world.apply_node(node("n2", &[("cpu", 4)]));
-        world.apply_queue(QueueFacts { dequeue_strategy: strategy, ..queue("q", None, &[("cpu", 6)]) });
-        gang(&mut world, "runs", 1, "q", 1, &[("cpu", 3)]);
-        assert_eq!(bound(&at(&mut world, 0)).len(), 1);
-        gang(&mut world, "big", 1, "q", 1, &[("cpu", 4)]);
-        gang(&mut world, "small", 1, "q", 1, &[("cpu", 1)]);
-        assert_eq!(bound(&at(&mut world, 1)).len(), usize::from(!fifo));
+        let mut state = empty_state();
+        state.apply_node(node("n1", &[("cpu", 4)]));
+        state.apply_node(node("n2", &[("cpu", 4)]));
+        state.apply_queue(QueueFacts { dequeue_strategy: strategy, ..queue("q", None, &[("cpu", 6)]) });
+        gang(&mut state, "runs", 1, "q", 1, &[("cpu", 3)]);
+        assert_eq!(bound(&at(&mut state, 0)).len(), 1);
+        gang(&mut state, "big", 1, "q", 1, &[("cpu", 4)]);
+        gang(&mut state, "small", 1, "q", 1, &[("cpu", 1)]);
+        assert_eq!(bound(&at(&mut state, 1)).len(), usize::from(!fifo));
         if fifo {
-            assert_eq!(message(&world, "small"), "the queue is fifo, and PodGroup ns/big comes first");
+            assert_eq!(message(&state, "small"), "the queue is fifo, and PodGroup ns/big comes first");
             // A new PodGroup comes alone and waits behind it, too.
-            gang(&mut world, "tiny", 1, "q", 1, &[]);
-            assert!(at(&mut world, 2).binds.is_empty());
-            assert_eq!(message(&world, "tiny"), "the queue is fifo, and PodGroup ns/big comes first");
+            gang(&mut state, "tiny", 1, "q", 1, &[]);
+            assert!(at(&mut state, 2).binds.is_empty());
+            assert_eq!(message(&state, "tiny"), "the queue is fifo, and PodGroup ns/big comes first");
         }
-        gang(&mut world, "impossible", 1, "q", 1, &[("cpu", 7)]);
+        gang(&mut state, "impossible", 1, "q", 1, &[("cpu", 7)]);
         let first = PodFacts { created: k8s_openapi::jiff::Timestamp::MIN, ..pod("ns", "impossible-0", "impossible", &[("cpu", 7)]) };
-        world.apply_pod(first);
-        world.delete_pod(&Uid::from("ns/big-0"));
-        world.delete_group(&GroupKey::new("ns", "big"));
-        let rest = bound(&at(&mut world, 3)).len();
+        state.apply_pod(first);
+        state.delete_pod(&Uid::from("ns/big-0"));
+        state.delete_group(&GroupKey::new("ns", "big"));
+        let rest = bound(&at(&mut state, 3)).len();
         assert_eq!(rest, if fifo { 2 } else { 0 }, "no PodGroup waits for one that can never fit");
     }
 }
 
 #[test]
 fn a5_a_closed_queue_revokes_the_reservations_of_podgroups_without_enough_pods() {
-    let mut world = team();
+    let mut state = team();
     let asks = |name: &str| GroupFacts { min_resources: Some(amounts(&[("cpu", 3)])), ..group("ns", name, 2, "a") };
-    world.apply_group(asks("idle"));
-    world.apply_group(asks("incomplete"));
-    world.apply_pod(pod("ns", "incomplete-0", "incomplete", &[("cpu", 1)]));
-    let _plan = at(&mut world, 0);
-    assert_eq!(reserved(&world, "a"), cpus(6));
-    world.apply_queue(QueueFacts { closed_by_hand: true, ..queue("a", Some("team"), &[]) });
-    let _plan = at(&mut world, 1);
-    assert_eq!((reserved(&world, "a"), phase(&world, "idle"), phase(&world, "incomplete")), (cpus(0), Phase::Pending, Phase::Pending));
+    state.apply_group(asks("idle"));
+    state.apply_group(asks("incomplete"));
+    state.apply_pod(pod("ns", "incomplete-0", "incomplete", &[("cpu", 1)]));
+    let _plan = at(&mut state, 0);
+    assert_eq!(reserved(&state, "a"), cpus(6));
+    state.apply_queue(QueueFacts { closed_by_hand: true, ..queue("a", Some("team"), &[]) });
+    let _plan = at(&mut state, 1);
+    assert_eq!((reserved(&state, "a"), phase(&state, "idle"), phase(&state, "incomplete")), (cpus(0), Phase::Pending, Phase::Pending));
 }
 
 #[test]
 fn a5_a_changed_request_does_not_extend_the_admission_timeout() {
-    let mut world = team();
+    let mut state = team();
     let asks = |cpu| GroupFacts { min_resources: Some(amounts(&[("cpu", cpu)])), ..group("ns", "g", 1, "a") };
-    world.apply_group(asks(6));
-    let _plan = at(&mut world, 0);
-    world.apply_group(asks(5));
-    let _plan = at(&mut world, 20);
-    assert_eq!((reserved(&world, "a"), world.next_attempt()), (cpus(5), Some(Duration::from_secs(30))));
-    world.apply_group(asks(4));
-    let _plan = at(&mut world, 30);
-    assert_eq!((reserved(&world, "a"), phase(&world, "g")), (cpus(0), Phase::Pending));
+    state.apply_group(asks(6));
+    let _plan = at(&mut state, 0);
+    state.apply_group(asks(5));
+    let _plan = at(&mut state, 20);
+    assert_eq!((reserved(&state, "a"), state.next_attempt()), (cpus(5), Some(Duration::from_secs(30))));
+    state.apply_group(asks(4));
+    let _plan = at(&mut state, 30);
+    assert_eq!((reserved(&state, "a"), phase(&state, "g")), (cpus(0), Phase::Pending));
     // A PodGroup that its queue refuses in between keeps no other out, and starts anew.
-    let mut world = team();
-    world.apply_group(asks(6));
-    let _plan = at(&mut world, 0);
-    world.apply_group(asks(9));
-    let _plan = at(&mut world, 20);
-    assert_eq!(phase(&world, "g"), Phase::Pending);
-    world.apply_group(asks(6));
-    let _plan = at(&mut world, 40);
-    assert_eq!((reserved(&world, "a"), world.next_attempt()), (cpus(6), Some(Duration::from_secs(70))));
+    let mut state = team();
+    state.apply_group(asks(6));
+    let _plan = at(&mut state, 0);
+    state.apply_group(asks(9));
+    let _plan = at(&mut state, 20);
+    assert_eq!(phase(&state, "g"), Phase::Pending);
+    state.apply_group(asks(6));
+    let _plan = at(&mut state, 40);
+    assert_eq!((reserved(&state, "a"), state.next_attempt()), (cpus(6), Some(Duration::from_secs(70))));
 }
 
 #[test]
 fn a6_the_next_podgroup_of_a_fifo_queue_has_its_turn_when_the_first_is_lost_in_one_batch() {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 4)]));
-    world.apply_queue(QueueFacts { dequeue_strategy: DequeueStrategy::Fifo, ..queue("q", None, &[]) });
-    gang(&mut world, "big", 1, "q", 1, &[("cpu", 3)]);
-    assert_eq!(bound(&at(&mut world, 0)).len(), 1);
-    world.apply_pod(pod("ns", "big-1", "big", &[("cpu", 4)]));
-    gang(&mut world, "small", 1, "q", 1, &[("cpu", 1)]);
-    assert!(at(&mut world, 1).binds.is_empty());
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 4)]));
+    state.apply_queue(QueueFacts { dequeue_strategy: DequeueStrategy::Fifo, ..queue("q", None, &[]) });
+    gang(&mut state, "big", 1, "q", 1, &[("cpu", 3)]);
+    assert_eq!(bound(&at(&mut state, 0)).len(), 1);
+    state.apply_pod(pod("ns", "big-1", "big", &[("cpu", 4)]));
+    gang(&mut state, "small", 1, "q", 1, &[("cpu", 1)]);
+    assert!(at(&mut state, 1).binds.is_empty());
     // One of its members runs on.
-    world.delete_pod(&Uid::from("ns/big-1"));
-    world.delete_group(&GroupKey::new("ns", "big"));
-    assert_eq!(bound(&at(&mut world, 2)), [("small-0", "n")]);
+    state.delete_pod(&Uid::from("ns/big-1"));
+    state.delete_group(&GroupKey::new("ns", "big"));
+    assert_eq!(bound(&at(&mut state, 2)), [("small-0", "n")]);
 }
 
 #[test]
 fn a5_a_gang_that_is_held_back_by_gates_reserves_nothing() {
-    let mut world = team();
+    let mut state = team();
     let gated = |index: usize, gated| PodFacts { gated, ..pod("ns", &format!("gated-{index}"), "gated", &[("cpu", 1)]) };
-    world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 4)])), ..group("ns", "gated", 4, "a") });
-    (0..4).for_each(|index| world.apply_pod(gated(index, index < 3)));
-    assert_eq!(at(&mut world, 0).binds.len(), 0);
-    assert_eq!((reserved(&world, "team"), phase(&world, "gated")), (Amount::ZERO, Phase::Pending));
-    assert_eq!(message(&world, "gated"), "the gang needs 4 members, 1 are ready, and 3 more are held back by scheduling gates");
-    (0..4).for_each(|index| world.apply_pod(gated(index, false)));
-    assert_eq!(at(&mut world, 1).binds.len(), 4);
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 4)])), ..group("ns", "gated", 4, "a") });
+    (0..4).for_each(|index| state.apply_pod(gated(index, index < 3)));
+    assert_eq!(at(&mut state, 0).binds.len(), 0);
+    assert_eq!((reserved(&state, "team"), phase(&state, "gated")), (Amount::ZERO, Phase::Pending));
+    assert_eq!(message(&state, "gated"), "the gang needs 4 members, 1 are ready, and 3 more are held back by scheduling gates");
+    (0..4).for_each(|index| state.apply_pod(gated(index, false)));
+    assert_eq!(at(&mut state, 1).binds.len(), 4);
 }
 
 #[test]
 fn a5_a_finished_podgroup_reserves_nothing_though_pods_of_it_wait() {
-    let mut world = team();
+    let mut state = team();
     let status = PodGroupStatus { phase: Some("Completed".to_owned()), ..PodGroupStatus::default() };
-    world.apply_group(GroupFacts { status, min_resources: Some(amounts(&[("cpu", 6)])), ..group("ns", "over", 1, "a") });
-    world.apply_pod(pod("ns", "over-0", "over", &[("cpu", 5)]));
+    state.apply_group(GroupFacts { status, min_resources: Some(amounts(&[("cpu", 6)])), ..group("ns", "over", 1, "a") });
+    state.apply_pod(pod("ns", "over-0", "over", &[("cpu", 5)]));
     for seconds in 0..2 {
-        assert!(at(&mut world, seconds).binds.is_empty(), "no node has so much");
-        assert_eq!(reserved(&world, "a"), Amount::ZERO);
+        assert!(at(&mut state, seconds).binds.is_empty(), "no node has so much");
+        assert_eq!(reserved(&state, "a"), Amount::ZERO);
     }
 }

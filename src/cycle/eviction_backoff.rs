@@ -68,31 +68,31 @@ mod tests {
     use super::*;
     use crate::api::{BudgetFacts, BudgetKey};
     use crate::cycle::testing::{pod, running};
-    use crate::cycle::tests::world;
+    use crate::cycle::tests::empty_state;
 
     #[test]
     fn each_refusal_doubles_the_back_off_and_a_deleted_pod_or_a_changed_budget_ends_it() {
-        let (mut world, uid) = (world(), Uid::from("ns/p"));
-        world.back_off_eviction(&uid, Duration::ZERO);
-        assert!(!world.eviction_backoff.is_active(&uid) && world.eviction_backoff.pods.is_empty(), "the pod is unknown");
-        world.apply_pod(running(pod("ns", "p", "g", &[]), "n"));
+        let (mut state, uid) = (empty_state(), Uid::from("ns/p"));
+        state.back_off_eviction(&uid, Duration::ZERO);
+        assert!(!state.eviction_backoff.is_active(&uid) && state.eviction_backoff.pods.is_empty(), "the pod is unknown");
+        state.apply_pod(running(pod("ns", "p", "g", &[]), "n"));
         let mut now = Duration::ZERO;
         for seconds in [5, 10, 20, 40] {
-            world.back_off_eviction(&uid, now);
-            assert!(world.eviction_backoff.is_active(&uid));
+            state.back_off_eviction(&uid, now);
+            assert!(state.eviction_backoff.is_active(&uid));
             now += Duration::from_secs(seconds);
-            assert_eq!(world.eviction_backoff.next(), Some(now));
-            assert!(!world.eviction_backoff.end_due(now.saturating_sub(Duration::from_millis(1))) && world.eviction_backoff.end_due(now));
-            assert!(!world.eviction_backoff.is_active(&uid));
+            assert_eq!(state.eviction_backoff.next(), Some(now));
+            assert!(!state.eviction_backoff.end_due(now.saturating_sub(Duration::from_millis(1))) && state.eviction_backoff.end_due(now));
+            assert!(!state.eviction_backoff.is_active(&uid));
         }
         let budget = |allowed| BudgetFacts { key: BudgetKey::new("ns", "b"), selector: None, allowed, frees_unready: false };
-        world.back_off_eviction(&uid, now);
-        world.apply_budget(budget(0));
-        assert!(world.eviction_backoff.is_active(&uid));
-        world.apply_budget(budget(1));
-        assert!(!world.eviction_backoff.is_active(&uid) && world.eviction_backoff.pods.is_empty());
-        world.back_off_eviction(&uid, now);
-        world.delete_pod(&uid);
-        assert!(world.eviction_backoff.pods.is_empty() && world.eviction_backoff.ends.is_empty());
+        state.back_off_eviction(&uid, now);
+        state.apply_budget(budget(0));
+        assert!(state.eviction_backoff.is_active(&uid));
+        state.apply_budget(budget(1));
+        assert!(!state.eviction_backoff.is_active(&uid) && state.eviction_backoff.pods.is_empty());
+        state.back_off_eviction(&uid, now);
+        state.delete_pod(&uid);
+        assert!(state.eviction_backoff.pods.is_empty() && state.eviction_backoff.ends.is_empty());
     }
 }

@@ -7,7 +7,7 @@
 //!            now             together             ceiling?
 //! ```
 //!
-//! Reading order: [`policy`], [`world`] (the known facts), `requeue` (which PodGroups are tried), [`gang`], [`order`], [`admit`], `turn`,
+//! Reading order: [`policy`], [`cache`] (the known facts), `requeue` (which PodGroups are tried), [`gang`], [`order`], [`admit`], `turn`,
 //! [`place`](mod@self::place), [`placement`] (nodes, filter, score), `preemption` and [`reclaim`] (victims), [`explain`], [`plan`], and the statuses: [`status`] and [`queue_status`].
 //!
 //! Promises, cited by the tests:

@@ -3,7 +3,7 @@
 use super::explain::Reason;
 use super::placement::filter::COUNT;
 use super::testing::{POLICY, group, limits, node, pod, queue, running};
-use super::tests::{bound, world};
+use super::tests::{bound, empty_state};
 use super::*;
 use crate::api::names::NODE_GROUP;
 use crate::api::node::Taint;
@@ -33,15 +33,15 @@ type Case = (fn(&mut SchedulingState), Reason);
 
 /// One case for each predicate.
 fn spoiled() -> [Case; COUNT] {
-    fn change(world: &mut SchedulingState, change: impl FnOnce(&mut NodeFacts)) {
+    fn change(state: &mut SchedulingState, change: impl FnOnce(&mut NodeFacts)) {
         let mut facts = good();
         change(&mut facts);
-        world.apply_node(facts);
+        state.apply_node(facts);
     }
     fn taint() -> Taint {
         Taint { key: "k".into(), value: None, effect: "NoSchedule".into() }
     }
-    fn keeps_away(world: &mut SchedulingState) {
+    fn keeps_away(state: &mut SchedulingState) {
         let match_labels = Some([("app".to_owned(), "db".to_owned())].into());
         let term = PodAffinityTerm {
             label_selector: Some(Selector { match_labels, match_expressions: None }),
@@ -49,54 +49,54 @@ fn spoiled() -> [Case; COUNT] {
             ..PodAffinityTerm::default()
         };
         let other = running(pod("ns", "other", "none", &[]), "n");
-        world.apply_pod(PodFacts { scheduler: "other".into(), anti_affinity: vec![term], ..other });
+        state.apply_pod(PodFacts { scheduler: "other".into(), anti_affinity: vec![term], ..other });
     }
-    fn of_others(world: &mut SchedulingState) {
+    fn of_others(state: &mut SchedulingState) {
         let groups = || ["others".to_owned()].into();
         let affinity = NodeGroupAffinity { own: groups(), allowed: groups() };
-        world.apply_queue(QueueFacts { node_group_affinity: Some(affinity), ..queue("others", None, &[]) });
-        change(world, |node| _ = node.labels.insert(NODE_GROUP.to_owned(), "others".to_owned()));
+        state.apply_queue(QueueFacts { node_group_affinity: Some(affinity), ..queue("others", None, &[]) });
+        change(state, |node| _ = node.labels.insert(NODE_GROUP.to_owned(), "others".to_owned()));
     }
     [
-        (|world| change(world, |node| node.unschedulable = true), Reason::Unschedulable),
-        (|world| change(world, |node| node.taints.push(taint())), Reason::Taint(taint())),
+        (|state| change(state, |node| node.unschedulable = true), Reason::Unschedulable),
+        (|state| change(state, |node| node.taints.push(taint())), Reason::Taint(taint())),
         (of_others, Reason::NodeGroup { group: "others".to_owned() }),
-        (|world| change(world, |node| _ = node.labels.remove("zone")), Reason::NodeSelector),
-        (|world| change(world, |node| _ = node.labels.remove("disk")), Reason::NodeAffinity),
+        (|state| change(state, |node| _ = node.labels.remove("zone")), Reason::NodeSelector),
+        (|state| change(state, |node| _ = node.labels.remove("disk")), Reason::NodeAffinity),
         (keeps_away, Reason::AntiAffinity { topology_key: "zone".into() }),
-        (|world| change(world, |node| node.allocatable.set("cpu", crate::resources::Amount::from_units(2))), Reason::Lacks("cpu".into())),
+        (|state| change(state, |node| node.allocatable.set("cpu", crate::resources::Amount::from_units(2))), Reason::Lacks("cpu".into())),
     ]
 }
 
 fn empty() -> SchedulingState {
-    let mut world = world();
+    let mut state = empty_state();
     for (name, cpu) in [("mine", 4), ("theirs", 0)] {
-        world.apply_queue(QueueFacts { deserved: limits(&[("cpu", cpu), ("pods", 100)]), ..queue(name, None, &[]) });
+        state.apply_queue(QueueFacts { deserved: limits(&[("cpu", cpu), ("pods", 100)]), ..queue(name, None, &[]) });
     }
-    world.apply_node(good());
-    world
+    state.apply_node(good());
+    state
 }
 
-fn came(world: &mut SchedulingState) {
-    world.apply_group(group("ns", "g", 1, "mine"));
-    world.apply_pod(asks());
+fn came(state: &mut SchedulingState) {
+    state.apply_group(group("ns", "g", 1, "mine"));
+    state.apply_pod(asks());
 }
 
 /// The node is full of a pod of a queue over its share.
 fn full() -> SchedulingState {
-    let mut world = empty();
+    let mut state = empty();
     let borrower = running(pod("ns", "v-0", "v", &[("cpu", 2)]), "n");
-    world.apply_group(group("ns", "v", 1, "theirs"));
-    world.apply_pod(PodFacts { charged_queue: Some("theirs".into()), ..borrower });
-    world
+    state.apply_group(group("ns", "v", 1, "theirs"));
+    state.apply_pod(PodFacts { charged_queue: Some("theirs".into()), ..borrower });
+    state
 }
 
-fn cycle(world: &mut SchedulingState) -> Plan {
-    run(world, &POLICY, Duration::ZERO)
+fn cycle(state: &mut SchedulingState) -> Plan {
+    run(state, &POLICY, Duration::ZERO)
 }
 
-fn nodes_said(world: &SchedulingState) -> Vec<Reason> {
-    let mut refusal = world.cache().groups()[&GroupKey::new("ns", "g")].refusal.as_deref();
+fn nodes_said(state: &SchedulingState) -> Vec<Reason> {
+    let mut refusal = state.cache().groups()[&GroupKey::new("ns", "g")].refusal.as_deref();
     loop {
         match refusal {
             Some(Refusal::Kept { refusal: inner, .. }) => refusal = Some(inner),
@@ -114,24 +114,24 @@ fn every_predicate_holds_for_placing_preempting_and_settling() {
     for (spoil, reason) in std::iter::once(good).chain(cases.map(|(spoil, reason)| (spoil, Some(reason)))) {
         let takes = reason.is_none();
 
-        let mut world = empty();
-        spoil(&mut world);
-        came(&mut world);
-        assert_eq!(bound(&cycle(&mut world)).len(), usize::from(takes), "placing: {reason:?}");
-        assert_eq!(nodes_said(&world), reason.clone().into_iter().collect::<Vec<_>>());
+        let mut state = empty();
+        spoil(&mut state);
+        came(&mut state);
+        assert_eq!(bound(&cycle(&mut state)).len(), usize::from(takes), "placing: {reason:?}");
+        assert_eq!(nodes_said(&state), reason.clone().into_iter().collect::<Vec<_>>());
 
-        let mut world = full();
-        spoil(&mut world);
-        came(&mut world);
-        assert_eq!(cycle(&mut world).evictions.len(), usize::from(takes), "preempting: {reason:?}");
+        let mut state = full();
+        spoil(&mut state);
+        came(&mut state);
+        assert_eq!(cycle(&mut state).evictions.len(), usize::from(takes), "preempting: {reason:?}");
 
-        let mut world = full();
-        came(&mut world);
-        assert_eq!(cycle(&mut world).evictions.len(), 1);
-        spoil(&mut world);
-        world.delete_pod(&"ns/v-0".into());
-        assert_eq!(bound(&cycle(&mut world)).len(), usize::from(takes), "settling: {reason:?}");
-        assert!(world.nominated(&GroupKey::new("ns", "g")).is_none());
-        assert!(world.cache().accounting().audit().is_clean());
+        let mut state = full();
+        came(&mut state);
+        assert_eq!(cycle(&mut state).evictions.len(), 1);
+        spoil(&mut state);
+        state.delete_pod(&"ns/v-0".into());
+        assert_eq!(bound(&cycle(&mut state)).len(), usize::from(takes), "settling: {reason:?}");
+        assert!(state.nominated(&GroupKey::new("ns", "g")).is_none());
+        assert!(state.cache().accounting().audit().is_clean());
     }
 }

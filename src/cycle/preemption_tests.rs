@@ -4,22 +4,22 @@ use super::cache::Phase;
 use super::plan::Eviction;
 use super::state::SchedulingState;
 use super::testing::{POLICY, class, group, limits, node, pod, queue, running};
-use super::tests::{bound, gang, message, phase, world};
+use super::tests::{bound, empty_state, gang, message, phase};
 use super::*;
 use crate::api::Uid;
 use crate::api::{GroupFacts, PodFacts, PriorityClassFacts, QueueFacts};
 
-pub(super) fn at(world: &mut SchedulingState, seconds: u64) -> Plan {
-    let plan = run(world, &POLICY, Duration::from_secs(seconds));
-    assert!(world.cache().accounting().audit().is_clean());
+pub(super) fn at(state: &mut SchedulingState, seconds: u64) -> Plan {
+    let plan = run(state, &POLICY, Duration::from_secs(seconds));
+    assert!(state.cache().accounting().audit().is_clean());
     plan
 }
 
-pub(super) fn confirm(world: &mut SchedulingState, plan: &Plan) {
+pub(super) fn confirm(state: &mut SchedulingState, plan: &Plan) {
     for bind in &plan.binds {
-        world.confirm(&bind.uid);
-        let facts = PodFacts::clone(&world.cache().pods()[&bind.uid].facts);
-        world.apply_pod(PodFacts { charged_queue: Some(bind.queue.to_string()), ..running(facts, &bind.node) });
+        state.confirm(&bind.uid);
+        let facts = PodFacts::clone(&state.cache().pods()[&bind.uid].facts);
+        state.apply_pod(PodFacts { charged_queue: Some(bind.queue.to_string()), ..running(facts, &bind.node) });
     }
 }
 
@@ -29,110 +29,110 @@ pub(super) fn names(eviction: &Eviction) -> Vec<&str> {
 
 /// `a` and `b` deserve 5 of 10 cpu each; `a` has borrowed all.
 pub(super) fn borrowed() -> SchedulingState {
-    let mut world = world();
+    let mut state = empty_state();
     for name in ["n1", "n2"] {
-        world.apply_node(node(name, &[("cpu", 5)]));
+        state.apply_node(node(name, &[("cpu", 5)]));
     }
     for name in ["a", "b"] {
-        world.apply_queue(QueueFacts { deserved: limits(&[("cpu", 5)]), ..queue(name, None, &[]) });
+        state.apply_queue(QueueFacts { deserved: limits(&[("cpu", 5)]), ..queue(name, None, &[]) });
     }
-    gang(&mut world, "borrows", 1, "a", 10, &[("cpu", 1)]);
-    let plan = at(&mut world, 0);
+    gang(&mut state, "borrows", 1, "a", 10, &[("cpu", 1)]);
+    let plan = at(&mut state, 0);
     assert_eq!(plan.binds.len(), 10);
-    confirm(&mut world, &plan);
-    world
+    confirm(&mut state, &plan);
+    state
 }
 
 #[test]
 fn q6_a_queue_reclaims_its_share_and_no_more() {
-    let mut world = borrowed();
-    gang(&mut world, "owed", 5, "b", 5, &[("cpu", 1)]);
-    gang(&mut world, "too-much", 1, "b", 1, &[("cpu", 1)]);
-    let plan = at(&mut world, 1);
+    let mut state = borrowed();
+    gang(&mut state, "owed", 5, "b", 5, &[("cpu", 1)]);
+    gang(&mut state, "too-much", 1, "b", 1, &[("cpu", 1)]);
+    let plan = at(&mut state, 1);
     assert!(plan.binds.is_empty());
     let [eviction] = plan.evictions.as_slice() else { panic!("{:?}", plan.evictions) };
     assert_eq!((eviction.victims.len(), eviction.cause), (5, plan::EvictionCause::Reclaim));
-    assert_eq!(phase(&world, "owed"), Phase::Inqueue);
+    assert_eq!(phase(&state, "owed"), Phase::Inqueue);
     assert_eq!(
-        message(&world, "owed"),
+        message(&state, "owed"),
         "preempting 5 pods of queue \"a\"; their places are nominated for this PodGroup (Insufficient cpu on nodes)"
     );
     for second in 2..4 {
-        let plan = at(&mut world, second);
+        let plan = at(&mut state, second);
         assert!(plan.binds.is_empty() && plan.evictions.is_empty(), "one attempt, and no other: {plan:?}");
     }
     let victims: Vec<_> = eviction.victims.iter().map(|victim| victim.uid.clone()).collect();
     for (count, uid) in victims.iter().enumerate() {
-        assert!(at(&mut world, 5).binds.is_empty(), "{count} of 5 are gone");
-        world.delete_pod(uid);
+        assert!(at(&mut state, 5).binds.is_empty(), "{count} of 5 are gone");
+        state.delete_pod(uid);
     }
-    assert_eq!(at(&mut world, 6).binds.len(), 5);
-    assert_eq!(phase(&world, "owed"), Phase::Running);
+    assert_eq!(at(&mut state, 6).binds.len(), 5);
+    assert_eq!(phase(&state, "owed"), Phase::Running);
     // The evicted pods are recreated and do not preempt in turn (no ping-pong), and `b` has what it deserves.
     for index in 0..5 {
-        world.apply_pod(pod("ns", &format!("again-{index}"), "borrows", &[("cpu", 1)]));
+        state.apply_pod(pod("ns", &format!("again-{index}"), "borrows", &[("cpu", 1)]));
     }
     for second in 7..12 {
-        let plan = at(&mut world, second);
+        let plan = at(&mut state, second);
         assert!(plan.binds.is_empty() && plan.evictions.is_empty(), "{plan:?}");
     }
 }
 
 #[test]
 fn further_members_of_a_podgroup_reclaim_the_share_of_their_queue_as_many_as_can() {
-    let mut world = borrowed();
-    gang(&mut world, "deployment", 1, "b", 7, &[("cpu", 1)]);
+    let mut state = borrowed();
+    gang(&mut state, "deployment", 1, "b", 7, &[("cpu", 1)]);
     let mut binds = 0;
     for second in 1..9 {
-        let plan = at(&mut world, second);
+        let plan = at(&mut state, second);
         binds += plan.binds.len();
-        confirm(&mut world, &plan);
+        confirm(&mut state, &plan);
         let gone: Vec<_> = plan.evictions.iter().flat_map(|eviction| &eviction.victims).map(|victim| victim.uid.clone()).collect();
-        gone.iter().for_each(|uid| world.delete_pod(uid));
+        gone.iter().for_each(|uid| state.delete_pod(uid));
     }
     assert_eq!(binds, 5, "its share, and no more");
 }
 
 #[test]
 fn r11_within_a_queue_the_higher_priority_preempts_the_lower_and_not_an_equal_one() {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 2)]));
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 2)]));
     for (name, value) in [("low", 1), ("high", 2)] {
-        world.apply_priority_class(class(name, value));
+        state.apply_priority_class(class(name, value));
     }
     let of = |class: &str, name: &str| GroupFacts { priority_class: Some(class.into()), ..group("ns", name, 1, "default") };
-    world.apply_group(of("low", "l"));
-    world.apply_pod(PodFacts { priority: 1, ..pod("ns", "l-0", "l", &[("cpu", 1)]) });
-    world.apply_group(of("high", "h"));
-    world.apply_pod(PodFacts { priority: 2, ..pod("ns", "h-0", "h", &[("cpu", 1)]) });
-    let plan = at(&mut world, 0);
+    state.apply_group(of("low", "l"));
+    state.apply_pod(PodFacts { priority: 1, ..pod("ns", "l-0", "l", &[("cpu", 1)]) });
+    state.apply_group(of("high", "h"));
+    state.apply_pod(PodFacts { priority: 2, ..pod("ns", "h-0", "h", &[("cpu", 1)]) });
+    let plan = at(&mut state, 0);
     assert_eq!(plan.binds.len(), 2);
-    confirm(&mut world, &plan);
-    world.apply_group(of("high", "next"));
-    world.apply_pod(PodFacts { priority: 2, ..pod("ns", "next-0", "next", &[("cpu", 1)]) });
-    let plan = at(&mut world, 1);
+    confirm(&mut state, &plan);
+    state.apply_group(of("high", "next"));
+    state.apply_pod(PodFacts { priority: 2, ..pod("ns", "next-0", "next", &[("cpu", 1)]) });
+    let plan = at(&mut state, 1);
     assert_eq!(
         plan.evictions.iter().map(|eviction| (names(eviction), eviction.cause)).collect::<Vec<_>>(),
         [(vec!["l-0"], plan::EvictionCause::Preemption)]
     );
-    world.delete_pod(&Uid::from("ns/l-0"));
-    assert_eq!(bound(&at(&mut world, 2)), [("next-0", "n")]);
-    world.apply_pod(PodFacts { priority: 1, ..pod("ns", "l-1", "l", &[("cpu", 1)]) });
-    assert!(at(&mut world, 3).evictions.is_empty());
-    assert!(message(&world, "l").starts_with("0/"), "{}", message(&world, "l"));
+    state.delete_pod(&Uid::from("ns/l-0"));
+    assert_eq!(bound(&at(&mut state, 2)), [("next-0", "n")]);
+    state.apply_pod(PodFacts { priority: 1, ..pod("ns", "l-1", "l", &[("cpu", 1)]) });
+    assert!(at(&mut state, 3).evictions.is_empty());
+    assert!(message(&state, "l").starts_with("0/"), "{}", message(&state, "l"));
 }
 
 /// A node that is full of one pod of low priority, and a PodGroup of one member of high priority that waits for its room.
 fn waits_for_a_lower_one(class_preempts: bool, pod_preempts: bool) -> SchedulingState {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 1)]));
-    world.apply_priority_class(PriorityClassFacts { preempts: class_preempts, ..class("high", 5) });
-    gang(&mut world, "low", 1, "default", 1, &[("cpu", 1)]);
-    let plan = at(&mut world, 0);
-    confirm(&mut world, &plan);
-    world.apply_group(GroupFacts { priority_class: Some("high".into()), ..group("ns", "high", 1, "default") });
-    world.apply_pod(PodFacts { priority: 5, preempts: pod_preempts, ..pod("ns", "high-0", "high", &[("cpu", 1)]) });
-    world
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 1)]));
+    state.apply_priority_class(PriorityClassFacts { preempts: class_preempts, ..class("high", 5) });
+    gang(&mut state, "low", 1, "default", 1, &[("cpu", 1)]);
+    let plan = at(&mut state, 0);
+    confirm(&mut state, &plan);
+    state.apply_group(GroupFacts { priority_class: Some("high".into()), ..group("ns", "high", 1, "default") });
+    state.apply_pod(PodFacts { priority: 5, preempts: pod_preempts, ..pod("ns", "high-0", "high", &[("cpu", 1)]) });
+    state
 }
 
 #[test]
@@ -142,29 +142,29 @@ fn r13_a_podgroup_that_never_preempts_gets_no_victims_by_priority_and_the_refusa
         (false, true, Some("no pod is preempted: priority class \"high\" has preemptionPolicy: Never")),
         (true, false, Some("no pod is preempted: a member has preemptionPolicy: Never")),
     ] {
-        let mut world = waits_for_a_lower_one(class_preempts, pod_preempts);
-        let plan = at(&mut world, 1);
+        let mut state = waits_for_a_lower_one(class_preempts, pod_preempts);
+        let plan = at(&mut state, 1);
         assert_eq!(plan.evictions.is_empty(), says.is_some(), "{says:?}");
-        assert!(says.is_none_or(|says| message(&world, "high").ends_with(says)), "{}", message(&world, "high"));
+        assert!(says.is_none_or(|says| message(&state, "high").ends_with(says)), "{}", message(&state, "high"));
     }
     // The class changed: the PodGroup preempts again.
-    let mut world = waits_for_a_lower_one(false, true);
-    assert!(at(&mut world, 1).evictions.is_empty());
-    world.apply_priority_class(class("high", 5));
-    assert_eq!(at(&mut world, 2).evictions.len(), 1);
+    let mut state = waits_for_a_lower_one(false, true);
+    assert!(at(&mut state, 1).evictions.is_empty());
+    state.apply_priority_class(class("high", 5));
+    assert_eq!(at(&mut state, 2).evictions.len(), 1);
 }
 
 #[test]
 fn r13_a_podgroup_that_never_preempts_does_not_reclaim_and_gets_its_share_when_it_is_free() {
-    let mut world = borrowed();
-    world.apply_group(group("ns", "owed", 2, "b"));
+    let mut state = borrowed();
+    state.apply_group(group("ns", "owed", 2, "b"));
     for (index, preempts) in [true, false].into_iter().enumerate() {
-        world.apply_pod(PodFacts { preempts, ..pod("ns", &format!("owed-{index}"), "owed", &[("cpu", 1)]) });
+        state.apply_pod(PodFacts { preempts, ..pod("ns", &format!("owed-{index}"), "owed", &[("cpu", 1)]) });
     }
-    assert!(at(&mut world, 1).evictions.is_empty());
-    assert!(message(&world, "owed").contains("preemptionPolicy: Never"), "{}", message(&world, "owed"));
+    assert!(at(&mut state, 1).evictions.is_empty());
+    assert!(message(&state, "owed").contains("preemptionPolicy: Never"), "{}", message(&state, "owed"));
     // A pod that terminates by itself is waited for.
-    let leaving: Vec<_> = world
+    let leaving: Vec<_> = state
         .cache()
         .pods()
         .values()
@@ -172,113 +172,113 @@ fn r13_a_podgroup_that_never_preempts_does_not_reclaim_and_gets_its_share_when_i
         .take(2)
         .map(|member| Arc::clone(&member.facts))
         .collect();
-    leaving.iter().for_each(|facts| world.apply_pod(PodFacts { deleting: true, ..PodFacts::clone(facts) }));
+    leaving.iter().for_each(|facts| state.apply_pod(PodFacts { deleting: true, ..PodFacts::clone(facts) }));
     // Nothing is free yet, so it is retried only for another reason.
-    world.apply_priority_class(class("wakes-all", 0));
-    assert!(at(&mut world, 2).evictions.is_empty());
-    assert!(!message(&world, "owed").contains("Never"), "{}", message(&world, "owed"));
-    leaving.iter().for_each(|facts| world.delete_pod(&facts.uid));
-    assert_eq!(at(&mut world, 3).binds.len(), 2);
+    state.apply_priority_class(class("wakes-all", 0));
+    assert!(at(&mut state, 2).evictions.is_empty());
+    assert!(!message(&state, "owed").contains("Never"), "{}", message(&state, "owed"));
+    leaving.iter().for_each(|facts| state.delete_pod(&facts.uid));
+    assert_eq!(at(&mut state, 3).binds.len(), 2);
 }
 
 #[test]
 fn r13_a_member_that_is_not_needed_now_does_not_prevent_a_preemption() {
-    let mut world = waits_for_a_lower_one(true, true);
-    world.apply_pod(PodFacts { priority: 1, preempts: false, ..pod("ns", "high-1", "high", &[("cpu", 1)]) });
-    assert_eq!(at(&mut world, 1).evictions.len(), 1);
+    let mut state = waits_for_a_lower_one(true, true);
+    state.apply_pod(PodFacts { priority: 1, preempts: false, ..pod("ns", "high-1", "high", &[("cpu", 1)]) });
+    assert_eq!(at(&mut state, 1).evictions.len(), 1);
 }
 
 #[test]
 fn r11_in_a_full_queue_the_higher_priority_is_admitted_by_preempting_a_lower_one() {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 8)]));
-    world.apply_queue(queue("q", None, &[("cpu", 2)]));
-    gang(&mut world, "low", 1, "q", 2, &[("cpu", 1)]);
-    let plan = at(&mut world, 0);
-    confirm(&mut world, &plan);
-    world.apply_group(group("ns", "high", 1, "q"));
-    world.apply_pod(PodFacts { priority: 1, ..pod("ns", "high-0", "high", &[("cpu", 1)]) });
-    let plan = at(&mut world, 1);
-    let [eviction] = plan.evictions.as_slice() else { panic!("{}", message(&world, "high")) };
-    assert_eq!((eviction.victims.len(), phase(&world, "high")), (1, Phase::Inqueue));
-    world.delete_pod(&eviction.victims[0].uid);
-    assert_eq!(bound(&at(&mut world, 2)), [("high-0", "n")]);
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 8)]));
+    state.apply_queue(queue("q", None, &[("cpu", 2)]));
+    gang(&mut state, "low", 1, "q", 2, &[("cpu", 1)]);
+    let plan = at(&mut state, 0);
+    confirm(&mut state, &plan);
+    state.apply_group(group("ns", "high", 1, "q"));
+    state.apply_pod(PodFacts { priority: 1, ..pod("ns", "high-0", "high", &[("cpu", 1)]) });
+    let plan = at(&mut state, 1);
+    let [eviction] = plan.evictions.as_slice() else { panic!("{}", message(&state, "high")) };
+    assert_eq!((eviction.victims.len(), phase(&state, "high")), (1, Phase::Inqueue));
+    state.delete_pod(&eviction.victims[0].uid);
+    assert_eq!(bound(&at(&mut state, 2)), [("high-0", "n")]);
 }
 
 #[test]
 fn a_changed_podgroup_preempts_again_after_an_attempt_in_vain() {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 1)]));
-    world.apply_priority_class(class("high", 1));
-    gang(&mut world, "low", 1, "default", 1, &[("cpu", 1)]);
-    let plan = at(&mut world, 0);
-    confirm(&mut world, &plan);
-    gang(&mut world, "rises", 1, "default", 1, &[("cpu", 1)]);
-    assert!(at(&mut world, 1).evictions.is_empty());
-    world.apply_group(GroupFacts { priority_class: Some("high".into()), ..group("ns", "rises", 1, "default") });
-    assert_eq!(at(&mut world, 2).evictions.len(), 1);
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 1)]));
+    state.apply_priority_class(class("high", 1));
+    gang(&mut state, "low", 1, "default", 1, &[("cpu", 1)]);
+    let plan = at(&mut state, 0);
+    confirm(&mut state, &plan);
+    gang(&mut state, "rises", 1, "default", 1, &[("cpu", 1)]);
+    assert!(at(&mut state, 1).evictions.is_empty());
+    state.apply_group(GroupFacts { priority_class: Some("high".into()), ..group("ns", "rises", 1, "default") });
+    assert_eq!(at(&mut state, 2).evictions.len(), 1);
 }
 
 #[test]
 fn a_class_counts_for_preemptors_and_for_victims_so_no_preemption_is_reversed() {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 1)]));
-    world.apply_priority_class(class("high", 100));
-    world.apply_group(group("ns", "l", 1, "default"));
-    world.apply_pod(PodFacts { priority: 5, ..pod("ns", "l-0", "l", &[("cpu", 1)]) });
-    let plan = at(&mut world, 0);
-    confirm(&mut world, &plan);
-    world.apply_group(GroupFacts { priority_class: Some("high".into()), ..group("ns", "h", 1, "default") });
-    world.apply_pod(pod("ns", "h-0", "h", &[("cpu", 1)]));
-    assert_eq!(at(&mut world, 1).evictions.iter().map(names).collect::<Vec<_>>(), [["l-0"]]);
-    world.delete_pod(&Uid::from("ns/l-0"));
-    let plan = at(&mut world, 2);
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 1)]));
+    state.apply_priority_class(class("high", 100));
+    state.apply_group(group("ns", "l", 1, "default"));
+    state.apply_pod(PodFacts { priority: 5, ..pod("ns", "l-0", "l", &[("cpu", 1)]) });
+    let plan = at(&mut state, 0);
+    confirm(&mut state, &plan);
+    state.apply_group(GroupFacts { priority_class: Some("high".into()), ..group("ns", "h", 1, "default") });
+    state.apply_pod(pod("ns", "h-0", "h", &[("cpu", 1)]));
+    assert_eq!(at(&mut state, 1).evictions.iter().map(names).collect::<Vec<_>>(), [["l-0"]]);
+    state.delete_pod(&Uid::from("ns/l-0"));
+    let plan = at(&mut state, 2);
     assert_eq!(bound(&plan), [("h-0", "n")]);
-    confirm(&mut world, &plan);
-    world.apply_pod(PodFacts { priority: 5, ..pod("ns", "l-1", "l", &[("cpu", 1)]) });
-    assert!(at(&mut world, 3).evictions.is_empty(), "its pod says 0, and its class 100");
+    confirm(&mut state, &plan);
+    state.apply_pod(PodFacts { priority: 5, ..pod("ns", "l-1", "l", &[("cpu", 1)]) });
+    assert!(at(&mut state, 3).evictions.is_empty(), "its pod says 0, and its class 100");
 }
 
 #[test]
 fn a_refused_eviction_withdraws_the_nomination_and_the_gang_preempts_again_later() {
-    let mut world = borrowed();
-    gang(&mut world, "owed", 2, "b", 2, &[("cpu", 1)]);
-    let plan = at(&mut world, 1);
+    let mut state = borrowed();
+    gang(&mut state, "owed", 2, "b", 2, &[("cpu", 1)]);
+    let plan = at(&mut state, 1);
     let eviction = plan.evictions[0].clone();
-    world.refuse_eviction(&eviction.group, eviction.nomination, "budget");
-    assert!(at(&mut world, 1).evictions.is_empty());
+    state.refuse_eviction(&eviction.group, eviction.nomination, "budget");
+    assert!(at(&mut state, 1).evictions.is_empty());
     assert_eq!(
-        message(&world, "owed"),
+        message(&state, "owed"),
         "the preemption was given up: budget; Insufficient cpu on nodes (1 in a row); it is retried after a back-off"
     );
-    let again = at(&mut world, 60);
+    let again = at(&mut state, 60);
     assert_eq!(again.evictions.len(), 1);
 }
 
 #[test]
 fn a_nomination_in_a_queue_that_requires_node_groups_since_is_withdrawn() {
-    let mut world = borrowed();
-    gang(&mut world, "owed", 2, "b", 2, &[("cpu", 1)]);
-    let plan = at(&mut world, 1);
+    let mut state = borrowed();
+    gang(&mut state, "owed", 2, "b", 2, &[("cpu", 1)]);
+    let plan = at(&mut state, 1);
     assert_eq!(plan.evictions.len(), 1);
-    world.apply_queue(QueueFacts { deserved: limits(&[("cpu", 5)]), node_groups: Some("spec.affinity"), ..queue("b", None, &[]) });
+    state.apply_queue(QueueFacts { deserved: limits(&[("cpu", 5)]), node_groups: Some("spec.affinity"), ..queue("b", None, &[]) });
     for victim in &plan.evictions[0].victims {
-        world.delete_pod(&victim.uid);
+        state.delete_pod(&victim.uid);
     }
-    assert!(at(&mut world, 2).binds.is_empty());
-    assert!(message(&world, "owed").contains("spec.affinity of queue \"b\""), "{}", message(&world, "owed"));
+    assert!(at(&mut state, 2).binds.is_empty());
+    assert!(message(&state, "owed").contains("spec.affinity of queue \"b\""), "{}", message(&state, "owed"));
 }
 
 #[test]
 fn many_waiting_podgroups_preempt_a_few_at_a_time_and_come_to_rest() {
-    let mut world = borrowed();
+    let mut state = borrowed();
     for index in 0..40 {
-        gang(&mut world, &format!("big-{index}"), 1, "b", 1, &[("cpu", 6)]);
+        gang(&mut state, &format!("big-{index}"), 1, "b", 1, &[("cpu", 6)]);
     }
     let mut now = Duration::from_secs(1);
     let mut cycles = 0;
-    while world.has_work(now) {
-        assert!(run(&mut world, &POLICY, now).evictions.is_empty(), "a node has 5");
+    while state.has_work(now) {
+        assert!(run(&mut state, &POLICY, now).evictions.is_empty(), "a node has 5");
         cycles += 1;
         assert!(cycles < 20, "it comes to rest");
         now += Duration::from_millis(100);
@@ -289,25 +289,25 @@ fn many_waiting_podgroups_preempt_a_few_at_a_time_and_come_to_rest() {
 #[test]
 fn a_pod_that_volcano_protects_is_never_a_victim_and_borrows_like_any_other() {
     for (pod_says, group_says) in [(true, false), (false, true)] {
-        let mut world = borrowed();
-        let facts: Vec<PodFacts> = world.cache().pods().iter().map(|(_, member)| PodFacts::clone(&member.facts)).collect();
-        facts.into_iter().for_each(|facts| world.apply_pod(PodFacts { protected: pod_says, ..facts }));
-        world.apply_group(GroupFacts { protected: group_says, ..group("ns", "borrows", 1, "a") });
-        gang(&mut world, "owed", 5, "b", 5, &[("cpu", 1)]);
-        assert!(at(&mut world, 1).evictions.is_empty(), "pods {pod_says}, group {group_says}");
-        assert!(message(&world, "owed").contains("10 not preemptable"), "{}", message(&world, "owed"));
-        let facts: Vec<PodFacts> = world.cache().pods().iter().map(|(_, member)| PodFacts::clone(&member.facts)).collect();
-        facts.into_iter().for_each(|facts| world.apply_pod(PodFacts { protected: false, ..facts }));
-        world.apply_group(group("ns", "borrows", 1, "a"));
-        assert_eq!(at(&mut world, 2).evictions.len(), 1, "once nothing protects them any more, they go");
+        let mut state = borrowed();
+        let facts: Vec<PodFacts> = state.cache().pods().iter().map(|(_, member)| PodFacts::clone(&member.facts)).collect();
+        facts.into_iter().for_each(|facts| state.apply_pod(PodFacts { protected: pod_says, ..facts }));
+        state.apply_group(GroupFacts { protected: group_says, ..group("ns", "borrows", 1, "a") });
+        gang(&mut state, "owed", 5, "b", 5, &[("cpu", 1)]);
+        assert!(at(&mut state, 1).evictions.is_empty(), "pods {pod_says}, group {group_says}");
+        assert!(message(&state, "owed").contains("10 not preemptable"), "{}", message(&state, "owed"));
+        let facts: Vec<PodFacts> = state.cache().pods().iter().map(|(_, member)| PodFacts::clone(&member.facts)).collect();
+        facts.into_iter().for_each(|facts| state.apply_pod(PodFacts { protected: false, ..facts }));
+        state.apply_group(group("ns", "borrows", 1, "a"));
+        assert_eq!(at(&mut state, 2).evictions.len(), 1, "once nothing protects them any more, they go");
     }
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 10)]));
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 10)]));
     for name in ["a", "b"] {
-        world.apply_queue(QueueFacts { deserved: limits(&[("cpu", 5)]), ..queue(name, None, &[]) });
+        state.apply_queue(QueueFacts { deserved: limits(&[("cpu", 5)]), ..queue(name, None, &[]) });
     }
-    gang(&mut world, "borrows", 8, "a", 8, &[("cpu", 1)]);
-    let facts: Vec<PodFacts> = world.cache().pods().iter().map(|(_, member)| PodFacts::clone(&member.facts)).collect();
-    facts.into_iter().for_each(|facts| world.apply_pod(PodFacts { protected: true, ..facts }));
-    assert_eq!(at(&mut world, 0).binds.len(), 8);
+    gang(&mut state, "borrows", 8, "a", 8, &[("cpu", 1)]);
+    let facts: Vec<PodFacts> = state.cache().pods().iter().map(|(_, member)| PodFacts::clone(&member.facts)).collect();
+    facts.into_iter().for_each(|facts| state.apply_pod(PodFacts { protected: true, ..facts }));
+    assert_eq!(at(&mut state, 0).binds.len(), 8);
 }

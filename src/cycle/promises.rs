@@ -13,12 +13,12 @@ use crate::api::pod_facts::PodPhase;
 use crate::api::{PodFacts, QueueFacts};
 use crate::resources::{Amount, Limits, Resources};
 
-fn world() -> SchedulingState {
+fn empty_state() -> SchedulingState {
     SchedulingState::new([DEFAULT_SCHEDULER.to_owned()])
 }
 
-fn cycle(world: &mut SchedulingState, now: Duration) -> Plan {
-    run(world, &POLICY, now)
+fn cycle(state: &mut SchedulingState, now: Duration) -> Plan {
+    run(state, &POLICY, now)
 }
 
 /// One event of a random history.
@@ -65,71 +65,71 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Two levels: `q0` and `q1` below `top`, and `q2` below the root; `q3` is never there.
-fn tree(world: &mut SchedulingState) {
-    world.apply_queue(queue("top", None, &[("cpu", 6)]));
-    world.apply_queue(queue("q0", Some("top"), &[]));
-    world.apply_queue(queue("q1", Some("top"), &[("cpu", 3)]));
-    world.apply_queue(queue("q2", None, &[]));
+fn tree(state: &mut SchedulingState) {
+    state.apply_queue(queue("top", None, &[("cpu", 6)]));
+    state.apply_queue(queue("q0", Some("top"), &[]));
+    state.apply_queue(queue("q1", Some("top"), &[("cpu", 3)]));
+    state.apply_queue(queue("q2", None, &[]));
 }
 
 fn name(pod: u8) -> Uid {
     Uid::from(format!("ns/p{pod}").as_str())
 }
 
-fn take(world: &mut SchedulingState, step: &Step) {
+fn take(state: &mut SchedulingState, step: &Step) {
     match step {
-        Step::Node(n, cpu) => world.apply_node(node(&format!("n{n}"), &[("cpu", *cpu)])),
-        Step::NodeGone(n) => world.delete_node(&format!("n{n}")),
+        Step::Node(n, cpu) => state.apply_node(node(&format!("n{n}"), &[("cpu", *cpu)])),
+        Step::NodeGone(n) => state.delete_node(&format!("n{n}")),
         Step::Queue(q, cpu) => {
-            let known = world.cache().queues()[&*format!("q{q}")].clone();
-            world.apply_queue(QueueFacts { capability: limits(&[("cpu", *cpu)]), ..(*known).clone() });
+            let known = state.cache().queues()[&*format!("q{q}")].clone();
+            state.apply_queue(QueueFacts { capability: limits(&[("cpu", *cpu)]), ..(*known).clone() });
         }
         Step::Terms(q, cpu, priority, closed_by_hand) => {
-            let known = world.cache().queues()[if *q == 3 { "top".to_owned() } else { format!("q{q}") }.as_str()].clone();
+            let known = state.cache().queues()[if *q == 3 { "top".to_owned() } else { format!("q{q}") }.as_str()].clone();
             let guarantee = if *cpu == 0 { Limits::new() } else { limits(&[("cpu", *cpu)]) };
-            world.apply_queue(QueueFacts { guarantee, priority: *priority, closed_by_hand: *closed_by_hand, ..(*known).clone() });
+            state.apply_queue(QueueFacts { guarantee, priority: *priority, closed_by_hand: *closed_by_hand, ..(*known).clone() });
         }
         Step::Pod(p, g, cpu) => {
-            if !world.cache().pods().contains_key(&name(*p)) {
-                world.apply_pod(pod("ns", &format!("p{p}"), &format!("g{g}"), &[("cpu", *cpu)]));
+            if !state.cache().pods().contains_key(&name(*p)) {
+                state.apply_pod(pod("ns", &format!("p{p}"), &format!("g{g}"), &[("cpu", *cpu)]));
             }
         }
-        Step::Group(g, q, min) => world.apply_group(group("ns", &format!("g{g}"), *min, &format!("q{q}"))),
-        Step::GroupGone(g) => world.delete_group(&GroupKey::new("ns", &format!("g{g}"))),
-        Step::PodGone(p) => world.delete_pod(&name(*p)),
+        Step::Group(g, q, min) => state.apply_group(group("ns", &format!("g{g}"), *min, &format!("q{q}"))),
+        Step::GroupGone(g) => state.delete_group(&GroupKey::new("ns", &format!("g{g}"))),
+        Step::PodGone(p) => state.delete_pod(&name(*p)),
         Step::Ends(p, well) => {
-            if let Some(member) = world.cache().pods().get(&name(*p)).filter(|member| member.facts.node.is_some()).cloned() {
+            if let Some(member) = state.cache().pods().get(&name(*p)).filter(|member| member.facts.node.is_some()).cloned() {
                 let phase = if *well { PodPhase::Succeeded } else { PodPhase::Failed };
-                world.apply_pod(PodFacts { phase, ..(*member.facts).clone() });
+                state.apply_pod(PodFacts { phase, ..(*member.facts).clone() });
             }
         }
         Step::Seen(p) => {
             if let Some((facts, at)) =
-                world.cache().pods().get(&name(*p)).and_then(|member| Some((member.facts.clone(), member.assumed.clone()?)))
+                state.cache().pods().get(&name(*p)).and_then(|member| Some((member.facts.clone(), member.assumed.clone()?)))
             {
-                world.confirm(&name(*p));
+                state.confirm(&name(*p));
                 let seen = running((*facts).clone(), &at.node);
-                world.apply_pod(PodFacts { charged_queue: Some(at.queue.to_string()), ..seen });
+                state.apply_pod(PodFacts { charged_queue: Some(at.queue.to_string()), ..seen });
             }
         }
         Step::Refused(p) => {
             let assumed =
-                world.cache().pods().get(&name(*p)).is_some_and(|member| member.assumed.as_ref().is_some_and(|assumed| !assumed.confirmed));
+                state.cache().pods().get(&name(*p)).is_some_and(|member| member.assumed.as_ref().is_some_and(|assumed| !assumed.confirmed));
             if assumed {
-                world.refuse_bind(&name(*p), "test", Duration::ZERO, |_| Duration::ZERO);
+                state.refuse_bind(&name(*p), "test", Duration::ZERO, |_| Duration::ZERO);
             }
         }
         Step::Foreign(p, n, cpu) => {
             let other = running(pod("ns", &format!("f{p}"), "none", &[("cpu", *cpu)]), &format!("n{n}"));
-            world.apply_pod(PodFacts { scheduler: "other".into(), ..other });
+            state.apply_pod(PodFacts { scheduler: "other".into(), ..other });
         }
         Step::Cycle | Step::Later(_) => {}
     }
 }
 
 /// Runs a cycle and checks C1 and C2 against the state before it.
-fn checked_cycle(world: &mut SchedulingState, now: Duration) -> Plan {
-    let before: std::collections::BTreeMap<_, _> = world
+fn checked_cycle(state: &mut SchedulingState, now: Duration) -> Plan {
+    let before: std::collections::BTreeMap<_, _> = state
         .cache()
         .groups()
         .iter()
@@ -138,19 +138,19 @@ fn checked_cycle(world: &mut SchedulingState, now: Duration) -> Plan {
             Some((key.clone(), (min, group.counts.placed + group.counts.succeeded)))
         })
         .collect();
-    let stood: std::collections::BTreeMap<String, [Resources; 3]> = world
+    let stood: std::collections::BTreeMap<String, [Resources; 3]> = state
         .cache()
         .accounting()
         .quota()
         .queues()
         .map(|queue| (queue.name.to_owned(), [queue.used.clone(), queue.reserved.clone(), queue.unused_guarantee.clone()]))
         .collect();
-    let plan = cycle(world, now);
+    let plan = cycle(state, now);
     for bind in &plan.binds {
-        let asks = &world.cache().pods()[&bind.uid].facts.request;
-        let over = world.cache().accounting().ledger().node(&bind.node).unwrap().overcommitted();
+        let asks = &state.cache().pods()[&bind.uid].facts.request;
+        let over = state.cache().accounting().ledger().node(&bind.node).unwrap().overcommitted();
         assert!(asks.iter().all(|(dimension, _)| over.get(dimension).is_zero()), "C1: {bind:?} puts its node over");
-        let quota = world.cache().accounting().quota();
+        let quota = state.cache().accounting().quota();
         assert_eq!(
             (quota.closed_by(&bind.queue), quota.fault(&bind.queue)),
             (None, None),
@@ -158,13 +158,13 @@ fn checked_cycle(world: &mut SchedulingState, now: Duration) -> Plan {
         );
         let mut at = Some(Arc::clone(&bind.queue));
         while let Some(queue) = at {
-            let view = world.cache().accounting().quota().queue(&queue);
+            let view = state.cache().accounting().quota().queue(&queue);
             for (dimension, ceiling) in view.limits.into_iter().flat_map(|limits| limits.capability.iter()) {
                 assert!(asks.get(dimension).is_zero() || view.used.get(dimension) <= ceiling, "C1: {bind:?} puts {queue} over");
             }
             // F5, as all stands now: what is held may have grown only up to a ceiling, wherever pods do not fill a floor.
             let [used, reserved, kept] = &stood[&*queue];
-            let total = world.cache().accounting().ledger().total().iter().filter(|_| &*queue == ROOT_QUEUE);
+            let total = state.cache().accounting().ledger().total().iter().filter(|_| &*queue == ROOT_QUEUE);
             let ceilings = view.limits.into_iter().flat_map(|limits| limits.capability.iter()).chain(total);
             // A later reservation of this cycle may be within the entitlement only (A3), and then it is more than there is room for.
             let settled =
@@ -189,40 +189,40 @@ proptest! {
 
     #[test]
     fn no_history_oversells_tears_a_gang_apart_or_leaves_the_books_wrong(steps in prop::collection::vec(step(), 1..60)) {
-        let mut world = world();
-        tree(&mut world);
+        let mut state = empty_state();
+        tree(&mut state);
         let (mut looks, mut now) = (0, Duration::ZERO);
         for step in steps {
-            take(&mut world, &step);
+            take(&mut state, &step);
             if let Step::Later(seconds) = step {
                 now += Duration::from_secs(u64::from(seconds));
             }
             if matches!(step, Step::Cycle | Step::Later(_)) {
                 // A PodGroup after its admission timeout makes room for others, in a cycle that follows at once.
-                let _plan = checked_cycle(&mut world, now);
+                let _plan = checked_cycle(&mut state, now);
                 for _ in 0..8 {
-                    let _plan = if world.has_work(now) { checked_cycle(&mut world, now) } else { break };
+                    let _plan = if state.has_work(now) { checked_cycle(&mut state, now) } else { break };
                 }
-                prop_assert!(!world.has_work(now), "it comes to rest");
+                prop_assert!(!state.has_work(now), "it comes to rest");
                 // All that could be placed was, and no PodGroup was forgotten: a try of the whole backlog places nothing more.
                 looks += 1;
-                world.apply_priority_class(class("wakes-all", looks));
-                prop_assert!(checked_cycle(&mut world, now).binds.is_empty());
+                state.apply_priority_class(class("wakes-all", looks));
+                prop_assert!(checked_cycle(&mut state, now).binds.is_empty());
             }
-            let report = world.cache().accounting().audit();
+            let report = state.cache().accounting().audit();
             prop_assert!(report.is_clean(), "C4: {:?}", report.differences);
-            for (key, group) in world.cache().groups() {
-                let reserved = world.cache().reserved(group);
+            for (key, group) in state.cache().groups() {
+                let reserved = state.cache().reserved(group);
                 let (facts, inqueue) = (group.facts.as_ref(), group.is_admitted());
                 prop_assert!(reserved.is_zero() || inqueue && facts.is_some(), "A2: {} reserves {:?}", key, reserved);
                 prop_assert!(reserved.is_zero() || facts.is_none_or(|facts| !gang::is_satisfied(group, facts)), "A5: {} has its places", key);
-                let queue = world.cache().accounting().quota().reservation_of(&key.to_string()).map(|(queue, _)| queue.to_owned());
+                let queue = state.cache().accounting().quota().reservation_of(&key.to_string()).map(|(queue, _)| queue.to_owned());
                 prop_assert!(queue.is_none() || queue == facts.map(|facts| facts.queue.clone()), "A2: {} reserves elsewhere", key);
             }
-            let placed = world.cache().pods().values().filter(|member| member.state() == State::Placed).map(|member| member.facts.priority).min();
-            prop_assert_eq!(world.cache.placed.lowest().copied(), placed);
-            let counted: usize = world.cache().groups().values().map(|group| group.waiting.len()).sum();
-            prop_assert_eq!(counted, world.cache().waiting_pods());
+            let placed = state.cache().pods().values().filter(|member| member.state() == State::Placed).map(|member| member.facts.priority).min();
+            prop_assert_eq!(state.cache.placed.lowest().copied(), placed);
+            let counted: usize = state.cache().groups().values().map(|group| group.waiting.len()).sum();
+            prop_assert_eq!(counted, state.cache().waiting_pods());
         }
     }
 
@@ -236,19 +236,19 @@ proptest! {
         type Fact = Box<dyn Fn(&mut SchedulingState)>;
         let mut facts: Vec<Fact> = Vec::new();
         for (index, cpu) in nodes.into_iter().enumerate() {
-            facts.push(Box::new(move |world| world.apply_node(node(&format!("n{index}"), &[("cpu", cpu)]))));
+            facts.push(Box::new(move |state| state.apply_node(node(&format!("n{index}"), &[("cpu", cpu)]))));
         }
         for (index, (g, cpu)) in pods.into_iter().enumerate() {
-            facts.push(Box::new(move |world| world.apply_pod(pod("ns", &format!("p{index}"), &format!("g{g}"), &[("cpu", cpu)]))));
+            facts.push(Box::new(move |state| state.apply_pod(pod("ns", &format!("p{index}"), &format!("g{g}"), &[("cpu", cpu)]))));
         }
         for (index, (q, min)) in groups.into_iter().enumerate() {
-            facts.push(Box::new(move |world| world.apply_group(group("ns", &format!("g{index}"), min, &format!("q{q}")))));
+            facts.push(Box::new(move |state| state.apply_group(group("ns", &format!("g{index}"), min, &format!("q{q}")))));
         }
         let plan = |facts: &[Fact]| {
-            let mut world = world();
-            tree(&mut world);
-            facts.iter().for_each(|fact| fact(&mut world));
-            cycle(&mut world, Duration::ZERO)
+            let mut state = empty_state();
+            tree(&mut state);
+            facts.iter().for_each(|fact| fact(&mut state));
+            cycle(&mut state, Duration::ZERO)
         };
         let first = plan(&facts);
         let mut random = seed;

@@ -4,7 +4,7 @@ use super::cache::Phase;
 use super::preemption_tests::at;
 use super::state::SchedulingState;
 use super::testing::{group, node, pod, queue, running};
-use super::tests::{gang, message, phase, world};
+use super::tests::{empty_state, gang, message, phase};
 use super::*;
 use crate::api::PodFacts;
 use crate::resources::Amount;
@@ -12,113 +12,113 @@ use crate::resources::Amount;
 const TIMEOUT: u64 = 30;
 
 /// Refuses all binds of the cycle for this PodGroup. Returns their number.
-fn refuse_all(world: &mut SchedulingState, group: &str, seconds: u64, wait: u64) -> usize {
-    let plan = at(world, seconds);
+fn refuse_all(state: &mut SchedulingState, group: &str, seconds: u64, wait: u64) -> usize {
+    let plan = at(state, seconds);
     let of_group: Vec<_> = plan.binds.iter().filter(|bind| *bind.group.name == *group).collect();
-    of_group.iter().for_each(|bind| world.refuse_bind(&bind.uid, "test", Duration::from_secs(seconds), |_| Duration::from_secs(wait)));
+    of_group.iter().for_each(|bind| state.refuse_bind(&bind.uid, "test", Duration::from_secs(seconds), |_| Duration::from_secs(wait)));
     of_group.len()
 }
 
-fn reserved(world: &SchedulingState) -> Amount {
-    world.cache().accounting().quota().queue("a").reserved.get("cpu")
+fn reserved(state: &SchedulingState) -> Amount {
+    state.cache().accounting().quota().queue("a").reserved.get("cpu")
 }
 
 /// Four members of a gang fill their queue, and all their binds are refused.
 fn refused() -> SchedulingState {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 8)]));
-    world.apply_queue(queue("a", None, &[("cpu", 4)]));
-    gang(&mut world, "fails", 4, "a", 4, &[("cpu", 1)]);
-    assert_eq!(refuse_all(&mut world, "fails", 0, 20), 4);
-    world
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 8)]));
+    state.apply_queue(queue("a", None, &[("cpu", 4)]));
+    gang(&mut state, "fails", 4, "a", 4, &[("cpu", 1)]);
+    assert_eq!(refuse_all(&mut state, "fails", 0, 20), 4);
+    state
 }
 
 #[test]
 fn a5_a_podgroup_with_refused_binds_keeps_others_out_until_its_admission_timeout_and_no_longer() {
-    let mut world = refused();
-    gang(&mut world, "other", 1, "a", 1, &[("cpu", 1)]);
-    assert!(at(&mut world, 1).binds.is_empty());
-    assert_eq!(reserved(&world), Amount::from_units(4), "what a refused bind gives back is its gang's");
-    assert_eq!(refuse_all(&mut world, "fails", 20, 20), 4);
-    assert!(at(&mut world, TIMEOUT - 1).binds.is_empty());
-    assert_eq!(world.next_attempt(), Some(Duration::from_secs(TIMEOUT)), "nothing else may happen");
-    let plan = at(&mut world, TIMEOUT);
-    assert_eq!((plan.binds.len(), reserved(&world), phase(&world, "fails")), (0, Amount::ZERO, Phase::Pending));
-    assert_eq!(at(&mut world, TIMEOUT).binds.len(), 1, "{}", message(&world, "other"));
+    let mut state = refused();
+    gang(&mut state, "other", 1, "a", 1, &[("cpu", 1)]);
+    assert!(at(&mut state, 1).binds.is_empty());
+    assert_eq!(reserved(&state), Amount::from_units(4), "what a refused bind gives back is its gang's");
+    assert_eq!(refuse_all(&mut state, "fails", 20, 20), 4);
+    assert!(at(&mut state, TIMEOUT - 1).binds.is_empty());
+    assert_eq!(state.next_attempt(), Some(Duration::from_secs(TIMEOUT)), "nothing else may happen");
+    let plan = at(&mut state, TIMEOUT);
+    assert_eq!((plan.binds.len(), reserved(&state), phase(&state, "fails")), (0, Amount::ZERO, Phase::Pending));
+    assert_eq!(at(&mut state, TIMEOUT).binds.len(), 1, "{}", message(&state, "other"));
 }
 
 #[test]
 fn a5_a_gang_with_one_accepted_bind_is_finished_first() {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 8)]));
-    world.apply_queue(queue("a", None, &[("cpu", 4)]));
-    gang(&mut world, "half", 4, "a", 4, &[("cpu", 1)]);
-    let plan = at(&mut world, 0);
-    world.confirm(&plan.binds[0].uid);
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 8)]));
+    state.apply_queue(queue("a", None, &[("cpu", 4)]));
+    gang(&mut state, "half", 4, "a", 4, &[("cpu", 1)]);
+    let plan = at(&mut state, 0);
+    state.confirm(&plan.binds[0].uid);
     for bind in &plan.binds[1..] {
-        world.refuse_bind(&bind.uid, "test", Duration::ZERO, |_| Duration::from_secs(100));
+        state.refuse_bind(&bind.uid, "test", Duration::ZERO, |_| Duration::from_secs(100));
     }
-    gang(&mut world, "other", 1, "a", 1, &[("cpu", 1)]);
+    gang(&mut state, "other", 1, "a", 1, &[("cpu", 1)]);
     for seconds in [1, TIMEOUT, TIMEOUT * 2] {
-        assert!(at(&mut world, seconds).binds.is_empty());
-        assert_eq!(reserved(&world), Amount::from_units(3));
+        assert!(at(&mut state, seconds).binds.is_empty());
+        assert_eq!(reserved(&state), Amount::from_units(3));
     }
 }
 
 #[test]
 fn all_that_is_refused_of_one_try_is_one_failure() {
-    let mut world = refused();
-    let failures = |world: &SchedulingState| world.cache().groups()[&GroupKey::new("ns", "fails")].retry.failures;
-    assert_eq!(failures(&world), 1);
-    assert_eq!(refuse_all(&mut world, "fails", 20, 20), 4);
-    assert_eq!(failures(&world), 2);
+    let mut state = refused();
+    let failures = |state: &SchedulingState| state.cache().groups()[&GroupKey::new("ns", "fails")].retry.failures;
+    assert_eq!(failures(&state), 1);
+    assert_eq!(refuse_all(&mut state, "fails", 20, 20), 4);
+    assert_eq!(failures(&state), 2);
 }
 
 #[test]
 fn n2_a_pod_that_is_resized_while_its_bind_is_under_way_counts_with_what_it_asks_for_now() {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 4)]));
-    gang(&mut world, "grows", 1, "default", 1, &[("cpu", 1)]);
-    assert_eq!(at(&mut world, 0).binds.len(), 1);
-    let asks = |world: &mut SchedulingState, cpu| world.apply_pod(pod("ns", "grows-0", "grows", &[("cpu", cpu)]));
-    asks(&mut world, 3);
-    gang(&mut world, "other", 1, "default", 1, &[("cpu", 2)]);
-    assert!(at(&mut world, 1).binds.is_empty(), "one cpu is left");
-    asks(&mut world, 2);
-    assert_eq!(at(&mut world, 2).binds.len(), 1, "{}", message(&world, "other"));
-    assert_eq!(world.cache().accounting().quota().used("default").get("cpu"), Amount::from_units(4));
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 4)]));
+    gang(&mut state, "grows", 1, "default", 1, &[("cpu", 1)]);
+    assert_eq!(at(&mut state, 0).binds.len(), 1);
+    let asks = |state: &mut SchedulingState, cpu| state.apply_pod(pod("ns", "grows-0", "grows", &[("cpu", cpu)]));
+    asks(&mut state, 3);
+    gang(&mut state, "other", 1, "default", 1, &[("cpu", 2)]);
+    assert!(at(&mut state, 1).binds.is_empty(), "one cpu is left");
+    asks(&mut state, 2);
+    assert_eq!(at(&mut state, 2).binds.len(), 1, "{}", message(&state, "other"));
+    assert_eq!(state.cache().accounting().quota().used("default").get("cpu"), Amount::from_units(4));
 }
 
 #[test]
 fn pods_that_say_no_task_are_of_the_task_without_a_name_whether_they_wait_or_run() {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 4)]));
-    world.apply_group(crate::api::GroupFacts { min_task_member: [(String::new(), 2)].into(), ..group("ns", "g", 2, "default") });
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 4)]));
+    state.apply_group(crate::api::GroupFacts { min_task_member: [(String::new(), 2)].into(), ..group("ns", "g", 2, "default") });
     for index in 0..2 {
-        world.apply_pod(pod("ns", &format!("g-{index}"), "g", &[("cpu", 1)]));
+        state.apply_pod(pod("ns", &format!("g-{index}"), "g", &[("cpu", 1)]));
     }
-    assert_eq!(at(&mut world, 0).binds.len(), 2, "{}", message(&world, "g"));
+    assert_eq!(at(&mut state, 0).binds.len(), 2, "{}", message(&state, "g"));
 }
 
 #[test]
 fn a5_a_partially_bound_gang_keeps_its_reservation_though_no_pod_is_evicted_for_it_after_all() {
-    let mut world = world();
+    let mut state = empty_state();
     for (name, cpu) in [("n1", 1), ("n2", 2)] {
-        world.apply_node(node(name, &[("cpu", cpu)]));
+        state.apply_node(node(name, &[("cpu", cpu)]));
     }
-    world.apply_queue(queue("a", None, &[("cpu", 4)]));
-    world.apply_group(group("ns", "low", 0, "a"));
-    (0..2).for_each(|index| world.apply_pod(running(pod("ns", &format!("low-{index}"), "low", &[("cpu", 1)]), "n2")));
-    world.apply_group(group("ns", "half", 2, "a"));
+    state.apply_queue(queue("a", None, &[("cpu", 4)]));
+    state.apply_group(group("ns", "low", 0, "a"));
+    (0..2).for_each(|index| state.apply_pod(running(pod("ns", &format!("low-{index}"), "low", &[("cpu", 1)]), "n2")));
+    state.apply_group(group("ns", "half", 2, "a"));
     let of_half = |index| PodFacts { priority: 9, ..pod("ns", &format!("half-{index}"), "half", &[("cpu", 1)]) };
-    world.apply_pod(running(of_half(0), "n1"));
-    world.apply_pod(of_half(1));
-    let plan = at(&mut world, 0);
-    let [eviction] = plan.evictions.as_slice() else { panic!("{}", message(&world, "half")) };
-    world.refuse_eviction(&eviction.group, eviction.nomination, "disruption_budget");
-    world.apply_node(node("n3", &[("cpu", 1)]));
-    gang(&mut world, "other", 1, "a", 1, &[("cpu", 1)]);
-    assert!(at(&mut world, 0).binds.is_empty(), "it is tried again a second later, and its queue has room for one more");
-    assert_eq!(reserved(&world), Amount::from_units(1));
-    assert_eq!(at(&mut world, 2).binds.len(), 1);
+    state.apply_pod(running(of_half(0), "n1"));
+    state.apply_pod(of_half(1));
+    let plan = at(&mut state, 0);
+    let [eviction] = plan.evictions.as_slice() else { panic!("{}", message(&state, "half")) };
+    state.refuse_eviction(&eviction.group, eviction.nomination, "disruption_budget");
+    state.apply_node(node("n3", &[("cpu", 1)]));
+    gang(&mut state, "other", 1, "a", 1, &[("cpu", 1)]);
+    assert!(at(&mut state, 0).binds.is_empty(), "it is tried again a second later, and its queue has room for one more");
+    assert_eq!(reserved(&state), Amount::from_units(1));
+    assert_eq!(at(&mut state, 2).binds.len(), 1);
 }

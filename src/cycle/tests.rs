@@ -10,252 +10,252 @@ use crate::api::pod_facts::{PodPhase, Unsupported};
 use crate::api::{GroupFacts, PodFacts};
 use crate::resources::Amount;
 
-pub(in crate::cycle) fn world() -> SchedulingState {
+pub(in crate::cycle) fn empty_state() -> SchedulingState {
     SchedulingState::new([DEFAULT_SCHEDULER.to_owned()])
 }
 
-pub(super) fn cycle(world: &mut SchedulingState) -> Plan {
-    run(world, &POLICY, Duration::ZERO)
+pub(super) fn cycle(state: &mut SchedulingState) -> Plan {
+    run(state, &POLICY, Duration::ZERO)
 }
 
 pub(super) fn bound(plan: &Plan) -> Vec<(&str, &str)> {
     plan.binds.iter().map(|bind| (&*bind.name, &*bind.node)).collect()
 }
 
-pub(super) fn gang(world: &mut SchedulingState, name: &str, min: u32, queue: &str, count: u32, asks: &[(&str, i64)]) {
-    world.apply_group(group("ns", name, min, queue));
+pub(super) fn gang(state: &mut SchedulingState, name: &str, min: u32, queue: &str, count: u32, asks: &[(&str, i64)]) {
+    state.apply_group(group("ns", name, min, queue));
     for index in 0..count {
-        world.apply_pod(pod("ns", &format!("{name}-{index}"), name, asks));
+        state.apply_pod(pod("ns", &format!("{name}-{index}"), name, asks));
     }
 }
 
-pub(super) fn message(world: &SchedulingState, name: &str) -> String {
-    world.cache().groups()[&GroupKey::new("ns", name)].refusal.as_ref().map(ToString::to_string).unwrap_or_default()
+pub(super) fn message(state: &SchedulingState, name: &str) -> String {
+    state.cache().groups()[&GroupKey::new("ns", name)].refusal.as_ref().map(ToString::to_string).unwrap_or_default()
 }
 
-pub(super) fn phase(world: &SchedulingState, name: &str) -> Phase {
-    let group = &world.cache().groups()[&GroupKey::new("ns", name)];
+pub(super) fn phase(state: &SchedulingState, name: &str) -> Phase {
+    let group = &state.cache().groups()[&GroupKey::new("ns", name)];
     crate::cycle::cache::phase::phase(group, group.facts.as_ref().unwrap())
 }
 
 #[test]
 fn a_gang_of_four_waits_for_its_fourth_node_and_is_then_placed_whole() {
-    let mut world = world();
+    let mut state = empty_state();
     for name in ["n1", "n2", "n3"] {
-        world.apply_node(node(name, &[("cpu", 1)]));
+        state.apply_node(node(name, &[("cpu", 1)]));
     }
-    gang(&mut world, "g", 4, "default", 4, &[("cpu", 1)]);
-    assert!(cycle(&mut world).binds.is_empty());
+    gang(&mut state, "g", 4, "default", 4, &[("cpu", 1)]);
+    assert!(cycle(&mut state).binds.is_empty());
     assert_eq!(
-        message(&world, "g"),
+        message(&state, "g"),
         "3 of 4 members find a place; for the next one: 0/3 nodes are available: 3 Insufficient cpu (requested 1, most free 0)"
     );
-    assert_eq!(phase(&world, "g"), Phase::Inqueue);
-    assert!(world.cache().accounting().ledger().nodes().all(|node| node.used.is_zero()));
-    world.apply_node(node("n4", &[("cpu", 1)]));
-    assert_eq!(bound(&cycle(&mut world)), [("g-0", "n1"), ("g-1", "n2"), ("g-2", "n3"), ("g-3", "n4")]);
-    assert_eq!(phase(&world, "g"), Phase::Running);
-    assert!(cycle(&mut world).tried.len() <= 1 && !world.has_work(Duration::ZERO));
+    assert_eq!(phase(&state, "g"), Phase::Inqueue);
+    assert!(state.cache().accounting().ledger().nodes().all(|node| node.used.is_zero()));
+    state.apply_node(node("n4", &[("cpu", 1)]));
+    assert_eq!(bound(&cycle(&mut state)), [("g-0", "n1"), ("g-1", "n2"), ("g-2", "n3"), ("g-3", "n4")]);
+    assert_eq!(phase(&state, "g"), Phase::Running);
+    assert!(cycle(&mut state).tried.len() <= 1 && !state.has_work(Duration::ZERO));
 }
 
 #[test]
 fn members_that_run_count_and_failed_ones_do_not() {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 8)]));
-    world.apply_group(group("ns", "g", 3, "default"));
-    world.apply_pod(running(pod("ns", "a", "g", &[("cpu", 1)]), "n"));
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 8)]));
+    state.apply_group(group("ns", "g", 3, "default"));
+    state.apply_pod(running(pod("ns", "a", "g", &[("cpu", 1)]), "n"));
     let mut failed = running(pod("ns", "b", "g", &[("cpu", 1)]), "n");
     failed.phase = PodPhase::Failed;
-    world.apply_pod(failed);
-    world.apply_pod(pod("ns", "c", "g", &[("cpu", 1)]));
-    assert!(cycle(&mut world).binds.is_empty());
-    assert_eq!(message(&world, "g"), "the gang needs 3 members, 2 exist");
-    assert_eq!(phase(&world, "g"), Phase::Unknown);
-    world.apply_pod(pod("ns", "d", "g", &[("cpu", 1)]));
-    assert_eq!(bound(&cycle(&mut world)).len(), 2);
+    state.apply_pod(failed);
+    state.apply_pod(pod("ns", "c", "g", &[("cpu", 1)]));
+    assert!(cycle(&mut state).binds.is_empty());
+    assert_eq!(message(&state, "g"), "the gang needs 3 members, 2 exist");
+    assert_eq!(phase(&state, "g"), Phase::Unknown);
+    state.apply_pod(pod("ns", "d", "g", &[("cpu", 1)]));
+    assert_eq!(bound(&cycle(&mut state)).len(), 2);
 }
 
 #[test]
 fn beyond_the_minimum_members_are_placed_one_by_one_as_far_as_there_is_room() {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 3)]));
-    gang(&mut world, "g", 2, "default", 5, &[("cpu", 1)]);
-    assert_eq!(bound(&cycle(&mut world)).len(), 3);
-    assert_eq!(phase(&world, "g"), Phase::Running);
-    assert_eq!(world.cache().waiting_pods(), 2);
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 3)]));
+    gang(&mut state, "g", 2, "default", 5, &[("cpu", 1)]);
+    assert_eq!(bound(&cycle(&mut state)).len(), 3);
+    assert_eq!(phase(&state, "g"), Phase::Running);
+    assert_eq!(state.cache().waiting_pods(), 2);
 }
 
 #[test]
 fn a_minimum_of_zero_is_each_pod_by_itself_and_never_running_without_one() {
-    let mut world = world();
-    gang(&mut world, "g", 0, "default", 2, &[("cpu", 1)]);
-    assert!(cycle(&mut world).binds.is_empty());
-    assert_ne!(phase(&world, "g"), Phase::Running);
-    world.apply_node(node("n", &[("cpu", 1)]));
-    assert_eq!(bound(&cycle(&mut world)), [("g-0", "n")]);
+    let mut state = empty_state();
+    gang(&mut state, "g", 0, "default", 2, &[("cpu", 1)]);
+    assert!(cycle(&mut state).binds.is_empty());
+    assert_ne!(phase(&state, "g"), Phase::Running);
+    state.apply_node(node("n", &[("cpu", 1)]));
+    assert_eq!(bound(&cycle(&mut state)), [("g-0", "n")]);
 }
 
 #[test]
 fn a1_an_overcommitted_node_takes_only_pods_that_do_not_request_the_resource() {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 8), ("nvidia.com/gpu", 2)]));
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 8), ("nvidia.com/gpu", 2)]));
     for index in 0..2 {
-        world.apply_pod(running(pod("ns", &format!("r-{index}"), "old", &[("nvidia.com/gpu", 1)]), "n"));
+        state.apply_pod(running(pod("ns", &format!("r-{index}"), "old", &[("nvidia.com/gpu", 1)]), "n"));
     }
-    world.apply_node(node("n", &[("cpu", 8), ("nvidia.com/gpu", 1)]));
-    gang(&mut world, "gpu", 1, "default", 1, &[("nvidia.com/gpu", 1)]);
-    gang(&mut world, "daemon", 1, "default", 1, &[("cpu", 1)]);
-    assert_eq!(bound(&cycle(&mut world)), [("daemon-0", "n")]);
-    world.apply_node(node("n", &[("cpu", 8), ("nvidia.com/gpu", 3)]));
-    assert_eq!(bound(&cycle(&mut world)), [("gpu-0", "n")]);
+    state.apply_node(node("n", &[("cpu", 8), ("nvidia.com/gpu", 1)]));
+    gang(&mut state, "gpu", 1, "default", 1, &[("nvidia.com/gpu", 1)]);
+    gang(&mut state, "daemon", 1, "default", 1, &[("cpu", 1)]);
+    assert_eq!(bound(&cycle(&mut state)), [("daemon-0", "n")]);
+    state.apply_node(node("n", &[("cpu", 8), ("nvidia.com/gpu", 3)]));
+    assert_eq!(bound(&cycle(&mut state)), [("gpu-0", "n")]);
 }
 
 #[test]
 fn q1_the_second_job_waits_for_the_parents_capability_and_reports_it() {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 32)]));
-    world.apply_queue(queue("parent", None, &[("cpu", 2)]));
-    world.apply_queue(queue("a", Some("parent"), &[]));
-    world.apply_queue(queue("b", Some("parent"), &[]));
-    gang(&mut world, "j1", 2, "a", 2, &[("cpu", 1)]);
-    gang(&mut world, "j2", 2, "b", 2, &[("cpu", 1)]);
-    assert_eq!(bound(&cycle(&mut world)).len(), 2);
-    assert_eq!(phase(&world, "j2"), Phase::Pending);
-    assert_eq!(message(&world, "j2"), "queue \"parent\" is over its quota: cpu requested 2, used 2, capability 2");
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 32)]));
+    state.apply_queue(queue("parent", None, &[("cpu", 2)]));
+    state.apply_queue(queue("a", Some("parent"), &[]));
+    state.apply_queue(queue("b", Some("parent"), &[]));
+    gang(&mut state, "j1", 2, "a", 2, &[("cpu", 1)]);
+    gang(&mut state, "j2", 2, "b", 2, &[("cpu", 1)]);
+    assert_eq!(bound(&cycle(&mut state)).len(), 2);
+    assert_eq!(phase(&state, "j2"), Phase::Pending);
+    assert_eq!(message(&state, "j2"), "queue \"parent\" is over its quota: cpu requested 2, used 2, capability 2");
     for index in 0..2 {
-        world.delete_pod(&Uid::from(format!("ns/j1-{index}").as_str()));
+        state.delete_pod(&Uid::from(format!("ns/j1-{index}").as_str()));
     }
-    assert_eq!(bound(&cycle(&mut world)), [("j2-0", "n"), ("j2-1", "n")]);
+    assert_eq!(bound(&cycle(&mut state)), [("j2-0", "n"), ("j2-1", "n")]);
 }
 
 #[test]
 fn a_faulty_object_blocks_only_itself_and_recovers() {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 32)]));
-    gang(&mut world, "lost", 1, "nowhere", 1, &[("cpu", 1)]);
-    gang(&mut world, "top", 1, "root", 1, &[("cpu", 1)]);
-    gang(&mut world, "fine", 1, "default", 1, &[("cpu", 1)]);
-    world.apply_pod(pod("ns", "orphan", "missing", &[("cpu", 1)]));
-    assert_eq!(bound(&cycle(&mut world)), [("fine-0", "n")]);
-    assert_eq!(message(&world, "lost"), "queue \"nowhere\" does not exist");
-    assert_eq!(message(&world, "top"), "queue \"root\" has queues below it, and pods go to queues that have none");
-    assert_eq!(world.cache().pods()[&Uid::from("ns/orphan")].refusal.as_ref().unwrap().to_string(), "PodGroup \"missing\" does not exist");
-    world.apply_queue(queue("nowhere", None, &[]));
-    world.apply_group(group("ns", "missing", 1, "default"));
-    assert_eq!(bound(&cycle(&mut world)).len(), 2);
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 32)]));
+    gang(&mut state, "lost", 1, "nowhere", 1, &[("cpu", 1)]);
+    gang(&mut state, "top", 1, "root", 1, &[("cpu", 1)]);
+    gang(&mut state, "fine", 1, "default", 1, &[("cpu", 1)]);
+    state.apply_pod(pod("ns", "orphan", "missing", &[("cpu", 1)]));
+    assert_eq!(bound(&cycle(&mut state)), [("fine-0", "n")]);
+    assert_eq!(message(&state, "lost"), "queue \"nowhere\" does not exist");
+    assert_eq!(message(&state, "top"), "queue \"root\" has queues below it, and pods go to queues that have none");
+    assert_eq!(state.cache().pods()[&Uid::from("ns/orphan")].refusal.as_ref().unwrap().to_string(), "PodGroup \"missing\" does not exist");
+    state.apply_queue(queue("nowhere", None, &[]));
+    state.apply_group(group("ns", "missing", 1, "default"));
+    assert_eq!(bound(&cycle(&mut state)).len(), 2);
 }
 
 #[test]
 fn an_unsupported_pod_is_refused_and_a_gated_pod_is_ignored() {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 32)]));
-    world.apply_group(group("ns", "g", 1, "default"));
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 32)]));
+    state.apply_group(group("ns", "g", 1, "default"));
     let mut port = pod("ns", "a", "g", &[("cpu", 1)]);
     port.unsupported = vec![Unsupported::HostPort];
     let mut gated = pod("ns", "b", "g", &[("cpu", 1)]);
     gated.gated = true;
-    world.apply_pod(port);
-    world.apply_pod(gated.clone());
-    assert!(cycle(&mut world).binds.is_empty());
-    assert!(message(&world, "g").contains("hostPort"));
+    state.apply_pod(port);
+    state.apply_pod(gated.clone());
+    assert!(cycle(&mut state).binds.is_empty());
+    assert!(message(&state, "g").contains("hostPort"));
     gated.gated = false;
-    world.apply_pod(gated);
-    assert_eq!(bound(&cycle(&mut world)), [("b", "n")]);
+    state.apply_pod(gated);
+    assert_eq!(bound(&cycle(&mut state)), [("b", "n")]);
 }
 
 #[test]
 fn each_task_has_its_own_minimum() {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 3)]));
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 3)]));
     let facts =
         GroupFacts { min_task_member: [("master".to_owned(), 1), ("worker".to_owned(), 2)].into(), ..group("ns", "g", 3, "default") };
-    world.apply_group(facts);
+    state.apply_group(facts);
     let member = |name: &str, task: &str| PodFacts { task: Some(task.into()), ..pod("ns", name, "g", &[("cpu", 1)]) };
     for name in ["a", "b", "c"] {
-        world.apply_pod(member(name, "worker"));
+        state.apply_pod(member(name, "worker"));
     }
-    assert!(cycle(&mut world).binds.is_empty());
-    assert_eq!(message(&world, "g"), "the gang needs 1 members of task master, 0 exist");
-    world.apply_pod(PodFacts { gated: true, ..member("z", "master") });
-    world.apply_pod(PodFacts { gated: true, ..member("y", "worker") });
-    assert!(cycle(&mut world).binds.is_empty());
+    assert!(cycle(&mut state).binds.is_empty());
+    assert_eq!(message(&state, "g"), "the gang needs 1 members of task master, 0 exist");
+    state.apply_pod(PodFacts { gated: true, ..member("z", "master") });
+    state.apply_pod(PodFacts { gated: true, ..member("y", "worker") });
+    assert!(cycle(&mut state).binds.is_empty());
     assert_eq!(
-        message(&world, "g"),
+        message(&state, "g"),
         "the gang needs 1 members of task master, 0 are ready, and 1 more are held back by scheduling gates",
         "those of another task do not count"
     );
-    world.apply_pod(member("z", "master"));
-    assert_eq!(bound(&cycle(&mut world)).iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["a", "b", "z"]);
+    state.apply_pod(member("z", "master"));
+    assert_eq!(bound(&cycle(&mut state)).iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["a", "b", "z"]);
 }
 
 #[test]
 fn a_refused_bind_waits_and_comes_back_with_the_failed_node_last() {
-    let mut world = world();
-    world.apply_node(node("n1", &[("cpu", 4)]));
-    world.apply_node(node("n2", &[("cpu", 1)]));
-    gang(&mut world, "g", 1, "default", 1, &[("cpu", 1)]);
-    let plan = cycle(&mut world);
+    let mut state = empty_state();
+    state.apply_node(node("n1", &[("cpu", 4)]));
+    state.apply_node(node("n2", &[("cpu", 1)]));
+    gang(&mut state, "g", 1, "default", 1, &[("cpu", 1)]);
+    let plan = cycle(&mut state);
     assert_eq!(bound(&plan), [("g-0", "n1")]);
     let uid = plan.binds[0].uid.clone();
-    world.refuse_bind(&uid, "forbidden", Duration::from_secs(1), |_| Duration::from_secs(2));
-    assert!(run(&mut world, &POLICY, Duration::from_secs(2)).binds.is_empty());
-    assert_eq!(message(&world, "g"), "a binding failed: forbidden (1 in a row); it is retried after a back-off");
-    assert_eq!(world.next_attempt(), Some(Duration::from_secs(3)));
-    assert_eq!(bound(&run(&mut world, &POLICY, Duration::from_secs(3))), [("g-0", "n2")]);
-    assert!(world.cache().accounting().audit().is_clean());
+    state.refuse_bind(&uid, "forbidden", Duration::from_secs(1), |_| Duration::from_secs(2));
+    assert!(run(&mut state, &POLICY, Duration::from_secs(2)).binds.is_empty());
+    assert_eq!(message(&state, "g"), "a binding failed: forbidden (1 in a row); it is retried after a back-off");
+    assert_eq!(state.next_attempt(), Some(Duration::from_secs(3)));
+    assert_eq!(bound(&run(&mut state, &POLICY, Duration::from_secs(3))), [("g-0", "n2")]);
+    assert!(state.cache().accounting().audit().is_clean());
 }
 
 #[test]
 fn a_pod_that_was_seen_on_a_node_is_not_forgotten_by_a_late_refusal() {
-    let mut world = world();
-    world.apply_node(node("n1", &[("cpu", 4)]));
-    gang(&mut world, "g", 1, "default", 1, &[("cpu", 1)]);
-    let plan = cycle(&mut world);
-    world.apply_pod(running(pod("ns", "g-0", "g", &[("cpu", 1)]), "n1"));
-    world.refuse_bind(&plan.binds[0].uid, "timeout", Duration::ZERO, |_| Duration::ZERO);
-    assert_eq!(world.cache().accounting().ledger().node("n1").unwrap().used.get("cpu"), Amount::from_units(1));
+    let mut state = empty_state();
+    state.apply_node(node("n1", &[("cpu", 4)]));
+    gang(&mut state, "g", 1, "default", 1, &[("cpu", 1)]);
+    let plan = cycle(&mut state);
+    state.apply_pod(running(pod("ns", "g-0", "g", &[("cpu", 1)]), "n1"));
+    state.refuse_bind(&plan.binds[0].uid, "timeout", Duration::ZERO, |_| Duration::ZERO);
+    assert_eq!(state.cache().accounting().ledger().node("n1").unwrap().used.get("cpu"), Amount::from_units(1));
 }
 
 #[test]
 fn bound_members_stay_charged_to_their_queue_when_the_podgroup_is_deleted() {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 4)]));
-    world.apply_queue(queue("q", None, &[]));
-    gang(&mut world, "g", 1, "q", 1, &[("cpu", 1)]);
-    let _plan = cycle(&mut world);
-    world.apply_pod(PodFacts { charged_queue: Some("q".into()), ..running(pod("ns", "g-0", "g", &[("cpu", 1)]), "n") });
-    world.delete_group(&GroupKey::new("ns", "g"));
-    assert_eq!(world.cache().accounting().quota().queue("q").used.get("cpu"), Amount::from_units(1));
-    world.apply_group(group("ns", "g", 1, "default"));
-    assert_eq!(world.cache().accounting().quota().queue("q").used.get("cpu"), Amount::from_units(1));
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 4)]));
+    state.apply_queue(queue("q", None, &[]));
+    gang(&mut state, "g", 1, "q", 1, &[("cpu", 1)]);
+    let _plan = cycle(&mut state);
+    state.apply_pod(PodFacts { charged_queue: Some("q".into()), ..running(pod("ns", "g-0", "g", &[("cpu", 1)]), "n") });
+    state.delete_group(&GroupKey::new("ns", "g"));
+    assert_eq!(state.cache().accounting().quota().queue("q").used.get("cpu"), Amount::from_units(1));
+    state.apply_group(group("ns", "g", 1, "default"));
+    assert_eq!(state.cache().accounting().quota().queue("q").used.get("cpu"), Amount::from_units(1));
 }
 
 #[test]
 fn the_higher_priority_and_then_the_emptier_queue_comes_first() {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 2)]));
-    world.apply_queue(queue("a", None, &[("cpu", 10)]));
-    world.apply_queue(queue("b", None, &[("cpu", 10)]));
-    world.apply_pod(PodFacts { charged_queue: Some("a".into()), ..running(pod("ns", "old", "x", &[("cpu", 1)]), "n") });
-    gang(&mut world, "in-a", 1, "a", 1, &[("cpu", 1)]);
-    gang(&mut world, "in-b", 1, "b", 1, &[("cpu", 1)]);
-    assert_eq!(bound(&cycle(&mut world)), [("in-b-0", "n")]);
-    world.delete_pod(&Uid::from("ns/old"));
-    world.apply_pod(PodFacts { priority: 9, ..pod("ns", "late", "in-a", &[("cpu", 1)]) });
-    assert_eq!(bound(&cycle(&mut world)), [("late", "n")]);
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 2)]));
+    state.apply_queue(queue("a", None, &[("cpu", 10)]));
+    state.apply_queue(queue("b", None, &[("cpu", 10)]));
+    state.apply_pod(PodFacts { charged_queue: Some("a".into()), ..running(pod("ns", "old", "x", &[("cpu", 1)]), "n") });
+    gang(&mut state, "in-a", 1, "a", 1, &[("cpu", 1)]);
+    gang(&mut state, "in-b", 1, "b", 1, &[("cpu", 1)]);
+    assert_eq!(bound(&cycle(&mut state)), [("in-b-0", "n")]);
+    state.delete_pod(&Uid::from("ns/old"));
+    state.apply_pod(PodFacts { priority: 9, ..pod("ns", "late", "in-a", &[("cpu", 1)]) });
+    assert_eq!(bound(&cycle(&mut state)), [("late", "n")]);
 }
 
 #[test]
 fn a_settled_charge_does_not_move_when_a_user_edits_the_annotation() {
-    let mut world = SchedulingState::new(["podgroup-scheduler".to_owned()]);
-    world.apply_node(node("n", &[("cpu", 8)]));
-    world.apply_queue(queue("mine", None, &[("cpu", 2)]));
-    world.apply_queue(queue("theirs", None, &[("cpu", 2)]));
+    let mut state = SchedulingState::new(["podgroup-scheduler".to_owned()]);
+    state.apply_node(node("n", &[("cpu", 8)]));
+    state.apply_queue(queue("mine", None, &[("cpu", 2)]));
+    state.apply_queue(queue("theirs", None, &[("cpu", 2)]));
     let bound = |queue: Option<&str>| PodFacts { charged_queue: queue.map(Into::into), ..running(pod("ns", "p", "g", &[("cpu", 2)]), "n") };
     for tampered in [Some("theirs"), None, Some("X Y"), Some("mine")] {
-        world.apply_pod(bound(Some("mine")));
-        world.apply_pod(bound(tampered));
-        let used = |queue: &str| world.cache().accounting().quota().queue(queue).used.get("cpu");
+        state.apply_pod(bound(Some("mine")));
+        state.apply_pod(bound(tampered));
+        let used = |queue: &str| state.cache().accounting().quota().queue(queue).used.get("cpu");
         assert_eq!(
             [used("mine"), used("theirs")],
             [crate::resources::Amount::from_units(2), crate::resources::Amount::ZERO],

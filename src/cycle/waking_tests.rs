@@ -4,65 +4,65 @@ use super::preemption_retries_tests::being_bound;
 use super::preemption_tests::{at, borrowed};
 use super::state::SchedulingState;
 use super::testing::{POLICY, class, group, limits, node, pod, queue, running};
-use super::tests::{gang, message, world};
+use super::tests::{empty_state, gang, message};
 use super::*;
 use crate::api::Uid;
 use crate::api::podgroup::Selector;
 use crate::api::{BudgetFacts, BudgetKey, GroupFacts, PodFacts, QueueFacts};
 
 /// Runs cycles until there is nothing to do before this time. Returns the number of evictions.
-fn until(world: &mut SchedulingState, seconds: u64) -> usize {
+fn until(state: &mut SchedulingState, seconds: u64) -> usize {
     let end = Duration::from_secs(seconds);
     let mut now = Duration::from_secs(seconds - 3);
     let mut went = 0;
-    while let Some(next) = world.next_attempt().filter(|next| *next < end) {
+    while let Some(next) = state.next_attempt().filter(|next| *next < end) {
         now = now.max(next);
-        went += run(world, &POLICY, now).evictions.iter().map(|eviction| eviction.victims.len()).sum::<usize>();
-        assert!(world.cache().accounting().audit().is_clean());
+        went += run(state, &POLICY, now).evictions.iter().map(|eviction| eviction.victims.len()).sum::<usize>();
+        assert!(state.cache().accounting().audit().is_clean());
     }
     went
 }
 
-fn change_pod(world: &mut SchedulingState, name: &str, change: impl Fn(PodFacts) -> PodFacts) {
-    let facts = PodFacts::clone(&world.cache().pods()[&Uid::from(format!("ns/{name}").as_str())].facts);
-    world.apply_pod(change(facts));
+fn change_pod(state: &mut SchedulingState, name: &str, change: impl Fn(PodFacts) -> PodFacts) {
+    let facts = PodFacts::clone(&state.cache().pods()[&Uid::from(format!("ns/{name}").as_str())].facts);
+    state.apply_pod(change(facts));
 }
 
-fn change_all(world: &mut SchedulingState, change: impl Fn(PodFacts) -> PodFacts + Copy) {
-    (0..10).for_each(|index| change_pod(world, &format!("borrows-{index}"), change));
+fn change_all(state: &mut SchedulingState, change: impl Fn(PodFacts) -> PodFacts + Copy) {
+    (0..10).for_each(|index| change_pod(state, &format!("borrows-{index}"), change));
 }
 
 /// `b` can reclaim, but there are no candidates until this change.
 fn helps(before: impl Fn(&mut SchedulingState), change: impl Fn(&mut SchedulingState)) {
-    let mut world = borrowed();
-    before(&mut world);
-    gang(&mut world, "owed", 1, "b", 1, &[("cpu", 1)]);
-    assert_eq!(until(&mut world, 4), 0, "{}", message(&world, "owed"));
-    assert_eq!(until(&mut world, 8), 0, "idle");
-    change(&mut world);
-    assert!(until(&mut world, 12) > 0, "no preemption was attempted: {}", message(&world, "owed"));
+    let mut state = borrowed();
+    before(&mut state);
+    gang(&mut state, "owed", 1, "b", 1, &[("cpu", 1)]);
+    assert_eq!(until(&mut state, 4), 0, "{}", message(&state, "owed"));
+    assert_eq!(until(&mut state, 8), 0, "idle");
+    change(&mut state);
+    assert!(until(&mut state, 12) > 0, "no preemption was attempted: {}", message(&state, "owed"));
 }
 
 #[test]
 fn a_pod_that_may_be_preempted_now() {
     let keep = |preemptable| move |facts| PodFacts { preemptable, ..facts };
-    helps(|world| change_all(world, keep(false)), |world| change_pod(world, "borrows-3", keep(true)));
+    helps(|state| change_all(state, keep(false)), |state| change_pod(state, "borrows-3", keep(true)));
 }
 
 #[test]
 fn a_podgroup_with_pods_that_may_be_preempted_now() {
     let says =
-        |preemptable| move |world: &mut SchedulingState| world.apply_group(GroupFacts { preemptable, ..group("ns", "borrows", 1, "a") });
+        |preemptable| move |state: &mut SchedulingState| state.apply_group(GroupFacts { preemptable, ..group("ns", "borrows", 1, "a") });
     helps(says(false), says(true));
 }
 
 #[test]
 fn a_gang_that_needs_fewer() {
     // One member is protected, so the gang cannot be evicted whole.
-    let says = |min| move |world: &mut SchedulingState| world.apply_group(group("ns", "borrows", min, "a"));
-    let before = |world: &mut SchedulingState| {
-        says(10)(world);
-        change_pod(world, "borrows-3", |facts| PodFacts { preemptable: false, ..facts });
+    let says = |min| move |state: &mut SchedulingState| state.apply_group(group("ns", "borrows", min, "a"));
+    let before = |state: &mut SchedulingState| {
+        says(10)(state);
+        change_pod(state, "borrows-3", |facts| PodFacts { preemptable: false, ..facts });
     };
     helps(before, says(9));
 }
@@ -70,24 +70,24 @@ fn a_gang_that_needs_fewer() {
 #[test]
 fn a_group_of_a_lower_class_now() {
     let says = |class: Option<&'static str>| {
-        move |world: &mut SchedulingState| {
-            world.apply_group(GroupFacts { priority_class: class.map(Into::into), ..group("ns", "borrows", 1, "a") })
+        move |state: &mut SchedulingState| {
+            state.apply_group(GroupFacts { priority_class: class.map(Into::into), ..group("ns", "borrows", 1, "a") })
         }
     };
-    let before = |world: &mut SchedulingState| {
-        world.apply_priority_class(class("high", 5));
-        says(Some("high"))(world);
+    let before = |state: &mut SchedulingState| {
+        state.apply_priority_class(class("high", 5));
+        says(Some("high"))(state);
     };
     helps(before, says(None));
 }
 
 #[test]
 fn a_group_that_is_gone_with_its_class() {
-    let before = |world: &mut SchedulingState| {
-        world.apply_priority_class(class("high", 5));
-        world.apply_group(GroupFacts { priority_class: Some("high".into()), ..group("ns", "borrows", 1, "a") });
+    let before = |state: &mut SchedulingState| {
+        state.apply_priority_class(class("high", 5));
+        state.apply_group(GroupFacts { priority_class: Some("high".into()), ..group("ns", "borrows", 1, "a") });
     };
-    helps(before, |world| world.delete_group(&GroupKey::new("ns", "borrows")));
+    helps(before, |state| state.delete_group(&GroupKey::new("ns", "borrows")));
 }
 
 #[test]
@@ -95,88 +95,88 @@ fn a_pod_that_its_budget_guards_no_more() {
     let selector = Selector { match_labels: Some([("app".to_owned(), "x".to_owned())].into()), match_expressions: None };
     let budget = BudgetFacts { key: BudgetKey::new("ns", "b"), selector: Some(selector), allowed: 0, frees_unready: false };
     let label = |value: &'static str| move |facts| PodFacts { labels: [("app".to_owned(), value.to_owned())].into(), ..facts };
-    let before = |world: &mut SchedulingState| {
-        change_all(world, label("x"));
-        world.apply_budget(budget.clone());
+    let before = |state: &mut SchedulingState| {
+        change_all(state, label("x"));
+        state.apply_budget(budget.clone());
     };
-    helps(before, |world| change_pod(world, "borrows-3", label("y")));
+    helps(before, |state| change_pod(state, "borrows-3", label("y")));
 }
 
 #[test]
 fn a_pod_that_moved_to_another_podgroup() {
-    let before = |world: &mut SchedulingState| {
-        world.apply_group(group("ns", "borrows", 10, "a"));
-        change_pod(world, "borrows-3", |facts| PodFacts { preemptable: false, ..facts });
+    let before = |state: &mut SchedulingState| {
+        state.apply_group(group("ns", "borrows", 10, "a"));
+        change_pod(state, "borrows-3", |facts| PodFacts { preemptable: false, ..facts });
     };
-    helps(before, |world| change_pod(world, "borrows-4", |facts| PodFacts { group: GroupKey::new("ns", "none"), ..facts }));
+    helps(before, |state| change_pod(state, "borrows-4", |facts| PodFacts { group: GroupKey::new("ns", "none"), ..facts }));
 }
 
 #[test]
 fn a_pod_of_another_task_now() {
     let chief = || Some("chief".to_owned());
-    let before = |world: &mut SchedulingState| {
-        world.apply_group(GroupFacts { min_task_member: [("chief".to_owned(), 9)].into(), ..group("ns", "borrows", 9, "a") });
-        (0..9).for_each(|index| change_pod(world, &format!("borrows-{index}"), |facts| PodFacts { task: chief(), ..facts }));
-        change_pod(world, "borrows-9", |facts| PodFacts { preemptable: false, ..facts });
+    let before = |state: &mut SchedulingState| {
+        state.apply_group(GroupFacts { min_task_member: [("chief".to_owned(), 9)].into(), ..group("ns", "borrows", 9, "a") });
+        (0..9).for_each(|index| change_pod(state, &format!("borrows-{index}"), |facts| PodFacts { task: chief(), ..facts }));
+        change_pod(state, "borrows-9", |facts| PodFacts { preemptable: false, ..facts });
     };
-    helps(before, |world| change_pod(world, "borrows-9", |facts| PodFacts { task: chief(), ..facts }));
+    helps(before, |state| change_pod(state, "borrows-9", |facts| PodFacts { task: chief(), ..facts }));
 }
 
 #[test]
 fn a_pod_whose_bind_is_over_though_it_was_seen_before_the_answer_said_no() {
-    let (mut world, plan) = being_bound();
-    assert_eq!(until(&mut world, 4), 0);
+    let (mut state, plan) = being_bound();
+    assert_eq!(until(&mut state, 4), 0);
     for bind in &plan.binds {
-        let facts = PodFacts::clone(&world.cache().pods()[&bind.uid].facts);
-        world.apply_pod(PodFacts { charged_queue: Some(bind.queue.to_string()), ..running(facts, &bind.node) });
-        world.refuse_bind(&bind.uid, "conflict", Duration::from_secs(5), |_| Duration::from_secs(1));
+        let facts = PodFacts::clone(&state.cache().pods()[&bind.uid].facts);
+        state.apply_pod(PodFacts { charged_queue: Some(bind.queue.to_string()), ..running(facts, &bind.node) });
+        state.refuse_bind(&bind.uid, "conflict", Duration::from_secs(5), |_| Duration::from_secs(1));
     }
-    assert_eq!(until(&mut world, 8), 1, "{}", message(&world, "owed"));
+    assert_eq!(until(&mut state, 8), 1, "{}", message(&state, "owed"));
 }
 
 #[test]
 fn a_queue_that_borrows_by_what_is_placed_where_nothing_else_happens() {
-    let mut world = world();
-    world.apply_node(node("n1", &[("cpu", 2)]));
-    world.apply_node(node("n2", &[("cpu", 1), ("memory", 1)]));
+    let mut state = empty_state();
+    state.apply_node(node("n1", &[("cpu", 2)]));
+    state.apply_node(node("n2", &[("cpu", 1), ("memory", 1)]));
     for (name, deserved) in [("a", 1), ("b", 2)] {
-        world.apply_queue(QueueFacts { deserved: limits(&[("cpu", deserved)]), ..queue(name, None, &[]) });
+        state.apply_queue(QueueFacts { deserved: limits(&[("cpu", deserved)]), ..queue(name, None, &[]) });
     }
-    world.apply_group(group("ns", "borrows", 1, "a"));
-    world.apply_pod(running(pod("ns", "borrows-0", "borrows", &[("cpu", 1)]), "n1"));
-    world.apply_pod(pod("ns", "borrows-1", "borrows", &[("cpu", 1), ("memory", 1)]));
-    let plan = at(&mut world, 0);
-    world.refuse_bind(&plan.binds[0].uid, "test", Duration::ZERO, |_| Duration::from_secs(6));
-    gang(&mut world, "owed", 1, "b", 1, &[("cpu", 2)]);
-    assert_eq!(until(&mut world, 4), 0);
-    assert_eq!(until(&mut world, 8), 1, "its bind is tried again: {}", message(&world, "owed"));
+    state.apply_group(group("ns", "borrows", 1, "a"));
+    state.apply_pod(running(pod("ns", "borrows-0", "borrows", &[("cpu", 1)]), "n1"));
+    state.apply_pod(pod("ns", "borrows-1", "borrows", &[("cpu", 1), ("memory", 1)]));
+    let plan = at(&mut state, 0);
+    state.refuse_bind(&plan.binds[0].uid, "test", Duration::ZERO, |_| Duration::from_secs(6));
+    gang(&mut state, "owed", 1, "b", 1, &[("cpu", 2)]);
+    assert_eq!(until(&mut state, 4), 0);
+    assert_eq!(until(&mut state, 8), 1, "its bind is tried again: {}", message(&state, "owed"));
 }
 
 #[test]
 fn r8_what_asks_with_the_priority_of_another_is_not_taken_back_and_forth_for_ever() {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 2)]));
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 2)]));
     let of = |name: &str, group: &str, cpu, priority| PodFacts { priority, ..pod("ns", name, group, &[("cpu", cpu)]) };
-    world.apply_group(group("ns", "mixed", 0, "default"));
-    world.apply_group(group("ns", "middle", 0, "default"));
-    world.apply_pod(running(of("middle-0", "middle", 2, 1), "n"));
+    state.apply_group(group("ns", "mixed", 0, "default"));
+    state.apply_group(group("ns", "middle", 0, "default"));
+    state.apply_pod(running(of("middle-0", "middle", 2, 1), "n"));
     // The large one fits no node, and the small one has a lower priority than the running pods.
-    world.apply_pod(of("mixed-0", "mixed", 3, 2));
-    world.apply_pod(of("mixed-1", "mixed", 1, 0));
-    assert_eq!(until(&mut world, 4), 0, "{}", message(&world, "mixed"));
-    world.apply_pod(of("mixed-2", "mixed", 1, 2));
-    assert_eq!(until(&mut world, 8), 1, "its own priority is enough");
+    state.apply_pod(of("mixed-0", "mixed", 3, 2));
+    state.apply_pod(of("mixed-1", "mixed", 1, 0));
+    assert_eq!(until(&mut state, 4), 0, "{}", message(&state, "mixed"));
+    state.apply_pod(of("mixed-2", "mixed", 1, 2));
+    assert_eq!(until(&mut state, 8), 1, "its own priority is enough");
 }
 
 #[test]
 fn a_podgroup_that_gets_a_higher_class_preempts_though_none_could_before() {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 1)]));
-    world.apply_group(group("ns", "runs", 1, "default"));
-    world.apply_pod(running(pod("ns", "runs-0", "runs", &[("cpu", 1)]), "n"));
-    gang(&mut world, "g", 1, "default", 1, &[("cpu", 1)]);
-    world.apply_group(GroupFacts { priority_class: Some("high".into()), ..group("ns", "g", 1, "default") });
-    assert_eq!(until(&mut world, 4), 0, "{}", message(&world, "g"));
-    world.apply_priority_class(class("high", 1_000));
-    assert_eq!(until(&mut world, 8), 1, "{}", message(&world, "g"));
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 1)]));
+    state.apply_group(group("ns", "runs", 1, "default"));
+    state.apply_pod(running(pod("ns", "runs-0", "runs", &[("cpu", 1)]), "n"));
+    gang(&mut state, "g", 1, "default", 1, &[("cpu", 1)]);
+    state.apply_group(GroupFacts { priority_class: Some("high".into()), ..group("ns", "g", 1, "default") });
+    assert_eq!(until(&mut state, 4), 0, "{}", message(&state, "g"));
+    state.apply_priority_class(class("high", 1_000));
+    assert_eq!(until(&mut state, 8), 1, "{}", message(&state, "g"));
 }

@@ -2,7 +2,7 @@
 
 use super::state::SchedulingState;
 use super::testing::{group, limits, node, pod, queue, running};
-use super::tests::{cycle, gang, world};
+use super::tests::{cycle, empty_state, gang};
 use super::*;
 use crate::api::PodFacts;
 use crate::api::pod_facts::PodPhase;
@@ -10,14 +10,14 @@ use std::collections::BTreeSet;
 
 /// Twenty nodes of 4 cpu, filled by pods of 1 cpu, and this many PodGroups of `members` in the queue `default` that found no nodes.
 fn full(podgroups: u32, members: u32, cpu: impl Fn(u32) -> i64) -> SchedulingState {
-    let mut world = world();
+    let mut state = empty_state();
     for at in 0..20 {
-        world.apply_node(node(&format!("n{at:02}"), &[("cpu", 4)]));
-        (0..4).for_each(|pod| world.apply_pod(runs(at, pod)));
+        state.apply_node(node(&format!("n{at:02}"), &[("cpu", 4)]));
+        (0..4).for_each(|pod| state.apply_pod(runs(at, pod)));
     }
-    (0..podgroups).for_each(|at| gang(&mut world, &format!("w{at:03}"), members, "default", members, &[("cpu", cpu(at))]));
-    assert_eq!(rest(&mut world), (0, podgroups as usize));
-    world
+    (0..podgroups).for_each(|at| gang(&mut state, &format!("w{at:03}"), members, "default", members, &[("cpu", cpu(at))]));
+    assert_eq!(rest(&mut state), (0, podgroups as usize));
+    state
 }
 
 fn runs(node: u32, number: u32) -> PodFacts {
@@ -25,90 +25,90 @@ fn runs(node: u32, number: u32) -> PodFacts {
 }
 
 /// Runs cycles until nothing is left to do now. Returns the number of bound pods and of the waiting PodGroups that were tried.
-fn rest(world: &mut SchedulingState) -> (usize, usize) {
+fn rest(state: &mut SchedulingState) -> (usize, usize) {
     let (mut bound, mut tried) = (0, BTreeSet::new());
     for _ in 0..1_000 {
-        if !world.has_work(Duration::ZERO) {
+        if !state.has_work(Duration::ZERO) {
             return (bound, tried.len());
         }
-        let plan = cycle(world);
+        let plan = cycle(state);
         bound += plan.binds.len();
         tried.extend(plan.tried.into_iter().filter(|key| key.name.starts_with('w')));
     }
     panic!("the cycles do not come to rest");
 }
 
-fn ends(world: &mut SchedulingState, node: u32, number: u32) {
-    world.apply_pod(PodFacts { phase: PodPhase::Succeeded, ..runs(node, number) });
+fn ends(state: &mut SchedulingState, node: u32, number: u32) {
+    state.apply_pod(PodFacts { phase: PodPhase::Succeeded, ..runs(node, number) });
 }
 
 #[test]
 fn a_pod_that_ends_wakes_as_many_podgroups_as_there_is_room_for() {
-    let mut world = full(100, 1, |_| 1);
-    ends(&mut world, 7, 0);
-    assert_eq!(rest(&mut world), (1, 1));
-    (0..3).for_each(|number| ends(&mut world, 8, number));
-    assert_eq!(rest(&mut world), (3, 3));
+    let mut state = full(100, 1, |_| 1);
+    ends(&mut state, 7, 0);
+    assert_eq!(rest(&mut state), (1, 1));
+    (0..3).for_each(|number| ends(&mut state, 8, number));
+    assert_eq!(rest(&mut state), (3, 3));
 }
 
 #[test]
 fn a_pod_that_ends_wakes_no_gang_that_needs_more_than_there_is() {
-    let mut world = full(100, 8, |_| 1);
-    (0..7).for_each(|node| ends(&mut world, node, 0));
-    assert_eq!(rest(&mut world), (0, 0));
-    ends(&mut world, 7, 0);
-    assert_eq!(rest(&mut world), (8, 1));
+    let mut state = full(100, 8, |_| 1);
+    (0..7).for_each(|node| ends(&mut state, node, 0));
+    assert_eq!(rest(&mut state), (0, 0));
+    ends(&mut state, 7, 0);
+    assert_eq!(rest(&mut state), (8, 1));
 }
 
 #[test]
 fn a_pod_that_ends_wakes_no_podgroup_whose_pods_are_larger() {
-    let mut world = full(100, 1, |at| 2 + i64::from(at) % 3);
-    ends(&mut world, 7, 0);
-    assert_eq!(rest(&mut world), (0, 0));
-    ends(&mut world, 7, 1);
-    assert_eq!(rest(&mut world), (1, 1));
+    let mut state = full(100, 1, |at| 2 + i64::from(at) % 3);
+    ends(&mut state, 7, 0);
+    assert_eq!(rest(&mut state), (0, 0));
+    ends(&mut state, 7, 1);
+    assert_eq!(rest(&mut state), (1, 1));
 }
 
 #[test]
 fn a_podgroup_that_its_quota_refuses_leaves_the_room_to_the_next_one() {
-    let mut world = full(0, 1, |_| 1);
-    world.apply_queue(queue("small", None, &[("cpu", 0)]));
-    gang(&mut world, "w-first", 1, "default", 1, &[("cpu", 1)]);
-    gang(&mut world, "w-second", 1, "default", 1, &[("cpu", 1)]);
-    assert_eq!(rest(&mut world).0, 0);
+    let mut state = full(0, 1, |_| 1);
+    state.apply_queue(queue("small", None, &[("cpu", 0)]));
+    gang(&mut state, "w-first", 1, "default", 1, &[("cpu", 1)]);
+    gang(&mut state, "w-second", 1, "default", 1, &[("cpu", 1)]);
+    assert_eq!(rest(&mut state).0, 0);
     // The first PodGroup in its line is gone when its turn comes.
-    world.apply_group(group("ns", "w-first", 1, "small"));
-    ends(&mut world, 7, 0);
-    assert_eq!(rest(&mut world).0, 1);
+    state.apply_group(group("ns", "w-first", 1, "small"));
+    ends(&mut state, 7, 0);
+    assert_eq!(rest(&mut state).0, 1);
 }
 
 #[test]
 fn room_in_one_queue_wakes_the_podgroups_that_this_queue_refused_and_that_fit() {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 100)]));
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 100)]));
     for name in ["a", "b"] {
-        world.apply_queue(queue(name, None, &[("cpu", 4)]));
-        gang(&mut world, &format!("r-{name}"), 4, name, 4, &[("cpu", 1)]);
+        state.apply_queue(queue(name, None, &[("cpu", 4)]));
+        gang(&mut state, &format!("r-{name}"), 4, name, 4, &[("cpu", 1)]);
     }
-    assert_eq!(rest(&mut world).0, 8);
+    assert_eq!(rest(&mut state).0, 8);
     for (name, cpu) in [("a", 1), ("b", 1), ("b", 3)] {
-        (0..10).for_each(|at| gang(&mut world, &format!("w-{name}-{cpu}-{at}"), 1, name, 1, &[("cpu", cpu)]));
+        (0..10).for_each(|at| gang(&mut state, &format!("w-{name}-{cpu}-{at}"), 1, name, 1, &[("cpu", cpu)]));
     }
-    assert_eq!(rest(&mut world).0, 0);
-    world.delete_pod(&"ns/r-b-0".into());
+    assert_eq!(rest(&mut state).0, 0);
+    state.delete_pod(&"ns/r-b-0".into());
     // Ten fit, each by itself; one of them gets it.
-    assert_eq!(rest(&mut world), (1, 10));
+    assert_eq!(rest(&mut state), (1, 10));
 }
 
 #[test]
 fn a_node_that_changed_renews_what_was_said_of_it_a_few_at_a_time() {
-    let mut world = full(100, 1, |_| 9);
-    world.apply_node(crate::api::NodeFacts { unschedulable: true, ..node("n07", &[("cpu", 4)]) });
+    let mut state = full(100, 1, |_| 9);
+    state.apply_node(crate::api::NodeFacts { unschedulable: true, ..node("n07", &[("cpu", 4)]) });
     let (mut now, mut tried) = (Duration::ZERO, BTreeSet::new());
     // Long before any admission timeout.
-    while let Some(next) = world.next_attempt().filter(|next| *next < Duration::from_secs(9)) {
+    while let Some(next) = state.next_attempt().filter(|next| *next < Duration::from_secs(9)) {
         now = now.max(next);
-        let of_this_cycle = run(&mut world, &super::testing::POLICY, now).tried;
+        let of_this_cycle = run(&mut state, &super::testing::POLICY, now).tried;
         assert!(of_this_cycle.len() <= super::requeue::MOST_PREEMPTION_ATTEMPTS);
         tried.extend(of_this_cycle);
     }
@@ -118,26 +118,26 @@ fn a_node_that_changed_renews_what_was_said_of_it_a_few_at_a_time() {
 
 #[test]
 fn room_goes_to_the_next_of_equal_rank_where_the_first_may_not_borrow() {
-    let mut world = world();
-    world.apply_node(node("n", &[("cpu", 3), ("memory", 9)]));
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 3), ("memory", 9)]));
     for (name, deserved) in [("q", 1), ("other", 2)] {
-        world.apply_queue(crate::api::QueueFacts { deserved: limits(&[("cpu", deserved)]), ..queue(name, None, &[]) });
+        state.apply_queue(crate::api::QueueFacts { deserved: limits(&[("cpu", deserved)]), ..queue(name, None, &[]) });
     }
     // Of a high priority, so that no PodGroup may preempt it, and none is tried for that.
-    world.apply_group(group("ns", "r", 1, "q"));
-    world.apply_pod(PodFacts { priority: 10, ..pod("ns", "r-0", "r", &[("cpu", 1)]) });
+    state.apply_group(group("ns", "r", 1, "q"));
+    state.apply_pod(PodFacts { priority: 10, ..pod("ns", "r-0", "r", &[("cpu", 1)]) });
     let foreign = |name: &str| PodFacts { scheduler: "another".into(), ..running(pod("ns", name, name, &[("cpu", 1)]), "n") };
-    ["f-0", "f-1"].into_iter().for_each(|name| world.apply_pod(foreign(name)));
-    assert_eq!(rest(&mut world).0, 1);
+    ["f-0", "f-1"].into_iter().for_each(|name| state.apply_pod(foreign(name)));
+    assert_eq!(rest(&mut state).0, 1);
     // The first one has used up what its queue is entitled to, the second one may borrow, the third one has a lower priority and another class.
     for (name, preemptable, priority, asks) in
         [("w-1", false, 10, &[("cpu", 1)][..]), ("w-2", true, 10, &[("cpu", 1)]), ("w-3", true, 0, &[("cpu", 1), ("memory", 1)])]
     {
-        world.apply_group(crate::api::GroupFacts { preemptable, ..group("ns", name, 1, "q") });
-        world.apply_pod(PodFacts { priority, ..pod("ns", &format!("{name}-0"), name, asks) });
+        state.apply_group(crate::api::GroupFacts { preemptable, ..group("ns", name, 1, "q") });
+        state.apply_pod(PodFacts { priority, ..pod("ns", &format!("{name}-0"), name, asks) });
     }
-    assert_eq!(rest(&mut world).0, 0);
-    world.delete_pod(&"ns/f-0".into());
-    let plan = run(&mut world, &super::testing::PEACEFUL, Duration::ZERO);
+    assert_eq!(rest(&mut state).0, 0);
+    state.delete_pod(&"ns/f-0".into());
+    let plan = run(&mut state, &super::testing::PEACEFUL, Duration::ZERO);
     assert_eq!(plan.binds.iter().map(|bind| &*bind.name).collect::<Vec<_>>(), ["w-2-0"]);
 }

@@ -153,7 +153,7 @@ mod tests {
     use crate::api::podgroup::Selector;
     use crate::cycle::state::SchedulingState;
     use crate::cycle::testing::{pod, running};
-    use crate::cycle::tests::world;
+    use crate::cycle::tests::empty_state;
 
     fn budget(name: &str, app: &str, allowed: u32) -> BudgetFacts {
         let selector = Selector { match_labels: Some([("app".to_owned(), app.to_owned())].into()), match_expressions: None };
@@ -161,96 +161,96 @@ mod tests {
     }
 
     fn with(pods: &[(&str, &str)]) -> SchedulingState {
-        let mut world = world();
+        let mut state = empty_state();
         for (name, app) in pods {
             let labels = [("app".to_owned(), (*app).to_owned())].into();
-            world.apply_pod(PodFacts { labels, ..running(pod("ns", name, "g", &[("cpu", 1)]), "n") });
+            state.apply_pod(PodFacts { labels, ..running(pod("ns", name, "g", &[("cpu", 1)]), "n") });
         }
-        world
+        state
     }
 
-    fn allows(world: &SchedulingState, names: &[&str]) -> bool {
+    fn allows(state: &SchedulingState, names: &[&str]) -> bool {
         let victims = names.iter().map(|name| Uid::from(format!("ns/{name}").as_str())).collect();
-        world.cache.budgets_allow(&victims, world.nominations.victims())
+        state.cache.budgets_allow(&victims, state.nominations.victims())
     }
 
-    fn change(world: &mut SchedulingState, name: &str, change: impl Fn(PodFacts) -> PodFacts) {
-        let facts = PodFacts::clone(&world.cache().pods()[&Uid::from(format!("ns/{name}").as_str())].facts);
-        world.apply_pod(change(facts));
+    fn change(state: &mut SchedulingState, name: &str, change: impl Fn(PodFacts) -> PodFacts) {
+        let facts = PodFacts::clone(&state.cache().pods()[&Uid::from(format!("ns/{name}").as_str())].facts);
+        state.apply_pod(change(facts));
     }
 
     #[test]
     fn no_more_pods_are_evicted_than_a_budget_allows() {
-        let mut world = with(&[("a", "x"), ("b", "x"), ("c", "y")]);
-        assert!(allows(&world, &["a", "b", "c"]));
-        world.apply_budget(budget("x", "x", 1));
-        assert!(allows(&world, &["a", "c"]) && !allows(&world, &["a", "b"]));
-        world.apply_budget(BudgetFacts { key: BudgetKey::new("other", "y"), ..budget("y", "y", 0) });
-        assert!(allows(&world, &["c"]), "a budget guards its namespace only");
-        world.apply_budget(BudgetFacts { selector: Some(Selector::default()), ..budget("x", "", 2) });
-        assert!(allows(&world, &["a", "b"]) && !allows(&world, &["a", "b", "c"]), "an empty selector is all");
-        world.apply_budget(BudgetFacts { selector: None, ..budget("x", "", 0) });
-        assert!(allows(&world, &["a", "b", "c"]), "and no selector selects no pod");
-        world.apply_budget(budget("x", "x", 0));
-        world.delete_budget(&BudgetKey::new("ns", "x"));
-        assert!(allows(&world, &["a", "b"]));
+        let mut state = with(&[("a", "x"), ("b", "x"), ("c", "y")]);
+        assert!(allows(&state, &["a", "b", "c"]));
+        state.apply_budget(budget("x", "x", 1));
+        assert!(allows(&state, &["a", "c"]) && !allows(&state, &["a", "b"]));
+        state.apply_budget(BudgetFacts { key: BudgetKey::new("other", "y"), ..budget("y", "y", 0) });
+        assert!(allows(&state, &["c"]), "a budget guards its namespace only");
+        state.apply_budget(BudgetFacts { selector: Some(Selector::default()), ..budget("x", "", 2) });
+        assert!(allows(&state, &["a", "b"]) && !allows(&state, &["a", "b", "c"]), "an empty selector is all");
+        state.apply_budget(BudgetFacts { selector: None, ..budget("x", "", 0) });
+        assert!(allows(&state, &["a", "b", "c"]), "and no selector selects no pod");
+        state.apply_budget(budget("x", "x", 0));
+        state.delete_budget(&BudgetKey::new("ns", "x"));
+        assert!(allows(&state, &["a", "b"]));
     }
 
     #[test]
     fn a_pod_that_is_not_ready_costs_nothing_where_the_budget_says_so() {
-        let mut world = with(&[("a", "x"), ("b", "x")]);
-        change(&mut world, "a", |facts| PodFacts { ready: false, ..facts });
-        world.apply_budget(budget("x", "x", 0));
-        assert!(!allows(&world, &["a"]));
-        world.apply_budget(BudgetFacts { frees_unready: true, ..budget("x", "x", 0) });
-        assert!(allows(&world, &["a"]) && !allows(&world, &["b"]));
+        let mut state = with(&[("a", "x"), ("b", "x")]);
+        change(&mut state, "a", |facts| PodFacts { ready: false, ..facts });
+        state.apply_budget(budget("x", "x", 0));
+        assert!(!allows(&state, &["a"]));
+        state.apply_budget(BudgetFacts { frees_unready: true, ..budget("x", "x", 0) });
+        assert!(allows(&state, &["a"]) && !allows(&state, &["b"]));
     }
 
     #[test]
     fn a_pending_or_terminating_pod_costs_nothing_and_a_pod_under_two_budgets_is_never_evicted() {
-        let mut world = with(&[("a", "x"), ("b", "x")]);
-        world.apply_budget(budget("x", "x", 0));
-        change(&mut world, "a", |facts| PodFacts { phase: PodPhase::Pending, ..facts });
-        change(&mut world, "b", |facts| PodFacts { deleting: true, ..facts });
-        assert!(allows(&world, &["a", "b"]));
-        change(&mut world, "a", |facts| PodFacts { phase: PodPhase::Running, ..facts });
+        let mut state = with(&[("a", "x"), ("b", "x")]);
+        state.apply_budget(budget("x", "x", 0));
+        change(&mut state, "a", |facts| PodFacts { phase: PodPhase::Pending, ..facts });
+        change(&mut state, "b", |facts| PodFacts { deleting: true, ..facts });
+        assert!(allows(&state, &["a", "b"]));
+        change(&mut state, "a", |facts| PodFacts { phase: PodPhase::Running, ..facts });
         for name in ["x", "z"] {
-            world.apply_budget(budget(name, "x", 9));
+            state.apply_budget(budget(name, "x", 9));
         }
-        assert!(!allows(&world, &["a"]));
+        assert!(!allows(&state, &["a"]));
     }
 
     #[test]
     fn the_victims_of_other_nominations_are_counted() {
-        let mut world = with(&[("a", "x"), ("b", "x")]);
-        world.apply_budget(budget("x", "x", 1));
-        world.apply_group(crate::cycle::testing::group("ns", "asks", 1, "default"));
-        world.apply_pod(pod("ns", "p", "asks", &[("cpu", 1)]));
-        let resources = world.cache().pods()[&Uid::from("ns/p")].facts.request.clone();
+        let mut state = with(&[("a", "x"), ("b", "x")]);
+        state.apply_budget(budget("x", "x", 1));
+        state.apply_group(crate::cycle::testing::group("ns", "asks", 1, "default"));
+        state.apply_pod(pod("ns", "p", "asks", &[("cpu", 1)]));
+        let resources = state.cache().pods()[&Uid::from("ns/p")].facts.request.clone();
         let place = crate::accounting::Placement { uid: "ns/p".into(), node: "n".into(), queue: "default".into(), resources };
         let (key, until) = (crate::api::GroupKey::new("ns", "asks"), std::time::Duration::from_secs(9));
-        assert!(allows(&world, &["b"]));
-        assert!(world.nominate(&key, &[place], &["ns/a".into()], crate::cycle::plan::EvictionCause::Preemption, until).is_some());
-        assert!(!allows(&world, &["b"]) && allows(&world, &["a"]));
-        change(&mut world, "b", |facts| PodFacts { ready: false, ..facts });
-        world.apply_budget(BudgetFacts { frees_unready: true, ..budget("x", "x", 0) });
-        assert!(allows(&world, &["b"]) && !allows(&world, &["a"]), "an eviction that costs nothing needs no room in the budget");
-        world.apply_budget(budget("x", "x", 1));
-        world.delete_pod(&"ns/a".into());
-        assert!(allows(&world, &["b"]));
+        assert!(allows(&state, &["b"]));
+        assert!(state.nominate(&key, &[place], &["ns/a".into()], crate::cycle::plan::EvictionCause::Preemption, until).is_some());
+        assert!(!allows(&state, &["b"]) && allows(&state, &["a"]));
+        change(&mut state, "b", |facts| PodFacts { ready: false, ..facts });
+        state.apply_budget(BudgetFacts { frees_unready: true, ..budget("x", "x", 0) });
+        assert!(allows(&state, &["b"]) && !allows(&state, &["a"]), "an eviction that costs nothing needs no room in the budget");
+        state.apply_budget(budget("x", "x", 1));
+        state.delete_pod(&"ns/a".into());
+        assert!(allows(&state, &["b"]));
     }
 
     #[test]
     fn a_budget_that_allows_more_wakes_a_podgroup_that_was_refused() {
-        let (mut world, now) = (world(), std::time::Duration::ZERO);
-        crate::cycle::tests::gang(&mut world, "g", 1, "default", 1, &[("cpu", 1)]);
-        world.apply_budget(budget("x", "x", 1));
-        while world.has_work(now) {
-            assert!(crate::cycle::run(&mut world, &crate::cycle::testing::POLICY, now).binds.is_empty());
+        let (mut state, now) = (empty_state(), std::time::Duration::ZERO);
+        crate::cycle::tests::gang(&mut state, "g", 1, "default", 1, &[("cpu", 1)]);
+        state.apply_budget(budget("x", "x", 1));
+        while state.has_work(now) {
+            assert!(crate::cycle::run(&mut state, &crate::cycle::testing::POLICY, now).binds.is_empty());
         }
-        world.apply_budget(budget("x", "x", 0));
-        assert!(!world.has_work(now));
-        world.apply_budget(budget("x", "x", 1));
-        assert!(world.has_work(world.next_attempt().unwrap()));
+        state.apply_budget(budget("x", "x", 0));
+        assert!(!state.has_work(now));
+        state.apply_budget(budget("x", "x", 1));
+        assert!(state.has_work(state.next_attempt().unwrap()));
     }
 }

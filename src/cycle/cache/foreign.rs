@@ -119,83 +119,83 @@ mod tests {
     use crate::cycle::cache::Phase;
     use crate::cycle::state::SchedulingState;
     use crate::cycle::testing::{POLICY, amounts, group, node, pod, running};
-    use crate::cycle::tests::{cycle, gang, world};
+    use crate::cycle::tests::{cycle, empty_state, gang};
 
     fn of_volcano(facts: PodFacts) -> PodFacts {
         PodFacts { scheduler: Arc::from("volcano"), ..facts }
     }
 
-    fn counted(world: &SchedulingState) -> i32 {
-        [Phase::Pending, Phase::Inqueue, Phase::Running].map(|phase| world.cache().in_phase("default", phase)).iter().sum()
+    fn counted(state: &SchedulingState) -> i32 {
+        [Phase::Pending, Phase::Inqueue, Phase::Running].map(|phase| state.cache().in_phase("default", phase)).iter().sum()
     }
 
     /// Runs a cycle and counts the PodGroups that it tried, as the owner of the state does.
-    fn tried(world: &mut SchedulingState) -> Vec<GroupKey> {
-        let plan = crate::cycle::run(world, &POLICY, Duration::ZERO);
+    fn tried(state: &mut SchedulingState) -> Vec<GroupKey> {
+        let plan = crate::cycle::run(state, &POLICY, Duration::ZERO);
         for key in &plan.tried {
-            world.file(key, Some(Phase::Pending));
+            state.file(key, Some(Phase::Pending));
         }
         plan.tried
     }
 
     #[test]
     fn a_podgroup_is_ignored_while_all_its_pods_are_foreign() {
-        let mut world = world();
-        world.apply_node(node("n", &[("cpu", 4)]));
+        let mut state = empty_state();
+        state.apply_node(node("n", &[("cpu", 4)]));
         let facts = GroupFacts { min_resources: Some(amounts(&[("cpu", 3)])), ..group("ns", "theirs", 1, "default") };
-        world.apply_group(facts);
+        state.apply_group(facts);
         let key = GroupKey::new("ns", "theirs");
-        assert_eq!(tried(&mut world), std::slice::from_ref(&key));
-        assert_eq!(counted(&world), 1);
+        assert_eq!(tried(&mut state), std::slice::from_ref(&key));
+        assert_eq!(counted(&state), 1);
         // It had no pods and a reservation; then its pods come, and they are foreign.
-        assert!(!world.cache().accounting().quota().queue("default").reserved.is_zero());
-        world.apply_pod(of_volcano(running(pod("ns", "p", "theirs", &[("cpu", 3)]), "n")));
-        assert!(tried(&mut world).is_empty() && world.cache().is_foreign(&key));
-        assert_eq!((counted(&world), world.backlog().len(), world.cache.sharing.demands.len()), (0, 0, 0));
-        assert!(world.cache().accounting().quota().queue("default").reserved.is_zero());
+        assert!(!state.cache().accounting().quota().queue("default").reserved.is_zero());
+        state.apply_pod(of_volcano(running(pod("ns", "p", "theirs", &[("cpu", 3)]), "n")));
+        assert!(tried(&mut state).is_empty() && state.cache().is_foreign(&key));
+        assert_eq!((counted(&state), state.backlog().len(), state.cache.sharing.demands.len()), (0, 0, 0));
+        assert!(state.cache().accounting().quota().queue("default").reserved.is_zero());
         // Later changes of its pods or of itself change nothing.
-        world.apply_pod(of_volcano(PodFacts { deleting: true, ..running(pod("ns", "p", "theirs", &[("cpu", 3)]), "n") }));
-        world.apply_group(group("ns", "theirs", 2, "default"));
-        assert!(tried(&mut world).is_empty());
+        state.apply_pod(of_volcano(PodFacts { deleting: true, ..running(pod("ns", "p", "theirs", &[("cpu", 3)]), "n") }));
+        state.apply_group(group("ns", "theirs", 2, "default"));
+        assert!(tried(&mut state).is_empty());
         // One of ours joins.
-        world.apply_pod(pod("ns", "ours", "theirs", &[("cpu", 1)]));
-        assert_eq!(tried(&mut world), std::slice::from_ref(&key));
-        world.delete_pod(&"ns/ours".into());
-        assert!(tried(&mut world).is_empty());
+        state.apply_pod(pod("ns", "ours", "theirs", &[("cpu", 1)]));
+        assert_eq!(tried(&mut state), std::slice::from_ref(&key));
+        state.delete_pod(&"ns/ours".into());
+        assert!(tried(&mut state).is_empty());
         // A foreign pod without a node is remembered, too, so that a list without it removes it.
-        world.apply_pod(of_volcano(pod("ns", "q", "theirs", &[("cpu", 3)])));
-        for uid in world.cache().pod_uids().cloned().collect::<Vec<_>>() {
-            world.delete_pod(&uid);
+        state.apply_pod(of_volcano(pod("ns", "q", "theirs", &[("cpu", 3)])));
+        for uid in state.cache().pod_uids().cloned().collect::<Vec<_>>() {
+            state.delete_pod(&uid);
         }
-        assert_eq!(tried(&mut world), [key]);
-        assert_eq!((counted(&world), world.cache.foreign.pods.len(), world.cache.foreign.groups.lowest()), (1, 0, None));
+        assert_eq!(tried(&mut state), [key]);
+        assert_eq!((counted(&state), state.cache.foreign.pods.len(), state.cache.foreign.groups.lowest()), (1, 0, None));
     }
 
     #[test]
     fn a_podgroup_that_is_foreign_before_the_first_cycle_has_no_demand() {
-        let mut world = world();
-        world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 3)])), ..group("ns", "theirs", 1, "default") });
-        world.apply_pod(of_volcano(pod("ns", "p", "theirs", &[("cpu", 3)])));
-        assert!(tried(&mut world).is_empty());
-        assert!(world.cache.sharing.demands.is_empty(), "{:?}", world.cache.sharing.demands);
+        let mut state = empty_state();
+        state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 3)])), ..group("ns", "theirs", 1, "default") });
+        state.apply_pod(of_volcano(pod("ns", "p", "theirs", &[("cpu", 3)])));
+        assert!(tried(&mut state).is_empty());
+        assert!(state.cache.sharing.demands.is_empty(), "{:?}", state.cache.sharing.demands);
     }
 
     #[test]
     fn k9_a_podgroup_that_becomes_foreign_leaves_the_backlog_though_no_cycle_runs() {
-        let mut world = world();
-        world.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 3)])), ..group("ns", "theirs", 1, "default") });
-        assert_eq!(world.backlog().len(), 1, "it has no pods yet");
-        world.apply_pod(of_volcano(pod("ns", "p", "theirs", &[("cpu", 3)])));
-        assert_eq!((world.backlog().len(), world.cache.sharing.demands.len()), (0, 0));
+        let mut state = empty_state();
+        state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 3)])), ..group("ns", "theirs", 1, "default") });
+        assert_eq!(state.backlog().len(), 1, "it has no pods yet");
+        state.apply_pod(of_volcano(pod("ns", "p", "theirs", &[("cpu", 3)])));
+        assert_eq!((state.backlog().len(), state.cache.sharing.demands.len()), (0, 0));
     }
 
     #[test]
     fn foreign_pods_without_a_podgroup_are_not_remembered_and_ours_are_placed_beside_them() {
-        let mut world = world();
-        world.apply_node(node("n", &[("cpu", 4)]));
-        world.apply_pod(of_volcano(PodFacts { names_group: false, ..running(pod("ns", "p", "x", &[("cpu", 3)]), "n") }));
-        assert!(world.cache.foreign.pods.is_empty());
-        gang(&mut world, "g", 1, "default", 1, &[("cpu", 1)]);
-        assert_eq!(cycle(&mut world).binds.len(), 1);
+        let mut state = empty_state();
+        state.apply_node(node("n", &[("cpu", 4)]));
+        state.apply_pod(of_volcano(PodFacts { names_group: false, ..running(pod("ns", "p", "x", &[("cpu", 3)]), "n") }));
+        assert!(state.cache.foreign.pods.is_empty());
+        gang(&mut state, "g", 1, "default", 1, &[("cpu", 1)]);
+        assert_eq!(cycle(&mut state).binds.len(), 1);
     }
 }

@@ -90,7 +90,7 @@ impl Cache {
         NodeGroupAffinity::barred(own, &self.queues.node_groups_named)
     }
 
-    /// Sets the node groups that unknown queues name, for a world that is made to answer one question.
+    /// Sets the node groups that unknown queues name, for a state that is made to answer one question.
     pub fn name_node_groups(&mut self, named: BTreeSet<String>) {
         self.queues.node_groups_named = named;
     }
@@ -176,17 +176,17 @@ fn limits(facts: &QueueFacts) -> QueueLimits {
 mod tests {
     use super::*;
     use crate::cycle::testing::group;
-    use crate::cycle::tests::world;
+    use crate::cycle::tests::empty_state;
 
     #[test]
     fn nothing_is_remembered_of_a_queue_that_a_group_named_once() {
-        let mut world = world();
+        let mut state = empty_state();
         for queue in ["x", "y"] {
-            world.apply_group(group("ns", "g", 1, queue));
-            world.file(&GroupKey::new("ns", "g"), Some(Phase::Pending));
+            state.apply_group(group("ns", "g", 1, queue));
+            state.file(&GroupKey::new("ns", "g"), Some(Phase::Pending));
         }
-        assert_eq!((world.cache.queues.phases.len(), world.cache().in_phase("y", Phase::Pending)), (1, 1));
-        world.delete_group(&GroupKey::new("ns", "g"));
-        assert!(world.cache.queues.phases.is_empty());
+        assert_eq!((state.cache.queues.phases.len(), state.cache().in_phase("y", Phase::Pending)), (1, 1));
+        state.delete_group(&GroupKey::new("ns", "g"));
+        assert!(state.cache.queues.phases.is_empty());
     }
 }

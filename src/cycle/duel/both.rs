@@ -20,7 +20,7 @@ const AT_ONCE: Duration = Duration::from_millis(150);
 const MOST_CYCLES: usize = 40;
 
 pub(super) struct Both {
-    pub(super) world: SchedulingState,
+    pub(super) state: SchedulingState,
     pub(super) story: Story,
     /// In milliseconds.
     pub(super) now: u64,
@@ -37,7 +37,7 @@ impl Both {
     /// Everything but pods is there.
     pub(super) fn begin(scene: &Scene) -> Result<Self, String> {
         let mut both = Self {
-            world: SchedulingState::new([DEFAULT_SCHEDULER.to_owned()]),
+            state: SchedulingState::new([DEFAULT_SCHEDULER.to_owned()]),
             story: Story::default(),
             now: 0,
             nodes: scene.nodes.len(),
@@ -46,7 +46,7 @@ impl Both {
             over: BTreeSet::new(),
             came: 0,
         };
-        (0..3).for_each(|value| both.world.apply_priority_class(class(&format!("c{value}"), value)));
+        (0..3).for_each(|value| both.state.apply_priority_class(class(&format!("c{value}"), value)));
         scene.nodes.iter().enumerate().for_each(|(at, offers)| both.node(at, *offers));
         (0..both.queues.len()).for_each(|at| both.queue(at));
         (0..both.groups.len()).for_each(|at| both.group(at));
@@ -57,7 +57,7 @@ impl Both {
     pub(super) fn settle(&mut self) -> Result<(), String> {
         for _ in 0..MOST_CYCLES {
             self.cycle()?;
-            let Some(next) = self.world.next_attempt() else { return self.is_right() };
+            let Some(next) = self.state.next_attempt() else { return self.is_right() };
             if next > Duration::from_millis(self.now) + AT_ONCE {
                 return self.is_right();
             }
@@ -68,7 +68,7 @@ impl Both {
 
     fn cycle(&mut self) -> Result<(), String> {
         let policy = Policy { release: Duration::ZERO, ..POLICY };
-        let plan = run(&mut self.world, &policy, Duration::from_millis(self.now));
+        let plan = run(&mut self.state, &policy, Duration::from_millis(self.now));
         if !plan.evictions.is_empty() {
             return Err(format!("somebody goes: {:?}", plan.evictions));
         }
@@ -82,12 +82,12 @@ impl Both {
 
     /// The books are the same, and nobody was forgotten: if everybody has a turn, nothing comes of it.
     fn is_right(&self) -> Result<(), String> {
-        let report = self.world.cache().accounting().audit();
+        let report = self.state.cache().accounting().audit();
         if !report.is_clean() {
             return Err(format!("the audit finds {:?}", report.differences));
         }
         for queue in (0..self.queues.len()).map(name).chain(["root".to_owned()]) {
-            let view = self.world.cache().accounting().quota().queue(&queue);
+            let view = self.state.cache().accounting().quota().queue(&queue);
             let (real, want) = ([view.used, view.reserved].map(nanos), self.story.counted(&queue));
             if real != want {
                 return Err(format!("used and reserved in {queue}: {real:?}, by the text {want:?}"));
@@ -106,14 +106,14 @@ impl Both {
             group.facts.as_ref()?;
             let until = u64::try_from(group.admission.backoff.until.as_millis()).unwrap();
             let seen = Seen {
-                reserved: nanos(self.world.cache().reserved(group)),
+                reserved: nanos(self.state.cache().reserved(group)),
                 admitted: Some(group.is_admitted()),
                 times: group.admission.backoff.times,
                 rests_until: Some(until).filter(|until| *until > self.now),
             };
             Some((key.name.to_string(), seen))
         };
-        self.world.cache().groups().iter().filter_map(seen).collect()
+        self.state.cache().groups().iter().filter_map(seen).collect()
     }
 }
 

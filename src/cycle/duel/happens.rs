@@ -26,7 +26,7 @@ const BACK_OFF: u64 = 5_000;
 impl Both {
     pub(super) fn node(&mut self, at: usize, offers: Triple) {
         let name = format!("n{at}");
-        self.world.apply_node(NodeFacts { allocatable: resources(offers), ..node(&name, &[]) });
+        self.state.apply_node(NodeFacts { allocatable: resources(offers), ..node(&name, &[]) });
         self.story.node(&name, told(offers.map(Some)));
     }
 
@@ -34,7 +34,7 @@ impl Both {
         let (said, parent) = (&self.queues[at], parent(&self.queues, at));
         let mut object = api::Queue::default();
         object.metadata.annotations = said.desired.map(|state| [(QUEUE_DESIRED_STATE.to_owned(), state.to_owned())].into());
-        self.world.apply_queue(QueueFacts {
+        self.state.apply_queue(QueueFacts {
             capability: limits(&list(said.capability)),
             deserved: limits(&list(said.deserved.map(Some))),
             guarantee: limits(&list(said.guarantee)),
@@ -69,7 +69,7 @@ impl Both {
             .map(|keys| keys.iter().map(|(key, amount)| (KEYS[*key], *amount)).collect());
         let raw = |keys: &BTreeMap<&str, i64>| keys.iter().map(|(key, amount)| ((*key).to_owned(), RawQuantity::Int(*amount))).collect();
         let phase = over.then(|| "Completed".to_owned());
-        self.world.apply_group(GroupFacts {
+        self.state.apply_group(GroupFacts {
             min_resources: keys.as_ref().map(|keys| minimum(&raw(keys), "spec.minResources", &mut Vec::new())),
             priority_class: said.class.map(|value| format!("c{value}")),
             created: second(said.created),
@@ -98,7 +98,7 @@ impl Both {
             Step::Lift(at) => self.changes(*at, |stands| *stands == Stands::Gated, |_, facts| facts.gated = false, |_| Stands::Waits),
             Step::Gone(at) => {
                 if let Some(uid) = self.choose(*at, |_| true) {
-                    self.world.delete_pod(&key(&uid));
+                    self.state.delete_pod(&key(&uid));
                     self.story.member_gone(&uid);
                 }
             }
@@ -124,7 +124,7 @@ impl Both {
             Step::Refused(at) => {
                 if let Some(uid) = self.choose(*at, is_binding) {
                     let wait = |_| Duration::from_millis(BACK_OFF);
-                    self.world.refuse_bind(&key(&uid), "test", Duration::from_millis(self.now), wait);
+                    self.state.refuse_bind(&key(&uid), "test", Duration::from_millis(self.now), wait);
                     self.story.bind_refused(&uid, self.now, self.now + BACK_OFF);
                 }
             }
@@ -134,8 +134,8 @@ impl Both {
                 let number: usize = member.group[1..].parse().unwrap();
                 let Some(said) = &self.groups[number] else { return };
                 let (node, queue) = (format!("n{}", on % self.nodes), queue_of(&self.queues, said.queue));
-                let facts = (*self.world.cache().pods()[&key(&uid)].facts).clone();
-                self.world.apply_pod(PodFacts { charged_queue: Some(queue.clone()), ..running(facts, &node) });
+                let facts = (*self.state.cache().pods()[&key(&uid)].facts).clone();
+                self.state.apply_pod(PodFacts { charged_queue: Some(queue.clone()), ..running(facts, &node) });
                 let place = Place { node, queue, bound: true, terminating: false };
                 self.story.member(&uid, Member { stands: Stands::On(place), ..member });
             }
@@ -177,10 +177,10 @@ impl Both {
             Step::GroupGone(at) => {
                 let at = at % self.groups.len();
                 let name = format!("g{at}");
-                let members = self.world.cache().pods().iter().filter(|(_, member)| *member.facts.group.name == *name);
+                let members = self.state.cache().pods().iter().filter(|(_, member)| *member.facts.group.name == *name);
                 let members: Vec<Uid> = members.map(|(uid, _)| uid.clone()).collect();
-                members.iter().for_each(|uid| self.world.delete_pod(uid));
-                self.world.delete_group(&GroupKey::new("ns", &name));
+                members.iter().for_each(|uid| self.state.delete_pod(uid));
+                self.state.delete_group(&GroupKey::new("ns", &name));
                 self.story.group_gone(&name);
                 self.groups[at] = None;
             }
@@ -202,7 +202,7 @@ impl Both {
         let (name, group) = (format!("p{}", self.came), format!("g{at}"));
         self.came += 1;
         // Nobody goes for one whose priority takes nothing from others (R13).
-        self.world.apply_pod(PodFacts {
+        self.state.apply_pod(PodFacts {
             request: resources(said.asks),
             gated,
             priority,
@@ -232,16 +232,16 @@ impl Both {
         let member = self.story.members()[&uid].clone();
         let place = if let Stands::On(place) = &member.stands { Some(place.clone()) } else { None };
         let nowhere = Place { node: String::new(), queue: String::new(), bound: false, terminating: false };
-        let mut facts = (*self.world.cache().pods()[&key(&uid)].facts).clone();
+        let mut facts = (*self.state.cache().pods()[&key(&uid)].facts).clone();
         change(place.as_ref().unwrap_or(&nowhere), &mut facts);
-        self.world.apply_pod(facts);
+        self.state.apply_pod(facts);
         self.story.member(&uid, Member { stands: then(place), ..member });
     }
 
     /// Whether there was such a binding.
     fn seen(&mut self, at: usize) -> bool {
         let Some(uid) = self.choose(at, is_binding) else { return false };
-        self.world.confirm(&key(&uid));
+        self.state.confirm(&key(&uid));
         let seen = |place: &Place, facts: &mut PodFacts| {
             *facts = PodFacts { charged_queue: Some(place.queue.clone()), ..running(facts.clone(), &place.node) };
         };

@@ -12,7 +12,7 @@
 //! the best node is found fast: [`finder`], `node_table`.
 //!
 //! **Architecture invariant:** this room knows pods, nodes and queues. It knows no turns, no gangs and no preemption, and imports nothing from
-//! `cycle::world` or above.
+//! `cycle::cache` or above.
 
 pub mod anti_affinity;
 pub mod class;

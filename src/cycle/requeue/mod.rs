@@ -11,7 +11,7 @@
 //! Reading order: [`changes`], [`parked`], [`wake`], [`timers`], [`backlog`].
 //!
 //! **Architecture invariant:** a PodGroup that a cycle from scratch would place or admit is never left parked
-//! (`src/cycle/world/forgotten_tests.rs` holds random histories against that).
+//! (`src/cycle/state/forgotten_tests.rs` holds random histories against that).
 
 mod backlog;
 mod changes;

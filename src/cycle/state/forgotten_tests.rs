@@ -16,7 +16,7 @@ use crate::cycle::cache::{Group, Member, State};
 use crate::cycle::plan::{Bind, Eviction, Plan};
 use crate::cycle::run;
 use crate::cycle::testing::{POLICY, class, group, limits, node, pod, queue, running};
-use crate::cycle::tests::world;
+use crate::cycle::tests::empty_state;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -113,7 +113,7 @@ fn apart() -> crate::api::pod::PodAffinityTerm {
 }
 
 struct Play {
-    world: SchedulingState,
+    state: SchedulingState,
     now: Duration,
     binds: Vec<Bind>,
     evictions: Vec<Eviction>,
@@ -123,14 +123,14 @@ struct Play {
 
 impl Play {
     fn new() -> Self {
-        let mut play = Self { world: world(), now: Duration::ZERO, binds: Vec::new(), evictions: Vec::new(), came: 0, evicted: 0 };
-        (0..3).for_each(|at| play.world.apply_node(zoned(at, 0, 4)));
-        (0..4).for_each(|at| play.world.apply_queue(queue(QUEUES[at], parent(at), &[])));
+        let mut play = Self { state: empty_state(), now: Duration::ZERO, binds: Vec::new(), evictions: Vec::new(), came: 0, evicted: 0 };
+        (0..3).for_each(|at| play.state.apply_node(zoned(at, 0, 4)));
+        (0..4).for_each(|at| play.state.apply_queue(queue(QUEUES[at], parent(at), &[])));
         play
     }
 
     fn uids(&self, which: impl Fn(&Member) -> bool) -> Vec<Uid> {
-        let mut uids: Vec<Uid> = self.world.cache().pods().iter().filter(|(_, member)| which(member)).map(|(uid, _)| uid.clone()).collect();
+        let mut uids: Vec<Uid> = self.state.cache().pods().iter().filter(|(_, member)| which(member)).map(|(uid, _)| uid.clone()).collect();
         uids.sort();
         uids
     }
@@ -142,9 +142,9 @@ impl Play {
 
     fn change(&mut self, uid: Option<Uid>, change: impl Fn(&mut PodFacts)) {
         let Some(uid) = uid else { return };
-        let mut facts = PodFacts::clone(&self.world.cache().pods()[&uid].facts);
+        let mut facts = PodFacts::clone(&self.state.cache().pods()[&uid].facts);
         change(&mut facts);
-        self.world.apply_pod(facts);
+        self.state.apply_pod(facts);
     }
 
     fn pod(&mut self, group: &str, cpu: i64, priority: i32) -> PodFacts {
@@ -157,7 +157,7 @@ impl Play {
         match step.clone() {
             Step::Pods(group, count, cpu, priority) => (0..count).for_each(|_| {
                 let facts = self.pod(&format!("g{}", group % 6), cpu, priority);
-                self.world.apply_pod(facts);
+                self.state.apply_pod(facts);
             }),
             Step::Choosy(group, zone, cpu, keeps) => {
                 let mut facts = self.pod(&format!("g{}", group % 6), cpu, 0);
@@ -167,27 +167,27 @@ impl Play {
                 } else {
                     facts.constraints.node_selector.insert("zone".to_owned(), format!("z{zone}"));
                 }
-                self.world.apply_pod(facts);
+                self.state.apply_pod(facts);
             }
             Step::Runs(group, at, cpu) => {
                 let facts = self.pod(&format!("g{}", group % 6), cpu, 0);
-                self.world.apply_pod(running(facts, &format!("n{}", at % 3)));
+                self.state.apply_pod(running(facts, &format!("n{}", at % 3)));
             }
             Step::Gone(at) => {
                 let uid = self.one(at, |_| true);
-                uid.iter().for_each(|uid| self.world.delete_pod(uid));
+                uid.iter().for_each(|uid| self.state.delete_pod(uid));
             }
             Step::Leaves(at) => self.change(self.one(at, lives), |facts| facts.deleting = true),
             Step::Ends(at) => {
                 self.change(self.one(at, lives), |facts| facts.phase = crate::api::pod_facts::PodPhase::Succeeded);
             }
-            Step::Group { at, min, queue, class, preemptable, min_resources } => self.world.apply_group(GroupFacts {
+            Step::Group { at, min, queue, class, preemptable, min_resources } => self.state.apply_group(GroupFacts {
                 preemptable,
                 priority_class: (class < 3).then(|| format!("c{class}")),
                 min_resources: min_resources.map(|cpu| crate::cycle::testing::amounts(&[("cpu", cpu)])),
                 ..group("ns", &format!("g{}", at % 6), min, &format!("q{}", queue % 3))
             }),
-            Step::GroupGone(at) => self.world.delete_group(&GroupKey::new("ns", &format!("g{}", at % 6))),
+            Step::GroupGone(at) => self.state.delete_group(&GroupKey::new("ns", &format!("g{}", at % 6))),
             Step::Keeps(at, preemptable) => self.change(self.one(at, lives), |facts| facts.preemptable = preemptable),
             Step::Labelled(at, guarded) => self.change(self.one(at, lives), |facts| {
                 facts.labels = if guarded { [("app".to_owned(), "x".to_owned())].into() } else { [].into() };
@@ -203,7 +203,7 @@ impl Play {
                 let said = |amount: Option<i64>| amount.map(|cpu| limits(&[("cpu", cpu)])).unwrap_or_default();
                 let at = usize::from(at % 4);
                 let plain = queue(QUEUES[at], parent(at), &[]);
-                self.world.apply_queue(QueueFacts {
+                self.state.apply_queue(QueueFacts {
                     capability: said(capability),
                     deserved: said(deserved),
                     guarantee: said(guarantee),
@@ -218,19 +218,19 @@ impl Play {
                     ..plain
                 });
             }
-            Step::Class(at, value) => self.world.apply_priority_class(class(&format!("c{at}"), value)),
+            Step::Class(at, value) => self.state.apply_priority_class(class(&format!("c{at}"), value)),
             Step::Node(at, cpu, unschedulable) => {
                 // Of every fourth one the zone is another.
-                self.world.apply_node(crate::api::NodeFacts { unschedulable, ..zoned(at % 3, at / 4, cpu) });
+                self.state.apply_node(crate::api::NodeFacts { unschedulable, ..zoned(at % 3, at / 4, cpu) });
             }
-            Step::NodeGone(at) => self.world.delete_node(&format!("n{}", at % 3)),
+            Step::NodeGone(at) => self.state.delete_node(&format!("n{}", at % 3)),
             Step::Budget(at, allowed, frees_unready) => {
                 let selector = Selector { match_labels: Some([("app".to_owned(), "x".to_owned())].into()), match_expressions: None };
                 let key = BudgetKey::new("ns", &format!("b{at}"));
                 if allowed == 2 {
-                    self.world.delete_budget(&key);
+                    self.state.delete_budget(&key);
                 } else {
-                    self.world.apply_budget(BudgetFacts { key, selector: Some(selector), allowed, frees_unready });
+                    self.state.apply_budget(BudgetFacts { key, selector: Some(selector), allowed, frees_unready });
                 }
             }
             Step::Taken(at) => {
@@ -242,15 +242,15 @@ impl Play {
             Step::Refused(at) => {
                 if let Some(at) = usize::from(at).checked_rem(self.binds.len()) {
                     let bind = self.binds.remove(at);
-                    self.world.refuse_bind(&bind.uid, "test", self.now, |failures| Duration::from_secs(u64::from(failures.min(9))));
+                    self.state.refuse_bind(&bind.uid, "test", self.now, |failures| Duration::from_secs(u64::from(failures.min(9))));
                 }
             }
             Step::VictimGoes(at) => _ = self.goes(usize::from(at)),
             Step::VictimStays(at) => {
                 if let Some(at) = usize::from(at).checked_rem(self.evictions.len()) {
                     let eviction = self.evictions.remove(at);
-                    eviction.victims.first().iter().for_each(|victim| self.world.back_off_eviction(&victim.uid, self.now));
-                    self.world.refuse_eviction(&eviction.group, eviction.nomination, "test");
+                    eviction.victims.first().iter().for_each(|victim| self.state.back_off_eviction(&victim.uid, self.now));
+                    self.state.refuse_eviction(&eviction.group, eviction.nomination, "test");
                 }
             }
             Step::Later(seconds) => self.now += Duration::from_secs(seconds),
@@ -258,12 +258,12 @@ impl Play {
     }
 
     fn is_bound(&mut self, bind: &Bind) {
-        self.world.confirm(&bind.uid);
+        self.state.confirm(&bind.uid);
         let waits =
-            self.world.cache().pods().get(&bind.uid).filter(|member| member.assumed.is_some()).map(|member| Arc::clone(&member.facts));
+            self.state.cache().pods().get(&bind.uid).filter(|member| member.assumed.is_some()).map(|member| Arc::clone(&member.facts));
         if let Some(facts) = waits {
             let facts = running(PodFacts::clone(&facts), &bind.node);
-            self.world.apply_pod(PodFacts { charged_queue: Some(bind.queue.to_string()), ..facts });
+            self.state.apply_pod(PodFacts { charged_queue: Some(bind.queue.to_string()), ..facts });
         }
     }
 
@@ -276,17 +276,17 @@ impl Play {
             self.evictions.remove(at);
         }
         let victim = victim?;
-        let facts = self.world.cache().pods().get(&victim.uid).map(|member| PodFacts::clone(&member.facts));
-        self.world.delete_pod(&victim.uid);
+        let facts = self.state.cache().pods().get(&victim.uid).map(|member| PodFacts::clone(&member.facts));
+        self.state.delete_pod(&victim.uid);
         facts
     }
 
     fn cycle(&mut self) -> Plan {
-        let plan = run(&mut self.world, &POLICY, self.now);
-        assert!(self.world.cache().accounting().audit().is_clean());
-        for node in self.world.cache().accounting().ledger().nodes() {
+        let plan = run(&mut self.state, &POLICY, self.now);
+        assert!(self.state.cache().accounting().audit().is_clean());
+        for node in self.state.cache().accounting().ledger().nodes() {
             let bound_here = plan.binds.iter().any(|bind| *bind.node == *node.name);
-            let used = self.world.nominated_on(node.name).map_or_else(
+            let used = self.state.nominated_on(node.name).map_or_else(
                 || node.used.clone(),
                 |kept| {
                     let mut used = node.used.clone();
@@ -296,7 +296,7 @@ impl Play {
             );
             assert!(!bound_here || node.allocatable.covers(&used), "oversold {}", node.name);
         }
-        let withdrawn = self.world.take_withdrawn();
+        let withdrawn = self.state.take_withdrawn();
         self.evictions.retain(|eviction| !withdrawn.contains(&eviction.nomination));
         self.binds.extend(plan.binds.iter().cloned());
         self.evictions.extend(plan.evictions.iter().filter(|eviction| !eviction.victims.is_empty()).cloned());
@@ -306,7 +306,7 @@ impl Play {
 
     fn settle(&mut self) -> Result<(), TestCaseError> {
         for _ in 0..60 {
-            match self.world.next_attempt() {
+            match self.state.next_attempt() {
                 Some(next) if next <= self.now + Duration::from_millis(300) => self.now = self.now.max(next),
                 _ => return Ok(()),
             }
@@ -318,15 +318,15 @@ impl Play {
     /// The admission, the reservation and the counts of every PodGroup.
     fn seen(&self) -> Vec<String> {
         let one = |(key, group): (&GroupKey, &Group)| {
-            format!("{key}: {} {:?} {:?}", group.is_admitted(), self.world.cache().reserved(group), group.counts)
+            format!("{key}: {} {:?} {:?}", group.is_admitted(), self.state.cache().reserved(group), group.counts)
         };
-        self.world.cache().groups().iter().map(one).collect()
+        self.state.cache().groups().iter().map(one).collect()
     }
 
     fn no_podgroup_is_forgotten(&mut self) -> Result<(), TestCaseError> {
         let before = self.seen();
-        self.world.requeue.changed(crate::cycle::cache::Wake::Everything);
-        self.world.requeue.preemptions.changed();
+        self.state.requeue.changed(crate::cycle::cache::Wake::Everything);
+        self.state.requeue.preemptions.changed();
         let plan = self.cycle();
         prop_assert!(plan.binds.is_empty(), "a PodGroup was not tried: {:?}", plan.binds);
         prop_assert!(plan.evictions.is_empty(), "a preemption was not retried: {:?}", plan.evictions);
@@ -355,11 +355,11 @@ proptest! {
             while !play.evictions.is_empty() {
                 if let Some(facts) = play.goes(0) {
                     let again = play.pod(&facts.group.name, 0, facts.priority);
-                    play.world.apply_pod(PodFacts { request: facts.request, preemptable: facts.preemptable, labels: facts.labels, task: facts.task, ..again });
+                    play.state.apply_pod(PodFacts { request: facts.request, preemptable: facts.preemptable, labels: facts.labels, task: facts.task, ..again });
                 }
             }
             let leaving = play.uids(|member| member.state() == State::Leaving);
-            leaving.iter().for_each(|uid| play.world.delete_pod(uid));
+            leaving.iter().for_each(|uid| play.state.delete_pod(uid));
             play.now += Duration::from_secs(61);
             play.settle()?;
             quiet = if play.evicted == before && play.binds.is_empty() { quiet + 1 } else { 0 };

@@ -14,7 +14,7 @@ use crate::cycle::plan::EvictionCause;
 use crate::cycle::plan::Plan;
 use crate::cycle::run;
 use crate::cycle::testing::{PEACEFUL, group, node, pod, queue, running};
-use crate::cycle::tests::world;
+use crate::cycle::tests::empty_state;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -68,9 +68,9 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the test remembers beside the world.
+/// What the test remembers beside the state.
 struct History {
-    world: SchedulingState,
+    state: SchedulingState,
     now: u64,
     /// The deadline of the nomination of each PodGroup.
     until: BTreeMap<GroupKey, u64>,
@@ -86,70 +86,70 @@ fn uid(p: u8) -> Uid {
 
 impl History {
     fn take(&mut self, step: &Step) {
-        let world = &mut self.world;
-        let victim = |world: &SchedulingState, n: u8| {
-            let victims: Vec<Uid> = world.nominations.victims().cloned().collect();
+        let state = &mut self.state;
+        let victim = |state: &SchedulingState, n: u8| {
+            let victims: Vec<Uid> = state.nominations.victims().cloned().collect();
             victims.get(usize::from(n) % victims.len().max(1)).cloned()
         };
         match step {
             Step::Node(n, cpu, unschedulable) => {
-                world.apply_node(NodeFacts { unschedulable: *unschedulable, ..node(&format!("n{n}"), &[("cpu", *cpu)]) });
+                state.apply_node(NodeFacts { unschedulable: *unschedulable, ..node(&format!("n{n}"), &[("cpu", *cpu)]) });
             }
-            Step::NodeGone(n) => world.delete_node(&format!("n{n}")),
+            Step::NodeGone(n) => state.delete_node(&format!("n{n}")),
             Step::Queue(q, cpu, closed_by_hand) => {
-                world.apply_queue(QueueFacts { closed_by_hand: *closed_by_hand, ..queue(&format!("q{q}"), None, &[("cpu", *cpu)]) });
+                state.apply_queue(QueueFacts { closed_by_hand: *closed_by_hand, ..queue(&format!("q{q}"), None, &[("cpu", *cpu)]) });
             }
             Step::Pod(p, g, cpu) => {
-                if !world.cache().pods().contains_key(&uid(*p)) {
-                    world.apply_pod(pod("ns", &format!("p{p}"), &format!("g{g}"), &[("cpu", *cpu)]));
+                if !state.cache().pods().contains_key(&uid(*p)) {
+                    state.apply_pod(pod("ns", &format!("p{p}"), &format!("g{g}"), &[("cpu", *cpu)]));
                 }
             }
             Step::Runs(p, g, n, cpu) => {
-                if !world.cache().pods().contains_key(&uid(*p)) {
-                    world.apply_pod(running(pod("ns", &format!("p{p}"), &format!("g{g}"), &[("cpu", *cpu)]), &format!("n{n}")));
+                if !state.cache().pods().contains_key(&uid(*p)) {
+                    state.apply_pod(running(pod("ns", &format!("p{p}"), &format!("g{g}"), &[("cpu", *cpu)]), &format!("n{n}")));
                 }
             }
-            Step::Group(g, min) => world.apply_group(group("ns", &format!("g{g}"), *min, &format!("q{}", g % 2))),
-            Step::GroupGone(g) => world.delete_group(&key(*g)),
+            Step::Group(g, min) => state.apply_group(group("ns", &format!("g{g}"), *min, &format!("q{}", g % 2))),
+            Step::GroupGone(g) => state.delete_group(&key(*g)),
             Step::Take(g, n, time) => self.nominate(*g, *n, *time),
             Step::VictimGone(n) => {
-                if let Some(uid) = victim(world, *n) {
-                    world.delete_pod(&uid);
+                if let Some(uid) = victim(state, *n) {
+                    state.delete_pod(&uid);
                 }
             }
             Step::VictimLeaves(n) => {
-                if let Some(facts) = victim(world, *n).and_then(|uid| Some(PodFacts::clone(&world.cache().pods().get(&uid)?.facts))) {
-                    world.apply_pod(PodFacts { deleting: true, ..facts });
+                if let Some(facts) = victim(state, *n).and_then(|uid| Some(PodFacts::clone(&state.cache().pods().get(&uid)?.facts))) {
+                    state.apply_pod(PodFacts { deleting: true, ..facts });
                 }
             }
             Step::VictimEnds(n) => {
-                if let Some(facts) = victim(world, *n).and_then(|uid| Some(PodFacts::clone(&world.cache().pods().get(&uid)?.facts))) {
-                    world.apply_pod(PodFacts { phase: PodPhase::Failed, ..facts });
+                if let Some(facts) = victim(state, *n).and_then(|uid| Some(PodFacts::clone(&state.cache().pods().get(&uid)?.facts))) {
+                    state.apply_pod(PodFacts { phase: PodPhase::Failed, ..facts });
                 }
             }
             Step::Refused(g, old) => {
-                let id = world.nominations.gangs.get(&key(*g)).map_or(0, |nomination| nomination.id);
-                let stood = world.nominated(&key(*g)).is_some();
-                world.refuse_eviction(&key(*g), if *old { id.saturating_sub(1) } else { id }, "refused");
-                assert_eq!(world.nominated(&key(*g)).is_some(), stood && *old);
+                let id = state.nominations.gangs.get(&key(*g)).map_or(0, |nomination| nomination.id);
+                let stood = state.nominated(&key(*g)).is_some();
+                state.refuse_eviction(&key(*g), if *old { id.saturating_sub(1) } else { id }, "refused");
+                assert_eq!(state.nominated(&key(*g)).is_some(), stood && *old);
             }
-            Step::PodGone(p) => world.delete_pod(&uid(*p)),
+            Step::PodGone(p) => state.delete_pod(&uid(*p)),
             Step::Elsewhere(p, n) => {
                 let waits = |member: &&Member| matches!(member.state(), State::Waiting | State::Nominated);
-                if let Some(facts) = world.cache().pods().get(&uid(*p)).filter(waits).map(|member| PodFacts::clone(&member.facts)) {
-                    world.apply_pod(running(facts, &format!("n{n}")));
+                if let Some(facts) = state.cache().pods().get(&uid(*p)).filter(waits).map(|member| PodFacts::clone(&member.facts)) {
+                    state.apply_pod(running(facts, &format!("n{n}")));
                 }
             }
             Step::Bound(p, well) => {
                 let open = |member: &&Member| member.assumed.as_ref().is_some_and(|assumed| !assumed.confirmed);
-                let Some(member) = world.cache().pods().get(&uid(*p)).filter(open).cloned() else { return };
+                let Some(member) = state.cache().pods().get(&uid(*p)).filter(open).cloned() else { return };
                 if *well {
-                    world.confirm(&uid(*p));
+                    state.confirm(&uid(*p));
                     let at = member.assumed.unwrap();
                     let seen = running(PodFacts::clone(&member.facts), &at.node);
-                    world.apply_pod(PodFacts { charged_queue: Some(at.queue.to_string()), ..seen });
+                    state.apply_pod(PodFacts { charged_queue: Some(at.queue.to_string()), ..seen });
                 } else {
-                    world.refuse_bind(&uid(*p), "test", Duration::from_secs(self.now), |_| Duration::ZERO);
+                    state.refuse_bind(&uid(*p), "test", Duration::from_secs(self.now), |_| Duration::ZERO);
                 }
             }
             Step::Time(seconds) => self.now += seconds,
@@ -159,8 +159,8 @@ impl History {
 
     /// Nominates like a search: what the PodGroup needs, on nodes that would have room without all other pods there.
     fn nominate(&mut self, g: u8, first: u8, time: u64) {
-        let world = &mut self.world;
-        let Some((facts, waiting, has)) = world
+        let state = &mut self.state;
+        let Some((facts, waiting, has)) = state
             .cache()
             .groups()
             .get(&key(g))
@@ -176,17 +176,17 @@ impl History {
             uid: uid.clone(),
             node: format!("n{}", (usize::from(first) + at) % 3).as_str().into(),
             queue: facts.queue.as_str().into(),
-            resources: world.cache().pods()[uid].facts.request.clone(),
+            resources: state.cache().pods()[uid].facts.request.clone(),
         };
         let places: Vec<Placement> = waiting.iter().take(needed).enumerate().map(place).collect();
         let there = |uid: &&Uid| {
-            let at = world.cache().accounting().pod(uid).filter(|pod| pod.stage == Stage::Observed).and_then(|pod| pod.node);
-            world.cache().pods()[*uid].facts.group != key(g) && places.iter().any(|place| Some(&*place.node) == at)
+            let at = state.cache().accounting().pod(uid).filter(|pod| pod.stage == Stage::Observed).and_then(|pod| pod.node);
+            state.cache().pods()[*uid].facts.group != key(g) && places.iter().any(|place| Some(&*place.node) == at)
         };
-        let victims: Vec<Uid> = world.cache().pods().keys().filter(there).cloned().collect();
+        let victims: Vec<Uid> = state.cache().pods().keys().filter(there).cloned().collect();
         let until = self.now + time;
-        let stood = world.nominated(&key(g)).is_some();
-        let eviction = world.nominate(&key(g), &places, &victims, EvictionCause::Reclaim, Duration::from_secs(until));
+        let stood = state.nominated(&key(g)).is_some();
+        let eviction = state.nominate(&key(g), &places, &victims, EvictionCause::Reclaim, Duration::from_secs(until));
         assert_eq!(eviction.is_some(), !stood, "a waiting PodGroup is nominated once");
         if eviction.is_some() {
             self.until.insert(key(g), until);
@@ -195,7 +195,7 @@ impl History {
 
     fn cycle(&mut self) {
         let needs: BTreeMap<GroupKey, u32> = self
-            .world
+            .state
             .cache()
             .groups()
             .iter()
@@ -204,8 +204,8 @@ impl History {
                 Some((key.clone(), group.facts.as_ref()?.min_member.saturating_sub(has)))
             })
             .collect();
-        let plan: Plan = run(&mut self.world, &PEACEFUL, Duration::from_secs(self.now));
-        let world = &self.world;
+        let plan: Plan = run(&mut self.state, &PEACEFUL, Duration::from_secs(self.now));
+        let state = &self.state;
         // Counted from the pods themselves: the pods that are on the node or being bound to it.
         let holds = |member: &Member| match (&member.facts.node, &member.assumed) {
             (Some(node), _) if !member.facts.phase.ended() => Some(Arc::clone(node)),
@@ -213,18 +213,18 @@ impl History {
             (Some(_) | None, _) => None,
         };
         let mut used: BTreeMap<Arc<str>, Resources> = BTreeMap::new();
-        for member in world.cache().pods().values() {
+        for member in state.cache().pods().values() {
             if let Some(node) = holds(member) {
                 used.entry(node).or_default().add(&member.facts.request);
             }
         }
         for bind in &plan.binds {
-            let asks = &world.cache().pods()[&bind.uid].facts.request;
-            let offered = world.cache().accounting().ledger().node(&bind.node).unwrap().allocatable;
+            let asks = &state.cache().pods()[&bind.uid].facts.request;
+            let offered = state.cache().accounting().ledger().node(&bind.node).unwrap().allocatable;
             let over = asks.iter().find(|(name, _)| used[&bind.node].get(name) > offered.get(name));
             assert_eq!(over, None, "{bind:?} puts its node over");
-            assert_eq!(world.cache().accounting().quota().closed_by(&bind.queue), None, "{bind:?} goes to a closed queue");
-            let node = world.cache().nodes().id(&bind.node).and_then(|id| world.cache().nodes().get(id)).unwrap();
+            assert_eq!(state.cache().accounting().quota().closed_by(&bind.queue), None, "{bind:?} goes to a closed queue");
+            let node = state.cache().nodes().id(&bind.node).and_then(|id| state.cache().nodes().get(id)).unwrap();
             assert!(!node.unschedulable, "{bind:?} goes to a node that is cordoned");
         }
         for (queue, members) in plan.binds.iter().fold(BTreeMap::<_, Vec<_>>::new(), |mut by, bind| {
@@ -232,11 +232,11 @@ impl History {
             by
         }) {
             let mut taken = Resources::new();
-            for (_, pod) in world.cache().accounting().pods().filter(|(_, pod)| pod.stage != Stage::Nominated && pod.queue == Some(&*queue))
+            for (_, pod) in state.cache().accounting().pods().filter(|(_, pod)| pod.stage != Stage::Nominated && pod.queue == Some(&*queue))
             {
                 taken.add(pod.resources);
             }
-            let limits = world.cache().accounting().quota().queue(&queue).limits.unwrap();
+            let limits = state.cache().accounting().quota().queue(&queue).limits.unwrap();
             let over = limits.capability.iter().find(|(name, most)| taken.get(name) > *most);
             assert_eq!(over, None, "{members:?} put {queue} over");
         }
@@ -245,34 +245,34 @@ impl History {
             assert!(bound == 0 || bound >= needed, "{key} needs {needed}, and {bound} are bound");
         }
         for (key, until) in &self.until {
-            assert!(*until > self.now || world.nominated(key).is_none(), "{key} is nominated for longer than its time");
+            assert!(*until > self.now || state.nominated(key).is_none(), "{key} is nominated for longer than its time");
         }
     }
 
     /// The three records of a nomination agree.
     fn check(&self) {
-        let world = &self.world;
-        let report = world.cache().accounting().audit();
+        let state = &self.state;
+        let report = state.cache().accounting().audit();
         assert!(report.is_clean(), "{:?}", report.differences);
         let mut nominated: BTreeMap<Arc<str>, Resources> = BTreeMap::new();
-        for (uid, pod) in world.cache().accounting().pods().filter(|(_, pod)| pod.stage == Stage::Nominated) {
-            assert_eq!(world.cache().pods()[uid].state(), State::Nominated, "{uid} is charged for what it has not");
+        for (uid, pod) in state.cache().accounting().pods().filter(|(_, pod)| pod.stage == Stage::Nominated) {
+            assert_eq!(state.cache().pods()[uid].state(), State::Nominated, "{uid} is charged for what it has not");
             nominated.entry(pod.node.unwrap().into()).or_default().add(pod.resources);
         }
-        assert_eq!(world.nominations.nodes, nominated);
-        for (uid, member) in world.cache().pods().iter() {
-            let stage = world.cache().accounting().pod(uid).map(|pod| pod.stage);
+        assert_eq!(state.nominations.nodes, nominated);
+        for (uid, member) in state.cache().pods().iter() {
+            let stage = state.cache().accounting().pod(uid).map(|pod| pod.stage);
             assert_eq!(member.state() == State::Nominated, stage == Some(Stage::Nominated), "{uid}");
             assert!(member.state() != State::Waiting || stage.is_none(), "{uid} waits and is charged");
         }
-        for (key, group) in world.cache().groups() {
-            let places = world.nominations.gangs.get(key).map_or(0, |nomination| nomination.places.len());
+        for (key, group) in state.cache().groups() {
+            let places = state.nominations.gangs.get(key).map_or(0, |nomination| nomination.places.len());
             assert_eq!(usize::try_from(group.counts.nominated).unwrap(), places, "{key}");
         }
-        assert_eq!(world.cache().groups().values().map(|group| group.waiting.len()).sum::<usize>(), world.cache().waiting_pods());
-        let victims: BTreeSet<&Uid> = world.nominations.gangs.values().flat_map(|nomination| &nomination.victims).collect();
-        assert_eq!(victims, world.nominations.victims().collect(), "the index of victims");
-        assert!(victims.iter().all(|uid| world.cache().accounting().pod(uid).is_some()), "a nomination waits for a pod without a charge");
+        assert_eq!(state.cache().groups().values().map(|group| group.waiting.len()).sum::<usize>(), state.cache().waiting_pods());
+        let victims: BTreeSet<&Uid> = state.nominations.gangs.values().flat_map(|nomination| &nomination.victims).collect();
+        assert_eq!(victims, state.nominations.victims().collect(), "the index of victims");
+        assert!(victims.iter().all(|uid| state.cache().accounting().pod(uid).is_some()), "a nomination waits for a pod without a charge");
     }
 }
 
@@ -281,7 +281,7 @@ proptest! {
 
     #[test]
     fn no_history_binds_too_early_or_leaves_anything_behind(steps in prop::collection::vec(step(), 1..70)) {
-        let mut history = History { world: world(), now: 0, until: BTreeMap::new() };
+        let mut history = History { state: empty_state(), now: 0, until: BTreeMap::new() };
         for n in 0..3 {
             history.take(&Step::Node(n, 4, false));
         }
@@ -296,7 +296,7 @@ proptest! {
         history.now += 1_000;
         history.cycle();
         history.check();
-        prop_assert!(history.world.nominations.gangs.is_empty() && history.world.nominations.deadlines.is_empty());
-        prop_assert!(history.world.nominations.nodes.is_empty() && history.world.nominations.victims.is_empty());
+        prop_assert!(history.state.nominations.gangs.is_empty() && history.state.nominations.deadlines.is_empty());
+        prop_assert!(history.state.nominations.nodes.is_empty() && history.state.nominations.victims.is_empty());
     }
 }

@@ -34,46 +34,46 @@ mod tests {
     /// A replica that has just started, or stands by, has seen no cycle admit the PodGroups.
     #[test]
     fn k9_a_podgroup_with_all_its_nodes_waits_for_nothing_though_no_cycle_ran_yet() {
-        let mut world = SchedulingState::new([DEFAULT_SCHEDULER.to_owned()]);
+        let mut state = SchedulingState::new([DEFAULT_SCHEDULER.to_owned()]);
         let runs = |name: &str, group: &str| running(pod("ns", name, group, &[("cpu", 1)]), "n");
-        world.apply_group(group("ns", "runs", 2, "default"));
-        ["runs-0", "runs-1"].into_iter().for_each(|name| world.apply_pod(runs(name, "runs")));
-        world.apply_group(group("ns", "succeeded", 1, "default"));
-        world.apply_pod(PodFacts { phase: PodPhase::Succeeded, ..runs("succeeded-0", "succeeded") });
+        state.apply_group(group("ns", "runs", 2, "default"));
+        ["runs-0", "runs-1"].into_iter().for_each(|name| state.apply_pod(runs(name, "runs")));
+        state.apply_group(group("ns", "succeeded", 1, "default"));
+        state.apply_pod(PodFacts { phase: PodPhase::Succeeded, ..runs("succeeded-0", "succeeded") });
         let over = PodGroupStatus { phase: Some("Completed".to_owned()), ..PodGroupStatus::default() };
-        world.apply_group(GroupFacts { status: over, ..group("ns", "over", 1, "default") });
-        assert_eq!(world.backlog().iter().collect::<Vec<_>>(), Vec::<&GroupKey>::new());
+        state.apply_group(GroupFacts { status: over, ..group("ns", "over", 1, "default") });
+        assert_eq!(state.backlog().iter().collect::<Vec<_>>(), Vec::<&GroupKey>::new());
 
-        world.apply_group(group("ns", "lost", 2, "default"));
-        world.apply_pod(runs("lost-0", "lost"));
-        world.apply_group(group("ns", "new", 1, "default"));
-        assert_eq!(world.backlog().iter().map(|key| &*key.name).collect::<Vec<_>>(), ["lost", "new"]);
+        state.apply_group(group("ns", "lost", 2, "default"));
+        state.apply_pod(runs("lost-0", "lost"));
+        state.apply_group(group("ns", "new", 1, "default"));
+        assert_eq!(state.backlog().iter().map(|key| &*key.name).collect::<Vec<_>>(), ["lost", "new"]);
     }
 
     #[test]
     fn a_standby_forgets_deleted_objects_and_the_first_cycle_tries_the_others() {
-        let mut world = SchedulingState::new([DEFAULT_SCHEDULER.to_owned()]);
-        world.apply_group(group("ns", "stays", 1, "default"));
-        world.apply_pod(pod("ns", "stays", "stays", &[("cpu", 1)]));
+        let mut state = SchedulingState::new([DEFAULT_SCHEDULER.to_owned()]);
+        state.apply_group(group("ns", "stays", 1, "default"));
+        state.apply_pod(pod("ns", "stays", "stays", &[("cpu", 1)]));
         for number in 0..i64::try_from(COLLECTED * 4).unwrap() {
             let name = format!("pod-{number}");
             // A queue and a class of its own each.
             let facts = pod("ns", &name, &name, &[("cpu", number + 2)]);
             let uid = facts.uid.clone();
-            world.apply_group(group("ns", &name, 1, &name));
-            world.apply_pod(facts);
-            world.apply_pod(running(world.cache().pods()[&uid].facts.as_ref().clone(), &name));
-            world.delete_pod(&uid);
-            world.delete_group(&GroupKey::new("ns", &name));
-            world.stand_by();
+            state.apply_group(group("ns", &name, 1, &name));
+            state.apply_pod(facts);
+            state.apply_pod(running(state.cache().pods()[&uid].facts.as_ref().clone(), &name));
+            state.delete_pod(&uid);
+            state.delete_group(&GroupKey::new("ns", &name));
+            state.stand_by();
         }
         let limit = COLLECTED + 10;
-        let names = world.requeue.names();
+        let names = state.requeue.names();
         assert!(names <= limit, "{names} names of nodes and queues");
-        assert!(!world.cache.classes.tidy(), "unused classes are left");
-        let dirty = world.take_dirty();
+        assert!(!state.cache.classes.tidy(), "unused classes are left");
+        let dirty = state.take_dirty();
         assert!(dirty.pods.len() <= limit && dirty.queues.len() <= limit, "{} pods, {} queues", dirty.pods.len(), dirty.queues.len());
-        let candidates = world.take_candidates(Duration::ZERO);
+        let candidates = state.take_candidates(Duration::ZERO);
         assert!(candidates.len() <= limit, "{} groups", candidates.len());
         assert!(candidates.iter().any(|key| &*key.name == "stays"), "an existing PodGroup is tried");
     }

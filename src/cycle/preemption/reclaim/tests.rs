@@ -11,37 +11,37 @@ use crate::api::{GroupFacts, NodeFacts, QueueFacts};
 use crate::cycle::plan::Plan;
 use crate::cycle::run;
 use crate::cycle::testing::{PEACEFUL, group, limits, node, pod, queue, running};
-use crate::cycle::tests::{gang, world};
+use crate::cycle::tests::{empty_state, gang};
 
 /// Two queues that deserve so much cpu.
 fn two_queues(deserved: [i64; 2]) -> SchedulingState {
-    let mut world = world();
+    let mut state = empty_state();
     for (name, cpu) in ["a", "b"].into_iter().zip(deserved) {
-        world.apply_queue(QueueFacts { deserved: limits(&[("cpu", cpu), ("pods", 500)]), ..queue(name, None, &[]) });
+        state.apply_queue(QueueFacts { deserved: limits(&[("cpu", cpu), ("pods", 500)]), ..queue(name, None, &[]) });
     }
-    world
+    state
 }
 
-fn cycle(world: &mut SchedulingState) -> Plan {
-    run(world, &PEACEFUL, std::time::Duration::ZERO)
+fn cycle(state: &mut SchedulingState) -> Plan {
+    run(state, &PEACEFUL, std::time::Duration::ZERO)
 }
 
 /// A pod of `a` that runs; the later, the younger.
-fn borrower(world: &mut SchedulingState, number: i64, node: &str, change: impl FnOnce(&mut PodFacts)) {
+fn borrower(state: &mut SchedulingState, number: i64, node: &str, change: impl FnOnce(&mut PodFacts)) {
     let mut facts = running(pod("ns", &format!("p{number}"), "none", &[("cpu", 1)]), node);
     facts.created = Timestamp::UNIX_EPOCH + SignedDuration::from_secs(number);
     facts.charged_queue = Some("a".into());
     change(&mut facts);
-    world.apply_pod(facts);
+    state.apply_pod(facts);
 }
 
-fn taken_with(world: &mut SchedulingState, name: &str, budgets: Budgets<'_>) -> Result<(Vec<String>, Vec<String>), String> {
+fn taken_with(state: &mut SchedulingState, name: &str, budgets: Budgets<'_>) -> Result<(Vec<String>, Vec<String>), String> {
     let key = GroupKey::new("ns", name);
-    let group = &world.cache().groups()[&key];
+    let group = &state.cache().groups()[&key];
     let facts = Arc::clone(group.facts.as_ref().unwrap());
     let members: Vec<Uid> = group.waiting.iter().cloned().collect();
-    let (before, last) = (world.cache().accounting().clone(), BTreeSet::new());
-    let priority = world.cache().priority(&world.cache().groups()[&key]);
+    let (before, last) = (state.cache().accounting().clone(), BTreeSet::new());
+    let priority = state.cache().priority(&state.cache().groups()[&key]);
     let preemptor = Preemptor {
         group: &key,
         reservation: name,
@@ -51,168 +51,168 @@ fn taken_with(world: &mut SchedulingState, name: &str, budgets: Budgets<'_>) -> 
         preemptable: facts.preemptable,
         last: &last,
     };
-    let preemption = find(world, Policy::Spread, &preemptor, budgets);
-    assert!(*world.cache().accounting() == before && world.cache().accounting().audit().is_clean(), "nothing stays of it");
+    let preemption = find(state, Policy::Spread, &preemptor, budgets);
+    assert!(*state.cache().accounting() == before && state.cache().accounting().audit().is_clean(), "nothing stays of it");
     let preemption = preemption.map_err(|why| why.to_string())?;
     let names = |uid: &Uid| uid.as_str().trim_start_matches("ns/").to_owned();
     Ok((preemption.victims.iter().map(names).collect(), preemption.places.iter().map(|(_, node)| node.to_string()).collect()))
 }
 
-fn taken(world: &mut SchedulingState, name: &str) -> Result<(Vec<String>, Vec<String>), String> {
-    taken_with(world, name, Budgets { left: &[], of: &|_| Vec::new() })
+fn taken(state: &mut SchedulingState, name: &str) -> Result<(Vec<String>, Vec<String>), String> {
+    taken_with(state, name, Budgets { left: &[], of: &|_| Vec::new() })
 }
 
-fn victims(world: &mut SchedulingState, name: &str) -> Vec<String> {
-    taken(world, name).unwrap().0
+fn victims(state: &mut SchedulingState, name: &str) -> Vec<String> {
+    taken(state, name).unwrap().0
 }
 
 #[test]
 fn q6_borrowing_pods_are_victims_the_youngest_first_and_the_search_leaves_no_trace() {
-    let mut world = two_queues([5, 5]);
-    world.apply_node(node("n", &[("cpu", 10)]));
-    (0..10).for_each(|number| borrower(&mut world, number, "n", |_| {}));
-    gang(&mut world, "asks", 2, "b", 2, &[("cpu", 1)]);
-    assert!(cycle(&mut world).binds.is_empty());
-    assert_eq!(taken(&mut world, "asks"), Ok((vec!["p9".into(), "p8".into()], vec!["n".into(), "n".into()])));
-    world.apply_group(group("ns", "other", 0, "b"));
-    world.apply_pod(pod("ns", "other-0", "other", &[("cpu", 1)]));
-    assert!(cycle(&mut world).binds.is_empty(), "the node table does not see room that is not there");
-    gang(&mut world, "more", 6, "b", 6, &[("cpu", 1)]);
+    let mut state = two_queues([5, 5]);
+    state.apply_node(node("n", &[("cpu", 10)]));
+    (0..10).for_each(|number| borrower(&mut state, number, "n", |_| {}));
+    gang(&mut state, "asks", 2, "b", 2, &[("cpu", 1)]);
+    assert!(cycle(&mut state).binds.is_empty());
+    assert_eq!(taken(&mut state, "asks"), Ok((vec!["p9".into(), "p8".into()], vec!["n".into(), "n".into()])));
+    state.apply_group(group("ns", "other", 0, "b"));
+    state.apply_pod(pod("ns", "other-0", "other", &[("cpu", 1)]));
+    assert!(cycle(&mut state).binds.is_empty(), "the node table does not see room that is not there");
+    gang(&mut state, "more", 6, "b", 6, &[("cpu", 1)]);
     assert_eq!(
-        taken(&mut world, "more"),
+        taken(&mut state, "more"),
         Err("no pod can be preempted: queue \"b\" would exceed its share (cpu requested 6, used 0, share 5)".into())
     );
 }
 
 #[test]
 fn terminating_pods_are_waited_for_whichever_scheduler_placed_them() {
-    let mut world = two_queues([1, 1]);
-    world.apply_node(node("n", &[("cpu", 2)]));
-    borrower(&mut world, 0, "n", |_| {});
+    let mut state = two_queues([1, 1]);
+    state.apply_node(node("n", &[("cpu", 2)]));
+    borrower(&mut state, 0, "n", |_| {});
     let leaves = |pod: &mut PodFacts| pod.deleting = true;
-    borrower(&mut world, 1, "n", |pod| {
+    borrower(&mut state, 1, "n", |pod| {
         pod.scheduler = "other".into();
         leaves(pod);
     });
-    gang(&mut world, "asks", 1, "b", 1, &[("cpu", 1)]);
-    assert_eq!(taken(&mut world, "asks"), Ok((vec![], vec!["n".into()])));
+    gang(&mut state, "asks", 1, "b", 1, &[("cpu", 1)]);
+    assert_eq!(taken(&mut state, "asks"), Ok((vec![], vec!["n".into()])));
     // A running foreign pod is no victim; a terminating pod of ours is enough.
-    borrower(&mut world, 1, "n", |pod| pod.scheduler = "other".into());
-    assert!(world.cache.leaving.is_empty());
-    assert!(taken(&mut world, "asks").unwrap_err().starts_with("no pod can be preempted: no queue is over its share"));
-    borrower(&mut world, 0, "n", leaves);
-    assert_eq!((world.cache.leaving.len(), taken(&mut world, "asks")), (1, Ok((vec![], vec!["n".into()]))));
-    world.delete_pod(&Uid::from("ns/p0"));
-    assert!(world.cache.leaving.is_empty());
+    borrower(&mut state, 1, "n", |pod| pod.scheduler = "other".into());
+    assert!(state.cache.leaving.is_empty());
+    assert!(taken(&mut state, "asks").unwrap_err().starts_with("no pod can be preempted: no queue is over its share"));
+    borrower(&mut state, 0, "n", leaves);
+    assert_eq!((state.cache.leaving.len(), taken(&mut state, "asks")), (1, Ok((vec![], vec!["n".into()]))));
+    state.delete_pod(&Uid::from("ns/p0"));
+    assert!(state.cache.leaving.is_empty());
 }
 
 #[test]
 fn victims_are_on_nodes_that_the_gang_fits_even_where_another_pod_comes_first() {
     // With one borrowed unit, the first candidate would exclude the other; with two, the first one is spared.
     for deserved in [1, 0] {
-        let mut world = two_queues([deserved, 2 - deserved]);
+        let mut state = two_queues([deserved, 2 - deserved]);
         let taint = Taint { key: "team".into(), value: None, effect: "NoSchedule".into() };
-        world.apply_node(NodeFacts { taints: vec![taint], ..node("tainted", &[("cpu", 1)]) });
-        world.apply_node(node("plain", &[("cpu", 1)]));
-        borrower(&mut world, 0, "plain", |_| {});
-        borrower(&mut world, 1, "tainted", |_| {});
-        gang(&mut world, "asks", 1, "b", 1, &[("cpu", 1)]);
-        assert_eq!(taken(&mut world, "asks"), Ok((vec!["p0".into()], vec!["plain".into()])));
+        state.apply_node(NodeFacts { taints: vec![taint], ..node("tainted", &[("cpu", 1)]) });
+        state.apply_node(node("plain", &[("cpu", 1)]));
+        borrower(&mut state, 0, "plain", |_| {});
+        borrower(&mut state, 1, "tainted", |_| {});
+        gang(&mut state, "asks", 1, "b", 1, &[("cpu", 1)]);
+        assert_eq!(taken(&mut state, "asks"), Ok((vec!["p0".into()], vec!["plain".into()])));
     }
 }
 
 #[test]
 fn the_anti_affinity_of_a_victim_ends_with_it() {
-    let mut world = two_queues([0, 2]);
+    let mut state = two_queues([0, 2]);
     let mut facts = node("n", &[("cpu", 9)]);
     facts.labels.insert("host".into(), "n".into());
-    world.apply_node(facts);
-    borrower(&mut world, 0, "n", |pod| {
+    state.apply_node(facts);
+    borrower(&mut state, 0, "n", |pod| {
         let selector = Selector { match_labels: Some([("app".to_owned(), "db".to_owned())].into()), match_expressions: None };
         let term = PodAffinityTerm { label_selector: Some(selector), topology_key: "host".into(), ..PodAffinityTerm::default() };
         pod.anti_affinity = vec![term];
     });
-    borrower(&mut world, 1, "n", |_| {});
-    world.apply_group(group("ns", "asks", 1, "b"));
+    borrower(&mut state, 1, "n", |_| {});
+    state.apply_group(group("ns", "asks", 1, "b"));
     let mut db = pod("ns", "asks-0", "asks", &[("cpu", 1)]);
     db.labels.insert("app".into(), "db".into());
-    world.apply_pod(db);
-    assert_eq!(taken(&mut world, "asks"), Ok((vec!["p0".into()], vec!["n".into()])));
-    assert!(cycle(&mut world).binds.is_empty(), "it is there still");
+    state.apply_pod(db);
+    assert_eq!(taken(&mut state, "asks"), Ok((vec!["p0".into()], vec!["n".into()])));
+    assert!(cycle(&mut state).binds.is_empty(), "it is there still");
 }
 
 #[test]
 fn a_gang_keeps_its_minimum_and_that_of_each_task_or_is_evicted_whole() {
-    let mut world = two_queues([0, 9]);
-    world.apply_node(node("n", &[("cpu", 4)]));
-    let minimum = |world: &mut SchedulingState, min, tasks: &[(&str, u32)]| {
+    let mut state = two_queues([0, 9]);
+    state.apply_node(node("n", &[("cpu", 4)]));
+    let minimum = |state: &mut SchedulingState, min, tasks: &[(&str, u32)]| {
         let min_task_member = tasks.iter().map(|(task, min)| ((*task).to_owned(), *min)).collect();
-        world.apply_group(GroupFacts { min_task_member, ..group("ns", "lends", min, "a") });
+        state.apply_group(GroupFacts { min_task_member, ..group("ns", "lends", min, "a") });
     };
     for number in 0..4 {
-        borrower(&mut world, number, "n", |pod| {
+        borrower(&mut state, number, "n", |pod| {
             pod.group = GroupKey::new("ns", "lends");
             pod.task = Some(if number < 2 { "head" } else { "worker" }.into());
         });
     }
-    gang(&mut world, "asks", 1, "b", 1, &[("cpu", 1)]);
-    minimum(&mut world, 3, &[]);
-    assert_eq!(victims(&mut world, "asks"), ["p3"]);
-    minimum(&mut world, 3, &[("worker", 2), ("head", 1)]);
-    assert_eq!(victims(&mut world, "asks"), ["p1"], "the workers are needed");
-    minimum(&mut world, 4, &[]);
-    assert_eq!(victims(&mut world, "asks").len(), 4);
-    borrower(&mut world, 2, "n", |pod| {
+    gang(&mut state, "asks", 1, "b", 1, &[("cpu", 1)]);
+    minimum(&mut state, 3, &[]);
+    assert_eq!(victims(&mut state, "asks"), ["p3"]);
+    minimum(&mut state, 3, &[("worker", 2), ("head", 1)]);
+    assert_eq!(victims(&mut state, "asks"), ["p1"], "the workers are needed");
+    minimum(&mut state, 4, &[]);
+    assert_eq!(victims(&mut state, "asks").len(), 4);
+    borrower(&mut state, 2, "n", |pod| {
         pod.group = GroupKey::new("ns", "lends");
         pod.preemptable = false;
     });
-    let why = taken(&mut world, "asks").unwrap_err();
+    let why = taken(&mut state, "asks").unwrap_err();
     assert!(why.starts_with("preemption would not help"), "{why}");
 }
 
 #[test]
 fn no_pod_is_a_victim_that_is_being_bound_or_protected_or_of_the_podgroup_itself() {
-    let mut world = two_queues([0, 2]);
-    world.apply_node(node("n", &[("cpu", 2)]));
-    gang(&mut world, "new", 1, "a", 1, &[("cpu", 1)]);
-    assert_eq!(cycle(&mut world).binds.len(), 1);
-    borrower(&mut world, 1, "n", |pod| {
+    let mut state = two_queues([0, 2]);
+    state.apply_node(node("n", &[("cpu", 2)]));
+    gang(&mut state, "new", 1, "a", 1, &[("cpu", 1)]);
+    assert_eq!(cycle(&mut state).binds.len(), 1);
+    borrower(&mut state, 1, "n", |pod| {
         pod.group = GroupKey::new("ns", "asks");
         pod.priority = -1;
     });
-    world.apply_group(group("ns", "asks", 2, "b"));
-    world.apply_pod(pod("ns", "asks-0", "asks", &[("cpu", 1)]));
-    assert!(taken(&mut world, "asks").unwrap_err().starts_with("no pod can be preempted: 1 being bound"));
-    world.confirm(&Uid::from("ns/new-0"));
-    assert_eq!(victims(&mut world, "asks"), ["new-0"]);
-    world.apply_group(GroupFacts { preemptable: false, ..group("ns", "new", 1, "a") });
-    assert!(taken(&mut world, "asks").is_err(), "its group says that it stays");
+    state.apply_group(group("ns", "asks", 2, "b"));
+    state.apply_pod(pod("ns", "asks-0", "asks", &[("cpu", 1)]));
+    assert!(taken(&mut state, "asks").unwrap_err().starts_with("no pod can be preempted: 1 being bound"));
+    state.confirm(&Uid::from("ns/new-0"));
+    assert_eq!(victims(&mut state, "asks"), ["new-0"]);
+    state.apply_group(GroupFacts { preemptable: false, ..group("ns", "new", 1, "a") });
+    assert!(taken(&mut state, "asks").is_err(), "its group says that it stays");
 }
 
 #[test]
 fn r9_a_budget_allows_so_many_evictions_and_other_pods_are_chosen_instead() {
-    let mut world = two_queues([0, 9]);
-    world.apply_node(node("n", &[("cpu", 4)]));
-    (0..4).for_each(|number| borrower(&mut world, number, "n", |_| {}));
-    gang(&mut world, "asks", 2, "b", 2, &[("cpu", 1)]);
+    let mut state = two_queues([0, 9]);
+    state.apply_node(node("n", &[("cpu", 4)]));
+    (0..4).for_each(|number| borrower(&mut state, number, "n", |_| {}));
+    gang(&mut state, "asks", 2, "b", 2, &[("cpu", 1)]);
     let of = |pod: &PodFacts| if ["p1", "p2", "p3"].contains(&&*pod.name) { vec![0] } else { Vec::new() };
     let gone =
-        |world: &mut SchedulingState, left: u32| taken_with(world, "asks", Budgets { left: &[left], of: &of }).map(|(victims, _)| victims);
-    assert_eq!(gone(&mut world, 2), Ok(vec!["p3".into(), "p2".into()]));
-    assert_eq!(gone(&mut world, 1), Ok(vec!["p3".into(), "p0".into()]));
-    assert!(gone(&mut world, 0).unwrap_err().starts_with("preemption would not help"));
+        |state: &mut SchedulingState, left: u32| taken_with(state, "asks", Budgets { left: &[left], of: &of }).map(|(victims, _)| victims);
+    assert_eq!(gone(&mut state, 2), Ok(vec!["p3".into(), "p2".into()]));
+    assert_eq!(gone(&mut state, 1), Ok(vec!["p3".into(), "p0".into()]));
+    assert!(gone(&mut state, 0).unwrap_err().starts_with("preemption would not help"));
 }
 
 #[test]
 fn whole_nodes_are_freed_where_the_youngest_pods_are_spread_over_all_of_them() {
-    let mut world = two_queues([100, 60]);
+    let mut state = two_queues([100, 60]);
     for number in 0..160 {
         let name = format!("n{:02}", number % 40);
-        world.apply_node(node(&name, &[("cpu", 4)]));
-        borrower(&mut world, number, &name, |_| {});
+        state.apply_node(node(&name, &[("cpu", 4)]));
+        borrower(&mut state, number, &name, |_| {});
     }
-    gang(&mut world, "asks", 2, "b", 2, &[("cpu", 4)]);
-    let (victims, places) = taken(&mut world, "asks").unwrap();
+    gang(&mut state, "asks", 2, "b", 2, &[("cpu", 4)]);
+    let (victims, places) = taken(&mut state, "asks").unwrap();
     // The most expensive victim is the youngest pod there is.
     assert_eq!((victims.len(), places), (8, vec!["n38".to_owned(), "n39".to_owned()]));
     let of = |node: i64| (0..4).map(move |at| format!("p{}", node + at * 40));
@@ -221,11 +221,11 @@ fn whole_nodes_are_freed_where_the_youngest_pods_are_spread_over_all_of_them() {
 
 #[test]
 fn r5_a_ceiling_is_named_and_no_pod_elsewhere_is_preempted() {
-    let mut world = two_queues([0, 9]);
-    world.apply_node(node("n", &[("cpu", 4)]));
-    (0..4).for_each(|number| borrower(&mut world, number, "n", |_| {}));
-    world.apply_queue(QueueFacts { deserved: limits(&[("cpu", 9), ("pods", 500)]), ..queue("b", None, &[("cpu", 1)]) });
-    gang(&mut world, "asks", 2, "b", 2, &[("cpu", 1)]);
-    let why = taken(&mut world, "asks").unwrap_err();
+    let mut state = two_queues([0, 9]);
+    state.apply_node(node("n", &[("cpu", 4)]));
+    (0..4).for_each(|number| borrower(&mut state, number, "n", |_| {}));
+    state.apply_queue(QueueFacts { deserved: limits(&[("cpu", 9), ("pods", 500)]), ..queue("b", None, &[("cpu", 1)]) });
+    gang(&mut state, "asks", 2, "b", 2, &[("cpu", 1)]);
+    let why = taken(&mut state, "asks").unwrap_err();
     assert!(why.ends_with("queue \"b\" is over its quota: cpu requested 1, used 1, capability 1") || why.starts_with("no pod"), "{why}");
 }

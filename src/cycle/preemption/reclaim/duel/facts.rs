@@ -304,16 +304,16 @@ impl Facts {
     }
 
     /// As we see it.
-    pub(super) fn world(&self) -> SchedulingState {
-        let mut world = SchedulingState::new([DEFAULT_SCHEDULER.to_owned()]);
+    pub(super) fn state(&self) -> SchedulingState {
+        let mut state = SchedulingState::new([DEFAULT_SCHEDULER.to_owned()]);
         for at in 0..self.slack.len() {
-            world.apply_node(NodeFacts { allocatable: amounts(&list(self.offers(at))), ..node(&format!("n{at}"), &[]) });
+            state.apply_node(NodeFacts { allocatable: amounts(&list(self.offers(at))), ..node(&format!("n{at}"), &[]) });
         }
         for ((name, parent), said) in SHAPE.iter().zip(&self.queues) {
             let bounds = |bounds: Bounds| {
                 limits(&DIMENSIONS.iter().zip(bounds).filter_map(|(name, bound)| Some((*name, bound?))).collect::<Vec<_>>())
             };
-            world.apply_queue(QueueFacts {
+            state.apply_queue(QueueFacts {
                 capability: bounds(said.capability),
                 deserved: bounds(said.deserved),
                 guarantee: bounds(said.guarantee),
@@ -325,12 +325,12 @@ impl Facts {
             });
         }
         for (gang, queue) in self.gangs() {
-            world.apply_group(group("ns", &format!("gang-{gang}-{}", LEAVES[queue]), self.mins[gang], LEAVES[queue]));
+            state.apply_group(group("ns", &format!("gang-{gang}-{}", LEAVES[queue]), self.mins[gang], LEAVES[queue]));
         }
         let asking = &self.asking;
         let min = u32::try_from(asking.members).unwrap() + u32::from(asking.runs);
         let facts = group("ns", "asking", min, LEAVES[asking.queue]);
-        world.apply_group(GroupFacts { preemptable: asking.preemptable, ..facts });
+        state.apply_group(GroupFacts { preemptable: asking.preemptable, ..facts });
         for (at, (group, facts)) in self.everybody().iter().enumerate() {
             let seconds = SignedDuration::from_secs(i64::from(facts.created));
             let said = PodFacts {
@@ -343,20 +343,20 @@ impl Facts {
                 uid: Uid::from(format!("p{at}").as_str()),
                 ..pod("ns", &format!("p{at}"), group.as_deref().unwrap_or("none"), &[])
             };
-            world.apply_pod(running(said, &format!("n{}", self.node_of(facts))));
+            state.apply_pod(running(said, &format!("n{}", self.node_of(facts))));
         }
         for uid in self.members() {
             let name = uid.as_str().trim_start_matches("ns/").to_owned();
-            world.apply_pod(PodFacts { request: amounts(&list(asking.asks)), ..pod("ns", &name, "asking", &[]) });
+            state.apply_pod(PodFacts { request: amounts(&list(asking.asks)), ..pod("ns", &name, "asking", &[]) });
         }
         if let Some((queue, asks)) = self.waits {
-            world.apply_group(group("ns", "waits", 1, LEAVES[queue]));
-            world.apply_pod(PodFacts { request: amounts(&list(asks)), ..pod("ns", "w0", "waits", &[]) });
+            state.apply_group(group("ns", "waits", 1, LEAVES[queue]));
+            state.apply_pod(PodFacts { request: amounts(&list(asks)), ..pod("ns", "w0", "waits", &[]) });
         }
         if let Some(reserves) = self.reserves() {
-            world.cache.accounting.reserve("ns/asking", LEAVES[asking.queue], &amounts(&list(reserves)));
+            state.cache.accounting.reserve("ns/asking", LEAVES[asking.queue], &amounts(&list(reserves)));
         }
-        world
+        state
     }
 
     pub(super) fn queue(&self) -> &'static str {

@@ -40,7 +40,7 @@ enum Outcome {
     Nobody,
 }
 
-fn ask(facts: &Facts, world: &mut SchedulingState) -> Result<Preemption, NotPreempted> {
+fn ask(facts: &Facts, state: &mut SchedulingState) -> Result<Preemption, NotPreempted> {
     let (key, members, last): (GroupKey, _, _) = (Facts::key(), facts.members(), Facts::no_nodes());
     let preemptor = Preemptor {
         group: &key,
@@ -51,15 +51,15 @@ fn ask(facts: &Facts, world: &mut SchedulingState) -> Result<Preemption, NotPree
         preemptable: facts.asking.preemptable,
         last: &last,
     };
-    find(world, NodeStrategy::Spread, &preemptor, Budgets { left: &facts.budgets, of: &|pod| facts.budgets_of(&pod.uid) })
+    find(state, NodeStrategy::Spread, &preemptor, Budgets { left: &facts.budgets, of: &|pod| facts.budgets_of(&pod.uid) })
 }
 
 /// The first thing that is wrong.
 fn play(facts: &Facts, thoroughly: bool) -> Result<Outcome, String> {
-    let mut world = facts.world();
-    let before = world.cache().accounting().clone();
-    let answer = ask(facts, &mut world);
-    if *world.cache().accounting() != before || !world.cache().accounting().audit().is_clean() {
+    let mut state = facts.state();
+    let before = state.cache().accounting().clone();
+    let answer = ask(facts, &mut state);
+    if *state.cache().accounting() != before || !state.cache().accounting().audit().is_clean() {
         return Err("the books are not as before".to_owned());
     }
     let text = facts.text();
