@@ -1,14 +1,15 @@
 //! One scheduling cycle: which pods are placed on which nodes now, and why does every other PodGroup wait?
 //!
 //! ```text
-//!  SchedulingState ──▶ candidates ──▶ gang ────▶ order ──▶ admit ──▶ place (filter, score, trial) ──▶ Plan
+//!  State ──▶ candidates ──▶ gang ────▶ order ──▶ admit ──▶ place (filter, score, trial) ──▶ Plan
 //!            PodGroups that  members    the next  below     all needed members,            binds,
 //!            may succeed     needed     turn      every     or none                        evictions
 //!            now             together             ceiling?
 //! ```
 //!
-//! Reading order: [`policy`], [`cache`] (the known facts), `requeue` (which PodGroups are tried), [`gang`], [`order`], [`admit`], `turn`,
-//! [`place`](mod@self::place), [`placement`] (nodes, filter, score), `preemption` and [`reclaim`] (victims), [`explain`], [`plan`], and the statuses: [`status`] and [`queue_status`].
+//! Reading order: [`policy`], [`cache`] (the known facts), [`state`] (what follows from an event), [`requeue`] (which PodGroups are tried), [`order`],
+//! [`admission`], `turn`, [`placement`] (nodes, filter, score), `preemption` and [`nominations`] (victims, and what is kept for the gang meanwhile), [`explain`],
+//! [`plan`], and the statuses: [`status`] and [`queue_status`].
 //!
 //! Promises, cited by the tests:
 //!
