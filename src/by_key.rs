@@ -1,6 +1,6 @@
 //! A map with fast lookups and iteration in the order of the keys.
 //!
-//! The pods of a large cluster do not fit into the caches of a processor. A lookup in a tree reads about six places in memory, in a hash table one or two.
+//! The pods and PodGroups of a large cluster do not fit into the caches of a processor. A lookup in a tree reads about six places in memory, in a hash table one or two.
 //! Every placement needs several lookups, so the difference is measurable. An iteration sorts the entries first, so no result depends on the order of
 //! hashes.
 
@@ -42,6 +42,15 @@ impl<K: Ord + Hash, V> ByKey<K, V> {
         K: Borrow<Q>,
     {
         self.0.contains_key(key)
+    }
+
+    /// Returns the value of the key, mutable; a new default where there was none.
+    pub fn get_or_default(&mut self, key: &K) -> &mut V
+    where
+        K: Clone,
+        V: Default,
+    {
+        self.0.entry(key.clone()).or_default()
     }
 
     /// Sets the value of the key. Returns the value before.

@@ -211,7 +211,7 @@ proptest! {
             }
             let report = state.cache().accounting().audit();
             prop_assert!(report.is_clean(), "C4: {:?}", report.differences);
-            for (key, group) in state.cache().groups() {
+            for (key, group) in state.cache().groups().iter() {
                 let reserved = state.cache().reserved(group);
                 let (facts, inqueue) = (group.facts.as_ref(), group.is_admitted());
                 prop_assert!(reserved.is_zero() || inqueue && facts.is_some(), "A2: {} reserves {:?}", key, reserved);

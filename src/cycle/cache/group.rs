@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::api::pod_facts::PodPhase;
 use crate::api::{GroupFacts, GroupKey, PriorityClassFacts, Uid};
+use crate::by_key::ByKey;
 use crate::cycle::explain::{Refusal, Step};
 use crate::resources::Resources;
 
@@ -167,7 +168,7 @@ impl Cache {
     /// Adds or updates a PodGroup.
     pub fn apply_group(&mut self, facts: GroupFacts) {
         let key = facts.key.clone();
-        let group = self.groups.entry(key.clone()).or_default();
+        let group = self.groups.get_or_default(&key);
         let old = group.facts.take();
         if old.as_deref() == Some(&facts) {
             group.facts = old;
@@ -251,7 +252,7 @@ impl Cache {
 /// Returns the priority of a pod as a possible victim: that of the class of its PodGroup, else its own. A PodGroup that preempts counts
 /// with the same class. Otherwise two PodGroups could preempt each other for ever.
 pub(in crate::cycle) fn victim_priority(
-    groups: &BTreeMap<GroupKey, Group>,
+    groups: &ByKey<GroupKey, Group>,
     classes: &BTreeMap<String, PriorityClassFacts>,
     member: &Member,
 ) -> i32 {

@@ -91,7 +91,7 @@ pub struct Cache {
     /// The terminating pods that are charged to a node, ours and foreign, each with its grace period.
     pub(in crate::cycle) leaving: BTreeMap<Uid, Duration>,
     /// Every PodGroup that exists or that a pod names.
-    pub(in crate::cycle) groups: BTreeMap<GroupKey, Group>,
+    pub(in crate::cycle) groups: ByKey<GroupKey, Group>,
     pub(in crate::cycle) priority_classes: BTreeMap<String, PriorityClassFacts>,
     /// The disruption budgets.
     budgets: Arc<BTreeMap<BudgetKey, BudgetFacts>>,
@@ -118,7 +118,7 @@ impl Cache {
             placed: Counter::default(),
             foreign: foreign::ForeignPods::default(),
             leaving: BTreeMap::new(),
-            groups: BTreeMap::new(),
+            groups: ByKey::default(),
             priority_classes: BTreeMap::new(),
             budgets: Arc::default(),
             queues: queues::Queues::default(),
@@ -163,7 +163,7 @@ impl Cache {
 
     /// The PodGroups that exist or that a pod names.
     #[must_use]
-    pub const fn groups(&self) -> &BTreeMap<GroupKey, Group> {
+    pub const fn groups(&self) -> &ByKey<GroupKey, Group> {
         &self.groups
     }
 

@@ -277,7 +277,7 @@ impl Cache {
             self.placed.join(member.facts.priority);
         }
         let key = member.facts.group.clone();
-        self.groups.entry(key.clone()).or_default().count(&member);
+        self.groups.get_or_default(&key).count(&member);
         self.dirty.pods.insert(member.facts.uid.clone());
         self.pods.insert(member.facts.uid.clone(), member);
         self.changed(Change::Group(key));

@@ -6,7 +6,6 @@ use std::time::Duration;
 use crate::accounting::Placement;
 use crate::api::{GroupKey, Uid};
 use crate::cycle::admission::reservation;
-use crate::cycle::cache::Change;
 use crate::cycle::explain::Step;
 use crate::cycle::plan::Bind;
 use crate::cycle::requeue::Timer;
@@ -32,12 +31,9 @@ impl SchedulingState {
             });
         }
         // Its queue may be over its share now, and its gang may not need another member any more (R2, R6).
-        self.cache.changed(Change::Victims);
+        self.requeue.preemptions.changed();
         // The demand became a charge, so the sum of both is what it was, and so are the shares.
-        self.keeping_shares(|state| {
-            state.cache.changed(Change::Group(key.clone()));
-            state.follow();
-        });
+        self.keeping_shares(|state| state.group_changed(key));
         self.cache.sharing.outdated |= self.cache.groups.get(key).is_some_and(|group| left != group.total_demand);
         binds
     }

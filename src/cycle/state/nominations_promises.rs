@@ -265,7 +265,7 @@ impl History {
             assert_eq!(member.state() == State::Nominated, stage == Some(Stage::Nominated), "{uid}");
             assert!(member.state() != State::Waiting || stage.is_none(), "{uid} waits and is charged");
         }
-        for (key, group) in state.cache().groups() {
+        for (key, group) in state.cache().groups().iter() {
             let places = state.nominations.gangs.get(key).map_or(0, |nomination| nomination.places.len());
             assert_eq!(usize::try_from(group.counts.nominated).unwrap(), places, "{key}");
         }

@@ -23,7 +23,7 @@ use super::{Budgets, Preemptor};
 pub(super) struct Scope<'a> {
     pub(super) books: &'a Accounting,
     pub(super) pods: &'a ByKey<Uid, Member>,
-    pub(super) groups: &'a BTreeMap<GroupKey, Group>,
+    pub(super) groups: &'a ByKey<GroupKey, Group>,
     /// The priority classes.
     pub(super) classes: &'a BTreeMap<String, PriorityClassFacts>,
     pub(super) shares: &'a Shares,
