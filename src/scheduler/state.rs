@@ -50,8 +50,10 @@ pub(super) enum Kind {
     Budgets,
 }
 
-/// The number of kinds.
-const KINDS: usize = 6;
+impl Kind {
+    /// Every kind.
+    const ALL: [Self; 6] = [Self::Nodes, Self::Pods, Self::Groups, Self::Queues, Self::PriorityClasses, Self::Budgets];
+}
 
 /// The state of the scheduler.
 #[derive(Debug)]
@@ -102,7 +104,7 @@ impl State {
     /// Returns whether the scheduler may decide: all lists are complete, and this replica leads.
     #[must_use]
     pub fn decides(&self) -> bool {
-        self.leading && self.complete.len() == KINDS
+        self.leading && Kind::ALL.iter().all(|kind| self.complete.contains(kind))
     }
 
     /// Takes in one event. Debug questions are answered at once.

@@ -148,7 +148,8 @@ impl Requeue {
         if self.to_try.len() > most {
             self.to_try.retain(exists);
         }
-        if self.changes.len() > most {
+        if self.changes.len().saturating_add(self.left_by_first.len()) > most {
+            self.left_by_first.clear();
             self.changes.add(Wake::Everything);
         }
     }
@@ -156,6 +157,6 @@ impl Requeue {
     /// Returns how many names of nodes and queues are remembered for the next cycle.
     #[cfg(test)]
     pub(in crate::cycle) fn names(&self) -> usize {
-        self.changes.len()
+        self.changes.len().saturating_add(self.left_by_first.len())
     }
 }

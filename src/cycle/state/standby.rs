@@ -25,8 +25,9 @@ mod tests {
     use crate::api::names::DEFAULT_SCHEDULER;
     use crate::api::pod_facts::PodPhase;
     use crate::api::podgroup::PodGroupStatus;
-    use crate::api::{GroupFacts, GroupKey, PodFacts};
-    use crate::cycle::testing::{group, pod, running};
+    use crate::api::queue::DequeueStrategy;
+    use crate::api::{GroupFacts, GroupKey, PodFacts, QueueFacts};
+    use crate::cycle::testing::{group, pod, queue, running};
 
     use super::super::SchedulingState;
     use super::COLLECTED;
@@ -60,11 +61,13 @@ mod tests {
             // A queue and a class of its own each.
             let facts = pod("ns", &name, &name, &[("cpu", number + 2)]);
             let uid = facts.uid.clone();
+            state.apply_queue(QueueFacts { dequeue_strategy: DequeueStrategy::Fifo, ..queue(&name, None, &[]) });
             state.apply_group(group("ns", &name, 1, &name));
             state.apply_pod(facts);
             state.apply_pod(running(state.cache().pods()[&uid].facts.as_ref().clone(), &name));
             state.delete_pod(&uid);
             state.delete_group(&GroupKey::new("ns", &name));
+            state.delete_queue(&name);
             state.stand_by();
         }
         let limit = COLLECTED + 10;
