@@ -97,6 +97,10 @@ fn upward(root: &Path, order: &[&str], prefix: &str) -> (Vec<String>, usize) {
         if inside == format!("{room}.rs") || inside == format!("{room}/mod.rs") {
             others.extend(named(&code, "super::"));
         }
+        // In any other file of a room that has no folders in between, `super::super` is.
+        if inside.matches('/').count() == 1 && !inside.ends_with("/mod.rs") {
+            others.extend(named(&code, "super::super::"));
+        }
         for other in others {
             let Some(there) = place.get(other).filter(|_| other != room) else { continue };
             arrows += 1;

@@ -23,7 +23,7 @@ pub(in crate::cycle) struct EvictionBackoff {
 }
 
 impl EvictionBackoff {
-    /// Whether the pod is no candidate at this moment.
+    /// Whether the pod backs off at this moment, and so is not chosen as a victim.
     pub(in crate::cycle) fn is_active(&self, uid: &Uid) -> bool {
         self.pods.get(uid).is_some_and(|(_, until)| self.ends.contains(&(*until, uid.clone())))
     }

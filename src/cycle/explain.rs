@@ -152,7 +152,7 @@ pub enum Refusal {
         /// The PodGroup that comes first.
         first: GroupKey,
     },
-    /// Another refusal, and no pod is preempted for it.
+    /// Waits for another reason, and no pod can be preempted that would help.
     Kept {
         /// The refusal.
         refusal: Arc<Refusal>,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::api::{GroupKey, Uid};
 
-/// What PodGroups that wait may have waited for.
+/// A change after which PodGroups that wait may succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wake {
     /// The node has more room, or takes pods that it refused before.

@@ -63,7 +63,7 @@ fn gated(cache: &Cache, group: &Group, of_task: impl Fn(&&Uid) -> bool) -> u32 {
     u32::try_from(group.members.iter().filter(of_task).filter(is_gated).count()).unwrap_or(u32::MAX)
 }
 
-/// Whether the PodGroup needs no further nodes together: its minimum has them, or had them.
+/// Whether its minimum is met by members that have a node or have succeeded.
 #[must_use]
 pub fn is_satisfied(group: &Group, facts: &GroupFacts) -> bool {
     group.counts.placed.saturating_add(group.counts.succeeded) >= facts.min_member && missing_tasks(group, facts).is_empty()

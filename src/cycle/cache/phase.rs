@@ -70,7 +70,7 @@ fn has_places(group: &Group) -> u32 {
     group.counts.placed.saturating_sub(group.counts.open).saturating_add(group.counts.succeeded)
 }
 
-/// Whether its minimum has its nodes only until the terminating members are gone: until then a new request is no news.
+/// Whether its minimum is satisfied only by members that are terminating: it still counts as Running, and its next wait is not reported before they are gone.
 #[must_use]
 pub fn runs_out(group: &Group, facts: &GroupFacts) -> bool {
     phase(group, facts) == Phase::Running && has_places(group) < facts.min_member.max(1)

@@ -32,7 +32,7 @@ pub enum AdmissionState {
         /// The end of its admission timeout, kept when its object changed; else none.
         until: Option<Duration>,
     },
-    /// Its minimum may come in.
+    /// It is admitted: its minimum fits in its queue, beside what others use and reserve.
     Inqueue {
         /// Its minimum: its request and the charges of its members at that time. The part that is not charged to members now may be
         /// reserved.

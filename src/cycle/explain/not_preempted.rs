@@ -21,7 +21,7 @@ pub enum NotPreempted {
     Unplaceable(Box<Refusal>),
     /// There are no candidates.
     NoCandidates(Box<Excluded>),
-    /// The same, but some pods are being bound and may be candidates afterwards.
+    /// No pod is preempted for this reason now, but pods that are being bound may be preempted afterwards.
     Soon(Box<NotPreempted>),
     /// There are candidates, but no allowed set of them is enough.
     NotEnough {

@@ -62,7 +62,7 @@ impl Classes {
         id
     }
 
-    /// A user of the class less.
+    /// A pod that used the class uses it no longer.
     pub fn leave(&mut self, id: ClassId) {
         if let Some(entry) = self.classes.get_mut(&id) {
             entry.users = entry.users.saturating_sub(1);

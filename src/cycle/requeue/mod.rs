@@ -7,7 +7,7 @@
 //!     ╰── the PodGroup itself changed, its timer is over, its fifo queue has another first PodGroup
 //! ```
 //!
-//! Every module that changes something reports a [`Change`]; nothing but this room decides what follows for the PodGroups that wait. [`wake`] is the function that does.
+//! What may help a PodGroup that waits is a [`Wake`]; nothing but this room decides what follows for the PodGroups that wait. [`wake`] is the function that does.
 //! Reading order: [`changes`], [`parked`], [`wake`], [`timers`], [`backlog`].
 //!
 //! **Architecture invariant:** a PodGroup that a cycle from scratch would place or admit is never left parked

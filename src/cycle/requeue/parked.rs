@@ -41,7 +41,7 @@ pub(in crate::cycle) struct Lacking {
     pub(in crate::cycle) asked: Option<(ResourceName, Amount)>,
 }
 
-/// The question that identical PodGroups share: do so many pods of this class find nodes together, and does their queue take them?
+/// What identical PodGroups of one queue have in common. Where one of them finds no nodes, none of the others does.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::cycle) struct LineKey {
     /// The class of the waiting members.
