@@ -7,6 +7,7 @@ use super::state::SchedulingState;
 use super::testing::{POLICY, class, group, limits, node, pod, queue, running};
 use super::*;
 use crate::accounting::ROOT_QUEUE;
+use crate::accounting::Waiting;
 use crate::api::Uid;
 use crate::api::names::DEFAULT_SCHEDULER;
 use crate::api::pod_facts::PodPhase;
@@ -208,6 +209,10 @@ proptest! {
                 looks += 1;
                 state.apply_priority_class(class("wakes-all", looks));
                 prop_assert!(checked_cycle(&mut state, now).binds.is_empty());
+            }
+            let sharing = &state.cache.sharing;
+            if let Some(shares) = sharing.shares.as_ref().filter(|_| !sharing.outdated) {
+                prop_assert_eq!(shares, &state.cache.accounting.quota().shares(Waiting::Of(&sharing.demands)), "shares that are kept though an input changed");
             }
             let report = state.cache().accounting().audit();
             prop_assert!(report.is_clean(), "C4: {:?}", report.differences);

@@ -68,7 +68,7 @@ pub(super) fn take_turn(
 }
 
 impl Want {
-    /// Creates the wish of a PodGroup that had no turn yet.
+    /// Creates the entry of a PodGroup that had no turn yet.
     pub(super) fn new(key: &GroupKey, gang: Gang, members: Vec<Uid>) -> Self {
         Self { key: key.clone(), gang, members, incomplete: None, next: 0, refusal: None, unplaced: Vec::new() }
     }

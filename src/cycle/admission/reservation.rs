@@ -45,6 +45,7 @@ pub(in crate::cycle) fn revoke(cache: &mut Cache, timers: &mut Timers, key: &Gro
     cancel_timeout(cache, timers, key);
     if let Some(group) = cache.groups.get_mut(key) {
         group.admission.state = AdmissionState::default();
+        group.admission.within_entitlement = false;
     }
     cache.release_reservation(key);
 }
@@ -64,6 +65,7 @@ pub(in crate::cycle) fn satisfied(cache: &mut Cache, timers: &mut Timers, key: &
     let Some(group) = cache.groups.get_mut(key) else { return };
     group.admission.backoff = AdmissionBackoff::default();
     group.admission.state = AdmissionState::SETTLED;
+    group.admission.within_entitlement = false;
     cache.release_reservation(key);
 }
 

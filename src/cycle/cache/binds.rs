@@ -75,8 +75,8 @@ impl Cache {
         Some(Arc::new(Refusal::Unanswered { binds: group.counts.open, why }))
     }
 
-    /// Records that the API server refused the bind: the pod waits again, and its charge is taken back. Returns what was assumed of it, none where nothing
-    /// was; none at all where the pod is unknown, or the watch has shown it on a node: then it was bound, whatever the response was.
+    /// Records that the API server refused the bind: the pod waits again, and its charge is taken back. Returns the pod and what was assumed of it. Returns
+    /// none where the pod is unknown, or where the watch has shown it on a node: then it was bound, whatever the response was.
     pub(in crate::cycle) fn forget(&mut self, uid: &Uid) -> Option<(Arc<PodFacts>, Option<Assumed>)> {
         self.changed(Change::BindEnded);
         if self.pods.get(uid).is_none_or(|member| member.facts.node.is_some()) {

@@ -32,7 +32,7 @@ pub enum Change {
     Wake(Wake),
     /// The PodGroup or one of its members is another than before, or gone.
     Group(GroupKey),
-    /// What the PodGroup asks for, or for whom, is written otherwise in its object.
+    /// The spec of the PodGroup changed.
     Request(GroupKey),
     /// The minimum or the queue of the PodGroup changed, and so what it may reserve.
     Minimum(GroupKey),
@@ -50,7 +50,7 @@ pub enum Change {
     PodGone(Uid),
     /// The pod may be preempted otherwise than before, alone or with others.
     Victim(Uid),
-    /// The same of pods that are not named.
+    /// Pods that are not named may be preempted otherwise than before, or the queues' shares changed.
     Victims,
     /// Disruption budgets allow more, or guard other pods.
     Budgets,

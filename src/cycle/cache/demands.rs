@@ -85,8 +85,8 @@ impl Cache {
         }
     }
 
-    /// Whether the next reader computes the shares anew.
-    pub(in crate::cycle) const fn has_new_shares(&self) -> bool {
+    /// Whether the shares are missing or hold no longer, so that the next reader computes them.
+    pub(in crate::cycle) const fn lacks_shares(&self) -> bool {
         self.sharing.shares.is_none() || self.sharing.outdated
     }
 

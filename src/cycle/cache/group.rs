@@ -195,6 +195,8 @@ impl Cache {
             self.changed(Change::Minimum(key.clone()));
         }
         if queue_changed {
+            // What it wants moves with it, even where its demand and its reservation together stay the same.
+            self.sharing.shares = None;
             self.recharge(&key);
         }
         self.changed(Change::Group(key));

@@ -114,7 +114,7 @@ impl Cache {
         if facts.node.is_some() {
             facts.charged_queue = self.settled_queue(&facts);
         }
-        if self.is_only_told(&mut facts) {
+        if self.take_readiness_and_condition(&mut facts) {
             return;
         }
         self.notice_changed_victim(&facts);
@@ -142,9 +142,9 @@ impl Cache {
         waiting.into_iter().for_each(|group| self.changed(Change::WaitingPod(group)));
     }
 
-    /// Whether the pod is the same but for what no placement depends on: its readiness matters to disruption budgets only, and this scheduler writes the
-    /// condition itself. Then the facts are updated.
-    fn is_only_told(&mut self, facts: &mut PodFacts) -> bool {
+    /// Takes in what no placement depends on: readiness, which matters to disruption budgets only, and the condition that this scheduler writes itself. Returns
+    /// whether nothing else about the pod changed.
+    fn take_readiness_and_condition(&mut self, facts: &mut PodFacts) -> bool {
         let Some(known) = self.pods.get_mut(&facts.uid) else { return false };
         let ready = std::mem::replace(&mut facts.ready, known.facts.ready);
         let condition = std::mem::replace(&mut facts.scheduled_condition, known.facts.scheduled_condition.clone());

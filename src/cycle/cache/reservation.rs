@@ -113,7 +113,7 @@ impl Cache {
         }
     }
 
-    /// Sets what the PodGroup reserves; nothing ends the reservation.
+    /// Sets what the PodGroup reserves. A zero amount ends the reservation.
     pub(in crate::cycle) fn set_reservation(&mut self, key: &GroupKey, queue: &str, amounts: &Resources) {
         let Some(group) = self.groups.get_mut(key) else { return };
         if amounts.is_zero() {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The worlds are such that all that is compared is exact: the members of a group are all alike, every queue
-//! states what it deserves (so that shares do not follow from what waits), and nobody may go for anybody (`src/cycle/reclaim/duel` is about that).
+//! states what it deserves (so that shares do not follow from what waits), and nobody may go for anybody (`src/cycle/preemption/reclaim/duel` is about that).
 //!
 //! `PODGROUP_DUEL_CYCLES` asks for more histories, `PODGROUP_DUEL_SEED` for others. Without it they are the same in every run, though no difference is known: too few others have been
 //! played since the last was mended to say that there is none (it took some hundreds of histories of a seed to come up).

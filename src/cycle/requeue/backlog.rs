@@ -1,20 +1,20 @@
-//! Who waits, and in which queue?
+//! Which PodGroups wait, and in which queue?
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::api::GroupKey;
 
-/// The groups that wait for a place or for admission, by name and by queue.
+/// The PodGroups that wait for nodes or for admission, by name and by queue.
 #[derive(Debug, Default)]
 pub struct Backlog {
     groups: BTreeMap<GroupKey, Option<Arc<str>>>,
-    /// Without the groups that have no object and so no queue; nothing is empty here.
+    /// The same by queue. A PodGroup without an object has no queue and is not here. No entry is empty.
     queues: BTreeMap<Arc<str>, BTreeSet<GroupKey>>,
 }
 
 impl Backlog {
-    /// The group waits, in this queue if it has one. The other queue in which it waited until now.
+    /// The PodGroup waits, in this queue if it has one. Returns the other queue in which it waited until now.
     pub(super) fn insert(&mut self, key: &GroupKey, queue: Option<&str>) -> Option<Arc<str>> {
         if self.groups.get(key).is_some_and(|known| known.as_deref() == queue) {
             return None;
@@ -28,7 +28,7 @@ impl Backlog {
         left
     }
 
-    /// The group does not wait. The queue in which it did.
+    /// The PodGroup waits no longer. Returns the queue in which it waited.
     pub(super) fn remove(&mut self, key: &GroupKey) -> Option<Arc<str>> {
         let queue = self.groups.remove(key)??;
         if let Some(groups) = self.queues.get_mut(&queue) {
@@ -40,23 +40,23 @@ impl Backlog {
         Some(queue)
     }
 
-    /// Everybody who waits, by name.
+    /// Returns all that wait, by name.
     pub fn iter(&self) -> impl Iterator<Item = &GroupKey> {
         self.groups.keys()
     }
 
-    /// Those of one queue.
+    /// Returns those of one queue.
     pub fn in_queue(&self, queue: &str) -> impl Iterator<Item = &GroupKey> {
         self.queues.get(queue).into_iter().flatten()
     }
 
-    /// How many wait.
+    /// Returns how many wait.
     #[must_use]
     pub fn len(&self) -> usize {
         self.groups.len()
     }
 
-    /// Whether nobody waits.
+    /// Returns whether none waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()

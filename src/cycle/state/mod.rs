@@ -5,7 +5,8 @@
 //!                                    ╰── once for each PodGroup that changed: its reservation, its place in the backlog, its demand
 //! ```
 //!
-//! [`SchedulingState::follow`] is the one place that passes the cache's [`Change`]s on. A PodGroup is processed once for each event, on its complete facts.
+//! [`SchedulingState::follow`] is the one place that passes the cache's [`Change`]s on. What is derived of a PodGroup is computed there, when its facts are
+//! complete again. A cycle's own decisions are followed up in `binds` and `nominate`.
 
 mod binds;
 mod nominate;
@@ -78,12 +79,6 @@ impl SchedulingState {
     #[must_use]
     pub fn nominated_in(&self, queue: &str) -> (Resources, Resources) {
         self.nominations.in_queue(&self.cache, queue)
-    }
-
-    /// Whether the pod is a victim of a nomination and perhaps not terminating yet. In a search for victims it counts as gone.
-    #[must_use]
-    pub fn is_victim(&self, uid: &Uid) -> bool {
-        self.nominations.victims.contains_key(uid)
     }
 
     /// Takes the numbers of the nominations that were withdrawn since the last call: no further pod is to be evicted for them.
@@ -325,7 +320,7 @@ impl SchedulingState {
         self.cache.notice_unfilled();
         self.follow();
         let ended = self.eviction_backoff.end_due(now);
-        if ended || self.requeue.has_changes() || self.cache.has_new_shares() {
+        if ended || self.requeue.has_changes() || self.cache.lacks_shares() {
             self.requeue.preemptions.changed();
         }
         let mut preemptable = Preemptable::default();

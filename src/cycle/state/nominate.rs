@@ -135,7 +135,9 @@ impl SchedulingState {
                 .iter()
                 .for_each(|place| reservation::reserve_refused_bind(&mut self.cache, key, &place.queue, &place.resources));
         }
-        self.nominations.withdrawn.push(nomination.id);
+        // Its victims are not waited for any more.
+        self.requeue.preemptions.forget(key);
+        self.nominations.withdraw(nomination.id);
         self.nominations.failed.insert(key.clone(), why);
         self.cache.changed(Change::Group(key.clone()));
         self.follow();

@@ -71,7 +71,7 @@ fn the_room_of_victims_is_kept_for_the_gang_and_bound_when_the_last_victim_is_go
     assert_eq!((&eviction.group, &*eviction.queue, &*eviction.group_uid), (&key("g"), "mine", "ns/g/group"));
     let victims: Vec<_> = eviction.victims.iter().map(|victim| (&*victim.name, &*victim.queue, &*victim.group.name)).collect();
     assert_eq!(victims, [("v-0", "theirs", "v"), ("v-1", "theirs", "v")]);
-    assert!(state.is_victim(&"ns/v-0".into()));
+    assert!(state.nominations.victims.contains_key(&Uid::from("ns/v-0")));
     gang(&mut state, "other", 1, "mine", 1, &[("cpu", 1)]);
     assert!(cycle(&mut state, 0).binds.is_empty());
     assert_eq!(
@@ -93,7 +93,7 @@ fn the_room_of_victims_is_kept_for_the_gang_and_bound_when_the_last_victim_is_go
     assert!(state.has_work(Duration::from_secs(1)));
     assert_eq!(bound(&cycle(&mut state, 1)), [("g-0", "n0"), ("g-1", "n1")]);
     assert_eq!((message(&state, "g"), phase(&state, "g"), state.nominated_on("n0")), (String::new(), Phase::Running, None));
-    assert!(!state.is_victim(&"ns/v-0".into()) && state.next_attempt().is_none());
+    assert!(!state.nominations.victims.contains_key(&Uid::from("ns/v-0")) && state.next_attempt().is_none());
     assert!(state.cache().accounting().audit().is_clean());
 }
 
