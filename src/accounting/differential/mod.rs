@@ -7,8 +7,6 @@
 //!                          ╰── the same as the slow reference, checked now and then
 //! ```
 //!
-//! The mutation test (`mutants`) switches each part of the rules off once, and expects that this test detects it.
-//!
 //! `PODGROUP_DUEL_HISTORIES` sets the number of histories (`make test` runs 100,000), `PODGROUP_DUEL_SEED` repeats an earlier run. A history with a difference is
 //! shrunk and printed as the lines of a scenario; its essence belongs in `src/accounting/scenarios`.
 
@@ -28,7 +26,6 @@ mod dividing;
 mod events;
 mod facts;
 mod fast_reference;
-mod mutants;
 mod pair;
 mod reclaimable;
 
