@@ -18,7 +18,7 @@ JOBS ?= 3
 TIMES ?= 5
 MINUTES ?= 60
 # Random histories on which the books and their rules must say the same.
-HISTORIES ?= 100000
+HISTORIES ?= 8000
 # Random worlds on which the search for victims and its rules must.
 RECLAIMS ?= 2000
 # For both: the library optimized, with overflow checks and debug assertions. Only here: a plain `cargo test` compiles it several times as quickly.
@@ -60,7 +60,7 @@ takeover: tools debug-build ## how long nobody is there when the controller's le
 	@$(RUNNER) takeover --repeat $(TIMES)
 
 soak: tools debug-build ## the differential tests on more histories than `make test`, then every case under faults again and again, new seeds each time (MINUTES=60, SEED=…, JOBS=1, CASE=L1-faults)
-	PODGROUP_DUEL_HISTORIES=$(call more,5000,$(HISTORIES)) PODGROUP_DUEL_RECLAIMS=$(call more,200,$(RECLAIMS)) cargo test --workspace $(OPTIMIZED) --lib -- duel:: differential:: --nocapture
+	PODGROUP_DUEL_HISTORIES=$(call more,500,$(HISTORIES)) PODGROUP_DUEL_RECLAIMS=$(call more,200,$(RECLAIMS)) cargo test --workspace $(OPTIMIZED) --lib -- duel:: differential:: --nocapture
 	@$(RUNNER) soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS) $(foreach case,$(CASE),--case $(case))
 
 check: format lints ## format and lints
