@@ -202,3 +202,28 @@ fn a_detached_queue_has_no_floor_and_its_charges_count_at_root() {
     assert!(floor(&quota, "lost").is_zero());
     assert_eq!(fill(&mut quota, "free"), (3, ceiling("root", [1, 8, 2, 10], Bound::Cluster)));
 }
+
+#[test]
+fn all_refusals_are_listed_from_the_queue_upwards_and_by_dimension() {
+    let both = |cpu, pods| QueueLimits { capability: limit(cpu).with("pods", Amount::from_units(pods)), ..QueueLimits::default() };
+    let quota = quota(9, &[("org", "root", both(4, 3)), ("team", "org", both(2, 3)), ("x", "gone", both(0, 0))]);
+    let asked = |cpu, pods| cpus(cpu).with("pods", Amount::from_units(pods));
+    let refused = |queue, asked| -> Vec<String> {
+        let all = quota.refusals(queue, &asked);
+        all.iter().map(|ceiling| format!("{} {} {}", ceiling.queue, ceiling.dimension, ceiling.limit)).collect()
+    };
+    assert_eq!(refused("team", asked(5, 4)), ["team cpu 2", "team pods 3", "org cpu 4", "org pods 3"]);
+    assert_eq!(refused("team", asked(3, 3)), ["team cpu 2"]);
+    assert!(refused("team", asked(2, 3)).is_empty());
+    assert!(refused("x", asked(5, 4)).is_empty(), "a broken queue has another refusal");
+}
+
+#[test]
+fn a6_what_exceeds_all_nodes_or_a_capability_on_the_way_up_never_fits() {
+    let mut quota =
+        quota(9, &[("org", "root", capable(4)), ("team", "org", QueueLimits::default()), ("free", "root", QueueLimits::default())]);
+    quota.charge(&"seen".into(), "team", cpus(9));
+    let ever = |queue, cpu| quota.ever_fits(queue, &cpus(cpu));
+    assert!(ever("team", 4) && ever("free", 9), "whatever is used now");
+    assert!(!ever("team", 5) && !ever("free", 10) && !ever("org", 1) && !ever("missing", 0));
+}
