@@ -163,6 +163,7 @@ fn t2_children_with_more_guarantees_than_their_parent_break_it_and_its_subtree_o
         assert_eq!(quota.fault(queue), Some(fault.clone()));
     }
     assert_eq!((quota.fits("c", &cpus(1)), quota.fault("c"), quota.fault("root")), (Ok(()), None, None));
+    assert_eq!(quota.overpromising().map(ToString::to_string).collect::<Vec<_>>(), ["org"]);
     put(&mut quota, "org", "root", &guaranteed(5));
     assert_eq!((quota.fits("a", &cpus(1)), quota.fault("org")), (Ok(()), None));
     put(&mut quota, "org", "root", &QueueLimits { guarantee: Limits::new().with("memory", Amount::ZERO), ..capable(50) });

@@ -117,8 +117,7 @@ impl Quota {
         match self.tree.path(queue) {
             Ok(path) => self.overpromised(path.iter()).map_or(Ok(path), Err),
             // A broken queue is reported before one that is no leaf (F6).
-            Err(fault) if fault.why == Why::NotLeaf => Err(self.fault(queue).unwrap_or(fault)),
-            Err(fault) => Err(fault),
+            Err(fault) => Err(self.fault(queue).unwrap_or(fault)),
         }
     }
 

@@ -151,3 +151,17 @@ fn the_audit_reports_wrong_sums_of_both_kinds() {
     let places: BTreeSet<_> = quota.audit(&Resources::new()).into_iter().map(|difference| difference.place).collect();
     assert_eq!(places.into_iter().collect::<Vec<_>>(), [Place::QueueSubtree, Place::ReservedSubtree, Place::Total]);
 }
+
+#[test]
+fn pods_and_queues_in_use_are_listed_whether_the_queue_exists_or_not() {
+    let mut quota = three_levels();
+    for (pod, queue) in [("b", "team"), ("a", "team"), ("c", "gone")] {
+        quota.charge(&pod.into(), queue, amount(1, 1));
+    }
+    quota.reserve("ns/gang", "other", amount(1, 1));
+    let charges: Vec<_> = quota.charges().map(|(uid, queue, resources)| (uid.to_string(), queue, resources.clone())).collect();
+    assert_eq!(charges, [("a", "team"), ("b", "team"), ("c", "gone")].map(|(pod, queue)| (pod.to_owned(), queue, amount(1, 1))));
+    assert_eq!(quota.pods_in("team").map(ToString::to_string).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(quota.pods_in("org").count(), 0, "the pods of the queue itself");
+    assert_eq!(quota.queues_with_pods().map(ToString::to_string).collect::<Vec<_>>(), ["gone", "team"]);
+}
