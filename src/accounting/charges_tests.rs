@@ -68,6 +68,7 @@ fn a_trial_counts_what_it_placed_and_keeps_all_or_nothing() {
     let mut accounting = accounting();
     let before = accounting.clone();
     let mut trial = accounting.trial();
+    assert_eq!((trial.len(), trial.is_empty()), (0, true));
     assert_eq!(trial.place(&pod(0), "a", "team", &cpus(3)), Ok(()));
     assert!(trial.place(&pod(1), "a", "team", &cpus(2)).is_err(), "the node has 1 left");
     let halfway = trial.savepoint();

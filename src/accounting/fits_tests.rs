@@ -113,6 +113,7 @@ fn f5_a_queue_over_its_floor_holds_what_it_takes_and_reservations_count() {
 fn f5_a_guarantee_stays_free_until_pods_use_it_even_when_it_is_reserved() {
     let mut quota = quota(8, &[("safe", "root", guaranteed(4)), ("free", "root", QueueLimits::default())]);
     quota.reserve("g", "safe", cpus(3));
+    assert_eq!((quota.queue("safe").unused_guarantee, quota.queue("safe").unfilled), (&cpus(1), &cpus(4)));
     assert_eq!(fill(&mut quota, "free"), (4, ceiling("root", [1, 4, 4, 8], Bound::Cluster)));
     quota.charge(&"g-0".into(), "safe", cpus(3));
     quota.reserve("g", "safe", Resources::new());
@@ -227,4 +228,15 @@ fn a6_what_exceeds_all_nodes_or_a_capability_on_the_way_up_never_fits() {
     let ever = |queue, cpu| quota.ever_fits(queue, &cpus(cpu));
     assert!(ever("team", 4) && ever("free", 9), "whatever is used now");
     assert!(!ever("team", 5) && !ever("free", 10) && !ever("org", 1) && !ever("missing", 0));
+}
+
+#[test]
+fn a_guarantee_that_was_in_use_when_the_nodes_changed_stays_free_when_it_is_released() {
+    let mut quota = quota(8, &[("safe", "root", guaranteed(4)), ("free", "root", QueueLimits::default())]);
+    quota.charge(&"g".into(), "safe", cpus(4));
+    quota.set_total(&cpus(6));
+    assert_eq!(quota.queue("root").unused_guarantee, &Resources::new());
+    quota.release(&"g".into());
+    assert_eq!(quota.queue("root").unused_guarantee, &cpus(4));
+    assert_eq!(fill(&mut quota, "free"), (2, ceiling("root", [1, 2, 4, 6], Bound::Cluster)));
 }

@@ -165,3 +165,20 @@ fn pods_and_queues_in_use_are_listed_whether_the_queue_exists_or_not() {
     assert_eq!(quota.pods_in("org").count(), 0, "the pods of the queue itself");
     assert_eq!(quota.queues_with_pods().map(ToString::to_string).collect::<Vec<_>>(), ["gone", "team"]);
 }
+
+#[test]
+fn the_audit_reports_unused_guarantees_of_another_state() {
+    let mut quota = Quota::new();
+    quota.set_total(&amount(9, 9));
+    let guarantee = [("cpu".into(), Amount::from_units(3))].into_iter().collect();
+    let shape = QueueShape { name: "safe".into(), parent: None };
+    quota.queue_upsert(&shape, QueueLimits { guarantee, ..QueueLimits::default() });
+    let mut other = quota.clone();
+    quota.charge(&"pod".into(), "safe", amount(1, 1));
+    assert!(quota.queue("safe").floor.get("cpu").is_positive() && other.queue("safe").floor.get("cpu").is_positive(), "both are computed");
+    assert!(quota.audit(&amount(9, 9)).is_empty());
+    std::mem::swap(&mut quota.unused_guarantees, &mut other.unused_guarantees);
+    let found: BTreeSet<_> = quota.audit(&amount(9, 9)).into_iter().map(|wrong| (wrong.name, wrong.place)).collect();
+    let of = |place| ["root", "safe"].map(|name| (name.to_owned(), place));
+    assert_eq!(found, [of(Place::UnusedGuarantee), of(Place::Unfilled)].concat().into_iter().collect());
+}
