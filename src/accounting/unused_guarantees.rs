@@ -170,7 +170,7 @@ impl UnusedGuarantees {
                     above.tallies.iter_mut().zip(&grown).for_each(|(tally, grown)| tally.below.add(grown));
                 }
             }
-            at = parent.or((name != ROOT_QUEUE).then_some(ROOT_QUEUE));
+            at = parent;
         }
     }
 }
