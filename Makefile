@@ -18,7 +18,7 @@ JOBS ?= 3
 TIMES ?= 5
 MINUTES ?= 60
 # Random histories on which the books and their rules must say the same.
-HISTORIES ?= 100000
+HISTORIES ?= 8000
 # Random worlds on which the search for victims and its rules must.
 RECLAIMS ?= 2000
 # For both: the library optimized, with overflow checks and debug assertions. Only here: a plain `cargo test` compiles it several times as quickly.
@@ -26,6 +26,13 @@ OPTIMIZED = --config profile.test.package.podgroup.opt-level=1
 # In a soak: so many for each minute of it, and never fewer than `make test` has.
 more = $$(( $(MINUTES) * $1 > $2 ? $(MINUTES) * $1 : $2 ))
 SEED ?=
+# For `make mutants`: the files that are changed, as globs (by default all of the pure rooms, which is 2,600 mutants and a night), and a part of the mutants, as 0/4.
+FILES ?= src/accounting/** src/cycle/** src/lifecycle/** src/resources/**
+SHARD ?=
+# Tests that draw their cases, by a part of their names. They take longest, and a mutant that they alone detect lacks a small test. SKIP= runs them, too.
+SKIP ?= differential:: duel:: histories:: propert
+# The rooms of these files; a room's own tests look for its mutants.
+rooms = $(sort $(foreach file,$(FILES),$(word 2,$(subst /, ,$(file)))))
 # Where cluster-up puts its cluster.
 PODGROUP_CLUSTER ?= $(CURDIR)/.cluster/up
 # The runner. Case D1 types the verbs of docs/getting-started.md from inside of it: with itself, with PODGROUP_BUILT=1 (nothing is compiled), and with a PODGROUP_CLUSTER of its own.
@@ -33,7 +40,7 @@ PODGROUP_E2E ?= target/debug/e2e
 PODGROUP_BUILT ?=
 RUNNER = PODGROUP_BIN_DIR=$(BIN) $(PODGROUP_E2E)
 
-.PHONY: help demo demo-down test unit format lints model e2e soak takeover load check bench bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites debug-build static dist image
+.PHONY: help demo demo-down test unit mutants format lints model e2e soak takeover load check bench bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites debug-build static dist image
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +57,12 @@ test: ## everything: format, lints, unit and property tests, the cases on the re
 unit: tools ## unit and property tests, and the observer's own on a real control plane
 	PODGROUP_DUEL_HISTORIES=$(HISTORIES) PODGROUP_DUEL_RECLAIMS=$(RECLAIMS) cargo test --workspace --no-fail-fast $(OPTIMIZED)
 
+# Each mutant is compiled in a copy of the tree. Its target directory is its own: cargo would take what a copy compiled for what the tree compiles.
+mutants: prerequisites ## changes the pure rooms, one expression at a time, and says which changes no test detects (FILES='src/accounting/fits.rs' SHARD=0/4); about 15 s for each mutant
+	@command -v cargo-mutants >/dev/null || { echo 'missing: cargo install --locked cargo-mutants' >&2; exit 1; }
+	CARGO_TARGET_DIR=$(CURDIR)/target/mutants CARGO_PROFILE_DEV_DEBUG=0 PODGROUP_DUEL_HISTORIES=100 nice -n 19 cargo mutants --package podgroup --jobs 1 --output target \
+		$(foreach file,$(FILES),--file '$(file)') $(if $(SHARD),--shard $(SHARD)) -- -- $(addsuffix ::,$(rooms)) $(foreach part,$(SKIP),--skip $(part))
+
 model: debug-build ## the exhaustive model of a PodGroup's life, all worlds and mutants (minutes; docs/model.md)
 	target/debug/podgroup-model $(WORLD)
 
@@ -60,7 +73,7 @@ takeover: tools debug-build ## how long nobody is there when the controller's le
 	@$(RUNNER) takeover --repeat $(TIMES)
 
 soak: tools debug-build ## the differential tests on more histories than `make test`, then every case under faults again and again, new seeds each time (MINUTES=60, SEED=…, JOBS=1, CASE=L1-faults)
-	PODGROUP_DUEL_HISTORIES=$(call more,5000,$(HISTORIES)) PODGROUP_DUEL_RECLAIMS=$(call more,200,$(RECLAIMS)) cargo test --workspace $(OPTIMIZED) --lib -- duel:: differential:: --nocapture
+	PODGROUP_DUEL_HISTORIES=$(call more,500,$(HISTORIES)) PODGROUP_DUEL_RECLAIMS=$(call more,200,$(RECLAIMS)) cargo test --workspace $(OPTIMIZED) --lib -- duel:: differential:: --nocapture
 	@$(RUNNER) soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS) $(foreach case,$(CASE),--case $(case))
 
 check: format lints ## format and lints

@@ -1,19 +1,13 @@
-//! Runs differential tests, and mutation tests of the rules that they check.
+//! Runs differential tests.
 //!
 //! A differential test draws cases (histories, small clusters) from a seed. It runs each case on the real code and on a reference, and shrinks and prints the
-//! first difference. `PODGROUP_DUEL_SEED` repeats an earlier run. A mutation test switches one rule off, and expects that the differential test detects it.
+//! first difference. `PODGROUP_DUEL_SEED` repeats an earlier run.
 
 use std::cell::{Cell, RefCell};
-use std::fmt::Debug;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use proptest::strategy::{Strategy, ValueTree};
+use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
-
-/// The seed of the mutation tests. It is fixed, so every run has the same figures.
-const MUTANT_SEED: u64 = 1;
-/// The threads of a mutation test.
-const THREADS: usize = 2;
 
 /// One differential test.
 pub(crate) struct DifferentialTest<S: Strategy> {
@@ -87,33 +81,6 @@ impl<S: Strategy> DifferentialTest<S> {
         assert!(differences.is_empty(), "PODGROUP_DUEL_SEED={seed}: {}", differences.join("\n"));
         statistics
     }
-
-    /// Switches off each of these rules by itself (a mutant), and prints after how many cases a difference showed. Panics when that takes more than `most`.
-    /// `agrees` compares one case.
-    pub(crate) fn detect_mutants<R: Copy + Debug + Send, W>(
-        &self,
-        rules: &[R],
-        without: fn(R) -> W,
-        most: usize,
-        agrees: fn(&S::Value) -> bool,
-    ) {
-        let found = |rule| {
-            let mut runner = self.runner(1, MUTANT_SEED);
-            let _without = without(rule);
-            (1..=most).find(|_| !agrees(&(self.cases)().new_tree(&mut runner).unwrap().current()))
-        };
-        // In parallel: a rule is switched off in its own thread only.
-        let mut threads = vec![Vec::new(); THREADS];
-        rules.iter().zip((0..THREADS).cycle()).for_each(|(rule, at)| threads[at].push(*rule));
-        let found: Vec<_> = std::thread::scope(|scope| {
-            let detect = |rules: Vec<R>| scope.spawn(move || rules.into_iter().map(|rule| (rule, found(rule))).collect::<Vec<_>>());
-            let threads: Vec<_> = threads.into_iter().map(detect).collect();
-            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
-        });
-        println!("mutants, each with the number of cases until it was detected: {found:?}");
-        let undetected: Vec<_> = found.iter().filter(|(_, after)| after.is_none()).collect();
-        assert!(undetected.is_empty(), "{undetected:?}");
-    }
 }
 
 #[cfg(test)]
@@ -129,12 +96,5 @@ mod tests {
     fn the_first_difference_is_shrunk_and_printed_with_its_seed() {
         let small = |_, case: &u32, _: &mut ()| if *case < 500 { Ok(()) } else { Err("too much".to_owned()) };
         numbers().run(&Settings { cases: 100, threads: 1, seed: 7 }, small, |_| String::new());
-    }
-
-    #[test]
-    #[should_panic(expected = "[(2, None)]")]
-    fn an_undetected_mutant_is_named() {
-        thread_local!(static OFF: Cell<u32> = const { Cell::new(0) });
-        numbers().detect_mutants(&[1, 2], |rule| OFF.set(rule), 100, |case| *case < 500 || OFF.get() != 1);
     }
 }

@@ -41,7 +41,6 @@ pub mod controller;
 pub mod cycle;
 #[cfg(test)]
 mod differential;
-mod left_out;
 pub mod lifecycle;
 #[cfg(test)]
 mod metrics_page;

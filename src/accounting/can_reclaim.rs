@@ -10,7 +10,6 @@ use std::sync::Arc;
 use crate::resources::{Amount, ResourceName, Resources};
 
 use super::quota::Quota;
-use super::rules::{Rule, holds};
 use super::shares::Shares;
 use super::tree::Path;
 
@@ -45,7 +44,7 @@ impl Quota {
                 .filter(|(_, asked)| asked.is_positive())
                 .all(|(dimension, asked)| taken(dimension).plus(asked) <= share.get(dimension))
         };
-        if holds(Rule::A3Share) && !way.iter().all(within) {
+        if !way.iter().all(within) {
             return false;
         }
         lacking.iter().all(|(dimension, lack)| self.borrowed_by_siblings(path, way.len(), dimension, shares) >= *lack)
@@ -57,8 +56,7 @@ impl Quota {
         for own in path.iter().take(upto) {
             let Some(fork) = self.tree.parent(own) else { continue };
             for sibling in self.tree.children(fork).filter(|sibling| *sibling != own) {
-                let reclaimable = self.limits.get(sibling).is_none_or(|limits| limits.reclaimable);
-                if reclaimable || !holds(Rule::A3Reclaimable) {
+                if self.limits.get(sibling).is_none_or(|limits| limits.reclaimable) {
                     let over = self.charged.subtree(sibling).get(dimension).minus(shares.of(sibling).get(dimension));
                     borrowed = borrowed.plus(over.max(Amount::ZERO));
                 }

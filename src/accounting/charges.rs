@@ -35,7 +35,6 @@ use super::limits::QueueLimits;
 use super::node::NodeRefusal;
 use super::quota::Quota;
 use super::refusal::QueueRefusal;
-use super::rules::{Rule, holds};
 use super::tree::QueueShape;
 use super::trial::Trial;
 
@@ -191,7 +190,7 @@ impl Accounting {
     /// Records that the bind of an assumed pod failed: its charge is taken back, unless it was confirmed or seen since. Returns whether
     /// it was taken back.
     pub fn forget(&mut self, uid: &Uid) -> bool {
-        (self.stages.get(uid) == Some(&Stage::Assumed) || !holds(Rule::N1Seen)) && self.release(uid)
+        self.stages.get(uid) == Some(&Stage::Assumed) && self.release(uid)
     }
 
     /// Charges a pod that the watch has seen and that has not ended: to this node and queue, with this request, whether or not
@@ -200,7 +199,7 @@ impl Accounting {
     /// nothing changes, not even if the bind was confirmed.
     pub fn charge_observed(&mut self, uid: &Uid, node: Option<&str>, queue: Option<&str>, resources: &Resources) {
         let has_node = |(node, _): (Option<&str>, &Resources)| node.is_some();
-        if holds(Rule::N1Node) && node.is_none() && self.ledger.charge_of(uid).is_some_and(has_node) {
+        if node.is_none() && self.ledger.charge_of(uid).is_some_and(has_node) {
             return;
         }
         self.charge(uid, node, queue, resources, Stage::Observed);
@@ -222,8 +221,7 @@ impl Accounting {
     }
 
     pub(super) fn charge(&mut self, uid: &Uid, node: Option<&str>, queue: Option<&str>, resources: &Resources, stage: Stage) {
-        let counts = |_: &&str| holds(Rule::N1Anybody) || queue.is_some();
-        self.ledger.charge(uid, node.filter(counts), resources.clone());
+        self.ledger.charge(uid, node, resources.clone());
         match queue {
             Some(queue) => self.quota.charge(uid, queue, resources.clone()),
             None => {

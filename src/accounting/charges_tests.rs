@@ -68,6 +68,7 @@ fn a_trial_counts_what_it_placed_and_keeps_all_or_nothing() {
     let mut accounting = accounting();
     let before = accounting.clone();
     let mut trial = accounting.trial();
+    assert_eq!((trial.len(), trial.is_empty()), (0, true));
     assert_eq!(trial.place(&pod(0), "a", "team", &cpus(3)), Ok(()));
     assert!(trial.place(&pod(1), "a", "team", &cpus(2)).is_err(), "the node has 1 left");
     let halfway = trial.savepoint();
@@ -181,6 +182,32 @@ fn an_observed_pod_is_charged_even_where_it_does_not_fit_or_was_assumed_on_anoth
     assert!(team_uses(&accounting).is_zero(), "another scheduler's pod is in no queue");
     assert_eq!(accounting.ledger().node("b").unwrap().used, &cpus(2));
     assert!(accounting.audit().is_clean());
+}
+
+#[test]
+fn a_deleted_node_offers_nothing_and_its_pods_still_count() {
+    let mut accounting = accounting();
+    accounting.assume(&pod(0), "a", "team", &cpus(1)).unwrap();
+    accounting.node_delete("a");
+    assert_eq!((accounting.ledger().node("a"), accounting.ledger().total(), &accounting.quota.total), (None, &cpus(4), &cpus(4)));
+    assert_eq!(team_uses(&accounting), cpus(1));
+    assert!(accounting.audit().is_clean());
+}
+
+#[test]
+fn a_resized_pod_keeps_its_node_its_queue_and_its_stage() {
+    let mut accounting = accounting();
+    accounting.assume(&pod(0), "a", "team", &cpus(1)).unwrap();
+    accounting.charge_observed(&pod(1), Some("b"), None, &cpus(1));
+    for number in 0..3 {
+        accounting.resize(&pod(number), &cpus(7));
+    }
+    let seven = cpus(7);
+    let of = |stage, node, queue| PodView { stage, node: Some(node), queue, resources: &seven };
+    let pods: Vec<_> = accounting.pods().map(|(uid, pod)| (uid.clone(), pod)).collect();
+    let (ours, other) = (of(Stage::Assumed, "a", Some("team")), of(Stage::Observed, "b", None));
+    assert_eq!(pods, [(pod(0), ours), (pod(1), other)], "and a pod that is not charged stays so");
+    assert_eq!(team_uses(&accounting), cpus(7));
 }
 
 #[test]

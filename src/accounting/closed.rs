@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use super::quota::Quota;
-use super::rules::{Rule, holds};
 
 /// Whether a queue takes pods, as its status shows it (O3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,14 +29,13 @@ impl Quota {
     pub fn state(&self, queue: &str) -> QueueState {
         match self.closed_by(queue) {
             None => QueueState::Open,
-            Some(_) if holds(Rule::O3) && !self.used(queue).is_zero() => QueueState::Closing,
+            Some(_) if !self.used(queue).is_zero() => QueueState::Closing,
             Some(_) => QueueState::Closed,
         }
     }
 
     /// Returns the first queue of this way up that a user closed.
     pub(super) fn first_closed<'a>(&self, mut way: impl Iterator<Item = &'a Arc<str>>) -> Option<&'a Arc<str>> {
-        let closed = |queue: &str| self.limits.get(queue).is_some_and(|limits| limits.closed_by_hand);
-        if holds(Rule::O2Above) { way.find(|queue| closed(queue)) } else { way.next().filter(|queue| closed(queue)) }
+        way.find(|queue| self.limits.get(*queue).is_some_and(|limits| limits.closed_by_hand))
     }
 }

@@ -10,7 +10,6 @@ use crate::resources::{Amount, ResourceName, Resources};
 
 use super::quota::Quota;
 use super::refusal::{Bound, Ceiling, QueueRefusal};
-use super::rules::{Rule, holds};
 use super::tree::{Path, ROOT_QUEUE};
 use super::unused_guarantees::Change;
 
@@ -24,20 +23,15 @@ impl Quota {
     /// does not fit, with its first dimension.
     pub fn fits(&self, queue: &str, asked: &Resources) -> Result<(), QueueRefusal> {
         let path = self.path(queue).map_err(QueueRefusal::Fault)?;
-        let open = || match self.first_closed(path.iter()).cloned() {
-            Some(queue) => Err(QueueRefusal::Closed { queue }),
-            None => Ok(()),
-        };
-        if holds(Rule::O2) && holds(Rule::F6Closed) {
-            open()?;
+        if let Some(queue) = self.first_closed(path.iter()) {
+            return Err(QueueRefusal::Closed { queue: Arc::clone(queue) });
         }
         let mut first = Ok(());
         self.each_refusal(&path, asked, |_, ceiling| {
             first = Err(QueueRefusal::Ceiling(ceiling));
             ControlFlow::Break(())
         });
-        first?;
-        if holds(Rule::F6Closed) { Ok(()) } else { open() }
+        first
     }
 
     /// Every ceiling that refuses so much more, as [`Quota::fits`] would name them one after the other: from the queue upwards, in each by dimension. Empty where the
@@ -80,18 +74,15 @@ impl Quota {
                 if capability.is_none() && changes.is_empty() {
                     continue;
                 }
-                let reserved = if holds(Rule::T4) { reserved.get(dimension) } else { Amount::ZERO };
                 let charged = charged.get(dimension);
-                let used = charged.plus(reserved);
+                let used = charged.plus(reserved.get(dimension));
                 let change = changes.get_mut(at).map(|change| {
                     let sums = [used, charged].map(|sum| sum.plus(asked));
                     *change.insert(unused.change(queue, dimension, sums, *change))
                 });
                 let [change, by_pods] = change.unwrap_or_default();
                 let level = Level { queue, dimension, asked, used, change, unfilled: by_pods.after };
-                let open = if holds(Rule::F5Filled) { level.unfilled } else { level.change.after };
-                let for_others = open.is_positive() || !holds(Rule::F5Others);
-                let of_cluster = **queue == *ROOT_QUEUE && for_others && holds(Rule::F5Cluster);
+                let of_cluster = **queue == *ROOT_QUEUE && level.unfilled.is_positive();
                 let cluster = of_cluster.then(|| (self.total.get(dimension), Bound::Cluster));
                 for (limit, bound) in capability.map(|limit| (limit, Bound::Capability)).into_iter().chain(cluster) {
                     let Some((lack, ceiling)) = level.refusal(limit, bound) else { continue };
@@ -110,8 +101,7 @@ impl Quota {
     /// A broken queue on the way up; otherwise the nearest queue, and its first dimension, in which the amount would be borrowed.
     pub fn within_entitlement(&self, queue: &str, asked: &Resources) -> Result<(), QueueRefusal> {
         let entitlements = self.entitlements();
-        let levels = if holds(Rule::S3Above) { usize::MAX } else { 1 };
-        for queue in self.path(queue).map_err(QueueRefusal::Fault)?.iter().take(levels) {
+        for queue in self.path(queue).map_err(QueueRefusal::Fault)?.iter() {
             let (charged, entitlement) = (self.charged.subtree(queue), entitlements.of(queue));
             for (dimension, asked) in asked.iter().filter(|(_, asked)| asked.is_positive()) {
                 let (used, limit) = (charged.get(dimension), entitlement.get(dimension));
@@ -151,14 +141,14 @@ impl Level<'_> {
     fn refusal(&self, limit: Amount, bound: Bound) -> Option<(Amount, Ceiling)> {
         let taken = self.used.plus(self.asked);
         let held = taken.plus(self.change.after);
-        let grows = held > self.used.plus(self.change.before) || !holds(Rule::F5Grows);
-        let capable = bound == Bound::Cluster || taken <= limit || !holds(Rule::F1);
-        let takes_guarantee = held > limit && grows && holds(Rule::F5);
+        let grows = held > self.used.plus(self.change.before);
+        let capable = bound == Bound::Cluster || taken <= limit;
+        let takes_guarantee = held > limit && grows;
         if capable && !takes_guarantee {
             return None;
         }
         let lack = if takes_guarantee { held } else { taken }.minus(limit);
-        let unused = if capable || !holds(Rule::F6Ceiling) { self.change.after } else { Amount::ZERO };
+        let unused = if capable { self.change.after } else { Amount::ZERO };
         // A reservation that fills a floor is shown as unused guarantee, because no pod uses it.
         let promised = if bound == Bound::Cluster { self.unfilled.minus(self.change.after) } else { Amount::ZERO };
         let (queue, dimension) = (Arc::clone(self.queue), self.dimension.clone());

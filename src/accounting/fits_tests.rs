@@ -113,6 +113,7 @@ fn f5_a_queue_over_its_floor_holds_what_it_takes_and_reservations_count() {
 fn f5_a_guarantee_stays_free_until_pods_use_it_even_when_it_is_reserved() {
     let mut quota = quota(8, &[("safe", "root", guaranteed(4)), ("free", "root", QueueLimits::default())]);
     quota.reserve("g", "safe", cpus(3));
+    assert_eq!((quota.queue("safe").unused_guarantee, quota.queue("safe").unfilled), (&cpus(1), &cpus(4)));
     assert_eq!(fill(&mut quota, "free"), (4, ceiling("root", [1, 4, 4, 8], Bound::Cluster)));
     quota.charge(&"g-0".into(), "safe", cpus(3));
     quota.reserve("g", "safe", Resources::new());
@@ -163,6 +164,7 @@ fn t2_children_with_more_guarantees_than_their_parent_break_it_and_its_subtree_o
         assert_eq!(quota.fault(queue), Some(fault.clone()));
     }
     assert_eq!((quota.fits("c", &cpus(1)), quota.fault("c"), quota.fault("root")), (Ok(()), None, None));
+    assert_eq!(quota.overpromising().map(ToString::to_string).collect::<Vec<_>>(), ["org"]);
     put(&mut quota, "org", "root", &guaranteed(5));
     assert_eq!((quota.fits("a", &cpus(1)), quota.fault("org")), (Ok(()), None));
     put(&mut quota, "org", "root", &QueueLimits { guarantee: Limits::new().with("memory", Amount::ZERO), ..capable(50) });
@@ -201,4 +203,40 @@ fn a_detached_queue_has_no_floor_and_its_charges_count_at_root() {
     quota.charge(&"seen".into(), "lost", cpus(5));
     assert!(floor(&quota, "lost").is_zero());
     assert_eq!(fill(&mut quota, "free"), (3, ceiling("root", [1, 8, 2, 10], Bound::Cluster)));
+}
+
+#[test]
+fn all_refusals_are_listed_from_the_queue_upwards_and_by_dimension() {
+    let both = |cpu, pods| QueueLimits { capability: limit(cpu).with("pods", Amount::from_units(pods)), ..QueueLimits::default() };
+    let quota = quota(9, &[("org", "root", both(4, 3)), ("team", "org", both(2, 3)), ("x", "gone", both(0, 0))]);
+    let asked = |cpu, pods| cpus(cpu).with("pods", Amount::from_units(pods));
+    let refused = |queue, asked| -> Vec<String> {
+        let all = quota.refusals(queue, &asked);
+        all.iter().map(|ceiling| format!("{} {} {}", ceiling.queue, ceiling.dimension, ceiling.limit)).collect()
+    };
+    assert_eq!(refused("team", asked(5, 4)), ["team cpu 2", "team pods 3", "org cpu 4", "org pods 3"]);
+    assert_eq!(refused("team", asked(3, 3)), ["team cpu 2"]);
+    assert!(refused("team", asked(2, 3)).is_empty());
+    assert!(refused("x", asked(5, 4)).is_empty(), "a broken queue has another refusal");
+}
+
+#[test]
+fn a6_what_exceeds_all_nodes_or_a_capability_on_the_way_up_never_fits() {
+    let mut quota =
+        quota(9, &[("org", "root", capable(4)), ("team", "org", QueueLimits::default()), ("free", "root", QueueLimits::default())]);
+    quota.charge(&"seen".into(), "team", cpus(9));
+    let ever = |queue, cpu| quota.ever_fits(queue, &cpus(cpu));
+    assert!(ever("team", 4) && ever("free", 9), "whatever is used now");
+    assert!(!ever("team", 5) && !ever("free", 10) && !ever("org", 1) && !ever("missing", 0));
+}
+
+#[test]
+fn a_guarantee_that_was_in_use_when_the_nodes_changed_stays_free_when_it_is_released() {
+    let mut quota = quota(8, &[("safe", "root", guaranteed(4)), ("free", "root", QueueLimits::default())]);
+    quota.charge(&"g".into(), "safe", cpus(4));
+    quota.set_total(&cpus(6));
+    assert_eq!(quota.queue("root").unused_guarantee, &Resources::new());
+    quota.release(&"g".into());
+    assert_eq!(quota.queue("root").unused_guarantee, &cpus(4));
+    assert_eq!(fill(&mut quota, "free"), (2, ceiling("root", [1, 2, 4, 6], Bound::Cluster)));
 }

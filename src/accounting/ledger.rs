@@ -13,7 +13,6 @@ use crate::resources::Resources;
 
 use super::audit::{Difference, Place, compare};
 use super::node::{NodeRefusal, NodeView};
-use super::rules::{Rule, holds};
 
 /// The use of every node, with the charge of every pod.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
@@ -75,13 +74,11 @@ impl Ledger {
             if old.node.as_deref() == node && old.resources == resources {
                 return;
             }
-            if holds(Rule::N1Once) {
-                self.release(uid);
-            }
+            self.release(uid);
         }
         let node = node.map(|name| {
             let name = self.nodes.get_key_value(name).map_or_else(|| Arc::from(name), |(name, _)| Arc::clone(name));
-            if !resources.is_zero() && (holds(Rule::N1Unknown) || self.node(&name).is_some()) {
+            if !resources.is_zero() {
                 self.nodes.entry(Arc::clone(&name)).or_default().used.add(&resources);
             }
             name
@@ -164,7 +161,7 @@ impl Ledger {
     }
 
     fn drop_if_empty(&mut self, name: &str) {
-        if self.nodes.get(name).is_some_and(|node| node.allocatable.is_none() && (node.used.is_zero() || !holds(Rule::N1Deleted))) {
+        if self.nodes.get(name).is_some_and(|node| node.allocatable.is_none() && node.used.is_zero()) {
             self.nodes.remove(name);
         }
     }

@@ -41,7 +41,6 @@ mod ranked;
 #[cfg(test)]
 pub(crate) mod reference;
 mod refusal;
-mod rules;
 mod shares;
 mod subtree_sums;
 mod tree;

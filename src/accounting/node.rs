@@ -5,8 +5,6 @@
 
 use crate::resources::{Amount, ResourceName, Resources};
 
-use super::rules::{Rule, holds};
-
 /// An existing node in its present state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NodeView<'a> {
@@ -66,7 +64,7 @@ impl<'a> NodeView<'a> {
         asked.iter().filter_map(move |(name, asked)| {
             let idle = self.idle_of(name);
             // A dimension that is not requested is never short, not even on an overcommitted node.
-            (asked.is_positive() && asked > idle && holds(Rule::N3)).then(|| Shortage { name: name.clone(), asked, idle })
+            (asked.is_positive() && asked > idle).then(|| Shortage { name: name.clone(), asked, idle })
         })
     }
 

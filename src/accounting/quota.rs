@@ -14,7 +14,6 @@ use crate::resources::Resources;
 use super::audit::{Difference, Place, compare};
 use super::derived::Derived;
 use super::limits::QueueLimits;
-use super::rules::{Rule, holds};
 use super::shares::{Shares, Waiting};
 use super::subtree_sums::SubtreeSums;
 use super::tree::{Path, QueueFault, QueueShape, QueueTree, Why};
@@ -97,10 +96,8 @@ impl Quota {
         self.charged.detach(&moved, &self.tree);
         self.reserved.detach(&moved, &self.tree);
         change(&mut self.tree);
-        if holds(Rule::T3Moves) {
-            self.charged.attach(&moved, &self.tree);
-            self.reserved.attach(&moved, &self.tree);
-        }
+        self.charged.attach(&moved, &self.tree);
+        self.reserved.attach(&moved, &self.tree);
     }
 
     /// Sets what all nodes offer together.
@@ -120,8 +117,7 @@ impl Quota {
         match self.tree.path(queue) {
             Ok(path) => self.overpromised(path.iter()).map_or(Ok(path), Err),
             // A broken queue is reported before one that is no leaf (F6).
-            Err(fault) if fault.why == Why::NotLeaf && holds(Rule::F6Broken) => Err(self.fault(queue).unwrap_or(fault)),
-            Err(fault) => Err(fault),
+            Err(fault) => Err(self.fault(queue).unwrap_or(fault)),
         }
     }
 
@@ -138,9 +134,6 @@ impl Quota {
     }
 
     fn overpromised<'a>(&self, mut way: impl Iterator<Item = &'a Arc<str>>) -> Option<QueueFault> {
-        if !holds(Rule::T2Guarantees) {
-            return None;
-        }
         let unused = self.unused_guarantees();
         way.find_map(|queue| Some(QueueFault { queue: Arc::clone(queue), why: Why::Guarantees(unused.excess(queue)?.clone()) }))
     }
@@ -166,10 +159,10 @@ impl Quota {
 
     /// Updates the unused guarantees on the way up from queues in which the taken amounts changed.
     fn refresh(&mut self, queues: impl IntoIterator<Item = Arc<str>>) {
-        let mut unused = self.unused_guarantees.known_mut().filter(|unused| !unused.is_empty() && holds(Rule::F4Charges));
+        let mut unused = self.unused_guarantees.known_mut().filter(|unused| !unused.is_empty());
         for queue in queues {
             // What an inner queue uses itself is demand (S1), also in its entitlement.
-            if holds(Rule::S3Charges) && self.tree.children(&queue).next().is_some() {
+            if self.tree.children(&queue).next().is_some() {
                 self.entitlements.forget();
             }
             if let Some(unused) = &mut unused {
@@ -294,9 +287,7 @@ impl Quota {
 fn taken_and_used(charged: &SubtreeSums<Uid>, reserved: &SubtreeSums<Arc<str>>, queue: &str) -> [Resources; 2] {
     let used = charged.subtree(queue);
     let mut taken = used.clone();
-    if holds(Rule::T4) {
-        taken.add(reserved.subtree(queue));
-    }
+    taken.add(reserved.subtree(queue));
     [taken, used.clone()]
 }
 

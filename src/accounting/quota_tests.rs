@@ -151,3 +151,34 @@ fn the_audit_reports_wrong_sums_of_both_kinds() {
     let places: BTreeSet<_> = quota.audit(&Resources::new()).into_iter().map(|difference| difference.place).collect();
     assert_eq!(places.into_iter().collect::<Vec<_>>(), [Place::QueueSubtree, Place::ReservedSubtree, Place::Total]);
 }
+
+#[test]
+fn pods_and_queues_in_use_are_listed_whether_the_queue_exists_or_not() {
+    let mut quota = three_levels();
+    for (pod, queue) in [("b", "team"), ("a", "team"), ("c", "gone")] {
+        quota.charge(&pod.into(), queue, amount(1, 1));
+    }
+    quota.reserve("ns/gang", "other", amount(1, 1));
+    let charges: Vec<_> = quota.charges().map(|(uid, queue, resources)| (uid.to_string(), queue, resources.clone())).collect();
+    assert_eq!(charges, [("a", "team"), ("b", "team"), ("c", "gone")].map(|(pod, queue)| (pod.to_owned(), queue, amount(1, 1))));
+    assert_eq!(quota.pods_in("team").map(ToString::to_string).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(quota.pods_in("org").count(), 0, "the pods of the queue itself");
+    assert_eq!(quota.queues_with_pods().map(ToString::to_string).collect::<Vec<_>>(), ["gone", "team"]);
+}
+
+#[test]
+fn the_audit_reports_unused_guarantees_of_another_state() {
+    let mut quota = Quota::new();
+    quota.set_total(&amount(9, 9));
+    let guarantee = [("cpu".into(), Amount::from_units(3))].into_iter().collect();
+    let shape = QueueShape { name: "safe".into(), parent: None };
+    quota.queue_upsert(&shape, QueueLimits { guarantee, ..QueueLimits::default() });
+    let mut other = quota.clone();
+    quota.charge(&"pod".into(), "safe", amount(1, 1));
+    assert!(quota.queue("safe").floor.get("cpu").is_positive() && other.queue("safe").floor.get("cpu").is_positive(), "both are computed");
+    assert!(quota.audit(&amount(9, 9)).is_empty());
+    std::mem::swap(&mut quota.unused_guarantees, &mut other.unused_guarantees);
+    let found: BTreeSet<_> = quota.audit(&amount(9, 9)).into_iter().map(|wrong| (wrong.name, wrong.place)).collect();
+    let of = |place| ["root", "safe"].map(|name| (name.to_owned(), place));
+    assert_eq!(found, [of(Place::UnusedGuarantee), of(Place::Unfilled)].concat().into_iter().collect());
+}

@@ -8,7 +8,6 @@ use std::cmp::Reverse;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::rules::{Rule, holds};
 use super::tree::{MAX_DEPTH, QueueTree, ROOT_QUEUE};
 
 /// The queues in the order in which they share resources; `root` is the first.
@@ -37,9 +36,7 @@ impl Ranked {
                     None => Vec::new(),
                 };
                 // They come by name, and a stable sort keeps that order among equals.
-                if holds(Rule::F3Priority) {
-                    children.sort_by_key(|name| Reverse(priority(name)));
-                }
+                children.sort_by_key(|name| Reverse(priority(name)));
                 entries.extend(children.into_iter().map(|name| Entry { name, children: 0..0 }));
                 let end = entries.len();
                 if let Some(entry) = entries.get_mut(at) {

@@ -16,7 +16,6 @@ use crate::resources::{Amount, ResourceName, Resources};
 use super::limits::QueueLimits;
 use super::quota::Quota;
 use super::ranked::{Entry, Ranked};
-use super::rules::{Rule, holds};
 use super::unused_guarantees::root_floor;
 use super::water_filling::{Part, fill};
 
@@ -45,8 +44,7 @@ impl Shares {
     /// Returns the dimensions in which a queue uses more than its share, by name (S4).
     pub fn over<'a>(&'a self, queue: &str, used: &'a Resources) -> impl Iterator<Item = &'a ResourceName> {
         let share = self.of(queue);
-        let over = |used: Amount, share: Amount| used > share || (used == share && !holds(Rule::S4));
-        used.iter().filter(move |(dimension, used)| over(*used, share.get(dimension))).map(|(dimension, _)| dimension)
+        used.iter().filter(move |(dimension, used)| *used > share.get(dimension)).map(|(dimension, _)| dimension)
     }
 }
 
@@ -56,8 +54,7 @@ impl Quota {
     pub fn shares(&self, waiting: Waiting<'_>) -> Shares {
         let ranked = Ranked::of(&self.tree, |name| self.limits.get(name).map_or(0, |limits| limits.priority));
         let mut shares = vec![Resources::new(); ranked.len()];
-        let of_root = if holds(Rule::S2Root) { root_floor(&self.limits, &self.total) } else { self.total.clone() };
-        for (dimension, of_root) in of_root.iter() {
+        for (dimension, of_root) in root_floor(&self.limits, &self.total).iter() {
             for (share, amount) in shares.iter_mut().zip(self.shares_in(&ranked, dimension, of_root, waiting)) {
                 share.set(dimension.clone(), amount);
             }
@@ -80,7 +77,7 @@ impl Quota {
             claims.extend(children.map(|(demand, child)| self.claim(child, dimension, *demand)));
             let floors = claims.iter().fold(Amount::ZERO, |sum, claim: &Claim| sum.plus(claim.part.has));
             let mut rest = share.minus(floors);
-            for stated in if holds(Rule::S2First) { [true, false] } else { [false, true] } {
+            for stated in [true, false] {
                 let here = claims.iter_mut().filter(|claim| claim.stated == stated).map(|claim| &mut claim.part);
                 rest = fill(rest, &mut here.collect::<Vec<_>>());
             }
@@ -93,12 +90,10 @@ impl Quota {
 
     fn claim(&self, child: &Entry, dimension: &ResourceName, demand: Amount) -> Claim {
         let limits = self.limits.get(&child.name);
-        let deserved = limits.and_then(|limits| limits.deserved.get(dimension)).filter(|_| holds(Rule::S2Deserved));
-        let most = if holds(Rule::S2Capability) { capability(limits, dimension) } else { Amount::MAX };
-        let target = deserved.map_or(demand, |deserved| deserved.min(most));
-        let least = u32::from(holds(Rule::S2NoWeight));
-        let weight = limits.filter(|_| holds(Rule::S2Weight)).map_or(1, |limits| limits.weight.max(least));
-        let has = if holds(Rule::S2Floor) { self.unused_guarantees().floor(&child.name).get(dimension) } else { Amount::ZERO };
+        let deserved = limits.and_then(|limits| limits.deserved.get(dimension));
+        let target = deserved.map_or(demand, |deserved| deserved.min(capability(limits, dimension)));
+        let weight = limits.map_or(1, |limits| limits.weight.max(1));
+        let has = self.unused_guarantees().floor(&child.name).get(dimension);
         Claim { stated: deserved.is_some(), part: Part { has, target, weight } }
     }
 
@@ -106,15 +101,13 @@ impl Quota {
     fn demands(&self, ranked: &Ranked, dimension: &ResourceName, waiting: Waiting<'_>) -> Vec<Amount> {
         let mut demands = vec![Amount::ZERO; ranked.len()];
         for (at, entry) in ranked.up() {
-            let of = |taken: &Resources, rule| if holds(rule) { taken.get(dimension) } else { Amount::ZERO };
-            let own = of(self.charged.own(&entry.name), Rule::S1Taken).plus(of(self.reserved.own(&entry.name), Rule::S1Reserved));
+            let own = self.charged.own(&entry.name).get(dimension).plus(self.reserved.own(&entry.name).get(dimension));
             let demand = match waiting {
                 _ if !entry.children.is_empty() => Ranked::children(entry, &demands).iter().fold(own, |sum, demand| sum.plus(*demand)),
                 Waiting::Of(waiting) => own.plus(waiting.get(&entry.name).map_or(Amount::ZERO, |waits| waits.get(dimension))),
-                Waiting::Unlimited if holds(Rule::S3Unlimited) => Amount::MAX,
-                Waiting::Unlimited => own,
+                Waiting::Unlimited => Amount::MAX,
             };
-            let most = if holds(Rule::S1Capability) { capability(self.limits.get(&entry.name), dimension) } else { Amount::MAX };
+            let most = capability(self.limits.get(&entry.name), dimension);
             if let Some(slot) = demands.get_mut(at) {
                 *slot = demand.min(most);
             }

@@ -14,7 +14,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::rules::{Rule, holds};
 use super::unused_guarantees::Excess;
 
 /// The queue above all others; it always exists, and its own parent is ignored.
@@ -149,7 +148,7 @@ impl QueueTree {
         if let Some(fault) = fault {
             return Err(fault);
         }
-        if holds(Rule::T1Leaf) && (*name == *self.root || self.children.contains_key(name)) {
+        if *name == *self.root || self.children.contains_key(name) {
             return Err(QueueFault { queue: self.intern(name), why: Why::NotLeaf });
         }
         Ok(Path(queues))
@@ -176,7 +175,7 @@ impl QueueTree {
         while at != self.root {
             // A linear search: the way is at most MAX_DEPTH long, and three long in practice.
             if queues.contains(&at) {
-                fault = holds(Rule::T2Circle).then_some(QueueFault { queue: at, why: Why::Cycle });
+                fault = Some(QueueFault { queue: at, why: Why::Cycle });
                 break;
             }
             if queues.len() >= MAX_DEPTH {
@@ -188,17 +187,12 @@ impl QueueTree {
                     None => QueueFault { queue: Arc::clone(&at), why: Why::NotFound },
                     Some(child) => QueueFault { queue: Arc::clone(child), why: Why::MissingParent { parent: Arc::clone(&at) } },
                 });
-                if queues.is_empty() || holds(Rule::T3Missing) {
-                    queues.push(at);
-                }
-                fault = fault.filter(|_| holds(Rule::T2Missing));
+                queues.push(at);
                 break;
             };
             queues.push(std::mem::replace(&mut at, Arc::clone(parent)));
         }
-        if fault.is_none() || holds(Rule::T3Root) {
-            queues.push(Arc::clone(&self.root));
-        }
+        queues.push(Arc::clone(&self.root));
         (queues, fault)
     }
 

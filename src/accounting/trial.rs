@@ -11,7 +11,6 @@ use crate::api::Uid;
 use crate::resources::Resources;
 
 use super::charges::{Accounting, Refusal, Stage};
-use super::rules::{Rule, holds};
 
 /// Places pods in the accounting, all together or not at all (B3).
 #[must_use = "a trial that is dropped is undone"]
@@ -195,9 +194,7 @@ impl<'a> Trial<'a> {
 
 impl Drop for Trial<'_> {
     fn drop(&mut self) {
-        if holds(Rule::B3) {
-            self.rollback_to(Savepoint(0));
-            self.put_all_back();
-        }
+        self.rollback_to(Savepoint(0));
+        self.put_all_back();
     }
 }

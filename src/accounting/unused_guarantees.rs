@@ -21,7 +21,6 @@ use crate::resources::{Amount, ResourceName, Resources};
 use super::audit::{Difference, Place, compare};
 use super::limits::QueueLimits;
 use super::ranked::Ranked;
-use super::rules::{Rule, holds};
 use super::tree::{MAX_DEPTH, QueueTree, ROOT_QUEUE};
 
 /// The floors, the unused guarantees, and the queues that guarantee too much.
@@ -171,7 +170,7 @@ impl UnusedGuarantees {
                     above.tallies.iter_mut().zip(&grown).for_each(|(tally, grown)| tally.below.add(grown));
                 }
             }
-            at = parent.or((name != ROOT_QUEUE).then_some(ROOT_QUEUE));
+            at = parent;
         }
     }
 }
@@ -197,14 +196,9 @@ impl Entry {
 impl Tally {
     fn settle(&mut self, floor: &Resources, filled: &Resources) {
         let mut unused = floor.clone();
-        if holds(Rule::F4Taken) {
-            unused.sub(filled);
-        }
-        unused = unused.without_negative();
-        if holds(Rule::F4Below) {
-            unused.max_each(&self.below);
-        }
-        self.unused = unused;
+        unused.sub(filled);
+        self.unused = unused.without_negative();
+        self.unused.max_each(&self.below);
     }
 
     fn change(&self, dimension: &str, open: Amount, children: Change) -> Change {
@@ -215,7 +209,7 @@ impl Tally {
 
 /// Returns the floor of `root` (F3), which is also its share (S2).
 pub(super) fn root_floor(limits: &BTreeMap<Arc<str>, QueueLimits>, total: &Resources) -> Resources {
-    let capability = limits.get(ROOT_QUEUE).map(|limits| &limits.capability).filter(|_| holds(Rule::F3Root));
+    let capability = limits.get(ROOT_QUEUE).map(|limits| &limits.capability);
     let within =
         |name: &str, offered: Amount| capability.and_then(|capability| capability.get(name)).map_or(offered, |most| most.min(offered));
     total.iter().map(|(name, offered)| (name.clone(), within(name.as_str(), offered))).collect()
@@ -228,9 +222,8 @@ fn guarantees(ranked: &Ranked, limits: &BTreeMap<Arc<str>, QueueLimits>) -> (Vec
     for (at, entry) in ranked.up() {
         let mut sum = Resources::new();
         Ranked::children(entry, &guarantees).iter().for_each(|child| sum.add(child));
-        let stated = limits.get(&entry.name).map(|limits| &limits.guarantee);
-        let stated = stated.filter(|_| at != 0 || !holds(Rule::T2Root));
-        let mut own = if holds(Rule::F2) { sum.clone() } else { NOTHING.clone() };
+        let stated = limits.get(&entry.name).map(|limits| &limits.guarantee).filter(|_| at != 0);
+        let mut own = sum.clone();
         for (dimension, guarantee) in stated.into_iter().flat_map(|stated| stated.iter()) {
             let children = sum.get(dimension);
             if children > guarantee {
@@ -257,9 +250,7 @@ fn floors(ranked: &Ranked, guarantees: &[Resources], of_root: Resources) -> Vec<
         for child in entry.children.clone() {
             let (Some(guarantee), Some(floor)) = (guarantees.get(child), floors.get_mut(child)) else { continue };
             *floor = guarantee.iter().map(|(name, amount)| (name.clone(), amount.min(left.get(name)))).collect();
-            if holds(Rule::F3Left) {
-                left.sub(floor);
-            }
+            left.sub(floor);
         }
     }
     floors

@@ -5,8 +5,6 @@
 
 use crate::resources::Amount;
 
-use super::rules::{Rule, holds};
-
 /// One participant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Part {
@@ -40,10 +38,10 @@ pub(super) fn fill(rest: Amount, parts: &mut [&mut Part]) -> Amount {
             rest = rest.minus(takes);
             satisfied |= part.wants().is_zero();
         }
-        if satisfied && holds(Rule::S2Again) {
+        if satisfied {
             continue;
         }
-        for part in parts.iter_mut().filter(|_| holds(Rule::S2Rounding)) {
+        for part in parts.iter_mut() {
             let nano = Amount::from_nanos(1).min(rest).min(part.wants());
             part.has = part.has.plus(nano);
             rest = rest.minus(nano);

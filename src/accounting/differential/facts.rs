@@ -4,6 +4,8 @@
 
 use std::fmt::Write;
 
+use crate::accounting::reference::{self, ByRules};
+
 /// Amounts by dimension, in nanos.
 pub(super) type Amounts = [i128; 3];
 /// Limits by dimension; `None` means unset.
@@ -14,7 +16,6 @@ pub(super) const DIMENSIONS: [&str; 3] = ["cpu", "memory", "pods"];
 pub(super) const NAMES: [&str; QUEUES] = ["root", "a", "b", "c", "d", "default", "e", "f", "g", "h", "i", "j", "missing"];
 pub(super) const QUEUES: usize = 13;
 pub(super) const ROOT: usize = 0;
-pub(super) const DEFAULT: usize = 5;
 pub(super) const MISSING: usize = 12;
 pub(super) const NODES: usize = 3;
 pub(super) const PODS: usize = 8;
@@ -79,6 +80,11 @@ impl Facts {
         Some((queue, wants))
     }
 
+    /// What the rules say of these facts.
+    pub(super) fn rules(&self) -> ByRules {
+        ByRules::read(&self.text())
+    }
+
     /// Writes the facts as a scenario.
     pub(super) fn text(&self) -> String {
         let mut text = format!("total {}\n", amounts(&self.total()));
@@ -102,6 +108,11 @@ impl Facts {
 
 pub(super) fn add(sum: &mut Amounts, more: &Amounts) {
     sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+}
+
+/// Returns amounts as the reference has them.
+pub(super) fn by_name(amounts: &Amounts) -> reference::Amounts {
+    DIMENSIONS.iter().zip(amounts).map(|(name, amount)| ((*name).to_owned(), *amount)).collect()
 }
 
 /// Writes amounts as scenarios do.

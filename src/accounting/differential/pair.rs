@@ -5,8 +5,7 @@ use crate::api::Uid;
 use crate::resources::{Amount, Limits, Resources};
 
 use super::events::{Event, Place};
-use super::facts::{Amounts, Bounds, DIMENSIONS, Facts, NAMES, Pod, QueueSpec, ROOT};
-use super::fast_reference::FastReference;
+use super::facts::{Amounts, Bounds, DIMENSIONS, Facts, NAMES, Pod, QueueSpec, ROOT, by_name};
 
 /// One name more than the nodes that ever exist.
 pub(super) const NODE_NAMES: [&str; 4] = ["n0", "n1", "n2", "n3"];
@@ -69,7 +68,7 @@ impl Pair {
                 same("release", accounting.release(&uid(*pod)), was)?;
             }
             Event::Assume(place) => {
-                let may_place = facts.may_place(&facts.reference(), place);
+                let may_place = facts.may_place(place);
                 let did = accounting.assume(&uid(place.pod), NODE_NAMES[place.node], NAMES[place.queue], &resources(&place.amounts));
                 same("assume", did.is_ok(), may_place)?;
                 if may_place {
@@ -121,7 +120,7 @@ impl Pair {
             let group = at % GROUP_NAMES.len();
             trial.reserve(GROUP_NAMES[group], NAMES[place.queue], &Resources::new());
             self.facts.reserved[group] = None;
-            let may_place = self.facts.may_place(&self.facts.reference(), place);
+            let may_place = self.facts.may_place(place);
             let did = trial.place(&uid(place.pod), NODE_NAMES[place.node], NAMES[place.queue], &resources(&place.amounts));
             same("place", did.is_ok(), may_place)?;
             if may_place {
@@ -156,12 +155,12 @@ fn terms(spec: &QueueSpec) -> QueueLimits {
 }
 
 impl Facts {
-    /// Whether a pod without a charge may_place be placed (N3 and F6).
-    fn may_place(&self, reference: &FastReference, place: &Place) -> bool {
+    /// Whether a pod may be placed: it has no charge, and it fits on the node and in the queue (N3 and F6).
+    fn may_place(&self, place: &Place) -> bool {
         let Some(offers) = self.nodes.get(place.node).copied().flatten() else { return false };
         let used = self.on_node(place.node);
         let on_node = (0..3).all(|at| place.amounts[at] == 0 || used[at] + place.amounts[at] <= offers[at]);
-        self.pods[place.pod].is_none() && on_node && reference.fits(self, place.queue, &place.amounts).is_ok()
+        self.pods[place.pod].is_none() && on_node && self.rules().fits(NAMES[place.queue], &by_name(&place.amounts)).is_ok()
     }
 
     fn place(&mut self, place: &Place) {

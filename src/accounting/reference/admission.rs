@@ -96,7 +96,7 @@ pub(super) fn can_reclaim(cluster: &Cluster, queue: &str, asked: &Amounts) -> bo
 /// A3, for one queue that refuses.
 fn can_reclaim_at(cluster: &Cluster, refusing: &str, queue: &str, asked: &Amounts) -> bool {
     let way = up_to_below(cluster, queue, refusing);
-    let within_share = |queue: &String| {
+    let within_share = |queue: &&str| {
         asked_in(asked).all(|(dimension, asked)| taken(cluster, queue, dimension) + asked <= share(cluster, queue, dimension))
     };
     let enough_is_borrowed = lacking(cluster, refusing, queue, asked)
@@ -109,7 +109,7 @@ fn can_reclaim_at(cluster: &Cluster, refusing: &str, queue: &str, asked: &Amount
 fn borrowed_below(cluster: &Cluster, refusing: &str, queue: &str, dimension: &str) -> i128 {
     let way = up_to_below(cluster, queue, refusing);
     let forks = way.iter().filter_map(|queue| parent(cluster, queue));
-    let branches = forks.flat_map(|fork| children(cluster, &fork)).filter(|branch| !way.contains(branch));
+    let branches = forks.flat_map(|fork| children(cluster, fork)).filter(|branch| !way.contains(branch));
     let reclaimable = branches.filter(|branch| spec(cluster, branch).reclaimable);
-    reclaimable.map(|branch| (used(cluster, &branch, dimension) - share(cluster, &branch, dimension)).max(0)).sum()
+    reclaimable.map(|branch| (used(cluster, branch, dimension) - share(cluster, branch, dimension)).max(0)).sum()
 }

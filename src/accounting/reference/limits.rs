@@ -29,9 +29,9 @@ pub(super) fn all(cluster: &Cluster, dimension: &str) -> i128 {
 }
 
 /// Returns the children of a queue in the order in which they are served: higher priority first, then by name.
-pub(super) fn in_order(cluster: &Cluster, queue: &str) -> Vec<String> {
+pub(super) fn in_order<'a>(cluster: &'a Cluster, queue: &str) -> Vec<&'a str> {
     let mut children = children(cluster, queue);
-    children.sort_by_key(|child| (std::cmp::Reverse(spec(cluster, child).priority), child.clone()));
+    children.sort_by_key(|child| (std::cmp::Reverse(spec(cluster, child).priority), *child));
     children
 }
 
@@ -43,9 +43,9 @@ pub(super) fn floor(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
     let Some(parent) = parent(cluster, queue).filter(|_| is_below_root(cluster, queue)) else {
         return 0;
     };
-    let mut left = floor(cluster, &parent, dimension);
-    for child in in_order(cluster, &parent) {
-        let gets = guarantee(cluster, &child, dimension).min(left);
+    let mut left = floor(cluster, parent, dimension);
+    for child in in_order(cluster, parent) {
+        let gets = guarantee(cluster, child, dimension).min(left);
         if child == queue {
             return gets;
         }
@@ -103,19 +103,19 @@ pub(super) fn takes_guarantees(cluster: &Cluster, queue: &str, charged: &str, di
 /// F6: checks whether an amount fits. The refusal has the nearest queue that refuses, its first dimension by name, and the rule. A queue that
 /// is broken or closed is reported before any amount is checked; in one dimension the ceiling comes before the guarantees.
 pub(super) fn fits(cluster: &Cluster, queue: &str, asked: &Amounts) -> Result<(), Refusal> {
-    let refused = |queue: String, rule| Err(Refusal { queue, dimension: None, rule });
+    let refused = |queue: &str, rule| Err(Refusal { queue: queue.to_owned(), dimension: None, rule });
     if let Some(broken) = broken(cluster, queue) {
         return refused(broken, "T2");
     }
     if !is_leaf(cluster, queue) {
-        return refused(queue.to_owned(), "T1");
+        return refused(queue, "T1");
     }
     if let Some(closed) = closed_by(cluster, queue) {
         return refused(closed, "O2");
     }
     for above in walk(cluster, queue) {
-        if let Some((dimension, rule, _)) = lacking(cluster, &above, queue, asked).into_iter().next() {
-            return Err(Refusal { queue: above, dimension: Some(dimension), rule });
+        if let Some((dimension, rule, _)) = lacking(cluster, above, queue, asked).into_iter().next() {
+            return Err(Refusal { queue: above.to_owned(), dimension: Some(dimension), rule });
         }
     }
     Ok(())

@@ -5,12 +5,14 @@
 //! [`cluster::Cluster`]. Everything is recomputed at each question, with one function for each rule. Where it and the code differ,
 //! one of them or the text is wrong.
 //!
+//! `by_rules` answers for the differential test of the accounting (`src/accounting/differential`), for thousands of states a second.
 //! `cycle_model` runs through events and cycles, for the rules about time and order; `src/cycle/duel` compares it with the real cycle.
 //! `scenario` reads and writes clusters and questions as text. `src/accounting/scenarios/` has the important ones, and both
 //! implementations answer them (`accounting_answers`).
 
 mod accounting_answers;
 mod admission;
+mod by_rules;
 mod cluster;
 pub(crate) mod cycle_model;
 mod limits;
@@ -22,13 +24,8 @@ mod scenario_text;
 mod shares;
 mod tree;
 
+pub(super) use by_rules::ByRules;
 pub(crate) use cluster::{Amounts, Queue};
-
-/// Returns the answers to questions about a cluster, all in the text form of scenarios.
-pub(super) fn answers(facts: &str, questions: &[String]) -> Vec<String> {
-    let cluster = scenario::cluster(facts);
-    questions.iter().map(|question| scenario::answer(&cluster, question).unwrap()).collect()
-}
 
 /// Returns the first rule that evicting these victims for this PodGroup violates.
 pub(crate) fn reclaim(facts: &str, claimant: &str, victims: &[String]) -> Result<(), &'static str> {

@@ -80,7 +80,7 @@ fn cluster() -> impl Strategy<Value = Cluster> {
 
 /// Returns every queue of the cluster in every dimension.
 fn everywhere(cluster: &Cluster) -> Vec<(String, &'static str)> {
-    names(cluster).into_iter().flat_map(|name| DIMENSIONS.map(|dimension| (name.clone(), dimension))).collect()
+    names(cluster).into_iter().flat_map(|name| DIMENSIONS.map(|dimension| (name.to_owned(), dimension))).collect()
 }
 
 fn sum(cluster: &Cluster, queue: &str, of: impl Fn(&Cluster, &str) -> i128) -> i128 {
@@ -123,10 +123,10 @@ proptest! {
             let parted = sum(&cluster, &queue, |cluster, child| share(cluster, child, dimension));
             if parted < share(&cluster, &queue, dimension) {
                 for child in children(&cluster, &queue) {
-                    let spec = spec(&cluster, &child);
+                    let spec = spec(&cluster, child);
                     let capability = spec.capability.get(dimension).copied().unwrap_or(i128::MAX);
-                    let target = spec.deserved.get(dimension).map_or_else(|| demand(&cluster, &child, dimension), |deserved| capability.min(*deserved));
-                    prop_assert!(share(&cluster, &child, dimension) >= target, "{child} {dimension}");
+                    let target = spec.deserved.get(dimension).map_or_else(|| demand(&cluster, child, dimension), |deserved| capability.min(*deserved));
+                    prop_assert!(share(&cluster, child, dimension) >= target, "{child} {dimension}");
                 }
             }
         }

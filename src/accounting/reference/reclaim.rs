@@ -128,7 +128,7 @@ fn may_go(pod: &Pod, claimant: &Group, name: &str) -> bool {
 /// R1, against the queue of every victim.
 fn may_reclaim_from(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> bool {
     queues_of(cluster, victims).iter().all(|victim| {
-        up_to_below(cluster, claimant.queue, &common_ancestor(cluster, claimant.queue, victim)).iter().all(|queue| {
+        up_to_below(cluster, claimant.queue, common_ancestor(cluster, claimant.queue, victim)).iter().all(|queue| {
             asked_in(&claimant.asked)
                 .all(|(dimension, asked)| used(cluster, queue, dimension) + asked <= claimant.share(cluster, queue, dimension))
         })
@@ -151,7 +151,7 @@ fn borrows(cluster: &Cluster, claimant: &Claimant<'_>, uid: &str, gone: &Victims
         return false;
     };
     let left = cluster.without_pods(gone);
-    let way = up_to_below(cluster, &pod.queue, &common_ancestor(cluster, claimant.queue, &pod.queue));
+    let way = up_to_below(cluster, &pod.queue, common_ancestor(cluster, claimant.queue, &pod.queue));
     let over = |dimension: &String| way.iter().all(|queue| used(&left, queue, dimension) > claimant.share(cluster, queue, dimension));
     let reclaimable = way.iter().all(|queue| spec(cluster, queue).reclaimable);
     // Within its own queue (R11) the way is empty and no queue borrows.
@@ -174,7 +174,7 @@ fn lacked(cluster: &Cluster, claimant: &Claimant<'_>) -> Vec<String> {
 fn no_queue_falls_below_its_floor(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> bool {
     let after = cluster.without_pods(victims);
     queues_of(cluster, victims).iter().all(|victim| {
-        up_to_below(cluster, victim, &common_ancestor(cluster, claimant.queue, victim)).iter().all(|queue| {
+        up_to_below(cluster, victim, common_ancestor(cluster, claimant.queue, victim)).iter().all(|queue| {
             cluster.dimensions().iter().all(|dimension| {
                 let (was, is) = (used(cluster, queue, dimension), used(&after, queue, dimension));
                 is == was || is >= floor(cluster, queue, dimension)

@@ -104,11 +104,11 @@ proptest! {
             for victim in victims.iter().map(|uid| &cluster.pods[uid]) {
                 let asking = &cluster.groups["asking"].queue;
                 let ancestor = common_ancestor(&cluster, asking, &victim.queue);
-                for queue in up_to_below(&cluster, &victim.queue, &ancestor) {
-                    prop_assert!(used(&after, &queue, "cpu") >= floor(&cluster, &queue, "cpu"), "{queue}");
+                for queue in up_to_below(&cluster, &victim.queue, ancestor) {
+                    prop_assert!(used(&after, queue, "cpu") >= floor(&cluster, queue, "cpu"), "{queue}");
                 }
-                for queue in up_to_below(&cluster, asking, &ancestor) {
-                    prop_assert!(used(&after, &queue, "cpu") <= share(&cluster, &queue, "cpu"), "{queue}");
+                for queue in up_to_below(&cluster, asking, ancestor) {
+                    prop_assert!(used(&after, queue, "cpu") <= share(&cluster, queue, "cpu"), "{queue}");
                 }
             }
         }

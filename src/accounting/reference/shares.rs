@@ -51,7 +51,7 @@ fn share_if(cluster: &Cluster, queue: &str, dimension: &str, demands: Demands) -
     let Some(parent) = parent(cluster, queue).filter(|_| is_below_root(cluster, queue)) else {
         return 0;
     };
-    let siblings = in_order(cluster, &parent);
+    let siblings = in_order(cluster, parent);
     let mut parts: Vec<Part> = siblings
         .iter()
         .map(|name| {
@@ -65,12 +65,12 @@ fn share_if(cluster: &Cluster, queue: &str, dimension: &str, demands: Demands) -
             Part { gets: floor, target, weight: spec.weight.max(1), deserves: deserved.is_some() }
         })
         .collect();
-    let mut left = share_if(cluster, &parent, dimension, demands) - parts.iter().map(|part| part.gets).sum::<i128>();
+    let mut left = share_if(cluster, parent, dimension, demands) - parts.iter().map(|part| part.gets).sum::<i128>();
     for deserving in [true, false] {
         let mut raised: Vec<&mut Part> = parts.iter_mut().filter(|part| part.deserves == deserving).collect();
         left = pour(&mut raised, left);
     }
-    siblings.iter().zip(&parts).find(|(name, _)| *name == queue).map_or(0, |(_, part)| part.gets)
+    siblings.iter().zip(&parts).find(|(name, _)| **name == queue).map_or(0, |(_, part)| part.gets)
 }
 
 /// What one child gets of its parent's share.

@@ -1,5 +1,7 @@
 //! The tree of queues: which are broken or closed, and what counts where (T1–T4, O1–O3).
 
+use std::sync::LazyLock;
+
 use super::cluster::{Cluster, Queue, amount};
 use super::limits::guarantee;
 
@@ -12,29 +14,30 @@ pub(super) fn exists(cluster: &Cluster, queue: &str) -> bool {
     queue == ROOT || queue == "default" || cluster.queues.contains_key(queue)
 }
 
+static UNSET: LazyLock<Queue> = LazyLock::new(Queue::default);
+
 /// Returns the fields of the queue's object; the defaults, if there is none.
-pub(super) fn spec(cluster: &Cluster, queue: &str) -> Queue {
-    cluster.queues.get(queue).cloned().unwrap_or_default()
+pub(super) fn spec<'a>(cluster: &'a Cluster, queue: &str) -> &'a Queue {
+    cluster.queues.get(queue).unwrap_or(&UNSET)
 }
 
 /// T1: returns the queue directly above; `None` for `root` and for a queue that does not exist.
-pub(super) fn parent(cluster: &Cluster, queue: &str) -> Option<String> {
+pub(super) fn parent<'a>(cluster: &'a Cluster, queue: &str) -> Option<&'a str> {
     if queue == ROOT || !exists(cluster, queue) {
         return None;
     }
-    let named = spec(cluster, queue).parent.filter(|parent| !parent.is_empty());
-    Some(named.unwrap_or_else(|| ROOT.to_owned()))
+    Some(spec(cluster, queue).parent.as_deref().filter(|parent| !parent.is_empty()).unwrap_or(ROOT))
 }
 
 /// Returns the existing queues that name this one as their parent, by name.
-pub(super) fn children(cluster: &Cluster, queue: &str) -> Vec<String> {
-    names(cluster).into_iter().filter(|name| parent(cluster, name).as_deref() == Some(queue)).collect()
+pub(super) fn children<'a>(cluster: &'a Cluster, queue: &str) -> Vec<&'a str> {
+    names(cluster).into_iter().filter(|name| parent(cluster, name) == Some(queue)).collect()
 }
 
 /// Returns the existing queues, by name.
-pub(super) fn names(cluster: &Cluster) -> Vec<String> {
-    let mut names: Vec<String> = cluster.queues.keys().cloned().chain([ROOT.to_owned(), "default".to_owned()]).collect();
-    names.sort();
+pub(super) fn names(cluster: &Cluster) -> Vec<&str> {
+    let mut names: Vec<&str> = cluster.queues.keys().map(String::as_str).chain([ROOT, "default"]).collect();
+    names.sort_unstable();
     names.dedup();
     names
 }
@@ -45,14 +48,14 @@ pub(super) fn is_leaf(cluster: &Cluster, queue: &str) -> bool {
 }
 
 /// T3: returns the queues in which a charge to this one counts: itself, all above it whether they exist or not, each once, and `root`.
-pub(super) fn walk(cluster: &Cluster, queue: &str) -> Vec<String> {
+pub(super) fn walk<'a>(cluster: &'a Cluster, queue: &'a str) -> Vec<&'a str> {
     let mut walk = Vec::new();
-    let mut at = Some(queue.to_owned());
-    while let Some(queue) = at.filter(|queue| queue != ROOT && !walk.contains(queue)) {
-        at = parent(cluster, &queue);
+    let mut at = Some(queue);
+    while let Some(queue) = at.filter(|queue| *queue != ROOT && !walk.contains(queue)) {
+        at = parent(cluster, queue);
         walk.push(queue);
     }
-    walk.push(ROOT.to_owned());
+    walk.push(ROOT);
     walk
 }
 
@@ -60,13 +63,13 @@ pub(super) fn walk(cluster: &Cluster, queue: &str) -> Vec<String> {
 pub(super) fn is_below_root(cluster: &Cluster, queue: &str) -> bool {
     let walk = walk(cluster, queue);
     let last = walk.iter().rev().nth(1);
-    walk.iter().all(|queue| exists(cluster, queue)) && last.is_none_or(|last| parent(cluster, last).as_deref() == Some(ROOT))
+    walk.iter().all(|queue| exists(cluster, queue)) && last.is_none_or(|last| parent(cluster, last) == Some(ROOT))
 }
 
 /// T2, of the queue itself; the fault may also be in a queue above it, see [`broken`].
 pub(super) fn is_broken_itself(cluster: &Cluster, queue: &str) -> bool {
-    let no_parent = parent(cluster, queue).is_some_and(|parent| !exists(cluster, &parent));
-    let below_itself = parent(cluster, queue).is_some_and(|parent| walk(cluster, &parent).contains(&queue.to_owned()));
+    let no_parent = parent(cluster, queue).is_some_and(|parent| !exists(cluster, parent));
+    let below_itself = parent(cluster, queue).is_some_and(|parent| walk(cluster, parent).contains(&queue));
     let above = walk(cluster, queue).len() - 1;
     !exists(cluster, queue) || no_parent || below_itself || above > DEEPEST || guarantees_too_much(cluster, queue)
 }
@@ -82,18 +85,18 @@ fn guarantees_too_much(cluster: &Cluster, queue: &str) -> bool {
 }
 
 /// T2: returns the nearest broken queue from this one up, itself included; a queue takes new pods only if there is none.
-pub(super) fn broken(cluster: &Cluster, queue: &str) -> Option<String> {
+pub(super) fn broken<'a>(cluster: &'a Cluster, queue: &'a str) -> Option<&'a str> {
     walk(cluster, queue).into_iter().find(|queue| is_broken_itself(cluster, queue))
 }
 
 /// O2: returns the nearest queue from this one up that is closed by hand; if there is one, the queue is closed.
-pub(super) fn closed_by(cluster: &Cluster, queue: &str) -> Option<String> {
+pub(super) fn closed_by<'a>(cluster: &'a Cluster, queue: &'a str) -> Option<&'a str> {
     walk(cluster, queue).into_iter().find(|queue| spec(cluster, queue).closed_by_hand)
 }
 
 /// O3: returns `status.state`.
 pub(super) fn state(cluster: &Cluster, queue: &str) -> &'static str {
-    let charged = cluster.pods.values().any(|pod| walk(cluster, &pod.queue).contains(&queue.to_owned()));
+    let charged = cluster.pods.values().any(|pod| walk(cluster, &pod.queue).contains(&queue));
     match (closed_by(cluster, queue), charged) {
         (None, _) => "Open",
         (Some(_), true) => "Closing",
@@ -103,13 +106,13 @@ pub(super) fn state(cluster: &Cluster, queue: &str) -> &'static str {
 
 /// T4: returns the charges of the pods in the queue and below it.
 pub(super) fn used(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
-    let counts = |charged: &str| walk(cluster, charged).iter().any(|above| above == queue);
+    let counts = |charged: &str| walk(cluster, charged).contains(&queue);
     cluster.pods.values().filter(|pod| counts(&pod.queue)).map(|pod| amount(&pod.amounts, dimension)).sum()
 }
 
 /// T4: returns the reservations of the PodGroups in the queue and below it.
 pub(super) fn reserved(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
-    let counts = |charged: &str| walk(cluster, charged).iter().any(|above| above == queue);
+    let counts = |charged: &str| walk(cluster, charged).contains(&queue);
     cluster
         .reservations
         .values()
@@ -130,14 +133,14 @@ pub(super) fn own(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
 }
 
 /// Returns the lowest queue that is above both or is one of them.
-pub(super) fn common_ancestor(cluster: &Cluster, a: &str, b: &str) -> String {
+pub(super) fn common_ancestor<'a>(cluster: &'a Cluster, a: &'a str, b: &'a str) -> &'a str {
     let above_b = walk(cluster, b);
-    walk(cluster, a).into_iter().find(|queue| above_b.contains(queue)).unwrap_or_else(|| ROOT.to_owned())
+    walk(cluster, a).into_iter().find(|queue| above_b.contains(queue)).unwrap_or(ROOT)
 }
 
 /// Returns the queues from one up to just below another.
-pub(super) fn up_to_below(cluster: &Cluster, queue: &str, ancestor: &str) -> Vec<String> {
-    walk(cluster, queue).into_iter().take_while(|queue| queue != ancestor).collect()
+pub(super) fn up_to_below<'a>(cluster: &'a Cluster, queue: &'a str, ancestor: &str) -> Vec<&'a str> {
+    walk(cluster, queue).into_iter().take_while(|queue| *queue != ancestor).collect()
 }
 
 /// T2, T3: at most 64 queues may be above one, `root` included. A queue with one more takes nothing, and counts all the way up.
@@ -149,7 +152,7 @@ fn a_queue_with_more_than_64_above_it_is_broken_but_still_counts() {
     }
     let cluster = super::scenario::cluster(&(chain + "pod deep in q65 cpu:1\n"));
     assert_eq!(broken(&cluster, "q64"), None);
-    assert_eq!(broken(&cluster, "q65").as_deref(), Some("q65"));
+    assert_eq!(broken(&cluster, "q65"), Some("q65"));
     assert_eq!(used(&cluster, "q1", "cpu"), 1_000_000_000);
     assert_eq!(common_ancestor(&cluster, "q65", "q3"), "q3");
 }

@@ -220,7 +220,7 @@ impl CycleModel {
         let offered = cluster.offered();
         broken(&cluster, &want.queue).is_none()
             && asked_in(&asked).all(|(dimension, asked)| {
-                let below = |queue: &String| spec(&cluster, queue).capability.get(dimension).is_none_or(|most| asked <= *most);
+                let below = |queue: &&str| spec(&cluster, queue).capability.get(dimension).is_none_or(|most| asked <= *most);
                 asked <= amount(&offered, dimension) && walk(&cluster, &want.queue).iter().all(below)
             })
     }

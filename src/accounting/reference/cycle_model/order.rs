@@ -99,14 +99,14 @@ impl CycleModel {
                 }
             }
             if let [(_, only)] = siblings.as_slice() {
-                at.clone_from(only);
+                at = (*only).to_owned();
                 continue;
             }
             let siblings = siblings.into_iter().map(|(first, child)| Sibling {
-                priority: Reverse(spec(&cluster, &child).priority),
-                part: shares.dominant(&cluster, &child),
+                priority: Reverse(spec(&cluster, child).priority),
+                part: shares.dominant(&cluster, child),
                 first,
-                name: child,
+                name: child.to_owned(),
             });
             at = siblings.min_by(Sibling::compare)?.name;
         }
