@@ -109,7 +109,7 @@ fn a_pod_that_is_set_aside_is_charged_again_however_the_trial_ends() {
         assert_eq!(trial.place(&pod(2), "a", "team", &cpus(1)), Ok(()));
         assert!(!trial.set_aside(&pod(2)), "it is placed in this trial");
         assert!(trial.set_aside(&pod(1)) && trial.put_back(&pod(1)));
-        assert_eq!(team_uses(trial.books()), cpus(3));
+        assert_eq!(team_uses(trial.accounting()), cpus(3));
         if !commits {
             drop(trial);
             assert_eq!(accounting, before);

@@ -16,7 +16,7 @@ use super::charges::{Accounting, Refusal, Stage};
 #[must_use = "a trial that is dropped is undone"]
 #[derive(Debug)]
 pub struct Trial<'a> {
-    books: &'a mut Accounting,
+    accounting: &'a mut Accounting,
     /// The steps in their order; undone from the end.
     steps: Vec<Step>,
     /// The pods whose charges are left out for the moment.
@@ -60,14 +60,14 @@ pub struct Placement {
 }
 
 impl<'a> Trial<'a> {
-    pub(super) fn new(books: &'a mut Accounting) -> Self {
-        Self { books, steps: Vec::new(), aside: BTreeMap::new() }
+    pub(super) fn new(accounting: &'a mut Accounting) -> Self {
+        Self { accounting, steps: Vec::new(), aside: BTreeMap::new() }
     }
 
     /// Returns the accounting with everything that was placed so far.
     #[must_use]
-    pub fn books(&self) -> &Accounting {
-        self.books
+    pub fn accounting(&self) -> &Accounting {
+        self.accounting
     }
 
     /// Returns how many pods are placed.
@@ -89,13 +89,13 @@ impl<'a> Trial<'a> {
     /// The first obstacle: the pod is charged already, its queue, a ceiling, or the node. Then nothing has
     /// changed.
     pub fn place(&mut self, uid: &Uid, node: &str, queue: &str, resources: &Resources) -> Result<(), Refusal> {
-        if self.books.stages.contains_key(uid) || self.aside.contains_key(uid) {
+        if self.accounting.stages.contains_key(uid) || self.aside.contains_key(uid) {
             return Err(Refusal::AlreadyCharged);
         }
         // Everything is checked before anything is charged, and a charge cannot fail.
-        self.books.fits_queue(queue, resources).map_err(Refusal::Queue)?;
-        self.books.ledger.fits(node, resources).map_err(Refusal::Node)?;
-        self.books.charge(uid, Some(node), Some(queue), resources, Stage::Placed);
+        self.accounting.fits_queue(queue, resources).map_err(Refusal::Queue)?;
+        self.accounting.ledger.fits(node, resources).map_err(Refusal::Node)?;
+        self.accounting.charge(uid, Some(node), Some(queue), resources, Stage::Placed);
         self.steps.push(Step::Placed(uid.clone()));
         Ok(())
     }
@@ -103,14 +103,14 @@ impl<'a> Trial<'a> {
     /// Sets what a PodGroup has reserved beyond the charges of its pods. A gang is placed into its own
     /// reservation this way: lower it, place, and both are kept or undone together. An empty amount takes the reservation back.
     pub fn reserve(&mut self, group: &str, queue: &str, resources: &Resources) {
-        let before = self.books.quota.reservation_of(group).map(|(queue, amounts)| (Arc::from(queue), amounts.clone()));
-        self.books.reserve(group, queue, resources);
+        let before = self.accounting.quota.reservation_of(group).map(|(queue, amounts)| (Arc::from(queue), amounts.clone()));
+        self.accounting.reserve(group, queue, resources);
         self.steps.push(Step::Reserved { group: Arc::from(group), before });
     }
 
     /// Takes the reservation of a PodGroup back: what is asked next leaves it out of account. Nothing where there is none.
     pub fn release_reservation(&mut self, group: &str) {
-        if let Some(queue) = self.books.quota.reservation_of(group).map(|(queue, _)| Arc::<str>::from(queue)) {
+        if let Some(queue) = self.accounting.quota.reservation_of(group).map(|(queue, _)| Arc::<str>::from(queue)) {
             self.reserve(group, &queue, &Resources::new());
         }
     }
@@ -118,10 +118,10 @@ impl<'a> Trial<'a> {
     /// Leaves a pod's charge out, as if the pod had gone, until it is put back or the trial ends, however it ends. A pod that really goes is
     /// released when it is gone (N1). It is no step, so no savepoint undoes it. Returns whether the pod was charged before this trial.
     pub fn set_aside(&mut self, uid: &Uid) -> bool {
-        let Some(pod) = self.books.pod(uid).filter(|pod| pod.stage != Stage::Placed) else { return false };
+        let Some(pod) = self.accounting.pod(uid).filter(|pod| pod.stage != Stage::Placed) else { return false };
         let aside =
             Aside { node: pod.node.map(Arc::from), queue: pod.queue.map(Arc::from), resources: pod.resources.clone(), stage: pod.stage };
-        self.books.release(uid);
+        self.accounting.release(uid);
         self.aside.insert(uid.clone(), aside);
         true
     }
@@ -129,13 +129,13 @@ impl<'a> Trial<'a> {
     /// Charges a pod again that was set aside, whether or not it fits, because it exists. Returns whether it was set aside.
     pub fn put_back(&mut self, uid: &Uid) -> bool {
         let Some(aside) = self.aside.remove(uid) else { return false };
-        self.books.charge(uid, aside.node.as_deref(), aside.queue.as_deref(), &aside.resources, aside.stage);
+        self.accounting.charge(uid, aside.node.as_deref(), aside.queue.as_deref(), &aside.resources, aside.stage);
         true
     }
 
     fn put_all_back(&mut self) {
         while let Some((uid, aside)) = self.aside.pop_first() {
-            self.books.charge(&uid, aside.node.as_deref(), aside.queue.as_deref(), &aside.resources, aside.stage);
+            self.accounting.charge(&uid, aside.node.as_deref(), aside.queue.as_deref(), &aside.resources, aside.stage);
         }
     }
 
@@ -150,13 +150,13 @@ impl<'a> Trial<'a> {
         while self.steps.len() > savepoint.0 {
             match self.steps.pop() {
                 Some(Step::Placed(uid)) => {
-                    self.books.release(&uid);
+                    self.accounting.release(&uid);
                 }
                 Some(Step::Reserved { group, before: Some((queue, resources)) }) => {
-                    self.books.reserve(&group, &queue, &resources);
+                    self.accounting.reserve(&group, &queue, &resources);
                 }
                 Some(Step::Reserved { group, before: None }) => {
-                    self.books.unreserve(&group);
+                    self.accounting.unreserve(&group);
                 }
                 None => break,
             }
@@ -176,10 +176,10 @@ impl<'a> Trial<'a> {
         let mut placements = Vec::with_capacity(steps.len());
         for step in steps {
             let Step::Placed(uid) = step else { continue };
-            if let Some(stage) = self.books.stages.get_mut(&uid) {
+            if let Some(stage) = self.accounting.stages.get_mut(&uid) {
                 *stage = Stage::Assumed;
             }
-            let Some(pod) = self.books.pod(&uid) else {
+            let Some(pod) = self.accounting.pod(&uid) else {
                 continue;
             };
             let (Some(node), Some(queue)) = (pod.node, pod.queue) else {

@@ -69,30 +69,30 @@ impl Row {
 
 /// Returns the accounting of these nodes and pods.
 #[must_use]
-pub fn books(nodes: &[NodeFacts], pods: &[PodFacts]) -> Accounting {
-    let mut books = Accounting::new();
-    nodes.iter().for_each(|node| books.node_upsert(&node.name, node.allocatable.clone()));
+pub fn accounting(nodes: &[NodeFacts], pods: &[PodFacts]) -> Accounting {
+    let mut accounting = Accounting::new();
+    nodes.iter().for_each(|node| accounting.node_upsert(&node.name, node.allocatable.clone()));
     for pod in pods.iter().filter(|pod| !pod.phase.ended()) {
         if let Some(node) = &pod.node {
-            books.charge_observed(&pod.uid, Some(node), None, &pod.request);
+            accounting.charge_observed(&pod.uid, Some(node), None, &pod.request);
         }
     }
-    books
+    accounting
 }
 
 impl Report {
     /// Makes the report. `pods` is `None` where they could not be listed; then the scheduler's answer counts.
     #[must_use]
     pub fn new(nodes: &[NodeFacts], pods: Option<&[PodFacts]>, answers: &Answers, unknown: Vec<Gap>) -> Self {
-        let books = books(nodes, pods.unwrap_or_default());
+        let accounting = accounting(nodes, pods.unwrap_or_default());
         let mut count: BTreeMap<&str, u64> = BTreeMap::new();
-        for node in books.pods().filter_map(|(_, pod)| pod.node) {
+        for node in accounting.pods().filter_map(|(_, pod)| pod.node) {
             let count = count.entry(node).or_default();
             *count = count.saturating_add(1);
         }
         let row = |node: &NodeFacts| {
             let answer = answers.nodes.as_ref().and_then(|nodes| nodes.get(&*node.name));
-            let counted = pods.and_then(|_| books.ledger().node(&node.name)).map(|view| view.used.clone());
+            let counted = pods.and_then(|_| accounting.ledger().node(&node.name)).map(|view| view.used.clone());
             Row {
                 name: node.name.to_string(),
                 cordoned: node.unschedulable,
@@ -105,7 +105,7 @@ impl Report {
         };
         let mut rows: Vec<Row> = nodes.iter().map(row).collect();
         rows.sort_by(|a, b| a.name.cmp(&b.name));
-        let missing = books.ledger().missing_nodes().map(|(name, used)| (name.to_owned(), used.clone())).collect();
+        let missing = accounting.ledger().missing_nodes().map(|(name, used)| (name.to_owned(), used.clone())).collect();
         Self { nodes: rows, missing, unknown }
     }
 

@@ -52,71 +52,71 @@ impl Record {
     }
 }
 
-fn apply(books: &mut Accounting, record: &mut Record, event: &Event) {
+fn apply(accounting: &mut Accounting, record: &mut Record, event: &Event) {
     match event.clone() {
         Event::Node(node, offers) => {
-            books.node_upsert(&node_name(node), offers.clone());
+            accounting.node_upsert(&node_name(node), offers.clone());
             record.nodes.insert(node, offers);
         }
         Event::NoNode(node) => {
-            books.node_delete(&node_name(node));
+            accounting.node_delete(&node_name(node));
             record.nodes.remove(&node);
         }
         Event::Queue(queue, parent, limits) => {
             let shape = QueueShape { name: queue_name(queue).into(), parent: Some(queue_name(parent).into()) };
-            books.queue_upsert(&shape, limits.clone());
+            accounting.queue_upsert(&shape, limits.clone());
             record.queues.insert(queue, (parent, limits));
         }
         Event::NoQueue(queue) => {
-            books.queue_remove(&queue_name(queue));
+            accounting.queue_remove(&queue_name(queue));
             record.queues.remove(&queue);
         }
         Event::Seen(pod, node, queue, asked) => {
             let (on, into) = (node.map(node_name), queue.map(queue_name));
-            books.charge_observed(&pod_uid(pod), on.as_deref(), into.as_deref(), &asked);
+            accounting.charge_observed(&pod_uid(pod), on.as_deref(), into.as_deref(), &asked);
             let has_node = record.pods.get(&pod).is_some_and(|(node, ..)| node.is_some());
             if node.is_some() || !has_node {
                 record.pods.insert(pod, (node, queue, asked, Stage::Observed));
             }
         }
         Event::Gone(pod) => {
-            assert_eq!(books.release(&pod_uid(pod)), record.pods.remove(&pod).is_some());
+            assert_eq!(accounting.release(&pod_uid(pod)), record.pods.remove(&pod).is_some());
         }
         Event::Assume(pod, node, queue, asked) => {
-            let fits = books.fits_queue(&queue_name(queue), &asked);
+            let fits = accounting.fits_queue(&queue_name(queue), &asked);
             assert_eq!(fits.is_ok(), record.fits(queue, &asked), "{fits:?}");
-            if books.assume(&pod_uid(pod), &node_name(node), &queue_name(queue), &asked).is_ok() {
+            if accounting.assume(&pod_uid(pod), &node_name(node), &queue_name(queue), &asked).is_ok() {
                 record.pods.insert(pod, (Some(node), Some(queue), asked, Stage::Assumed));
             }
         }
         Event::Confirm(pod) => {
-            books.confirm(&pod_uid(pod));
+            accounting.confirm(&pod_uid(pod));
             if let Some((.., stage)) = record.pods.get_mut(&pod) {
                 *stage = Stage::Observed;
             }
         }
         Event::Forget(pod) => {
             let assumed = record.pods.get(&pod).is_some_and(|(.., stage)| *stage == Stage::Assumed);
-            assert_eq!(books.forget(&pod_uid(pod)), assumed);
+            assert_eq!(accounting.forget(&pod_uid(pod)), assumed);
             if assumed {
                 record.pods.remove(&pod);
             }
         }
         Event::Reserve(group, queue, asked) => {
-            books.reserve(&node_name(group), &queue_name(queue), &asked);
+            accounting.reserve(&node_name(group), &queue_name(queue), &asked);
             record.groups.insert(group, (queue, asked));
         }
         Event::Unreserve(group) => {
-            books.unreserve(&node_name(group));
+            accounting.unreserve(&node_name(group));
             record.groups.remove(&group);
         }
-        Event::Try(places, back, keep) => attempt(books, record, places, back, keep),
+        Event::Try(places, back, keep) => attempt(accounting, record, places, back, keep),
     }
 }
 
-fn attempt(books: &mut Accounting, record: &mut Record, places: Vec<(u8, u8, u8, Resources)>, back: usize, keep: bool) {
-    let before = books.clone();
-    let mut trial = books.trial();
+fn attempt(accounting: &mut Accounting, record: &mut Record, places: Vec<(u8, u8, u8, Resources)>, back: usize, keep: bool) {
+    let before = accounting.clone();
+    let mut trial = accounting.trial();
     let mut kept = Vec::new();
     let mut savepoint = trial.savepoint();
     for (index, (pod, node, queue, asked)) in places.into_iter().enumerate() {
@@ -140,26 +140,26 @@ fn attempt(books: &mut Accounting, record: &mut Record, places: Vec<(u8, u8, u8,
         record.pods.extend(kept);
     } else {
         drop(trial);
-        assert_eq!(*books, before, "a dropped trial leaves nothing behind (B3)");
+        assert_eq!(*accounting, before, "a dropped trial leaves nothing behind (B3)");
     }
 }
 
-fn assert_right(books: &Accounting, record: &Record) {
-    let report = books.audit();
+fn assert_right(accounting: &Accounting, record: &Record) {
+    let report = accounting.audit();
     assert!(report.is_clean(), "{report:?}");
     for queue in QUEUES {
         let name = queue_name(queue);
-        let view = books.quota().queue(&name);
+        let view = accounting.quota().queue(&name);
         assert_eq!(*view.used, record.used_by(queue), "{name}");
         assert_eq!((view.floor, view.unused_guarantee), (&record.floors(queue), &record.unused_guarantee(queue)), "{name}");
     }
-    for (uid, pod) in books.pods() {
+    for (uid, pod) in accounting.pods() {
         let number = uid.trim_start_matches("pod-").parse().unwrap();
         let (node, queue, asked, stage) = &record.pods[&number];
         assert_eq!((pod.node, pod.stage, pod.resources), (node.map(node_name).as_deref(), *stage, asked));
         assert_eq!(pod.queue, queue.map(queue_name).as_deref());
     }
-    assert_eq!(books.pods().count(), record.pods.len());
+    assert_eq!(accounting.pods().count(), record.pods.len());
 }
 
 proptest! {
@@ -169,10 +169,10 @@ proptest! {
     fn b4_any_history_with_the_same_end_gives_the_same_accounting(
         (events, seed) in (prop::collection::vec(event(), 0..60), any::<u64>()),
     ) {
-        let (mut books, mut record) = (Accounting::new(), Record::default());
+        let (mut accounting, mut record) = (Accounting::new(), Record::default());
         for event in &events {
-            apply(&mut books, &mut record, event);
-            assert_right(&books, &record);
+            apply(&mut accounting, &mut record, event);
+            assert_right(&accounting, &record);
         }
 
         // From the end alone in any order, and from the whole history in any order in which an API server reports it.
@@ -182,21 +182,21 @@ proptest! {
                 apply(&mut again, &mut seen, event);
                 prop_assert!(again.audit().is_clean());
             }
-            prop_assert_eq!(again.ledger(), books.ledger());
-            prop_assert_eq!(again.quota(), books.quota());
+            prop_assert_eq!(again.ledger(), accounting.ledger());
+            prop_assert_eq!(again.quota(), accounting.quota());
             for queue in QUEUES {
                 let name = queue_name(queue);
-                prop_assert_eq!(again.quota().queue(&name), books.quota().queue(&name), "the unused guarantees do not depend on the order of the charges");
+                prop_assert_eq!(again.quota().queue(&name), accounting.quota().queue(&name), "the unused guarantees do not depend on the order of the charges");
             }
         }
     }
 
     #[test]
     fn f4_the_unused_guarantee_follows_every_charge_and_reservation(events in prop::collection::vec(charge(), 0..40)) {
-        let (mut books, mut record) = (Accounting::new(), Record::default());
+        let (mut accounting, mut record) = (Accounting::new(), Record::default());
         for event in guaranteed().iter().chain(&events) {
-            apply(&mut books, &mut record, event);
-            assert_right(&books, &record);
+            apply(&mut accounting, &mut record, event);
+            assert_right(&accounting, &record);
         }
     }
 
@@ -204,17 +204,17 @@ proptest! {
     fn our_placements_never_overcommit_a_node_or_a_queue(
         events in prop::collection::vec(event(), 0..40),
     ) {
-        let (mut books, mut record) = (Accounting::new(), Record::default());
+        let (mut accounting, mut record) = (Accounting::new(), Record::default());
         for event in &events {
-            let before = books.clone();
-            apply(&mut books, &mut record, event);
+            let before = accounting.clone();
+            apply(&mut accounting, &mut record, event);
             if !matches!(event, Event::Assume(..) | Event::Try(..)) {
                 continue;
             }
-            for node in books.ledger().nodes() {
+            for node in accounting.ledger().nodes() {
                 prop_assert_eq!(node.overcommitted(), before.ledger().node(node.name).unwrap().overcommitted());
             }
-            for queue in books.quota().queues() {
+            for queue in accounting.quota().queues() {
                 let Some(limits) = queue.limits else { continue };
                 for (name, ceiling) in limits.capability.iter() {
                     let grown = queue.used.get(name) > before.quota().queue(queue.name).used.get(name);

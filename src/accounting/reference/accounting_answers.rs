@@ -130,7 +130,7 @@ fn admit(accounting: &Accounting, cluster: &Cluster, group: &str) -> Option<Stri
     let mut accounting = accounting.clone();
     let mut trial = accounting.trial();
     trial.reserve(group, queue, &Resources::new());
-    let quota = trial.books().quota();
+    let quota = trial.accounting().quota();
     Some(match quota.fits(queue, &asked) {
         Ok(()) => "yes".to_owned(),
         Err(_) if quota.can_reclaim(queue, &asked, &quota.shares(Waiting::Of(&waiting(&cluster.without_reservation(group))))) => {

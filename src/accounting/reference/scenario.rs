@@ -111,7 +111,7 @@ fn every_scenario_has_the_expected_answers() {
         assert!(text.contains("->"), "{} asks something", file.display());
         let answers = wrong_answers(&text).unwrap_or_else(|fault| vec![fault]);
         let by_accounting = super::accounting_answers::wrong_answers(&text).unwrap_or_else(|fault| vec![fault]);
-        let by_accounting = by_accounting.into_iter().map(|answer| format!("the books: {answer}"));
+        let by_accounting = by_accounting.into_iter().map(|answer| format!("the accounting: {answer}"));
         wrong.extend(answers.into_iter().chain(by_accounting).map(|answer| format!("{}: {answer}", file.file_name().unwrap().display())));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -43,7 +43,7 @@ pub(in crate::cycle) fn admit(cache: &mut Cache, key: &GroupKey, needed: &[Uid])
     let own = group.admission.reservation.clone();
     let mut trial = cache.accounting.trial();
     own.iter().for_each(|reservation| trial.release_reservation(reservation));
-    let fits = trial.books().fits_queue(&facts.queue, &asked);
+    let fits = trial.accounting().fits_queue(&facts.queue, &asked);
     drop(trial);
     match fits {
         Ok(()) => Ok(Admitted { minimum, within_entitlement: false }),
@@ -96,7 +96,7 @@ fn can_reclaim(cache: &mut Cache, own: Option<&str>, queue: &str, asked: &Resour
     let Cache { accounting, sharing, .. } = cache;
     let mut trial = accounting.trial();
     own.into_iter().for_each(|reservation| trial.release_reservation(reservation));
-    let quota = trial.books().quota();
+    let quota = trial.accounting().quota();
     sharing.shares.as_ref().is_some_and(|shares| quota.can_reclaim(queue, asked, shares))
 }
 

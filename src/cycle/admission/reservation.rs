@@ -170,7 +170,7 @@ pub(in crate::cycle) fn preempted_in_vain(cache: &mut Cache, timers: &mut Timers
     }
     let mut trial = cache.accounting.trial();
     trial.release_reservation(&name);
-    if trial.books().fits_queue(&facts.queue, &reserved).is_ok() {
+    if trial.accounting().fits_queue(&facts.queue, &reserved).is_ok() {
         return;
     }
     drop(trial);

@@ -80,7 +80,7 @@ impl Both {
         same(&real, &self.story.seen(self.now))
     }
 
-    /// The books are the same, and nobody was forgotten: if everybody has a turn, nothing comes of it.
+    /// The accounting of both is the same, and no PodGroup is forgotten: a turn for each changes nothing.
     fn is_right(&self) -> Result<(), String> {
         let report = self.state.cache().accounting().audit();
         if !report.is_clean() {

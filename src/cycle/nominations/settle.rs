@@ -48,8 +48,8 @@ pub(in crate::cycle) fn outlook(cache: &Cache, nominations: &Nominations, key: &
 /// Whether the node exists and could take the pod without the victims.
 fn could_take(cache: &Cache, place: &Placement) -> bool {
     let Some(facts) = cache.nodes.id(&place.node).and_then(|id| cache.nodes.get(id)) else { return false };
-    let (Some(books), Some(member)) = (cache.accounting.ledger().node(&place.node), cache.pods.get(&place.uid)) else { return false };
-    lasting_refusal(&member.facts.constraints, &cache.barred_groups(&place.queue), &NodeState { facts, books }).is_none()
+    let (Some(accounting), Some(member)) = (cache.accounting.ledger().node(&place.node), cache.pods.get(&place.uid)) else { return false };
+    lasting_refusal(&member.facts.constraints, &cache.barred_groups(&place.queue), &NodeState { facts, accounting }).is_none()
 }
 
 /// Places the gang on its nominated nodes, in an accounting without any nomination. All members, or the accounting is as before.
@@ -61,7 +61,7 @@ pub(in crate::cycle) fn settle(cache: &mut Cache, nominations: &Nominations, key
         cache.accounting.withdraw(&place.uid);
     }
     let barred = own.first().map(|place| cache.barred_groups(&place.queue)).unwrap_or_default();
-    let Cache { accounting: books, nodes, anti_affinity, classes, finder, pods, .. } = cache;
+    let Cache { accounting, nodes, anti_affinity, classes, finder, pods, .. } = cache;
     let pod = |place| {
         let Placement { uid, node, .. }: &Placement = place;
         pods.get(uid).map(|member| Pod { facts: &member.facts, class: None, node: Some(&**node) })
@@ -71,7 +71,7 @@ pub(in crate::cycle) fn settle(cache: &mut Cache, nominations: &Nominations, key
     let needed = u32::try_from(own.len()).unwrap_or(u32::MAX);
     // The nodes are given, so no preference is needed.
     let mut placer =
-        Placer::new(State { books, nodes, anti_affinity, classes, finder, barred }, Strategy::default(), &BTreeSet::new(), u32::MAX);
+        Placer::new(State { accounting, nodes, anti_affinity, classes, finder, barred }, Strategy::default(), &BTreeSet::new(), u32::MAX);
     let placed = match placer.place(&Attempt { queue, pods: &members, needed, first: needed, preemptable }) {
         Ok(_) => Ok(placer.commit()),
         Err(not) => {

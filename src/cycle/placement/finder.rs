@@ -142,7 +142,7 @@ impl Shortlist {
                 self.best.remove(at);
             }
             let Some(node) = snapshot.node(*id).filter(|node| refusal(&query, node).is_none()) else { continue };
-            let score = score(snapshot.strategy, &class.request, node.books, &node.facts.name);
+            let score = score(snapshot.strategy, &class.request, node.accounting, &node.facts.name);
             if self.bound.as_ref().is_none_or(|bound| score <= *bound) {
                 let at = self.best.partition_point(|(listed, _)| *listed < score);
                 self.best.insert(at, (score, *id));
@@ -171,7 +171,7 @@ fn tally(table: &mut NodeTable, query: &Query<'_>, snapshot: Snapshot<'_>) -> Ta
 pub(super) fn each_node(query: &Query<'_>, not: &BTreeSet<NodeId>, most: usize, snapshot: Snapshot<'_>) -> Vec<(Score, NodeId)> {
     let fits = |id: NodeId| {
         let node = snapshot.node(id).filter(|node| !not.contains(&id) && refusal(query, node).is_none())?;
-        Some((score(snapshot.strategy, query.request, node.books, &node.facts.name), id))
+        Some((score(snapshot.strategy, query.request, node.accounting, &node.facts.name), id))
     };
     let mut best: Vec<_> = snapshot.nodes.ids().filter_map(fits).collect();
     best.sort();

@@ -96,7 +96,7 @@ impl NodeTable {
         for name in missing(self) {
             let mut column = Column::new(name, self.nodes.len());
             for (place, entry) in self.nodes.iter().enumerate() {
-                if !column.set(place, snapshot.books(entry.id)) {
+                if !column.set(place, snapshot.accounting(entry.id)) {
                     self.beyond.insert(place);
                 }
             }
@@ -133,10 +133,10 @@ impl NodeTable {
         if let Some(entry) = self.nodes.get_mut(place) {
             *entry = fresh;
         }
-        let books = snapshot.books(id);
+        let accounting = snapshot.accounting(id);
         let mut exact = true;
         for column in &mut self.columns {
-            exact &= column.set(place, books);
+            exact &= column.set(place, accounting);
         }
         if exact {
             self.beyond.remove(&place);
@@ -252,9 +252,10 @@ impl Column {
     }
 
     /// What is left on the node in this place. Whether that is exact.
-    fn set(&mut self, place: usize, books: Option<NodeView<'_>>) -> bool {
+    fn set(&mut self, place: usize, accounting: Option<NodeView<'_>>) -> bool {
         let amount = |of: &Resources| of.get(&self.name);
-        let (offered, used) = books.map_or((Amount::ZERO, Amount::ZERO), |books| (amount(books.allocatable), amount(books.used)));
+        let (offered, used) =
+            accounting.map_or((Amount::ZERO, Amount::ZERO), |accounting| (amount(accounting.allocatable), amount(accounting.used)));
         let offers = offered.nanos().max(0);
         let number = *self.numbers.entry(offers).or_insert_with(|| {
             self.offers.push(offers);
@@ -300,7 +301,7 @@ fn parts(amount: i128, whole: i128) -> (u32, i128) {
 
 fn entry(id: NodeId, snapshot: Snapshot<'_>) -> Option<Entry> {
     let node = snapshot.node(id)?;
-    let devices = node.books.allocatable.iter().filter(|(name, _)| name.contains('/')).count();
+    let devices = node.accounting.allocatable.iter().filter(|(name, _)| name.contains('/')).count();
     Some(Entry { id, concerns: Concerns::of_node(node.facts), devices: u32::try_from(devices).unwrap_or(u32::MAX) })
 }
 

@@ -32,7 +32,7 @@ use super::trial::{Savepoint, Trial};
 #[derive(Debug)]
 pub struct State<'w> {
     /// Who uses how much.
-    pub books: &'w mut Accounting,
+    pub accounting: &'w mut Accounting,
     /// The nodes.
     pub nodes: &'w mut Nodes,
     /// The pods on nodes that keep others away.
@@ -105,9 +105,9 @@ pub struct Placer<'w> {
 impl<'w> Placer<'w> {
     /// Opens a trial. `last` are nodes that are taken only where no other fits; `budget` is how many pods may be tried in all attempts together.
     pub fn new(state: State<'w>, strategy: Strategy, last: &BTreeSet<Arc<str>>, budget: u32) -> Self {
-        let State { books, nodes, anti_affinity, classes, finder, barred } = state;
+        let State { accounting, nodes, anti_affinity, classes, finder, barred } = state;
         let last = last.iter().filter_map(|name| nodes.id(name)).collect();
-        Self { trial: Trial::new(books, nodes, anti_affinity), classes, finder, strategy, last, barred, budget }
+        Self { trial: Trial::new(accounting, nodes, anti_affinity), classes, finder, strategy, last, barred, budget }
     }
 
     /// The trial: what is placed, reserved and set aside.
@@ -117,8 +117,8 @@ impl<'w> Placer<'w> {
 
     /// The accounting with everything that the trial changed.
     #[must_use]
-    pub fn books(&self) -> &Accounting {
-        self.trial.books()
+    pub fn accounting(&self) -> &Accounting {
+        self.trial.accounting()
     }
 
     /// Whether the pod keeps others away, or would if it were not set aside.
@@ -197,7 +197,7 @@ impl<'w> Placer<'w> {
         };
         let node = found.map_err(|tally| Missed::every(Refusal::Nodes { needed: attempt.needed, placed, tally }))?;
         if !attempt.preemptable || !pod.facts.preemptable {
-            let by_right = self.books().quota().within_entitlement(attempt.queue, &pod.facts.request);
+            let by_right = self.accounting().quota().within_entitlement(attempt.queue, &pod.facts.request);
             // Another pod of the class may be preemptable.
             by_right.map_err(|refusal| Missed { refusal: Box::new(refusal.into()), of_class: false })?;
         }

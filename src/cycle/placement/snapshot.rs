@@ -29,12 +29,12 @@ impl<'a> Snapshot<'a> {
     #[must_use]
     pub fn node(&self, id: NodeId) -> Option<NodeState<'a>> {
         let facts = self.nodes.get(id)?;
-        Some(NodeState { facts, books: self.books(id)? })
+        Some(NodeState { facts, accounting: self.accounting(id)? })
     }
 
     /// What is used on one node.
     #[must_use]
-    pub fn books(&self, id: NodeId) -> Option<NodeView<'a>> {
+    pub fn accounting(&self, id: NodeId) -> Option<NodeView<'a>> {
         self.ledger.node(&self.nodes.get(id)?.name)
     }
 }

@@ -67,14 +67,14 @@ pub struct Savepoint(usize);
 
 impl<'w> Trial<'w> {
     /// Opens a trial over this state.
-    pub fn new(books: &'w mut Accounting, nodes: &'w mut Nodes, anti_affinity: &'w mut AntiAffinityIndex) -> Self {
-        Self { accounting: books.trial(), nodes, anti_affinity, log: Vec::new(), aside: BTreeMap::new() }
+    pub fn new(accounting: &'w mut Accounting, nodes: &'w mut Nodes, anti_affinity: &'w mut AntiAffinityIndex) -> Self {
+        Self { accounting: accounting.trial(), nodes, anti_affinity, log: Vec::new(), aside: BTreeMap::new() }
     }
 
     /// The accounting with everything that the trial changed.
     #[must_use]
-    pub fn books(&self) -> &Accounting {
-        self.accounting.books()
+    pub fn accounting(&self) -> &Accounting {
+        self.accounting.accounting()
     }
 
     /// The nodes.
@@ -86,7 +86,7 @@ impl<'w> Trial<'w> {
     /// What predicates and scores are asked about, with everything that the trial changed.
     #[must_use]
     pub fn snapshot<'a>(&'a self, strategy: Strategy, barred: &'a BTreeSet<String>) -> Snapshot<'a> {
-        Snapshot { nodes: self.nodes, ledger: self.books().ledger(), anti_affinity: self.anti_affinity, strategy, barred }
+        Snapshot { nodes: self.nodes, ledger: self.accounting().ledger(), anti_affinity: self.anti_affinity, strategy, barred }
     }
 
     /// The pod's labels where a pod on a node could keep it away for them; none where no pod has anti-affinity terms.
@@ -152,7 +152,7 @@ impl<'w> Trial<'w> {
     }
 
     fn node_of(&self, uid: &Uid) -> Option<NodeId> {
-        self.books().pod(uid)?.node.and_then(|name| self.nodes.id(name))
+        self.accounting().pod(uid)?.node.and_then(|name| self.nodes.id(name))
     }
 
     fn put_all_back(&mut self) {

@@ -8,7 +8,7 @@ use crate::cycle::testing::{amounts, node, pod, running};
 
 /// Two nodes of 4 cpus in two zones, a queue, and a pod on `n0` that keeps pods with the label `app: db` out of its zone.
 struct Cluster {
-    books: Accounting,
+    accounting: Accounting,
     nodes: Nodes,
     anti_affinity: AntiAffinityIndex,
     placed: PodFacts,
@@ -28,18 +28,18 @@ fn db(name: &str, keeps_away: bool) -> PodFacts {
 }
 
 fn cluster() -> Cluster {
-    let (mut books, mut nodes, mut anti_affinity) = (Accounting::new(), Nodes::default(), AntiAffinityIndex::default());
+    let (mut accounting, mut nodes, mut anti_affinity) = (Accounting::new(), Nodes::default(), AntiAffinityIndex::default());
     for (name, zone) in [("n0", "a"), ("n1", "b")] {
         let mut facts = node(name, &[("cpu", 4)]);
         facts.labels.insert("zone".into(), zone.into());
-        books.node_upsert(name, facts.allocatable.clone());
+        accounting.node_upsert(name, facts.allocatable.clone());
         nodes.upsert(facts);
     }
-    books.queue_upsert(&QueueShape { name: "q".into(), parent: None }, QueueLimits { weight: 1, ..QueueLimits::default() });
+    accounting.queue_upsert(&QueueShape { name: "q".into(), parent: None }, QueueLimits { weight: 1, ..QueueLimits::default() });
     let placed = running(db("placed", true), "n0");
-    books.charge_observed(&placed.uid, Some("n0"), Some("q"), &placed.request);
+    accounting.charge_observed(&placed.uid, Some("n0"), Some("q"), &placed.request);
     anti_affinity.set(&placed, placed.node.as_ref());
-    Cluster { books, nodes, anti_affinity, placed }
+    Cluster { accounting, nodes, anti_affinity, placed }
 }
 
 fn forbidden(trial: &Trial<'_>) -> Vec<String> {
@@ -50,9 +50,9 @@ fn forbidden(trial: &Trial<'_>) -> Vec<String> {
 
 #[test]
 fn a_later_member_sees_that_an_earlier_one_keeps_it_away_and_a_rollback_undoes_that() {
-    let Cluster { mut books, mut nodes, mut anti_affinity, .. } = cluster();
-    let before = books.clone();
-    let mut trial = Trial::new(&mut books, &mut nodes, &mut anti_affinity);
+    let Cluster { mut accounting, mut nodes, mut anti_affinity, .. } = cluster();
+    let before = accounting.clone();
+    let mut trial = Trial::new(&mut accounting, &mut nodes, &mut anti_affinity);
     let n1 = trial.nodes().id("n1").unwrap();
     assert_eq!(forbidden(&trial), ["a"]);
     let (start, mark) = (trial.savepoint(), trial.nodes().head());
@@ -63,19 +63,19 @@ fn a_later_member_sees_that_an_earlier_one_keeps_it_away_and_a_rollback_undoes_t
     assert_eq!(trial.nodes().since(mark), Some(&[n1, n1][..]), "the node changed, and changed back");
     trial.place(&db("first", true), n1, "q").unwrap();
     drop(trial);
-    assert!(books == before && books.audit().is_clean());
+    assert!(accounting == before && accounting.audit().is_clean());
     assert!(!anti_affinity.contains(&db("first", true).uid));
 }
 
 #[test]
 fn what_is_set_aside_outlives_a_rollback_and_is_back_at_the_end() {
-    let Cluster { mut books, mut nodes, mut anti_affinity, placed } = cluster();
-    let before = books.clone();
-    let mut trial = Trial::new(&mut books, &mut nodes, &mut anti_affinity);
+    let Cluster { mut accounting, mut nodes, mut anti_affinity, placed } = cluster();
+    let before = accounting.clone();
+    let mut trial = Trial::new(&mut accounting, &mut nodes, &mut anti_affinity);
     let n0 = trial.nodes().id("n0").unwrap();
     let (start, mark) = (trial.savepoint(), trial.nodes().head());
     trial.set_aside(&placed.uid);
-    assert!(trial.keeps_others_away(&placed.uid) && trial.books().pod(&placed.uid).is_none());
+    assert!(trial.keeps_others_away(&placed.uid) && trial.accounting().pod(&placed.uid).is_none());
     assert_eq!((forbidden(&trial), trial.nodes().since(mark)), (Vec::new(), Some(&[n0][..])));
     trial.place(&db("asks", false), n0, "q").unwrap();
     trial.rollback_to(start);
@@ -84,13 +84,13 @@ fn what_is_set_aside_outlives_a_rollback_and_is_back_at_the_end() {
     assert_eq!(forbidden(&trial), ["a"]);
     trial.set_aside(&placed.uid);
     drop(trial);
-    assert!(books == before && anti_affinity.contains(&placed.uid));
+    assert!(accounting == before && anti_affinity.contains(&placed.uid));
 }
 
 #[test]
 fn a_commit_keeps_what_was_placed_and_returns_what_was_set_aside() {
-    let Cluster { mut books, mut nodes, mut anti_affinity, placed } = cluster();
-    let mut trial = Trial::new(&mut books, &mut nodes, &mut anti_affinity);
+    let Cluster { mut accounting, mut nodes, mut anti_affinity, placed } = cluster();
+    let mut trial = Trial::new(&mut accounting, &mut nodes, &mut anti_affinity);
     let n0 = trial.nodes().id("n0").unwrap();
     trial.set_aside(&placed.uid);
     let big = PodFacts { request: amounts(&[("cpu", 4)]), ..db("big", true) };
@@ -98,6 +98,6 @@ fn a_commit_keeps_what_was_placed_and_returns_what_was_set_aside() {
     let kept: Vec<_> = trial.commit().into_iter().map(|placement| (placement.uid, placement.node)).collect();
     assert_eq!(kept, [(big.uid.clone(), Arc::from("n0"))]);
     assert!(anti_affinity.contains(&big.uid) && anti_affinity.contains(&placed.uid));
-    assert_eq!(books.ledger().node("n0").unwrap().used.get("cpu"), crate::resources::Amount::from_units(5));
-    assert!(books.audit().is_clean());
+    assert_eq!(accounting.ledger().node("n0").unwrap().used.get("cpu"), crate::resources::Amount::from_units(5));
+    assert!(accounting.audit().is_clean());
 }

@@ -74,10 +74,10 @@ fn that_fit_somewhere(cache: &Cache, members: &[Uid], first: usize) -> Vec<Uid> 
 
 fn fits_somewhere(cache: &Cache, class: &Class) -> bool {
     cache.nodes.iter().any(|facts| {
-        let books = cache.accounting.ledger().node(&facts.name);
-        books.is_some_and(|books| {
-            books.allocatable.covers(&class.request)
-                && lasting_refusal(&class.constraints, &BTreeSet::new(), &NodeState { facts, books }).is_none()
+        let accounting = cache.accounting.ledger().node(&facts.name);
+        accounting.is_some_and(|accounting| {
+            accounting.allocatable.covers(&class.request)
+                && lasting_refusal(&class.constraints, &BTreeSet::new(), &NodeState { facts, accounting }).is_none()
         })
     })
 }

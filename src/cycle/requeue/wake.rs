@@ -137,7 +137,7 @@ impl<'a> Comparison<'a> {
 
     fn node(&self, id: NodeId) -> Option<NodeState<'a>> {
         let facts = self.cache.nodes.get(id)?;
-        Some(NodeState { facts, books: self.cache.accounting.ledger().node(&facts.name)? })
+        Some(NodeState { facts, accounting: self.cache.accounting.ledger().node(&facts.name)? })
     }
 }
 
@@ -148,7 +148,7 @@ fn pods_on(class: &Class, node: &NodeState<'_>) -> usize {
         return 0;
     }
     let times = |(dimension, asked): (&ResourceName, Amount)| {
-        let free = node.books.allocatable.get(dimension).minus(node.books.used.get(dimension)).nanos();
+        let free = node.accounting.allocatable.get(dimension).minus(node.accounting.used.get(dimension)).nanos();
         free.checked_div(asked.nanos()).map(|times| usize::try_from(times).unwrap_or(usize::MAX))
     };
     class.request.iter().filter_map(times).min().unwrap_or(usize::MAX).max(1)

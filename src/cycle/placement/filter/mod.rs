@@ -44,7 +44,7 @@ pub struct NodeState<'a> {
     /// What its object says.
     pub facts: &'a NodeFacts,
     /// What it offers and what is used on it.
-    pub books: NodeView<'a>,
+    pub accounting: NodeView<'a>,
 }
 
 /// Why a node does not take a pod; of a resource also how much is left.

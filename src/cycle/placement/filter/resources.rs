@@ -10,7 +10,7 @@ pub(super) struct Resources;
 
 impl Predicate for Resources {
     fn refuses(&self, query: &Query<'_>, node: &NodeState<'_>) -> Option<No> {
-        let short = node.books.fits(query.request).err()?;
+        let short = node.accounting.fits(query.request).err()?;
         Some(No { reason: Reason::Lacks(short.name), asked: short.asked, free: short.idle })
     }
 

@@ -28,7 +28,7 @@ fn a_predicate_refuses_only_where_it_says_that_it_could() {
     let mut refused = [false; COUNT];
     for facts in [&plain, &small, &cordoned, &tainted, &grouped] {
         let used = Resources::new();
-        let node = NodeState { facts, books: NodeView { name: &facts.name, allocatable: &facts.allocatable, used: &used } };
+        let node = NodeState { facts, accounting: NodeView { name: &facts.name, allocatable: &facts.allocatable, used: &used } };
         for constraints in [&Constraints::default(), &selector, &affinity] {
             for (forbidden, barred) in [(&nothing, &none), (&zone_a, &none), (&nothing, &others)] {
                 let request = amounts(&[("cpu", 1)]);

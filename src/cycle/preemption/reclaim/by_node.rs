@@ -76,7 +76,7 @@ impl Search<'_, '_> {
         }
         room.idle.clear();
         for name in room.units.keys() {
-            let Some(node) = self.stage.books().ledger().node(name) else { continue };
+            let Some(node) = self.stage.accounting().ledger().node(name) else { continue };
             let mut idle = node.allocatable.clone();
             idle.sub(node.used);
             taken.get(name).into_iter().for_each(|taken| idle.sub(taken));

@@ -21,7 +21,7 @@ use super::{Budgets, Preemptor};
 
 /// The facts that decide which pods are candidates.
 pub(super) struct Scope<'a> {
-    pub(super) books: &'a Accounting,
+    pub(super) accounting: &'a Accounting,
     pub(super) pods: &'a ByKey<Uid, Member>,
     pub(super) groups: &'a ByKey<GroupKey, Group>,
     /// The priority classes.
@@ -85,7 +85,7 @@ pub(super) struct Found {
 impl Scope<'_> {
     pub(super) fn candidates(&self) -> Found {
         let mut found = Found { lacking: self.lacking(), ..Found::default() };
-        let quota = self.books.quota();
+        let quota = self.accounting.quota();
         let own: Vec<Arc<str>> = quota.tree().way(self.preemptor.queue);
         let reach = self.reach(&own, &mut found.excluded);
         let mut slots: BTreeMap<Arc<str>, usize> = BTreeMap::new();
@@ -125,7 +125,7 @@ impl Scope<'_> {
     fn reach(&self, own: &[Arc<str>], excluded: &mut Excluded) -> usize {
         // The last is `root`, above which there is no common ancestor.
         for (at, queue) in own.iter().take(own.len().saturating_sub(1)).enumerate() {
-            let (used, share) = (self.books.quota().used(queue), self.shares.of(queue));
+            let (used, share) = (self.accounting.quota().used(queue), self.shares.of(queue));
             let over = |(name, asked): &(&ResourceName, Amount)| used.get(name).plus(*asked) > share.get(name);
             if let Some((dimension, asked)) = self.asked.iter().filter(|(_, asked)| asked.is_positive()).find(over) {
                 let (used, share) = (used.get(dimension), share.get(dimension));
@@ -141,14 +141,14 @@ impl Scope<'_> {
     fn lacking(&self) -> Vec<ResourceName> {
         let asked: Vec<(&ResourceName, Amount)> = self.asked.iter().filter(|(_, asked)| asked.is_positive()).collect();
         let mut idle = vec![Amount::ZERO; asked.len()];
-        for node in self.books.ledger().nodes() {
+        for node in self.accounting.ledger().nodes() {
             for ((name, _), idle) in asked.iter().zip(&mut idle) {
                 *idle = idle.plus(node.idle_of(name.as_str()));
             }
         }
         let refused = |name: &ResourceName, asked: Amount| {
             let alone = Resources::new().with(name.clone(), asked);
-            matches!(self.books.fits_queue(self.preemptor.queue, &alone), Err(QueueRefusal::Ceiling(_)))
+            matches!(self.accounting.fits_queue(self.preemptor.queue, &alone), Err(QueueRefusal::Ceiling(_)))
         };
         let lacks = |((name, asked), idle): &(&(&ResourceName, Amount), &Amount)| **idle < *asked || refused(name, *asked);
         let lacking: Vec<ResourceName> = asked.iter().zip(&idle).filter(lacks).map(|((name, _), _)| (*name).clone()).collect();
@@ -160,7 +160,7 @@ impl Scope<'_> {
 
     /// R2, without any victim. A queue on the path of the PodGroup itself always passes.
     fn is_over_share(&self, way: &[Arc<str>], lacking: &[ResourceName]) -> bool {
-        let quota = self.books.quota();
+        let quota = self.accounting.quota();
         let reclaimable = |queue: &Arc<str>| quota.queue(queue).limits.is_none_or(|limits| limits.reclaimable);
         let over =
             |dimension: &ResourceName| way.iter().all(|queue| quota.used(queue).get(dimension) > self.shares.of(queue).get(dimension));
@@ -168,7 +168,7 @@ impl Scope<'_> {
     }
 
     fn slot(&self, queue: &str) -> QueueSlot {
-        let view = self.books.quota().queue(queue);
+        let view = self.accounting.quota().queue(queue);
         QueueSlot { used: view.used.clone(), share: self.shares.of(queue).clone(), floor: view.floor.clone() }
     }
 
@@ -196,7 +196,7 @@ impl Scope<'_> {
         } else if budgets.iter().any(|budget| self.budgets.left.get(*budget).is_none_or(|left| *left == 0)) {
             &mut excluded.budget
         } else {
-            let charged = self.books.pod(uid)?;
+            let charged = self.accounting.pod(uid)?;
             return Some(Candidate {
                 uid: uid.clone(),
                 node: charged.node.map(Arc::from),
@@ -218,7 +218,7 @@ impl Scope<'_> {
         // A victim of another nomination counts as gone.
         let is_live = |uid: &Uid| self.pods.get(uid).is_some_and(|pod| pod.state() == State::Placed);
         let nominated_victims = |group: &Group| {
-            let gone = group.members.iter().filter(|uid| is_live(uid) && self.books.pod(uid).is_none()).count();
+            let gone = group.members.iter().filter(|uid| is_live(uid) && self.accounting.pod(uid).is_none()).count();
             u32::try_from(gone).unwrap_or(u32::MAX)
         };
         let mut gangs: BTreeMap<&GroupKey, (usize, Vec<&String>)> = BTreeMap::new();
@@ -233,7 +233,9 @@ impl Scope<'_> {
                     facts.min_task_member.iter().filter(|_| facts.min_member >= sum).map(|(task, min)| (task, *min)).collect();
                 let live = |task: &String| {
                     let of_task = |uid: &&Uid| {
-                        is_live(uid) && self.books.pod(uid).is_some() && self.pods.get(*uid).is_some_and(|pod| pod.facts.task() == *task)
+                        is_live(uid)
+                            && self.accounting.pod(uid).is_some()
+                            && self.pods.get(*uid).is_some_and(|pod| pod.facts.task() == *task)
                     };
                     u32::try_from(group.members.iter().filter(of_task).count()).unwrap_or(u32::MAX)
                 };

@@ -111,9 +111,9 @@ pub(in crate::cycle) fn find(
     cache.share_out();
     let leaving = nominations.terminating_or_victims(cache);
     let barred = cache.barred_groups(preemptor.queue);
-    let Cache { accounting: books, nodes, anti_affinity, classes, finder, pods, groups, priority_classes, sharing, .. } = cache;
-    let mut stage = Stage::new(State { books, nodes, anti_affinity, classes, finder, barred }, pods, policy, preemptor.last);
-    let reserved = stage.books().quota().reservation_of(preemptor.reservation).is_some();
+    let Cache { accounting, nodes, anti_affinity, classes, finder, pods, groups, priority_classes, sharing, .. } = cache;
+    let mut stage = Stage::new(State { accounting, nodes, anti_affinity, classes, finder, barred }, pods, policy, preemptor.last);
+    let reserved = stage.accounting().quota().reservation_of(preemptor.reservation).is_some();
     leaving.iter().for_each(|uid| stage.set_aside(uid));
     if reserved {
         stage.unreserve(preemptor.reservation);
@@ -138,12 +138,12 @@ pub(in crate::cycle) fn find(
             if let Some(group) = groups.get(preemptor.group).filter(|_| reserved) {
                 group.demand_without_reservation(&mut demands);
             }
-            settled = stage.books().quota().shares(Waiting::Of(&demands));
+            settled = stage.accounting().quota().shares(Waiting::Of(&demands));
             &settled
         }
     };
     let scope = Scope {
-        books: stage.books(),
+        accounting: stage.accounting(),
         pods,
         groups,
         classes: priority_classes,

@@ -34,8 +34,8 @@ impl<'w> Stage<'w> {
         Self { placer: Placer::new(state, strategy, last, MOST_PLACINGS), classes, pods, before: Places::new() }
     }
 
-    pub(super) fn books(&self) -> &Accounting {
-        self.placer.books()
+    pub(super) fn accounting(&self) -> &Accounting {
+        self.placer.accounting()
     }
 
     /// The pods that the last try placed before one was not.
@@ -80,7 +80,7 @@ impl<'w> Stage<'w> {
 
     /// Returns why the queue takes no pod, whatever pods end (T1, T2, O2).
     pub(super) fn unhelpable(&self, queue: &str) -> Option<Refusal> {
-        self.books().fits_queue(queue, &Resources::new()).err().map(Refusal::from)
+        self.accounting().fits_queue(queue, &Resources::new()).err().map(Refusal::from)
     }
 
     /// Returns the nodes of all members, or why one was not placed. The members are not placed any more when this returns.

@@ -60,7 +60,7 @@ fn play(facts: &Facts, thoroughly: bool) -> Result<Outcome, String> {
     let before = state.cache().accounting().clone();
     let answer = ask(facts, &mut state);
     if *state.cache().accounting() != before || !state.cache().accounting().audit().is_clean() {
-        return Err("the books are not as before".to_owned());
+        return Err("the accounting are not as before".to_owned());
     }
     let text = facts.text();
     let preemption = match answer {
