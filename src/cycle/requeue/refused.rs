@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::accounting::{Bound, Ceiling, ROOT_QUEUE};
-use crate::api::GroupKey;
-use crate::cycle::cache::Cache;
+use crate::api::{GroupFacts, GroupKey};
+use crate::cycle::cache::{Cache, Group};
 use crate::cycle::explain::Refusal;
 use crate::resources::Resources;
 
@@ -17,36 +17,51 @@ impl Requeue {
     pub(in crate::cycle) fn park_refused(&mut self, cache: &Cache, key: &GroupKey, refusal: &Refusal) {
         let Some(group) = cache.groups.get(key) else { return };
         let Some(facts) = &group.facts else { return };
-        let queue: Arc<str> = Arc::from(facts.queue.as_str());
-        let classes: BTreeSet<_> = group.waiting.iter().filter_map(|uid| cache.pods.get(uid)?.class).collect();
-        let preemptable: BTreeSet<bool> = group
-            .waiting
-            .iter()
-            .filter_map(|uid| cache.pods.get(uid))
-            .map(|member| member.facts.preemptable && facts.preemptable)
-            .collect();
-        let differ = classes.len() > 1 || preemptable.len() > 1 || !cache.anti_affinity.is_empty();
-        let cause = refusal.cause();
-        let blocker = if let Refusal::Nodes { needed, .. } = cause {
-            match (classes.first(), preemptable.first()) {
-                (Some(class), Some(preemptable)) if !differ => {
-                    let minimum =
-                        facts.min_resources.iter().flat_map(Resources::iter).map(|(name, amount)| (name.clone(), amount)).collect();
-                    let reserves = group.admission.reservation.is_some();
-                    let line = LineKey { class: *class, members: *needed, queue, preemptable: *preemptable, reserves, minimum };
-                    Blocker::Nodes(line, cache.rank(group, facts))
-                }
-                _ => Blocker::Members(classes),
-            }
-        } else if let Refusal::Ceiling(ceiling) = cause {
-            if differ { Blocker::Members(classes) } else { Blocker::Quota(lacking(queue, ceiling)) }
-        } else if matches!(cause, Refusal::Backoff { failures: 0, .. }) {
-            // The accounting changed between the answer of a node and the placement.
-            Blocker::Members(classes)
-        } else {
-            Blocker::Itself
-        };
-        self.refused(key, blocker);
+        self.refused(key, blocker(cache, group, facts, refusal));
+    }
+}
+
+/// Returns what has to change before the PodGroup can succeed.
+fn blocker(cache: &Cache, group: &Group, facts: &GroupFacts, refusal: &Refusal) -> Blocker {
+    let waiting = || group.waiting.iter().filter_map(|uid| cache.pods.get(uid));
+    let classes: BTreeSet<_> = waiting().filter_map(|member| member.class).collect();
+    let preemptable: BTreeSet<bool> = waiting().map(|member| member.facts.preemptable && facts.preemptable).collect();
+    let alike = if classes.len() > 1 || preemptable.len() > 1 || !cache.anti_affinity.is_empty() {
+        None
+    } else {
+        classes.first().zip(preemptable.first())
+    };
+    let queue: Arc<str> = Arc::from(facts.queue.as_str());
+    match refusal.cause() {
+        Refusal::Nodes { needed, .. } => {
+            let Some((class, preemptable)) = alike else { return Blocker::Members(classes) };
+            let minimum = facts.min_resources.iter().flat_map(Resources::iter).map(|(name, amount)| (name.clone(), amount)).collect();
+            let reserves = group.admission.reservation.is_some();
+            let line = LineKey { class: *class, members: *needed, queue, preemptable: *preemptable, reserves, minimum };
+            Blocker::Nodes(line, cache.rank(group, facts))
+        }
+        // A PodGroup without a waiting member asks for its minimum alone.
+        Refusal::Ceiling(ceiling) if alike.is_some() || classes.is_empty() && cache.anti_affinity.is_empty() => {
+            Blocker::Quota(lacking(queue, ceiling))
+        }
+        // Of members that differ, some may fit where others do not. Without a failure, the accounting changed between the answer of a node and the placement.
+        Refusal::Ceiling(_) | Refusal::Backoff { failures: 0, .. } => Blocker::Members(classes),
+        // A limit of a queue is a change of everything; the others are about the PodGroup itself, or a time.
+        Refusal::NoGroup { .. }
+        | Refusal::Unsupported(_)
+        | Refusal::Faulty(_)
+        | Refusal::NetworkTopology
+        | Refusal::SubGroups
+        | Refusal::NodeGroups { .. }
+        | Refusal::Queue(_)
+        | Refusal::Closed { .. }
+        | Refusal::NotEnoughTasks { .. }
+        | Refusal::NotEnoughPodsOfTask { .. }
+        | Refusal::Behind { .. }
+        | Refusal::Kept { .. }
+        | Refusal::Nominated { .. }
+        | Refusal::Backoff { .. }
+        | Refusal::Unanswered { .. } => Blocker::Itself,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::api::GroupKey;
 /// Why a PodGroup is tried again at a certain time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::cycle) enum Timer {
-    /// The back-off after a refused bind or eviction ends.
+    /// The back-off after a refused bind or eviction ends. (The first variant: `cancel_all` begins there.)
     BindBackoff,
     /// The admission timeout ends: the reservation is taken back if the PodGroup still has no nodes.
     AdmissionTimeout,
@@ -24,7 +24,7 @@ pub(in crate::cycle) enum Timer {
     PartialGangRefused,
 }
 
-/// The timers of all PodGroups. At most six for each.
+/// The timers of all PodGroups. At most one of each kind for each.
 #[derive(Debug, Default)]
 pub(in crate::cycle) struct Timers {
     by_time: BTreeSet<(Duration, GroupKey, Timer)>,
@@ -49,10 +49,9 @@ impl Timers {
 
     /// Cancels all timers of a PodGroup that is gone.
     pub(super) fn cancel_all(&mut self, key: &GroupKey) {
-        use Timer::{AdmissionBackoff, AdmissionTimeout, BindBackoff, BindsRefused, PartialGang, PartialGangRefused};
-        for timer in [BindBackoff, AdmissionTimeout, AdmissionBackoff, BindsRefused, PartialGang, PartialGangRefused] {
-            self.cancel(key, timer);
-        }
+        let of_it = self.of.range((key.clone(), Timer::BindBackoff)..).take_while(|((of, _), _)| of == key);
+        let timers: Vec<Timer> = of_it.map(|((_, timer), _)| *timer).collect();
+        timers.into_iter().for_each(|timer| self.cancel(key, timer));
     }
 
     /// Returns the time of the first timer; none where no timer is set.
