@@ -1,7 +1,8 @@
 //! Decides whether an amount more fits in a queue, at every level.
 //!
 //! [`Quota::fits`] is the one function that answers for a queue and all its ancestors (F6). Admission, placement and preemption
-//! use it and nothing else. Its cost is the depth times the dimensions, however many queues there are.
+//! use it; beside it, a pod that may not be preempted also stays within the entitlement of its queue (`within_entitlement`). Its cost is the depth times the
+//! dimensions, however many queues there are.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -3,6 +3,10 @@
 //! One predicate is one file with one type, and one line in [`PREDICATES`]. It then holds for placing, for preempting and for settling
 //! nominations, because all of them ask [`refusal`], and it is explained by the [`Reason`] that it returns.
 //!
+//! A predicate that depends on the objects alone ([`Basis::Objects`]) must not read the request of the pod: [`lasting_refusal`] asks it without one. A
+//! predicate that depends on the pods that are placed ([`Basis::Pods`]) needs more than its line: the state that it reads is a kind of state of the
+//! [`trial`](super::trial), and what changes when a pod leaves is a `Wake` of the cache.
+//!
 //! The predicates are asked in the order of the table, cheap and lasting reasons first. The first that refuses is the one that is counted.
 //! What reaches further than one node (anti-affinity of pods on other nodes) is worked out before, into [`Query`].
 //!
