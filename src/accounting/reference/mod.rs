@@ -6,7 +6,7 @@
 //! one of them or the text is wrong.
 //!
 //! `by_rules` answers for the differential test of the accounting (`src/accounting/differential`), for thousands of states a second.
-//! `cycle_model` runs through events and cycles, for the rules about time and order; `src/cycle/duel` compares it with the real cycle.
+//! `cycle_model` runs through events and cycles, for the rules about time and order; `src/cycle/differential` compares it with the real cycle.
 //! `scenario` reads and writes clusters and questions as text. `src/accounting/scenarios/` has the important ones, and both
 //! implementations answer them (`accounting_answers`).
 

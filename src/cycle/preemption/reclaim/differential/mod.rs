@@ -8,7 +8,7 @@
 //! Budgets (R9) the reference does not know: that they are kept is asked here, and where its choice breaks one every other choice is tried.
 //!
 //! A world that fails is shrunk and told as the lines of a scenario.
-//! `PODGROUP_DUEL_RECLAIMS` asks for more or fewer worlds, `PODGROUP_DUEL_SEED` for those of an earlier run.
+//! `PODGROUP_DIFFERENTIAL_RECLAIMS` asks for more or fewer worlds, `PODGROUP_DIFFERENTIAL_SEED` for those of an earlier run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -118,18 +118,18 @@ fn cheapest(facts: &Facts, text: &str, victims: &[String]) -> Result<(), String>
     Ok(())
 }
 
-fn duel() -> DifferentialTest<impl Strategy<Value = Facts>> {
+fn differential_test() -> DifferentialTest<impl Strategy<Value = Facts>> {
     DifferentialTest { cases: facts::facts, describe: Facts::text, shrinks: 5_000 }
 }
 
 #[test]
 fn whoever_is_taken_may_go_and_nobody_is_taken_only_where_nobody_may() {
-    let asked = Settings::from_env("PODGROUP_DUEL_RECLAIMS", WORLDS, 1, None);
+    let asked = Settings::from_env("PODGROUP_DIFFERENTIAL_RECLAIMS", WORLDS, 1, None);
     let one = |begun: u32, facts: &Facts, seen: &mut BTreeMap<Outcome, u32>| {
         *seen.entry(play(facts, begun.is_multiple_of(THOROUGHLY))?).or_default() += 1;
         Ok(())
     };
-    let seen = duel().run(&asked, one, |seen| format!("{} worlds: {seen:?}", asked.cases));
+    let seen = differential_test().run(&asked, one, |seen| format!("{} worlds: {seen:?}", asked.cases));
     let took: u32 = seen.iter().flatten().filter(|(outcome, _)| matches!(outcome, Outcome::Took(_))).map(|(_, count)| count).sum();
     assert!(took * 50 >= asked.cases, "the worlds are such that somebody goes");
 }

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! The worlds are such that all that is compared is exact: the members of a group are all alike, every queue
-//! states what it deserves (so that shares do not follow from what waits), and nobody may go for anybody (`src/cycle/preemption/reclaim/duel` is about that).
+//! states what it deserves (so that shares do not follow from what waits), and nobody may go for anybody (`src/cycle/preemption/reclaim/differential` is about that).
 //!
-//! `PODGROUP_DUEL_CYCLES` asks for more histories, `PODGROUP_DUEL_SEED` for others. Without it they are the same in every run, though no difference is known: too few others have been
+//! `PODGROUP_DIFFERENTIAL_CYCLES` asks for more histories, `PODGROUP_DIFFERENTIAL_SEED` for others. Without it they are the same in every run, though no difference is known: too few others have been
 //! played since the last was mended to say that there is none (it took some hundreds of histories of a seed to come up).
 
 use proptest::strategy::Strategy;
@@ -44,7 +44,7 @@ fn play(scene: &Scene) -> Result<(), String> {
     Ok(())
 }
 
-fn duel() -> DifferentialTest<impl Strategy<Value = Scene>> {
+fn differential_test() -> DifferentialTest<impl Strategy<Value = Scene>> {
     DifferentialTest { cases: scene, describe: Scene::to_string, shrinks: 1_500 }
 }
 
@@ -54,6 +54,6 @@ fn the_cycle_admits_and_orders_as_the_text_says() {
         *played += 1;
         play(scene)
     };
-    let asked = Settings::from_env("PODGROUP_DUEL_CYCLES", HISTORIES, THREADS, Some(SEED));
-    duel().run(&asked, one, |played| format!("{} histories", played.iter().sum::<u32>()));
+    let asked = Settings::from_env("PODGROUP_DIFFERENTIAL_CYCLES", HISTORIES, THREADS, Some(SEED));
+    differential_test().run(&asked, one, |played| format!("{} histories", played.iter().sum::<u32>()));
 }

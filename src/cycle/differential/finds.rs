@@ -1,4 +1,4 @@
-//! What the duel found where the cycle was wrong, each as a small story.
+//! Histories in which the differential test showed an error of the cycle, each as a small test.
 
 use std::time::Duration;
 
