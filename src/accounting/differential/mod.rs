@@ -1,4 +1,4 @@
-//! Differential test: the accounting and the rules agree after every step of any history.
+//! Tests that the accounting and the rules agree after every step of a random history.
 //!
 //! ```text
 //!  history ──▶ Accounting                    ─┐
@@ -26,9 +26,9 @@ mod pair;
 
 /// The number of histories by default.
 const HISTORIES: u32 = 1_000;
-/// They run in parallel.
+/// The number of threads.
 const THREADS: u32 = 2;
-/// Everything is compared after every so many steps, and after the last.
+/// The number of steps between two comparisons of everything. The last step is always compared.
 const WHOLLY: usize = 10;
 
 /// Runs one history. Returns the first difference, or the number of levels (without `root`) of its deepest tree when everything was compared.

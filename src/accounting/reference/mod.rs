@@ -28,11 +28,11 @@ pub(super) use by_rules::ByRules;
 pub(crate) use cluster::{Amounts, Queue};
 
 /// Returns the first rule that evicting these victims for this PodGroup violates.
-pub(crate) fn reclaim(facts: &str, claimant: &str, victims: &[String]) -> Result<(), &'static str> {
-    reclaim::check_reclaim(&scenario::cluster(facts), claimant, &victims.iter().cloned().collect())
+pub(crate) fn reclaim(facts: &str, preemptor: &str, victims: &[String]) -> Result<(), &'static str> {
+    reclaim::check_reclaim(&scenario::cluster(facts), preemptor, &victims.iter().cloned().collect())
 }
 
 /// Returns the fewest victims that may be evicted for this PodGroup, possibly none; `None` when there is no allowed choice.
-pub(crate) fn some_reclaim(facts: &str, claimant: &str, thoroughly: bool) -> Option<Vec<String>> {
-    reclaim::some_reclaim(&scenario::cluster(facts), claimant, thoroughly).map(|victims| victims.into_iter().collect())
+pub(crate) fn some_reclaim(facts: &str, preemptor: &str, thoroughly: bool) -> Option<Vec<String>> {
+    reclaim::some_reclaim(&scenario::cluster(facts), preemptor, thoroughly).map(|victims| victims.into_iter().collect())
 }
