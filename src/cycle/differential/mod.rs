@@ -1,17 +1,22 @@
-//! Does the cycle admit, reserve, place and take turns as the text says, after every step of any history?
+//! Tests that the cycle admits, reserves, places and orders as the rules require, after every step of a random history.
 //!
 //! ```text
-//!  history ──▶ SchedulingState ─▶ run, until nothing is left to do ─▶ Plans ─╮  who was looked at, which node: the text leaves that free
-//!     │                                                           ▼
-//!     ╰──────▶ Story: the rules, slow and plain ◀─ the same cycles, one by one: the same binds in the same order, the same
-//!                                                  reservations, rests and admissions; and then everybody has a turn, and nothing is left to do
+//!  history ──▶ SchedulingState ─▶ cycles, until nothing is left to do ─▶ Plans ─╮  the rules leave open which PodGroups are tried, and which nodes are used
+//!     │                                                                         ▼
+//!     ╰──────▶ CycleModel: the rules, slow and plain ◀─ the same cycles, one by one. Both must have the same binds in the same order,
+//!                                                       and the same reservations, back-offs and admissions.
 //! ```
 //!
-//! The worlds are such that all that is compared is exact: the members of a group are all alike, every queue
-//! states what it deserves (so that shares do not follow from what waits), and nobody may go for anybody (`src/cycle/preemption/reclaim/differential` is about that).
+//! At the end the model tries every PodGroup once more, and nothing may change.
 //!
-//! `PODGROUP_DIFFERENTIAL_CYCLES` asks for more histories, `PODGROUP_DIFFERENTIAL_SEED` for others. Without it they are the same in every run, though no difference is known: too few others have been
-//! played since the last was mended to say that there is none (it took some hundreds of histories of a seed to come up).
+//! The histories are limited, so that every comparison is exact:
+//!
+//! - All members of a PodGroup are alike.
+//! - Every queue has deserved amounts, so the shares do not depend on what waits.
+//! - No pod can be preempted (`src/cycle/preemption/reclaim/differential` tests preemption).
+//!
+//! `PODGROUP_DIFFERENTIAL_CYCLES` sets the number of histories, `PODGROUP_DIFFERENTIAL_SEED` sets another seed. By default the seed is the same in every run. No difference is known, but
+//! too few other seeds have run since the last difference was corrected: it appeared only after some hundreds of histories.
 
 use proptest::strategy::Strategy;
 
@@ -25,19 +30,19 @@ mod happens;
 mod scene;
 mod steps;
 
-/// How many histories there are if nobody says otherwise.
+/// The number of histories by default.
 const HISTORIES: u32 = 150;
-/// And which.
+/// The seed by default.
 const SEED: u64 = 2;
-/// They are played side by side.
+/// The number of threads.
 const THREADS: u32 = 2;
 
-/// The first difference.
+/// Runs one history. The error is the first difference.
 fn play(scene: &Scene) -> Result<(), String> {
     let mut both = Both::begin(scene).map_err(|what| format!("at the beginning: {what}"))?;
-    for (at, (step, looks)) in scene.steps.iter().enumerate() {
+    for (at, (step, runs_cycles)) in scene.steps.iter().enumerate() {
         both.take(step);
-        if *looks || at + 1 == scene.steps.len() {
+        if *runs_cycles || at + 1 == scene.steps.len() {
             both.settle().map_err(|what| format!("after step {at}, {step:?}: {what}"))?;
         }
     }
@@ -49,11 +54,11 @@ fn differential_test() -> DifferentialTest<impl Strategy<Value = Scene>> {
 }
 
 #[test]
-fn the_cycle_admits_and_orders_as_the_text_says() {
+fn the_cycle_admits_and_orders_as_the_rules_require() {
     let one = |_, scene: &Scene, played: &mut u32| {
         *played += 1;
         play(scene)
     };
-    let asked = Settings::from_env("PODGROUP_DIFFERENTIAL_CYCLES", HISTORIES, THREADS, Some(SEED));
-    differential_test().run(&asked, one, |played| format!("{} histories", played.iter().sum::<u32>()));
+    let settings = Settings::from_env("PODGROUP_DIFFERENTIAL_CYCLES", HISTORIES, THREADS, Some(SEED));
+    differential_test().run(&settings, one, |played| format!("{} histories", played.iter().sum::<u32>()));
 }
