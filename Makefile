@@ -30,7 +30,7 @@ SEED ?=
 FILES ?= src/accounting/** src/cycle/** src/lifecycle/** src/resources/**
 SHARD ?=
 # Tests that draw their cases, by a part of their names. They take longest, and a mutant that they alone detect lacks a small test. SKIP= runs them, too.
-SKIP ?= differential:: duel:: histories:: propert
+SKIP ?= differential:: histories:: propert
 # The rooms of these files; a room's own tests look for its mutants.
 rooms = $(sort $(foreach file,$(FILES),$(word 2,$(subst /, ,$(file)))))
 # Where cluster-up puts its cluster.
@@ -55,12 +55,12 @@ test: ## everything: format, lints, unit and property tests, the cases on the re
 	@MAKE='$(MAKE)' bash e2e/tools/test.sh
 
 unit: tools ## unit and property tests, and the observer's own on a real control plane
-	PODGROUP_DUEL_HISTORIES=$(HISTORIES) PODGROUP_DUEL_RECLAIMS=$(RECLAIMS) cargo test --workspace --no-fail-fast $(OPTIMIZED)
+	PODGROUP_DIFFERENTIAL_HISTORIES=$(HISTORIES) PODGROUP_DIFFERENTIAL_RECLAIMS=$(RECLAIMS) cargo test --workspace --no-fail-fast $(OPTIMIZED)
 
 # Each mutant is compiled in a copy of the tree. Its target directory is its own: cargo would take what a copy compiled for what the tree compiles.
 mutants: prerequisites ## changes the pure rooms, one expression at a time, and says which changes no test detects (FILES='src/accounting/fits.rs' SHARD=0/4); about 15 s for each mutant
 	@command -v cargo-mutants >/dev/null || { echo 'missing: cargo install --locked cargo-mutants' >&2; exit 1; }
-	CARGO_TARGET_DIR=$(CURDIR)/target/mutants CARGO_PROFILE_DEV_DEBUG=0 PODGROUP_DUEL_HISTORIES=100 nice -n 19 cargo mutants --package podgroup --jobs 1 --output target \
+	CARGO_TARGET_DIR=$(CURDIR)/target/mutants CARGO_PROFILE_DEV_DEBUG=0 PODGROUP_DIFFERENTIAL_HISTORIES=100 nice -n 19 cargo mutants --package podgroup --jobs 1 --output target \
 		$(foreach file,$(FILES),--file '$(file)') $(if $(SHARD),--shard $(SHARD)) -- -- $(addsuffix ::,$(rooms)) $(foreach part,$(SKIP),--skip $(part))
 
 model: debug-build ## the exhaustive model of a PodGroup's life, all worlds and mutants (minutes; docs/model.md)
@@ -73,7 +73,7 @@ takeover: tools debug-build ## how long nobody is there when the controller's le
 	@$(RUNNER) takeover --repeat $(TIMES)
 
 soak: tools debug-build ## the differential tests on more histories than `make test`, then every case under faults again and again, new seeds each time (MINUTES=60, SEED=…, JOBS=1, CASE=L1-faults)
-	PODGROUP_DUEL_HISTORIES=$(call more,500,$(HISTORIES)) PODGROUP_DUEL_RECLAIMS=$(call more,200,$(RECLAIMS)) cargo test --workspace $(OPTIMIZED) --lib -- duel:: differential:: --nocapture
+	PODGROUP_DIFFERENTIAL_HISTORIES=$(call more,500,$(HISTORIES)) PODGROUP_DIFFERENTIAL_RECLAIMS=$(call more,200,$(RECLAIMS)) cargo test --workspace $(OPTIMIZED) --lib -- differential:: --nocapture
 	@$(RUNNER) soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS) $(foreach case,$(CASE),--case $(case))
 
 check: format lints ## format and lints

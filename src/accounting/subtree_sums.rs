@@ -1,7 +1,7 @@
 //! Sums amounts by queue, and by queue with everything below it.
 //!
 //! The same sums are needed twice: of what pods use, and of what PodGroups have reserved. So they are one type, generic over the key
-//! (a pod or a PodGroup). It knows no limits.
+//! (a pod or a PodGroup). It contains no limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
@@ -33,9 +33,9 @@ pub(super) struct Entry {
 
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 struct Sums {
-    /// The sum of the entries in this very queue.
+    /// The sum of the entries in this queue itself.
     own: Resources,
-    /// The sum of the entries in this queue and in all queues whose way up leads through it (B2).
+    /// The sum of the entries in this queue and in all queues below it (B2).
     subtree: Resources,
 }
 
@@ -48,7 +48,8 @@ impl<K: Ord + Hash> Default for SubtreeSums<K> {
 }
 
 impl<K: Ord + Hash + Clone> SubtreeSums<K> {
-    /// Replaces the entry of a key. Returns the queues whose sums changed, each with all above: the previous queue and this one; none where the entry is the same.
+    /// Replaces the entry of a key. Returns the previous queue and the new one: the sums of both and of all queues above them changed. Returns none when the
+    /// entry is the same.
     pub(super) fn put(&mut self, key: K, queue: &str, resources: Resources, tree: &QueueTree) -> [Option<Arc<str>>; 2] {
         let resources = resources.without_negative();
         let before = match self.entries.get(&key) {

@@ -21,7 +21,7 @@ pub const ROOT_QUEUE: &str = "root";
 /// The queue of pods that name none; it always exists, below `root` unless it names another parent.
 pub const DEFAULT_QUEUE: &str = "default";
 /// The limit of queues on the way up, without `root`. Trees that people design have three to five levels; the
-/// limit only keeps a chain that a script made from slowing down every decision.
+/// limit keeps every decision fast when a script makes a longer chain.
 pub const MAX_DEPTH: usize = 64;
 
 /// The position of one queue in the tree, as its object says.
@@ -108,7 +108,7 @@ impl QueueTree {
         self.link(Arc::clone(&shape.name), parent);
     }
 
-    /// Removes a queue. `root` stays, and `default` returns to its default parent.
+    /// Removes a queue. `root` cannot be removed, and `default` returns to its default parent.
     pub fn remove(&mut self, name: &str) {
         self.unlink(name);
         if name == DEFAULT_QUEUE {
@@ -196,8 +196,8 @@ impl QueueTree {
         (queues, fault)
     }
 
-    /// Returns the queues whose way up leads through `name`, itself included. It does not depend on the parent that `name`
-    /// states, so it is the same before and after that changes.
+    /// Returns `name` and all queues below it. The result does not depend on the parent of `name`, so it is the same before
+    /// and after a change of that parent.
     #[must_use]
     pub fn subtree(&self, name: &str) -> BTreeSet<Arc<str>> {
         let mut found = BTreeSet::new();

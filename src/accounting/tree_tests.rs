@@ -41,7 +41,7 @@ fn b5_each_fault_is_reported_with_its_queue_and_blocks_only_the_subtree() {
         ("default", ok(&["default", "root"])),
         ("a", fault("a", Why::NotLeaf)),
         ("root", fault("root", Why::NotLeaf)),
-        ("nobody", fault("nobody", Why::NotFound)),
+        ("absent", fault("absent", Why::NotFound)),
         ("gone", fault("gone", Why::NotFound)),
         ("c", fault("c", missing())),
         ("c1", fault("c", missing())),
@@ -61,7 +61,7 @@ fn a_charge_to_a_broken_queue_counts_in_its_known_ancestors_and_at_root() {
     assert_eq!(walk(&tree, "c"), ["c", "gone", "root"]);
     assert_eq!(walk(&tree, "d"), ["d", "e", "root"]);
     assert_eq!(walk(&tree, "f"), ["f", "e", "d", "root"]);
-    assert_eq!(walk(&tree, "nobody"), ["nobody", "root"]);
+    assert_eq!(walk(&tree, "absent"), ["absent", "root"]);
     assert_eq!(walk(&tree, "root"), ["root"]);
 }
 

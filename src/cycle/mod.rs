@@ -245,7 +245,7 @@ fn refuse_blocked(state: &mut SchedulingState, key: &GroupKey) {
 #[cfg(test)]
 mod admission_tests;
 #[cfg(test)]
-mod duel;
+mod differential;
 #[cfg(test)]
 mod predicates_tests;
 #[cfg(test)]

@@ -43,7 +43,7 @@ impl Pair {
             let entitlement = by_dimension(|at| rules.entitlement(name, at));
             same(format_args!("the entitlement of {name}"), amounts(quota.entitlements().of(name)), entitlement)?;
         }
-        // Every queue is asked: what reclaim can free differs in few of them.
+        // Every queue is compared, because reclaim can free enough in few of them.
         let (asked, by_rules) = (resources(request), by_name(request));
         for name in NAMES {
             let fits = rules.fits(name, &by_rules);

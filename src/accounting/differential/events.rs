@@ -41,13 +41,13 @@ pub(super) enum Event {
     Forget(usize),
     Reserve(usize, usize, Amounts),
     Unreserve(usize),
-    /// A PodGroup waits for an amount; for nothing when it waits no more.
+    /// A PodGroup waits for an amount; a zero amount ends the wait.
     Waits(usize, usize, Amounts),
-    /// Places pods, undoes so many of them, and commits or drops the trial.
+    /// Places pods, rolls back to an earlier savepoint, and commits or drops the trial.
     Try([Place; 3], usize, bool),
 }
 
-/// A question that is request after a step.
+/// A question after a step: whether an amount fits in a queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question {
     pub(super) queue: usize,

@@ -80,7 +80,7 @@ impl Facts {
         Some((queue, wants))
     }
 
-    /// What the rules say of these facts.
+    /// Computes the answers of the rules to these facts.
     pub(super) fn rules(&self) -> ByRules {
         ByRules::read(&self.text())
     }

@@ -1,4 +1,4 @@
-//! Differential test: the accounting and the rules agree after every step of any history.
+//! Tests that the accounting and the rules agree after every step of a random history.
 //!
 //! ```text
 //!  history ──▶ Accounting                    ─┐
@@ -6,7 +6,7 @@
 //!      ╰─────▶ Facts ──▶ ByRules: the rules  ─┘
 //! ```
 //!
-//! `PODGROUP_DUEL_HISTORIES` sets the number of histories (`make test` runs 8,000), `PODGROUP_DUEL_SEED` repeats an earlier run. A history with a difference is
+//! `PODGROUP_DIFFERENTIAL_HISTORIES` sets the number of histories (`make test` runs 8,000), `PODGROUP_DIFFERENTIAL_SEED` repeats an earlier run. A history with a difference is
 //! shrunk and printed as the lines of a scenario; its essence belongs in `src/accounting/scenarios`.
 
 use std::fmt::Write;
@@ -26,9 +26,9 @@ mod pair;
 
 /// The number of histories by default.
 const HISTORIES: u32 = 1_000;
-/// They run in parallel.
+/// The number of threads.
 const THREADS: u32 = 2;
-/// Everything is compared after every so many steps, and after the last.
+/// The number of steps between two comparisons of everything. The last step is always compared.
 const WHOLLY: usize = 10;
 
 /// Runs one history. Returns the first difference, or the number of levels (without `root`) of its deepest tree when everything was compared.
@@ -71,7 +71,7 @@ fn the_accounting_and_the_rules_agree_after_every_step() {
         played.levels[levels] += 1;
         Ok(())
     };
-    histories_test().run(&Settings::from_env("PODGROUP_DUEL_HISTORIES", HISTORIES, THREADS, None), one, |all| {
+    histories_test().run(&Settings::from_env("PODGROUP_DIFFERENTIAL_HISTORIES", HISTORIES, THREADS, None), one, |all| {
         let levels: Vec<usize> = (0..QUEUES).map(|at| all.iter().map(|played| played.levels[at]).sum()).collect();
         let (histories, steps) = (levels.iter().sum::<usize>(), all.iter().map(|played| played.steps).sum::<usize>());
         format!("{histories} histories, {steps} steps; by levels of their deepest tree: {levels:?}")

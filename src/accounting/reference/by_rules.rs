@@ -1,4 +1,4 @@
-//! What the rules say of one state of the facts, for the differential test of the accounting.
+//! The answers of the rules to one state of the facts, for the differential test of the accounting.
 
 use super::admission::can_reclaim;
 use super::cluster::{Amounts, Cluster};

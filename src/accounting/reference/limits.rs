@@ -1,4 +1,4 @@
-//! The floors and what is held for each queue, and whether an amount fits (F1–F6).
+//! The floors and the held amounts of the queues, and whether an amount fits (F1–F6).
 
 use std::collections::BTreeMap;
 

@@ -6,7 +6,7 @@
 //! one of them or the text is wrong.
 //!
 //! `by_rules` answers for the differential test of the accounting (`src/accounting/differential`), for thousands of states a second.
-//! `cycle_model` runs through events and cycles, for the rules about time and order; `src/cycle/duel` compares it with the real cycle.
+//! `cycle_model` runs through events and cycles, for the rules about time and order; `src/cycle/differential` compares it with the real cycle.
 //! `scenario` reads and writes clusters and questions as text. `src/accounting/scenarios/` has the important ones, and both
 //! implementations answer them (`accounting_answers`).
 
@@ -28,11 +28,11 @@ pub(super) use by_rules::ByRules;
 pub(crate) use cluster::{Amounts, Queue};
 
 /// Returns the first rule that evicting these victims for this PodGroup violates.
-pub(crate) fn reclaim(facts: &str, claimant: &str, victims: &[String]) -> Result<(), &'static str> {
-    reclaim::check_reclaim(&scenario::cluster(facts), claimant, &victims.iter().cloned().collect())
+pub(crate) fn reclaim(facts: &str, preemptor: &str, victims: &[String]) -> Result<(), &'static str> {
+    reclaim::check_reclaim(&scenario::cluster(facts), preemptor, &victims.iter().cloned().collect())
 }
 
 /// Returns the fewest victims that may be evicted for this PodGroup, possibly none; `None` when there is no allowed choice.
-pub(crate) fn some_reclaim(facts: &str, claimant: &str, thoroughly: bool) -> Option<Vec<String>> {
-    reclaim::some_reclaim(&scenario::cluster(facts), claimant, thoroughly).map(|victims| victims.into_iter().collect())
+pub(crate) fn some_reclaim(facts: &str, preemptor: &str, thoroughly: bool) -> Option<Vec<String>> {
+    reclaim::some_reclaim(&scenario::cluster(facts), preemptor, thoroughly).map(|victims| victims.into_iter().collect())
 }

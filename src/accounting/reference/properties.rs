@@ -93,7 +93,7 @@ const SHARE_AND_RIGHT: [Measure; 2] = [share, right];
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// F3, S2: so no share is paid by the floor of another queue, and floors never exceed the cluster.
+    /// F3, S2: the floor of one queue never pays for the share of another, and floors never exceed the cluster.
     #[test]
     fn children_never_share_more_than_their_parent_has(cluster in cluster()) {
         for (queue, dimension) in everywhere(&cluster) {
@@ -116,7 +116,7 @@ proptest! {
         }
     }
 
-    /// S2: no queue wants the rest, to the last nano.
+    /// S2: an amount is left only when no queue wants it, to the last nano.
     #[test]
     fn nothing_is_left_while_a_child_is_below_what_it_wants(cluster in cluster()) {
         for (queue, dimension) in everywhere(&cluster) {

@@ -14,10 +14,10 @@ use super::tree::{common_ancestor, spec, up_to_below, used, walk};
 
 type Victims = BTreeSet<String>;
 /// Checks whether the eviction of these pods from a settled cluster keeps a rule.
-type Rule = fn(&Cluster, &Claimant<'_>, &Victims) -> bool;
+type Rule = fn(&Cluster, &Preemptor<'_>, &Victims) -> bool;
 
-/// The PodGroup that asks, with the requests of its needed members.
-struct Claimant<'a> {
+/// The preempting PodGroup, with the requests of its needed members.
+struct Preemptor<'a> {
     queue: &'a str,
     group: &'a Group,
     members: Vec<Amounts>,
@@ -27,7 +27,7 @@ struct Claimant<'a> {
     lacked: OnceCell<Vec<String>>,
 }
 
-impl<'a> Claimant<'a> {
+impl<'a> Preemptor<'a> {
     fn of(cluster: &Cluster, name: &str, group: &'a Group) -> Self {
         let members = needed(cluster, name);
         let (shares, lacked) = (RefCell::default(), OnceCell::new());
@@ -41,73 +41,73 @@ impl<'a> Claimant<'a> {
 }
 
 /// Returns the cluster without terminating pods and without the reservation of the PodGroup itself.
-fn settled(before: &Cluster, claimant: &str) -> Cluster {
-    let mut after = before.without_reservation(claimant);
+fn settled(before: &Cluster, preemptor: &str) -> Cluster {
+    let mut after = before.without_reservation(preemptor);
     after.pods.retain(|_, pod| !pod.terminating);
     after
 }
 
 /// Returns the first rule that evicting these victims for this PodGroup violates.
-pub(super) fn check_reclaim(before: &Cluster, claimant: &str, victims: &Victims) -> Result<(), &'static str> {
+pub(super) fn check_reclaim(before: &Cluster, preemptor: &str, victims: &Victims) -> Result<(), &'static str> {
     // Checked before the cluster is settled, because a terminating pod is no victim.
-    let Some(group) = before.groups.get(claimant) else {
+    let Some(group) = before.groups.get(preemptor) else {
         return Err("no such group");
     };
     let pods: Option<Vec<&Pod>> = victims.iter().map(|uid| before.pods.get(uid)).collect();
     let Some(pods) = pods else {
         return Err("no such victim");
     };
-    if !pods.iter().all(|pod| may_go(pod, group, claimant)) {
+    if !pods.iter().all(|pod| may_go(pod, group, preemptor)) {
         return Err("R8");
     }
-    let cluster = settled(before, claimant);
-    let claimant = Claimant::of(&cluster, claimant, group);
-    if is_placed(&cluster, &claimant, &Victims::new()) {
-        // Either it fits as it is, or the terminating pods free enough and are waited for.
+    let cluster = settled(before, preemptor);
+    let preemptor = Preemptor::of(&cluster, preemptor, group);
+    if is_placed(&cluster, &preemptor, &Victims::new()) {
+        // Either the PodGroup fits already, or it waits until the terminating pods are gone.
         return if victims.is_empty() { Ok(()) } else { Err("R4") };
     }
-    check_victims(&cluster, &claimant, victims)?;
-    if parts_of(victims).any(|fewer| check_victims(&cluster, &claimant, &fewer).is_ok()) {
+    check_victims(&cluster, &preemptor, victims)?;
+    if parts_of(victims).any(|fewer| check_victims(&cluster, &preemptor, &fewer).is_ok()) {
         return Err("R7");
     }
     Ok(())
 }
 
-/// Returns the fewest victims that may be evicted for this PodGroup, possibly none, by trying every choice. Unless `thoroughly`, no choice is tried where
+/// Returns the fewest victims that may be evicted for this PodGroup, possibly none, by trying every choice. When `thoroughly` is false, no choice is tried if
 /// even the eviction of all pods would not be enough.
-pub(super) fn some_reclaim(before: &Cluster, claimant: &str, thoroughly: bool) -> Option<Victims> {
-    if check_reclaim(before, claimant, &Victims::new()).is_ok() {
+pub(super) fn some_reclaim(before: &Cluster, preemptor: &str, thoroughly: bool) -> Option<Victims> {
+    if check_reclaim(before, preemptor, &Victims::new()).is_ok() {
         return Some(Victims::new());
     }
-    let group = before.groups.get(claimant)?;
-    let cluster = settled(before, claimant);
-    let may: Victims = before.pods.iter().filter(|(_, pod)| may_go(pod, group, claimant)).map(|(uid, _)| uid.clone()).collect();
-    let claimant = Claimant::of(&cluster, claimant, group);
-    if !thoroughly && !is_placed(&cluster, &claimant, &may) {
+    let group = before.groups.get(preemptor)?;
+    let cluster = settled(before, preemptor);
+    let may: Victims = before.pods.iter().filter(|(_, pod)| may_go(pod, group, preemptor)).map(|(uid, _)| uid.clone()).collect();
+    let preemptor = Preemptor::of(&cluster, preemptor, group);
+    if !thoroughly && !is_placed(&cluster, &preemptor, &may) {
         return None;
     }
     // A pod that may not be evicted first may not be evicted at all, and need not be tried together with others.
     let alone = |uid: &String| {
         let one = Victims::from([uid.clone()]);
-        may_reclaim_from(&cluster, &claimant, &one) && borrows(&cluster, &claimant, uid, &Victims::new())
+        may_reclaim_from(&cluster, &preemptor, &one) && borrows(&cluster, &preemptor, uid, &Victims::new())
     };
     let may: Victims = may.into_iter().filter(alone).collect();
-    if !thoroughly && !is_placed(&cluster, &claimant, &may) {
+    if !thoroughly && !is_placed(&cluster, &preemptor, &may) {
         return None;
     }
     let mut choices: Vec<Victims> = parts_of(&may).chain([may.clone()]).filter(|choice| !choice.is_empty()).collect();
     choices.sort_by_key(Victims::len);
     // The cheapest checks come first.
     let is_right = |victims: &Victims| {
-        gangs_stay_or_go(&cluster, &claimant, victims)
-            && is_placed(&cluster, &claimant, victims)
-            && check_victims(&cluster, &claimant, victims).is_ok()
+        gangs_stay_or_go(&cluster, &preemptor, victims)
+            && is_placed(&cluster, &preemptor, victims)
+            && check_victims(&cluster, &preemptor, victims).is_ok()
     };
     choices.into_iter().find(is_right)
 }
 
 /// Checks all rules, except that every victim is needed.
-fn check_victims(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> Result<(), &'static str> {
+fn check_victims(cluster: &Cluster, preemptor: &Preemptor<'_>, victims: &Victims) -> Result<(), &'static str> {
     let rules: [(&str, Rule); 6] = [
         ("R6", gangs_stay_or_go),
         ("R1", may_reclaim_from),
@@ -116,65 +116,65 @@ fn check_victims(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) 
         ("R5", no_ceiling_refuses),
         ("R4", is_placed),
     ];
-    rules.iter().find(|(_, holds)| !holds(cluster, claimant, victims)).map_or(Ok(()), |(rule, _)| Err(rule))
+    rules.iter().find(|(_, holds)| !holds(cluster, preemptor, victims)).map_or(Ok(()), |(rule, _)| Err(rule))
 }
 
 /// R8, and R11 within one queue.
-fn may_go(pod: &Pod, claimant: &Group, name: &str) -> bool {
-    let low_enough = if pod.queue == claimant.queue { pod.priority < claimant.priority } else { pod.priority <= claimant.priority };
+fn may_go(pod: &Pod, preemptor: &Group, name: &str) -> bool {
+    let low_enough = if pod.queue == preemptor.queue { pod.priority < preemptor.priority } else { pod.priority <= preemptor.priority };
     pod.preemptable && !pod.terminating && pod.ours && low_enough && pod.group.as_deref() != Some(name)
 }
 
 /// R1, against the queue of every victim.
-fn may_reclaim_from(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> bool {
+fn may_reclaim_from(cluster: &Cluster, preemptor: &Preemptor<'_>, victims: &Victims) -> bool {
     queues_of(cluster, victims).iter().all(|victim| {
-        up_to_below(cluster, claimant.queue, common_ancestor(cluster, claimant.queue, victim)).iter().all(|queue| {
-            asked_in(&claimant.asked)
-                .all(|(dimension, asked)| used(cluster, queue, dimension) + asked <= claimant.share(cluster, queue, dimension))
+        up_to_below(cluster, preemptor.queue, common_ancestor(cluster, preemptor.queue, victim)).iter().all(|queue| {
+            asked_in(&preemptor.asked)
+                .all(|(dimension, asked)| used(cluster, queue, dimension) + asked <= preemptor.share(cluster, queue, dimension))
         })
     })
 }
 
 /// R2: there is an order in which the queue of each victim is over its share when the previous victims are gone.
-fn all_borrow(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> bool {
+fn all_borrow(cluster: &Cluster, preemptor: &Preemptor<'_>, victims: &Victims) -> bool {
     let units = units(cluster, victims);
     victims.is_empty()
         || units.iter().any(|last| {
             let before: Victims = victims.difference(last).cloned().collect();
-            last.iter().all(|uid| borrows(cluster, claimant, uid, &before)) && all_borrow(cluster, claimant, &before)
+            last.iter().all(|uid| borrows(cluster, preemptor, uid, &before)) && all_borrow(cluster, preemptor, &before)
         })
 }
 
 /// R2 for one pod, after the eviction of others.
-fn borrows(cluster: &Cluster, claimant: &Claimant<'_>, uid: &str, gone: &Victims) -> bool {
+fn borrows(cluster: &Cluster, preemptor: &Preemptor<'_>, uid: &str, gone: &Victims) -> bool {
     let Some(pod) = cluster.pods.get(uid) else {
         return false;
     };
     let left = cluster.without_pods(gone);
-    let way = up_to_below(cluster, &pod.queue, common_ancestor(cluster, claimant.queue, &pod.queue));
-    let over = |dimension: &String| way.iter().all(|queue| used(&left, queue, dimension) > claimant.share(cluster, queue, dimension));
+    let way = up_to_below(cluster, &pod.queue, common_ancestor(cluster, preemptor.queue, &pod.queue));
+    let over = |dimension: &String| way.iter().all(|queue| used(&left, queue, dimension) > preemptor.share(cluster, queue, dimension));
     let reclaimable = way.iter().all(|queue| spec(cluster, queue).reclaimable);
     // Within its own queue (R11) the way is empty and no queue borrows.
-    way.is_empty() || reclaimable && claimant.lacked.get_or_init(|| lacked(cluster, claimant)).iter().any(over)
+    way.is_empty() || reclaimable && preemptor.lacked.get_or_init(|| lacked(cluster, preemptor)).iter().any(over)
 }
 
 /// R2: returns the dimensions that the PodGroup lacks: where F6 refuses, or less is idle than it asks for. Where the room exists but in pieces,
 /// it lacks everything that it asks for.
-fn lacked(cluster: &Cluster, claimant: &Claimant<'_>) -> Vec<String> {
-    let dimensions: Vec<(String, i128)> = asked_in(&claimant.asked).map(|(name, asked)| (name.to_owned(), asked)).collect();
+fn lacked(cluster: &Cluster, preemptor: &Preemptor<'_>) -> Vec<String> {
+    let dimensions: Vec<(String, i128)> = asked_in(&preemptor.asked).map(|(name, asked)| (name.to_owned(), asked)).collect();
     let lacks = |(name, asked): &&(String, i128)| {
         let alone = Amounts::from([(name.clone(), *asked)]);
-        idle(cluster, name) < *asked || matches!(fits(cluster, claimant.queue, &alone), Err(Refusal { dimension: Some(_), .. }))
+        idle(cluster, name) < *asked || matches!(fits(cluster, preemptor.queue, &alone), Err(Refusal { dimension: Some(_), .. }))
     };
     let lacked: Vec<String> = dimensions.iter().filter(lacks).map(|(name, _)| name.clone()).collect();
     if lacked.is_empty() { dimensions.into_iter().map(|(name, _)| name).collect() } else { lacked }
 }
 
 /// R3: for every queue from a victim's up to below the common ancestor.
-fn no_queue_falls_below_its_floor(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> bool {
+fn no_queue_falls_below_its_floor(cluster: &Cluster, preemptor: &Preemptor<'_>, victims: &Victims) -> bool {
     let after = cluster.without_pods(victims);
     queues_of(cluster, victims).iter().all(|victim| {
-        up_to_below(cluster, victim, common_ancestor(cluster, claimant.queue, victim)).iter().all(|queue| {
+        up_to_below(cluster, victim, common_ancestor(cluster, preemptor.queue, victim)).iter().all(|queue| {
             cluster.dimensions().iter().all(|dimension| {
                 let (was, is) = (used(cluster, queue, dimension), used(&after, queue, dimension));
                 is == was || is >= floor(cluster, queue, dimension)
@@ -184,10 +184,10 @@ fn no_queue_falls_below_its_floor(cluster: &Cluster, claimant: &Claimant<'_>, vi
 }
 
 /// R4: all needed members have a node when the victims are gone.
-fn is_placed(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> bool {
+fn is_placed(cluster: &Cluster, preemptor: &Preemptor<'_>, victims: &Victims) -> bool {
     let after = cluster.without_pods(victims);
-    let may_stay = claimant.group.preemptable || is_within_entitlement(&after, claimant.queue, &claimant.asked);
-    fits(&after, claimant.queue, &claimant.asked).is_ok() && may_stay && have_nodes(&after, &claimant.members)
+    let may_stay = preemptor.group.preemptable || is_within_entitlement(&after, preemptor.queue, &preemptor.asked);
+    fits(&after, preemptor.queue, &preemptor.asked).is_ok() && may_stay && have_nodes(&after, &preemptor.members)
 }
 
 /// N3, by trying every node for every member; where no nodes are named, with all nodes together.
@@ -221,16 +221,16 @@ fn idle(cluster: &Cluster, dimension: &str) -> i128 {
     cluster.nodes.iter().map(left).sum()
 }
 
-/// R5: against a queue that refuses by its own capability only evictions below it help, and they must be enough.
-fn no_ceiling_refuses(cluster: &Cluster, claimant: &Claimant<'_>, victims: &Victims) -> bool {
+/// R5: when a queue refuses because of its own capability, only evictions below it help, and they must be enough.
+fn no_ceiling_refuses(cluster: &Cluster, preemptor: &Preemptor<'_>, victims: &Victims) -> bool {
     let after = cluster.without_pods(victims);
-    walk(&after, claimant.queue)
+    walk(&after, preemptor.queue)
         .iter()
-        .all(|queue| asked_in(&claimant.asked).all(|(dimension, asked)| above_capability(&after, queue, dimension, asked).is_none()))
+        .all(|queue| asked_in(&preemptor.asked).all(|(dimension, asked)| above_capability(&after, queue, dimension, asked).is_none()))
 }
 
 /// R6: each PodGroup that loses members keeps minMember or no member.
-fn gangs_stay_or_go(cluster: &Cluster, _: &Claimant<'_>, victims: &Victims) -> bool {
+fn gangs_stay_or_go(cluster: &Cluster, _: &Preemptor<'_>, victims: &Victims) -> bool {
     cluster.groups.iter().all(|(name, group)| {
         let live = live_members(cluster, name);
         let stay = live.iter().filter(|uid| !victims.contains(*uid)).count();

@@ -35,8 +35,8 @@ fn leaf() -> impl Strategy<Value = String> {
 /// Draws a full cluster of single pods, some of them in gangs, with a waiting PodGroup `asking`.
 fn full_cluster() -> impl Strategy<Value = Cluster> {
     let pods = prop::collection::vec((leaf(), 1..5_i128, prop::option::of(0..2_usize), 0..2_i64), 1..6);
-    let asking = (leaf(), 1..5_i128, 1..3_usize);
-    (queues(), pods, asking, 0..3_i128, 1..3_usize).prop_map(|(queues, pods, (queue, each, count), idle, min_member)| {
+    let preemptor = (leaf(), 1..5_i128, 1..3_usize);
+    (queues(), pods, preemptor, 0..3_i128, 1..3_usize).prop_map(|(queues, pods, (queue, each, count), idle, min_member)| {
         let group = |queue: &str, min_member, asks| Group {
             queue: queue.to_owned(),
             min_member,
@@ -66,16 +66,16 @@ fn allowed_victims(cluster: &Cluster) -> Vec<BTreeSet<String>> {
     (1..1_usize << uids.len()).map(chosen).filter(|victims| check_reclaim(cluster, "asking", victims).is_ok()).collect()
 }
 
-/// Returns the cluster after a reclaim: the victims wait again, as one PodGroup for each queue, and the PodGroup that asked is placed.
+/// Returns the cluster after a reclaim: the victims wait again, as one PodGroup for each queue, and the preempting PodGroup is placed.
 fn after(cluster: &Cluster, victims: &BTreeSet<String>) -> Cluster {
     let mut after = cluster.without_pods(victims);
-    let asking = after.groups["asking"].clone();
-    for (at, asks) in asking.asks.iter().enumerate() {
+    let preemptor = after.groups["asking"].clone();
+    for (at, asks) in preemptor.asks.iter().enumerate() {
         let group = Some("asking".to_owned());
-        let pod = Pod { queue: asking.queue.clone(), amounts: asks.clone(), group, priority: 1, ..Pod::default() };
+        let pod = Pod { queue: preemptor.queue.clone(), amounts: asks.clone(), group, priority: 1, ..Pod::default() };
         after.pods.insert(format!("placed-{at}"), pod);
     }
-    after.groups.insert("asking".to_owned(), Group { asks: Vec::new(), ..asking });
+    after.groups.insert("asking".to_owned(), Group { asks: Vec::new(), ..preemptor });
     for uid in victims {
         let gone = &cluster.pods[uid];
         let back = after.groups.entry(format!("back-{}", gone.queue)).or_insert_with(|| Group {
@@ -102,12 +102,12 @@ proptest! {
         for victims in allowed_victims(&cluster) {
             let after = after(&cluster, &victims);
             for victim in victims.iter().map(|uid| &cluster.pods[uid]) {
-                let asking = &cluster.groups["asking"].queue;
-                let ancestor = common_ancestor(&cluster, asking, &victim.queue);
+                let preemptor = &cluster.groups["asking"].queue;
+                let ancestor = common_ancestor(&cluster, preemptor, &victim.queue);
                 for queue in up_to_below(&cluster, &victim.queue, ancestor) {
                     prop_assert!(used(&after, queue, "cpu") >= floor(&cluster, queue, "cpu"), "{queue}");
                 }
-                for queue in up_to_below(&cluster, asking, ancestor) {
+                for queue in up_to_below(&cluster, preemptor, ancestor) {
                     prop_assert!(used(&after, queue, "cpu") <= share(&cluster, queue, "cpu"), "{queue}");
                 }
             }

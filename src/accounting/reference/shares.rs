@@ -73,7 +73,7 @@ fn share_if(cluster: &Cluster, queue: &str, dimension: &str, demands: Demands) -
     siblings.iter().zip(&parts).find(|(name, _)| **name == queue).map_or(0, |(_, part)| part.gets)
 }
 
-/// What one child gets of its parent's share.
+/// The part of its parent's share that one child gets.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) gets: i128,
@@ -83,7 +83,7 @@ pub(super) struct Part {
 }
 
 /// Water-filling by weight: raises the parts, which come in the order of priority and name, towards their targets. Returns
-/// the rest that no part takes. Every round but the last brings a part to its target, so there are no more rounds than parts.
+/// the amount that no part takes. Every round but the last brings a part to its target, so there are no more rounds than parts.
 pub(super) fn pour(parts: &mut [&mut Part], mut left: i128) -> i128 {
     loop {
         let mut below: Vec<&mut &mut Part> = parts.iter_mut().filter(|part| part.gets < part.target).collect();
@@ -100,7 +100,7 @@ pub(super) fn pour(parts: &mut [&mut Part], mut left: i128) -> i128 {
             one_is_full |= part.gets == part.target;
         }
         if !one_is_full {
-            // The rest from rounding is less than one unit for each.
+            // Rounding leaves less than one unit for each part.
             for part in below.into_iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
                 part.gets += 1;
                 left -= 1;
@@ -124,7 +124,7 @@ pub(super) fn is_over_share(cluster: &Cluster, queue: &str, dimension: &str) -> 
 
 /// S2, the rounds one by one.
 #[test]
-fn the_rest_is_divided_by_weight_until_it_is_used_up_or_all_parts_are_full() {
+fn an_amount_is_divided_by_weight_until_it_is_used_up_or_all_parts_are_full() {
     fn poured(left: i128, parts: &[(i128, i128, i128)]) -> (i128, Vec<i128>) {
         let part = |(gets, target, weight): &(i128, i128, i128)| Part { gets: *gets, target: *target, weight: *weight, deserves: false };
         let mut parts: Vec<Part> = parts.iter().map(part).collect();
@@ -142,6 +142,6 @@ fn the_rest_is_divided_by_weight_until_it_is_used_up_or_all_parts_are_full() {
     assert_eq!(
         poured(7, &[(0, 1, 1), (0, 99, 1), (0, 99, 1)]),
         (0, vec![1, 3, 3]),
-        "what rounding leaves in a round that fills somebody is divided again"
+        "what rounding leaves in a round that fills a part is divided again"
     );
 }

@@ -17,7 +17,7 @@ pub(crate) struct Bind {
     pub(crate) node: String,
 }
 
-/// What a PodGroup wants of a cycle.
+/// The turn that a PodGroup still has in a cycle.
 struct Want {
     group: String,
     rank: Rank,
@@ -26,7 +26,7 @@ struct Want {
     needed: usize,
     /// How many members wait and had no turn yet.
     left: usize,
-    /// A member found no node.
+    /// Whether a member found no node.
     failed: bool,
 }
 
@@ -39,11 +39,17 @@ enum Turn {
 }
 
 impl CycleModel {
-    /// Runs a cycle that tries these PodGroups and makes these binds, in this order. `rest` are the PodGroups that back off afterwards: when two fail, only the
-    /// first may have to.
+    /// Runs a cycle that tries these PodGroups and makes these binds, in this order. `backing_off` are the PodGroups that back off afterwards: when two fail,
+    /// it is possible that only the first has to back off.
     ///
     /// The error is the first difference from the rules.
-    pub(crate) fn cycle(&mut self, now: u64, tried: &BTreeSet<String>, binds: &[Bind], rest: &BTreeSet<String>) -> Result<(), String> {
+    pub(crate) fn cycle(
+        &mut self,
+        now: u64,
+        tried: &BTreeSet<String>,
+        binds: &[Bind],
+        backing_off: &BTreeSet<String>,
+    ) -> Result<(), String> {
         let mut binds = binds.iter();
         let mut wants: Vec<Want> = tried.iter().filter_map(|group| self.prepare(group, now)).collect();
         let mut shares = Shares::of(self.cluster());
@@ -54,7 +60,7 @@ impl CycleModel {
             let Some(next) = self.next(&wanting, &mut shares) else { return Err("no PodGroup is next".to_owned()) };
             let Some(at) = wants.iter().position(|want| want.rank == next) else { return Err("the next PodGroup is unknown".to_owned()) };
             let mut want = wants.remove(at);
-            // A6; but a partially bound gang is completed first.
+            // A6. A partially bound gang is completed first.
             if first.contains_key(&want.queue) && !(want.needed > 0 && self.is_partially_bound(&want.group)) {
                 if !self.is_satisfied(&want.group) {
                     self.revoke(&want.group);
@@ -73,7 +79,7 @@ impl CycleModel {
         if let Some(bind) = binds.next() {
             return Err(format!("{} is placed on {}, but no member may be placed", bind.pod, bind.node));
         }
-        in_vain.sort_by_key(|group| !rest.contains(group));
+        in_vain.sort_by_key(|group| !backing_off.contains(group));
         in_vain.iter().for_each(|group| self.finds_no_victims(group, now));
         Ok(())
     }
@@ -90,7 +96,7 @@ impl CycleModel {
             return None;
         }
         let cluster = self.cluster();
-        // A5: taken back when its queue is closed or broken.
+        // A5: the reservation ends when the queue is closed or broken.
         let is_usable = broken(&cluster, &queue).is_none() && is_leaf(&cluster, &queue);
         if !is_usable || closed_by(&cluster, &queue).is_some() && !self.is_satisfied(group) {
             self.revoke(group);
@@ -104,7 +110,7 @@ impl CycleModel {
             return None;
         }
         let whole = self.is_whole(group);
-        if !whole && self.count(group, |stands| *stands == MemberState::Gated) > 0 {
+        if !whole && self.count(group, |state| *state == MemberState::Gated) > 0 {
             self.revoke(group);
             return None;
         }
@@ -123,7 +129,7 @@ impl CycleModel {
         if want.needed > 0 || want.left == 0 {
             if !self.admit(&group) {
                 self.revoke(&group);
-                let asks_later = want.left == 0 && self.life(&group).rests_until > now;
+                let asks_later = want.left == 0 && self.life(&group).backs_off_until > now;
                 return Ok(if asks_later { Turn::Over } else { Turn::WaitsForRoom });
             }
             if want.left == 0 {
@@ -157,7 +163,7 @@ impl CycleModel {
             asked.clear();
         }
         let without = self.cluster().without_reservation(group);
-        let by_right = match fits(&without, &queue, &asked) {
+        let by_reclaim = match fits(&without, &queue, &asked) {
             Ok(()) => false,
             Err(_) if can_reclaim(&without, &queue, &asked) => true,
             Err(_) => return false,
@@ -167,7 +173,7 @@ impl CycleModel {
             life.minimum = plus(&charged, &reserved);
         } else {
             life.minimum = plus(&charged, &asked);
-            life.by_right = by_right;
+            life.by_reclaim = by_reclaim;
         }
         true
     }
@@ -188,7 +194,7 @@ impl CycleModel {
             }
             let place = Place { node: bind.node.clone(), queue: queue.clone(), bound: false, terminating: false };
             if let Some(member) = self.members.get_mut(&bind.pod) {
-                member.stands = MemberState::On(place);
+                member.state = MemberState::On(place);
             }
         }
         self.follow(group);

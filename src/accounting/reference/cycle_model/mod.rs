@@ -1,7 +1,7 @@
 //! A reference model of the cycle: admission, reservations, back-off and order of PodGroups over time (A1, A2, A4 to A6, P1, P2).
 //!
 //! The other parts of the reference answer questions about one cluster; this model covers the rules about time. It takes events, and runs a cycle whenever the
-//! differential test says so; `lives` shows the result. It is written from the text of the rules. Where the text leaves a choice open (which members, which node,
+//! differential test runs one; `lives` shows the result. It is written from the text of the rules. Where the text leaves a choice open (which members, which node,
 //! which PodGroups a cycle tries), the model takes the choice that was made and checks that it is allowed. All members of a PodGroup are alike, so no choice among
 //! them changes how many are placed. There are no evictions.
 
@@ -48,13 +48,13 @@ pub(crate) struct Member {
     pub(crate) asks: Amounts,
     pub(crate) priority: i64,
     pub(crate) created: u64,
-    pub(crate) stands: MemberState,
+    pub(crate) state: MemberState,
 }
 
 /// The state of a member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum MemberState {
-    /// A scheduling gate holds it back.
+    /// The pod has a scheduling gate.
     Gated,
     Waits,
     On(Place),
@@ -80,18 +80,19 @@ struct Life {
     minimum: Amounts,
     /// Its reservation.
     reserved: Amounts,
-    /// Whether it was admitted by A3 alone.
-    by_right: bool,
+    /// Whether A3 alone admitted it.
+    by_reclaim: bool,
     /// When its admission times out.
     until: Option<u64>,
-    /// The same, for a PodGroup whose admission was revoked because its object changed.
-    patience: Option<u64>,
-    /// How often its admission was revoked since it had all nodes, and until when it waits.
+    /// When the earlier admission would have timed out, if a change of the object revoked it.
+    earlier_until: Option<u64>,
+    /// How often its admission was revoked since it had all nodes.
     times: u32,
-    rests_until: u64,
-    /// A bind failed; it is retried at this time.
+    /// The end of its back-off.
+    backs_off_until: u64,
+    /// When a failed bind is retried.
     tries_again: Option<u64>,
-    /// When a bind failed first since the last successful one.
+    /// When the first bind failed after the last successful one.
     refused_since: Option<u64>,
     /// Its minMember when its minimum was placed last, and how many members have been placed since.
     had: Option<(usize, usize)>,
@@ -104,8 +105,8 @@ pub(crate) struct Seen {
     /// `None` where it does not matter: its minimum is placed or zero, or it asks for nothing.
     pub(crate) admitted: Option<bool>,
     pub(crate) times: u32,
-    /// `None` while it does not wait.
-    pub(crate) rests_until: Option<u64>,
+    /// The end of the back-off; `None` when there is none.
+    pub(crate) backs_off_until: Option<u64>,
 }
 
 impl CycleModel {
@@ -122,7 +123,7 @@ impl CycleModel {
         };
     }
 
-    /// Sets a PodGroup. A5: when it is over or its object changes, its reservation is taken back.
+    /// Sets a PodGroup. A5: when it is over or its object changes, its reservation ends.
     pub(crate) fn group(&mut self, name: &str, spec: GroupSpec) {
         // A zero amount is the same as an absent one.
         let counted = |spec: &GroupSpec| spec.min_resources.as_ref().map(|amounts| positive(&as_requests(amounts)));
@@ -149,10 +150,10 @@ impl CycleModel {
 
     pub(crate) fn member(&mut self, uid: &str, member: Member) {
         let group = member.group.clone();
-        let is_there = matches!(&member.stands, MemberState::On(place) if place.bound);
+        let is_there = matches!(&member.state, MemberState::On(place) if place.bound);
         let before = self.members.insert(uid.to_owned(), member);
-        // Our bind succeeded; a pod that another scheduler bound says nothing about ours.
-        if is_there && before.is_some_and(|before| matches!(before.stands, MemberState::On(place) if !place.bound)) {
+        // This scheduler's bind succeeded. A bind by another scheduler does not count here.
+        if is_there && before.is_some_and(|before| matches!(before.state, MemberState::On(place) if !place.bound)) {
             self.life(&group).refused_since = None;
         }
         self.follow(&group);
@@ -167,7 +168,7 @@ impl CycleModel {
     /// A5: what a refused bind gives back is reserved for its gang in the same step.
     pub(crate) fn bind_refused(&mut self, uid: &str, now: u64, tries_again: u64) {
         let Some(member) = self.members.get_mut(uid) else { return };
-        let before = std::mem::replace(&mut member.stands, MemberState::Waits);
+        let before = std::mem::replace(&mut member.state, MemberState::Waits);
         let (group, given_back) = (member.group.clone(), member.asks.clone());
         self.follow(&group);
         let Some(spec) = self.groups.get(&group) else { return };
@@ -191,7 +192,7 @@ impl CycleModel {
                 reserved: positive(&life.reserved),
                 admitted: (!self.is_satisfied(name) && !self.asked(name).is_empty()).then_some(life.admitted),
                 times: life.times,
-                rests_until: Some(life.rests_until).filter(|until| *until > now),
+                backs_off_until: Some(life.backs_off_until).filter(|until| *until > now),
             };
             (name.clone(), seen)
         };
@@ -215,7 +216,7 @@ impl CycleModel {
     /// Returns the present cluster, as the other parts of the reference read it.
     fn cluster(&self) -> Cluster {
         let pod = |(uid, member): (&String, &Member)| {
-            let MemberState::On(place) = &member.stands else { return None };
+            let MemberState::On(place) = &member.state else { return None };
             let pod = Pod {
                 queue: place.queue.clone(),
                 amounts: member.asks.clone(),
@@ -231,7 +232,7 @@ impl CycleModel {
             let group = Group {
                 queue: spec.queue.clone(),
                 // A succeeded member counts as placed.
-                min_member: spec.min_member.saturating_sub(self.count(name, |stands| *stands == MemberState::Succeeded)),
+                min_member: spec.min_member.saturating_sub(self.count(name, |state| *state == MemberState::Succeeded)),
                 asks,
                 min_resources: spec.min_resources.clone(),
                 priority: 0,
@@ -259,21 +260,21 @@ impl CycleModel {
     }
 
     fn count(&self, group: &str, which: impl Fn(&MemberState) -> bool) -> usize {
-        self.members.values().filter(|member| member.group == group && which(&member.stands)).count()
+        self.members.values().filter(|member| member.group == group && which(&member.state)).count()
     }
 
     fn waiting(&self, group: &str) -> Vec<String> {
-        let waits = |member: &Member| member.group == group && member.stands == MemberState::Waits;
+        let waits = |member: &Member| member.group == group && member.state == MemberState::Waits;
         self.members.iter().filter(|(_, member)| waits(member)).map(|(uid, _)| uid.clone()).collect()
     }
 
     /// Counts the members that are charged and not terminating.
     fn placed(&self, group: &str) -> usize {
-        self.count(group, |stands| matches!(stands, MemberState::On(place) if !place.terminating))
+        self.count(group, |state| matches!(state, MemberState::On(place) if !place.terminating))
     }
 
     fn places(&self, group: &str) -> usize {
-        self.placed(group) + self.count(group, |stands| *stands == MemberState::Succeeded)
+        self.placed(group) + self.count(group, |state| *state == MemberState::Succeeded)
     }
 
     /// Returns how many members its minimum still lacks.
@@ -292,7 +293,7 @@ impl CycleModel {
 
     /// Returns the charges of its members (A1).
     fn charged(&self, group: &str) -> Amounts {
-        let charged = |member: &&Member| member.group == group && matches!(&member.stands, MemberState::On(place) if !place.terminating);
+        let charged = |member: &&Member| member.group == group && matches!(&member.state, MemberState::On(place) if !place.terminating);
         sum(&self.members.values().filter(charged).map(|member| member.asks.clone()).collect::<Vec<_>>())
     }
 

@@ -15,15 +15,15 @@ impl CycleModel {
         let life = self.life(group);
         life.admitted = false;
         life.reserved.clear();
-        (life.until, life.patience) = (None, None);
+        (life.until, life.earlier_until) = (None, None);
     }
 
-    /// The same after a change of the object, which does not make the timeout longer.
+    /// Revokes the admission and the reservation after a change of the object. The change does not extend the timeout.
     pub(super) fn revoke_after_change(&mut self, group: &str) {
         let life = self.life(group);
-        let patience = if life.admitted { life.until } else { life.patience };
+        let earlier_until = if life.admitted { life.until } else { life.earlier_until };
         self.revoke(group);
-        self.life(group).patience = patience;
+        self.life(group).earlier_until = earlier_until;
     }
 
     /// Records that the minimum is placed: the reservation and the back-off end.
@@ -32,7 +32,7 @@ impl CycleModel {
         let life = self.life(group);
         life.admitted = true;
         life.minimum.clear();
-        (life.times, life.rests_until) = (0, 0);
+        (life.times, life.backs_off_until) = (0, 0);
     }
 
     /// Updates the reservation after a change of the PodGroup. A4: it shrinks by the charges of the members. A5: it ends when the minimum is placed.
@@ -42,7 +42,7 @@ impl CycleModel {
         }
         let (charged, is_satisfied, min) = (self.charged(group), self.is_satisfied(group), self.groups[group].min_member);
         let (placed, places) = (self.placed(group), self.places(group));
-        let is_bound = self.count(group, |stands| matches!(stands, super::MemberState::On(place) if !place.bound)) == 0;
+        let is_bound = self.count(group, |state| matches!(state, super::MemberState::On(place) if !place.bound)) == 0;
         let life = self.life(group);
         let left = less(&life.minimum, &charged);
         for (dimension, reserved) in &mut life.reserved {
@@ -68,35 +68,35 @@ impl CycleModel {
 
     /// Reserves for a PodGroup that was admitted and found no nodes; A2, A4 and A5 give the amount and the time.
     pub(super) fn reserve(&mut self, group: &str, now: u64) {
-        let (half_bound, charged, is_satisfied) = (self.is_partially_bound(group), self.charged(group), self.is_satisfied(group));
+        let (partially_bound, charged, is_satisfied) = (self.is_partially_bound(group), self.charged(group), self.is_satisfied(group));
         let is_over = self.groups[group].over;
         let life = self.life(group);
-        let until = if life.admitted { life.until } else { life.patience };
-        if !half_bound && until.is_some_and(|until| until <= now) {
+        let until = if life.admitted { life.until } else { life.earlier_until };
+        if !partially_bound && until.is_some_and(|until| until <= now) {
             self.back_off(group, now);
         }
         let life = self.life(group);
-        if !half_bound && life.rests_until > now {
+        if !partially_bound && life.backs_off_until > now {
             self.revoke(group);
             return;
         }
         life.admitted = true;
-        life.patience = None;
+        life.earlier_until = None;
         life.reserved = if is_satisfied || is_over { super::Amounts::new() } else { positive(&less(&life.minimum, &charged)) };
-        let ends = !half_bound && !life.reserved.is_empty();
+        let ends = !partially_bound && !life.reserved.is_empty();
         life.until = ends.then(|| until.unwrap_or(now + ADMISSION_TIMEOUT));
     }
 
     fn back_off(&mut self, group: &str, now: u64) {
         let life = self.life(group);
         life.times += 1;
-        life.rests_until = now + ADMISSION_TIMEOUT * LONGEST.min(1 << (life.times - 1));
+        life.backs_off_until = now + ADMISSION_TIMEOUT * LONGEST.min(1 << (life.times - 1));
     }
 
     /// A5: a reservation by A3 alone ends at once when the PodGroup finds no pods to evict. There are no evictions here, so it ends whenever the PodGroup tries and the
     /// terminating pods do not free enough (R4).
     pub(super) fn finds_no_victims(&mut self, group: &str, now: u64) {
-        let Some(life) = self.lives.get(group).filter(|life| life.by_right && !positive(&life.reserved).is_empty()) else { return };
+        let Some(life) = self.lives.get(group).filter(|life| life.by_reclaim && !positive(&life.reserved).is_empty()) else { return };
         let (queue, without) = (self.groups[group].queue.clone(), self.cluster().without_reservation(group));
         if self.is_partially_bound(group) || fits(&without, &queue, &life.reserved).is_ok() {
             return;

@@ -23,7 +23,7 @@ fn group(model: &mut CycleModel, name: &str, created: u64, min_member: usize, as
     let spec = GroupSpec { queue: "q".to_owned(), min_member, min_resources: None, class: None, created, over: false };
     model.group(name, spec);
     for at in 0..min_member {
-        let member = Member { group: name.to_owned(), asks: cpu(asks), priority: 0, created, stands: MemberState::Waits };
+        let member = Member { group: name.to_owned(), asks: cpu(asks), priority: 0, created, state: MemberState::Waits };
         model.member(&format!("{name}-{at}"), member);
     }
 }
@@ -36,7 +36,7 @@ fn cycle(model: &mut CycleModel, seconds: u64, binds: &[(&str, &str)]) -> Result
 
 /// Returns each reservation, and until which second the PodGroup backs off.
 fn seen(model: &CycleModel, seconds: u64) -> BTreeMap<String, (i128, Option<u64>)> {
-    let of = |seen: super::Seen| (seen.reserved.get("cpu").copied().unwrap_or(0), seen.rests_until.map(|until| until / SECOND));
+    let of = |seen: super::Seen| (seen.reserved.get("cpu").copied().unwrap_or(0), seen.backs_off_until.map(|until| until / SECOND));
     model.seen(seconds * SECOND).into_iter().map(|(name, seen)| (name, of(seen))).collect()
 }
 
@@ -86,21 +86,21 @@ fn what_a_refused_bind_gives_back_is_reserved_and_shrinks_when_another_scheduler
     cycle(&mut model, 1, &[]).unwrap();
     let place = Place { node: "n1".to_owned(), queue: "q".to_owned(), bound: true, terminating: false };
     let member = model.members()["g-0"].clone();
-    model.member("g-0", Member { stands: MemberState::On(place.clone()), ..member.clone() });
+    model.member("g-0", Member { state: MemberState::On(place.clone()), ..member.clone() });
     assert_eq!(seen(&model, 1)["g"], (4, None));
-    model.member("g-1", Member { stands: MemberState::On(Place { node: "n3".to_owned(), ..place.clone() }), ..member });
+    model.member("g-1", Member { state: MemberState::On(Place { node: "n3".to_owned(), ..place.clone() }), ..member });
     assert_eq!((seen(&model, 1)["g"], model.counted("q")[0].clone()), ((0, None), cpu(8)));
     let leaving = MemberState::On(Place { terminating: true, ..place });
     let member = model.members()["g-1"].clone();
-    model.member("g-1", Member { stands: leaving, ..member });
-    assert_eq!(model.seen(SECOND)["g"].admitted, None, "nothing is asked for an incomplete gang");
+    model.member("g-1", Member { state: leaving, ..member });
+    assert_eq!(model.seen(SECOND)["g"].admitted, None, "an incomplete gang has no request");
     model.member_gone("g-1");
-    for stands in [MemberState::Succeeded, MemberState::Failed, MemberState::Gated] {
+    for state in [MemberState::Succeeded, MemberState::Failed, MemberState::Gated] {
         let member = model.members()["g-0"].clone();
-        model.member("g-0", Member { stands: stands.clone(), ..member });
+        model.member("g-0", Member { state: state.clone(), ..member });
         cycle(&mut model, 9, &[]).unwrap();
         // One of two succeeded; a scheduling gate ends the request.
-        assert_eq!((seen(&model, 9)["g"], model.seen(0)["g"].times), ((0, None), 0), "{stands:?}");
-        assert_eq!(model.lives["g"].admitted, stands != MemberState::Gated);
+        assert_eq!((seen(&model, 9)["g"], model.seen(0)["g"].times), ((0, None), 0), "{state:?}");
+        assert_eq!(model.lives["g"].admitted, state != MemberState::Gated);
     }
 }

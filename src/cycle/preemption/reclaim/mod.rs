@@ -25,7 +25,7 @@ mod alternatives;
 mod by_node;
 mod candidates;
 #[cfg(test)]
-mod duel;
+mod differential;
 mod search;
 mod spare;
 mod stage;

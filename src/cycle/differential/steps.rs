@@ -1,10 +1,10 @@
-//! What happens in a history?
+//! The steps of a history.
 
 use proptest::prelude::*;
 
-use super::scene::{QueueSaid, Triple, min_resources, offers, queue};
+use super::scene::{QueueFields, Triple, min_resources, offers, queue};
 
-/// One thing that happens. Pods are chosen by number among those of which it can be.
+/// One step. A pod is chosen by its number among the pods that the step can apply to.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Pods {
@@ -14,23 +14,24 @@ pub(super) enum Step {
         created: u8,
         priority: i32,
     },
-    /// Its gate is lifted.
+    /// The scheduling gate of a pod is removed.
     Lift(usize),
     Gone(usize),
-    /// It is told to go, and is there still.
+    /// A pod starts to terminate.
     Leaves(usize),
-    /// Its binding is there.
+    /// The bind of a pod succeeds.
     Seen(usize),
     AllSeen,
-    /// Its binding is refused.
+    /// The bind of a pod fails.
     Refused(usize),
-    /// Somebody else binds it.
+    /// Another scheduler binds a pod.
     Elsewhere(usize, usize),
-    /// Something is written onto it that means nothing here.
+    /// A field of a pod changes that has no meaning for the scheduler.
     Touched(usize),
+    /// A pod ends: it succeeds, or it fails.
     Ends(usize, bool),
-    Queue(usize, QueueSaid),
-    /// Its annotation alone.
+    Queue(usize, QueueFields),
+    /// The annotation of a queue changes.
     Desired(usize, Option<&'static str>),
     Strategy(usize, bool),
     Group(usize, u32, Option<Vec<(usize, i64)>>),
@@ -39,7 +40,7 @@ pub(super) enum Step {
     Over(usize),
     GroupGone(usize),
     Node(usize, Triple),
-    /// So many seconds.
+    /// Time passes, in seconds.
     Later(u64),
 }
 
@@ -59,7 +60,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         3 => (at(), 0..3_usize).prop_map(|(pod, node)| Step::Elsewhere(pod, node)),
         2 => at().prop_map(Step::Touched),
         2 => (at(), any::<bool>()).prop_map(|(pod, well)| Step::Ends(pod, well)),
-        2 => (at(), queue()).prop_map(|(at, said)| Step::Queue(at, said)),
+        2 => (at(), queue()).prop_map(|(at, fields)| Step::Queue(at, fields)),
         2 => (at(), desired).prop_map(|(at, desired)| Step::Desired(at, desired)),
         1 => (at(), any::<bool>()).prop_map(|(at, fifo)| Step::Strategy(at, fifo)),
         3 => (at(), 0..4_u32, min_resources()).prop_map(|(at, min, keys)| Step::Group(at, min, keys)),

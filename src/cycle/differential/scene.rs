@@ -1,4 +1,4 @@
-//! Which small histories are there?
+//! Draws small histories.
 
 use std::fmt;
 
@@ -6,23 +6,23 @@ use proptest::prelude::*;
 
 use super::steps::{Step, step};
 
-/// Whole units of each dimension.
+/// An amount of each dimension, in whole units.
 pub(super) type Triple = [i64; 3];
 pub(super) type Bounds = [Option<i64>; 3];
 
 pub(super) const DIMENSIONS: [&str; 3] = ["cpu", "memory", "pods"];
-/// What may stand in a minResources.
+/// The keys that a minResources may have.
 pub(super) const KEYS: [&str; 8] =
     ["cpu", "requests.cpu", "limits.cpu", "requests.memory", "memory", "pods", "count/pods", "limits.memory"];
-/// A queue that names this parent is below nobody.
-const NOBODY: usize = 99;
-/// No way is longer, `root` included.
+/// The number of a parent that does not exist.
+const MISSING: usize = 99;
+/// The most queues on a way up, `root` included.
 const LEVELS: usize = 4;
 
-/// What a queue's object says.
+/// The fields of a queue's object.
 #[derive(Clone, Debug)]
-pub(super) struct QueueSaid {
-    /// One of those before it by number from 1, or `root`.
+pub(super) struct QueueFields {
+    /// The parent: the number of an earlier queue from 1, or 0 for `root`.
     pub(super) parent: usize,
     pub(super) capability: Bounds,
     pub(super) deserved: Triple,
@@ -30,36 +30,37 @@ pub(super) struct QueueSaid {
     pub(super) priority: i32,
     pub(super) fifo: bool,
     pub(super) reclaimable: bool,
-    /// The annotation by which it is closed, as it is written.
+    /// The annotation that closes the queue, as written.
     pub(super) desired: Option<&'static str>,
 }
 
-/// What a group's object says, and what each of its members asks for.
+/// The fields of a PodGroup's object, and the request of each of its members.
 #[derive(Clone, Debug)]
-pub(super) struct GroupSaid {
+pub(super) struct GroupFields {
     pub(super) queue: usize,
     pub(super) min_member: u32,
-    /// Keys of minResources by number.
+    /// The minResources: the number of each key, and its amount.
     pub(super) min_resources: Option<Vec<(usize, i64)>>,
     pub(super) class: Option<i32>,
     pub(super) created: u8,
     pub(super) asks: Triple,
 }
 
+/// A cluster and its history.
 #[derive(Clone, Debug)]
 pub(super) struct Scene {
     pub(super) nodes: Vec<Triple>,
-    pub(super) queues: Vec<QueueSaid>,
-    pub(super) groups: Vec<GroupSaid>,
-    /// What happens, and whether cycles run before the next thing does.
+    pub(super) queues: Vec<QueueFields>,
+    pub(super) groups: Vec<GroupFields>,
+    /// The steps, each with whether cycles run before the next step.
     pub(super) steps: Vec<(Step, bool)>,
 }
 
 impl fmt::Display for Scene {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.nodes.iter().enumerate().try_for_each(|(at, offers)| writeln!(f, "n{at}: {offers:?}"))?;
-        self.queues.iter().enumerate().try_for_each(|(at, said)| writeln!(f, "q{}: {said:?}", at + 1))?;
-        self.groups.iter().enumerate().try_for_each(|(at, said)| writeln!(f, "g{at}: {said:?}"))?;
+        self.queues.iter().enumerate().try_for_each(|(at, fields)| writeln!(f, "q{}: {fields:?}", at + 1))?;
+        self.groups.iter().enumerate().try_for_each(|(at, fields)| writeln!(f, "g{at}: {fields:?}"))?;
         self.steps.iter().enumerate().try_for_each(|(at, step)| writeln!(f, "{at}: {step:?}"))
     }
 }
@@ -72,13 +73,13 @@ fn bounds(most: Triple, set: f64) -> impl Strategy<Value = Bounds> {
     most.map(|most| prop::option::weighted(set, 0..=most))
 }
 
-pub(super) fn queue() -> impl Strategy<Value = QueueSaid> {
+pub(super) fn queue() -> impl Strategy<Value = QueueFields> {
     let amounts = (bounds([9, 8, 9], 0.2), [0..7_i64, 0..7_i64, 0..7_i64], prop_oneof![3 => Just([None; 3]), 1 => bounds([3, 2, 2], 0.5)]);
-    let parent = prop_oneof![30 => 0..6_usize, 1 => Just(NOBODY)];
+    let parent = prop_oneof![30 => 0..6_usize, 1 => Just(MISSING)];
     let desired =
         prop_oneof![12 => Just(None::<&'static str>), 1 => Just(Some("Open")), 1 => Just(Some("Closed")), 1 => Just(Some("closed"))];
     (parent, amounts, 0..2_i32, prop::bool::weighted(0.4), prop::bool::weighted(0.9), desired).prop_map(
-        |(parent, (capability, deserved, guarantee), priority, fifo, reclaimable, desired)| QueueSaid {
+        |(parent, (capability, deserved, guarantee), priority, fifo, reclaimable, desired)| QueueFields {
             parent,
             capability,
             deserved,
@@ -95,14 +96,14 @@ pub(super) fn min_resources() -> impl Strategy<Value = Option<Vec<(usize, i64)>>
     prop::option::weighted(0.5, prop::collection::vec((0..KEYS.len(), 0..7_i64), 1..4))
 }
 
-fn group() -> impl Strategy<Value = GroupSaid> {
+fn group() -> impl Strategy<Value = GroupFields> {
     let asks = (1..4_i64, prop_oneof![2 => Just(0_i64), 1 => 0..3_i64], 0..2_i64).prop_map(|(cpu, memory, pods)| [cpu, memory, pods]);
     (0..40_usize, 0..4_u32, min_resources(), prop::option::weighted(0.4, 0..3_i32), 0..3_u8, asks).prop_map(
-        |(queue, min_member, min_resources, class, created, asks)| GroupSaid { queue, min_member, min_resources, class, created, asks },
+        |(queue, min_member, min_resources, class, created, asks)| GroupFields { queue, min_member, min_resources, class, created, asks },
     )
 }
 
-/// Any history; sometimes one in which nothing happens but that time passes.
+/// Draws a history; in a few histories only time passes.
 pub(super) fn scene() -> impl Strategy<Value = Scene> {
     let steps = prop::collection::vec((step(), prop::bool::weighted(0.8)), 4..14);
     let waits = prop::collection::vec((Just(Step::Later(1_000)), Just(true)), 14..16);
@@ -115,18 +116,18 @@ pub(super) fn scene() -> impl Strategy<Value = Scene> {
     })
 }
 
-/// The name of the queue's parent; none is `root`.
-pub(super) fn parent(queues: &[QueueSaid], at: usize) -> Option<String> {
+/// Returns the name of the queue's parent; `None` for `root`.
+pub(super) fn parent(queues: &[QueueFields], at: usize) -> Option<String> {
     let parent = queues[at].parent;
-    if parent == NOBODY {
-        return Some("nobody".to_owned());
+    if parent == MISSING {
+        return Some("missing".to_owned());
     }
     let parent = parent % (at + 1);
     (parent > 0 && depth(queues, parent - 1) + 2 < LEVELS).then(|| name(parent - 1))
 }
 
-/// How many queues but `root` are above it.
-fn depth(queues: &[QueueSaid], at: usize) -> usize {
+/// Counts the queues above this one, without `root`.
+fn depth(queues: &[QueueFields], at: usize) -> usize {
     let above = (0..at).find(|above| parent(queues, at).is_some_and(|parent| parent == name(*above)));
     above.map_or(0, |above| depth(queues, above) + 1)
 }
@@ -135,8 +136,8 @@ pub(super) fn name(at: usize) -> String {
     format!("q{}", at + 1)
 }
 
-/// The queue that a group names by this number: mostly a leaf.
-pub(super) fn queue_of(queues: &[QueueSaid], number: usize) -> String {
+/// Returns the queue that a PodGroup names by this number: mostly a leaf.
+pub(super) fn queue_of(queues: &[QueueFields], number: usize) -> String {
     let all: Vec<String> = (0..queues.len()).map(name).collect();
     let is_leaf = |queue: &&String| (0..queues.len()).all(|at| parent(queues, at).as_ref() != Some(*queue));
     let leaves: Vec<String> = all.iter().filter(is_leaf).cloned().collect();

@@ -1,4 +1,4 @@
-//! What the duel found where the cycle was wrong, each as a small story.
+//! Histories in which the differential test showed an error of the cycle, each as a small test.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn cpus(count: i64) -> Amount {
     Amount::from_units(count)
 }
 
-/// The queue `q`, and so many nodes of 4 cpu.
+/// Makes a state with the queue `q` and this number of nodes of 4 cpu.
 fn small(nodes: usize, capability: i64, strategy: DequeueStrategy) -> SchedulingState {
     let mut state = empty_state();
     state.apply_queue(QueueFacts { dequeue_strategy: strategy, ..queue("q", None, &[("cpu", capability)]) });
@@ -36,7 +36,7 @@ fn small(nodes: usize, capability: i64, strategy: DequeueStrategy) -> Scheduling
 }
 
 #[test]
-fn a5_what_a_refused_bind_gives_back_is_reserved_also_while_further_members_wait_behind_somebody() {
+fn a5_what_a_refused_bind_gives_back_is_reserved_also_while_further_members_wait_behind_another_group() {
     let mut state = small(3, 10, DequeueStrategy::Fifo);
     gang(&mut state, "g", 2, "q", 2, &[("cpu", 3)]);
     assert_eq!(bound(&at(&mut state, 0)).len(), 2);
@@ -49,7 +49,7 @@ fn a5_what_a_refused_bind_gives_back_is_reserved_also_while_further_members_wait
 }
 
 #[test]
-fn a5_a_gang_that_asks_for_more_is_no_half_bound_one_because_a_member_was_written_to() {
+fn a5_a_gang_with_a_larger_min_member_is_not_partially_bound_after_an_update_of_a_member() {
     let mut state = small(1, 8, DequeueStrategy::Traverse);
     state.apply_group(group("ns", "g", 2, "q"));
     let runs = |name: &str| PodFacts { charged_queue: Some("q".into()), ..running(pod("ns", name, "g", &[("cpu", 1)]), "n0") };
@@ -61,11 +61,11 @@ fn a5_a_gang_that_asks_for_more_is_no_half_bound_one_because_a_member_was_writte
     assert!(at(&mut state, 1).binds.is_empty());
     assert_eq!(reserved(&state), cpus(6));
     let _plan = at(&mut state, 31);
-    assert_eq!(reserved(&state), cpus(0), "it lines up like any other, and its patience ends");
+    assert_eq!(reserved(&state), cpus(0), "the admission times out, as for every other gang");
 }
 
 #[test]
-fn a5_a_queue_that_is_closed_takes_back_what_is_reserved_for_a_bind_that_is_tried_again() {
+fn a5_when_a_queue_closes_the_reservation_for_a_retried_bind_ends() {
     let mut state = small(1, 8, DequeueStrategy::Traverse);
     gang(&mut state, "g", 1, "q", 1, &[("cpu", 4)]);
     assert_eq!(bound(&at(&mut state, 0)).len(), 1);
@@ -77,19 +77,19 @@ fn a5_a_queue_that_is_closed_takes_back_what_is_reserved_for_a_bind_that_is_trie
 }
 
 #[test]
-fn p1_queues_take_turns_by_their_shares_also_after_something_was_taken_back() {
+fn p1_queues_are_served_by_their_shares_also_after_a_reservation_ends() {
     let mut state = empty_state();
     state.apply_node(node("n", &[("cpu", 9)]));
     for name in ["q", "r"] {
         state.apply_queue(QueueFacts { deserved: limits(&[("cpu", 10), ("pods", 99)]), ..queue(name, None, &[]) });
     }
     state.apply_pod(PodFacts { charged_queue: Some("r".into()), ..running(pod("ns", "old", "x", &[("cpu", 1)]), "n") });
-    gang(&mut state, "rests", 2, "q", 2, &[("cpu", 12)]);
+    gang(&mut state, "revoked", 2, "q", 2, &[("cpu", 12)]);
     let _plan = at(&mut state, 0);
     assert_eq!(reserved(&state), cpus(24));
-    // It keeps more than its one member asks for, until its patience is over.
-    state.delete_pod(&Uid::from("ns/rests-1"));
-    state.apply_pod(PodFacts { priority: 9, ..pod("ns", "rests-0", "rests", &[("cpu", 12)]) });
+    // The reservation is larger than the request of the remaining member, until the admission times out.
+    state.delete_pod(&Uid::from("ns/revoked-1"));
+    state.apply_pod(PodFacts { priority: 9, ..pod("ns", "revoked-0", "revoked", &[("cpu", 12)]) });
     for (name, queue) in [("a", "q"), ("b", "q"), ("c", "r")] {
         gang(&mut state, name, 1, queue, 1, &[("cpu", 2)]);
     }
@@ -98,7 +98,7 @@ fn p1_queues_take_turns_by_their_shares_also_after_something_was_taken_back() {
 }
 
 #[test]
-fn a6_nobody_waits_for_a_gang_whose_members_need_more_than_there_is_whatever_its_min_resources_say() {
+fn a6_no_group_waits_behind_a_gang_with_members_larger_than_the_cluster_even_if_its_min_resources_fit() {
     let mut state = small(1, 6, DequeueStrategy::Fifo);
     state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 1)])), ..group("ns", "a", 2, "q") });
     (0..2).for_each(|at| state.apply_pod(pod("ns", &format!("a-{at}"), "a", &[("cpu", 4)])));
@@ -106,33 +106,33 @@ fn a6_nobody_waits_for_a_gang_whose_members_need_more_than_there_is_whatever_its
     assert_eq!(bound(&at(&mut state, 0)), [("b-0", "n0")]);
 }
 
-/// Its patience is over, and it has nobody to be placed: it took the reservation of who comes after it, and let it have that again, in every other cycle.
+/// The admission of `empty` timed out, and it has no member to place. The error: in every other cycle it took the reservation of the next PodGroup, and returned it in the cycle after.
 #[test]
-fn a6_nobody_waits_for_a_group_that_rests_and_has_no_members() {
+fn a6_no_group_waits_behind_a_group_that_backs_off_and_has_no_members() {
     let mut state = small(1, 6, DequeueStrategy::Fifo);
     state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 1)])), ..group("ns", "empty", 1, "q") });
     let _plan = at(&mut state, 0);
     assert_eq!(reserved(&state), cpus(1));
-    let patience = POLICY.admission_timeout.as_secs();
-    let _plan = at(&mut state, patience);
+    let timeout = POLICY.admission_timeout.as_secs();
+    let _plan = at(&mut state, timeout);
     assert_eq!(reserved(&state), cpus(0));
     state.apply_group(group("ns", "train", 3, "q"));
     let younger = Timestamp::from_second(2_000_000_000).unwrap();
     for after in 1..5 {
-        // They are younger, and written to each time.
+        // The members of `train` are younger, and each time there is an update of them.
         for name in ["train-0", "train-1", "train-2"] {
             let member = pod("ns", name, "train", &[("cpu", 2)]);
             state.apply_pod(PodFacts { created: younger, grace: Duration::from_secs(after), ..member });
         }
-        assert!(at(&mut state, patience + after).binds.is_empty());
+        assert!(at(&mut state, timeout + after).binds.is_empty());
         assert_eq!(reserved(&state), cpus(6));
     }
 }
 
-/// It asks for more than there is, so it is refused while anything is kept for another queue; that is over here when the other has what it is guaranteed, though something is still kept
-/// for its own.
+/// `big` requests more than the cluster has, so it is refused while another queue has an unused guarantee. When `small` uses the guarantee of `p`, `big` is tried again, although its
+/// own queue still has an unused guarantee.
 #[test]
-fn f5_who_was_kept_out_for_what_is_kept_for_others_has_another_look_when_that_is_less() {
+fn f5_a_group_that_unused_guarantees_of_others_exclude_is_tried_again_when_these_shrink() {
     let mut state = empty_state();
     (0..2).for_each(|at| state.apply_node(node(&format!("n{at}"), &[("cpu", 4)])));
     for name in ["p", "q"] {
@@ -146,14 +146,14 @@ fn f5_who_was_kept_out_for_what_is_kept_for_others_has_another_look_when_that_is
     assert!(state.has_work(Duration::from_secs(2)));
     let _plan = at(&mut state, 2);
     assert_eq!(reserved(&state), cpus(12));
-    // That took what was kept for its own queue, so whoever else was refused is asked once more.
+    // The reservation used the guarantee of its own queue, so the other refused PodGroups are tried once more.
     let _plan = at(&mut state, 3);
     assert!(!state.has_work(Duration::from_secs(1)));
 }
 
-/// There is nobody of it to be bound again: it lacks members, and asks for them as any group does.
+/// No member of the PodGroup can be bound again. It lacks members, and requests its minResources like any other PodGroup.
 #[test]
-fn a5_a_group_backs_off_only_while_somebody_of_it_waits() {
+fn a5_a_group_backs_off_after_a_refused_bind_only_while_a_member_waits() {
     let mut state = small(1, 8, DequeueStrategy::Traverse);
     state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 2)])), ..group("ns", "g", 1, "q") });
     ["g-0", "g-1"].iter().for_each(|name| state.apply_pod(pod("ns", name, "g", &[("cpu", 1)])));
@@ -164,12 +164,12 @@ fn a5_a_group_backs_off_only_while_somebody_of_it_waits() {
     assert_eq!(reserved(&state), cpus(2));
     state.apply_queue(QueueFacts { closed_by_hand: true, ..queue("q", None, &[]) });
     let _plan = at(&mut state, 2);
-    assert!(state.cache().groups().values().all(|group| !group.is_admitted()), "a queue that is closed admits nobody");
+    assert!(state.cache().groups().values().all(|group| !group.is_admitted()), "a closed queue admits no PodGroup");
 }
 
-/// What it was told about a further member before is no answer to what it asks now: the place that its own member leaves is enough (R4).
+/// An earlier refusal of a further member does not answer the present request: the room of the terminating member is enough (R4).
 #[test]
-fn a5_what_is_reserved_by_right_is_kept_for_who_waits_for_a_pod_that_began_to_leave() {
+fn a5_a_reservation_by_reclaim_is_not_revoked_while_the_group_waits_for_a_terminating_pod() {
     let mut state = empty_state();
     [("n0", 4), ("n1", 7)].iter().for_each(|(name, cpu)| state.apply_node(node(name, &[("cpu", *cpu)])));
     for (name, cpu) in [("p", 0), ("q", 2)] {
@@ -180,7 +180,7 @@ fn a5_what_is_reserved_by_right_is_kept_for_who_waits_for_a_pod_that_began_to_le
         state.apply_pod(PodFacts { charged_queue: Some("p".into()), ..running(pod("ns", name, "borrows", &[("cpu", 3)]), node) });
     }
     state.apply_group(group("ns", "g", 1, "q"));
-    // Nobody goes for it.
+    // The members do not preempt.
     let member = |name: &str| PodFacts { preempts: false, ..pod("ns", name, "g", &[("cpu", 1)]) };
     let runs = PodFacts { charged_queue: Some("q".into()), ..running(member("g-0"), "n0") };
     state.apply_pod(runs.clone());
@@ -193,9 +193,10 @@ fn a5_what_is_reserved_by_right_is_kept_for_who_waits_for_a_pod_that_began_to_le
     assert_eq!(bound(&at(&mut state, 2)).len(), 1);
 }
 
-/// While it was reserved nothing was kept for the queue any more, and whoever came before it in this cycle took what the queue is guaranteed (O2: also while it is closed).
+/// The reservation counts as use of the guarantee, so nothing else protected it. The error: when the reservation ended late in the cycle, an earlier PodGroup had already used the
+/// guarantee (O2: a closed queue still has it).
 #[test]
-fn a5_what_is_reserved_in_a_queue_that_was_closed_is_taken_back_before_anybody_has_a_turn() {
+fn a5_a_reservation_in_a_closed_queue_ends_before_any_group_is_tried() {
     let mut state = empty_state();
     state.apply_node(node("n", &[("cpu", 4)]));
     let guaranteed = QueueFacts { guarantee: limits(&[("cpu", 4)]), ..queue("q", None, &[]) };
@@ -210,9 +211,10 @@ fn a5_what_is_reserved_in_a_queue_that_was_closed_is_taken_back_before_anybody_h
     assert_eq!(reserved(&state), cpus(0));
 }
 
-/// Its minResources say less than its members ask for, so once it has asked anew it has less reserved than the refused bind gave back; and whoever had its turn before, nobody looked at.
+/// The minResources of `g` are less than the requests of its members. So its next admission reserves less than the refused bind gave back. The error: a PodGroup that was tried earlier
+/// in the cycle was not tried again.
 #[test]
-fn a5_what_a_group_reserves_no_longer_once_it_has_asked_anew_is_free_for_others() {
+fn a5_when_a_new_admission_reserves_less_the_difference_is_free_for_others() {
     let mut state = empty_state();
     [("n0", 1), ("n1", 4)].iter().for_each(|(name, cpu)| state.apply_node(node(name, &[("cpu", *cpu), ("memory", 1)])));
     state.apply_queue(QueueFacts { guarantee: limits(&[("cpu", 1)]), ..queue("p", None, &[]) });
@@ -233,7 +235,7 @@ fn a5_what_a_group_reserves_no_longer_once_it_has_asked_anew_is_free_for_others(
     assert_eq!(bound(&at(&mut state, 6)), [("h-1", "n1")]);
 }
 
-/// Its last member is leaving, and it asks for the room of the next: it was refused for what is reserved behind it, that was taken back, and it was not among those who were looked at then.
+/// A member of `a` terminates, and `a` requests room again. It was refused because of the reservation of `b`. The error: when that reservation ended, `a` was not tried again.
 #[test]
 fn a6_a_gang_that_has_lost_a_member_has_the_room_that_was_reserved_behind_it() {
     let mut state = empty_state();
@@ -251,34 +253,34 @@ fn a6_a_gang_that_has_lost_a_member_has_the_room_that_was_reserved_behind_it() {
     let seen = PodFacts { charged_queue: Some("q".into()), ..running(pod("ns", "a-0", "a", &[("cpu", 1)]), "n0") };
     state.apply_pod(PodFacts { deleting: true, ..seen });
     (0..2).for_each(|_| _ = at(&mut state, 1));
-    assert_eq!(reserved(&state), cpus(2), "a asks for 2, and b for what is left: nothing");
+    assert_eq!(reserved(&state), cpus(2), "a requests 2, and nothing is left for b");
     assert!(!state.has_work(Duration::from_secs(1)));
 }
 
-/// It rests from the moment at which it was admitted, so its rest ends when its patience would have ended; and nobody was woken then, for that patience was over.
+/// The back-off begins at the admission, so it ends when the admission would have timed out. The error: the PodGroup was not tried then, because that timeout was no longer set.
 #[test]
-fn a5_who_asks_in_vain_when_it_is_admitted_is_asked_again_after_its_rest() {
+fn a5_a_group_that_finds_no_victims_at_its_admission_is_tried_again_after_its_back_off() {
     let mut state = empty_state();
     state.apply_node(node("n", &[("cpu", 4)]));
     let deserved = |cpu| limits(&[("cpu", cpu), ("pods", 9)]);
     state.apply_queue(QueueFacts { capability: limits(&[("cpu", 2)]), deserved: deserved(2), ..queue("top", None, &[]) });
     state.apply_queue(QueueFacts { deserved: deserved(0), ..queue("borrows", Some("top"), &[]) });
     state.apply_queue(QueueFacts { deserved: deserved(1), reclaimable: false, ..queue("q", Some("top"), &[]) });
-    // Nobody of its priority may send it away.
+    // `g` cannot preempt this pod, because its priority is higher.
     let high = PodFacts { priority: 9, charged_queue: Some("borrows".into()), ..pod("ns", "high", "x", &[("cpu", 2)]) };
     state.apply_pod(running(high, "n"));
     gang(&mut state, "g", 1, "q", 1, &[("cpu", 1)]);
-    let patience = POLICY.admission_timeout;
-    for rest in [patience, patience * 3, patience * 7] {
+    let timeout = POLICY.admission_timeout;
+    for back_off in [timeout, timeout * 3, timeout * 7] {
         let mut cycles = 0;
-        while state.has_work(rest - Duration::from_secs(1)) {
+        while state.has_work(back_off - Duration::from_secs(1)) {
             let now = state.next_attempt().unwrap();
             assert!(run(&mut state, &POLICY, now).binds.is_empty());
             cycles += 1;
-            assert!(cycles < 20, "it does not come to rest, at {now:?}");
-            assert_eq!(reserved(&state), cpus(0), "it is owed, and asks in vain");
+            assert!(cycles < 20, "the cycles do not end, at {now:?}");
+            assert_eq!(reserved(&state), cpus(0), "the PodGroup can reclaim, but finds no victims");
         }
-        assert_eq!(state.next_attempt(), Some(rest));
-        let _plan = at(&mut state, rest.as_secs());
+        assert_eq!(state.next_attempt(), Some(back_off));
+        let _plan = at(&mut state, back_off.as_secs());
     }
 }
