@@ -1,4 +1,4 @@
-//! Which pods keep other pods away, and from where?
+//! The index of required anti-affinity: which placed pods keep other pods away from which nodes.
 //!
 //! Required anti-affinity is symmetric: a pod of any scheduler on a node that says "no pod like this beside me" is obeyed although the pod that
 //! comes says nothing. It reaches over a whole topology domain, so it is worked out for all nodes at once: the pairs (label key, value) of

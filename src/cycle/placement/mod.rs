@@ -1,4 +1,4 @@
-//! Where do these pods go?
+//! Chooses the nodes for a set of pods.
 //!
 //! ```text
 //!  Attempt ──▶ Placer ──▶ for each pod: node table ──▶ best node ──▶ Trial ──▶ all placed: commit

@@ -1,4 +1,4 @@
-//! What does a placement change, and how is all of it undone?
+//! A trial: a placement that can be undone with everything that it changed.
 //!
 //! A trial is open over everything that a placement changes. Whatever is asked meanwhile sees the pods that it has placed, so a later member
 //! of a gang sees the earlier ones. A trial that is dropped is undone; [`Trial::commit`] keeps it. There is one undo log, with savepoints.

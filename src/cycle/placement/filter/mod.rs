@@ -1,4 +1,4 @@
-//! Which nodes can take a pod?
+//! The predicates: whether a node can take a pod, and if not, why.
 //!
 //! One predicate is one file with one type, and one line in [`PREDICATES`]. It then holds for placing, for preempting and for settling
 //! nominations, because all of them ask [`refusal`], and it is explained by the [`Reason`] that it returns.
@@ -25,7 +25,7 @@ use crate::api::pod_facts::Constraints;
 use crate::cycle::explain::Reason;
 use crate::resources::{Amount, Resources};
 
-/// What a pod asks of a node.
+/// The requirements of a pod on a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
     /// What it requests.
@@ -75,7 +75,7 @@ enum Basis {
     Amounts,
 }
 
-/// One question to a node.
+/// A predicate: one condition under which a node refuses a pod.
 trait Predicate: Sync {
     /// Why the node does not take the pod; none where it does.
     fn refuses(&self, query: &Query<'_>, node: &NodeState<'_>) -> Option<No>;
