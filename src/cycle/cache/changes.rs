@@ -1,4 +1,4 @@
-//! What did an event or a decision make different?
+//! The changes that an event or a decision made to the cache.
 //!
 //! The cache notes these; `state` passes each on to the rooms that it matters to.
 

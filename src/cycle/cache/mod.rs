@@ -1,4 +1,4 @@
-//! What is known of the cluster, and what did an event change?
+//! The cache: the facts about the cluster, and the changes that each event made to them.
 //!
 //! Facts arrive through [`Cache::apply_pod`] and its siblings, in any order and any number of times. The accounting and the counts are updated at once. Each
 //! function notes what became different as typed [`Change`]s; the rooms above take them ([`Cache::take_changes`]) and decide what follows. Nothing is decided
@@ -138,7 +138,7 @@ impl Cache {
         self.changes.push(change.into());
     }
 
-    /// Takes the objects whose status may have changed since the last call.
+    /// Takes the objects with a status that may have changed since the last call.
     pub fn take_dirty(&mut self) -> Dirty {
         std::mem::take(&mut self.dirty)
     }

@@ -1,4 +1,4 @@
-//! Which phase is a PodGroup in?
+//! The phase of a PodGroup.
 
 use crate::api::GroupFacts;
 
@@ -13,7 +13,7 @@ pub enum Phase {
     Inqueue,
     /// Its minimum has nodes.
     Running,
-    /// Some members run, and the rest of its minimum finds no nodes.
+    /// Some members run, and the other members of its minimum find no nodes.
     Unknown,
     /// Its minimum succeeded and nothing is left. Final.
     Completed,
@@ -65,7 +65,7 @@ pub fn is_through(group: &Group, facts: &GroupFacts) -> bool {
     live(group) == 0 && (group.through || group.counts.succeeded >= facts.min_member.max(1))
 }
 
-/// The number of members that have had what the gang is for, or have it. Members with an unknown bind outcome are not counted.
+/// Returns the number of members that count for the gang: they have a node or have succeeded. Members with an unknown bind outcome are not counted.
 fn has_places(group: &Group) -> u32 {
     group.counts.placed.saturating_sub(group.counts.open).saturating_add(group.counts.succeeded)
 }
