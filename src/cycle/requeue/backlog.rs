@@ -1,4 +1,4 @@
-//! Which PodGroups wait, and in which queue?
+//! The backlog: the PodGroups that wait, by queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Which PodGroups does the next cycle try, and when is it?
+//! The requeue: which PodGroups the next cycle tries, and when it runs.
 //!
 //! ```text
 //!                  refused                              a change that may help it
@@ -118,8 +118,12 @@ impl Requeue {
         self.timers.next()
     }
 
-    /// Returns the PodGroups that this cycle tries: those that changed themselves, whose time has come, which a change may help, and a few that ask once more
-    /// for a preemption.
+    /// Returns the PodGroups that this cycle tries.
+    ///
+    /// * PodGroups that changed themselves.
+    /// * PodGroups with a timer that is over.
+    /// * PodGroups that a change may help.
+    /// * A few PodGroups that retry a preemption.
     pub(in crate::cycle) fn take(&mut self, now: Duration, preemptable: Preemptable, cache: &Cache) -> BTreeSet<GroupKey> {
         let mut tried = std::mem::take(&mut self.to_try);
         tried.extend(self.timers.take_over(now));
@@ -130,7 +134,7 @@ impl Requeue {
         } else if !self.changes.is_empty() {
             tried.extend(wake::woken(&mut self.changes, &self.parked, cache));
         }
-        // Which PodGroup is the first one of a fifo queue is known only beside all others that wait there (A6).
+        // The first PodGroup of a fifo queue is found only by comparing all PodGroups that wait there (A6).
         let queue_of = |key: &GroupKey| Some(cache.groups.get(key)?.facts.as_ref()?.queue.as_str());
         let mut fifo: BTreeSet<&str> = tried.iter().filter_map(queue_of).filter(|queue| cache.is_fifo(queue)).collect();
         let left = std::mem::take(&mut self.left_by_first);
@@ -142,8 +146,8 @@ impl Requeue {
         tried
     }
 
-    /// Bounds what is collected for the next cycle, where this replica stands by and no cycle runs. `most` PodGroups and names are kept; beyond that, PodGroups
-    /// that do not exist are forgotten, and the first cycle after a takeover tries everything.
+    /// Bounds the work that is collected for the next cycle, while this replica is a standby and no cycle runs. Above `most` PodGroups,
+    /// PodGroups that do not exist are forgotten. Above `most` names, the first cycle after a takeover tries everything.
     pub(in crate::cycle) fn stand_by(&mut self, most: usize, exists: impl Fn(&GroupKey) -> bool) {
         if self.to_try.len() > most {
             self.to_try.retain(exists);

@@ -1,10 +1,10 @@
-//! Which PodGroups wait for what?
+//! The parked PodGroups: refused PodGroups, each with the change that it waits for.
 //!
 //! A PodGroup that was refused is parked under what refused it, its [`Blocker`]: until that changes, or the PodGroup itself does, trying it again
 //! has the same outcome.
 //!
-//! PodGroups of one queue whose waiting members are all alike and lack nodes ask the same question, so they share a [`Line`] for each class and number of members
-//! that must find nodes together. A refusal of one of them answers for the whole line.
+//! Identical PodGroups of one queue that lack nodes share a [`Line`]: their waiting members are of one class, and the same number of members must find
+//! nodes together ([`LineKey`]). A refusal of one PodGroup holds for the whole line.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -58,7 +58,7 @@ pub(in crate::cycle) struct LineKey {
     pub(in crate::cycle) minimum: Vec<(ResourceName, Amount)>,
 }
 
-/// PodGroups that ask the same question.
+/// Identical PodGroups that lack nodes.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     /// When one of them was refused last.

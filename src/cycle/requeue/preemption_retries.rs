@@ -1,4 +1,4 @@
-//! Which PodGroups found no victims, with which outcome, and when is each preemption retried?
+//! The outcomes of preemption attempts, and the times of their retries.
 //!
 //! An outcome follows from the use and the demand of all queues, so it may be outdated after any change. Then the oldest outcomes are
 //! renewed first, a few in each cycle. PodGroups with no other reason to be tried are retried a few at a time, at a bounded rate, until
@@ -46,8 +46,8 @@ struct LastAttempt {
     /// The number of changes before the attempt; none where it had no turn yet.
     at: Option<u64>,
     outcome: PreemptionOutcome,
-    /// The priority with which it preempts, where only that could change its outcome: nodes or used quota refused it, and nothing is to be
-    /// said of any victim.
+    /// The priority with which it preempts, where only that could change its outcome: nodes or used quota refused it, and no reason
+    /// about victims is reported.
     plain: Option<i32>,
 }
 
