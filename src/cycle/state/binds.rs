@@ -1,4 +1,4 @@
-//! What follows when pods are to be bound, are bound, or a bind fails?
+//! Updates the state when pods are assumed, when they are bound, and when a bind fails.
 
 use std::sync::Arc;
 use std::time::Duration;
