@@ -49,7 +49,7 @@ pub(super) enum Presence {
 /// The next step of the election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// As far as we know no process ever record_of it: create it.
+    /// As far as we know the Lease does not exist: create it.
     Create,
     /// It is free: replace the holder with ourselves, with this number of transitions.
     Take { transitions: i32 },
