@@ -1,4 +1,4 @@
-//! What was typed, and what does it mean? Flags are called as kubectl's are.
+//! Parses the command line of the plugin. Flags have the same names as in kubectl.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -154,7 +154,7 @@ pub enum Output {
     Json,
 }
 
-/// Whose waiting is asked about.
+/// The object that `why` reports on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// None where only a name was typed.
@@ -253,7 +253,7 @@ fn shell(name: String) -> Shell {
     }
 }
 
-/// What can be a name in the API, and so a part of a path: it may come from whoever typed it only in this form.
+/// Returns whether the text can be the name of an object. User input becomes a part of an API path only in this form.
 #[must_use]
 pub fn is_name(text: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
