@@ -25,7 +25,7 @@ pub mod score;
 pub mod snapshot;
 pub mod trial;
 
-/// Which of the nodes that fit is taken.
+/// The strategy that chooses among the nodes that fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
     /// The emptiest, so that a failing node takes little with it.
