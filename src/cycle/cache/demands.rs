@@ -71,7 +71,7 @@ impl Cache {
     }
 
     /// Computes the shares if an input changed. They hold for the whole cycle. A placement moves resources from the demand to the use. It
-    /// may take more from the demand, where it is the last of a PodGroup whose minimum is larger than its members.
+    /// may take more from the demand, if it is the last placement of a PodGroup with a minimum that is larger than its members.
     pub(in crate::cycle) fn share_out(&mut self) {
         if std::mem::take(&mut self.sharing.outdated) || self.sharing.shares.is_none() {
             self.sharing.shares = Some(self.accounting.quota().shares(Waiting::Of(&self.sharing.demands)));

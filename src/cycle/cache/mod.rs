@@ -99,7 +99,7 @@ pub struct Cache {
     /// What the queues want, and the shares that follow.
     pub(in crate::cycle) sharing: Sharing,
     dirty: Dirty,
-    /// What became different since the changes were taken last.
+    /// The changes since they were taken last.
     changes: Vec<Change>,
 }
 
@@ -128,12 +128,12 @@ impl Cache {
         }
     }
 
-    /// Takes what became different since the last call, in that order.
+    /// Takes the changes since the last call, in their order.
     pub(in crate::cycle) fn take_changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)
     }
 
-    /// Notes that something became different.
+    /// Adds a change.
     pub(in crate::cycle) fn changed(&mut self, change: impl Into<Change>) {
         self.changes.push(change.into());
     }

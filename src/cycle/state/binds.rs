@@ -38,7 +38,7 @@ impl SchedulingState {
         binds
     }
 
-    /// Lets the shares of this cycle stand, whatever changes meanwhile.
+    /// Makes a change, and restores the shares of this cycle after it.
     pub(super) fn keeping_shares(&mut self, change: impl FnOnce(&mut Self)) {
         let shares = self.cache.sharing.shares.take();
         change(self);

@@ -184,7 +184,7 @@ impl SchedulingState {
         self.follow();
     }
 
-    /// Passes on what became different in the cache.
+    /// Passes on the changes of the cache.
     pub(in crate::cycle) fn follow(&mut self) {
         loop {
             let changes = self.cache.take_changes();
