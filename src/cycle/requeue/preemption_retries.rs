@@ -79,7 +79,7 @@ impl PreemptionOutcome {
 }
 
 impl PreemptionRetries {
-    /// Something changed from which all outcomes follow.
+    /// Records a change after which every outcome may be outdated.
     pub(in crate::cycle) const fn changed(&mut self) {
         self.changes = self.changes.saturating_add(1);
     }
@@ -95,12 +95,12 @@ impl PreemptionRetries {
         self.next_at <= now && self.is_open()
     }
 
-    /// A bind ended, so fewer are under way.
+    /// Records that a bind ended: the PodGroups that wait for binds may retry.
     pub(in crate::cycle) fn bound(&mut self) {
         self.reopened.append(&mut self.soon);
     }
 
-    /// Something about the PodGroup changed, so its outcome may be outdated.
+    /// Marks the outcome of the PodGroup as outdated, because the PodGroup changed.
     pub(in crate::cycle) fn reopen(&mut self, key: &GroupKey) {
         if self.attempts.contains_key(key) {
             self.reopened.insert(key.clone());
@@ -188,7 +188,7 @@ impl PreemptionRetries {
         self.order.insert((at, key.clone()));
     }
 
-    /// The PodGroup waits no more, or its request changed.
+    /// Forgets the outcome of the PodGroup, which does not wait any more or has another request.
     pub(in crate::cycle) fn forget(&mut self, key: &GroupKey) {
         if let Some(LastAttempt { at, .. }) = self.attempts.remove(key) {
             self.order.remove(&(at, key.clone()));
