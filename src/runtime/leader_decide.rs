@@ -22,9 +22,9 @@ pub(super) struct Record {
     pub(super) holder: String,
     /// The duration as written, in seconds; invalid when not positive.
     pub(super) duration_seconds: Option<i32>,
-    /// Compared, never interpreted.
+    /// The time of the acquisition as written. It is compared, and never parsed.
     pub(super) acquired: Option<String>,
-    /// Compared, never interpreted.
+    /// The time of the renewal as written. It is compared, and never parsed.
     pub(super) renewed: Option<String>,
     /// How often the holder changed.
     pub(super) transitions: i32,

@@ -35,7 +35,7 @@ enum End {
     Closed,
     /// The resourceVersion is of no use any more: list again.
     Lost(CallError),
-    /// It could not be opened, or broke.
+    /// The watch could not be opened, or it broke.
     Failed(CallError),
     /// The receiver of the events is gone.
     Unwanted,
