@@ -1,8 +1,7 @@
 //! The cache: the facts about the cluster, and the changes that each event made to them.
 //!
 //! Facts arrive through [`Cache::apply_pod`] and its siblings, in any order and any number of times. The accounting and the counts are updated at once. Each
-//! function notes what became different as typed [`Change`]s; the rooms above take them ([`Cache::take_changes`]) and decide what follows. Nothing is decided
-//! here.
+//! function adds its changes as typed [`Change`]s. The modules above take them ([`Cache::take_changes`]) and decide what follows. The cache decides nothing.
 //!
 //! ```text
 //!                    apply: seen on a node

@@ -54,7 +54,7 @@ struct Shortlist {
     tally: Option<Arc<Tally>>,
 }
 
-/// A pod that asks for a node.
+/// A request for a node for one pod.
 #[derive(Clone, Debug)]
 pub struct Asks<'a> {
     /// The number of its class.
@@ -63,7 +63,7 @@ pub struct Asks<'a> {
     pub class: &'a Class,
     /// How many pods of the class wait.
     pub users: usize,
-    /// Its labels, if a pod on a node could keep it away for them.
+    /// The labels of the pod, if the anti-affinity of a placed pod could match them.
     pub labels: Option<PodLabels>,
 }
 

@@ -11,7 +11,7 @@
 //! Reading order: [`placer`], [`trial`], [`filter`] (one file for each predicate), [`score`], [`nodes`], [`anti_affinity`], [`class`], and how
 //! the best node is found fast: [`finder`], `node_table`.
 //!
-//! **Architecture invariant:** this room knows pods, nodes and queues. It knows no turns, no gangs and no preemption, and imports nothing from
+//! **Architecture invariant:** this module knows pods, nodes and queues. It knows no turns, no gangs and no preemption, and imports nothing from
 //! `cycle::cache` or above.
 
 pub mod anti_affinity;

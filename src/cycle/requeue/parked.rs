@@ -30,18 +30,18 @@ pub(in crate::cycle) enum Blocker {
     Itself,
 }
 
-/// What a queue has too little of.
+/// The quota that a queue lacks for a PodGroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cycle) struct Lacking {
     /// The queue that refuses, the PodGroup's own or one above it; `root` where the answer depends on every queue.
     pub(in crate::cycle) level: Arc<str>,
     /// The queue of the PodGroup.
     pub(in crate::cycle) queue: Arc<str>,
-    /// What was asked for; none where the answer depends on more than what is used.
+    /// The requested amount; none if the decision depends on more than the use of the queue.
     pub(in crate::cycle) asked: Option<(ResourceName, Amount)>,
 }
 
-/// What identical PodGroups of one queue have in common. Where one of them finds no nodes, none of the others does.
+/// The common properties of identical PodGroups of one queue. If one of them finds no nodes, none of the others does.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::cycle) struct LineKey {
     /// The class of the waiting members.
@@ -54,7 +54,7 @@ pub(in crate::cycle) struct LineKey {
     pub(in crate::cycle) preemptable: bool,
     /// Whether the PodGroup has a reservation.
     pub(in crate::cycle) reserves: bool,
-    /// The minResources that admission asks for.
+    /// The minResources for admission.
     pub(in crate::cycle) minimum: Vec<(ResourceName, Amount)>,
 }
 

@@ -22,8 +22,8 @@ use crate::resources::{Amount, ResourceName, Resources};
 use super::changes::{Changes, Sequence};
 use super::parked::{Blocker, Line, LineKey, Parked};
 
-/// So many times at most a class is compared with a node for the changes of one cycle; beyond that, PodGroups are tried without a comparison. Reached only
-/// where thousands of nodes change at once, or thousands of classes wait.
+/// The most comparisons of a class with a node in one cycle. Above it, PodGroups are tried without a comparison. It is reached only if thousands of nodes
+/// change at once or thousands of classes wait.
 const MOST_COMPARISONS: usize = 200_000;
 
 /// Returns the parked PodGroups that the changes may help, and removes the changes that are answered by trying these.
