@@ -174,7 +174,7 @@ pub(crate) async fn collect(running: &mut JoinSet<Outcome>, outcomes: &mut Vec<O
     Ok(())
 }
 
-/// A case whose cluster runs, and in which nothing has been done yet.
+/// A case with a running cluster, in which nothing has been done yet.
 pub(crate) struct Prepared {
     case: Case,
     name: String,

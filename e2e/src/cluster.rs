@@ -145,7 +145,7 @@ impl Cluster {
         let output = Command::new(path)
             .args(arguments)
             .env("KUBECONFIG", &self.kubeconfig)
-            // Neither program may read or write the settings of the person who runs the tests.
+            // Neither program may read or write the settings of the user of this machine.
             .env("HOME", self.scratch.folder())
             .stdin(Stdio::null())
             .output()

@@ -27,7 +27,7 @@ pub struct Variable {
 }
 
 impl Variable {
-    /// Returns the selector and the label whose values are offered; `None` when the query has another form.
+    /// Returns the selector and the label of the offered values; `None` when the query has another form.
     pub fn asks(&self) -> Option<(&str, &str)> {
         let (selector, label) = self.query.strip_prefix("label_values(")?.strip_suffix(')')?.rsplit_once(',')?;
         Some((selector.trim(), label.trim()))

@@ -5,7 +5,7 @@ use std::fmt;
 /// The most characters of a bad value that a message repeats.
 const SHOWN: usize = 80;
 
-/// A field or annotation whose value could not be used.
+/// A field or annotation with a value that could not be used.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fault {
     /// The path of the field, or the key of the annotation.

@@ -30,7 +30,7 @@ pub const COOLDOWN: &str = "volcano.sh/cooldown-time";
 pub const JDB_MIN_AVAILABLE: &str = "volcano.sh/jdb-min-available";
 /// See [`JDB_MIN_AVAILABLE`].
 pub const JDB_MAX_UNAVAILABLE: &str = "volcano.sh/jdb-max-unavailable";
-/// What the names of Volcano's resources begin with that are shared among the pods of one card, or whose cards its scheduler chooses and writes onto the pod.
+/// The prefixes of Volcano's device resources. Pods share one card, or Volcano's scheduler chooses the cards and writes them onto the pod.
 pub const SHARED_DEVICES: [&str; 3] = ["volcano.sh/vgpu-", "volcano.sh/gpu-memory", "volcano.sh/gpu-number"];
 /// The label of a node that names its node group.
 pub const NODE_GROUP: &str = "volcano.sh/nodegroup-name";

@@ -94,9 +94,9 @@ pub fn object(intent: &Intent) -> PodGroup {
 
 /// Returns the merge patch from the fields that were last written to the fields of the intent.
 ///
-/// The patch contains only fields whose source changed, so a field that an admin set stays. It also contains the resourceVersion that it was computed
-/// from. Without it, two patches could apply one after the other: the object would have fields of both and remember the fields of one (L1). The UID
-/// protects another object of the same name.
+/// The patch contains only fields with a changed source, so it does not overwrite a field that an admin set. It also contains the
+/// resourceVersion that it was computed from. Without it, two patches could apply one after the other: the object would have
+/// fields of both and remember the fields of one (L1). The UID protects another object of the same name.
 #[must_use]
 pub fn amendment(on: &Version, from: Option<&Applied>, to: &Intent, adopt: bool) -> Value {
     let fields = &to.fields;

@@ -102,7 +102,8 @@ pub(super) struct MemberWait {
 #[derive(Default)]
 pub(super) struct GroupState {
     pub(super) memory: Memory,
-    /// The last refused write. The first message stays, because some servers write a number or a time into it, and each new text would be a new Event.
+    /// The last refused write. Only the first message is stored, because some servers write a number or a time into it. Each new text
+    /// would be a new Event.
     pub(super) refusal: Option<Refusal>,
     pub(super) member_wait: MemberWait,
     /// Since when the PodGroup is missing; `None` if it exists or is not needed.

@@ -45,7 +45,7 @@ fn shortened(mut history: Vec<u16>, mutant: Mutant) -> Vec<u16> {
     history
 }
 
-/// Returns the first seed whose history breaks a promise, and the trace of the shortened history.
+/// Returns the first seed with a history that breaks a promise, and the trace of the shortened history.
 fn first_broken(mutant: Mutant, seeds: std::ops::Range<u64>, length: usize) -> Option<(u64, String)> {
     seeds.into_iter().find_map(|seed| {
         play(&history(seed, length), mutant, false).err()?;

@@ -79,7 +79,7 @@ pub fn queues(answer: &Value, gaps: &mut Vec<Gap>) -> BTreeMap<String, QueueAnsw
     entries(answer, "queues", gaps, |queue: &QueueAnswer| queue.name.clone())
 }
 
-/// Why the PodGroups of an answer of `/debug/queues` wait, by `namespace/name`. One whose reason is of another version is not there.
+/// Returns why the PodGroups of an answer of `/debug/queues` wait, by `namespace/name`. A PodGroup with a reason of another version is left out.
 #[must_use]
 pub fn waiting(answer: &Value) -> BTreeMap<String, WaitingAnswer> {
     let lists = |value: &Value| value.as_array().cloned().unwrap_or_default();

@@ -179,7 +179,7 @@ mod tests {
         }
     }
 
-    /// For shells that are not installed.
+    /// Checks the scripts without running them, for shells that are not installed.
     #[test]
     fn each_script_names_all_verbs_and_says_for_which_program_it_is() {
         let heads = [

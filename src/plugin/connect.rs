@@ -28,7 +28,7 @@ pub struct Connection {
 /// The bearer token in the kubeconfig, for a server other than the API server.
 #[derive(Debug)]
 pub enum Bearer {
-    /// There is none.
+    /// The kubeconfig has no token.
     Nothing,
     /// A bearer token, or the source of one.
     Token(Box<AuthInfo>),

@@ -3,7 +3,7 @@
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// How many are shown.
+/// The most Events that are shown.
 const MOST: usize = 3;
 
 /// One Event, with the fields that people read.

@@ -168,7 +168,7 @@ fn meta(object: &Value) -> ObjectMeta {
     object.get("metadata").and_then(|meta| ObjectMeta::deserialize(meta).ok()).unwrap_or_default()
 }
 
-/// Returns the PodGroup of the pods that an owner makes: the one that its template names, or its own.
+/// Returns the PodGroup of the pods that an owner creates: the PodGroup that its template names, else its generated PodGroup.
 fn group_of_owner(owner: &Value) -> GroupKey {
     let annotations =
         owner.pointer("/spec/template/metadata/annotations").and_then(|all| BTreeMap::<String, String>::deserialize(all).ok());
@@ -211,7 +211,7 @@ fn why_absent(kind: Kind, object: &Value, keys: &[GroupKey]) -> Vec<String> {
 }
 
 impl Absent {
-    /// Returns the UID whose Events are shown.
+    /// Returns the UID of the object. Its Events are shown.
     #[must_use]
     pub fn uid(&self) -> &str {
         &self.uid

@@ -1,4 +1,4 @@
-//! What was typed, and what does it mean? Flags are called as kubectl's are.
+//! Parses the command line of the plugin. Flags have the same names as in kubectl.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -154,42 +154,42 @@ pub enum Output {
     Json,
 }
 
-/// Whose waiting is asked about.
+/// The object that `why` reports on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// None where only a name was typed.
+    /// The kind of the object; none if only a name was given.
     pub kind: Option<Kind>,
     /// The name.
     pub name: String,
 }
 
-/// The kinds that have PodGroups.
+/// The kinds of objects that have PodGroups. Each variant says which PodGroups it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The group itself.
+    /// The PodGroup itself.
     PodGroup,
-    /// The ones of its ReplicaSets.
+    /// The PodGroups of its ReplicaSets.
     Deployment,
-    /// Its own.
+    /// The PodGroup of its pods.
     StatefulSet,
-    /// Its own.
+    /// The PodGroup of its pods.
     Job,
-    /// The ones of its Jobs.
+    /// The PodGroups of its Jobs.
     CronJob,
-    /// Its own.
+    /// The PodGroup of its pods.
     DaemonSet,
-    /// Its own.
+    /// The PodGroup of its pods.
     ReplicaSet,
-    /// The one it belongs to.
+    /// The PodGroup that the pod belongs to.
     Pod,
 }
 
 impl Kind {
-    /// In the order in which a name without a kind is looked for.
+    /// All kinds, in the order in which a name without a kind is searched.
     pub const ALL: [Self; 8] =
         [Self::PodGroup, Self::Deployment, Self::StatefulSet, Self::Job, Self::CronJob, Self::DaemonSet, Self::ReplicaSet, Self::Pod];
 
-    /// As the API writes it.
+    /// Returns the name of the kind in the API.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -253,7 +253,7 @@ fn shell(name: String) -> Shell {
     }
 }
 
-/// What can be a name in the API, and so a part of a path: it may come from whoever typed it only in this form.
+/// Returns whether the text can be the name of an object. User input becomes a part of an API path only in this form.
 #[must_use]
 pub fn is_name(text: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';

@@ -83,7 +83,7 @@ async fn run(arguments: Arguments) -> ExitCode {
     }
 }
 
-/// Whether to use colours: only for a terminal that supports them, and not for a user who sets `NO_COLOR`. An empty `NO_COLOR` counts as unset.
+/// Returns whether to use colours: only for a terminal that supports them, and not if `NO_COLOR` is set. An empty `NO_COLOR` counts as unset.
 fn is_coloured(terminal: bool, no_color: Option<&OsStr>, term: Option<&OsStr>) -> bool {
     terminal && no_color.is_none_or(OsStr::is_empty) && term.is_none_or(|term| term != "dumb")
 }

@@ -1,4 +1,4 @@
-//! Makes text that anybody may have written safe to print.
+//! Makes untrusted text safe to print.
 //!
 //! Names, annotations, messages and values come from tenants. All text goes through a [`Page`]. It writes control characters, and characters that change
 //! the direction of text or have no width, as escapes, and cuts long text. Colours are added around the pieces afterwards, so no foreign escape

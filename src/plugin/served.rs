@@ -31,8 +31,8 @@ pub(super) fn port(pod: &Value) -> Port {
     Port { number: number(port).unwrap_or(PORT), tls: probes.into_iter().flatten().any(|scheme| scheme == "HTTPS") }
 }
 
-/// Returns the name for which the pod's certificate must be issued, where no flag names one: its Service, whatever the release is called. A user who may not list Services gets the
-/// pod's ServiceAccount, which has the same name in the chart.
+/// Returns the name for which the pod's certificate must be issued, where no flag names one: its Service, whatever the release is called. Without
+/// the permission to list Services it is the pod's ServiceAccount, which has the same name in the chart.
 pub(super) async fn server(flags: &Common, fetch: &Fetch, namespace: &str, pod: &Value, port: u16) -> String {
     if let Some(name) = &flags.scheduler_tls_server_name {
         return name.clone();

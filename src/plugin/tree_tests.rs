@@ -1,4 +1,4 @@
-//! What does the tree look like?
+//! Tests of the output of `tree`.
 
 use super::*;
 use crate::api::QueueFacts;

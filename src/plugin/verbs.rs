@@ -40,9 +40,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What is printed, in both forms, and the exit status.
 pub struct Answer {
-    /// For people.
+    /// The text for people.
     pub page: Page,
-    /// For programs.
+    /// The JSON for programs.
     pub json: Value,
     /// The exit status.
     pub code: ExitCode,

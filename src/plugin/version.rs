@@ -148,7 +148,7 @@ mod tests {
         Ok(json!({"metadata": {"annotations": {"podgroup.dev/version": version}}, "spec": {"holderIdentity": holder}}))
     }
 
-    /// Held for 15 s.
+    /// Returns a Lease with a duration of 15 s that was renewed at this time.
     fn renewed(at: &str) -> Result<Value, String> {
         let mut lease = lease(version_skew::VERSION, "s_2")?;
         lease["spec"]["leaseDurationSeconds"] = json!(15);

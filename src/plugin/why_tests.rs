@@ -49,7 +49,7 @@ fn now() -> Timestamp {
     "2026-01-01T00:05:00Z".parse().unwrap()
 }
 
-/// Returns the scheduler's explanation for a queue with too little cpu: requested, used, kept and limit.
+/// Returns the scheduler's explanation for a queue with too little cpu: requested, used, unused guarantee and limit.
 fn full_queue(queue: &str, [asked, used, kept, limit]: [Amount; 4]) -> Explanation {
     let bound = Bound::Capability;
     Explanation::of(&Refusal::Ceiling(Ceiling {

@@ -122,7 +122,7 @@ impl Resources {
         self
     }
 
-    /// Sets each amount whose name is in `other` to `of(own, other's)`. Both vectors are sorted, so each search begins where the last one ended. Nothing
+    /// Sets each amount with a name in `other` to `of(own, other's)`. Both vectors are sorted, so each search begins where the last one ended. Nothing
     /// is allocated if `self` has all the names.
     fn combine(&mut self, other: &Self, of: impl Fn(Amount, Amount) -> Amount) {
         let mut from = 0_usize;

@@ -49,7 +49,7 @@ pub(super) enum Verdict {
 /// Whether a review may be sent to the API server now.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Permission {
-    /// It may be sent, and is counted.
+    /// The review may be sent, and is counted.
     Granted,
     /// The budget for unknown tokens is used up.
     TooMany,

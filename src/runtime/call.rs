@@ -228,7 +228,7 @@ const READ_ATTEMPTS: u32 = 4;
 const READ_BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
 
 impl Caller {
-    /// Makes a caller whose requests end within `limit`.
+    /// Makes a caller. Each of its requests ends within `limit`.
     pub fn new(limit: Duration, metrics: RequestMetrics) -> Self {
         Self { limit, leadership: None, metrics, rbac_warnings: Arc::default() }
     }

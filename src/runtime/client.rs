@@ -53,7 +53,7 @@ pub enum ConfigError {
     Unusable(String),
 }
 
-/// A client, and the rest of the configuration.
+/// A client, and the other parts of the configuration.
 #[derive(Clone)]
 pub struct Connection {
     /// The client. It repeats nothing, and limits nothing but the time to connect.
@@ -74,7 +74,7 @@ impl std::fmt::Debug for Connection {
 /// audit logs and the API server's flow control distinguish the two programs by it.
 ///
 /// # Errors
-/// [`ConfigError`], whose text is one line for the user.
+/// [`ConfigError`]. Its text is one line for the user.
 pub async fn connect(kubeconfig: Option<&Path>, program: &'static str) -> Result<Connection, ConfigError> {
     let config = match kubeconfig {
         Some(path) => from_file(path).await?,

@@ -1,4 +1,4 @@
-//! Leader election: whether this process is the one that works.
+//! Leader election: whether this process is the leader.
 //!
 //! The election uses a Lease object, as every Kubernetes component does, so `kubectl get lease` shows the leader. The holder is
 //! replaced (PUT) with the resourceVersion that was read, so two processes can never both take it. The rules of time are in
@@ -42,7 +42,7 @@ pub struct LeaderConfig {
     pub name: String,
     /// The holder's name, a new one for every start of a process; see [`identity`].
     pub identity: String,
-    /// How long a lease that is not renewed stays the holder's. Whole seconds.
+    /// How long a lease that is not renewed belongs to its holder. Whole seconds.
     pub lease_duration: Duration,
     /// How long a leader works on without a renewal. Shorter than the lease duration.
     pub renew_deadline: Duration,

@@ -22,9 +22,9 @@ pub(super) struct Record {
     pub(super) holder: String,
     /// The duration as written, in seconds; invalid when not positive.
     pub(super) duration_seconds: Option<i32>,
-    /// Compared, never interpreted.
+    /// The time of the acquisition as written. It is compared, and never parsed.
     pub(super) acquired: Option<String>,
-    /// Compared, never interpreted.
+    /// The time of the renewal as written. It is compared, and never parsed.
     pub(super) renewed: Option<String>,
     /// How often the holder changed.
     pub(super) transitions: i32,
@@ -49,7 +49,7 @@ pub(super) enum Presence {
 /// The next step of the election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// As far as we know no process ever record_of it: create it.
+    /// As far as we know the Lease does not exist: create it.
     Create,
     /// It is free: replace the holder with ourselves, with this number of transitions.
     Take { transitions: i32 },

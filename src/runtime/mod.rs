@@ -2,7 +2,7 @@
 //!
 //! In reading order:
 //! * the command line: [`flags`];
-//! * what a program shows: [`logging`], [`metrics`], [`leader_metrics`], [`exposition`], [`watchdog`], [`http`]; who may read it: [`tls`], [`access`];
+//! * what a program shows: [`logging`], [`metrics`], [`leader_metrics`], [`exposition`], [`watchdog`], [`http`]; access to it: [`tls`], [`access`];
 //! * time and life: [`clock`], [`shutdown`], [`program`], [`setup`];
 //! * the API server: [`client`], [`call`], [`watch`], [`readiness`], `rbac_warnings`, [`leader`], [`version_skew`];
 //! * waiting work: [`workqueue`].

@@ -17,7 +17,7 @@ use super::shutdown::Shutdown;
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// How long after its end a Lease that is not renewed counts as abandoned. A holder whose clock is wrong by less does not count as gone.
+/// How long after its end a Lease that is not renewed counts as abandoned. A holder with a clock that is wrong by less does not count as gone.
 const LAPSED: SignedDuration = SignedDuration::from_secs(60);
 
 /// The other one of the two programs.

@@ -35,7 +35,7 @@ enum End {
     Closed,
     /// The resourceVersion is of no use any more: list again.
     Lost(CallError),
-    /// It could not be opened, or broke.
+    /// The watch could not be opened, or it broke.
     Failed(CallError),
     /// The receiver of the events is gone.
     Unwanted,
@@ -51,7 +51,7 @@ pub(super) struct Watch {
     pub(super) metrics: WatchMetrics,
     /// Failed attempts in a row.
     pub(super) failures: u32,
-    /// Lists in a row whose watch could not start because the server had forgotten the resourceVersion. They do not count as failures: a restarted
+    /// Lists in a row with a watch that could not start because the server had forgotten the resourceVersion. They do not count as failures: a restarted
     /// server forgets every version, and its outage is no reason to delay the new list.
     pub(super) lists_lost: u32,
     /// The last logged trouble that is not over: the request (list, watch) and the kind of the error.

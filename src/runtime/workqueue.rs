@@ -78,7 +78,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
         }))
     }
 
-    /// Puts a key at the end, now. A later time that it was waiting for is dropped, because its worker looks at everything.
+    /// Puts a key at the end, now. A later time that it was waiting for is dropped, because its worker reads the whole state of the key.
     pub fn add(&self, key: K) {
         self.lock().add(key);
         self.0.changed.notify_one();
@@ -196,7 +196,7 @@ impl<K: Clone + Ord> State<K> {
         }
     }
 
-    /// Moves every key whose time has come, and returns the time of the next one.
+    /// Moves every key that is due, and returns the time of the next one.
     fn bring_due(&mut self, now: Instant) -> Option<Instant> {
         while let Some((at, _)) = self.later.first() {
             if *at > now {

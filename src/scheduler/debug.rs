@@ -108,7 +108,7 @@ fn queues(state: &State) -> Value {
             })
         })
         .collect();
-    // Homeless: PodGroups whose queue does not exist. Groupless: pods whose PodGroup does not exist; they are in no queue.
+    // Homeless: PodGroups of a queue that does not exist. Groupless: pods of a PodGroup that does not exist; they are in no queue.
     json!({ "queues": list, "homeless": waiting, "groupless": groupless })
 }
 

@@ -94,7 +94,7 @@ pub enum Report {
     Unanswered(Uid, &'static str),
     /// All victims of an eviction leave.
     Evicted(EvictionProgress),
-    /// The eviction of a victim was refused, and the rest was not evicted. The reason is one of a bounded set.
+    /// The eviction of a victim was refused, and the remaining victims were not evicted. The reason is one of a bounded set.
     NotEvicted(EvictionProgress, &'static str),
     /// The outcome of the write of a status, a condition or a queue.
     Written(Subject, WriteOutcome),
@@ -111,7 +111,7 @@ pub struct EvictionProgress {
     pub evicted: u32,
     /// The number of victims that had left before.
     pub gone: u32,
-    /// The pod whose eviction the API server refused, if there is one.
+    /// The pod that the API server refused to evict, if there is one.
     pub refused_pod: Option<Uid>,
 }
 

@@ -15,7 +15,7 @@ pub struct Overcommit {
 }
 
 impl Overcommit {
-    /// Returns the nodes whose overcommitted resources changed since the last update, with the amounts; `None` for a node that is no longer overcommitted.
+    /// Returns the nodes with changed overcommitted resources since the last update, with the amounts; `None` for a node that is no longer overcommitted.
     pub fn update(&mut self, scheduling: &SchedulingState) -> Vec<(Arc<str>, Option<Resources>)> {
         let nodes = scheduling.cache().nodes();
         let changed: Vec<_> = match self.mark.and_then(|mark| nodes.since(mark)) {
@@ -62,7 +62,7 @@ fn over(node: NodeView<'_>, scheduling: &SchedulingState) -> Resources {
     NodeView { used: &used(node, scheduling), ..node }.overcommitted()
 }
 
-/// What the pods use that are in the queue and all below it, and in the queue itself.
+/// Returns the use of the pods in the queue and all below it, and of the pods in the queue itself.
 pub(super) fn used_in(queue: QueueView<'_>, scheduling: &SchedulingState) -> (Resources, Resources) {
     let (mut used, mut own) = (queue.used.clone(), queue.own.clone());
     let (kept, kept_itself) = scheduling.nominated_in(queue.name);
@@ -71,7 +71,7 @@ pub(super) fn used_in(queue: QueueView<'_>, scheduling: &SchedulingState) -> (Re
     (used, own)
 }
 
-/// What the pods use that are on the node.
+/// Returns the use of the pods on the node.
 pub(super) fn used(node: NodeView<'_>, scheduling: &SchedulingState) -> Resources {
     let mut used = node.used.clone();
     if let Some(kept) = scheduling.nominated_on(node.name) {

@@ -1,4 +1,4 @@
-//! The start of decisions once all lists are complete and the lease is held, in any order.
+//! The start of decisions once all lists are complete and this replica has the lease, in any order.
 
 use super::command::Command;
 use super::event::{Change, Event};

@@ -39,7 +39,7 @@ pub struct Now {
     pub since_start: Duration,
 }
 
-/// The kinds whose lists must be complete before the scheduler decides.
+/// The kinds of objects. The scheduler decides only after the list of each kind is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Nodes,

@@ -78,7 +78,7 @@ fn a_status_of_another_writer_is_corrected_but_completed_stays() {
     assert_eq!(phases, ["Completed", "Inqueue"]);
 }
 
-/// For example, a Job with a TTL shorter than the interval between two writes.
+/// The case of a Job with a TTL shorter than the interval between two writes.
 #[test]
 fn l10_a_podgroup_is_completed_even_if_its_members_are_deleted_before_the_status_is_written() {
     let runs = |name: &str| running(pod("ns", name, "g", &[]), "n");

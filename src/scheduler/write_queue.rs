@@ -1,4 +1,4 @@
-//! A queue of objects whose status is to be written: it merges changes and limits the writes to each object.
+//! A queue of objects that need a status write: it merges changes and limits the writes to each object.
 //!
 //! * A write starts a little after the change, so that changes that come together are one write.
 //! * The next write to the object waits for the interval, so the number of writes is bounded.

@@ -85,7 +85,7 @@ pub(super) async fn node_gone(w: &mut World) -> Result<()> {
     make_node(&client, "n1", &[("cpu", "1"), ("memory", "16Gi")]).await?;
     stays_unbound(w, "second", 2).await?;
     accounting_matches_api(w).await?;
-    // The pod garbage collector deletes a pod whose node is gone.
+    // The pod garbage collector deletes a pod when its node is gone.
     let pod = pods_of(&client, "first").await?.first().map(ResourceExt::name_any).context("no pod")?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     pods.delete(&pod, &DeleteParams::default().grace_period(0)).await?;

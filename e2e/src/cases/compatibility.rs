@@ -83,7 +83,7 @@ pub(super) async fn chart(w: &mut World) -> Result<()> {
         .arg(&check)
         .env("PATH", path)
         .env("KUBECONFIG", w.cluster().kubeconfig())
-        // helm and kubectl must neither read nor write the settings of the person who runs the tests.
+        // helm and kubectl must neither read nor write the settings of the user of this machine.
         .env("HOME", home)
         .kill_on_drop(true)
         .output()

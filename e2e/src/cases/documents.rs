@@ -68,7 +68,7 @@ async fn install_in_existing_cluster(cluster: &Cluster, text: &str) -> Result<()
 /// Runs the page from its first to its last command.
 async fn run_page(scratch: &Scratch, folder: &Path, steps: &[Step]) -> Result<()> {
     let mut shell = Shell::new(scratch);
-    // The environment of a person who types `make`, but nothing is compiled, and that person's cluster is not touched. The runner is a link in the case's
+    // The environment is that of a user of `make`, but nothing is compiled, and the user's own cluster is not touched. The runner is a link in the case's
     // folder, so that the cleanup of the folder finds its processes, too.
     let runner = scratch.link(&std::env::current_exe()?)?;
     for (name, value) in [
@@ -175,7 +175,7 @@ impl<'a> Shell<'a> {
         ["MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL"].iter().for_each(|name| {
             bash.env_remove(name);
         });
-        // kubectl and helm must neither read nor write the settings of the person who runs the tests; cargo and go, started by make, need them.
+        // kubectl and helm must neither read nor write the settings of the user of this machine; cargo and go, started by make, need them.
         if !command.contains("make ") {
             bash.env("HOME", self.scratch.folder());
         }

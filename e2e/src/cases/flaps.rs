@@ -61,7 +61,7 @@ async fn settled_sets(client: &Client, names: &[String]) -> Result<()> {
     let mut round = 0;
     loop {
         round += 1;
-        // A correct state may be that of the flap before the last one, whose pod still has to be deleted.
+        // A correct state may be that of the flap before the last one, with a pod that still has to be deleted.
         wait_until(end.saturating_duration_since(Instant::now()), what, || is_right(client, names)).await?;
         match holds_for(secs(2), what, || is_right(client, names)).await {
             // See `lifecycle::settled`.

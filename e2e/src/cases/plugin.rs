@@ -89,8 +89,8 @@ fn named<'a>(list: &'a Value, name: &str) -> Result<&'a Value> {
     found.with_context(|| format!("no {name} in {list}"))
 }
 
-/// U6. A gang whose queue's parent is full, and one that the nodes lack cpu for: `why` names the level, the resource and the amounts, and how many nodes of how
-/// many; with and without the scheduler's endpoint. `tree`, `nodes` and `audit` agree with the API and the ledger.
+/// U6. One gang has a queue with a full parent, and the nodes lack cpu for another gang. `why` names the level, the resource and the amounts, and how
+/// many of all nodes refuse; with and without the scheduler's endpoint. `tree`, `nodes` and `audit` agree with the API and the ledger.
 pub(super) async fn why_it_waits(w: &mut World) -> Result<()> {
     let client = w.client();
     let url = format!("--scheduler-url http://127.0.0.1:{}", w.scheduler()?.port());
@@ -252,8 +252,8 @@ async fn completes(w: &World) -> Result<()> {
     Ok(())
 }
 
-/// U7. `queue close` closes it and all below, `open` opens them again, each with what comes of it; nothing is changed by --dry-run or by who may not. One who
-/// may see his namespace only is told what he may not see, and the rest.
+/// U7. `queue close` closes it and all below, `open` opens them again, and both report the consequences. `--dry-run` and users without
+/// the permission change nothing. A user with access to one namespace gets the answer without the objects that are forbidden, and a list of these.
 pub(super) async fn queues_and_rights(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
@@ -294,7 +294,7 @@ pub(super) async fn says(w: &World, line: &str, parts: &[&str]) -> Result<()> {
     .await
 }
 
-/// One who has the role `view` in the namespace, and then nothing but the right to read PodGroups and queues more.
+/// A tenant with the role `view` in the namespace. Later it gets the permission to read PodGroups and queues, and no other one.
 async fn tenant(w: &World, group: &str) -> Result<()> {
     let client = w.client();
     plugin(w, "why late --as tenant").await?.must(1, &["forbidden", "ask for that right"])?;

@@ -15,8 +15,8 @@ use crate::wait::{Seen, secs, wait_until};
 use crate::world::World;
 use crate::{chart, kubeconfig};
 
-/// The scheduler serves TLS from now on, wants a token and is the pod `scheduler-1`; the port-forward of U8 leads to it. Nothing is sent to who does
-/// not prove who he is, but where that is said; each flag that is missing is named.
+/// The scheduler serves TLS from now on, requires a token and is the pod `scheduler-1`; the port-forward of U8 leads to it. The plugin sends
+/// nothing to a server without a trusted certificate, unless a flag permits it. The error names each missing flag.
 pub(super) async fn over_tls(w: &mut World) -> Result<()> {
     grant_secure_serving(w, chart::SCHEDULER).await?;
     let mount = Mount::new(w.cluster().scratch().path("certificate"))?;
@@ -81,7 +81,7 @@ pub(super) async fn one_version(w: &World) -> Result<()> {
     plugin(w, "version").await?.must(0, &["kubectl-podgroup", "podgroup-controller", "podgroup-scheduler"])
 }
 
-/// A scheduler of another version holds the Lease: a controller that comes to lead says so in its log, and the plugin to who asks.
+/// A scheduler of another version holds the Lease. A new leader of the controller logs it, and `kubectl podgroup version` reports it.
 pub(super) async fn of_another_version(w: &mut World) -> Result<()> {
     w.scheduler()?.terminate().await?;
     let leases: Api<Lease> = Api::namespaced(w.client(), chart::NAMESPACE);

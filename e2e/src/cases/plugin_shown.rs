@@ -7,7 +7,7 @@ use super::plugin::{bin, kubectl, said};
 use crate::say;
 use crate::world::World;
 
-/// At a terminal, which `script` plays, there are colours, and none for who does not want them.
+/// The output has colours on a terminal, which `script` simulates, and none if `NO_COLOR` is set.
 pub(super) async fn coloured(w: &World) -> Result<()> {
     if std::process::Command::new("script").arg("--version").output().is_err() {
         say::line("        there is no `script` on this machine, so colours on a terminal were not tested");

@@ -98,8 +98,8 @@ pub(super) async fn by_priority(w: &mut World) -> Result<()> {
 }
 
 /// Q16. Two branches and two levels: an inner queue lacks 6 of 12 cpu, and another branch has borrowed. A PodGroup of 2 cpu gets them from the smallest gang
-/// there, which is evicted as a whole. A single pod whose queue would fall below its guarantee stays. A PodGroup whose own parent is full evicts no pod,
-/// however much is borrowed elsewhere.
+/// there, which is evicted as a whole. A single pod is not evicted if its queue would fall below its guarantee. A PodGroup with a full parent
+/// queue evicts no pod, however much is borrowed elsewhere.
 pub(super) async fn across_two_levels(w: &mut World) -> Result<()> {
     let client = w.client();
     for node in ["n1", "n2"] {

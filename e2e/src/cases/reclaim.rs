@@ -140,7 +140,7 @@ const WRONG: [Fault; 6] = [
 ];
 
 /// A5. Each kind of fault hits an eviction once, in the dry run and in the real run. The evictions are repeated, the preempting pods run, and only the
-/// five pods whose places are needed are evicted.
+/// five pods on the needed nodes are evicted.
 pub(super) async fn every_eviction_fault_once(w: &mut World) -> Result<()> {
     let client = w.client();
     borrowed(&client).await?;

@@ -1,4 +1,4 @@
-//! Rows L2 and L3: a StatefulSet, whose pods keep their names, always has exactly the right PodGroup.
+//! Rows L2 and L3: a StatefulSet always has exactly the right PodGroup, although its pods have the same names again.
 
 use anyhow::Result;
 use kube::api::{DynamicObject, PropagationPolicy};

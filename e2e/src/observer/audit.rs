@@ -66,7 +66,7 @@ impl Audit {
             return;
         };
         let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        // One request has several stages. `Panic` is the last stage of a request whose handler crashed.
+        // One request has several stages. `Panic` is the last stage of a request if its handler crashed.
         if !matches!(text("/stage"), "ResponseComplete" | "Panic") {
             return;
         }

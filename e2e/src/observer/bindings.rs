@@ -57,7 +57,7 @@ struct Seen<'a> {
     from: i64,
 }
 
-/// Check 4: describes a binding whose queue annotation names a queue that the pod's PodGroup has not had since `from`.
+/// Check 4: describes a binding with a queue annotation that names a queue that the pod's PodGroup has not had since `from`.
 pub fn wrong_queue(state: &ClusterState, uid: &str, from: i64) -> Option<String> {
     let pod = state.pod(uid)?;
     let written = pod.queue.as_deref()?;

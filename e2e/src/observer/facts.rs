@@ -83,7 +83,7 @@ pub struct QueueFact {
 
 /// The queue above all other queues.
 pub const ROOT: &str = "root";
-/// The kinds of owners whose existence the observer follows, with apiVersion: a `Job` of another API group is another kind.
+/// The kinds of owners that the observer follows, with apiVersion: a `Job` of another API group is another kind.
 const OWNER_KINDS: [(&str, &str); 7] = [
     ("apps/v1", "ReplicaSet"),
     ("apps/v1", "StatefulSet"),

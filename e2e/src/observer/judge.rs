@@ -130,7 +130,7 @@ impl Judge {
         }
     }
 
-    /// Returns the pods and PodGroups whose state a change can alter, according to the present state. It is called before and after the change is applied.
+    /// Returns the pods and PodGroups that a change can alter, according to the present state. It is called before and after the change is applied.
     fn touched(&self, change: &Change) -> Touched {
         let mut touched = Touched::default();
         match change {

@@ -49,7 +49,7 @@ pub fn bound(state: &ClusterState, key: &Key) -> (i64, i64) {
         .fold((0, 0), |(all, staying), pod| (all.saturating_add(1), staying.saturating_add(i64::from(!pod.ended && !pod.terminating))))
 }
 
-/// Check 5: returns every queue whose `status.allocated` differs from the requests of its pods and of the pods in its descendants, with the reason.
+/// Check 5: returns every queue with a `status.allocated` that differs from the requests of its pods and of the pods in its descendants, with the reason.
 ///
 /// A dimension that no pod requests may be missing or 0. `pods` is compared only when the status contains it, because not every writer sets it.
 pub fn wrong_allocated(state: &ClusterState) -> Vec<(String, String)> {

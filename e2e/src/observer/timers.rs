@@ -57,7 +57,7 @@ impl Timers {
         self.0.iter().map(finding).collect()
     }
 
-    /// Returns every wrong state whose grace ended by `now`, each once.
+    /// Returns every wrong state with a grace period that ended by `now`, each once.
     pub fn expire(&mut self, now: i64, grace: impl Fn(u8) -> i64, excuses: &[Excuse]) -> Vec<Finding> {
         let mut found = Vec::new();
         for ((check, object), wrong) in self.0.iter_mut().filter(|(_, wrong)| !wrong.reported) {

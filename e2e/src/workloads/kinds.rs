@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::owner::{Kind, Owner};
 
-/// The annotation of a pod whose status the case writes in place of a kubelet, so that the pod runs as long as the case needs. (kwok would end a
+/// The annotation of a pod that gets its status from the case instead of a kubelet, so that the pod runs as long as the case needs. (kwok would end a
 /// Job's pod as soon as it runs.)
 pub const PLAYED_BY_THE_CASE: &str = "kwok.x-k8s.io/status";
 

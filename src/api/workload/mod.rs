@@ -97,7 +97,7 @@ impl ObjectRef {
         }
     }
 
-    /// Returns the owner that the reference names. An owner is always in the namespace of its dependent, whose metadata is `meta`.
+    /// Returns the owner that the reference names. An owner is always in the namespace of its dependent. `meta` is the metadata of the dependent.
     fn referred(reference: &OwnerReference, meta: &ObjectMeta) -> Self {
         Self {
             kind: reference.kind.clone(),

@@ -1,4 +1,4 @@
-//! Is a PodGroup admitted? (A1 to A4)
+//! Decides whether a PodGroup is admitted (A1 to A4).
 //!
 //! `Pending → Inqueue`. The request is `spec.minResources` less the charges of its members (nothing counts twice). Without it the request
 //! is that of the members that are needed now. The quota alone decides (F6), without the reservation of the PodGroup itself. Where it

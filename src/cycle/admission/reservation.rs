@@ -1,4 +1,4 @@
-//! What does a PodGroup reserve in its queue, for how long, and when does the reservation end? (A2, A4, A5)
+//! The reservation of an admitted PodGroup in its queue: its amount, and when it ends (A2, A4, A5).
 //!
 //! ```text
 //!            admitted: reserves its minimum                 placed, or over
@@ -153,7 +153,7 @@ pub(in crate::cycle) fn reserve(
     true
 }
 
-/// Whether it found no nodes for the whole admission timeout and is not admitted again yet (A5).
+/// Returns whether the PodGroup is in its admission back-off (A5).
 pub(in crate::cycle) fn is_backing_off(cache: &Cache, key: &GroupKey, now: Duration) -> bool {
     cache.groups.get(key).is_some_and(|group| group.admission.backoff.until > now)
 }

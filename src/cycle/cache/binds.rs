@@ -1,4 +1,4 @@
-//! What is known of pods that are being bound?
+//! Updates the cache when a pod is assumed, and when its bind succeeds, fails or has an unknown outcome.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Do the disruption budgets allow these evictions? (R9)
+//! Decides whether the disruption budgets allow evictions (R9).
 //!
 //! The answer follows the last watched status of the budgets and counts like the API server:
 //!
@@ -44,7 +44,7 @@ impl Cache {
         self.budgets.keys()
     }
 
-    /// Whether all of these pods may be evicted now, together, beside pods that are nominated victims already.
+    /// Returns whether all of these pods may be evicted now, together, in addition to the victims that are nominated already.
     pub(in crate::cycle) fn budgets_allow<'a>(&'a self, victims: &'a BTreeSet<Uid>, nominated: impl Iterator<Item = &'a Uid>) -> bool {
         if self.budgets.is_empty() {
             return true;

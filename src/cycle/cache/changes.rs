@@ -1,17 +1,17 @@
-//! What did an event or a decision make different?
+//! The changes that an event or a decision made to the cache.
 //!
-//! The cache notes these; `state` passes each on to the rooms that it matters to.
+//! The cache stores the changes; `state` passes each change on to the modules that depend on it.
 
 use std::sync::Arc;
 
 use crate::api::{GroupKey, Uid};
 
-/// A change after which PodGroups that wait may succeed.
+/// A change after which waiting PodGroups may succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wake {
     /// The node has more room, or takes pods that it refused before.
     Node(Arc<str>),
-    /// A pod that kept others away from its topology domain does so no longer, or the domains moved.
+    /// The anti-affinity of a pod on a node ended, or the topology domains changed.
     AntiAffinity,
     /// Less is used or reserved in the queue, and so in every queue above it.
     Quota(Arc<str>),
@@ -25,12 +25,12 @@ impl From<Wake> for Change {
     }
 }
 
-/// One thing that became different.
+/// One change of the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// PodGroups that wait may succeed now.
+    /// Waiting PodGroups may succeed now.
     Wake(Wake),
-    /// The PodGroup or one of its members is another than before, or gone.
+    /// The PodGroup or one of its members changed or was deleted.
     Group(GroupKey),
     /// The spec of the PodGroup changed.
     Request(GroupKey),
@@ -48,11 +48,11 @@ pub enum Change {
     Released(Uid),
     /// The object of the pod is gone.
     PodGone(Uid),
-    /// The pod may be preempted otherwise than before, alone or with others.
+    /// The possible preemptions of the pod changed, alone or together with other pods.
     Victim(Uid),
-    /// Pods that are not named may be preempted otherwise than before, or the queues' shares changed.
+    /// The possible preemptions of any pods changed, or the queues' shares changed.
     Victims,
-    /// Disruption budgets allow more, or guard other pods.
+    /// Disruption budgets allow more evictions, or select other pods.
     Budgets,
     /// The object of the node changed or is gone.
     NodeObject(Arc<str>),

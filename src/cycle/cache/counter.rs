@@ -1,4 +1,4 @@
-//! How many items are there of each key?
+//! Counts items by key.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What does each queue want for its waiting PodGroups (S1), and which shares follow from that?
+//! The demand of each queue for its waiting PodGroups (S1), and the shares that follow from it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub(in crate::cycle) struct Sharing {
     pub(in crate::cycle) shares: Option<Shares>,
     /// Whether the shares hold for this cycle only, because a placement took more from the demand than it added to the use.
     pub(in crate::cycle) outdated: bool,
-    /// The unused part of all floors when it was looked at last.
+    /// The unused part of all floors at the last check.
     unfilled: Resources,
 }
 
@@ -71,7 +71,7 @@ impl Cache {
     }
 
     /// Computes the shares if an input changed. They hold for the whole cycle. A placement moves resources from the demand to the use. It
-    /// may take more from the demand, where it is the last of a PodGroup whose minimum is larger than its members.
+    /// may take more from the demand, if it is the last placement of a PodGroup with a minimum that is larger than its members.
     pub(in crate::cycle) fn share_out(&mut self) {
         if std::mem::take(&mut self.sharing.outdated) || self.sharing.shares.is_none() {
             self.sharing.shares = Some(self.accounting.quota().shares(Waiting::Of(&self.sharing.demands)));
@@ -96,7 +96,7 @@ impl Cache {
         self.accounting.quota().queues().any(|queue| shares.over(queue.name, queue.used).next().is_some())
     }
 
-    /// Notes it when the unused part of all floors shrank since the last call. Where pods use all floors, the nodes themselves are the limit
+    /// Adds a change if the unused part of all floors shrank since the last call. Where pods use all floors, the nodes themselves are the limit
     /// (F5). So a smaller unused part may let in PodGroups that were refused for amounts. No other charge helps another PodGroup.
     pub(in crate::cycle) fn notice_unfilled(&mut self) {
         let now = self.accounting.quota().queue(ROOT_QUEUE).unfilled.clone();

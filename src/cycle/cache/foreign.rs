@@ -1,6 +1,6 @@
-//! Which PodGroups are foreign, because their pods name another scheduler?
+//! Foreign pods and foreign PodGroups, which belong to other schedulers.
 //!
-//! Beside another scheduler there are PodGroups for its pods. Such a PodGroup is ignored: it is not admitted, reserves nothing, counts in
+//! Another scheduler in the cluster may have PodGroups for its pods. Such a PodGroup is ignored: it is not admitted, reserves nothing, counts in
 //! no queue, and its status is not written.
 //!
 //! A PodGroup is foreign while a foreign pod names it and none of our pods does. A PodGroup without pods is admitted, because the creator

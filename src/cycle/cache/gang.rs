@@ -1,4 +1,4 @@
-//! How many members of a PodGroup must be placed together now?
+//! The number of members of a PodGroup that must be placed together now.
 //!
 //! A gang counts the members with a node (bound, being bound, not terminating) and those that succeeded: both have had what the gang is
 //! for. Failed members do not count. With a minMember of 0 each pod is placed by itself. Once the minimum is there, further members are
@@ -54,7 +54,7 @@ pub fn resolve(cache: &Cache, group: &Group, facts: &GroupFacts) -> Result<Gang,
     Ok(Gang { needed: needed.max(of_tasks), tasks })
 }
 
-/// The number of these members that are held back by their scheduling gates.
+/// Returns the number of these members that have scheduling gates.
 fn gated(cache: &Cache, group: &Group, of_task: impl Fn(&&Uid) -> bool) -> u32 {
     if group.counts.gated == 0 {
         return 0;

@@ -1,4 +1,4 @@
-//! What follows when a PodGroup is added, changed or deleted, and what is counted of its members?
+//! Updates the cache when a PodGroup is added, changed or deleted, and counts its members.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -71,7 +71,7 @@ pub struct Counts {
     pub open: u32,
     /// Terminating: still on a node, but its gang cannot count on it.
     pub leaving: u32,
-    /// Held back by scheduling gates.
+    /// Not schedulable yet, because of scheduling gates.
     pub gated: u32,
 }
 

@@ -1,8 +1,7 @@
-//! What is known of the cluster, and what did an event change?
+//! The cache: the facts about the cluster, and the changes that each event made to them.
 //!
 //! Facts arrive through [`Cache::apply_pod`] and its siblings, in any order and any number of times. The accounting and the counts are updated at once. Each
-//! function notes what became different as typed [`Change`]s; the rooms above take them ([`Cache::take_changes`]) and decide what follows. Nothing is decided
-//! here.
+//! function adds its changes as typed [`Change`]s. The modules above take them ([`Cache::take_changes`]) and decide what follows. The cache decides nothing.
 //!
 //! ```text
 //!                    apply: seen on a node
@@ -99,7 +98,7 @@ pub struct Cache {
     /// What the queues want, and the shares that follow.
     pub(in crate::cycle) sharing: Sharing,
     dirty: Dirty,
-    /// What became different since the changes were taken last.
+    /// The changes since they were taken last.
     changes: Vec<Change>,
 }
 
@@ -128,17 +127,17 @@ impl Cache {
         }
     }
 
-    /// Takes what became different since the last call, in that order.
+    /// Takes the changes since the last call, in their order.
     pub(in crate::cycle) fn take_changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)
     }
 
-    /// Notes that something became different.
+    /// Adds a change.
     pub(in crate::cycle) fn changed(&mut self, change: impl Into<Change>) {
         self.changes.push(change.into());
     }
 
-    /// Takes the objects whose status may have changed since the last call.
+    /// Takes the objects with a status that may have changed since the last call.
     pub fn take_dirty(&mut self) -> Dirty {
         std::mem::take(&mut self.dirty)
     }

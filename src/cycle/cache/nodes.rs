@@ -1,4 +1,4 @@
-//! What follows when a node is added, changed or deleted?
+//! Updates the cache when a node is added, changed or deleted.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Is a gang partially bound, and what is remembered of its placements?
+//! Detects partially bound gangs, and remembers the placements of each gang.
 //!
 //! A gang that had all its nodes once is never partially bound, whatever became of them. A failed member or a raised minMember ends nothing that runs.
 
@@ -19,9 +19,9 @@ pub(in crate::cycle) struct PartialGang {
     last_placement: Option<LastPlacement>,
     /// Whether a cycle saw it without any node, so that this process has seen all its placements.
     pub(in crate::cycle) began: bool,
-    /// Since when the rest finds no nodes.
+    /// Since when the unbound members find no nodes.
     pub(in crate::cycle) since: Option<Duration>,
-    /// Since when binds of the rest are refused, and nothing else is in the way.
+    /// Since when binds of the unbound members are refused, and no other reason keeps them unbound.
     pub(in crate::cycle) refused: Option<Duration>,
     /// Whether the last cycle that tried the gang did not set `since` again.
     pub(in crate::cycle) tried: bool,

@@ -1,4 +1,4 @@
-//! Which phase is a PodGroup in?
+//! The phase of a PodGroup.
 
 use crate::api::GroupFacts;
 
@@ -13,7 +13,7 @@ pub enum Phase {
     Inqueue,
     /// Its minimum has nodes.
     Running,
-    /// Some members run, and the rest of its minimum finds no nodes.
+    /// Some members run, and the other members of its minimum find no nodes.
     Unknown,
     /// Its minimum succeeded and nothing is left. Final.
     Completed,
@@ -58,14 +58,14 @@ fn live(group: &Group) -> u32 {
     placed.saturating_add(counts.gated).saturating_add(counts.nominated).saturating_add(waiting(group))
 }
 
-/// Whether the PodGroup is finished: its minimum has succeeded and no member lives. It stays so when the succeeded pods are deleted, even
-/// before the status was written (L10: a Job with a TTL), and is so no more when a new member comes.
+/// Whether the PodGroup is finished: its minimum has succeeded and no member lives. It remains finished when the succeeded pods are
+/// deleted, even before the status was written (L10: a Job with a TTL). A new member ends that.
 #[must_use]
 pub fn is_through(group: &Group, facts: &GroupFacts) -> bool {
     live(group) == 0 && (group.through || group.counts.succeeded >= facts.min_member.max(1))
 }
 
-/// The number of members that have had what the gang is for, or have it. Members with an unknown bind outcome are not counted.
+/// Returns the number of members that count for the gang: they have a node or have succeeded. Members with an unknown bind outcome are not counted.
 fn has_places(group: &Group) -> u32 {
     group.counts.placed.saturating_sub(group.counts.open).saturating_add(group.counts.succeeded)
 }

@@ -1,4 +1,4 @@
-//! What follows when a queue is added, changed or deleted, and what is counted of its PodGroups?
+//! Updates the cache when a queue is added, changed or deleted, and counts its PodGroups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(super) struct Queues {
     node_groups_named: BTreeSet<String>,
     /// The number of PodGroups in each phase, by queue.
     phases: BTreeMap<Arc<str>, BTreeMap<Phase, i32>>,
-    /// The queues that were guaranteed less than their children when that was looked at last.
+    /// The queues that were guaranteed less than their children at the last check.
     overpromising: BTreeSet<Arc<str>>,
 }
 
@@ -52,7 +52,7 @@ impl Cache {
         }
     }
 
-    /// Removes a queue. What is used in it stays charged to its name.
+    /// Removes a queue. Pods in it remain charged to its name.
     pub fn delete_queue(&mut self, name: &str) {
         self.dirty_path(name);
         self.dirty_below(name);

@@ -1,4 +1,4 @@
-//! Which of two PodGroups of a queue comes first? (P2)
+//! The order of the PodGroups within a queue (P2).
 
 use std::cmp::{Ordering, Reverse};
 

@@ -1,4 +1,4 @@
-//! Is a PodGroup admitted, and what is reserved for it? The states; the rules are in `admission`.
+//! The states of admission and of reservations. The rules are in `admission`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,10 +29,10 @@ pub struct Admission {
 pub enum AdmissionState {
     /// It waits for admission, and reserves nothing.
     Pending {
-        /// The end of its admission timeout, kept when its object changed; else none.
+        /// The end of its admission timeout, if its admission was revoked because its object changed; else none.
         until: Option<Duration>,
     },
-    /// It is admitted: its minimum fits in its queue, beside what others use and reserve.
+    /// It is admitted: its minimum fits in its queue, with what other PodGroups use and reserve.
     Inqueue {
         /// Its minimum: its request and the charges of its members at that time. The part that is not charged to members now may be
         /// reserved.
@@ -100,7 +100,7 @@ impl Cache {
         self.accounting.quota().reservation_of(name).map(|(queue, _)| Arc::from(queue))
     }
 
-    /// Ends the reservation: what it held is free for other PodGroups.
+    /// Ends the reservation: its amount is free for other PodGroups.
     pub(in crate::cycle) fn release_reservation(&mut self, key: &GroupKey) {
         let Some(group) = self.groups.get(key) else { return };
         let queue = self.reserves_in(group);

@@ -1,4 +1,4 @@
-//! Which nodes and quota are kept for a gang while its victims end, and when is the gang placed there? (R10)
+//! Nominations: the nodes and the quota that are charged for a gang while its victims end (R10).
 //!
 //! ```text
 //!            nominate                 victims gone, and it fits

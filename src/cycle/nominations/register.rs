@@ -1,4 +1,4 @@
-//! Which nominations exist, which victims does each wait for, and how much is nominated on each node?
+//! All nominations: the victims that each waits for, and the amounts that are nominated on each node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -118,14 +118,14 @@ impl Nominations {
         self.changed.extend(self.gangs.keys().cloned());
     }
 
-    /// Takes a nomination whose time is over, and returns its PodGroup; none where there is none.
+    /// Takes the next nomination with a deadline that has passed, and returns its PodGroup; none if there is none.
     pub(in crate::cycle) fn take_due(&mut self, now: Duration) -> Option<GroupKey> {
         let (at, key) = self.deadlines.first().cloned().filter(|(at, _)| *at <= now)?;
         self.deadlines.remove(&(at, key.clone()));
         Some(key)
     }
 
-    /// Takes the PodGroups whose nomination may have changed, in the order in which they were nominated.
+    /// Takes the PodGroups with a nomination that may have changed, in the order in which they were nominated.
     pub(in crate::cycle) fn take_changed(&mut self, requeue: &Requeue) -> Vec<GroupKey> {
         let mut changed = std::mem::take(&mut self.changed);
         changed.extend(requeue.to_try().iter().filter(|key| self.gangs.contains_key(*key)).cloned());

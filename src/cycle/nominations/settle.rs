@@ -1,4 +1,4 @@
-//! What becomes of a nomination: does it wait, is it broken, or is the gang placed now?
+//! Settles a nomination: it waits, it is broken, or the gang is placed now.
 
 use std::collections::BTreeSet;
 

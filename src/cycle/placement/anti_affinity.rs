@@ -1,4 +1,4 @@
-//! Which pods keep other pods away, and from where?
+//! The index of required anti-affinity: which placed pods keep other pods away from which nodes.
 //!
 //! Required anti-affinity is symmetric: a pod of any scheduler on a node that says "no pod like this beside me" is obeyed although the pod that
 //! comes says nothing. It reaches over a whole topology domain, so it is worked out for all nodes at once: the pairs (label key, value) of
@@ -23,7 +23,7 @@ pub struct PodLabels {
 }
 
 impl PodLabels {
-    /// Those of this pod.
+    /// Returns the namespace and the labels of this pod.
     #[must_use]
     pub fn of(pod: &PodFacts) -> Self {
         Self { namespace: Arc::clone(&pod.namespace), labels: pod.labels.clone() }
@@ -87,7 +87,7 @@ impl AntiAffinityIndex {
         self.pods.contains_key(uid)
     }
 
-    /// Labels of nodes changed, which moves the topology domains.
+    /// Records that labels of nodes changed, and so the topology domains.
     pub fn nodes_changed(&mut self) {
         if !self.pods.is_empty() {
             self.changed();
@@ -104,7 +104,7 @@ impl AntiAffinityIndex {
         self.epoch
     }
 
-    /// Whether no pod has terms. Then pods need not be told apart by their labels.
+    /// Returns whether no pod has terms. Then the labels of pods make no difference.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pods.is_empty()

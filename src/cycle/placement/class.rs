@@ -1,7 +1,7 @@
-//! Which pods are the same to every node?
+//! Scheduling classes: pods with the same request and the same constraints, which are the same to every node.
 //!
-//! Pods with the same request and the same constraints share one class, so that nodes are filtered once for a class and not once for a pod.
-//! A class lives as long as pods of it wait, and a while longer, because the next pod of a Deployment usually looks like the last.
+//! Nodes are filtered once for a class and not once for each pod. A class exists while pods of it wait. It also exists for some time after that,
+//! because the next pod of a Deployment is usually like the last one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use crate::api::PodFacts;
 use crate::api::pod_facts::Constraints;
 use crate::resources::{Amount, ResourceName, Resources};
 
-/// A class's number; never given again.
+/// The number of a class. A number is never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClassId(u64);
 
 /// What the pods of a class have in common.
 #[derive(Debug, PartialEq)]
 pub struct Class {
-    /// What each of them costs.
+    /// The request of each pod.
     pub request: Resources,
-    /// Where each of them may go.
+    /// The constraints of each pod on its node.
     pub constraints: Constraints,
 }
 
-/// Above so many classes that no pod uses, those are dropped.
+/// The number of unused classes above which all unused classes are dropped.
 const KEPT: usize = 64;
 
-/// The classes of the pods that wait.
+/// The classes of the waiting pods.
 #[derive(Debug, Default)]
 pub struct Classes {
     ids: BTreeMap<Key, ClassId>,
@@ -45,7 +45,7 @@ struct Entry {
 }
 
 impl Classes {
-    /// The class of this pod, which is from now on one more user of it.
+    /// Adds the pod to the users of its class, and returns the class.
     pub fn join(&mut self, pod: &PodFacts) -> ClassId {
         let key: Key = (pod.request.iter().map(|(name, amount)| (name.clone(), amount)).collect(), pod.constraints.clone());
         let id = *self.ids.entry(key).or_insert_with(|| {
@@ -62,7 +62,7 @@ impl Classes {
         id
     }
 
-    /// A pod that used the class uses it no longer.
+    /// Removes one pod from the users of the class.
     pub fn leave(&mut self, id: ClassId) {
         if let Some(entry) = self.classes.get_mut(&id) {
             entry.users = entry.users.saturating_sub(1);
@@ -70,25 +70,25 @@ impl Classes {
         }
     }
 
-    /// How many pods wait, in all classes.
+    /// Returns the number of waiting pods in all classes.
     #[must_use]
     pub const fn users(&self) -> usize {
         self.users
     }
 
-    /// How many pods of the class wait.
+    /// Returns the number of waiting pods of the class.
     #[must_use]
     pub fn users_of(&self, id: ClassId) -> usize {
         self.classes.get(&id).map_or(0, |entry| entry.users)
     }
 
-    /// The class of this number; none if it was dropped.
+    /// Returns the class with this number; none if it was dropped.
     #[must_use]
     pub fn get(&self, id: ClassId) -> Option<&Arc<Class>> {
         self.classes.get(&id).map(|entry| &entry.class)
     }
 
-    /// Drops what nobody uses where there is too much of it. Whether anything was dropped.
+    /// Drops all unused classes if there are too many of them. Returns whether a class was dropped.
     pub fn tidy(&mut self) -> bool {
         let unused = self.classes.values().filter(|entry| entry.users == 0).count();
         if unused <= KEPT {

@@ -1,11 +1,10 @@
-//! Which node is the best for a pod, and why does none take it?
+//! Finds the best node for a pod, or the reasons why no node takes it.
 //!
-//! The [node table](super::node_table) answers by looking at every node. Pods of one class ask the same question again and again while only a few
-//! nodes change, so for a class with several pods the best nodes are remembered: a *shortlist*. It is brought up to date from the log of
-//! changed nodes, and when it runs out, the table makes a new one.
+//! The [node table](super::node_table) reads every node. Between two pods of one class only a few nodes change. So for a class with several waiting
+//! pods the best nodes are stored: a *shortlist*. It is updated from the log of changed nodes. When it is used up, the table makes a new one.
 //!
-//! A node that is not on the shortlist, and has not changed since, is no better than its `bound`. So the first of the list is the best node as
-//! long as there is one. Nothing is decided by what is remembered: without it the answers are the same.
+//! A node that is not on the shortlist, and has not changed since, is no better than its `bound`. So the first node of the list is the
+//! best one. The shortlist changes no result: without it the answers are the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,13 +19,13 @@ use super::nodes::NodeId;
 use super::score::{Score, score};
 use super::snapshot::Snapshot;
 
-/// So many nodes are on a shortlist at most. A class with fewer waiting pods has a shorter one.
+/// The most nodes on a new shortlist. A class with fewer waiting pods has a shorter one.
 const LONGEST: usize = 64;
 
-/// So many shortlists are kept, about 4 KB each; when there would be more, all are forgotten.
+/// The most shortlists, about 4 KB each. When there would be more, all are dropped.
 pub(super) const MOST_LISTS: usize = 4_096;
 
-/// More changed nodes than this, and the table is asked, which is then faster.
+/// The most changed nodes by which a shortlist is updated. With more, a new list from the table is faster.
 const MOST_CHANGES: usize = 512;
 
 /// Finds nodes for pods.
@@ -39,23 +38,23 @@ pub struct NodeFinder {
 /// Pods of one class get the same answers, unless anti-affinity may tell them apart or nodes are labelled for other queues than their own.
 type Key = (ClassId, Option<PodLabels>, BTreeSet<String>);
 
-/// What the nodes answered to a class.
+/// The best nodes for a class.
 #[derive(Debug)]
 struct Shortlist {
     /// The state of the anti-affinity index that `forbidden` follows from.
     epoch: u64,
     forbidden: BTreeSet<(String, String)>,
-    /// How far the log of changed nodes has been read; none before the first answer.
+    /// The position in the log of changed nodes up to which the list is current; none before the first answer.
     mark: Option<u64>,
     /// The best nodes, the best first.
     best: Vec<(Score, NodeId)>,
     /// No node that is not on the list has a better score; none where every node that fits is on the list.
     bound: Option<Score>,
-    /// Why no node fits, once that was asked for.
+    /// Why no node fits; none if that has not been computed.
     tally: Option<Arc<Tally>>,
 }
 
-/// A pod that asks for a node.
+/// A request for a node for one pod.
 #[derive(Clone, Debug)]
 pub struct Asks<'a> {
     /// The number of its class.
@@ -64,12 +63,12 @@ pub struct Asks<'a> {
     pub class: &'a Class,
     /// How many pods of the class wait.
     pub users: usize,
-    /// Its labels, if a pod on a node could keep it away for them.
+    /// The labels of the pod, if the anti-affinity of a placed pod could match them.
     pub labels: Option<PodLabels>,
 }
 
 impl NodeFinder {
-    /// The best node for the pod; one of `last` only where no other fits.
+    /// Returns the best node for the pod; one of `last` only where no other fits.
     ///
     /// # Errors
     ///
@@ -99,7 +98,7 @@ impl NodeFinder {
 }
 
 impl Shortlist {
-    /// An empty one, for a pod with these labels.
+    /// Makes an empty shortlist for a pod with these labels.
     fn new(labels: Option<&PodLabels>, snapshot: Snapshot<'_>) -> Self {
         let forbidden = labels.map(|labels| snapshot.anti_affinity.forbidden(labels, snapshot.nodes)).unwrap_or_default();
         Self { epoch: snapshot.anti_affinity.epoch(), forbidden, mark: None, best: Vec::new(), bound: None, tally: None }
@@ -130,7 +129,7 @@ impl Shortlist {
         Ok(other.first().map_or(*first, |(_, id)| *id))
     }
 
-    /// Reads what changed since it was last asked. Whether the list has the answer.
+    /// Updates the list by the nodes that changed since the last answer. Returns whether the list has the answer.
     fn refresh(&mut self, class: &Class, snapshot: Snapshot<'_>) -> bool {
         let changed = self.mark.and_then(|mark| snapshot.nodes.since(mark)).filter(|changed| changed.len() <= MOST_CHANGES);
         let Some(changed) = changed else { return false };
@@ -157,17 +156,17 @@ impl Shortlist {
     }
 }
 
-/// The best nodes but for those of `not`, the best first; at most so many.
+/// Returns at most `most` best nodes that are not in `not`, the best first.
 fn scan(table: &mut NodeTable, query: &Query<'_>, not: &BTreeSet<NodeId>, most: usize, snapshot: Snapshot<'_>) -> Vec<(Score, NodeId)> {
     if table.prepare(query.request, snapshot) { table.scan(query, not, most, snapshot) } else { each_node(query, not, most, snapshot) }
 }
 
-/// How many nodes refuse, and why.
+/// Returns how many nodes refuse, and why.
 fn tally(table: &mut NodeTable, query: &Query<'_>, snapshot: Snapshot<'_>) -> Tally {
     if table.prepare(query.request, snapshot) { table.tally(query, snapshot) } else { tally_of_each(query, snapshot) }
 }
 
-/// The same as [`scan`], by asking every predicate and the score of every node: slow, for requests that the table has no columns for.
+/// Does the same as [`scan`] with every predicate and the score of every node. It is slow, and used for requests that the table cannot answer.
 pub(super) fn each_node(query: &Query<'_>, not: &BTreeSet<NodeId>, most: usize, snapshot: Snapshot<'_>) -> Vec<(Score, NodeId)> {
     let fits = |id: NodeId| {
         let node = snapshot.node(id).filter(|node| !not.contains(&id) && refusal(query, node).is_none())?;
@@ -179,7 +178,7 @@ pub(super) fn each_node(query: &Query<'_>, not: &BTreeSet<NodeId>, most: usize, 
     best
 }
 
-/// The same as [`tally`], by asking every node.
+/// Does the same as [`tally`] with every predicate of every node.
 pub(super) fn tally_of_each(query: &Query<'_>, snapshot: Snapshot<'_>) -> Tally {
     let mut tally = Tally::default();
     for node in snapshot.nodes.ids().filter_map(|id| snapshot.node(id)) {

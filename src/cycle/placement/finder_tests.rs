@@ -1,4 +1,4 @@
-//! The node table and the shortlists must say what every node says, whatever happened to the nodes and whatever is asked.
+//! The node table and the shortlists have the same results as a check of every node, after random changes and for random requests.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::cycle::placement::snapshot::Snapshot;
 use crate::cycle::testing::{node, pod};
 use crate::resources::{Amount, Resources};
 
-/// What happens to a node, or who asks.
+/// A change of a node, or a request of a pod.
 #[derive(Clone, Debug)]
 enum Step {
     /// It offers so much cpu, so many devices, is of a zone, and is tainted or cordoned.

@@ -1,4 +1,4 @@
-//! Where do these pods go?
+//! Chooses the nodes for a set of pods.
 //!
 //! ```text
 //!  Attempt ──▶ Placer ──▶ for each pod: node table ──▶ best node ──▶ Trial ──▶ all placed: commit
@@ -11,7 +11,7 @@
 //! Reading order: [`placer`], [`trial`], [`filter`] (one file for each predicate), [`score`], [`nodes`], [`anti_affinity`], [`class`], and how
 //! the best node is found fast: [`finder`], `node_table`.
 //!
-//! **Architecture invariant:** this room knows pods, nodes and queues. It knows no turns, no gangs and no preemption, and imports nothing from
+//! **Architecture invariant:** this module knows pods, nodes and queues. It knows no turns, no gangs and no preemption, and imports nothing from
 //! `cycle::cache` or above.
 
 pub mod anti_affinity;
@@ -25,7 +25,7 @@ pub mod score;
 pub mod snapshot;
 pub mod trial;
 
-/// Which of the nodes that fit is taken.
+/// The strategy that chooses among the nodes that fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
     /// The emptiest, so that a failing node takes little with it.

@@ -1,16 +1,16 @@
-//! What do all nodes say to one pod?
+//! The node table: the idle resources of all nodes in columns, to find the best nodes for a pod fast.
 //!
-//! Every node is looked at and nothing is remembered, so that must be cheap: what is left on the nodes stands here as one column of numbers for
-//! each resource, in the order of the nodes' names, and is kept up to date from the log of changed nodes. Neither a name is compared nor
-//! anything divided for a node, and the answers are those of [`score`](super::score), to the last digit:
+//! A search reads every node and uses no earlier answer, so the work for one node must be small. The table has one column of numbers for each
+//! resource, in the order of the nodes' names. It is updated from the log of changed nodes. A search compares no names, and it divides once for
+//! each different amount that nodes offer, not once for each node. Its results are exactly those of [`score`](super::score):
 //!
 //! ```text
 //! ⌊(used + asked) · WHOLE / offered⌋  =  ⌊used · WHOLE / offered⌋  +  ⌊asked · WHOLE / offered⌋  +  1 if the two remainders reach offered
 //!                                        kept for each node            once for each different amount that nodes offer
 //! ```
 //!
-//! The last term is looked at only where a node could be better than the best so far. Predicates are asked only where they concern both the node
-//! and the pod, which they say themselves ([`Concerns`]).
+//! The last term is computed only for a node that can still get onto the list of the best nodes. A predicate is evaluated only if it concerns both
+//! the node and the pod ([`Concerns`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::zip;
@@ -26,34 +26,34 @@ use super::score::{Score, WHOLE};
 use super::snapshot::Snapshot;
 use crate::cycle::explain::{Count, Reason, Tally};
 
-/// So many resources at most have a column; when there would be more, those that are asked for now begin anew.
+/// The most resources with a column. If there would be more, all columns are dropped, and the resources of the present request get new ones.
 const MOST_COLUMNS: usize = 8;
 
-/// Up to here products with [`WHOLE`] are exact; a hundred times what one object can ask for. Beyond, the table does not answer.
+/// The largest amount for which products with [`WHOLE`] are exact: a hundred times what one object can request. Above it, the table does not answer.
 const LARGEST: i128 = 1_000_000_000_000_000_000_000_000_000_000;
 
-/// What is left on every node.
+/// The idle resources of every node.
 #[derive(Debug, Default)]
 pub(super) struct NodeTable {
-    /// Where the log of the nodes stood; none before the first look.
+    /// The position in the log of changed nodes up to which the table is current; none before the first search.
     mark: Option<u64>,
-    /// By place, which is the order of the names: the node there.
+    /// The nodes in the order of their names. The index of a node is its place.
     nodes: Vec<Entry>,
-    /// By node number: its place.
+    /// The place of each node.
     places: BTreeMap<NodeId, usize>,
     columns: Vec<Column>,
     /// The places with amounts beyond [`LARGEST`].
     beyond: BTreeSet<usize>,
-    /// By place: the least cost that it can have for what is asked at this moment.
+    /// The least possible cost of each node for the present request, by place.
     least: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     id: NodeId,
-    /// The predicates for which it could refuse a pod.
+    /// The predicates for which the node could refuse a pod.
     concerns: Concerns,
-    /// How many kinds of devices it offers.
+    /// The number of extended resources that the node offers.
     devices: u32,
 }
 
@@ -62,25 +62,25 @@ struct Entry {
 struct Column {
     name: ResourceName,
     idle: Vec<Amount>,
-    /// How full it is, rounded down, and the remainder of that division.
+    /// The used part of each node, rounded down, and the remainder of that division.
     full: Vec<u32>,
     rest: Vec<i128>,
-    /// The number of what it offers among `offers`.
+    /// The index in `offers` of the amount that each node offers.
     offer: Vec<usize>,
     offers: Vec<i128>,
     numbers: BTreeMap<i128, usize>,
 }
 
-/// What is asked of one resource.
+/// The requested amount of one resource.
 struct Wanted<'a> {
     column: &'a Column,
     asked: Amount,
-    /// By offer: how much fuller the pod makes it, rounded down, and the remainder.
+    /// For each offer, the part of it that the pod requests, rounded down, and the remainder.
     steps: Vec<(u32, i128)>,
 }
 
 impl NodeTable {
-    /// Brings the table up to date, with a column for everything that is asked for. Whether it can answer.
+    /// Updates the table, with a column for each requested resource. Returns whether it can answer for the request.
     pub(super) fn prepare(&mut self, request: &Resources, snapshot: Snapshot<'_>) -> bool {
         if request.len() > MOST_COLUMNS || request.iter().any(|(_, asked)| !asked.is_positive() || asked.nanos() > LARGEST) {
             return false;
@@ -106,7 +106,7 @@ impl NodeTable {
     }
 
     fn refresh(&mut self, snapshot: Snapshot<'_>) {
-        // What nodes offered once is forgotten with the rest, so that it cannot grow for ever.
+        // A rebuild also drops the amounts that no node offers any more, so that the list of offers is bounded.
         let many = self.nodes.len().saturating_mul(2).max(64);
         let overgrown = self.columns.iter().any(|column| column.offers.len() > many);
         let changed = self.mark.filter(|_| !overgrown).and_then(|mark| snapshot.nodes.since(mark));
@@ -162,7 +162,7 @@ impl NodeTable {
         request.iter().filter_map(wanted).collect()
     }
 
-    /// The best nodes but for those of `not`, the best first; at most so many. To be asked after [`prepare`](Self::prepare).
+    /// Returns at most `most` best nodes that are not in `not`, the best first. Call [`prepare`](Self::prepare) before.
     pub(super) fn scan(&mut self, query: &Query<'_>, not: &BTreeSet<NodeId>, most: usize, snapshot: Snapshot<'_>) -> Vec<(Score, NodeId)> {
         let mut least = std::mem::take(&mut self.least);
         least.clear();
@@ -178,10 +178,10 @@ impl NodeTable {
         let devices = u32::try_from(devices).unwrap_or(u32::MAX);
         let concerns = Concerns::of_pod(query);
         let mut best: Vec<((u32, u32), NodeId)> = Vec::new();
-        // The last of the list once it is full: what is no better needs no further look.
+        // The score of the last node on the full list: a node that is no better is skipped.
         let mut worst = None;
         for (place, (entry, least)) in zip(&self.nodes, &least).enumerate() {
-            // Of a node that takes the pod, all devices that it asks for are among those that the node offers.
+            // A node that takes the pod offers all devices that the pod requests.
             let wasted = entry.devices.saturating_sub(devices);
             let bound = match snapshot.strategy {
                 Strategy::Spread => *least,
@@ -211,7 +211,7 @@ impl NodeTable {
         best.into_iter().filter_map(named).collect()
     }
 
-    /// How many nodes refuse, and why. To be asked after [`prepare`](Self::prepare).
+    /// Returns how many nodes refuse, and why. Call [`prepare`](Self::prepare) before.
     pub(super) fn tally(&self, query: &Query<'_>, snapshot: Snapshot<'_>) -> Tally {
         let mut tally = Tally { nodes: u32::try_from(self.nodes.len()).unwrap_or(u32::MAX), ..Tally::default() };
         let wanted = self.wanted(query.request);
@@ -251,7 +251,7 @@ impl Column {
         Self { name, idle, full, rest, offer, offers: Vec::new(), numbers: BTreeMap::new() }
     }
 
-    /// What is left on the node in this place. Whether that is exact.
+    /// Updates the node in this place. Returns whether its amounts are at most [`LARGEST`], so that the results are exact.
     fn set(&mut self, place: usize, accounting: Option<NodeView<'_>>) -> bool {
         let amount = |of: &Resources| of.get(&self.name);
         let (offered, used) =
@@ -276,13 +276,13 @@ impl Column {
 }
 
 impl Wanted<'_> {
-    /// What is left there, if that is less than is asked for.
+    /// Returns the idle amount on the node in this place, if it is less than the requested amount.
     fn short(&self, place: usize) -> Option<Amount> {
         let free = self.column.idle.get(place).copied().unwrap_or_default().max(Amount::ZERO);
         (self.asked > free).then_some(free)
     }
 
-    /// How full a node is with the pod that takes it; exact, as [`score`](super::score::score) has it.
+    /// Returns the used part of a node with the pod on it; exact, as in [`score`](super::score::score).
     fn fullness(&self, place: usize) -> u32 {
         let at = self.column.offer.get(place).copied().unwrap_or_default();
         let (step, rest) = self.steps.get(at).copied().unwrap_or_default();
@@ -292,7 +292,7 @@ impl Wanted<'_> {
     }
 }
 
-/// `amount` of `whole` in parts of [`WHOLE`], rounded down, and what is left; of nothing all.
+/// Returns `amount / whole` in parts of [`WHOLE`], rounded down, and the remainder; [`WHOLE`] and 0 if `whole` is 0.
 fn parts(amount: i128, whole: i128) -> (u32, i128) {
     let scaled = amount.saturating_mul(i128::from(WHOLE));
     let quotient = scaled.checked_div(whole).map_or(WHOLE, |parts| u32::try_from(parts).unwrap_or(u32::MAX));

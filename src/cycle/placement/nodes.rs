@@ -1,27 +1,27 @@
-//! Which nodes are there, and which of them changed since somebody last looked?
+//! The nodes of the cluster, and a log of the nodes that changed.
 //!
-//! Every node has a small number for as long as it exists. Whatever can change the answer of a node (its facts, a charge, a charge taken back) is
-//! written into a log; the node table and the shortlists remember how far they have read, and read again only the nodes that follow.
-//! The log is cut when it is longer than the cluster: who stood further back looks at every node again, which is then cheaper anyway.
+//! Every node has a small number while it exists. The log gets an entry for each change that can make a node take or refuse a pod: its facts, a
+//! charge, the release of a charge. The node table and the shortlists remember their position in the log and read only the nodes after it.
+//! The log is cut when it is much longer than the cluster. A reader with a position before the cut reads every node again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::NodeFacts;
 
-/// A node's number: dense, and given to another node once its owner is gone.
+/// The number of a node. Numbers are dense, and the number of a deleted node is reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(u32);
 
 impl NodeId {
-    /// The place of the node in a vector of all nodes.
+    /// Returns the index of the node in a vector of all nodes.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// The shortest log that is kept, so that a small cluster does not cut it all the time.
+/// The least length to which the log is cut, so that a small cluster does not cut it all the time.
 const SHORTEST_LOG: usize = 1024;
 
 /// The nodes of the cluster.
@@ -32,12 +32,12 @@ pub struct Nodes {
     slots: Vec<Option<Arc<NodeFacts>>>,
     free: Vec<NodeId>,
     log: Vec<NodeId>,
-    /// How many entries were cut off the log's front.
+    /// The number of entries that were cut off at the beginning of the log.
     cut: u64,
 }
 
 impl Nodes {
-    /// A node is there, with these facts. Whether that is news.
+    /// Adds or updates a node. Returns whether anything changed.
     pub fn upsert(&mut self, facts: NodeFacts) -> bool {
         let id = match self.ids.get(&facts.name) {
             Some(id) => *id,
@@ -60,7 +60,7 @@ impl Nodes {
         true
     }
 
-    /// A node is gone. Whether it had been there.
+    /// Removes a node. Returns whether it existed.
     pub fn remove(&mut self, name: &str) -> bool {
         let Some(id) = self.ids.remove(name) else { return false };
         if let Some(slot) = self.slots.get_mut(id.index()) {
@@ -71,7 +71,7 @@ impl Nodes {
         true
     }
 
-    /// Something about the node changed that may change a verdict.
+    /// Logs a change of the node that may make it take or refuse a pod.
     pub fn touch(&mut self, id: NodeId) {
         let longest = self.slots.len().max(SHORTEST_LOG);
         if self.log.len() >= longest.saturating_mul(2) {
@@ -82,49 +82,49 @@ impl Nodes {
         self.log.push(id);
     }
 
-    /// The same by name; nothing where there is no such node.
+    /// Logs a change of the node with this name; does nothing if there is no such node.
     pub fn touch_name(&mut self, name: &str) {
         if let Some(id) = self.id(name) {
             self.touch(id);
         }
     }
 
-    /// Where the log ends now.
+    /// Returns the position of the end of the log.
     #[must_use]
     pub fn head(&self) -> u64 {
         self.cut.saturating_add(u64::try_from(self.log.len()).unwrap_or(u64::MAX))
     }
 
-    /// The nodes that changed since the log ended at `mark`, perhaps several times each; none when nobody remembers.
+    /// Returns the nodes that changed since the log ended at `mark`, perhaps several times each; none if the log does not reach back to `mark`.
     #[must_use]
     pub fn since(&self, mark: u64) -> Option<&[NodeId]> {
         let from = usize::try_from(mark.checked_sub(self.cut)?).ok()?;
         self.log.get(from..)
     }
 
-    /// The number of the node of this name.
+    /// Returns the number of the node with this name.
     #[must_use]
     pub fn id(&self, name: &str) -> Option<NodeId> {
         self.ids.get(name).copied()
     }
 
-    /// The node of this number; none where the number is free.
+    /// Returns the node with this number; none where the number is free.
     #[must_use]
     pub fn get(&self, id: NodeId) -> Option<&Arc<NodeFacts>> {
         self.slots.get(id.index()).and_then(Option::as_ref)
     }
 
-    /// Every number that is or was in use.
+    /// Returns every number that is or was in use.
     pub fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
         (0..u32::try_from(self.slots.len()).unwrap_or(u32::MAX)).map(NodeId)
     }
 
-    /// The nodes, by name.
+    /// Returns the nodes in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<NodeFacts>> {
         self.ids.values().filter_map(|id| self.get(*id))
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ids.len()

@@ -1,6 +1,6 @@
-//! Where do these pods go, all that are needed of them or none?
+//! Places as many of the given pods as are needed, or none of them.
 //!
-//! The one loop that places pods. A turn, an attempt at preemption and the settling of a nomination differ in what they pass:
+//! All placements use this loop. A turn, a preemption attempt and the settling of a nomination pass different values:
 //!
 //! | | turn | preemption | nomination |
 //! |---|---|---|---|
@@ -10,7 +10,7 @@
 //! | before | the own reservation is taken back | the same; victims are set aside | other nominations are withdrawn |
 //! | afterwards | commit | roll back, keep the answer | commit |
 //!
-//! A pod that finds no place is skipped while the rest are enough.
+//! A pod without a node is skipped while the other pods are enough.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,15 +31,15 @@ use super::trial::{Savepoint, Trial};
 /// The state that the placer reads and changes.
 #[derive(Debug)]
 pub struct State<'w> {
-    /// Who uses how much.
+    /// The use of the nodes and the queues.
     pub accounting: &'w mut Accounting,
     /// The nodes.
     pub nodes: &'w mut Nodes,
     /// The pods on nodes that keep others away.
     pub anti_affinity: &'w mut AntiAffinityIndex,
-    /// Which pods are the same to every node.
+    /// The scheduling classes.
     pub classes: &'w Classes,
-    /// What finds nodes, with what it remembers of earlier answers.
+    /// The node finder with its shortlists.
     pub finder: &'w mut NodeFinder,
     /// The node groups that are labelled for other queues than that of the pods.
     pub barred: BTreeSet<String>,
@@ -48,9 +48,9 @@ pub struct State<'w> {
 /// A pod to be placed.
 #[derive(Clone, Copy, Debug)]
 pub struct Pod<'a> {
-    /// What it says.
+    /// The facts of the pod.
     pub facts: &'a PodFacts,
-    /// Its class, if it has one. A pod without a class needs a node of its own.
+    /// Its class, if it has one. A pod without a class is placed only if `node` is set.
     pub class: Option<ClassId>,
     /// The node that it must go to; none where any node will do.
     pub node: Option<&'a str>,
@@ -63,9 +63,9 @@ pub struct Attempt<'a> {
     pub queue: &'a str,
     /// The pods, in the order in which they are placed.
     pub pods: &'a [Pod<'a>],
-    /// How many of them must be placed: so many, or none.
+    /// The number of pods that must be placed. If fewer can be placed, none is.
     pub needed: u32,
-    /// How many of the first of them must be among those, because no other pod can take their part.
+    /// The number of first pods that must all be placed, because no other pod can replace them.
     pub first: u32,
     /// Whether the group's pods may be preempted. If not, its queue must not borrow for them (S3).
     pub preemptable: bool,
@@ -77,9 +77,9 @@ pub type Places = Vec<(Uid, Arc<str>)>;
 /// Why an attempt failed.
 #[derive(Debug)]
 pub struct NotPlaced {
-    /// Why the first pod that was not placed was not.
+    /// The refusal of the first pod that was not placed.
     pub refusal: Box<Refusal>,
-    /// The pods that were placed until it was clear that too few could be. They are not placed any more.
+    /// The pods that were placed before the attempt failed. They are not placed any more.
     pub placed: Places,
 }
 
@@ -103,41 +103,41 @@ pub struct Placer<'w> {
 }
 
 impl<'w> Placer<'w> {
-    /// Opens a trial. `last` are nodes that are taken only where no other fits; `budget` is how many pods may be tried in all attempts together.
+    /// Opens a trial. `last` are nodes to use only where no other fits; `budget` is the most pods to try in all attempts together.
     pub fn new(state: State<'w>, strategy: Strategy, last: &BTreeSet<Arc<str>>, budget: u32) -> Self {
         let State { accounting, nodes, anti_affinity, classes, finder, barred } = state;
         let last = last.iter().filter_map(|name| nodes.id(name)).collect();
         Self { trial: Trial::new(accounting, nodes, anti_affinity), classes, finder, strategy, last, barred, budget }
     }
 
-    /// The trial: what is placed, reserved and set aside.
+    /// Returns the trial, which has the placed pods and the pods that are set aside.
     pub const fn trial(&mut self) -> &mut Trial<'w> {
         &mut self.trial
     }
 
-    /// The accounting with everything that the trial changed.
+    /// Returns the accounting with everything that the trial changed.
     #[must_use]
     pub fn accounting(&self) -> &Accounting {
         self.trial.accounting()
     }
 
-    /// Whether the pod keeps others away, or would if it were not set aside.
+    /// Returns whether the pod has anti-affinity terms that keep other pods away, also while it is set aside.
     #[must_use]
     pub fn keeps_others_away(&self, uid: &Uid) -> bool {
         self.trial.keeps_others_away(uid)
     }
 
-    /// Whether no pod may be tried any more.
+    /// Returns whether the budget of tries is used up.
     #[must_use]
     pub const fn is_spent(&self) -> bool {
         self.budget == 0
     }
 
-    /// Places as many of the pods as are needed, in their order, or none. They stay placed until the trial goes back or ends.
+    /// Places as many of the pods as are needed, in their order, or none. They are placed until the trial is rolled back or ends.
     ///
     /// # Errors
     ///
-    /// Why the first pod that found no place did not. Then nothing has changed.
+    /// The refusal of the first pod that was not placed. Then nothing has changed.
     pub fn place(&mut self, attempt: &Attempt<'_>) -> Result<Places, NotPlaced> {
         self.budget = self.budget.saturating_sub(count(attempt.pods.len()).max(1));
         let start = self.trial.savepoint();
@@ -168,7 +168,7 @@ impl<'w> Placer<'w> {
         Err(NotPlaced { refusal: refusal.unwrap_or_else(too_few), placed: places })
     }
 
-    /// The same, but nothing stays placed.
+    /// Does the same as [`place`](Self::place), and undoes it. Returns the nodes of the pods.
     ///
     /// # Errors
     ///
@@ -180,12 +180,12 @@ impl<'w> Placer<'w> {
         Ok(places)
     }
 
-    /// Keeps what was placed.
+    /// Keeps all placements, and returns them.
     pub fn commit(self) -> Vec<Placement> {
         self.trial.commit()
     }
 
-    /// What one pod of a class could not have, the next cannot either, unless anti-affinity tells them apart.
+    /// Returns whether a pod of the same class was refused already, and anti-affinity does not tell the two pods apart.
     fn is_refused(&self, pod: &Pod<'_>, refused: &BTreeSet<ClassId>) -> bool {
         pod.class.is_some_and(|class| refused.contains(&class)) && self.trial.labels_that_matter(pod.facts).is_none()
     }
@@ -204,7 +204,7 @@ impl<'w> Placer<'w> {
         self.trial.place(pod.facts, node, attempt.queue).map_err(|refusal| Missed::every(of_accounting(refusal)))
     }
 
-    /// The best node for the pod, or what the nodes say.
+    /// Returns the best node for the pod, or why the nodes refuse it.
     fn best_node(&mut self, pod: &Pod<'_>) -> Result<NodeId, Arc<Tally>> {
         let class = pod.class.and_then(|id| Some((id, self.classes.get(id)?)));
         // A pod that waits has a class.
@@ -213,7 +213,7 @@ impl<'w> Placer<'w> {
         self.finder.best(asks, &self.last, self.trial.snapshot(self.strategy, &self.barred))
     }
 
-    /// The node of this name if it takes the pod, or what it says.
+    /// Returns the node with this name if it takes the pod, or why it refuses the pod.
     fn fixed_node(&self, pod: &PodFacts, name: &str) -> Result<NodeId, Arc<Tally>> {
         let snapshot = self.trial.snapshot(self.strategy, &self.barred);
         let Some((id, node)) = snapshot.nodes.id(name).and_then(|id| Some((id, snapshot.node(id)?))) else { return Err(Arc::default()) };
@@ -225,7 +225,7 @@ impl<'w> Placer<'w> {
         Err(Arc::new(Tally { nodes: 1, reasons }))
     }
 
-    /// Whether the node could take pods with these constraints if no other pod were there.
+    /// Returns whether the node could take pods with these constraints if no other pod were there.
     #[must_use]
     pub fn could_take(&self, constraints: &Constraints, node: &str) -> bool {
         let snapshot = self.trial.snapshot(self.strategy, &self.barred);
@@ -235,7 +235,7 @@ impl<'w> Placer<'w> {
 }
 
 impl Attempt<'_> {
-    /// Whether it cannot succeed any more when the first `tried` pods had their try and so many of them are placed.
+    /// Returns whether the attempt cannot succeed any more, after the first `tried` pods were tried and `placed` of them have a node.
     fn is_lost(&self, tried: usize, placed: u32) -> bool {
         let left = count(self.pods.len().saturating_sub(tried));
         placed < count(tried).min(self.first) || placed.saturating_add(left) < self.needed
@@ -252,11 +252,11 @@ fn count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// What a refusal of the accounting means to a group.
+/// Converts a refusal of the accounting to a refusal of the PodGroup.
 fn of_accounting(refusal: accounting::Refusal) -> Refusal {
     match refusal {
         accounting::Refusal::Queue(refusal) => refusal.into(),
-        // Only asked of pods that wait and of nodes that said yes: neither happens, and trying again is right if it does.
+        // Neither should happen: the pods wait, and the predicates accepted the node. If it does happen, a retry is right.
         accounting::Refusal::AlreadyCharged | accounting::Refusal::Node(_) => {
             Refusal::Backoff { step: Step::Bind, why: "the accounting changed".to_owned(), failures: 0, lack: None }
         }

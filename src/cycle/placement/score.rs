@@ -1,13 +1,13 @@
-//! Which of the nodes that can take a pod is the best?
+//! The score of a node for a pod: the node with the smallest score is the best.
 //!
-//! A score is compared field by field, so the order of the fields *is* the policy, and the name at the end makes it one answer:
+//! Scores are compared field by field, so the order of the fields *is* the policy. The name is the last field, so no two nodes are equal:
 //!
-//! 1. **devices stay free for who needs them**: a node that offers fewer extended resources (names with a `/`) that the pod does not ask for;
-//! 2. **spread** (the default): the node that is emptiest afterwards; **pack**: the fullest. Measured in the fullest of the dimensions that
-//!    the pod asks for.
+//! 1. **devices are left to the pods that need them**: a node with fewer extended resources (names with a `/`) that the pod does not request;
+//! 2. **spread** (the default): the node that is emptiest afterwards; **pack**: the fullest. The measure is the fullest of the resources that
+//!    the pod requests.
 //!
-//! Spread is the default because most pods of a cluster are services, for which the death of a node should take little with it, and because it
-//! is what people know from kube-scheduler. Clusters that exist for large gangs want `--placement pack`: whole nodes stay free.
+//! Spread is the default for two reasons. Most pods of a cluster belong to services, and the failure of a node should stop few of them. It is also
+//! what kube-scheduler does by default. `--placement pack` is for clusters with large gangs: it leaves whole nodes free.
 
 use std::sync::Arc;
 
@@ -15,28 +15,28 @@ use crate::accounting::NodeView;
 use crate::cycle::placement::Strategy;
 use crate::resources::{Amount, Resources};
 
-/// How good a node is for a pod; the smallest is the best.
+/// The score of a node for a pod; the smallest is the best.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Score {
-    /// How many kinds of devices would lie idle beside it.
+    /// The number of extended resources on the node that the pod does not request.
     wasted: u32,
-    /// How full the node is afterwards in millionths (spread), or how empty (pack).
+    /// The used part of the node afterwards in millionths (spread), or the idle part (pack).
     cost: u32,
-    /// Its name.
+    /// The name of the node.
     name: Arc<str>,
 }
 
 impl Score {
-    /// The score of a node of which these figures are known already.
+    /// Makes a score from figures that are known already.
     pub(super) const fn new(wasted: u32, cost: u32, name: Arc<str>) -> Self {
         Self { wasted, cost, name }
     }
 }
 
-/// A whole, in the steps that fullness is measured in. Finer steps than a millionth tell no two nodes apart that differ.
+/// The value of a full node: fullness is measured in millionths.
 pub(super) const WHOLE: u32 = 1_000_000;
 
-/// The score of a node that can take the request.
+/// Returns the score of a node that can take the request.
 #[must_use]
 pub fn score(placement: Strategy, request: &Resources, node: NodeView<'_>, name: &Arc<str>) -> Score {
     let wasted = node.allocatable.iter().filter(|(name, _)| name.contains('/') && request.get(name).is_zero()).count();
@@ -49,7 +49,7 @@ pub fn score(placement: Strategy, request: &Resources, node: NodeView<'_>, name:
     Score { wasted: u32::try_from(wasted).unwrap_or(u32::MAX), cost, name: Arc::clone(name) }
 }
 
-/// `used` of `whole` in millionths, rounded down, at most a whole.
+/// Returns `used / whole` in millionths, rounded down, at most [`WHOLE`]; [`WHOLE`] if `whole` is 0.
 fn share(used: Amount, whole: Amount) -> u32 {
     // The largest amount that can be read is about 10²⁸ nano-units, so a million times that is far below the limit of about 10³⁸.
     let parts = used.nanos().max(0).saturating_mul(i128::from(WHOLE)).checked_div(whole.nanos().max(0));

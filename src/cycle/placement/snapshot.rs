@@ -1,4 +1,4 @@
-//! What are nodes judged by at one moment?
+//! The snapshot of the nodes by which predicates and scores decide at one moment.
 
 use std::collections::BTreeSet;
 
@@ -18,21 +18,21 @@ pub struct Snapshot<'a> {
     pub ledger: &'a Ledger,
     /// The pods on nodes that keep others away.
     pub anti_affinity: &'a AntiAffinityIndex,
-    /// Which node is the best.
+    /// The strategy by which the best node is chosen.
     pub strategy: Strategy,
     /// The node groups that are labelled for other queues than that of the pods.
     pub barred: &'a BTreeSet<String>,
 }
 
 impl<'a> Snapshot<'a> {
-    /// One node; none where there is no such node.
+    /// Returns one node; none if there is no such node.
     #[must_use]
     pub fn node(&self, id: NodeId) -> Option<NodeState<'a>> {
         let facts = self.nodes.get(id)?;
         Some(NodeState { facts, accounting: self.accounting(id)? })
     }
 
-    /// What is used on one node.
+    /// Returns the accounting of one node: what it offers and what is used on it; none if there is no such node.
     #[must_use]
     pub fn accounting(&self, id: NodeId) -> Option<NodeView<'a>> {
         self.ledger.node(&self.nodes.get(id)?.name)

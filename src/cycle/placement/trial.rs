@@ -1,7 +1,9 @@
-//! What does a placement change, and how is all of it undone?
+//! A trial: a placement that can be undone with everything that it changed.
 //!
-//! A trial is open over everything that a placement changes. Whatever is asked meanwhile sees the pods that it has placed, so a later member
-//! of a gang sees the earlier ones. A trial that is dropped is undone; [`Trial::commit`] keeps it. There is one undo log, with savepoints.
+//! A trial covers everything that a placement changes. While it is open, filters and scores include the pods that it has placed. So a later
+//! member of a gang is placed with regard to the earlier ones.
+//!
+//! A trial that is dropped is undone; [`Trial::commit`] keeps it. There is one undo log, with savepoints.
 //!
 //! | state | changed by | undone by |
 //! |---|---|---|
@@ -40,11 +42,11 @@ pub struct Trial<'w> {
     anti_affinity: &'w mut AntiAffinityIndex,
     /// How to undo what was done, in the order in which it was done.
     log: Vec<Undo>,
-    /// The pods that are left out for now.
+    /// The pods that are set aside.
     aside: BTreeMap<Uid, Aside>,
 }
 
-/// One change, as what it takes to undo it.
+/// The undo of one change.
 #[derive(Debug)]
 enum Undo {
     /// The accounting goes back to this point.
@@ -55,7 +57,7 @@ enum Undo {
     AntiAffinity(Uid),
 }
 
-/// What was taken out with a pod that is set aside. The accounting keeps its own part.
+/// The data of a pod that is set aside, without the part of the accounting.
 #[derive(Debug)]
 struct Aside {
     anti_affinity: Option<anti_affinity::Entry>,
@@ -83,7 +85,7 @@ impl<'w> Trial<'w> {
         self.nodes
     }
 
-    /// What predicates and scores are asked about, with everything that the trial changed.
+    /// Returns the snapshot for predicates and scores, with everything that the trial changed.
     #[must_use]
     pub fn snapshot<'a>(&'a self, strategy: Strategy, barred: &'a BTreeSet<String>) -> Snapshot<'a> {
         Snapshot { nodes: self.nodes, ledger: self.accounting().ledger(), anti_affinity: self.anti_affinity, strategy, barred }
@@ -95,13 +97,13 @@ impl<'w> Trial<'w> {
         (!self.anti_affinity.is_empty()).then(|| PodLabels::of(pod))
     }
 
-    /// Whether the pod keeps others away, or would if it were not set aside.
+    /// Returns whether the pod has anti-affinity terms that keep other pods away, also while it is set aside.
     #[must_use]
     pub fn keeps_others_away(&self, uid: &Uid) -> bool {
         self.anti_affinity.contains(uid) || self.aside.get(uid).is_some_and(|aside| aside.anti_affinity.is_some())
     }
 
-    /// Places a pod on a node, if that fits there and in the queue at every level. The predicates are the caller's matter.
+    /// Places a pod on a node, if that fits there and in the queue at every level. The caller checks the predicates.
     ///
     /// # Errors
     ///
@@ -127,7 +129,7 @@ impl<'w> Trial<'w> {
         self.log.push(Undo::Accounting(before));
     }
 
-    /// Leaves a pod out, as if it were gone, until it is put back or the trial ends. Nothing where the pod is not charged, or was placed by this trial.
+    /// Sets a pod aside, as if it were gone, until it is put back or the trial ends. Does nothing if the pod is not charged or was placed by this trial.
     pub fn set_aside(&mut self, uid: &Uid) {
         let node = self.node_of(uid);
         if self.accounting.set_aside(uid) {
@@ -136,7 +138,7 @@ impl<'w> Trial<'w> {
         }
     }
 
-    /// Returns a pod that was set aside, whether or not it fits: it is there.
+    /// Puts a pod back that was set aside, whether or not it fits.
     pub fn put_back(&mut self, uid: &Uid) {
         if let Some(aside) = self.aside.remove(uid) {
             self.restore(uid, aside);
@@ -161,7 +163,7 @@ impl<'w> Trial<'w> {
         }
     }
 
-    /// The point that is reached now.
+    /// Returns a savepoint of the present state of the trial.
     #[must_use]
     pub const fn savepoint(&self) -> Savepoint {
         Savepoint(self.log.len())

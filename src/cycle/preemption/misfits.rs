@@ -1,4 +1,4 @@
-//! Which members of a gang are left out of a preemption?
+//! Chooses the members of a gang that are left out of a preemption.
 //!
 //! Placing skips a member without a node where another can replace it ([`placer`](crate::cycle::placement::placer)). A preemption does the same: otherwise one
 //! pod that fits nowhere would keep all the others from what their queue can reclaim. First, members that no empty node would take are

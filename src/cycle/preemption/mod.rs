@@ -1,4 +1,4 @@
-//! Which PodGroups attempt a preemption in this cycle, and with which outcome?
+//! The preemption attempts of a cycle, and their outcomes.
 //!
 //! Preemptions follow the turns, so that no pod is evicted where there was room. A PodGroup that found no nodes, or that only amounts keep
 //! out, tries again whenever something changed. A bounded number of attempts is made in one cycle, the oldest outcomes first; the others

@@ -1,4 +1,4 @@
-//! When is a partially bound gang evicted?
+//! Decides when a partially bound gang is evicted.
 //!
 //! ```text
 //!           some binds fail and the rest finds no nodes,                     for the whole timeout
@@ -11,7 +11,7 @@
 //! A partially bound gang is finished first:
 //!
 //! * What is bound keeps running.
-//! * What the rest needs is reserved.
+//! * The resources for the unbound members are reserved.
 //! * Victims are preempted for it where the rules allow that.
 //!
 //! Where all that has not helped for a long time, the bound members are evicted, because they are of no use alone. Then the gang waits as
@@ -36,11 +36,11 @@ use crate::cycle::requeue::{PreemptionOutcome, Timer};
 use crate::cycle::state::SchedulingState;
 use crate::cycle::status::was_scheduled;
 
-/// A PodGroup that is younger by this than a member with a node was recreated. Its status tells nothing of its earlier life.
+/// A PodGroup that is younger by this than a member with a node was recreated. Its status has nothing about its earlier life.
 const RECREATED_AFTER: SignedDuration = SignedDuration::from_secs(60);
 
 /// Returns the eviction of the bound members, where the gang was partially bound for the whole `timeout` (0: for ever) and no pod is
-/// preempted for it. It is called when the rest found no nodes in this cycle, or when the PodGroup backs off after a refused bind.
+/// preempted for it. It is called when the unbound members found no nodes in this cycle, or when the PodGroup backs off after a refused bind.
 pub(in crate::cycle) fn evict_partial_gang(
     state: &mut SchedulingState,
     key: &GroupKey,

@@ -1,4 +1,4 @@
-//! Which PodGroups wait, and in which queue?
+//! The backlog: the PodGroups that wait, by queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// The PodGroup waits, in this queue if it has one. Returns the other queue in which it waited until now.
+    /// Adds the PodGroup, in this queue if it has one. Returns the other queue in which it waited until now.
     pub(super) fn insert(&mut self, key: &GroupKey, queue: Option<&str>) -> Option<Arc<str>> {
         if self.groups.get(key).is_some_and(|known| known.as_deref() == queue) {
             return None;
@@ -28,7 +28,7 @@ impl Backlog {
         left
     }
 
-    /// The PodGroup waits no longer. Returns the queue in which it waited.
+    /// Removes the PodGroup. Returns the queue in which it waited.
     pub(super) fn remove(&mut self, key: &GroupKey) -> Option<Arc<str>> {
         let queue = self.groups.remove(key)??;
         if let Some(groups) = self.queues.get_mut(&queue) {
@@ -40,23 +40,23 @@ impl Backlog {
         Some(queue)
     }
 
-    /// Returns all that wait, by name.
+    /// Returns all waiting PodGroups, by name.
     pub fn iter(&self) -> impl Iterator<Item = &GroupKey> {
         self.groups.keys()
     }
 
-    /// Returns those of one queue.
+    /// Returns the waiting PodGroups of one queue.
     pub fn in_queue(&self, queue: &str) -> impl Iterator<Item = &GroupKey> {
         self.queues.get(queue).into_iter().flatten()
     }
 
-    /// Returns how many wait.
+    /// Returns the number of waiting PodGroups.
     #[must_use]
     pub fn len(&self) -> usize {
         self.groups.len()
     }
 
-    /// Returns whether none waits.
+    /// Returns whether no PodGroup waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()

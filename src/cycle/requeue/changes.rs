@@ -1,6 +1,6 @@
-//! What did events and decisions make different for the PodGroups that wait, since a cycle last asked?
+//! The changes since the last cycle that may help waiting PodGroups.
 //!
-//! One entry for each name of a node or a queue. A cycle answers them; where no cycle runs, `Requeue::stand_by` bounds them.
+//! There is one entry for each node and each queue that changed. A cycle takes them; where no cycle runs, `Requeue::stand_by` bounds their number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Adds a change. Nothing is remembered beside a change of everything, which answers all others.
+    /// Adds a change. After a change of everything no other change is stored, because every PodGroup is tried anyway.
     pub(super) fn add(&mut self, change: Wake) {
         let number = self.next();
         match change {

@@ -1,4 +1,4 @@
-//! Which PodGroups does the next cycle try, and when is it?
+//! The requeue: which PodGroups the next cycle tries, and when it runs.
 //!
 //! ```text
 //!                  refused                              a change that may help it
@@ -7,7 +7,7 @@
 //!     ╰── the PodGroup itself changed, its timer is over, its fifo queue has another first PodGroup
 //! ```
 //!
-//! What may help a PodGroup that waits is a [`Wake`]; nothing but this room decides what follows for the PodGroups that wait. [`wake`] is the function that does.
+//! A change that may help waiting PodGroups is a [`Wake`]. Only this module decides which waiting PodGroups are tried after it, in [`wake`].
 //! Reading order: [`changes`], [`parked`], [`wake`], [`timers`], [`backlog`].
 //!
 //! **Architecture invariant:** a PodGroup that a cycle from scratch would place or admit is never left parked
@@ -40,38 +40,38 @@ use parked::{Blocker, Parked};
 /// The PodGroups that wait, and those of them that the next cycle tries.
 #[derive(Debug, Default)]
 pub(in crate::cycle) struct Requeue {
-    /// The PodGroups that wait for a place or for admission.
+    /// The PodGroups that wait for nodes or for admission.
     backlog: Backlog,
-    /// Those that the next cycle tries whatever else happened: they changed themselves.
+    /// The PodGroups that changed themselves. The next cycle tries them.
     to_try: BTreeSet<GroupKey>,
-    /// Those that were refused.
+    /// The PodGroups that were refused.
     parked: Parked,
     changes: Changes,
-    /// The fifo queues that a PodGroup left that may have been the first one.
+    /// The fifo queues that lost a PodGroup that may have been the first one.
     left_by_first: BTreeSet<Arc<str>>,
-    /// The PodGroups that found no victims, and when each asks again.
+    /// The outcomes of preemption attempts, and the times of their retries.
     pub(in crate::cycle) preemptions: PreemptionRetries,
-    /// When PodGroups are tried although nothing happened.
+    /// The times at which PodGroups are tried although nothing changed.
     pub(in crate::cycle) timers: Timers,
 }
 
 impl Requeue {
-    /// Something became different that other PodGroups may wait for.
+    /// Adds a change that may help waiting PodGroups.
     pub(in crate::cycle) fn changed(&mut self, change: Wake) {
         self.changes.add(change);
     }
 
-    /// The PodGroup itself became different: the next cycle tries it.
+    /// Records that the PodGroup itself changed: the next cycle tries it.
     pub(in crate::cycle) fn try_again(&mut self, key: &GroupKey) {
         self.to_try.insert(key.clone());
     }
 
-    /// The PodGroup waits, in this queue if it has one. Returns the other queue in which it waited until now.
+    /// Adds the PodGroup to the backlog, in this queue if it has one. Returns the other queue in which it waited until now.
     pub(in crate::cycle) fn waits(&mut self, key: &GroupKey, queue: Option<&str>) -> Option<Arc<str>> {
         self.backlog.insert(key, queue)
     }
 
-    /// The PodGroup was refused: it is parked until its blocker changes.
+    /// Parks a refused PodGroup until its blocker changes.
     fn refused(&mut self, key: &GroupKey, blocker: Blocker) {
         let now = self.changes.next();
         self.parked.park(key, blocker, now);
@@ -83,7 +83,7 @@ impl Requeue {
         self.backlog.remove(key)
     }
 
-    /// A PodGroup left this fifo queue that may have been the first one there.
+    /// Records that a PodGroup left this fifo queue and may have been the first one there.
     pub(in crate::cycle) fn first_left(&mut self, queue: Arc<str>) {
         self.left_by_first.insert(queue);
     }
@@ -103,7 +103,7 @@ impl Requeue {
         self.has_changes() || !self.to_try.is_empty() || !self.left_by_first.is_empty()
     }
 
-    /// Returns whether anything became different that PodGroups may wait for.
+    /// Returns whether there are changes that may help waiting PodGroups.
     pub(in crate::cycle) fn has_changes(&self) -> bool {
         !self.changes.is_empty()
     }
@@ -118,8 +118,12 @@ impl Requeue {
         self.timers.next()
     }
 
-    /// Returns the PodGroups that this cycle tries: those that changed themselves, whose time has come, which a change may help, and a few that ask once more
-    /// for a preemption.
+    /// Returns the PodGroups that this cycle tries.
+    ///
+    /// * PodGroups that changed themselves.
+    /// * PodGroups with a timer that is over.
+    /// * PodGroups that a change may help.
+    /// * A few PodGroups that retry a preemption.
     pub(in crate::cycle) fn take(&mut self, now: Duration, preemptable: Preemptable, cache: &Cache) -> BTreeSet<GroupKey> {
         let mut tried = std::mem::take(&mut self.to_try);
         tried.extend(self.timers.take_over(now));
@@ -130,7 +134,7 @@ impl Requeue {
         } else if !self.changes.is_empty() {
             tried.extend(wake::woken(&mut self.changes, &self.parked, cache));
         }
-        // Which PodGroup is the first one of a fifo queue is known only beside all others that wait there (A6).
+        // The first PodGroup of a fifo queue is found only by comparing all PodGroups that wait there (A6).
         let queue_of = |key: &GroupKey| Some(cache.groups.get(key)?.facts.as_ref()?.queue.as_str());
         let mut fifo: BTreeSet<&str> = tried.iter().filter_map(queue_of).filter(|queue| cache.is_fifo(queue)).collect();
         let left = std::mem::take(&mut self.left_by_first);
@@ -142,8 +146,8 @@ impl Requeue {
         tried
     }
 
-    /// Bounds what is collected for the next cycle, where this replica stands by and no cycle runs. `most` PodGroups and names are kept; beyond that, PodGroups
-    /// that do not exist are forgotten, and the first cycle after a takeover tries everything.
+    /// Bounds the work that is collected for the next cycle, while this replica is a standby and no cycle runs. Above `most` PodGroups,
+    /// PodGroups that do not exist are forgotten. Above `most` names, the first cycle after a takeover tries everything.
     pub(in crate::cycle) fn stand_by(&mut self, most: usize, exists: impl Fn(&GroupKey) -> bool) {
         if self.to_try.len() > most {
             self.to_try.retain(exists);

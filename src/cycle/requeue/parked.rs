@@ -1,10 +1,10 @@
-//! Which PodGroups wait for what?
+//! The parked PodGroups: refused PodGroups, each with the change that it waits for.
 //!
 //! A PodGroup that was refused is parked under what refused it, its [`Blocker`]: until that changes, or the PodGroup itself does, trying it again
 //! has the same outcome.
 //!
-//! PodGroups of one queue whose waiting members are all alike and lack nodes ask the same question, so they share a [`Line`] for each class and number of members
-//! that must find nodes together. A refusal of one of them answers for the whole line.
+//! Identical PodGroups of one queue that lack nodes share a [`Line`]: their waiting members are of one class, and the same number of members must find
+//! nodes together ([`LineKey`]). A refusal of one PodGroup holds for the whole line.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,18 +30,18 @@ pub(in crate::cycle) enum Blocker {
     Itself,
 }
 
-/// What a queue has too little of.
+/// The quota that a queue lacks for a PodGroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cycle) struct Lacking {
     /// The queue that refuses, the PodGroup's own or one above it; `root` where the answer depends on every queue.
     pub(in crate::cycle) level: Arc<str>,
     /// The queue of the PodGroup.
     pub(in crate::cycle) queue: Arc<str>,
-    /// What was asked for; none where the answer depends on more than what is used.
+    /// The requested amount; none if the decision depends on more than the use of the queue.
     pub(in crate::cycle) asked: Option<(ResourceName, Amount)>,
 }
 
-/// What identical PodGroups of one queue have in common. Where one of them finds no nodes, none of the others does.
+/// The common properties of identical PodGroups of one queue. If one of them finds no nodes, none of the others does.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::cycle) struct LineKey {
     /// The class of the waiting members.
@@ -54,11 +54,11 @@ pub(in crate::cycle) struct LineKey {
     pub(in crate::cycle) preemptable: bool,
     /// Whether the PodGroup has a reservation.
     pub(in crate::cycle) reserves: bool,
-    /// The minResources that admission asks for.
+    /// The minResources for admission.
     pub(in crate::cycle) minimum: Vec<(ResourceName, Amount)>,
 }
 
-/// PodGroups that ask the same question.
+/// Identical PodGroups that lack nodes.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     /// When one of them was refused last.

@@ -1,4 +1,4 @@
-//! Which PodGroups found no victims, with which outcome, and when is each preemption retried?
+//! The outcomes of preemption attempts, and the times of their retries.
 //!
 //! An outcome follows from the use and the demand of all queues, so it may be outdated after any change. Then the oldest outcomes are
 //! renewed first, a few in each cycle. PodGroups with no other reason to be tried are retried a few at a time, at a bounded rate, until
@@ -46,8 +46,8 @@ struct LastAttempt {
     /// The number of changes before the attempt; none where it had no turn yet.
     at: Option<u64>,
     outcome: PreemptionOutcome,
-    /// The priority with which it preempts, where only that could change its outcome: nodes or used quota refused it, and nothing is to be
-    /// said of any victim.
+    /// The priority with which it preempts, where only that could change its outcome: nodes or used quota refused it, and no reason
+    /// about victims is reported.
     plain: Option<i32>,
 }
 
@@ -79,7 +79,7 @@ impl PreemptionOutcome {
 }
 
 impl PreemptionRetries {
-    /// Something changed from which all outcomes follow.
+    /// Records a change after which every outcome may be outdated.
     pub(in crate::cycle) const fn changed(&mut self) {
         self.changes = self.changes.saturating_add(1);
     }
@@ -95,12 +95,12 @@ impl PreemptionRetries {
         self.next_at <= now && self.is_open()
     }
 
-    /// A bind ended, so fewer are under way.
+    /// Records that a bind ended: the PodGroups that wait for binds may retry.
     pub(in crate::cycle) fn bound(&mut self) {
         self.reopened.append(&mut self.soon);
     }
 
-    /// Something about the PodGroup changed, so its outcome may be outdated.
+    /// Marks the outcome of the PodGroup as outdated, because the PodGroup changed.
     pub(in crate::cycle) fn reopen(&mut self, key: &GroupKey) {
         if self.attempts.contains_key(key) {
             self.reopened.insert(key.clone());
@@ -188,7 +188,7 @@ impl PreemptionRetries {
         self.order.insert((at, key.clone()));
     }
 
-    /// The PodGroup waits no more, or its request changed.
+    /// Forgets the outcome of the PodGroup, which does not wait any more or has another request.
     pub(in crate::cycle) fn forget(&mut self, key: &GroupKey) {
         if let Some(LastAttempt { at, .. }) = self.attempts.remove(key) {
             self.order.remove(&(at, key.clone()));

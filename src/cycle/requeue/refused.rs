@@ -1,4 +1,4 @@
-//! What has to change before a PodGroup that was refused can succeed?
+//! Decides what has to change before a refused PodGroup can succeed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

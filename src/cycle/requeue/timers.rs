@@ -1,4 +1,4 @@
-//! When is a PodGroup tried again although nothing changed, and why? The deadlines of nominations and of evictions are not here.
+//! The timers after which a PodGroup is tried again although nothing changed. Nominations and evictions have their own deadlines.
 //!
 //! A PodGroup has at most one timer of each kind; setting it again moves it. Times are of the monotonic clock.
 

@@ -1,4 +1,4 @@
-//! Which PodGroups may succeed now that did not before?
+//! Finds the parked PodGroups that may succeed after a change.
 //!
 //! The one function from changes to PodGroups. It errs on one side only: a PodGroup that it leaves parked would be refused again.
 //!
@@ -7,7 +7,7 @@
 //! | a node has more room, or takes other pods | those with a member that the node takes now, as many as there is room for |
 //! | anti-affinity ended | those that lack nodes, as many as there is room for |
 //! | a queue has more left | those that it, or a queue above it, refused, where the resource that was refused fits now |
-//! | any of these | of the PodGroups whose members differ: those with a member that a changed node takes, and all where a queue has more left |
+//! | any of these | of the PodGroups with members that differ: those with a member that a changed node takes, and all where a queue has more left |
 //! | everything | all |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,8 +22,8 @@ use crate::resources::{Amount, ResourceName, Resources};
 use super::changes::{Changes, Sequence};
 use super::parked::{Blocker, Line, LineKey, Parked};
 
-/// So many times at most a class is compared with a node for the changes of one cycle; beyond that, PodGroups are tried without a comparison. Reached only
-/// where thousands of nodes change at once, or thousands of classes wait.
+/// The most comparisons of a class with a node in one cycle. Above it, PodGroups are tried without a comparison. It is reached only if thousands of nodes
+/// change at once or thousands of classes wait.
 const MOST_COMPARISONS: usize = 200_000;
 
 /// Returns the parked PodGroups that the changes may help, and removes the changes that are answered by trying these.
@@ -141,7 +141,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Returns how many pods of the class fit on the node beside those that are there, if anti-affinity keeps none away.
+/// Returns how many more pods of the class fit on the node, if anti-affinity keeps none away.
 fn pods_on(class: &Class, node: &NodeState<'_>) -> usize {
     let query = Query { request: &class.request, constraints: &class.constraints, forbidden: &BTreeSet::new(), barred: &BTreeSet::new() };
     if refusal(&query, node).is_some() {

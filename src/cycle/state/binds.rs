@@ -1,4 +1,4 @@
-//! What follows when pods are to be bound, are bound, or a bind fails?
+//! Updates the state when pods are assumed, when they are bound, and when a bind fails.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ impl SchedulingState {
         binds
     }
 
-    /// Lets the shares of this cycle stand, whatever changes meanwhile.
+    /// Makes a change, and restores the shares of this cycle after it.
     pub(super) fn keeping_shares(&mut self, change: impl FnOnce(&mut Self)) {
         let shares = self.cache.sharing.shares.take();
         change(self);

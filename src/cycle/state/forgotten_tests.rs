@@ -1,4 +1,4 @@
-//! Is a PodGroup forgotten, and do preemptions come to rest? Random histories with preemptions.
+//! Random histories with preemptions: no PodGroup is forgotten, and preemptions end.
 //!
 //! After every step cycles run until nothing is left to do. Then every PodGroup is tried once more, and every preemption is retried:
 //! nothing may change by that. At the end all binds are confirmed, all victims terminate and are recreated, and after a while no pod is

@@ -1,4 +1,4 @@
-//! What follows from an event, in all rooms? The state of the scheduler: what is known, who waits, and what is nominated.
+//! The state of the scheduler: the cache, the PodGroups that wait, and the nominations.
 //!
 //! ```text
 //!  event ──▶ Cache ── Changes ──▶ follow: requeue, admission, nominations, eviction back-off
@@ -86,7 +86,7 @@ impl SchedulingState {
         std::mem::take(&mut self.nominations.withdrawn)
     }
 
-    /// Takes the objects whose status may have changed since the last call.
+    /// Takes the objects with a status that may have changed since the last call.
     pub fn take_dirty(&mut self) -> Dirty {
         self.cache.take_dirty()
     }
@@ -154,7 +154,7 @@ impl SchedulingState {
         self.follow();
     }
 
-    /// Removes a queue. What is used in it stays charged to its name.
+    /// Removes a queue. Pods in it remain charged to its name.
     pub fn delete_queue(&mut self, name: &str) {
         self.cache.delete_queue(name);
         self.follow();
@@ -184,7 +184,7 @@ impl SchedulingState {
         self.follow();
     }
 
-    /// Passes on what became different in the cache.
+    /// Passes on the changes of the cache.
     pub(in crate::cycle) fn follow(&mut self) {
         loop {
             let changes = self.cache.take_changes();

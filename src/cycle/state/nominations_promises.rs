@@ -1,4 +1,4 @@
-//! What must hold of nominations over random histories: no bind while a victim still holds what it needs, nothing left behind, nothing for ever.
+//! The promises of nominations over random histories: no bind before the victims free its resources, no leftover records, no nomination without an end.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the test remembers beside the state.
+/// The data that the test has in addition to the state.
 struct History {
     state: SchedulingState,
     now: u64,

@@ -1,4 +1,4 @@
-//! What becomes of a nomination, as small scenarios.
+//! Scenarios of nominations.
 
 use super::*;
 use crate::accounting::Placement;

@@ -1,4 +1,4 @@
-//! What does a standby replica keep, where no cycle runs?
+//! Bounds the memory of a standby replica, where no cycle runs.
 //!
 //! Work for a cycle is collected, so that the first cycle after a takeover does all of it. A standby lives for months, and every pod and
 //! every generated PodGroup has a name of its own. So the collected work keeps only objects that still exist.

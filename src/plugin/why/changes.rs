@@ -20,7 +20,7 @@ const NAMED: usize = 5;
 /// The facts that the advice follows from.
 pub(super) struct Known<'a> {
     pub(super) group: &'a GroupFacts,
-    /// Whether the PodGroup has an owner, whose annotations set its spec.
+    /// Whether the PodGroup has an owner. The annotations of the owner set its spec.
     pub(super) owned: bool,
     pub(super) members: Option<&'a Members>,
     pub(super) queues: Option<&'a Queues>,

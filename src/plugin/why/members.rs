@@ -14,7 +14,7 @@ pub struct Members {
     pub placed: u32,
     /// Schedulable, without a node.
     pub waiting: u32,
-    /// Held by a scheduling gate.
+    /// With a scheduling gate.
     pub gated: u32,
     /// With an unsupported or invalid field.
     pub blocked: u32,

@@ -161,7 +161,7 @@ impl Destination {
     }
 }
 
-/// Returns the pod whose eviction the API server refused; `None` if this program stopped it.
+/// Returns the pod that the API server refused to evict; `None` if this program stopped the eviction.
 fn refused(victim: &Victim, reason: &str) -> Option<Uid> {
     (![NOT_LEADING, WITHDRAWN].contains(&reason)).then(|| victim.uid.clone())
 }

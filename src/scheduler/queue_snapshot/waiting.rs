@@ -25,7 +25,7 @@ pub const BELOW: &str = "(below)";
 /// The labels of a count: the queue, the reason, the queue that refuses and the resource.
 pub type WaitingLabels = (String, &'static str, String, String);
 
-/// The same, borrowed.
+/// The borrowed form of [`WaitingLabels`].
 type Series<'a> = (&'a str, &'static str, &'a str, &'a str);
 
 /// The cause of a PodGroup's wait: its queue, the reason, the queue that refuses and the label of the resource.

@@ -1,4 +1,4 @@
-//! Pods with false ownerReferences, and owners whose generated PodGroup name another user has taken.
+//! Pods with false ownerReferences, and owners with a generated PodGroup name that another user has taken.
 
 use anyhow::{Result, ensure};
 use kube::api::{DeleteParams, DynamicObject, ListParams};

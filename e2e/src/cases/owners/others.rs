@@ -38,7 +38,7 @@ pub(in crate::cases) async fn bare_pods(w: &mut World) -> Result<()> {
 }
 
 /// O6. An object of an unknown kind owns three pods that request a gang of 3: with capacity for 2 no pod is bound, with more all run. The PodGroup
-/// exists while the pods exist, and is deleted with their owner. The same holds for a ReplicaSet whose controller has an unknown kind (Argo
+/// exists while the pods exist, and is deleted with their owner. The same holds for a ReplicaSet with a controller of an unknown kind (Argo
 /// Rollouts): its own annotations count, and its size is followed.
 pub(in crate::cases) async fn operators(w: &mut World) -> Result<()> {
     let client = w.client();

@@ -1,4 +1,4 @@
-//! Row O8: pods whose scheduler is set at creation by a webhook or an admission policy, not by the owner's template.
+//! Row O8: a webhook or an admission policy sets the scheduler of pods at their creation. The owner's template does not name it.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::admissionregistration::v1::{MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding};

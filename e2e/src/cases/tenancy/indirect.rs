@@ -58,7 +58,7 @@ pub(super) fn templates() -> Vec<Attempt> {
     TEMPLATES.into_iter().map(owner).collect()
 }
 
-/// Checks that the pods of the templates are refused for every creator: here an admin, who has the right to bind, like the DaemonSet controller in
+/// Checks that the pods of the templates are refused for every creator: here an admin with the permission to bind, like the DaemonSet controller in
 /// every cluster.
 pub(super) async fn no_pods_from_templates(client: &Client) -> Result<()> {
     let events: Api<Event> = Api::namespaced(client.clone(), OWN);

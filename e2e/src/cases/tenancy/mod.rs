@@ -80,7 +80,7 @@ pub(super) async fn takes_nothing(w: &mut World) -> Result<()> {
     for template in indirect::TEMPLATES {
         must(&tenant, &attempts::end_of(template.plural, template.name)).await?;
     }
-    // Otherwise the observer would report, at the end, an owner whose PodGroup was refused.
+    // Otherwise the observer would report, at the end, an owner of a refused PodGroup.
     must(&tenant, &attempts::end_of("deployments", "stealer")).await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), OWN);
     wait_until(secs(30), "the pods without a PodGroup are gone", || async {

@@ -1,4 +1,4 @@
-//! Does the anti-affinity of a placed pod keep this one away?
+//! The predicate for anti-affinity: no term of a placed pod may forbid the pod on the node.
 //!
 //! Which labels of nodes are forbidden to the pod is worked out before ([`anti_affinity`](crate::cycle::placement::anti_affinity)).
 

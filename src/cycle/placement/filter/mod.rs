@@ -1,4 +1,4 @@
-//! Which nodes can take a pod?
+//! The predicates: whether a node can take a pod, and if not, why.
 //!
 //! One predicate is one file with one type, and one line in [`PREDICATES`]. It then holds for placing, for preempting and for settling
 //! nominations, because all of them ask [`refusal`], and it is explained by the [`Reason`] that it returns.
@@ -7,7 +7,7 @@
 //! predicate that depends on the pods that are placed ([`Basis::Pods`]) needs more than its line: the state that it reads is a kind of state of the
 //! [`trial`](super::trial), and what changes when a pod leaves is a `Wake` of the cache.
 //!
-//! The predicates are asked in the order of the table, cheap and lasting reasons first. The first that refuses is the one that is counted.
+//! The predicates are evaluated in the order of the table, cheap and lasting reasons first. Only the first refusal is counted.
 //! What reaches further than one node (anti-affinity of pods on other nodes) is worked out before, into [`Query`].
 //!
 //! Most predicates cannot refuse most nodes: a node without taints refuses no pod for its taints. Each predicate says so itself
@@ -29,36 +29,36 @@ use crate::api::pod_facts::Constraints;
 use crate::cycle::explain::Reason;
 use crate::resources::{Amount, Resources};
 
-/// What a pod asks of a node.
+/// The requirements of a pod on a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
-    /// What it requests.
+    /// The request of the pod.
     pub request: &'a Resources,
-    /// Where it may go.
+    /// The constraints of the pod on its node.
     pub constraints: &'a Constraints,
-    /// Labels of nodes (key, value) where the anti-affinity of a placed pod keeps it away.
+    /// The labels (key, value) of nodes from which the anti-affinity of a placed pod keeps the pod away.
     pub forbidden: &'a BTreeSet<(String, String)>,
-    /// Node groups that are labelled for other queues than the pod's own.
+    /// The node groups of other queues.
     pub barred: &'a BTreeSet<String>,
 }
 
 /// One node, as it is at this moment.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeState<'a> {
-    /// What its object says.
+    /// The facts of the Node object.
     pub facts: &'a NodeFacts,
-    /// What it offers and what is used on it.
+    /// The resources that the node offers, and their use.
     pub accounting: NodeView<'a>,
 }
 
-/// Why a node does not take a pod; of a resource also how much is left.
+/// Why a node does not take a pod, with the amounts if a resource is insufficient.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct No {
     /// Why the node does not take the pod.
     pub reason: Reason,
-    /// Of [`Reason::Lacks`] what was asked for; else 0.
+    /// The requested amount for [`Reason::Lacks`]; else 0.
     pub asked: Amount,
-    /// Of [`Reason::Lacks`] what is left; else 0.
+    /// The idle amount for [`Reason::Lacks`]; else 0.
     pub free: Amount,
 }
 
@@ -68,23 +68,23 @@ impl From<Reason> for No {
     }
 }
 
-/// What the answer of a predicate depends on, and so what could change it.
+/// The facts that the result of a predicate depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Basis {
-    /// The pod and the node's object. No pod that leaves changes the answer.
+    /// The pod and the Node object. The result does not change when placed pods leave.
     Objects,
-    /// The pods that are placed. The answer changes when some of them leave.
+    /// The placed pods. The result may change when some of them leave.
     Pods,
-    /// The amounts that are left. The same, and the node table answers by its columns of numbers.
+    /// The idle amounts. The result may change when placed pods leave, and the node table computes it from its columns.
     Amounts,
 }
 
-/// One question to a node.
+/// A predicate: one condition under which a node refuses a pod.
 trait Predicate: Sync {
     /// Why the node does not take the pod; none where it does.
     fn refuses(&self, query: &Query<'_>, node: &NodeState<'_>) -> Option<No>;
 
-    /// What the answer depends on.
+    /// Returns the facts that the result depends on.
     fn basis(&self) -> Basis {
         Basis::Objects
     }
@@ -100,7 +100,7 @@ trait Predicate: Sync {
     }
 }
 
-/// All predicates, in the order in which they are asked.
+/// All predicates, in the order in which they are evaluated.
 const PREDICATES: [&dyn Predicate; 7] = [
     &unschedulable::Unschedulable,
     &taints::Taints,
@@ -117,7 +117,7 @@ pub fn refusal(query: &Query<'_>, node: &NodeState<'_>) -> Option<No> {
     PREDICATES.iter().find_map(|predicate| predicate.refuses(query, node))
 }
 
-/// Why the node would not take the pod whatever pods left it; none where it could.
+/// Returns why the node would not take the pod even without any placed pod; none if it would.
 #[must_use]
 pub fn lasting_refusal(constraints: &Constraints, barred: &BTreeSet<String>, node: &NodeState<'_>) -> Option<No> {
     let query = Query { request: &Resources::new(), constraints, forbidden: &BTreeSet::new(), barred };
@@ -126,7 +126,7 @@ pub fn lasting_refusal(constraints: &Constraints, barred: &BTreeSet<String>, nod
 
 /// The predicates that may refuse, as a set of their places in the table, without those that depend on amounts.
 ///
-/// A predicate needs to be asked only where it concerns both the node and the pod.
+/// A predicate is evaluated only if it concerns both the node and the pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Concerns(u32);
 
@@ -154,7 +154,7 @@ impl Concerns {
         Self(PREDICATES.iter().enumerate().map(bit).fold(0, |all, one| all | one))
     }
 
-    /// Whether a predicate must be asked about this node and this pod.
+    /// Returns whether a predicate must be evaluated for this node and this pod.
     #[must_use]
     pub const fn meet(self, other: Self) -> bool {
         self.0 & other.0 != 0

@@ -1,4 +1,4 @@
-//! Does a term of the pod's required node affinity hold for the node?
+//! The predicate for the pod's required node affinity: one of its terms must hold for the node.
 
 use crate::api::NodeFacts;
 use crate::api::pod::{NodeRequirement, NodeSelectorTerm};
@@ -19,7 +19,7 @@ impl Predicate for NodeAffinity {
     }
 }
 
-/// A term holds if all its requirements do; one that has none holds nowhere.
+/// Returns whether a term holds: all its requirements must hold. A term without requirements never holds.
 fn holds(term: &NodeSelectorTerm, node: &NodeFacts) -> bool {
     if term.match_expressions.is_empty() && term.match_fields.is_empty() {
         return false;

@@ -1,4 +1,4 @@
-//! Has the node every label of the pod's nodeSelector?
+//! The predicate for the pod's nodeSelector: the node must have every label of it.
 
 use crate::cycle::explain::Reason;
 

@@ -1,6 +1,6 @@
-//! Is enough left on the node, in every dimension that the pod asks for?
+//! The predicate for resources: the node must have enough idle of every resource that the pod requests.
 //!
-//! A dimension that it does not ask for is not looked at: an overcommitted node still takes the pod that will repair it (A1).
+//! A resource that the pod does not request is ignored: an overcommitted node still takes the pod that will repair it (A1).
 
 use crate::cycle::explain::Reason;
 

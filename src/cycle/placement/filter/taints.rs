@@ -1,4 +1,4 @@
-//! Does the pod tolerate every taint of the node that keeps pods away?
+//! The predicate for taints: the pod must tolerate every taint of the node that keeps pods away.
 
 use crate::api::NodeFacts;
 use crate::api::node::Taint;

@@ -1,11 +1,11 @@
-//! What every predicate promises, whatever it asks.
+//! Tests of the properties that every predicate has.
 
 use super::*;
 use crate::api::node::Taint;
 use crate::api::pod::{NodeRequirement, NodeSelectorTerm};
 use crate::cycle::testing::{amounts, node};
 
-/// How many predicates there are: whoever adds one adds a case to the tests that ask for each of them.
+/// The number of predicates. A new predicate needs a case in each test that has one for every predicate.
 pub(in crate::cycle) const COUNT: usize = PREDICATES.len();
 
 #[test]

@@ -1,4 +1,4 @@
-//! Is the node cordoned, and does the pod not tolerate that?
+//! The predicate for cordoned nodes: the pod must tolerate the taint of a cordoned node.
 //!
 //! The field and the taint that Kubernetes derives from it are two writes, so between them the field alone must keep pods away.
 

@@ -1,6 +1,6 @@
-//! Is there another set of victims where the first in order are not enough?
+//! Searches for another set of victims where the first units in order are not enough.
 //!
-//! One victim may forbid another: its queue is not over its share any more, or would fall below its floor, or its gang needs the rest.
+//! One victim may forbid another: its queue is not over its share any more, or would fall below its floor, or its gang needs its other members.
 //! Where there are few units, every set that cannot grow is found, the cheapest first. Only these are tried, because more victims never
 //! free less.
 
@@ -38,7 +38,7 @@ impl Search<'_, '_> {
             {
                 return Some(places);
             }
-            // Without the last chosen unit, if the rest could be enough.
+            // Without the last chosen unit, if the remaining units could be enough.
             loop {
                 let pods = chosen.pop()?;
                 if pods.is_empty() {

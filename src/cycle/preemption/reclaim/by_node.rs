@@ -1,4 +1,4 @@
-//! On which node can enough room be freed for one member?
+//! Searches for victims by node: the node on which room for one member costs least.
 //!
 //! The cheapest victims of all are spread over all nodes, and their eviction frees a small piece on each. So for each unplaced member the
 //! node with the cheapest victims is used. The victims on a node are found in R7's order. A cost is computed again when its node is next,

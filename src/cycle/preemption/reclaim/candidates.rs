@@ -1,4 +1,4 @@
-//! Which pods may be victims of this PodGroup at all? (R1, R2, R8)
+//! The candidates: the pods that may be victims of a PodGroup (R1, R2, R8).
 //!
 //! Only the pods of some queues are read. The PodGroup can reclaim from such a queue (R1). The queue and all above it are over their
 //! shares in a resource that the PodGroup lacks (R2).

@@ -1,4 +1,4 @@
-//! Which victims must be preempted so that this PodGroup is placed? (R1 to R8, R11)
+//! Finds the victims to preempt so that a PodGroup is placed (R1 to R8, R11).
 //!
 //! ```text
 //!  Preemptor ──▶ Stage: a trial without terminating pods and without its own reservation ──▶ placed? then wait for the terminating pods
@@ -13,7 +13,7 @@
 //! ```
 //!
 //! The rules alone decide which pods may be victims. Whether they are enough is found by placing the gang with the usual placer: with
-//! taints, labels, anti-affinity and all else. Nothing of that stays: the stage puts everything back when it is dropped.
+//! taints, labels, anti-affinity and all else. The stage undoes all of it when it is dropped.
 //!
 //! **What one call costs.** Candidates are read from the pod list of each queue, so pods of queues within their shares are not read. Of the
 //! candidates the first [`MOST_UNITS`] in R7's order are considered. The gang is placed about 2·log₂ of that many times, and once for each

@@ -1,4 +1,4 @@
-//! Which candidates are enough? (R4, R5, R7)
+//! Searches for the candidates that are enough (R4, R5, R7).
 //!
 //! First the shortest enough beginning of R7's order is found by halving, with a placement of the gang at each step. A candidate that the
 //! rules forbid after the earlier ones is skipped. That is the cheapest set where room is equal everywhere. Other searches follow: by node

@@ -1,4 +1,4 @@
-//! Which of the victims are not needed? (R7)
+//! Spares the victims that are not needed (R7).
 //!
 //! The most expensive units are checked first. Of a gang that is evicted whole, the members beyond its minimum may be enough. After one
 //! check of each unit, no part of the remaining victims would be enough: a unit that is needed in a larger set is needed in a smaller one.

@@ -1,4 +1,4 @@
-//! Would the gang be placed without these pods?
+//! The stage: tries whether the gang can be placed without some pods.
 //!
 //! The stage is the placer on a trial with some pods set aside. Everything is put back when the stage is dropped.
 

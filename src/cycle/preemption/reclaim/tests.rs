@@ -1,5 +1,5 @@
-//! Which pods are preempted, as small scenarios: what the reference model does not know (taints, labels, anti-affinity, tasks, budgets)
-//! and what small worlds do not have.
+//! Scenarios of preemption that the reference model does not have (taints, labels, anti-affinity, tasks, budgets)
+//! or that need more objects than its random clusters have.
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 

@@ -1,4 +1,4 @@
-//! Which pods are evicted together, and in which order are they tried? (R6, R7)
+//! The units of eviction: pods that are evicted together, and the order in which units are tried (R6, R7).
 
 use std::cmp::Reverse;
 

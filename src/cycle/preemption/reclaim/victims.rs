@@ -1,4 +1,4 @@
-//! May this pod be a victim, too, besides the present victims? (R2, R3, R6, and budgets)
+//! The present victims, and the check whether a further pod may be a victim (R2, R3, R6, and budgets).
 //!
 //! A part of an allowed set is allowed, too. So a set only grows while it is allowed, and removing a victim needs no check.
 //!
