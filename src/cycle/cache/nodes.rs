@@ -10,12 +10,13 @@ use super::{Cache, Change, Wake};
 impl Cache {
     /// Adds or updates a node.
     pub fn apply_node(&mut self, facts: NodeFacts) {
-        let (name, allocatable) = (Arc::clone(&facts.name), facts.allocatable.clone());
-        let known = self.nodes.id(&name).and_then(|id| self.nodes.get(id));
-        let shrank = known.is_some_and(|known| !allocatable.covers(&known.allocatable));
-        if !self.nodes.upsert(facts) {
+        let known = self.nodes.id(&facts.name).and_then(|id| self.nodes.get(id));
+        if known.is_some_and(|known| **known == facts) {
             return;
         }
+        let shrank = known.is_some_and(|known| !facts.allocatable.covers(&known.allocatable));
+        let (name, allocatable) = (Arc::clone(&facts.name), facts.allocatable.clone());
+        self.nodes.upsert(facts);
         self.accounting.node_upsert(&name, allocatable);
         self.object_changed(&name);
         self.changed(Wake::Node(name));

@@ -115,7 +115,9 @@ impl SchedulingState {
 
     /// Adds or updates a pod. A foreign pod is charged to its node and to no queue.
     pub fn apply_pod(&mut self, facts: PodFacts) {
-        if let Some(key) = nominations::broken_by_pod(&self.cache, &facts) {
+        if !self.nominations.gangs.is_empty()
+            && let Some(key) = nominations::broken_by_pod(&self.cache, &facts)
+        {
             self.withdraw_nomination(&key, "pod_changed");
         }
         self.cache.apply_pod(facts);
