@@ -163,7 +163,7 @@ pub fn forwarded(flags: &Common, server: &str, bearer: &Bearer) -> Result<Config
             }
             Bearer::ActingAs(other) => {
                 return Err(format!(
-                    "the scheduler serves TLS and asks for a token, and nobody can act there as {other} (--as): your own token is not sent, for it shows what you may see. \
+                    "the scheduler serves TLS and asks for a token, and no user can act there as {other} (--as): your own token is not sent, for it shows what you may see. \
                      Say --scheduler-token-file with a token of {other}{}",
                     made_by(other)
                 ));

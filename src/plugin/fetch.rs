@@ -168,7 +168,7 @@ fn lost(what: &str, count: usize, read: usize, gaps: &mut Vec<Gap>) {
 #[must_use]
 pub fn told(error: &CallError) -> String {
     match error {
-        CallError::Forbidden(message) => format!("{message} (ask for that right, or ask somebody who has it)"),
+        CallError::Forbidden(message) => format!("{message} (ask an administrator for that permission)"),
         CallError::Unauthorized(message) => {
             format!("the API server does not accept these credentials: {message} (log in again, or see --kubeconfig, --context)")
         }

@@ -54,7 +54,7 @@ impl Scheduler {
         let found = fetch.get(&format!("/api/v1/namespaces/{namespace}/pods/{pod}")).await;
         let Some(object) = found.map_err(|error| format!("pod {namespace}/{pod}: {}", told(&error)))? else {
             let silent = Lease::deserialize(&lease).ok().and_then(|lease| version_skew::not_renewed_for(&lease, clock::now()));
-            let silent = silent.map(|since| format!(", and nobody has renewed it for {}s", since.as_secs())).unwrap_or_default();
+            let silent = silent.map(|since| format!(", and it has not been renewed for {}s", since.as_secs())).unwrap_or_default();
             return Err(format!("its Lease names pod {namespace}/{pod}, which does not exist{silent}; {hint}"));
         };
         let place = format!("the other end of kubectl port-forward to pod {namespace}/{pod}");
@@ -92,7 +92,7 @@ impl Scheduler {
         let place = &self.place;
         self.fetch.json(path).await.map_err(|error| match &error {
             CallError::Unavailable(message) => {
-                format!("nobody answers at {place}: {message} ({})", self.hint)
+                format!("nothing answers at {place}: {message} ({})", self.hint)
             }
             CallError::Unauthorized(_) | CallError::Forbidden(_) => {
                 format!("{place} asks for a token with the right to {path}: say --scheduler-token-file")
@@ -153,7 +153,7 @@ fn holder(lease: &Value) -> Result<(String, String), String> {
     let holder = text("/spec/holderIdentity");
     let pod = holder.split('_').next().unwrap_or_default();
     if holder.is_empty() {
-        return Err(format!("nobody holds the Lease {namespace}/{SCHEDULER}: no scheduler works at this moment"));
+        return Err(format!("no process holds the Lease {namespace}/{SCHEDULER}: no scheduler works at this moment"));
     }
     if !is_name(pod) || !is_name(namespace) {
         return Err(format!("the Lease {namespace}/{SCHEDULER} is held by {holder:?}, which names no pod (say --scheduler-url)"));
@@ -173,7 +173,7 @@ mod tests {
     fn the_holder_of_a_lease_is_a_pod_or_an_error() {
         let lease = |holder: &str| json!({"metadata": {"namespace": "ns"}, "spec": {"holderIdentity": holder}});
         assert_eq!(holder(&lease("podgroup-scheduler-7c9-x_0a1b")), Ok(("ns".to_owned(), "podgroup-scheduler-7c9-x".to_owned())));
-        for (odd, part) in [("", "nobody holds"), ("../x_1", "names no pod"), ("_", "names no pod")] {
+        for (odd, part) in [("", "no process holds"), ("../x_1", "names no pod"), ("_", "names no pod")] {
             assert!(holder(&lease(odd)).unwrap_err().contains(part), "{odd}");
         }
     }

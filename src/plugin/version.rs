@@ -115,7 +115,7 @@ fn program(name: &'static str, lease: Result<Value, String>, now: Timestamp, gap
     };
     let Some(holder) = lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone()).filter(|holder| !holder.is_empty()) else {
         // The annotation on a Lease without a holder is that of a process that has ended.
-        unknown("nobody holds its Lease".to_owned());
+        unknown("no process holds its Lease".to_owned());
         return Program::unknown(name);
     };
     let written = lease.metadata.annotations.as_ref().and_then(|all| all.get(VERSION)).cloned();
@@ -124,7 +124,7 @@ fn program(name: &'static str, lease: Result<Value, String>, now: Timestamp, gap
         (Some(seconds), written) => {
             let was = written.as_deref().map(|version| format!("; it was {version}")).unwrap_or_default();
             Some(format!(
-                "{holder} holds its Lease and has not renewed it for {seconds}s: it is gone or cannot reach the API server, and nobody has taken its place{was}. \
+                "{holder} holds its Lease and has not renewed it for {seconds}s: it is gone or cannot reach the API server, and no other process has taken its place{was}. \
                  See whether its pods run (kubectl get pods -A -l app.kubernetes.io/name=podgroup)"
             ))
         }
@@ -205,7 +205,7 @@ mod tests {
         let without_version = Ok(json!({"metadata": {}, "spec": {"holderIdentity": "c"}}));
         for (controller, why) in [
             (without_version, "older than this plugin"),
-            (lease("0.0.1", ""), "nobody holds"),
+            (lease("0.0.1", ""), "no process holds"),
             (Err("forbidden: no".to_owned()), "forbidden: no"),
         ] {
             let report = report(controller, lease(version_skew::VERSION, "s"));

@@ -226,7 +226,7 @@ async fn refused(w: &World) -> Result<()> {
     plugin(w, "tree --context nowhere").await?.must(1, &["error:", "nowhere"])?;
     plugin(w, "tree --scheduler-url http://127.0.0.1:1")
         .await?
-        .must(0, &["test-root", "Not known", "nobody answers at --scheduler-url"])?;
+        .must(0, &["test-root", "Not known", "nothing answers at --scheduler-url"])?;
     completes(w).await?;
     for (shell, part) in [("bash", "complete -F"), ("zsh", "#compdef kubectl-podgroup"), ("fish", "complete -c kubectl-podgroup")] {
         let said = plugin(w, &format!("completion {shell}")).await?;
@@ -297,7 +297,7 @@ pub(super) async fn says(w: &World, line: &str, parts: &[&str]) -> Result<()> {
 /// A tenant with the role `view` in the namespace. Later it gets the permission to read PodGroups and queues, and no other one.
 async fn tenant(w: &World, group: &str) -> Result<()> {
     let client = w.client();
-    plugin(w, "why late --as tenant").await?.must(1, &["forbidden", "ask for that right"])?;
+    plugin(w, "why late --as tenant").await?.must(1, &["forbidden", "ask an administrator"])?;
     let subject = json!([{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "tenant"}]);
     let view = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"});
     let binding: RoleBinding = serde_json::from_value(json!({"metadata": {"name": "tenant"}, "subjects": subject, "roleRef": view}))?;

@@ -39,13 +39,13 @@ pub(super) async fn over_tls(w: &mut World) -> Result<()> {
     says(w, &format!("audit {operator} {trusted}"), &["no differences"]).await?;
     let another = format!("audit {operator} --scheduler-ca-file {}", authority.display());
     let usual = format!("for {}.{}.svc", chart::SCHEDULER, chart::NAMESPACE);
-    plugin(w, &another).await?.must(1, &["nobody answers", "certificate", &usual, "--scheduler-tls-server-name"])?;
+    plugin(w, &another).await?.must(1, &["nothing answers", "certificate", &usual, "--scheduler-tls-server-name"])?;
     service(w).await?;
     plugin(w, &another).await?.must(0, &["no differences"])?;
     // With impersonation the plugin does not send the user's own token: it would show what the impersonated user may not see.
     let other = format!("{operator} --as boss --as-group system:masters");
-    plugin(w, &format!("audit {other} {trusted}")).await?.must(1, &["nobody can act there as boss", "--scheduler-token-file"])?;
-    plugin(w, &format!("tree {other} {trusted}")).await?.must(0, &["root", "Not known", "nobody can act there as boss"])?;
+    plugin(w, &format!("audit {other} {trusted}")).await?.must(1, &["no user can act there as boss", "--scheduler-token-file"])?;
+    plugin(w, &format!("tree {other} {trusted}")).await?.must(0, &["root", "Not known", "no user can act there as boss"])?;
     plugin(w, &format!("audit {operator} --scheduler-insecure-skip-tls-verify")).await?.must(0, &["no differences"])?;
     let file = w.cluster().scratch().path("token-stranger");
     std::fs::write(&file, &stranger)?;
@@ -109,5 +109,5 @@ pub(super) async fn of_another_version(w: &mut World) -> Result<()> {
     plugin(w, "version")
         .await?
         .must(0, &["podgroup-scheduler   ?", "scheduler-9_x holds its Lease and has not renewed it for ", "it was 9.9.9"])?;
-    plugin(w, "audit").await?.must(1, &["pod podgroup-system/scheduler-9, which does not exist, and nobody has renewed it for "])
+    plugin(w, "audit").await?.must(1, &["pod podgroup-system/scheduler-9, which does not exist, and it has not been renewed for "])
 }
