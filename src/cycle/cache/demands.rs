@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::api::GroupKey;
+use crate::api::{GroupFacts, GroupKey};
 use crate::resources::Resources;
 
 use crate::accounting::{ROOT_QUEUE, Shares, Waiting};
@@ -33,10 +33,7 @@ impl Group {
         if self.waiting.is_empty() && !before_all {
             return None;
         }
-        let mut asked = facts.min_resources.clone().unwrap_or_default();
-        asked.sub(&self.charged);
-        let mut asked = asked.without_negative();
-        asked.max_each(&self.asked);
+        let asked = self.uncharged(facts);
         (!asked.is_zero()).then_some((&facts.queue, asked))
     }
 
@@ -46,11 +43,16 @@ impl Group {
         if let Some((queue, asked)) = &self.demand {
             demands.entry(Arc::clone(queue)).or_default().sub(asked);
         }
-        let mut asked = facts.min_resources.clone().unwrap_or_default();
-        asked.sub(&self.charged);
-        let mut asked = asked.without_negative();
-        asked.max_each(&self.asked);
-        demands.entry(Arc::from(facts.queue.as_str())).or_default().add(&asked);
+        demands.entry(Arc::from(facts.queue.as_str())).or_default().add(&self.uncharged(facts));
+    }
+
+    /// Returns the larger of the requests of its waiting members and the part of its minResources that is not charged to members.
+    fn uncharged(&self, facts: &GroupFacts) -> Resources {
+        let mut minimum = facts.min_resources.clone().unwrap_or_default();
+        minimum.sub(&self.charged);
+        let mut wanted = minimum.without_negative();
+        wanted.max_each(&self.asked);
+        wanted
     }
 }
 

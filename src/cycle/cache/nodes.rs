@@ -5,6 +5,9 @@ use std::sync::Arc;
 use crate::accounting::ROOT_QUEUE;
 use crate::api::NodeFacts;
 
+use crate::cycle::placement::filter::NodeState;
+use crate::cycle::placement::nodes::NodeId;
+
 use super::{Cache, Change, Wake};
 
 impl Cache {
@@ -23,6 +26,12 @@ impl Cache {
         // The cluster as a whole has more. Where it has less, a PodGroup may be too large for it now, and others waited behind that one
         // (A6).
         self.changed(if shrank { Wake::Everything } else { Wake::Quota(Arc::from(ROOT_QUEUE)) });
+    }
+
+    /// Returns one node as predicates see it; none where there is no such node.
+    pub(in crate::cycle) fn node(&self, id: NodeId) -> Option<NodeState<'_>> {
+        let facts = self.nodes.get(id)?;
+        Some(NodeState { facts, accounting: self.accounting.ledger().node(&facts.name)? })
     }
 
     /// Removes a node. Its pods stay charged to its name.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::api::names::DEFAULT_QUEUE;
 use crate::api::pod_facts::PodPhase;
-use crate::api::{PodFacts, Uid};
+use crate::api::{GroupKey, PodFacts, Uid};
 use crate::by_key::ByKey;
 use crate::cycle::explain::Refusal;
 use crate::cycle::placement::class::ClassId;
@@ -289,6 +289,12 @@ impl Cache {
         let queue = Arc::from(self.accounting.pod(uid)?.queue?);
         let (namespace, name) = (Arc::clone(&facts.namespace), Arc::clone(&facts.name));
         Some(Victim { uid: uid.clone(), namespace, name, queue, group: facts.group.clone() })
+    }
+
+    /// Records why each waiting member of the PodGroup waits, as a cycle found.
+    pub(in crate::cycle) fn refuse_waiting(&mut self, key: &GroupKey, refusal: &Arc<Refusal>) {
+        let waiting: Vec<Uid> = self.groups.get(key).map(|group| group.waiting.iter().cloned().collect()).unwrap_or_default();
+        waiting.iter().for_each(|uid| self.refuse_pod(uid, Some(refusal)));
     }
 
     /// Records why the pod waits, as a cycle found.

@@ -7,7 +7,7 @@ use crate::api::{GroupKey, Uid};
 use crate::cycle::cache::{Cache, gang};
 use crate::cycle::explain::Refusal;
 use crate::cycle::placement::Strategy;
-use crate::cycle::placement::filter::{NodeState, lasting_refusal};
+use crate::cycle::placement::filter::lasting_refusal;
 use crate::cycle::placement::placer::{Attempt, Placer, Pod, State};
 
 use super::Nominations;
@@ -47,9 +47,9 @@ pub(in crate::cycle) fn outlook(cache: &Cache, nominations: &Nominations, key: &
 
 /// Whether the node exists and could take the pod without the victims.
 fn could_take(cache: &Cache, place: &Placement) -> bool {
-    let Some(facts) = cache.nodes.id(&place.node).and_then(|id| cache.nodes.get(id)) else { return false };
-    let (Some(accounting), Some(member)) = (cache.accounting.ledger().node(&place.node), cache.pods.get(&place.uid)) else { return false };
-    lasting_refusal(&member.facts.constraints, &cache.barred_groups(&place.queue), &NodeState { facts, accounting }).is_none()
+    let Some(node) = cache.nodes.id(&place.node).and_then(|id| cache.node(id)) else { return false };
+    let Some(member) = cache.pods.get(&place.uid) else { return false };
+    lasting_refusal(&member.facts.constraints, &cache.barred_groups(&place.queue), &node).is_none()
 }
 
 /// Places the gang on its nominated nodes, in an accounting without any nomination. All members, or the accounting is as before.

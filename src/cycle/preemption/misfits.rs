@@ -12,7 +12,7 @@ use crate::api::Uid;
 use crate::cycle::cache::Cache;
 use crate::cycle::explain::NotPreempted;
 use crate::cycle::placement::class::{Class, ClassId};
-use crate::cycle::placement::filter::{NodeState, lasting_refusal};
+use crate::cycle::placement::filter::lasting_refusal;
 use crate::cycle::state::SchedulingState;
 
 use super::reclaim::Preemption;
@@ -73,11 +73,7 @@ fn that_fit_somewhere(cache: &Cache, members: &[Uid], first: usize) -> Vec<Uid> 
 }
 
 fn fits_somewhere(cache: &Cache, class: &Class) -> bool {
-    cache.nodes.iter().any(|facts| {
-        let accounting = cache.accounting.ledger().node(&facts.name);
-        accounting.is_some_and(|accounting| {
-            accounting.allocatable.covers(&class.request)
-                && lasting_refusal(&class.constraints, &BTreeSet::new(), &NodeState { facts, accounting }).is_none()
-        })
+    cache.nodes.ids().filter_map(|id| cache.node(id)).any(|node| {
+        node.accounting.allocatable.covers(&class.request) && lasting_refusal(&class.constraints, &BTreeSet::new(), &node).is_none()
     })
 }

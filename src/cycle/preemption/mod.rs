@@ -202,12 +202,8 @@ fn never_preempts(cache: &Cache, group: &Group, members: &[Uid]) -> Option<NotPr
 
 /// Adds to the refusal of the PodGroup why no pod is preempted for it. What has to change for the PodGroup is the same, and since when it waits.
 fn explain_no_preemption(cache: &mut Cache, key: &GroupKey, why: &Arc<NotPreempted>) {
-    let Some(group) = cache.groups.get(key) else { return };
-    let Some(refusal) = group.refusal.clone() else { return };
+    let Some(refusal) = cache.groups.get(key).and_then(|group| group.refusal.clone()) else { return };
     let refusal = Arc::new(Refusal::Kept { refusal, why: Arc::clone(why) });
-    let waiting: Vec<Uid> = group.waiting.iter().cloned().collect();
-    for uid in waiting {
-        cache.refuse_pod(&uid, Some(&refusal));
-    }
+    cache.refuse_waiting(key, &refusal);
     cache.refuse_group(key, Some(refusal));
 }

@@ -16,7 +16,6 @@ use crate::api::GroupKey;
 use crate::cycle::cache::Cache;
 use crate::cycle::placement::class::{Class, ClassId};
 use crate::cycle::placement::filter::{NodeState, Query, refusal};
-use crate::cycle::placement::nodes::NodeId;
 use crate::resources::{Amount, ResourceName, Resources};
 
 use super::changes::{Changes, Sequence};
@@ -115,7 +114,7 @@ impl<'a> Comparison<'a> {
             return wanted;
         }
         let mut room = 0_usize;
-        for node in self.cache.nodes.ids().filter_map(|id| self.node(id)) {
+        for node in self.cache.nodes.ids().filter_map(|id| self.cache.node(id)) {
             room = room.saturating_add(pods_on(class, &node));
             if room >= wanted {
                 return wanted;
@@ -132,12 +131,7 @@ impl<'a> Comparison<'a> {
     }
 
     fn named(&self, name: &str) -> Option<NodeState<'a>> {
-        self.node(self.cache.nodes.id(name)?)
-    }
-
-    fn node(&self, id: NodeId) -> Option<NodeState<'a>> {
-        let facts = self.cache.nodes.get(id)?;
-        Some(NodeState { facts, accounting: self.cache.accounting.ledger().node(&facts.name)? })
+        self.cache.node(self.cache.nodes.id(name)?)
     }
 }
 

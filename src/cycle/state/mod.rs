@@ -272,10 +272,7 @@ impl SchedulingState {
 
     /// Records that the PodGroup and each waiting member wait for this reason.
     pub(in crate::cycle) fn refuse(&mut self, key: &GroupKey, refusal: &Arc<Refusal>) {
-        let waiting: Vec<_> = self.cache.groups.get(key).map(|group| group.waiting.iter().cloned().collect()).unwrap_or_default();
-        for uid in waiting {
-            self.cache.refuse_pod(&uid, Some(refusal));
-        }
+        self.cache.refuse_waiting(key, refusal);
         let exists = self.cache.groups.get(key).is_some_and(|group| group.facts.is_some());
         self.judge_group(key, exists.then(|| Arc::clone(refusal)));
     }
