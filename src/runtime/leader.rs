@@ -27,6 +27,7 @@ use tokio::time::Instant;
 
 use super::call::Caller;
 use super::clock;
+pub use super::leader_decide::Handover;
 use super::leader_decide::LONGEST;
 pub use super::leader_elector::Elector;
 

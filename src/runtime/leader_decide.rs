@@ -46,6 +46,15 @@ pub(super) enum Presence {
     Absent,
 }
 
+/// How the lease came to its holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Handover {
+    /// The holder before said, when it gave the lease up, that nothing of it is under way.
+    Clean,
+    /// Any other: requests of an earlier holder may still take effect.
+    Unclean,
+}
+
 /// The next step of the election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {

@@ -8,7 +8,8 @@ use crate::cycle::state::SchedulingState;
 use crate::runtime::flags::QueueStatusBy;
 
 use super::event::Change;
-use super::state::{Kind, Now, State};
+use super::state::{Now, State};
+use super::takeover::Kind;
 
 impl State {
     /// Applies a change of one kind. After a list, objects that the list lacks are deleted first.

@@ -90,18 +90,27 @@ pub enum Command {
     },
 }
 
-/// Returns the Binding, with the pod's UID, which the API server checks, and the queue, which the API server copies to the pod.
+/// Returns the Binding, with the pod's UID and resourceVersion, which the API server checks, and the queue, which the API server copies to the pod.
+///
+/// A later leader changes the resourceVersion of each pod that has no node, so that this request does not take effect after that
+/// (`registry/core/pod/storage`, `setPodNodeAndMetadata`, in Kubernetes).
 #[must_use]
 pub fn binding(bind: &Bind) -> Value {
+    let mut metadata = json!({
+        "namespace": &*bind.namespace,
+        "name": &*bind.name,
+        "uid": &*bind.uid,
+        "annotations": { CHARGED_QUEUE: &*bind.queue },
+    });
+    if bind.resource_version > 0
+        && let Some(fields) = metadata.as_object_mut()
+    {
+        fields.insert("resourceVersion".to_owned(), Value::from(bind.resource_version.to_string()));
+    }
     json!({
         "apiVersion": "v1",
         "kind": "Binding",
-        "metadata": {
-            "namespace": &*bind.namespace,
-            "name": &*bind.name,
-            "uid": &*bind.uid,
-            "annotations": { CHARGED_QUEUE: &*bind.queue },
-        },
+        "metadata": metadata,
         "target": { "apiVersion": "v1", "kind": "Node", "name": &*bind.node },
     })
 }

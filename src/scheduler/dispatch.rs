@@ -5,6 +5,7 @@
 //! * The dispatcher decides nothing. It reports the outcome of each write once, also after a panic.
 
 mod bind;
+pub mod bind_outcome;
 mod bind_queue;
 mod evict;
 

@@ -36,6 +36,7 @@ pub mod state;
 pub mod status_writer;
 #[cfg(test)]
 mod status_writes_tests;
+pub mod takeover;
 #[cfg(test)]
 mod testing;
 pub mod write_queue;

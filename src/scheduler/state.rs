@@ -23,6 +23,7 @@ use super::metrics::Metrics;
 use super::overcommit::Overcommit;
 use super::queue_snapshot::{self, QueueSnapshot};
 use super::status_writer::StatusWriter;
+use super::takeover::Kind;
 
 /// The back-off of a PodGroup after a refused bind.
 const BIND_BACKOFF: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
@@ -37,22 +38,6 @@ pub struct Now {
     pub wall: Timestamp,
     /// The monotonic time since the start of the program, for durations.
     pub since_start: Duration,
-}
-
-/// The kinds of objects. The scheduler decides only after the list of each kind is complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
-    Nodes,
-    Pods,
-    Groups,
-    Queues,
-    PriorityClasses,
-    Budgets,
-}
-
-impl Kind {
-    /// Every kind.
-    const ALL: [Self; 6] = [Self::Nodes, Self::Pods, Self::Groups, Self::Queues, Self::PriorityClasses, Self::Budgets];
 }
 
 /// The state of the scheduler.

@@ -171,3 +171,20 @@ fn the_condition_of_a_waiting_pod_changes_when_pods_are_evicted_for_it() {
         ]
     );
 }
+
+#[test]
+fn a_binding_carries_the_newest_version_of_its_pod() {
+    let facts = |version| crate::api::PodFacts { resource_version: version, ..pod("ns", "p", "g", &[("cpu", 1)]) };
+    let mut state = ready(vec![node("n", &[])], vec![facts(3)], vec![group("ns", "g", 1, "default")]);
+    assert_eq!(binds(&state.tick(at(0))), 0);
+    // An event with another version and nothing else wakes no PodGroup.
+    state.apply(Event::Pods(Change::Apply(facts(8))), at(100));
+    assert!(!state.has_work(at(100)));
+    state.apply(Event::Nodes(Change::Apply(node("n", &[("cpu", 1)]))), at(200));
+    let bound: Vec<_> =
+        state.tick(at(200)).into_iter().filter_map(|command| if let Command::Bind(bind) = command { Some(bind) } else { None }).collect();
+    let bodies: Vec<_> = bound.iter().map(crate::scheduler::command::binding).collect();
+    assert_eq!(bodies.iter().map(|body| &body["metadata"]["resourceVersion"]).collect::<Vec<_>>(), ["8"]);
+    let without = crate::cycle::plan::Bind { resource_version: 0, ..bound[0].clone() };
+    assert!(crate::scheduler::command::binding(&without)["metadata"].get("resourceVersion").is_none());
+}
