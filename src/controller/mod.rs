@@ -66,7 +66,8 @@ pub async fn run(flags: ControllerFlags) -> ExitCode {
     let mut schedulers = flags.common.scheduler_names;
     schedulers.sort();
     schedulers.dedup();
-    let watches = Watches { client: setup.client.clone(), events, readiness: setup.readiness, metrics: setup.watch_metrics };
+    let watches =
+        Watches { client: setup.client.clone(), events, readiness: setup.readiness, metrics: setup.watch_metrics, relist: setup.relist };
     watches.start(&mut program, &schedulers);
     let settings = Settings { workers: usize::from(flags.workers), annotate_pods: flags.annotate_pods };
     let reconciler = Reconciler::new(&schedulers, Actor::new(setup.client, setup.caller, &schedulers), settings, metrics);

@@ -23,6 +23,7 @@ use super::logging;
 use super::metrics::{self, RequestMetrics, WatchMetrics};
 use super::program::{Program, Stage};
 use super::readiness::Readiness;
+use super::relist::Relist;
 use super::tls::Certificate;
 use super::version_skew::{self, OtherProgram};
 use super::watchdog::Watchdog;
@@ -50,6 +51,8 @@ pub struct Setup {
     pub watchdog: Watchdog,
     /// Counters of the watches.
     pub watch_metrics: WatchMetrics,
+    /// Requests of new lists, for all watches.
+    pub relist: Relist,
 }
 
 /// Prepares the program called `name`. `other` is the other program of the pair. `own` registers the program's own metrics, and returns the refresh
@@ -99,7 +102,19 @@ pub async fn setup<M>(
     leader_metrics.elected(leadership.clone());
     let caller = caller.while_leading(leadership.clone());
     watchdog.begin();
-    Ok((Setup { program, client: connection.client, caller, leadership, readiness, watchdog, watch_metrics: watches }, own))
+    Ok((
+        Setup {
+            program,
+            client: connection.client,
+            caller,
+            leadership,
+            readiness,
+            watchdog,
+            watch_metrics: watches,
+            relist: Relist::new(),
+        },
+        own,
+    ))
 }
 
 fn secure(common: &CommonFlags, access: &Access) -> Result<Option<Secure>, Box<dyn std::error::Error>> {

@@ -38,6 +38,8 @@ pub enum Change<T, K> {
         all: Vec<T>,
         /// The keys of objects that could not be decoded.
         unreadable: Vec<K>,
+        /// The generation of the list: which request of [`crate::runtime::relist::Relist`] it satisfies.
+        generation: u64,
     },
     /// The object is new or changed.
     Apply(T),

@@ -101,8 +101,8 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
         Ok(ready) => ready,
         Err(code) => return code,
     };
-    let Setup { mut program, client, caller, leadership, readiness, watchdog, watch_metrics } = setup;
-    observe::start(&mut program, &client, &readiness, &watch_metrics, &sender);
+    let Setup { mut program, client, caller, leadership, readiness, watchdog, watch_metrics, relist } = setup;
+    observe::start(&mut program, &client, &readiness, &watch_metrics, &relist, &sender);
     let placement = match flags.placement {
         Placement::Spread => Strategy::Spread,
         Placement::Pack => Strategy::Pack,
