@@ -164,6 +164,10 @@ impl State {
                 if let WriteOutcome::Failed(reason) = outcome {
                     tracing::debug!(?subject, reason, "the status was not written");
                 }
+                // A binding with the version before this write would be refused, and sent twice.
+                if let (Subject::Pod(uid), WriteOutcome::Written { resource_version }) = (&subject, &outcome) {
+                    self.scheduling.pod_version(uid, resource_version.parse().unwrap_or(0));
+                }
                 self.status_writer.done(&subject, &outcome, now.since_start);
             }
         }

@@ -6,7 +6,7 @@
 //!
 //! The model of the handover (`model/src/handover`) decides by the same functions.
 
-/// How often one binding is sent again after a 409 in a row. Then its PodGroup backs off.
+/// How many answers 409 one binding may get. Then its PodGroup backs off.
 pub const CONFLICTS: u32 = 5;
 
 /// The meaning of an answer to a binding.
@@ -65,7 +65,7 @@ pub struct Requests {
     pub version: u64,
     /// Whether a request with this version has no answer and may still take effect.
     pub unanswered: bool,
-    /// The number of answers 409 in a row.
+    /// The number of answers 409, with the last one.
     pub conflicts: u32,
 }
 

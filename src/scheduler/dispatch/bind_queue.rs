@@ -42,6 +42,8 @@ pub(super) struct BindAttempt {
     pub(super) open: Option<Instant>,
     /// The number of requests without success while the API server answered the reads.
     pub(super) alone: u32,
+    /// The number of answers 409.
+    pub(super) conflicts: u32,
     /// Whether the unknown outcome was reported.
     pub(super) reported: bool,
     /// Whether the binding was sent from a lane.
@@ -81,7 +83,7 @@ impl BindQueue {
 
     /// Adds a new binding.
     pub(super) fn push(&mut self, bind: Bind, now: Instant) {
-        self.wait(BindAttempt { bind, failures: 0, since: None, open: None, alone: 0, reported: false, in_lane: false }, now);
+        self.wait(BindAttempt { bind, failures: 0, since: None, open: None, alone: 0, conflicts: 0, reported: false, in_lane: false }, now);
     }
 
     fn wait(&mut self, attempt: BindAttempt, at: Instant) {
