@@ -128,14 +128,14 @@ impl Leadership {
     /// longer than the lease.
     pub fn is_leading(&self) -> bool {
         match *self.0.borrow() {
-            State::Leading(term) => term.is_none_or(|term| clock::monotonic() < term.until),
+            State::Leading(term) => term.is_none_or(|term| clock::through_suspension() < term.until),
             State::Waiting | State::Lost => false,
         }
     }
 
     /// Returns the time limit of a request that is sent now, at most `limit`. `None` while this process does not lead: then the request is not sent.
     pub(super) fn allows(&self, limit: Duration) -> Option<Duration> {
-        let now = clock::monotonic();
+        let now = clock::through_suspension();
         match *self.0.borrow() {
             State::Leading(None) => Some(limit),
             State::Leading(Some(term)) if now < term.until => Some(limit.min(term.writes_end.saturating_duration_since(now))),

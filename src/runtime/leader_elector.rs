@@ -52,7 +52,7 @@ impl Elector {
     /// [`LeadershipLost`]: the work must end now.
     pub async fn run(mut self, stop: Shutdown) -> Result<(), LeadershipLost> {
         loop {
-            let began = clock::monotonic();
+            let began = clock::through_suspension();
             let outcome = stop.unless(self.round()).await;
             if outcome.is_none() {
                 break;
@@ -72,7 +72,7 @@ impl Elector {
     /// Returns the pause until the next round, counted from the beginning of this one: an attempt without an answer for longer than a retry period has
     /// waited enough. Near the deadline the rounds come closer together.
     fn pause(&self, began: Instant) -> Duration {
-        let now = clock::monotonic();
+        let now = clock::through_suspension();
         let retry = (began + self.config.retry_period).saturating_duration_since(now);
         self.until.map_or(retry, |until| retry.min(self.share(until.saturating_duration_since(now))))
     }
@@ -89,7 +89,7 @@ impl Elector {
         let tried = match self.until {
             None => self.attempt().await,
             Some(until) => {
-                match tokio::time::timeout(self.share(until.saturating_duration_since(clock::monotonic())), self.attempt()).await {
+                match tokio::time::timeout(self.share(until.saturating_duration_since(clock::through_suspension())), self.attempt()).await {
                     Ok(tried) => tried,
                     Err(_elapsed) => {
                         self.known = None;
@@ -107,7 +107,7 @@ impl Elector {
             Err(error) => self.note(format!("cannot acquire the lease: {error}")),
         }
         match self.until {
-            Some(until) if clock::monotonic() >= until => Err(self.lost("it could not be renewed in time".to_owned())),
+            Some(until) if clock::through_suspension() >= until => Err(self.lost("it could not be renewed in time".to_owned())),
             Some(_) | None => Ok(()),
         }
     }
@@ -124,7 +124,7 @@ impl Elector {
 
     async fn try_once(&mut self) -> Result<Step, CallError> {
         let presence = self.presence().await?;
-        let began = clock::monotonic();
+        let began = clock::through_suspension();
         let lease = self.config.lease_duration;
         let step = decide(self.seen.as_ref(), presence, &self.config.identity, lease, began);
         let written = match &step {
@@ -194,7 +194,7 @@ impl Elector {
             renewed: spec.renew_time.map(|time| time.0.to_string()),
             transitions: spec.lease_transitions.unwrap_or(0),
         };
-        self.seen = Some(observe(self.seen.take(), record, clock::monotonic()));
+        self.seen = Some(observe(self.seen.take(), record, clock::through_suspension()));
         self.known = Some(lease);
     }
 
@@ -237,7 +237,7 @@ impl Elector {
     /// Empties the holder, so that the next process need not wait. Only while we surely hold it, and at most twice.
     async fn release(mut self) {
         self.state.send_replace(State::Lost);
-        let leading = self.until.is_some_and(|until| clock::monotonic() < until);
+        let leading = self.until.is_some_and(|until| clock::through_suspension() < until);
         if !leading {
             return;
         }
