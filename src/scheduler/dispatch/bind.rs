@@ -17,7 +17,7 @@
 //! The binding is abandoned only after a read of the pod, and only in these cases:
 //!
 //! * All requests were answered with a temporary refusal (a webhook that is down, flow control).
-//! * The last request without an answer is so old that no API server carries it out any more.
+//! * The last request without an answer is so old that no API server carries it out any more. A refusal that comes after it changes nothing.
 //!
 //! While the API server answers no request, the read fails too, and the binding is not abandoned.
 //! If the API server answers all requests but this binding, nothing is sent for [`LATEST`] before the last read, so that this read is final.
@@ -68,6 +68,8 @@ impl Destination {
         if let Some((since, reason)) = attempt.since
             && clock::monotonic().saturating_duration_since(since) >= RETRY_ONLY
         {
+            // Computed before the read: a read that begins earlier than this is not final.
+            let closes = attempt.open.map(|at| (at + LATEST).saturating_duration_since(clock::monotonic()));
             match self.read_pod(&pods, bind).await {
                 Some(Place::Waits { version }) => attempt.adopt(version),
                 Some(place) => return known(bind, place),
@@ -82,7 +84,7 @@ impl Destination {
                 return not_leading(&attempt);
             }
             let bind = &attempt.bind;
-            let closes = attempt.open.map(|at| (at + LATEST).saturating_duration_since(clock::monotonic())).unwrap_or_default();
+            let closes = attempt.open.and(closes).unwrap_or_default();
             // The binding is sent once more before it is abandoned, because the cause may be over.
             if attempt.alone > 0 && closes.is_zero() {
                 tracing::warn!(pod = %bind.name, namespace = %bind.namespace, node = %bind.node, reason, "the binding was refused in every attempt");
@@ -102,7 +104,7 @@ impl Destination {
             let (params, body) = (PostParams::default(), command::binding(bind));
             let request = pods.create_subresource::<Value, Value>("binding", &bind.name, &params, &body);
             let answer = self.caller.once("create", "pods/binding", request).await;
-            let next = match after_answer(meaning(&answer)) {
+            let next = match after_answer(meaning(&answer), attempt.requests()) {
                 NextStep::Read => {
                     attempt.conflicts = attempt.conflicts.saturating_add(1);
                     let place = self.read_pod(pods, &attempt.bind).await;
