@@ -31,6 +31,8 @@ pub struct Ceiling {
     pub asked: Amount,
     /// What is used and reserved in the queue and below it so far.
     pub used: Amount,
+    /// The part of `used` that is only reserved: PodGroups are admitted, and no pod uses it yet.
+    pub reserved: Amount,
     /// What must stay free there for guarantees after the request; 0 where the request is too much even without (F1).
     pub unused_guarantee: Amount,
     /// The ceiling.

@@ -34,6 +34,7 @@ fn ceiling(bound: Bound, asked: i64, kept: i64) -> Refusal {
         dimension: "example.com/gpu".into(),
         asked,
         used,
+        reserved: Amount::ZERO,
         unused_guarantee: kept,
         limit,
         bound,

@@ -54,6 +54,7 @@ impl Case {
             dimension: "cpu".into(),
             asked,
             used,
+            reserved: Amount::ZERO,
             unused_guarantee: kept,
             limit,
             bound,
