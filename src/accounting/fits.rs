@@ -95,6 +95,26 @@ impl Quota {
         }
     }
 
+    /// Checks whether a member beyond the minimum of its PodGroup leaves room for `first`, which other PodGroups have reserved for their minimum, in what
+    /// all nodes offer together (A7).
+    ///
+    /// # Errors
+    ///
+    /// The first dimension in which it does not.
+    pub fn leaves_room(&self, asked: &Resources, first: &Resources) -> Result<(), Ceiling> {
+        let used = self.charged.subtree(ROOT_QUEUE);
+        for (dimension, asked) in asked.iter().filter(|(_, asked)| asked.is_positive()) {
+            let (reserved, limit) = (first.get(dimension), self.total.get(dimension));
+            let taken = used.get(dimension).plus(reserved);
+            if reserved.is_positive() && taken.plus(asked) > limit {
+                let (queue, dimension) = (Arc::from(ROOT_QUEUE), dimension.clone());
+                let (unused_guarantee, bound) = (Amount::ZERO, Bound::Minimums);
+                return Err(Ceiling { queue, dimension, asked, used: taken, reserved, unused_guarantee, limit, bound });
+            }
+        }
+        Ok(())
+    }
+
     /// Checks whether the queue and all above it stay within their entitlements with the amount (S3), in the requested dimensions.
     ///
     /// # Errors

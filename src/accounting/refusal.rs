@@ -48,6 +48,8 @@ pub enum Bound {
     Capability,
     /// What all nodes offer together; the guarantees are a part of it.
     Cluster,
+    /// What all nodes offer together, less what other PodGroups have reserved for their minimum (A7).
+    Minimums,
     /// The entitlement of the queue, which a PodGroup that is not preemptable must not exceed (S3).
     Entitlement,
 }

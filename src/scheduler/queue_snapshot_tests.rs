@@ -90,6 +90,7 @@ fn refusals() -> Vec<(&'static str, Refusal)> {
         ("GuaranteeReserved", ceiling(Bound::Cluster, 1, 6)),
         ("QueueQuotaExceeded", ceiling(Bound::Capability, 7, 6)),
         ("ClusterFull", ceiling(Bound::Cluster, 7, 6)),
+        ("RoomReserved", ceiling(Bound::Minimums, 7, 0)),
         ("NonPreemptableOverEntitlement", ceiling(Bound::Entitlement, 7, 0)),
         ("NotEnoughPods", Refusal::NotEnoughTasks { wanted: 2, there: 1, gated: 0 }),
         ("SchedulingGated", Refusal::NotEnoughTasks { wanted: 2, there: 1, gated: 1 }),

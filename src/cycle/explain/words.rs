@@ -143,6 +143,12 @@ fn ceiling(f: &mut fmt::Formatter<'_>, ceiling: &Ceiling) -> fmt::Result {
     let whose = match ceiling.bound {
         Bound::Capability => "capability",
         Bound::Cluster => "allocatable in the cluster",
+        Bound::Minimums => {
+            return write!(
+                f,
+                "queue \"{queue}\": the room that is left is reserved for the minimum of other PodGroups: {dimension} requested {asked}, used {used}, reserved {reserved}, allocatable in the cluster {limit}"
+            );
+        }
         Bound::Entitlement => {
             return write!(
                 f,

@@ -68,7 +68,12 @@ fn blocker(cache: &Cache, group: &Group, facts: &GroupFacts, refusal: &Refusal) 
 /// What a queue has too little of, for a PodGroup of `queue`. What a queue is entitled to follows from what every queue uses and wants.
 fn lacking(queue: Arc<str>, ceiling: &Ceiling) -> Lacking {
     if ceiling.bound == Bound::Entitlement {
-        return Lacking { level: Arc::from(ROOT_QUEUE), queue, asked: None };
+        return Lacking { level: Arc::from(ROOT_QUEUE), queue, asked: None, for_minimums: false };
     }
-    Lacking { level: Arc::clone(&ceiling.queue), queue, asked: Some((ceiling.dimension.clone(), ceiling.asked)) }
+    Lacking {
+        level: Arc::clone(&ceiling.queue),
+        queue,
+        asked: Some((ceiling.dimension.clone(), ceiling.asked)),
+        for_minimums: ceiling.bound == Bound::Minimums,
+    }
 }

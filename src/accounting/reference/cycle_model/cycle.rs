@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::admission::{can_reclaim, sum};
 use super::super::cluster::{Amounts, Cluster, Pod, amount, asked_in, larger, plus};
 use super::super::limits::fits;
-use super::super::tree::{broken, closed_by, is_leaf, spec, walk};
+use super::super::tree::{broken, closed_by, is_leaf, spec, used, walk};
 use super::order::{Rank, Shares};
 use super::reservations::ADMISSION_TIMEOUT;
 use super::{CycleModel, MemberState, Place, covers, positive};
@@ -69,7 +69,10 @@ impl CycleModel {
             }
             match self.turn(&mut want, now, &mut binds, &mut in_vain)? {
                 Turn::Over => {}
-                Turn::Again => wants.push(want),
+                Turn::Again => {
+                    want.rank.1 = true;
+                    wants.push(want);
+                }
                 Turn::WaitsForRoom if self.fifo.contains(&want.queue) && self.could_ever_fit(&want) => {
                     first.insert(want.queue, want.group);
                 }
@@ -145,7 +148,7 @@ impl CycleModel {
             want.left -= want.needed;
             want.needed = 0;
         } else {
-            want.failed |= !self.place(&group, 1, binds)?;
+            want.failed |= self.leaves_room(&group, now) && !self.place(&group, 1, binds)?;
             want.left -= 1;
         }
         if want.left > 0 {
@@ -212,6 +215,16 @@ impl CycleModel {
             let pod = Pod { queue: queue.clone(), amounts: asks.clone(), node: node.clone(), ..Pod::default() };
             after.pods.insert(format!("place-{at}"), pod);
             node.is_some()
+        })
+    }
+
+    /// A7: whether a further member leaves room for what other PodGroups have reserved for their minimum.
+    fn leaves_room(&self, group: &str, now: u64) -> bool {
+        let Some(asks) = self.waiting(group).first().map(|uid| self.members[uid].asks.clone()) else { return true };
+        let (cluster, reserved) = (self.cluster(), self.reserved_first(now));
+        asked_in(&positive(&asks)).all(|(dimension, asked)| {
+            let first = amount(&reserved, dimension);
+            first == 0 || used(&cluster, "root", dimension) + first + asked <= amount(&cluster.offered(), dimension)
         })
     }
 

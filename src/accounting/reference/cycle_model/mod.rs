@@ -86,6 +86,8 @@ struct Life {
     until: Option<u64>,
     /// When the earlier admission would have timed out, if a change of the object revoked it.
     earlier_until: Option<u64>,
+    /// Until when its reservation comes before the further members of other PodGroups; `None` before its first one since it had all nodes.
+    first_until: Option<u64>,
     /// How often its admission was revoked since it had all nodes.
     times: u32,
     /// The end of its back-off.

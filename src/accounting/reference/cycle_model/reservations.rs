@@ -1,5 +1,6 @@
 //! How long a reservation lasts, and how it changes (A4, A5).
 
+use super::super::admission::sum;
 use super::super::cluster::{amount, less};
 use super::super::limits::fits;
 use super::{CycleModel, positive};
@@ -33,6 +34,7 @@ impl CycleModel {
         life.admitted = true;
         life.minimum.clear();
         (life.times, life.backs_off_until) = (0, 0);
+        life.first_until = None;
     }
 
     /// Updates the reservation after a change of the PodGroup. A4: it shrinks by the charges of the members. A5: it ends when the minimum is placed.
@@ -85,6 +87,15 @@ impl CycleModel {
         life.reserved = if is_satisfied || is_over { super::Amounts::new() } else { positive(&less(&life.minimum, &charged)) };
         let ends = !partially_bound && !life.reserved.is_empty();
         life.until = ends.then(|| until.unwrap_or(now + ADMISSION_TIMEOUT));
+        if !life.reserved.is_empty() {
+            life.first_until.get_or_insert(now + ADMISSION_TIMEOUT);
+        }
+    }
+
+    /// A7: what PodGroups have reserved and further members of others leave room for.
+    pub(super) fn reserved_first(&self, now: u64) -> super::Amounts {
+        let comes_first = |life: &&super::Life| life.first_until.is_none_or(|until| until > now);
+        sum(&self.lives.values().filter(comes_first).map(|life| positive(&life.reserved)).collect::<Vec<_>>())
     }
 
     fn back_off(&mut self, group: &str, now: u64) {
