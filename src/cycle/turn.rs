@@ -201,6 +201,7 @@ impl Ongoing<'_> {
             Placer::new(State { accounting, nodes, anti_affinity, classes, finder, barred }, self.policy.placement, &last, u32::MAX);
         // Its reservation is not in its own way (A4), and is gone once the PodGroup is placed.
         reservation.iter().for_each(|name| placer.trial().release_reservation(name));
+        self.state.nominations.kept_for(&want.key).iter().for_each(|place| placer.trial().set_aside(&place.uid));
         let pods = to_place(pods, members);
         match placer.place(&Attempt { queue, pods: &pods, needed, first, preemptable }) {
             Ok(_) => Ok(placer.commit()),

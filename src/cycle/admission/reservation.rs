@@ -185,6 +185,14 @@ pub(in crate::cycle) fn end_precedence(cache: &mut Cache, key: &GroupKey, now: D
     }
 }
 
+/// Ends the admission back-off: the PodGroup may be admitted at once. The next back-off is as long as it would have been after this one.
+pub(in crate::cycle) fn end_backoff(cache: &mut Cache, timers: &mut Timers, key: &GroupKey) {
+    timers.cancel(key, Timer::AdmissionBackoff);
+    if let Some(group) = cache.groups.get_mut(key) {
+        group.admission.backoff.until = Duration::ZERO;
+    }
+}
+
 /// Returns whether the PodGroup is in its admission back-off (A5).
 pub(in crate::cycle) fn is_backing_off(cache: &Cache, key: &GroupKey, now: Duration) -> bool {
     cache.groups.get(key).is_some_and(|group| group.admission.backoff.until > now)

@@ -48,7 +48,7 @@ use super::placement::nodes::Nodes;
 
 use counter::Counter;
 
-pub use changes::{Change, Wake};
+pub use changes::{Change, LostMember, Wake};
 pub(in crate::cycle) use demands::Sharing;
 pub(in crate::cycle) use group::victim_priority;
 pub use group::{Counts, Group, Retry};

@@ -24,13 +24,15 @@ pub struct Admission {
     pub(in crate::cycle) reservation: Option<Arc<str>>,
     /// Whether further members of other PodGroups leave room for its reservation.
     pub(in crate::cycle) precedence: Precedence,
+    /// Whether places of lost members are kept for it (A8).
+    pub(in crate::cycle) keeps_places: bool,
     /// The part of its reservation that further members of other PodGroups leave room for: all of it, or nothing.
     first: Resources,
 }
 
 /// Whether members beyond the minimum of other PodGroups leave room for the reservation of a PodGroup (A7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Precedence {
+pub(in crate::cycle) enum Precedence {
     /// They do. Its time begins when a cycle reserves.
     #[default]
     Whole,
@@ -134,6 +136,13 @@ impl Cache {
     #[must_use]
     pub(in crate::cycle) const fn reserved_first(&self) -> &Resources {
         &self.reserved_first
+    }
+
+    /// Records whether places of lost members are kept for the PodGroup.
+    pub(in crate::cycle) fn set_keeps_places(&mut self, key: &GroupKey, keeps: bool) {
+        if let Some(group) = self.groups.get_mut(key) {
+            group.admission.keeps_places = keeps;
+        }
     }
 
     /// Updates what further members leave room for, after the reservation of the PodGroup or its precedence changed.
