@@ -170,6 +170,13 @@ impl Accounting {
         free
     }
 
+    /// Keeps the place of a pod that is gone: it stays charged on its node, and in no queue, as a nomination. Nothing where this name is charged already.
+    pub fn keep(&mut self, name: &Uid, node: &str, resources: &Resources) {
+        if !self.stages.contains_key(name) {
+            self.charge(name, Some(node), None, resources, Stage::Nominated);
+        }
+    }
+
     /// Takes back the charge of a nominated pod. Returns whether there was one.
     pub fn withdraw(&mut self, uid: &Uid) -> bool {
         self.stages.get(uid) == Some(&Stage::Nominated) && self.release(uid)

@@ -47,7 +47,16 @@ fn b3_a_refusal_at_any_level_leaves_nothing_behind() {
     let ceiling = |asked, used, limit| {
         let ([asked, used, limit], bound) = ([asked, used, limit].map(Amount::from_units), Bound::Capability);
         let (queue, dimension) = ("team".into(), "cpu".into());
-        Refusal::Queue(QueueRefusal::Ceiling(Ceiling { queue, dimension, asked, used, unused_guarantee: Amount::ZERO, limit, bound }))
+        Refusal::Queue(QueueRefusal::Ceiling(Ceiling {
+            queue,
+            dimension,
+            asked,
+            used,
+            reserved: Amount::ZERO,
+            unused_guarantee: Amount::ZERO,
+            limit,
+            bound,
+        }))
     };
     let table = [
         (0, "b", "team", 1, Refusal::AlreadyCharged),

@@ -75,14 +75,14 @@ impl Quota {
                 if capability.is_none() && changes.is_empty() {
                     continue;
                 }
-                let charged = charged.get(dimension);
-                let used = charged.plus(reserved.get(dimension));
+                let (charged, reserved) = (charged.get(dimension), reserved.get(dimension));
+                let used = charged.plus(reserved);
                 let change = changes.get_mut(at).map(|change| {
                     let sums = [used, charged].map(|sum| sum.plus(asked));
                     *change.insert(unused.change(queue, dimension, sums, *change))
                 });
                 let [change, by_pods] = change.unwrap_or_default();
-                let level = Level { queue, dimension, asked, used, change, unfilled: by_pods.after };
+                let level = Level { queue, dimension, asked, used, reserved, change, unfilled: by_pods.after };
                 let of_cluster = **queue == *ROOT_QUEUE && level.unfilled.is_positive();
                 let cluster = of_cluster.then(|| (self.total.get(dimension), Bound::Cluster));
                 for (limit, bound) in capability.map(|limit| (limit, Bound::Capability)).into_iter().chain(cluster) {
@@ -93,6 +93,26 @@ impl Quota {
                 }
             }
         }
+    }
+
+    /// Checks whether a member beyond the minimum of its PodGroup leaves room for `first`, which other PodGroups have reserved for their minimum, in what
+    /// all nodes offer together (A7).
+    ///
+    /// # Errors
+    ///
+    /// The first dimension in which it does not.
+    pub fn leaves_room(&self, asked: &Resources, first: &Resources) -> Result<(), Ceiling> {
+        let used = self.charged.subtree(ROOT_QUEUE);
+        for (dimension, asked) in asked.iter().filter(|(_, asked)| asked.is_positive()) {
+            let (reserved, limit) = (first.get(dimension), self.total.get(dimension));
+            let taken = used.get(dimension).plus(reserved);
+            if reserved.is_positive() && taken.plus(asked) > limit {
+                let (queue, dimension) = (Arc::from(ROOT_QUEUE), dimension.clone());
+                let (unused_guarantee, bound) = (Amount::ZERO, Bound::Minimums);
+                return Err(Ceiling { queue, dimension, asked, used: taken, reserved, unused_guarantee, limit, bound });
+            }
+        }
+        Ok(())
     }
 
     /// Checks whether the queue and all above it stay within their entitlements with the amount (S3), in the requested dimensions.
@@ -114,6 +134,7 @@ impl Quota {
                         dimension,
                         asked,
                         used,
+                        reserved: Amount::ZERO,
                         unused_guarantee: Amount::ZERO,
                         limit,
                         bound,
@@ -132,6 +153,8 @@ struct Level<'a> {
     asked: Amount,
     /// What is taken so far.
     used: Amount,
+    /// The part of it that is only reserved.
+    reserved: Amount,
     change: Change,
     /// The part of the floors in it and below it that pods do not fill after the charge.
     unfilled: Amount,
@@ -160,6 +183,7 @@ impl Level<'_> {
                 dimension,
                 asked: self.asked,
                 used: self.used.minus(promised),
+                reserved: self.reserved.minus(promised).max(Amount::ZERO),
                 unused_guarantee: unused.plus(promised),
                 limit,
                 bound,

@@ -50,8 +50,9 @@ fn fill(quota: &mut Quota, queue: &str) -> (i64, QueueRefusal) {
 }
 
 fn ceiling(queue: &str, [asked, used, unused_guarantee, limit]: [i64; 4], bound: Bound) -> QueueRefusal {
+    let reserved = Amount::ZERO;
     let [asked, used, unused_guarantee, limit] = [asked, used, unused_guarantee, limit].map(Amount::from_units);
-    QueueRefusal::Ceiling(Ceiling { queue: queue.into(), dimension: "cpu".into(), asked, used, unused_guarantee, limit, bound })
+    QueueRefusal::Ceiling(Ceiling { queue: queue.into(), dimension: "cpu".into(), asked, used, reserved, unused_guarantee, limit, bound })
 }
 
 fn floor(quota: &Quota, queue: &str) -> Resources {

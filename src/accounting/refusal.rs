@@ -31,6 +31,8 @@ pub struct Ceiling {
     pub asked: Amount,
     /// What is used and reserved in the queue and below it so far.
     pub used: Amount,
+    /// The part of `used` that is only reserved: PodGroups are admitted, and no pod uses it yet.
+    pub reserved: Amount,
     /// What must stay free there for guarantees after the request; 0 where the request is too much even without (F1).
     pub unused_guarantee: Amount,
     /// The ceiling.
@@ -46,6 +48,8 @@ pub enum Bound {
     Capability,
     /// What all nodes offer together; the guarantees are a part of it.
     Cluster,
+    /// What all nodes offer together, less what other PodGroups have reserved for their minimum (A7).
+    Minimums,
     /// The entitlement of the queue, which a PodGroup that is not preemptable must not exceed (S3).
     Entitlement,
 }

@@ -67,6 +67,7 @@ pub fn run(state: &mut SchedulingState, policy: &Policy, now: Duration) -> Plan 
     let mut plan = Plan::default();
     let mut turns = Turns::default();
     let mut back_off: Vec<GroupKey> = Vec::new();
+    state.end_kept_places(now, policy.admission_timeout);
     plan.binds = state.take_fulfilled(now);
     for key in state.take_candidates(now) {
         if !state.cache.groups.contains_key(&key) {
@@ -95,17 +96,21 @@ pub fn run(state: &mut SchedulingState, policy: &Policy, now: Duration) -> Plan 
     turns.rank_all(&state.cache);
     let mut first: BTreeMap<Arc<str>, GroupKey> = BTreeMap::new();
     let mut unplaced = Vec::new();
-    while let Some((queue, rank, want)) = turns.pop() {
-        // A partially bound gang is finished first, whatever its rank.
+    while let Some((queue, mut rank, want)) = turns.pop() {
+        // A partially bound gang is finished first, whatever its rank. So is one that has lost a member (A8).
         let partially_bound = want.gang.needed > 0 && state.cache.is_partially_bound(&want.key);
-        if let Some(first) = first.get(&queue).filter(|_| !partially_bound) {
+        let is_exempt = partially_bound || !state.nominations.kept_for(&want.key).is_empty();
+        if let Some(first) = first.get(&queue).filter(|_| !is_exempt) {
             state.revoke_admission(&want.key);
             state.refuse(&want.key, &Arc::new(Refusal::Behind { first: first.clone() }));
         } else {
             let key = want.key.clone();
             match take_turn(state, policy, &queue, want, now, &mut plan, &mut unplaced) {
                 Turn::Over => {}
-                Turn::Again(want) => turns.push(Arc::clone(&queue), rank, *want),
+                Turn::Again(want) => {
+                    rank.has_minimum = true;
+                    turns.push(Arc::clone(&queue), rank, *want);
+                }
                 Turn::First => _ = first.insert(Arc::clone(&queue), key),
             }
         }
@@ -130,6 +135,7 @@ pub fn run(state: &mut SchedulingState, policy: &Policy, now: Duration) -> Plan 
 fn prepare(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, now: Duration) -> Result<Option<Ready>, Refusal> {
     refuse_blocked(state, key);
     state.cache.notice_attempt(key);
+    reservation::end_precedence(&mut state.cache, key, now);
     let Some(group) = state.cache.groups.get(key) else { return Ok(None) };
     let Some(facts) = group.facts.clone() else {
         return if group.waiting.is_empty() { Ok(None) } else { Err(Refusal::NoGroup { name: Arc::clone(&key.name) }) };

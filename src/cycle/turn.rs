@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::accounting::Placement;
+use crate::accounting::{Bound, Placement};
 use crate::api::{GroupFacts, GroupKey, Uid};
 
 use super::admission::admit::{self, Admitted};
@@ -156,14 +156,16 @@ impl Ongoing<'_> {
     /// Places one member of a PodGroup that has its minimum.
     fn one_further(&mut self, want: &mut Want) {
         let one = want.remaining().get(..1).unwrap_or_default().to_vec();
-        match self.place(want, &one, [1, 0]) {
+        match self.leaves_room(&one).and_then(|()| self.place(want, &one, [1, 0])) {
             Err(refusal) => {
                 let refusal = Arc::new(refusal);
                 for uid in &one {
                     self.state.cache.refuse_pod(uid, Some(&refusal));
                 }
+                if !is_for_minimums(&refusal) {
+                    want.unplaced.extend(one);
+                }
                 want.refusal.get_or_insert(refusal);
-                want.unplaced.extend(one);
             }
             Ok(placements) => {
                 let minimum = Some(self.facts.min_member).filter(|minimum| *minimum > 1);
@@ -171,6 +173,14 @@ impl Ongoing<'_> {
             }
         }
         want.next = want.next.saturating_add(1);
+    }
+
+    /// Checks that these further members leave room for what other PodGroups have reserved (A7).
+    fn leaves_room(&self, members: &[Uid]) -> Result<(), Refusal> {
+        let cache = &self.state.cache;
+        let quota = cache.accounting.quota();
+        let asked = |uid: &Uid| cache.pods.get(uid).map(|member| &member.facts.request);
+        members.iter().filter_map(asked).try_for_each(|asked| quota.leaves_room(asked, cache.reserved_first())).map_err(Refusal::Ceiling)
     }
 
     /// Reserves the minimum of a PodGroup without nodes.
@@ -191,6 +201,7 @@ impl Ongoing<'_> {
             Placer::new(State { accounting, nodes, anti_affinity, classes, finder, barred }, self.policy.placement, &last, u32::MAX);
         // Its reservation is not in its own way (A4), and is gone once the PodGroup is placed.
         reservation.iter().for_each(|name| placer.trial().release_reservation(name));
+        self.state.nominations.kept_for(&want.key).iter().for_each(|place| placer.trial().set_aside(&place.uid));
         let pods = to_place(pods, members);
         match placer.place(&Attempt { queue, pods: &pods, needed, first, preemptable }) {
             Ok(_) => Ok(placer.commit()),
@@ -206,9 +217,9 @@ impl Ongoing<'_> {
             self.state.judge_group(&want.key, waits);
             return Turn::Over;
         };
-        let comes_first = self.is_first(&want);
+        let comes_first = !want.unplaced.is_empty() && self.is_first(&want);
         self.state.judge_group(&want.key, Some(refusal));
-        if self.state.nominated(&want.key).is_none() {
+        if !want.unplaced.is_empty() && self.state.nominated(&want.key).is_none() {
             self.unplaced.push(Unplaced::further(&want.key, self.queue, want.unplaced));
         }
         if comes_first { Turn::First } else { Turn::Over }
@@ -228,4 +239,9 @@ impl Ongoing<'_> {
             self.state.cache.accounting.quota().ever_fits(self.queue, &least)
         }
     }
+}
+
+/// Whether a further member waits only for the minimum of other PodGroups (A7).
+fn is_for_minimums(refusal: &Refusal) -> bool {
+    matches!(refusal, Refusal::Ceiling(ceiling) if ceiling.bound == Bound::Minimums)
 }

@@ -139,6 +139,8 @@ fn a_queue_that_borrows_by_what_is_placed_where_nothing_else_happens() {
     let mut state = empty_state();
     state.apply_node(node("n1", &[("cpu", 2)]));
     state.apply_node(node("n2", &[("cpu", 1), ("memory", 1)]));
+    // In the cluster as a whole there is room for both (A7), and on no node for what is owed.
+    state.apply_node(node("n3", &[("cpu", 1)]));
     for (name, deserved) in [("a", 1), ("b", 2)] {
         state.apply_queue(QueueFacts { deserved: limits(&[("cpu", deserved)]), ..queue(name, None, &[]) });
     }

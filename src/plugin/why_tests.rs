@@ -57,6 +57,7 @@ fn full_queue(queue: &str, [asked, used, kept, limit]: [Amount; 4]) -> Explanati
         dimension: "cpu".into(),
         asked,
         used,
+        reserved: Amount::ZERO,
         unused_guarantee: kept,
         limit,
         bound,

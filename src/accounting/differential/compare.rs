@@ -109,7 +109,9 @@ pub(in crate::accounting) fn read_refusal(refusal: &QueueRefusal) -> (String, Op
         QueueRefusal::Fault(fault) => (fault.queue.to_string(), None, if fault.why == Why::NotLeaf { "T1" } else { "T2" }),
         QueueRefusal::Closed { queue } => (queue.to_string(), None, "O2"),
         QueueRefusal::Ceiling(Ceiling { queue, dimension, unused_guarantee, bound, .. }) => {
-            let rule = if *bound == Bound::Entitlement {
+            let rule = if *bound == Bound::Minimums {
+                "A7"
+            } else if *bound == Bound::Entitlement {
                 "S3"
             } else if unused_guarantee.is_zero() {
                 "F1"

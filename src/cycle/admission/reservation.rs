@@ -17,9 +17,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::accounting::Placement;
+use crate::accounting::ROOT_QUEUE;
 use crate::api::GroupKey;
 use crate::cycle::cache::gang::is_satisfied;
-use crate::cycle::cache::reservation::AdmissionState;
+use crate::cycle::cache::reservation::{AdmissionState, Precedence};
 use crate::cycle::cache::{AdmissionBackoff, Cache, Wake};
 use crate::cycle::requeue::{Timer, Timers};
 use crate::resources::Resources;
@@ -43,6 +44,7 @@ impl AdmissionBackoff {
 /// Revokes the admission: the PodGroup is Pending and reserves nothing.
 pub(in crate::cycle) fn revoke(cache: &mut Cache, timers: &mut Timers, key: &GroupKey) {
     cancel_timeout(cache, timers, key);
+    timers.cancel(key, Timer::Precedence);
     if let Some(group) = cache.groups.get_mut(key) {
         group.admission.state = AdmissionState::default();
         group.admission.within_entitlement = false;
@@ -66,6 +68,8 @@ pub(in crate::cycle) fn satisfied(cache: &mut Cache, timers: &mut Timers, key: &
     group.admission.backoff = AdmissionBackoff::default();
     group.admission.state = AdmissionState::SETTLED;
     group.admission.within_entitlement = false;
+    group.admission.precedence = Precedence::Whole;
+    timers.cancel(key, Timer::Precedence);
     cache.release_reservation(key);
 }
 
@@ -81,6 +85,7 @@ pub(in crate::cycle) fn free_surplus(cache: &mut Cache, key: &GroupKey, reserved
 /// The PodGroup is nominated and charged (R10): it reserves nothing besides, and waits as long as its nomination says.
 pub(in crate::cycle) fn release_for_nomination(cache: &mut Cache, timers: &mut Timers, key: &GroupKey, queue: &str) {
     cancel_timeout(cache, timers, key);
+    timers.cancel(key, Timer::Precedence);
     // The reservation may have been larger than the charge is now.
     if cache.groups.get(key).is_some_and(|group| group.admission.reservation.is_some()) {
         quota_freed(cache, key);
@@ -144,6 +149,9 @@ pub(in crate::cycle) fn reserve(
     if let Some(until) = until.filter(|_| until != timer) {
         timers.set(key, Timer::AdmissionTimeout, until);
     }
+    if !asked.is_zero() {
+        begin_precedence(cache, timers, key, now, timeout);
+    }
     // The former reservation may have been larger: the rest is free for other PodGroups.
     if cache.groups.get(key).is_some_and(|group| !asked.covers(cache.reserved(group))) {
         quota_freed(cache, key);
@@ -151,6 +159,38 @@ pub(in crate::cycle) fn reserve(
     cache.set_reservation(key, &facts.queue, &asked);
     cache.update_demand(key);
     true
+}
+
+/// Begins the time in which further members of other PodGroups leave room for the reservation, unless it has begun or is over (A7).
+fn begin_precedence(cache: &mut Cache, timers: &mut Timers, key: &GroupKey, now: Duration, timeout: Duration) {
+    let Some(group) = cache.groups.get_mut(key).filter(|_| !timeout.is_zero()) else { return };
+    if group.admission.precedence == Precedence::Whole {
+        group.admission.precedence = Precedence::Until(now.saturating_add(timeout));
+    }
+    if let Precedence::Until(until) = group.admission.precedence {
+        timers.set(key, Timer::Precedence, until);
+    }
+}
+
+/// Ends that time when it is over: members that wait for it are tried again.
+pub(in crate::cycle) fn end_precedence(cache: &mut Cache, key: &GroupKey, now: Duration) {
+    let Some(group) = cache.groups.get_mut(key) else { return };
+    if matches!(group.admission.precedence, Precedence::Until(until) if until <= now) {
+        group.admission.precedence = Precedence::Over;
+        let reserves = group.admission.reservation.is_some();
+        cache.update_first(key);
+        if reserves {
+            cache.changed(Wake::Quota(Arc::from(ROOT_QUEUE)));
+        }
+    }
+}
+
+/// Ends the admission back-off: the PodGroup may be admitted at once. The next back-off is as long as it would have been after this one.
+pub(in crate::cycle) fn end_backoff(cache: &mut Cache, timers: &mut Timers, key: &GroupKey) {
+    timers.cancel(key, Timer::AdmissionBackoff);
+    if let Some(group) = cache.groups.get_mut(key) {
+        group.admission.backoff.until = Duration::ZERO;
+    }
 }
 
 /// Returns whether the PodGroup is in its admission back-off (A5).

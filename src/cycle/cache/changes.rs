@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::api::{GroupKey, Uid};
+use crate::api::{GroupKey, PodFacts, Uid};
 
 /// A change after which waiting PodGroups may succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +25,19 @@ impl From<Wake> for Change {
     }
 }
 
+/// A member that had a node, and is gone or has failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LostMember {
+    /// Its facts while it had the node.
+    pub facts: Arc<PodFacts>,
+    /// The node.
+    pub node: Arc<str>,
+    /// The queue that it was charged to.
+    pub queue: Arc<str>,
+}
+
 /// One change of the cache.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// Waiting PodGroups may succeed now.
     Wake(Wake),
@@ -38,6 +49,8 @@ pub enum Change {
     Minimum(GroupKey),
     /// The PodGroup has ended or is gone: nothing is reserved for it.
     Ended(GroupKey),
+    /// A member that had a node is gone or has failed. It comes before the release of its charge.
+    Lost(Box<LostMember>),
     /// A member without a node is new or changed.
     WaitingPod(GroupKey),
     /// A partially bound gang has all its nodes: its eviction with this number is not needed any more.

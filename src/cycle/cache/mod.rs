@@ -39,6 +39,7 @@ use std::time::Duration;
 use crate::accounting::Accounting;
 use crate::api::{BudgetFacts, BudgetKey, GroupKey, PriorityClassFacts, QueueFacts, Uid};
 use crate::by_key::ByKey;
+use crate::resources::Resources;
 
 use super::placement::anti_affinity::AntiAffinityIndex;
 use super::placement::class::Classes;
@@ -47,7 +48,7 @@ use super::placement::nodes::Nodes;
 
 use counter::Counter;
 
-pub use changes::{Change, Wake};
+pub use changes::{Change, LostMember, Wake};
 pub(in crate::cycle) use demands::Sharing;
 pub(in crate::cycle) use group::victim_priority;
 pub use group::{Counts, Group, Retry};
@@ -95,6 +96,8 @@ pub struct Cache {
     /// The disruption budgets.
     budgets: Arc<BTreeMap<BudgetKey, BudgetFacts>>,
     queues: queues::Queues,
+    /// What PodGroups have reserved and further members of others leave room for (A7).
+    reserved_first: Resources,
     /// What the queues want, and the shares that follow.
     pub(in crate::cycle) sharing: Sharing,
     dirty: Dirty,
@@ -121,6 +124,7 @@ impl Cache {
             priority_classes: BTreeMap::new(),
             budgets: Arc::default(),
             queues: queues::Queues::default(),
+            reserved_first: Resources::new(),
             sharing: Sharing::default(),
             dirty: Dirty::default(),
             changes: Vec::new(),

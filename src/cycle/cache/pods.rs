@@ -12,7 +12,7 @@ use crate::cycle::placement::placer::Pod;
 use crate::cycle::plan::Victim;
 
 use super::budgets::{frees_unready, is_guarded_otherwise};
-use super::{Cache, Change, Wake};
+use super::{Cache, Change, LostMember, Wake};
 
 /// One of our pods.
 #[derive(Clone, Debug)]
@@ -118,6 +118,9 @@ impl Cache {
             return;
         }
         self.notice_changed_victim(&facts);
+        if facts.phase == PodPhase::Failed {
+            self.notice_lost(&facts.uid);
+        }
         let uid = facts.uid.clone();
         let left_before = self.leaving.contains_key(&uid);
         let old = self.detach(&uid);
@@ -170,6 +173,7 @@ impl Cache {
 
     /// Removes a pod.
     pub fn delete_pod(&mut self, uid: &Uid) {
+        self.notice_lost(uid);
         self.detach(uid);
         self.foreign_pod_gone(uid);
         self.leaving.remove(uid);
@@ -185,6 +189,15 @@ impl Cache {
     pub fn pod_version(&mut self, uid: &Uid, version: u64) {
         if let Some(member) = self.pods.get_mut(uid).filter(|member| member.facts.resource_version < version) {
             Arc::make_mut(&mut member.facts).resource_version = version;
+        }
+    }
+
+    /// The pod is about to be gone or has failed: its gang has lost it where it had a node and has not ended.
+    fn notice_lost(&mut self, uid: &Uid) {
+        let Some(facts) = self.pods.get(uid).map(|member| Arc::clone(&member.facts)) else { return };
+        let Some(node) = facts.node.clone().filter(|_| !facts.phase.ended()) else { return };
+        if let Some(queue) = self.accounting.pod(uid).and_then(|pod| pod.queue).map(Arc::from) {
+            self.changed(Change::Lost(Box::new(LostMember { facts, node, queue })));
         }
     }
 

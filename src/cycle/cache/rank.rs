@@ -6,6 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::api::{GroupFacts, GroupKey};
 
+use super::gang::is_satisfied;
 use super::{Cache, Group};
 
 /// The rank of a PodGroup within its queue; the smallest comes first (P2).
@@ -13,6 +14,8 @@ use super::{Cache, Group};
 pub struct GroupRank {
     /// Its priority.
     pub priority: Reverse<i32>,
+    /// Whether it has its minimum, and only further members wait.
+    pub has_minimum: bool,
     /// When its oldest waiting member was created.
     pub oldest: Timestamp,
     /// Its name.
@@ -21,7 +24,8 @@ pub struct GroupRank {
 
 impl Ord for GroupRank {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.priority.cmp(&other.priority).then_with(|| self.oldest.cmp(&other.oldest)).then_with(|| self.key.cmp(&other.key))
+        let before_key = |rank: &Self| (rank.priority, rank.has_minimum, rank.oldest);
+        before_key(self).cmp(&before_key(other)).then_with(|| self.key.cmp(&other.key))
     }
 }
 
@@ -35,6 +39,7 @@ impl Cache {
     /// The rank of the PodGroup in its queue.
     pub(in crate::cycle) fn rank(&self, group: &Group, facts: &GroupFacts) -> GroupRank {
         let oldest = group.waiting.iter().filter_map(|uid| self.pods.get(uid)).map(|member| member.facts.created).min();
-        GroupRank { priority: Reverse(self.priority(group)), oldest: oldest.unwrap_or(facts.created), key: facts.key.clone() }
+        let (priority, has_minimum) = (Reverse(self.priority(group)), is_satisfied(group, facts));
+        GroupRank { priority, has_minimum, oldest: oldest.unwrap_or(facts.created), key: facts.key.clone() }
     }
 }

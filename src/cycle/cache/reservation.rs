@@ -22,6 +22,24 @@ pub struct Admission {
     pub(in crate::cycle) within_entitlement: bool,
     /// The name of its reservation in the accounting; none where it reserves nothing.
     pub(in crate::cycle) reservation: Option<Arc<str>>,
+    /// Whether further members of other PodGroups leave room for its reservation.
+    pub(in crate::cycle) precedence: Precedence,
+    /// Whether places of lost members are kept for it (A8).
+    pub(in crate::cycle) keeps_places: bool,
+    /// The part of its reservation that further members of other PodGroups leave room for: all of it, or nothing.
+    first: Resources,
+}
+
+/// Whether members beyond the minimum of other PodGroups leave room for the reservation of a PodGroup (A7).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::cycle) enum Precedence {
+    /// They do. Its time begins when a cycle reserves.
+    #[default]
+    Whole,
+    /// They do until then (monotonic): the end of its first admission timeout since it had its nodes.
+    Until(Duration),
+    /// They do not, until it has its nodes again.
+    Over,
 }
 
 /// Whether a PodGroup is admitted.
@@ -111,6 +129,34 @@ impl Cache {
             self.changed(Wake::Quota(queue));
             self.update_demand(key);
         }
+        self.update_first(key);
+    }
+
+    /// What other PodGroups have reserved for their minimum, for which members beyond the minimum of a PodGroup leave room (A7).
+    #[must_use]
+    pub(in crate::cycle) const fn reserved_first(&self) -> &Resources {
+        &self.reserved_first
+    }
+
+    /// Records whether places of lost members are kept for the PodGroup.
+    pub(in crate::cycle) fn set_keeps_places(&mut self, key: &GroupKey, keeps: bool) {
+        if let Some(group) = self.groups.get_mut(key) {
+            group.admission.keeps_places = keeps;
+        }
+    }
+
+    /// Updates what further members leave room for, after the reservation of the PodGroup or its precedence changed.
+    pub(in crate::cycle) fn update_first(&mut self, key: &GroupKey) {
+        let Some(group) = self.groups.get(key) else { return };
+        let first = if group.admission.precedence == Precedence::Over { NOTHING.clone() } else { self.reserved(group).clone() };
+        if first == group.admission.first {
+            return;
+        }
+        self.reserved_first.sub(&group.admission.first);
+        self.reserved_first.add(&first);
+        if let Some(group) = self.groups.get_mut(key) {
+            group.admission.first = first;
+        }
     }
 
     /// Sets what the PodGroup reserves. A zero amount ends the reservation.
@@ -120,9 +166,10 @@ impl Cache {
             if let Some(name) = group.admission.reservation.take() {
                 self.accounting.unreserve(&name);
             }
-            return;
+        } else {
+            let name = group.admission.reservation.get_or_insert_with(|| Arc::from(key.to_string()));
+            self.accounting.reserve(name, queue, amounts);
         }
-        let name = group.admission.reservation.get_or_insert_with(|| Arc::from(key.to_string()));
-        self.accounting.reserve(name, queue, amounts);
+        self.update_first(key);
     }
 }

@@ -83,6 +83,8 @@ codes! {
     QueueNotLeaf,
     /// The queue or one above it would use more than its capability.
     QueueQuotaExceeded,
+    /// What is left in the cluster is reserved for the minimum of other PodGroups.
+    RoomReserved,
     /// Pods that the gang needs are held back by their scheduling gates.
     SchedulingGated,
     /// Most nodes have a taint that the pod does not tolerate.
@@ -226,6 +228,7 @@ const fn of_fault(fault: &QueueFault) -> Code {
 pub(super) fn of_ceiling(ceiling: &Ceiling) -> Code {
     let alone = ceiling.used.plus(ceiling.asked) > ceiling.limit;
     match ceiling.bound {
+        Bound::Minimums => Code::RoomReserved,
         Bound::Entitlement => Code::NonPreemptableOverEntitlement,
         Bound::Capability if alone => Code::QueueQuotaExceeded,
         Bound::Cluster if alone => Code::ClusterFull,

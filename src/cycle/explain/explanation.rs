@@ -66,6 +66,9 @@ pub struct Quota {
     pub requested: String,
     /// What is used and reserved.
     pub used: String,
+    /// The part of `used` that is only reserved.
+    #[serde(default)]
+    pub reserved: String,
     /// What must stay free for guarantees.
     pub kept: String,
     /// The limit: the capability, what the cluster has, or what the queue is entitled to.
@@ -209,6 +212,7 @@ impl Quota {
         Self {
             requested: shown(ceiling.asked),
             used: shown(ceiling.used),
+            reserved: shown(ceiling.reserved),
             kept: shown(ceiling.unused_guarantee),
             limit: shown(ceiling.limit),
             short: shown(enough.minus(ceiling.limit)),
@@ -277,6 +281,7 @@ mod tests {
             dimension: "cpu".into(),
             asked,
             used,
+            reserved: Amount::ZERO,
             unused_guarantee: kept,
             limit,
             bound,
@@ -289,7 +294,7 @@ mod tests {
             "queue": "team-a",
             "resource": "cpu",
             "quota": {
-                "requested": "4", "used": "10", "kept": "0", "limit": "12", "short": "2", "enough": "14", "never": false, "ofCluster": false,
+                "requested": "4", "used": "10", "reserved": "0", "kept": "0", "limit": "12", "short": "2", "enough": "14", "never": false, "ofCluster": false,
             },
             "preemption": "Disabled",
         });

@@ -137,11 +137,18 @@ fn nominated(f: &mut fmt::Formatter<'_>, victims: u32, queues: &BTreeSet<Arc<str
 
 fn ceiling(f: &mut fmt::Formatter<'_>, ceiling: &Ceiling) -> fmt::Result {
     let Ceiling { queue, dimension, .. } = ceiling;
-    let [asked, used, kept, limit] =
-        [ceiling.asked, ceiling.used, ceiling.unused_guarantee, ceiling.limit].map(|amount| shown(dimension, amount));
+    let of_pods = ceiling.used.minus(ceiling.reserved);
+    let [asked, used, reserved, kept, limit] =
+        [ceiling.asked, of_pods, ceiling.reserved, ceiling.unused_guarantee, ceiling.limit].map(|amount| shown(dimension, amount));
     let whose = match ceiling.bound {
         Bound::Capability => "capability",
         Bound::Cluster => "allocatable in the cluster",
+        Bound::Minimums => {
+            return write!(
+                f,
+                "queue \"{queue}\": the room that is left is reserved for the minimum of other PodGroups: {dimension} requested {asked}, used {used}, reserved {reserved}, allocatable in the cluster {limit}"
+            );
+        }
         Bound::Entitlement => {
             return write!(
                 f,
@@ -157,7 +164,11 @@ fn ceiling(f: &mut fmt::Formatter<'_>, ceiling: &Ceiling) -> fmt::Result {
     } else {
         write!(f, "queue \"{queue}\" has no room beside the unused guarantees")?;
     }
-    write!(f, ": {dimension} requested {asked}, used {used}, {whose} {limit}")?;
+    write!(f, ": {dimension} requested {asked}, used {used}")?;
+    if !ceiling.reserved.is_zero() {
+        write!(f, ", reserved {reserved}")?;
+    }
+    write!(f, ", {whose} {limit}")?;
     if ceiling.unused_guarantee.is_zero() { Ok(()) } else { write!(f, ", unused guarantees {kept}") }
 }
 
@@ -217,11 +228,14 @@ mod tests {
 
     #[test]
     fn a_full_queue_is_named_with_its_level_and_dimension_and_what_is_kept_in_it() {
-        let full = |asked, kept, bound| {
-            let [asked, used, kept, limit] = [asked, 4, kept, 10].map(|gibis| Amount::from_units(gibis << 30));
+        let of = |asked, reserved, kept, bound| {
+            let [asked, used, reserved, kept, limit] = [asked, 4, reserved, kept, 10].map(|gibis| Amount::from_units(gibis << 30));
             let (queue, dimension) = (Arc::from("q"), "memory".into());
-            Refusal::Ceiling(Ceiling { queue, dimension, asked, used, unused_guarantee: kept, limit, bound }).to_string()
+            Refusal::Ceiling(Ceiling { queue, dimension, asked, used, reserved, unused_guarantee: kept, limit, bound }).to_string()
         };
+        let full = |asked, kept, bound| of(asked, 0, kept, bound);
+        let reserved = "queue \"q\" is over its quota: memory requested 7Gi, used 1Gi, reserved 3Gi, capability 10Gi";
+        assert_eq!(of(7, 3, 0, Bound::Capability), reserved);
         assert_eq!(full(7, 0, Bound::Capability), "queue \"q\" is over its quota: memory requested 7Gi, used 4Gi, capability 10Gi");
         let kept = "queue \"q\" has no room beside the unused guarantees: memory requested 1Gi, used 4Gi";
         assert_eq!(full(1, 6, Bound::Capability), format!("{kept}, capability 10Gi, unused guarantees 6Gi"));

@@ -24,9 +24,12 @@
 //! * the victims are gone and the gang does not fit all the same. Then it waits on, within its time, while a terminating pod there could
 //!   make the difference.
 //!
+//! The place of a member that a gang has lost is kept in the same way ([`kept`]).
+//!
 //! Nothing of this is persisted. Terminating pods count as gone in the search for victims. So a new process finds the same room, nominates
 //! again, and evicts no further pod.
 
+mod kept;
 mod register;
 mod settle;
 
@@ -42,6 +45,7 @@ use crate::resources::Resources;
 use super::cache::{Cache, Member, State};
 use super::explain::Refusal;
 
+pub(in crate::cycle) use kept::KeptPlace;
 pub(in crate::cycle) use register::{Nomination, Nominations};
 pub(in crate::cycle) use settle::{Outlook, after_refusal, outlook, settle};
 

@@ -10,6 +10,8 @@ use crate::cycle::explain::Refusal;
 use crate::cycle::requeue::Requeue;
 use crate::resources::Resources;
 
+use super::kept::KeptPlace;
+
 /// All nominations, with indexes.
 #[derive(Debug, Default)]
 pub(in crate::cycle) struct Nominations {
@@ -21,6 +23,8 @@ pub(in crate::cycle) struct Nominations {
     pub(in crate::cycle) nodes: BTreeMap<Arc<str>, Resources>,
     /// The nominated resources of each charged queue.
     pub(in crate::cycle) queues: BTreeMap<Arc<str>, Resources>,
+    /// The places of lost members, by the gang for which they are kept. No entry is empty.
+    pub(in crate::cycle) kept: BTreeMap<GroupKey, Vec<KeptPlace>>,
     /// The nominations for which something changed.
     pub(in crate::cycle) changed: BTreeSet<GroupKey>,
     /// The nominations that were withdrawn since the last cycle, and why, of a bounded set.
@@ -64,15 +68,15 @@ impl Nominations {
             self.forget_victim(uid, key);
         }
         for place in &nomination.places {
-            for (all, name) in [(&mut self.nodes, &place.node), (&mut self.queues, &place.queue)] {
-                let Some(nominated) = all.get_mut(name) else { continue };
-                nominated.sub(&place.resources);
-                if nominated.is_zero() {
-                    all.remove(name);
-                }
-            }
+            self.uncount(&place.node, &place.resources);
+            subtract(&mut self.queues, &place.queue, &place.resources);
         }
         Some(nomination)
+    }
+
+    /// Takes this out of what is nominated on the node.
+    pub(super) fn uncount(&mut self, node: &Arc<str>, resources: &Resources) {
+        subtract(&mut self.nodes, node, resources);
     }
 
     /// Returns a number that was never used.
@@ -143,13 +147,21 @@ impl Nominations {
         !self.changed.is_empty() || !self.failed.is_empty()
     }
 
-    /// When the next nomination ends.
+    /// When the next nomination, or the time of a kept place, ends.
     pub(in crate::cycle) fn next_deadline(&self) -> Option<Duration> {
-        self.deadlines.first().map(|(at, _)| *at)
+        self.deadlines.first().map(|(at, _)| *at).into_iter().chain(self.next_kept()).min()
     }
 
     /// The victims of all nominations; some are perhaps not terminating yet.
     pub(in crate::cycle) fn victims(&self) -> impl Iterator<Item = &Uid> {
         self.victims.keys()
+    }
+}
+
+fn subtract(all: &mut BTreeMap<Arc<str>, Resources>, name: &Arc<str>, resources: &Resources) {
+    let Some(nominated) = all.get_mut(name) else { return };
+    nominated.sub(resources);
+    if nominated.is_zero() {
+        all.remove(name);
     }
 }

@@ -39,6 +39,8 @@ pub(in crate::cycle) struct Lacking {
     pub(in crate::cycle) queue: Arc<str>,
     /// The requested amount; none if the decision depends on more than the use of the queue.
     pub(in crate::cycle) asked: Option<(ResourceName, Amount)>,
+    /// Whether it is only what other PodGroups have reserved for their minimum (A7).
+    pub(in crate::cycle) for_minimums: bool,
 }
 
 /// The common properties of identical PodGroups of one queue. If one of them finds no nodes, none of the others does.

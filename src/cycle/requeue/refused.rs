@@ -26,11 +26,9 @@ fn blocker(cache: &Cache, group: &Group, facts: &GroupFacts, refusal: &Refusal) 
     let waiting = || group.waiting.iter().filter_map(|uid| cache.pods.get(uid));
     let classes: BTreeSet<_> = waiting().filter_map(|member| member.class).collect();
     let preemptable: BTreeSet<bool> = waiting().map(|member| member.facts.preemptable && facts.preemptable).collect();
-    let alike = if classes.len() > 1 || preemptable.len() > 1 || !cache.anti_affinity.is_empty() {
-        None
-    } else {
-        classes.first().zip(preemptable.first())
-    };
+    // A place that is kept for the PodGroup tells it apart from others like it.
+    let apart = group.admission.keeps_places || !cache.anti_affinity.is_empty();
+    let alike = if classes.len() > 1 || preemptable.len() > 1 || apart { None } else { classes.first().zip(preemptable.first()) };
     let queue: Arc<str> = Arc::from(facts.queue.as_str());
     match refusal.cause() {
         Refusal::Nodes { needed, .. } => {
@@ -68,7 +66,12 @@ fn blocker(cache: &Cache, group: &Group, facts: &GroupFacts, refusal: &Refusal) 
 /// What a queue has too little of, for a PodGroup of `queue`. What a queue is entitled to follows from what every queue uses and wants.
 fn lacking(queue: Arc<str>, ceiling: &Ceiling) -> Lacking {
     if ceiling.bound == Bound::Entitlement {
-        return Lacking { level: Arc::from(ROOT_QUEUE), queue, asked: None };
+        return Lacking { level: Arc::from(ROOT_QUEUE), queue, asked: None, for_minimums: false };
     }
-    Lacking { level: Arc::clone(&ceiling.queue), queue, asked: Some((ceiling.dimension.clone(), ceiling.asked)) }
+    Lacking {
+        level: Arc::clone(&ceiling.queue),
+        queue,
+        asked: Some((ceiling.dimension.clone(), ceiling.asked)),
+        for_minimums: ceiling.bound == Bound::Minimums,
+    }
 }

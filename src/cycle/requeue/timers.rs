@@ -16,6 +16,8 @@ pub(in crate::cycle) enum Timer {
     AdmissionTimeout,
     /// The admission back-off ends: the PodGroup may be admitted again.
     AdmissionBackoff,
+    /// Further members of other PodGroups leave room for its reservation no longer (A7).
+    Precedence,
     /// Binds have been refused for the whole admission timeout.
     BindsRefused,
     /// A partial gang has found no nodes for its other members for the whole release time.

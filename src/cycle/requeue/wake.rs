@@ -64,7 +64,12 @@ fn quota_may_fit(parked: &Parked, key: &GroupKey, cache: &Cache) -> bool {
     // Its own reservation is not in its way.
     let reserves = |key: &GroupKey| cache.groups.get(key).is_some_and(|group| group.admission.reservation.is_some());
     let Some((dimension, asked)) = lacking.asked.clone().filter(|_| !reserves(key)) else { return true };
-    cache.accounting().quota().fits(&lacking.queue, &Resources::new().with(dimension.as_str(), asked)).is_ok()
+    let (quota, asked) = (cache.accounting().quota(), Resources::new().with(dimension.as_str(), asked));
+    if lacking.for_minimums {
+        quota.leaves_room(&asked, cache.reserved_first()).is_ok()
+    } else {
+        quota.fits(&lacking.queue, &asked).is_ok()
+    }
 }
 
 /// Compares classes with the nodes that changed, each class once.

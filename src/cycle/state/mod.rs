@@ -9,6 +9,7 @@
 //! complete again. A cycle's own decisions are followed up in `binds` and `nominate`.
 
 mod binds;
+mod keep;
 mod nominate;
 mod standby;
 
@@ -20,7 +21,7 @@ use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFac
 use crate::resources::Resources;
 
 use super::admission::reservation;
-use super::cache::{Cache, Change, Dirty, Phase};
+use super::cache::{Cache, Change, Dirty, Phase, Wake};
 use super::eviction_backoff::EvictionBackoff;
 use super::explain::Refusal;
 use super::nominations::{self, Nominations};
@@ -209,11 +210,23 @@ impl SchedulingState {
     fn pass_on(&mut self, change: Change, groups: &mut BTreeSet<GroupKey>) {
         let Self { cache, requeue, nominations, eviction_backoff } = self;
         match change {
-            Change::Wake(wake) => requeue.changed(wake),
+            Change::Wake(wake) => {
+                if let Wake::Node(node) = &wake {
+                    nominations.kept_on(node).iter().for_each(|key| requeue.try_again(key));
+                }
+                requeue.changed(wake);
+            }
             Change::Group(key) => _ = groups.insert(key),
             Change::Request(key) => requeue.preemptions.forget(&key),
-            Change::Minimum(key) => reservation::renew(cache, &mut requeue.timers, &key),
-            Change::Ended(key) => reservation::revoke(cache, &mut requeue.timers, &key),
+            Change::Minimum(key) => {
+                reservation::renew(cache, &mut requeue.timers, &key);
+                self.drop_all_places(&key);
+            }
+            Change::Ended(key) => {
+                reservation::revoke(cache, &mut requeue.timers, &key);
+                self.drop_all_places(&key);
+            }
+            Change::Lost(lost) => self.member_lost(&lost),
             Change::WaitingPod(key) => requeue.preemptions.reopen(&key),
             Change::Complete(eviction) => nominations.withdraw(eviction),
             Change::BindEnded => requeue.preemptions.bound(),
@@ -243,6 +256,7 @@ impl SchedulingState {
         }
         self.cache.notice_placement(key);
         reservation::shrink(&mut self.cache, key);
+        self.drop_needless_places(key);
         self.park(key);
         self.cache.update_demand(key);
         // That a PodGroup is gone may help others: the next cycle has to run.
@@ -290,6 +304,7 @@ impl SchedulingState {
     /// The PodGroup has all nodes that its minimum needs: it reserves nothing any more.
     pub(in crate::cycle) fn satisfied(&mut self, key: &GroupKey) {
         reservation::satisfied(&mut self.cache, &mut self.requeue.timers, key);
+        self.drop_all_places(key);
     }
 
     /// Removes all decisions about a foreign PodGroup.

@@ -52,6 +52,7 @@ impl SchedulingState {
     }
 
     fn charge_nominated(&mut self, key: &GroupKey, queue: &str, places: &[Placement], refusal: &Arc<Refusal>) {
+        self.drop_all_places(key);
         reservation::release_for_nomination(&mut self.cache, &mut self.requeue.timers, key, queue);
         for place in places {
             self.cache.accounting.nominate(&place.uid, &place.node, &place.queue, &place.resources);

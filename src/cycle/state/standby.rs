@@ -11,6 +11,7 @@ const COLLECTED: usize = 1024;
 impl SchedulingState {
     /// Keeps the collected work small while another replica is the leader and no cycle runs here.
     pub fn stand_by(&mut self) {
+        self.drop_every_place();
         let groups = &self.cache.groups;
         let most = groups.len().saturating_mul(2).saturating_add(COLLECTED);
         self.requeue.stand_by(most, |key| groups.contains_key(key));

@@ -63,6 +63,9 @@ impl<'a> Refused<'a> {
             Code::QueueNotFound => format!("{} must be made, or the group name another", self.named()),
             Code::QueueNotLeaf => "the group must name a queue that has none below it".to_owned(),
             Code::QueueQuotaExceeded => self.of_quota(),
+            Code::RoomReserved => {
+                "nothing: it is beyond minMember, and waits until PodGroups that were admitted first have their nodes or their admission ends".to_owned()
+            }
             Code::SchedulingGated => self.of_gates(),
             Code::NodeGroup => {
                 "the queue must name the node group of the nodes, as preferred, or the label be taken off the nodes".to_owned()

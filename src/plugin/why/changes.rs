@@ -102,6 +102,7 @@ fn is_seen(code: Code, known: &Known<'_>) -> bool {
         | Code::PodGroupNotFound
         | Code::PreemptionBackoff
         | Code::QueueQuotaExceeded
+        | Code::RoomReserved
         | Code::WaitingForPreemption => false,
     }
 }

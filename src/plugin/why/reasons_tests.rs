@@ -54,6 +54,7 @@ impl Case {
             dimension: "cpu".into(),
             asked,
             used,
+            reserved: Amount::ZERO,
             unused_guarantee: kept,
             limit,
             bound,
@@ -188,6 +189,7 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
         ),
         ("NotTried", Case { said: None, ..many() }, "must run and hold its Lease"),
         ("ClusterFull", Case::full(Bound::Cluster, 1, 1), "cpu must become free on the nodes, or nodes be added"),
+        ("RoomReserved", Case::full(Bound::Minimums, 1, 0), "it is beyond minMember"),
         ("BindUnanswered", Case::said(Refusal::Unanswered { binds: 1, why: "timeout" }), "must answer the bindings"),
         (
             "PreemptionBackoff",

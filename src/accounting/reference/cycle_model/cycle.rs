@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::admission::{can_reclaim, sum};
 use super::super::cluster::{Amounts, Cluster, Pod, amount, asked_in, larger, plus};
 use super::super::limits::fits;
-use super::super::tree::{broken, closed_by, is_leaf, spec, walk};
+use super::super::tree::{broken, closed_by, is_leaf, spec, used, walk};
 use super::order::{Rank, Shares};
 use super::reservations::ADMISSION_TIMEOUT;
 use super::{CycleModel, MemberState, Place, covers, positive};
@@ -50,6 +50,7 @@ impl CycleModel {
         binds: &[Bind],
         backing_off: &BTreeSet<String>,
     ) -> Result<(), String> {
+        self.end_kept(now);
         let mut binds = binds.iter();
         let mut wants: Vec<Want> = tried.iter().filter_map(|group| self.prepare(group, now)).collect();
         let mut shares = Shares::of(self.cluster());
@@ -60,8 +61,9 @@ impl CycleModel {
             let Some(next) = self.next(&wanting, &mut shares) else { return Err("no PodGroup is next".to_owned()) };
             let Some(at) = wants.iter().position(|want| want.rank == next) else { return Err("the next PodGroup is unknown".to_owned()) };
             let mut want = wants.remove(at);
-            // A6. A partially bound gang is completed first.
-            if first.contains_key(&want.queue) && !(want.needed > 0 && self.is_partially_bound(&want.group)) {
+            // A6. A partially bound gang is completed first, and so is one that keeps places (A8).
+            let is_completed_first = want.needed > 0 && self.is_partially_bound(&want.group) || !self.life(&want.group).kept.is_empty();
+            if first.contains_key(&want.queue) && !is_completed_first {
                 if !self.is_satisfied(&want.group) {
                     self.revoke(&want.group);
                 }
@@ -69,7 +71,10 @@ impl CycleModel {
             }
             match self.turn(&mut want, now, &mut binds, &mut in_vain)? {
                 Turn::Over => {}
-                Turn::Again => wants.push(want),
+                Turn::Again => {
+                    want.rank.1 = true;
+                    wants.push(want);
+                }
                 Turn::WaitsForRoom if self.fifo.contains(&want.queue) && self.could_ever_fit(&want) => {
                     first.insert(want.queue, want.group);
                 }
@@ -145,7 +150,7 @@ impl CycleModel {
             want.left -= want.needed;
             want.needed = 0;
         } else {
-            want.failed |= !self.place(&group, 1, binds)?;
+            want.failed |= self.leaves_room(&group, now) && !self.place(&group, 1, binds)?;
             want.left -= 1;
         }
         if want.left > 0 {
@@ -189,7 +194,7 @@ impl CycleModel {
             if !self.waiting(group).contains(&bind.pod) {
                 return Err(format!("{} is placed, and {group} comes first", bind.pod));
             }
-            if !has_room(&self.cluster(), &bind.node, &self.members[&bind.pod].asks) {
+            if !self.has_room(&self.cluster(), group, &bind.node, &self.members[&bind.pod].asks) {
                 return Err(format!("{} is placed on {}, which has no room", bind.pod, bind.node));
             }
             let place = Place { node: bind.node.clone(), queue: queue.clone(), bound: false, terminating: false };
@@ -208,10 +213,20 @@ impl CycleModel {
         let mut after = cluster.clone();
         (0..count).all(|at| {
             let fits = fits(&after, queue, &asks).is_ok();
-            let node = after.nodes.keys().find(|node| fits && has_room(&after, node, &asks)).cloned();
+            let node = after.nodes.keys().find(|node| fits && self.has_room(&after, group, node, &asks)).cloned();
             let pod = Pod { queue: queue.clone(), amounts: asks.clone(), node: node.clone(), ..Pod::default() };
             after.pods.insert(format!("place-{at}"), pod);
             node.is_some()
+        })
+    }
+
+    /// A7: whether a further member leaves room for what other PodGroups have reserved for their minimum.
+    fn leaves_room(&self, group: &str, now: u64) -> bool {
+        let Some(asks) = self.waiting(group).first().map(|uid| self.members[uid].asks.clone()) else { return true };
+        let (cluster, reserved) = (self.cluster(), self.reserved_first(now));
+        asked_in(&positive(&asks)).all(|(dimension, asked)| {
+            let first = amount(&reserved, dimension);
+            first == 0 || used(&cluster, "root", dimension) + first + asked <= amount(&cluster.offered(), dimension)
         })
     }
 
@@ -230,14 +245,15 @@ impl CycleModel {
                 asked <= amount(&offered, dimension) && walk(&cluster, &want.queue).iter().all(below)
             })
     }
-}
 
-/// Whether the node has room (N3).
-fn has_room(cluster: &Cluster, node: &str, asks: &Amounts) -> bool {
-    let used = |dimension: &str| -> i128 {
-        let on_it = cluster.pods.values().filter(|pod| pod.node.as_deref() == Some(node));
-        on_it.map(|pod| amount(&pod.amounts, dimension)).sum()
-    };
-    let Some(offers) = cluster.nodes.get(node) else { return false };
-    asked_in(&positive(asks)).all(|(dimension, asked)| used(dimension) + asked <= amount(offers, dimension))
+    /// Whether the node has room (N3) for a member of the PodGroup, beside what is kept there for others (A8).
+    fn has_room(&self, cluster: &Cluster, group: &str, node: &str, asks: &Amounts) -> bool {
+        let kept = self.kept_for_others(node, group);
+        let used = |dimension: &str| -> i128 {
+            let on_it = cluster.pods.values().filter(|pod| pod.node.as_deref() == Some(node));
+            on_it.map(|pod| amount(&pod.amounts, dimension)).sum()
+        };
+        let Some(offers) = cluster.nodes.get(node) else { return false };
+        asked_in(&positive(asks)).all(|(dimension, asked)| used(dimension) + amount(&kept, dimension) + asked <= amount(offers, dimension))
+    }
 }

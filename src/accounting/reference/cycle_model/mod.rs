@@ -86,6 +86,10 @@ struct Life {
     until: Option<u64>,
     /// When the earlier admission would have timed out, if a change of the object revoked it.
     earlier_until: Option<u64>,
+    /// Until when its reservation comes before the further members of other PodGroups; `None` before its first one since it had all nodes.
+    first_until: Option<u64>,
+    /// The places of its lost members.
+    kept: Vec<Kept>,
     /// How often its admission was revoked since it had all nodes.
     times: u32,
     /// The end of its back-off.
@@ -96,6 +100,14 @@ struct Life {
     refused_since: Option<u64>,
     /// Its minMember when its minimum was placed last, and how many members have been placed since.
     had: Option<(usize, usize)>,
+}
+
+/// The place of a lost member.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Kept {
+    node: String,
+    asks: Amounts,
+    until: Option<u64>,
 }
 
 /// The visible state of a PodGroup.
@@ -151,7 +163,11 @@ impl CycleModel {
     pub(crate) fn member(&mut self, uid: &str, member: Member) {
         let group = member.group.clone();
         let is_there = matches!(&member.state, MemberState::On(place) if place.bound);
+        let failed = member.state == MemberState::Failed;
         let before = self.members.insert(uid.to_owned(), member);
+        if let Some(before) = before.as_ref().filter(|_| failed) {
+            self.lost(before);
+        }
         // This scheduler's bind succeeded. A bind by another scheduler does not count here.
         if is_there && before.is_some_and(|before| matches!(before.state, MemberState::On(place) if !place.bound)) {
             self.life(&group).refused_since = None;
@@ -161,6 +177,7 @@ impl CycleModel {
 
     pub(crate) fn member_gone(&mut self, uid: &str) {
         if let Some(member) = self.members.remove(uid) {
+            self.lost(&member);
             self.follow(&member.group);
         }
     }

@@ -1,6 +1,7 @@
 //! How long a reservation lasts, and how it changes (A4, A5).
 
-use super::super::cluster::{amount, less};
+use super::super::admission::sum;
+use super::super::cluster::{amount, larger, less, plus};
 use super::super::limits::fits;
 use super::{CycleModel, positive};
 
@@ -23,7 +24,9 @@ impl CycleModel {
         let life = self.life(group);
         let earlier_until = if life.admitted { life.until } else { life.earlier_until };
         self.revoke(group);
-        self.life(group).earlier_until = earlier_until;
+        let life = self.life(group);
+        life.earlier_until = earlier_until;
+        life.kept.clear();
     }
 
     /// Records that the minimum is placed: the reservation and the back-off end.
@@ -33,6 +36,8 @@ impl CycleModel {
         life.admitted = true;
         life.minimum.clear();
         (life.times, life.backs_off_until) = (0, 0);
+        life.first_until = None;
+        life.kept.clear();
     }
 
     /// Updates the reservation after a change of the PodGroup. A4: it shrinks by the charges of the members. A5: it ends when the minimum is placed.
@@ -41,13 +46,18 @@ impl CycleModel {
             return;
         }
         let (charged, is_satisfied, min) = (self.charged(group), self.is_satisfied(group), self.groups[group].min_member);
-        let (placed, places) = (self.placed(group), self.places(group));
+        let (placed, places, missing, is_over) = (self.placed(group), self.places(group), self.missing(group), self.groups[group].over);
         let is_bound = self.count(group, |state| matches!(state, super::MemberState::On(place) if !place.bound)) == 0;
+        // A8: without a member on a node nothing is kept.
+        if placed == 0 && !self.life(group).kept.is_empty() {
+            self.revoke_after_change(group);
+        }
         let life = self.life(group);
         let left = less(&life.minimum, &charged);
         for (dimension, reserved) in &mut life.reserved {
             *reserved = (*reserved).min(amount(&left, dimension));
         }
+        life.kept.truncate(if is_satisfied || is_over || placed == 0 { 0 } else { missing });
         if is_satisfied {
             life.reserved.clear();
             if is_bound && placed > 0 {
@@ -85,6 +95,47 @@ impl CycleModel {
         life.reserved = if is_satisfied || is_over { super::Amounts::new() } else { positive(&less(&life.minimum, &charged)) };
         let ends = !partially_bound && !life.reserved.is_empty();
         life.until = ends.then(|| until.unwrap_or(now + ADMISSION_TIMEOUT));
+        if !life.reserved.is_empty() {
+            life.first_until.get_or_insert(now + ADMISSION_TIMEOUT);
+        }
+    }
+
+    /// A8: the place and the request of a lost member are kept for its gang.
+    pub(super) fn lost(&mut self, member: &super::Member) {
+        let (group, super::MemberState::On(place)) = (&member.group, &member.state) else { return };
+        let Some(spec) = self.groups.get(group).cloned().filter(|spec| spec.min_member > 1 && !spec.over && place.bound) else { return };
+        let (missing, placed, charged) = (self.missing(group), self.placed(group), self.charged(group));
+        let life = self.life(group);
+        if life.had.is_none() || placed == 0 || life.kept.len() >= missing {
+            return;
+        }
+        life.kept.push(super::Kept { node: place.node.clone(), asks: positive(&member.asks), until: None });
+        life.backs_off_until = 0;
+        if place.queue == spec.queue {
+            life.reserved = plus(&life.reserved, &member.asks);
+            life.minimum = larger(&life.minimum, &plus(&charged, &life.reserved));
+            life.admitted = true;
+        }
+    }
+
+    /// A8: the time of kept places begins with the next cycle, and ends.
+    pub(super) fn end_kept(&mut self, now: u64) {
+        for life in self.lives.values_mut() {
+            life.kept.iter_mut().for_each(|kept| _ = kept.until.get_or_insert(now + ADMISSION_TIMEOUT));
+            life.kept.retain(|kept| kept.until.is_some_and(|until| until > now));
+        }
+    }
+
+    /// A8: what is kept on the node for other PodGroups.
+    pub(super) fn kept_for_others(&self, node: &str, group: &str) -> super::Amounts {
+        let others = self.lives.iter().filter(|(name, _)| *name != group).flat_map(|(_, life)| &life.kept);
+        sum(&others.filter(|kept| kept.node == node).map(|kept| kept.asks.clone()).collect::<Vec<_>>())
+    }
+
+    /// A7: what PodGroups have reserved and further members of others leave room for.
+    pub(super) fn reserved_first(&self, now: u64) -> super::Amounts {
+        let comes_first = |life: &&super::Life| life.first_until.is_none_or(|until| until > now);
+        sum(&self.lives.values().filter(comes_first).map(|life| positive(&life.reserved)).collect::<Vec<_>>())
     }
 
     fn back_off(&mut self, group: &str, now: u64) {

@@ -115,6 +115,7 @@ pub(in crate::cycle) fn find(
     let mut stage = Stage::new(State { accounting, nodes, anti_affinity, classes, finder, barred }, pods, policy, preemptor.last);
     let reserved = stage.accounting().quota().reservation_of(preemptor.reservation).is_some();
     leaving.iter().for_each(|uid| stage.set_aside(uid));
+    nominations.kept_for(preemptor.group).iter().for_each(|place| stage.set_aside(&place.uid));
     if reserved {
         stage.unreserve(preemptor.reservation);
     }

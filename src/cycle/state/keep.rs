@@ -1,0 +1,95 @@
+//! Updates the state when a gang loses a member: its place is kept, until the gang has its minimum again or the admission timeout ends (A8).
+
+use std::time::Duration;
+
+use crate::api::GroupKey;
+use crate::cycle::admission::reservation;
+use crate::cycle::cache::{LostMember, gang};
+use crate::cycle::nominations::KeptPlace;
+
+use super::SchedulingState;
+
+impl SchedulingState {
+    /// A member that had a node is gone or has failed.
+    pub(super) fn member_lost(&mut self, lost: &LostMember) {
+        let (key, uid) = (&lost.facts.group, &lost.facts.uid);
+        let Some(group) = self.cache.groups.get(key) else { return };
+        let Some(facts) = &group.facts else { return };
+        let missing = missing(group.counts.placed.saturating_add(group.counts.succeeded), facts.min_member);
+        // The room of a victim is for another PodGroup, and a gang that is evicted needs none.
+        let is_evicted = self.nominations.victims.contains_key(uid) || group.partial.eviction.is_some();
+        let was_whole = group.partial.had_placement() && group.counts.placed > 0;
+        let ends = facts.is_over() || facts.deleting;
+        if facts.min_member < 2 || !was_whole || ends || is_evicted || self.nominations.kept_for(key).len() >= missing {
+            return;
+        }
+        if let Some(place) = self.nominations.keep(key, uid, &lost.node, &lost.facts.request) {
+            self.cache.accounting.keep(&place.uid, &place.node, &place.resources);
+            self.cache.charge_changed(Some(&place.node), None, false);
+            reservation::end_backoff(&mut self.cache, &mut self.requeue.timers, key);
+            reservation::reserve_refused_bind(&mut self.cache, key, &lost.queue, &lost.facts.request);
+            self.cache.set_keeps_places(key, true);
+        }
+    }
+
+    /// The PodGroup changed: drops the kept places that it does not need any more.
+    pub(super) fn drop_needless_places(&mut self, key: &GroupKey) {
+        if self.nominations.kept_for(key).is_empty() {
+            return;
+        }
+        let needed = self.cache.groups.get(key).and_then(|group| {
+            let facts = group.facts.as_ref().filter(|facts| !facts.is_over() && group.counts.placed > 0)?;
+            (!gang::is_satisfied(group, facts))
+                .then(|| missing(group.counts.placed.saturating_add(group.counts.succeeded), facts.min_member))
+        });
+        if needed.is_none() && self.cache.groups.get(key).is_some_and(|group| group.counts.placed == 0) {
+            // Nothing of it is left for which the request is kept. It asks for admission as any other.
+            reservation::renew(&mut self.cache, &mut self.requeue.timers, key);
+        }
+        let mut left = needed.unwrap_or(0);
+        self.drop_places(key, |_| {
+            let drops = left == 0;
+            left = left.saturating_sub(1);
+            drops
+        });
+    }
+
+    /// Drops all kept places of the PodGroup.
+    pub(super) fn drop_all_places(&mut self, key: &GroupKey) {
+        self.drop_places(key, |_| true);
+    }
+
+    /// Drops all kept places: in a standby no cycle ends their time.
+    pub(super) fn drop_every_place(&mut self) {
+        let keys: Vec<GroupKey> = self.nominations.kept.keys().cloned().collect();
+        keys.iter().for_each(|key| self.drop_all_places(key));
+        self.follow();
+    }
+
+    /// Drops the kept places of which the time is over.
+    pub(in crate::cycle) fn end_kept_places(&mut self, now: Duration, timeout: Duration) {
+        for key in self.nominations.kept_too_long(now, timeout) {
+            self.drop_places(&key, |place| place.is_over(now));
+        }
+        self.follow();
+    }
+
+    fn drop_places(&mut self, key: &GroupKey, which: impl FnMut(&KeptPlace) -> bool) {
+        for place in self.nominations.drop_kept(key, which) {
+            self.cache.accounting.withdraw(&place.uid);
+            self.cache.charge_changed(Some(&place.node), None, true);
+        }
+        if self.nominations.kept_for(key).is_empty() {
+            self.cache.set_keeps_places(key, false);
+        }
+    }
+}
+
+/// How many members the minimum lacks.
+fn missing(has: u32, minimum: u32) -> usize {
+    usize::try_from(minimum.saturating_sub(has)).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+#[path = "keep_tests.rs"]
+mod tests;

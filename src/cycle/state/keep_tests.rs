@@ -1,0 +1,155 @@
+//! What a gang keeps when it loses a member, as small scenarios (A8).
+
+use std::time::Duration;
+
+use crate::api::pod_facts::PodPhase;
+use crate::api::queue::DequeueStrategy;
+use crate::api::{GroupFacts, GroupKey, PodFacts, QueueFacts, Uid};
+use crate::cycle::plan::Plan;
+use crate::cycle::run;
+use crate::cycle::state::SchedulingState;
+use crate::cycle::testing::{POLICY, amounts, group, node, pod, queue, running};
+use crate::cycle::tests::{bound, empty_state, gang, message};
+use crate::resources::{Amount, Resources};
+
+fn at(state: &mut SchedulingState, seconds: u64) -> Plan {
+    let plan = run(state, &POLICY, Duration::from_secs(seconds));
+    assert!(state.cache().accounting().audit().is_clean());
+    plan
+}
+
+fn uid(name: &str) -> Uid {
+    Uid::from(format!("ns/{name}").as_str())
+}
+
+fn seen(plan: &Plan, state: &mut SchedulingState) {
+    for bind in &plan.binds {
+        let facts = PodFacts::clone(&state.cache().pods()[&bind.uid].facts);
+        state.apply_pod(PodFacts { charged_queue: Some(bind.queue.to_string()), ..running(facts, &bind.node) });
+    }
+}
+
+/// Three nodes of 1 cpu with a gang of three, and a rival of one pod that waits. The queue is large, or its nodes are.
+fn full(of_queue: bool) -> SchedulingState {
+    let mut state = empty_state();
+    state.apply_queue(queue("q", None, if of_queue { &[("cpu", 3)] } else { &[] }));
+    for name in ["n1", "n2", "n3"] {
+        state.apply_node(node(name, &[("cpu", if of_queue { 8 } else { 1 })]));
+    }
+    gang(&mut state, "g", 3, "q", 3, &[("cpu", 1)]);
+    let plan = at(&mut state, 0);
+    assert_eq!(plan.binds.len(), 3);
+    seen(&plan, &mut state);
+    gang(&mut state, "rival", 1, "q", 1, &[("cpu", 1)]);
+    assert!(at(&mut state, 1).binds.is_empty());
+    state
+}
+
+fn node_of(state: &SchedulingState, name: &str) -> String {
+    state.cache().pods()[&uid(name)].facts.node.as_deref().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a8_a_gang_that_has_lost_a_member_keeps_its_place_for_the_pod_that_replaces_it() {
+    for of_queue in [false, true] {
+        let mut state = full(of_queue);
+        let lost = node_of(&state, "g-0");
+        state.delete_pod(&uid("g-0"));
+        assert!(at(&mut state, 2).binds.is_empty(), "{of_queue}");
+        assert_eq!(state.nominated_on(&lost).map(|kept| kept.get("cpu")), Some(Amount::from_units(1)));
+        assert_eq!(message(&state, "g"), "the gang needs 3 members, 2 exist");
+        state.apply_pod(pod("ns", "g-3", "g", &[("cpu", 1)]));
+        let plan = at(&mut state, 3);
+        assert_eq!(plan.binds.iter().map(|bind| &*bind.name).collect::<Vec<_>>(), ["g-3"]);
+        assert!(of_queue || *plan.binds[0].node == *lost);
+        assert_eq!(state.nominated_on(&lost), None);
+        assert!(at(&mut state, 4).binds.is_empty());
+    }
+}
+
+#[test]
+fn a8_a_lost_place_is_kept_for_the_admission_timeout_and_no_longer() {
+    for of_queue in [false, true] {
+        let mut state = full(of_queue);
+        state.delete_pod(&uid("g-0"));
+        assert!(at(&mut state, 2).binds.is_empty());
+        assert!(at(&mut state, 31).binds.is_empty());
+        let binds = at(&mut state, 32).binds.len() + at(&mut state, 32).binds.len();
+        assert_eq!(binds, 1, "{of_queue}: {}", message(&state, "rival"));
+        assert!(state.nominations.kept.is_empty() && state.nominations.nodes.is_empty());
+    }
+}
+
+#[test]
+fn a8_a_gang_keeps_nothing_when_it_is_smaller_gone_over_or_its_member_succeeded() {
+    let smaller = |state: &mut SchedulingState| state.apply_group(group("ns", "g", 2, "q"));
+    let gone = |state: &mut SchedulingState| {
+        for name in ["g-1", "g-2"] {
+            state.delete_pod(&uid(name));
+        }
+    };
+    let deleted = |state: &mut SchedulingState| state.delete_group(&GroupKey::new("ns", "g"));
+    let asks_otherwise = |state: &mut SchedulingState| {
+        state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 2)])), ..group("ns", "g", 3, "q") });
+    };
+    let ends: [(&str, fn(&mut SchedulingState)); 4] =
+        [("smaller", smaller), ("gone", gone), ("deleted", deleted), ("asks otherwise", asks_otherwise)];
+    for (name, end) in ends {
+        let mut state = full(false);
+        state.delete_pod(&uid("g-0"));
+        assert!(at(&mut state, 2).binds.is_empty());
+        end(&mut state);
+        assert_eq!(bound(&at(&mut state, 3)).len(), 1, "{name}");
+    }
+    for (phase, is_kept) in [(PodPhase::Succeeded, false), (PodPhase::Failed, true)] {
+        let mut state = full(false);
+        let facts = PodFacts::clone(&state.cache().pods()[&uid("g-0")].facts);
+        state.apply_pod(PodFacts { phase, ..facts.clone() });
+        assert_eq!(at(&mut state, 2).binds.is_empty(), is_kept);
+        // The pod that failed is deleted later.
+        state.delete_pod(&uid("g-0"));
+        assert!(at(&mut state, 3).binds.is_empty());
+    }
+}
+
+#[test]
+fn a8_the_place_of_a_pod_that_was_evicted_for_another_goes_to_that_one() {
+    let mut state = full(false);
+    state.apply_group(group("ns", "high", 1, "q"));
+    state.apply_pod(PodFacts { priority: 9, ..pod("ns", "high-0", "high", &[("cpu", 1)]) });
+    let victims: Vec<Uid> =
+        at(&mut state, 2).evictions.into_iter().flat_map(|eviction| eviction.victims).map(|victim| victim.uid).collect();
+    assert_eq!(victims.len(), 3, "a gang goes whole");
+    let mut binds = Vec::new();
+    for (second, victim) in victims.iter().enumerate() {
+        state.delete_pod(victim);
+        binds.extend(at(&mut state, 3 + second as u64).binds);
+    }
+    assert!(binds.iter().any(|bind| &*bind.name == "high-0"), "{binds:?}");
+    assert!(state.nominations.kept.is_empty());
+}
+
+#[test]
+fn a8_in_a_fifo_queue_a_gang_without_a_member_keeps_what_it_has_behind_the_first() {
+    let mut state = full(true);
+    state.apply_queue(QueueFacts { dequeue_strategy: DequeueStrategy::Fifo, ..queue("q", None, &[("cpu", 3)]) });
+    state.apply_pod(PodFacts { priority: 9, ..pod("ns", "rival-0", "rival", &[("cpu", 1)]) });
+    state.apply_group(GroupFacts { preemptable: false, ..group("ns", "g", 3, "q") });
+    assert!(at(&mut state, 2).binds.is_empty());
+    state.delete_pod(&uid("g-0"));
+    for second in 3..6 {
+        assert!(at(&mut state, second).binds.is_empty(), "{second}");
+    }
+    state.apply_pod(pod("ns", "g-3", "g", &[("cpu", 1)]));
+    assert_eq!(at(&mut state, 6).binds.iter().map(|bind| &*bind.name).collect::<Vec<_>>(), ["g-3"]);
+}
+
+#[test]
+fn a8_a_standby_keeps_no_places() {
+    let mut state = full(false);
+    state.delete_pod(&uid("g-0"));
+    assert!(!state.nominations.kept.is_empty());
+    state.stand_by();
+    assert!(state.nominations.kept.is_empty());
+    assert!(state.cache().accounting().ledger().nodes().any(|node| *node.used == Resources::new() || node.used.is_zero()));
+}
