@@ -141,7 +141,7 @@ fn ceiling(f: &mut fmt::Formatter<'_>, ceiling: &Ceiling) -> fmt::Result {
         [ceiling.asked, ceiling.used, ceiling.unused_guarantee, ceiling.limit].map(|amount| shown(dimension, amount));
     let whose = match ceiling.bound {
         Bound::Capability => "capability",
-        Bound::Cluster => "allocatable in the cluster",
+        Bound::Cluster => "available to queues in the cluster",
         Bound::Entitlement => {
             return write!(
                 f,
@@ -227,8 +227,8 @@ mod tests {
         assert_eq!(full(1, 6, Bound::Capability), format!("{kept}, capability 10Gi, unused guarantees 6Gi"));
         let right = "queue \"q\": a non-preemptable PodGroup may not borrow (memory requested 7Gi, used 4Gi, entitled 10Gi)";
         assert_eq!(full(7, 0, Bound::Entitlement), right);
-        assert_eq!(full(1, 6, Bound::Cluster), format!("{kept}, allocatable in the cluster 10Gi, unused guarantees 6Gi"));
-        let cluster = "queue \"q\": the cluster is full: memory requested 7Gi, used 4Gi, allocatable in the cluster 10Gi";
+        assert_eq!(full(1, 6, Bound::Cluster), format!("{kept}, available to queues in the cluster 10Gi, unused guarantees 6Gi"));
+        let cluster = "queue \"q\": the cluster is full: memory requested 7Gi, used 4Gi, available to queues in the cluster 10Gi";
         assert_eq!(full(7, 6, Bound::Cluster), format!("{cluster}, unused guarantees 6Gi"));
     }
 
