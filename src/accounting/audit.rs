@@ -48,6 +48,8 @@ pub struct Difference {
 pub enum Place {
     /// The `used` of a node.
     Node,
+    /// The part of a node's `used` that belongs to pods outside our queues.
+    Foreign,
     /// The sum of the pods of a queue itself.
     QueueOwn,
     /// The sum of the pods of a queue and of all queues below it.
@@ -64,7 +66,7 @@ pub enum Place {
     UnusedGuarantee,
     /// The part of the floors in a queue and below it that pods do not fill.
     Unfilled,
-    /// The total of all nodes; the queues have another one than the ledger.
+    /// A total of all nodes: what they offer, or what they leave to our queues; or the queues have another one than the ledger.
     Total,
     /// The list of a queue's children does not agree with the parents.
     Tree,

@@ -224,11 +224,13 @@ impl Accounting {
     pub fn release(&mut self, uid: &Uid) -> bool {
         self.ledger.release(uid);
         self.quota.release(uid);
+        self.quota.set_total(self.ledger.total());
         self.stages.remove(uid).is_some()
     }
 
     pub(super) fn charge(&mut self, uid: &Uid, node: Option<&str>, queue: Option<&str>, resources: &Resources, stage: Stage) {
-        self.ledger.charge(uid, node, resources.clone());
+        self.ledger.charge(uid, node, resources.clone(), queue.is_none());
+        self.quota.set_total(self.ledger.total());
         match queue {
             Some(queue) => self.quota.charge(uid, queue, resources.clone()),
             None => {

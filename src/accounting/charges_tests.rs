@@ -222,7 +222,7 @@ fn a_resized_pod_keeps_its_node_its_queue_and_its_stage() {
 #[test]
 fn the_audit_reports_a_pod_that_only_one_side_has_and_an_open_trial() {
     let spoil: [fn(&mut Accounting); 4] = [
-        |accounting| accounting.ledger.charge(&pod(0), Some("a"), cpus(2)),
+        |accounting| accounting.ledger.charge(&pod(0), Some("a"), cpus(2), false),
         |accounting| assert!(accounting.ledger.release(&pod(0))),
         |accounting| assert!(accounting.stages.remove(&pod(0)).is_some()),
         |accounting| {
@@ -244,7 +244,7 @@ fn the_audit_reports_a_pod_that_only_one_side_has_and_an_open_trial() {
 #[test]
 fn the_report_is_json_for_the_debug_page() {
     let mut accounting = accounting();
-    accounting.ledger.charge(&pod(0), None, cpus(2));
+    accounting.ledger.charge(&pod(0), None, cpus(2), false);
     assert_eq!(
         serde_json::to_string(&accounting.audit()).unwrap(),
         r#"{"pods":0,"nodes":2,"queues":4,"differences":[{"place":"pod","name":"pod-0","kept":{"cpu":"2"},"recounted":{"cpu":"2"}}]}"#

@@ -50,10 +50,11 @@ impl Quota {
     }
 
     /// Whether the amount could fit in an otherwise empty cluster: no capability on the way up is below it, and all nodes together offer it (A6).
+    /// `offered` is what they offer, whatever pods outside our queues use of it: such pods end.
     #[must_use]
-    pub fn ever_fits(&self, queue: &str, asked: &Resources) -> bool {
+    pub fn ever_fits(&self, queue: &str, asked: &Resources, offered: &Resources) -> bool {
         let Ok(path) = self.path(queue) else { return false };
-        let offered = asked.iter().all(|(dimension, asked)| asked <= self.total.get(dimension));
+        let offered = asked.iter().all(|(dimension, asked)| asked <= offered.get(dimension));
         let below = |queue: &Arc<str>| {
             let capability = self.limits.get(queue).map(|limits| &limits.capability);
             asked.iter().all(|(dimension, asked)| capability.and_then(|most| most.get(dimension)).is_none_or(|most| asked <= most))

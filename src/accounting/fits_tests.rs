@@ -226,7 +226,7 @@ fn a6_what_exceeds_all_nodes_or_a_capability_on_the_way_up_never_fits() {
     let mut quota =
         quota(9, &[("org", "root", capable(4)), ("team", "org", QueueLimits::default()), ("free", "root", QueueLimits::default())]);
     quota.charge(&"seen".into(), "team", cpus(9));
-    let ever = |queue, cpu| quota.ever_fits(queue, &cpus(cpu));
+    let ever = |queue, cpu| quota.ever_fits(queue, &cpus(cpu), &cpus(9));
     assert!(ever("team", 4) && ever("free", 9), "whatever is used now");
     assert!(!ever("team", 5) && !ever("free", 10) && !ever("org", 1) && !ever("missing", 0));
 }

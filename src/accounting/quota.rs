@@ -50,7 +50,7 @@ pub struct Quota {
     pub(super) tree: QueueTree,
     /// The limits of the queues that exist.
     pub(super) limits: BTreeMap<Arc<str>, QueueLimits>,
-    /// What all nodes offer together.
+    /// What is there to be guaranteed and shared: what all nodes leave to our queues (N4).
     pub(super) total: Resources,
     pub(super) charged: SubtreeSums<Uid>,
     pub(super) reserved: SubtreeSums<Arc<str>>,
@@ -100,7 +100,7 @@ impl Quota {
         self.reserved.attach(&moved, &self.tree);
     }
 
-    /// Sets what all nodes offer together.
+    /// Sets what is there to be guaranteed and shared (N4). Costs one comparison where it is the same.
     pub fn set_total(&mut self, total: &Resources) {
         if self.total != *total {
             self.total = total.clone();

@@ -253,6 +253,8 @@ mod admission_tests;
 #[cfg(test)]
 mod differential;
 #[cfg(test)]
+mod foreign_tests;
+#[cfg(test)]
 mod predicates_tests;
 #[cfg(test)]
 mod preemption_retries_tests;

@@ -236,7 +236,8 @@ impl Ongoing<'_> {
     fn is_first(&self, want: &Want) -> bool {
         self.state.cache.is_fifo(self.queue) && {
             let least = admit::least(&self.state.cache, &want.key, &want.members, want.gang.needed);
-            self.state.cache.accounting.quota().ever_fits(self.queue, &least)
+            let accounting = &self.state.cache.accounting;
+            accounting.quota().ever_fits(self.queue, &least, accounting.ledger().offered())
         }
     }
 }

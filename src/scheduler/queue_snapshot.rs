@@ -199,7 +199,7 @@ impl<'a> Labels<'a> {
             .filter_map(|queue| queue.limits)
             .flat_map(|limits| stated(&limits.capability).chain(stated(&limits.deserved)).chain(stated(&limits.guarantee)))
             .collect();
-        let offered = || scheduling.cache().accounting().ledger().total().iter().map(|(name, _)| name.as_str());
+        let offered = || scheduling.cache().accounting().ledger().offered().iter().map(|(name, _)| name.as_str());
         let resources = up_to(RESOURCES, USUAL.into_iter().chain(stated).chain(offered()));
         let offered = offered().filter(|name| resources.contains(name)).collect();
         Self { queues, exist, resources, offered }

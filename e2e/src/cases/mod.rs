@@ -3,6 +3,7 @@
 mod admitted;
 mod alarms;
 mod bad;
+mod beside_others;
 mod beside_volcano;
 mod binds;
 mod compatibility;
@@ -353,6 +354,10 @@ pub fn table() -> Vec<Case> {
         case!("Q6", "a queue gets its deserved share back by reclaim", usual(), reclaim::deserved_share_is_reclaimed)
             .under_faults_in_soak(),
         case!("Q6-budget", "a PodDisruptionBudget is obeyed", usual(), reclaim::a_budget_is_obeyed).under_faults_in_soak(),
+        case!("Q6-foreign", "the share is a part of what another scheduler leaves", usual(), beside_others::share_is_reclaimed)
+            .under_faults_in_soak(),
+        case!("Q7-foreign", "a guarantee is kept out of what another scheduler leaves", usual(), beside_others::guarantee_stays_free)
+            .under_faults_in_soak(),
         case!("Q9", "a gang that is being bound counts once", aimed(), reclaim::binding_gang_counts_once),
         case!("Q11", "fifo waits for a PodGroup that can fit", usual(), reclaim::fifo_waits_for_what_can_fit).under_faults_in_soak(),
         case!("Q3", "PodGroups in root and in parent queues block only themselves", usual(), tree::groups_in_root_and_parent_queues)

@@ -58,13 +58,6 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// Returns what all nodes offer together.
-    pub(super) fn total(&self) -> Amounts {
-        let mut total = [0; 3];
-        self.nodes.iter().flatten().for_each(|offers| add(&mut total, offers));
-        total
-    }
-
     /// Returns what the pods on a node use, whatever their scheduler (N1).
     pub(super) fn on_node(&self, node: usize) -> Amounts {
         let mut used = [0; 3];
@@ -87,12 +80,20 @@ impl Facts {
 
     /// Writes the facts as a scenario.
     pub(super) fn text(&self) -> String {
-        let mut text = format!("total {}\n", amounts(&self.total()));
+        let mut text = String::new();
+        for (node, offers) in self.nodes.iter().enumerate() {
+            offers.iter().for_each(|offers| _ = writeln!(text, "node n{node} {}", amounts(offers)));
+        }
         for (name, spec) in NAMES.iter().zip(&self.queues) {
             spec.iter().for_each(|spec| text.push_str(&queue_line(name, spec)));
         }
         for (pod, spec) in self.pods.iter().enumerate() {
-            let Some((spec, queue)) = spec.and_then(|spec| Some((spec, spec.queue?))) else { continue };
+            let Some(spec) = spec else { continue };
+            let Some(queue) = spec.queue else {
+                // A pod of another scheduler counts only where it is: on its node (N4).
+                spec.node.iter().for_each(|node| _ = writeln!(text, "foreign p{pod} {} node=n{node}", amounts(&spec.amounts)));
+                continue;
+            };
             let terminating = if spec.terminating { " terminating" } else { "" };
             let _ = writeln!(text, "pod p{pod} in {} {}{terminating}", NAMES[queue], amounts(&spec.amounts));
         }

@@ -36,8 +36,13 @@ impl Record {
         way
     }
 
+    /// N4.
     fn total(&self, dimension: &str) -> Amount {
-        self.nodes.values().fold(Amount::ZERO, |sum, offers| sum.plus(offers.get(dimension)))
+        let left = |(name, offers): (&u8, &Resources)| {
+            let foreign = self.pods.values().filter(|(node, queue, ..)| *node == Some(*name) && queue.is_none());
+            foreign.fold(offers.get(dimension), |left, (.., asked, _)| left.minus(asked.get(dimension))).max(Amount::ZERO)
+        };
+        self.nodes.iter().map(left).fold(Amount::ZERO, Amount::plus)
     }
 
     /// T4.

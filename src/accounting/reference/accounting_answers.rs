@@ -57,6 +57,10 @@ fn apply_changes(accounting: &mut Accounting, before: &Cluster, now: &Cluster) {
     for (uid, pod) in now.pods.iter().filter(|(uid, pod)| before.pods.get(*uid) != Some(*pod)) {
         accounting.charge_observed(&uid.as_str().into(), pod.node.as_deref(), Some(&pod.queue), &resources(&pod.amounts));
     }
+    before.foreign.keys().filter(|uid| !now.foreign.contains_key(*uid)).for_each(|uid| _ = accounting.release(&uid.as_str().into()));
+    for (uid, (node, amounts)) in &now.foreign {
+        accounting.charge_observed(&uid.as_str().into(), Some(node), None, &resources(amounts));
+    }
     for group in before.reservations.keys().filter(|group| !now.reservations.contains_key(*group)) {
         accounting.unreserve(group);
     }

@@ -12,7 +12,7 @@ pub(crate) type Bounds = BTreeMap<String, i128>;
 /// Everything that the rules need.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct Cluster {
-    /// What all nodes offer together, where `nodes` is empty.
+    /// What the only node offers, where `nodes` is empty. Its name is `all`.
     pub(super) total: Amounts,
     /// What each node offers, by name.
     pub(super) nodes: BTreeMap<String, Amounts>,
@@ -20,6 +20,8 @@ pub(super) struct Cluster {
     pub(super) queues: BTreeMap<String, Queue>,
     /// The pods, by UID.
     pub(super) pods: BTreeMap<String, Pod>,
+    /// The pods outside our queues, by UID: the node and the amounts.
+    pub(super) foreign: BTreeMap<String, (String, Amounts)>,
     pub(super) groups: BTreeMap<String, Group>,
     /// The reservations, by PodGroup.
     pub(super) reservations: BTreeMap<String, Reservation>,
@@ -87,9 +89,19 @@ pub(super) struct Reservation {
 }
 
 impl Cluster {
-    /// Returns `T`: what all nodes offer together.
+    /// Returns what all nodes offer together, whatever is used of it.
     pub(super) fn offered(&self) -> Amounts {
         if self.nodes.is_empty() { self.total.clone() } else { self.nodes.values().fold(Amounts::new(), |sum, node| plus(&sum, node)) }
+    }
+
+    /// N4: returns `T`, the sum of what the nodes offer less what pods outside our queues use there, on no node below 0.
+    pub(super) fn there_for_queues(&self) -> Amounts {
+        let all_nodes = if self.nodes.is_empty() { BTreeMap::from([("all".to_owned(), self.total.clone())]) } else { self.nodes.clone() };
+        let of_node = |(name, offers): (&String, &Amounts)| {
+            let there = self.foreign.values().filter(|(node, _)| node == name);
+            less(offers, &there.fold(Amounts::new(), |sum, (_, amounts)| plus(&sum, amounts)))
+        };
+        all_nodes.iter().map(of_node).fold(Amounts::new(), |sum, left| plus(&sum, &left))
     }
 
     /// Returns every dimension that occurs anywhere.

@@ -22,10 +22,10 @@ pub(super) fn guarantee(cluster: &Cluster, queue: &str, dimension: &str) -> i128
     stated.unwrap_or_else(|| children(cluster, queue).iter().map(|child| guarantee(cluster, child, dimension)).sum())
 }
 
-/// Returns the limit of `root`: what all nodes offer, and no more than its own capability.
+/// Returns the limit of `root`: what all nodes leave to our queues (N4), and no more than its own capability.
 pub(super) fn all(cluster: &Cluster, dimension: &str) -> i128 {
-    let offered = amount(&cluster.offered(), dimension);
-    spec(cluster, "root").capability.get(dimension).map_or(offered, |capability| offered.min(*capability))
+    let total = amount(&cluster.there_for_queues(), dimension);
+    spec(cluster, "root").capability.get(dimension).map_or(total, |capability| total.min(*capability))
 }
 
 /// Returns the children of a queue in the order in which they are served: higher priority first, then by name.
@@ -94,7 +94,7 @@ pub(super) fn takes_guarantees(cluster: &Cluster, queue: &str, charged: &str, di
     }
     let mut limits: Vec<i128> = spec(cluster, queue).capability.get(dimension).copied().into_iter().collect();
     if queue == "root" && has_unfilled(&after, dimension) {
-        limits.push(amount(&cluster.offered(), dimension));
+        limits.push(amount(&cluster.there_for_queues(), dimension));
     }
     let above = held_after - limits.into_iter().min()?;
     (above > 0).then_some(above)

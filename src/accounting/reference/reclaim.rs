@@ -199,8 +199,7 @@ fn have_nodes(cluster: &Cluster, members: &[Amounts]) -> bool {
         return true;
     };
     cluster.nodes.iter().any(|(node, offered)| {
-        let on_node = cluster.pods.values().filter(|pod| pod.node.as_ref() == Some(node));
-        let charged = sum(&on_node.map(|pod| pod.amounts.clone()).collect::<Vec<_>>());
+        let charged = sum(&on_node(cluster, node));
         let room = asked_in(first).all(|(dimension, asked)| amount(&charged, dimension) + asked <= amount(offered, dimension));
         let mut with_first = cluster.clone();
         let uid = format!("member-{}", rest.len());
@@ -209,15 +208,19 @@ fn have_nodes(cluster: &Cluster, members: &[Amounts]) -> bool {
     })
 }
 
+/// N1: returns the amounts of the pods on a node, of our queues and outside of them.
+fn on_node(cluster: &Cluster, node: &str) -> Vec<Amounts> {
+    let ours = cluster.pods.values().filter(|pod| pod.node.as_deref() == Some(node)).map(|pod| pod.amounts.clone());
+    ours.chain(cluster.foreign.values().filter(|(at, _)| at == node).map(|(_, amounts)| amounts.clone())).collect()
+}
+
 /// Returns what no pod uses: of all nodes together, or the sum of what is left on each.
 fn idle(cluster: &Cluster, dimension: &str) -> i128 {
     if cluster.nodes.is_empty() {
-        return amount(&cluster.total, dimension) - used(cluster, "root", dimension);
+        return amount(&cluster.total, dimension) - amount(&sum(&on_node(cluster, "all")), dimension) - used(cluster, "root", dimension);
     }
-    let left = |(node, offered): (&String, &Amounts)| {
-        let on_node = cluster.pods.values().filter(|pod| pod.node.as_ref() == Some(node));
-        (amount(offered, dimension) - on_node.map(|pod| amount(&pod.amounts, dimension)).sum::<i128>()).max(0)
-    };
+    let left =
+        |(node, offered): (&String, &Amounts)| (amount(offered, dimension) - amount(&sum(&on_node(cluster, node)), dimension)).max(0);
     cluster.nodes.iter().map(left).sum()
 }
 

@@ -9,6 +9,7 @@
 //! pod p1 in a cpu:2 group=g node=n1 priority=1 created=3 preemptable=no terminating foreign
 //! group g in a min=2 asks=cpu:1 times=3 minresources=requests.cpu:3 priority=1 preemptable=no
 //! reserve g in a cpu:3
+//! foreign f1 cpu:2 node=n1
 //! gone p1
 //! no queue a
 //! no node n1
@@ -47,8 +48,13 @@ pub(super) fn read_fact(cluster: &mut Cluster, line: &str) -> Result<(), Fault> 
             let reservation = Reservation { queue: (*queue).to_owned(), amounts: read_amounts(amounts)? };
             cluster.reservations.insert((*group).to_owned(), reservation);
         }
+        ["foreign", uid, amounts, node] => {
+            let node = node.strip_prefix("node=").ok_or_else(|| format!("no node: {node}"))?;
+            cluster.foreign.insert((*uid).to_owned(), (node.to_owned(), read_amounts(amounts)?));
+        }
         ["gone", uid] => {
-            cluster.pods.remove(*uid).ok_or_else(|| format!("no pod {uid}"))?;
+            let was = cluster.pods.remove(*uid).is_some() || cluster.foreign.remove(*uid).is_some();
+            was.then_some(()).ok_or_else(|| format!("no pod {uid}"))?;
         }
         ["no", "queue", name] => {
             cluster.queues.remove(*name).ok_or_else(|| format!("no queue {name}"))?;
@@ -187,6 +193,9 @@ pub(super) fn write_facts(cluster: &Cluster) -> String {
             flag(pod.terminating, "terminating"),
             flag(!pod.ours, "foreign"),
         ]);
+    }
+    for (uid, (node, amounts)) in &cluster.foreign {
+        line(vec![format!("foreign {uid} {} node={node}", write_amounts(amounts))]);
     }
     for (name, group) in &cluster.groups {
         let asks: Vec<String> = group.asks.iter().map(|asks| format!("asks={}", write_amounts(asks))).collect();

@@ -36,7 +36,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::accounting::Accounting;
+use crate::accounting::{Accounting, ROOT_QUEUE};
 use crate::api::{BudgetFacts, BudgetKey, GroupKey, PriorityClassFacts, QueueFacts, Uid};
 use crate::by_key::ByKey;
 use crate::resources::Resources;
@@ -223,7 +223,8 @@ impl Cache {
         }
         if freed {
             node.into_iter().for_each(|node| self.changed(Wake::Node(Arc::from(node))));
-            queue.into_iter().for_each(|queue| self.changed(Wake::Quota(Arc::from(queue))));
+            // What a pod outside our queues gives back is there for all of them (N4).
+            self.changed(Wake::Quota(Arc::from(queue.unwrap_or(ROOT_QUEUE))));
         }
         self.sharing.shares = None;
     }

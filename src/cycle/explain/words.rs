@@ -142,11 +142,11 @@ fn ceiling(f: &mut fmt::Formatter<'_>, ceiling: &Ceiling) -> fmt::Result {
         [ceiling.asked, of_pods, ceiling.reserved, ceiling.unused_guarantee, ceiling.limit].map(|amount| shown(dimension, amount));
     let whose = match ceiling.bound {
         Bound::Capability => "capability",
-        Bound::Cluster => "allocatable in the cluster",
+        Bound::Cluster => "available to queues in the cluster",
         Bound::Minimums => {
             return write!(
                 f,
-                "queue \"{queue}\": the room that is left is reserved for the minimum of other PodGroups: {dimension} requested {asked}, used {used}, reserved {reserved}, allocatable in the cluster {limit}"
+                "queue \"{queue}\": the room that is left is reserved for the minimum of other PodGroups: {dimension} requested {asked}, used {used}, reserved {reserved}, available to queues in the cluster {limit}"
             );
         }
         Bound::Entitlement => {
@@ -241,8 +241,8 @@ mod tests {
         assert_eq!(full(1, 6, Bound::Capability), format!("{kept}, capability 10Gi, unused guarantees 6Gi"));
         let right = "queue \"q\": a non-preemptable PodGroup may not borrow (memory requested 7Gi, used 4Gi, entitled 10Gi)";
         assert_eq!(full(7, 0, Bound::Entitlement), right);
-        assert_eq!(full(1, 6, Bound::Cluster), format!("{kept}, allocatable in the cluster 10Gi, unused guarantees 6Gi"));
-        let cluster = "queue \"q\": the cluster is full: memory requested 7Gi, used 4Gi, allocatable in the cluster 10Gi";
+        assert_eq!(full(1, 6, Bound::Cluster), format!("{kept}, available to queues in the cluster 10Gi, unused guarantees 6Gi"));
+        let cluster = "queue \"q\": the cluster is full: memory requested 7Gi, used 4Gi, available to queues in the cluster 10Gi";
         assert_eq!(full(7, 6, Bound::Cluster), format!("{cluster}, unused guarantees 6Gi"));
     }
 

@@ -115,7 +115,7 @@ proptest! {
                         nodes.touch_name(&old);
                     }
                     let used = Resources::new().with("cpu", thirds(cpu)).with("x.y/gpu", Amount::from_units(gpus)).with("pods", Amount::from_units(1));
-                    ledger.charge(&uid, Some(&format!("n{n}")), used);
+                    ledger.charge(&uid, Some(&format!("n{n}")), used, false);
                     nodes.touch_name(&format!("n{n}"));
                 }
                 Step::Released(p) => {

@@ -1,8 +1,8 @@
 //! Chooses the members of a gang that are left out of a preemption.
 //!
 //! Placing skips a member without a node where another can replace it ([`placer`](crate::cycle::placement::placer)). A preemption does the same: otherwise one
-//! pod that fits nowhere would keep all the others from what their queue can reclaim. First, members that no empty node would take are
-//! left out. Then, where a search could not place a member, members of the same class are left out from there on. Members that a task
+//! pod that fits nowhere would keep all the others from what their queue can reclaim. First, members that no node would take without our
+//! pods are left out; pods of other schedulers are never victims. Then, where a search could not place a member, members of the same class are left out from there on. Members that a task
 //! needs cannot be replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,7 +59,7 @@ fn class(cache: &Cache, uid: &Uid) -> Option<ClassId> {
     cache.pods.get(uid)?.class
 }
 
-/// Returns the members that some empty node would take, and the first ones whatever they request.
+/// Returns the members that some node would take without our pods, and the first ones whatever they request.
 fn that_fit_somewhere(cache: &Cache, members: &[Uid], first: usize) -> Vec<Uid> {
     let kinds: BTreeSet<ClassId> = members.iter().filter_map(|uid| class(cache, uid)).collect();
     if kinds.len() < 2 {
@@ -74,6 +74,7 @@ fn that_fit_somewhere(cache: &Cache, members: &[Uid], first: usize) -> Vec<Uid> 
 
 fn fits_somewhere(cache: &Cache, class: &Class) -> bool {
     cache.nodes.ids().filter_map(|id| cache.node(id)).any(|node| {
-        node.accounting.allocatable.covers(&class.request) && lasting_refusal(&class.constraints, &BTreeSet::new(), &node).is_none()
+        cache.accounting.ledger().fits_without_our_pods(&node.facts.name, &class.request)
+            && lasting_refusal(&class.constraints, &BTreeSet::new(), &node).is_none()
     })
 }

@@ -24,6 +24,8 @@ enum Step {
     /// A pod that only one zone takes, or that has anti-affinity once it runs.
     Choosy(u8, u8, i64, bool),
     Runs(u8, u8, i64),
+    /// A pod of another scheduler uses so much of a node; 0 where it is gone.
+    Foreign(u8, u8, i64),
     Gone(u8),
     Leaves(u8),
     Ends(u8),
@@ -67,6 +69,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (at.clone(), 1..4_u8, 1..4_i64, 0..3_i32).prop_map(|(group, count, cpu, priority)| Step::Pods(group, count, cpu, priority)),
         2 => (at.clone(), 0..2_u8, 1..3_i64, any::<bool>()).prop_map(|(group, zone, cpu, keeps)| Step::Choosy(group, zone, cpu, keeps)),
         3 => (at.clone(), at.clone(), 1..3_i64).prop_map(|(group, node, cpu)| Step::Runs(group, node, cpu)),
+        3 => (at.clone(), at.clone(), 0..4_i64).prop_map(|(pod, node, cpu)| Step::Foreign(pod, node, cpu)),
         3 => at.clone().prop_map(Step::Gone),
         2 => at.clone().prop_map(Step::Leaves),
         2 => at.clone().prop_map(Step::Ends),
@@ -172,6 +175,13 @@ impl Play {
             Step::Runs(group, at, cpu) => {
                 let facts = self.pod(&format!("g{}", group % 6), cpu, 0);
                 self.state.apply_pod(running(facts, &format!("n{}", at % 3)));
+            }
+            Step::Foreign(at, node, cpu) => {
+                let facts = running(pod("ns", &format!("f{}", at % 3), "theirs", &[("cpu", cpu)]), &format!("n{}", node % 3));
+                match cpu {
+                    0 => self.state.delete_pod(&facts.uid),
+                    _ => self.state.apply_pod(PodFacts { scheduler: Arc::from("another"), names_group: false, ..facts }),
+                }
             }
             Step::Gone(at) => {
                 let uid = self.one(at, |_| true);

@@ -1,0 +1,86 @@
+//! What pods outside our queues use is not there to be guaranteed or shared (N4), as small scenarios.
+
+use std::sync::Arc;
+
+use super::preemption_tests::{at, confirm, names};
+use super::state::SchedulingState;
+use super::testing::{limits, node, pod, queue, running};
+use super::tests::{empty_state, gang, message};
+use crate::api::{PodFacts, QueueFacts};
+
+/// A pod of another scheduler on the node.
+fn foreign(name: &str, node: &str, cpu: i64) -> PodFacts {
+    PodFacts { scheduler: Arc::from("another"), names_group: false, ..running(pod("ns", name, "theirs", &[("cpu", cpu)]), node) }
+}
+
+/// Two nodes of 16 cpu, of which another scheduler uses so many on the second and all on the first.
+fn mostly_taken(cpu: i64) -> SchedulingState {
+    let mut state = empty_state();
+    for name in ["n1", "n2"] {
+        state.apply_node(node(name, &[("cpu", 16)]));
+    }
+    state.apply_pod(foreign("f1", "n1", 16));
+    state.apply_pod(foreign("f2", "n2", cpu));
+    state
+}
+
+#[test]
+fn a_queue_does_not_take_the_last_cores_that_another_is_guaranteed() {
+    let mut state = mostly_taken(14);
+    state.apply_queue(QueueFacts { guarantee: limits(&[("cpu", 2)]), ..queue("queue1", None, &[]) });
+    state.apply_queue(queue("queue2", None, &[]));
+    gang(&mut state, "borrows", 1, "queue2", 1, &[("cpu", 1)]);
+    assert!(at(&mut state, 0).binds.is_empty());
+    assert!(message(&state, "borrows").contains("unused guarantees 2"), "{}", message(&state, "borrows"));
+    gang(&mut state, "entitled", 2, "queue1", 2, &[("cpu", 1)]);
+    assert_eq!(at(&mut state, 1).binds.len(), 2);
+    // The other scheduler gives a core back: the next cycle notices by itself.
+    state.apply_pod(foreign("f2", "n2", 13));
+    assert_eq!(at(&mut state, 2).binds.len(), 1);
+}
+
+#[test]
+fn two_queues_that_hold_all_that_others_leave_give_a_third_one_its_share() {
+    let mut state = mostly_taken(12);
+    for name in ["a", "b", "c"] {
+        state.apply_queue(queue(name, None, &[]));
+    }
+    for name in ["a", "b"] {
+        gang(&mut state, name, 1, name, 2, &[("cpu", 1)]);
+    }
+    let plan = at(&mut state, 0);
+    assert_eq!(plan.binds.len(), 4);
+    confirm(&mut state, &plan);
+    gang(&mut state, "c", 1, "c", 1, &[("cpu", 1)]);
+    let plan = at(&mut state, 1);
+    let [eviction] = plan.evictions.as_slice() else { panic!("{plan:?}: {}", message(&state, "c")) };
+    assert_eq!(names(eviction).len(), 1);
+    state.delete_pod(&eviction.victims[0].uid.clone());
+    assert_eq!(at(&mut state, 2).binds.len(), 1);
+}
+
+#[test]
+fn more_use_by_others_evicts_nothing_until_a_podgroup_waits_and_then_reclaims() {
+    let mut state = mostly_taken(0);
+    for name in ["a", "b"] {
+        state.apply_queue(queue(name, None, &[]));
+    }
+    gang(&mut state, "borrows", 1, "a", 6, &[("cpu", 1)]);
+    gang(&mut state, "small", 1, "b", 2, &[("cpu", 1)]);
+    let plan = at(&mut state, 0);
+    assert_eq!(plan.binds.len(), 8);
+    confirm(&mut state, &plan);
+    // All that is left is used by others, and then more than there is: both queues are over their shares.
+    for (second, cpu) in [(1, 8), (200, 14), (400, 20)] {
+        state.apply_pod(foreign("f3", "n2", cpu));
+        let plan = at(&mut state, second);
+        assert!(plan.evictions.is_empty() && plan.binds.is_empty(), "with {cpu} of others: {plan:?}");
+    }
+    assert!(state.cache().shares_now().over("a", state.cache().accounting().quota().used("a")).next().is_some());
+    // A PodGroup waits: what its queue uses is within its share as soon as others leave enough.
+    state.apply_pod(foreign("f3", "n2", 8));
+    gang(&mut state, "waits", 1, "b", 1, &[("cpu", 1)]);
+    let plan = at(&mut state, 600);
+    assert_eq!(plan.evictions.iter().map(|eviction| eviction.victims.len()).sum::<usize>(), 1, "{plan:?}");
+    assert!(plan.evictions[0].victims.iter().all(|victim| &*victim.queue == "a"));
+}
