@@ -2,7 +2,7 @@
 //!
 //! The reader is lenient on purpose: an invalid object that a test created must not blind the observer.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube::api::DynamicObject;
 use serde_json::Value;
@@ -13,8 +13,9 @@ use super::request::effective;
 /// The names that the cluster under test uses.
 #[derive(Debug, Clone)]
 pub struct Names {
-    /// The scheduler names that the scheduler under test serves. Pods of other schedulers only use capacity of nodes.
-    pub schedulers: BTreeSet<String>,
+    /// The scheduler names that the schedulers under test serve, each with the number of its scheduler. All replicas of one release are one scheduler, and
+    /// one scheduler may serve several names. Pods of other names only use capacity of nodes.
+    pub schedulers: BTreeMap<String, Release>,
     /// The prefix of the names of generated PodGroups. The rest of such a name is a UID.
     pub generated_prefix: String,
     /// The label (key, value) of the PodGroups that the controller created.
@@ -25,6 +26,9 @@ pub struct Names {
     pub group_annotations: Vec<String>,
 }
 
+/// The number of a scheduler under test.
+pub type Release = usize;
+
 /// A namespace and a name.
 pub type Key = (String, String);
 
@@ -33,8 +37,8 @@ pub type Key = (String, String);
 pub struct PodFact {
     /// Namespace and name.
     pub key: Key,
-    /// Whether the scheduler under test serves the pod.
-    pub served: bool,
+    /// The scheduler under test that serves the pod; `None` for the pod of any other scheduler.
+    pub served: Option<Release>,
     /// The node that the pod is bound to.
     pub node: Option<String>,
     /// Whether the phase is Succeeded or Failed. The pod then uses no resources any more.
@@ -43,6 +47,8 @@ pub struct PodFact {
     pub failed: bool,
     /// Whether the pod has a deletion timestamp.
     pub terminating: bool,
+    /// Whether the Eviction API was asked to remove the pod: it writes that into the pod before it deletes it.
+    pub evicted: bool,
     /// The PodGroup that the pod belongs to.
     pub group: Key,
     /// The UID that must own a generated PodGroup: the pod's controller, or the pod itself. `None` when the PodGroup is not generated.
@@ -51,6 +57,13 @@ pub struct PodFact {
     pub queue: Option<String>,
     /// The effective resource request.
     pub requests: Amounts,
+}
+
+impl PodFact {
+    /// Returns whether it has a node, uses resources there and is not asked to leave.
+    pub fn stays(&self) -> bool {
+        self.node.is_some() && !self.ended && !self.terminating
+    }
 }
 
 /// The facts of a PodGroup.
@@ -174,17 +187,28 @@ fn pod(names: &Names, object: &DynamicObject, key: Key) -> PodFact {
         None => (format!("{}{owner}", names.generated_prefix), Some(owner)),
     };
     PodFact {
-        served: text(spec, "/schedulerName").is_some_and(|name| names.schedulers.contains(&name)),
+        served: text(spec, "/schedulerName").and_then(|name| names.schedulers.get(&name).copied()),
         node: text(spec, "/nodeName").filter(|node| !node.is_empty()),
         ended: phase == "Succeeded" || phase == "Failed",
         failed: phase == "Failed",
         terminating: meta.deletion_timestamp.is_some(),
+        evicted: evicted(status),
         group: (key.0.clone(), group),
         key,
         group_owner,
         queue: annotation(&names.queue_annotation),
         requests: effective(spec, status),
     }
+}
+
+/// Returns whether the Eviction API wrote its condition. The scheduler replaces its reason by one of its own.
+fn evicted(status: &Value) -> bool {
+    let conditions = status.get("conditions").and_then(Value::as_array).into_iter().flatten();
+    let text = |condition: &Value, key: &str| condition.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    conditions.into_iter().any(|condition| {
+        let reason = matches!(text(condition, "reason").as_str(), "EvictionByEvictionAPI" | "PreemptionByScheduler");
+        reason && text(condition, "type") == "DisruptionTarget" && text(condition, "status") == "True"
+    })
 }
 
 fn group(names: &Names, object: &DynamicObject) -> GroupFact {

@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use super::bindings::{over_node, over_queue, wrong_queue};
 use super::facts::{Change, Key};
 use super::finding::Finding;
-use super::object_checks::{bound, twin, without_group, without_owner, wrong_allocated};
+use super::gangs::Gangs;
+use super::object_checks::{twin, without_group, without_owner, wrong_allocated};
 use super::state::ClusterState;
 use super::timers::{Excuse, Timers};
 
@@ -42,8 +43,7 @@ pub struct Judge {
     graces: Graces,
     /// Bindings up to this resourceVersion are not judged: at that time not every kind was known.
     base: u64,
-    /// The PodGroups that had `minMember` bound members at some time.
-    satisfied: BTreeSet<Key>,
+    gangs: Gangs,
     findings: Vec<Finding>,
     bindings: u64,
 }
@@ -53,7 +53,7 @@ impl Judge {
     pub fn new(graces: Graces, base: u64) -> Self {
         // Twice the grace, so that the state in force at the start of the grace is certainly kept, plus the longest extra grace.
         let state = ClusterState { keep: graces.seen.saturating_mul(2).saturating_add(MAX_EXTRA_GRACE), ..ClusterState::default() };
-        Self { state, timers: Timers::default(), graces, base, satisfied: BTreeSet::new(), findings: Vec::new(), bindings: 0 }
+        Self { state, timers: Timers::default(), graces, base, gangs: Gangs::default(), findings: Vec::new(), bindings: 0 }
     }
 
     /// Returns all findings so far, in the order of the history.
@@ -82,12 +82,19 @@ impl Judge {
         self.pass(at, excuses);
         let before = self.touched(change);
         let binding = self.is_binding(change);
+        let eviction = self.is_eviction(change);
         self.state.apply(version, at, change, binding);
-        if let Change::Pod { uid, .. } = change
-            && binding
+        if let Change::Pod { uid, now: Some(pod), .. } = change
             && version > self.base
         {
-            self.judge_binding(uid, at, excuses);
+            let from = self.forgiven_from(at, excuses);
+            if binding {
+                self.gangs.bound(&self.state, &pod.group, from);
+                self.judge_binding(uid, at, from);
+            }
+            if eviction {
+                self.gangs.evicted(&self.state, &pod.group, uid);
+            }
         }
         let after = self.touched(change);
         for group in before.groups.union(&after.groups) {
@@ -113,15 +120,26 @@ impl Judge {
     /// Returns whether a change is a binding: a pod of the scheduler that had no node and now has one.
     fn is_binding(&self, change: &Change) -> bool {
         let Change::Pod { uid, now: Some(now), exact: true } = change else { return false };
-        now.served && now.node.is_some() && self.state.pod(uid).is_some_and(|before| before.node.is_none())
+        now.served.is_some() && now.node.is_some() && self.state.pod(uid).is_some_and(|before| before.node.is_none())
     }
 
-    fn judge_binding(&mut self, uid: &str, at: i64, excuses: &[Excuse]) {
-        self.bindings = self.bindings.saturating_add(1);
+    /// Returns whether a change is an eviction: a bound pod of the scheduler that the Eviction API was asked to remove.
+    fn is_eviction(&self, change: &Change) -> bool {
+        let Change::Pod { uid, now: Some(now), exact: true } = change else { return false };
+        now.served.is_some() && now.evicted && self.state.pod(uid).is_some_and(|before| before.stays() && !before.evicted)
+    }
+
+    /// Returns the time since which changes by other clients are forgiven to a decision of the scheduler that is seen now.
+    fn forgiven_from(&self, at: i64, excuses: &[Excuse]) -> i64 {
         // While faults are injected, the scheduler may see a change of another client later, and its binding may arrive later.
         let patient = excuses.iter().filter(|excuse| excuse.check.is_none() && excuse.from <= at && excuse.to.is_none_or(|to| at <= to));
         let longer = patient.filter_map(|excuse| excuse.at_most).max().unwrap_or(0).min(MAX_EXTRA_GRACE);
-        let from = at.saturating_sub(self.graces.seen.saturating_add(longer));
+        at.saturating_sub(self.graces.seen.saturating_add(longer))
+    }
+
+    /// Judges a binding. Changes by other clients since `from` are forgiven.
+    fn judge_binding(&mut self, uid: &str, at: i64, from: i64) {
+        self.bindings = self.bindings.saturating_add(1);
         let object = self.pod_name(uid);
         let faults =
             [(3, over_node(&self.state, uid, from)), (4, over_queue(&self.state, uid, from)), (4, wrong_queue(&self.state, uid, from))];
@@ -163,25 +181,8 @@ impl Judge {
                 self.findings.push(finding);
             }
         }
-        let (all, staying) = bound(&self.state, key);
-        let Some(wanted) = self.state.group(key).map(|group| group.min_member) else {
-            // A deleted PodGroup is forgotten with its last bound member. A later PodGroup with the same name must be satisfied anew.
-            if all == 0 {
-                self.satisfied.remove(key);
-            }
-            self.timers.set(6, object, at, None);
-            return;
-        };
-        if all > 0 && all >= wanted {
-            self.satisfied.insert(key.clone());
-        }
-        let partly = staying > 0 && !self.satisfied.contains(key);
-        self.timers.set(
-            6,
-            object,
-            at,
-            partly.then(|| format!("partially bound: {staying} of minMember {wanted} are bound, and the PodGroup was never satisfied")),
-        );
+        let partly = self.gangs.check(&self.state, key);
+        self.timers.set(6, object, at, partly);
     }
 
     /// Applies check 1 to one pod.

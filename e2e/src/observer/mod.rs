@@ -22,6 +22,7 @@ mod clock;
 mod core;
 pub mod facts;
 pub mod finding;
+pub mod gangs;
 pub mod history;
 pub mod judge;
 pub mod object_checks;

@@ -51,7 +51,7 @@ impl ObserverConfig {
     pub fn of_chart(scheduler: &str) -> Self {
         let account = |name: &str| format!("system:serviceaccount:podgroup-system:{name}");
         let names = Names {
-            schedulers: [scheduler.to_owned()].into(),
+            schedulers: [(scheduler.to_owned(), 0)].into(),
             generated_prefix: "podgroup-".to_owned(),
             managed_by: ("podgroup.dev/managed-by".to_owned(), "podgroup-controller".to_owned()),
             queue_annotation: "podgroup.dev/queue".to_owned(),

@@ -32,11 +32,12 @@ fn key(name: &str) -> Key {
 fn pod(name: &str, asks: &str, node: Option<&str>) -> PodFact {
     PodFact {
         key: key(name),
-        served: true,
+        served: Some(0),
         node: node.map(str::to_owned),
         ended: false,
         failed: false,
         terminating: false,
+        evicted: false,
         group: key("g"),
         group_owner: None,
         queue: None,
