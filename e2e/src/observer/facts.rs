@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kube::api::DynamicObject;
+use kube::api::{DynamicObject, ObjectMeta};
 use serde_json::Value;
 
 use super::amounts::Amounts;
@@ -49,6 +49,8 @@ pub struct PodFact {
     pub terminating: bool,
     /// Whether the Eviction API was asked to remove the pod: it writes that into the pod before it deletes it.
     pub evicted: bool,
+    /// Whether an annotation or a label says that it is not preemptable.
+    pub protected: bool,
     /// The PodGroup that the pod belongs to.
     pub group: Key,
     /// The UID that must own a generated PodGroup: the pod's controller, or the pod itself. `None` when the PodGroup is not generated.
@@ -64,6 +66,11 @@ impl PodFact {
     pub fn stays(&self) -> bool {
         self.node.is_some() && !self.ended && !self.terminating
     }
+
+    /// Returns whether it waits for a node of one of the schedulers.
+    pub fn waits(&self) -> bool {
+        self.served.is_some() && self.node.is_none() && !self.ended && !self.terminating
+    }
 }
 
 /// The facts of a PodGroup.
@@ -73,6 +80,8 @@ pub struct GroupFact {
     pub managed: bool,
     /// Whether it has a deletion timestamp.
     pub terminating: bool,
+    /// Whether an annotation or a label says that it is not preemptable.
+    pub protected: bool,
     /// `spec.queue`, or `default` when unset.
     pub queue: String,
     /// `spec.minMember`, or 0 when unset.
@@ -90,9 +99,14 @@ pub struct QueueFact {
     pub parent: Option<String>,
     /// `spec.capability`. A missing dimension is unlimited.
     pub capability: Amounts,
+    /// `spec.guarantee.resource`. A missing dimension is 0.
+    pub guarantee: Amounts,
     /// `status.allocated`.
     pub allocated: Amounts,
 }
+
+/// The annotation or label of pods and PodGroups that says whether they are preemptable.
+const PREEMPTABLE: &str = "volcano.sh/preemptable";
 
 /// The queue above all other queues.
 pub const ROOT: &str = "root";
@@ -124,6 +138,8 @@ pub enum Change {
     Owner { uid: String, alive: bool },
     /// A namespace that starts or stops to terminate.
     Namespace { name: String, terminating: bool },
+    /// The end of a list of pods after a watch that missed versions. Its last event before arrived at `since`, in milliseconds.
+    Listed { since: i64 },
 }
 
 /// The kinds that are watched.
@@ -193,12 +209,19 @@ fn pod(names: &Names, object: &DynamicObject, key: Key) -> PodFact {
         failed: phase == "Failed",
         terminating: meta.deletion_timestamp.is_some(),
         evicted: evicted(status),
+        protected: protected(meta),
         group: (key.0.clone(), group),
         key,
         group_owner,
         queue: annotation(&names.queue_annotation),
         requests: effective(spec, status),
     }
+}
+
+/// Returns whether the annotation, or else the label, says that the object is not preemptable.
+fn protected(meta: &ObjectMeta) -> bool {
+    let of = |all: &Option<BTreeMap<String, String>>| all.as_ref().and_then(|all| all.get(PREEMPTABLE).cloned());
+    of(&meta.annotations).or_else(|| of(&meta.labels)).as_deref() == Some("false")
 }
 
 /// Returns whether the Eviction API wrote its condition. The scheduler replaces its reason by one of its own.
@@ -219,6 +242,7 @@ fn group(names: &Names, object: &DynamicObject) -> GroupFact {
     GroupFact {
         managed: meta.labels.as_ref().and_then(|labels| labels.get(label)) == Some(value),
         terminating: meta.deletion_timestamp.is_some(),
+        protected: protected(meta),
         queue: text(&object.data, "/spec/queue").filter(|queue| !queue.is_empty()).unwrap_or_else(|| "default".to_owned()),
         min_member: object.data.pointer("/spec/minMember").and_then(Value::as_i64).unwrap_or(0),
         owners: owners.iter().map(|owner| owner.uid.clone()).collect(),
@@ -231,6 +255,7 @@ fn queue(name: &str, data: &Value) -> QueueFact {
     QueueFact {
         parent: (name != ROOT).then_some(parent),
         capability: Amounts::read(data.pointer("/spec/capability")),
+        guarantee: Amounts::read(data.pointer("/spec/guarantee/resource")),
         allocated: Amounts::read(data.pointer("/status/allocated")),
     }
 }

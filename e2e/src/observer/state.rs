@@ -72,6 +72,10 @@ pub struct Departure {
     pub at: i64,
     /// Its PodGroup.
     pub group: Key,
+    /// The queue that was charged.
+    pub queue: Option<String>,
+    /// What it requested.
+    pub requests: Amounts,
 }
 
 /// The state of the cluster.
@@ -147,6 +151,7 @@ impl ClusterState {
             Change::Owner { uid, alive: false } => drop(self.alive.remove(uid)),
             Change::Namespace { name, terminating: true } => drop(self.ending.insert(name.clone())),
             Change::Namespace { name, terminating: false } => drop(self.ending.remove(name)),
+            Change::Listed { .. } => {}
         }
     }
 
@@ -163,7 +168,8 @@ impl ClusterState {
             self.held.entry((release, queue.clone())).or_default().sub(&pod.held);
         }
         if let Some(old) = pod.track.now().filter(|old| old.stays() && !old.evicted && !now.is_some_and(PodFact::stays)) {
-            self.departures.push(Departure { at, group: old.group.clone() });
+            let (group, requests) = (old.group.clone(), old.requests.clone());
+            self.departures.push(Departure { at, group, queue: pod.queue.clone(), requests });
             self.departures.retain(|departure| departure.at > keep_from);
         }
         pod.held = Amounts::default();

@@ -74,7 +74,8 @@ fn at_rest_the_status_of_a_queue_is_its_usage_and_that_of_its_descendants() {
     assert_eq!(wrong(&trace).len(), 2, "the status of q and root is empty");
     for name in ["q", "root"] {
         let parent = (name == "q").then(|| "root".to_owned());
-        let now = QueueFact { parent, capability: Amounts::default(), allocated: amounts("cpu=1000m memory=0") };
+        let now =
+            QueueFact { parent, capability: Amounts::default(), guarantee: Amounts::default(), allocated: amounts("cpu=1000m memory=0") };
         trace.add(Change::Queue { name: name.to_owned(), now: Some(Box::new(now)) });
     }
     trace.found();
@@ -124,17 +125,19 @@ fn a_gang_that_was_restarted_must_be_satisfied_anew() {
 
 #[test]
 fn a_gang_that_was_preempted_goes_as_a_whole_and_comes_back_as_a_whole() {
+    // No pod waits here, which is a finding of check 9.
+    let partly = |trace: &mut Trace| trace.found().into_iter().filter(|check| *check == 6).collect::<Vec<_>>();
     let mut trace = satisfied();
     trace.put(evicted("p1")).delete("p1").put(evicted("p2")).delete("p2").wait(60);
-    assert!(trace.found().is_empty());
+    assert!(partly(&mut trace).is_empty());
     trace.bind("p3", "cpu=1").wait(60);
-    assert_eq!(trace.found(), [6]);
+    assert_eq!(partly(&mut trace), [6]);
     let mut trace = satisfied();
     trace.put(evicted("p1")).delete("p1").wait(60);
-    assert_eq!(trace.found(), [6], "half of a gang was evicted");
+    assert_eq!(partly(&mut trace), [6], "half of a gang was evicted");
     let mut trace = satisfied();
     trace.bind("p3", "cpu=1").put(evicted("p1")).delete("p1").wait(60);
-    assert!(trace.found().is_empty(), "a member beyond the minimum may be evicted alone");
+    assert!(partly(&mut trace).is_empty(), "a member beyond the minimum may be evicted alone");
 }
 
 #[test]
