@@ -235,6 +235,10 @@ async fn judge(case: &Case, name: &str, mut world: World) -> (Vec<String>, Optio
     if let Err(error) = world.calm().await {
         reasons.push(say::brief(&error));
     }
+    // After a failure some faults may not have had their turn.
+    if reasons.is_empty() {
+        reasons.extend(world.never_injected().into_iter().map(|fault| format!("a fault was ordered and never injected: {fault}")));
+    }
     reasons.extend(world.verdict().await);
     if !reasons.is_empty() && kept.is_none() {
         kept = artifacts::keep(&mut world, &run).await.ok();

@@ -64,6 +64,16 @@ impl Watched {
         self.observer.absences()
     }
 
+    /// Returns how many bindings by the scheduler were judged so far.
+    pub fn judged_bindings(&self) -> u64 {
+        self.observer.judged_bindings()
+    }
+
+    /// Returns how often each user made each call so far.
+    pub fn api_calls(&self) -> std::collections::BTreeMap<crate::observer::Call, u64> {
+        self.observer.api_calls()
+    }
+
     /// Returns the findings so far, one text each.
     pub fn findings(&self) -> Vec<String> {
         self.observer.findings().iter().map(ToString::to_string).collect()

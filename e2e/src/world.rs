@@ -31,6 +31,8 @@ pub struct Setup {
     pub stock_places: bool,
     /// Whether the programs connect to the API server without proxies, for programs that outlive this process.
     pub no_proxies: bool,
+    /// Whether each program has a second replica, with its own token and proxies. Both elect their leader with a short lease.
+    pub replicas: bool,
     /// The faults of the programs' requests, from the moment when they are ready.
     pub faults: Faults,
 }
@@ -44,6 +46,7 @@ impl Default for Setup {
             kube_scheduler: false,
             stock_places: false,
             no_proxies: false,
+            replicas: false,
             faults: Faults::None,
         }
     }
@@ -57,12 +60,29 @@ pub struct World {
     kubelet: Option<Kubelet>,
     controller: Option<Side>,
     scheduler: Option<Side>,
+    /// The second replicas.
+    seconds: Vec<Side>,
     cluster: Cluster,
     patience: Patience,
     /// Whether [`Self::storm`] starts a mix.
     mixed: bool,
     /// The seed of the proxies' random delays, and of the numbers that a case draws.
     pub seed: u64,
+}
+
+/// How long a lease of two replicas lasts. A leader that is killed is missed for so long.
+pub const LEASE_OF_TWO_SECONDS: u64 = 10;
+
+/// The flags of two replicas.
+const LEASE_OF_TWO: [&str; 3] = ["--leader-elect-lease-duration=10s", "--leader-elect-renew-deadline=8s", "--leader-elect-retry-period=1s"];
+
+/// A replica to be started.
+struct Replica {
+    account: &'static str,
+    number: u32,
+    /// Whether there is another replica of this program.
+    of_two: bool,
+    flags: Vec<String>,
 }
 
 struct Side {
@@ -87,6 +107,7 @@ impl World {
             kubelet: None,
             controller: None,
             scheduler: None,
+            seconds: Vec::new(),
             cluster,
             patience: Patience::default(),
             mixed: setup.faults == Faults::Mix,
@@ -110,32 +131,43 @@ impl World {
         let mut dice = Dice(self.seed);
         // A case orders faults for the scheduler only.
         let on_controller = if setup.faults == Faults::Aimed { Faults::None } else { setup.faults };
-        let mut controller = self.side(chart::CONTROLLER, (!setup.no_proxies).then(|| dice.roll()), on_controller, &flags).await?;
+        let mut seed = || (!setup.no_proxies).then(|| dice.roll());
+        let of = |account, number, flags: &[String]| Replica { account, number, of_two: setup.replicas, flags: flags.to_vec() };
+        let mut controller = self.side(of(chart::CONTROLLER, 1, &flags), seed(), on_controller).await?;
         let mut scheduler = match setup.stock_places {
             true => None,
-            false => Some(self.side(chart::SCHEDULER, (!setup.no_proxies).then(|| dice.roll()), setup.faults, &[]).await?),
+            false => Some(self.side(of(chart::SCHEDULER, 1, &[]), seed(), setup.faults).await?),
         };
+        let mut seconds = Vec::new();
+        if setup.replicas {
+            seconds.push(self.side(of(chart::CONTROLLER, 2, &flags), seed(), on_controller).await?);
+            seconds.push(self.side(of(chart::SCHEDULER, 2, &[]), seed(), setup.faults).await?);
+        }
         let ready = async {
-            controller.program.wait_ready().await?;
-            match &mut scheduler {
-                Some(scheduler) => scheduler.program.wait_ready().await,
-                None => Ok(()),
+            for side in [Some(&mut controller), scheduler.as_mut()].into_iter().flatten().chain(&mut seconds) {
+                side.program.wait_ready().await?;
             }
+            Ok(())
         };
         tokio::try_join!(ready, chart::settle(&self.cluster, setup.admission_policy))?;
         self.scheduler = scheduler;
         self.controller = Some(controller);
+        self.seconds = seconds;
         if setup.faults == Faults::Mix {
             let (absences, patience) = (self.watched.as_ref().map(Watched::absences), self.patience());
-            self.kubelet = Some(Kubelet::start(self.programs(), absences, patience));
+            self.kubelet = Some(match setup.replicas {
+                true => Kubelet::of_two(self.programs(), patience),
+                false => Kubelet::start(self.programs(), absences, patience),
+            });
         }
         self.storm();
         Ok(())
     }
 
-    /// Starts the program of the account, which has the same name. With a seed it runs behind its own proxy, and with faults behind a fault proxy before that
-    /// proxy.
-    async fn side(&self, account: &'static str, seed: Option<u64>, faults: Faults, flags: &[String]) -> Result<Side> {
+    /// Starts a replica. With a seed it runs behind its own proxy, and with faults behind a fault proxy before that proxy.
+    async fn side(&self, replica: Replica, seed: Option<u64>, faults: Faults) -> Result<Side> {
+        let Replica { account, number, of_two, mut flags } = replica;
+        let label = if number == 1 { account.to_owned() } else { format!("{account}-{number}") };
         let (server, authority) = kubeconfig::door(self.cluster.kubeconfig())?;
         let path = match seed {
             Some(seed) => Some(Proxy::start(server, seed).await?),
@@ -146,20 +178,23 @@ impl World {
         let faults = match faults {
             Faults::None => None,
             Faults::Aimed | Faults::Mix => {
-                Some(HttpProxy::start(self.cluster.kubeconfig(), port, &self.cluster.scratch().path("logs"), account).await?)
+                Some(HttpProxy::start(self.cluster.kubeconfig(), port, &self.cluster.scratch().path("logs"), &label).await?)
             }
         };
         let kubeconfig = match &faults {
-            Some(faults) => chart::kubeconfig(&self.cluster, account, faults.port(), faults.authority()).await?,
-            None => chart::kubeconfig(&self.cluster, account, port, &authority).await?,
+            Some(faults) => chart::kubeconfig_as(&self.cluster, account, &label, faults.port(), faults.authority()).await?,
+            None => chart::kubeconfig_as(&self.cluster, account, &label, port, &authority).await?,
         };
-        let mut flags = flags.to_vec();
-        if mixed {
+        if of_two {
+            flags.extend(LEASE_OF_TWO.map(str::to_owned));
+        } else if mixed {
             // On a busy machine the mix alone can stop the renewals for ten seconds; a lost lease is another case. Forty seconds are possible only
             // when etcd also elects another leader: hence the kubelet.
             flags.extend([format!("--leader-elect-lease-duration={}s", LEASE.as_secs()), "--leader-elect-renew-deadline=40s".to_owned()]);
         }
-        let program = Program::start(self.cluster.scratch(), account, &kubeconfig, &flags)?;
+        // The programs use it as their name, as in a pod: their identity in the Lease begins with it.
+        let name = of_two.then(|| ("HOSTNAME".to_owned(), label.clone()));
+        let program = Program::start_as(self.cluster.scratch(), account, &label, &kubeconfig, &flags, name.as_slice())?;
         Ok(Side { program, faults, path })
     }
 
@@ -195,7 +230,12 @@ impl World {
 
     /// Returns the programs of this world.
     pub fn programs(&mut self) -> impl Iterator<Item = &mut Program> {
-        [&mut self.controller, &mut self.scheduler].into_iter().flatten().map(|side| &mut side.program)
+        [&mut self.controller, &mut self.scheduler].into_iter().flatten().chain(&mut self.seconds).map(|side| &mut side.program)
+    }
+
+    /// Returns the replicas of one program, the first one first.
+    pub fn replicas(&mut self, name: &str) -> Vec<&mut Program> {
+        self.programs().filter(|program| program.name() == name).collect()
     }
 
     /// Returns the observer, for a case that breaks something on purpose.
@@ -210,8 +250,10 @@ impl World {
             return;
         }
         // The scheduler has fewer faults: most cases test the controller, and without the scheduler no pod would run.
-        for (side, rate, number) in [(&self.controller, Rate::HIGH, 1), (&self.scheduler, Rate::LOW, 2)] {
-            if let Some(faults) = side.as_ref().and_then(|side| side.faults.as_ref()) {
+        let sides = [&self.controller, &self.scheduler].into_iter().flatten().chain(&self.seconds);
+        for (side, number) in sides.zip(1..) {
+            let rate = if side.program.name() == chart::CONTROLLER { Rate::HIGH } else { Rate::LOW };
+            if let Some(faults) = &side.faults {
                 faults.begin(Mix { seed: Dice(self.seed ^ number).roll(), rate });
                 self.patience.set(PATIENCE);
                 self.watched.iter().for_each(|watched| watched.patient(PATIENCE));
@@ -267,7 +309,13 @@ impl World {
     }
 
     fn fault_proxies(&self) -> impl Iterator<Item = &HttpProxy> {
-        [&self.controller, &self.scheduler].into_iter().flatten().filter_map(|side| side.faults.as_ref())
+        let sides = [&self.controller, &self.scheduler].into_iter().flatten().chain(&self.seconds);
+        sides.filter_map(|side| side.faults.as_ref())
+    }
+
+    /// Describes the faults that were ordered and never injected.
+    pub fn never_injected(&self) -> Vec<String> {
+        self.fault_proxies().flat_map(HttpProxy::never_injected).collect()
     }
 
     /// Returns the observer's findings so far.

@@ -34,7 +34,10 @@ pub(super) async fn each_kind_is_as_described(w: &mut World) -> Result<()> {
     lab.cuts().await.context("cuts")?;
     lab.ends_of_watches().await.context("ends of watches")?;
     lab.held_events().await.context("held events")?;
-    lab.old_views().await.context("old views")
+    lab.old_views().await.context("old views")?;
+    let never = lab.proxy.never_injected();
+    ensure!(never.is_empty(), "never injected: {never:?}");
+    Ok(())
 }
 
 impl Lab {

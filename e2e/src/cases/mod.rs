@@ -7,6 +7,7 @@ mod beside_others;
 mod beside_volcano;
 mod binds;
 mod compatibility;
+mod crowded;
 mod dist;
 mod documents;
 mod endings;
@@ -87,6 +88,7 @@ pub fn table() -> Vec<Case> {
     let usual = Setup::default;
     let stock = || Setup { programs: false, kube_scheduler: true, ..Setup::default() };
     let quick = || Setup { disable_qps_limits: true, ..Setup::default() };
+    let crowd = || Setup { faults: Faults::Mix, replicas: true, ..Setup::default() };
     let aimed = || Setup { faults: Faults::Aimed, ..Setup::default() };
     let rows = vec![
         case!("H1", "the harness: a real cluster runs a Deployment, also seen through a slow proxy", stock(), selftest::a_cluster_works),
@@ -339,6 +341,15 @@ pub fn table() -> Vec<Case> {
             aimed(),
             starts::queues_at_the_start_of_a_leader
         ),
+        case!(
+            "K12",
+            "full nodes and queues under faults, while one of two replicas is stopped, killed or frozen",
+            crowd(),
+            crowded::two_replicas,
+            75
+        )
+        .only_in_soak(),
+        case!("K12-600", "the same for ten minutes", crowd(), crowded::two_replicas, 600).within(secs(1200)).only_in_soak(),
         case!("Q1", "the parent's capability blocks a sibling's gang, with a reason", usual(), queues::parent_blocks)
             .under_faults_in_soak(),
         case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources)

@@ -46,7 +46,9 @@ pub(super) struct ActiveMix {
 
 #[derive(Debug, Default)]
 struct Draws {
-    rules: Vec<Rule>,
+    /// Each rule, and whether it has applied to a request.
+    rules: Vec<(Rule, bool)>,
+    mixed: bool,
     /// The number of requests by verb and resource, and of stream faults by resource.
     numbers: BTreeMap<String, u64>,
     /// How many injected failures in a row each call has had.
@@ -90,11 +92,24 @@ impl Control {
     }
 
     pub(super) fn add_rule(&self, rule: Rule) {
-        self.draws().rules.push(rule);
+        self.draws().rules.push((rule, false));
     }
 
     pub(super) fn begin(&self, mix: Mix) {
+        self.draws().mixed = true;
         self.active_mix.send_modify(|active_mix| active_mix.mix = Some(mix));
+    }
+
+    /// Describes the faults that were ordered and never injected: rules that no request met, and a mix without any fault.
+    pub(super) fn never_injected(&self) -> Vec<String> {
+        let (counts, draws) = (self.ledger.counts(), self.draws());
+        // A fault of an open watch is injected some time after the request.
+        let missing = draws.rules.iter().filter(|(rule, applied)| !applied || !counts.contains_key(rule.fault.kind()));
+        let mut never: Vec<String> = missing.map(|(rule, _)| format!("{rule:?}")).collect();
+        if draws.mixed && counts.is_empty() {
+            never.push("the mix".to_owned());
+        }
+        never
     }
 
     /// Ends the mix and waits until none of its faults is left: delayed requests have arrived, and every `Retry-After` has ended.
@@ -168,14 +183,15 @@ impl Control {
 
 impl Draws {
     fn rule(&mut self, api_request: &ApiRequest) -> Option<Fault> {
-        let applies = |rule: &&mut Rule| {
+        let applies = |(rule, _): &&mut (Rule, bool)| {
             rule.times > 0
                 && rule.resource == api_request.resource
                 && rule.verb.is_none_or(|verb| verb == api_request.verb)
                 && rule.name.is_none_or(|name| name == api_request.name)
         };
-        let rule = self.rules.iter_mut().find(applies)?;
+        let (rule, applied) = self.rules.iter_mut().find(applies)?;
         rule.times = rule.times.saturating_sub(1);
+        *applied = true;
         Some(rule.fault)
     }
 
@@ -245,6 +261,24 @@ mod tests {
         let start = Instant::now();
         control.calm().await.unwrap();
         assert_eq!(start.elapsed().as_secs(), LONGEST_OBEYED.as_secs());
+    }
+
+    #[test]
+    fn a_fault_that_was_ordered_and_never_injected_is_named() {
+        let control = control();
+        assert!(control.never_injected().is_empty());
+        control.begin(Mix { seed: 1, rate: Rate::HIGH });
+        assert_eq!(control.never_injected(), ["the mix"]);
+        let pods = api_request("GET", "/api/v1/pods");
+        control.ledger.injected("500", &pods, "");
+        assert!(control.never_injected().is_empty());
+        let fault = Fault::Refuse(Refusal::Unavailable);
+        control.add_rule(Rule { verb: None, resource: "pods", name: None, fault, times: 2 });
+        assert_eq!(control.never_injected().len(), 1);
+        assert_eq!(control.decide(&pods), Some(fault));
+        assert_eq!(control.never_injected().len(), 1, "decided, but not injected yet");
+        control.ledger.injected("503", &pods, "");
+        assert!(control.never_injected().is_empty(), "not every time that was ordered has to come");
     }
 
     #[tokio::test]

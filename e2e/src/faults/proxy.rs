@@ -95,6 +95,11 @@ impl HttpProxy {
         self.control.calm().await
     }
 
+    /// Describes the faults that were ordered and never injected.
+    pub fn never_injected(&self) -> Vec<String> {
+        self.control.never_injected()
+    }
+
     /// Returns the counts of the injected faults so far.
     pub fn counts(&self) -> Counts {
         self.control.ledger.counts()

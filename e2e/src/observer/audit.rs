@@ -1,6 +1,6 @@
-//! Judges the requests of the two programs from the lines of the API server's audit log (checks 7 and 8). Pure.
+//! Judges the requests of the two programs from the lines of the API server's audit log (checks 7 and 8, and the requests of check 9). Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
@@ -26,6 +26,11 @@ pub struct Audit {
     calls: BTreeMap<Call, u64>,
     findings: Vec<Finding>,
     markers: Vec<String>,
+    scheduler: String,
+    /// The successful bindings by the scheduler.
+    bound: u64,
+    /// The pods for which the API server accepted the dry run of an eviction by the scheduler.
+    agreed: BTreeSet<String>,
     excused: Excused,
 }
 
@@ -38,6 +43,9 @@ impl Audit {
             calls: BTreeMap::new(),
             findings: Vec::new(),
             markers: Vec::new(),
+            scheduler: scheduler.to_owned(),
+            bound: 0,
+            agreed: BTreeSet::new(),
             excused: Excused::default(),
         }
     }
@@ -45,6 +53,11 @@ impl Audit {
     /// Returns the number of calls so far, by kind of call. A request is counted once, when it has been answered.
     pub fn calls(&self) -> &BTreeMap<Call, u64> {
         &self.calls
+    }
+
+    /// Returns how many bindings by the scheduler the API server has accepted.
+    pub fn bound(&self) -> u64 {
+        self.bound
     }
 
     /// Returns the findings so far.
@@ -77,6 +90,7 @@ impl Audit {
         }
         *self.calls.entry(Call { user: user.to_owned(), verb: verb.to_owned(), resource: resource.clone() }).or_default() += 1;
         let object = format!("{resource} {}/{name}", text("/objectRef/namespace"));
+        let code = event.pointer("/responseStatus/code").and_then(Value::as_i64);
         let of_group = resource == "podgroups" && text("/objectRef/apiGroup") == "scheduling.volcano.sh";
         if user == self.controller
             && of_group
@@ -84,12 +98,30 @@ impl Audit {
         {
             self.found(7, &object, &fault, now);
         }
+        if user == self.scheduler && code.is_some_and(|code| (200..300).contains(&code)) {
+            self.scheduler_did(verb, &resource, &object, text("/requestURI"), now);
+        }
         // A terminating namespace refuses creations with the same code. A program cannot always know in time that the namespace terminates.
         let ending = text("/responseStatus/message").contains("because it is being terminated");
-        let code = event.pointer("/responseStatus/code").and_then(Value::as_i64);
         let excused = self.excused.holds(received(&event).unwrap_or(now));
         if code == Some(403) && !ending && !excused && self.watched.iter().any(|watched| watched == user) {
             self.found(8, &object, &format!("{user} may not {verb} this resource: {}", text("/responseStatus/message")), now);
+        }
+    }
+
+    /// Counts a successful binding, and applies check 9: a pod is removed only with the Eviction API, which respects disruption budgets, and only after a dry run
+    /// was accepted. So no victim is evicted where a budget protects another one.
+    fn scheduler_did(&mut self, verb: &str, resource: &str, object: &str, uri: &str, now: i64) {
+        match (verb, resource) {
+            ("create", "pods/binding") => self.bound = self.bound.saturating_add(1),
+            ("create", "pods/eviction") if uri.contains("dryRun=All") => drop(self.agreed.insert(object.to_owned())),
+            ("create", "pods/eviction") if !self.agreed.contains(object) => {
+                self.found(9, object, "the scheduler evicted the pod, and no dry run was accepted before", now);
+            }
+            ("delete" | "deletecollection", "pods") => {
+                self.found(9, object, "the scheduler deleted the pod instead of evicting it, past all disruption budgets", now);
+            }
+            _ => {}
         }
     }
 
@@ -204,6 +236,26 @@ mod tests {
         assert!(findings("other-user", "delete", json!({})).is_empty());
         assert_eq!(findings("other-user", "delete", json!({"impersonatedUser": {"username": "c"}})), [7]);
         assert!(findings("c", "patch", json!({})).is_empty());
+    }
+
+    #[test]
+    fn the_scheduler_evicts_after_a_dry_run_and_deletes_no_pod() {
+        let request = |verb: &str, sub: &str, query: &str, code: u16| {
+            json!({"stage": "ResponseComplete", "verb": verb, "user": {"username": "s"}, "responseStatus": {"code": code},
+                "requestURI": format!("/api/v1/namespaces/n/pods/p/{sub}{query}"),
+                "objectRef": {"resource": "pods", "subresource": sub, "namespace": "n", "name": "p"}})
+        };
+        let found = |lines: &[Value]| {
+            let mut audit = Audit::new("c", "s");
+            lines.iter().for_each(|line| audit.line(&line.to_string(), 0));
+            (audit.findings().iter().map(|finding| finding.check).collect::<Vec<_>>(), audit.bound())
+        };
+        let (dry, real) = (request("create", "eviction", "?dryRun=All", 201), request("create", "eviction", "", 201));
+        assert_eq!(found(&[dry, real.clone()]), (vec![], 0));
+        assert_eq!(found(std::slice::from_ref(&real)), (vec![9], 0));
+        assert_eq!(found(&[request("create", "eviction", "?dryRun=All", 429), real]), (vec![9], 0));
+        assert_eq!(found(&[request("delete", "", "", 200)]), (vec![9], 0));
+        assert_eq!(found(&[request("create", "binding", "", 201), request("create", "binding", "", 409)]), (vec![], 1));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use kube::api::DynamicObject;
 
 use super::audit::Audit;
 use super::clock::Clock;
-use super::facts::{Kind, Names, read};
+use super::facts::{Change, Kind, Names, read};
 use super::finding::Finding;
 use super::history::History;
 use super::judge::Graces;
@@ -25,6 +25,8 @@ pub(super) struct Core {
     /// The watches that see nothing at present: since when (milliseconds), and the reason.
     blind: BTreeMap<Kind, (i64, String)>,
     begun: bool,
+    /// How often the watch of pods missed versions.
+    gaps: u32,
     pub(super) audit: Audit,
     tail: Option<Tail>,
     /// The first error of the log reader.
@@ -42,6 +44,7 @@ impl Core {
             known: BTreeMap::new(),
             blind: BTreeMap::new(),
             begun: false,
+            gaps: 0,
             audit,
             tail,
             tail_finding: None,
@@ -69,6 +72,8 @@ impl Core {
     /// Takes a whole list. `first` is true when nothing of this kind was known before; otherwise versions in between were missed.
     pub(super) fn replace(&mut self, kind: Kind, listed: &[DynamicObject], version: Option<u64>, first: bool) {
         self.sees(kind);
+        let now = self.clock.now();
+        let since = std::mem::replace(&mut self.known.entry(kind).or_default().seen_at, now);
         let uids: BTreeSet<String> = listed.iter().filter_map(ResourceExt::uid).collect();
         let known = self.known.entry(kind).or_default();
         let gone: Vec<_> = known.gone(&uids).into_iter().filter_map(|uid| known.objects.remove(&uid)).collect();
@@ -91,13 +96,20 @@ impl Core {
         }
         let known = self.known.entry(kind).or_default();
         known.newest = known.newest.max(version.unwrap_or(0));
+        let reached = known.newest;
+        if kind == Kind::Pod && !first {
+            self.gaps = self.gaps.saturating_add(1);
+            self.history.add(reached, now, Change::Listed { since });
+        }
     }
 
     /// Takes one version of one object.
     pub(super) fn event(&mut self, kind: Kind, object: &DynamicObject, gone: bool, exact: bool) {
         let (version, uid) = (number(object), object.uid().unwrap_or_default());
+        let now = self.clock.now();
         let known = self.known.entry(kind).or_default();
         known.newest = known.newest.max(version);
+        known.seen_at = now;
         if gone {
             known.objects.remove(&uid);
         } else {
@@ -108,8 +120,10 @@ impl Core {
 
     /// Records that a watch has sent everything up to a resourceVersion (a bookmark).
     pub(super) fn reached(&mut self, kind: Kind, version: &str) {
+        let now = self.clock.now();
         let known = self.known.entry(kind).or_default();
         known.newest = known.newest.max(version.parse().unwrap_or(0));
+        known.seen_at = now;
     }
 
     fn change(&mut self, kind: Kind, version: u64, object: &DynamicObject, gone: bool, exact: bool) {
@@ -206,6 +220,14 @@ impl Core {
         self.history.judged_bindings()
     }
 
+    /// Returns a finding where the audit log has more bindings by the scheduler than were judged. A pod that was bound and deleted while the watch missed
+    /// versions cannot be judged, so a run with such a gap proves less and is not a failure.
+    pub(super) fn unjudged(&self) -> Option<Finding> {
+        let (bound, judged) = (self.audit.bound(), self.judged_bindings());
+        (self.gaps == 0 && judged < bound)
+            .then(|| self.own_finding(&format!("only {judged} bindings were judged, the audit log has {bound} by the scheduler")))
+    }
+
     /// Returns what is wrong in the present state, under the assumption that the cluster is at rest.
     pub(super) fn at_rest(&mut self) -> Vec<Finding> {
         self.beat(0);
@@ -282,6 +304,62 @@ mod tests {
         assert_eq!(core.at_rest(), []);
         core.replace(Kind::Group, &[], Some(12), false);
         assert_eq!(core.at_rest().len(), 1);
+    }
+
+    #[test]
+    fn bindings_that_only_a_list_shows_are_judged() {
+        let names = ObserverConfig::of_chart("s").names;
+        let mut core = Core::new(Clock::start(), names, Graces::default(), Audit::new("a", "b"), None);
+        let node = listed("Node", "n", "node", 1, json!({"status": {"allocatable": {"cpu": "4", "pods": "10"}}}));
+        let pod = |name: &str, version, node: Option<&str>, bound: bool| {
+            let containers = json!([{"name": "main", "resources": {"requests": {"cpu": "2"}}}]);
+            let mut pod =
+                listed("Pod", name, name, version, json!({"spec": {"schedulerName": "s", "nodeName": node, "containers": containers}}));
+            if bound {
+                pod.annotations_mut().insert("podgroup.dev/queue".to_owned(), "default".to_owned());
+            }
+            pod
+        };
+        core.replace(Kind::Node, &[node], Some(1), true);
+        core.replace(Kind::Pod, &[pod("p1", 2, None, false)], Some(2), true);
+        core.begin();
+        let judged = |core: &mut Core| {
+            core.at_rest();
+            (core.judged_bindings(), core.findings().iter().map(|finding| finding.check).collect::<Vec<_>>())
+        };
+        // p2 was created and bound in the gap; p3 was created with its node by another client.
+        core.replace(Kind::Pod, &[pod("p1", 5, Some("n"), true), pod("p2", 7, Some("n"), true)], Some(8), false);
+        assert_eq!(judged(&mut core), (2, vec![]));
+        core.replace(
+            Kind::Pod,
+            &[pod("p1", 5, Some("n"), true), pod("p2", 7, Some("n"), true), pod("p3", 9, Some("n"), false)],
+            Some(9),
+            false,
+        );
+        assert_eq!(judged(&mut core), (2, vec![]));
+        // p1 is gone, nobody knows since when; p4 may have been bound after that. With p5 the node is too full at the end of the list, so it was at a binding.
+        core.replace(Kind::Pod, &[pod("p2", 7, Some("n"), true), pod("p4", 12, Some("n"), true)], Some(14), false);
+        assert_eq!(judged(&mut core), (3, vec![]));
+        core.replace(
+            Kind::Pod,
+            &[pod("p2", 7, Some("n"), true), pod("p4", 12, Some("n"), true), pod("p5", 15, Some("n"), true)],
+            Some(16),
+            false,
+        );
+        assert_eq!(judged(&mut core), (4, vec![3]));
+    }
+
+    #[test]
+    fn a_binding_that_was_not_judged_is_found() {
+        let names = ObserverConfig::of_chart("s").names;
+        let mut core = Core::new(Clock::start(), names, Graces::default(), Audit::new("a", "b"), None);
+        assert_eq!(core.unjudged(), None);
+        let line = json!({"stage": "ResponseComplete", "verb": "create", "user": {"username": "b"}, "responseStatus": {"code": 201},
+            "objectRef": {"resource": "pods", "subresource": "binding", "namespace": "n", "name": "p"}});
+        core.audit.line(&line.to_string(), 0);
+        assert!(core.unjudged().is_some());
+        core.gaps = 1;
+        assert_eq!(core.unjudged(), None);
     }
 
     #[test]

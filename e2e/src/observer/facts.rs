@@ -2,9 +2,9 @@
 //!
 //! The reader is lenient on purpose: an invalid object that a test created must not blind the observer.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use kube::api::DynamicObject;
+use kube::api::{DynamicObject, ObjectMeta};
 use serde_json::Value;
 
 use super::amounts::Amounts;
@@ -13,8 +13,9 @@ use super::request::effective;
 /// The names that the cluster under test uses.
 #[derive(Debug, Clone)]
 pub struct Names {
-    /// The scheduler names that the scheduler under test serves. Pods of other schedulers only use capacity of nodes.
-    pub schedulers: BTreeSet<String>,
+    /// The scheduler names that the schedulers under test serve, each with the number of its scheduler. All replicas of one release are one scheduler, and
+    /// one scheduler may serve several names. Pods of other names only use capacity of nodes.
+    pub schedulers: BTreeMap<String, Release>,
     /// The prefix of the names of generated PodGroups. The rest of such a name is a UID.
     pub generated_prefix: String,
     /// The label (key, value) of the PodGroups that the controller created.
@@ -25,6 +26,9 @@ pub struct Names {
     pub group_annotations: Vec<String>,
 }
 
+/// The number of a scheduler under test.
+pub type Release = usize;
+
 /// A namespace and a name.
 pub type Key = (String, String);
 
@@ -33,8 +37,8 @@ pub type Key = (String, String);
 pub struct PodFact {
     /// Namespace and name.
     pub key: Key,
-    /// Whether the scheduler under test serves the pod.
-    pub served: bool,
+    /// The scheduler under test that serves the pod; `None` for the pod of any other scheduler.
+    pub served: Option<Release>,
     /// The node that the pod is bound to.
     pub node: Option<String>,
     /// Whether the phase is Succeeded or Failed. The pod then uses no resources any more.
@@ -43,6 +47,10 @@ pub struct PodFact {
     pub failed: bool,
     /// Whether the pod has a deletion timestamp.
     pub terminating: bool,
+    /// Whether the Eviction API was asked to remove the pod: it writes that into the pod before it deletes it.
+    pub evicted: bool,
+    /// Whether an annotation or a label says that it is not preemptable.
+    pub protected: bool,
     /// The PodGroup that the pod belongs to.
     pub group: Key,
     /// The UID that must own a generated PodGroup: the pod's controller, or the pod itself. `None` when the PodGroup is not generated.
@@ -53,6 +61,18 @@ pub struct PodFact {
     pub requests: Amounts,
 }
 
+impl PodFact {
+    /// Returns whether it has a node, uses resources there and is not asked to leave.
+    pub fn stays(&self) -> bool {
+        self.node.is_some() && !self.ended && !self.terminating
+    }
+
+    /// Returns whether it waits for a node of one of the schedulers.
+    pub fn waits(&self) -> bool {
+        self.served.is_some() && self.node.is_none() && !self.ended && !self.terminating
+    }
+}
+
 /// The facts of a PodGroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupFact {
@@ -60,6 +80,8 @@ pub struct GroupFact {
     pub managed: bool,
     /// Whether it has a deletion timestamp.
     pub terminating: bool,
+    /// Whether an annotation or a label says that it is not preemptable.
+    pub protected: bool,
     /// `spec.queue`, or `default` when unset.
     pub queue: String,
     /// `spec.minMember`, or 0 when unset.
@@ -77,9 +99,14 @@ pub struct QueueFact {
     pub parent: Option<String>,
     /// `spec.capability`. A missing dimension is unlimited.
     pub capability: Amounts,
+    /// `spec.guarantee.resource`. A missing dimension is 0.
+    pub guarantee: Amounts,
     /// `status.allocated`.
     pub allocated: Amounts,
 }
+
+/// The annotation or label of pods and PodGroups that says whether they are preemptable.
+const PREEMPTABLE: &str = "volcano.sh/preemptable";
 
 /// The queue above all other queues.
 pub const ROOT: &str = "root";
@@ -111,6 +138,8 @@ pub enum Change {
     Owner { uid: String, alive: bool },
     /// A namespace that starts or stops to terminate.
     Namespace { name: String, terminating: bool },
+    /// The end of a list of pods after a watch that missed versions. Its last event before arrived at `since`, in milliseconds.
+    Listed { since: i64 },
 }
 
 /// The kinds that are watched.
@@ -174,17 +203,35 @@ fn pod(names: &Names, object: &DynamicObject, key: Key) -> PodFact {
         None => (format!("{}{owner}", names.generated_prefix), Some(owner)),
     };
     PodFact {
-        served: text(spec, "/schedulerName").is_some_and(|name| names.schedulers.contains(&name)),
+        served: text(spec, "/schedulerName").and_then(|name| names.schedulers.get(&name).copied()),
         node: text(spec, "/nodeName").filter(|node| !node.is_empty()),
         ended: phase == "Succeeded" || phase == "Failed",
         failed: phase == "Failed",
         terminating: meta.deletion_timestamp.is_some(),
+        evicted: evicted(status),
+        protected: protected(meta),
         group: (key.0.clone(), group),
         key,
         group_owner,
         queue: annotation(&names.queue_annotation),
         requests: effective(spec, status),
     }
+}
+
+/// Returns whether the annotation, or else the label, says that the object is not preemptable.
+fn protected(meta: &ObjectMeta) -> bool {
+    let of = |all: &Option<BTreeMap<String, String>>| all.as_ref().and_then(|all| all.get(PREEMPTABLE).cloned());
+    of(&meta.annotations).or_else(|| of(&meta.labels)).as_deref() == Some("false")
+}
+
+/// Returns whether the Eviction API wrote its condition. The scheduler replaces its reason by one of its own.
+fn evicted(status: &Value) -> bool {
+    let conditions = status.get("conditions").and_then(Value::as_array).into_iter().flatten();
+    let text = |condition: &Value, key: &str| condition.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    conditions.into_iter().any(|condition| {
+        let reason = matches!(text(condition, "reason").as_str(), "EvictionByEvictionAPI" | "PreemptionByScheduler");
+        reason && text(condition, "type") == "DisruptionTarget" && text(condition, "status") == "True"
+    })
 }
 
 fn group(names: &Names, object: &DynamicObject) -> GroupFact {
@@ -195,6 +242,7 @@ fn group(names: &Names, object: &DynamicObject) -> GroupFact {
     GroupFact {
         managed: meta.labels.as_ref().and_then(|labels| labels.get(label)) == Some(value),
         terminating: meta.deletion_timestamp.is_some(),
+        protected: protected(meta),
         queue: text(&object.data, "/spec/queue").filter(|queue| !queue.is_empty()).unwrap_or_else(|| "default".to_owned()),
         min_member: object.data.pointer("/spec/minMember").and_then(Value::as_i64).unwrap_or(0),
         owners: owners.iter().map(|owner| owner.uid.clone()).collect(),
@@ -207,6 +255,7 @@ fn queue(name: &str, data: &Value) -> QueueFact {
     QueueFact {
         parent: (name != ROOT).then_some(parent),
         capability: Amounts::read(data.pointer("/spec/capability")),
+        guarantee: Amounts::read(data.pointer("/spec/guarantee/resource")),
         allocated: Amounts::read(data.pointer("/status/allocated")),
     }
 }

@@ -1,4 +1,4 @@
-//! The observer: it applies eight checks to every case, from the API and the audit log alone.
+//! The observer: it applies nine checks to every case, from the API and the audit log alone.
 //!
 //! It shares no code with the programs. It knows only their names, from [`ObserverConfig`].
 //!
@@ -20,8 +20,10 @@ pub mod audit;
 pub mod bindings;
 mod clock;
 mod core;
+pub mod evictions;
 pub mod facts;
 pub mod finding;
+pub mod gangs;
 pub mod history;
 pub mod judge;
 pub mod object_checks;

@@ -1,4 +1,4 @@
-//! Judges single objects in the present state of the cluster (checks 1, 2, 5 and 6).
+//! Judges single objects in the present state of the cluster (checks 1, 2 and 5).
 //!
 //! Whether a wrong state has lasted too long is decided in `timers`.
 
@@ -9,7 +9,7 @@ use super::state::{ClusterState, Track};
 
 /// Check 1 for one pod: describes why the pod has no PodGroup, or a PodGroup of another owner.
 pub fn without_group(state: &ClusterState, uid: &str) -> Option<String> {
-    let pod = state.pod(uid).filter(|pod| pod.served && !pod.ended && !pod.terminating)?;
+    let pod = state.pod(uid).filter(|pod| pod.served.is_some() && !pod.ended && !pod.terminating)?;
     if state.ending.contains(&pod.key.0) {
         // A terminating namespace deletes its objects in any order.
         return None;
@@ -39,14 +39,6 @@ pub fn twin(state: &ClusterState, key: &Key) -> Option<String> {
     let twin =
         others.filter_map(|other| Some((other, state.group(other).filter(here)?))).find(|(_, other)| other.managed || group.managed)?;
     Some(format!("{} has the same owner {owner}", twin.0.1))
-}
-
-/// Returns how many members count for the gang: all bound members (including succeeded pods), and the bound members that still use resources and stay.
-pub fn bound(state: &ClusterState, key: &Key) -> (i64, i64) {
-    let members = state.members.get(key).into_iter().flatten().filter_map(|uid| state.pod(uid));
-    members
-        .filter(|pod| pod.node.is_some() && !pod.failed)
-        .fold((0, 0), |(all, staying), pod| (all.saturating_add(1), staying.saturating_add(i64::from(!pod.ended && !pod.terminating))))
 }
 
 /// Check 5: returns every queue with a `status.allocated` that differs from the requests of its pods and of the pods in its descendants, with the reason.

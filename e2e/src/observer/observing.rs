@@ -51,7 +51,7 @@ impl ObserverConfig {
     pub fn of_chart(scheduler: &str) -> Self {
         let account = |name: &str| format!("system:serviceaccount:podgroup-system:{name}");
         let names = Names {
-            schedulers: [scheduler.to_owned()].into(),
+            schedulers: [(scheduler.to_owned(), 0)].into(),
             generated_prefix: "podgroup-".to_owned(),
             managed_by: ("podgroup.dev/managed-by".to_owned(), "podgroup-controller".to_owned()),
             queue_annotation: "podgroup.dev/queue".to_owned(),
@@ -144,7 +144,7 @@ impl Observer {
 
     /// Suspends a check until [`Observer::insist`], for a case that breaks its conditions on purpose (the controller is down).
     ///
-    /// Only checks 1, 2, 6 and 8 can be suspended. Check 8 is for requests that an API server receives just after its start.
+    /// Only checks 1, 2, 6, 8 and the timers of 9 can be suspended. Check 8 is for requests that an API server receives just after its start.
     pub fn excuse(&self, check: u8) {
         self.shared.with(|core| core.excuse(check));
     }
@@ -161,7 +161,7 @@ impl Observer {
 
     /// Makes the graces longer by `extra`, until [`Observer::strict`], while the connection of the programs to the API server is bad on purpose.
     ///
-    /// Checks 1, 2 and 6 wait longer. Checks 3 and 4 forgive for longer (at most one minute) that the scheduler has not seen changes by *other* clients.
+    /// Checks 1, 2, 6 and 9 wait longer. Checks 3 and 4 forgive for longer (at most one minute) that the scheduler has not seen changes by *other* clients.
     /// A pod that the scheduler bound itself always counts at once.
     pub fn patient(&self, extra: Duration) {
         let extra = i64::try_from(extra.as_millis()).unwrap_or(i64::MAX);
@@ -212,6 +212,8 @@ impl Observer {
             let mut all = core.findings();
             if let Err(error) = complete {
                 all.push(core.own_finding(&format!("{error:#}")));
+            } else if self.has_log {
+                all.extend(core.unjudged());
             }
             all
         })

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::amounts::Amounts;
-use super::facts::{Change, GroupFact, Key, PodFact, QueueFact};
+use super::facts::{Change, GroupFact, Key, PodFact, QueueFact, Release};
 
 /// The versions of one object, the oldest first. The first version may be older than the kept time: it was in force when that time began.
 #[derive(Debug, Clone)]
@@ -57,12 +57,25 @@ impl<T> Track<T> {
 pub struct Pod {
     /// Its versions.
     pub track: Track<PodFact>,
-    /// Whether the scheduler was seen to bind it.
-    pub bound_by_scheduler: bool,
+    /// The scheduler that was seen to bind it.
+    pub bound_by: Option<Release>,
     /// The queue that was charged at the binding.
     pub queue: Option<String>,
     /// The amounts that are charged to that queue now.
     held: Amounts,
+}
+
+/// A pod of a scheduler that was bound and stayed, and then terminated, ended or was deleted. A pod that the scheduler evicted is none.
+#[derive(Debug, Clone)]
+pub struct Departure {
+    /// The time, in milliseconds.
+    pub at: i64,
+    /// Its PodGroup.
+    pub group: Key,
+    /// The queue that was charged.
+    pub queue: Option<String>,
+    /// What it requested.
+    pub requests: Amounts,
 }
 
 /// The state of the cluster.
@@ -82,10 +95,12 @@ pub struct ClusterState {
     pub pods: BTreeMap<String, Pod>,
     /// The pods that use resources of a node, by node.
     pub on_node: BTreeMap<String, BTreeSet<String>>,
-    /// The pods of the scheduler, by PodGroup.
+    /// The pods of the schedulers, by PodGroup.
     pub members: BTreeMap<Key, BTreeSet<String>>,
-    /// The usage by pods of the scheduler, by the queue that was charged.
-    pub held: BTreeMap<String, Amounts>,
+    /// The usage by pods of a scheduler, by the scheduler and the queue that was charged.
+    pub held: BTreeMap<(Release, String), Amounts>,
+    /// The pods that recently stopped to use resources or to stay, the oldest first.
+    pub departures: Vec<Departure>,
     /// The PodGroups, by the UID of their owner.
     pub owned: BTreeMap<String, BTreeSet<Key>>,
     /// The UIDs of the existing owners, including pods.
@@ -136,6 +151,7 @@ impl ClusterState {
             Change::Owner { uid, alive: false } => drop(self.alive.remove(uid)),
             Change::Namespace { name, terminating: true } => drop(self.ending.insert(name.clone())),
             Change::Namespace { name, terminating: false } => drop(self.ending.remove(name)),
+            Change::Listed { .. } => {}
         }
     }
 
@@ -148,8 +164,13 @@ impl ClusterState {
             }
             drop_from(&mut self.members, &old.group, &uid.to_owned());
         }
-        if let Some(queue) = &pod.queue {
-            self.held.entry(queue.clone()).or_default().sub(&pod.held);
+        if let (Some(queue), Some(release)) = (&pod.queue, pod.track.now().and_then(|old| old.served)) {
+            self.held.entry((release, queue.clone())).or_default().sub(&pod.held);
+        }
+        if let Some(old) = pod.track.now().filter(|old| old.stays() && !old.evicted && !now.is_some_and(PodFact::stays)) {
+            let (group, requests) = (old.group.clone(), old.requests.clone());
+            self.departures.push(Departure { at, group, queue: pod.queue.clone(), requests });
+            self.departures.retain(|departure| departure.at > keep_from);
         }
         pod.held = Amounts::default();
         let Some(now) = now else {
@@ -157,46 +178,46 @@ impl ClusterState {
             return;
         };
         self.alive.insert(uid.to_owned());
-        if now.served {
+        if now.served.is_some() {
             self.members.entry(now.group.clone()).or_default().insert(uid.to_owned());
         }
         if let Some(node) = now.node.as_ref().filter(|_| !now.ended) {
             self.on_node.entry(node.clone()).or_default().insert(uid.to_owned());
-            if now.served {
+            if let Some(release) = now.served {
                 // The queue is fixed at the binding: a change of spec.queue affects new pods only, and the charge outlives the PodGroup.
                 pod.queue = pod.queue.or_else(|| now.queue.clone()).or_else(|| self.group(&now.group).map(|group| group.queue.clone()));
                 if let Some(queue) = &pod.queue {
                     pod.held = now.requests.clone();
-                    self.held.entry(queue.clone()).or_default().add(&pod.held);
+                    self.held.entry((release, queue.clone())).or_default().add(&pod.held);
                 }
             }
         }
-        pod.bound_by_scheduler |= binding;
+        pod.bound_by = if binding { now.served } else { pod.bound_by };
         pod.track.push(version, at, Some(now.clone()), keep_from);
         self.pods.insert(uid.to_owned(), pod);
     }
 
-    /// Returns the least usage of a pod that the scheduler could have seen since a time.
+    /// Returns the least usage of a pod that this scheduler could have seen since a time.
     ///
-    /// A binding or resize by another client since then does not count yet. A binding by the scheduler counts from its own moment.
-    pub fn held_since(&self, uid: &str, dimension: &str, from: i64) -> i128 {
+    /// A binding or resize by another client since then does not count yet. A binding by this scheduler counts from its own moment.
+    pub fn held_since(&self, release: Release, uid: &str, dimension: &str, from: i64) -> i128 {
         let Some(pod) = self.pods.get(uid) else { return 0 };
         let Some(now) = pod.track.now().filter(|now| now.node.is_some() && !now.ended) else { return 0 };
         let mut least = now.requests.get(dimension);
         for version in pod.track.since(from) {
             match version.filter(|version| version.node.is_some()) {
                 Some(version) => least = least.min(version.requests.get(dimension)),
-                None if pod.bound_by_scheduler => {}
+                None if pod.bound_by == Some(release) => {}
                 None => return 0,
             }
         }
         least
     }
 
-    /// Returns whether the scheduler bound this pod after a resourceVersion, which must not be older than the kept versions.
+    /// Returns whether its scheduler bound this pod after a resourceVersion, which must not be older than the kept versions.
     pub fn bound_by_scheduler_after(&self, uid: &str, version: u64) -> bool {
         let bound = |pod: &Pod| pod.track.as_of(version).is_some_and(|pod| pod.node.is_some());
-        self.pods.get(uid).is_some_and(|pod| pod.bound_by_scheduler && !bound(pod))
+        self.pods.get(uid).is_some_and(|pod| pod.bound_by.is_some() && !bound(pod))
     }
 
     /// Returns a queue and its ancestors up to root, in the tree of a resourceVersion. It ends early at a missing parent and is bounded in case of a cycle.

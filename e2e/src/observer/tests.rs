@@ -7,6 +7,8 @@ use super::judge::Graces;
 
 /// Checks 3 and 4.
 mod bindings;
+/// Check 9.
+mod evictions;
 /// Checks 1, 2, 5 and 6.
 mod object_checks;
 
@@ -32,11 +34,13 @@ fn key(name: &str) -> Key {
 fn pod(name: &str, asks: &str, node: Option<&str>) -> PodFact {
     PodFact {
         key: key(name),
-        served: true,
+        served: Some(0),
         node: node.map(str::to_owned),
         ended: false,
         failed: false,
         terminating: false,
+        evicted: false,
+        protected: false,
         group: key("g"),
         group_owner: None,
         queue: None,
@@ -48,6 +52,7 @@ fn group(queue: &str, min_member: i64) -> GroupFact {
     GroupFact {
         managed: false,
         terminating: false,
+        protected: false,
         queue: queue.to_owned(),
         min_member,
         owners: ["o".to_owned()].into(),
@@ -84,6 +89,7 @@ impl Trace {
         let now = QueueFact {
             parent: (!parent.is_empty()).then(|| parent.to_owned()),
             capability: amounts(capability),
+            guarantee: Amounts::default(),
             allocated: Amounts::default(),
         };
         self.add(Change::Queue { name: name.to_owned(), now: Some(Box::new(now)) })
@@ -91,7 +97,12 @@ impl Trace {
 
     /// Writes only the status of a queue below `root`.
     fn allocated(&mut self, name: &str, allocated: &str) -> &mut Self {
-        let now = QueueFact { parent: Some("root".to_owned()), capability: amounts("cpu=4"), allocated: amounts(allocated) };
+        let now = QueueFact {
+            parent: Some("root".to_owned()),
+            capability: amounts("cpu=4"),
+            guarantee: Amounts::default(),
+            allocated: amounts(allocated),
+        };
         self.add(Change::Queue { name: name.to_owned(), now: Some(Box::new(now)) })
     }
 

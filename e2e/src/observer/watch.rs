@@ -131,6 +131,8 @@ pub(super) struct Reached {
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) newest: u64,
+    /// When its watch last showed anything, in milliseconds.
+    pub(super) seen_at: i64,
     pub(super) objects: BTreeMap<String, (u64, DynamicObject)>,
 }
 

@@ -48,6 +48,13 @@ impl Kubelet {
         Self { kept, absences, _beats: beats }
     }
 
+    /// Does the same for programs with two replicas each: nothing waits for one of them, because the other leads.
+    pub fn of_two<'a>(programs: impl Iterator<Item = &'a mut Program>, patience: Patience) -> Self {
+        let programs: Vec<_> = programs.collect();
+        programs.iter().for_each(|program| program.process.lock().of_two = true);
+        Self::start(programs.into_iter(), None, patience)
+    }
+
     /// Waits until every program that lost its lease leads again. From then on the observer excuses nothing. It is called after the end of the mix.
     pub async fn all_back(&self) -> Result<()> {
         wait_until(AWAY, "every program that lost its lease leads again", || async {
@@ -75,7 +82,7 @@ impl Round {
             let mut process = process.lock();
             // A failed start or check is tried again. If a program never comes back, `all_back` reports it.
             drop(process.step(now));
-            losses = losses.saturating_add(process.losses());
+            losses = losses.saturating_add(if process.of_two { 0 } else { process.losses() });
             away |= process.away();
         }
         patience.add(AWAY.saturating_mul(losses.saturating_sub(self.seen)));

@@ -32,6 +32,8 @@ pub(super) struct Process {
     pub(super) lease: String,
     /// Whether a kubelet starts it again.
     pub(super) kept: bool,
+    /// Whether it has another replica, which leads while it is away. It then may lose its lease often: the case freezes it.
+    pub(super) of_two: bool,
     pub(super) state: State,
     /// The position in the log at which the present start begins.
     begin: u64,
@@ -67,7 +69,19 @@ impl Shared {
 impl Process {
     /// Creates a process that is not started.
     pub(super) fn new(path: PathBuf, arguments: Vec<String>, environment: Vec<(String, String)>, log: PathBuf, lease: String) -> Self {
-        Self { path, arguments, environment, log, lease, kept: false, state: State::Stopped, begin: 0, losses: 0, away: false }
+        Self {
+            path,
+            arguments,
+            environment,
+            log,
+            lease,
+            kept: false,
+            of_two: false,
+            state: State::Stopped,
+            begin: 0,
+            losses: 0,
+            away: false,
+        }
     }
 
     /// Starts it, in any state.
@@ -102,7 +116,8 @@ impl Process {
 
     /// Returns whether a kubelet starts it again after an end with this status; if so, the lost lease is counted.
     pub(super) fn counts_as_lost_lease(&mut self, status: ExitStatus) -> Result<bool> {
-        let forgives = self.kept && starts_again(status.code(), &self.since_start(Some(LONGEST_END))?, &self.lease, self.losses);
+        let before = if self.of_two { 0 } else { self.losses };
+        let forgives = self.kept && starts_again(status.code(), &self.since_start(Some(LONGEST_END))?, &self.lease, before);
         if forgives {
             self.losses = self.losses.saturating_add(1);
             self.away = true;

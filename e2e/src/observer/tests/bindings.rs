@@ -33,7 +33,7 @@ fn a_node_that_shrank_recently_is_forgiven_and_later_is_not() {
 
 #[test]
 fn a_foreign_pod_is_forgiven_for_a_moment_and_counts_then() {
-    let foreign = PodFact { served: false, ..pod("x", "cpu=3", Some("a")) };
+    let foreign = PodFact { served: None, ..pod("x", "cpu=3", Some("a")) };
     let mut trace = Trace::begin();
     trace.put(foreign.clone()).wait(1).bind("p1", "cpu=2");
     assert!(trace.found().is_empty());
@@ -224,4 +224,20 @@ fn a_binding_before_the_start_of_the_history_is_not_judged() {
     assert!(trace.found().is_empty());
     trace.bind("p2", "cpu=1");
     assert_eq!(trace.found(), [3, 4]);
+}
+
+#[test]
+fn the_pods_of_a_second_scheduler_are_judged_and_are_another_clients_for_the_first() {
+    let of_second = |name: &str, cpu: &str, node| PodFact { served: Some(1), ..pod(name, cpu, node) };
+    let mut trace = Trace::begin();
+    trace.bind("p1", "cpu=2").put(of_second("s1", "cpu=3", None)).put(of_second("s1", "cpu=3", Some("a")));
+    assert!(
+        trace.found().is_empty(),
+        "each has not seen the other yet, and a queue counts the pods of one scheduler: {:?}",
+        trace.history.findings()
+    );
+    trace.put(of_second("s2", "cpu=2", None)).put(of_second("s2", "cpu=2", Some("a")));
+    assert_eq!(trace.found(), [3, 4], "its own pods count at once");
+    trace.wait(3).bind("p2", "cpu=1");
+    assert_eq!(trace.found(), [3, 4, 3], "the pods of the other count after the grace");
 }

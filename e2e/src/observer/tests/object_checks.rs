@@ -74,7 +74,8 @@ fn at_rest_the_status_of_a_queue_is_its_usage_and_that_of_its_descendants() {
     assert_eq!(wrong(&trace).len(), 2, "the status of q and root is empty");
     for name in ["q", "root"] {
         let parent = (name == "q").then(|| "root".to_owned());
-        let now = QueueFact { parent, capability: Amounts::default(), allocated: amounts("cpu=1000m memory=0") };
+        let now =
+            QueueFact { parent, capability: Amounts::default(), guarantee: Amounts::default(), allocated: amounts("cpu=1000m memory=0") };
         trace.add(Change::Queue { name: name.to_owned(), now: Some(Box::new(now)) });
     }
     trace.found();
@@ -92,4 +93,97 @@ fn an_excuse_silences_only_its_check() {
     trace.history.excuses.push(Excuse { check: Some(1), from: 0, to: None, at_most: None });
     trace.put_group("g", Some(group("q", 2))).bind("p1", "cpu=1").put(PodFact { group: key("lost"), ..pod("p2", "", None) }).wait(60);
     assert_eq!(trace.found(), [6]);
+}
+
+/// A gang of two that is satisfied.
+fn satisfied() -> Trace {
+    let mut trace = Trace::begin();
+    trace.queue("q", "root", "").put_group("g", Some(group("q", 2))).bind("p1", "cpu=1").bind("p2", "cpu=1").wait(60);
+    assert!(trace.found().is_empty());
+    trace
+}
+
+fn leaving(name: &str) -> PodFact {
+    PodFact { terminating: true, ..pod(name, "cpu=1", Some("a")) }
+}
+
+fn evicted(name: &str) -> PodFact {
+    PodFact { evicted: true, ..pod(name, "cpu=1", Some("a")) }
+}
+
+#[test]
+fn a_gang_that_was_restarted_must_be_satisfied_anew() {
+    let mut trace = satisfied();
+    trace.put(leaving("p1")).put(leaving("p2")).bind("p3", "cpu=1").wait(60);
+    assert_eq!(trace.found(), [6], "the terminating members of the time before do not count");
+    let mut trace = satisfied();
+    trace.put(leaving("p1")).put(leaving("p2")).bind("p3", "cpu=1").bind("p4", "cpu=1").delete("p1").delete("p2").wait(60);
+    assert!(trace.found().is_empty(), "{:?}", trace.history.findings());
+    trace.delete("p3").delete("p4").bind("p5", "cpu=1").wait(60);
+    assert_eq!(trace.found(), [6], "and so a third time");
+}
+
+#[test]
+fn a_gang_that_was_preempted_goes_as_a_whole_and_comes_back_as_a_whole() {
+    // No pod waits here, which is a finding of check 9.
+    let partly = |trace: &mut Trace| trace.found().into_iter().filter(|check| *check == 6).collect::<Vec<_>>();
+    let mut trace = satisfied();
+    trace.put(evicted("p1")).delete("p1").put(evicted("p2")).delete("p2").wait(60);
+    assert!(partly(&mut trace).is_empty());
+    trace.bind("p3", "cpu=1").wait(60);
+    assert_eq!(partly(&mut trace), [6]);
+    let mut trace = satisfied();
+    trace.put(evicted("p1")).delete("p1").wait(60);
+    assert_eq!(partly(&mut trace), [6], "half of a gang was evicted");
+    let mut trace = satisfied();
+    trace.bind("p3", "cpu=1").put(evicted("p1")).delete("p1").wait(60);
+    assert!(partly(&mut trace).is_empty(), "a member beyond the minimum may be evicted alone");
+}
+
+#[test]
+fn a_binding_after_a_raised_minimum_must_reach_it() {
+    let raised = || {
+        let mut trace = satisfied();
+        trace.put_group("g", Some(group("q", 4)));
+        trace
+    };
+    let mut trace = raised();
+    trace.wait(60);
+    assert!(trace.found().is_empty(), "no member was bound since");
+    trace.bind("p3", "cpu=1").wait(9).bind("p4", "cpu=1").wait(60);
+    assert!(trace.found().is_empty(), "{:?}", trace.history.findings());
+    let mut trace = raised();
+    trace.wait(3).bind("p3", "cpu=1").wait(60);
+    assert_eq!(trace.found(), [6]);
+    let mut trace = raised();
+    trace.wait(1).bind("p3", "cpu=1").wait(60);
+    assert!(trace.found().is_empty(), "the scheduler may not have seen the new minimum");
+}
+
+#[test]
+fn a_gang_that_lost_members_gets_them_back_together() {
+    let lost = || {
+        let mut trace = Trace::begin();
+        trace.queue("q", "root", "").put_group("g", Some(group("q", 3)));
+        trace.bind("p1", "cpu=1").bind("p2", "cpu=1").bind("p3", "cpu=1").wait(60).delete("p1").delete("p2");
+        trace
+    };
+    let mut trace = lost();
+    trace.wait(60).bind("p4", "cpu=1").bind("p5", "cpu=1").wait(60);
+    assert!(trace.found().is_empty(), "{:?}", trace.history.findings());
+    let mut trace = lost();
+    trace.wait(60).bind("p4", "cpu=1").wait(60);
+    assert_eq!(trace.found(), [6]);
+    let mut trace = lost();
+    trace.wait(1).bind("p4", "cpu=1").wait(60);
+    assert!(trace.found().is_empty(), "the scheduler may not have seen that members are lost: {:?}", trace.history.findings());
+}
+
+#[test]
+fn members_that_succeeded_count() {
+    let mut trace = satisfied();
+    trace.put(PodFact { ended: true, ..pod("p1", "cpu=1", Some("a")) }).wait(60).bind("p3", "cpu=1").wait(60);
+    trace.put(PodFact { ended: true, ..pod("p2", "cpu=1", Some("a")) }).put(PodFact { ended: true, ..pod("p3", "cpu=1", Some("a")) });
+    trace.wait(60).bind("p4", "cpu=1").wait(60);
+    assert!(trace.found().is_empty(), "{:?}", trace.history.findings());
 }
