@@ -72,8 +72,11 @@ e2e: tools debug-build $(if $(filter-out C11,$(CASE)),,static) ## the cases on t
 takeover: tools debug-build ## how long nobody is there when the controller's leader goes (TIMES=5 for each way)
 	@$(RUNNER) takeover --repeat $(TIMES)
 
-soak: tools debug-build ## the differential tests on more histories than `make test`, then every case under faults again and again, new seeds each time (MINUTES=60, SEED=…, JOBS=1, CASE=L1-faults)
-	PODGROUP_DIFFERENTIAL_HISTORIES=$(call more,500,$(HISTORIES)) PODGROUP_DIFFERENTIAL_RECLAIMS=$(call more,200,$(RECLAIMS)) cargo test --workspace $(OPTIMIZED) --lib -- differential:: --nocapture
+# Every random test, by a part of its name or of its module's. All draw from one seed, which they print; PODGROUP_TEST_SEED repeats it.
+RANDOM = differential:: histories:: propert simulation_tests forgotten_tests promises finder_tests orders
+soak: tools debug-build ## the random tests with many times the cases of `make test`, then every case under faults again and again, new seeds each time (MINUTES=60, SEED=…, JOBS=1, CASE=L1-faults)
+	PODGROUP_DIFFERENTIAL_HISTORIES=$(call more,500,$(HISTORIES)) PODGROUP_DIFFERENTIAL_RECLAIMS=$(call more,200,$(RECLAIMS)) PODGROUP_TEST_TIMES=$(MINUTES) \
+		cargo test --workspace $(OPTIMIZED) --lib -- $(RANDOM) --nocapture
 	@$(RUNNER) soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS) $(foreach case,$(CASE),--case $(case))
 
 check: format lints ## format and lints

@@ -118,6 +118,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
+        #![proptest_config(crate::random_tests::config(256))]
+
         #[test]
         fn the_map_behaves_as_a_btree_map(steps in prop::collection::vec((0_u16..40, any::<bool>()), 0..100)) {
             let (mut map, mut tree) = (ByKey::default(), BTreeMap::new());

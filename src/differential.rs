@@ -1,13 +1,14 @@
 //! Runs differential tests.
 //!
 //! A differential test draws cases (histories, small clusters) from a seed. It runs each case on the real code and on a reference, and shrinks and prints the
-//! first difference. `PODGROUP_DIFFERENTIAL_SEED` repeats an earlier run.
+//! first difference. `PODGROUP_TEST_SEED` repeats an earlier run.
 
 use std::cell::{Cell, RefCell};
-use std::hash::{BuildHasher, Hasher, RandomState};
 
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+
+use crate::random_tests::{self, SEED_NAME, number_from_env};
 
 /// One differential test.
 pub(crate) struct DifferentialTest<S: Strategy> {
@@ -17,11 +18,6 @@ pub(crate) struct DifferentialTest<S: Strategy> {
     pub(crate) describe: fn(&S::Value) -> String,
     /// How many simpler cases are tried after a difference, at most.
     pub(crate) shrinks: u32,
-}
-
-/// Reads a number from an environment variable; `None` when it is not set.
-fn number_from_env(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap())
 }
 
 /// The size and the seed of one run.
@@ -35,10 +31,10 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Reads the number of cases from the variable `name` (default: `usual`), and the seed from `PODGROUP_DIFFERENTIAL_SEED` (default: `seed`, or a new one each time).
-    pub(crate) fn from_env(name: &str, usual: u32, threads: u32, seed: Option<u64>) -> Self {
-        let cases = number_from_env(name).map_or(usual, |number| u32::try_from(number).unwrap());
-        let seed = number_from_env("PODGROUP_DIFFERENTIAL_SEED").or(seed).unwrap_or_else(|| RandomState::new().build_hasher().finish());
+    /// Reads the number of cases from the variable `name`; by default it is `usual`, times as often as the run asks for.
+    pub(crate) fn from_env(name: &str, usual: u32, threads: u32) -> Self {
+        let cases = number_from_env(name).map_or_else(|| random_tests::cases(usual), |number| u32::try_from(number).unwrap());
+        let seed = random_tests::seed();
         Self { cases, threads, seed }
     }
 }
@@ -76,9 +72,9 @@ impl<S: Strategy> DifferentialTest<S> {
             let threads: Vec<_> = (0..*threads).map(|thread| scope.spawn(move || on(thread))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).unzip()
         });
-        println!("{}; in {:.1} s, PODGROUP_DIFFERENTIAL_SEED={seed}", summary(&statistics), begin.elapsed().as_secs_f32());
+        println!("{}; in {:.1} s, {SEED_NAME}={seed}", summary(&statistics), begin.elapsed().as_secs_f32());
         let differences: Vec<_> = differences.into_iter().flatten().collect();
-        assert!(differences.is_empty(), "PODGROUP_DIFFERENTIAL_SEED={seed}: {}", differences.join("\n"));
+        assert!(differences.is_empty(), "{SEED_NAME}={seed}: {}", differences.join("\n"));
         statistics
     }
 }
@@ -92,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "PODGROUP_DIFFERENTIAL_SEED=7: too much\ncase 500")]
+    #[should_panic(expected = "PODGROUP_TEST_SEED=7: too much\ncase 500")]
     fn the_first_difference_is_shrunk_and_printed_with_its_seed() {
         let small = |_, case: &u32, _: &mut ()| if *case < 500 { Ok(()) } else { Err("too much".to_owned()) };
         numbers().run(&Settings { cases: 100, threads: 1, seed: 7 }, small, |_| String::new());

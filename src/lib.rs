@@ -45,6 +45,8 @@ pub mod lifecycle;
 #[cfg(test)]
 mod metrics_page;
 pub mod plugin;
+#[cfg(test)]
+mod random_tests;
 pub mod resources;
 pub mod runtime;
 pub mod scheduler;

@@ -103,6 +103,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::random_tests::config(256))]
+
         #[test]
         fn all_is_given_or_every_part_has_its_target_and_no_part_has_more(
             rest in 0_i128..1_000,

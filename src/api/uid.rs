@@ -106,6 +106,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(crate::random_tests::config(256))]
+
         #[test]
         fn uids_have_the_order_of_their_texts(a in "[ab\u{0}é]{0,10}", b in "[ab\u{0}é]{0,10}") {
             prop_assert_eq!(Uid::from(a.as_str()).cmp(&Uid::from(b.as_str())), a.cmp(&b));

@@ -196,7 +196,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..crate::random_tests::config(256) })]
 
     #[test]
     fn an_amended_podgroup_equals_a_newly_created_one(from in any_fields(), to in any_fields(), known in any::<bool>()) {

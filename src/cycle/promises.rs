@@ -186,7 +186,7 @@ fn checked_cycle(state: &mut SchedulingState, now: Duration) -> Plan {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+    #![proptest_config(crate::random_tests::config(512))]
 
     #[test]
     fn no_history_oversells_tears_a_gang_apart_or_leaves_the_books_wrong(steps in prop::collection::vec(step(), 1..60)) {

@@ -109,6 +109,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::random_tests::config(256))]
+
         #[test]
         fn small_fractions_compare_as_their_cross_products(a in 0_i128..50, b in 1_i128..50, c in 0_i128..50, d in 1_i128..50) {
             prop_assert_eq!(share(a, b).cmp(&share(c, d)), (a * d).cmp(&(c * b)));

@@ -59,6 +59,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::random_tests::config(256))]
+
         #[test]
         fn every_bar_has_the_same_width(used in any::<i128>(), reserved in any::<i128>(), deserved in any::<Option<i128>>(), most in any::<i128>()) {
             let bar = bar(Amount::from_nanos(used), Amount::from_nanos(reserved), deserved.map(Amount::from_nanos), Some(Amount::from_nanos(most)));

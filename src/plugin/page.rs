@@ -203,6 +203,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::random_tests::config(256))]
+
         #[test]
         fn no_printed_text_has_an_effect_on_a_terminal(text in any::<String>(), key in any::<String>()) {
             let mut page = Page::default();

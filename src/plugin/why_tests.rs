@@ -255,6 +255,8 @@ fn unknown_facts_are_not_guessed() {
 }
 
 proptest! {
+    #![proptest_config(crate::random_tests::config(256))]
+
     /// Names, messages and amounts of any form; queues in any shape.
     #[test]
     fn any_input_gives_a_report_without_control_characters_from_it(

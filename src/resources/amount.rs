@@ -119,6 +119,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::random_tests::config(256))]
+
         #[test]
         fn adding_and_subtracting_the_same_amount_changes_nothing(a in any::<i64>(), b in any::<i64>()) {
             let (a, b) = (Amount::from_units(a), Amount::from_nanos(i128::from(b)));

@@ -231,6 +231,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::random_tests::config(256))]
+
         #[test]
         fn sums_differences_and_maxima_agree_with_the_reference_model(a in model(), b in model()) {
             let mut sum = vector(&a);

@@ -6,7 +6,7 @@
 //!      ╰─────▶ Facts ──▶ ByRules: the rules  ─┘
 //! ```
 //!
-//! `PODGROUP_DIFFERENTIAL_HISTORIES` sets the number of histories (`make test` runs 8,000), `PODGROUP_DIFFERENTIAL_SEED` repeats an earlier run. A history with a difference is
+//! `PODGROUP_DIFFERENTIAL_HISTORIES` sets the number of histories (`make test` runs 8,000), `PODGROUP_TEST_SEED` repeats an earlier run. A history with a difference is
 //! shrunk and printed as the lines of a scenario; its essence belongs in `src/accounting/scenarios`.
 
 use std::fmt::Write;
@@ -71,7 +71,7 @@ fn the_accounting_and_the_rules_agree_after_every_step() {
         played.levels[levels] += 1;
         Ok(())
     };
-    histories_test().run(&Settings::from_env("PODGROUP_DIFFERENTIAL_HISTORIES", HISTORIES, THREADS, None), one, |all| {
+    histories_test().run(&Settings::from_env("PODGROUP_DIFFERENTIAL_HISTORIES", HISTORIES, THREADS), one, |all| {
         let levels: Vec<usize> = (0..QUEUES).map(|at| all.iter().map(|played| played.levels[at]).sum()).collect();
         let (histories, steps) = (levels.iter().sum::<usize>(), all.iter().map(|played| played.steps).sum::<usize>());
         format!("{histories} histories, {steps} steps; by levels of their deepest tree: {levels:?}")

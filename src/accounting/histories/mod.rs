@@ -163,7 +163,7 @@ fn assert_right(accounting: &Accounting, record: &Record) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..crate::random_tests::config(300) })]
 
     #[test]
     fn b4_any_history_with_the_same_end_gives_the_same_accounting(

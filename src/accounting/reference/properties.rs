@@ -91,7 +91,7 @@ type Measure = fn(&Cluster, &str, &str) -> i128;
 const SHARE_AND_RIGHT: [Measure; 2] = [share, right];
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..crate::random_tests::config(64) })]
 
     /// F3, S2: the floor of one queue never pays for the share of another, and floors never exceed the cluster.
     #[test]

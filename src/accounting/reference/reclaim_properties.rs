@@ -94,7 +94,7 @@ fn after(cluster: &Cluster, victims: &BTreeSet<String>) -> Cluster {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..crate::random_tests::config(64) })]
 
     /// R1, R3.
     #[test]
@@ -131,7 +131,7 @@ proptest! {
 #[test]
 fn some_of_the_tried_reclaims_are_allowed() {
     use proptest::strategy::ValueTree;
-    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut runner = proptest::test_runner::TestRunner::new(crate::random_tests::config(1));
     let tried = (0..60).map(|_| full_cluster().new_tree(&mut runner).unwrap().current());
     assert!(tried.filter(|cluster| !allowed_victims(cluster).is_empty()).count() >= 8);
 }

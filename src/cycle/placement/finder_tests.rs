@@ -88,7 +88,7 @@ fn asks(cpu: i64, gpus: i64, further: u8, zone: bool, bears: bool) -> PodFacts {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+    #![proptest_config(crate::random_tests::config(512))]
 
     #[test]
     fn the_finder_says_what_asking_every_node_says(steps in prop::collection::vec(step(), 1..80), pack in any::<bool>()) {

@@ -279,7 +279,7 @@ impl History {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1024, ..ProptestConfig::default() })]
+    #![proptest_config(crate::random_tests::config(1024))]
 
     #[test]
     fn no_history_binds_too_early_or_leaves_anything_behind(steps in prop::collection::vec(step(), 1..70)) {

@@ -135,6 +135,8 @@ fn written(nanos: i128, (suffix, factor): (&str, i128)) -> Option<String> {
 }
 
 proptest! {
+    #![proptest_config(crate::random_tests::config(256))]
+
     #[test]
     fn the_order_of_texts_is_the_order_of_their_values(
         nanos in prop_oneof![-(1_i128 << 80)..1 << 80, -(1_i128 << 40)..1 << 40, -9..10_i128],

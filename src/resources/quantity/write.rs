@@ -94,6 +94,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::random_tests::config(256))]
+
         #[test]
         fn a_written_amount_is_read_back(
             units in any::<i64>().prop_filter("within the limit", |units| *units > i64::MIN + 1),

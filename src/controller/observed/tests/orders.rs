@@ -62,7 +62,7 @@ fn next_steps(observed: &Observed) -> Vec<(Step, String)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..crate::random_tests::config(256) })]
 
     #[test]
     fn the_cache_is_the_same_for_any_order_of_the_kinds_and_for_repeated_events(

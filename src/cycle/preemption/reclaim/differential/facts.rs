@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 use crate::api::names::DEFAULT_SCHEDULER;
 use crate::api::{GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts, Uid};
+use crate::cycle::placement::Strategy as NodeStrategy;
 use crate::cycle::state::SchedulingState;
 use crate::cycle::testing::{amounts, group, limits, node, pod, queue, running};
 
@@ -83,6 +84,8 @@ pub(super) struct Facts {
     pub(super) preemptor: PreemptingGroup,
     /// The queue and the request of another waiting PodGroup.
     pub(super) waits: Option<(usize, Pair)>,
+    /// Which of the nodes with room a pod gets.
+    pub(super) strategy: NodeStrategy,
 }
 
 fn queue_fields() -> impl Strategy<Value = QueueFields> {
@@ -188,13 +191,26 @@ fn lending(mut facts: Facts) -> Facts {
     facts
 }
 
+/// Draws a small cluster. Most have up to 7 running pods: the reference tries every choice of them, so each further pod doubles its work.
 fn any_facts() -> impl Strategy<Value = Facts> {
     let slack = prop::collection::vec([-1..3_i64, -1..4_i64], 1..4);
     let queues = prop::collection::vec(queue_fields(), SHAPE.len());
     let waits = prop::option::weighted(0.2, (0..LEAVES.len(), [0..4_i64, 0..2_i64]));
     let lets = [0..3_u32, 1..3_u32];
-    (queues, prop::collection::vec(one(), 1..8), slack, [0..4_u32, 1..3_u32], lets, preempting_group(), waits)
-        .prop_map(|(queues, pods, slack, mins, budgets, preemptor, waits)| Facts { queues, pods, slack, mins, budgets, preemptor, waits })
+    let strategy = prop_oneof![Just(NodeStrategy::Spread), Just(NodeStrategy::Pack)];
+    let pods = prop_oneof![12 => prop::collection::vec(one(), 1..8), 1 => prop::collection::vec(one(), 8..11)];
+    (queues, pods, slack, [0..4_u32, 1..3_u32], lets, preempting_group(), waits, strategy).prop_map(
+        |(queues, pods, slack, mins, budgets, preemptor, waits, strategy)| Facts {
+            queues,
+            pods,
+            slack,
+            mins,
+            budgets,
+            preemptor,
+            waits,
+            strategy,
+        },
+    )
 }
 
 impl Facts {

@@ -7,8 +7,10 @@
 //!
 //! The reference has no disruption budgets (R9). This test checks them itself. When the choice of the reference violates a budget, this test tries every other choice.
 //!
+//! Half of the clusters spread pods over their nodes, the other half pack them.
+//!
 //! A cluster with a difference is shrunk and printed as the lines of a scenario.
-//! `PODGROUP_DIFFERENTIAL_RECLAIMS` sets the number of clusters, `PODGROUP_DIFFERENTIAL_SEED` repeats an earlier run.
+//! `PODGROUP_DIFFERENTIAL_RECLAIMS` sets the number of clusters, `PODGROUP_TEST_SEED` repeats an earlier run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +20,6 @@ use proptest::strategy::Strategy;
 use super::{Budgets, NotPreempted, Preemption, Preemptor, find};
 use crate::accounting::reference::{reclaim, some_reclaim};
 use crate::api::GroupKey;
-use crate::cycle::placement::Strategy as NodeStrategy;
 use crate::cycle::state::SchedulingState;
 use crate::differential::{DifferentialTest, Settings};
 use facts::Facts;
@@ -51,7 +52,7 @@ fn search(facts: &Facts, state: &mut SchedulingState) -> Result<Preemption, NotP
         preemptable: facts.preemptor.preemptable,
         last: &last,
     };
-    find(state, NodeStrategy::Spread, &preemptor, Budgets { left: &facts.budgets, of: &|pod| facts.budgets_of(&pod.uid) })
+    find(state, facts.strategy, &preemptor, Budgets { left: &facts.budgets, of: &|pod| facts.budgets_of(&pod.uid) })
 }
 
 /// Compares the search with the reference for one cluster. The error is the first difference.
@@ -119,12 +120,12 @@ fn cheapest(facts: &Facts, text: &str, victims: &[String]) -> Result<(), String>
 }
 
 fn differential_test() -> DifferentialTest<impl Strategy<Value = Facts>> {
-    DifferentialTest { cases: facts::facts, describe: Facts::text, shrinks: 5_000 }
+    DifferentialTest { cases: facts::facts, describe: |facts| format!("{:?}\n{}", facts.strategy, facts.text()), shrinks: 5_000 }
 }
 
 #[test]
 fn the_search_finds_allowed_victims_whenever_there_are_any() {
-    let settings = Settings::from_env("PODGROUP_DIFFERENTIAL_RECLAIMS", CLUSTERS, 1, None);
+    let settings = Settings::from_env("PODGROUP_DIFFERENTIAL_RECLAIMS", CLUSTERS, 1);
     let one = |begun: u32, facts: &Facts, seen: &mut BTreeMap<Outcome, u32>| {
         *seen.entry(compare(facts, begun.is_multiple_of(THOROUGHLY))?).or_default() += 1;
         Ok(())
