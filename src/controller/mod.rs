@@ -33,8 +33,9 @@ use tokio::sync::mpsc;
 use crate::api::names::{CONTROLLER, SCHEDULER, VERSION};
 use crate::runtime::exposition::Refresh;
 use crate::runtime::flags::ControllerFlags;
+use crate::runtime::leader::ReleaseRule;
 use crate::runtime::program::Stage;
-use crate::runtime::setup::setup;
+use crate::runtime::setup::{Identity, setup};
 use crate::runtime::version_skew::OtherProgram;
 
 use act::Actor;
@@ -49,8 +50,7 @@ const EVENTS: usize = 1024;
 pub async fn run(flags: ControllerFlags) -> ExitCode {
     let own = |registry: &_| Ok((ControllerMetrics::new(registry)?, Refresh::nothing()));
     let (setup, metrics) = match setup(
-        CONTROLLER,
-        OtherProgram { program: SCHEDULER, annotation: VERSION },
+        Identity { name: CONTROLLER, other: OtherProgram { program: SCHEDULER, annotation: VERSION }, release: ReleaseRule::Always },
         &flags.common,
         flags.http_address,
         Vec::new(),

@@ -9,7 +9,6 @@ use crate::scheduler::testing::{at, binds, group_status, ready, reset, state, wr
 #[test]
 fn the_scheduler_decides_only_with_complete_lists_and_the_lease() {
     let mut state = state();
-    state.lead(at(0));
     state.apply(Event::Nodes(reset(vec![node("n", &[("cpu", 4)])])), at(0));
     state.apply(Event::Groups(reset(vec![group("ns", "g", 1, "default")])), at(0));
     state.apply(Event::Queues(reset(Vec::new())), at(0));
@@ -19,9 +18,8 @@ fn the_scheduler_decides_only_with_complete_lists_and_the_lease() {
     assert!(state.tick(at(1000)).is_empty());
     assert_eq!(state.next(), None);
     state.apply(Event::Pods(reset(vec![pod("ns", "p", "g", &[("cpu", 1)])])), at(1000));
-    state.leading = false;
     assert!(state.tick(at(2000)).is_empty());
-    state.lead(at(3000));
+    state.lead(Handover::Clean, 0, at(3000));
     assert_eq!(binds(&state.tick(at(3000))), 1);
 }
 
@@ -93,6 +91,7 @@ fn a_nomination_overcommits_no_node_and_is_shown_separately() {
         Command::Bind(_)
         | Command::Evict { .. }
         | Command::StopEvictions { .. }
+        | Command::Fence { .. }
         | Command::Group { .. }
         | Command::Queue { .. }
         | Command::QueueEvent { .. }

@@ -50,7 +50,10 @@ fn answer(server: &mut Server, method: &Method, body: &Value) -> (u16, Value) {
         server.others -= 1;
         server.version += 1;
     }
-    if server.node.is_some() || server.deleting || body["metadata"]["resourceVersion"] != server.version.to_string() {
+    if server.node.is_some()
+        || server.deleting
+        || body["metadata"]["resourceVersion"].as_str().and_then(|version| version.parse().ok()) != Some(server.version)
+    {
         return failure(409);
     }
     server.version += 1;
@@ -79,7 +82,9 @@ async fn outcome(server: &Arc<Mutex<Server>>) -> (&'static str, u64) {
     let outcome = match tokio::time::timeout(Duration::from_secs(3600), to.next()).await.expect("it is stuck") {
         Report::Bound(_) => "bound",
         Report::NotBound(_, reason) => reason,
-        report => panic!("{report:?}"),
+        report @ (Report::Unanswered(..) | Report::Evicted(_) | Report::NotEvicted(..) | Report::Fenced(_) | Report::Written(..)) => {
+            panic!("{report:?}")
+        }
     };
     (outcome, clock::monotonic().saturating_duration_since(began).as_secs())
 }
