@@ -63,7 +63,7 @@ mutants: prerequisites ## changes the pure rooms, one expression at a time, and 
 	CARGO_TARGET_DIR=$(CURDIR)/target/mutants CARGO_PROFILE_DEV_DEBUG=0 PODGROUP_DIFFERENTIAL_HISTORIES=100 nice -n 19 cargo mutants --package podgroup --jobs 1 --output target \
 		$(foreach file,$(FILES),--file '$(file)') $(if $(SHARD),--shard $(SHARD)) -- -- $(addsuffix ::,$(rooms)) $(foreach part,$(SKIP),--skip $(part))
 
-model: debug-build ## the exhaustive model of a PodGroup's life, all worlds and mutants (minutes; docs/model.md)
+model: debug-build ## the exhaustive models of a PodGroup's life and of the handover, all worlds and mutants (minutes; docs/model.md; WORLD=handover, large, or a part of a world's name)
 	target/debug/podgroup-model $(WORLD)
 
 e2e: tools debug-build $(if $(filter-out C11,$(CASE)),,static) ## the cases on the real control plane (CASE=L1 for one, REPEAT=10, JOBS=1)
@@ -74,9 +74,10 @@ takeover: tools debug-build ## how long nobody is there when the controller's le
 
 # Every random test, by a part of its name or of its module's. All draw from one seed, which they print; PODGROUP_TEST_SEED repeats it.
 RANDOM = differential:: histories:: propert simulation_tests forgotten_tests promises finder_tests orders
-soak: tools debug-build ## the random tests with many times the cases of `make test`, then every case under faults again and again, new seeds each time (MINUTES=60, SEED=…, JOBS=1, CASE=L1-faults)
+soak: tools debug-build ## the random tests with many times the cases of `make test`, the large worlds of the models, then every case under faults again and again, new seeds each time (MINUTES=60, SEED=…, JOBS=1, CASE=L1-faults)
 	PODGROUP_DIFFERENTIAL_HISTORIES=$(call more,500,$(HISTORIES)) PODGROUP_DIFFERENTIAL_RECLAIMS=$(call more,200,$(RECLAIMS)) PODGROUP_TEST_TIMES=$(MINUTES) \
 		cargo test --workspace $(OPTIMIZED) --lib -- $(RANDOM) --nocapture
+	target/debug/podgroup-model large
 	@$(RUNNER) soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS) $(foreach case,$(CASE),--case $(case))
 
 check: format lints ## format and lints

@@ -1,8 +1,9 @@
-//! An exhaustive model of the life of a PodGroup. The real code decides. See `docs/model.md`.
+//! Exhaustive models of the life of a PodGroup and of the handover between schedulers. The real code decides. See `docs/model.md`.
 
 mod apart;
 mod canon;
 mod enabled;
+mod handover;
 mod happen;
 mod mutant;
 mod packed;
@@ -16,4 +17,4 @@ mod values;
 mod world;
 mod worlds;
 
-pub use report::{all, apart, only_mutants, small, some};
+pub use report::{all, all_handover, apart, large, only_mutants, small, small_handover, some};

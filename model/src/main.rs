@@ -1,9 +1,11 @@
-//! `make model`: searches all worlds and all mutants. With an argument, only the worlds with the argument in their name.
+//! `make model`: searches all worlds and all mutants. With an argument, a part of them, or the worlds with the argument in their name.
 
 fn main() -> std::process::ExitCode {
     let wrong = match std::env::args().nth(1).as_deref() {
         None => podgroup_model::all(),
         Some("mutants") => podgroup_model::only_mutants(),
+        Some("handover") => podgroup_model::all_handover(),
+        Some("large") => podgroup_model::large(),
         Some("interference") => podgroup_model::apart(),
         Some(words) => podgroup_model::some(words),
     };

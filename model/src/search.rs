@@ -1,9 +1,8 @@
 //! Searches every state of a world breadth first and stores the graph, for two properties that stateright cannot check.
 //!
-//! * **L2** (AG EF): the search goes backwards from the right and quiet states, over steps that are neither faults nor new actions of others.
+//! * **Liveness** (AG EF; L2 in a PodGroup's life): the search goes backwards from the goals, over steps that are neither faults nor new actions of others.
 //!   (`Property::eventually` follows paths, and treats a cycle as an end.)
-//! * **No endless writes**: after owners and pods have stopped changing and every controller has seen that, no cycle of requests, answers and events
-//!   changes a PodGroup.
+//! * **No endless writes**: after others have stopped and the programs have seen it, no cycle of the programs' own steps changes what they write.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -12,12 +11,34 @@ use std::time::{Duration, Instant};
 
 use stateright::Model;
 
-use crate::promises::{is_right, properties};
-use crate::values::State;
-use crate::world::{Action, World};
+/// A world that can be searched: a model, and what the two properties need.
+pub(crate) trait Space: Model<State: Clone + Hash, Action: Copy> {
+    /// The name of the promise that a goal can be reached from every state.
+    const LIVENESS: &'static str;
+
+    /// Returns whether the state is a goal: every state must reach one by steps of the system.
+    fn is_goal(&self, state: &Self::State) -> bool;
+
+    /// Returns whether others have stopped: from then on, no cycle of the programs' own steps may write for ever.
+    fn is_settled(&self, state: &Self::State) -> bool;
+
+    /// Returns what a step is.
+    fn kind(&self, before: &Self::State, action: Self::Action, after: &Self::State) -> Kind;
+}
+
+/// What a step is.
+#[derive(Clone, Copy)]
+pub(crate) struct Kind {
+    /// The step is neither a fault nor a new action of others.
+    pub(crate) system: bool,
+    /// The step is one of the programs under test.
+    pub(crate) own: bool,
+    /// The step changed the object that they write.
+    pub(crate) wrote: bool,
+}
 
 /// The result of a search.
-pub(crate) struct Found {
+pub(crate) struct Found<A> {
     /// The number of different states.
     pub(crate) states: usize,
     /// The number of steps between them.
@@ -26,7 +47,7 @@ pub(crate) struct Found {
     pub(crate) depth: usize,
     pub(crate) time: Duration,
     /// The first broken promise, and the shortest trace to it.
-    pub(crate) broken: Option<(&'static str, Vec<Action>)>,
+    pub(crate) broken: Option<(&'static str, Vec<A>)>,
     /// Whether every state was visited.
     pub(crate) exhausted: bool,
 }
@@ -51,10 +72,7 @@ impl Hasher for Same {
 struct Edge {
     from: u32,
     to: u32,
-    system: bool,
-    /// Whether the step is one of a controller itself; `wrote`: whether it changed a PodGroup.
-    own: bool,
-    wrote: bool,
+    kind: Kind,
 }
 
 struct Graph {
@@ -67,13 +85,13 @@ struct Graph {
 }
 
 /// Searches every state of the world, or stops after `most` states.
-pub(crate) fn search(world: &World, most: usize) -> Found {
+pub(crate) fn search<S: Space>(world: &S, most: usize) -> Found<S::Action> {
     visit(world, most, None, |_| {})
 }
 
 /// Searches a world and calls `visitor` once for every state. With `only`, checks only this promise.
 #[expect(clippy::disallowed_methods, reason = "the duration is printed, and nothing depends on it")]
-pub(crate) fn visit(world: &World, most: usize, only: Option<&str>, mut visitor: impl FnMut(&State)) -> Found {
+pub(crate) fn visit<S: Space>(world: &S, most: usize, only: Option<&str>, mut visitor: impl FnMut(&S::State)) -> Found<S::Action> {
     let began = Instant::now();
     let mut graph = Graph { ids: HashMap::default(), came: Vec::new(), edges: Vec::new(), right: Vec::new(), settled: Vec::new() };
     let mut queue = VecDeque::new();
@@ -81,7 +99,7 @@ pub(crate) fn visit(world: &World, most: usize, only: Option<&str>, mut visitor:
         graph.add(world, &state, (u32::MAX, 0, 0));
         queue.push_back(state);
     }
-    let (mut next, mut actions, properties) = (0_u32, Vec::new(), properties());
+    let (mut next, mut actions, properties) = (0_u32, Vec::new(), world.properties());
     let mut broken = None;
     let mut exhausted = true;
     while let Some(state) = queue.pop_front() {
@@ -104,16 +122,14 @@ pub(crate) fn visit(world: &World, most: usize, only: Option<&str>, mut visitor:
             let Some(after) = world.next_state(&state, action) else { continue };
             let came = (from, u16::try_from(number).expect("few actions"), depth);
             let (to, new) = graph.add(world, &after, came);
-            let own = matches!(action, Action::Send { .. } | Action::Land { .. } | Action::Answer { .. } | Action::Event { kind: 2, .. });
-            let wrote = matches!(action, Action::Land { .. }) && after.groups != state.groups;
-            graph.edges.push(Edge { from, to, system: action.is_system(), own, wrote });
+            graph.edges.push(Edge { from, to, kind: world.kind(&state, action, &after) });
             if new {
                 queue.push_back(after);
             }
         }
     }
-    if broken.is_none() && exhausted && only.is_none_or(|only| only == "L2") {
-        broken = graph.stuck().map(|at| ("L2", at)).or_else(|| graph.restless().map(|at| ("writes for ever", at)));
+    if broken.is_none() && exhausted && only.is_none_or(|only| only == S::LIVENESS) {
+        broken = graph.stuck().map(|at| (S::LIVENESS, at)).or_else(|| graph.restless().map(|at| ("writes for ever", at)));
     }
     Found {
         states: graph.came.len(),
@@ -126,7 +142,7 @@ pub(crate) fn visit(world: &World, most: usize, only: Option<&str>, mut visitor:
 }
 
 impl Graph {
-    fn add(&mut self, world: &World, state: &State, came: (u32, u16, u16)) -> (u32, bool) {
+    fn add<S: Space>(&mut self, world: &S, state: &S::State, came: (u32, u16, u16)) -> (u32, bool) {
         let mut hasher = ahash_like();
         state.hash(&mut hasher);
         let id = u32::try_from(self.came.len()).expect("fewer states than 2^32");
@@ -135,16 +151,16 @@ impl Graph {
             Entry::Vacant(free) => {
                 free.insert(id);
                 self.came.push(came);
-                self.right.push(is_right(state) && world.is_quiet(state));
-                self.settled.push(is_settled(state));
+                self.right.push(world.is_goal(state));
+                self.settled.push(world.is_settled(state));
                 (id, true)
             }
         }
     }
 
-    /// Returns the first state from which no right state can be reached without a fault. L2
+    /// Returns the first state from which no goal can be reached without a fault.
     fn stuck(&self) -> Option<u32> {
-        let (starts, into) = self.sorted(|edge| edge.system, |edge| (edge.to, edge.from));
+        let (starts, into) = self.sorted(|edge| edge.kind.system, |edge| (edge.to, edge.from));
         let mut reached = self.right.clone();
         let mut stack: Vec<usize> = (0..reached.len()).filter(|id| reached[*id]).collect();
         while let Some(id) = stack.pop() {
@@ -158,12 +174,12 @@ impl Graph {
         reached.iter().position(|reached| !reached).and_then(|id| u32::try_from(id).ok())
     }
 
-    /// Returns the first state on a cycle of steps of the controllers themselves that changes a PodGroup.
+    /// Returns the first state on a cycle of the programs' own steps that changes what they write.
     fn restless(&self) -> Option<u32> {
-        let within = |edge: &Edge| edge.own && self.settled[edge.from as usize] && self.settled[edge.to as usize];
+        let within = |edge: &Edge| edge.kind.own && self.settled[edge.from as usize] && self.settled[edge.to as usize];
         let (starts, out) = self.sorted(within, |edge| (edge.from, edge.to));
         let component = components(&starts, &out);
-        let same = |edge: &&Edge| within(edge) && edge.wrote && component[edge.from as usize] == component[edge.to as usize];
+        let same = |edge: &&Edge| within(edge) && edge.kind.wrote && component[edge.from as usize] == component[edge.to as usize];
         self.edges.iter().filter(same).map(|edge| edge.from).min()
     }
 
@@ -185,7 +201,7 @@ impl Graph {
     }
 
     /// Returns the shortest trace to a state.
-    fn way(&self, world: &World, at: u32) -> Vec<Action> {
+    fn way<S: Space>(&self, world: &S, at: u32) -> Vec<S::Action> {
         let mut numbers = Vec::new();
         let mut at = at;
         while self.came[at as usize].0 != u32::MAX {
@@ -203,12 +219,6 @@ impl Graph {
         }
         way
     }
-}
-
-/// Returns whether owners and pods have stopped changing, every controller has seen that, and no late request is under way.
-fn is_settled(state: &State) -> bool {
-    state.ctrls.iter().all(|ctrl| ctrl.late.is_empty() && (0..2).all(|kind| usize::from(ctrl.at[kind]) + 1 == state.length(kind)))
-        && state.pods.iter().all(|pod| !pod.terminating)
 }
 
 /// Returns the strongly connected component of each state (Tarjan, without recursion).

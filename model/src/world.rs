@@ -9,6 +9,8 @@ use crate::mutant::{self, Mutant};
 use crate::promises;
 use crate::protocol::slot_of;
 use crate::real::{self, View};
+use crate::report::Checked;
+use crate::search::{Kind, Space};
 use crate::values::{Ctrl, Group, GroupState, Left, Life, Owner, Pod, Pods, SLOTS, State};
 use podgroup::lifecycle::Members;
 
@@ -196,6 +198,44 @@ impl Model for World {
 
     fn properties(&self) -> Vec<Property<Self>> {
         promises::properties()
+    }
+}
+
+impl Space for World {
+    const LIVENESS: &'static str = "L2";
+
+    fn is_goal(&self, state: &State) -> bool {
+        promises::is_right(state) && self.is_quiet(state)
+    }
+
+    /// Returns whether owners and pods have stopped changing, every controller has seen that, and no late request is under way.
+    fn is_settled(&self, state: &State) -> bool {
+        let shown = |ctrl: &Ctrl, kind: usize| usize::from(ctrl.at[kind]) + 1 == state.length(kind);
+        state.ctrls.iter().all(|ctrl| ctrl.late.is_empty() && (0..2).all(|kind| shown(ctrl, kind)))
+            && state.pods.iter().all(|pod| !pod.terminating)
+    }
+
+    fn kind(&self, before: &State, action: Action, after: &State) -> Kind {
+        let own = matches!(action, Action::Send { .. } | Action::Land { .. } | Action::Answer { .. } | Action::Event { kind: 2, .. });
+        let wrote = matches!(action, Action::Land { .. }) && after.groups != before.groups;
+        Kind { system: action.is_system(), own, wrote }
+    }
+}
+
+impl Checked for World {
+    type Mutant = Mutant;
+    const MUTANTS: &'static [Mutant] = &Mutant::ALL;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn with(self, mutant: Mutant) -> Self {
+        Self { mutant, ..self }
+    }
+
+    fn breaks(mutant: Mutant) -> Option<&'static str> {
+        mutant.breaks()
     }
 }
 

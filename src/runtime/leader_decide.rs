@@ -13,43 +13,45 @@ use tokio::time::Instant;
 
 /// The longest lease duration that a record can claim: a mistake of another writer must not lock us out for ever. Our own must not be longer
 /// either, because other processes would not respect it.
-pub(super) const LONGEST: Duration = Duration::from_secs(3600);
+pub const LONGEST: Duration = Duration::from_secs(3600);
 
 /// The fields of a lease that the decision needs. Any change of them is a sign of life.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Record {
+pub struct Record {
     /// The holder; empty when there is none.
-    pub(super) holder: String,
+    pub holder: String,
     /// The duration as written, in seconds; invalid when not positive.
-    pub(super) duration_seconds: Option<i32>,
+    pub duration_seconds: Option<i32>,
     /// The time of the acquisition as written. It is compared, and never parsed.
-    pub(super) acquired: Option<String>,
+    pub acquired: Option<String>,
     /// The time of the renewal as written. It is compared, and never parsed.
-    pub(super) renewed: Option<String>,
+    pub renewed: Option<String>,
     /// How often the holder changed.
-    pub(super) transitions: i32,
+    pub transitions: i32,
     /// Whether the last holder said, when it gave the lease up, that nothing of it is under way.
-    pub(super) drained: bool,
+    pub drained: bool,
 }
 
 /// Returns how the lease comes to a process that sees this record when it makes this step.
 ///
 /// Only a release with the mark is clean. A lease that ran out, that did not exist, or that a renewal after a lost answer shows as our own, is not.
-pub(super) fn handover(seen: Option<&Observed>, step: &Step) -> Handover {
+pub fn handover(seen: Option<&Observed>, step: &Step) -> Handover {
     let given_up = seen.is_some_and(|seen| seen.record.drained && seen.record.holder.is_empty());
     if given_up && matches!(step, Step::Take { .. }) { Handover::Clean } else { Handover::Unclean }
 }
 
 /// A record, and since when our clock has seen it unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Observed {
-    pub(super) record: Record,
-    pub(super) since: Instant,
+pub struct Observed {
+    /// The record.
+    pub record: Record,
+    /// Since when it has been the same, on our clock.
+    pub since: Instant,
 }
 
 /// What the last read of the lease showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Presence {
+pub enum Presence {
     /// The lease exists.
     Present,
     /// The lease does not exist (never did, or was deleted).
@@ -67,20 +69,26 @@ pub enum Handover {
 
 /// The next step of the election.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub enum Step {
     /// As far as we know the Lease does not exist: create it.
     Create,
     /// It is free: replace the holder with ourselves, with this number of transitions.
-    Take { transitions: i32 },
+    Take {
+        /// How often the holder has changed then.
+        transitions: i32,
+    },
     /// We hold it: renew it.
     Renew,
     /// Another process holds it.
-    Wait { holder: String },
+    Wait {
+        /// The other process.
+        holder: String,
+    },
 }
 
 /// Returns the next step of `identity`, when the lease was seen as `seen` and the newest read showed `presence`. `lease` is our own
 /// duration, used for a record that names none.
-pub(super) fn decide(seen: Option<&Observed>, presence: Presence, identity: &str, lease: Duration, now: Instant) -> Step {
+pub fn decide(seen: Option<&Observed>, presence: Presence, identity: &str, lease: Duration, now: Instant) -> Step {
     let Some(observed) = seen else {
         return Step::Create;
     };
@@ -98,7 +106,7 @@ pub(super) fn decide(seen: Option<&Observed>, presence: Presence, identity: &str
 }
 
 /// Remembers `record`. The time since it has been unchanged is kept while it does not change.
-pub(super) fn observe(seen: Option<Observed>, record: Record, now: Instant) -> Observed {
+pub fn observe(seen: Option<Observed>, record: Record, now: Instant) -> Observed {
     match seen {
         Some(known) if known.record == record => known,
         Some(_) | None => Observed { record, since: now },

@@ -21,7 +21,7 @@ pub mod flags;
 pub mod http;
 mod http_listener;
 pub mod leader;
-mod leader_decide;
+pub mod leader_decide;
 mod leader_elector;
 pub mod leader_metrics;
 pub mod logging;
