@@ -239,6 +239,8 @@ impl SchedulingState {
             Change::NodeObject(name) => {
                 nominations.node_changed(&name);
                 requeue.preemptions.nodes_changed();
+                // Which PodGroup is the first that could ever fit depends on the nodes (A6).
+                cache.fifo_queues().for_each(|queue| requeue.first_left(Arc::clone(queue)));
             }
             Change::Queues => nominations.queues_changed(),
         }

@@ -230,6 +230,14 @@ impl CycleModel {
         })
     }
 
+    /// How many members with this request the nodes could take, if they were empty.
+    fn nodes_if_empty(&self, asks: &Amounts) -> i128 {
+        let on = |offers: &Amounts| {
+            asked_in(&positive(asks)).map(|(dimension, asked)| amount(offers, dimension) / asked).min().unwrap_or(i128::MAX / 8)
+        };
+        self.nodes.values().map(on).sum()
+    }
+
     /// A6: whether the request and each member stay below every capability on the way up and below the whole cluster.
     fn could_ever_fit(&self, want: &Want) -> bool {
         let cluster = self.cluster();
@@ -237,6 +245,9 @@ impl CycleModel {
         if let Some(uid) = self.waiting(&want.group).first().filter(|_| self.is_whole(&want.group)) {
             let needs = vec![self.members[uid].asks.clone(); want.needed.max(1)];
             asked = larger(&asked, &sum(&needs));
+            if self.nodes_if_empty(&self.members[uid].asks) < needs.len() as i128 {
+                return false;
+            }
         }
         let offered = cluster.offered();
         broken(&cluster, &want.queue).is_none()
