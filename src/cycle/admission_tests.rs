@@ -454,3 +454,47 @@ fn a_gang_that_requests_more_than_all_nodes_offer_says_so() {
     state.apply_node(node("n4", &[("cpu", 8)]));
     assert_eq!(at(&mut state, 1).binds.len(), 4);
 }
+
+#[test]
+fn a5_a_back_off_ends_when_a_member_disappears_below_the_minimum() {
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 2)]));
+    elastic(&mut state, "g", 2);
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 3)])), ..group("ns", "g", 3, "default") });
+    state.apply_pod(pod("ns", "g-02", "g", &[("cpu", 1)]));
+    assert!(at(&mut state, 0).binds.is_empty());
+    assert!(at(&mut state, 30).binds.is_empty());
+    assert_eq!((phase(&state, "g"), reserved(&state, "root")), (Phase::Pending, cpus(0)));
+    // As training-operator does it: it replaces no pod while the PodGroup is Pending.
+    state.delete_pod(&Uid::from("ns/g-00"));
+    state.apply_node(node("n2", &[("cpu", 2)]));
+    assert!(at(&mut state, 31).binds.is_empty());
+    assert_eq!(phase(&state, "g"), Phase::Inqueue);
+    state.apply_pod(pod("ns", "g-03", "g", &[("cpu", 1)]));
+    assert_eq!(at(&mut state, 32).binds.len(), 3);
+    // One of another PodGroup that is not lacking ends nothing.
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 1)]));
+    gang(&mut state, "g", 2, "default", 3, &[("cpu", 1)]);
+    let _plan = (at(&mut state, 0), at(&mut state, 30));
+    state.delete_pod(&Uid::from("ns/g-0"));
+    let _plan = at(&mut state, 31);
+    assert_eq!((phase(&state, "g"), state.next_attempt()), (Phase::Pending, Some(Duration::from_secs(60))));
+}
+
+#[test]
+fn a5_a_back_off_without_members_ends_when_the_nodes_have_room_that_they_had_not() {
+    for (first, is_admitted) in [(1, true), (4, false)] {
+        let mut state = empty_state();
+        state.apply_node(node("n", &[("cpu", first)]));
+        state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 3)])), ..group("ns", "g", 3, "default") });
+        let _plan = (at(&mut state, 0), at(&mut state, 30), at(&mut state, 30));
+        assert_eq!((phase(&state, "g"), state.next_attempt()), (Phase::Pending, Some(Duration::from_secs(60))));
+        state.apply_node(node("small", &[("cpu", 1)]));
+        let _plan = at(&mut state, 31);
+        assert_eq!(phase(&state, "g"), Phase::Pending, "not enough, or the room was there before");
+        state.apply_node(node("large", &[("cpu", 2)]));
+        let _plan = at(&mut state, 32);
+        assert_eq!(phase(&state, "g") == Phase::Inqueue, is_admitted);
+    }
+}

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use crate::accounting::ROOT_QUEUE;
 use crate::api::{NodeFacts, Uid};
 
+use crate::resources::Resources;
+
 use crate::cycle::placement::capacity::pods_if_empty;
 use crate::cycle::placement::class::ClassId;
 use crate::cycle::placement::filter::NodeState;
@@ -58,6 +60,13 @@ impl Cache {
             possible = possible.saturating_add(room.min(count));
         }
         members.is_empty() || possible >= needed
+    }
+
+    /// What is idle on all nodes together.
+    pub(in crate::cycle) fn idle(&self) -> Resources {
+        let mut idle = Resources::new();
+        self.accounting.ledger().nodes().for_each(|node| idle.add(&node.idle()));
+        idle
     }
 
     /// Removes a node. Its pods stay charged to its name.
