@@ -407,3 +407,94 @@ fn a7_a_partially_bound_gang_that_no_node_can_finish_holds_further_members_back_
     let binds = at(&mut state, 30).binds.len() + at(&mut state, 30).binds.len();
     assert_eq!((binds, reserved(&state, "root")), (1, cpus(1)), "it keeps what it needs to be finished in its queue");
 }
+
+#[test]
+fn a6_a_first_that_no_node_could_ever_take_does_not_hold_its_fifo_queue() {
+    let fits = |asks: &[(&str, i64)], min: u32, zone: bool| {
+        let mut state = empty_state();
+        (1..=3).for_each(|at| state.apply_node(node(&format!("n{at}"), &[("cpu", 8)])));
+        state.apply_queue(QueueFacts { dequeue_strategy: DequeueStrategy::Fifo, ..queue("q", None, &[]) });
+        gang(&mut state, "runs", 3, "q", 3, &[("cpu", 4)]);
+        assert_eq!(bound(&at(&mut state, 0)).len(), 3);
+        state.apply_group(group("ns", "first", min, "q"));
+        for index in 0..min {
+            let mut facts = PodFacts { priority: 9, preempts: false, ..pod("ns", &format!("first-{index}"), "first", asks) };
+            if zone {
+                facts.constraints.node_selector.insert("zone".to_owned(), "nowhere".to_owned());
+            }
+            state.apply_pod(facts);
+        }
+        gang(&mut state, "small", 1, "q", 1, &[("cpu", 1)]);
+        let passes = !at(&mut state, 1).binds.is_empty();
+        (state, passes)
+    };
+    assert!(!fits(&[("cpu", 8)], 3, false).1, "it could be placed on empty nodes");
+    assert!(fits(&[("cpu", 5)], 4, false).1, "three nodes take three of its four members, though 20 cpu are less than 24");
+    assert!(fits(&[("cpu", 9)], 1, false).1, "no node is so large");
+    assert!(fits(&[("cpu", 1)], 1, true).1, "no node has the label");
+    // A cordon ends: it is no reason to be passed. A larger node makes it the first again.
+    let (mut state, passes) = fits(&[("cpu", 9)], 1, false);
+    assert!(passes);
+    gang(&mut state, "next", 1, "q", 1, &[("cpu", 4)]);
+    let mut large = node("large", &[("cpu", 9)]);
+    large.unschedulable = true;
+    state.apply_node(large);
+    assert!(at(&mut state, 2).binds.is_empty());
+    assert_eq!(message(&state, "next"), "the queue is fifo, and PodGroup ns/first comes first");
+}
+
+#[test]
+fn a_gang_that_requests_more_than_all_nodes_offer_says_so() {
+    let mut state = empty_state();
+    (1..=3).for_each(|at| state.apply_node(node(&format!("n{at}"), &[("cpu", 8)])));
+    gang(&mut state, "huge", 4, "default", 4, &[("cpu", 7)]);
+    assert!(at(&mut state, 0).binds.is_empty());
+    let says = "3 of 4 members find a place; for the next one: 0/3 nodes are available: 3 Insufficient cpu (requested 7, most free 1); the gang requests cpu 28 together, and all nodes offer 24";
+    assert_eq!(message(&state, "huge"), says);
+    state.apply_node(node("n4", &[("cpu", 8)]));
+    assert_eq!(at(&mut state, 1).binds.len(), 4);
+}
+
+#[test]
+fn a5_a_back_off_ends_when_a_member_disappears_below_the_minimum() {
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 2)]));
+    elastic(&mut state, "g", 2);
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 3)])), ..group("ns", "g", 3, "default") });
+    state.apply_pod(pod("ns", "g-02", "g", &[("cpu", 1)]));
+    assert!(at(&mut state, 0).binds.is_empty());
+    assert!(at(&mut state, 30).binds.is_empty());
+    assert_eq!((phase(&state, "g"), reserved(&state, "root")), (Phase::Pending, cpus(0)));
+    // As training-operator does it: it replaces no pod while the PodGroup is Pending.
+    state.delete_pod(&Uid::from("ns/g-00"));
+    state.apply_node(node("n2", &[("cpu", 2)]));
+    assert!(at(&mut state, 31).binds.is_empty());
+    assert_eq!(phase(&state, "g"), Phase::Inqueue);
+    state.apply_pod(pod("ns", "g-03", "g", &[("cpu", 1)]));
+    assert_eq!(at(&mut state, 32).binds.len(), 3);
+    // One of another PodGroup that is not lacking ends nothing.
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 1)]));
+    gang(&mut state, "g", 2, "default", 3, &[("cpu", 1)]);
+    let _plan = (at(&mut state, 0), at(&mut state, 30));
+    state.delete_pod(&Uid::from("ns/g-0"));
+    let _plan = at(&mut state, 31);
+    assert_eq!((phase(&state, "g"), state.next_attempt()), (Phase::Pending, Some(Duration::from_secs(60))));
+}
+
+#[test]
+fn a5_a_back_off_without_members_ends_when_the_nodes_have_room_that_they_had_not() {
+    for (first, is_admitted) in [(1, true), (4, false)] {
+        let mut state = empty_state();
+        state.apply_node(node("n", &[("cpu", first)]));
+        state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 3)])), ..group("ns", "g", 3, "default") });
+        let _plan = (at(&mut state, 0), at(&mut state, 30), at(&mut state, 30));
+        assert_eq!((phase(&state, "g"), state.next_attempt()), (Phase::Pending, Some(Duration::from_secs(60))));
+        state.apply_node(node("small", &[("cpu", 1)]));
+        let _plan = at(&mut state, 31);
+        assert_eq!(phase(&state, "g"), Phase::Pending, "not enough, or the room was there before");
+        state.apply_node(node("large", &[("cpu", 2)]));
+        let _plan = at(&mut state, 32);
+        assert_eq!(phase(&state, "g") == Phase::Inqueue, is_admitted);
+    }
+}

@@ -146,6 +146,8 @@ pub enum Refusal {
         placed: u32,
         /// The counts of the nodes for the first that was not placed.
         tally: Arc<Tally>,
+        /// Of what the gang requests more than all nodes offer together; none where it does not.
+        exceeds: Option<Exceeds>,
     },
     /// Its queue is fifo, and another PodGroup is ahead (A6).
     Behind {
@@ -186,6 +188,17 @@ pub enum Refusal {
         /// What the API server says instead, by kind.
         why: &'static str,
     },
+}
+
+/// Of what a gang requests more than all nodes offer together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exceeds {
+    /// The dimension.
+    pub dimension: ResourceName,
+    /// What the members request that must be placed together.
+    pub asked: Amount,
+    /// What all nodes offer.
+    pub offered: Amount,
 }
 
 /// The step after which a PodGroup backs off.

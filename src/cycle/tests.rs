@@ -48,7 +48,7 @@ fn a_gang_of_four_waits_for_its_fourth_node_and_is_then_placed_whole() {
     assert!(cycle(&mut state).binds.is_empty());
     assert_eq!(
         message(&state, "g"),
-        "3 of 4 members find a place; for the next one: 0/3 nodes are available: 3 Insufficient cpu (requested 1, most free 0)"
+        "3 of 4 members find a place; for the next one: 0/3 nodes are available: 3 Insufficient cpu (requested 1, most free 0); the gang requests cpu 4 together, and all nodes offer 3"
     );
     assert_eq!(phase(&state, "g"), Phase::Inqueue);
     assert!(state.cache().accounting().ledger().nodes().all(|node| node.used.is_zero()));

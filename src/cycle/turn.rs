@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use crate::accounting::{Bound, Placement};
 use crate::api::{GroupFacts, GroupKey, Uid};
+use crate::resources::{Amount, ResourceName};
 
 use super::admission::admit::{self, Admitted};
 use super::admission::reservation;
 use super::cache::gang::Gang;
 use super::cache::{Cache, to_place};
-use super::explain::Refusal;
+use super::explain::{Exceeds, Refusal};
 use super::placement::placer::{Attempt, Placer, State};
 use super::plan::Plan;
 use super::policy::Policy;
@@ -124,7 +125,16 @@ impl Ongoing<'_> {
 
     /// Handles a PodGroup without a waiting member: it reserves its minimum.
     fn admitted(&mut self, want: &mut Want, admitted: Admitted) -> Turn {
-        self.reserve(want, admitted);
+        let mut asked = admitted.minimum.clone();
+        if !self.reserve(want, admitted) {
+            if let Some(group) = self.state.cache.groups.get(&want.key) {
+                asked.sub(&group.charged);
+            }
+            let asked = asked.without_negative();
+            if !self.state.cache.idle().covers(&asked) {
+                self.state.requeue.rests(&want.key, asked);
+            }
+        }
         match want.incomplete.take() {
             // It waits for its members and not for room, so no PodGroup waits for it.
             Some(refusal) => self.state.refuse(&want.key, &Arc::new(refusal)),
@@ -139,6 +149,7 @@ impl Ongoing<'_> {
         let placements = match self.place(want, want.remaining(), want.needed()) {
             Ok(placements) => placements,
             Err(refusal) => {
+                let refusal = self.with_what_exceeds(want, refusal);
                 self.reserve(want, admitted);
                 self.unplaced.push(Unplaced::gang(&want.key, self.queue, want.remaining(), want.needed(), true));
                 return Some(self.waits(want, refusal));
@@ -151,6 +162,21 @@ impl Ongoing<'_> {
         want.members.retain(|uid| self.state.cache.pods.get(uid).is_some_and(|member| member.assumed.is_none()));
         want.next = 0;
         None
+    }
+
+    /// Adds to the refusal of the nodes of what the gang requests more than all nodes offer together, if it does.
+    fn with_what_exceeds(&self, want: &Want, mut refusal: Refusal) -> Refusal {
+        if let Refusal::Nodes { exceeds, .. } = &mut refusal {
+            let least = admit::least(&self.state.cache, &want.key, &want.members, want.gang.needed);
+            let total = self.state.cache.accounting.ledger().total();
+            let over = |(dimension, asked): &(&ResourceName, Amount)| *asked > total.get(dimension);
+            *exceeds = least.iter().find(over).filter(|_| !total.is_zero()).map(|(dimension, asked)| Exceeds {
+                dimension: dimension.clone(),
+                asked,
+                offered: total.get(dimension),
+            });
+        }
+        refusal
     }
 
     /// Places one member of a PodGroup that has its minimum.
@@ -183,10 +209,10 @@ impl Ongoing<'_> {
         members.iter().filter_map(asked).try_for_each(|asked| quota.leaves_room(asked, cache.reserved_first())).map_err(Refusal::Ceiling)
     }
 
-    /// Reserves the minimum of a PodGroup without nodes.
-    fn reserve(&mut self, want: &Want, admitted: Admitted) {
+    /// Reserves the minimum of a PodGroup without nodes. Returns whether it is admitted: it is not during its admission back-off.
+    fn reserve(&mut self, want: &Want, admitted: Admitted) -> bool {
         let SchedulingState { cache, requeue, .. } = &mut *self.state;
-        reservation::reserve(cache, &mut requeue.timers, &want.key, admitted, self.now, self.policy.admission_timeout);
+        reservation::reserve(cache, &mut requeue.timers, &want.key, admitted, self.now, self.policy.admission_timeout)
     }
 
     /// Places so many of these members, or none; the first ones must be among them.
@@ -236,8 +262,10 @@ impl Ongoing<'_> {
     fn is_first(&self, want: &Want) -> bool {
         self.state.cache.is_fifo(self.queue) && {
             let least = admit::least(&self.state.cache, &want.key, &want.members, want.gang.needed);
+            let needed = usize::try_from(want.gang.needed.max(1)).unwrap_or(usize::MAX);
             let accounting = &self.state.cache.accounting;
             accounting.quota().ever_fits(self.queue, &least, accounting.ledger().offered())
+                && self.state.cache.could_ever_take(self.queue, &want.members, needed)
         }
     }
 }

@@ -46,14 +46,19 @@ fn nodes(reason: Option<Reason>) -> Refusal {
     let few = (Reason::Unschedulable, Count { nodes: 1, ..Count::default() });
     let count = Count { nodes: 4, ..Count::default() };
     let reasons: BTreeMap<_, _> = reason.into_iter().flat_map(|reason| [(reason, count), few.clone()]).rev().collect();
-    Refusal::Nodes { needed: 1, placed: 0, tally: Arc::new(Tally { nodes: if reasons.is_empty() { 0 } else { 5 }, reasons }) }
+    Refusal::Nodes {
+        needed: 1,
+        placed: 0,
+        tally: Arc::new(Tally { nodes: if reasons.is_empty() { 0 } else { 5 }, reasons }),
+        exceeds: None,
+    }
 }
 
 /// Returns a refusal: most nodes do not match, and the matching nodes lack devices.
 fn other_machines() -> Refusal {
     let count = |nodes| Count { nodes, ..Count::default() };
     let reasons = [(Reason::NodeSelector, count(8)), (Reason::Lacks("example.com/gpu".into()), count(2))].into();
-    Refusal::Nodes { needed: 1, placed: 0, tally: Arc::new(Tally { nodes: 10, reasons }) }
+    Refusal::Nodes { needed: 1, placed: 0, tally: Arc::new(Tally { nodes: 10, reasons }), exceeds: None }
 }
 
 fn broken(why: Fault) -> Refusal {

@@ -51,6 +51,8 @@ pub enum Change {
     Ended(GroupKey),
     /// A member that had a node is gone or has failed. It comes before the release of its charge.
     Lost(Box<LostMember>),
+    /// A member is gone or has failed.
+    MemberGone(GroupKey),
     /// A member without a node is new or changed.
     WaitingPod(GroupKey),
     /// A partially bound gang has all its nodes: its eviction with this number is not needed any more.

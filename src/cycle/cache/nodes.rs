@@ -1,10 +1,15 @@
 //! Updates the cache when a node is added, changed or deleted.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::accounting::ROOT_QUEUE;
-use crate::api::NodeFacts;
+use crate::api::{NodeFacts, Uid};
 
+use crate::resources::Resources;
+
+use crate::cycle::placement::capacity::pods_if_empty;
+use crate::cycle::placement::class::ClassId;
 use crate::cycle::placement::filter::NodeState;
 use crate::cycle::placement::nodes::NodeId;
 
@@ -32,6 +37,36 @@ impl Cache {
     pub(in crate::cycle) fn node(&self, id: NodeId) -> Option<NodeState<'_>> {
         let facts = self.nodes.get(id)?;
         Some(NodeState { facts, accounting: self.accounting.ledger().node(&facts.name)? })
+    }
+
+    /// Whether the nodes could take so many of these waiting members, if no pod were there. An upper bound: members of several classes are counted apart.
+    pub(in crate::cycle) fn could_ever_take(&self, queue: &str, members: &[Uid], needed: usize) -> bool {
+        let mut classes: BTreeMap<ClassId, usize> = BTreeMap::new();
+        for class in members.iter().filter_map(|uid| self.pods.get(uid)?.class) {
+            let count = classes.entry(class).or_default();
+            *count = count.saturating_add(1);
+        }
+        let barred = self.barred_groups(queue);
+        let mut possible = 0_usize;
+        for (class, count) in classes {
+            let Some(class) = self.classes.get(class) else { return true };
+            let mut room = 0_usize;
+            for node in self.nodes.ids().filter_map(|id| self.node(id)) {
+                if room >= count {
+                    break;
+                }
+                room = room.saturating_add(pods_if_empty(&class.request, &class.constraints, &barred, &node));
+            }
+            possible = possible.saturating_add(room.min(count));
+        }
+        members.is_empty() || possible >= needed
+    }
+
+    /// What is idle on all nodes together.
+    pub(in crate::cycle) fn idle(&self) -> Resources {
+        let mut idle = Resources::new();
+        self.accounting.ledger().nodes().for_each(|node| idle.add(&node.idle()));
+        idle
     }
 
     /// Removes a node. Its pods stay charged to its name.

@@ -120,6 +120,7 @@ impl Cache {
         self.notice_changed_victim(&facts);
         if facts.phase == PodPhase::Failed {
             self.notice_lost(&facts.uid);
+            self.changed(Change::MemberGone(facts.group.clone()));
         }
         let uid = facts.uid.clone();
         let left_before = self.leaving.contains_key(&uid);
@@ -174,7 +175,9 @@ impl Cache {
     /// Removes a pod.
     pub fn delete_pod(&mut self, uid: &Uid) {
         self.notice_lost(uid);
-        self.detach(uid);
+        if let Some(member) = self.detach(uid) {
+            self.changed(Change::MemberGone(member.facts.group.clone()));
+        }
         self.foreign_pod_gone(uid);
         self.leaving.remove(uid);
         if self.anti_affinity.contains(uid) {

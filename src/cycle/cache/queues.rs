@@ -73,6 +73,11 @@ impl Cache {
         self.queues.facts.get(queue).is_some_and(|facts| facts.dequeue_strategy == DequeueStrategy::Fifo)
     }
 
+    /// The fifo queues.
+    pub(in crate::cycle) fn fifo_queues(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.queues.facts.iter().filter(|(_, facts)| facts.dequeue_strategy == DequeueStrategy::Fifo).map(|(name, _)| name)
+    }
+
     /// Returns the first queue on the path from this one to the root that requires node groups, and the field that says so.
     pub(in crate::cycle) fn node_groups(&self, queue: &str) -> Option<(Arc<str>, &'static str)> {
         let way = self.accounting.quota().tree().way(queue);

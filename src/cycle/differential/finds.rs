@@ -40,8 +40,10 @@ fn a5_what_a_refused_bind_gives_back_is_reserved_also_while_further_members_wait
     let mut state = small(3, 10, DequeueStrategy::Fifo);
     gang(&mut state, "g", 2, "q", 2, &[("cpu", 3)]);
     assert_eq!(bound(&at(&mut state, 0)).len(), 2);
-    state.apply_group(group("ns", "first", 1, "q"));
-    state.apply_pod(PodFacts { priority: 9, ..pod("ns", "first-0", "first", &[("cpu", 8)]) });
+    state.apply_group(group("ns", "first", 2, "q"));
+    for name in ["first-0", "first-1"] {
+        state.apply_pod(PodFacts { priority: 9, ..pod("ns", name, "first", &[("cpu", 4)]) });
+    }
     state.apply_pod(pod("ns", "g-2", "g", &[("cpu", 3)]));
     assert!(at(&mut state, 1).binds.is_empty());
     state.refuse_bind(&Uid::from("ns/g-1"), "test", Duration::from_secs(1), |_| Duration::from_secs(9));

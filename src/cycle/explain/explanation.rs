@@ -178,7 +178,7 @@ impl Explanation {
                 self.members(*wanted, *there, *gated);
                 self.task = Some(shorten(task));
             }
-            Refusal::Nodes { needed, placed, tally } => {
+            Refusal::Nodes { needed, placed, tally, exceeds: _ } => {
                 (self.needed, self.found) = (Some(*needed), Some(*placed));
                 self.nodes = Some(Nodes::of(tally));
             }
@@ -306,7 +306,7 @@ mod tests {
     fn what_nodes_say_is_counted_by_code_with_the_most_frequent_first() {
         let lacks = Count { nodes: 3, asked: Amount::from_units(2), most_free: Amount::from_units(1) };
         let reasons = [(Reason::Unschedulable, Count { nodes: 1, ..Count::default() }), (Reason::Lacks("cpu".into()), lacks)].into();
-        let all = Explanation::of(&Refusal::Nodes { needed: 4, placed: 2, tally: Arc::new(Tally { nodes: 4, reasons }) });
+        let all = Explanation::of(&Refusal::Nodes { needed: 4, placed: 2, tally: Arc::new(Tally { nodes: 4, reasons }), exceeds: None });
         let nodes = all.nodes.as_ref().unwrap();
         let said: Vec<_> = nodes.reasons.iter().map(|reason| (reason.code.as_str(), reason.nodes, reason.most_free.as_deref())).collect();
         assert_eq!(said, [("InsufficientResources", 3, Some("1")), ("Cordoned", 1, None)]);

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::code::of_ceiling;
-use super::{Code, Lack, Reason, Refusal, Step, Tally};
+use super::{Code, Exceeds, Lack, Reason, Refusal, Step, Tally};
 use crate::accounting::{Bound, Ceiling, QueueFault, Why};
 use crate::api::fault::shorten;
 use crate::api::node::Taint;
@@ -85,8 +85,15 @@ impl fmt::Display for Refusal {
                 write!(f, "the gang needs {wanted} members of task {}, ", shorten(task))?;
                 ready(f, *there, *gated)
             }
-            Self::Nodes { needed: 1, tally, .. } => write!(f, "{tally}"),
-            Self::Nodes { needed, placed, tally } => write!(f, "{placed} of {needed} members find a place; for the next one: {tally}"),
+            Self::Nodes { needed, placed, tally, exceeds } => {
+                if *needed > 1 {
+                    write!(f, "{placed} of {needed} members find a place; for the next one: ")?;
+                }
+                write!(f, "{tally}")?;
+                let Some(Exceeds { dimension, asked, offered }) = exceeds.as_ref().filter(|_| *needed > 1) else { return Ok(()) };
+                let [asked, offered] = [asked, offered].map(|amount| shown(dimension, *amount));
+                write!(f, "; the gang requests {dimension} {asked} together, and all nodes offer {offered}")
+            }
             Self::Behind { first } => write!(f, "the queue is fifo, and PodGroup {first} comes first"),
             Self::Kept { refusal, why } => write!(f, "{refusal}; {why}"),
             Self::Nominated { victims, queues, lack } => nominated(f, *victims, queues, lack.as_ref()),
@@ -268,7 +275,7 @@ mod tests {
         let [cpu, memory] = ["cpu", "memory"].map(|name| Reason::Lacks(name.into()));
         let nodes = |reasons: &[(&Reason, u32)]| {
             let reasons = reasons.iter().map(|(reason, nodes)| ((*reason).clone(), count(*nodes))).collect();
-            Refusal::Nodes { needed: 1, placed: 0, tally: Arc::new(Tally { nodes: 9, reasons }) }
+            Refusal::Nodes { needed: 1, placed: 0, tally: Arc::new(Tally { nodes: 9, reasons }), exceeds: None }
         };
         let lacks = |name: &str| Some(Lack { queue: None, dimension: name.into() });
         let refusal = nodes(&[(&Reason::Unschedulable, 5), (&cpu, 1), (&memory, 3)]);

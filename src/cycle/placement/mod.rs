@@ -15,6 +15,7 @@
 //! `cycle::cache` or above.
 
 pub mod anti_affinity;
+pub mod capacity;
 pub mod class;
 pub mod filter;
 pub mod finder;

@@ -195,7 +195,7 @@ impl<'w> Placer<'w> {
             Some(name) => self.fixed_node(pod.facts, name),
             None => self.best_node(pod),
         };
-        let node = found.map_err(|tally| Missed::every(Refusal::Nodes { needed: attempt.needed, placed, tally }))?;
+        let node = found.map_err(|tally| Missed::every(Refusal::Nodes { needed: attempt.needed, placed, tally, exceeds: None }))?;
         if !attempt.preemptable || !pod.facts.preemptable {
             let by_right = self.accounting().quota().within_entitlement(attempt.queue, &pod.facts.request);
             // Another pod of the class may be preemptable.

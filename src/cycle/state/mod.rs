@@ -21,7 +21,7 @@ use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFac
 use crate::resources::Resources;
 
 use super::admission::reservation;
-use super::cache::{Cache, Change, Dirty, Phase, Wake};
+use super::cache::{Cache, Change, Dirty, Group, Phase, Wake, gang};
 use super::eviction_backoff::EvictionBackoff;
 use super::explain::Refusal;
 use super::nominations::{self, Nominations};
@@ -227,6 +227,7 @@ impl SchedulingState {
                 self.drop_all_places(&key);
             }
             Change::Lost(lost) => self.member_lost(&lost),
+            Change::MemberGone(key) => self.member_gone(&key),
             Change::WaitingPod(key) => requeue.preemptions.reopen(&key),
             Change::Complete(eviction) => nominations.withdraw(eviction),
             Change::BindEnded => requeue.preemptions.bound(),
@@ -244,6 +245,8 @@ impl SchedulingState {
             Change::NodeObject(name) => {
                 nominations.node_changed(&name);
                 requeue.preemptions.nodes_changed();
+                // Which PodGroup is the first that could ever fit depends on the nodes (A6).
+                cache.fifo_queues().for_each(|queue| requeue.first_left(Arc::clone(queue)));
             }
             Change::Queues => nominations.queues_changed(),
         }
@@ -277,6 +280,27 @@ impl SchedulingState {
         };
         if let Some(queue) = left.filter(|queue| self.cache.is_fifo(queue)) {
             self.requeue.first_left(queue);
+        }
+    }
+
+    /// A member is gone or has failed. Where fewer exist than the gang needs, its owner may wait for the admission before it makes another (A5).
+    fn member_gone(&mut self, key: &GroupKey) {
+        let group = self.cache.groups.get(key).filter(|group| group.admission.backoff.until > Duration::ZERO);
+        let lacks = |group: &Group| group.facts.as_ref().is_some_and(|facts| !gang::is_whole(&self.cache, group, facts));
+        if group.is_some_and(lacks) {
+            reservation::end_backoff(&mut self.cache, &mut self.requeue.timers, key);
+        }
+    }
+
+    /// Ends the admission back-off of PodGroups that lacked room on the nodes, where there is enough now.
+    fn end_backoffs_for_room(&mut self) {
+        if !self.requeue.has_resting() || !self.requeue.nodes_changed() {
+            return;
+        }
+        let idle = self.cache.idle();
+        for key in self.requeue.take_resting(|asked| idle.covers(asked)) {
+            reservation::end_backoff(&mut self.cache, &mut self.requeue.timers, &key);
+            self.requeue.try_again(&key);
         }
     }
 
@@ -338,6 +362,7 @@ impl SchedulingState {
     pub(in crate::cycle) fn take_candidates(&mut self, now: Duration) -> BTreeSet<GroupKey> {
         self.cache.notice_unfilled();
         self.follow();
+        self.end_backoffs_for_room();
         let ended = self.eviction_backoff.end_due(now);
         if ended || self.requeue.has_changes() || self.cache.lacks_shares() {
             self.requeue.preemptions.changed();

@@ -60,7 +60,7 @@ pub(super) fn places(group: &GroupFacts, pods: &[PodFacts], nodes: &[NodeFacts],
     let refusal = scheduling.cache().groups().get(&group.key).and_then(|group| group.refusal.clone());
     Some(match refusal.as_deref() {
         None => Places::Enough { members },
-        Some(Refusal::Nodes { needed, placed, tally }) => Places::TooFew { needed: *needed, placed: *placed, tally: Arc::clone(tally) },
+        Some(Refusal::Nodes { needed, placed, tally, .. }) => Places::TooFew { needed: *needed, placed: *placed, tally: Arc::clone(tally) },
         Some(other) => Places::Other(other.to_string()),
     })
 }

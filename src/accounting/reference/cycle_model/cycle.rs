@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::admission::{can_reclaim, sum};
-use super::super::cluster::{Amounts, Cluster, Pod, amount, asked_in, larger, plus};
+use super::super::cluster::{Amounts, Cluster, Pod, amount, asked_in, larger, less, plus};
 use super::super::limits::fits;
 use super::super::tree::{broken, closed_by, is_leaf, spec, used, walk};
 use super::order::{Rank, Shares};
@@ -51,6 +51,7 @@ impl CycleModel {
         backing_off: &BTreeSet<String>,
     ) -> Result<(), String> {
         self.end_kept(now);
+        self.end_rests();
         let mut binds = binds.iter();
         let mut wants: Vec<Want> = tried.iter().filter_map(|group| self.prepare(group, now)).collect();
         let mut shares = Shares::of(self.cluster());
@@ -139,6 +140,10 @@ impl CycleModel {
             }
             if want.left == 0 {
                 self.reserve(&group, now);
+                let (rests, charged, idle) = (self.life(&group).backs_off_until > now, self.charged(&group), self.idle());
+                let life = self.life(&group);
+                let asks = positive(&less(&life.minimum, &charged));
+                life.rests_for = (rests && !covers(&idle, &asks)).then_some(asks);
                 return Ok(Turn::Over);
             }
             if !self.place(&group, want.needed, binds)? {
@@ -230,6 +235,14 @@ impl CycleModel {
         })
     }
 
+    /// How many members with this request the nodes could take, if they were empty.
+    fn nodes_if_empty(&self, asks: &Amounts) -> i128 {
+        let on = |offers: &Amounts| {
+            asked_in(&positive(asks)).map(|(dimension, asked)| amount(offers, dimension) / asked).min().unwrap_or(i128::MAX / 8)
+        };
+        self.nodes.values().map(on).sum()
+    }
+
     /// A6: whether the request and each member stay below every capability on the way up and below the whole cluster.
     fn could_ever_fit(&self, want: &Want) -> bool {
         let cluster = self.cluster();
@@ -237,6 +250,9 @@ impl CycleModel {
         if let Some(uid) = self.waiting(&want.group).first().filter(|_| self.is_whole(&want.group)) {
             let needs = vec![self.members[uid].asks.clone(); want.needed.max(1)];
             asked = larger(&asked, &sum(&needs));
+            if self.nodes_if_empty(&self.members[uid].asks) < needs.len() as i128 {
+                return false;
+            }
         }
         let offered = cluster.offered();
         broken(&cluster, &want.queue).is_none()

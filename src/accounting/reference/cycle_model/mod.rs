@@ -88,6 +88,8 @@ struct Life {
     earlier_until: Option<u64>,
     /// Until when its reservation comes before the further members of other PodGroups; `None` before its first one since it had all nodes.
     first_until: Option<u64>,
+    /// What it asks for, if it rests, lacks members, and the nodes together have too little idle.
+    rests_for: Option<Amounts>,
     /// The places of its lost members.
     kept: Vec<Kept>,
     /// How often its admission was revoked since it had all nodes.
@@ -167,6 +169,7 @@ impl CycleModel {
         let before = self.members.insert(uid.to_owned(), member);
         if let Some(before) = before.as_ref().filter(|_| failed) {
             self.lost(before);
+            self.rest_ends_without(&group);
         }
         // This scheduler's bind succeeded. A bind by another scheduler does not count here.
         if is_there && before.is_some_and(|before| matches!(before.state, MemberState::On(place) if !place.bound)) {
@@ -178,6 +181,7 @@ impl CycleModel {
     pub(crate) fn member_gone(&mut self, uid: &str) {
         if let Some(member) = self.members.remove(uid) {
             self.lost(&member);
+            self.rest_ends_without(&member.group);
             self.follow(&member.group);
         }
     }

@@ -118,6 +118,35 @@ impl CycleModel {
         }
     }
 
+    /// A5: a back-off ends when a member is gone or has failed and too few exist.
+    pub(super) fn rest_ends_without(&mut self, group: &str) {
+        if self.groups.contains_key(group) && !self.is_whole(group) {
+            self.life(group).backs_off_until = 0;
+        }
+    }
+
+    /// A5: a back-off of a PodGroup that lacks members ends when the nodes have room for what it asks for.
+    pub(super) fn end_rests(&mut self) {
+        let idle = self.idle();
+        for life in self.lives.values_mut() {
+            if life.rests_for.take_if(|asks| super::covers(&idle, asks)).is_some() {
+                life.backs_off_until = 0;
+            }
+        }
+    }
+
+    /// What is idle on all nodes together.
+    pub(super) fn idle(&self) -> super::Amounts {
+        let cluster = self.cluster();
+        let mut idle = super::Amounts::new();
+        for (node, offers) in &self.nodes {
+            let on_it = cluster.pods.values().filter(|pod| pod.node.as_ref() == Some(node)).map(|pod| pod.amounts.clone());
+            let kept = self.lives.values().flat_map(|life| &life.kept).filter(|kept| kept.node == *node).map(|kept| kept.asks.clone());
+            idle = plus(&idle, &positive(&less(offers, &sum(&on_it.chain(kept).collect::<Vec<_>>()))));
+        }
+        idle
+    }
+
     /// A8: the time of kept places begins with the next cycle, and ends.
     pub(super) fn end_kept(&mut self, now: u64) {
         for life in self.lives.values_mut() {

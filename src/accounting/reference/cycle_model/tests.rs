@@ -64,6 +64,11 @@ fn a_group_that_fits_no_node_reserves_until_the_timeout_and_backs_off_twice_as_l
 fn the_older_group_comes_first_and_in_a_fifo_queue_the_others_wait_behind_it() {
     for fifo in [false, true] {
         let mut model = model(fifo);
+        // An empty node would take `b`.
+        model.node("full", cpu(5));
+        let place = Place { node: "full".to_owned(), queue: "other".to_owned(), bound: true, terminating: false };
+        let runs = Member { group: "runs".to_owned(), asks: cpu(5), priority: 0, created: 0, state: MemberState::On(place) };
+        model.member("runs-0", runs);
         group(&mut model, "a", 2, 1, 1);
         group(&mut model, "b", 1, 1, 5);
         group(&mut model, "never", 0, 1, 9);

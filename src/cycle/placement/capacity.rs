@@ -1,0 +1,45 @@
+//! How many pods of a class could all nodes take, if no pod were there?
+//!
+//! An upper bound for what can ever be placed on the nodes that exist (A6). A cordon, and a taint that Kubernetes sets by itself (a node that is not ready), end
+//! sooner or later, so neither counts.
+
+use std::collections::BTreeSet;
+
+use crate::api::NodeFacts;
+use crate::api::pod_facts::Constraints;
+use crate::cycle::explain::Reason;
+use crate::resources::Resources;
+
+use super::filter::{NodeState, lasting_refusal};
+
+/// The taints that Kubernetes sets and removes by itself.
+const OF_KUBERNETES: &str = "node.kubernetes.io/";
+
+/// Returns how many pods with this request and these constraints the empty node takes.
+#[must_use]
+pub fn pods_if_empty(request: &Resources, constraints: &Constraints, barred: &BTreeSet<String>, node: &NodeState<'_>) -> usize {
+    if refuses_always(constraints, barred, node) {
+        return 0;
+    }
+    let times = request.iter().filter(|(_, asked)| asked.is_positive()).map(|(dimension, asked)| {
+        let times = node.accounting.allocatable.get(dimension).nanos().checked_div(asked.nanos()).unwrap_or(0);
+        usize::try_from(times).unwrap_or(if times > 0 { usize::MAX } else { 0 })
+    });
+    times.min().unwrap_or(usize::MAX)
+}
+
+fn refuses_always(constraints: &Constraints, barred: &BTreeSet<String>, node: &NodeState<'_>) -> bool {
+    let Some(no) = lasting_refusal(constraints, barred, node) else { return false };
+    let passes = match &no.reason {
+        Reason::Unschedulable => true,
+        Reason::Taint(taint) => taint.key.starts_with(OF_KUBERNETES),
+        Reason::NodeGroup { .. } | Reason::NodeSelector | Reason::NodeAffinity | Reason::AntiAffinity { .. } | Reason::Lacks(_) => false,
+    };
+    if !passes {
+        return true;
+    }
+    let mut facts = NodeFacts::clone(node.facts);
+    facts.unschedulable = false;
+    facts.taints.retain(|taint| !taint.key.starts_with(OF_KUBERNETES));
+    lasting_refusal(constraints, barred, &NodeState { facts: &facts, accounting: node.accounting }).is_some()
+}
