@@ -9,7 +9,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::api::names::{CHARGED_QUEUE, DEFAULT_QUEUE, ROOT_QUEUE, SCHEDULER};
+use crate::api::names::{CHARGED_QUEUE, DEFAULT_QUEUE, QUEUE_PATH, ROOT_QUEUE, SCHEDULER};
 use crate::api::pod::PodCondition;
 use crate::api::podgroup::PodGroupStatus;
 use crate::api::queue::QueueStatus;
@@ -90,7 +90,7 @@ pub enum Command {
     },
 }
 
-/// Returns the Binding, with the pod's UID, which the API server checks, and the queue, which the API server copies to the pod.
+/// Returns the Binding, with the pod's UID, which the API server checks, and the queue with its path, which the API server copies to the pod.
 #[must_use]
 pub fn binding(bind: &Bind) -> Value {
     json!({
@@ -100,7 +100,7 @@ pub fn binding(bind: &Bind) -> Value {
             "namespace": &*bind.namespace,
             "name": &*bind.name,
             "uid": &*bind.uid,
-            "annotations": { CHARGED_QUEUE: &*bind.queue },
+            "annotations": { CHARGED_QUEUE: &*bind.queue, QUEUE_PATH: &*bind.path },
         },
         "target": { "apiVersion": "v1", "kind": "Node", "name": &*bind.node },
     })
