@@ -55,7 +55,8 @@ impl Quota {
         let mut borrowed = Amount::ZERO;
         for own in path.iter().take(upto) {
             let Some(fork) = self.tree.parent(own) else { continue };
-            for sibling in self.tree.children(fork).filter(|sibling| *sibling != own) {
+            // A deleted queue has no share, so all that it uses is borrowed.
+            for sibling in self.tree.children(fork).chain(self.tree.deleted_below(fork)).filter(|sibling| *sibling != own) {
                 if self.limits.get(sibling).is_none_or(|limits| limits.reclaimable) {
                     let over = self.charged.subtree(sibling).get(dimension).minus(shares.of(sibling).get(dimension));
                     borrowed = borrowed.plus(over.max(Amount::ZERO));

@@ -25,6 +25,8 @@
 //! A pod that was seen in the cluster is never refused, however far it exceeds a limit, because it exists. Only what *we* place is
 //! checked.
 
+use std::sync::Arc;
+
 use crate::api::Uid;
 use crate::by_key::ByKey;
 use crate::resources::Resources;
@@ -33,6 +35,7 @@ use super::audit::{AuditReport, Difference, Place};
 use super::ledger::Ledger;
 use super::limits::QueueLimits;
 use super::node::NodeRefusal;
+use super::places::PlaceSource;
 use super::quota::Quota;
 use super::refusal::QueueRefusal;
 use super::tree::QueueShape;
@@ -210,6 +213,20 @@ impl Accounting {
             return;
         }
         self.charge(uid, node, queue, resources, Stage::Observed);
+    }
+
+    /// The same for a pod with the path of queues that its binding wrote, from its own queue up to `root`: it says where those of them were that do
+    /// not exist (T5). `created` is in seconds since 1970.
+    pub fn charge_observed_on_path(&mut self, uid: &Uid, node: Option<&str>, path: &[Arc<str>], created: i64, resources: &Resources) {
+        let Some(queue) = path.first() else { return };
+        self.quota.believe_path(path, &PlaceSource::Pod { created, uid: uid.clone() });
+        self.charge_observed(uid, node, Some(queue), resources);
+    }
+
+    /// Forgets the places of deleted queues in which and below which nothing is charged or reserved any more (T5). Not within an event: what follows
+    /// from a release still needs the way up.
+    pub fn forget_unused_places(&mut self) {
+        self.quota.forget_unused_places();
     }
 
     /// Changes the amounts of a charged pod, whether or not they fit. Its node, queue and stage stay.

@@ -36,6 +36,7 @@ mod histories;
 mod ledger;
 mod limits;
 mod node;
+mod places;
 mod quota;
 mod ranked;
 #[cfg(test)]
@@ -54,6 +55,7 @@ pub use closed::QueueState;
 pub use ledger::Ledger;
 pub use limits::QueueLimits;
 pub use node::{NodeRefusal, NodeView, Shortage};
+pub use places::PlaceSource;
 pub use quota::{QueueView, Quota};
 pub use refusal::{Bound, Ceiling, QueueRefusal};
 pub use shares::{Shares, Waiting};

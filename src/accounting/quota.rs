@@ -14,6 +14,7 @@ use crate::resources::Resources;
 use super::audit::{Difference, Place, compare};
 use super::derived::Derived;
 use super::limits::QueueLimits;
+use super::places::PlaceSource;
 use super::shares::{Shares, Waiting};
 use super::subtree_sums::SubtreeSums;
 use super::tree::{Path, QueueFault, QueueShape, QueueTree, Why};
@@ -26,7 +27,7 @@ pub struct QueueView<'a> {
     pub name: &'a str,
     /// Whether the queue exists; pods may be charged to a deleted one.
     pub exists: bool,
-    /// The parent that the queue names; `None` for `root` and for a queue that does not exist.
+    /// The parent that the queue names; of a deleted queue in use, the one below which it keeps its place (T5); else `None`.
     pub parent: Option<&'a str>,
     /// The limits; `None` if the queue does not exist.
     pub limits: Option<&'a QueueLimits>,
@@ -84,10 +85,38 @@ impl Quota {
         }
     }
 
-    /// Removes a queue. What is used in it stays charged to its name, and to `root`.
+    /// Removes a queue. What is used in it stays charged to its name, and to the queues above it (T5).
     pub fn queue_remove(&mut self, name: &str) {
         self.limits.remove(name);
-        self.reshape(name, |tree| tree.remove(name));
+        let in_use = self.is_in_use(name);
+        self.reshape(name, |tree| tree.remove(name, in_use));
+    }
+
+    /// Whether anything is charged or reserved in the queue or below it.
+    fn is_in_use(&self, name: &str) -> bool {
+        !self.charged.subtree(name).is_zero() || !self.reserved.subtree(name).is_zero()
+    }
+
+    /// Takes in where the queues of a path were (T5), from a queue up to `root`. Of queues that exist it says nothing.
+    pub(super) fn believe_path(&mut self, path: &[Arc<str>], source: &PlaceSource) {
+        for edge in path.windows(2) {
+            let [queue, parent] = edge else { return };
+            if self.tree.believes(queue, source) {
+                self.reshape(queue, |tree| tree.remember_place(queue, parent, source));
+            }
+            // The rest of the path is that of another queue.
+            if self.tree.contains(queue) || self.tree.above(queue) != Some(parent) {
+                return;
+            }
+        }
+    }
+
+    /// Forgets the places of deleted queues in which and below which nothing is charged or reserved. No sum changes by that.
+    pub(super) fn forget_unused_places(&mut self) {
+        if self.tree.has_places() {
+            let unused: Vec<Arc<str>> = self.tree.deleted().filter(|queue| !self.is_in_use(queue)).cloned().collect();
+            unused.iter().for_each(|queue| self.tree.forget_place(queue));
+        }
     }
 
     fn reshape(&mut self, name: &str, change: impl FnOnce(&mut QueueTree)) {
@@ -161,8 +190,8 @@ impl Quota {
     fn refresh(&mut self, queues: impl IntoIterator<Item = Arc<str>>) {
         let mut unused = self.unused_guarantees.known_mut().filter(|unused| !unused.is_empty());
         for queue in queues {
-            // What an inner queue uses itself is demand (S1), also in its entitlement.
-            if self.tree.children(&queue).next().is_some() {
+            // What an inner queue uses itself is demand (S1), also in its entitlement; so is what is used in a deleted queue below it.
+            if self.tree.children(&queue).next().is_some() || self.tree.has_places() && self.tree.fault(&queue).is_some() {
                 self.entitlements.forget();
             }
             if let Some(unused) = &mut unused {
@@ -245,7 +274,7 @@ impl Quota {
         QueueView {
             name,
             exists: self.tree.contains(name),
-            parent: self.tree.parent(name).map(|parent| &**parent),
+            parent: self.tree.above(name).map(|parent| &**parent),
             limits: self.limits.get(name),
             own: self.charged.own(name),
             used: self.charged.subtree(name),

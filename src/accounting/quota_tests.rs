@@ -110,17 +110,27 @@ fn q4_the_pods_of_a_queue_without_its_parent_count_at_root_and_below_the_parent_
 }
 
 #[test]
-fn the_pods_of_a_queue_that_is_gone_count_again_when_it_is_back() {
+fn t5_the_pods_of_a_queue_that_is_gone_count_where_it_was_and_where_it_is_when_it_is_back() {
     let mut quota = three_levels();
     quota.charge(&"pod".into(), "team", amount(3, 1));
     quota.queue_remove("team");
-    assert!(quota.queue("org").used.is_zero());
+    assert_eq!(quota.queue("org").used, &amount(3, 1), "it keeps its place (T5)");
+    assert_eq!(refused(&quota, "other", &amount(6, 1)), Some(("org".into(), "cpu".into(), 3, 8)));
     assert_eq!(quota.queue("root").used, &amount(3, 1));
     let listed: Vec<_> = quota.queues().map(|queue| queue.name.to_owned()).collect();
     assert_eq!(listed, ["default", "org", "other", "root", "team"]);
     upsert(&mut quota, "team", "org", &[("cpu", 4)]);
     assert_eq!(refused(&quota, "team", &amount(2, 1)), Some(("team".into(), "cpu".into(), 3, 4)));
     assert_eq!(quota.queue("org").used, &amount(3, 1));
+    quota.queue_remove("team");
+    upsert(&mut quota, "team", "", &[]);
+    assert!(quota.queue("org").used.is_zero(), "made again elsewhere, it is a queue that was moved");
+    upsert(&mut quota, "team", "org", &[]);
+    quota.queue_remove("team");
+    quota.release(&"pod".into());
+    quota.forget_unused_places();
+    quota.charge(&"late".into(), "team", amount(1, 1));
+    assert!(quota.queue("org").used.is_zero(), "nothing was left of it");
 }
 
 #[test]

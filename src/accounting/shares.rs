@@ -101,7 +101,9 @@ impl Quota {
     fn demands(&self, ranked: &Ranked, dimension: &ResourceName, waiting: Waiting<'_>) -> Vec<Amount> {
         let mut demands = vec![Amount::ZERO; ranked.len()];
         for (at, entry) in ranked.up() {
-            let own = self.charged.own(&entry.name).get(dimension).plus(self.reserved.own(&entry.name).get(dimension));
+            // What is taken in none of the children: in the queue itself, or in deleted queues below it (T5).
+            let children = ranked.of_children(entry).iter().map(|child| self.taken(&child.name, dimension));
+            let own = children.fold(self.taken(&entry.name, dimension), Amount::minus);
             let demand = match waiting {
                 _ if !entry.children.is_empty() => Ranked::children(entry, &demands).iter().fold(own, |sum, demand| sum.plus(*demand)),
                 Waiting::Of(waiting) => own.plus(waiting.get(&entry.name).map_or(Amount::ZERO, |waits| waits.get(dimension))),
@@ -113,6 +115,13 @@ impl Quota {
             }
         }
         demands
+    }
+}
+
+impl Quota {
+    /// Returns what is taken in a queue and below it (T4).
+    fn taken(&self, queue: &str, dimension: &ResourceName) -> Amount {
+        self.charged.subtree(queue).get(dimension).plus(self.reserved.subtree(queue).get(dimension))
     }
 }
 

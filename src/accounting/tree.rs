@@ -6,6 +6,7 @@
 //! ```text
 //! root ◀── a ◀── b        path(b) = b, a, root
 //!          ╳ gone ◀── c   path(c) = MissingParent   but c's pods still count: walk(c) = c, gone, root
+//!     a ◀┄ ╳ old          path(old) = NotFound      deleted below a, and in use: walk(old) = old, a, root
 //!          d ◀─▶ e        path(d) = Cycle           walk(d) = d, e, root
 //! ```
 //!
@@ -14,6 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::places::{PlaceSource, Places};
 use super::unused_guarantees::Excess;
 
 /// The queue above all others; it always exists, and its own parent is ignored.
@@ -81,11 +83,13 @@ pub struct QueueTree {
     parents: BTreeMap<Arc<str>, Arc<str>>,
     /// The inverse of `parents`; also below names that do not exist. No value is empty (B4).
     children: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    /// Where queues that do not exist were; none that exists is in it.
+    places: Places,
 }
 
 impl Default for QueueTree {
     fn default() -> Self {
-        let mut tree = Self { root: Arc::from(ROOT_QUEUE), parents: BTreeMap::new(), children: BTreeMap::new() };
+        let mut tree = Self { root: Arc::from(ROOT_QUEUE), parents: BTreeMap::new(), children: BTreeMap::new(), places: Places::default() };
         tree.link(Arc::from(DEFAULT_QUEUE), Arc::from(ROOT_QUEUE));
         tree
     }
@@ -104,16 +108,50 @@ impl QueueTree {
             return;
         }
         self.unlink(&shape.name);
+        self.places.remove(&shape.name);
         let parent = Arc::clone(self.parent_named(shape));
         self.link(Arc::clone(&shape.name), parent);
     }
 
-    /// Removes a queue. `root` cannot be removed, and `default` returns to its default parent.
-    pub fn remove(&mut self, name: &str) {
-        self.unlink(name);
+    /// Removes a queue. `root` cannot be removed, and `default` returns to its default parent. `in_use` says that something is charged in the
+    /// queue or below it: then it keeps its place.
+    pub fn remove(&mut self, name: &str, in_use: bool) {
+        let parent = self.unlink(name);
         if name == DEFAULT_QUEUE {
             self.link(Arc::from(DEFAULT_QUEUE), Arc::clone(&self.root));
+        } else if let Some(parent) = parent.filter(|_| in_use) {
+            self.places.put(Arc::from(name), parent, PlaceSource::Seen);
         }
+    }
+
+    /// Whether what this source says of a queue's place is believed: the queue does not exist, and nothing better is known.
+    pub(super) fn believes(&self, name: &str, source: &PlaceSource) -> bool {
+        !self.contains(name) && self.places.believes(name, source)
+    }
+
+    /// Remembers where a queue that does not exist was.
+    pub(super) fn remember_place(&mut self, name: &Arc<str>, parent: &Arc<str>, source: &PlaceSource) {
+        self.places.put(Arc::clone(name), Arc::clone(parent), source.clone());
+    }
+
+    /// Forgets where a queue was. Nothing may be charged in it or below it.
+    pub(super) fn forget_place(&mut self, name: &str) {
+        self.places.remove(name);
+    }
+
+    /// Whether the place of any deleted queue is remembered.
+    pub(super) fn has_places(&self) -> bool {
+        !self.places.is_empty()
+    }
+
+    /// Returns the deleted queues with a place, by name.
+    pub(super) fn deleted(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.places.queues()
+    }
+
+    /// Returns the deleted queues that keep their place directly below this one, by name.
+    pub(super) fn deleted_below(&self, name: &str) -> impl Iterator<Item = &Arc<str>> {
+        self.places.below(name)
     }
 
     /// Whether the queue exists.
@@ -131,6 +169,12 @@ impl QueueTree {
     #[must_use]
     pub fn parent(&self, name: &str) -> Option<&Arc<str>> {
         self.parents.get(name)
+    }
+
+    /// Returns the queue directly above: the parent, or of a deleted queue the one below which it keeps its place.
+    #[must_use]
+    pub fn above(&self, name: &str) -> Option<&Arc<str>> {
+        self.parents.get(name).or_else(|| self.places.parent(name))
     }
 
     /// Returns the queues that name this one as their parent, by name.
@@ -160,7 +204,7 @@ impl QueueTree {
         self.walk(name).1
     }
 
-    /// Returns the queues in which a charge to `name` counts (T3): itself, all above it whether they exist or not, and `root`.
+    /// Returns the queues in which a charge to `name` counts (T3, T5): itself, all above it whether they exist or not, and `root`.
     #[must_use]
     pub fn way(&self, name: &str) -> Vec<Arc<str>> {
         self.walk(name).0
@@ -175,18 +219,22 @@ impl QueueTree {
         while at != self.root {
             // A linear search: the way is at most MAX_DEPTH long, and three long in practice.
             if queues.contains(&at) {
-                fault = Some(QueueFault { queue: at, why: Why::Cycle });
+                fault = fault.or(Some(QueueFault { queue: at, why: Why::Cycle }));
                 break;
             }
             if queues.len() >= MAX_DEPTH {
-                fault = Some(QueueFault { queue: self.intern(name), why: Why::TooDeep });
+                fault = fault.or_else(|| Some(QueueFault { queue: self.intern(name), why: Why::TooDeep }));
                 break;
             }
-            let Some(parent) = self.parents.get(&at) else {
-                fault = Some(match queues.last() {
-                    None => QueueFault { queue: Arc::clone(&at), why: Why::NotFound },
-                    Some(child) => QueueFault { queue: Arc::clone(child), why: Why::MissingParent { parent: Arc::clone(&at) } },
+            if !self.parents.contains_key(&at) {
+                fault = fault.or_else(|| {
+                    Some(match queues.last() {
+                        None => QueueFault { queue: Arc::clone(&at), why: Why::NotFound },
+                        Some(child) => QueueFault { queue: Arc::clone(child), why: Why::MissingParent { parent: Arc::clone(&at) } },
+                    })
                 });
+            }
+            let Some(parent) = self.above(&at) else {
                 queues.push(at);
                 break;
             };
@@ -196,14 +244,15 @@ impl QueueTree {
         (queues, fault)
     }
 
-    /// Returns `name` and all queues below it. The result does not depend on the parent of `name`, so it is the same before
+    /// Returns `name` and all queues below it, deleted ones that keep their place included. The result does not depend on the parent of `name`, so it is the same before
     /// and after a change of that parent.
     #[must_use]
     pub fn subtree(&self, name: &str) -> BTreeSet<Arc<str>> {
         let mut found = BTreeSet::new();
         let mut open = vec![self.intern(name)];
         while let Some(queue) = open.pop() {
-            open.extend(self.children(&queue).filter(|child| !found.contains(*child)).cloned());
+            let below = self.children(&queue).chain(self.places.below(&queue));
+            open.extend(below.filter(|child| !found.contains(*child)).cloned());
             found.insert(queue);
         }
         found
@@ -240,16 +289,16 @@ impl QueueTree {
         self.parents.insert(name, parent);
     }
 
-    fn unlink(&mut self, name: &str) {
-        let Some(parent) = self.parents.remove(name) else {
-            return;
-        };
+    /// Returns the parent that the queue had.
+    fn unlink(&mut self, name: &str) -> Option<Arc<str>> {
+        let parent = self.parents.remove(name)?;
         if let Some(siblings) = self.children.get_mut(&parent) {
             siblings.remove(name);
             if siblings.is_empty() {
                 self.children.remove(&parent);
             }
         }
+        Some(parent)
     }
 }
 

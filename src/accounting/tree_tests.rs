@@ -75,22 +75,22 @@ fn a_chain_as_deep_as_the_limit_works_and_one_deeper_does_not() {
     let deepest = format!("q{}", MAX_DEPTH + 1);
     assert_eq!(tree.path(&deepest), Err(QueueFault { queue: deepest.as_str().into(), why: Why::TooDeep }));
     assert_eq!(tree.walk(&deepest).0.len(), MAX_DEPTH + 1);
-    tree.remove(&deepest);
+    tree.remove(&deepest, false);
     assert_eq!(tree.path(&format!("q{MAX_DEPTH}")).unwrap().iter().count(), MAX_DEPTH + 1);
 }
 
 #[test]
 fn q4_a_queue_recovers_when_its_parent_is_back_and_root_and_default_cannot_be_deleted() {
     let mut tree = tree(&[("p", ""), ("c", "p")]);
-    tree.remove("p");
+    tree.remove("p", false);
     assert!(path(&tree, "c").is_err());
     tree.upsert(&shape("p", "root"));
     assert_eq!(path(&tree, "c"), ok(&["c", "p", "root"]));
     tree.upsert(&shape("default", "p"));
     assert_eq!(path(&tree, "default"), ok(&["default", "p", "root"]));
-    tree.remove("default");
+    tree.remove("default", false);
     assert_eq!(path(&tree, "default"), ok(&["default", "root"]));
-    tree.remove("root");
+    tree.remove("root", false);
     tree.upsert(&shape("root", "c"));
     assert_eq!(path(&tree, "c"), ok(&["c", "p", "root"]));
     assert_eq!(tree.names().map(|name| &**name).collect::<Vec<_>>(), ["root", "c", "default", "p"]);

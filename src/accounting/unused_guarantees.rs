@@ -159,7 +159,7 @@ impl UnusedGuarantees {
         // Charges count for MAX_DEPTH queues at most, and as many may be above those. The limit also ends a cycle.
         for _ in 0..=MAX_DEPTH.saturating_mul(2) {
             let Some(name) = at else { return };
-            let parent = tree.parent(name).map(|parent| &**parent);
+            let parent = tree.above(name).map(|parent| &**parent);
             if let Some(entry) = self.queues.get_mut(name) {
                 let before = entry.tallies.each_mut().map(|tally| std::mem::take(&mut tally.unused));
                 let mut grown = entry.settle(&sums(name));

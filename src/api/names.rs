@@ -87,3 +87,5 @@ pub const ASKED_MIN_MEMBER: &str = "podgroup.dev/asked-min-member";
 pub const APPLIED: &str = "podgroup.dev/applied";
 /// The annotation of a bound pod with the queue that it is charged to. It never changes.
 pub const CHARGED_QUEUE: &str = "podgroup.dev/queue";
+/// The annotation of a bound pod with the path of queues, from `root` down to [`CHARGED_QUEUE`], as it was when the pod was bound.
+pub const QUEUE_PATH: &str = "podgroup.dev/queue-path";

@@ -14,7 +14,7 @@ use super::fault::Fault;
 use super::membership::{GroupKey, group_of};
 use super::names::{
     CHARGED_QUEUE, COOLDOWN, GROUP_NAME, GROUP_NAME_OLD, JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, NUMA_POLICY, NUMA_SOFT, PREEMPTABLE,
-    REVOCABLE_ZONE, SHARED_DEVICES, TASK, TOPOLOGY_MODE, TOPOLOGY_TIER, YES,
+    QUEUE_PATH, REVOCABLE_ZONE, SHARED_DEVICES, TASK, TOPOLOGY_MODE, TOPOLOGY_TIER, YES,
 };
 use super::pod::{
     Container, ContainerStatus, NodeSelectorTerm, Pod, PodAffinityTerm, PodCondition, PodSpec, PodStatus, ResourceNeeds, Toleration,
@@ -146,6 +146,8 @@ pub struct PodFacts {
     pub names_group: bool,
     /// The queue that its binding charged, which never changes.
     pub charged_queue: Option<String>,
+    /// The path of queues that its binding wrote, from `root` down to the charged queue.
+    pub queue_path: Option<Arc<str>>,
     /// Its task (`volcano.sh/task-spec`), for minTaskMember.
     pub task: Option<String>,
     /// Its effective request by the rules of Kubernetes, including the resource `pods`.
@@ -207,6 +209,7 @@ impl PodFacts {
             group: group_of(meta),
             names_group: [GROUP_NAME, GROUP_NAME_OLD].iter().any(names),
             charged_queue: meta.annotations.as_ref().and_then(|annotations| annotations.get(CHARGED_QUEUE)).cloned(),
+            queue_path: meta.annotations.as_ref().and_then(|annotations| annotations.get(QUEUE_PATH)).map(|path| Arc::from(path.as_str())),
             task: meta.annotations.as_ref().and_then(|annotations| annotations.get(TASK)).cloned(),
             request,
             priority: pod.spec.priority.unwrap_or(0),

@@ -251,6 +251,8 @@ fn refuse_blocked(state: &mut SchedulingState, key: &GroupKey) {
 #[cfg(test)]
 mod admission_tests;
 #[cfg(test)]
+mod deleted_queue_tests;
+#[cfg(test)]
 mod differential;
 #[cfg(test)]
 mod foreign_tests;

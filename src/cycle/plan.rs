@@ -31,6 +31,8 @@ pub struct Bind {
     pub node: Arc<str>,
     /// The queue it is charged to, which the binding writes onto it.
     pub queue: Arc<str>,
+    /// The path of queues from `root` down to that queue, as the binding writes it.
+    pub path: Arc<str>,
     /// Its PodGroup.
     pub group: GroupKey,
     /// The minMember that this was decided on, where the pod is one more of a gang that has its minimum: a user may just have raised that, and then the

@@ -61,6 +61,7 @@ pub(crate) fn pod(namespace: &str, name: &str, group: &str, asks: &[(&str, i64)]
         group: GroupKey::new(namespace, group),
         names_group: true,
         charged_queue: None,
+        queue_path: None,
         task: None,
         request: amounts(asks).with("pods", Amount::from_units(1)),
         priority: 0,

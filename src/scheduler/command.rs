@@ -9,7 +9,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::api::names::{CHARGED_QUEUE, DEFAULT_QUEUE, LEADER_CHANGED, ROOT_QUEUE, SCHEDULER};
+use crate::api::names::{CHARGED_QUEUE, DEFAULT_QUEUE, LEADER_CHANGED, QUEUE_PATH, ROOT_QUEUE, SCHEDULER};
 use crate::api::pod::PodCondition;
 use crate::api::podgroup::PodGroupStatus;
 use crate::api::queue::QueueStatus;
@@ -101,7 +101,7 @@ pub enum Command {
     },
 }
 
-/// Returns the Binding, with the pod's UID and resourceVersion, which the API server checks, and the queue, which the API server copies to the pod.
+/// Returns the Binding, with the pod's UID and resourceVersion, which the API server checks, and the queue with its path, which the API server copies to the pod.
 ///
 /// A later leader changes the resourceVersion of each pod that has no node, so that this request does not take effect after that
 /// (`registry/core/pod/storage`, `setPodNodeAndMetadata`, in Kubernetes).
@@ -111,7 +111,7 @@ pub fn binding(bind: &Bind) -> Value {
         "namespace": &*bind.namespace,
         "name": &*bind.name,
         "uid": &*bind.uid,
-        "annotations": { CHARGED_QUEUE: &*bind.queue },
+        "annotations": { CHARGED_QUEUE: &*bind.queue, QUEUE_PATH: &*bind.path },
     });
     if bind.resource_version > 0
         && let Some(fields) = metadata.as_object_mut()

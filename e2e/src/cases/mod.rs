@@ -8,6 +8,7 @@ mod beside_volcano;
 mod binds;
 mod compatibility;
 mod crowded;
+mod deleted_queue;
 mod dist;
 mod documents;
 mod endings;
@@ -387,6 +388,8 @@ pub fn table() -> Vec<Case> {
         case!("Q3", "PodGroups in root and in parent queues block only themselves", usual(), tree::groups_in_root_and_parent_queues)
             .under_faults_in_soak(),
         case!("Q4", "a queue's parent is deleted and comes back", usual(), tree::parent_deleted).under_faults_in_soak(),
+        case!("Q4-deleted", "a deleted queue keeps its place until its pods are gone", usual(), deleted_queue::keeps_its_place)
+            .under_faults_in_soak(),
         case!("Q7", "the guarantee of an idle queue stays reserved", usual(), tree::guaranteed_and_idle).under_faults_in_soak(),
         case!("Q8", "a capability of 0 is 0, and pods are counted", usual(), tree::zero_is_zero).under_faults_in_soak(),
         case!("Q10", "no pod is bound in a closed queue, not even a best-effort pod", usual(), tree::closed).under_faults_in_soak(),

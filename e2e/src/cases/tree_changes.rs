@@ -7,10 +7,10 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::seen::{accounting_matches_api, bound, bound_so_far, queue_uses};
-use crate::objects::{make_node, make_queue, patch_queue, queues};
+use crate::objects::{field, make_node, make_queue, patch_queue, queues};
 use crate::proxy::Dice;
 use crate::say;
-use crate::wait::{Seen, millis, secs, wait_until};
+use crate::wait::{Seen, holds_for, millis, secs, wait_until};
 use crate::workloads::{Workload, pods_of, scale, wait_running};
 use crate::world::World;
 
@@ -22,7 +22,7 @@ const EACH: u32 = 10;
 
 /// Q12. The queue tree is changed (new parents, capabilities lowered and raised, a queue deleted and created again) while `pods` pods come and go. No
 /// binding exceeds a capability in the tree of that moment (the observer, check 4), and at rest each queue's status is correct. In the end all pods
-/// run, and a queue is deleted once more with its pods: they stay, and count in its ancestors again when it is back.
+/// run, and a queue is deleted once more with its pods: they stay, and count where it was, and where it is when it is back.
 pub(super) async fn under_the_pods(w: &mut World, pods: u32) -> Result<()> {
     let client = w.client();
     for node in ["n1", "n2"] {
@@ -80,7 +80,16 @@ pub(super) async fn under_the_pods(w: &mut World, pods: u32) -> Result<()> {
     queue_uses(&client, "right", "cpu", "30").await?;
     queue_uses(&client, "left", "cpu", "0").await?;
     queues(&client).delete("b", &DeleteParams::default()).await?;
+    holds_for(secs(2), "the pods of the deleted queue still count above it", || async {
+        let uses = field(&queues(&client).get("right").await?, "/status/allocated/cpu");
+        Ok(Seen::when(uses == "30", || uses.to_string()))
+    })
+    .await?;
+    // It is made again somewhere else, as if it had been moved.
+    make_queue(&client, "b", Some("left"), &[]).await?;
     queue_uses(&client, "right", "cpu", "20").await?;
+    queue_uses(&client, "left", "cpu", "10").await?;
+    queues(&client).delete("b", &DeleteParams::default()).await?;
     make_queue(&client, "b", Some("right"), &[]).await?;
     queue_uses(&client, "right", "cpu", "30").await?;
     queue_uses(&client, "b", "cpu", "10").await?;

@@ -31,8 +31,9 @@ pub(super) enum Event {
     Node(usize, Option<Amounts>),
     Queue(usize, QueueSpec),
     NoQueue(usize),
-    /// A pod is seen in the cluster: new, resized, moved, with or without a node and a queue.
-    Seen(Place, bool, bool),
+    /// A pod is seen in the cluster: new, resized, moved, with or without a node and a queue, and with the next two queues of the path that its binding
+    /// wrote.
+    Seen(Place, bool, bool, Option<[usize; 2]>),
     Terminating(usize),
     Gone(usize),
     Assume(Place),
@@ -65,7 +66,7 @@ pub(super) fn read(at: usize, step: &Step) -> (Event, [Question; 2]) {
     let questions = [bytes.question(), bytes.question()];
     let event = match kind {
         1..=7 => bytes.queue_event(),
-        8..=11 => Event::Seen(bytes.place(), bytes.mostly(), bytes.mostly()),
+        8..=11 => Event::Seen(bytes.place(), bytes.mostly(), bytes.mostly(), bytes.path()),
         12..=14 => Event::Assume(bytes.place()),
         15 => Event::Node(bytes.below(NODES), Some(bytes.offers())),
         16 => Event::Node(bytes.below(NODES), (bytes.below(3) > 0).then(|| bytes.offers())),
@@ -77,6 +78,7 @@ pub(super) fn read(at: usize, step: &Step) -> (Event, [Question; 2]) {
         24 => Event::Unreserve(bytes.below(GROUPS)),
         25..=27 => Event::Waits(bytes.below(GROUPS), bytes.any_queue(), bytes.request().map(|amount| amount * 3)),
         28 => Event::NoQueue(bytes.any_queue()),
+        0 => Event::NoQueue(bytes.named_queue()),
         29..=31 => {
             let (back, keep) = (bytes.below(4), bytes.mostly());
             Event::Try(std::array::from_fn(|_| bytes.place()), back, keep)
@@ -126,6 +128,10 @@ impl Bytes<'_> {
         let (spot, queue, request) = (self.next(), self.any_queue(), self.request());
         let amounts = [request[0], request[1], 1];
         Place { pod: spot % PODS, node: (spot / PODS) % (NODES + 1), queue, amounts }
+    }
+
+    fn path(&mut self) -> Option<[usize; 2]> {
+        (!self.mostly()).then(|| [self.any_queue(), self.any_queue()])
     }
 
     fn request(&mut self) -> Amounts {
@@ -180,7 +186,10 @@ impl fmt::Display for Event {
             Self::Node(node, None) => writeln!(f, "no node n{node}"),
             Self::Queue(queue, spec) => f.write_str(&queue_line(NAMES[*queue], spec)),
             Self::NoQueue(queue) => writeln!(f, "no queue {}", NAMES[*queue]),
-            Self::Seen(place, on_node, in_queue) => writeln!(f, "pod {place} # on a node: {on_node}, in a queue: {in_queue}"),
+            Self::Seen(place, on_node, in_queue, path) => {
+                let path = path.map(|path| path.map(|queue| NAMES[queue]));
+                writeln!(f, "pod {place} # on a node: {on_node}, in a queue: {in_queue}, below {path:?}")
+            }
             Self::Terminating(pod) => writeln!(f, "# p{pod} terminates"),
             Self::Gone(pod) => writeln!(f, "gone p{pod}"),
             Self::Assume(place) => writeln!(f, "pod {place} # if it fits"),

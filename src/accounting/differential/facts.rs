@@ -4,6 +4,7 @@
 
 use std::fmt::Write;
 
+use super::former::Former;
 use crate::accounting::reference::{self, ByRules};
 
 /// Amounts by dimension, in nanos.
@@ -50,6 +51,8 @@ pub(super) struct Pod {
 pub(super) struct Facts {
     pub(super) nodes: [Option<Amounts>; NODES],
     pub(super) queues: [Option<QueueSpec>; QUEUES],
+    /// Where deleted queues were.
+    pub(super) former: [Option<Former>; QUEUES],
     pub(super) pods: [Option<Pod>; PODS],
     /// By PodGroup: the queue and the amount that it has reserved.
     pub(super) reserved: [Option<(usize, Amounts)>; GROUPS],
@@ -103,7 +106,7 @@ impl Facts {
         for (group, reserved) in self.reserved.iter().enumerate() {
             reserved.iter().for_each(|(queue, reserved)| _ = writeln!(text, "reserve g{group} in {} {}", NAMES[*queue], amounts(reserved)));
         }
-        text
+        text + &self.places()
     }
 }
 

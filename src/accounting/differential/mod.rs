@@ -22,6 +22,7 @@ use pair::Pair;
 mod compare;
 mod events;
 mod facts;
+mod former;
 mod pair;
 
 /// The number of histories by default.

@@ -59,9 +59,9 @@ impl Pair {
             }
             Event::NoQueue(queue) => {
                 accounting.queue_remove(NAMES[*queue]);
-                facts.queues[*queue] = None;
+                facts.delete(*queue);
             }
-            Event::Seen(place, on_node, in_queue) => self.observe(place, *on_node, *in_queue),
+            Event::Seen(place, on_node, in_queue, path) => self.observe(place, *on_node, *in_queue, *path),
             Event::Terminating(pod) => facts.pods[*pod].iter_mut().for_each(|pod| pod.terminating = true),
             Event::Gone(pod) => {
                 let was = facts.pods[*pod].take().is_some();
@@ -97,13 +97,22 @@ impl Pair {
             Event::Waits(group, queue, amounts) => facts.waits[*group] = (*amounts != [0; 3]).then_some((*queue, *amounts)),
             Event::Try(places, back, keep) => self.attempt(places, *back, *keep)?,
         }
+        self.accounting.forget_unused_places();
+        self.facts.forget_unused_places();
         Ok(())
     }
 
-    fn observe(&mut self, place: &Place, on_node: bool, in_queue: bool) {
+    fn observe(&mut self, place: &Place, on_node: bool, in_queue: bool, path: Option<[usize; 2]>) {
         let (node, queue) = (on_node.then_some(place.node), in_queue.then_some(place.queue));
         let (node_name, queue_name) = (node.map(|node| NODE_NAMES[node]), queue.map(|queue| NAMES[queue]));
-        self.accounting.charge_observed(&uid(place.pod), node_name, queue_name, &resources(&place.amounts));
+        if let Some([parent, above]) = path.filter(|_| in_queue) {
+            let path = [place.queue, parent, above, ROOT];
+            let (names, created) = (path.map(|queue| NAMES[queue].into()), i64::try_from(place.pod).unwrap_or(0));
+            self.accounting.charge_observed_on_path(&uid(place.pod), node_name, &names, created, &resources(&place.amounts));
+            self.facts.tell(place.pod, path);
+        } else {
+            self.accounting.charge_observed(&uid(place.pod), node_name, queue_name, &resources(&place.amounts));
+        }
         let old = &mut self.facts.pods[place.pod];
         // Seen in its state before the bind.
         if node.is_some() || old.is_none_or(|old| old.node.is_none()) {

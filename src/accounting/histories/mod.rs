@@ -25,6 +25,8 @@ type Charged = (Option<u8>, Option<u8>, Resources, Stage);
 struct Record {
     nodes: BTreeMap<u8, Resources>,
     queues: BTreeMap<u8, (u8, QueueLimits)>,
+    /// Where deleted queues were (T5).
+    places: BTreeMap<u8, u8>,
     pods: BTreeMap<u8, Charged>,
     groups: BTreeMap<u8, (u8, Resources)>,
 }
@@ -69,7 +71,7 @@ fn apply(accounting: &mut Accounting, record: &mut Record, event: &Event) {
         }
         Event::NoQueue(queue) => {
             accounting.queue_remove(&queue_name(queue));
-            record.queues.remove(&queue);
+            record.delete(queue);
         }
         Event::Seen(pod, node, queue, asked) => {
             let (on, into) = (node.map(node_name), queue.map(queue_name));
@@ -112,6 +114,8 @@ fn apply(accounting: &mut Accounting, record: &mut Record, event: &Event) {
         }
         Event::Try(places, back, keep) => attempt(accounting, record, places, back, keep),
     }
+    accounting.forget_unused_places();
+    record.forget_unused_places();
 }
 
 fn attempt(accounting: &mut Accounting, record: &mut Record, places: Vec<(u8, u8, u8, Resources)>, back: usize, keep: bool) {
@@ -174,6 +178,13 @@ proptest! {
             apply(&mut accounting, &mut record, event);
             assert_right(&accounting, &record);
         }
+        let all_exist = |accounting: &mut Accounting, record: &mut Record| {
+            for queue in QUEUES.filter(|queue| !record.queues.contains_key(queue)).collect::<Vec<_>>() {
+                apply(accounting, record, &Event::Queue(queue, 0, QueueLimits::default()));
+            }
+        };
+        // Where a deleted queue was is known only by those that saw it, so no queue is missing at the end.
+        all_exist(&mut accounting, &mut record);
 
         // From the end alone in any order, and from the whole history in any order in which an API server reports it.
         for replayed in [reordered(&[], &record, seed), reordered(&events, &record, seed)] {
@@ -182,6 +193,7 @@ proptest! {
                 apply(&mut again, &mut seen, event);
                 prop_assert!(again.audit().is_clean());
             }
+            all_exist(&mut again, &mut seen);
             prop_assert_eq!(again.ledger(), accounting.ledger());
             prop_assert_eq!(again.quota(), accounting.quota());
             for queue in QUEUES {

@@ -19,6 +19,26 @@ impl Record {
         }
     }
 
+    /// Deletes a queue: it keeps its place while anything is taken in it or below it (T5).
+    pub(super) fn delete(&mut self, queue: u8) {
+        let place = self.parent(queue).filter(|_| queue != DEFAULT && queue != ROOT && self.is_in_use(queue));
+        if self.queues.remove(&queue).is_some()
+            && let Some(parent) = place
+        {
+            self.places.insert(queue, parent);
+        }
+    }
+
+    pub(super) fn forget_unused_places(&mut self) {
+        let unused = |queue: &u8| self.queues.contains_key(queue) || !self.is_in_use(*queue);
+        let unused: Vec<u8> = self.places.keys().copied().filter(unused).collect();
+        self.places.retain(|queue, _| !unused.contains(queue));
+    }
+
+    fn is_in_use(&self, queue: u8) -> bool {
+        DIMENSIONS.into_iter().any(|name| !self.taken(queue, name).is_zero())
+    }
+
     /// The children in the order in which they share (F3).
     fn children(&self, of: u8) -> Vec<u8> {
         let mut children: Vec<u8> = super::QUEUES.filter(|queue| self.parent(*queue) == Some(of)).collect();
@@ -26,12 +46,12 @@ impl Record {
         children
     }
 
-    /// The queue, those above it and `root`, each once (T3).
+    /// The queue, those above it and `root`, each once (T3, T5).
     pub(super) fn way(&self, queue: u8) -> BTreeSet<u8> {
         let mut way = BTreeSet::from([ROOT]);
         let mut at = Some(queue);
         while let Some(queue) = at.filter(|queue| *queue == ROOT || way.insert(*queue)) {
-            at = self.parent(queue);
+            at = self.parent(queue).or_else(|| self.places.get(&queue).copied());
         }
         way
     }

@@ -55,7 +55,12 @@ fn apply_changes(accounting: &mut Accounting, before: &Cluster, now: &Cluster) {
         accounting.release(&uid.as_str().into());
     }
     for (uid, pod) in now.pods.iter().filter(|(uid, pod)| before.pods.get(*uid) != Some(*pod)) {
-        accounting.charge_observed(&uid.as_str().into(), pod.node.as_deref(), Some(&pod.queue), &resources(&pod.amounts));
+        let (uid, node, amounts) = (uid.as_str().into(), pod.node.as_deref(), resources(&pod.amounts));
+        let path: Vec<Arc<str>> = pod.path.iter().map(|queue| Arc::from(queue.as_str())).collect();
+        match path.as_slice() {
+            [] => accounting.charge_observed(&uid, node, Some(&pod.queue), &amounts),
+            path => accounting.charge_observed_on_path(&uid, node, path, i64::try_from(pod.created).unwrap(), &amounts),
+        }
     }
     before.foreign.keys().filter(|uid| !now.foreign.contains_key(*uid)).for_each(|uid| _ = accounting.release(&uid.as_str().into()));
     for (uid, (node, amounts)) in &now.foreign {
@@ -67,6 +72,7 @@ fn apply_changes(accounting: &mut Accounting, before: &Cluster, now: &Cluster) {
     now.reservations
         .iter()
         .for_each(|(group, reservation)| accounting.reserve(group, &reservation.queue, &resources(&reservation.amounts)));
+    accounting.forget_unused_places();
 }
 
 /// Returns the nodes; `total` is one node where no nodes are named.

@@ -3,7 +3,7 @@
 use super::cluster::{Amounts, Cluster, Group, asked_in, larger, less, plus};
 use super::limits::{Refusal, fits, lacking};
 use super::shares::share;
-use super::tree::{children, parent, spec, taken, up_to_below, used, walk};
+use super::tree::{children, deleted_below, parent, spec, taken, up_to_below, used, walk};
 
 /// The answer to a PodGroup that asks for admission.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -109,7 +109,8 @@ fn can_reclaim_at(cluster: &Cluster, refusing: &str, queue: &str, asked: &Amount
 fn borrowed_below(cluster: &Cluster, refusing: &str, queue: &str, dimension: &str) -> i128 {
     let way = up_to_below(cluster, queue, refusing);
     let forks = way.iter().filter_map(|queue| parent(cluster, queue));
-    let branches = forks.flat_map(|fork| children(cluster, fork)).filter(|branch| !way.contains(branch));
+    let branches = forks.flat_map(|fork| [children(cluster, fork), deleted_below(cluster, fork)].concat());
+    let branches = branches.filter(|branch| !way.contains(branch));
     let reclaimable = branches.filter(|branch| spec(cluster, branch).reclaimable);
     reclaimable.map(|branch| (used(cluster, branch, dimension) - share(cluster, branch, dimension)).max(0)).sum()
 }

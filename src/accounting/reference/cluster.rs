@@ -18,6 +18,8 @@ pub(super) struct Cluster {
     pub(super) nodes: BTreeMap<String, Amounts>,
     /// The queues that have an object; `root` and `default` exist without one.
     pub(super) queues: BTreeMap<String, Queue>,
+    /// Where queues that do not exist were (T5).
+    pub(super) former: BTreeMap<String, Former>,
     /// The pods, by UID.
     pub(super) pods: BTreeMap<String, Pod>,
     /// The pods outside our queues, by UID: the node and the amounts.
@@ -37,6 +39,14 @@ pub(crate) struct Queue {
     pub(crate) priority: i64,
     pub(crate) reclaimable: bool,
     pub(crate) closed_by_hand: bool,
+}
+
+/// The place of a deleted queue.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Former {
+    pub(super) parent: String,
+    /// The creation and the UID of the pod with the path that says so; `None` where the deletion was seen.
+    pub(super) told_by: Option<(u64, String)>,
 }
 
 impl Default for Queue {
@@ -64,6 +74,8 @@ pub(super) struct Pod {
     pub(super) priority: i64,
     /// The position in the order of creation; larger is younger.
     pub(super) created: u64,
+    /// The path of queues that its binding wrote, from its queue up to `root`; empty where there is none.
+    pub(super) path: Vec<String>,
     pub(super) preemptable: bool,
     pub(super) terminating: bool,
     /// Whether it is a pod of this scheduler.
@@ -145,6 +157,7 @@ impl Default for Pod {
             group: None,
             priority: 0,
             created: 0,
+            path: Vec::new(),
             preemptable: true,
             terminating: false,
             ours: true,

@@ -16,6 +16,7 @@ mod by_rules;
 mod cluster;
 pub(crate) mod cycle_model;
 mod limits;
+mod places;
 mod properties;
 mod reclaim;
 mod reclaim_properties;

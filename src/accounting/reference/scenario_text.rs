@@ -6,7 +6,8 @@
 //! total cpu:10
 //! node n1 cpu:4
 //! queue a parent=p capability=cpu:4 deserved=cpu:2 guarantee=cpu:1 weight=2 priority=1 reclaimable=no closed
-//! pod p1 in a cpu:2 group=g node=n1 priority=1 created=3 preemptable=no terminating foreign
+//! place old below=p created=3 by=p1
+//! pod p1 in a cpu:2 path=root/p/a group=g node=n1 priority=1 created=3 preemptable=no terminating foreign
 //! group g in a min=2 asks=cpu:1 times=3 minresources=requests.cpu:3 priority=1 preemptable=no
 //! reserve g in a cpu:3
 //! foreign f1 cpu:2 node=n1
@@ -18,7 +19,8 @@
 
 use std::fmt::Write;
 
-use super::cluster::{Amounts, Cluster, Group, Pod, Queue, Reservation};
+use super::cluster::{Amounts, Cluster, Former, Group, Pod, Queue, Reservation};
+use super::places;
 
 /// Why a line cannot be read.
 pub(super) type Fault = String;
@@ -39,7 +41,21 @@ pub(super) fn read_fact(cluster: &mut Cluster, line: &str) -> Result<(), Fault> 
         }
         ["pod", uid, "in", queue, amounts, options @ ..] => {
             let pod = Pod { queue: (*queue).to_owned(), amounts: read_amounts(amounts)?, ..Pod::default() };
-            cluster.pods.insert((*uid).to_owned(), read_pod(pod, options)?);
+            let pod = read_pod(pod, options)?;
+            places::tell(cluster, uid, pod.created, &pod.path);
+            cluster.pods.insert((*uid).to_owned(), pod);
+        }
+        ["place", queue, below, told @ ..] => {
+            let parent = below.strip_prefix("below=").ok_or_else(|| format!("no place: {below}"))?.to_owned();
+            let told_by = match told {
+                [created, by] => Some((
+                    read_number(created.strip_prefix("created=").unwrap_or_default())?,
+                    by.strip_prefix("by=").unwrap_or_default().to_owned(),
+                )),
+                _ => None,
+            };
+            cluster.former.insert((*queue).to_owned(), Former { parent, told_by });
+            return Ok(());
         }
         ["group", name, "in", queue, options @ ..] => {
             cluster.groups.insert((*name).to_owned(), read_group(queue, options)?);
@@ -57,7 +73,8 @@ pub(super) fn read_fact(cluster: &mut Cluster, line: &str) -> Result<(), Fault> 
             was.then_some(()).ok_or_else(|| format!("no pod {uid}"))?;
         }
         ["no", "queue", name] => {
-            cluster.queues.remove(*name).ok_or_else(|| format!("no queue {name}"))?;
+            cluster.queues.contains_key(*name).then_some(()).ok_or_else(|| format!("no queue {name}"))?;
+            places::delete(cluster, name);
         }
         ["no", "node", name] => {
             cluster.nodes.remove(*name).ok_or_else(|| format!("no node {name}"))?;
@@ -67,6 +84,7 @@ pub(super) fn read_fact(cluster: &mut Cluster, line: &str) -> Result<(), Fault> 
         }
         _ => return Err(format!("not a fact: {line}")),
     }
+    places::forget(cluster);
     Ok(())
 }
 
@@ -94,6 +112,7 @@ fn read_pod(mut pod: Pod, options: &[&str]) -> Result<Pod, Fault> {
             Some(("group", name)) => pod.group = Some(name.to_owned()),
             Some(("node", name)) => pod.node = Some(name.to_owned()),
             Some(("priority", number)) => pod.priority = read_number(number)?,
+            Some(("path", path)) => pod.path = path.rsplit('/').map(str::to_owned).collect(),
             Some(("created", number)) => pod.created = read_number(number)?,
             Some(("preemptable", "no")) => pod.preemptable = false,
             None if *option == "terminating" => pod.terminating = true,
@@ -209,6 +228,11 @@ pub(super) fn write_facts(cluster: &Cluster) -> String {
     }
     for (group, reservation) in &cluster.reservations {
         line(vec![format!("reserve {group} in {} {}", reservation.queue, write_amounts(&reservation.amounts))]);
+    }
+    // Last: a place without a charge is forgotten.
+    for (name, Former { parent, told_by }) in &cluster.former {
+        let told = told_by.as_ref().map(|(created, uid)| format!("created={created} by={uid}")).unwrap_or_default();
+        line(vec![format!("place {name} below={parent}"), told]);
     }
     text
 }

@@ -47,12 +47,31 @@ pub(super) fn is_leaf(cluster: &Cluster, queue: &str) -> bool {
     queue != ROOT && children(cluster, queue).is_empty()
 }
 
-/// T3: returns the queues in which a charge to this one counts: itself, all above it whether they exist or not, each once, and `root`.
+/// T5: returns the queue directly above, of a deleted queue the one below which it keeps its place.
+fn above<'a>(cluster: &'a Cluster, queue: &str) -> Option<&'a str> {
+    parent(cluster, queue).or_else(|| cluster.former.get(queue).map(|former| former.parent.as_str()))
+}
+
+/// Returns the deleted queues that keep their place directly below this one.
+pub(super) fn deleted_below<'a>(cluster: &'a Cluster, queue: &str) -> Vec<&'a str> {
+    cluster.former.iter().filter(|(_, former)| former.parent == queue).map(|(name, _)| name.as_str()).collect()
+}
+
+/// T3, T5: returns the queues in which a charge to this one counts: itself, all above it whether they exist or not, each once, and `root`.
 pub(super) fn walk<'a>(cluster: &'a Cluster, queue: &'a str) -> Vec<&'a str> {
+    way(queue, |queue| above(cluster, queue))
+}
+
+/// T2: the same up to the first queue that does not exist.
+fn walk_existing<'a>(cluster: &'a Cluster, queue: &'a str) -> Vec<&'a str> {
+    way(queue, |queue| parent(cluster, queue))
+}
+
+fn way<'a>(queue: &'a str, next: impl Fn(&str) -> Option<&'a str>) -> Vec<&'a str> {
     let mut walk = Vec::new();
     let mut at = Some(queue);
     while let Some(queue) = at.filter(|queue| *queue != ROOT && !walk.contains(queue)) {
-        at = parent(cluster, queue);
+        at = next(queue);
         walk.push(queue);
     }
     walk.push(ROOT);
@@ -61,7 +80,7 @@ pub(super) fn walk<'a>(cluster: &'a Cluster, queue: &'a str) -> Vec<&'a str> {
 
 /// Whether a queue exists and its way up leads to `root` through existing queues.
 pub(super) fn is_below_root(cluster: &Cluster, queue: &str) -> bool {
-    let walk = walk(cluster, queue);
+    let walk = walk_existing(cluster, queue);
     let last = walk.iter().rev().nth(1);
     walk.iter().all(|queue| exists(cluster, queue)) && last.is_none_or(|last| parent(cluster, last) == Some(ROOT))
 }
@@ -69,8 +88,8 @@ pub(super) fn is_below_root(cluster: &Cluster, queue: &str) -> bool {
 /// T2, of the queue itself; the fault may also be in a queue above it, see [`broken`].
 pub(super) fn is_broken_itself(cluster: &Cluster, queue: &str) -> bool {
     let no_parent = parent(cluster, queue).is_some_and(|parent| !exists(cluster, parent));
-    let below_itself = parent(cluster, queue).is_some_and(|parent| walk(cluster, parent).contains(&queue));
-    let above = walk(cluster, queue).len() - 1;
+    let below_itself = parent(cluster, queue).is_some_and(|parent| walk_existing(cluster, parent).contains(&queue));
+    let above = walk_existing(cluster, queue).len() - 1;
     !exists(cluster, queue) || no_parent || below_itself || above > DEEPEST || guarantees_too_much(cluster, queue)
 }
 

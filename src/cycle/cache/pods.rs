@@ -12,6 +12,7 @@ use crate::cycle::placement::placer::Pod;
 use crate::cycle::plan::Victim;
 
 use super::budgets::{frees_unready, is_guarded_otherwise};
+use super::queues::read_path;
 use super::{Cache, Change, LostMember, Wake};
 
 /// One of our pods.
@@ -112,7 +113,7 @@ impl Cache {
             return;
         }
         if facts.node.is_some() {
-            facts.charged_queue = self.settled_queue(&facts);
+            (facts.charged_queue, facts.queue_path) = self.settled_queue(&facts);
         }
         if self.take_what_moves_no_pod(&mut facts) {
             return;
@@ -231,12 +232,12 @@ impl Cache {
 
     /// Returns the queue to which a pod on a node is charged for good, where one is settled. It is the queue of our decision, or the one
     /// in its annotation when the pod was first seen on a node. Any editor of the pod may change the annotation later; a settled charge
-    /// does not move.
-    fn settled_queue(&self, facts: &PodFacts) -> Option<String> {
+    /// does not move. With it the path of queues that was written then; none for our own decision, since this process knows where its queue is.
+    fn settled_queue(&self, facts: &PodFacts) -> (Option<String>, Option<Arc<str>>) {
         match self.pods.get(&facts.uid) {
-            Some(known) if known.facts.node.is_some() => known.facts.charged_queue.clone(),
-            Some(Member { assumed: Some(assumed), .. }) => Some(assumed.queue.to_string()),
-            _ => facts.charged_queue.clone(),
+            Some(known) if known.facts.node.is_some() => (known.facts.charged_queue.clone(), known.facts.queue_path.clone()),
+            Some(Member { assumed: Some(assumed), .. }) => (Some(assumed.queue.to_string()), None),
+            _ => (facts.charged_queue.clone(), facts.queue_path.clone()),
         }
     }
 
@@ -252,7 +253,13 @@ impl Cache {
             Some(queue) => Arc::from(queue.as_str()),
             None => of_group().or_else(charged).unwrap_or_else(|| Arc::from(DEFAULT_QUEUE)),
         };
-        self.accounting.charge_observed(&facts.uid, facts.node.as_deref(), Some(&queue), &facts.request);
+        match facts.queue_path.as_deref().and_then(|path| read_path(path, &queue)) {
+            Some(path) => {
+                let created = facts.created.as_second();
+                self.accounting.charge_observed_on_path(&facts.uid, facts.node.as_deref(), &path, created, &facts.request);
+            }
+            None => self.accounting.charge_observed(&facts.uid, facts.node.as_deref(), Some(&queue), &facts.request),
+        }
         let same =
             before.as_ref().is_some_and(|(node, at, asked)| *node == facts.node && at.as_ref() == Some(&queue) && *asked == facts.request);
         if same {

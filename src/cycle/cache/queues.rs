@@ -105,11 +105,18 @@ impl Cache {
         self.queues.node_groups_named = affinities.flat_map(|affinity| affinity.own.iter().cloned()).collect();
     }
 
+    /// Returns the path of a queue, as a binding writes it: from `root` down to the queue, separated by `/`, which no name of a queue has.
+    pub(in crate::cycle) fn written_path(&self, queue: &str) -> String {
+        let mut way = self.accounting.quota().tree().way(queue);
+        way.reverse();
+        way.join("/")
+    }
+
     /// Marks this queue and all above it dirty: their use changed.
     pub(super) fn dirty_path(&mut self, name: &str) {
         let mut at: Arc<str> = Arc::from(name);
         for _ in 0..=MAX_DEPTH {
-            let parent = self.accounting.quota().tree().parent(&at).cloned();
+            let parent = self.accounting.quota().tree().above(&at).cloned();
             self.dirty.queues.insert(at);
             let Some(parent) = parent else { break };
             at = parent;
@@ -163,6 +170,15 @@ impl Cache {
     pub fn in_phase(&self, queue: &str, phase: Phase) -> i32 {
         self.queues.phases.get(queue).and_then(|phases| phases.get(&phase)).copied().unwrap_or(0)
     }
+}
+
+/// Reads a path that a binding wrote, from the charged queue up to `root`; `None` where it says nothing (T5): another queue is charged, or it is none
+/// that this scheduler writes.
+pub(super) fn read_path(path: &str, charged: &str) -> Option<Vec<Arc<str>>> {
+    let names: Vec<Arc<str>> = path.rsplit('/').take(MAX_DEPTH.saturating_add(2)).map(Arc::from).collect();
+    let right = names.len() <= MAX_DEPTH.saturating_add(1) && names.iter().all(|name| !name.is_empty());
+    let ends = names.first().is_some_and(|first| **first == *charged) && names.last().is_some_and(|last| **last == *ROOT_QUEUE);
+    (right && ends).then_some(names)
 }
 
 fn limits(facts: &QueueFacts) -> QueueLimits {

@@ -17,6 +17,8 @@ impl SchedulingState {
     pub(in crate::cycle) fn assume_all(&mut self, key: &GroupKey, placements: &[Placement], minimum: Option<u32>) -> Vec<Bind> {
         let mut left = self.cache.groups.get(key).map(|group| group.total_demand.clone()).unwrap_or_default();
         let mut binds = Vec::with_capacity(placements.len());
+        // All members are of one queue.
+        let path: Option<Arc<str>> = placements.first().map(|first| Arc::from(self.cache.written_path(&first.queue)));
         for placement in placements {
             let Some(facts) = self.cache.assume(placement) else { continue };
             left.sub(&placement.resources);
@@ -27,6 +29,7 @@ impl SchedulingState {
                 name: Arc::clone(&facts.name),
                 node: Arc::clone(&placement.node),
                 queue: Arc::clone(&placement.queue),
+                path: path.clone().unwrap_or_default(),
                 group: key.clone(),
                 minimum,
             });

@@ -51,6 +51,7 @@ enum Step {
         weight: u32,
         flags: u8,
     },
+    QueueGone(u8),
     Class(u8, i32),
     Node(u8, i64, bool),
     NodeGone(u8),
@@ -84,6 +85,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (at.clone(), some(), some(), prop::option::weighted(0.2, 0..4_i64), 1..4_u32, any::<u8>()).prop_map(
             |(at, capability, deserved, guarantee, weight, flags)| Step::Queue { at, capability, deserved, guarantee, weight, flags }
         ),
+        1 => at.clone().prop_map(Step::QueueGone),
         1 => (0..3_u8, 0..4_i32).prop_map(|(at, value)| Step::Class(at, value)),
         2 => (at.clone(), 0..6_i64, prop::bool::weighted(0.2)).prop_map(|(at, cpu, cordoned)| Step::Node(at, cpu, cordoned)),
         1 => at.clone().prop_map(Step::NodeGone),
@@ -228,6 +230,7 @@ impl Play {
                     ..plain
                 });
             }
+            Step::QueueGone(at) => self.state.delete_queue(QUEUES[usize::from(at % 4)]),
             Step::Class(at, value) => self.state.apply_priority_class(class(&format!("c{at}"), value)),
             Step::Node(at, cpu, unschedulable) => {
                 // Of every fourth one the zone is another.

@@ -377,6 +377,8 @@ impl SchedulingState {
         }
         let candidates = self.requeue.take(now, preemptable, &self.cache);
         self.cache.classes.tidy();
+        // What became free is passed on by now, all the way up.
+        self.cache.accounting.forget_unused_places();
         candidates
     }
 }

@@ -15,6 +15,7 @@ impl SchedulingState {
         let groups = &self.cache.groups;
         let most = groups.len().saturating_mul(2).saturating_add(COLLECTED);
         self.requeue.stand_by(most, |key| groups.contains_key(key));
+        self.cache.accounting.forget_unused_places();
         self.cache.bound_dirty(|collected, there| collected > there.saturating_mul(2).saturating_add(COLLECTED));
     }
 }

@@ -15,6 +15,7 @@ pub(in crate::scheduler::dispatch) fn bind(namespace: &str, name: &str) -> Bind 
         name: name.into(),
         node: "n".into(),
         queue: "default".into(),
+        path: "root/default".into(),
         group: GroupKey::new(namespace, "g"),
         minimum: None,
     }

@@ -339,6 +339,7 @@ fn pods(victim: &Victim, own: &str) -> Vec<Attempt> {
     let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": victim.set, "uid": victim.uid, "controller": true}]);
     let theirs = json!({"podgroup.dev/queue": "b"});
     let nobodys = json!({"podgroup.dev/queue": ""});
+    let above = json!({"podgroup.dev/queue-path": "root/theirs/a"});
     let gated = format!("/api/v1/namespaces/{OWN}/pods/gated");
     let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": own}, "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"}});
     let keep = json!({"volcano.sh/preemptable": "false"});
@@ -371,6 +372,14 @@ fn pods(victim: &Victim, own: &str) -> Vec<Attempt> {
             "a running pod charged to another's queue",
             &running,
             json!({"metadata": {"annotations": theirs}}),
+            Expected::Refused(charged),
+        ),
+        pod("a pod with a path of queues", json!({"name": "charged", "annotations": above}), json!({}), Expected::Refused(charged)),
+        patch("a running pod below other queues", &running, json!({"metadata": {"annotations": above}}), Expected::Refused(charged)),
+        patch(
+            "a running pod's path of queues taken off",
+            &running,
+            json!({"metadata": {"annotations": {"podgroup.dev/queue-path": null}}}),
             Expected::Refused(charged),
         ),
         patch(
