@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use kube::Client;
 
 use crate::cluster::{Cluster, ClusterOptions};
-use crate::faults::{Counts, Faults, HttpProxy, Mix, PATIENCE, Rate, Rule, add};
+use crate::faults::{Counts, Faults, HttpProxy, Mix, PATIENCE, Rate, Rule, Told, add};
 use crate::objects::SCHEDULER_NAME;
 use crate::programs::{Kubelet, LEASE, Program};
 use crate::proxy::{Dice, Proxy};
@@ -254,7 +254,12 @@ impl World {
         for (side, number) in sides.zip(1..) {
             let rate = if side.program.name() == chart::CONTROLLER { Rate::HIGH } else { Rate::LOW };
             if let Some(faults) = &side.faults {
-                faults.begin(Mix { seed: Dice(self.seed ^ number).roll(), rate });
+                let (patience, longer) = (self.patience.clone(), self.watched.as_ref().map(Watched::absences));
+                let told = Told::new(move |more| {
+                    patience.add(more);
+                    longer.iter().for_each(|longer| longer.longer(PATIENCE + more));
+                });
+                faults.begin(Mix { seed: Dice(self.seed ^ number).roll(), rate }, told);
                 self.patience.set(PATIENCE);
                 self.watched.iter().for_each(|watched| watched.patient(PATIENCE));
             }
