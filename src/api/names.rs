@@ -70,6 +70,11 @@ pub const SCHEDULER: &str = "podgroup-scheduler";
 pub const WAITING: &str = "podgroup.dev/Waiting";
 /// The annotation of the Lease of a program with the version of the leader.
 pub const VERSION: &str = "podgroup.dev/version";
+/// The annotation of the scheduler's Lease that says that its last holder had nothing under way when it gave the Lease up. The value is the number of the
+/// Lease's transitions.
+pub const DRAINED: &str = "podgroup.dev/drained";
+/// The condition of a pod that a new leader writes after an unclean handover, so that earlier bindings of the pod are refused.
+pub const LEADER_CHANGED: &str = "podgroup.dev/LeaderChanged";
 /// The label of a PodGroup with the program that manages it. The controller writes [`CONTROLLER`].
 pub const MANAGED_BY: &str = "podgroup.dev/managed-by";
 /// The label of a pod with the name of its PodGroup, so that people can list the pods of a PodGroup. It is written together with [`GROUP_NAME`].

@@ -122,6 +122,8 @@ pub struct PodFacts {
     pub name: Arc<str>,
     /// Its UID, which no other pod has.
     pub uid: Uid,
+    /// Its resourceVersion, which its binding carries. 0 where it is no number: then the binding carries none.
+    pub resource_version: u64,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Its scheduler.
@@ -190,6 +192,7 @@ impl PodFacts {
             namespace: Arc::from(meta.namespace.as_deref().unwrap_or_default()),
             name: Arc::from(meta.name.as_deref().unwrap_or_default()),
             uid: Uid::from(meta.uid.as_deref().unwrap_or_default()),
+            resource_version: resource_version(meta),
             labels: meta.labels.clone().unwrap_or_default(),
             scheduler: Arc::from(pod.spec.scheduler_name.as_str()),
             node: pod.spec.node_name.as_deref().filter(|node| !node.is_empty()).map(Arc::from),
@@ -228,6 +231,14 @@ impl PodFacts {
             faults,
         }
     }
+}
+
+/// Returns the resourceVersion of the object; 0 where it is no number.
+///
+/// The API server counts them in decimal (Kubernetes 1.35, KEP-5504), and every etcd before did so.
+#[must_use]
+pub fn resource_version(meta: &ObjectMeta) -> u64 {
+    meta.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
 /// Returns whether the pod or PodGroup is preemptable, from its annotation, or else its label, as in Volcano.

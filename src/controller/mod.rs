@@ -33,8 +33,9 @@ use tokio::sync::mpsc;
 use crate::api::names::{CONTROLLER, SCHEDULER, VERSION};
 use crate::runtime::exposition::Refresh;
 use crate::runtime::flags::ControllerFlags;
+use crate::runtime::leader::ReleaseRule;
 use crate::runtime::program::Stage;
-use crate::runtime::setup::setup;
+use crate::runtime::setup::{Identity, setup};
 use crate::runtime::version_skew::OtherProgram;
 
 use act::Actor;
@@ -49,8 +50,7 @@ const EVENTS: usize = 1024;
 pub async fn run(flags: ControllerFlags) -> ExitCode {
     let own = |registry: &_| Ok((ControllerMetrics::new(registry)?, Refresh::nothing()));
     let (setup, metrics) = match setup(
-        CONTROLLER,
-        OtherProgram { program: SCHEDULER, annotation: VERSION },
+        Identity { name: CONTROLLER, other: OtherProgram { program: SCHEDULER, annotation: VERSION }, release: ReleaseRule::Always },
         &flags.common,
         flags.http_address,
         Vec::new(),
@@ -66,7 +66,8 @@ pub async fn run(flags: ControllerFlags) -> ExitCode {
     let mut schedulers = flags.common.scheduler_names;
     schedulers.sort();
     schedulers.dedup();
-    let watches = Watches { client: setup.client.clone(), events, readiness: setup.readiness, metrics: setup.watch_metrics };
+    let watches =
+        Watches { client: setup.client.clone(), events, readiness: setup.readiness, metrics: setup.watch_metrics, relist: setup.relist };
     watches.start(&mut program, &schedulers);
     let settings = Settings { workers: usize::from(flags.workers), annotate_pods: flags.annotate_pods };
     let reconciler = Reconciler::new(&schedulers, Actor::new(setup.client, setup.caller, &schedulers), settings, metrics);

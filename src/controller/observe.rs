@@ -16,6 +16,7 @@ use crate::api::{GroupKey, Pod, PodGroup, Uid};
 use crate::runtime::metrics::WatchMetrics;
 use crate::runtime::program::{Program, Stage};
 use crate::runtime::readiness::{Listed, Readiness};
+use crate::runtime::relist::Relist;
 use crate::runtime::watch::{Outlet, WatchConfig, WatchEvent, watch_into};
 
 use super::dialect;
@@ -32,6 +33,8 @@ pub struct Watches {
     pub readiness: Readiness,
     /// The metrics of the watches.
     pub metrics: WatchMetrics,
+    /// Requests of new lists.
+    pub relist: Relist,
 }
 
 impl Watches {
@@ -87,6 +90,7 @@ impl Watches {
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + 'static,
         F: Send + 'static,
     {
+        let config = WatchConfig { relist: self.relist.clone(), ..config };
         let (api, metrics) = (Api::<K>::all(self.client.clone()), self.metrics.clone());
         let outlet = Outlet::new(self.events.clone(), to_facts, wrap);
         program.spawn(Stage::Work, name, move |stop| async move {

@@ -106,7 +106,7 @@ impl Reconciler {
                 },
                 acquired = election.acquired(), if !leading => {
                     // The election ended and this process does not lead: it will never write.
-                    if !acquired {
+                    if acquired.is_none() {
                         break;
                     }
                     leading = true;

@@ -21,6 +21,8 @@ pub struct Plan {
 pub struct Bind {
     /// The pod.
     pub uid: Uid,
+    /// The resourceVersion of the pod that the decision is made on; 0 where it is no number.
+    pub resource_version: u64,
     /// Its namespace.
     pub namespace: Arc<str>,
     /// Its name.

@@ -49,6 +49,7 @@ pub(crate) fn pod(namespace: &str, name: &str, group: &str, asks: &[(&str, i64)]
         namespace: Arc::from(namespace),
         name: Arc::from(name),
         uid: Uid::from(format!("{namespace}/{name}").as_str()),
+        resource_version: 1,
         labels: [].into(),
         scheduler: Arc::from("podgroup-scheduler"),
         node: None,

@@ -6,6 +6,7 @@
 //!
 //! A lease is no fence: a request that was sent in time can arrive late. So each write protects its object itself (UID
 //! and resourceVersion). The lease keeps two processes from working against each other; correctness does not depend on it.
+//! What needs more (the scheduler) asks how the lease came, [`Handover`], and gives it up only when nothing is under way, [`ReleaseRule`].
 //! Still nothing is sent without it: a [`Caller`] that is bound to it ([`Caller::while_leading`]) sends
 //! only while we lead, and stops waiting for an answer shortly before another process can take the lease.
 //!
@@ -17,6 +18,8 @@
 //! A process that loses its lease ends ([`LeadershipLost`]), and its kubelet starts it again: its state and its requests in
 //! progress are of no use any more.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -27,6 +30,7 @@ use tokio::time::Instant;
 
 use super::call::Caller;
 use super::clock;
+pub use super::leader_decide::Handover;
 use super::leader_decide::LONGEST;
 pub use super::leader_elector::Elector;
 
@@ -99,46 +103,80 @@ pub fn identity() -> String {
     format!("{host}_{unique:016x}")
 }
 
+/// What a leader that ends does with its lease.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReleaseRule {
+    /// It gives the lease up. Requests that are under way protect their objects themselves.
+    #[default]
+    Always,
+    /// It gives the lease up only after [`Leadership::drained`], and says so in this annotation of the Lease. Otherwise the lease runs out.
+    WhenDrained(&'static str),
+}
+
 /// Tells whether this process leads, and at least until when. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Leadership(watch::Receiver<State>);
+pub struct Leadership {
+    state: watch::Receiver<State>,
+    /// Set when nothing of this process is under way any more.
+    drained: Arc<AtomicBool>,
+    identity: Arc<str>,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Waiting,
-    /// `None`: without an end, for a program without election.
-    Leading(Option<Term>),
+    /// How the lease came, and its term; `None`: without an end, for a program without election.
+    Leading(Handover, Option<Term>),
     Lost,
 }
 
 impl Leadership {
-    /// Makes a leadership for `--leader-elect=false`: it leads at once and for ever.
+    /// Makes a leadership for `--leader-elect=false`: it leads at once and for ever. What an earlier process has under way is not known.
     pub fn always() -> Self {
-        Self(watch::Sender::new(State::Leading(None)).subscribe())
+        let state = watch::Sender::new(State::Leading(Handover::Unclean, None)).subscribe();
+        Self { state, drained: Arc::default(), identity: identity().into() }
     }
 
-    /// Waits until this process leads, and returns true; false when the elector ended first.
-    pub async fn acquired(&mut self) -> bool {
-        let leads = |state: &State| matches!(state, State::Leading(_));
-        self.0.wait_for(leads).await.is_ok()
+    /// Waits until this process leads, and returns how the lease came; `None` when the elector ended first.
+    pub async fn acquired(&mut self) -> Option<Handover> {
+        let leads = |state: &State| matches!(state, State::Leading(..));
+        match *self.state.wait_for(leads).await.ok()? {
+            State::Leading(handover, _) => Some(handover),
+            State::Waiting | State::Lost => None,
+        }
+    }
+
+    /// Whether this process leads by a lease, which another process can have after it.
+    pub fn has_lease(&self) -> bool {
+        matches!(*self.state.borrow(), State::Leading(_, Some(_)))
+    }
+
+    /// Returns the name of this start of this process, which its Lease shows. No other start has it.
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// Records that nothing which this process sent is under way any more, and that it will send nothing more.
+    pub fn drained(&self) {
+        self.drained.store(true, Ordering::Release);
     }
 
     /// Whether this process leads at this moment. Ask before every write: the answer is right also when the whole process was stopped for
     /// longer than the lease.
     pub fn is_leading(&self) -> bool {
-        match *self.0.borrow() {
-            State::Leading(term) => term.is_none_or(|term| clock::monotonic() < term.until),
+        match *self.state.borrow() {
+            State::Leading(_, term) => term.is_none_or(|term| clock::through_suspension() < term.until),
             State::Waiting | State::Lost => false,
         }
     }
 
     /// Returns the time limit of a request that is sent now, at most `limit`. `None` while this process does not lead: then the request is not sent.
     pub(super) fn allows(&self, limit: Duration) -> Option<Duration> {
-        let now = clock::monotonic();
-        match *self.0.borrow() {
-            State::Leading(None) => Some(limit),
-            State::Leading(Some(term)) if now < term.until => Some(limit.min(term.writes_end.saturating_duration_since(now))),
-            State::Leading(Some(_)) | State::Waiting | State::Lost => None,
+        let now = clock::through_suspension();
+        match *self.state.borrow() {
+            State::Leading(_, None) => Some(limit),
+            State::Leading(_, Some(term)) if now < term.until => Some(limit.min(term.writes_end.saturating_duration_since(now))),
+            State::Leading(_, Some(_)) | State::Waiting | State::Lost => None,
         }
     }
 }
@@ -157,8 +195,9 @@ pub fn elect(api: Api<Lease>, caller: Caller, config: LeaderConfig) -> (Leadersh
     let state = watch::Sender::new(State::Waiting);
     // Two attempts fit into the deadline, even when the first gets no answer.
     let caller = caller.within(config.renew_deadline / 2);
-    let leadership = Leadership(state.subscribe());
-    let elector = Elector::new(api, caller, config, state);
+    let drained = Arc::<AtomicBool>::default();
+    let leadership = Leadership { state: state.subscribe(), drained: Arc::clone(&drained), identity: config.identity.as_str().into() };
+    let elector = Elector::new(api, caller, config, state, drained);
     (leadership, elector)
 }
 

@@ -28,6 +28,16 @@ pub(super) struct Record {
     pub(super) renewed: Option<String>,
     /// How often the holder changed.
     pub(super) transitions: i32,
+    /// Whether the last holder said, when it gave the lease up, that nothing of it is under way.
+    pub(super) drained: bool,
+}
+
+/// Returns how the lease comes to a process that sees this record when it makes this step.
+///
+/// Only a release with the mark is clean. A lease that ran out, that did not exist, or that a renewal after a lost answer shows as our own, is not.
+pub(super) fn handover(seen: Option<&Observed>, step: &Step) -> Handover {
+    let given_up = seen.is_some_and(|seen| seen.record.drained && seen.record.holder.is_empty());
+    if given_up && matches!(step, Step::Take { .. }) { Handover::Clean } else { Handover::Unclean }
 }
 
 /// A record, and since when our clock has seen it unchanged.
@@ -44,6 +54,15 @@ pub(super) enum Presence {
     Present,
     /// The lease does not exist (never did, or was deleted).
     Absent,
+}
+
+/// How the lease came to its holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Handover {
+    /// The holder before said, when it gave the lease up, that nothing of it is under way.
+    Clean,
+    /// Any other: requests of an earlier holder may still take effect.
+    Unclean,
 }
 
 /// The next step of the election.
@@ -107,6 +126,7 @@ mod tests {
             acquired: Some("08:00".to_owned()),
             renewed: Some("09:00".to_owned()),
             transitions: 3,
+            drained: false,
         }
     }
 
@@ -179,5 +199,23 @@ mod tests {
         let mut acquired_anew = record_of("other", Some(15));
         acquired_anew.acquired = Some("09:00".to_owned());
         assert_eq!(observe(Some(first), acquired_anew, start + LEASE).since, start + LEASE);
+    }
+
+    #[test]
+    fn only_a_lease_that_was_given_up_with_the_mark_comes_cleanly() {
+        let since = super::super::clock::monotonic();
+        let take = Step::Take { transitions: 4 };
+        for (holder, drained, step, how) in [
+            ("", true, &take, Handover::Clean),
+            ("", false, &take, Handover::Unclean),
+            // The mark of an earlier release.
+            ("other", true, &take, Handover::Unclean),
+            ("me", true, &Step::Renew, Handover::Unclean),
+            ("", true, &Step::Create, Handover::Unclean),
+        ] {
+            let seen = Observed { record: Record { drained, ..record_of(holder, Some(1)) }, since };
+            assert_eq!(handover(Some(&seen), step), how, "{holder:?} {drained} {step:?}");
+        }
+        assert_eq!(handover(None, &Step::Create), Handover::Unclean);
     }
 }

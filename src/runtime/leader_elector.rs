@@ -3,6 +3,8 @@
 //! The thin shell around [`super::leader_decide`]; its front door is [`super::leader`].
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -13,8 +15,8 @@ use tokio::time::Instant;
 
 use super::call::{CallError, Caller};
 use super::clock;
-use super::leader::{LeaderConfig, LeadershipLost, State, Term};
-use super::leader_decide::{Observed, Presence, Record, Step, decide, observe};
+use super::leader::{LeaderConfig, LeadershipLost, ReleaseRule, State, Term};
+use super::leader_decide::{Handover, Observed, Presence, Record, Step, decide, handover, observe};
 use super::shutdown::Shutdown;
 
 /// Tries to acquire the lease, then renews it.
@@ -32,11 +34,42 @@ pub struct Elector {
     trouble: Option<String>,
     /// Annotations that are written with every write of the lease.
     marks: BTreeMap<String, String>,
+    /// How the lease came to us; `None` when we never led.
+    handover: Option<Handover>,
+    rule: ReleaseRule,
+    /// Set when nothing of this process is under way any more.
+    drained: Arc<AtomicBool>,
 }
 
 impl Elector {
-    pub(super) fn new(api: Api<Lease>, caller: Caller, config: LeaderConfig, state: watch::Sender<State>) -> Self {
-        Self { api, caller, config, state, known: None, seen: None, until: None, trouble: None, marks: BTreeMap::new() }
+    pub(super) fn new(
+        api: Api<Lease>,
+        caller: Caller,
+        config: LeaderConfig,
+        state: watch::Sender<State>,
+        drained: Arc<AtomicBool>,
+    ) -> Self {
+        Self {
+            api,
+            caller,
+            config,
+            state,
+            known: None,
+            seen: None,
+            until: None,
+            trouble: None,
+            marks: BTreeMap::new(),
+            handover: None,
+            rule: ReleaseRule::Always,
+            drained,
+        }
+    }
+
+    /// Sets what is done with the lease at the end.
+    #[must_use]
+    pub fn releasing(mut self, rule: ReleaseRule) -> Self {
+        self.rule = rule;
+        self
     }
 
     /// Adds an annotation that the lease has while we hold it.
@@ -46,13 +79,13 @@ impl Elector {
         self
     }
 
-    /// Runs until `stop`, and then releases the lease. The work must have ended before.
+    /// Runs until `stop`, and then releases the lease, if the [`ReleaseRule`] allows it. The work must have ended before.
     ///
     /// # Errors
     /// [`LeadershipLost`]: the work must end now.
     pub async fn run(mut self, stop: Shutdown) -> Result<(), LeadershipLost> {
         loop {
-            let began = clock::monotonic();
+            let began = clock::through_suspension();
             let outcome = stop.unless(self.round()).await;
             if outcome.is_none() {
                 break;
@@ -72,7 +105,7 @@ impl Elector {
     /// Returns the pause until the next round, counted from the beginning of this one: an attempt without an answer for longer than a retry period has
     /// waited enough. Near the deadline the rounds come closer together.
     fn pause(&self, began: Instant) -> Duration {
-        let now = clock::monotonic();
+        let now = clock::through_suspension();
         let retry = (began + self.config.retry_period).saturating_duration_since(now);
         self.until.map_or(retry, |until| retry.min(self.share(until.saturating_duration_since(now))))
     }
@@ -89,7 +122,7 @@ impl Elector {
         let tried = match self.until {
             None => self.attempt().await,
             Some(until) => {
-                match tokio::time::timeout(self.share(until.saturating_duration_since(clock::monotonic())), self.attempt()).await {
+                match tokio::time::timeout(self.share(until.saturating_duration_since(clock::through_suspension())), self.attempt()).await {
                     Ok(tried) => tried,
                     Err(_elapsed) => {
                         self.known = None;
@@ -107,7 +140,7 @@ impl Elector {
             Err(error) => self.note(format!("cannot acquire the lease: {error}")),
         }
         match self.until {
-            Some(until) if clock::monotonic() >= until => Err(self.lost("it could not be renewed in time".to_owned())),
+            Some(until) if clock::through_suspension() >= until => Err(self.lost("it could not be renewed in time".to_owned())),
             Some(_) | None => Ok(()),
         }
     }
@@ -124,9 +157,10 @@ impl Elector {
 
     async fn try_once(&mut self) -> Result<Step, CallError> {
         let presence = self.presence().await?;
-        let began = clock::monotonic();
+        let began = clock::through_suspension();
         let lease = self.config.lease_duration;
         let step = decide(self.seen.as_ref(), presence, &self.config.identity, lease, began);
+        let comes = handover(self.seen.as_ref(), &step);
         let written = match &step {
             Step::Wait { .. } => {
                 // It changes only on the server: read it again next time.
@@ -152,7 +186,7 @@ impl Elector {
         match written {
             Ok(lease) => {
                 self.remember(lease);
-                self.lead_from(began);
+                self.lead_from(began, comes);
                 Ok(step)
             }
             Err(error) => {
@@ -193,20 +227,30 @@ impl Elector {
             acquired: spec.acquire_time.map(|time| time.0.to_string()),
             renewed: spec.renew_time.map(|time| time.0.to_string()),
             transitions: spec.lease_transitions.unwrap_or(0),
+            drained: self.is_drained(&lease, spec.lease_transitions.unwrap_or(0)),
         };
-        self.seen = Some(observe(self.seen.take(), record, clock::monotonic()));
+        self.seen = Some(observe(self.seen.take(), record, clock::through_suspension()));
         self.known = Some(lease);
     }
 
-    /// Starts a term. Its times count from `began`, when the successful request had not been sent yet.
-    fn lead_from(&mut self, began: Instant) {
+    /// Whether the lease has the mark of its last holder. The mark names the number of transitions: a holder that does not know the mark copies it,
+    /// but has another number.
+    fn is_drained(&self, lease: &Lease, transitions: i32) -> bool {
+        let ReleaseRule::WhenDrained(key) = self.rule else { return false };
+        let mark = lease.metadata.annotations.as_ref().and_then(|all| all.get(key));
+        mark.is_some_and(|mark| *mark == transitions.to_string())
+    }
+
+    /// Starts a term. Its times count from `began`, when the successful request had not been sent yet. The first term says how the lease came.
+    fn lead_from(&mut self, began: Instant, comes: Handover) {
         let term = Term { until: began + self.config.renew_deadline, writes_end: began + self.config.writes_end() };
         if self.until.is_none() || self.trouble.is_some() {
             tracing::info!(lease = self.lease(), identity = self.config.identity, "leading");
         }
         self.trouble = None;
         self.until = Some(term.until);
-        self.state.send_replace(State::Leading(Some(term)));
+        let handover = *self.handover.get_or_insert(comes);
+        self.state.send_replace(State::Leading(handover, Some(term)));
     }
 
     /// Returns the lease with us as its holder, from now.
@@ -223,6 +267,9 @@ impl Elector {
         if !self.marks.is_empty() {
             lease.metadata.annotations.get_or_insert_default().extend(self.marks.clone());
         }
+        if let (ReleaseRule::WhenDrained(key), Some(annotations)) = (self.rule, &mut lease.metadata.annotations) {
+            annotations.remove(key);
+        }
         let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
         if spec.holder_identity.as_deref() != Some(&self.config.identity) {
             spec.acquire_time = Some(now.clone());
@@ -237,8 +284,17 @@ impl Elector {
     /// Empties the holder, so that the next process need not wait. Only while we surely hold it, and at most twice.
     async fn release(mut self) {
         self.state.send_replace(State::Lost);
-        let leading = self.until.is_some_and(|until| clock::monotonic() < until);
+        let leading = self.until.is_some_and(|until| clock::through_suspension() < until);
         if !leading {
+            return;
+        }
+        if matches!(self.rule, ReleaseRule::WhenDrained(_)) && !self.drained.load(Ordering::Acquire) {
+            let lasts = self.config.lease_duration;
+            tracing::warn!(
+                lease = self.lease(),
+                ?lasts,
+                "lease kept: requests may still be under way, so the next leader waits until it runs out"
+            );
             return;
         }
         // A renewal that was cut off may have been done: our copy can be one version behind, hence twice.
@@ -267,6 +323,10 @@ impl Elector {
         let now = MicroTime(clock::now());
         spec.acquire_time = Some(now.clone());
         spec.renew_time = Some(now);
+        let transitions = spec.lease_transitions.unwrap_or(0);
+        if let ReleaseRule::WhenDrained(key) = self.rule {
+            lease.metadata.annotations.get_or_insert_default().insert(key.to_owned(), transitions.to_string());
+        }
         self.put(lease).await.map(drop)
     }
 

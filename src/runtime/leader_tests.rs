@@ -72,12 +72,16 @@ fn config(identity: &str) -> LeaderConfig {
 }
 
 fn candidate(cluster: &Cluster, identity: &str) -> Candidate {
+    candidate_with(cluster, identity, ReleaseRule::Always)
+}
+
+fn candidate_with(cluster: &Cluster, identity: &str, rule: ReleaseRule) -> Candidate {
     let app = axum::Router::new().fallback(serve).with_state(Arc::clone(cluster));
     let registry = metrics::registry().unwrap();
     let caller = Caller::new(Duration::from_secs(30), RequestMetrics::new(&registry).unwrap());
     let api = Api::namespaced(Client::new(app, "default"), "system");
     let (leadership, elector) = elect(api, caller, config(identity));
-    let elector = elector.annotated("x/version", identity);
+    let elector = elector.annotated("x/version", identity).releasing(rule);
     let ((trigger, stop), mut tasks) = (Shutdown::new(), JoinSet::new());
     tasks.spawn(elector.run(stop));
     Candidate { leadership, trigger, tasks }
@@ -88,7 +92,7 @@ impl Candidate {
     async fn leads(&mut self) -> Duration {
         let began = clock::monotonic();
         let acquired = tokio::time::timeout(Duration::from_secs(600), self.leadership.acquired());
-        assert!(acquired.await.unwrap());
+        assert!(acquired.await.unwrap().is_some());
         clock::monotonic() - began
     }
 
@@ -104,9 +108,15 @@ fn spec(cluster: &Cluster) -> LeaseSpec {
 
 /// The version annotation of the lease.
 fn mark(cluster: &Cluster) -> String {
-    let annotations = cluster.lock().unwrap().lease.clone().and_then(|lease| lease.metadata.annotations);
-    annotations.and_then(|all| all.get("x/version").cloned()).unwrap_or_default()
+    annotation(cluster, "x/version").unwrap_or_default()
 }
+
+fn annotation(cluster: &Cluster, key: &str) -> Option<String> {
+    let annotations = cluster.lock().unwrap().lease.clone().and_then(|lease| lease.metadata.annotations);
+    annotations.and_then(|all| all.get(key).cloned())
+}
+
+const WHEN_DRAINED: ReleaseRule = ReleaseRule::WhenDrained("x/drained");
 
 async fn seconds(count: u64) {
     tokio::time::sleep(Duration::from_secs(count)).await;
@@ -370,7 +380,66 @@ fn every_start_has_another_identity() {
 #[tokio::test(start_paused = true)]
 async fn a_process_without_election_leads_for_ever() {
     let mut always = Leadership::always();
-    assert!(always.acquired().await);
+    assert_eq!(always.acquired().await, Some(Handover::Unclean));
+    assert!(!always.has_lease());
     seconds(100_000).await;
     assert!(always.is_leading());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drained_leader_says_so_and_the_next_one_knows_and_removes_it() {
+    let cluster = Cluster::default();
+    let mut one = candidate_with(&cluster, "one", WHEN_DRAINED);
+    assert_eq!(one.leadership.acquired().await, Some(Handover::Unclean), "the lease did not exist");
+    let mut two = candidate_with(&cluster, "two", WHEN_DRAINED);
+    seconds(5).await;
+    one.leadership.drained();
+    one.trigger.trigger();
+    assert_eq!(one.result().await, Ok(()));
+    assert_eq!((spec(&cluster).holder_identity.as_deref(), annotation(&cluster, "x/drained").as_deref()), (Some(""), Some("0")));
+    assert!(two.leads().await <= Duration::from_secs(2));
+    assert_eq!((two.leadership.acquired().await, annotation(&cluster, "x/drained")), (Some(Handover::Clean), None));
+    seconds(60).await;
+    assert_eq!(two.leadership.acquired().await, Some(Handover::Clean), "a renewal changes nothing");
+    // The second change of the holder.
+    let mut three = candidate_with(&cluster, "three", WHEN_DRAINED);
+    seconds(5).await;
+    two.leadership.drained();
+    two.trigger.trigger();
+    three.leads().await;
+    assert_eq!((three.leadership.acquired().await, spec(&cluster).lease_transitions), (Some(Handover::Clean), Some(2)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_not_drained_keeps_the_lease_and_the_next_one_waits_for_its_end() {
+    let cluster = Cluster::default();
+    let mut one = candidate_with(&cluster, "one", WHEN_DRAINED);
+    one.leads().await;
+    let mut two = candidate_with(&cluster, "two", WHEN_DRAINED);
+    seconds(5).await;
+    one.trigger.trigger();
+    assert_eq!(one.result().await, Ok(()));
+    assert!(!one.leadership.is_leading());
+    assert_eq!((spec(&cluster).holder_identity.as_deref(), annotation(&cluster, "x/drained")), (Some("one"), None));
+    assert!(two.leads().await >= Duration::from_secs(13));
+    assert_eq!(two.leadership.acquired().await, Some(Handover::Unclean));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mark_that_a_holder_without_it_has_copied_says_nothing() {
+    let cluster = Cluster::default();
+    let mut one = candidate_with(&cluster, "one", WHEN_DRAINED);
+    one.leads().await;
+    one.leadership.drained();
+    one.trigger.trigger();
+    assert_eq!(one.result().await, Ok(()));
+    // An older version: it copies all annotations, and gives the lease up without a mark of its own.
+    let mut old = candidate(&cluster, "old");
+    old.leads().await;
+    old.trigger.trigger();
+    assert_eq!(old.result().await, Ok(()));
+    assert_eq!(annotation(&cluster, "x/drained").as_deref(), Some("0"));
+    let mut two = candidate_with(&cluster, "two", WHEN_DRAINED);
+    two.leads().await;
+    assert_eq!(two.leadership.acquired().await, Some(Handover::Unclean));
 }

@@ -2,7 +2,8 @@
 //!
 //! Each task belongs to a [`Stage`]. When the program ends, the stages end one after the other. Each stage has a time limit, and
 //! what has not ended by then is aborted. First the work ends, then the lease is released (never while a write may be in
-//! progress), and the health endpoint ends last. The limits add up to less than two seconds:
+//! progress), and the health endpoint ends last. The limits add up to less than two seconds, unless a program allows its work more
+//! ([`Program::allow_work`]):
 //!
 //! ```text
 //!   signal, or a task that ended ──► Work 1 s ──► Lease 0.5 s ──► Serve 0.3 s ──► exit 0 (signal) or 1
@@ -65,6 +66,11 @@ impl Program {
             Group { stage, time, trigger, shutdown, tasks }
         };
         Ok(Self { groups: STAGES.into_iter().map(group).collect(), signals: Signals::listen()? })
+    }
+
+    /// Gives the work this much time to end, beside the usual second.
+    pub fn allow_work(&mut self, time: Duration) {
+        self.groups.iter_mut().filter(|group| group.stage == Stage::Work).for_each(|group| group.time = group.time.saturating_add(time));
     }
 
     /// Starts a task, which gets the [`Shutdown`] of its stage. It should end soon after that is triggered, and not

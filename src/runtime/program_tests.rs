@@ -68,3 +68,14 @@ async fn a_task_that_panics_ends_the_program_as_a_failure() {
     assert_eq!(*log.lock().unwrap(), ["http"]);
     assert_eq!(shown(code), shown(ExitCode::FAILURE));
 }
+
+#[tokio::test(start_paused = true)]
+async fn work_that_needs_longer_gets_it_and_the_lease_waits_for_it() {
+    let (log, mut program) = (Log::default(), Program::new().unwrap());
+    program.allow_work(Duration::from_secs(20));
+    spawn(&mut program, &log, Stage::Lease, "lease", 50);
+    spawn(&mut program, &log, Stage::Work, "drains", 20_500);
+    early(&mut program, Ok(()));
+    program.run().await;
+    assert_eq!(*log.lock().unwrap(), ["drains", "lease"]);
+}

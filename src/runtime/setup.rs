@@ -17,12 +17,13 @@ use super::client::{self, Connection};
 use super::exposition::{Exposition, Refresh};
 use super::flags::CommonFlags;
 use super::http::{DebugRoute, Secure, Server};
-use super::leader::{self, LeaderConfig, Leadership};
+use super::leader::{self, LeaderConfig, Leadership, ReleaseRule};
 use super::leader_metrics::LeaderMetrics;
 use super::logging;
 use super::metrics::{self, RequestMetrics, WatchMetrics};
 use super::program::{Program, Stage};
 use super::readiness::Readiness;
+use super::relist::Relist;
 use super::tls::Certificate;
 use super::version_skew::{self, OtherProgram};
 use super::watchdog::Watchdog;
@@ -50,22 +51,35 @@ pub struct Setup {
     pub watchdog: Watchdog,
     /// Counters of the watches.
     pub watch_metrics: WatchMetrics,
+    /// Requests of new lists, for all watches.
+    pub relist: Relist,
 }
 
-/// Prepares the program called `name`. `other` is the other program of the pair. `own` registers the program's own metrics, and returns the refresh
+/// The name of a program, and what its election needs to know.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity {
+    /// Its name, which is also the name of its Lease.
+    pub name: &'static str,
+    /// The other program of the pair.
+    pub other: OtherProgram,
+    /// What it does with its lease when it ends.
+    pub release: ReleaseRule,
+}
+
+/// Prepares this program. `own` registers the program's own metrics, and returns the refresh
 /// for those that are computed when they are read; the registry is closed after it.
 ///
 /// # Errors
 ///
 /// The exit status; the reason is logged as one line.
 pub async fn setup<M>(
-    name: &'static str,
-    other: OtherProgram,
+    identity: Identity,
     common: &CommonFlags,
     http_address: SocketAddr,
     debug: Vec<DebugRoute>,
     own: impl FnOnce(&Registry) -> Result<(M, Refresh), prometheus::Error>,
 ) -> Result<(Setup, M), ExitCode> {
+    let name = identity.name;
     logging::init(common.log_format);
     let cannot_start = |why: Box<dyn std::error::Error>| {
         tracing::error!("{why}");
@@ -95,11 +109,23 @@ pub async fn setup<M>(
     );
     let caller = Caller::new(common.request_timeout, requests);
     access.connect(connection.client.clone(), &caller);
-    let leadership = elect(name, other, common, &connection, &caller, &mut program);
+    let leadership = elect(identity, common, &connection, &caller, &mut program);
     leader_metrics.elected(leadership.clone());
     let caller = caller.while_leading(leadership.clone());
     watchdog.begin();
-    Ok((Setup { program, client: connection.client, caller, leadership, readiness, watchdog, watch_metrics: watches }, own))
+    Ok((
+        Setup {
+            program,
+            client: connection.client,
+            caller,
+            leadership,
+            readiness,
+            watchdog,
+            watch_metrics: watches,
+            relist: Relist::new(),
+        },
+        own,
+    ))
 }
 
 fn secure(common: &CommonFlags, access: &Access) -> Result<Option<Secure>, Box<dyn std::error::Error>> {
@@ -160,8 +186,7 @@ async fn connect(name: &'static str, common: &CommonFlags, readiness: &Readiness
 
 /// Joins the election, or leads at once without one.
 fn elect(
-    name: &'static str,
-    other: OtherProgram,
+    Identity { name, other, release }: Identity,
     common: &CommonFlags,
     connection: &Connection,
     caller: &Caller,
@@ -181,7 +206,7 @@ fn elect(
     };
     let leases = Api::namespaced(connection.client.clone(), &namespace);
     let (leadership, elector) = leader::elect(leases.clone(), caller.clone(), config);
-    let elector = elector.annotated(other.annotation, version_skew::VERSION);
+    let elector = elector.annotated(other.annotation, version_skew::VERSION).releasing(release);
     program.spawn(Stage::Lease, "leader election", |stop| elector.run(stop));
     let (caller, led) = (caller.clone(), leadership.clone());
     program.spawn(Stage::Work, "version of the other program", |stop| async move {
@@ -202,7 +227,8 @@ mod tests {
         let line = ["podgroup-controller", "--kubeconfig=/nowhere", "--http-address=127.0.0.1:0", "--leader-elect-renew-deadline=20s"];
         let flags = ControllerFlags::parse_from(line);
         let other = OtherProgram { program: "podgroup-scheduler", annotation: "x/version" };
-        let begun = setup("podgroup-controller", other, &flags.common, flags.http_address, Vec::new(), |_| Ok(((), Refresh::nothing())));
+        let identity = Identity { name: "podgroup-controller", other, release: ReleaseRule::Always };
+        let begun = setup(identity, &flags.common, flags.http_address, Vec::new(), |_| Ok(((), Refresh::nothing())));
         // It waits for a missing kubeconfig, for ever.
         let ended = tokio::time::timeout(Duration::from_secs(20), begun).await.expect("it waits for a kubeconfig");
         assert_eq!(ended.err().map(|code| format!("{code:?}")), Some(format!("{:?}", ExitCode::from(CANNOT_START))));

@@ -32,7 +32,7 @@ pub struct OtherProgram {
 /// Compares the versions once, when this process becomes leader; then waits for `stop`.
 pub(super) async fn warn_once(other: OtherProgram, leases: Api<Lease>, caller: Caller, mut leadership: Leadership, stop: Shutdown) {
     let compare = async {
-        if leadership.acquired().await
+        if leadership.acquired().await.is_some()
             && let Some(theirs) = other_version(other, &leases, &caller).await
         {
             tracing::warn!(

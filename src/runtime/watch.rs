@@ -10,6 +10,8 @@
 //!          └── too old, unreadable, refused ─┘   └── closed: opened again from where it stood
 //! ```
 //!
+//! A request of [`Relist`] leads to a new list from every place of this picture.
+//!
 //! kube's own `watcher` does the same, except for behaviour that was measured to cause trouble:
 //! * it opens a watch that closes at once again without any delay;
 //! * it puts no limit on a list;
@@ -29,6 +31,7 @@ use tokio::sync::mpsc;
 
 use super::metrics::WatchMetrics;
 use super::readiness::Listed;
+use super::relist::Relist;
 use super::shutdown::Shutdown;
 pub use super::watch_decode::BadObject;
 use super::watch_loop::Watch;
@@ -45,6 +48,8 @@ pub enum WatchEvent<F> {
         objects: Vec<F>,
         /// The objects that exist and could not be decoded.
         bad: Vec<BadObject>,
+        /// The generation of [`WatchConfig::relist`] that was current when the list began.
+        generation: u64,
     },
     /// An object is new or has changed.
     Apply(F),
@@ -75,6 +80,8 @@ pub struct WatchConfig {
     /// Whether a list is refused when it is older than the events seen so far. A reader needs this when it decides by these events alone. The controller
     /// does not: it reads again before each step that cannot be undone, so an older list is no danger and lets it start sooner.
     pub never_back: bool,
+    /// Requests of new lists. The watches of a program share one.
+    pub relist: Relist,
 }
 
 impl WatchConfig {
@@ -89,6 +96,7 @@ impl WatchConfig {
             limit: Duration::from_secs(30),
             backoff: Backoff::new(Duration::from_millis(100), Duration::from_secs(15)),
             never_back: false,
+            relist: Relist::new(),
         }
     }
 }

@@ -67,38 +67,57 @@ impl Watch {
         F: Send,
         E: Send,
     {
+        let relist = self.config.relist.clone();
         loop {
-            let version = match self.list(&mut outlet).await {
-                Ok((event, version)) => {
-                    if self.config.never_back
-                        && let Err(seen) = self.newest.take(&version, clock::monotonic())
-                    {
-                        let text = format!("the list has resourceVersion {version}, but {seen} was seen before: this API server is behind");
-                        self.failed("list", &CallError::Other(text)).await;
-                        continue;
-                    }
-                    self.metrics.list(self.config.resource, "ok");
-                    if !outlet.send(event).await {
-                        return;
-                    }
-                    self.recovered("list");
-                    self.listed.complete();
-                    version
+            let generation = relist.generation();
+            let wanted = tokio::select! {
+                biased;
+                // Whatever is under way shows, or waits to show, an older state than the requested one.
+                () = relist.above(generation) => {
+                    self.metrics.end(self.config.resource, "requested");
+                    true
                 }
-                Err(error) => {
-                    self.newest.failed();
-                    self.failed("list", &error).await;
-                    continue;
-                }
+                wanted = self.round(generation, &mut outlet) => wanted,
             };
-            if !self.follow(version, &mut outlet).await {
+            if !wanted {
                 return;
             }
         }
     }
 
+    /// Lists, and then watches until a new list is needed (true) or the receiver is gone (false).
+    async fn round<K, F, E>(&mut self, generation: u64, outlet: &mut Outlet<K, F, E>) -> bool
+    where
+        K: Resource + Clone + DeserializeOwned + Send + 'static,
+        F: Send,
+        E: Send,
+    {
+        let (event, version) = match self.list(generation, outlet).await {
+            Ok(listed) => listed,
+            Err(error) => {
+                self.newest.failed();
+                self.failed("list", &error).await;
+                return true;
+            }
+        };
+        if self.config.never_back
+            && let Err(seen) = self.newest.take(&version, clock::monotonic())
+        {
+            let text = format!("the list has resourceVersion {version}, but {seen} was seen before: this API server is behind");
+            self.failed("list", &CallError::Other(text)).await;
+            return true;
+        }
+        self.metrics.list(self.config.resource, "ok");
+        if !outlet.send(event).await {
+            return false;
+        }
+        self.recovered("list");
+        self.listed.complete();
+        self.follow(version, outlet).await
+    }
+
     /// Reads every page of one list, and returns the version to watch from.
-    async fn list<K, F, E>(&self, outlet: &mut Outlet<K, F, E>) -> Result<(WatchEvent<F>, String), CallError>
+    async fn list<K, F, E>(&self, generation: u64, outlet: &mut Outlet<K, F, E>) -> Result<(WatchEvent<F>, String), CallError>
     where
         K: Resource + Clone + DeserializeOwned,
     {
@@ -136,7 +155,7 @@ impl Watch {
         }
         let bad_count = u64::try_from(bad.len()).unwrap_or(u64::MAX);
         self.metrics.bad(self.config.resource, bad_count);
-        Ok((WatchEvent::Reset { objects, bad }, version))
+        Ok((WatchEvent::Reset { objects, bad, generation }, version))
     }
 
     /// Sends the request of one page of a list.

@@ -59,6 +59,7 @@ struct Run {
     asked: Arc<Mutex<Vec<(Instant, String)>>>,
     readiness: Readiness,
     registry: prometheus::Registry,
+    relist: Relist,
     _trigger: Trigger,
     tasks: JoinSet<()>,
 }
@@ -85,18 +86,20 @@ fn run(script: Vec<Reply>) -> Run {
     let (sender, events) = mpsc::channel(16);
     let mut tasks = JoinSet::new();
     let api: Api<Pod> = Api::all(Client::new(app, "default"));
-    let config = WatchConfig { never_back: true, ..WatchConfig::new("pods") };
+    let relist = Relist::new();
+    let config = WatchConfig { never_back: true, relist: relist.clone(), ..WatchConfig::new("pods") };
     tasks.spawn(watch_into(api, config, listed, metrics, Outlet::new(sender, |pod: Pod| pod, shown), stop));
-    Run { events, asked, readiness, registry, _trigger: trigger, tasks }
+    Run { events, asked, readiness, registry, relist, _trigger: trigger, tasks }
 }
 
 fn shown(event: WatchEvent<Pod>) -> String {
     let bad_name = |bad: BadObject| format!("{}{}", bad.name, if bad.deleted { " gone" } else { "" });
     match event {
-        WatchEvent::Reset { objects, bad } => {
+        WatchEvent::Reset { objects, bad, generation } => {
             let good: Vec<String> = objects.iter().map(ResourceExt::name_any).collect();
             let bad: Vec<String> = bad.into_iter().map(bad_name).collect();
-            format!("reset {good:?} bad {bad:?}")
+            let requested = if generation > 0 { format!(" generation {generation}") } else { String::new() };
+            format!("reset {good:?} bad {bad:?}{requested}")
         }
         WatchEvent::Apply(pod) => format!("apply {}", pod.name_any()),
         WatchEvent::Delete(pod) => format!("delete {}", pod.name_any()),
@@ -311,4 +314,40 @@ async fn it_ends_when_the_receiver_is_gone() {
     run.expect(&["reset [] bad []"]).await;
     run.events.close();
     assert!(run.tasks.join_next().await.unwrap().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_leads_to_a_list_that_begins_after_it() {
+    let mut run = run(vec![
+        empty("10"),
+        // An open watch.
+        Reply::Watch(vec![], FOREVER),
+        // A list under way.
+        Reply::Silence,
+        empty("12"),
+        // A watch that was requested and has no answer yet.
+        Reply::Silence,
+        // A wait after a failure.
+        Reply::Status(500),
+        Reply::List("14", "", vec![pod("a", "13")]),
+        Reply::Watch(vec![event("ADDED", pod("b", "15"))], FOREVER),
+    ]);
+    run.expect(&["reset [] bad []"]).await;
+    for n in [1, 2] {
+        run.asked(n).await;
+        run.relist.request();
+    }
+    run.expect(&["reset [] bad [] generation 2"]).await;
+    for n in [4, 5] {
+        run.asked(n).await;
+        // The answer, if there is one, has arrived.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        run.relist.request();
+    }
+    let began = clock::monotonic();
+    run.expect(&["reset [\"a\"] bad [] generation 4", "apply b"]).await;
+    assert!(clock::monotonic() - began < Duration::from_millis(50), "a request is waited for by nothing");
+    assert!(run.asked(7).await.1.contains("resourceVersion=14"));
+    let text = metrics::text(&run.registry).unwrap();
+    assert!(text.contains("podgroup_watch_ends_total{reason=\"requested\",resource=\"pods\"} 4"), "{text}");
 }

@@ -8,7 +8,8 @@ use crate::cycle::state::SchedulingState;
 use crate::runtime::flags::QueueStatusBy;
 
 use super::event::Change;
-use super::state::{Kind, Now, State};
+use super::state::{Now, State};
+use super::takeover::Kind;
 
 impl State {
     /// Applies a change of one kind. After a list, objects that the list lacks are deleted first.
@@ -21,11 +22,11 @@ impl State {
         delete: impl Fn(&mut Self, &K),
     ) {
         match change {
-            Change::Reset { all, unreadable } => {
+            Change::Reset { all, unreadable, generation } => {
                 let there: BTreeSet<K> = all.iter().map(key).chain(unreadable).collect();
                 known(&self.scheduling).iter().filter(|key| !there.contains(key)).for_each(|gone| delete(self, gone));
                 all.into_iter().for_each(|object| apply(self, object));
-                self.complete.insert(kind);
+                self.takeover.listed(kind, generation);
             }
             Change::Apply(object) => apply(self, object),
             Change::Delete(key) => delete(self, &key),
@@ -53,11 +54,15 @@ impl State {
 
     fn apply_pod(&mut self, pod: PodFacts) {
         self.status_writer.pod_seen(&pod.uid);
+        if pod.node.is_some() {
+            self.takeover.shown(&pod.uid);
+        }
         self.scheduling.apply_pod(pod);
     }
 
     fn delete_pod(&mut self, uid: &Uid) {
         self.status_writer.pod_gone(uid);
+        self.takeover.shown(uid);
         self.scheduling.delete_pod(uid);
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::api::names::{CHARGED_QUEUE, DEFAULT_QUEUE, ROOT_QUEUE, SCHEDULER};
+use crate::api::names::{CHARGED_QUEUE, DEFAULT_QUEUE, LEADER_CHANGED, ROOT_QUEUE, SCHEDULER};
 use crate::api::pod::PodCondition;
 use crate::api::podgroup::PodGroupStatus;
 use crate::api::queue::QueueStatus;
@@ -34,6 +34,17 @@ pub enum Command {
     StopEvictions {
         /// Its number.
         nomination: u64,
+    },
+    /// Change a pod that has no node, so that bindings of earlier leaders are refused.
+    Fence {
+        /// Its namespace.
+        namespace: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+        /// Its UID.
+        uid: Uid,
+        /// The time of the takeover.
+        now: Timestamp,
     },
     /// Write the status of a PodGroup, and an Event if the cause of its wait is new.
     Group {
@@ -90,18 +101,27 @@ pub enum Command {
     },
 }
 
-/// Returns the Binding, with the pod's UID, which the API server checks, and the queue, which the API server copies to the pod.
+/// Returns the Binding, with the pod's UID and resourceVersion, which the API server checks, and the queue, which the API server copies to the pod.
+///
+/// A later leader changes the resourceVersion of each pod that has no node, so that this request does not take effect after that
+/// (`registry/core/pod/storage`, `setPodNodeAndMetadata`, in Kubernetes).
 #[must_use]
 pub fn binding(bind: &Bind) -> Value {
+    let mut metadata = json!({
+        "namespace": &*bind.namespace,
+        "name": &*bind.name,
+        "uid": &*bind.uid,
+        "annotations": { CHARGED_QUEUE: &*bind.queue },
+    });
+    if bind.resource_version > 0
+        && let Some(fields) = metadata.as_object_mut()
+    {
+        fields.insert("resourceVersion".to_owned(), Value::from(bind.resource_version.to_string()));
+    }
     json!({
         "apiVersion": "v1",
         "kind": "Binding",
-        "metadata": {
-            "namespace": &*bind.namespace,
-            "name": &*bind.name,
-            "uid": &*bind.uid,
-            "annotations": { CHARGED_QUEUE: &*bind.queue },
-        },
+        "metadata": metadata,
         "target": { "apiVersion": "v1", "kind": "Node", "name": &*bind.node },
     })
 }
@@ -178,6 +198,18 @@ pub fn pod_patch(uid: &Uid, condition: &PodCondition, now: Timestamp) -> Value {
             "lastTransitionTime": seconds(now),
         }] },
     })
+}
+
+/// Returns the patch that fences a pod. `identity` names this start of this process, so the patch always changes the pod.
+#[must_use]
+pub fn fence_patch(uid: &Uid, identity: &str, now: Timestamp) -> Value {
+    let condition = PodCondition {
+        kind: LEADER_CHANGED.to_owned(),
+        status: "True".to_owned(),
+        reason: Some("LeaderChanged".to_owned()),
+        message: Some(format!("{SCHEDULER}: {identity} leads now; bindings of this pod by an earlier leader are refused")),
+    };
+    pod_patch(uid, &condition, now)
 }
 
 /// Returns the patch with the condition DisruptionTarget of a victim. The message names the PodGroup.

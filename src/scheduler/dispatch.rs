@@ -1,12 +1,14 @@
-//! The dispatcher: sends the writes of the scheduler to the API server. Only this module and its parts [`bind`] and [`evict`] write.
+//! The dispatcher: sends the writes of the scheduler to the API server. Only this module and its parts [`bind`], [`evict`] and [`fence`] write.
 //!
 //! * The numbers of binds and of other writes under way are bounded.
 //! * Binds are sent first, in the order of [`bind_queue`].
 //! * The dispatcher decides nothing. It reports the outcome of each write once, also after a panic.
 
 mod bind;
+pub mod bind_outcome;
 mod bind_queue;
 mod evict;
+mod fence;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -29,7 +31,8 @@ use crate::runtime::leader::Leadership;
 use super::command::{self, Command};
 use super::event::{EvictionProgress, Report, Subject, WriteOutcome};
 use super::state::subject;
-use bind_queue::{BindAttempt, BindQueue};
+use bind_queue::{BindAttempt, BindQueue, LaneQueue};
+use fence::FenceAttempt;
 
 /// The limit of evictions (one for each nomination) under way.
 const MAX_EVICTIONS: usize = 4;
@@ -43,6 +46,8 @@ const AFTER_PANIC: Duration = Duration::from_secs(5);
 pub struct Dispatcher {
     to: Destination,
     binds: BindQueue,
+    /// The pods to be fenced. No pod is bound meanwhile, so they have as many slots.
+    fences: LaneQueue<FenceAttempt>,
     /// The evictions that wait for a slot.
     waiting_evictions: VecDeque<(Eviction, Timestamp)>,
     /// The evictions under way, by nomination, each with its stop signal.
@@ -56,6 +61,7 @@ pub struct Dispatcher {
 #[derive(Debug)]
 enum Job {
     Bind(Box<BindAttempt>),
+    Fence(Box<FenceAttempt>),
     Evict(EvictionProgress),
     Write(Subject),
 }
@@ -66,13 +72,15 @@ enum Done {
     Known(Report),
     /// The binding must be sent again after this delay.
     Open(Box<BindAttempt>, Duration),
+    /// The pod must be fenced again after this delay.
+    NotFenced(Box<FenceAttempt>, Duration),
 }
 
 impl Done {
     fn report(self) -> Option<Report> {
         match self {
             Self::Known(report) => Some(report),
-            Self::Open(..) => None,
+            Self::Open(..) | Self::NotFenced(..) => None,
         }
     }
 }
@@ -99,6 +107,7 @@ impl Dispatcher {
         Self {
             to,
             binds: BindQueue::new(usize::from(concurrency)),
+            fences: LaneQueue::new(usize::from(concurrency)),
             waiting_evictions: VecDeque::new(),
             evicting: BTreeMap::new(),
             running: JoinSet::new(),
@@ -111,6 +120,10 @@ impl Dispatcher {
         for command in commands {
             match command {
                 Command::Bind(bind) => self.binds.push(bind, clock::monotonic()),
+                Command::Fence { namespace, name, uid, now } => {
+                    let began = clock::monotonic();
+                    self.fences.add(FenceAttempt { namespace, name, uid, now, began, failures: 0, in_lane: false }, began);
+                }
                 Command::Evict { eviction, now } => self.waiting_evictions.push_back((eviction, now)),
                 Command::StopEvictions { nomination } => self.stop_evictions(nomination),
                 Command::Group { .. }
@@ -131,6 +144,10 @@ impl Dispatcher {
         while let Some(attempt) = self.binds.take(clock::monotonic()) {
             let (to, job) = (self.to.clone(), Job::Bind(Box::new(attempt.clone())));
             self.run(job, async move { to.bind(attempt).await });
+        }
+        while let Some(attempt) = self.fences.take(clock::monotonic()) {
+            let (to, job) = (self.to.clone(), Job::Fence(Box::new(attempt.clone())));
+            self.run(job, async move { to.fence(attempt).await });
         }
         while self.evicting.len() < MAX_EVICTIONS {
             let Some((eviction, now)) = self.waiting_evictions.pop_front() else { return };
@@ -155,10 +172,24 @@ impl Dispatcher {
         }
     }
 
+    /// Begins the end: what was not sent yet is dropped, and no further victim is evicted.
+    pub fn stop(&mut self) {
+        self.binds.drop_unsent();
+        self.fences.drop_unsent();
+        self.waiting_evictions.clear();
+        self.evicting.values().for_each(|stop| stop.store(true, Ordering::Relaxed));
+    }
+
+    /// Returns the number of bindings and evictions that were sent and have no known outcome, after [`stop`](Self::stop).
+    #[must_use]
+    pub fn unknown_outcomes(&self) -> usize {
+        self.binds.len().saturating_add(self.evicting.len())
+    }
+
     /// Waits for the next report.
     pub async fn next(&mut self) -> Report {
         loop {
-            let rested = self.binds.next();
+            let rested = self.binds.next().into_iter().chain(self.fences.next()).min();
             let ended = tokio::select! {
                 biased;
                 Some(ended) = self.running.join_next_with_id() => ended,
@@ -197,10 +228,22 @@ impl Dispatcher {
                 news
             }
             // The request may have been carried out.
-            (Job::Bind(taken), None) => {
+            (Job::Bind(taken), Some(Done::NotFenced(..)) | None) => {
                 let mut attempt = taken.clone();
                 attempt.fail(PANICKED, true);
                 self.ended(job, Some(Done::Open(attempt, AFTER_PANIC)))
+            }
+            (Job::Fence(taken), Some(Done::Known(report))) => {
+                self.fences.ended(taken);
+                Some(report)
+            }
+            (Job::Fence(taken), Some(Done::NotFenced(attempt, rest))) => {
+                self.fences.rests(taken, *attempt, clock::monotonic() + rest);
+                None
+            }
+            (Job::Fence(taken), _) => {
+                let attempt = FenceAttempt { failures: taken.failures.saturating_add(1), ..(**taken).clone() };
+                self.ended(job, Some(Done::NotFenced(Box::new(attempt), AFTER_PANIC)))
             }
             (Job::Evict(progress), done) => {
                 self.evicting.remove(&progress.nomination);
@@ -227,7 +270,7 @@ impl Destination {
     async fn write(&self, command: Command) -> Result<String, CallError> {
         let params = patched();
         match command {
-            Command::Bind(_) | Command::Evict { .. } | Command::StopEvictions { .. } => Ok(String::new()),
+            Command::Bind(_) | Command::Evict { .. } | Command::StopEvictions { .. } | Command::Fence { .. } => Ok(String::new()),
             Command::Group { key, uid, status, event, now } => {
                 let groups = Api::<PodGroup>::namespaced(self.client.clone(), &key.namespace);
                 let body = Patch::Merge(command::group_patch(&uid, &status));

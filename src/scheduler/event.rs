@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
 
 use super::queue_snapshot::QueueSnapshot;
+use super::takeover::FenceAnswer;
 
 /// One event.
 #[derive(Debug)]
@@ -38,6 +39,8 @@ pub enum Change<T, K> {
         all: Vec<T>,
         /// The keys of objects that could not be decoded.
         unreadable: Vec<K>,
+        /// The generation of the list: which request of [`crate::runtime::relist::Relist`] it satisfies.
+        generation: u64,
     },
     /// The object is new or changed.
     Apply(T),
@@ -96,8 +99,21 @@ pub enum Report {
     Evicted(EvictionProgress),
     /// The eviction of a victim was refused, and the remaining victims were not evicted. The reason is one of a bounded set.
     NotEvicted(EvictionProgress, &'static str),
+    /// A pod was fenced, or need not be.
+    Fenced(Fenced),
     /// The outcome of the write of a status, a condition or a queue.
     Written(Subject, WriteOutcome),
+}
+
+/// The outcome of the fence of one pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fenced {
+    /// The pod.
+    pub uid: Uid,
+    /// The answer.
+    pub answer: FenceAnswer,
+    /// The resourceVersion of the pod after the write; 0 where it is not known.
+    pub resource_version: u64,
 }
 
 /// The progress of the eviction for one nomination.

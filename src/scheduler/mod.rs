@@ -15,13 +15,15 @@
 //!
 //! **Architecture invariant:** one task owns the state. There is no lock, and no clock other than that of the loop.
 //!
-//! **Architecture invariant:** the scheduler decides only after all lists are complete, and writes only with the lease. `State::start_deciding`
+//! **Architecture invariant:** the scheduler decides only after its [`takeover`] is complete, and writes only with the lease. `State::start_deciding`
 //! does what follows when both hold. While nothing happens, no timer runs.
 
 mod apply;
 pub mod command;
 pub mod debug;
 pub mod dispatch;
+#[cfg(test)]
+mod drain_tests;
 pub mod event;
 pub mod metrics;
 pub mod observe;
@@ -36,6 +38,9 @@ pub mod state;
 pub mod status_writer;
 #[cfg(test)]
 mod status_writes_tests;
+pub mod takeover;
+#[cfg(test)]
+mod takeover_state_tests;
 #[cfg(test)]
 mod testing;
 pub mod write_queue;
@@ -49,16 +54,17 @@ use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::api::names::{CONTROLLER, SCHEDULER, VERSION};
+use crate::api::names::{CONTROLLER, DRAINED, SCHEDULER, VERSION};
 use crate::cycle::placement::Strategy;
 use crate::cycle::policy::Policy;
 use crate::runtime::clock;
 use crate::runtime::exposition::Refresh;
 use crate::runtime::flags::{Placement, SchedulerFlags};
 use crate::runtime::http::DebugRoute;
-use crate::runtime::leader::Leadership;
+use crate::runtime::leader::{Leadership, ReleaseRule};
 use crate::runtime::program::Stage;
-use crate::runtime::setup::{Setup, setup};
+use crate::runtime::relist::Relist;
+use crate::runtime::setup::{Identity, Setup, setup};
 use crate::runtime::shutdown::Shutdown;
 use crate::runtime::version_skew::OtherProgram;
 use crate::runtime::watchdog::Watchdog;
@@ -67,6 +73,7 @@ use dispatch::Dispatcher;
 use event::{Event, Question};
 use metrics::Metrics;
 use state::{Now, State};
+use takeover::{Release, may_release};
 
 /// The limit of events in the channel. The watches wait while it is full, and the API server buffers their events.
 const CHANNEL: usize = 1024;
@@ -76,6 +83,9 @@ const BATCH: Duration = Duration::from_millis(5);
 
 /// The longest time for one batch of events.
 const LONGEST_BATCH: Duration = Duration::from_millis(50);
+
+/// How long the end of a leader waits for the outcomes of its bindings and evictions. The chart gives a pod of the scheduler more time than that.
+const DRAIN: Duration = Duration::from_secs(20);
 
 /// Runs the scheduler until a signal. Returns the exit status: 0 after a signal, 2 for invalid flags, otherwise 1.
 pub async fn main(flags: SchedulerFlags) -> ExitCode {
@@ -88,8 +98,11 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
         Ok((metrics.clone(), refresh(owner, metrics)))
     };
     let (setup, metrics) = match setup(
-        SCHEDULER,
-        OtherProgram { program: CONTROLLER, annotation: VERSION },
+        Identity {
+            name: SCHEDULER,
+            other: OtherProgram { program: CONTROLLER, annotation: VERSION },
+            release: ReleaseRule::WhenDrained(DRAINED),
+        },
         &flags.common,
         flags.http_address,
         routes.into(),
@@ -100,8 +113,8 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
         Ok(ready) => ready,
         Err(code) => return code,
     };
-    let Setup { mut program, client, caller, leadership, readiness, watchdog, watch_metrics } = setup;
-    observe::start(&mut program, &client, &readiness, &watch_metrics, &sender);
+    let Setup { mut program, client, caller, leadership, readiness, watchdog, watch_metrics, relist } = setup;
+    observe::start(&mut program, &client, &readiness, &watch_metrics, &relist, &sender);
     let placement = match flags.placement {
         Placement::Spread => Strategy::Spread,
         Placement::Pack => Strategy::Pack,
@@ -110,7 +123,8 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
         Policy { placement, evictions: flags.evictions, admission_timeout: flags.admission_patience, release: flags.release_after };
     let state = State::new(flags.common.scheduler_names, policy, metrics).with_queue_status(flags.queue_status);
     let dispatcher = Dispatcher::new(client, caller, leadership.clone(), flags.bind_concurrency);
-    program.spawn(Stage::Work, "scheduler", |stop| own(state, dispatcher, leadership, events, watchdog, stop));
+    program.allow_work(DRAIN);
+    program.spawn(Stage::Work, "scheduler", |stop| own(state, dispatcher, leadership, events, relist, watchdog, stop));
     program.run().await
 }
 
@@ -137,6 +151,7 @@ async fn own(
     mut dispatcher: Dispatcher,
     mut leadership: Leadership,
     mut events: mpsc::Receiver<Event>,
+    relist: Relist,
     watchdog: Watchdog,
     stop: Shutdown,
 ) -> Result<(), String> {
@@ -149,13 +164,18 @@ async fn own(
         let due = state.next().map(|at| start + at);
         tokio::select! {
             biased;
-            () = stop.triggered() => return Ok(()),
-            acquired = leadership.acquired(), if !leads => {
-                if !acquired {
-                    return Err("the election ended".to_owned());
+            () = stop.triggered() => {
+                if leadership.has_lease() {
+                    drain(&mut state, &mut dispatcher, &leadership, &watchdog, &now).await;
                 }
+                return Ok(());
+            }
+            acquired = leadership.acquired(), if !leads => {
+                let Some(handover) = acquired else { return Err("the election ended".to_owned()) };
                 leads = true;
-                state.lead(now());
+                // Without election, this process leads since its start, and so all its lists began after that.
+                let generation = if leadership.has_lease() { relist.request() } else { 0 };
+                state.lead(handover, generation, now());
             }
             report = dispatcher.next() => state.learn(report, now()),
             event = events.recv() => match event {
@@ -176,6 +196,27 @@ async fn own(
         dispatcher.send(commands);
         decided_at = clock::monotonic();
     }
+}
+
+/// Waits until every binding and eviction that was sent has a known outcome, while the lease is renewed, and says so to the election. Decides nothing more.
+/// If that takes longer than [`DRAIN`], the lease is kept.
+async fn drain(state: &mut State, dispatcher: &mut Dispatcher, leadership: &Leadership, watchdog: &Watchdog, now: &impl Fn() -> Now) {
+    dispatcher.stop();
+    let complete = state.takeover.is_complete();
+    let end = clock::monotonic() + DRAIN;
+    while may_release(complete, dispatcher.unknown_outcomes()) == Release::Keep {
+        if !complete || !leadership.is_leading() || clock::monotonic() >= end {
+            tracing::warn!(complete, unknown = dispatcher.unknown_outcomes(), "ending without knowing what is under way");
+            return;
+        }
+        watchdog.progress();
+        tokio::select! {
+            report = dispatcher.next() => state.learn(report, now()),
+            () = clock::until(Some(end)) => {}
+            () = watchdog.probed() => {}
+        }
+    }
+    leadership.drained();
 }
 
 /// Takes in further events and reports until `quiet`, so that one cycle decides on all of them.
@@ -231,7 +272,7 @@ mod tests {
             let ((_events, receiver), (_trigger, stop)) = (mpsc::channel(1), Shutdown::new());
             let (watchdog, mut running) = (Watchdog::new(), JoinSet::new());
             watchdog.begin();
-            running.spawn(own(state, dispatcher, leadership, receiver, watchdog.clone(), stop));
+            running.spawn(own(state, dispatcher, leadership, receiver, Relist::new(), watchdog.clone(), stop));
             for _ in 0..3 {
                 assert_eq!(watchdog.probe(), None);
                 tokio::time::sleep(STALLED_AFTER).await;

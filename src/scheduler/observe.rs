@@ -13,13 +13,21 @@ use crate::api::{
 use crate::runtime::metrics::WatchMetrics;
 use crate::runtime::program::{Program, Stage};
 use crate::runtime::readiness::Readiness;
+use crate::runtime::relist::Relist;
 use crate::runtime::watch::{BadObject, Outlet, WatchConfig, WatchEvent, watch_into};
 
 use super::event::{Change, Event};
 
-/// Starts the six watches, which send to `events`.
-pub fn start(program: &mut Program, client: &Client, readiness: &Readiness, metrics: &WatchMetrics, events: &mpsc::Sender<Event>) {
-    let mut watches = Watches { program, client, readiness, metrics, events };
+/// Starts the six watches, which send to `events` and list again when `relist` asks for it.
+pub fn start(
+    program: &mut Program,
+    client: &Client,
+    readiness: &Readiness,
+    metrics: &WatchMetrics,
+    relist: &Relist,
+    events: &mpsc::Sender<Event>,
+) {
+    let mut watches = Watches { program, client, readiness, metrics, relist, events };
     watches.start(
         "nodes",
         "watch nodes",
@@ -60,6 +68,7 @@ struct Watches<'a> {
     client: &'a Client,
     readiness: &'a Readiness,
     metrics: &'a WatchMetrics,
+    relist: &'a Relist,
     events: &'a mpsc::Sender<Event>,
 }
 
@@ -76,8 +85,8 @@ impl Watches<'_> {
     {
         let (api, listed) = (Api::<K>::all(self.client.clone()), self.readiness.expect(resource));
         let (metrics, outlet) = (self.metrics.clone(), Outlet::new(self.events.clone(), keep, wrap));
+        let config = WatchConfig { never_back: true, relist: self.relist.clone(), ..WatchConfig::new(resource) };
         self.program.spawn(Stage::Work, task, move |stop| async move {
-            let config = WatchConfig { never_back: true, ..WatchConfig::new(resource) };
             watch_into(api, config, listed, metrics, outlet, stop).await;
             Ok::<(), String>(())
         });
@@ -86,7 +95,9 @@ impl Watches<'_> {
 
 fn change<F, I>(event: WatchEvent<F>, key: impl Fn(F) -> I, bad_key: impl Fn(BadObject) -> I) -> Change<F, I> {
     match event {
-        WatchEvent::Reset { objects, bad } => Change::Reset { all: objects, unreadable: bad.into_iter().map(bad_key).collect() },
+        WatchEvent::Reset { objects, bad, generation } => {
+            Change::Reset { all: objects, unreadable: bad.into_iter().map(bad_key).collect(), generation }
+        }
         WatchEvent::Apply(facts) => Change::Apply(facts),
         WatchEvent::Delete(facts) => Change::Delete(key(facts)),
         WatchEvent::Bad(bad) if bad.deleted => Change::Delete(bad_key(bad)),

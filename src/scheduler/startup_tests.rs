@@ -4,6 +4,7 @@ use super::command::Command;
 use super::event::{Change, Event};
 use super::metrics::Metrics;
 use super::state::State;
+use super::takeover::Handover;
 use super::testing::{at, leading, reset, state};
 use crate::api::QueueFacts;
 use crate::api::names::DEFAULT_SCHEDULER;
@@ -22,7 +23,7 @@ fn deliver(state: &mut State, part: usize, queues: &[QueueFacts], millis: u64) {
         3 => state.apply(Event::Queues(reset(queues.to_vec())), now),
         4 => state.apply(Event::PriorityClasses(reset(Vec::new())), now),
         5 => state.apply(Event::Budgets(reset(Vec::new())), now),
-        _ => state.lead(now),
+        _ => state.lead(Handover::Clean, 0, now),
     }
 }
 

@@ -3,7 +3,7 @@
 //! It has no task, channel, lock or clock. [`State::apply`] takes in cluster events, and [`State::learn`] takes in the outcomes of writes.
 //! [`State::tick`] makes the decisions and returns the writes that are due. The time is an argument.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,11 +18,12 @@ use crate::cycle::{self, cache::phase::phase};
 use crate::runtime::flags::QueueStatusBy;
 
 use super::command::{Command, MADE};
-use super::event::{Event, Report, Subject, WriteOutcome};
+use super::event::{Event, Fenced, Report, Subject, WriteOutcome};
 use super::metrics::Metrics;
 use super::overcommit::Overcommit;
 use super::queue_snapshot::{self, QueueSnapshot};
 use super::status_writer::StatusWriter;
+use super::takeover::{FenceAnswer, Handover, Stage, Takeover};
 
 /// The back-off of a PodGroup after a refused bind.
 const BIND_BACKOFF: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
@@ -39,30 +40,13 @@ pub struct Now {
     pub since_start: Duration,
 }
 
-/// The kinds of objects. The scheduler decides only after the list of each kind is complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
-    Nodes,
-    Pods,
-    Groups,
-    Queues,
-    PriorityClasses,
-    Budgets,
-}
-
-impl Kind {
-    /// Every kind.
-    const ALL: [Self; 6] = [Self::Nodes, Self::Pods, Self::Groups, Self::Queues, Self::PriorityClasses, Self::Budgets];
-}
-
 /// The state of the scheduler.
 #[derive(Debug)]
 pub struct State {
     pub(super) scheduling: SchedulingState,
     pub(super) status_writer: StatusWriter,
     policy: Policy,
-    pub(super) complete: BTreeSet<Kind>,
-    leading: bool,
+    pub(super) takeover: Takeover,
     /// The time of the decision of each bind under way.
     binding: BTreeMap<Uid, Duration>,
     overcommit: Overcommit,
@@ -78,8 +62,7 @@ impl State {
             scheduling: SchedulingState::new(schedulers),
             status_writer: StatusWriter::new(),
             policy,
-            complete: BTreeSet::new(),
-            leading: false,
+            takeover: Takeover::standby(),
             binding: BTreeMap::new(),
             overcommit: Overcommit::default(),
             audited: None,
@@ -94,17 +77,17 @@ impl State {
         self
     }
 
-    /// Marks this replica as the leader.
-    pub fn lead(&mut self, now: Now) {
+    /// Marks this replica as the leader. `generation` is that of the lists which were requested after the lease was won.
+    pub fn lead(&mut self, handover: Handover, generation: u64, now: Now) {
         let decided = self.decides();
-        self.leading = true;
+        self.takeover.won(handover, generation);
         self.start_deciding_when_ready(decided, now);
     }
 
-    /// Returns whether the scheduler may decide: all lists are complete, and this replica leads.
+    /// Returns whether the scheduler may decide: this replica leads, and its takeover is complete.
     #[must_use]
     pub fn decides(&self) -> bool {
-        self.leading && Kind::ALL.iter().all(|kind| self.complete.contains(kind))
+        self.takeover.is_complete()
     }
 
     /// Takes in one event. Debug questions are answered at once.
@@ -131,15 +114,16 @@ impl State {
         self.start_deciding_when_ready(decided, now);
     }
 
-    /// Calls [`start_deciding`](Self::start_deciding) when the last list or the lease has just arrived. `decided` is the earlier result of [`decides`](Self::decides).
+    /// Calls [`start_deciding`](Self::start_deciding) when the takeover has just become complete. `decided` is the earlier result of [`decides`](Self::decides).
     fn start_deciding_when_ready(&mut self, decided: bool, now: Now) {
         if !decided && self.decides() {
             self.start_deciding(now);
         }
     }
 
-    /// Does what follows once the lists are complete and this replica leads, whichever came last.
+    /// Does what follows once the takeover is complete.
     fn start_deciding(&mut self, now: Now) {
+        tracing::info!(waiting = self.scheduling.cache().waiting_pods(), "the takeover is complete; deciding");
         self.make_missing_queues(now);
     }
 
@@ -152,7 +136,9 @@ impl State {
 
     /// Takes in the outcome of a write.
     pub fn learn(&mut self, report: Report, now: Now) {
+        let decided = self.decides();
         match report {
+            Report::Fenced(fenced) => self.take_fence(&fenced),
             Report::Bound(uid) => {
                 let began = self.binding.remove(&uid);
                 self.metrics.bound(began.map(|began| now.since_start.saturating_sub(began)));
@@ -179,9 +165,48 @@ impl State {
                 if let WriteOutcome::Failed(reason) = outcome {
                     tracing::debug!(?subject, reason, "the status was not written");
                 }
+                // A binding with the version before this write would be refused, and sent twice.
+                if let (Subject::Pod(uid), WriteOutcome::Written { resource_version }) = (&subject, &outcome) {
+                    self.scheduling.pod_version(uid, resource_version.parse().unwrap_or(0));
+                }
                 self.status_writer.done(&subject, &outcome, now.since_start);
             }
         }
+        self.start_deciding_when_ready(decided, now);
+    }
+
+    /// Takes in the outcome of a fence. A pod that turned out to be bound is waited for until the watch shows it.
+    fn take_fence(&mut self, fenced: &Fenced) {
+        self.takeover.answered(&fenced.uid, fenced.answer);
+        let pods = self.scheduling.cache().pods();
+        if pods.get(&fenced.uid).is_none_or(|member| member.facts.node.is_some()) {
+            self.takeover.shown(&fenced.uid);
+        } else if fenced.answer == FenceAnswer::Fenced {
+            self.scheduling.pod_version(&fenced.uid, fenced.resource_version);
+        }
+    }
+
+    /// Returns the fences of all pods of ours that an earlier leader can have sent a binding for, once it is time for them. The API server binds no
+    /// pod that is being deleted or has scheduling gates, and the removal of a gate changes the pod.
+    fn fences(&mut self, now: Now) -> Vec<Command> {
+        if self.takeover.stage() != Stage::Fence {
+            return Vec::new();
+        }
+        let pods = self.scheduling.cache().pods();
+        let unbound = pods.values().map(|member| &member.facts);
+        let unbound = unbound.filter(|facts| facts.node.is_none() && !facts.deleting && !facts.phase.ended() && !facts.gated);
+        let uids = self.takeover.fence(unbound.map(|facts| facts.uid.clone()));
+        let fence = |uid: &Uid| {
+            let facts = &pods.get(uid)?.facts;
+            let (namespace, name) = (Arc::clone(&facts.namespace), Arc::clone(&facts.name));
+            Some(Command::Fence { namespace, name, uid: uid.clone(), now: now.wall })
+        };
+        let fences: Vec<Command> = uids.iter().filter_map(fence).collect();
+        tracing::info!(
+            pods = fences.len(),
+            "an earlier leader may have bindings under way; changing each pod that has no node, so that they are refused"
+        );
+        fences
     }
 
     /// Returns whether [`tick`](Self::tick) would run a cycle now.
@@ -193,11 +218,13 @@ impl State {
     /// Runs a cycle if there is work, and returns the writes that are due.
     pub fn tick(&mut self, now: Now) -> Vec<Command> {
         self.watch_overcommit();
+        let decided = self.decides();
+        let mut commands = self.fences(now);
+        self.start_deciding_when_ready(decided, now);
         if !self.decides() {
             self.scheduling.stand_by();
-            return Vec::new();
+            return commands;
         }
-        let mut commands = Vec::new();
         if self.scheduling.has_work(now.since_start) {
             let plan = cycle::run(&mut self.scheduling, &self.policy, now.since_start);
             for key in &plan.tried {
@@ -280,7 +307,7 @@ fn count(number: usize) -> i64 {
 #[must_use]
 pub fn subject(command: &Command) -> Option<Subject> {
     match command {
-        Command::Bind(_) | Command::Evict { .. } | Command::StopEvictions { .. } => None,
+        Command::Bind(_) | Command::Fence { .. } | Command::Evict { .. } | Command::StopEvictions { .. } => None,
         Command::Group { key, .. } => Some(Subject::Group(key.clone())),
         Command::Queue { name, .. } | Command::QueueEvent { name, .. } | Command::MakeQueue { name } => {
             Some(Subject::Queue(Arc::clone(name)))

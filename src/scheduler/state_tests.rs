@@ -9,7 +9,6 @@ use crate::scheduler::testing::{at, binds, group_status, ready, reset, state, wr
 #[test]
 fn the_scheduler_decides_only_with_complete_lists_and_the_lease() {
     let mut state = state();
-    state.lead(at(0));
     state.apply(Event::Nodes(reset(vec![node("n", &[("cpu", 4)])])), at(0));
     state.apply(Event::Groups(reset(vec![group("ns", "g", 1, "default")])), at(0));
     state.apply(Event::Queues(reset(Vec::new())), at(0));
@@ -19,9 +18,8 @@ fn the_scheduler_decides_only_with_complete_lists_and_the_lease() {
     assert!(state.tick(at(1000)).is_empty());
     assert_eq!(state.next(), None);
     state.apply(Event::Pods(reset(vec![pod("ns", "p", "g", &[("cpu", 1)])])), at(1000));
-    state.leading = false;
     assert!(state.tick(at(2000)).is_empty());
-    state.lead(at(3000));
+    state.lead(Handover::Clean, 0, at(3000));
     assert_eq!(binds(&state.tick(at(3000))), 1);
 }
 
@@ -37,7 +35,7 @@ fn the_missing_queues_root_and_default_are_created() {
 fn an_object_missing_in_a_new_list_is_deleted_unless_it_could_not_be_decoded() {
     let pods = ["a", "b", "c"].map(|name| running(pod("ns", name, "g", &[("cpu", 1)]), "n"));
     let mut state = ready(vec![node("n", &[("cpu", 4)])], pods.to_vec(), vec![group("ns", "g", 1, "default")]);
-    state.apply(Event::Pods(Change::Reset { all: vec![pods[0].clone()], unreadable: vec![pods[1].uid.clone()] }), at(0));
+    state.apply(Event::Pods(Change::Reset { all: vec![pods[0].clone()], unreadable: vec![pods[1].uid.clone()], generation: 0 }), at(0));
     state.apply(Event::Pods(Change::Unreadable(pods[1].uid.clone())), at(0));
     assert_eq!((state.scheduling.cache().accounting().pods().count(), state.metrics.unreadable.get()), (2, 2));
     assert!(state.scheduling.cache().accounting().audit().is_clean());
@@ -93,6 +91,7 @@ fn a_nomination_overcommits_no_node_and_is_shown_separately() {
         Command::Bind(_)
         | Command::Evict { .. }
         | Command::StopEvictions { .. }
+        | Command::Fence { .. }
         | Command::Group { .. }
         | Command::Queue { .. }
         | Command::QueueEvent { .. }
@@ -170,4 +169,26 @@ fn the_condition_of_a_waiting_pod_changes_when_pods_are_evicted_for_it() {
             "WaitingForPreemption: preempting 1 pod of queue \"default\"; their places are nominated for this PodGroup (Insufficient cpu on nodes)"
         ]
     );
+}
+
+#[test]
+fn a_binding_carries_the_newest_version_of_its_pod() {
+    let facts = |version| crate::api::PodFacts { resource_version: version, ..pod("ns", "p", "g", &[("cpu", 1)]) };
+    let mut state = ready(vec![node("n", &[])], vec![facts(3)], vec![group("ns", "g", 1, "default")]);
+    assert_eq!(binds(&state.tick(at(0))), 0);
+    // An event with another version and nothing else wakes no PodGroup.
+    state.apply(Event::Pods(Change::Apply(facts(8))), at(100));
+    assert!(!state.has_work(at(100)));
+    // The answer to an own write has the newest version before the watch; an answer that comes late takes nothing back.
+    for version in ["9", "7"] {
+        state.learn(Report::Written(Subject::Pod("ns/p".into()), written(version)), at(100));
+    }
+    assert!(!state.has_work(at(100)));
+    state.apply(Event::Nodes(Change::Apply(node("n", &[("cpu", 1)]))), at(200));
+    let bound: Vec<_> =
+        state.tick(at(200)).into_iter().filter_map(|command| if let Command::Bind(bind) = command { Some(bind) } else { None }).collect();
+    let bodies: Vec<_> = bound.iter().map(crate::scheduler::command::binding).collect();
+    assert_eq!(bodies.iter().map(|body| &body["metadata"]["resourceVersion"]).collect::<Vec<_>>(), ["9"]);
+    let without = crate::cycle::plan::Bind { resource_version: 0, ..bound[0].clone() };
+    assert!(crate::scheduler::command::binding(&without)["metadata"].get("resourceVersion").is_none());
 }

@@ -76,7 +76,7 @@ impl Cluster {
                 }
             }
             Command::Bind(bind) => self.state.learn(Report::Bound(bind.uid), at(self.millis)),
-            Command::Evict { .. } | Command::StopEvictions { .. } => panic!("no pod is evicted here"),
+            Command::Fence { .. } | Command::Evict { .. } | Command::StopEvictions { .. } => panic!("no pod is evicted here"),
             Command::Queue { .. } | Command::QueueEvent { .. } | Command::MakeQueue { .. } => {}
         }
         let outcome = if self.fails { WriteOutcome::Failed("unavailable") } else { WriteOutcome::Written { resource_version: "9".into() } };

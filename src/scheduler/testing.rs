@@ -8,6 +8,7 @@ use super::command::Command;
 use super::event::{Change, Event, WriteOutcome};
 use super::metrics::Metrics;
 use super::state::{Now, State};
+use super::takeover::Handover;
 use crate::api::names::DEFAULT_SCHEDULER;
 use crate::api::podgroup::PodGroupStatus;
 use crate::api::{GroupFacts, NodeFacts, PodFacts, QueueFacts};
@@ -25,7 +26,12 @@ pub(super) fn state() -> State {
 
 /// Returns a complete list.
 pub(super) fn reset<T, K>(all: Vec<T>) -> Change<T, K> {
-    Change::Reset { all, unreadable: Vec::new() }
+    listed(all, 0)
+}
+
+/// Returns a complete list of this generation.
+pub(super) fn listed<T, K>(all: Vec<T>, generation: u64) -> Change<T, K> {
+    Change::Reset { all, unreadable: Vec::new(), generation }
 }
 
 /// Makes the state lead with complete lists. `queues` are in addition to `root` and `default`.
@@ -43,7 +49,7 @@ pub(super) fn leading(
     state.apply(Event::Queues(reset(usual.into_iter().chain(queues).collect())), at(0));
     state.apply(Event::PriorityClasses(reset(Vec::new())), at(0));
     state.apply(Event::Budgets(reset(Vec::new())), at(0));
-    state.lead(at(0));
+    state.lead(Handover::Clean, 0, at(0));
     state
 }
 

@@ -41,7 +41,7 @@ impl Groups {
 
     pub(super) fn take(&mut self, event: WatchEvent<ObservedGroup>) -> Vec<Affected> {
         match event {
-            WatchEvent::Reset { objects, bad } => {
+            WatchEvent::Reset { objects, bad, .. } => {
                 let before = std::mem::take(&mut self.by_key);
                 let mut affected: Vec<Affected> = objects.into_iter().chain(bad.iter().map(foreign)).map(|seen| self.put(seen)).collect();
                 let mut missed: Vec<GroupKey> = before.into_keys().filter(|key| !self.by_key.contains_key(key)).collect();

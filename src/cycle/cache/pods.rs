@@ -114,7 +114,7 @@ impl Cache {
         if facts.node.is_some() {
             facts.charged_queue = self.settled_queue(&facts);
         }
-        if self.take_readiness_and_condition(&mut facts) {
+        if self.take_what_moves_no_pod(&mut facts) {
             return;
         }
         self.notice_changed_victim(&facts);
@@ -142,20 +142,22 @@ impl Cache {
         waiting.into_iter().for_each(|group| self.changed(Change::WaitingPod(group)));
     }
 
-    /// Takes in what no placement depends on: readiness, which matters to disruption budgets only, and the condition that this scheduler writes itself. Returns
-    /// whether nothing else about the pod changed.
-    fn take_readiness_and_condition(&mut self, facts: &mut PodFacts) -> bool {
+    /// Takes in what no placement depends on: the resourceVersion, readiness, which matters to disruption budgets only, and the condition that this scheduler
+    /// writes itself. Returns whether nothing else about the pod changed.
+    fn take_what_moves_no_pod(&mut self, facts: &mut PodFacts) -> bool {
         let Some(known) = self.pods.get_mut(&facts.uid) else { return false };
         let ready = std::mem::replace(&mut facts.ready, known.facts.ready);
         let condition = std::mem::replace(&mut facts.scheduled_condition, known.facts.scheduled_condition.clone());
+        let version = std::mem::replace(&mut facts.resource_version, known.facts.resource_version);
         let same = *known.facts == *facts;
         let (ready_changed, told) = (ready != facts.ready, condition != facts.scheduled_condition);
-        (facts.ready, facts.scheduled_condition) = (ready, condition);
+        let changed = ready_changed || told || version != facts.resource_version;
+        (facts.ready, facts.scheduled_condition, facts.resource_version) = (ready, condition, version);
         if same {
             if told {
                 self.dirty.pods.insert(facts.uid.clone());
             }
-            if ready_changed || told {
+            if changed {
                 known.facts = Arc::new(facts.clone());
             }
         }
@@ -177,6 +179,13 @@ impl Cache {
         }
         self.release(uid);
         self.changed(Change::PodGone(uid.clone()));
+    }
+
+    /// Takes in the resourceVersion that the answer to a write of this pod carried, if the watch has not shown a newer one.
+    pub fn pod_version(&mut self, uid: &Uid, version: u64) {
+        if let Some(member) = self.pods.get_mut(uid).filter(|member| member.facts.resource_version < version) {
+            Arc::make_mut(&mut member.facts).resource_version = version;
+        }
     }
 
     /// A pod starts to terminate. It counts as gone in every preemption (R4).

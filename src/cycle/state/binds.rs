@@ -22,6 +22,7 @@ impl SchedulingState {
             left.sub(&placement.resources);
             binds.push(Bind {
                 uid: placement.uid.clone(),
+                resource_version: facts.resource_version,
                 namespace: Arc::clone(&facts.namespace),
                 name: Arc::clone(&facts.name),
                 node: Arc::clone(&placement.node),

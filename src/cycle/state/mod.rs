@@ -124,6 +124,11 @@ impl SchedulingState {
         self.follow();
     }
 
+    /// Takes in the resourceVersion that the answer to a write of this pod carried. No PodGroup is tried again for it.
+    pub fn pod_version(&mut self, uid: &Uid, version: u64) {
+        self.cache.pod_version(uid, version);
+    }
+
     /// Removes a pod.
     pub fn delete_pod(&mut self, uid: &Uid) {
         let nominated = self.cache.pods.get(uid).filter(|member| member.nominated.is_some());

@@ -4,9 +4,11 @@
 //!            accepted or refused                           the pod is bound, on another node, or deleted
 //!  sent ─┬──────────────────▶ (known)      RETRY_ONLY: read ─┬──────────────────────────────────────────▶ (known)
 //!    ▲   │                                      ▲            │ the pod waits, and no sent request can take effect
-//!    │   ╰── no answer: back-off ───────────────╯            ├──────────────────────────────────────────▶ (known: not bound)
-//!    │                │                                      │ the pod waits
-//!    ╰────────────────┴──────────────────────────────────────╯
+//!    │   ├── no answer: back-off ───────────────╯            ├──────────────────────────────────────────▶ (known: not bound)
+//!    │   │            │                                      │ the pod waits
+//!    ├───│────────────┴──────────────────────────────────────╯
+//!    │   ╰── 409: read ─┬─ the pod is bound, on another node, or deleted ───────────────────────────────▶ (known)
+//!    ╰──────────────────╯ the pod waits with another resourceVersion, and this process leads
 //! ```
 //!
 //! A binding with an unknown outcome (no answer, 5xx) is sent again **to the same node** until the outcome is known.
@@ -15,7 +17,7 @@
 //! The binding is abandoned only after a read of the pod, and only in these cases:
 //!
 //! * All requests were answered with a temporary refusal (a webhook that is down, flow control).
-//! * The last request without an answer is so old that no API server carries it out any more.
+//! * The last request without an answer is so old that no API server carries it out any more. A refusal that comes after it changes nothing.
 //!
 //! While the API server answers no request, the read fails too, and the binding is not abandoned.
 //! If the API server answers all requests but this binding, nothing is sent for [`LATEST`] before the last read, so that this read is final.
@@ -25,6 +27,7 @@ use std::time::Duration;
 use kube::api::{Api, PostParams};
 use serde_json::Value;
 
+use crate::api::pod_facts::resource_version;
 use crate::api::{Pod, PodGroup};
 use crate::backoff::Backoff;
 use crate::cycle::plan::Bind;
@@ -33,6 +36,7 @@ use crate::runtime::clock;
 
 use super::super::command;
 use super::super::event::Report;
+use super::bind_outcome::{BindAnswer, NextStep, Place, Requests, after_answer, after_conflict, is_newer};
 use super::bind_queue::BindAttempt;
 use super::{Destination, Done};
 
@@ -43,54 +47,48 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from
 pub(super) const RETRY_ONLY: Duration = Duration::from_secs(15);
 
 /// The time after which the API server has carried out or dropped a request. Its `--request-timeout` is one minute.
-const LATEST: Duration = Duration::from_secs(90);
+pub(super) const LATEST: Duration = Duration::from_secs(90);
 
 /// The limit of requests without success while the API server answers the reads.
 const ALONE: u32 = 3;
-
-/// The state of the pod at the API server.
-enum Place {
-    /// The pod is on the node of the decision.
-    Bound,
-    /// The pod is on another node.
-    Elsewhere,
-    /// The pod has no node.
-    Waits,
-    /// The pod was deleted or replaced.
-    Gone,
-}
 
 impl Destination {
     /// Sends the binding once, or reads the pod to find its outcome.
     pub(super) async fn bind(&self, mut attempt: BindAttempt) -> Done {
         let pods = Api::<Pod>::namespaced(self.client.clone(), &attempt.bind.namespace);
         let bind = &attempt.bind;
-        let not_bound = |reason| Done::Known(Report::NotBound(bind.uid.clone(), reason));
         if attempt.failures == 0
             && let Some(reason) = self.outdated(bind).await
         {
-            return not_bound(reason);
+            return Done::Known(Report::NotBound(bind.uid.clone(), reason));
         }
         if !self.leadership.is_leading() {
-            return not_bound("not_leading");
+            return not_leading(&attempt);
         }
         if let Some((since, reason)) = attempt.since
             && clock::monotonic().saturating_duration_since(since) >= RETRY_ONLY
         {
+            // Computed before the read: a read that begins earlier than this is not final.
+            let closes = attempt.open.map(|at| (at + LATEST).saturating_duration_since(clock::monotonic()));
             match self.read_pod(&pods, bind).await {
-                Some(Place::Waits) => {}
-                Some(place) => return known(bind, &place),
+                Some(Place::Waits { version }) => attempt.adopt(version),
+                Some(place) => return known(bind, place),
                 None => {
                     (attempt.failures, attempt.alone) = (attempt.failures.saturating_add(1), 0);
                     let rest = BACKOFF.delay(attempt.failures);
                     return Done::Open(Box::new(attempt), rest);
                 }
             }
-            let closes = attempt.open.map(|at| (at + LATEST).saturating_duration_since(clock::monotonic())).unwrap_or_default();
+            // Asked after the read: a version that is sent was known while this process led.
+            if !self.leadership.is_leading() {
+                return not_leading(&attempt);
+            }
+            let bind = &attempt.bind;
+            let closes = attempt.open.and(closes).unwrap_or_default();
             // The binding is sent once more before it is abandoned, because the cause may be over.
             if attempt.alone > 0 && closes.is_zero() {
                 tracing::warn!(pod = %bind.name, namespace = %bind.namespace, node = %bind.node, reason, "the binding was refused in every attempt");
-                return not_bound(reason);
+                return Done::Known(Report::NotBound(bind.uid.clone(), reason));
             }
             if attempt.alone >= ALONE {
                 return Done::Open(Box::new(attempt), closes);
@@ -101,31 +99,34 @@ impl Destination {
     }
 
     async fn send(&self, pods: &Api<Pod>, mut attempt: BindAttempt) -> Done {
-        let bind = &attempt.bind;
-        let (params, body) = (PostParams::default(), command::binding(bind));
-        let request = pods.create_subresource::<Value, Value>("binding", &bind.name, &params, &body);
-        let error = match self.caller.once("create", "pods/binding", request).await {
-            Ok(_) => return Done::Known(Report::Bound(bind.uid.clone())),
-            Err(error) => error,
-        };
-        // A conflict may come from an earlier request of this binding.
-        if matches!(error, CallError::Conflict(_)) {
-            if let Some(place) = self.read_pod(pods, bind).await {
-                return known(bind, &place);
+        loop {
+            let bind = &attempt.bind;
+            let (params, body) = (PostParams::default(), command::binding(bind));
+            let request = pods.create_subresource::<Value, Value>("binding", &bind.name, &params, &body);
+            let answer = self.caller.once("create", "pods/binding", request).await;
+            let next = match after_answer(meaning(&answer), attempt.requests()) {
+                NextStep::Read => {
+                    attempt.conflicts = attempt.conflicts.saturating_add(1);
+                    let place = self.read_pod(pods, &attempt.bind).await;
+                    after_conflict(place, attempt.requests(), self.leadership.is_leading())
+                }
+                next @ (NextStep::Bound | NextStep::NotBound(_) | NextStep::Send { .. } | NextStep::BackOff) => next,
+            };
+            let (bind, report) = (&attempt.bind, |reason| Done::Known(Report::NotBound(attempt.bind.uid.clone(), reason)));
+            match (next, answer) {
+                (NextStep::Bound, _) => return Done::Known(Report::Bound(bind.uid.clone())),
+                (NextStep::Send { version }, _) => attempt.adopt(version),
+                (NextStep::NotBound(reason), answer) => {
+                    if let Err(error) = answer {
+                        tracing::warn!(pod = %bind.name, namespace = %bind.namespace, node = %bind.node, %error, "the binding was refused");
+                    }
+                    return report(reason);
+                }
+                (NextStep::Read | NextStep::BackOff, Err(error)) => return rests(attempt, &error),
+                // An accepted binding is bound.
+                (NextStep::Read | NextStep::BackOff, Ok(_)) => return Done::Known(Report::Bound(bind.uid.clone())),
             }
-        } else if !error.outcome_unknown() && !error.is_transient() {
-            tracing::warn!(pod = %bind.name, namespace = %bind.namespace, node = %bind.node, %error, "the binding was refused");
-            return Done::Known(Report::NotBound(bind.uid.clone(), error.kind()));
         }
-        // Only this message names the webhook, which the administrator must repair.
-        if attempt.failures == 0 && matches!(error, CallError::Webhook(_)) {
-            tracing::warn!(pod = %bind.name, namespace = %bind.namespace, node = %bind.node, %error, "the binding waits for a webhook");
-        } else if attempt.failures == 0 {
-            tracing::debug!(pod = %bind.name, namespace = %bind.namespace, node = %bind.node, %error, "the binding was not answered");
-        }
-        attempt.fail(error.kind(), error.outcome_unknown());
-        let rest = BACKOFF.delay(attempt.failures).max(error.retry_after().unwrap_or_default());
-        Done::Open(Box::new(attempt), rest)
     }
 
     /// Returns the reason why the decision is outdated; `None` if it is current.
@@ -154,22 +155,63 @@ impl Destination {
         Some(match pod.spec.node_name.as_deref().filter(|node| !node.is_empty()) {
             Some(node) if *node == *bind.node => Place::Bound,
             Some(_) => Place::Elsewhere,
-            None => Place::Waits,
+            None if pod.metadata.deletion_timestamp.is_some() => Place::Ending,
+            None => Place::Waits { version: resource_version(&pod.metadata) },
         })
     }
 }
 
+/// Returns the meaning of an answer.
+fn meaning(answer: &Result<Value, CallError>) -> BindAnswer {
+    match answer {
+        Ok(_) => BindAnswer::Accepted,
+        Err(CallError::Conflict(_)) => BindAnswer::Conflict,
+        Err(error) if error.outcome_unknown() || error.is_transient() => BindAnswer::Open,
+        Err(error) => BindAnswer::Refused(error.kind()),
+    }
+}
+
+/// Records a request without a final answer, and returns when the binding is tried again.
+fn rests(mut attempt: BindAttempt, error: &CallError) -> Done {
+    let bind = &attempt.bind;
+    // Only this message names the webhook, which the administrator must repair.
+    if attempt.failures == 0 && matches!(error, CallError::Webhook(_)) {
+        tracing::warn!(pod = %bind.name, namespace = %bind.namespace, node = %bind.node, %error, "the binding waits for a webhook");
+    } else if attempt.failures == 0 {
+        tracing::debug!(pod = %bind.name, namespace = %bind.namespace, node = %bind.node, %error, "the binding was not answered");
+    }
+    attempt.fail(error.kind(), error.outcome_unknown());
+    let rest = BACKOFF.delay(attempt.failures).max(error.retry_after().unwrap_or_default());
+    Done::Open(Box::new(attempt), rest)
+}
+
+fn not_leading(attempt: &BindAttempt) -> Done {
+    Done::Known(Report::NotBound(attempt.bind.uid.clone(), "not_leading"))
+}
+
 /// Returns the final report from the state of the pod.
-fn known(bind: &Bind, place: &Place) -> Done {
+fn known(bind: &Bind, place: Place) -> Done {
     let uid = bind.uid.clone();
     Done::Known(match place {
         Place::Bound => Report::Bound(uid),
-        Place::Elsewhere | Place::Waits => Report::NotBound(uid, "conflict"),
+        Place::Elsewhere | Place::Ending | Place::Waits { .. } => Report::NotBound(uid, "conflict"),
         Place::Gone => Report::NotBound(uid, "not_found"),
     })
 }
 
 impl BindAttempt {
+    fn requests(&self) -> Requests {
+        Requests { version: self.bind.resource_version, unanswered: self.open.is_some(), conflicts: self.conflicts }
+    }
+
+    /// Takes the version of the pod that was just read. If it is another, no earlier request can take effect any more.
+    fn adopt(&mut self, version: u64) {
+        if is_newer(version, self.requests()) {
+            self.bind.resource_version = version;
+            self.open = None;
+        }
+    }
+
     /// Records a request without a final answer. The reason is one of a bounded set.
     pub(super) fn fail(&mut self, reason: &'static str, outcome_unknown: bool) {
         let now = clock::monotonic();
@@ -191,6 +233,9 @@ impl BindAttempt {
     }
 }
 
+#[cfg(test)]
+#[path = "bind_conflict_tests.rs"]
+mod conflict_tests;
 #[cfg(test)]
 #[path = "bind_tests.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! The order in which bindings are sent.
+//! The order in which bindings are sent; fences of pods ([`super::fence`]) have the same order in a queue of their own.
 //!
 //! A namespace gets a lane when one of its bindings had no answer (for example, its webhook is down). New bindings and retries of the
 //! namespace wait in its lane, and **a waiting binding holds no slot**.
@@ -42,18 +42,53 @@ pub(super) struct BindAttempt {
     pub(super) open: Option<Instant>,
     /// The number of requests without success while the API server answered the reads.
     pub(super) alone: u32,
+    /// The number of answers 409.
+    pub(super) conflicts: u32,
     /// Whether the unknown outcome was reported.
     pub(super) reported: bool,
     /// Whether the binding was sent from a lane.
     in_lane: bool,
 }
 
+/// A request for a pod, and its attempts so far.
+pub(super) trait Attempt {
+    /// Returns the namespace of the pod.
+    fn namespace(&self) -> &Arc<str>;
+    /// Returns the number of requests without a final answer.
+    fn failures(&self) -> u32;
+    /// Whether it was sent from a lane.
+    fn is_from_lane(&self) -> bool;
+    /// Records whether it is sent from a lane.
+    fn set_from_lane(&mut self, from_lane: bool);
+}
+
+impl Attempt for BindAttempt {
+    fn namespace(&self) -> &Arc<str> {
+        &self.bind.namespace
+    }
+
+    fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    fn is_from_lane(&self) -> bool {
+        self.in_lane
+    }
+
+    fn set_from_lane(&mut self, from_lane: bool) {
+        self.in_lane = from_lane;
+    }
+}
+
 /// The bindings to be sent.
+pub(super) type BindQueue = LaneQueue<BindAttempt>;
+
+/// The requests to be sent.
 #[derive(Debug)]
-pub(super) struct BindQueue {
+pub(super) struct LaneQueue<A> {
     most: usize,
-    fresh: VecDeque<BindAttempt>,
-    lanes: BTreeMap<Arc<str>, Lane>,
+    fresh: VecDeque<A>,
+    lanes: BTreeMap<Arc<str>, Lane<A>>,
     /// The numbers of bindings under way, outside and from lanes.
     sent: usize,
     sent_from_lanes: usize,
@@ -64,75 +99,102 @@ pub(super) struct BindQueue {
     came: u64,
 }
 
-#[derive(Debug, Default)]
-struct Lane {
+#[derive(Debug)]
+struct Lane<A> {
     /// The waiting bindings, by the time when they may be sent, then by arrival.
-    waits: BTreeMap<(Instant, u64), BindAttempt>,
+    waits: BTreeMap<(Instant, u64), A>,
     sent: usize,
     /// The number of unanswered bindings.
     unanswered: usize,
 }
 
+impl<A> Default for Lane<A> {
+    fn default() -> Self {
+        Self { waits: BTreeMap::new(), sent: 0, unanswered: 0 }
+    }
+}
+
 impl BindQueue {
+    /// Adds a new binding.
+    pub(super) fn push(&mut self, bind: Bind, now: Instant) {
+        self.add(BindAttempt { bind, failures: 0, since: None, open: None, alone: 0, conflicts: 0, reported: false, in_lane: false }, now);
+    }
+}
+
+impl<A: Attempt> LaneQueue<A> {
     /// Creates an empty queue with `most` slots.
     pub(super) fn new(most: usize) -> Self {
         Self { most, fresh: VecDeque::new(), lanes: BTreeMap::new(), sent: 0, sent_from_lanes: 0, lane_is_next: false, last: None, came: 0 }
     }
 
-    /// Adds a new binding.
-    pub(super) fn push(&mut self, bind: Bind, now: Instant) {
-        self.wait(BindAttempt { bind, failures: 0, since: None, open: None, alone: 0, reported: false, in_lane: false }, now);
+    /// Adds a new request.
+    pub(super) fn add(&mut self, attempt: A, now: Instant) {
+        self.wait(attempt, now);
     }
 
-    fn wait(&mut self, attempt: BindAttempt, at: Instant) {
-        let Some(lane) = self.lanes.get_mut(&attempt.bind.namespace) else { return self.fresh.push_back(attempt) };
+    /// Drops the requests that were never sent.
+    pub(super) fn drop_unsent(&mut self) {
+        self.fresh.retain(|attempt| attempt.failures() > 0);
+        self.lanes.values_mut().for_each(|lane| lane.waits.retain(|_, attempt| attempt.failures() > 0));
+    }
+
+    /// Returns the number of requests that are under way or wait.
+    pub(super) fn len(&self) -> usize {
+        let waiting = self.lanes.values().map(|lane| lane.waits.len()).fold(self.fresh.len(), usize::saturating_add);
+        waiting.saturating_add(self.sent).saturating_add(self.sent_from_lanes)
+    }
+
+    fn wait(&mut self, attempt: A, at: Instant) {
+        let Some(lane) = self.lanes.get_mut(attempt.namespace()) else { return self.fresh.push_back(attempt) };
         lane.waits.insert((at, self.came), attempt);
         self.came = self.came.saturating_add(1);
     }
 
     /// Takes the next binding to send. It is under way until [`ended`](Self::ended) or [`rests`](Self::rests).
-    pub(super) fn take(&mut self, now: Instant) -> Option<BindAttempt> {
+    pub(super) fn take(&mut self, now: Instant) -> Option<A> {
         if self.sent.saturating_add(self.sent_from_lanes) >= self.most {
             return None;
         }
         let first = if self.lane_is_next { self.take_from_lane(now) } else { None };
         // `take_fresh` may have moved bindings into a lane.
         let taken = first.or_else(|| self.take_fresh(now)).or_else(|| self.take_from_lane(now))?;
-        self.lane_is_next = !taken.in_lane;
+        self.lane_is_next = !taken.is_from_lane();
         Some(taken)
     }
 
-    fn take_fresh(&mut self, now: Instant) -> Option<BindAttempt> {
-        while let Some(attempt) = self.fresh.pop_front() {
-            if self.lanes.contains_key(&attempt.bind.namespace) {
+    fn take_fresh(&mut self, now: Instant) -> Option<A> {
+        while let Some(mut attempt) = self.fresh.pop_front() {
+            if self.lanes.contains_key(attempt.namespace()) {
                 // The namespace has got a lane since.
                 self.wait(attempt, now);
             } else {
                 self.sent = self.sent.saturating_add(1);
-                return Some(BindAttempt { in_lane: false, ..attempt });
+                attempt.set_from_lane(false);
+                return Some(attempt);
             }
         }
         None
     }
 
-    fn take_from_lane(&mut self, now: Instant) -> Option<BindAttempt> {
+    fn take_from_lane(&mut self, now: Instant) -> Option<A> {
         if self.sent_from_lanes >= part(self.most, LANES) {
             return None;
         }
         let most = part(self.most, LANE);
         let ready =
-            |(_, lane): &(&Arc<str>, &Lane)| lane.sent < most && lane.waits.first_key_value().is_some_and(|((at, _), _)| *at <= now);
+            |(_, lane): &(&Arc<str>, &Lane<A>)| lane.sent < most && lane.waits.first_key_value().is_some_and(|((at, _), _)| *at <= now);
         let after = match &self.last {
             Some(last) => (Bound::Excluded(Arc::clone(last)), Bound::Unbounded),
             None => (Bound::Unbounded, Bound::Unbounded),
         };
         let name = self.lanes.range(after).chain(&self.lanes).find(ready).map(|(name, _)| Arc::clone(name))?;
         let lane = self.lanes.get_mut(&name)?;
-        let (_, attempt) = lane.waits.pop_first()?;
+        let (_, mut attempt) = lane.waits.pop_first()?;
         lane.sent = lane.sent.saturating_add(1);
         self.sent_from_lanes = self.sent_from_lanes.saturating_add(1);
         self.last = Some(name);
-        Some(BindAttempt { in_lane: true, ..attempt })
+        attempt.set_from_lane(true);
+        Some(attempt)
     }
 
     /// Returns when a binding in back-off may be sent; `None` if no slot is free for it.
@@ -145,11 +207,11 @@ impl BindQueue {
     }
 
     /// Ends a binding that was answered. `taken` is the attempt from [`take`](Self::take).
-    pub(super) fn ended(&mut self, taken: &BindAttempt) {
+    pub(super) fn ended(&mut self, taken: &A) {
         self.free(taken);
-        let namespace = &taken.bind.namespace;
+        let namespace = taken.namespace();
         let Some(lane) = self.lanes.get_mut(namespace) else { return };
-        if taken.failures > 0 {
+        if taken.failures() > 0 {
             lane.unanswered = lane.unanswered.saturating_sub(1);
         }
         if lane.unanswered == 0
@@ -160,22 +222,22 @@ impl BindQueue {
     }
 
     /// Puts a binding without an answer back, to be sent from `until` on.
-    pub(super) fn rests(&mut self, taken: &BindAttempt, attempt: BindAttempt, until: Instant) {
+    pub(super) fn rests(&mut self, taken: &A, attempt: A, until: Instant) {
         self.free(taken);
-        let lane = self.lanes.entry(Arc::clone(&taken.bind.namespace)).or_default();
-        if taken.failures == 0 {
+        let lane = self.lanes.entry(Arc::clone(taken.namespace())).or_default();
+        if taken.failures() == 0 {
             lane.unanswered = lane.unanswered.saturating_add(1);
         }
         self.wait(attempt, until);
     }
 
-    fn free(&mut self, taken: &BindAttempt) {
-        if !taken.in_lane {
+    fn free(&mut self, taken: &A) {
+        if !taken.is_from_lane() {
             self.sent = self.sent.saturating_sub(1);
             return;
         }
         self.sent_from_lanes = self.sent_from_lanes.saturating_sub(1);
-        if let Some(lane) = self.lanes.get_mut(&taken.bind.namespace) {
+        if let Some(lane) = self.lanes.get_mut(taken.namespace()) {
             lane.sent = lane.sent.saturating_sub(1);
         }
     }

@@ -10,6 +10,7 @@ use crate::runtime::clock;
 pub(in crate::scheduler::dispatch) fn bind(namespace: &str, name: &str) -> Bind {
     Bind {
         uid: format!("{namespace}/{name}").as_str().into(),
+        resource_version: 1,
         namespace: namespace.into(),
         name: name.into(),
         node: "n".into(),

@@ -29,6 +29,8 @@ enum Answer {
     Webhook,
     /// An error with an unknown outcome.
     Unavailable,
+    /// A refusal for ever.
+    Forbidden,
     /// No request is answered, reads included.
     Down,
     Panic,
@@ -67,6 +69,7 @@ fn serve(request: &Request, script: &Script, log: &Log) -> Response {
         }
         Answer::Webhook => failure(500, "Internal error occurred: failed calling webhook \"x.example.com\": connection refused"),
         Answer::Unavailable | Answer::Down => failure(503, "no"),
+        Answer::Forbidden => failure(403, "no"),
         Answer::Panic => panic!("a bug"),
     }
 }
@@ -94,7 +97,7 @@ async fn next(dispatcher: &mut Dispatcher) -> (Uid, &'static str) {
         Report::Bound(uid) => (uid, "bound"),
         Report::NotBound(uid, reason) => (uid, reason),
         Report::Unanswered(uid, _) => (uid, "unanswered"),
-        report @ (Report::Evicted(_) | Report::NotEvicted(..) | Report::Written(..)) => panic!("{report:?}"),
+        report @ (Report::Evicted(_) | Report::NotEvicted(..) | Report::Fenced(_) | Report::Written(..)) => panic!("{report:?}"),
     }
 }
 
@@ -138,6 +141,17 @@ async fn an_unknown_outcome_is_reported_and_the_binding_is_abandoned_only_when_i
     assert!(clock::monotonic().saturating_duration_since(sent) >= LATEST);
     assert_eq!(log.last().unwrap().0, "get ns/p");
     assert!(since(began) < 180, "{}", since(began));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_ends_no_binding_that_an_earlier_request_can_still_do() {
+    let (mut to, log) = dispatcher(1, |_, _, count| if count == 0 { Answer::Unavailable } else { Answer::Forbidden });
+    let began = clock::monotonic();
+    to.send(vec![bind("ns", "p")]);
+    assert_eq!(next(&mut to).await, ("ns/p".into(), "unanswered"));
+    assert_eq!(next(&mut to).await, ("ns/p".into(), "forbidden"));
+    assert!((LATEST.as_secs()..120).contains(&since(began)), "{}", since(began));
+    assert_eq!(log.lock().unwrap().last().unwrap().0, "get ns/p");
 }
 
 #[tokio::test(start_paused = true)]

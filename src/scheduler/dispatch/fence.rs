@@ -1,0 +1,116 @@
+//! Fences one pod: changes it, so that each binding that an earlier leader has sent for it is refused.
+//!
+//! The write is a condition of our own in the pod's status. It names this start of this process, so it always changes the pod's resourceVersion, and
+//! each earlier binding carries an older one. The answer shows whether an earlier binding has taken effect before.
+//!
+//! A fence without an answer is sent again, in the lane of its namespace. A webhook that refuses the writes of one namespace must not stop the scheduler. So after
+//! [`LATEST`] a pod that could not be fenced is let be: no API server carries out an older request then. A request that was held back on its way
+//! for longer than that is not covered for this pod.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, Patch};
+use tokio::time::Instant;
+
+use crate::api::pod_facts::resource_version;
+use crate::api::{Pod, Uid};
+use crate::backoff::Backoff;
+use crate::runtime::call::CallError;
+use crate::runtime::clock;
+
+use super::super::command;
+use super::super::event::{Fenced, Report};
+use super::super::takeover::FenceAnswer;
+use super::bind::LATEST;
+use super::bind_queue::Attempt;
+use super::{Destination, Done, patched};
+
+/// The back-off between two requests.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
+
+/// A pod to be fenced, and its attempts so far.
+#[derive(Clone, Debug)]
+pub(super) struct FenceAttempt {
+    pub(super) namespace: Arc<str>,
+    pub(super) name: Arc<str>,
+    pub(super) uid: Uid,
+    /// The time of the takeover, for the condition.
+    pub(super) now: Timestamp,
+    /// When the fences began.
+    pub(super) began: Instant,
+    /// The number of requests without a final answer.
+    pub(super) failures: u32,
+    pub(super) in_lane: bool,
+}
+
+impl Attempt for FenceAttempt {
+    fn namespace(&self) -> &Arc<str> {
+        &self.namespace
+    }
+
+    fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    fn is_from_lane(&self) -> bool {
+        self.in_lane
+    }
+
+    fn set_from_lane(&mut self, from_lane: bool) {
+        self.in_lane = from_lane;
+    }
+}
+
+impl FenceAttempt {
+    /// Returns the report about this pod.
+    pub(super) fn report(&self, answer: FenceAnswer, resource_version: u64) -> Report {
+        Report::Fenced(Fenced { uid: self.uid.clone(), answer, resource_version })
+    }
+}
+
+impl Destination {
+    /// Sends the fence once.
+    pub(super) async fn fence(&self, mut attempt: FenceAttempt) -> Done {
+        let late = clock::monotonic().saturating_duration_since(attempt.began) >= LATEST;
+        if late && (attempt.failures > 0 || attempt.in_lane) {
+            tracing::warn!(
+                pod = %attempt.name, namespace = %attempt.namespace,
+                "the pod could not be changed after the leader changed: a binding of an earlier leader that is still on its way would be accepted"
+            );
+            return Done::Known(attempt.report(FenceAnswer::GivenUp, 0));
+        }
+        let pods = Api::<Pod>::namespaced(self.client.clone(), &attempt.namespace);
+        let body = Patch::Strategic(command::fence_patch(&attempt.uid, self.leadership.identity(), attempt.now));
+        let error = match self.caller.once("patch", "pods/status", pods.patch_status(&attempt.name, &patched(), &body)).await {
+            Ok(pod) => return Done::Known(attempt.answered(&pod)),
+            Err(error) => error,
+        };
+        if matches!(error, CallError::NotFound(_)) {
+            return Done::Known(attempt.report(FenceAnswer::Gone, 0));
+        }
+        // Another pod may have the name.
+        if matches!(error, CallError::Conflict(_))
+            && let Ok(pod) = self.caller.read("get", "pods", || pods.get(&attempt.name)).await
+            && pod.metadata.uid.as_deref() != Some(&*attempt.uid)
+        {
+            return Done::Known(attempt.report(FenceAnswer::Gone, 0));
+        }
+        tracing::debug!(pod = %attempt.name, namespace = %attempt.namespace, %error, "the pod could not be fenced");
+        attempt.failures = attempt.failures.saturating_add(1);
+        let rest = BACKOFF.delay(attempt.failures).max(error.retry_after().unwrap_or_default());
+        Done::NotFenced(Box::new(attempt), rest)
+    }
+}
+
+impl FenceAttempt {
+    fn answered(&self, pod: &Pod) -> Report {
+        let bound = pod.spec.node_name.as_deref().is_some_and(|node| !node.is_empty());
+        self.report(if bound { FenceAnswer::Landed } else { FenceAnswer::Fenced }, resource_version(&pod.metadata))
+    }
+}
+
+#[cfg(test)]
+#[path = "fence_tests.rs"]
+mod tests;
