@@ -2,7 +2,7 @@
 #
 # Unit tests and cases share the dev build: dependencies are compiled once for both (all but a handful: benchmarks switch on features
 # of two small crates), and the cases run with overflow checks and debug
-# assertions on, which release would leave out. `make e2e BIN=target/release` (after `make build`) tries the binaries that ship.
+# assertions on, which release would leave out. A part of the cases runs the release binaries, where there are any (`make build`, or SHIPPED=1).
 # All cargo calls say --workspace: with -p, cargo resolves other features and compiles the dependencies again.
 
 SHELL := /bin/bash
@@ -38,9 +38,11 @@ PODGROUP_CLUSTER ?= $(CURDIR)/.cluster/up
 # The runner. Case D1 types the verbs of docs/getting-started.md from inside of it: with itself, with PODGROUP_BUILT=1 (nothing is compiled), and with a PODGROUP_CLUSTER of its own.
 PODGROUP_E2E ?= target/debug/e2e
 PODGROUP_BUILT ?=
-RUNNER = PODGROUP_BIN_DIR=$(BIN) $(PODGROUP_E2E)
+# 1: the release binaries are brought up to date, and a part of the cases runs them. By default so where they have been built once.
+SHIPPED ?= $(if $(wildcard target/release/podgroup-scheduler),1)
+RUNNER = PODGROUP_BIN_DIR=$(BIN) $(if $(SHIPPED),PODGROUP_SHIPPED_DIR=target/release) $(PODGROUP_E2E)
 
-.PHONY: help demo demo-down test unit mutants format lints model e2e soak takeover load check bench bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites debug-build static dist image
+.PHONY: help demo demo-down test unit mutants format lints model e2e soak takeover load check bench bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites debug-build shipped static dist image
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,7 +68,7 @@ mutants: prerequisites ## changes the pure rooms, one expression at a time, and 
 model: debug-build ## the exhaustive models of a PodGroup's life and of the handover, all worlds and mutants (minutes; docs/model.md; WORLD=handover, large, or a part of a world's name)
 	target/debug/podgroup-model $(WORLD)
 
-e2e: tools debug-build $(if $(filter-out C11,$(CASE)),,static) ## the cases on the real control plane (CASE=L1 for one, REPEAT=10, JOBS=1)
+e2e: tools debug-build shipped $(if $(filter-out C11,$(CASE)),,static) ## the cases on the real control plane (CASE=L1 for one, REPEAT=10, JOBS=1)
 	@$(RUNNER) run $(foreach case,$(CASE),--case $(case)) --repeat $(REPEAT) --jobs $(JOBS)
 
 takeover: tools debug-build ## how long nobody is there when the controller's leader goes (TIMES=5 for each way)
@@ -74,7 +76,7 @@ takeover: tools debug-build ## how long nobody is there when the controller's le
 
 # Every random test, by a part of its name or of its module's. All draw from one seed, which they print; PODGROUP_TEST_SEED repeats it.
 RANDOM = differential:: histories:: propert simulation_tests forgotten_tests promises finder_tests orders
-soak: tools debug-build ## the random tests with many times the cases of `make test`, the large worlds of the models, then every case under faults again and again, new seeds each time (MINUTES=60, SEED=…, JOBS=1, CASE=L1-faults)
+soak: tools debug-build shipped ## the random tests with many times the cases of `make test`, the large worlds of the models, then every case under faults again and again, new seeds each time (MINUTES=60, SEED=…, JOBS=1, CASE=L1-faults; CASE=K12-600: two replicas of both programs on a full cluster)
 	PODGROUP_DIFFERENTIAL_HISTORIES=$(call more,500,$(HISTORIES)) PODGROUP_DIFFERENTIAL_RECLAIMS=$(call more,200,$(RECLAIMS)) PODGROUP_TEST_TIMES=$(MINUTES) \
 		cargo test --workspace $(OPTIMIZED) --lib -- $(RANDOM) --nocapture
 	target/debug/podgroup-model large
@@ -136,6 +138,9 @@ prerequisites:
 # What case C11 packs; it compiles that itself where it is not there yet. On another machine than that of the programs C11 says that it is left out.
 static: prerequisites
 	$(if $(PODGROUP_BUILT),,[ "$$(uname -sm)" != 'Linux x86_64' ] || DIST_PROFILE=dev bash release/dist.sh programs)
+
+shipped: prerequisites
+	$(if $(SHIPPED),$(if $(PODGROUP_BUILT),,cargo build --release -p podgroup --bins))
 
 debug-build: prerequisites
 	$(if $(PODGROUP_BUILT),,cargo build --workspace --bins)

@@ -17,7 +17,7 @@ use crate::order::longest_first;
 use crate::report::{Outcome, sum_up};
 use crate::scratch::Scratch;
 use crate::world::{Setup, World};
-use crate::{artifacts, say, scratch};
+use crate::{artifacts, programs, say, scratch};
 
 /// The time limit of a case by default. Each case has shorter deadlines of its own.
 pub const CASE_TIME: Duration = Duration::from_secs(300);
@@ -71,6 +71,11 @@ impl Case {
         Self { only_in_soak: true, ..self }
     }
 
+    /// Makes it run the release programs, where there are any.
+    pub fn as_shipped(self) -> Self {
+        Self { setup: Setup { shipped: true, ..self.setup }, ..self }
+    }
+
     /// Sets its time limit.
     pub fn within(self, time: Duration) -> Self {
         Self { time, ..self }
@@ -117,6 +122,13 @@ pub async fn run(table: &[Case], selection: &Selection) -> Result<bool> {
         longest_first(&mut chosen, |case| &case.id);
     }
     chosen.iter_mut().for_each(|case| case.setup.stock_places |= selection.stock_places);
+    let of_release = chosen.iter().filter(|case| case.setup.shipped).count();
+    if of_release > 0 {
+        say::line(match programs::shipped() {
+            Some(folder) => format!("{of_release} of the cases run the release programs in {}", folder.display()),
+            None => format!("{of_release} of the cases would run the release programs, if there were any: SHIPPED=1"),
+        });
+    }
     let (start, jobs) = (Instant::now(), selection.jobs.max(1));
     let mut outcomes = Vec::new();
     for round in 1..=selection.repeat {

@@ -260,6 +260,11 @@ impl Drop for Program {
     }
 }
 
+/// Returns the folder of the release programs, which a part of the cases runs: `PODGROUP_SHIPPED_DIR`. `None` where the run has none.
+pub fn shipped() -> Option<PathBuf> {
+    std::env::var_os("PODGROUP_SHIPPED_DIR").filter(|folder| !folder.is_empty()).map(PathBuf::from)
+}
+
 /// Returns the folder of the two programs: `PODGROUP_BIN_DIR`, or the folder of this program (target/debug), also when this program is a test in `deps/`.
 pub fn folder() -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os("PODGROUP_BIN_DIR") {
@@ -270,4 +275,14 @@ pub fn folder() -> Result<PathBuf> {
     Ok(found
         .with_context(|| format!("podgroup-controller is not in the folder of {}: run cargo build --workspace", this.display()))?
         .to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn release_programs_check_for_overflows_as_the_tested_ones_do() {
+        let manifest = std::fs::read_to_string(crate::kit::repository().join("Cargo.toml")).unwrap();
+        let release = manifest.split("[profile.release]").nth(1).unwrap_or_default().split("\n[").next().unwrap_or_default();
+        assert!(release.lines().any(|line| line == "overflow-checks = true"), "{release}");
+    }
 }

@@ -10,7 +10,9 @@ use std::hint::black_box;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// How long the thread sleeps between two computations.
 const SLEEP: Duration = Duration::from_millis(50);

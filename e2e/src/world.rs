@@ -6,9 +6,9 @@ use anyhow::{Context, Result};
 use kube::Client;
 
 use crate::cluster::{Cluster, ClusterOptions};
-use crate::faults::{Counts, Faults, HttpProxy, Mix, PATIENCE, Rate, Rule, add};
+use crate::faults::{Counts, Faults, HttpProxy, Mix, PATIENCE, Rate, Rule, Told, add};
 use crate::objects::SCHEDULER_NAME;
-use crate::programs::{Kubelet, LEASE, Program};
+use crate::programs::{Kubelet, LEASE, Program, shipped};
 use crate::proxy::{Dice, Proxy};
 use crate::scratch::Scratch;
 use crate::wait::Patience;
@@ -31,6 +31,8 @@ pub struct Setup {
     pub stock_places: bool,
     /// Whether the programs connect to the API server without proxies, for programs that outlive this process.
     pub no_proxies: bool,
+    /// Whether the release programs run, where there are any: see [`crate::programs::shipped`].
+    pub shipped: bool,
     /// Whether each program has a second replica, with its own token and proxies. Both elect their leader with a short lease.
     pub replicas: bool,
     /// The faults of the programs' requests, from the moment when they are ready.
@@ -46,6 +48,7 @@ impl Default for Setup {
             kube_scheduler: false,
             stock_places: false,
             no_proxies: false,
+            shipped: false,
             replicas: false,
             faults: Faults::None,
         }
@@ -101,6 +104,12 @@ impl World {
             disable_qps_limits: setup.disable_qps_limits,
             ..ClusterOptions::default()
         };
+        if let Some(folder) = shipped().filter(|_| setup.shipped) {
+            // What is linked first is what is started in this run under that name.
+            for name in [chart::CONTROLLER, chart::SCHEDULER] {
+                scratch.link(&folder.join(name).canonicalize().with_context(|| format!("the release program {name}"))?)?;
+            }
+        }
         let cluster = Cluster::start_in(scratch, options).await?;
         Ok(Self {
             watched: None,
@@ -254,7 +263,12 @@ impl World {
         for (side, number) in sides.zip(1..) {
             let rate = if side.program.name() == chart::CONTROLLER { Rate::HIGH } else { Rate::LOW };
             if let Some(faults) = &side.faults {
-                faults.begin(Mix { seed: Dice(self.seed ^ number).roll(), rate });
+                let (patience, longer) = (self.patience.clone(), self.watched.as_ref().map(Watched::absences));
+                let told = Told::new(move |more| {
+                    patience.add(more);
+                    longer.iter().for_each(|longer| longer.longer(PATIENCE + more));
+                });
+                faults.begin(Mix { seed: Dice(self.seed ^ number).roll(), rate }, told);
                 self.patience.set(PATIENCE);
                 self.watched.iter().for_each(|watched| watched.patient(PATIENCE));
             }

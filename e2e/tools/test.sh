@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What does `make test` run, in which order, and how long did each part take? The Makefile calls it; each part is a verb of the Makefile.
 #
-#   prerequisites, format, tools ─▶ programs ─┬─▶ cases: they mostly wait for others
-#                                             ╰─▶ static (what case C11 packs), lints, unit and property tests: they only compute, so at a low priority
+#   prerequisites, format, tools ─▶ programs, shipped ─┬─▶ cases: they mostly wait for others
+#                                                      ╰─▶ static (what case C11 packs), lints, unit and property tests: they only compute, so at a low priority
 #
 # The output of a part of the second lane is printed when the part ends, so that the lines of two parts do not mix. A part that fails does not stop the others.
 set -uo pipefail
@@ -51,6 +51,8 @@ verb prerequisites || exit 1
 part format verb format || exit 1
 part tools verb tools || exit 1
 part programs verb debug-build || exit 1
+# What a part of the cases runs; nothing where no release programs are wanted.
+part shipped verb shipped || exit 1
 
 failed=0
 set -m

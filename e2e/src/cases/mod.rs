@@ -157,7 +157,9 @@ pub fn table() -> Vec<Case> {
         case!("L2-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, stateful::flapping)
             .only_in_soak()
             .under_faults_in_soak(),
-        case!("L3", "a StatefulSet is deleted and recreated a hundred times", usual(), stateful::made_again).also_under_faults(),
+        case!("L3", "a StatefulSet is deleted and recreated a hundred times", usual(), stateful::made_again)
+            .as_shipped()
+            .also_under_faults(),
         case!("L4", "a PodGroup that a user deletes is back within seconds", usual(), lifecycle::deleted_by_hand).also_under_faults(),
         case!(
             "L4-no-policy",
@@ -171,7 +173,7 @@ pub fn table() -> Vec<Case> {
         case!("L7", "a rollout with maxSurge 1 of a full gang finishes", usual(), rollouts::surge_of_a_full_gang).also_under_faults(),
         case!("L8", "an absurd group-min-member is reported and delays no other Deployment", usual(), lifecycle::absurd_min_member)
             .also_under_faults(),
-        case!("L15", "ten rollouts leave one PodGroup", usual(), rollouts::ten_rollouts).also_under_faults(),
+        case!("L15", "ten rollouts leave one PodGroup", usual(), rollouts::ten_rollouts).as_shipped().also_under_faults(),
         case!("F-3x0s", "20 Deployments and 20 StatefulSets flap together 3 times", quick(), flaps::together, 3, secs(0))
             .also_under_faults(),
         // The other pauses are in the soak: L1, L2 and the row above hold the same property every day.
@@ -283,6 +285,7 @@ pub fn table() -> Vec<Case> {
         case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal).under_faults_in_soak(),
         case!("A3", "pods that no scheduler placed overcommit a node", usual(), ledger::overfilled_from_outside).under_faults_in_soak(),
         case!("A2", "a second scheduler binds and deletes pods on the same nodes", quick(), second_scheduler::on_the_same_nodes, 10)
+            .as_shipped()
             .under_faults_in_soak(),
         case!("A2-600", "the same for ten minutes", quick(), second_scheduler::on_the_same_nodes, 600).within(secs(1200)).only_in_soak(),
         case!("A4", "no pod is bound before all lists are complete", aimed(), starts::lists_come_late, 3, 4, 2),
@@ -335,7 +338,7 @@ pub fn table() -> Vec<Case> {
         case!("K7", "the leader's clock jumps", usual(), outages_lease::clock_jumps),
         case!("K7-two", "two replicas with different clocks", usual(), outages_lease::clocks_apart),
         case!("K8", "a second release that serves another scheduler", usual(), releases::each_its_own),
-        case!("K9", "a standby scheduler is warm, and takes over", usual(), standby::warm),
+        case!("K9", "a standby scheduler is warm, and takes over", usual(), standby::warm).as_shipped(),
         case!("K10", "root and default are made at the start, whichever list is complete last", aimed(), starts::queues_at_the_start),
         case!(
             "K10-elected",
@@ -364,6 +367,7 @@ pub fn table() -> Vec<Case> {
         case!("K22-queue", "the same with one queue", aimed(), handover::killed, handover::Room::Queue),
         case!("K23", "a binding of a frozen scheduler arrives after the takeover", aimed(), handover::frozen),
         case!("K24", "without election, bindings of a gang of 40 arrive after two restarts", aimed(), handover::killed_in_a_gang),
+        case!("K12-600", "the same for ten minutes", crowd(), crowded::two_replicas, 600).within(secs(1200)).as_shipped().only_in_soak(),
         case!("Q1", "the parent's capability blocks a sibling's gang, with a reason", usual(), queues::parent_blocks)
             .under_faults_in_soak(),
         case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources)
@@ -393,7 +397,9 @@ pub fn table() -> Vec<Case> {
         case!("Q7", "the guarantee of an idle queue stays reserved", usual(), tree::guaranteed_and_idle).under_faults_in_soak(),
         case!("Q8", "a capability of 0 is 0, and pods are counted", usual(), tree::zero_is_zero).under_faults_in_soak(),
         case!("Q10", "no pod is bound in a closed queue, not even a best-effort pod", usual(), tree::closed).under_faults_in_soak(),
-        case!("Q12", "the tree is changed while pods come and go", quick(), tree_changes::under_the_pods, 120).under_faults_in_soak(),
+        case!("Q12", "the tree is changed while pods come and go", quick(), tree_changes::under_the_pods, 120)
+            .as_shipped()
+            .under_faults_in_soak(),
         case!("Q12-1000", "the same for a thousand pods", quick(), tree_changes::under_the_pods, 1000).within(secs(1200)).only_in_soak(),
         case!(
             "Q13",
@@ -412,6 +418,7 @@ pub fn table() -> Vec<Case> {
             usual(),
             preempted::across_two_levels
         )
+        .as_shipped()
         .under_faults_in_soak(),
         case!("X1", "queues below themselves, missing parents, guarantees above the parent's", usual(), bad::queues::shapes)
             .under_faults_in_soak(),

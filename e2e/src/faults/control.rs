@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -44,11 +44,29 @@ pub(super) struct ActiveMix {
     pub(super) generation: u64,
 }
 
+/// Is told when a client has to obey a long `Retry-After`, and how long.
+#[derive(Clone)]
+pub struct Told(Arc<dyn Fn(Duration) + Send + Sync>);
+
+impl Told {
+    /// Wraps what is to be called.
+    pub fn new(call: impl Fn(Duration) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(call))
+    }
+}
+
+impl std::fmt::Debug for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Told")
+    }
+}
+
 #[derive(Debug, Default)]
 struct Draws {
     /// Each rule, and whether it has applied to a request.
     rules: Vec<(Rule, bool)>,
     mixed: bool,
+    told: Option<Told>,
     /// The number of requests by verb and resource, and of stream faults by resource.
     numbers: BTreeMap<String, u64>,
     /// How many injected failures in a row each call has had.
@@ -95,8 +113,11 @@ impl Control {
         self.draws().rules.push((rule, false));
     }
 
-    pub(super) fn begin(&self, mix: Mix) {
-        self.draws().mixed = true;
+    pub(super) fn begin(&self, mix: Mix, told: Told) {
+        let mut draws = self.draws();
+        draws.mixed = true;
+        draws.told = Some(told);
+        drop(draws);
         self.active_mix.send_modify(|active_mix| active_mix.mix = Some(mix));
     }
 
@@ -139,6 +160,11 @@ impl Control {
         if let Some(Fault::Refuse(Refusal::TooMany { after, .. })) = fault {
             let until = Instant::now() + secs(after.into()).min(LONGEST_OBEYED);
             draws.retry_after_until = draws.retry_after_until.max(Some(until));
+        }
+        let told = draws.told.clone().filter(|_| fault.is_some_and(|fault| fault.kind() == "429-huge"));
+        drop(draws);
+        if let Some(Told(call)) = told {
+            call(LONGEST_OBEYED);
         }
         fault
     }
@@ -221,8 +247,6 @@ impl Draws {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::super::mix::Rate;
     use super::*;
     use crate::wait::millis;
@@ -264,10 +288,23 @@ mod tests {
     }
 
     #[test]
+    fn a_long_retry_after_is_told_when_it_is_injected_and_not_before() {
+        let (control, longer) = (control(), Arc::new(Mutex::new(Duration::ZERO)));
+        let sum = Arc::clone(&longer);
+        control.begin(Mix { seed: 1, rate: Rate { requests: 0, ..Rate::LOW } }, Told::new(move |more| *sum.lock().unwrap() += more));
+        for (after, wanted) in [(1, Duration::ZERO), (3600, LONGEST_OBEYED)] {
+            let fault = Fault::Refuse(Refusal::TooMany { after, plain: false });
+            control.add_rule(Rule { verb: None, resource: "pods", name: None, fault, times: 1 });
+            assert_eq!(control.decide(&api_request("GET", "/api/v1/pods")), Some(fault));
+            assert_eq!(*longer.lock().unwrap(), wanted);
+        }
+    }
+
+    #[test]
     fn a_fault_that_was_ordered_and_never_injected_is_named() {
         let control = control();
         assert!(control.never_injected().is_empty());
-        control.begin(Mix { seed: 1, rate: Rate::HIGH });
+        control.begin(Mix { seed: 1, rate: Rate::HIGH }, Told::new(|_| ()));
         assert_eq!(control.never_injected(), ["the mix"]);
         let pods = api_request("GET", "/api/v1/pods");
         control.ledger.injected("500", &pods, "");
@@ -287,7 +324,7 @@ mod tests {
         let mut most = 0;
         for seed in 0..50 {
             let (control, mut failed) = (control(), 0);
-            control.begin(Mix { seed, rate: Rate { requests: 100, ..Rate::HIGH } });
+            control.begin(Mix { seed, rate: Rate { requests: 100, ..Rate::HIGH } }, Told::new(|_| ()));
             for method in ["GET", "PUT"].into_iter().cycle().take(100) {
                 let fault = control.decide(&api_request(method, lease));
                 match fault {

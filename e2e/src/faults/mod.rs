@@ -40,7 +40,7 @@ mod stream;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Bytes;
 
-pub use control::Rule;
+pub use control::{Rule, Told};
 pub use fault::{Fault, KINDS, Refusal, StreamFault};
 pub use ledger::{Counts, add, never, show};
 pub use mix::{Mix, PATIENCE, Rate};

@@ -20,7 +20,7 @@ use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::{ServerConfig, crypto::ring};
 
 use super::carry::carry;
-use super::control::{Control, Rule};
+use super::control::{Control, Rule, Told};
 use super::ledger::Counts;
 use super::mix::Mix;
 
@@ -84,9 +84,9 @@ impl HttpProxy {
         self.control.add_rule(rule);
     }
 
-    /// Starts a mix.
-    pub fn begin(&self, mix: Mix) {
-        self.control.begin(mix);
+    /// Starts a mix. `told` is called when it makes a client obey a long `Retry-After`.
+    pub fn begin(&self, mix: Mix, told: Told) {
+        self.control.begin(mix, told);
     }
 
     /// Ends the mix and waits until none of its faults is left: delayed requests have arrived, events that were held back are sent, and every

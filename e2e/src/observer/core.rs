@@ -182,7 +182,7 @@ impl Core {
 
     fn open_excuse(&mut self, check: Option<u8>, at_most: Option<i64>) {
         let from = self.clock.now();
-        let same = |excuse: &Excuse| excuse.check == check && excuse.at_most.is_some() == at_most.is_some();
+        let same = |excuse: &Excuse| excuse.check == check && excuse.at_most.is_some() == at_most.is_some() && excuse.at_most >= at_most;
         if !self.history.excuses.iter().any(|excuse| same(excuse) && excuse.to.is_none()) {
             self.history.excuses.push(Excuse { check, from, to: None, at_most });
         }
@@ -373,6 +373,7 @@ mod tests {
         core.patient(1000);
         core.absent(5000);
         core.absent(5000);
+        core.patient(500);
         let of_both = [(Some(1), None), (None, Some(1000))];
         let absent = [1, 2, 6].map(|check| (Some(check), Some(5000)));
         assert_eq!(open(&core), [of_both.as_slice(), &absent].concat());
@@ -380,6 +381,8 @@ mod tests {
         assert_eq!(open(&core), of_both);
         core.absent(5000);
         core.insist(1);
+        core.patient(2000);
+        assert!(open(&core).contains(&(None, Some(2000))), "a longer fault makes the graces longer");
         core.strict();
         assert_eq!(open(&core), absent);
     }

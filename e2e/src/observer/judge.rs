@@ -114,7 +114,12 @@ impl Judge {
                 Change::Pod { uid, .. } if binding == Binding::Listed => self.unplaced.push(uid.clone()),
                 Change::Pod { uid, .. } if eviction => self.judge_eviction(uid, at, from),
                 Change::Listed { since } => self.judge_listed(at, from.min(since.saturating_sub(self.graces.seen))),
-                _ => {}
+                Change::Pod { .. }
+                | Change::Group { .. }
+                | Change::Queue { .. }
+                | Change::Node { .. }
+                | Change::Owner { .. }
+                | Change::Namespace { .. } => {}
             }
         }
         self.follow_evictions(change, waited.is_some(), at);

@@ -83,6 +83,12 @@ impl Absences {
         self.0.with(|core| core.absent(at_most));
     }
 
+    /// Makes the graces longer than [`Observer::patient`] did, until [`Observer::strict`]: a fault has come that lasts longer than the others.
+    pub fn longer(&self, extra: Duration) {
+        let extra = i64::try_from(extra.as_millis()).unwrap_or(i64::MAX);
+        self.0.with(|core| core.patient(extra));
+    }
+
     /// Ends the absence. A state that is wrong at this moment gets its usual grace again.
     pub fn end(&self) {
         self.0.with(Core::present);
