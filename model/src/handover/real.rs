@@ -173,6 +173,7 @@ pub(crate) fn guards() -> &'static Guards {
             name: Arc::from("pod"),
             node: Arc::from("node"),
             queue: Arc::from("queue"),
+            path: Arc::from("root/queue"),
             group: group.clone(),
             minimum: None,
         };
