@@ -20,6 +20,7 @@ pub mod exposition;
 pub mod flags;
 pub mod http;
 mod http_listener;
+pub mod lanes;
 pub mod leader;
 mod leader_decide;
 mod leader_elector;

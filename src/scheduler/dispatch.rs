@@ -7,13 +7,13 @@
 mod bind;
 mod bind_queue;
 mod evict;
+mod eviction_queue;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Client, Resource, ResourceExt};
 use serde_json::Value;
@@ -21,7 +21,6 @@ use tokio::task::{Id, JoinSet};
 
 use crate::api::names::SCHEDULER;
 use crate::api::{Pod, PodGroup, Queue};
-use crate::cycle::plan::Eviction;
 use crate::runtime::call::{CallError, Caller};
 use crate::runtime::clock;
 use crate::runtime::leader::Leadership;
@@ -30,21 +29,22 @@ use super::command::{self, Command};
 use super::event::{EvictionProgress, Report, Subject, WriteOutcome};
 use super::state::subject;
 use bind_queue::{BindAttempt, BindQueue};
-
-/// The limit of evictions (one for each nomination) under way.
-const MAX_EVICTIONS: usize = 4;
+use eviction_queue::EvictionQueue;
 
 /// The outcome of a write that panicked, and the delay of its binding.
 const PANICKED: &str = "panicked";
 const AFTER_PANIC: Duration = Duration::from_secs(5);
+
+/// The reason: too many evictions wait already.
+const TOO_MANY: &str = "too_many_waiting";
 
 /// Sends commands to the API server.
 #[derive(Debug)]
 pub struct Dispatcher {
     to: Destination,
     binds: BindQueue,
-    /// The evictions that wait for a slot.
-    waiting_evictions: VecDeque<(Eviction, Timestamp)>,
+    /// The evictions (one for each nomination) that wait for a slot, and the slots.
+    evictions: EvictionQueue,
     /// The evictions under way, by nomination, each with its stop signal.
     evicting: BTreeMap<u64, Arc<AtomicBool>>,
     running: JoinSet<Done>,
@@ -99,7 +99,7 @@ impl Dispatcher {
         Self {
             to,
             binds: BindQueue::new(usize::from(concurrency)),
-            waiting_evictions: VecDeque::new(),
+            evictions: EvictionQueue::default(),
             evicting: BTreeMap::new(),
             running: JoinSet::new(),
             jobs: HashMap::new(),
@@ -111,7 +111,13 @@ impl Dispatcher {
         for command in commands {
             match command {
                 Command::Bind(bind) => self.binds.push(bind, clock::monotonic()),
-                Command::Evict { eviction, now } => self.waiting_evictions.push_back((eviction, now)),
+                Command::Evict { eviction, now } => {
+                    if let Some(eviction) = self.evictions.push(eviction, now) {
+                        let progress = EvictionProgress::none(&eviction);
+                        let report = Report::NotEvicted(progress.clone(), TOO_MANY);
+                        self.run(Job::Evict(progress), std::future::ready(Done::Known(report)));
+                    }
+                }
                 Command::StopEvictions { nomination } => self.stop_evictions(nomination),
                 Command::Group { .. }
                 | Command::Queue { .. }
@@ -132,12 +138,10 @@ impl Dispatcher {
             let (to, job) = (self.to.clone(), Job::Bind(Box::new(attempt.clone())));
             self.run(job, async move { to.bind(attempt).await });
         }
-        while self.evicting.len() < MAX_EVICTIONS {
-            let Some((eviction, now)) = self.waiting_evictions.pop_front() else { return };
+        while let Some((eviction, now)) = self.evictions.take(clock::monotonic()) {
             let (to, stop) = (self.to.clone(), Arc::<AtomicBool>::default());
             self.evicting.insert(eviction.nomination, Arc::clone(&stop));
-            let progress =
-                EvictionProgress { group: eviction.group.clone(), nomination: eviction.nomination, evicted: 0, gone: 0, refused_pod: None };
+            let progress = EvictionProgress::none(&eviction);
             self.run(Job::Evict(progress), async move { Done::Known(to.evict(eviction, now, &stop).await) });
         }
     }
@@ -149,7 +153,7 @@ impl Dispatcher {
 
     /// Stops the evictions for this nomination.
     fn stop_evictions(&mut self, nomination: u64) {
-        self.waiting_evictions.retain(|(eviction, _)| eviction.nomination != nomination);
+        self.evictions.withdraw(nomination);
         if let Some(stop) = self.evicting.get(&nomination) {
             stop.store(true, Ordering::Relaxed);
         }
@@ -204,6 +208,7 @@ impl Dispatcher {
             }
             (Job::Evict(progress), done) => {
                 self.evicting.remove(&progress.nomination);
+                self.evictions.ended(progress.nomination, clock::monotonic());
                 Some(done.and_then(Done::report).unwrap_or_else(|| Report::NotEvicted(progress.clone(), PANICKED)))
             }
             (Job::Write(subject), done) => {
