@@ -19,6 +19,7 @@ pub mod clock;
 pub mod exposition;
 pub mod flags;
 pub mod http;
+mod http_connections;
 mod http_listener;
 pub mod lanes;
 pub mod leader;
