@@ -18,6 +18,7 @@ use crate::api::{GroupKey, Uid};
 use crate::backoff::Backoff;
 use crate::lifecycle::{Answer, CacheChange, Members, Situation, Step, Version, Warning, decide, warnings};
 use crate::runtime::clock;
+use crate::runtime::lanes::Slots;
 use crate::runtime::leader::Leadership;
 use crate::runtime::shutdown::Shutdown;
 use crate::runtime::watch::WatchEvent;
@@ -74,7 +75,11 @@ impl Reconciler {
         Self {
             observed: Observed::new(schedulers),
             states: HashMap::new(),
-            queue: WorkQueue::new(Backoff::new(Duration::from_millis(50), Duration::from_secs(30))),
+            queue: WorkQueue::with_lanes(
+                Backoff::new(Duration::from_millis(50), Duration::from_secs(30)),
+                Slots::of(settings.workers),
+                |key: &GroupKey| Arc::clone(&key.namespace),
+            ),
             pool: JoinSet::new(),
             actor: Arc::new(actor),
             settings,

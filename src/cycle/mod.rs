@@ -101,7 +101,11 @@ pub fn run(state: &mut SchedulingState, policy: &Policy, now: Duration) -> Plan 
         let partially_bound = want.gang.needed > 0 && state.cache.is_partially_bound(&want.key);
         let is_exempt = partially_bound || !state.nominations.kept_for(&want.key).is_empty();
         if let Some(first) = first.get(&queue).filter(|_| !is_exempt) {
-            state.revoke_admission(&want.key);
+            // One with its minimum reserves nothing, and only its further members wait: it stays admitted.
+            let satisfied = |group: &Group| group.facts.as_ref().is_some_and(|facts| gang::is_satisfied(group, facts));
+            if !state.cache.groups.get(&want.key).is_some_and(satisfied) {
+                state.revoke_admission(&want.key);
+            }
             state.refuse(&want.key, &Arc::new(Refusal::Behind { first: first.clone() }));
         } else {
             let key = want.key.clone();

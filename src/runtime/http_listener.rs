@@ -1,10 +1,9 @@
 //! Accepts connections to the HTTP server, and limits their number and their time.
 //!
-//! There are at most [`CONNECTIONS`]: a new one closes the oldest, so a client that holds many idle connections blocks no probe. A connection must
+//! There are at most [`CONNECTIONS`], and a request under way is not ended for another connection ([`super::http_connections`]). A connection must
 //! transfer something every [`IDLE`], and complete the headers of a request within [`HEADERS`] and [`HEADER_BYTES`]. The TLS handshake runs in the
 //! connection's own task, so a slow one delays no other connection.
 
-use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
@@ -14,15 +13,17 @@ use std::time::Duration;
 use axum::Router;
 use axum::serve::Listener;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{Sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::clock;
+use super::http_connections::{Activity, Connections};
 use super::shutdown::Shutdown;
 
 /// How many connections are open at a time. Prometheus, the probes of two kubelets and a person with curl are a handful.
@@ -44,36 +45,47 @@ const HEADER_BYTES: usize = 32 * 1024;
 /// Answers on every connection until `stop`; then closes the idle connections and completes the requests in progress.
 pub(super) async fn serve(mut listener: TcpListener, tls: Option<TlsAcceptor>, app: Router, stop: Shutdown) {
     let mut tasks = JoinSet::new();
-    let mut oldest_first: VecDeque<AbortHandle> = VecDeque::new();
-    while let Some((stream, _address)) = stop.unless(Listener::accept(&mut listener)).await {
+    let mut open = Connections::new(CONNECTIONS);
+    while let Some((stream, address)) = stop.unless(Listener::accept(&mut listener)).await {
         while tasks.try_join_next().is_some() {}
-        oldest_first.retain(|task| !task.is_finished());
-        while oldest_first.len() >= CONNECTIONS {
-            oldest_first.pop_front().iter().for_each(AbortHandle::abort);
+        // The tasks of earlier connections get their turns: a request that has arrived is seen, and its connection is not taken for an idle one.
+        tokio::task::yield_now().await;
+        if !open.make_room(address.ip(), clock::monotonic()) {
+            continue;
         }
-        let idle = Box::pin(tokio::time::sleep(IDLE));
-        oldest_first.push_back(tasks.spawn(connection(IdleTimeout { stream, idle }, tls.clone(), app.clone(), stop.clone())));
+        let (idle, activity) = (Box::pin(tokio::time::sleep(IDLE)), Activity::default());
+        let stream = IdleTimeout { stream, idle, activity: activity.clone() };
+        open.add(address.ip(), activity.clone(), tasks.spawn(connection(stream, tls.clone(), app.clone(), activity, stop.clone())));
     }
     drop(listener);
     while tasks.join_next().await.is_some() {}
 }
 
 /// Serves one connection. Its errors are the client's and are not reported.
-async fn connection(stream: IdleTimeout, tls: Option<TlsAcceptor>, app: Router, stop: Shutdown) {
+async fn connection(stream: IdleTimeout, tls: Option<TlsAcceptor>, app: Router, activity: Activity, stop: Shutdown) {
     match tls {
-        None => requests(stream, app, stop).await,
+        None => requests(stream, app, activity, stop).await,
         Some(tls) => {
             if let Some(Ok(Ok(stream))) = stop.unless(timeout(HANDSHAKE, tls.accept(stream))).await {
-                requests(stream, app, stop).await;
+                requests(stream, app, activity, stop).await;
             }
         }
     }
 }
 
-pub(super) async fn requests<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, app: Router, stop: Shutdown) {
+pub(super) async fn requests<S>(stream: S, app: Router, activity: Activity, stop: Shutdown)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_buf_size(HEADER_BYTES);
-    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(app)));
+    let app = TowerToHyperService::new(app);
+    let counted = service_fn(move |request| {
+        let request_under_way = activity.request(clock::monotonic());
+        let answer = app.call(request);
+        async move { answer.await.map(|answer| answer.map(|body| request_under_way.until_sent(body))) }
+    });
+    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), counted));
     if stop.unless(connection.as_mut()).await.is_none() {
         connection.as_mut().graceful_shutdown();
         let _ended = connection.await;
@@ -84,6 +96,7 @@ pub(super) async fn requests<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>
 struct IdleTimeout {
     stream: TcpStream,
     idle: Pin<Box<Sleep>>,
+    activity: Activity,
 }
 
 impl IdleTimeout {
@@ -98,7 +111,11 @@ impl IdleTimeout {
 
 impl AsyncRead for IdleTimeout {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if buffer.filled().len() > before {
+            self.activity.received();
+        }
         self.check_idle(read, context)
     }
 }
@@ -106,6 +123,7 @@ impl AsyncRead for IdleTimeout {
 impl AsyncWrite for IdleTimeout {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.activity.sent(written.is_ready());
         self.check_idle(written, context)
     }
 

@@ -4,6 +4,7 @@ use super::super::access::tests::fake_server;
 use super::super::tls::tests::{Mount, client};
 use super::*;
 use crate::runtime::exposition::Refresh;
+use crate::runtime::http_connections::Activity;
 use crate::runtime::http_listener::{CONNECTIONS, requests};
 use crate::runtime::metrics;
 use rustls::pki_types::ServerName;
@@ -13,7 +14,14 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
 async fn start(secure: Option<Secure>) -> (SocketAddr, JoinSet<std::io::Result<()>>, super::super::shutdown::Trigger) {
-    let debug = vec![DebugRoute::new("/debug/ledger", || Box::pin(async { Some(serde_json::json!({"nodes": 3})) }))];
+    let slow = || async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        Some(serde_json::json!({"nodes": 3}))
+    };
+    let debug = vec![
+        DebugRoute::new("/debug/ledger", || Box::pin(async { Some(serde_json::json!({"nodes": 3})) })),
+        DebugRoute::new("/debug/slow", move || Box::pin(slow())),
+    ];
     let metrics = Exposition::new(metrics::registry().unwrap(), Refresh::nothing());
     let any = "127.0.0.1:0".parse().unwrap();
     let server = Server::bind(any, metrics, Readiness::new(), Watchdog::new(), debug, secure).await.unwrap();
@@ -27,9 +35,13 @@ async fn get(address: SocketAddr, tls: Option<&TlsConnector>, path: &str, token:
     let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{token}Connection: close\r\n\r\n");
     let stream = TcpStream::connect(address).await.unwrap();
+    get_on(stream, tls, &request).await
+}
+
+async fn get_on(stream: TcpStream, tls: Option<&TlsConnector>, request: &str) -> (u16, String) {
     let text = match tls {
-        Some(tls) => exchange(tls.connect(ServerName::try_from("localhost").unwrap(), stream).await.unwrap(), &request).await,
-        None => exchange(stream, &request).await,
+        Some(tls) => exchange(tls.connect(ServerName::try_from("localhost").unwrap(), stream).await.unwrap(), request).await,
+        None => exchange(stream, request).await,
     };
     let code = text.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
     (code, text)
@@ -111,7 +123,7 @@ async fn slow_headers_and_endless_headers_end_the_connection() {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     };
-    tokio::join!(slowly, requests(there, Router::new(), stop.clone()));
+    tokio::join!(slowly, requests(there, Router::new(), Activity::default(), stop.clone()));
     let took = super::super::clock::monotonic() - began;
     assert!(took >= Duration::from_secs(15) && took <= Duration::from_secs(22), "{took:?}");
 
@@ -126,5 +138,50 @@ async fn slow_headers_and_endless_headers_end_the_connection() {
             let _answer = tokio::time::timeout(Duration::from_millis(1), here.read(&mut some)).await;
         }
     };
-    tokio::join!(endless, requests(there, Router::new(), stop));
+    tokio::join!(endless, requests(there, Router::new(), Activity::default(), stop));
+}
+
+/// A flood of connections that ask for nothing, as many as this machine makes, on a thread of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_connections_ends_no_request_under_way_and_every_probe_is_answered() {
+    let (address, _tasks, _trigger) = start(None).await;
+    let mut slow = TcpStream::connect(address).await.unwrap();
+    slow.write_all(b"GET /debug/slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+    // The server has read the request when it has answered a later one.
+    assert_eq!(get(address, None, "/healthz", None).await.0, 200);
+    let ends = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let flood = {
+        let ends = Arc::clone(&ends);
+        std::thread::spawn(move || {
+            let (mut open, mut made) = (std::collections::VecDeque::new(), 0_u32);
+            while !ends.load(std::sync::atomic::Ordering::Relaxed) {
+                open.extend(std::net::TcpStream::connect_timeout(&address, Duration::from_millis(100)).ok());
+                made += 1;
+                if open.len() > CONNECTIONS {
+                    open.pop_front();
+                }
+            }
+            made
+        })
+    };
+    let mut probes = 0;
+    let began = super::super::clock::monotonic();
+    while began.elapsed() < Duration::from_secs(1) {
+        // The node has another address than the pod that makes the flood.
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+        let probe = async {
+            let stream = socket.connect(address).await.unwrap();
+            get_on(stream, None, "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.0
+        };
+        assert_eq!(tokio::time::timeout(Duration::from_secs(1), probe).await.unwrap(), 200);
+        probes += 1;
+    }
+    let mut answer = String::new();
+    slow.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.ends_with("{\"nodes\":3}"), "{answer}");
+    ends.store(true, std::sync::atomic::Ordering::Relaxed);
+    let made = flood.join().unwrap();
+    println!("{made} connections, {probes} probes");
+    assert!(made > 10 * u32::try_from(CONNECTIONS).unwrap() && probes > 0);
 }

@@ -12,7 +12,8 @@
 //!                                             └──────────────────────────────────┘
 //! ```
 //!
-//! A key that fails waits longer each time ([`WorkQueue::retry`]), and only that key. The queue holds keys and no objects: the
+//! Keys may have lanes (a namespace): the lanes have turns, the keys of one lane come in their order, and a lane whose work is slow has few workers
+//! ([`super::lanes`]). A key that fails waits longer each time ([`WorkQueue::retry`]), and only that key. The queue holds keys and no objects: the
 //! worker looks up the object when it gets the key.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -24,7 +25,11 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::clock;
+use super::lanes::{Lanes, Slots};
 use crate::backoff::Backoff;
+
+/// The time in which the work on a key usually ends. Then its lane counts as slow.
+const EXPECTED: Duration = Duration::from_secs(3);
 
 /// The queue. Cheap to clone; every clone is the same queue.
 pub struct WorkQueue<K>(Arc<Inner<K>>);
@@ -34,10 +39,17 @@ struct Inner<K> {
     /// Notified of every change that can make [`WorkQueue::next`] return sooner.
     changed: Notify,
     backoff: Backoff,
+    /// Returns the lane of a key.
+    lane: fn(&K) -> Arc<str>,
 }
 
 struct State<K> {
-    ready: VecDeque<K>,
+    /// The keys for the next workers, by lane. No lane is empty.
+    ready: BTreeMap<Arc<str>, VecDeque<K>>,
+    /// The lanes in `ready`, in the order of their turns.
+    turns: VecDeque<Arc<str>>,
+    /// The workers of each lane.
+    workers: Lanes<K>,
     /// The keys in `ready`, to find them.
     waiting: BTreeSet<K>,
     /// The keys in work; true when the key was added meanwhile.
@@ -63,10 +75,18 @@ impl<K> Debug for WorkQueue<K> {
 impl<K: Clone + Ord> WorkQueue<K> {
     /// Makes an empty queue. After a failure a key waits by `backoff`. client-go's back-off is 5 ms to 1000 s; a PodGroup that is
     /// a quarter of an hour late is useless, so 5 ms to 30 s is meant.
-    pub fn new(backoff: Backoff) -> Self {
+    #[cfg(test)]
+    pub(crate) fn new(backoff: Backoff) -> Self {
+        Self::with_lanes(backoff, Slots::UNLIMITED, |_| Arc::from(""))
+    }
+
+    /// Makes an empty queue in which each key has a lane. The number of workers is that of `slots`.
+    pub fn with_lanes(backoff: Backoff, slots: Slots, lane: fn(&K) -> Arc<str>) -> Self {
         Self(Arc::new(Inner {
             state: Mutex::new(State {
-                ready: VecDeque::new(),
+                ready: BTreeMap::new(),
+                turns: VecDeque::new(),
+                workers: Lanes::new(slots),
                 waiting: BTreeSet::new(),
                 in_work: BTreeMap::new(),
                 later: BTreeSet::new(),
@@ -75,12 +95,13 @@ impl<K: Clone + Ord> WorkQueue<K> {
             }),
             changed: Notify::new(),
             backoff,
+            lane,
         }))
     }
 
     /// Puts a key at the end, now. A later time that it was waiting for is dropped, because its worker reads the whole state of the key.
     pub fn add(&self, key: K) {
-        self.lock().add(key);
+        self.lock().add(key, self.0.lane);
         self.0.changed.notify_one();
     }
 
@@ -128,7 +149,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
 
     /// Returns how many keys wait for a worker; keys with a later time do not count. For the metric.
     pub fn len(&self) -> usize {
-        self.lock().ready.len()
+        self.lock().waiting.len()
     }
 
     /// Whether no key waits for a worker.
@@ -149,9 +170,10 @@ impl<K: Clone + Ord> WorkQueue<K> {
             let changed = self.0.changed.notified();
             let until = {
                 let mut state = self.lock();
-                let until = state.bring_due(clock::monotonic());
-                if let Some(key) = state.take() {
-                    let more = !state.ready.is_empty() || until.is_some();
+                let now = clock::monotonic();
+                let until = state.bring_due(now, self.0.lane);
+                if let Some(key) = state.take(now) {
+                    let more = !state.waiting.is_empty() || until.is_some();
                     drop(state);
                     if more {
                         // Two additions between the reads and the waits of two workers leave one permit for
@@ -170,7 +192,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
     }
 
     fn done(&self, key: &K) {
-        self.lock().done(key);
+        self.lock().done(key, clock::monotonic(), self.0.lane);
         self.0.changed.notify_one();
     }
 
@@ -181,12 +203,17 @@ impl<K: Clone + Ord> WorkQueue<K> {
 }
 
 impl<K: Clone + Ord> State<K> {
-    fn add(&mut self, key: K) {
+    fn add(&mut self, key: K, lane: fn(&K) -> Arc<str>) {
         self.forget_later(&key);
         if let Some(again) = self.in_work.get_mut(&key) {
             *again = true;
         } else if self.waiting.insert(key.clone()) {
-            self.ready.push_back(key);
+            let lane = lane(&key);
+            let keys = self.ready.entry(Arc::clone(&lane)).or_default();
+            if keys.is_empty() {
+                self.turns.push_back(lane);
+            }
+            keys.push_back(key);
         }
     }
 
@@ -197,29 +224,43 @@ impl<K: Clone + Ord> State<K> {
     }
 
     /// Moves every key that is due, and returns the time of the next one.
-    fn bring_due(&mut self, now: Instant) -> Option<Instant> {
+    fn bring_due(&mut self, now: Instant, lane: fn(&K) -> Arc<str>) -> Option<Instant> {
         while let Some((at, _)) = self.later.first() {
             if *at > now {
                 return Some(*at);
             }
             if let Some((_, key)) = self.later.pop_first() {
                 self.due.remove(&key);
-                self.add(key);
+                self.add(key, lane);
             }
         }
         None
     }
 
-    fn take(&mut self) -> Option<K> {
-        let key = self.ready.pop_front()?;
+    /// Takes a key of the first lane that has room.
+    fn take(&mut self, now: Instant) -> Option<K> {
+        if self.workers.is_full() {
+            return None;
+        }
+        let at = self.turns.iter().position(|lane| self.workers.has_room(std::slice::from_ref(lane), now))?;
+        let lane = self.turns.remove(at)?;
+        let keys = self.ready.get_mut(&lane)?;
+        let key = keys.pop_front()?;
+        if keys.is_empty() {
+            self.ready.remove(&lane);
+        } else {
+            self.turns.push_back(Arc::clone(&lane));
+        }
         self.waiting.remove(&key);
         self.in_work.insert(key.clone(), false);
+        self.workers.start(key.clone(), vec![lane], now + EXPECTED);
         Some(key)
     }
 
-    fn done(&mut self, key: &K) {
+    fn done(&mut self, key: &K, now: Instant, lane: fn(&K) -> Arc<str>) {
+        self.workers.end(key, now);
         if self.in_work.remove(key) == Some(true) {
-            self.add(key.clone());
+            self.add(key.clone(), lane);
         }
     }
 }

@@ -130,3 +130,44 @@ async fn a_worker_that_gives_up_waiting_loses_no_key() {
     let other = tokio::time::timeout(Duration::from_secs(1), queue.next()).await;
     assert_eq!(other.map(|work| *work.key()).ok(), Some("a"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_slow_work_of_one_namespace_leaves_workers_for_the_others() {
+    let lane = |key: &(&'static str, u32)| Arc::<str>::from(key.0);
+    let queue = WorkQueue::with_lanes(Backoff::new(Duration::from_millis(5), Duration::from_secs(30)), Slots::of(8), lane);
+    let take = async |limit: Duration| {
+        let mut works = Vec::new();
+        while let Ok(work) = tokio::time::timeout(limit, queue.next()).await {
+            works.push(work);
+        }
+        works
+    };
+    (0..100).for_each(|number| queue.add(("hangs", number)));
+    let mut hanging = take(Duration::ZERO).await;
+    assert_eq!(hanging.len(), 6, "one namespace never has all workers");
+    queue.add(("works", 0));
+    queue.add(("works", 1));
+    assert_eq!(take(Duration::ZERO).await.iter().map(|work| *work.key()).collect::<Vec<_>>(), [("works", 0), ("works", 1)]);
+    // From now on it has one worker.
+    tokio::time::sleep(EXPECTED).await;
+    hanging.truncate(1);
+    assert_eq!(take(Duration::ZERO).await.len(), 0);
+    hanging.clear();
+    let next = take(Duration::ZERO).await;
+    assert_eq!(next.len(), 1);
+    // It is answered in time: all is as before.
+    drop(next);
+    assert_eq!(take(Duration::ZERO).await.len(), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespaces_have_turns() {
+    let lane = |key: &(&'static str, u32)| Arc::<str>::from(key.0);
+    let queue = WorkQueue::with_lanes(Backoff::new(Duration::from_millis(5), Duration::from_secs(30)), Slots::of(8), lane);
+    (0..3).for_each(|number| queue.add(("many", number)));
+    queue.add(("one", 0));
+    for expected in [("many", 0), ("one", 0), ("many", 1), ("many", 2)] {
+        assert_eq!(*queue.next().await.key(), expected);
+    }
+    assert!(queue.is_empty());
+}

@@ -8,14 +8,14 @@ mod bind;
 pub mod bind_outcome;
 mod bind_queue;
 mod evict;
+mod eviction_queue;
 mod fence;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Client, Resource, ResourceExt};
 use serde_json::Value;
@@ -23,7 +23,6 @@ use tokio::task::{Id, JoinSet};
 
 use crate::api::names::SCHEDULER;
 use crate::api::{Pod, PodGroup, Queue};
-use crate::cycle::plan::Eviction;
 use crate::runtime::call::{CallError, Caller};
 use crate::runtime::clock;
 use crate::runtime::leader::Leadership;
@@ -32,14 +31,15 @@ use super::command::{self, Command};
 use super::event::{EvictionProgress, Report, Subject, WriteOutcome};
 use super::state::subject;
 use bind_queue::{BindAttempt, BindQueue, LaneQueue};
+use eviction_queue::EvictionQueue;
 use fence::FenceAttempt;
-
-/// The limit of evictions (one for each nomination) under way.
-const MAX_EVICTIONS: usize = 4;
 
 /// The outcome of a write that panicked, and the delay of its binding.
 const PANICKED: &str = "panicked";
 const AFTER_PANIC: Duration = Duration::from_secs(5);
+
+/// The reason: too many evictions wait already.
+const TOO_MANY: &str = "too_many_waiting";
 
 /// Sends commands to the API server.
 #[derive(Debug)]
@@ -48,8 +48,8 @@ pub struct Dispatcher {
     binds: BindQueue,
     /// The pods to be fenced. No pod is bound meanwhile, so they have as many slots.
     fences: LaneQueue<FenceAttempt>,
-    /// The evictions that wait for a slot.
-    waiting_evictions: VecDeque<(Eviction, Timestamp)>,
+    /// The evictions (one for each nomination) that wait for a slot, and the slots.
+    evictions: EvictionQueue,
     /// The evictions under way, by nomination, each with its stop signal.
     evicting: BTreeMap<u64, Arc<AtomicBool>>,
     running: JoinSet<Done>,
@@ -108,7 +108,7 @@ impl Dispatcher {
             to,
             binds: BindQueue::new(usize::from(concurrency)),
             fences: LaneQueue::new(usize::from(concurrency)),
-            waiting_evictions: VecDeque::new(),
+            evictions: EvictionQueue::default(),
             evicting: BTreeMap::new(),
             running: JoinSet::new(),
             jobs: HashMap::new(),
@@ -124,7 +124,13 @@ impl Dispatcher {
                     let began = clock::monotonic();
                     self.fences.add(FenceAttempt { namespace, name, uid, now, began, failures: 0, in_lane: false }, began);
                 }
-                Command::Evict { eviction, now } => self.waiting_evictions.push_back((eviction, now)),
+                Command::Evict { eviction, now } => {
+                    if let Some(eviction) = self.evictions.push(eviction, now) {
+                        let progress = EvictionProgress::none(&eviction);
+                        let report = Report::NotEvicted(progress.clone(), TOO_MANY);
+                        self.run(Job::Evict(progress), std::future::ready(Done::Known(report)));
+                    }
+                }
                 Command::StopEvictions { nomination } => self.stop_evictions(nomination),
                 Command::Group { .. }
                 | Command::Queue { .. }
@@ -149,12 +155,10 @@ impl Dispatcher {
             let (to, job) = (self.to.clone(), Job::Fence(Box::new(attempt.clone())));
             self.run(job, async move { to.fence(attempt).await });
         }
-        while self.evicting.len() < MAX_EVICTIONS {
-            let Some((eviction, now)) = self.waiting_evictions.pop_front() else { return };
+        while let Some((eviction, now)) = self.evictions.take(clock::monotonic()) {
             let (to, stop) = (self.to.clone(), Arc::<AtomicBool>::default());
             self.evicting.insert(eviction.nomination, Arc::clone(&stop));
-            let progress =
-                EvictionProgress { group: eviction.group.clone(), nomination: eviction.nomination, evicted: 0, gone: 0, refused_pod: None };
+            let progress = EvictionProgress::none(&eviction);
             self.run(Job::Evict(progress), async move { Done::Known(to.evict(eviction, now, &stop).await) });
         }
     }
@@ -166,7 +170,7 @@ impl Dispatcher {
 
     /// Stops the evictions for this nomination.
     fn stop_evictions(&mut self, nomination: u64) {
-        self.waiting_evictions.retain(|(eviction, _)| eviction.nomination != nomination);
+        self.evictions.withdraw(nomination);
         if let Some(stop) = self.evicting.get(&nomination) {
             stop.store(true, Ordering::Relaxed);
         }
@@ -176,7 +180,7 @@ impl Dispatcher {
     pub fn stop(&mut self) {
         self.binds.drop_unsent();
         self.fences.drop_unsent();
-        self.waiting_evictions.clear();
+        self.evictions.drop_waiting();
         self.evicting.values().for_each(|stop| stop.store(true, Ordering::Relaxed));
     }
 
@@ -247,6 +251,7 @@ impl Dispatcher {
             }
             (Job::Evict(progress), done) => {
                 self.evicting.remove(&progress.nomination);
+                self.evictions.ended(progress.nomination, clock::monotonic());
                 Some(done.and_then(Done::report).unwrap_or_else(|| Report::NotEvicted(progress.clone(), PANICKED)))
             }
             (Job::Write(subject), done) => {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
+use crate::cycle::plan::Eviction;
 
 use super::queue_snapshot::QueueSnapshot;
 use super::takeover::FenceAnswer;
@@ -129,6 +130,14 @@ pub struct EvictionProgress {
     pub gone: u32,
     /// The pod that the API server refused to evict, if there is one.
     pub refused_pod: Option<Uid>,
+}
+
+impl EvictionProgress {
+    /// Returns the progress before the first request.
+    #[must_use]
+    pub fn none(eviction: &Eviction) -> Self {
+        Self { group: eviction.group.clone(), nomination: eviction.nomination, evicted: 0, gone: 0, refused_pod: None }
+    }
 }
 
 /// The subject of a write.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::api::queue::DequeueStrategy;
-use crate::api::{GroupFacts, PodFacts, QueueFacts, Uid};
+use crate::api::{GroupFacts, GroupKey, PodFacts, QueueFacts, Uid};
 use crate::cycle::plan::Plan;
 use crate::cycle::run;
 use crate::cycle::state::SchedulingState;
@@ -48,6 +48,18 @@ fn a5_what_a_refused_bind_gives_back_is_reserved_also_while_further_members_wait
     assert!(at(&mut state, 1).binds.is_empty());
     state.refuse_bind(&Uid::from("ns/g-1"), "test", Duration::from_secs(1), |_| Duration::from_secs(9));
     assert_eq!(reserved(&state), cpus(3));
+}
+
+#[test]
+fn a5_a_group_with_its_minimum_stays_admitted_though_a_further_member_waits_behind_another_group() {
+    let mut state = small(1, 100, DequeueStrategy::Fifo);
+    gang(&mut state, "g", 1, "q", 2, &[("cpu", 3)]);
+    assert_eq!(bound(&at(&mut state, 0)).len(), 1);
+    state.apply_group(group("ns", "first", 1, "q"));
+    state.apply_pod(PodFacts { priority: 9, ..pod("ns", "first-0", "first", &[("cpu", 3)]) });
+    state.apply_pod(pod("ns", "g-2", "g", &[("cpu", 3)]));
+    assert!(at(&mut state, 1).binds.is_empty());
+    assert!(state.cache().groups()[&GroupKey::new("ns", "g")].is_admitted());
 }
 
 #[test]

@@ -72,8 +72,7 @@ enum Meaning {
 impl Destination {
     /// Evicts the victims, until `stop` is set.
     pub(super) async fn evict(&self, eviction: Eviction, now: Timestamp, stop: &AtomicBool) -> Report {
-        let mut progress =
-            EvictionProgress { group: eviction.group.clone(), nomination: eviction.nomination, evicted: 0, gone: 0, refused_pod: None };
+        let mut progress = EvictionProgress::none(&eviction);
         for victim in &eviction.victims {
             if let Asked::Stays(reason) = self.ask(victim, true, stop).await {
                 tracing::info!(group = %eviction.group, pod = %victim.name, namespace = %victim.namespace, reason, "no pod is evicted, because one eviction would be refused");

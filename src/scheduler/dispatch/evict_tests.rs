@@ -274,3 +274,21 @@ async fn the_number_of_evictions_under_way_is_bounded() {
     assert_eq!(ended, (0..5).map(|at| (at, 1)).collect());
     assert_eq!(log.took("dry f"), 0, "what had not begun does not begin");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_webhook_that_hangs_on_the_evictions_of_one_namespace_delays_no_other_namespace() {
+    let (mut to, _) =
+        dispatcher(Value::Null, |name, _, _| if name == "hangs" { failure(500, "InternalError", "timeout", None) } else { ok() });
+    let began = clock::monotonic();
+    let eviction = |nomination: u64, name: &str, namespace: &str| {
+        let Command::Evict { mut eviction, now } = command(&[name]) else { panic!("no eviction") };
+        eviction.nomination = nomination;
+        eviction.victims.iter_mut().for_each(|victim| victim.namespace = namespace.into());
+        Command::Evict { eviction, now }
+    };
+    to.send((0..20).map(|nomination| eviction(nomination, "hangs", "slow")).collect());
+    to.send(vec![eviction(20, "goes", "other")]);
+    let first = to.next().await;
+    assert!(matches!(&first, Report::Evicted(progress) if progress.nomination == 20), "{first:?}");
+    assert!(clock::monotonic() - began < Duration::from_secs(1));
+}
