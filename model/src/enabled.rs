@@ -19,11 +19,14 @@ impl World {
                 out.extend((left.ends > 0).then_some(Action::DeleteOwner { slot }));
                 out.extend((left.orphans > 0).then_some(Action::OrphanOwner { slot }));
             }
+            let exists = matches!(owner.life, Life::Alive | Life::Unserved);
+            out.extend((left.leaves > 0 && exists).then_some(Action::Leave { slot }));
+            out.extend((left.foreigns > 0 && state.groups[slot].is_none()).then_some(Action::CreateForeign { slot }));
             if owner.life == Life::Never && left.recreates > 0 && matches!(state.owners[0].life, Life::Orphaning | Life::Gone) {
                 out.push(Action::RecreateOwner { slot });
             }
             if let Some(group) = state.groups[slot] {
-                out.extend((left.deletes > 0).then_some(Action::DeleteGroup { slot }));
+                out.extend((left.deletes > 0 && !group.ending).then_some(Action::DeleteGroup { slot }));
                 out.extend((left.strips > 0 && group.owned).then_some(Action::StripOwner { slot }));
                 out.extend((left.statuses > 0).then_some(Action::WriteStatus { slot }));
             }
@@ -31,6 +34,9 @@ impl World {
                 if let Some(flight) = local.flight {
                     let budget = if flight.back.is_none() { left.timeouts } else { left.losses };
                     out.extend((budget > 0).then_some(Action::GiveUp { ctrl, slot }));
+                    if left.refusals > 0 && flight.back.is_none() {
+                        out.extend([false, true].map(|later| Action::Refuse { ctrl, slot, later }));
+                    }
                 }
             }
         }
@@ -57,7 +63,7 @@ impl World {
     /// Adds the actions that the cluster performs by itself.
     pub(crate) fn cluster(&self, state: &State, out: &mut Vec<Action>) {
         for (slot, owner) in state.owners.iter().enumerate() {
-            let wanted = (owner.life == Life::Alive).then_some(owner.wants);
+            let wanted = owner.wanted();
             if wanted != state.manager[slot] {
                 out.push(Action::ManagerSees { slot });
             }
@@ -77,10 +83,12 @@ impl World {
                 }
             }
             let owned = state.groups[slot].is_some_and(|group| group.owned);
+            let ending = state.groups[slot].is_some_and(|group| group.ending);
+            out.extend(ending.then_some(Action::FinishEnd { slot }));
             match owner.life {
                 Life::Gone => {
                     out.extend(state.pods.distinct().filter(|(_, pod)| mine(pod)).map(|(pod, _)| Action::CollectPod { pod }));
-                    out.extend(owned.then_some(Action::CollectGroup { slot }));
+                    out.extend((owned && !ending).then_some(Action::CollectGroup { slot }));
                 }
                 Life::Orphaning => {
                     let pods = state.pods.iter().any(|pod| usize::from(pod.of) == slot);
@@ -88,7 +96,7 @@ impl World {
                     out.extend(owned.then_some(Action::LeaveGroup { slot }));
                     out.extend((!state.has_dependents(slot)).then_some(Action::FinishOrphaning { slot }));
                 }
-                Life::Never | Life::Alive => {}
+                Life::Never | Life::Alive | Life::Unserved | Life::Unknown => {}
             }
         }
         out.extend(state.pods.distinct().filter(|(_, pod)| pod.terminating).map(|(pod, _)| Action::PodGone { pod }));

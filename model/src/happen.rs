@@ -39,6 +39,24 @@ impl World {
                 state.left[slot].recreates -= 1;
                 state.change_owner(slot, |owner| *owner = Owner { life: Life::Alive, wants: 1, queue: 0 });
             }
+            Action::Leave { slot } => {
+                state.left[slot].leaves -= 1;
+                let served = Owner { life: Life::Alive, wants: 1, queue: 0 };
+                let unserved = Owner { life: Life::Unserved, ..Owner::default() };
+                state.change_owner(slot, |owner| *owner = if owner.life == Life::Alive { unserved } else { served });
+            }
+            Action::CreateForeign { slot } => {
+                state.left[slot].foreigns -= 1;
+                state.create_foreign(slot);
+            }
+            Action::Refuse { ctrl, slot, later } => {
+                state.left[slot].refusals -= 1;
+                let Some(flight) = state.ctrls[ctrl].local[slot].flight.take() else { return };
+                let view = self.view(state, ctrl, slot);
+                let back = if later { Back::Later } else { Back::Refused };
+                mutant::learn(self.mutant, &mut state.ctrls[ctrl].local[slot], view, &flight, back);
+            }
+            Action::FinishEnd { slot } => state.finish_end(slot),
             Action::GiveUp { ctrl, slot } => {
                 let landed = state.ctrls[ctrl].local[slot].flight.is_some_and(|flight| flight.back.is_some());
                 let left = &mut state.left[slot];
@@ -54,7 +72,7 @@ impl World {
                 self.show(state, ctrl, kind, at, true);
             }
             Action::ManagerSees { slot } => {
-                state.manager[slot] = (state.owners[slot].life == Life::Alive).then_some(state.owners[slot].wants);
+                state.manager[slot] = state.owners[slot].wanted();
             }
             Action::Birth { slot, stamped } => {
                 let of = u8::try_from(slot).expect("few");

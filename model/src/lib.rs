@@ -6,6 +6,7 @@ mod enabled;
 mod handover;
 mod happen;
 mod mutant;
+mod outcomes;
 mod packed;
 mod promises;
 mod protocol;

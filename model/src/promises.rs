@@ -20,7 +20,7 @@ pub(crate) fn properties() -> Vec<Property<World>> {
 
 /// Checks S3: every controller with complete caches creates a missing PodGroup that is needed, at once or after the read that it needs.
 fn is_made_again(world: &World, state: &State) -> bool {
-    (0..SLOTS).filter(|slot| state.groups[*slot].is_none() && is_needed(state, *slot)).all(|slot| {
+    (0..SLOTS).filter(|slot| state.groups[*slot].is_none() && is_needed(world, state, *slot)).all(|slot| {
         (0..state.ctrls.len()).filter(|ctrl| has_seen_all(state, *ctrl)).all(|ctrl| match world.decide(state, ctrl, slot) {
             None => true,
             Some((step, _)) => matches!(step, Some(Req::Create(_) | Req::Read)),
@@ -28,10 +28,10 @@ fn is_made_again(world: &World, state: &State) -> bool {
     })
 }
 
-fn is_needed(state: &State, slot: usize) -> bool {
+fn is_needed(world: &World, state: &State, slot: usize) -> bool {
     let owner = state.owners[slot];
     let active = state.pods.iter().any(|pod| !pod.terminating && slot_of(pod) == Some(slot));
-    owner.life == Life::Alive && (owner.wants > 0 || active)
+    owner.life == Life::Alive && (owner.wants > 0 && !world.unwatched || active)
 }
 
 /// Returns whether the caches of the controller show every event.
@@ -44,10 +44,12 @@ pub(crate) fn is_right(state: &State) -> bool {
     (0..SLOTS).all(|slot| {
         let owner = state.owners[slot];
         match state.groups[slot] {
+            // A foreign PodGroup is left alone.
+            Some(group) if group.foreign => true,
             Some(group) => {
                 let fields = owner.fields();
                 let wanted = owner.life == Life::Alive && owner.wants > 0;
-                wanted && !group.marked && group.owned && group.spec == fields && group.applied == fields
+                wanted && !group.marked && !group.ending && group.owned && group.spec == fields && group.applied == fields
             }
             None => owner.life != Life::Alive || owner.wants == 0,
         }

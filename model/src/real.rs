@@ -4,14 +4,16 @@
 //! The code is pure, so each distinct question is computed once and its answer stored ([`Answers`]). The writes of the dialect are in [`crate::protocol`].
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
+use std::time::Duration;
 
+use crate::outcomes::outcome;
 use crate::packed::{Packed, pack, unpack};
 use podgroup::api::workload::ObjectRef;
 use podgroup::api::{GroupKey, Uid};
 use podgroup::lifecycle::{
-    Applied, CacheChange, DesiredGroup, Existing, Intent, Members, Memory, Ours, Owner, Reply, Situation, Step, Version, answer,
+    Applied, CacheChange, DesiredGroup, Existing, Intent, Members, Memory, NotOurs, Ours, Owner, Reply, Situation, Step, Version, answer,
     decide as real_decide,
 };
 
@@ -38,6 +40,7 @@ struct Answers {
     decided: HashMap<(View, Packed), Decided>,
     learned: HashMap<(Packed, usize, Option<At>, Req, Back), Packed>,
     observed: HashMap<(Packed, usize, Event), Packed>,
+    outcomes: BTreeSet<&'static str>,
 }
 
 thread_local! {
@@ -57,16 +60,35 @@ pub(crate) enum Event {
 
 /// Returns the real decision.
 pub(crate) fn decide(view: View, memory: &Packed) -> Decided {
-    ANSWERS.with_borrow_mut(|answers| *answers.decided.entry((view, *memory)).or_insert_with(|| decide_anew(view, memory)))
+    ANSWERS.with_borrow_mut(|answers| {
+        let Answers { decided, outcomes, .. } = answers;
+        *decided.entry((view, *memory)).or_insert_with(|| {
+            let (decided, outcome) = decide_anew(view, memory);
+            outcomes.insert(outcome);
+            decided
+        })
+    })
 }
 
-fn decide_anew(view: View, packed: &Packed) -> Decided {
+/// Returns the outcomes of the decision so far.
+pub(crate) fn outcomes() -> BTreeSet<&'static str> {
+    ANSWERS.with_borrow(|answers| answers.outcomes.clone())
+}
+
+fn decide_anew(view: View, packed: &Packed) -> (Decided, &'static str) {
     let memory = unpack(packed, view.slot);
     let desired = desired(view.slot, view.owner.fields(), view.owner.wants > 0);
-    let owner = if view.owner.life == Life::Alive { Owner::Served(&desired) } else { Owner::Gone };
+    let owner = match view.owner.life {
+        Life::Alive => Owner::Served(&desired),
+        Life::Unserved => Owner::Unserved,
+        Life::Unknown => Owner::Unknown,
+        Life::Never | Life::Orphaning | Life::Gone => Owner::Gone,
+    };
     let cached = view.cached.map(|seen| existing(seen, view.slot));
-    let step = real_decide(&Situation { owner, members: view.members, cached: cached.as_ref(), memory: &memory });
-    (request(&step), memory.freshest(cached.as_ref()).map(|existing| at(existing.version())))
+    let situation = Situation { owner, members: view.members, cached: cached.as_ref(), memory: &memory };
+    let step = real_decide(&situation);
+    let known = memory.freshest(cached.as_ref()).map(|existing| at(existing.version()));
+    ((request(&step), known), outcome(&situation, &step))
 }
 
 /// Returns the real memory after a reply, translated by the real code.
@@ -150,10 +172,13 @@ pub(crate) fn at(version: &Version) -> At {
 
 /// Returns the PodGroup that a cache has for this observation.
 pub(crate) fn existing(seen: Seen, slot: usize) -> Existing {
+    if seen.foreign {
+        return Existing::Foreign(version((seen.uid, seen.at)), NotOurs::Unlabelled);
+    }
     Existing::Ours(Ours {
         version: version((seen.uid, seen.at)),
         retiring: seen.retiring,
-        terminating: false,
+        terminating: seen.ending,
         owner: seen.owned.then(|| Uid::from(OWNERS[slot])),
         applied: fields(seen.applied),
     })
@@ -161,7 +186,13 @@ pub(crate) fn existing(seen: Seen, slot: usize) -> Existing {
 
 /// Returns the observation of a PodGroup.
 pub(crate) fn seen(existing: &Existing, slot: usize) -> Seen {
-    let Existing::Ours(ours) = existing else { panic!("the model has no foreign PodGroups") };
+    let ours = match existing {
+        Existing::Ours(ours) => ours,
+        Existing::Foreign(version, _) => {
+            let (uid, at) = at(version);
+            return Seen { uid, at, retiring: false, owned: false, applied: UNREADABLE, ending: false, foreign: true };
+        }
+    };
     // An object that was never stored has no version.
     let (uid, at) = if ours.version.uid.is_empty() { (0, 0) } else { at(&ours.version) };
     Seen {
@@ -170,6 +201,8 @@ pub(crate) fn seen(existing: &Existing, slot: usize) -> Seen {
         retiring: ours.retiring,
         owned: ours.owner.as_deref() == Some(OWNERS[slot]),
         applied: ours.applied.as_ref().map_or(UNREADABLE, code),
+        ending: ours.terminating,
+        foreign: false,
     }
 }
 
@@ -209,6 +242,8 @@ fn reply(back: Back, slot: usize) -> Reply {
         Back::Deleted => Reply::Deleted,
         Back::NotFound => Reply::NotFound,
         Back::Conflict => Reply::Conflict,
+        Back::Refused => Reply::Refused("a quota".to_owned()),
+        Back::Later => Reply::Later(Duration::from_secs(1)),
         Back::Unknown => Reply::Unknown,
     }
 }

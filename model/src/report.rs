@@ -74,6 +74,16 @@ fn worlds<W: Checked>(worlds: &[W], checked_twice: bool) -> Vec<String> {
     wrong
 }
 
+/// Checks that the worlds so far have reached every outcome of the decision about a PodGroup.
+fn unreached() -> Vec<String> {
+    let reached = crate::real::outcomes();
+    let named =
+        reached.iter().filter(|outcome| !crate::outcomes::ALL.contains(outcome)).map(|outcome| format!("not in the list: {outcome}"));
+    let missing =
+        crate::outcomes::ALL.iter().filter(|outcome| !reached.contains(*outcome)).map(|outcome| format!("no world reaches: {outcome}"));
+    named.chain(missing).collect()
+}
+
 fn verdict<W: Checked>(world: &W, found: &Found<W::Action>) -> String {
     match (&found.broken, found.exhausted) {
         (Some((promise, way)), _) => format!("{promise} broken after {} steps", way.len()),
@@ -165,6 +175,7 @@ fn interference(crashes: u8) -> Vec<String> {
 #[must_use]
 pub fn small() -> Vec<String> {
     let mut wrong = worlds(SMALL, true);
+    wrong.extend(unreached());
     wrong.extend(mutants(SMALL, false));
     wrong
 }
@@ -181,6 +192,7 @@ pub fn small_handover() -> Vec<String> {
 #[must_use]
 pub fn all() -> Vec<String> {
     let mut wrong = worlds(SMALL, true);
+    wrong.extend(unreached());
     wrong.extend(interference(1));
     wrong.extend(worlds(BIG, false));
     wrong.extend(mutants(SMALL, true));

@@ -20,7 +20,8 @@ impl State {
             Req::Create(to) => {
                 self.last_uid += 1;
                 let spec = protocol().created[usize::from(to)];
-                let group = Group { uid: self.last_uid, at: 0, marked: false, owned: true, applied: to, spec };
+                let group =
+                    Group { uid: self.last_uid, at: 0, marked: false, owned: true, applied: to, spec, ending: false, foreign: false };
                 self.put(slot, Some(group))
             }
             Req::Amend { on, from, to, adopt } => {
@@ -84,7 +85,28 @@ impl State {
         } else if !group.marked || listing != Some(Listing { under_mark: true, member: false }) {
             self.broken = Some(Broken::S2);
         }
-        self.put(slot, None)
+        self.begin_end(slot)
+    }
+
+    /// Deletes a PodGroup. One with a finalizer is ending first.
+    fn begin_end(&mut self, slot: usize) -> Back {
+        match self.groups[slot].filter(|_| self.finalizers) {
+            Some(group) if group.ending => Back::Object(group.seen()),
+            Some(group) => self.put(slot, Some(Group { ending: true, ..group })),
+            None => self.put(slot, None),
+        }
+    }
+
+    /// The last finalizer of the PodGroup is removed.
+    pub(crate) fn finish_end(&mut self, slot: usize) {
+        self.put(slot, None);
+    }
+
+    /// Another client makes a PodGroup with the generated name.
+    pub(crate) fn create_foreign(&mut self, slot: usize) {
+        self.last_uid += 1;
+        let (uid, applied) = (self.last_uid, UNREADABLE);
+        self.put(slot, Some(Group { uid, at: 0, marked: false, owned: false, applied, spec: 0, ending: false, foreign: true }));
     }
 
     /// Writes or removes the PodGroup, with the next version and its event. When a mark is removed, earlier lists of members no longer count.
@@ -119,7 +141,7 @@ impl State {
 
     /// A person or the garbage collector deletes the PodGroup.
     pub(crate) fn remove(&mut self, slot: usize) {
-        self.put(slot, None);
+        self.begin_end(slot);
     }
 
     /// Removes the owner reference of the PodGroup.

@@ -22,6 +22,10 @@ pub(crate) enum Life {
     Never,
     /// The owner exists.
     Alive,
+    /// The owner exists, and its template names another scheduler.
+    Unserved,
+    /// Only in caches: the owner is of a kind that is not watched, and no active pod shows it.
+    Unknown,
     /// The owner is being deleted with orphaned dependents.
     Orphaning,
     /// The owner was deleted.
@@ -44,7 +48,16 @@ impl Owner {
 
     /// Returns what a watch shows. An owner that is being deleted counts as gone.
     pub(crate) fn shown(self) -> Self {
-        if self.life == Life::Alive { self } else { Self { life: Life::Gone, wants: 0, queue: 0 } }
+        if matches!(self.life, Life::Alive | Life::Unserved) { self } else { Self { life: Life::Gone, wants: 0, queue: 0 } }
+    }
+
+    /// Returns the number of pods of our scheduler that it wants; `None` for a deleted owner.
+    pub(crate) fn wanted(self) -> Option<u8> {
+        match self.life {
+            Life::Alive => Some(self.wants),
+            Life::Unserved => Some(0),
+            Life::Never | Life::Unknown | Life::Orphaning | Life::Gone => None,
+        }
     }
 }
 
@@ -97,11 +110,23 @@ pub(crate) struct Group {
     pub(crate) owned: bool,
     pub(crate) applied: u8,
     pub(crate) spec: u8,
+    /// Whether it is being deleted and waits for its finalizers.
+    pub(crate) ending: bool,
+    /// Whether another client has made it, without our label.
+    pub(crate) foreign: bool,
 }
 
 impl Group {
     pub(crate) const fn seen(&self) -> Seen {
-        Seen { uid: self.uid, at: self.at, retiring: self.marked, owned: self.owned, applied: self.applied }
+        Seen {
+            uid: self.uid,
+            at: self.at,
+            retiring: self.marked,
+            owned: self.owned,
+            applied: self.applied,
+            ending: self.ending,
+            foreign: self.foreign,
+        }
     }
 }
 
@@ -113,6 +138,8 @@ pub(crate) struct Seen {
     pub(crate) retiring: bool,
     pub(crate) owned: bool,
     pub(crate) applied: u8,
+    pub(crate) ending: bool,
+    pub(crate) foreign: bool,
 }
 
 /// A version: UID and resourceVersion.
@@ -156,6 +183,9 @@ pub(crate) enum Back {
     Deleted,
     NotFound,
     Conflict,
+    /// The request was refused for ever (quota, policy), and for now (429).
+    Refused,
+    Later,
     Unknown,
 }
 
@@ -211,6 +241,12 @@ pub(crate) struct Left {
     pub(crate) orphans: u8,
     /// An owner is created with a new UID, after the first owner was deleted with orphaned dependents.
     pub(crate) recreates: u8,
+    /// The template of the owner names another scheduler, or ours again.
+    pub(crate) leaves: u8,
+    /// Another client makes a PodGroup with the generated name.
+    pub(crate) foreigns: u8,
+    /// A request is refused.
+    pub(crate) refusals: u8,
 }
 
 /// A promise that a DELETE broke.
@@ -236,6 +272,8 @@ pub(crate) struct State {
     pub(crate) left: [Left; SLOTS],
     pub(crate) crashes: u8,
     pub(crate) relists: u8,
+    /// Whether every PodGroup has a finalizer.
+    pub(crate) finalizers: bool,
     /// The last resourceVersion and the last UID that were assigned.
     pub(crate) last_at: u8,
     pub(crate) last_uid: u8,

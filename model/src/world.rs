@@ -36,6 +36,10 @@ pub(crate) struct World {
     pub(crate) lag: usize,
     /// Whether the wait for a listed member may end while the cache of pods is still behind.
     pub(crate) early_wait_end: bool,
+    /// Whether every PodGroup has a finalizer.
+    pub(crate) finalizers: bool,
+    /// Whether the owners are of a kind that is not watched: only their pods show them.
+    pub(crate) unwatched: bool,
     pub(crate) mutant: Mutant,
 }
 
@@ -50,8 +54,11 @@ pub(crate) enum Action {
     DeleteOwner { slot: usize },
     OrphanOwner { slot: usize },
     RecreateOwner { slot: usize },
+    Leave { slot: usize },
+    CreateForeign { slot: usize },
     // Faults.
     GiveUp { ctrl: usize, slot: usize },
+    Refuse { ctrl: usize, slot: usize, later: bool },
     Crash { ctrl: usize, at: [u8; 3] },
     ListAgain { ctrl: usize, kind: usize, at: u8 },
     // Actions that the cluster performs by itself.
@@ -65,6 +72,7 @@ pub(crate) enum Action {
     LeavePods { slot: usize },
     LeaveGroup { slot: usize },
     FinishOrphaning { slot: usize },
+    FinishEnd { slot: usize },
     Event { ctrl: usize, kind: usize },
     Send { ctrl: usize, slot: usize },
     Land { ctrl: usize, slot: usize },
@@ -87,6 +95,9 @@ impl Action {
                 | Self::DeleteOwner { .. }
                 | Self::OrphanOwner { .. }
                 | Self::RecreateOwner { .. }
+                | Self::Leave { .. }
+                | Self::CreateForeign { .. }
+                | Self::Refuse { .. }
                 | Self::GiveUp { .. }
                 | Self::Crash { .. }
                 | Self::ListAgain { .. }
@@ -106,7 +117,15 @@ impl World {
         if self.mutant == Mutant::IgnoreMembers {
             members = Members::None;
         }
-        View { slot, owner, members, cached: state.groups_seen[at[2]][slot] }
+        let cached = state.groups_seen[at[2]][slot];
+        if self.unwatched {
+            owner = match (members, cached) {
+                (Members::Active, _) => Owner { life: Life::Alive, wants: 1, queue: 0 },
+                (_, Some(seen)) if seen.owned => Owner { life: Life::Unknown, ..Owner::default() },
+                _ => Owner { life: Life::Gone, ..Owner::default() },
+            };
+        }
+        View { slot, owner, members, cached }
     }
 
     /// Returns the next step of a controller for a PodGroup; `None` while a request for it is under way.
@@ -140,6 +159,7 @@ impl World {
             left: self.left,
             crashes: self.crashes,
             relists: self.relists,
+            finalizers: self.finalizers,
             last_at: 0,
             last_uid: 0,
             broken: None,
@@ -154,7 +174,8 @@ impl World {
                 state.last_uid += 1;
                 let fields = owner.fields();
                 let (uid, at) = (state.last_uid, state.last_at);
-                state.groups[slot] = Some(Group { uid, at, marked: false, owned: true, applied: fields, spec: fields });
+                let (ending, foreign) = (false, false);
+                state.groups[slot] = Some(Group { uid, at, marked: false, owned: true, applied: fields, spec: fields, ending, foreign });
             }
         }
         state.owners_seen.push(state.owners.map(Owner::shown));
@@ -240,5 +261,17 @@ impl Checked for World {
 }
 
 /// The limits of a world without actions of people, other programs and faults.
-pub(crate) const QUIET: Left =
-    Left { scales: 0, timeouts: 0, losses: 0, deletes: 0, strips: 0, statuses: 0, ends: 0, orphans: 0, recreates: 0 };
+pub(crate) const QUIET: Left = Left {
+    scales: 0,
+    timeouts: 0,
+    losses: 0,
+    deletes: 0,
+    strips: 0,
+    statuses: 0,
+    ends: 0,
+    orphans: 0,
+    recreates: 0,
+    leaves: 0,
+    foreigns: 0,
+    refusals: 0,
+};

@@ -20,6 +20,8 @@ const ALONE: World = World {
     travel: 0,
     lag: 4,
     early_wait_end: true,
+    finalizers: false,
+    unwatched: false,
     mutant: Mutant::None,
 };
 
@@ -90,6 +92,17 @@ pub(crate) const SMALL: &[World] = &[
         ..ALONE
     },
     World { name: "two controllers", left: first(Left { scales: 1, ..QUIET }), lag: 1, ..TWO },
+    World { name: "a finalizer", finalizers: true, left: first(Left { deletes: 1, ..SCALED }), lag: 2, ..ALONE },
+    World { name: "another scheduler", left: first(Left { leaves: 2, ..QUIET }), lag: 2, ..ALONE },
+    World {
+        name: "a foreign PodGroup",
+        wants: [Some(0), None],
+        left: first(Left { foreigns: 1, deletes: 1, scales: 2, ..QUIET }),
+        lag: 1,
+        ..ALONE
+    },
+    World { name: "an owner that only pods show", unwatched: true, left: first(SCALED), lag: 2, ..ALONE },
+    World { name: "refused, and later", left: first(Left { refusals: 1, ..SCALED }), ..ALONE },
     World { name: "a rollout", wants: [Some(1), Some(0)], left: ROLLOUT, lag: 1, ..ALONE },
 ];
 
