@@ -108,9 +108,7 @@ impl World {
         chart::install(&self.cluster, &values).await?;
         self.watched = Some(Watched::start(&self.cluster).await?);
         let mut dice = Dice(self.seed);
-        // A case orders faults for the scheduler only.
-        let on_controller = if setup.faults == Faults::Aimed { Faults::None } else { setup.faults };
-        let mut controller = self.side(chart::CONTROLLER, (!setup.no_proxies).then(|| dice.roll()), on_controller, &flags).await?;
+        let mut controller = self.side(chart::CONTROLLER, (!setup.no_proxies).then(|| dice.roll()), setup.faults, &flags).await?;
         let mut scheduler = match setup.stock_places {
             true => None,
             false => Some(self.side(chart::SCHEDULER, (!setup.no_proxies).then(|| dice.roll()), setup.faults, &[]).await?),
@@ -242,6 +240,12 @@ impl World {
     /// Returns how often this kind of fault (see [`crate::faults::KINDS`]) has hit a request of the scheduler.
     pub fn hits(&self, kind: &str) -> Result<u64> {
         Ok(self.aimed()?.counts().get(kind).copied().unwrap_or_default())
+    }
+
+    /// Adds a rule for the requests of the controller. Only with faults in the settings.
+    pub fn aim_at_controller(&self, rule: Rule) -> Result<()> {
+        self.controller.as_ref().and_then(|side| side.faults.as_ref()).context("no fault proxy lies before the controller")?.rule(rule);
+        Ok(())
     }
 
     fn aimed(&self) -> Result<&HttpProxy> {
