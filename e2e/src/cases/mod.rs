@@ -262,6 +262,7 @@ pub fn table() -> Vec<Case> {
             .under_faults_in_soak(),
         case!("O8-webhook", "pods whose scheduler a policy sets at creation", usual(), owners::webhook::names_the_scheduler)
             .under_faults_in_soak(),
+        case!("O9", "a webhook for the PodGroups of one namespace hangs", usual(), owners::webhook::for_podgroups_hangs),
         case!(
             "O6-operators-no-policy",
             "the same as O6 without the admission policy",
