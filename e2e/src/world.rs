@@ -138,18 +138,16 @@ impl World {
         chart::install(&self.cluster, &values).await?;
         self.watched = Some(Watched::start(&self.cluster).await?);
         let mut dice = Dice(self.seed);
-        // A case orders faults for the scheduler only.
-        let on_controller = if setup.faults == Faults::Aimed { Faults::None } else { setup.faults };
         let mut seed = || (!setup.no_proxies).then(|| dice.roll());
         let of = |account, number, flags: &[String]| Replica { account, number, of_two: setup.replicas, flags: flags.to_vec() };
-        let mut controller = self.side(of(chart::CONTROLLER, 1, &flags), seed(), on_controller).await?;
+        let mut controller = self.side(of(chart::CONTROLLER, 1, &flags), seed(), setup.faults).await?;
         let mut scheduler = match setup.stock_places {
             true => None,
             false => Some(self.side(of(chart::SCHEDULER, 1, &[]), seed(), setup.faults).await?),
         };
         let mut seconds = Vec::new();
         if setup.replicas {
-            seconds.push(self.side(of(chart::CONTROLLER, 2, &flags), seed(), on_controller).await?);
+            seconds.push(self.side(of(chart::CONTROLLER, 2, &flags), seed(), setup.faults).await?);
             seconds.push(self.side(of(chart::SCHEDULER, 2, &[]), seed(), setup.faults).await?);
         }
         let ready = async {
@@ -298,6 +296,12 @@ impl World {
     /// Returns how often this kind of fault (see [`crate::faults::KINDS`]) has hit a request of the scheduler.
     pub fn hits(&self, kind: &str) -> Result<u64> {
         Ok(self.aimed()?.counts().get(kind).copied().unwrap_or_default())
+    }
+
+    /// Adds a rule for the requests of the controller. Only with faults in the settings.
+    pub fn aim_at_controller(&self, rule: Rule) -> Result<()> {
+        self.controller.as_ref().and_then(|side| side.faults.as_ref()).context("no fault proxy lies before the controller")?.rule(rule);
+        Ok(())
     }
 
     fn aimed(&self) -> Result<&HttpProxy> {

@@ -45,7 +45,7 @@ impl Actor {
     }
 
     /// Carries out one step for the PodGroup `key` and returns the answer. `selector` is the label selector of the owner's pods. It limits a list of
-    /// members; `None` if the owner is not known.
+    /// members; `None` if it is not known.
     pub async fn carry_out(&self, key: &GroupKey, step: &Step, selector: Option<&str>) -> Answer {
         let groups: Api<PodGroup> = Api::namespaced(self.client.clone(), &key.namespace);
         let reply = match step {
@@ -96,30 +96,36 @@ impl Actor {
 
     /// Lists the members that are neither Succeeded nor Failed, and says whether there is any.
     ///
-    /// The list is a quorum read of metadata only. [`group_of`] says which PodGroup a pod belongs to. There is one list for each served scheduler,
+    /// The lists are quorum reads of metadata only. [`group_of`] says which PodGroup a pod belongs to. There are lists for each served scheduler,
     /// because a field selector has no "or". Pods of other schedulers must not count: the watches do not show them, so they would keep a PodGroup
     /// for no visible reason.
     async fn list_members(&self, key: &GroupKey, selector: Option<&str>) -> Reply {
-        let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &key.namespace);
         for scheduler in &self.schedulers {
-            let fields = format!("status.phase!=Succeeded,status.phase!=Failed,spec.schedulerName={scheduler}");
-            let mut params = ListParams::default().fields(&fields).limit(PAGE);
-            params.label_selector = selector.map(str::to_owned);
-            loop {
-                let page = match self.caller.once("list", "pods", pods.list(&params)).await {
-                    Ok(page) => page,
+            for labels in labels_of_members(key, selector) {
+                match self.has_member(key, scheduler, labels).await {
+                    Ok(false) => {}
+                    Ok(true) => return Reply::Members(true),
                     Err(error) => return reply_to_error(error),
-                };
-                if page.items.iter().any(|pod| group_of(&pod.metadata) == *key) {
-                    return Reply::Members(true);
-                }
-                params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
-                if params.continue_token.is_none() {
-                    break;
                 }
             }
         }
         Reply::Members(false)
+    }
+
+    async fn has_member(&self, key: &GroupKey, scheduler: &str, labels: Option<String>) -> Result<bool, CallError> {
+        let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &key.namespace);
+        let fields = format!("status.phase!=Succeeded,status.phase!=Failed,spec.schedulerName={scheduler}");
+        let mut params = ListParams { label_selector: labels, ..ListParams::default().fields(&fields).limit(PAGE) };
+        loop {
+            let page = self.caller.once("list", "pods", pods.list(&params)).await?;
+            if page.items.iter().any(|pod| group_of(&pod.metadata) == *key) {
+                return Ok(true);
+            }
+            params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+            if params.continue_token.is_none() {
+                return Ok(false);
+            }
+        }
     }
 
     /// Writes the name of its PodGroup into the annotations and labels of a pod (a *stamp*). Returns whether the write succeeded.
@@ -179,6 +185,16 @@ impl Actor {
     }
 }
 
+/// Returns the label selectors whose pods together contain every member. `own` is the label selector of the owner's pods; if it is not known, all pods of the
+/// namespace are listed.
+///
+/// The pods of the selector are not all: an owner keeps a pod that a user relabelled until its controller has seen that. Such a pod has the label that
+/// [`Actor::stamp`] writes, or it has none. A list of all pods would find the same at a price that grows with the namespace: Jobs end all the time.
+fn labels_of_members(key: &GroupKey, own: Option<&str>) -> Vec<Option<String>> {
+    let Some(own) = own else { return vec![None] };
+    vec![Some(own.to_owned()), Some(format!("{GROUP_LABEL}={}", key.name)), Some(format!("!{GROUP_LABEL}"))]
+}
+
 /// Translates an error of a request into a [`Reply`].
 fn reply_to_error(error: CallError) -> Reply {
     match error {
@@ -219,23 +235,5 @@ fn fnv1a<const N: usize>(parts: [&str; N]) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{event_name, truncated};
-
-    #[test]
-    fn a_long_message_is_cut_to_what_the_api_server_accepts() {
-        assert_eq!(truncated("short"), "short");
-        assert_eq!(truncated(&"x".repeat(2000)).len(), 1000);
-        // Each character has three bytes.
-        assert_eq!(truncated(&"字".repeat(2000)).len(), 999);
-    }
-
-    #[test]
-    fn the_event_of_an_object_with_a_long_name_has_a_valid_name() {
-        assert_eq!(event_name("rs", 7), "rs.0000000000000007");
-        for end in ["-x", ".x", "-.x"] {
-            let name = event_name(&format!("{}{end}{}", "a".repeat(201 - end.len()), "b".repeat(50)), 7);
-            assert_eq!(name.trim_start_matches('a'), ".0000000000000007", "{end}");
-        }
-    }
-}
+#[path = "act_tests.rs"]
+mod tests;

@@ -217,6 +217,7 @@ pub fn table() -> Vec<Case> {
         case!("L8-finalizer", "finalizers on a PodGroup", usual(), bad::endings::finalizers).under_faults_in_soak(),
         case!("L8-namespace", "a terminating namespace", usual(), bad::endings::a_namespace).under_faults_in_soak(),
         case!("L8-relabelled", "a pod whose labels no longer match", usual(), bad::relabelled::relabelled).under_faults_in_soak(),
+        case!("L8-unseen", "an owned pod that neither selector nor watch shows keeps its PodGroup", aimed(), bad::relabelled::unseen),
         case!("L9", "a queue is created after the pods that name it", usual(), waits::queue_made_later, 3).under_faults_in_soak(),
         case!("L9-120", "the same two minutes later", usual(), waits::queue_made_later, 120).only_in_soak(),
         case!("L10", "a user's PodGroup stays Completed after its Job and uses nothing", usual(), waits::completed_stays)
@@ -268,6 +269,7 @@ pub fn table() -> Vec<Case> {
             .under_faults_in_soak(),
         case!("O8-webhook", "pods whose scheduler a policy sets at creation", usual(), owners::webhook::names_the_scheduler)
             .under_faults_in_soak(),
+        case!("O9", "a webhook for the PodGroups of one namespace hangs", usual(), owners::webhook::for_podgroups_hangs),
         case!(
             "O6-operators-no-policy",
             "the same as O6 without the admission policy",
@@ -448,7 +450,7 @@ pub fn table() -> Vec<Case> {
         ),
         case!(
             "N1",
-            "50 Deployments to 0 and back: one create each, three calls to delete one, no pod written",
+            "50 Deployments to 0 and back: one create each, five calls to delete one, no pod written",
             quick(),
             crate::load::case::writes_per_deployment
         ),

@@ -85,7 +85,7 @@ async fn waves(stage: &mut Stage, deployments: usize) -> Result<Vec<Wave>> {
     let sets = Api::<ReplicaSet>::namespaced(client.clone(), NAMESPACE);
     let name = |number: usize| format!("d-{number:05}");
     let many = u64::try_from(deployments)?;
-    let retired = [("patch podgroups", many), ("list pods", many), ("delete podgroups", many)];
+    let retired = [("patch podgroups", many), ("list pods", 3 * many), ("delete podgroups", many)];
     let mut waves = Vec::new();
 
     let (before, mut log) = (Before::of(stage).await?, stage.log()?);

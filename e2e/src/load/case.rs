@@ -15,7 +15,7 @@ use crate::world::World;
 /// The number of Deployments: enough to show a count that is not linear, and few enough for a busy machine.
 const DEPLOYMENTS: usize = 50;
 
-/// N1. 50 Deployments at once, all to 0, all back: one create each, three calls for each deletion of a PodGroup (mark, list, delete), one create
+/// N1. 50 Deployments at once, all to 0, all back: one create each, five calls for each deletion of a PodGroup (mark, three lists, delete), one create
 /// again. No pod is written, and no call is made twice.
 pub(crate) async fn writes_per_deployment(w: &mut World) -> Result<()> {
     let client = w.client();
@@ -23,7 +23,7 @@ pub(crate) async fn writes_per_deployment(w: &mut World) -> Result<()> {
     let (groups, pods) = (podgroups(&client), Api::<Pod>::namespaced(client.clone(), NAMESPACE));
     let many = u64::try_from(DEPLOYMENTS)?;
     let created = [("create podgroups", many)];
-    let retired = [("patch podgroups", many), ("list pods", many), ("delete podgroups", many)];
+    let retired = [("patch podgroups", many), ("list pods", 3 * many), ("delete podgroups", many)];
     let mut log = Log::from_now(w.cluster().audit_log())?;
 
     each(DEPLOYMENTS, AT_ONCE, |number| Workload::new(&format!("d-{number}")).asks(&[("cpu", "100m")]).make(&client)).await?;

@@ -3,7 +3,7 @@
 //! * Containers and sidecars (init containers with restartPolicy Always) run together. An init container runs together with the sidecars that
 //!   were started before it. The larger of both sums counts.
 //! * A pod-level request replaces the sum in its dimensions. The overhead is added.
-//! * During a resize the largest of the desired, the allocated and the actual request counts. An infeasible resize does not count.
+//! * During a resize of a container or of the pod as a whole the largest of the desired, the allocated and the actual request counts. An infeasible resize does not count.
 
 use serde_json::Value;
 
@@ -32,10 +32,12 @@ pub fn effective(spec: &Value, status: &Value) -> Amounts {
     }
     together.add(&sidecars);
     together.max_each(&peak);
-    for (name, amount) in Amounts::read(spec.pointer("/resources/requests")).iter() {
+    let whole = Amounts::read(spec.pointer("/resources/requests"));
+    let counts = largest(whole.clone(), status, infeasible);
+    for (name, _) in whole.iter() {
         // Only these dimensions can be requested at pod level.
         if name == "cpu" || name == "memory" || name.starts_with("hugepages-") {
-            together.set(name, amount);
+            together.set(name, counts.get(name));
         }
     }
     together.add(&Amounts::read(spec.get("overhead")));
@@ -48,6 +50,11 @@ fn running<'a>(container: &Value, mut statuses: impl Iterator<Item = &'a Value>,
     let wanted = Amounts::read(container.pointer("/resources/requests"));
     let name = container.get("name");
     let Some(status) = statuses.find(|status| status.get("name") == name) else { return wanted };
+    largest(wanted, status, infeasible)
+}
+
+/// Returns the largest of the desired, the allocated and the actual request, by the status of the container or of the pod.
+fn largest(wanted: Amounts, status: &Value, infeasible: bool) -> Amounts {
     let in_force = status.pointer("/resources/requests");
     let allocated = status.get("allocatedResources");
     if in_force.is_none() && allocated.is_none() {
@@ -111,5 +118,16 @@ mod tests {
         assert_eq!(cpu(&spec, &status), parse("8").unwrap());
         status["conditions"] = json!([{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]);
         assert_eq!(cpu(&spec, &status), parse("3").unwrap());
+    }
+    #[test]
+    fn a_resize_of_the_pod_as_a_whole_counts_with_the_larger_request_too() {
+        let spec = json!({"containers": [asks("a", "1")], "resources": {"requests": {"cpu": "2"}}});
+        let mut status = json!({"allocatedResources": {"cpu": "4"}, "resources": {"requests": {"cpu": "3", "memory": "1Gi"}}});
+        assert_eq!(cpu(&spec, &status), parse("4").unwrap(), "it shrinks, and the node has not released the difference");
+        assert_eq!(effective(&spec, &status).get("memory"), 0, "no request of the whole pod");
+        let spec = json!({"containers": [asks("a", "1")], "resources": {"requests": {"cpu": "8"}}});
+        assert_eq!(cpu(&spec, &status), parse("8").unwrap());
+        status["conditions"] = json!([{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]);
+        assert_eq!(cpu(&spec, &status), parse("4").unwrap());
     }
 }

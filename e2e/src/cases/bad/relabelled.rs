@@ -3,11 +3,13 @@
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use kube::api::DeleteParams;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::objects::make_node;
-use crate::wait::{Seen, holds_for, secs, wait_until};
-use crate::workloads::owner::{Kind, Owner, group_name, groups_made, patch, resize, wait_group, wait_min_member, wait_no_group};
+use crate::called;
+use crate::faults::{Fault, Rule, StreamFault, Verb};
+use crate::objects::{make_node, podgroups};
+use crate::wait::{Seen, holds_for, millis, secs, wait_until};
+use crate::workloads::owner::{Kind, Owner, group_name, groups_made, patch, reference, resize, wait_group, wait_min_member, wait_no_group};
 use crate::workloads::{pods_of, wait_running};
 use crate::world::World;
 
@@ -52,4 +54,39 @@ pub(in crate::cases) async fn relabelled(w: &mut World) -> Result<()> {
     .await?;
     let _ = Kind::Pod.api(&client).delete(&stray, &DeleteParams::default()).await;
     wait_running(&client, "set", 2, 20).await
+}
+
+/// While the controller's watch of pods is silent, a ReplicaSet has a pod that its selector does not select and that has no name of a PodGroup. The ReplicaSet is
+/// scaled to 0. Its PodGroup stays until the pod is gone. kube-controller-manager is stopped meanwhile: it would release the pod.
+pub(in crate::cases) async fn unseen(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    w.cluster().signal("kube-controller-manager", "STOP").await?;
+    let set = Owner::replica_set("set").replicas(1).make(&client).await?;
+    let group = wait_min_member(&client, &set, 1, 10).await?;
+    let silent = Fault::Stream(millis(0), StreamFault::Hold(secs(60)));
+    w.aim_at_controller(Rule { verb: Some(Verb::Watch), resource: "pods", name: None, fault: silent, times: 1 })?;
+    w.controller_path()?.cut();
+    wait_until(secs(10), "the controller's watch of pods is silent", || async {
+        let hits = w.faults().get("watch-hold").copied().unwrap_or_default();
+        Ok(Seen::when(hits == 1, || "the watch is not open yet".to_owned()))
+    })
+    .await?;
+    let stray = Owner::pod("stray").with("/metadata", "labels", json!({"app": "stray"})).owned_by(&reference(Kind::ReplicaSet, &set));
+    stray.make(&client).await?;
+    let no_stamp = json!({"annotations": {"scheduling.k8s.io/group-name": Value::Null}, "labels": {"podgroup.dev/group": Value::Null}});
+    patch(&client, Kind::Pod, "stray", json!({"metadata": no_stamp})).await?;
+
+    let moment = called::now(w)?;
+    resize(&client, Kind::ReplicaSet, "set", 0).await?;
+    holds_for(secs(8), "the PodGroup stays", || async {
+        let there = podgroups(&client).get_opt(&group_name(&set)).await?;
+        Ok(Seen::when(there.is_some_and(|there| there.uid() == group.uid()), || "it is gone".to_owned()))
+    })
+    .await?;
+    let lists = called::since(w, moment)?.iter().filter(|call| call.verb == "list" && call.resource == "pods").count();
+    ensure!(lists > 0, "the controller did not look for members");
+    Kind::Pod.api(&client).delete("stray", &DeleteParams::default().grace_period(0)).await?;
+    w.cluster().signal("kube-controller-manager", "CONT").await?;
+    wait_no_group(&client, &set, 90).await
 }
