@@ -24,7 +24,7 @@ pub use kubelet::{Kubelet, LEASE};
 pub(crate) use ports::free_port;
 use process::{Process, Shared, State};
 
-/// Both programs must end within two seconds of SIGTERM; longer is a failure.
+/// Both programs must end within two seconds of SIGTERM, unless requests of the scheduler are held back; longer is a failure.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// One of the two programs, running or stopped.
@@ -155,13 +155,18 @@ impl Program {
 
     /// Sends SIGTERM; it must end within two seconds with status 0.
     pub async fn terminate(&mut self) -> Result<()> {
+        self.terminate_within(GRACE).await
+    }
+
+    /// Sends SIGTERM; it must end within this time with status 0. A scheduler with bindings under way takes longer than two seconds.
+    pub async fn terminate_within(&mut self, grace: Duration) -> Result<()> {
         self.alive()?;
         let Some(mut child) = self.take() else { return Ok(()) };
         let pid = child.id().context("the process has no pid")?.to_string();
         Command::new("kill").args(["-TERM", &pid]).status().await.context("kill")?;
-        let Some(status) = in_time(GRACE, &format!("{} is gone after SIGTERM", self.name), child.wait()).await else {
+        let Some(status) = in_time(grace, &format!("{} is gone after SIGTERM", self.name), child.wait()).await else {
             child.kill().await?;
-            bail!("{} was not gone {GRACE:?} after SIGTERM", self.name);
+            bail!("{} was not gone {grace:?} after SIGTERM", self.name);
         };
         let status = status?;
         // It may have lost its lease just before the signal.

@@ -15,6 +15,7 @@ mod faults;
 mod flaps;
 mod foreign_crds;
 mod foreign_pods;
+mod handover;
 mod installs;
 pub(crate) mod ledger;
 mod levels;
@@ -352,6 +353,18 @@ pub fn table() -> Vec<Case> {
         )
         .only_in_soak(),
         case!("K12-600", "the same for ten minutes", crowd(), crowded::two_replicas, 600).within(secs(1200)).as_shipped().only_in_soak(),
+        case!("K21", "a scheduler that ends waits for its binding, and the next one knows it", aimed(), handover::stopped),
+        case!("K21-long", "a scheduler that ends without the outcome of its binding keeps the lease", aimed(), handover::stopped_in_vain),
+        case!(
+            "K22",
+            "a binding of a killed scheduler arrives after the takeover: one node",
+            aimed(),
+            handover::killed,
+            handover::Room::Node
+        ),
+        case!("K22-queue", "the same with one queue", aimed(), handover::killed, handover::Room::Queue),
+        case!("K23", "a binding of a frozen scheduler arrives after the takeover", aimed(), handover::frozen),
+        case!("K24", "without election, bindings of a gang of 40 arrive after two restarts", aimed(), handover::killed_in_a_gang),
         case!("Q1", "the parent's capability blocks a sibling's gang, with a reason", usual(), queues::parent_blocks)
             .under_faults_in_soak(),
         case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources)

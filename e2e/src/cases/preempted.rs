@@ -27,7 +27,8 @@ async fn gang(client: &Client, name: &str, queue: &str, class: &str, members: us
     Ok(())
 }
 
-async fn ranked(client: &Client, name: &str, group: &str, class: &str, cpu: &str) -> Result<()> {
+/// Creates a member of this PodGroup with this priority class.
+pub(super) async fn ranked(client: &Client, name: &str, group: &str, class: &str, cpu: &str) -> Result<()> {
     let containers = [container(&[("cpu", cpu)])];
     make_pod(
         client,

@@ -41,6 +41,8 @@ pub(super) async fn lists_come_late(w: &mut World, nodes: u32, pods_each: u32, l
         .buffer_unordered(16)
         .try_collect::<Vec<()>>()
         .await?;
+    // With an election, nodes, pods, PodGroups and queues are listed again when the lease is won.
+    w.scheduler()?.also("--leader-elect=false");
     // Capacity for one pod of one cpu.
     set_allocatable(&client, "n0", &[("cpu", &(pods_each + 1).to_string())]).await?;
     make_queue(&client, "nothing", None, &[("cpu", "0")]).await?;

@@ -8,6 +8,7 @@ use hyper::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HOST, HeaderMap
 use hyper::http::response::Parts;
 use hyper::{Method, Request, Response, Uri};
 use kube::Client;
+use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::control::Control;
@@ -70,6 +71,23 @@ pub(super) async fn carry(request: Request<Incoming>, control: Arc<Control>, ser
             sleep(delay).await;
             drop(held);
             pass(&sent, api_request, None, control, server).await
+        }
+        Some(Fault::HoldRequest(delay)) => {
+            let (control_then, answered) = (Arc::clone(&control), oneshot::channel());
+            control.later(async move {
+                let _held = control_then.count_delayed();
+                sleep(delay).await;
+                let answer = sent.ask(&server).await;
+                let became = match &answer {
+                    Ok((parts, _)) => format!("sent after {delay:?}, the response was {}", parts.status),
+                    Err(error) => format!("could not be sent: {error}"),
+                };
+                control_then.ledger.later("delay-request", &api_request, &became);
+                // The program may be gone.
+                let _ = answered.0.send(answer);
+            });
+            let (parts, body) = answered.1.await.map_err(Broken::other)??;
+            Ok(whole_response(parts, body))
         }
         Some(Fault::DelayResponse(delay)) => {
             let held = control.count_delayed();

@@ -7,6 +7,8 @@ use std::time::Duration;
 pub enum Fault {
     /// The request reaches the API server this much later.
     DelayRequest(Duration),
+    /// The request reaches the API server this much later, also when the program has ended meanwhile: it lies in a proxy or on the wire.
+    HoldRequest(Duration),
     /// The response reaches the program this much later.
     DelayResponse(Duration),
     /// The proxy answers with a refusal; the request never reaches the API server.
@@ -95,7 +97,7 @@ impl Fault {
     /// Returns its name in [`KINDS`].
     pub const fn kind(&self) -> &'static str {
         match self {
-            Self::DelayRequest(_) => "delay-request",
+            Self::DelayRequest(_) | Self::HoldRequest(_) => "delay-request",
             Self::DelayResponse(_) => "delay-response",
             Self::Refuse(refusal) => refusal.kind(),
             Self::CutBefore => "cut-before",

@@ -4,8 +4,8 @@
 //! each earlier binding carries an older one. The answer shows whether an earlier binding has taken effect before.
 //!
 //! A fence without an answer is sent again, in the lane of its namespace. A webhook that refuses the writes of one namespace must not stop the scheduler. So after
-//! [`LATEST`] a pod that could not be fenced is let be: no API server carries out an older request then. A request that was held back on its way
-//! for longer than that is not covered for this pod.
+//! [`LATEST`] a pod that could not be fenced is read and let be: no API server carries out an older request then, and the read shows whether one took effect
+//! meanwhile. A request that was held back on its way for longer than that is not covered for this pod.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,16 +72,12 @@ impl FenceAttempt {
 
 impl Destination {
     /// Sends the fence once.
-    pub(super) async fn fence(&self, mut attempt: FenceAttempt) -> Done {
+    pub(super) async fn fence(&self, attempt: FenceAttempt) -> Done {
+        let pods = Api::<Pod>::namespaced(self.client.clone(), &attempt.namespace);
         let late = clock::monotonic().saturating_duration_since(attempt.began) >= LATEST;
         if late && (attempt.failures > 0 || attempt.in_lane) {
-            tracing::warn!(
-                pod = %attempt.name, namespace = %attempt.namespace,
-                "the pod could not be changed after the leader changed: a binding of an earlier leader that is still on its way would be accepted"
-            );
-            return Done::Known(attempt.report(FenceAnswer::GivenUp, 0));
+            return self.give_up(&pods, attempt).await;
         }
-        let pods = Api::<Pod>::namespaced(self.client.clone(), &attempt.namespace);
         let body = Patch::Strategic(command::fence_patch(&attempt.uid, self.leadership.identity(), attempt.now));
         let error = match self.caller.once("patch", "pods/status", pods.patch_status(&attempt.name, &patched(), &body)).await {
             Ok(pod) => return Done::Known(attempt.answered(&pod)),
@@ -97,17 +93,42 @@ impl Destination {
         {
             return Done::Known(attempt.report(FenceAnswer::Gone, 0));
         }
-        tracing::debug!(pod = %attempt.name, namespace = %attempt.namespace, %error, "the pod could not be fenced");
-        attempt.failures = attempt.failures.saturating_add(1);
-        let rest = BACKOFF.delay(attempt.failures).max(error.retry_after().unwrap_or_default());
-        Done::NotFenced(Box::new(attempt), rest)
+        rests(attempt, &error)
     }
+
+    /// Reads the pod, which no webhook delays, and lets it be. The read begins after the last moment at which an earlier binding can have taken effect.
+    async fn give_up(&self, pods: &Api<Pod>, attempt: FenceAttempt) -> Done {
+        let answer = match self.caller.read("get", "pods", || pods.get(&attempt.name)).await {
+            Ok(pod) if pod.metadata.uid.as_deref() != Some(&*attempt.uid) => FenceAnswer::Gone,
+            Ok(pod) if is_bound(&pod) => FenceAnswer::Landed,
+            Ok(_) => FenceAnswer::GivenUp,
+            Err(CallError::NotFound(_)) => FenceAnswer::Gone,
+            Err(error) => return rests(attempt, &error),
+        };
+        if answer == FenceAnswer::GivenUp {
+            tracing::warn!(
+                pod = %attempt.name, namespace = %attempt.namespace,
+                "the pod could not be changed after the leader changed: a binding of an earlier leader that is still on its way would be accepted"
+            );
+        }
+        Done::Known(attempt.report(answer, 0))
+    }
+}
+
+fn rests(mut attempt: FenceAttempt, error: &CallError) -> Done {
+    tracing::debug!(pod = %attempt.name, namespace = %attempt.namespace, %error, "the pod could not be fenced");
+    attempt.failures = attempt.failures.saturating_add(1);
+    let rest = BACKOFF.delay(attempt.failures).max(error.retry_after().unwrap_or_default());
+    Done::NotFenced(Box::new(attempt), rest)
+}
+
+fn is_bound(pod: &Pod) -> bool {
+    pod.spec.node_name.as_deref().is_some_and(|node| !node.is_empty())
 }
 
 impl FenceAttempt {
     fn answered(&self, pod: &Pod) -> Report {
-        let bound = pod.spec.node_name.as_deref().is_some_and(|node| !node.is_empty());
-        self.report(if bound { FenceAnswer::Landed } else { FenceAnswer::Fenced }, resource_version(&pod.metadata))
+        self.report(if is_bound(pod) { FenceAnswer::Landed } else { FenceAnswer::Fenced }, resource_version(&pod.metadata))
     }
 }
 

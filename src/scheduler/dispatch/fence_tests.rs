@@ -71,7 +71,9 @@ async fn answer(method: &Method, path: &str, body: &Value) -> (u16, Value) {
             }
         }
         (&Method::GET, [.., "pods", "replaced"]) => pod("another", None),
-        (&Method::GET, [.., "pods", name]) => pod(&format!("ns/{name}"), None),
+        (&Method::GET, [.., "blocked", "pods", "gone"]) => failure(404),
+        (&Method::GET, [.., "blocked", "pods", "bound"]) => pod("blocked/bound", Some("n")),
+        (&Method::GET, [.., namespace, "pods", name]) => pod(&format!("{namespace}/{name}"), None),
         other => panic!("{other:?}"),
     }
 }
@@ -130,4 +132,14 @@ async fn pods_that_cannot_be_fenced_delay_no_others_and_are_let_be_after_a_while
         }
     }
     assert_eq!(load.0.0.load(Ordering::Relaxed), 8, "as many at once as bindings");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_cannot_be_fenced_is_read_before_it_is_let_be() {
+    let (mut to, _load) = dispatcher(4);
+    to.send(["p", "bound", "gone", "replaced"].map(|name| fence("blocked", name)).into());
+    let found: Vec<(String, FenceAnswer)> = answers(&mut to, 4).await.into_iter().map(|(uid, (answer, ..))| (uid, answer)).collect();
+    let wanted =
+        [("bound", FenceAnswer::Landed), ("gone", FenceAnswer::Gone), ("p", FenceAnswer::GivenUp), ("replaced", FenceAnswer::Gone)];
+    assert_eq!(found, wanted.map(|(name, answer)| (format!("blocked/{name}"), answer)));
 }

@@ -1,0 +1,235 @@
+//! Rows K21 to K24: one scheduler takes over from another while a binding of the first is still on its way. The binding never takes effect in room that the second one
+//! has given away. The observer checks nodes and queues all the time; each case also checks which pod has the room.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::ledger::stays_unbound;
+use super::preempted::ranked;
+use super::seen::{accounting_matches_api, bound};
+use crate::faults::{Fault, Refusal, Rule, Verb};
+use crate::lease::{QUICK, leases};
+use crate::objects::{NAMESPACE, make_member, make_node, make_podgroup, make_queue};
+use crate::programs::Program;
+use crate::wait::{Seen, millis, secs, wait_until};
+use crate::workloads::{pods_of, wait_running};
+use crate::world::World;
+use crate::{chart, kubeconfig};
+
+/// What has room for one pod.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Room {
+    /// One node of 1 cpu.
+    Node,
+    /// A queue of 1 cpu.
+    Queue,
+}
+
+/// The condition that a new leader writes after an unclean handover.
+const LEADER_CHANGED: &str = "podgroup.dev/LeaderChanged";
+
+/// Makes the room, starts the scheduler of the world again with a short lease, and a second one beside it. Neither evicts a pod.
+async fn two_schedulers(w: &mut World, room: Room) -> Result<Program> {
+    let client = w.client();
+    let (node, queue) = match room {
+        Room::Node => ("1", "64"),
+        Room::Queue => ("16", "1"),
+    };
+    make_node(&client, "n1", &[("cpu", node), ("memory", "64Gi")]).await?;
+    make_queue(&client, "team", None, &[("cpu", queue)]).await?;
+    let classes: Api<PriorityClass> = Api::all(client.clone());
+    for (name, value) in [("low", 10), ("high", 1000)] {
+        let class = json!({"metadata": {"name": name}, "value": value});
+        classes.create(&PostParams::default(), &serde_json::from_value(class)?).await?;
+    }
+    let mut flags = vec!["--evictions=false".to_owned()];
+    flags.extend(QUICK.map(str::to_owned));
+    let first = w.scheduler()?;
+    first.terminate().await?;
+    flags.iter().for_each(|flag| first.also(flag));
+    first.environment("HOSTNAME", "one");
+    first.restart().await?;
+    let named = |holder: &'static str| {
+        let client = client.clone();
+        async move { wait_leader(&client, holder, 20).await }
+    };
+    named("one").await?;
+    let (server, authority) = kubeconfig::door(w.cluster().kubeconfig())?;
+    let kubeconfig = chart::kubeconfig_as(w.cluster(), chart::SCHEDULER, "standby", server, &authority).await?;
+    let name = [("HOSTNAME".to_owned(), "two".to_owned())];
+    let mut standby = Program::start_as(w.cluster().scratch(), chart::SCHEDULER, "standby", &kubeconfig, &flags, &name)?;
+    standby.wait_ready().await?;
+    Ok(standby)
+}
+
+/// Waits until the scheduler with this name has the Lease.
+async fn wait_leader(client: &Client, name: &str, seconds: u64) -> Result<()> {
+    wait_until(secs(seconds), &format!("the scheduler {name} has the Lease"), || async {
+        let lease = leases(client).get_opt(chart::SCHEDULER).await?;
+        let holder = lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default();
+        Ok(Seen::when(holder.starts_with(&format!("{name}_")), || format!("{holder:?} has it")))
+    })
+    .await
+}
+
+/// Creates a PodGroup of one pod with this priority class.
+async fn submit(client: &Client, name: &str, class: &str) -> Result<()> {
+    make_podgroup(client, name, json!({"minMember": 1, "queue": "team"})).await?;
+    ranked(client, &format!("{name}-0"), name, class, "1").await
+}
+
+fn aim(w: &World, fault: Fault, times: u32) -> Result<()> {
+    w.aim(Rule { verb: Some(Verb::Create), resource: "pods/binding", name: None, fault, times })
+}
+
+/// Waits until so many bindings are held back.
+async fn wait_held(w: &World, count: u64) -> Result<()> {
+    wait_until(secs(20), "the binding is on its way", || async {
+        let hits = w.hits("delay-request")?;
+        Ok(Seen::when(hits >= count, || hits.to_string()))
+    })
+    .await
+}
+
+/// Submits the first pod, whose binding is held back for this time.
+async fn bind_late(w: &World, seconds: u64) -> Result<()> {
+    aim(w, Fault::HoldRequest(secs(seconds)), 1)?;
+    submit(&w.client(), "first", "low").await?;
+    wait_held(w, 1).await
+}
+
+/// Returns whether a new leader has fenced the pod.
+async fn is_fenced(client: &Client, group: &str) -> Result<bool> {
+    let conditions = pods_of(client, group).await?.into_iter().filter_map(|pod| pod.status?.conditions).flatten();
+    Ok(conditions.into_iter().any(|condition| condition.type_ == LEADER_CHANGED))
+}
+
+/// Waits until the late bindings have arrived, and checks that the API server refused at least so many of them.
+async fn arrived_and_refused(w: &World, at_least: usize) -> Result<()> {
+    w.calm().await?;
+    let log = w.cluster().scratch().folder().join("logs").join(format!("faults-{}.log", chart::SCHEDULER));
+    let log = std::fs::read_to_string(log).context("the record of the faults")?;
+    let refused = log.lines().filter(|line| line.contains("the response was 409")).count();
+    ensure!(refused >= at_least, "{refused} late bindings were refused, at least {at_least} were expected:\n{log}");
+    Ok(())
+}
+
+/// The second pod has the room and the first one has not; when the second is gone, the first is bound.
+async fn second_then_first(w: &mut World) -> Result<()> {
+    let client = w.client();
+    stays_unbound(w, "first", 1).await?;
+    ensure!(bound(&client, "second").await? == 1, "the second pod lost its node");
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    pods.delete("second-0", &DeleteParams::default().grace_period(0)).await?;
+    wait_running(&client, "first", 1, 10).await
+}
+
+/// K21. The leader gets SIGTERM while its binding is on its way for three seconds. It ends when the binding has taken effect, and the standby takes over at once. It sees
+/// the first pod on its node, so a pod of higher priority waits.
+pub(super) async fn stopped(w: &mut World) -> Result<()> {
+    let client = w.client();
+    let mut standby = two_schedulers(w, Room::Node).await?;
+    bind_late(w, 3).await?;
+    let began = Instant::now();
+    let second = submit(&client, "second", "high");
+    let (ended, submitted) = tokio::join!(w.scheduler()?.terminate_within(secs(10)), second);
+    (ended?, submitted?);
+    let took = began.elapsed();
+    ensure!(took >= millis(1500), "it ended after {took:?}, before its binding had an outcome");
+    ensure!(bound(&client, "first").await? == 1, "it ended, and its binding has not taken effect");
+    wait_leader(&client, "two", 3).await?;
+    stays_unbound(w, "second", 3).await?;
+    ensure!(!is_fenced(&client, "second").await?, "a pod was changed although nothing was under way");
+    w.scheduler()?.restart().await?;
+    standby.terminate().await
+}
+
+/// K21-long. The same with a binding that is on its way for 32 s. The leader ends after 20 s and keeps the lease. The standby waits until it runs out, changes the
+/// waiting pods, and binds the pod of higher priority. The late binding is refused.
+pub(super) async fn stopped_in_vain(w: &mut World) -> Result<()> {
+    let client = w.client();
+    let mut standby = two_schedulers(w, Room::Node).await?;
+    bind_late(w, 32).await?;
+    // What is sent again has no outcome either.
+    aim(w, Fault::Refuse(Refusal::Unavailable), 1000)?;
+    let second = submit(&client, "second", "high");
+    let (ended, submitted) = tokio::join!(w.scheduler()?.terminate_within(secs(23)), second);
+    (ended?, submitted?);
+    wait_leader(&client, "one", 0).await.context("the lease was given up")?;
+    wait_running(&client, "second", 1, 20).await?;
+    ensure!(is_fenced(&client, "first").await?, "the first pod was not changed");
+    arrived_and_refused(w, 1).await?;
+    second_then_first(w).await?;
+    standby.terminate().await?;
+    w.scheduler()?.restart().await
+}
+
+/// K22. The leader is killed while its binding is on its way, and the binding arrives when the standby has taken over and bound a pod of higher priority.
+pub(super) async fn killed(w: &mut World, room: Room) -> Result<()> {
+    let client = w.client();
+    let mut standby = two_schedulers(w, room).await?;
+    bind_late(w, 12).await?;
+    w.scheduler()?.kill().await?;
+    submit(&client, "second", "high").await?;
+    wait_running(&client, "second", 1, 11).await?;
+    arrived_and_refused(w, 1).await?;
+    second_then_first(w).await?;
+    w.scheduler()?.restart().await?;
+    standby.terminate().await
+}
+
+/// K23. The leader is frozen past its lease while its binding is on its way. It arrives when the standby has taken over and bound a pod of higher priority. When the
+/// leader goes on, it ends because it lost its lease.
+pub(super) async fn frozen(w: &mut World) -> Result<()> {
+    let client = w.client();
+    let mut standby = two_schedulers(w, Room::Node).await?;
+    bind_late(w, 12).await?;
+    w.scheduler()?.signal("STOP").await?;
+    submit(&client, "second", "high").await?;
+    wait_running(&client, "second", 1, 11).await?;
+    arrived_and_refused(w, 1).await?;
+    let first = w.scheduler()?;
+    first.signal("CONT").await?;
+    let status = first.wait_end(secs(10)).await?;
+    ensure!(status.code() == Some(1), "the former leader ended with {status}");
+    second_then_first(w).await?;
+    w.scheduler()?.restart().await?;
+    standby.terminate().await
+}
+
+/// K24. Without an election, the scheduler is killed twice while it binds a gang of 40, and its bindings arrive up to 4 s later, in no order. A node is cordoned in
+/// between, so that the next start places the gang otherwise. In the end the gang is whole.
+pub(super) async fn killed_in_a_gang(w: &mut World) -> Result<()> {
+    let client = w.client();
+    for node in ["n1", "n2", "n3", "n4"] {
+        make_node(&client, node, &[("cpu", "14"), ("memory", "64Gi")]).await?;
+    }
+    let scheduler = w.scheduler()?;
+    scheduler.terminate().await?;
+    scheduler.also("--leader-elect=false");
+    scheduler.restart().await?;
+    aim(w, Fault::DelayRequest(millis(0)), 6)?;
+    for (delay, times) in [(4000, 10), (1500, 8), (3000, 16)] {
+        aim(w, Fault::HoldRequest(millis(delay)), times)?;
+    }
+    make_podgroup(&client, "gang", json!({"minMember": 40})).await?;
+    for number in 0..40 {
+        make_member(&client, &format!("gang-{number}"), "gang", &[("cpu", "1")]).await?;
+    }
+    wait_held(w, 30).await?;
+    w.scheduler()?.kill().await?;
+    let nodes: Api<Node> = Api::all(client.clone());
+    nodes.patch("n4", &PatchParams::default(), &Patch::Merge(json!({"spec": {"unschedulable": true}}))).await?;
+    w.scheduler()?.restart().await?;
+    wait_held(w, 38).await?;
+    w.scheduler()?.kill().await?;
+    w.scheduler()?.restart().await?;
+    wait_running(&client, "gang", 40, 60).await?;
+    arrived_and_refused(w, 1).await?;
+    accounting_matches_api(w).await
+}
