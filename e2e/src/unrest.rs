@@ -18,6 +18,9 @@ use crate::say;
 use crate::wait::{millis, secs};
 use crate::world::{LEASE_OF_TWO_SECONDS, World};
 
+/// How long a replica may take to end: a scheduler waits for the answers to its bindings, which the faults hold back.
+const DRAINED: Duration = secs(30);
+
 /// What happens to a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Blow {
@@ -46,7 +49,7 @@ pub type Blows = BTreeMap<&'static str, u32>;
 /// One blow of the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Turn {
-    /// The pause before it.
+    /// The pause before it, in which a new leader binds something.
     pause: Duration,
     blow: Blow,
     /// The program that it hits.
@@ -80,7 +83,7 @@ impl Order {
             }
         }
         self.drawn = self.drawn.saturating_add(1);
-        let pause = millis(1000 + self.dice.roll() % 3000);
+        let pause = millis(3000 + self.dice.roll() % 4000);
         let mut mostly = || !self.dice.roll().is_multiple_of(4);
         let first = self.drawn <= 3;
         let (of_scheduler, leader) = (mostly() || first, mostly() || first);
@@ -122,7 +125,7 @@ pub async fn until(world: &mut World, seed: u64, end: Instant) -> Result<Blows> 
 
 async fn deal(program: &mut Program, blow: Blow) -> Result<()> {
     match blow {
-        Blow::Stop => program.terminate().await?,
+        Blow::Stop => program.terminate_within(DRAINED).await?,
         Blow::Kill => program.kill().await?,
         Blow::Freeze(time) => {
             program.signal("STOP").await?;

@@ -55,6 +55,11 @@ impl Patience {
         self.extra.store(u64::try_from(extra.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
+    /// Sets the extra time of waits, if it is shorter.
+    pub fn at_least(&self, extra: Duration) {
+        self.extra.fetch_max(u64::try_from(extra.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
     /// Adds to the extra time of waits.
     pub fn add(&self, extra: Duration) {
         self.extra.fetch_add(u64::try_from(extra.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);

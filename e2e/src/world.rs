@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use futures::future::try_join_all;
 use kube::Client;
 
 use crate::cluster::{Cluster, ClusterOptions};
@@ -263,7 +264,7 @@ impl World {
             if let Some(faults) = &side.faults {
                 let (patience, longer) = (self.patience.clone(), self.watched.as_ref().map(Watched::absences));
                 let told = Told::new(move |more| {
-                    patience.add(more);
+                    patience.at_least(PATIENCE + more);
                     longer.iter().for_each(|longer| longer.longer(PATIENCE + more));
                 });
                 faults.begin(Mix { seed: Dice(self.seed ^ number).roll(), rate }, told);
@@ -276,9 +277,7 @@ impl World {
     /// Ends the mix of faults and waits until no delayed request is left and every program leads again; from now on the deadlines of the table hold. It must be
     /// called before "within N s of the end" of a case. Without faults it does nothing.
     pub async fn calm(&self) -> Result<()> {
-        for faults in self.fault_proxies() {
-            faults.calm().await?;
-        }
+        try_join_all(self.fault_proxies().map(HttpProxy::calm)).await?;
         if let Some(kubelet) = &self.kubelet {
             kubelet.all_back().await?;
         }

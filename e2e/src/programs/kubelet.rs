@@ -48,7 +48,7 @@ impl Kubelet {
         Self { kept, absences, _beats: beats }
     }
 
-    /// Does the same for programs with two replicas each: nothing waits for one of them, because the other leads.
+    /// Does the same for programs with two replicas each. Nothing waits for one of them, because the other leads.
     pub fn of_two<'a>(programs: impl Iterator<Item = &'a mut Program>, patience: Patience) -> Self {
         let programs: Vec<_> = programs.collect();
         programs.iter().for_each(|program| program.process.lock().of_two = true);
@@ -58,7 +58,7 @@ impl Kubelet {
     /// Waits until every program that lost its lease leads again. From then on the observer excuses nothing. It is called after the end of the mix.
     pub async fn all_back(&self) -> Result<()> {
         wait_until(AWAY, "every program that lost its lease leads again", || async {
-            let away: Vec<_> = self.kept.iter().filter(|(_, process)| process.lock().away()).map(|(name, _)| *name).collect();
+            let away: Vec<_> = self.kept.iter().filter(|(_, process)| process.lock().is_missed()).map(|(name, _)| *name).collect();
             Ok(Seen::when(away.is_empty(), || format!("not yet: {}", away.join(", "))))
         })
         .await?;

@@ -145,6 +145,11 @@ impl Process {
         self.away && !matches!(self.state, State::Stopped)
     }
 
+    /// Returns whether it is away and no other replica does its work.
+    pub(super) fn is_missed(&self) -> bool {
+        self.away() && !self.of_two
+    }
+
     /// Returns how often it ended because it lost its lease.
     pub(super) fn losses(&self) -> u32 {
         self.losses
