@@ -5,7 +5,7 @@ fn main() -> std::process::ExitCode {
         None => podgroup_model::all(),
         Some("mutants") => podgroup_model::only_mutants(),
         Some("handover") => podgroup_model::all_handover(),
-        Some("small") => podgroup_model::small(),
+        Some("small") => [podgroup_model::small(), podgroup_model::small_handover()].concat(),
         Some("large") => podgroup_model::large(),
         Some("interference") => podgroup_model::apart(),
         Some(words) => podgroup_model::some(words),

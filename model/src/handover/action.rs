@@ -60,6 +60,11 @@ pub(crate) enum Action {
         proc: usize,
         pod: usize,
     },
+    /// The pod was read after one answer 409 too many.
+    TireOfConflicts {
+        proc: usize,
+        pod: usize,
+    },
     LoseRead {
         proc: usize,
         pod: usize,
@@ -172,6 +177,7 @@ impl Action {
                 | Self::Refuse { .. }
                 | Self::Busy { .. }
                 | Self::LoseRead { .. }
+                | Self::TireOfConflicts { .. }
                 | Self::GiveUpFence { .. }
                 | Self::GiveUpBinding { .. }
         )

@@ -77,6 +77,7 @@ impl World {
         }
         if let Some(attempt) = now.work[pod].bind {
             match attempt.stage {
+                Stage::Reading { conflict: true, back: Some(_), .. } => out.push(Action::TireOfConflicts { proc, pod }),
                 Stage::Reading { back: None, .. } if left.losses > 0 => out.push(Action::LoseRead { proc, pod }),
                 Stage::Reading { last, conflict: false, back: Some(Place::Waits { at }) } if last || real::is_void(attempt, at) => {
                     out.push(Action::GiveUpBinding { proc, pod });

@@ -1,6 +1,7 @@
 //! Performs an action.
 
 use podgroup::runtime::leader::Handover;
+use podgroup::scheduler::dispatch::bind_outcome::CONFLICTS;
 use podgroup::scheduler::takeover::{self, FenceAnswer};
 
 use super::action::{Action, What};
@@ -70,7 +71,7 @@ impl World {
             }
             Action::LoseRead { proc, pod } => {
                 state.left.losses -= 1;
-                self.learn_place(state, proc, pod, None);
+                self.learn_place(state, proc, pod, None, 1);
             }
             Action::GiveUpFence { proc, pod } => {
                 state.left.unfenced -= 1;
@@ -135,7 +136,12 @@ impl World {
             }
             Action::AnswerRead { proc, pod } => {
                 if let Some(Attempt { stage: Stage::Reading { back, .. }, .. }) = state.procs[proc].work[pod].bind {
-                    self.learn_place(state, proc, pod, back);
+                    self.learn_place(state, proc, pod, back, 1);
+                }
+            }
+            Action::TireOfConflicts { proc, pod } => {
+                if let Some(Attempt { stage: Stage::Reading { back, .. }, .. }) = state.procs[proc].work[pod].bind {
+                    self.learn_place(state, proc, pod, back, CONFLICTS);
                 }
             }
             Action::Land { proc, pod, what } => {

@@ -57,8 +57,8 @@ impl World {
         }
     }
 
-    /// A process learns the state of the pod of a binding; none: the read failed.
-    pub(crate) fn learn_place(&self, state: &mut State, proc: usize, pod: usize, place: Option<Place>) {
+    /// A process learns the state of the pod of a binding, after so many answers 409; none: the read failed.
+    pub(crate) fn learn_place(&self, state: &mut State, proc: usize, pod: usize, place: Option<Place>, conflicts: u32) {
         let now = &state.procs[proc];
         let Some(attempt) = now.work[pod].bind else { return };
         if let Stage::Reading { conflict: false, .. } = attempt.stage {
@@ -66,7 +66,7 @@ impl World {
             return;
         }
         let leads = self.leads(now) || self.mutant == Mutant::ResendWithoutLease;
-        self.follow(state, proc, pod, real::after_read(attempt, place, leads), false);
+        self.follow(state, proc, pod, real::after_read(attempt, place, conflicts, leads), false);
     }
 
     /// A process learns the state of the pod before it sends a binding again that had no answer.

@@ -207,13 +207,13 @@ pub(crate) fn is_void(attempt: Attempt, at: u8) -> bool {
 }
 
 /// Returns the real next step after the read of the pod after a 409; no place: the read failed.
-pub(crate) fn after_read(attempt: Attempt, place: Option<Place>, leads: bool) -> NextStep {
+pub(crate) fn after_read(attempt: Attempt, place: Option<Place>, conflicts: u32, leads: bool) -> NextStep {
     let place = place.map(|place| match place {
         Place::Waits { at } => RealPlace::Waits { version: u64::from(at) },
         Place::Bound => RealPlace::Bound,
         Place::Gone => RealPlace::Gone,
     });
-    after_conflict(place, requests(attempt), leads)
+    after_conflict(place, Requests { conflicts, ..requests(attempt) }, leads)
 }
 
 fn requests(attempt: Attempt) -> Requests {
