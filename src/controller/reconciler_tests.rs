@@ -83,7 +83,7 @@ impl Rig {
     /// Sends the first complete list of every watch.
     async fn show(&self, wants: u32, groups: Vec<ObservedGroup>) {
         fn all<K>(objects: Vec<K>) -> WatchEvent<K> {
-            WatchEvent::Reset { objects, bad: Vec::new(), generation: 0 }
+            WatchEvent::Reset { objects, bad: Vec::new(), generation: 0, back: false }
         }
         for seen in [
             Observation::Deployment(all(Vec::new())),
@@ -172,7 +172,10 @@ async fn a_created_podgroup_that_a_new_list_does_not_contain_is_read() {
     let rig = Rig::start(Box::new(answers), Leadership::always());
     rig.show(1, Vec::new()).await;
     seconds(1).await;
-    rig.events.send(Observation::Group(WatchEvent::Reset { objects: Vec::new(), bad: Vec::new(), generation: 0 })).await.unwrap();
+    rig.events
+        .send(Observation::Group(WatchEvent::Reset { objects: Vec::new(), bad: Vec::new(), generation: 0, back: false }))
+        .await
+        .unwrap();
     seconds(60).await;
     assert_eq!((rig.count("GET podgroups"), rig.count("POST podgroups")), (1, 2));
 }

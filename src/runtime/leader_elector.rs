@@ -15,6 +15,7 @@ use super::call::{CallError, Caller};
 use super::clock;
 use super::leader::{LeaderConfig, LeadershipLost, State, Term};
 use super::leader_decide::{Observed, Presence, Record, Step, decide, observe};
+use super::relist::{Relist, WENT_BACK};
 use super::shutdown::Shutdown;
 
 /// Tries to acquire the lease, then renews it.
@@ -32,17 +33,40 @@ pub struct Elector {
     trouble: Option<String>,
     /// Annotations that are written with every write of the lease.
     marks: BTreeMap<String, String>,
+    /// The newest version of the lease in any answer; 0 before the first.
+    newest: u64,
+    /// Where it is reported that the cluster went back.
+    relist: Relist,
 }
 
 impl Elector {
     pub(super) fn new(api: Api<Lease>, caller: Caller, config: LeaderConfig, state: watch::Sender<State>) -> Self {
-        Self { api, caller, config, state, known: None, seen: None, until: None, trouble: None, marks: BTreeMap::new() }
+        Self {
+            api,
+            caller,
+            config,
+            state,
+            known: None,
+            seen: None,
+            until: None,
+            trouble: None,
+            marks: BTreeMap::new(),
+            newest: 0,
+            relist: Relist::new(),
+        }
     }
 
     /// Adds an annotation that the lease has while we hold it.
     #[must_use]
     pub fn annotated(mut self, key: &str, value: &str) -> Self {
         self.marks.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Reports to `relist` that the cluster went back: the answer to a write of the lease has an older version than an answer before.
+    #[must_use]
+    pub fn reporting_to(mut self, relist: Relist) -> Self {
+        self.relist = relist;
         self
     }
 
@@ -151,6 +175,7 @@ impl Elector {
         };
         match written {
             Ok(lease) => {
+                self.notice_going_back(&lease);
                 self.remember(lease);
                 self.lead_from(began);
                 Ok(step)
@@ -185,7 +210,19 @@ impl Elector {
         self.caller.once("update", "leases", replace).await
     }
 
+    /// Notices from the answer to a write that the cluster went back. A write passes through etcd, so its answer has the newest version there is; a read may come
+    /// from an API server that is behind.
+    fn notice_going_back(&mut self, written: &Lease) {
+        let version = version(written);
+        if (1..self.newest).contains(&version) {
+            tracing::warn!(lease = self.lease(), version, seen = self.newest, "{WENT_BACK}");
+            self.newest = version;
+            self.relist.went_back(version);
+        }
+    }
+
     fn remember(&mut self, lease: Lease) {
+        self.newest = self.newest.max(version(&lease));
         let spec = lease.spec.clone().unwrap_or_default();
         let record = Record {
             holder: spec.holder_identity.unwrap_or_default(),
@@ -200,7 +237,8 @@ impl Elector {
 
     /// Starts a term. Its times count from `began`, when the successful request had not been sent yet.
     fn lead_from(&mut self, began: Instant) {
-        let term = Term { until: began + self.config.renew_deadline, writes_end: began + self.config.writes_end() };
+        let version = self.known.as_ref().map_or(0, version);
+        let term = Term { until: began + self.config.renew_deadline, writes_end: began + self.config.writes_end(), version };
         if self.until.is_none() || self.trouble.is_some() {
             tracing::info!(lease = self.lease(), identity = self.config.identity, "leading");
         }
@@ -286,4 +324,9 @@ impl Elector {
             self.trouble = Some(what);
         }
     }
+}
+
+/// Returns the version of a lease; 0 if it has none that is a number.
+fn version(lease: &Lease) -> u64 {
+    lease.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()).unwrap_or(0)
 }

@@ -98,23 +98,12 @@ pub async fn setup<M>(
     );
     let caller = Caller::new(common.request_timeout, requests);
     access.connect(connection.client.clone(), &caller);
-    let leadership = elect(name, other, common, &connection, &caller, &mut program);
+    let relist = Relist::new();
+    let leadership = elect(name, other, common, &connection, &caller, &relist, &mut program);
     leader_metrics.elected(leadership.clone());
     let caller = caller.while_leading(leadership.clone());
     watchdog.begin();
-    Ok((
-        Setup {
-            program,
-            client: connection.client,
-            caller,
-            leadership,
-            readiness,
-            watchdog,
-            watch_metrics: watches,
-            relist: Relist::new(),
-        },
-        own,
-    ))
+    Ok((Setup { program, client: connection.client, caller, leadership, readiness, watchdog, watch_metrics: watches, relist }, own))
 }
 
 fn secure(common: &CommonFlags, access: &Access) -> Result<Option<Secure>, Box<dyn std::error::Error>> {
@@ -180,6 +169,7 @@ fn elect(
     common: &CommonFlags,
     connection: &Connection,
     caller: &Caller,
+    relist: &Relist,
     program: &mut Program,
 ) -> Leadership {
     if !common.leader_elect {
@@ -196,7 +186,7 @@ fn elect(
     };
     let leases = Api::namespaced(connection.client.clone(), &namespace);
     let (leadership, elector) = leader::elect(leases.clone(), caller.clone(), config);
-    let elector = elector.annotated(other.annotation, version_skew::VERSION);
+    let elector = elector.annotated(other.annotation, version_skew::VERSION).reporting_to(relist.clone());
     program.spawn(Stage::Lease, "leader election", |stop| elector.run(stop));
     let (caller, led) = (caller.clone(), leadership.clone());
     program.spawn(Stage::Work, "version of the other program", |stop| async move {

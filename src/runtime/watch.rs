@@ -31,7 +31,7 @@ use tokio::sync::mpsc;
 
 use super::metrics::WatchMetrics;
 use super::readiness::Listed;
-use super::relist::Relist;
+use super::relist::{Asked, Relist};
 use super::shutdown::Shutdown;
 pub use super::watch_decode::BadObject;
 use super::watch_loop::Watch;
@@ -50,6 +50,9 @@ pub enum WatchEvent<F> {
         bad: Vec<BadObject>,
         /// The generation of [`WatchConfig::relist`] that was current when the list began.
         generation: u64,
+        /// Whether the cluster went back since the list before: its etcd was restored from a backup. What was learned from newer versions is void.
+        /// With [`WatchConfig::never_back`] false it may also be an API server that is behind.
+        back: bool,
     },
     /// An object is new or has changed.
     Apply(F),
@@ -77,7 +80,7 @@ pub struct WatchConfig {
     pub limit: Duration,
     /// The wait between attempts that fail.
     pub backoff: Backoff,
-    /// Whether a list is refused when it is older than the events seen so far. A reader needs this when it decides by these events alone. The controller
+    /// Whether a list is refused when it is older than what is known of the cluster (`watch_newest`). A reader needs this when it decides by these events alone. The controller
     /// does not: it reads again before each step that cannot be undone, so an older list is no danger and lets it start sooner.
     pub never_back: bool,
     /// Requests of new lists. The watches of a program share one.
@@ -126,6 +129,8 @@ pub async fn watch_into<K, F, E>(
         lists_lost: 0,
         trouble: None,
         newest: Newest::default(),
+        seen: Asked::default(),
+        back: false,
     };
     let unwanted = outlet.events.clone();
     // Cut off at any point: nothing here writes.

@@ -95,11 +95,11 @@ fn run(script: Vec<Reply>) -> Run {
 fn shown(event: WatchEvent<Pod>) -> String {
     let bad_name = |bad: BadObject| format!("{}{}", bad.name, if bad.deleted { " gone" } else { "" });
     match event {
-        WatchEvent::Reset { objects, bad, generation } => {
+        WatchEvent::Reset { objects, bad, generation, back } => {
             let good: Vec<String> = objects.iter().map(ResourceExt::name_any).collect();
             let bad: Vec<String> = bad.into_iter().map(bad_name).collect();
             let requested = if generation > 0 { format!(" generation {generation}") } else { String::new() };
-            format!("reset {good:?} bad {bad:?}{requested}")
+            format!("reset {good:?} bad {bad:?}{requested}{}", if back { " back" } else { "" })
         }
         WatchEvent::Apply(pod) => format!("apply {}", pod.name_any()),
         WatchEvent::Delete(pod) => format!("delete {}", pod.name_any()),
@@ -289,7 +289,7 @@ async fn a_version_that_the_server_keeps_refusing_is_dropped() {
     run.expect(&["reset [] bad []"]).await;
     let (first, _) = run.asked(4).await;
     assert!(run.readiness.report().contains("999999 was seen before"), "{}", run.readiness.report());
-    run.expect(&["reset [\"a\"] bad []"]).await;
+    run.expect(&["reset [\"a\"] bad [] generation 1 back"]).await;
     let waited = clock::monotonic() - first;
     assert!((Duration::from_secs(60)..Duration::from_secs(90)).contains(&waited), "{waited:?}");
 }
@@ -335,14 +335,14 @@ async fn a_request_leads_to_a_list_that_begins_after_it() {
     run.expect(&["reset [] bad []"]).await;
     for n in [1, 2] {
         run.asked(n).await;
-        run.relist.request();
+        run.relist.request(None);
     }
     run.expect(&["reset [] bad [] generation 2"]).await;
     for n in [4, 5] {
         run.asked(n).await;
         // The answer, if there is one, has arrived.
         tokio::time::sleep(Duration::from_millis(1)).await;
-        run.relist.request();
+        run.relist.request(None);
     }
     let began = clock::monotonic();
     run.expect(&["reset [\"a\"] bad [] generation 4", "apply b"]).await;
@@ -350,4 +350,37 @@ async fn a_request_leads_to_a_list_that_begins_after_it() {
     assert!(run.asked(7).await.1.contains("resourceVersion=14"));
     let text = metrics::text(&run.registry).unwrap();
     assert!(text.contains("podgroup_watch_ends_total{reason=\"requested\",resource=\"pods\"} 4"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_below_the_floor_is_refused_and_one_at_the_floor_is_accepted() {
+    let mut run = run(vec![empty("10"), Reply::Watch(vec![], FOREVER), empty("19"), Reply::List("20", "", vec![pod("a", "15")])]);
+    run.expect(&["reset [] bad []"]).await;
+    run.asked(1).await;
+    run.relist.request(Some(20));
+    run.expect(&["reset [\"a\"] bad [] generation 1"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_cluster_went_back_older_lists_are_accepted_at_once_and_readiness_says_so() {
+    let mut run = run(vec![
+        empty("1400"),
+        Reply::Watch(vec![event("ADDED", pod("lost", "1410"))], FOREVER),
+        Reply::Silence,
+        // The floor still holds.
+        empty("1009"),
+        Reply::List("1010", "", vec![pod("a", "15")]),
+        Reply::Watch(vec![event("ADDED", pod("b", "1011")), gone()], FOREVER),
+        empty("1012"),
+    ]);
+    run.expect(&["reset [] bad []", "apply lost"]).await;
+    run.relist.went_back(1010);
+    run.asked(2).await;
+    assert!(run.readiness.report().contains("the cluster went back"), "{}", run.readiness.report());
+    assert!(!run.readiness.is_ready());
+    let began = clock::monotonic();
+    run.expect(&["reset [\"a\"] bad [] generation 1 back", "apply b", "reset [] bad [] generation 1"]).await;
+    // The first list had no answer for 30 s.
+    assert!(clock::monotonic() - began < Duration::from_secs(31));
+    assert!(run.readiness.is_ready());
 }

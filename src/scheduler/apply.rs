@@ -21,7 +21,7 @@ impl State {
         delete: impl Fn(&mut Self, &K),
     ) {
         match change {
-            Change::Reset { all, unreadable, generation: _ } => {
+            Change::Reset { all, unreadable, generation: _, back: _ } => {
                 let there: BTreeSet<K> = all.iter().map(key).chain(unreadable).collect();
                 known(&self.scheduling).iter().filter(|key| !there.contains(key)).for_each(|gone| delete(self, gone));
                 all.into_iter().for_each(|object| apply(self, object));

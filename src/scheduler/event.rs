@@ -40,6 +40,8 @@ pub enum Change<T, K> {
         unreadable: Vec<K>,
         /// The generation of the list: which request of [`crate::runtime::relist::Relist`] it satisfies.
         generation: u64,
+        /// Whether the cluster went back since the list before: what was learned from newer versions is void.
+        back: bool,
     },
     /// The object is new or changed.
     Apply(T),

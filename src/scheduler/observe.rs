@@ -95,8 +95,8 @@ impl Watches<'_> {
 
 fn change<F, I>(event: WatchEvent<F>, key: impl Fn(F) -> I, bad_key: impl Fn(BadObject) -> I) -> Change<F, I> {
     match event {
-        WatchEvent::Reset { objects, bad, generation } => {
-            Change::Reset { all: objects, unreadable: bad.into_iter().map(bad_key).collect(), generation }
+        WatchEvent::Reset { objects, bad, generation, back } => {
+            Change::Reset { all: objects, unreadable: bad.into_iter().map(bad_key).collect(), generation, back }
         }
         WatchEvent::Apply(facts) => Change::Apply(facts),
         WatchEvent::Delete(facts) => Change::Delete(key(facts)),

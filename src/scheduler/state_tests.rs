@@ -37,7 +37,10 @@ fn the_missing_queues_root_and_default_are_created() {
 fn an_object_missing_in_a_new_list_is_deleted_unless_it_could_not_be_decoded() {
     let pods = ["a", "b", "c"].map(|name| running(pod("ns", name, "g", &[("cpu", 1)]), "n"));
     let mut state = ready(vec![node("n", &[("cpu", 4)])], pods.to_vec(), vec![group("ns", "g", 1, "default")]);
-    state.apply(Event::Pods(Change::Reset { all: vec![pods[0].clone()], unreadable: vec![pods[1].uid.clone()], generation: 0 }), at(0));
+    state.apply(
+        Event::Pods(Change::Reset { all: vec![pods[0].clone()], unreadable: vec![pods[1].uid.clone()], generation: 0, back: false }),
+        at(0),
+    );
     state.apply(Event::Pods(Change::Unreadable(pods[1].uid.clone())), at(0));
     assert_eq!((state.scheduling.cache().accounting().pods().count(), state.metrics.unreadable.get()), (2, 2));
     assert!(state.scheduling.cache().accounting().audit().is_clean());

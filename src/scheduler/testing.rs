@@ -25,7 +25,7 @@ pub(super) fn state() -> State {
 
 /// Returns a complete list.
 pub(super) fn reset<T, K>(all: Vec<T>) -> Change<T, K> {
-    Change::Reset { all, unreadable: Vec::new(), generation: 0 }
+    Change::Reset { all, unreadable: Vec::new(), generation: 0, back: false }
 }
 
 /// Makes the state lead with complete lists. `queues` are in addition to `root` and `default`.
