@@ -7,7 +7,7 @@
 //!          ▼                                   │
 //!        list ──── all pages ──► Reset ──►  watch ──► Apply, Delete, Bad …
 //!          ▲                                 │   ▲
-//!          └── too old, unreadable, refused ─┘   └── closed: opened again from where it stood
+//!          └── too old, unreadable, silent  ─┘   └── closed: opened again from where it stood
 //! ```
 //!
 //! A request of [`Relist`] leads to a new list from every place of this picture.
@@ -54,6 +54,8 @@ pub enum WatchEvent<F> {
         /// With [`WatchConfig::never_back`] false it may also be an API server that is behind.
         back: bool,
     },
+    /// Nothing else changed up to now, says the server (a bookmark). It comes about once a minute when nothing happens.
+    UpToDate,
     /// An object is new or has changed.
     Apply(F),
     /// An object was deleted; this is its last state.
@@ -73,9 +75,10 @@ pub struct WatchConfig {
     pub field_selector: Option<String>,
     /// Objects per page of a list: 500, as client-go has it.
     pub page_size: u32,
-    /// The server ends the watch after this time, and we do so 5 s later if it does not. 200 s is below the idle timeouts
-    /// of the usual load balancers.
+    /// The server ends the watch after this time. 200 s is below the idle timeouts of the usual load balancers.
     pub idle: Duration,
+    /// A watch without any event or bookmark for this time is dead, and the list is read again.
+    pub silent: Duration,
     /// Time limit for one page of a list, and for the first byte of a watch.
     pub limit: Duration,
     /// The wait between attempts that fail.
@@ -87,6 +90,11 @@ pub struct WatchConfig {
     pub relist: Relist,
 }
 
+/// How long a watch may say nothing. An API server sends a bookmark at least once a minute to each watch (kube-apiserver's `bookmarkFrequency`, and up to
+/// 1.25 s for its timer), also when nothing happens. 75 s are that and a margin for a busy server, and leave 15 s of the 90 s after which a change must be seen
+/// for the list that follows.
+const SILENT: Duration = Duration::from_secs(75);
+
 impl WatchConfig {
     /// Makes a watch of everything of one resource, with the defaults that the fields name and at most 15 s between attempts.
     pub fn new(resource: &'static str) -> Self {
@@ -96,6 +104,7 @@ impl WatchConfig {
             field_selector: None,
             page_size: 500,
             idle: Duration::from_secs(200),
+            silent: SILENT,
             limit: Duration::from_secs(30),
             backoff: Backoff::new(Duration::from_millis(100), Duration::from_secs(15)),
             never_back: false,
@@ -118,6 +127,7 @@ pub async fn watch_into<K, F, E>(
     E: Send,
 {
     let url = api.resource_url().to_owned();
+    let age = metrics.watch(config.resource);
     let mut watch = Watch {
         request: Request::new(url),
         metadata_only: K::metadata_api(),
@@ -125,6 +135,7 @@ pub async fn watch_into<K, F, E>(
         config,
         listed,
         metrics,
+        age,
         failures: 0,
         lists_lost: 0,
         trouble: None,

@@ -19,6 +19,7 @@ use super::rbac_warnings::{ADVICE, is_permission_missing};
 use super::readiness::Listed;
 use super::relist::{Asked, WENT_BACK};
 use super::watch::{Outlet, WatchConfig, WatchEvent};
+use super::watch_age::WatchAge;
 use super::watch_decode::{BadObject, Decoded, Page};
 use super::watch_newest::{Newest, Taken};
 
@@ -38,6 +39,9 @@ enum End {
     Lost(CallError),
     /// The watch could not be opened, or it broke.
     Failed(CallError),
+    /// It was open and said nothing for too long: list again. Its server, or something before it, lost it; or the resourceVersion lies in the future of a
+    /// restored etcd. A server opens such a watch, and says nothing before the etcd has reached that version.
+    Silent,
     /// The receiver of the events is gone.
     Unwanted,
 }
@@ -50,6 +54,7 @@ pub(super) struct Watch {
     pub(super) config: WatchConfig,
     pub(super) listed: Listed,
     pub(super) metrics: WatchMetrics,
+    pub(super) age: WatchAge,
     /// Failed attempts in a row.
     pub(super) failures: u32,
     /// Lists in a row with a watch that could not start because the server had forgotten the resourceVersion. They do not count as failures: a restarted
@@ -138,6 +143,7 @@ impl Watch {
             self.back |= self.newest.accept(&version) == Taken::Back;
         }
         self.metrics.list(self.config.resource, "ok");
+        self.age.heard();
         let (generation, back) = (self.seen.generation, self.back);
         if !outlet.send(WatchEvent::Reset { objects, bad, generation, back }).await {
             return false;
@@ -226,12 +232,18 @@ impl Watch {
                 End::Lost(error) => {
                     // A version that is too old is the normal end of a long pause and no trouble.
                     if !matches!(error, CallError::Expired(_)) {
-                        self.report("watch", &error);
+                        self.report("watch", error.kind(), &error);
                     }
                     self.metrics.end(self.config.resource, error.kind());
                     self.failures = 0;
                     self.lists_lost = self.lists_lost.saturating_add(1);
                     tokio::time::sleep(self.config.backoff.delay(self.lists_lost)).await;
+                    return true;
+                }
+                End::Silent => {
+                    let text = format!("no event and no bookmark for {:?}: the watch is dead", self.config.silent);
+                    self.report("watch", "silent", &CallError::Other(text));
+                    self.metrics.end(self.config.resource, "silent");
                     return true;
                 }
                 End::Failed(error) => {
@@ -274,10 +286,10 @@ impl Watch {
         };
         self.recovered("watch");
         futures::pin_mut!(stream);
-        let silence = self.config.idle.saturating_add(Duration::from_secs(5));
         loop {
-            let event = match tokio::time::timeout(silence, stream.next()).await {
-                Err(_) | Ok(None) => return End::Closed,
+            let event = match tokio::time::timeout(self.config.silent, stream.next()).await {
+                Err(_elapsed) => return End::Silent,
+                Ok(None) => return End::Closed,
                 // A line that is no event would come again from the same version.
                 Ok(Some(Err(error @ Error::SerdeError(_)))) => return End::Lost(error.into()),
                 Ok(Some(Err(error))) => return End::Failed(error.into()),
@@ -289,6 +301,10 @@ impl Watch {
                 Wire::Deleted(decoded) => (decoded, "deleted"),
                 Wire::Bookmark(bookmark) => {
                     *version = bookmark.metadata.resource_version;
+                    self.age.heard();
+                    if !outlet.send(WatchEvent::UpToDate).await {
+                        return End::Unwanted;
+                    }
                     continue;
                 }
                 Wire::Error(status) => {
@@ -302,6 +318,7 @@ impl Watch {
             };
             now_at.clone_into(version);
             self.metrics.event(self.config.resource, kind);
+            self.age.heard();
             let gone = kind == "deleted";
             let event = match decoded {
                 Decoded::Good(object) if gone => WatchEvent::Delete((outlet.keep)(object)),
@@ -325,16 +342,16 @@ impl Watch {
         } else {
             self.metrics.end(self.config.resource, error.kind());
         }
-        self.report(what, error);
+        self.report(what, error.kind(), error);
         self.failures = self.failures.saturating_add(1);
         let asked = error.retry_after().unwrap_or_default();
         tokio::time::sleep(self.config.backoff.delay(self.failures).max(asked)).await;
     }
 
     /// Logs a trouble when it is another than before: an outage of an hour is one line.
-    fn report(&mut self, what: &'static str, error: &CallError) {
+    fn report(&mut self, what: &'static str, kind: &'static str, error: &CallError) {
         self.listed.trouble(Some(error.to_string()));
-        if self.trouble.replace((what, error.kind())) != Some((what, error.kind())) {
+        if self.trouble.replace((what, kind)) != Some((what, kind)) {
             let resource = self.config.resource;
             if is_permission_missing(error) {
                 tracing::warn!(resource, %error, "cannot {what}; retrying until it works; {ADVICE}");

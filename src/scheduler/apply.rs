@@ -29,7 +29,7 @@ impl State {
             }
             Change::Apply(object) => apply(self, object),
             Change::Delete(key) => delete(self, &key),
-            Change::Unreadable(_) => {}
+            Change::UpToDate | Change::Unreadable(_) => {}
         }
     }
 

@@ -43,6 +43,8 @@ pub enum Change<T, K> {
         /// Whether the cluster went back since the list before: what was learned from newer versions is void.
         back: bool,
     },
+    /// Nothing else changed up to now.
+    UpToDate,
     /// The object is new or changed.
     Apply(T),
     /// The object was deleted.
@@ -71,7 +73,7 @@ impl<T, K> Change<T, K> {
         match self {
             Self::Reset { unreadable, .. } => unreadable.len(),
             Self::Unreadable(_) => 1,
-            Self::Apply(_) | Self::Delete(_) => 0,
+            Self::UpToDate | Self::Apply(_) | Self::Delete(_) => 0,
         }
     }
 }

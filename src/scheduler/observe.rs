@@ -98,6 +98,7 @@ fn change<F, I>(event: WatchEvent<F>, key: impl Fn(F) -> I, bad_key: impl Fn(Bad
         WatchEvent::Reset { objects, bad, generation, back } => {
             Change::Reset { all: objects, unreadable: bad.into_iter().map(bad_key).collect(), generation, back }
         }
+        WatchEvent::UpToDate => Change::UpToDate,
         WatchEvent::Apply(facts) => Change::Apply(facts),
         WatchEvent::Delete(facts) => Change::Delete(key(facts)),
         WatchEvent::Bad(bad) if bad.deleted => Change::Delete(bad_key(bad)),
