@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
 
 use super::queue_snapshot::QueueSnapshot;
+use super::state::Kind;
 
 /// One event.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub enum Event {
     PriorityClasses(Change<PriorityClassFacts, String>),
     /// A change of disruption budgets.
     Budgets(Change<BudgetFacts, BudgetKey>),
+    /// The cluster went back to an earlier state: its etcd was restored from a backup. Lists of this and later generations show the state since.
+    WentBack(u64),
     /// A debug question.
     Ask(Question, oneshot::Sender<serde_json::Value>),
     /// A request for the queue snapshot, for the metrics.
@@ -63,7 +66,20 @@ impl Event {
             Self::Queues(change) => change.unreadable(),
             Self::PriorityClasses(change) => change.unreadable(),
             Self::Budgets(change) => change.unreadable(),
-            Self::Ask(..) | Self::QueueSnapshot(_) => 0,
+            Self::WentBack(_) | Self::Ask(..) | Self::QueueSnapshot(_) => 0,
+        }
+    }
+
+    /// Returns the kind of objects that the event of a watch is about; `None` for other events.
+    pub(super) const fn kind(&self) -> Option<Kind> {
+        match self {
+            Self::Nodes(_) => Some(Kind::Nodes),
+            Self::Pods(_) => Some(Kind::Pods),
+            Self::Groups(_) => Some(Kind::Groups),
+            Self::Queues(_) => Some(Kind::Queues),
+            Self::PriorityClasses(_) => Some(Kind::PriorityClasses),
+            Self::Budgets(_) => Some(Kind::Budgets),
+            Self::WentBack(_) | Self::Ask(..) | Self::QueueSnapshot(_) => None,
         }
     }
 }
@@ -87,6 +103,8 @@ pub enum Question {
     Queues,
     /// The audit: the differences between the accounting and a recount.
     Audit,
+    /// How old the view of each kind is, and whether decisions are made on it.
+    View,
 }
 
 /// The report of a write.

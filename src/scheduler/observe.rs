@@ -27,6 +27,20 @@ pub fn start(
     relist: &Relist,
     events: &mpsc::Sender<Event>,
 ) {
+    let (asked, back) = (relist.clone(), events.clone());
+    program.spawn(Stage::Work, "watch for a restored etcd", |stop| async move {
+        let forward = async {
+            let mut known = 0;
+            loop {
+                known = asked.back_after(known).await;
+                if back.send(Event::WentBack(known)).await.is_err() {
+                    return;
+                }
+            }
+        };
+        stop.unless(forward).await;
+        Ok::<(), String>(())
+    });
     let mut watches = Watches { program, client, readiness, metrics, relist, events };
     watches.start(
         "nodes",

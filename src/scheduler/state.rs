@@ -23,6 +23,7 @@ use super::metrics::Metrics;
 use super::overcommit::Overcommit;
 use super::queue_snapshot::{self, QueueSnapshot};
 use super::status_writer::StatusWriter;
+use super::view::View;
 
 /// The back-off of a PodGroup after a refused bind.
 const BIND_BACKOFF: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
@@ -52,7 +53,19 @@ pub(super) enum Kind {
 
 impl Kind {
     /// Every kind.
-    const ALL: [Self; 6] = [Self::Nodes, Self::Pods, Self::Groups, Self::Queues, Self::PriorityClasses, Self::Budgets];
+    pub(super) const ALL: [Self; 6] = [Self::Nodes, Self::Pods, Self::Groups, Self::Queues, Self::PriorityClasses, Self::Budgets];
+
+    /// Returns its resource, as RBAC names it.
+    pub(super) const fn resource(self) -> &'static str {
+        match self {
+            Self::Nodes => "nodes",
+            Self::Pods => "pods",
+            Self::Groups => "podgroups",
+            Self::Queues => "queues",
+            Self::PriorityClasses => "priorityclasses",
+            Self::Budgets => "poddisruptionbudgets",
+        }
+    }
 }
 
 /// The state of the scheduler.
@@ -62,6 +75,7 @@ pub struct State {
     pub(super) status_writer: StatusWriter,
     policy: Policy,
     pub(super) complete: BTreeSet<Kind>,
+    pub(super) view: View,
     leading: bool,
     /// The time of the decision of each bind under way.
     binding: BTreeMap<Uid, Duration>,
@@ -79,6 +93,7 @@ impl State {
             status_writer: StatusWriter::new(),
             policy,
             complete: BTreeSet::new(),
+            view: View::default(),
             leading: false,
             binding: BTreeMap::new(),
             overcommit: Overcommit::default(),
@@ -111,6 +126,9 @@ impl State {
     pub fn apply(&mut self, event: Event, now: Now) {
         self.metrics.unreadable.inc_by(u64::try_from(event.unreadable()).unwrap_or(u64::MAX));
         let decided = self.decides();
+        if let Some(kind) = event.kind() {
+            self.view.heard(kind, now.since_start);
+        }
         match event {
             Event::Nodes(change) => self.apply_nodes(change),
             Event::Pods(change) => self.apply_pods(change),
@@ -118,9 +136,10 @@ impl State {
             Event::Queues(change) => self.apply_queues(change, now),
             Event::PriorityClasses(change) => self.apply_priority_classes(change),
             Event::Budgets(change) => self.apply_budgets(change),
+            Event::WentBack(generation) => self.view.went_back(generation),
             Event::Ask(question, reply) => {
                 // The client may have closed the request.
-                let _gone = reply.send(super::debug::answer(self, question));
+                let _gone = reply.send(super::debug::answer(self, question, now.since_start));
             }
             // The request timed out.
             Event::QueueSnapshot(reply) if reply.is_closed() => {}
@@ -187,7 +206,7 @@ impl State {
     /// Returns whether [`tick`](Self::tick) would run a cycle now.
     #[must_use]
     pub fn has_work(&self, now: Now) -> bool {
-        self.decides() && self.scheduling.has_work(now.since_start)
+        self.decides() && self.view.trouble(now.since_start).is_none() && self.scheduling.has_work(now.since_start)
     }
 
     /// Runs a cycle if there is work, and returns the writes that are due.
@@ -198,7 +217,7 @@ impl State {
             return Vec::new();
         }
         let mut commands = Vec::new();
-        if self.scheduling.has_work(now.since_start) {
+        if self.view.check(now.since_start) && self.scheduling.has_work(now.since_start) {
             let plan = cycle::run(&mut self.scheduling, &self.policy, now.since_start);
             for key in &plan.tried {
                 let group = self.scheduling.cache().groups().get(key);
@@ -234,7 +253,9 @@ impl State {
         if !self.decides() {
             return None;
         }
-        self.scheduling.next_attempt().into_iter().chain(self.status_writer.next()).min()
+        // On a view that is not good no timer leads to a decision.
+        let attempt = self.scheduling.next_attempt().filter(|_| self.view.was_good());
+        attempt.into_iter().chain(self.status_writer.next()).min()
     }
 
     fn watch_overcommit(&mut self) {

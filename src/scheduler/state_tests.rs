@@ -73,12 +73,12 @@ fn a_nomination_overcommits_no_node_and_is_shown_separately() {
     let mut state = nominated();
     let _cycle = state.tick(at(100));
     assert_eq!(state.metrics.overcommitted_nodes.get(), 0);
-    let ledger = crate::scheduler::debug::answer(&state, crate::scheduler::event::Question::Ledger);
+    let ledger = crate::scheduler::debug::answer(&state, crate::scheduler::event::Question::Ledger, Duration::ZERO);
     let shown = &ledger["nodes"][0];
     assert_eq!((&shown["used"]["cpu"], &shown["nominated"]["cpu"]), (&"4".into(), &"3".into()));
     assert_eq!((shown["overcommitted"].as_object().unwrap().len(), &shown["pods"]), (0, &1.into()));
     // The queue and its ancestors show the same in the status, in the metric and at the debug endpoint.
-    let queues = crate::scheduler::debug::answer(&state, crate::scheduler::event::Question::Queues);
+    let queues = crate::scheduler::debug::answer(&state, crate::scheduler::event::Question::Queues, Duration::ZERO);
     for name in ["default", "root"] {
         let shown = queues["queues"].as_array().unwrap().iter().find(|queue| queue["name"] == name).unwrap();
         assert_eq!((&shown["used"]["cpu"], &shown["nominated"]["cpu"]), (&"4".into(), &"3".into()), "{name}");
@@ -143,6 +143,9 @@ fn the_timeout_for_victims_wakes_the_loop() {
         }
     }
     assert_eq!(state.next(), Some(Duration::from_secs(90)));
+    // The view of nodes and queues is recent.
+    state.apply(Event::Nodes(Change::UpToDate), at(60_000));
+    state.apply(Event::Queues(Change::UpToDate), at(60_000));
     assert!(state.has_work(at(90_000)) && !state.has_work(at(89_999)));
 }
 
