@@ -40,6 +40,20 @@ pub struct Watches {
 impl Watches {
     /// Starts every watch as a task of the program. Pods are watched only for these `schedulers`.
     pub fn start(&self, program: &mut Program, schedulers: &[String]) {
+        let (relist, events) = (self.relist.clone(), self.events.clone());
+        program.spawn(Stage::Work, "watch for a restored etcd", |stop| async move {
+            let forward = async {
+                let mut known = 0;
+                loop {
+                    known = relist.back_after(known).await;
+                    if events.send(Observation::WentBack(known)).await.is_err() {
+                        return;
+                    }
+                }
+            };
+            stop.unless(forward).await;
+            Ok::<(), String>(())
+        });
         self.watch_owners::<ReplicaSet>(program, OwnerKind::ReplicaSet, "replicasets", schedulers);
         self.watch_owners::<StatefulSet>(program, OwnerKind::StatefulSet, "statefulsets", schedulers);
         self.watch_owners::<DaemonSet>(program, OwnerKind::DaemonSet, "daemonsets", schedulers);

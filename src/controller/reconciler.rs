@@ -128,6 +128,12 @@ impl Reconciler {
     /// Updates the cache with one observation and enqueues the affected PodGroups.
     fn observe(&mut self, observation: Observation) {
         let relisted = matches!(&observation, Observation::Group(WatchEvent::Reset { .. }));
+        if matches!(&observation, Observation::WentBack(_)) {
+            self.started = false;
+        }
+        if matches!(&observation, Observation::WentBack(_) | Observation::Group(WatchEvent::Reset { back: true, .. })) {
+            self.states.values_mut().for_each(|state| state.memory.observe(CacheChange::WentBack));
+        }
         for affected in self.observed.take(observation) {
             let key = affected.key().clone();
             if key.owner().is_none() {
@@ -149,7 +155,7 @@ impl Reconciler {
         }
     }
 
-    /// Enqueues every known key as soon as every list is complete and this process leads. Before that the queue stays empty: a process that never leads
+    /// Enqueues every known key as soon as every list is complete and this process leads, and again when the cluster went back. Before that the queue stays empty: a process that never leads
     /// would otherwise remember every key that ever existed.
     fn start_if_ready(&mut self, leading: bool) {
         if self.started || !leading || !self.observed.is_complete() {
@@ -185,7 +191,7 @@ impl Reconciler {
 
     /// Decides the next step of this attempt. Starts a task for it, or ends the attempt.
     fn take_next_step(&mut self, mut attempt: Box<Attempt>, leadership: &Leadership) {
-        if attempt.steps >= MAX_STEPS_PER_ATTEMPT || !leadership.is_leading() {
+        if attempt.steps >= MAX_STEPS_PER_ATTEMPT || !leadership.is_leading() || !self.started {
             attempt.failing = true;
             attempt.finish();
             return;

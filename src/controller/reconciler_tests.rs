@@ -66,6 +66,19 @@ fn client(answers: Box<Answers>, requests: &Arc<Mutex<Vec<(String, Value)>>>) ->
     kube::Client::new(app, "ns")
 }
 
+/// Makes complete lists of one generation.
+#[derive(Clone, Copy)]
+struct Lists {
+    generation: u64,
+    back: bool,
+}
+
+impl Lists {
+    fn of<K>(self, objects: Vec<K>) -> WatchEvent<K> {
+        WatchEvent::Reset { objects, bad: Vec::new(), generation: self.generation, back: self.back }
+    }
+}
+
 impl Rig {
     fn start(answers: Box<Answers>, leadership: Leadership) -> Self {
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -82,21 +95,28 @@ impl Rig {
 
     /// Sends the first complete list of every watch.
     async fn show(&self, wants: u32, groups: Vec<ObservedGroup>) {
-        fn all<K>(objects: Vec<K>) -> WatchEvent<K> {
-            WatchEvent::Reset { objects, bad: Vec::new(), generation: 0 }
-        }
+        self.show_generation(0, vec![replica_set(wants)], groups).await;
+    }
+
+    /// Sends a complete list of every watch; that of the ReplicaSets comes 10 s after the others.
+    async fn show_generation(&self, generation: u64, replica_sets: Vec<ObservedOwner>, groups: Vec<ObservedGroup>) {
+        let back = generation > 0;
+        let all = Lists { generation, back };
         for seen in [
-            Observation::Deployment(all(Vec::new())),
-            Observation::Pod(0, all(Vec::new())),
-            Observation::Group(all(groups)),
-            Observation::Namespace(all(Vec::new())),
-            Observation::Owner(OwnerKind::StatefulSet, all(Vec::new())),
-            Observation::Owner(OwnerKind::DaemonSet, all(Vec::new())),
-            Observation::Owner(OwnerKind::Job, all(Vec::new())),
-            Observation::Owner(OwnerKind::ReplicaSet, all(vec![replica_set(wants)])),
+            Observation::Deployment(all.of(Vec::new())),
+            Observation::Pod(0, all.of(Vec::new())),
+            Observation::Group(all.of(groups)),
+            Observation::Namespace(all.of(Vec::new())),
+            Observation::Owner(OwnerKind::StatefulSet, all.of(Vec::new())),
+            Observation::Owner(OwnerKind::DaemonSet, all.of(Vec::new())),
+            Observation::Owner(OwnerKind::Job, all.of(Vec::new())),
         ] {
             self.events.send(seen).await.unwrap();
         }
+        if back {
+            seconds(10).await;
+        }
+        self.events.send(Observation::Owner(OwnerKind::ReplicaSet, all.of(replica_sets))).await.unwrap();
     }
 
     /// Returns whether the loop still answers its liveness probe.
@@ -172,7 +192,10 @@ async fn a_created_podgroup_that_a_new_list_does_not_contain_is_read() {
     let rig = Rig::start(Box::new(answers), Leadership::always());
     rig.show(1, Vec::new()).await;
     seconds(1).await;
-    rig.events.send(Observation::Group(WatchEvent::Reset { objects: Vec::new(), bad: Vec::new(), generation: 0 })).await.unwrap();
+    rig.events
+        .send(Observation::Group(WatchEvent::Reset { objects: Vec::new(), bad: Vec::new(), generation: 0, back: false }))
+        .await
+        .unwrap();
     seconds(60).await;
     assert_eq!((rig.count("GET podgroups"), rig.count("POST podgroups")), (1, 2));
 }
@@ -372,3 +395,31 @@ fn the_state_of_a_podgroup_is_removed_with_its_last_pod() {
 
 #[path = "reconciler_refusal_tests.rs"]
 mod refusal;
+
+#[tokio::test(start_paused = true)]
+async fn after_the_cluster_went_back_nothing_is_written_before_every_list_is_of_that_time() {
+    let object = json!({
+        "metadata": {
+            "name": &*key().name, "namespace": "ns", "uid": "g", "resourceVersion": "2", "labels": { MANAGED_BY: CONTROLLER },
+            "annotations": { "podgroup.dev/applied": "{\"minMember\":1,\"queue\":\"default\"}" },
+            "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": OWNER, "controller": true }],
+        },
+        "spec": { "minMember": 1, "queue": "default" },
+    });
+    let stored = object.clone();
+    let answers = move |method: &str, kind: &str, _: &Value| match (method, kind) {
+        ("GET", "podgroups") => (200, stored.clone()),
+        _ => (500, Value::Null),
+    };
+    let rig = Rig::start(Box::new(answers), Leadership::always());
+    // The ReplicaSet was scaled to 0 and its PodGroup deleted. The backup is from before.
+    rig.show_generation(0, vec![replica_set(0)], Vec::new()).await;
+    seconds(10).await;
+    rig.events.send(Observation::WentBack(1)).await.unwrap();
+    rig.show_generation(1, vec![replica_set(1)], vec![seen_group(&object)]).await;
+    // For 10 s the PodGroup was shown, and not its owner.
+    assert_eq!(rig.requests.lock().unwrap().len(), 0);
+    seconds(10).await;
+    assert!(rig.count("PATCH podgroups") > 0, "the controller works on: the backup has an older intent");
+    assert_eq!(rig.count("GET pods"), 0, "members are listed only before a deletion");
+}

@@ -78,6 +78,9 @@ pub enum CacheChange<'a> {
         /// Whether the list contains the PodGroup.
         present: bool,
     },
+    /// The cluster went back to an earlier state, because its etcd was restored from a backup. Versions and UIDs of the time after it are void. Every remembered
+    /// PodGroup gets this change.
+    WentBack,
     /// The wait for the cache to show a listed member is over, and the cache has not shown it.
     WaitOver,
 }
@@ -90,7 +93,7 @@ pub enum Latest {
     Nothing,
     /// An answer showed this object.
     Exists(Existing),
-    /// The object with this UID is deleted. A UID never comes back, whatever a cache still shows.
+    /// The object with this UID is deleted. A UID comes back only with [`CacheChange::WentBack`], whatever a cache still shows.
     Gone(Uid),
 }
 
@@ -172,6 +175,10 @@ impl Memory {
             CacheChange::Member | CacheChange::WaitOver => self.unseen_member = false,
             CacheChange::Deleted(uid) => self.observe_deletion(uid),
             CacheChange::Relisted { present: false } => self.observe_list_without_group(),
+            // An answer that is under way may be of the time before, so a read must follow it.
+            CacheChange::WentBack => {
+                *self = Self { stale: self.stale || self.latest != Latest::Nothing, unlisted: true, ..Self::default() }
+            }
         }
     }
 

@@ -127,3 +127,23 @@ fn an_answer_is_ignored_when_the_watch_has_already_shown_the_deletion() {
     memory.learn(None, &Answer::Exists(group("a", "10")));
     assert!(memory.is_stale(), "the list may be older or newer than the answer");
 }
+
+#[test]
+fn after_the_cluster_went_back_only_a_read_or_the_cache_says_what_exists() {
+    let restored = group("a", "5");
+    for answer in [Answer::Exists(group("a", "1400")), Answer::Gone(restored.version().uid.clone())] {
+        let mut memory = Memory::default();
+        memory.learn(None, &answer);
+        memory.observe(CacheChange::WentBack);
+        assert_eq!(memory.freshest(Some(&restored)), Some(&restored), "{answer:?}");
+        assert!(memory.is_stale(), "{answer:?}");
+        // The answer of a step that was under way meanwhile.
+        memory.learn(None, &Answer::Exists(group("a", "1401")));
+        assert!(memory.is_stale(), "{answer:?}");
+        memory.learn(None, &Answer::Exists(group("a", "6")));
+        assert!(!memory.is_stale(), "{answer:?}");
+    }
+    let mut memory = Memory::default();
+    memory.observe(CacheChange::WentBack);
+    assert!(!memory.is_stale(), "a PodGroup of which answers said nothing costs no read");
+}

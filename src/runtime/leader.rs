@@ -170,6 +170,15 @@ impl Leadership {
         }
     }
 
+    /// Returns a resourceVersion that the cluster has reached: that of the lease after its last write by this process. `None` while it does not lead, and
+    /// without election. A list that begins now and is older comes from an API server that is behind, or from another etcd than the lease.
+    pub fn floor(&self) -> Option<u64> {
+        match *self.state.borrow() {
+            State::Leading(_, Some(term)) => Some(term.version),
+            State::Leading(_, None) | State::Waiting | State::Lost => None,
+        }
+    }
+
     /// Returns the time limit of a request that is sent now, at most `limit`. `None` while this process does not lead: then the request is not sent.
     pub(super) fn allows(&self, limit: Duration) -> Option<Duration> {
         let now = clock::through_suspension();
@@ -188,6 +197,8 @@ pub(super) struct Term {
     pub(super) until: Instant,
     /// Every request of the leader has ended by then, with or without an answer.
     pub(super) writes_end: Instant,
+    /// The resourceVersion of the lease after its last write; 0 if it is no number.
+    pub(super) version: u64,
 }
 
 /// Makes a leadership, which the workers ask, and its elector, which must be run. Sends nothing yet.

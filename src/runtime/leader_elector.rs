@@ -17,6 +17,7 @@ use super::call::{CallError, Caller};
 use super::clock;
 use super::leader::{LeaderConfig, LeadershipLost, ReleaseRule, State, Term};
 use super::leader_decide::{Handover, Observed, Presence, Record, Step, decide, handover, observe};
+use super::relist::{Relist, WENT_BACK};
 use super::shutdown::Shutdown;
 
 /// Tries to acquire the lease, then renews it.
@@ -39,6 +40,10 @@ pub struct Elector {
     rule: ReleaseRule,
     /// Set when nothing of this process is under way any more.
     drained: Arc<AtomicBool>,
+    /// The newest version of the lease in any answer; 0 before the first.
+    newest: u64,
+    /// Where it is reported that the cluster went back.
+    relist: Relist,
 }
 
 impl Elector {
@@ -62,6 +67,8 @@ impl Elector {
             handover: None,
             rule: ReleaseRule::Always,
             drained,
+            newest: 0,
+            relist: Relist::new(),
         }
     }
 
@@ -76,6 +83,13 @@ impl Elector {
     #[must_use]
     pub fn annotated(mut self, key: &str, value: &str) -> Self {
         self.marks.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Reports to `relist` that the cluster went back: the answer to a write of the lease has an older version than an answer before.
+    #[must_use]
+    pub fn reporting_to(mut self, relist: Relist) -> Self {
+        self.relist = relist;
         self
     }
 
@@ -185,6 +199,7 @@ impl Elector {
         };
         match written {
             Ok(lease) => {
+                self.notice_going_back(&lease);
                 self.remember(lease);
                 self.lead_from(began, comes);
                 Ok(step)
@@ -219,7 +234,19 @@ impl Elector {
         self.caller.once("update", "leases", replace).await
     }
 
+    /// Notices from the answer to a write that the cluster went back. A write passes through etcd, so its answer has the newest version there is; a read may come
+    /// from an API server that is behind.
+    fn notice_going_back(&mut self, written: &Lease) {
+        let version = version(written);
+        if (1..self.newest).contains(&version) {
+            tracing::warn!(lease = self.lease(), version, seen = self.newest, "{WENT_BACK}");
+            self.newest = version;
+            self.relist.went_back(version);
+        }
+    }
+
     fn remember(&mut self, lease: Lease) {
+        self.newest = self.newest.max(version(&lease));
         let spec = lease.spec.clone().unwrap_or_default();
         let record = Record {
             holder: spec.holder_identity.unwrap_or_default(),
@@ -243,7 +270,8 @@ impl Elector {
 
     /// Starts a term. Its times count from `began`, when the successful request had not been sent yet. The first term says how the lease came.
     fn lead_from(&mut self, began: Instant, comes: Handover) {
-        let term = Term { until: began + self.config.renew_deadline, writes_end: began + self.config.writes_end() };
+        let version = self.known.as_ref().map_or(0, version);
+        let term = Term { until: began + self.config.renew_deadline, writes_end: began + self.config.writes_end(), version };
         if self.until.is_none() || self.trouble.is_some() {
             tracing::info!(lease = self.lease(), identity = self.config.identity, "leading");
         }
@@ -346,4 +374,9 @@ impl Elector {
             self.trouble = Some(what);
         }
     }
+}
+
+/// Returns the version of a lease; 0 if it has none that is a number.
+fn version(lease: &Lease) -> u64 {
+    lease.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()).unwrap_or(0)
 }

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::runtime::metrics::{self, RequestMetrics};
+use crate::runtime::relist::Relist;
 use crate::runtime::shutdown::{Shutdown, Trigger};
 use axum::Json;
 use axum::extract::State as Shared;
@@ -56,6 +57,7 @@ async fn serve(Shared(cluster): Shared<Cluster>, method: Method, body: String) -
 
 struct Candidate {
     leadership: Leadership,
+    relist: Relist,
     trigger: Trigger,
     tasks: JoinSet<Result<(), LeadershipLost>>,
 }
@@ -81,10 +83,11 @@ fn candidate_with(cluster: &Cluster, identity: &str, rule: ReleaseRule) -> Candi
     let caller = Caller::new(Duration::from_secs(30), RequestMetrics::new(&registry).unwrap());
     let api = Api::namespaced(Client::new(app, "default"), "system");
     let (leadership, elector) = elect(api, caller, config(identity));
-    let elector = elector.annotated("x/version", identity).releasing(rule);
+    let relist = Relist::new();
+    let elector = elector.annotated("x/version", identity).releasing(rule).reporting_to(relist.clone());
     let ((trigger, stop), mut tasks) = (Shutdown::new(), JoinSet::new());
     tasks.spawn(elector.run(stop));
-    Candidate { leadership, trigger, tasks }
+    Candidate { leadership, relist, trigger, tasks }
 }
 
 impl Candidate {
@@ -442,4 +445,30 @@ async fn a_mark_that_a_holder_without_it_has_copied_says_nothing() {
     let mut two = candidate_with(&cluster, "two", WHEN_DRAINED);
     two.leads().await;
     assert_eq!(two.leadership.acquired().await, Some(Handover::Unclean));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_with_an_older_version_says_that_the_cluster_went_back() {
+    let cluster = Cluster::default();
+    cluster.lock().unwrap().version = 1400;
+    let mut one = candidate(&cluster, "one");
+    assert_eq!(one.leadership.floor(), None);
+    one.leads().await;
+    assert_eq!(one.leadership.floor(), Some(1401));
+    let backup = cluster.lock().unwrap().lease.clone();
+    seconds(9).await;
+    assert_eq!((one.leadership.floor(), one.relist.generation()), (Some(1405), 0));
+    {
+        // The etcd is restored: the lease is the one of the backup, and later versions were never given.
+        let mut server = cluster.lock().unwrap();
+        server.lease = backup;
+        server.version = 1401;
+    }
+    seconds(3).await;
+    assert_eq!((one.leadership.floor(), one.relist.generation()), (Some(1402), 1));
+    assert_eq!(one.relist.back_after(0).await, 1);
+    seconds(20).await;
+    assert!(one.leadership.is_leading());
+    assert_eq!(one.relist.generation(), 1, "reported once");
+    assert_eq!(Leadership::always().floor(), None);
 }

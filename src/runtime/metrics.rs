@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use super::watch_age::{WatchAge, WatchAges};
 use prometheus::core::Collector;
 use prometheus::{Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 
@@ -74,18 +75,19 @@ impl RequestMetrics {
     }
 }
 
-/// The watches: lists, events, ends, and objects that could not be decoded.
+/// The watches: lists, events, ends, objects that could not be decoded, and the age of the view.
 #[derive(Clone, Debug)]
 pub struct WatchMetrics {
     lists: IntCounterVec,
     events: IntCounterVec,
     ends: IntCounterVec,
     bad: IntCounterVec,
+    ages: WatchAges,
 }
 
 impl WatchMetrics {
     /// Registers `podgroup_watch_lists_total{resource,outcome}`, `…_events_total{resource,type}`,
-    /// `…_ends_total{resource,reason}` and `…_bad_objects_total{resource}`.
+    /// `…_ends_total{resource,reason}`, `…_bad_objects_total{resource}` and `…_age_seconds{resource}`.
     ///
     /// # Errors
     /// When the names are already registered: make one for a program and clone it.
@@ -96,7 +98,13 @@ impl WatchMetrics {
             events: counter("watch_events_total", "Events that a watch delivered.", &["resource", "type"])?,
             ends: counter("watch_ends_total", "Watches that ended, by why.", &["resource", "reason"])?,
             bad: counter("watch_bad_objects_total", "Objects that could not be decoded.", &["resource"])?,
+            ages: registered(registry, WatchAges::new()?)?,
         })
+    }
+
+    /// Adds a watch of this resource.
+    pub(super) fn watch(&self, resource: &'static str) -> WatchAge {
+        self.ages.add(resource)
     }
 
     pub(crate) fn list(&self, resource: &str, outcome: &str) {

@@ -37,6 +37,7 @@ pub mod shutdown;
 pub mod tls;
 pub mod version_skew;
 pub mod watch;
+mod watch_age;
 mod watch_decode;
 mod watch_loop;
 mod watch_newest;

@@ -109,23 +109,12 @@ pub async fn setup<M>(
     );
     let caller = Caller::new(common.request_timeout, requests);
     access.connect(connection.client.clone(), &caller);
-    let leadership = elect(identity, common, &connection, &caller, &mut program);
+    let relist = Relist::new();
+    let leadership = elect(identity, common, &connection, &caller, &relist, &mut program);
     leader_metrics.elected(leadership.clone());
     let caller = caller.while_leading(leadership.clone());
     watchdog.begin();
-    Ok((
-        Setup {
-            program,
-            client: connection.client,
-            caller,
-            leadership,
-            readiness,
-            watchdog,
-            watch_metrics: watches,
-            relist: Relist::new(),
-        },
-        own,
-    ))
+    Ok((Setup { program, client: connection.client, caller, leadership, readiness, watchdog, watch_metrics: watches, relist }, own))
 }
 
 fn secure(common: &CommonFlags, access: &Access) -> Result<Option<Secure>, Box<dyn std::error::Error>> {
@@ -190,6 +179,7 @@ fn elect(
     common: &CommonFlags,
     connection: &Connection,
     caller: &Caller,
+    relist: &Relist,
     program: &mut Program,
 ) -> Leadership {
     if !common.leader_elect {
@@ -206,7 +196,7 @@ fn elect(
     };
     let leases = Api::namespaced(connection.client.clone(), &namespace);
     let (leadership, elector) = leader::elect(leases.clone(), caller.clone(), config);
-    let elector = elector.annotated(other.annotation, version_skew::VERSION).releasing(release);
+    let elector = elector.annotated(other.annotation, version_skew::VERSION).releasing(release).reporting_to(relist.clone());
     program.spawn(Stage::Lease, "leader election", |stop| elector.run(stop));
     let (caller, led) = (caller.clone(), leadership.clone());
     program.spawn(Stage::Work, "version of the other program", |stop| async move {

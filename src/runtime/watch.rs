@@ -7,7 +7,7 @@
 //!          ▼                                   │
 //!        list ──── all pages ──► Reset ──►  watch ──► Apply, Delete, Bad …
 //!          ▲                                 │   ▲
-//!          └── too old, unreadable, refused ─┘   └── closed: opened again from where it stood
+//!          └── too old, unreadable, silent  ─┘   └── closed: opened again from where it stood
 //! ```
 //!
 //! A request of [`Relist`] leads to a new list from every place of this picture.
@@ -31,7 +31,7 @@ use tokio::sync::mpsc;
 
 use super::metrics::WatchMetrics;
 use super::readiness::Listed;
-use super::relist::Relist;
+use super::relist::{Asked, Relist};
 use super::shutdown::Shutdown;
 pub use super::watch_decode::BadObject;
 use super::watch_loop::Watch;
@@ -50,7 +50,12 @@ pub enum WatchEvent<F> {
         bad: Vec<BadObject>,
         /// The generation of [`WatchConfig::relist`] that was current when the list began.
         generation: u64,
+        /// Whether the cluster went back since the list before: its etcd was restored from a backup. What was learned from newer versions is void.
+        /// With [`WatchConfig::never_back`] false it may also be an API server that is behind.
+        back: bool,
     },
+    /// Nothing else changed up to now, says the server (a bookmark). It comes about once a minute when nothing happens.
+    UpToDate,
     /// An object is new or has changed.
     Apply(F),
     /// An object was deleted; this is its last state.
@@ -70,19 +75,25 @@ pub struct WatchConfig {
     pub field_selector: Option<String>,
     /// Objects per page of a list: 500, as client-go has it.
     pub page_size: u32,
-    /// The server ends the watch after this time, and we do so 5 s later if it does not. 200 s is below the idle timeouts
-    /// of the usual load balancers.
+    /// The server ends the watch after this time. 200 s is below the idle timeouts of the usual load balancers.
     pub idle: Duration,
+    /// A watch without any event or bookmark for this time is dead, and the list is read again.
+    pub silent: Duration,
     /// Time limit for one page of a list, and for the first byte of a watch.
     pub limit: Duration,
     /// The wait between attempts that fail.
     pub backoff: Backoff,
-    /// Whether a list is refused when it is older than the events seen so far. A reader needs this when it decides by these events alone. The controller
+    /// Whether a list is refused when it is older than what is known of the cluster (`watch_newest`). A reader needs this when it decides by these events alone. The controller
     /// does not: it reads again before each step that cannot be undone, so an older list is no danger and lets it start sooner.
     pub never_back: bool,
     /// Requests of new lists. The watches of a program share one.
     pub relist: Relist,
 }
+
+/// How long a watch may say nothing. An API server sends a bookmark at least once a minute to each watch (kube-apiserver's `bookmarkFrequency`, and up to
+/// 1.25 s for its timer), also when nothing happens. 75 s are that and a margin for a busy server, and leave 15 s of the 90 s after which a change must be seen
+/// for the list that follows.
+const SILENT: Duration = Duration::from_secs(75);
 
 impl WatchConfig {
     /// Makes a watch of everything of one resource, with the defaults that the fields name and at most 15 s between attempts.
@@ -93,6 +104,7 @@ impl WatchConfig {
             field_selector: None,
             page_size: 500,
             idle: Duration::from_secs(200),
+            silent: SILENT,
             limit: Duration::from_secs(30),
             backoff: Backoff::new(Duration::from_millis(100), Duration::from_secs(15)),
             never_back: false,
@@ -115,6 +127,7 @@ pub async fn watch_into<K, F, E>(
     E: Send,
 {
     let url = api.resource_url().to_owned();
+    let age = metrics.watch(config.resource);
     let mut watch = Watch {
         request: Request::new(url),
         metadata_only: K::metadata_api(),
@@ -122,10 +135,13 @@ pub async fn watch_into<K, F, E>(
         config,
         listed,
         metrics,
+        age,
         failures: 0,
         lists_lost: 0,
         trouble: None,
         newest: Newest::default(),
+        seen: Asked::default(),
+        back: false,
     };
     let unwanted = outlet.events.clone();
     // Cut off at any point: nothing here writes.

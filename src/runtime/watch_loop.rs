@@ -17,16 +17,18 @@ use super::clock;
 use super::metrics::WatchMetrics;
 use super::rbac_warnings::{ADVICE, is_permission_missing};
 use super::readiness::Listed;
+use super::relist::{Asked, WENT_BACK};
 use super::watch::{Outlet, WatchConfig, WatchEvent};
-use super::watch_decode::{Decoded, Page};
-use super::watch_newest::Newest;
+use super::watch_age::WatchAge;
+use super::watch_decode::{BadObject, Decoded, Page};
+use super::watch_newest::{Newest, Taken};
 
 /// A watch that lived for less proves nothing: the next one waits. This limits how often a server that
 /// closes every watch at once is asked.
 const PROVED: Duration = Duration::from_secs(1);
 
-/// After this many refused attempts in a row to open a watch, the resourceVersion itself is suspect (a restored etcd
-/// does not know it), and the list is read again.
+/// After this many refused attempts in a row to open a watch, the resourceVersion itself is suspect, and the list is read
+/// again.
 const REFUSALS: u32 = 3;
 
 /// Why a watch ended.
@@ -37,6 +39,9 @@ enum End {
     Lost(CallError),
     /// The watch could not be opened, or it broke.
     Failed(CallError),
+    /// It was open and said nothing for too long: list again. Its server, or something before it, lost it; or the resourceVersion lies in the future of a
+    /// restored etcd. A server opens such a watch, and says nothing before the etcd has reached that version.
+    Silent,
     /// The receiver of the events is gone.
     Unwanted,
 }
@@ -49,6 +54,7 @@ pub(super) struct Watch {
     pub(super) config: WatchConfig,
     pub(super) listed: Listed,
     pub(super) metrics: WatchMetrics,
+    pub(super) age: WatchAge,
     /// Failed attempts in a row.
     pub(super) failures: u32,
     /// Lists in a row with a watch that could not start because the server had forgotten the resourceVersion. They do not count as failures: a restarted
@@ -57,6 +63,10 @@ pub(super) struct Watch {
     /// The last logged trouble that is not over: the request (list, watch) and the kind of the error.
     pub(super) trouble: Option<(&'static str, &'static str)>,
     pub(super) newest: Newest,
+    /// The requests that were taken in.
+    pub(super) seen: Asked,
+    /// Whether the cluster went back since the last complete list.
+    pub(super) back: bool,
 }
 
 impl Watch {
@@ -69,15 +79,16 @@ impl Watch {
     {
         let relist = self.config.relist.clone();
         loop {
-            let generation = relist.generation();
+            let asked = relist.asked();
+            self.take_in(asked);
             let wanted = tokio::select! {
                 biased;
                 // Whatever is under way shows, or waits to show, an older state than the requested one.
-                () = relist.above(generation) => {
+                () = relist.above(asked.generation) => {
                     self.metrics.end(self.config.resource, "requested");
                     true
                 }
-                wanted = self.round(generation, &mut outlet) => wanted,
+                wanted = self.round(&mut outlet) => wanted,
             };
             if !wanted {
                 return;
@@ -85,14 +96,27 @@ impl Watch {
         }
     }
 
+    /// Takes in what is requested of the next list.
+    fn take_in(&mut self, asked: Asked) {
+        if asked.went_back > self.seen.went_back {
+            self.newest.restart(asked.floor);
+            self.back = true;
+            self.trouble = Some(("list", "went_back"));
+            self.listed.trouble(Some("the cluster went back to an earlier state; its objects are listed again".to_owned()));
+        } else {
+            self.newest.raise_floor(asked.floor);
+        }
+        self.seen = asked;
+    }
+
     /// Lists, and then watches until a new list is needed (true) or the receiver is gone (false).
-    async fn round<K, F, E>(&mut self, generation: u64, outlet: &mut Outlet<K, F, E>) -> bool
+    async fn round<K, F, E>(&mut self, outlet: &mut Outlet<K, F, E>) -> bool
     where
         K: Resource + Clone + DeserializeOwned + Send + 'static,
         F: Send,
         E: Send,
     {
-        let (event, version) = match self.list(generation, outlet).await {
+        let (objects, bad, version) = match self.list(outlet).await {
             Ok(listed) => listed,
             Err(error) => {
                 self.newest.failed();
@@ -100,24 +124,38 @@ impl Watch {
                 return true;
             }
         };
-        if self.config.never_back
-            && let Err(seen) = self.newest.take(&version, clock::monotonic())
-        {
-            let text = format!("the list has resourceVersion {version}, but {seen} was seen before: this API server is behind");
-            self.failed("list", &CallError::Other(text)).await;
-            return true;
+        if self.config.never_back {
+            match self.newest.take(&version, clock::monotonic()) {
+                Ok(Taken::Newer) => {}
+                Ok(Taken::Back) => {
+                    tracing::warn!(resource = self.config.resource, version, "all lists are older: {WENT_BACK}");
+                    // The other kinds went back with this one, and only together do their lists show a state.
+                    self.config.relist.went_back(version.parse().unwrap_or(0));
+                    return true;
+                }
+                Err(seen) => {
+                    let text = format!("the list has resourceVersion {version}, but {seen} was seen before: this API server is behind");
+                    self.failed("list", &CallError::Other(text)).await;
+                    return true;
+                }
+            }
+        } else {
+            self.back |= self.newest.accept(&version) == Taken::Back;
         }
         self.metrics.list(self.config.resource, "ok");
-        if !outlet.send(event).await {
+        self.age.heard();
+        let (generation, back) = (self.seen.generation, self.back);
+        if !outlet.send(WatchEvent::Reset { objects, bad, generation, back }).await {
             return false;
         }
+        self.back = false;
         self.recovered("list");
         self.listed.complete();
         self.follow(version, outlet).await
     }
 
-    /// Reads every page of one list, and returns the version to watch from.
-    async fn list<K, F, E>(&self, generation: u64, outlet: &mut Outlet<K, F, E>) -> Result<(WatchEvent<F>, String), CallError>
+    /// Reads every page of one list, and returns its objects and the version to watch from.
+    async fn list<K, F, E>(&self, outlet: &mut Outlet<K, F, E>) -> Result<(Vec<F>, Vec<BadObject>, String), CallError>
     where
         K: Resource + Clone + DeserializeOwned,
     {
@@ -155,7 +193,7 @@ impl Watch {
         }
         let bad_count = u64::try_from(bad.len()).unwrap_or(u64::MAX);
         self.metrics.bad(self.config.resource, bad_count);
-        Ok((WatchEvent::Reset { objects, bad, generation }, version))
+        Ok((objects, bad, version))
     }
 
     /// Sends the request of one page of a list.
@@ -194,12 +232,18 @@ impl Watch {
                 End::Lost(error) => {
                     // A version that is too old is the normal end of a long pause and no trouble.
                     if !matches!(error, CallError::Expired(_)) {
-                        self.report("watch", &error);
+                        self.report("watch", error.kind(), &error);
                     }
                     self.metrics.end(self.config.resource, error.kind());
                     self.failures = 0;
                     self.lists_lost = self.lists_lost.saturating_add(1);
                     tokio::time::sleep(self.config.backoff.delay(self.lists_lost)).await;
+                    return true;
+                }
+                End::Silent => {
+                    let text = format!("no event and no bookmark for {:?}: the watch is dead", self.config.silent);
+                    self.report("watch", "silent", &CallError::Other(text));
+                    self.metrics.end(self.config.resource, "silent");
                     return true;
                 }
                 End::Failed(error) => {
@@ -242,10 +286,10 @@ impl Watch {
         };
         self.recovered("watch");
         futures::pin_mut!(stream);
-        let silence = self.config.idle.saturating_add(Duration::from_secs(5));
         loop {
-            let event = match tokio::time::timeout(silence, stream.next()).await {
-                Err(_) | Ok(None) => return End::Closed,
+            let event = match tokio::time::timeout(self.config.silent, stream.next()).await {
+                Err(_elapsed) => return End::Silent,
+                Ok(None) => return End::Closed,
                 // A line that is no event would come again from the same version.
                 Ok(Some(Err(error @ Error::SerdeError(_)))) => return End::Lost(error.into()),
                 Ok(Some(Err(error))) => return End::Failed(error.into()),
@@ -257,6 +301,10 @@ impl Watch {
                 Wire::Deleted(decoded) => (decoded, "deleted"),
                 Wire::Bookmark(bookmark) => {
                     *version = bookmark.metadata.resource_version;
+                    self.age.heard();
+                    if !outlet.send(WatchEvent::UpToDate).await {
+                        return End::Unwanted;
+                    }
                     continue;
                 }
                 Wire::Error(status) => {
@@ -270,6 +318,7 @@ impl Watch {
             };
             now_at.clone_into(version);
             self.metrics.event(self.config.resource, kind);
+            self.age.heard();
             let gone = kind == "deleted";
             let event = match decoded {
                 Decoded::Good(object) if gone => WatchEvent::Delete((outlet.keep)(object)),
@@ -293,16 +342,16 @@ impl Watch {
         } else {
             self.metrics.end(self.config.resource, error.kind());
         }
-        self.report(what, error);
+        self.report(what, error.kind(), error);
         self.failures = self.failures.saturating_add(1);
         let asked = error.retry_after().unwrap_or_default();
         tokio::time::sleep(self.config.backoff.delay(self.failures).max(asked)).await;
     }
 
     /// Logs a trouble when it is another than before: an outage of an hour is one line.
-    fn report(&mut self, what: &'static str, error: &CallError) {
+    fn report(&mut self, what: &'static str, kind: &'static str, error: &CallError) {
         self.listed.trouble(Some(error.to_string()));
-        if self.trouble.replace((what, error.kind())) != Some((what, error.kind())) {
+        if self.trouble.replace((what, kind)) != Some((what, kind)) {
             let resource = self.config.resource;
             if is_permission_missing(error) {
                 tracing::warn!(resource, %error, "cannot {what}; retrying until it works; {ADVICE}");

@@ -24,6 +24,8 @@ enum Reply {
     List(&'static str, &'static str, Vec<Value>),
     /// A watch with these events, which then stays open for this long and closes.
     Watch(Vec<Value>, Duration),
+    /// A watch with these events, each after this pause, and then nothing for ever.
+    Slowly(Vec<Value>, Duration),
     /// A status with this code.
     Status(u16),
     /// No answer, for ever.
@@ -43,6 +45,13 @@ fn answer(reply: Reply) -> Response {
             let end = stream::once(tokio::time::sleep(open)).map(|()| Bytes::new());
             let body = lines.chain(end).map(Ok::<_, std::io::Error>);
             Body::from_stream(body).into_response()
+        }
+        Reply::Slowly(events, pause) => {
+            let lines = stream::iter(events).then(move |event| async move {
+                tokio::time::sleep(pause).await;
+                Ok::<_, std::io::Error>(Bytes::from(format!("{event}\n")))
+            });
+            Body::from_stream(lines.chain(stream::pending())).into_response()
         }
         Reply::Status(code) => {
             let status = json!({"kind": "Status", "code": code, "message": "scripted", "reason": ""});
@@ -95,12 +104,13 @@ fn run(script: Vec<Reply>) -> Run {
 fn shown(event: WatchEvent<Pod>) -> String {
     let bad_name = |bad: BadObject| format!("{}{}", bad.name, if bad.deleted { " gone" } else { "" });
     match event {
-        WatchEvent::Reset { objects, bad, generation } => {
+        WatchEvent::Reset { objects, bad, generation, back } => {
             let good: Vec<String> = objects.iter().map(ResourceExt::name_any).collect();
             let bad: Vec<String> = bad.into_iter().map(bad_name).collect();
             let requested = if generation > 0 { format!(" generation {generation}") } else { String::new() };
-            format!("reset {good:?} bad {bad:?}{requested}")
+            format!("reset {good:?} bad {bad:?}{requested}{}", if back { " back" } else { "" })
         }
+        WatchEvent::UpToDate => "up to date".to_owned(),
         WatchEvent::Apply(pod) => format!("apply {}", pod.name_any()),
         WatchEvent::Delete(pod) => format!("delete {}", pod.name_any()),
         WatchEvent::Bad(bad) => format!("bad {}", bad_name(bad)),
@@ -170,7 +180,7 @@ async fn a_list_in_pages_is_one_reset_and_the_watch_goes_on_from_it() {
         Reply::Watch(events, Duration::from_secs(60)),
     ]);
     assert!(!run.readiness.is_ready());
-    run.expect(&["reset [\"a\", \"b\"] bad []", "apply c", "apply a", "delete b"]).await;
+    run.expect(&["reset [\"a\", \"b\"] bad []", "apply c", "apply a", "delete b", "up to date"]).await;
     assert!(run.readiness.is_ready());
     let (_, list) = run.asked(0).await;
     assert!(list.contains("limit=500") && !list.contains("resourceVersion"), "{list}");
@@ -264,34 +274,75 @@ async fn a_refusing_or_unavailable_server_is_asked_until_it_answers_and_the_reas
 
 #[tokio::test(start_paused = true)]
 async fn a_list_and_a_watch_without_an_answer_are_aborted() {
-    let mut run = run(vec![
-        Reply::Silence,
-        empty("10"),
-        Reply::Silence,
-        Reply::Watch(vec![event("ADDED", pod("a", "11"))], FOREVER),
-        Reply::Watch(vec![event("ADDED", pod("b", "12"))], FOREVER),
-    ]);
+    let mut run =
+        run(vec![Reply::Silence, empty("10"), Reply::Silence, Reply::Watch(vec![event("ADDED", pod("a", "11"))], FOREVER), empty("12")]);
     run.expect(&["reset [] bad []", "apply a"]).await;
     let silent_since = clock::monotonic();
     // The connection is dead: nothing comes, not even the promised end.
-    run.expect(&["apply b"]).await;
+    run.expect(&["reset [] bad []"]).await;
     let waited = clock::monotonic() - silent_since;
-    assert!((Duration::from_secs(205)..Duration::from_secs(206)).contains(&waited), "{waited:?}");
-    assert!(run.asked(4).await.1.contains("resourceVersion=11"));
+    assert!((Duration::from_secs(75)..Duration::from_secs(76)).contains(&waited), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_with_bookmarks_lives_and_a_silent_one_is_dead_after_75_s_and_the_list_is_read_again() {
+    let bookmark = |version| event("BOOKMARK", json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": version}}));
+    let minute = Duration::from_secs(61);
+    let mut run = run(vec![
+        empty("10"),
+        Reply::Slowly(vec![bookmark("11"), bookmark("12"), event("ADDED", pod("a", "13"))], minute),
+        Reply::Silence,
+        Reply::List("20", "", vec![pod("b", "15")]),
+        Reply::Watch(vec![event("ADDED", pod("c", "21"))], FOREVER),
+    ]);
+    run.expect(&["reset [] bad []"]).await;
+    let began = clock::monotonic();
+    run.expect(&["up to date", "up to date", "apply a"]).await;
+    let spoke = clock::monotonic();
+    assert!((3 * minute..3 * minute + Duration::from_secs(1)).contains(&(spoke - began)), "{:?}", spoke - began);
+    let age =
+        |text: &str| text.lines().find_map(|line| line.strip_prefix("podgroup_watch_age_seconds{resource=\"pods\"} ")?.parse::<f64>().ok());
+    tokio::time::sleep(Duration::from_secs(74)).await;
+    assert_eq!(run.count(), 2);
+    let shown = age(&metrics::text(&run.registry).unwrap()).unwrap();
+    assert!((74.0..75.0).contains(&shown), "{shown}");
+    // The list has no answer for 30 s, and readiness says why the view is old.
+    let (listed, uri) = run.asked(2).await;
+    assert!(!uri.contains("watch"), "{uri}");
+    assert!((Duration::from_secs(75)..Duration::from_secs(76)).contains(&(listed - spoke)), "{:?}", listed - spoke);
+    assert!(run.readiness.report().contains("no event and no bookmark for 75s"), "{}", run.readiness.report());
+    assert!(!run.readiness.is_ready());
+    run.expect(&["reset [\"b\"] bad []", "apply c"]).await;
+    assert!(run.readiness.is_ready());
+    let text = metrics::text(&run.registry).unwrap();
+    assert!(text.contains("podgroup_watch_ends_total{reason=\"silent\",resource=\"pods\"} 1"), "{text}");
+    assert!(age(&text).unwrap() < 1.0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_version_that_the_server_keeps_refusing_is_dropped() {
-    let mut script = vec![empty("999999"), Reply::Status(504), Reply::Status(504), Reply::Status(504)];
-    // The etcd was restored: its lists stay older, and are accepted after a minute.
+    let mut run = run(vec![empty("10"), Reply::Status(403), Reply::Status(400), Reply::Status(403), empty("20")]);
+    run.expect(&["reset [] bad []"]).await;
+    run.asked(3).await;
+    run.next().await;
+    assert!(!run.asked(4).await.1.contains("watch"));
+}
+
+/// What real servers do after a restore: the watch from a version of the future opens and says nothing, and the lists are older.
+#[tokio::test(start_paused = true)]
+async fn after_a_restore_of_etcd_a_watch_alone_works_again_within_three_minutes() {
+    let mut script = vec![empty("999999"), Reply::Watch(vec![], FOREVER)];
     script.extend((0..30).map(|_| Reply::List("10", "", vec![pod("a", "1")])));
     let mut run = run(script);
     run.expect(&["reset [] bad []"]).await;
-    let (first, _) = run.asked(4).await;
+    let (opened, _) = run.asked(1).await;
+    run.asked(4).await;
     assert!(run.readiness.report().contains("999999 was seen before"), "{}", run.readiness.report());
-    run.expect(&["reset [\"a\"] bad []"]).await;
-    let waited = clock::monotonic() - first;
-    assert!((Duration::from_secs(60)..Duration::from_secs(90)).contains(&waited), "{waited:?}");
+    // All kinds are listed again.
+    run.expect(&["reset [\"a\"] bad [] generation 1 back"]).await;
+    let waited = clock::monotonic() - opened;
+    // 75 s of silence, 60 s of older lists, and a back-off of 15 s.
+    assert!((Duration::from_secs(135)..Duration::from_secs(155)).contains(&waited), "{waited:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -301,7 +352,7 @@ async fn a_list_older_than_the_events_seen_is_refused() {
     let bound = Reply::List("20", "", vec![pod("a", "12")]);
     let script = vec![empty("10"), Reply::Watch(seen, FOREVER), Reply::List("19", "", vec![pod("a", "11")]), bound];
     let mut run = run(script);
-    run.expect(&["reset [] bad []", "apply a", "reset [\"a\"] bad []"]).await;
+    run.expect(&["reset [] bad []", "apply a", "up to date", "reset [\"a\"] bad []"]).await;
     // The older list was requested again, and the watch continues from the newer one.
     assert!(run.asked(4).await.1.contains("resourceVersion=20"));
     let text = metrics::text(&run.registry).unwrap();
@@ -335,14 +386,14 @@ async fn a_request_leads_to_a_list_that_begins_after_it() {
     run.expect(&["reset [] bad []"]).await;
     for n in [1, 2] {
         run.asked(n).await;
-        run.relist.request();
+        run.relist.request(None);
     }
     run.expect(&["reset [] bad [] generation 2"]).await;
     for n in [4, 5] {
         run.asked(n).await;
         // The answer, if there is one, has arrived.
         tokio::time::sleep(Duration::from_millis(1)).await;
-        run.relist.request();
+        run.relist.request(None);
     }
     let began = clock::monotonic();
     run.expect(&["reset [\"a\"] bad [] generation 4", "apply b"]).await;
@@ -350,4 +401,37 @@ async fn a_request_leads_to_a_list_that_begins_after_it() {
     assert!(run.asked(7).await.1.contains("resourceVersion=14"));
     let text = metrics::text(&run.registry).unwrap();
     assert!(text.contains("podgroup_watch_ends_total{reason=\"requested\",resource=\"pods\"} 4"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_below_the_floor_is_refused_and_one_at_the_floor_is_accepted() {
+    let mut run = run(vec![empty("10"), Reply::Watch(vec![], FOREVER), empty("19"), Reply::List("20", "", vec![pod("a", "15")])]);
+    run.expect(&["reset [] bad []"]).await;
+    run.asked(1).await;
+    run.relist.request(Some(20));
+    run.expect(&["reset [\"a\"] bad [] generation 1"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_cluster_went_back_older_lists_are_accepted_at_once_and_readiness_says_so() {
+    let mut run = run(vec![
+        empty("1400"),
+        Reply::Watch(vec![event("ADDED", pod("lost", "1410"))], FOREVER),
+        Reply::Silence,
+        // The floor still holds.
+        empty("1009"),
+        Reply::List("1010", "", vec![pod("a", "15")]),
+        Reply::Watch(vec![event("ADDED", pod("b", "1011")), gone()], FOREVER),
+        empty("1012"),
+    ]);
+    run.expect(&["reset [] bad []", "apply lost"]).await;
+    run.relist.went_back(1010);
+    run.asked(2).await;
+    assert!(run.readiness.report().contains("the cluster went back"), "{}", run.readiness.report());
+    assert!(!run.readiness.is_ready());
+    let began = clock::monotonic();
+    run.expect(&["reset [\"a\"] bad [] generation 1 back", "apply b", "reset [] bad [] generation 1"]).await;
+    // The first list had no answer for 30 s.
+    assert!(clock::monotonic() - began < Duration::from_secs(31));
+    assert!(run.readiness.is_ready());
 }

@@ -22,15 +22,16 @@ impl State {
         delete: impl Fn(&mut Self, &K),
     ) {
         match change {
-            Change::Reset { all, unreadable, generation } => {
+            Change::Reset { all, unreadable, generation, back: _ } => {
                 let there: BTreeSet<K> = all.iter().map(key).chain(unreadable).collect();
                 known(&self.scheduling).iter().filter(|key| !there.contains(key)).for_each(|gone| delete(self, gone));
                 all.into_iter().for_each(|object| apply(self, object));
                 self.takeover.listed(kind, generation);
+                self.view.listed(kind, generation);
             }
             Change::Apply(object) => apply(self, object),
             Change::Delete(key) => delete(self, &key),
-            Change::Unreadable(_) => {}
+            Change::UpToDate | Change::Unreadable(_) => {}
         }
     }
 
@@ -48,6 +49,10 @@ impl State {
     }
 
     pub(super) fn apply_pods(&mut self, change: Change<PodFacts, Uid>) {
+        if let Change::Reset { all, back: true, .. } = &change {
+            // The API server had confirmed these, and does not know it any more.
+            all.iter().filter(|pod| pod.node.is_none()).for_each(|pod| self.scheduling.lose_bind(&pod.uid));
+        }
         let known = |scheduling: &SchedulingState| scheduling.cache().pod_uids().cloned().collect();
         self.apply_change((Kind::Pods, change), |pod| pod.uid.clone(), known, Self::apply_pod, Self::delete_pod);
     }
@@ -67,6 +72,9 @@ impl State {
     }
 
     pub(super) fn apply_groups(&mut self, change: Change<GroupFacts, GroupKey>) {
+        if matches!(change, Change::Reset { back: true, .. }) {
+            self.status_writer.went_back();
+        }
         let known = |scheduling: &SchedulingState| {
             let there = scheduling.cache().groups().iter().filter(|(_, group)| group.facts.is_some());
             there.map(|(key, _)| key.clone()).collect()

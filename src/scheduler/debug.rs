@@ -1,6 +1,7 @@
 //! The JSON of the debug endpoints. Amounts are Kubernetes quantities.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -16,14 +17,16 @@ use super::event::Question;
 use super::overcommit;
 use super::queue_snapshot;
 use super::state::State;
+use super::takeover::Kind;
 
-/// Returns the answer to a question.
+/// Returns the answer to a question. `now` is the time since the start of the program.
 #[must_use]
-pub fn answer(state: &State, question: Question) -> Value {
+pub fn answer(state: &State, question: Question, now: Duration) -> Value {
     match question {
         Question::Ledger => ledger(state),
         Question::Queues => queues(state),
         Question::Audit => audit(state),
+        Question::View => view(state, now),
     }
 }
 
@@ -125,5 +128,15 @@ fn audit(state: &State) -> Value {
     json!({
         "differences": report.differences,
         "checked": { "nodes": report.nodes, "pods": report.pods, "queues": report.queues },
+    })
+}
+
+fn view(state: &State, now: Duration) -> Value {
+    let age = |kind: Kind| Some((kind.resource(), state.view.age(kind, now)?.as_secs_f64()));
+    let trouble = state.view.trouble(now);
+    json!({
+        "decides": state.decides() && trouble.is_none(),
+        "trouble": trouble.map(|trouble| trouble.to_string()),
+        "ageSeconds": Kind::ALL.into_iter().filter_map(age).collect::<BTreeMap<_, _>>(),
     })
 }

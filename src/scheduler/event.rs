@@ -8,7 +8,7 @@ use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFac
 use crate::cycle::plan::Eviction;
 
 use super::queue_snapshot::QueueSnapshot;
-use super::takeover::FenceAnswer;
+use super::takeover::{FenceAnswer, Kind};
 
 /// One event.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub enum Event {
     PriorityClasses(Change<PriorityClassFacts, String>),
     /// A change of disruption budgets.
     Budgets(Change<BudgetFacts, BudgetKey>),
+    /// The cluster went back to an earlier state: its etcd was restored from a backup. Lists of this and later generations show the state since.
+    WentBack(u64),
     /// A debug question.
     Ask(Question, oneshot::Sender<serde_json::Value>),
     /// A request for the queue snapshot, for the metrics.
@@ -42,7 +44,11 @@ pub enum Change<T, K> {
         unreadable: Vec<K>,
         /// The generation of the list: which request of [`crate::runtime::relist::Relist`] it satisfies.
         generation: u64,
+        /// Whether the cluster went back since the list before: what was learned from newer versions is void.
+        back: bool,
     },
+    /// Nothing else changed up to now.
+    UpToDate,
     /// The object is new or changed.
     Apply(T),
     /// The object was deleted.
@@ -61,7 +67,20 @@ impl Event {
             Self::Queues(change) => change.unreadable(),
             Self::PriorityClasses(change) => change.unreadable(),
             Self::Budgets(change) => change.unreadable(),
-            Self::Ask(..) | Self::QueueSnapshot(_) => 0,
+            Self::WentBack(_) | Self::Ask(..) | Self::QueueSnapshot(_) => 0,
+        }
+    }
+
+    /// Returns the kind of objects that the event of a watch is about; `None` for other events.
+    pub(super) const fn kind(&self) -> Option<Kind> {
+        match self {
+            Self::Nodes(_) => Some(Kind::Nodes),
+            Self::Pods(_) => Some(Kind::Pods),
+            Self::Groups(_) => Some(Kind::Groups),
+            Self::Queues(_) => Some(Kind::Queues),
+            Self::PriorityClasses(_) => Some(Kind::PriorityClasses),
+            Self::Budgets(_) => Some(Kind::Budgets),
+            Self::WentBack(_) | Self::Ask(..) | Self::QueueSnapshot(_) => None,
         }
     }
 }
@@ -71,7 +90,7 @@ impl<T, K> Change<T, K> {
         match self {
             Self::Reset { unreadable, .. } => unreadable.len(),
             Self::Unreadable(_) => 1,
-            Self::Apply(_) | Self::Delete(_) => 0,
+            Self::UpToDate | Self::Apply(_) | Self::Delete(_) => 0,
         }
     }
 }
@@ -85,6 +104,8 @@ pub enum Question {
     Queues,
     /// The audit: the differences between the accounting and a recount.
     Audit,
+    /// How old the view of each kind is, and whether decisions are made on it.
+    View,
 }
 
 /// The report of a write.

@@ -9,13 +9,13 @@
 //!                                                         learn
 //! ```
 //!
-//! Reading order: [`event`], [`observe`], [`state`] (the owner; its part `apply` applies watch events), [`status_writer`], [`write_queue`] and
+//! Reading order: [`event`], [`observe`], [`state`] (the owner; its part `apply` applies watch events, and `view` says whether they are recent enough), [`status_writer`], [`write_queue`] and
 //! `write_throttle` (statuses, conditions and Events, and their rates), [`command`], [`dispatch`] (the only module that writes), [`debug`], [`metrics`],
 //! [`queue_snapshot`] and [`queue_metrics`] (the metrics of queues).
 //!
 //! **Architecture invariant:** one task owns the state. There is no lock, and no clock other than that of the loop.
 //!
-//! **Architecture invariant:** the scheduler decides only after its [`takeover`] is complete, and writes only with the lease. `State::start_deciding`
+//! **Architecture invariant:** the scheduler decides only after its [`takeover`] is complete and on a recent `view`, and writes only with the lease. `State::start_deciding`
 //! does what follows when both hold. While nothing happens, no timer runs.
 
 mod apply;
@@ -43,6 +43,7 @@ pub mod takeover;
 mod takeover_state_tests;
 #[cfg(test)]
 mod testing;
+mod view;
 pub mod write_queue;
 mod write_throttle;
 mod written_status;
@@ -90,7 +91,12 @@ const DRAIN: Duration = Duration::from_secs(20);
 /// Runs the scheduler until a signal. Returns the exit status: 0 after a signal, 2 for invalid flags, otherwise 1.
 pub async fn main(flags: SchedulerFlags) -> ExitCode {
     let (sender, events) = mpsc::channel(CHANNEL);
-    let routes = [("/debug/ledger", Question::Ledger), ("/debug/queues", Question::Queues), ("/debug/audit", Question::Audit)];
+    let routes = [
+        ("/debug/ledger", Question::Ledger),
+        ("/debug/queues", Question::Queues),
+        ("/debug/audit", Question::Audit),
+        ("/debug/view", Question::View),
+    ];
     let routes = routes.map(|(path, question)| DebugRoute::ask(path, sender.clone(), move |reply| Event::Ask(question, reply)));
     let owner = sender.clone();
     let mine = |registry: &_| {
@@ -174,7 +180,7 @@ async fn own(
                 let Some(handover) = acquired else { return Err("the election ended".to_owned()) };
                 leads = true;
                 // Without election, this process leads since its start, and so all its lists began after that.
-                let generation = if leadership.has_lease() { relist.request() } else { 0 };
+                let generation = if leadership.has_lease() { relist.request(leadership.floor()) } else { 0 };
                 state.lead(handover, generation, now());
             }
             report = dispatcher.next() => state.learn(report, now()),

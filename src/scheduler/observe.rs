@@ -27,6 +27,20 @@ pub fn start(
     relist: &Relist,
     events: &mpsc::Sender<Event>,
 ) {
+    let (asked, back) = (relist.clone(), events.clone());
+    program.spawn(Stage::Work, "watch for a restored etcd", |stop| async move {
+        let forward = async {
+            let mut known = 0;
+            loop {
+                known = asked.back_after(known).await;
+                if back.send(Event::WentBack(known)).await.is_err() {
+                    return;
+                }
+            }
+        };
+        stop.unless(forward).await;
+        Ok::<(), String>(())
+    });
     let mut watches = Watches { program, client, readiness, metrics, relist, events };
     watches.start(
         "nodes",
@@ -95,9 +109,10 @@ impl Watches<'_> {
 
 fn change<F, I>(event: WatchEvent<F>, key: impl Fn(F) -> I, bad_key: impl Fn(BadObject) -> I) -> Change<F, I> {
     match event {
-        WatchEvent::Reset { objects, bad, generation } => {
-            Change::Reset { all: objects, unreadable: bad.into_iter().map(bad_key).collect(), generation }
+        WatchEvent::Reset { objects, bad, generation, back } => {
+            Change::Reset { all: objects, unreadable: bad.into_iter().map(bad_key).collect(), generation, back }
         }
+        WatchEvent::UpToDate => Change::UpToDate,
         WatchEvent::Apply(facts) => Change::Apply(facts),
         WatchEvent::Delete(facts) => Change::Delete(key(facts)),
         WatchEvent::Bad(bad) if bad.deleted => Change::Delete(bad_key(bad)),

@@ -225,7 +225,7 @@ fn the_condition_the_debug_page_and_the_metric_show_the_same_reason() {
     }
     state.metrics.show(Some(QueueSnapshot::of(&state)));
     let counted = waiting(&registry);
-    let page = crate::scheduler::debug::answer(&state, Question::Queues);
+    let page = crate::scheduler::debug::answer(&state, Question::Queues, std::time::Duration::ZERO);
     let in_queues = page["queues"].as_array().unwrap().iter().flat_map(|queue| queue["waiting"].as_array().unwrap());
     let homeless = page["homeless"].as_object().unwrap().values().flat_map(|groups| groups.as_array().unwrap());
     let groupless = page["groupless"].as_array().unwrap();

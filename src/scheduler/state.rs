@@ -24,6 +24,7 @@ use super::overcommit::Overcommit;
 use super::queue_snapshot::{self, QueueSnapshot};
 use super::status_writer::StatusWriter;
 use super::takeover::{FenceAnswer, Handover, Stage, Takeover};
+use super::view::View;
 
 /// The back-off of a PodGroup after a refused bind.
 const BIND_BACKOFF: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
@@ -47,6 +48,7 @@ pub struct State {
     pub(super) status_writer: StatusWriter,
     policy: Policy,
     pub(super) takeover: Takeover,
+    pub(super) view: View,
     /// The time of the decision of each bind under way.
     binding: BTreeMap<Uid, Duration>,
     overcommit: Overcommit,
@@ -63,6 +65,7 @@ impl State {
             status_writer: StatusWriter::new(),
             policy,
             takeover: Takeover::standby(),
+            view: View::default(),
             binding: BTreeMap::new(),
             overcommit: Overcommit::default(),
             audited: None,
@@ -94,6 +97,9 @@ impl State {
     pub fn apply(&mut self, event: Event, now: Now) {
         self.metrics.unreadable.inc_by(u64::try_from(event.unreadable()).unwrap_or(u64::MAX));
         let decided = self.decides();
+        if let Some(kind) = event.kind() {
+            self.view.heard(kind, now.since_start);
+        }
         match event {
             Event::Nodes(change) => self.apply_nodes(change),
             Event::Pods(change) => self.apply_pods(change),
@@ -101,9 +107,10 @@ impl State {
             Event::Queues(change) => self.apply_queues(change, now),
             Event::PriorityClasses(change) => self.apply_priority_classes(change),
             Event::Budgets(change) => self.apply_budgets(change),
+            Event::WentBack(generation) => self.view.went_back(generation),
             Event::Ask(question, reply) => {
                 // The client may have closed the request.
-                let _gone = reply.send(super::debug::answer(self, question));
+                let _gone = reply.send(super::debug::answer(self, question, now.since_start));
             }
             // The request timed out.
             Event::QueueSnapshot(reply) if reply.is_closed() => {}
@@ -212,7 +219,7 @@ impl State {
     /// Returns whether [`tick`](Self::tick) would run a cycle now.
     #[must_use]
     pub fn has_work(&self, now: Now) -> bool {
-        self.decides() && self.scheduling.has_work(now.since_start)
+        self.decides() && self.view.trouble(now.since_start).is_none() && self.scheduling.has_work(now.since_start)
     }
 
     /// Runs a cycle if there is work, and returns the writes that are due.
@@ -225,7 +232,7 @@ impl State {
             self.scheduling.stand_by();
             return commands;
         }
-        if self.scheduling.has_work(now.since_start) {
+        if self.view.check(now.since_start) && self.scheduling.has_work(now.since_start) {
             let plan = cycle::run(&mut self.scheduling, &self.policy, now.since_start);
             for key in &plan.tried {
                 let group = self.scheduling.cache().groups().get(key);
@@ -261,7 +268,9 @@ impl State {
         if !self.decides() {
             return None;
         }
-        self.scheduling.next_attempt().into_iter().chain(self.status_writer.next()).min()
+        // On a view that is not good no timer leads to a decision.
+        let attempt = self.scheduling.next_attempt().filter(|_| self.view.was_good());
+        attempt.into_iter().chain(self.status_writer.next()).min()
     }
 
     fn watch_overcommit(&mut self) {

@@ -35,7 +35,10 @@ fn the_missing_queues_root_and_default_are_created() {
 fn an_object_missing_in_a_new_list_is_deleted_unless_it_could_not_be_decoded() {
     let pods = ["a", "b", "c"].map(|name| running(pod("ns", name, "g", &[("cpu", 1)]), "n"));
     let mut state = ready(vec![node("n", &[("cpu", 4)])], pods.to_vec(), vec![group("ns", "g", 1, "default")]);
-    state.apply(Event::Pods(Change::Reset { all: vec![pods[0].clone()], unreadable: vec![pods[1].uid.clone()], generation: 0 }), at(0));
+    state.apply(
+        Event::Pods(Change::Reset { all: vec![pods[0].clone()], unreadable: vec![pods[1].uid.clone()], generation: 0, back: false }),
+        at(0),
+    );
     state.apply(Event::Pods(Change::Unreadable(pods[1].uid.clone())), at(0));
     assert_eq!((state.scheduling.cache().accounting().pods().count(), state.metrics.unreadable.get()), (2, 2));
     assert!(state.scheduling.cache().accounting().audit().is_clean());
@@ -68,12 +71,12 @@ fn a_nomination_overcommits_no_node_and_is_shown_separately() {
     let mut state = nominated();
     let _cycle = state.tick(at(100));
     assert_eq!(state.metrics.overcommitted_nodes.get(), 0);
-    let ledger = crate::scheduler::debug::answer(&state, crate::scheduler::event::Question::Ledger);
+    let ledger = crate::scheduler::debug::answer(&state, crate::scheduler::event::Question::Ledger, Duration::ZERO);
     let shown = &ledger["nodes"][0];
     assert_eq!((&shown["used"]["cpu"], &shown["nominated"]["cpu"]), (&"4".into(), &"3".into()));
     assert_eq!((shown["overcommitted"].as_object().unwrap().len(), &shown["pods"]), (0, &1.into()));
     // The queue and its ancestors show the same in the status, in the metric and at the debug endpoint.
-    let queues = crate::scheduler::debug::answer(&state, crate::scheduler::event::Question::Queues);
+    let queues = crate::scheduler::debug::answer(&state, crate::scheduler::event::Question::Queues, Duration::ZERO);
     for name in ["default", "root"] {
         let shown = queues["queues"].as_array().unwrap().iter().find(|queue| queue["name"] == name).unwrap();
         assert_eq!((&shown["used"]["cpu"], &shown["nominated"]["cpu"]), (&"4".into(), &"3".into()), "{name}");
@@ -139,6 +142,9 @@ fn the_timeout_for_victims_wakes_the_loop() {
         }
     }
     assert_eq!(state.next(), Some(Duration::from_secs(90)));
+    // The view of nodes and queues is recent.
+    state.apply(Event::Nodes(Change::UpToDate), at(60_000));
+    state.apply(Event::Queues(Change::UpToDate), at(60_000));
     assert!(state.has_work(at(90_000)) && !state.has_work(at(89_999)));
 }
 

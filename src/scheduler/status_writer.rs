@@ -130,6 +130,11 @@ impl StatusWriter {
         }
     }
 
+    /// Forgets what was written to PodGroups: the cluster went back to a state that may not have it.
+    pub fn went_back(&mut self) {
+        self.group_status.clear();
+    }
+
     /// Forgets a deleted PodGroup.
     pub fn group_gone(&mut self, key: &GroupKey) {
         self.group_status.remove(key);

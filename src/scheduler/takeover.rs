@@ -41,6 +41,19 @@ impl Kind {
     /// Every kind.
     pub const ALL: [Self; 6] = [Self::Nodes, Self::Pods, Self::Groups, Self::Queues, Self::PriorityClasses, Self::Budgets];
 
+    /// Returns its resource, as RBAC names it.
+    #[must_use]
+    pub const fn resource(self) -> &'static str {
+        match self {
+            Self::Nodes => "nodes",
+            Self::Pods => "pods",
+            Self::Groups => "podgroups",
+            Self::Queues => "queues",
+            Self::PriorityClasses => "priorityclasses",
+            Self::Budgets => "poddisruptionbudgets",
+        }
+    }
+
     /// Returns whether a new leader lists this kind again: what is free follows from it.
     #[must_use]
     pub const fn is_listed_again(self) -> bool {

@@ -31,7 +31,7 @@ pub(super) fn reset<T, K>(all: Vec<T>) -> Change<T, K> {
 
 /// Returns a complete list of this generation.
 pub(super) fn listed<T, K>(all: Vec<T>, generation: u64) -> Change<T, K> {
-    Change::Reset { all, unreadable: Vec::new(), generation }
+    Change::Reset { all, unreadable: Vec::new(), generation, back: false }
 }
 
 /// Makes the state lead with complete lists. `queues` are in addition to `root` and `default`.

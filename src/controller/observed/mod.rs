@@ -8,7 +8,7 @@ mod owners;
 mod pods;
 
 use std::borrow::{Borrow, Cow};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -38,6 +38,8 @@ pub enum Observation {
     Group(WatchEvent<ObservedGroup>),
     /// About namespaces.
     Namespace(WatchEvent<NamespaceFacts>),
+    /// The cluster went back to an earlier state: its etcd was restored from a backup. Lists of this and later generations show the state since.
+    WentBack(u64),
 }
 
 /// A list that must be complete before the first decision.
@@ -140,8 +142,10 @@ pub struct Observed {
     owners: Owners,
     pods: Pods,
     groups: Groups,
-    /// The lists that were complete at least once.
-    complete: BTreeSet<List>,
+    /// The generation of the last complete list of each kind.
+    complete: BTreeMap<List, u64>,
+    /// The generation that every list must have: the cluster went back before it.
+    required: u64,
 }
 
 impl Observed {
@@ -153,16 +157,19 @@ impl Observed {
             owners: Owners::default(),
             pods: Pods::default(),
             groups: Groups::default(),
-            complete: BTreeSet::new(),
+            complete: BTreeMap::new(),
+            required: 0,
         }
     }
 
-    /// Returns whether every list is complete. Before that no decision is allowed.
+    /// Returns whether every list is complete, and since the cluster went back, if it did. Before that no decision is allowed: an owner and its PodGroup may be
+    /// shown at different moments of the cluster's life.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         let owners = OwnerKind::ALL.into_iter().map(List::Owners);
         let pods = (0..self.schedulers.len()).map(List::Pods);
-        owners.chain(pods).chain([List::Deployments, List::Groups, List::Namespaces]).all(|list| self.complete.contains(&list))
+        let is_current = |list| self.complete.get(&list).is_some_and(|generation| *generation >= self.required);
+        owners.chain(pods).chain([List::Deployments, List::Groups, List::Namespaces]).all(is_current)
     }
 
     /// Updates the cache with one observation. Returns the affected PodGroups.
@@ -191,6 +198,10 @@ impl Observed {
                 affected.extend(self.pods.known_by_pods_in(&changed).map(Affected::Owner));
                 affected.sort();
                 affected
+            }
+            Observation::WentBack(generation) => {
+                self.required = self.required.max(generation);
+                Vec::new()
             }
         }
     }
@@ -256,9 +267,9 @@ impl Observed {
     }
 }
 
-fn listed<K>(complete: &mut BTreeSet<List>, event: &WatchEvent<K>, list: List) {
-    if let WatchEvent::Reset { .. } = event {
-        complete.insert(list);
+fn listed<K>(complete: &mut BTreeMap<List, u64>, event: &WatchEvent<K>, list: List) {
+    if let WatchEvent::Reset { generation, .. } = event {
+        complete.insert(list, *generation);
     }
 }
 

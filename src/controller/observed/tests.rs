@@ -81,7 +81,7 @@ fn namespace(queue: Option<&str>) -> NamespaceFacts {
 }
 
 fn reset<K>(objects: Vec<K>) -> WatchEvent<K> {
-    WatchEvent::Reset { objects, bad: Vec::new(), generation: 0 }
+    WatchEvent::Reset { objects, bad: Vec::new(), generation: 0, back: false }
 }
 
 fn bad(number: u32) -> BadObject {

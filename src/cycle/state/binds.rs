@@ -79,6 +79,15 @@ impl SchedulingState {
         self.back_off(key, (Step::Bind, why), now, assumed.map(|assumed| assumed.node), wait);
     }
 
+    /// Forgets a confirmed bind: the cluster went back to a state before it, and the pod waits again. A bind without an answer stays.
+    pub fn lose_bind(&mut self, uid: &Uid) {
+        let assumed = self.cache.pods.get(uid).and_then(|member| member.assumed.as_ref());
+        if assumed.is_some_and(|assumed| assumed.confirmed) {
+            self.cache.forget(uid);
+            self.follow();
+        }
+    }
+
     /// Records that the API server refused to evict the pod.
     pub fn back_off_eviction(&mut self, uid: &Uid, now: Duration) {
         if self.cache.pods.contains_key(uid) {

@@ -1,0 +1,112 @@
+//! Is the scheduler's view of the cluster good enough to decide on? Pure.
+//!
+//! * A view of nodes or queues in which nothing was heard of the API server for [`OLDEST`] may be wrong without limit: its watch is silent.
+//! * After the cluster went back (its etcd was restored from a backup) the kinds are listed again one after the other. Until all are complete, the view is
+//!   partly of a state that does not exist any more.
+//!
+//! No timer runs for this: the view is checked before each decision, and the event that makes it good again also wakes the scheduler.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use super::takeover::Kind;
+
+/// The greatest age of a view that decisions are made on. A healthy API server is heard of at least once in 61 s. A watch is dead after 75 s of silence
+/// (`runtime::watch`), and its list has 5 s before decisions stop.
+pub(super) const OLDEST: Duration = Duration::from_secs(80);
+
+/// The kinds whose age counts: others change them, and a decision on an old state takes what is not there. A pod's binding is refused when the pod has changed,
+/// and a PodGroup only says what its members may do together.
+const AGING: [Kind; 2] = [Kind::Nodes, Kind::Queues];
+
+/// Why no decision is made on a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// Nothing was heard about this kind for so long.
+    Old(Kind, Duration),
+    /// The cluster went back, and not every kind was listed since.
+    WentBack,
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Old(kind, age) => {
+                write!(
+                    f,
+                    "nothing was heard about {} for {} s (limit {} s): their watch is silent",
+                    kind.resource(),
+                    age.as_secs(),
+                    OLDEST.as_secs()
+                )
+            }
+            Self::WentBack => write!(f, "the cluster went back to an earlier state, and not every kind of object has been listed since"),
+        }
+    }
+}
+
+/// When each kind was heard of, and which list of it is known.
+#[derive(Debug, Default)]
+pub(super) struct View {
+    heard: BTreeMap<Kind, Duration>,
+    /// The generation of the last complete list of each kind.
+    listed: BTreeMap<Kind, u64>,
+    /// The generation of the lists that show the state since the cluster went back; 0 if it never did.
+    back: u64,
+    /// The logged trouble, until it is over.
+    logged: Option<Trouble>,
+}
+
+impl View {
+    /// Records that the API server was heard of about this kind: a complete list, an event or a bookmark.
+    pub(super) fn heard(&mut self, kind: Kind, now: Duration) {
+        self.heard.insert(kind, now);
+    }
+
+    /// Records a complete list of this generation.
+    pub(super) fn listed(&mut self, kind: Kind, generation: u64) {
+        self.listed.insert(kind, generation);
+    }
+
+    /// Records that the cluster went back. Lists of this and later generations show the state since.
+    pub(super) fn went_back(&mut self, generation: u64) {
+        self.back = self.back.max(generation);
+    }
+
+    /// Returns why no decision may be made now; `None` if the view is good.
+    pub(super) fn trouble(&self, now: Duration) -> Option<Trouble> {
+        if Kind::ALL.iter().any(|kind| self.listed.get(kind).is_some_and(|generation| *generation < self.back)) {
+            return Some(Trouble::WentBack);
+        }
+        let ages = AGING.into_iter().filter_map(|kind| Some((kind, self.age(kind, now)?)));
+        let (kind, age) = ages.max_by_key(|(_, age)| *age)?;
+        (age > OLDEST).then_some(Trouble::Old(kind, age))
+    }
+
+    /// Returns how long ago this kind was heard of; `None` before its first list.
+    pub(super) fn age(&self, kind: Kind, now: Duration) -> Option<Duration> {
+        Some(now.saturating_sub(*self.heard.get(&kind)?))
+    }
+
+    /// Returns whether a decision may be made now, and logs when that changes.
+    pub(super) fn check(&mut self, now: Duration) -> bool {
+        let trouble = self.trouble(now);
+        match (&trouble, &self.logged) {
+            (Some(trouble), None) => tracing::warn!("no decisions until it is over: {trouble}"),
+            (None, Some(_)) => tracing::info!("the view of the cluster is up to date; decisions go on"),
+            (None, None) | (Some(_), Some(_)) => {}
+        }
+        self.logged = trouble;
+        trouble.is_none()
+    }
+
+    /// Returns whether the last check found the view good.
+    pub(super) const fn was_good(&self) -> bool {
+        self.logged.is_none()
+    }
+}
+
+#[cfg(test)]
+#[path = "view_tests.rs"]
+mod tests;

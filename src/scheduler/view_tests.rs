@@ -1,0 +1,135 @@
+//! Decisions stop on an old view and on a partly restored one, and go on by themselves.
+
+use std::time::Duration;
+
+use super::super::command::Command;
+use super::super::debug::answer;
+use super::super::event::{Change, Event, Question, Report, WriteOutcome};
+use super::super::state::{Now, State};
+use super::super::testing::{at, binds, group_status, ready, written};
+use crate::api::{GroupFacts, PodFacts};
+use crate::cycle::testing::{group, node, pod, queue};
+
+/// The kinds of events, as functions that make the one that says nothing new.
+const BOOKMARKS: [fn() -> Event; 6] = [
+    || Event::Nodes(Change::UpToDate),
+    || Event::Pods(Change::UpToDate),
+    || Event::Groups(Change::UpToDate),
+    || Event::Queues(Change::UpToDate),
+    || Event::PriorityClasses(Change::UpToDate),
+    || Event::Budgets(Change::UpToDate),
+];
+
+/// Returns a state with a node, and nothing to do.
+fn idle() -> State {
+    let mut state = ready(vec![node("n", &[("cpu", 4)])], Vec::new(), vec![group("ns", "g", 1, "default")]);
+    let _cycle = state.tick(at(0));
+    state
+}
+
+/// A pod is created: the scheduler has work.
+fn create(state: &mut State, name: &str, now: Now) {
+    state.apply(Event::Pods(Change::Apply(pod("ns", name, "g", &[("cpu", 1)]))), now);
+}
+
+#[test]
+fn no_decision_is_made_on_nodes_or_queues_that_were_not_heard_of_for_80_s() {
+    for (silent, name) in [(0, "nodes"), (3, "queues")] {
+        let mut state = idle();
+        for (number, bookmark) in BOOKMARKS.iter().enumerate() {
+            let now = if number == silent { at(10_000) } else { at(60_000) };
+            state.apply(bookmark(), now);
+        }
+        create(&mut state, "a", at(90_000));
+        assert!(state.has_work(at(90_000)));
+        assert_eq!(binds(&state.tick(at(90_000))), 1, "{name}: exactly 80 s");
+        create(&mut state, "b", at(90_001));
+        assert!(!state.has_work(at(90_001)));
+        assert_eq!(binds(&state.tick(at(90_001))), 0, "{name}");
+        let shown = answer(&state, Question::View, Duration::from_millis(90_001));
+        assert_eq!(shown["decides"], false);
+        let trouble = shown["trouble"].as_str().unwrap();
+        assert!(trouble.starts_with(&format!("nothing was heard about {name} for 80 s")), "{trouble}");
+        assert_eq!((&shown["ageSeconds"][name], &shown["ageSeconds"]["pods"]), (&80.001.into(), &0.0.into()));
+        // No timer of a decision wakes the loop meanwhile: it would turn without end.
+        assert!(state.next().is_none_or(|next| next > Duration::from_millis(90_001)), "{:?}", state.next());
+        state.apply(BOOKMARKS[silent](), at(95_000));
+        assert_eq!(binds(&state.tick(at(95_000))), 1, "{name}: it goes on by itself");
+        assert_eq!(answer(&state, Question::View, Duration::from_secs(95))["decides"], true);
+    }
+}
+
+#[test]
+fn every_event_and_every_list_counts_as_heard_and_other_kinds_may_be_silent() {
+    let mut state = idle();
+    state.apply(Event::Nodes(Change::Apply(node("m", &[("cpu", 1)]))), at(80_000));
+    state.apply(Event::Queues(Change::Unreadable("q".into())), at(80_000));
+    assert_eq!(binds(&state.tick(at(80_000))), 0);
+    // Pods, PodGroups and all others were not heard of for 155 s.
+    create(&mut state, "a", at(155_000));
+    assert_eq!(binds(&state.tick(at(155_000))), 1);
+}
+
+/// Delivers the complete list of the kind with this number after the cluster went back.
+fn restored(state: &mut State, kind: usize, pods: &[PodFacts], groups: &[GroupFacts], generation: u64) {
+    fn list<T: Clone, K>(all: &[T], generation: u64) -> Change<T, K> {
+        Change::Reset { all: all.to_vec(), unreadable: Vec::new(), generation, back: true }
+    }
+    let queues = [queue("root", None, &[]), queue("default", Some("root"), &[])];
+    let event = match kind {
+        0 => Event::Nodes(list(&[node("n", &[("cpu", 4)])], generation)),
+        1 => Event::Pods(list(pods, generation)),
+        2 => Event::Groups(list(groups, generation)),
+        3 => Event::Queues(list(&queues, generation)),
+        4 => Event::PriorityClasses(list(&[], generation)),
+        _ => Event::Budgets(list(&[], generation)),
+    };
+    state.apply(event, at(1000));
+}
+
+#[test]
+fn after_the_cluster_went_back_no_decision_is_made_before_every_kind_is_listed_again() {
+    for last in 0..6 {
+        let mut state = idle();
+        state.apply(Event::WentBack(1), at(1000));
+        let pods = [pod("ns", "a", "g", &[("cpu", 1)])];
+        let groups = [group("ns", "g", 1, "default")];
+        create(&mut state, "a", at(1000));
+        for kind in (0..6).filter(|kind| *kind != last) {
+            restored(&mut state, kind, &pods, &groups, 1);
+            assert_eq!(binds(&state.tick(at(1000))), 0, "{kind} is not the last");
+        }
+        // A list that began before is none of these.
+        restored(&mut state, last, &pods, &groups, 0);
+        assert_eq!(binds(&state.tick(at(1000))), 0);
+        restored(&mut state, last, &pods, &groups, 1);
+        assert_eq!(binds(&state.tick(at(1000))), 1);
+        assert!(state.scheduling.cache().accounting().audit().is_clean());
+    }
+}
+
+#[test]
+fn a_bind_and_a_status_that_the_restored_cluster_does_not_have_are_made_again() {
+    let mut state = idle();
+    create(&mut state, "a", at(100));
+    assert_eq!(binds(&state.tick(at(100))), 1);
+    state.learn(Report::Bound("ns/a".into()), at(110));
+    let status = |commands: &[Command]| group_status(commands).cloned();
+    let mut writes: Vec<Command> = [200, 2000, 4000, 20_000].into_iter().flat_map(|millis| state.tick(at(millis))).collect();
+    let before = status(&writes).expect("the status is written once");
+    for subject in writes.drain(..).filter_map(|command| super::super::state::subject(&command)) {
+        let outcome: WriteOutcome = written("1400");
+        state.learn(Report::Written(subject, outcome), at(20_000));
+    }
+    assert_eq!(status(&state.tick(at(30_000))), None);
+    // The restored pod has no node, the restored PodGroup no status, and both have older versions.
+    state.apply(Event::WentBack(1), at(30_000));
+    let (pods, groups) = ([pod("ns", "a", "g", &[("cpu", 1)])], [group("ns", "g", 1, "default")]);
+    (0..6).for_each(|kind| restored(&mut state, kind, &pods, &groups, 1));
+    let commands = state.tick(at(31_000));
+    assert_eq!(binds(&commands), 1, "the pod is bound again");
+    state.learn(Report::Bound("ns/a".into()), at(31_100));
+    let writes: Vec<Command> = [32_000, 34_000, 60_000].into_iter().flat_map(|millis| state.tick(at(millis))).collect();
+    assert_eq!(status(&writes).map(|status| status.phase), Some(before.phase));
+    assert!(state.scheduling.cache().accounting().audit().is_clean());
+}
