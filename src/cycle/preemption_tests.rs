@@ -311,3 +311,34 @@ fn a_pod_that_volcano_protects_is_never_a_victim_and_borrows_like_any_other() {
     facts.into_iter().for_each(|facts| state.apply_pod(PodFacts { protected: true, ..facts }));
     assert_eq!(at(&mut state, 0).binds.len(), 8);
 }
+
+#[test]
+fn a_new_leader_counts_the_pods_that_leave_and_evicts_only_what_is_missing() {
+    // The leader before has evicted pods of queue a for a gang of five in queue b. Its nomination is lost. Where all of them leave, nothing is nominated:
+    // the gang waits for the room, and takes it in its turn.
+    for leaving in [5, 3, 0] {
+        let mut state = empty_state();
+        for name in ["n1", "n2"] {
+            state.apply_node(node(name, &[("cpu", 5)]));
+        }
+        for name in ["a", "b"] {
+            state.apply_queue(QueueFacts { deserved: limits(&[("cpu", 5)]), ..queue(name, None, &[]) });
+        }
+        state.apply_group(group("ns", "borrows", 1, "a"));
+        for index in 0..10 {
+            let facts = running(pod("ns", &format!("borrows-{index}"), "borrows", &[("cpu", 1)]), if index < 5 { "n1" } else { "n2" });
+            state.apply_pod(PodFacts { deleting: index < leaving, charged_queue: Some("a".into()), ..facts });
+        }
+        gang(&mut state, "owed", 5, "b", 5, &[("cpu", 1)]);
+        let plan = at(&mut state, 0);
+        let victims: usize = plan.evictions.iter().map(|eviction| eviction.victims.len()).sum();
+        assert_eq!((plan.binds.len(), victims), (0, 5 - leaving), "{leaving} pods leave");
+        assert_eq!(state.nominated(&GroupKey::new("ns", "owed")).is_some(), leaving < 5, "{leaving} pods leave");
+        let evicted = plan.evictions.iter().flat_map(|eviction| &eviction.victims);
+        let mut left: Vec<Uid> = evicted.map(|victim| victim.uid.clone()).collect();
+        left.extend((0..leaving).map(|index| Uid::from(format!("ns/borrows-{index}").as_str())));
+        left.iter().for_each(|uid| state.delete_pod(uid));
+        let plan = at(&mut state, 1);
+        assert_eq!(plan.binds.iter().filter(|bind| &*bind.group.name == "owed").count(), 5, "{leaving} pods leave");
+    }
+}
