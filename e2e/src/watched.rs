@@ -6,11 +6,11 @@ use std::time::Duration;
 use anyhow::Result;
 use kube::Client;
 
-use crate::chart;
 use crate::cluster::Cluster;
 use crate::objects::SCHEDULER_NAME;
 use crate::observer::{Absences, Excused, Observer, ObserverConfig};
 use crate::wait::secs;
+use crate::{chart, stall};
 
 /// A cluster with a running observer.
 pub struct Watched {
@@ -29,6 +29,7 @@ impl Watched {
             audit_log: Some(audit_log),
             controller_user: chart::user(chart::CONTROLLER),
             scheduler_user: chart::user(chart::SCHEDULER),
+            stalled: stall::total,
             ..ObserverConfig::of_chart(SCHEDULER_NAME)
         };
         Ok(Self { observer: Observer::start(client, config).await? })

@@ -72,7 +72,7 @@ impl Core {
     /// Takes a whole list. `first` is true when nothing of this kind was known before; otherwise versions in between were missed.
     pub(super) fn replace(&mut self, kind: Kind, listed: &[DynamicObject], version: Option<u64>, first: bool) {
         self.sees(kind);
-        let now = self.clock.now();
+        let now = self.clock.program_time();
         let since = std::mem::replace(&mut self.known.entry(kind).or_default().seen_at, now);
         let uids: BTreeSet<String> = listed.iter().filter_map(ResourceExt::uid).collect();
         let known = self.known.entry(kind).or_default();
@@ -106,7 +106,7 @@ impl Core {
     /// Takes one version of one object.
     pub(super) fn event(&mut self, kind: Kind, object: &DynamicObject, gone: bool, exact: bool) {
         let (version, uid) = (number(object), object.uid().unwrap_or_default());
-        let now = self.clock.now();
+        let now = self.clock.program_time();
         let known = self.known.entry(kind).or_default();
         known.newest = known.newest.max(version);
         known.seen_at = now;
@@ -120,7 +120,7 @@ impl Core {
 
     /// Records that a watch has sent everything up to a resourceVersion (a bookmark).
     pub(super) fn reached(&mut self, kind: Kind, version: &str) {
-        let now = self.clock.now();
+        let now = self.clock.program_time();
         let known = self.known.entry(kind).or_default();
         known.newest = known.newest.max(version.parse().unwrap_or(0));
         known.seen_at = now;
@@ -128,7 +128,8 @@ impl Core {
 
     fn change(&mut self, kind: Kind, version: u64, object: &DynamicObject, gone: bool, exact: bool) {
         let change = read(&self.names, kind, object, gone, exact);
-        self.history.add(version, self.clock.now(), change);
+        let now = self.clock.program_time();
+        self.history.add(version, now, change);
     }
 
     /// Records that a watch sees nothing, with the reason.
@@ -181,7 +182,7 @@ impl Core {
     }
 
     fn open_excuse(&mut self, check: Option<u8>, at_most: Option<i64>) {
-        let from = self.clock.now();
+        let from = self.clock.program_time();
         let same = |excuse: &Excuse| excuse.check == check && excuse.at_most.is_some() == at_most.is_some() && excuse.at_most >= at_most;
         if !self.history.excuses.iter().any(|excuse| same(excuse) && excuse.to.is_none()) {
             self.history.excuses.push(Excuse { check, from, to: None, at_most });
@@ -189,7 +190,7 @@ impl Core {
     }
 
     fn close_excuse(&mut self, check: Option<u8>, bounded: bool) {
-        let to = Some(self.clock.now());
+        let to = Some(self.clock.program_time());
         let same = |excuse: &&mut Excuse| excuse.check == check && excuse.at_most.is_some() == bounded;
         for excuse in self.history.excuses.iter_mut().filter(same).filter(|excuse| excuse.to.is_none()) {
             excuse.to = to;
@@ -205,13 +206,14 @@ impl Core {
             Some(Err(_)) | None => {}
         }
         if self.begun {
+            let now = self.clock.program_time();
             self.history.settle(now.saturating_sub(hold));
         }
     }
 
     pub(super) fn findings(&self) -> Vec<Finding> {
-        let mut all: Vec<Finding> =
-            self.history.findings().iter().chain(self.audit.findings()).chain(&self.tail_finding).cloned().collect();
+        let judged = self.history.findings().iter().map(|finding| Finding { at: self.clock.wall_at(finding.at), ..finding.clone() });
+        let mut all: Vec<Finding> = judged.chain(self.audit.findings().iter().chain(&self.tail_finding).cloned()).collect();
         all.sort_by_key(|finding| finding.at);
         all
     }
@@ -286,7 +288,13 @@ mod tests {
     #[test]
     fn an_object_that_was_recreated_while_the_watch_was_down_exists() {
         let names = ObserverConfig::of_chart("s").names;
-        let mut core = Core::new(Clock::start(), names, Graces { group: 0, ..Graces::default() }, Audit::new("a", "b"), None);
+        let mut core = Core::new(
+            Clock::start(|| std::time::Duration::ZERO),
+            names,
+            Graces { group: 0, ..Graces::default() },
+            Audit::new("a", "b"),
+            None,
+        );
         let pod = json!({"spec": {"schedulerName": "s"}});
         let mut pod = listed("Pod", "p", "pod", 2, pod);
         pod.annotations_mut().insert("scheduling.k8s.io/group-name".to_owned(), "g".to_owned());
@@ -309,7 +317,7 @@ mod tests {
     #[test]
     fn bindings_that_only_a_list_shows_are_judged() {
         let names = ObserverConfig::of_chart("s").names;
-        let mut core = Core::new(Clock::start(), names, Graces::default(), Audit::new("a", "b"), None);
+        let mut core = Core::new(Clock::start(|| std::time::Duration::ZERO), names, Graces::default(), Audit::new("a", "b"), None);
         let node = listed("Node", "n", "node", 1, json!({"status": {"allocatable": {"cpu": "4", "pods": "10"}}}));
         let pod = |name: &str, version, node: Option<&str>, bound: bool| {
             let containers = json!([{"name": "main", "resources": {"requests": {"cpu": "2"}}}]);
@@ -352,7 +360,7 @@ mod tests {
     #[test]
     fn a_binding_that_was_not_judged_is_found() {
         let names = ObserverConfig::of_chart("s").names;
-        let mut core = Core::new(Clock::start(), names, Graces::default(), Audit::new("a", "b"), None);
+        let mut core = Core::new(Clock::start(|| std::time::Duration::ZERO), names, Graces::default(), Audit::new("a", "b"), None);
         assert_eq!(core.unjudged(), None);
         let line = json!({"stage": "ResponseComplete", "verb": "create", "user": {"username": "b"}, "responseStatus": {"code": 201},
             "objectRef": {"resource": "pods", "subresource": "binding", "namespace": "n", "name": "p"}});
@@ -365,7 +373,7 @@ mod tests {
     #[test]
     fn the_return_of_a_program_ends_neither_the_excuses_of_a_case_nor_longer_graces() {
         let names = ObserverConfig::of_chart("s").names;
-        let mut core = Core::new(Clock::start(), names, Graces::default(), Audit::new("a", "b"), None);
+        let mut core = Core::new(Clock::start(|| std::time::Duration::ZERO), names, Graces::default(), Audit::new("a", "b"), None);
         let open = |core: &Core| -> Vec<_> {
             core.history.excuses.iter().filter(|each| each.to.is_none()).map(|each| (each.check, each.at_most)).collect()
         };

@@ -44,6 +44,8 @@ pub struct ObserverConfig {
     pub scheduler_user: String,
     /// The grace of each check.
     pub graces: Graces,
+    /// Returns for how long the machine has stalled so far. A grace is longer by the time that it stalls meanwhile.
+    pub stalled: fn() -> Duration,
 }
 
 impl ObserverConfig {
@@ -58,7 +60,7 @@ impl ObserverConfig {
             group_annotations: ["scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name"].map(str::to_owned).into(),
         };
         let (controller_user, scheduler_user) = (account("podgroup-controller"), account("podgroup-scheduler"));
-        Self { names, audit_log: None, controller_user, scheduler_user, graces: Graces::default() }
+        Self { names, audit_log: None, controller_user, scheduler_user, graces: Graces::default(), stalled: || Duration::ZERO }
     }
 }
 
@@ -112,7 +114,7 @@ impl Observer {
         let audit = Audit::new(&config.controller_user, &config.scheduler_user);
         let tail = config.audit_log.map(Tail::new);
         let has_log = tail.is_some();
-        let shared = Shared(Arc::new(Mutex::new(Core::new(Clock::start(), config.names, config.graces, audit, tail))));
+        let shared = Shared(Arc::new(Mutex::new(Core::new(Clock::start(config.stalled), config.names, config.graces, audit, tail))));
         let mut tasks = JoinSet::new();
         for of in KINDS {
             tasks.spawn(watch(client.clone(), of, shared.clone()));
