@@ -84,6 +84,11 @@ impl HttpProxy {
         self.control.add_rule(rule);
     }
 
+    /// Lets the requests go that are held at this moment.
+    pub fn release(&self) {
+        self.control.release();
+    }
+
     /// Starts a mix.
     pub fn begin(&self, mix: Mix) {
         self.control.begin(mix);
