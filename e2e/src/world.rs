@@ -292,6 +292,12 @@ impl World {
         Ok(())
     }
 
+    /// Lets the requests of the scheduler go that are held at this moment ([`crate::faults::Fault::HoldRequest`]).
+    pub fn let_go(&self) -> Result<()> {
+        self.aimed()?.release();
+        Ok(())
+    }
+
     /// Returns how often this kind of fault (see [`crate::faults::KINDS`]) has hit a request of the scheduler.
     pub fn hits(&self, kind: &str) -> Result<u64> {
         Ok(self.aimed()?.counts().get(kind).copied().unwrap_or_default())

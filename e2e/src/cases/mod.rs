@@ -92,6 +92,7 @@ pub fn table() -> Vec<Case> {
     let quick = || Setup { disable_qps_limits: true, ..Setup::default() };
     let crowd = || Setup { faults: Faults::Mix, replicas: true, ..Setup::default() };
     let aimed = || Setup { faults: Faults::Aimed, ..Setup::default() };
+    let quick_aimed = || Setup { disable_qps_limits: true, ..aimed() };
     let rows = vec![
         case!("H1", "the harness: a real cluster runs a Deployment, also seen through a slow proxy", stock(), selftest::a_cluster_works),
         case!("H2", "the harness: nothing is left running after kill -9 of the runner", stock(), selftest::nothing_is_left_after_kill_9),
@@ -370,6 +371,8 @@ pub fn table() -> Vec<Case> {
         case!("K23", "a binding of a frozen scheduler arrives after the takeover", aimed(), handover::frozen),
         case!("K24", "without election, bindings of a gang of 40 arrive after two restarts", aimed(), handover::killed_in_a_gang),
         case!("K12-600", "the same for ten minutes", crowd(), crowded::two_replicas, 600).within(secs(1200)).as_shipped().only_in_soak(),
+        case!("K25", "what a handover costs beside 1,000 waiting pods", quick_aimed(), handover::costs, 1000).only_in_soak(),
+        case!("K25-10000", "the same beside 10,000", quick_aimed(), handover::costs, 10_000).within(secs(1200)).only_in_soak(),
         case!("Q1", "the parent's capability blocks a sibling's gang, with a reason", usual(), queues::parent_blocks)
             .under_faults_in_soak(),
         case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources)

@@ -9,7 +9,7 @@ use hyper::http::response::Parts;
 use hyper::{Method, Request, Response, Uri};
 use kube::Client;
 use tokio::sync::oneshot;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::control::Control;
 use super::fault::{Fault, Refusal};
@@ -76,10 +76,14 @@ pub(super) async fn carry(request: Request<Incoming>, control: Arc<Control>, ser
             let (control_then, answered) = (Arc::clone(&control), oneshot::channel());
             control.later(async move {
                 let _held = control_then.count_delayed();
-                sleep(delay).await;
+                let began = Instant::now();
+                tokio::select! {
+                    () = sleep(delay) => {}
+                    () = control_then.let_go() => {}
+                }
                 let answer = sent.ask(&server).await;
                 let became = match &answer {
-                    Ok((parts, _)) => format!("sent after {delay:?}, the response was {}", parts.status),
+                    Ok((parts, _)) => format!("sent after {:?}, the response was {}", began.elapsed(), parts.status),
                     Err(error) => format!("could not be sent: {error}"),
                 };
                 control_then.ledger.later("delay-request", &api_request, &became);

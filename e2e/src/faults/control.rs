@@ -85,6 +85,8 @@ pub(super) struct Control {
     draws: Mutex<Draws>,
     /// How many requests are delayed at this moment.
     held: watch::Sender<usize>,
+    /// How often held requests were let go.
+    gone: watch::Sender<u32>,
     /// Requests that are sent to the API server after their response.
     late: Mutex<JoinSet<()>>,
 }
@@ -105,6 +107,7 @@ impl Control {
             ledger: Ledger::new(log)?,
             draws: Mutex::default(),
             held: watch::Sender::new(0),
+            gone: watch::Sender::new(0),
             late: Mutex::default(),
         })
     }
@@ -140,6 +143,7 @@ impl Control {
             active_mix.generation += 1;
         });
         self.draws().views.clear();
+        self.release();
         let mut held = self.held.subscribe();
         timeout(secs(60), held.wait_for(|held| *held == 0)).await.context("a delayed request did not end within 60 s")??;
         let away = self.draws().retry_after_until.take();
@@ -188,6 +192,16 @@ impl Control {
         }
         let (kept, parts, body) = self.draws().views.remove(&api_request.collection)?;
         (kept.elapsed() < VIEW_LIFETIME).then_some((parts, body))
+    }
+
+    /// Lets the requests go that are held at this moment.
+    pub(super) fn release(&self) {
+        self.gone.send_modify(|gone| *gone += 1);
+    }
+
+    /// Waits until the held requests are let go.
+    pub(super) async fn let_go(&self) {
+        let _ = self.gone.subscribe().changed().await;
     }
 
     pub(super) fn count_delayed(&self) -> Held<'_> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 pub enum Fault {
     /// The request reaches the API server this much later.
     DelayRequest(Duration),
-    /// The request reaches the API server this much later, also when the program has ended meanwhile: it lies in a proxy or on the wire.
+    /// The request reaches the API server after this time, or when the case lets it go, also when the program has ended meanwhile: it lies in a proxy or on the wire.
     HoldRequest(Duration),
     /// The response reaches the program this much later.
     DelayResponse(Duration),

@@ -84,6 +84,11 @@ impl HttpProxy {
         self.control.add_rule(rule);
     }
 
+    /// Lets the requests go that are held at this moment.
+    pub fn release(&self) {
+        self.control.release();
+    }
+
     /// Starts a mix. `told` is called when it makes a client obey a long `Retry-After`.
     pub fn begin(&self, mix: Mix, told: Told) {
         self.control.begin(mix, told);
