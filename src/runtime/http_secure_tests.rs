@@ -174,7 +174,8 @@ async fn a_flood_of_connections_ends_no_request_under_way_and_every_probe_is_ans
             let stream = socket.connect(address).await.unwrap();
             get_on(stream, None, "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.0
         };
-        assert_eq!(tokio::time::timeout(Duration::from_secs(1), probe).await.unwrap(), 200);
+        // On a busy machine the flood fills the kernel's queue of connections, and the probe's packets are sent again.
+        assert_eq!(tokio::time::timeout(Duration::from_secs(20), probe).await.unwrap(), 200);
         probes += 1;
     }
     let mut answer = String::new();
