@@ -261,6 +261,8 @@ mod differential;
 #[cfg(test)]
 mod foreign_tests;
 #[cfg(test)]
+mod gang_borrowing_tests;
+#[cfg(test)]
 mod predicates_tests;
 #[cfg(test)]
 mod preemption_retries_tests;

@@ -220,7 +220,7 @@ impl Ongoing<'_> {
         let group = self.state.cache.groups.get(&want.key);
         let (last, reservation): (BTreeSet<Arc<str>>, _) =
             group.map(|group| (group.retry.last.clone(), group.admission.reservation.clone())).unwrap_or_default();
-        let (queue, preemptable) = (&**self.queue, self.facts.preemptable);
+        let (queue, preemptable) = (&**self.queue, self.state.cache.may_borrow(&want.key));
         let barred = self.state.cache.barred_groups(queue);
         let Cache { accounting, nodes, anti_affinity, classes, finder, pods, .. } = &mut self.state.cache;
         let mut placer =

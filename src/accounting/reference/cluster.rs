@@ -92,6 +92,8 @@ pub(super) struct Group {
     pub(super) min_resources: Option<Amounts>,
     pub(super) priority: i64,
     pub(super) preemptable: bool,
+    /// Whether one of the members of its minimum is not preemptable.
+    pub(super) member_keeps: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -186,7 +186,9 @@ fn no_queue_falls_below_its_floor(cluster: &Cluster, preemptor: &Preemptor<'_>, 
 /// R4: all needed members have a node when the victims are gone.
 fn is_placed(cluster: &Cluster, preemptor: &Preemptor<'_>, victims: &Victims) -> bool {
     let after = cluster.without_pods(victims);
-    let may_stay = preemptor.group.preemptable || is_within_entitlement(&after, preemptor.queue, &preemptor.asked);
+    // S3: a member that keeps its place keeps that of its gang.
+    let may_go = preemptor.group.preemptable && !preemptor.group.member_keeps;
+    let may_stay = may_go || is_within_entitlement(&after, preemptor.queue, &preemptor.asked);
     fits(&after, preemptor.queue, &preemptor.asked).is_ok() && may_stay && have_nodes(&after, &preemptor.members)
 }
 

@@ -44,6 +44,7 @@ fn full_cluster() -> impl Strategy<Value = Cluster> {
             min_resources: None,
             priority: 1,
             preemptable: true,
+            member_keeps: false,
         };
         let mut cluster = Cluster { queues, ..Cluster::default() };
         cluster.total = cpu(pods.iter().map(|(_, nanos, _, _)| nanos).sum::<i128>() + idle);
@@ -85,6 +86,7 @@ fn after(cluster: &Cluster, victims: &BTreeSet<String>) -> Cluster {
             min_resources: None,
             priority: gone.priority,
             preemptable: true,
+            member_keeps: false,
         });
         back.asks.push(gone.amounts.clone());
         back.min_member += 1;

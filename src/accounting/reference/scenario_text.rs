@@ -124,7 +124,15 @@ fn read_pod(mut pod: Pod, options: &[&str]) -> Result<Pod, Fault> {
 }
 
 fn read_group(queue: &str, options: &[&str]) -> Result<Group, Fault> {
-    let mut group = Group { queue: queue.to_owned(), min_member: 0, asks: Vec::new(), min_resources: None, priority: 0, preemptable: true };
+    let mut group = Group {
+        queue: queue.to_owned(),
+        min_member: 0,
+        asks: Vec::new(),
+        min_resources: None,
+        priority: 0,
+        preemptable: true,
+        member_keeps: false,
+    };
     let mut min_member = None;
     for option in options {
         match option.split_once('=') {
@@ -137,6 +145,7 @@ fn read_group(queue: &str, options: &[&str]) -> Result<Group, Fault> {
             Some(("minresources", amounts)) => group.min_resources = Some(read_amounts(amounts)?),
             Some(("priority", number)) => group.priority = read_number(number)?,
             Some(("preemptable", "no")) => group.preemptable = false,
+            Some(("preemptable", "not-all")) => group.member_keeps = true,
             _ => return Err(format!("not of a group: {option}")),
         }
     }
@@ -224,6 +233,7 @@ pub(super) fn write_facts(cluster: &Cluster) -> String {
             group.min_resources.as_ref().map(|amounts| format!("minresources={}", write_amounts(amounts))).unwrap_or_default(),
             format!("priority={}", group.priority),
             flag(!group.preemptable, "preemptable=no"),
+            flag(group.member_keeps, "preemptable=not-all"),
         ]);
     }
     for (group, reservation) in &cluster.reservations {

@@ -56,7 +56,7 @@ fn could_take(cache: &Cache, place: &Placement) -> bool {
 pub(in crate::cycle) fn settle(cache: &mut Cache, nominations: &Nominations, key: &GroupKey) -> Result<Vec<Placement>, Refusal> {
     let all: Vec<Placement> = nominations.gangs.values().flat_map(|nomination| nomination.places.iter().cloned()).collect();
     let own = nominations.gangs.get(key).map(|nomination| nomination.places.clone()).unwrap_or_default();
-    let preemptable = cache.groups.get(key).and_then(|group| group.facts.as_ref()).is_none_or(|facts| facts.preemptable);
+    let preemptable = cache.may_borrow(key);
     for place in &all {
         cache.accounting.withdraw(&place.uid);
     }

@@ -67,7 +67,8 @@ pub struct Attempt<'a> {
     pub needed: u32,
     /// The number of first pods that must all be placed, because no other pod can replace them.
     pub first: u32,
-    /// Whether the group's pods may be preempted. If not, its queue must not borrow for them (S3).
+    /// Whether these pods may be preempted, as far as their group decides that. If not, its queue must not borrow for them (S3). Where one of
+    /// several pods says so itself, it is said of all.
     pub preemptable: bool,
 }
 
@@ -139,6 +140,18 @@ impl<'w> Placer<'w> {
     ///
     /// The refusal of the first pod that was not placed. Then nothing has changed.
     pub fn place(&mut self, attempt: &Attempt<'_>) -> Result<Places, NotPlaced> {
+        let start = self.trial.savepoint();
+        let places = self.place_as(attempt)?;
+        let keeps = |pod: &Pod<'_>| !pod.facts.preemptable && places.iter().any(|(uid, _)| *uid == pod.facts.uid);
+        if !attempt.preemptable || places.len() < 2 || !attempt.pods.iter().any(keeps) {
+            return Ok(places);
+        }
+        // One of them keeps its place, and the others with it (S3): none may borrow.
+        self.trial.rollback_to(start);
+        self.place_as(&Attempt { preemptable: false, ..*attempt })
+    }
+
+    fn place_as(&mut self, attempt: &Attempt<'_>) -> Result<Places, NotPlaced> {
         self.budget = self.budget.saturating_sub(count(attempt.pods.len()).max(1));
         let start = self.trial.savepoint();
         let mut places = Places::new();

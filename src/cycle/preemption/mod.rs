@@ -132,7 +132,7 @@ fn find(
         queue: &group.queue,
         members,
         priority: preemption_priority(&state.cache, known, group, members),
-        preemptable: known.facts.as_ref().is_none_or(|facts| facts.preemptable),
+        preemptable: state.cache.may_borrow(&group.key),
         last: &last,
     };
     let never = never_preempts(&state.cache, known, members);

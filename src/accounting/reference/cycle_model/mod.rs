@@ -258,6 +258,7 @@ impl CycleModel {
                 min_resources: spec.min_resources.clone(),
                 priority: 0,
                 preemptable: true,
+                member_keeps: false,
             };
             (name.clone(), group)
         };

@@ -66,6 +66,8 @@ pub(super) struct PreemptingGroup {
     pub(super) members: usize,
     pub(super) priority: i32,
     pub(super) preemptable: bool,
+    /// Whether its first waiting member is not preemptable.
+    pub(super) member_keeps: bool,
     pub(super) reserved: bool,
     /// Whether one member runs already. Its priority is 0.
     pub(super) runs: bool,
@@ -126,7 +128,7 @@ fn one() -> impl Strategy<Value = Running> {
 }
 
 fn preempting_group() -> impl Strategy<Value = PreemptingGroup> {
-    let flags = (prop::bool::weighted(0.9), prop::bool::weighted(0.2), prop::bool::weighted(0.1));
+    let flags = (prop::bool::weighted(0.9), prop::bool::weighted(0.1), prop::bool::weighted(0.2), prop::bool::weighted(0.1));
     (
         0..LEAVES.len(),
         prop_oneof![3 => 1..3_i64, 1 => 3..5_i64],
@@ -135,12 +137,13 @@ fn preempting_group() -> impl Strategy<Value = PreemptingGroup> {
         1..4_i32,
         flags,
     )
-        .prop_map(|(queue, cpu, memory, members, priority, (preemptable, reserved, runs))| PreemptingGroup {
+        .prop_map(|(queue, cpu, memory, members, priority, (preemptable, member_keeps, reserved, runs))| PreemptingGroup {
             queue,
             asks: [cpu, i64::from(memory)],
             members,
             priority,
             preemptable,
+            member_keeps,
             reserved,
             runs,
         })
@@ -186,8 +189,15 @@ fn lending(mut facts: Facts) -> Facts {
     facts.slack.iter_mut().for_each(|slack| *slack = [0, 2]);
     facts.waits = None;
     let [cpu, _] = facts.preemptor.asks;
-    facts.preemptor =
-        PreemptingGroup { asks: [cpu, 1], priority: 3, preemptable: true, reserved: false, runs: false, ..facts.preemptor.clone() };
+    facts.preemptor = PreemptingGroup {
+        asks: [cpu, 1],
+        priority: 3,
+        preemptable: true,
+        member_keeps: false,
+        reserved: false,
+        runs: false,
+        ..facts.preemptor.clone()
+    };
     facts
 }
 
@@ -311,11 +321,12 @@ impl Facts {
         }
         let preemptor = &self.preemptor;
         let not_preemptable = if preemptor.preemptable { "" } else { " preemptable=no" };
+        let member_keeps = if preemptor.member_keeps { " preemptable=not-all" } else { "" };
         let min = preemptor.members + usize::from(preemptor.runs);
         let (queue, asks) = (LEAVES[preemptor.queue], pair(preemptor.asks));
         let _ = writeln!(
             text,
-            "group asking in {queue} min={min} asks={asks} times={} priority={}{not_preemptable}",
+            "group asking in {queue} min={min} asks={asks} times={} priority={}{not_preemptable}{member_keeps}",
             preemptor.members, preemptor.priority
         );
         if let Some((queue, asks)) = self.waits {
@@ -369,9 +380,10 @@ impl Facts {
             };
             state.apply_pod(running(pod_facts, &format!("n{}", self.node_of(facts))));
         }
-        for uid in self.members() {
+        for (at, uid) in self.members().iter().enumerate() {
             let name = uid.as_str().trim_start_matches("ns/").to_owned();
-            state.apply_pod(PodFacts { request: amounts(&list(preemptor.asks)), ..pod("ns", &name, "asking", &[]) });
+            let preemptable = at > 0 || !preemptor.member_keeps;
+            state.apply_pod(PodFacts { request: amounts(&list(preemptor.asks)), preemptable, ..pod("ns", &name, "asking", &[]) });
         }
         if let Some((queue, asks)) = self.waits {
             state.apply_group(group("ns", "waits", 1, LEAVES[queue]));
