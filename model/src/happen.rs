@@ -56,9 +56,9 @@ impl World {
             Action::ManagerSees { slot } => {
                 state.manager[slot] = (state.owners[slot].life == Life::Alive).then_some(state.owners[slot].wants);
             }
-            Action::Birth { slot, stamped } => {
+            Action::Birth { slot, stamp } => {
                 let of = u8::try_from(slot).expect("few");
-                state.pods.add(Pod { of, terminating: false, stamp: if stamped { of + 1 } else { 0 } });
+                state.pods.add(Pod { of, terminating: false, stamp });
                 state.pods_seen.push(state.pods);
             }
             Action::ScaleDown { pod, .. } | Action::CollectPod { pod } => {

@@ -27,6 +27,8 @@ pub(crate) struct View {
     pub(crate) owner: OwnerValue,
     pub(crate) members: Members,
     pub(crate) cached: Option<Seen>,
+    /// Whether pods of the owner name another PodGroup.
+    pub(crate) pods_elsewhere: bool,
 }
 
 /// The next step (`None` for `Step::Wait`) and the version that it was decided on.
@@ -65,7 +67,13 @@ fn decide_anew(view: View, packed: &Packed) -> Decided {
     let desired = desired(view.slot, view.owner.fields(), view.owner.wants > 0);
     let owner = if view.owner.life == Life::Alive { Owner::Served(&desired) } else { Owner::Gone };
     let cached = view.cached.map(|seen| existing(seen, view.slot));
-    let step = real_decide(&Situation { owner, members: view.members, cached: cached.as_ref(), memory: &memory });
+    let step = real_decide(&Situation {
+        owner,
+        members: view.members,
+        cached: cached.as_ref(),
+        pods_elsewhere: view.pods_elsewhere,
+        memory: &memory,
+    });
     (request(&step), memory.freshest(cached.as_ref()).map(|existing| at(existing.version())))
 }
 

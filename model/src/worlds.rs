@@ -14,6 +14,7 @@ const ALONE: World = World {
     targets: &[(0, 0), (1, 0)],
     pods: 2,
     stamps: &[true],
+    webhook: false,
     left: [QUIET; 2],
     crashes: 0,
     relists: 0,
@@ -89,6 +90,7 @@ pub(crate) const SMALL: &[World] = &[
         lag: 2,
         ..ALONE
     },
+    World { name: "a webhook names another PodGroup", webhook: true, left: first(SCALED), lag: 2, ..ALONE },
     World { name: "two controllers", left: first(Left { scales: 1, ..QUIET }), lag: 1, ..TWO },
     World { name: "a rollout", wants: [Some(1), Some(0)], left: ROLLOUT, lag: 1, ..ALONE },
 ];
