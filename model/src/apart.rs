@@ -4,7 +4,7 @@
 //! only one owner. Then owners can be checked one by one.
 
 use crate::canon::canonical;
-use crate::values::{GroupState, Life, ORPHAN, Owner, Pod, Pods, SLOTS, State};
+use crate::values::{ELSEWHERE, GroupState, Life, ORPHAN, Owner, Pod, Pods, SLOTS, State};
 use crate::world::{QUIET, World};
 
 /// Returns the state with only the owner in `slot`, moved to slot 0.
@@ -42,7 +42,11 @@ fn keep_only<T: Copy>(places: &mut [T; SLOTS], slot: usize, nothing: T) {
 
 fn pods(pods: &Pods, slot: usize) -> Pods {
     let own = |pod: Pod| usize::from(pod.of) == slot || pod.of == ORPHAN;
-    let moved = |pod: Pod| Pod { of: if pod.of == ORPHAN { ORPHAN } else { 0 }, stamp: pod.stamp.min(1), ..pod };
+    let moved = |pod: Pod| Pod {
+        of: if pod.of == ORPHAN { ORPHAN } else { 0 },
+        stamp: if pod.stamp == ELSEWHERE { ELSEWHERE } else { pod.stamp.min(1) },
+        ..pod
+    };
     let mut own = Pods(pods.0.map(|pod| pod.filter(|pod| own(*pod)).map(moved)));
     own.sort();
     own

@@ -3,7 +3,7 @@
 use podgroup::lifecycle::Members;
 
 use crate::mutant::Mutant;
-use crate::values::{Flight, Life, ORPHAN, Pod, SLOTS, State};
+use crate::values::{ELSEWHERE, Flight, Life, ORPHAN, Pod, SLOTS, State};
 use crate::world::{Action, World};
 
 impl World {
@@ -72,7 +72,9 @@ impl World {
             if let Some(wants) = state.manager[slot].map(usize::from) {
                 let all = state.pods.iter().filter(|pod| usize::from(pod.of) == slot || pod.of == ORPHAN).count();
                 if active < wants && all < self.pods && state.pods.len() < crate::values::PODS {
-                    out.extend(self.stamps.iter().map(|stamped| Action::Birth { slot, stamped: *stamped }));
+                    let own = u8::try_from(slot + 1).expect("few");
+                    let stamps = self.stamps.iter().map(|stamped| if *stamped { own } else { 0 });
+                    out.extend(stamps.chain(self.webhook.then_some(ELSEWHERE)).map(|stamp| Action::Birth { slot, stamp }));
                 }
                 if active > wants {
                     out.extend(state.pods.distinct().filter(|(_, pod)| mine(pod)).map(|(pod, _)| Action::ScaleDown { slot, pod }));

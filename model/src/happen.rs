@@ -74,9 +74,9 @@ impl World {
             Action::ManagerSees { slot } => {
                 state.manager[slot] = state.owners[slot].wanted();
             }
-            Action::Birth { slot, stamped } => {
+            Action::Birth { slot, stamp } => {
                 let of = u8::try_from(slot).expect("few");
-                state.pods.add(Pod { of, terminating: false, stamp: if stamped { of + 1 } else { 0 } });
+                state.pods.add(Pod { of, terminating: false, stamp });
                 state.pods_seen.push(state.pods);
             }
             Action::ScaleDown { pod, .. } | Action::CollectPod { pod } => {

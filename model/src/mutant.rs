@@ -55,6 +55,8 @@ pub(crate) enum Mutant {
     NeverWait,
     /// The members in the cache are ignored.
     IgnoreMembers,
+    /// What the pods of the owner name is ignored.
+    IgnorePodsElsewhere,
     /// A PodGroup is created for a deleted owner.
     CreateForDeletedOwner,
     /// A missing owner reference is not written again.
@@ -78,7 +80,7 @@ impl Mutant {
             | Self::ListFromCache
             | Self::DeleteDespiteMembers => "S2",
             Self::IgnoreLists | Self::IgnoreDeletions | Self::IgnoreWatchWhileBusy | Self::IgnoreMembers | Self::NeverCreateAgain => "S3",
-            Self::AmendWithoutVersion | Self::NeverUnmark | Self::NeverStopWaiting => "L1",
+            Self::AmendWithoutVersion | Self::NeverUnmark | Self::NeverStopWaiting | Self::IgnorePodsElsewhere => "L1",
             Self::CreateForDeletedOwner | Self::NeverAdopt => "L2",
             Self::None
             | Self::DeleteWithoutUid
@@ -92,7 +94,7 @@ impl Mutant {
     }
 
     /// Every mutant except [`Mutant::None`].
-    pub(crate) const ALL: [Self; 26] = [
+    pub(crate) const ALL: [Self; 27] = [
         Self::DeleteWithoutUid,
         Self::DeleteWithoutVersion,
         Self::DeleteByName,
@@ -116,6 +118,7 @@ impl Mutant {
         Self::NeverStopWaiting,
         Self::NeverWait,
         Self::IgnoreMembers,
+        Self::IgnorePodsElsewhere,
         Self::CreateForDeletedOwner,
         Self::NeverAdopt,
         Self::NeverCreateAgain,

@@ -6,7 +6,7 @@ use stateright::Property;
 
 use crate::protocol::slot_of;
 use crate::values::{Broken, Life, Req, SLOTS, State};
-use crate::world::World;
+use crate::world::{World, are_elsewhere};
 
 /// Returns the properties S1, S2, S3 and L1.
 pub(crate) fn properties() -> Vec<Property<World>> {
@@ -31,7 +31,7 @@ fn is_made_again(world: &World, state: &State) -> bool {
 fn is_needed(world: &World, state: &State, slot: usize) -> bool {
     let owner = state.owners[slot];
     let active = state.pods.iter().any(|pod| !pod.terminating && slot_of(pod) == Some(slot));
-    owner.life == Life::Alive && (owner.wants > 0 && !world.unwatched || active)
+    owner.life == Life::Alive && (owner.wants > 0 && !world.unwatched || active) && !are_elsewhere(&state.pods, slot)
 }
 
 /// Returns whether the caches of the controller show every event.
@@ -39,7 +39,8 @@ pub(crate) fn has_seen_all(state: &State, ctrl: usize) -> bool {
     (0..3).all(|kind| usize::from(state.ctrls[ctrl].at[kind]) + 1 == state.length(kind))
 }
 
-/// Checks L1: an owner that wants pods has its PodGroup, with the right spec and without a mark. A deleted owner and an owner that wants no pods have none.
+/// Checks L1: an owner that wants pods has its PodGroup, with the right spec and without a mark. A deleted owner, an owner that wants no pods, and one whose pods
+/// all name another PodGroup have none.
 pub(crate) fn is_right(state: &State) -> bool {
     (0..SLOTS).all(|slot| {
         let owner = state.owners[slot];
@@ -48,10 +49,10 @@ pub(crate) fn is_right(state: &State) -> bool {
             Some(group) if group.foreign => true,
             Some(group) => {
                 let fields = owner.fields();
-                let wanted = owner.life == Life::Alive && owner.wants > 0;
+                let wanted = owner.life == Life::Alive && owner.wants > 0 && !are_elsewhere(&state.pods, slot);
                 wanted && !group.marked && !group.ending && group.owned && group.spec == fields && group.applied == fields
             }
-            None => owner.life != Life::Alive || owner.wants == 0,
+            None => owner.life != Life::Alive || owner.wants == 0 || are_elsewhere(&state.pods, slot),
         }
     })
 }

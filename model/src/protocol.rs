@@ -11,7 +11,7 @@ use podgroup::lifecycle::Applied;
 use serde_json::Value;
 
 use crate::real::{NAMESPACE, OWNERS, desired, fields, seen, version};
-use crate::values::{ORPHAN, Pod, SLOTS, UNREADABLE};
+use crate::values::{ELSEWHERE, ORPHAN, Pod, SLOTS, UNREADABLE};
 
 /// The writes of the real dialect.
 pub(crate) struct Protocol {
@@ -24,7 +24,7 @@ pub(crate) struct Protocol {
     /// The size and the queue that an amendment writes, by the fields that were written last (the fifth: not known) and the fields of the intent.
     pub(crate) amended: [[(Option<u8>, Option<u8>); 4]; 5],
     /// The owner of the pod's PodGroup, by the controller and the stamp of the pod.
-    pub(crate) member_of: [[Option<usize>; 3]; 3],
+    pub(crate) member_of: [[Option<usize>; 4]; 3],
 }
 
 /// The preconditions of a request.
@@ -90,12 +90,13 @@ fn spec(spec: &Value) -> (Option<u8>, Option<u8>) {
 
 fn member_of(of: usize, stamp: usize) -> Option<usize> {
     let controller = OWNERS.get(of).map(|uid| OwnerReference { uid: (*uid).into(), controller: Some(true), ..OwnerReference::default() });
-    let named = stamp.checked_sub(1).and_then(|slot| OWNERS.get(slot));
+    let generated = stamp.checked_sub(1).and_then(|slot| OWNERS.get(slot)).map(|uid| GroupKey::generated(NAMESPACE, uid).name.to_string());
+    let named = generated.or_else(|| (stamp == usize::from(ELSEWHERE)).then(|| "of-another-controller".to_owned()));
     let meta = ObjectMeta {
         namespace: Some(NAMESPACE.into()),
         uid: Some("ffffffff-0000-1111-2222-333344445555".into()),
         owner_references: controller.map(|controller| vec![controller]),
-        annotations: named.map(|uid| [(GROUP_NAME.to_owned(), GroupKey::generated(NAMESPACE, uid).name.to_string())].into()),
+        annotations: named.map(|name| [(GROUP_NAME.to_owned(), name)].into()),
         ..ObjectMeta::default()
     };
     let group = group_of(&meta);

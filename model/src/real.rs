@@ -29,6 +29,8 @@ pub(crate) struct View {
     pub(crate) owner: OwnerValue,
     pub(crate) members: Members,
     pub(crate) cached: Option<Seen>,
+    /// Whether pods of the owner name another PodGroup.
+    pub(crate) pods_elsewhere: bool,
 }
 
 /// The next step (`None` for `Step::Wait`) and the version that it was decided on.
@@ -85,7 +87,8 @@ fn decide_anew(view: View, packed: &Packed) -> (Decided, &'static str) {
         Life::Never | Life::Orphaning | Life::Gone => Owner::Gone,
     };
     let cached = view.cached.map(|seen| existing(seen, view.slot));
-    let situation = Situation { owner, members: view.members, cached: cached.as_ref(), memory: &memory };
+    let situation =
+        Situation { owner, members: view.members, cached: cached.as_ref(), pods_elsewhere: view.pods_elsewhere, memory: &memory };
     let step = real_decide(&situation);
     let known = memory.freshest(cached.as_ref()).map(|existing| at(existing.version()));
     ((request(&step), known), outcome(&situation, &step))

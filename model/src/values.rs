@@ -11,6 +11,8 @@ pub(crate) const SLOTS: usize = 2;
 pub(crate) const PODS: usize = 4;
 /// The owner of an orphaned pod: its owner was deleted without it.
 pub(crate) const ORPHAN: u8 = 2;
+/// The stamp of a pod that names the PodGroup of another controller, as a webhook writes it.
+pub(crate) const ELSEWHERE: u8 = 3;
 /// The label of fields that cannot be read.
 pub(crate) const UNREADABLE: u8 = 255;
 
@@ -68,7 +70,7 @@ pub(crate) struct Pod {
     pub(crate) of: u8,
     /// Whether it is being deleted.
     pub(crate) terminating: bool,
-    /// The PodGroup that its annotation names: 0 for none, otherwise the slot plus 1.
+    /// The PodGroup that its annotation names: 0 for none, [`ELSEWHERE`], otherwise the slot plus 1.
     pub(crate) stamp: u8,
 }
 

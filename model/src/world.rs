@@ -11,7 +11,7 @@ use crate::protocol::slot_of;
 use crate::real::{self, View};
 use crate::report::Checked;
 use crate::search::{Kind, Space};
-use crate::values::{Ctrl, Group, GroupState, Left, Life, Owner, Pod, Pods, SLOTS, State};
+use crate::values::{Ctrl, ELSEWHERE, Group, GroupState, Left, Life, Owner, Pod, Pods, SLOTS, State};
 use podgroup::lifecycle::Members;
 
 /// A bounded world.
@@ -27,6 +27,8 @@ pub(crate) struct World {
     pub(crate) pods: usize,
     /// Whether new pods may have the stamp (the annotation with the generated name).
     pub(crate) stamps: &'static [bool],
+    /// Whether a webhook may name the PodGroup of another controller on a new pod.
+    pub(crate) webhook: bool,
     pub(crate) left: [Left; SLOTS],
     pub(crate) crashes: u8,
     pub(crate) relists: u8,
@@ -63,7 +65,7 @@ pub(crate) enum Action {
     ListAgain { ctrl: usize, kind: usize, at: u8 },
     // Actions that the cluster performs by itself.
     ManagerSees { slot: usize },
-    Birth { slot: usize, stamped: bool },
+    Birth { slot: usize, stamp: u8 },
     ScaleDown { slot: usize, pod: usize },
     Adopt { slot: usize },
     PodGone { pod: usize },
@@ -125,7 +127,8 @@ impl World {
                 _ => Owner { life: Life::Gone, ..Owner::default() },
             };
         }
-        View { slot, owner, members, cached }
+        let pods_elsewhere = self.mutant != Mutant::IgnorePodsElsewhere && elsewhere(&state.pods_seen[at[1]], slot);
+        View { slot, owner, members, cached, pods_elsewhere }
     }
 
     /// Returns the next step of a controller for a PodGroup; `None` while a request for it is under way.
@@ -189,6 +192,16 @@ impl World {
 pub(crate) fn members(pods: &Pods, slot: usize) -> Members {
     let member = |pod: Pod| if pod.terminating { Members::Terminating } else { Members::Active };
     pods.iter().filter(|pod| slot_of(*pod) == Some(slot)).map(member).max().unwrap_or_default()
+}
+
+/// Returns whether pods of the owner name another PodGroup.
+pub(crate) fn elsewhere(pods: &Pods, slot: usize) -> bool {
+    pods.iter().any(|pod| usize::from(pod.of) == slot && pod.stamp == ELSEWHERE)
+}
+
+/// Returns whether the pods of the owner belong to another PodGroup, and none to its own.
+pub(crate) fn are_elsewhere(pods: &Pods, slot: usize) -> bool {
+    elsewhere(pods, slot) && members(pods, slot) == Members::None
 }
 
 impl Model for World {

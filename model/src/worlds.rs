@@ -14,6 +14,7 @@ const ALONE: World = World {
     targets: &[(0, 0), (1, 0)],
     pods: 2,
     stamps: &[true],
+    webhook: false,
     left: [QUIET; 2],
     crashes: 0,
     relists: 0,
@@ -91,6 +92,7 @@ pub(crate) const SMALL: &[World] = &[
         lag: 2,
         ..ALONE
     },
+    World { name: "a webhook names another PodGroup", webhook: true, left: first(SCALED), lag: 2, ..ALONE },
     World { name: "two controllers", left: first(Left { scales: 1, ..QUIET }), lag: 1, ..TWO },
     World { name: "a finalizer", finalizers: true, left: first(Left { deletes: 1, ..SCALED }), lag: 2, ..ALONE },
     World { name: "another scheduler", left: first(Left { leaves: 2, ..QUIET }), lag: 2, ..ALONE },

@@ -130,8 +130,19 @@ impl Actor {
 
     /// Writes the name of its PodGroup into the annotations and labels of a pod (a *stamp*). Returns whether the write succeeded.
     pub async fn stamp(&self, pod: &PodRef, key: &GroupKey) -> bool {
-        let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &key.namespace);
         let metadata = json!({ "uid": &*pod.uid, "annotations": { GROUP_NAME: &*key.name }, "labels": { GROUP_LABEL: &*key.name } });
+        self.patch_pod(pod, key, metadata).await
+    }
+
+    /// Mends the label of a pod that names the PodGroup of its owner though the pod belongs to this one. A name that is no value of a label removes it.
+    /// Returns whether the write succeeded.
+    pub async fn label(&self, pod: &PodRef, key: &GroupKey) -> bool {
+        let value = (key.name.len() <= MOST_LABEL).then_some(&*key.name);
+        self.patch_pod(pod, key, json!({ "uid": &*pod.uid, "labels": { GROUP_LABEL: value } })).await
+    }
+
+    async fn patch_pod(&self, pod: &PodRef, key: &GroupKey, metadata: serde_json::Value) -> bool {
+        let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &key.namespace);
         let params = PatchParams { field_manager: Some(CONTROLLER.to_owned()), ..PatchParams::default() };
         let patch = Patch::Merge(json!({ "metadata": metadata }));
         match self.caller.once("patch", "pods", pods.patch_metadata(&pod.name, &params, &patch)).await {
@@ -194,6 +205,9 @@ fn labels_of_members(key: &GroupKey, own: Option<&str>) -> Vec<Option<String>> {
     let Some(own) = own else { return vec![None] };
     vec![Some(own.to_owned()), Some(format!("{GROUP_LABEL}={}", key.name)), Some(format!("!{GROUP_LABEL}"))]
 }
+
+/// The longest value of a label. The name of an object may be longer.
+const MOST_LABEL: usize = 63;
 
 /// Translates an error of a request into a [`Reply`].
 fn reply_to_error(error: CallError) -> Reply {

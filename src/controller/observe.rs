@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
 use crate::api::membership::{controller_of, generated_name, group_of};
-use crate::api::names::GROUP_NAME;
+use crate::api::names::{GROUP_LABEL, GROUP_NAME};
 use crate::api::workload::{
     DaemonSet, Deployment, DeploymentFacts, Job, Namespace, NamespaceFacts, PodOwner, PodSource, ReplicaSet, StatefulSet, is_watched,
 };
@@ -138,7 +138,14 @@ fn pod(object: Pod) -> ObservedPod {
     let named = meta.annotations.as_ref().and_then(|annotations| annotations.get(GROUP_NAME));
     // The controller annotates a pod only with a generated name. A pod that names a PodGroup of a user or another controller needs no annotation.
     let stamped = group.owner().is_none_or(|owner| named.is_some_and(|name| *name == generated_name(&owner)));
+    // A webhook may name a PodGroup on the pods of an owner with a template that names none. The admission policy has labelled them before.
+    let owner = controller_of(meta).filter(|_| group.owner().is_none());
+    let elsewhere = owner.map(|owner| GroupKey::generated(&group.namespace, &owner.uid));
+    let label = meta.labels.as_ref().and_then(|labels| labels.get(GROUP_LABEL));
+    let mislabelled = elsewhere.as_ref().zip(label).is_some_and(|(generated, label)| **label == *generated.name);
     ObservedPod {
+        elsewhere,
+        mislabelled,
         pod: PodRef { name: Arc::from(meta.name.as_deref().unwrap_or_default()), uid: Uid::from(meta.uid.as_deref().unwrap_or_default()) },
         group,
         ended: matches!(object.status.phase.as_str(), "Succeeded" | "Failed"),
@@ -158,6 +165,26 @@ mod tests {
     fn readiness_names_the_list_of_pods_of_each_scheduler() {
         assert_eq!(pod_list_name("a", 1), "pods");
         assert_eq!((pod_list_name("a", 2), pod_list_name("b", 2)), ("pods of a".to_owned(), "pods of b".to_owned()));
+    }
+
+    #[test]
+    fn a_pod_that_names_another_podgroup_than_its_owner_is_elsewhere_and_its_label_is_wrong() {
+        let owner = "0a1b2c3d-0000-1111-2222-333344445555";
+        let seen = |label: Option<&str>, named: Option<&str>| {
+            let reference = json!([{ "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "o", "uid": owner, "controller": true }]);
+            let mut metadata =
+                json!({ "name": "p", "namespace": "ns", "uid": "u", "ownerReferences": reference, "labels": {}, "annotations": {} });
+            label.iter().for_each(|label| metadata["labels"][GROUP_LABEL] = (*label).into());
+            named.iter().for_each(|named| metadata["annotations"][GROUP_NAME] = (*named).into());
+            pod(serde_json::from_value(json!({ "metadata": metadata, "spec": {}, "status": {} })).unwrap())
+        };
+        let generated = generated_name(owner);
+        let own = seen(Some(&generated), Some(&generated));
+        assert_eq!((own.elsewhere, own.mislabelled), (None, false));
+        for (label, wrong) in [(Some(&*generated), true), (Some("lws"), false), (None, false)] {
+            let other = seen(label, Some("lws"));
+            assert_eq!((other.elsewhere, other.mislabelled), (Some(GroupKey::generated("ns", owner)), wrong), "{label:?}");
+        }
     }
 
     #[test]

@@ -199,8 +199,13 @@ impl Reconciler {
         let key = attempt.key.clone();
         let snapshot = self.observed.snapshot(&key);
         let state = self.states.entry(key.clone()).or_default();
-        let situation =
-            Situation { owner: snapshot.owner.known(), members: snapshot.members, cached: snapshot.cached.as_ref(), memory: &state.memory };
+        let situation = Situation {
+            owner: snapshot.owner.known(),
+            members: snapshot.members,
+            cached: snapshot.cached.as_ref(),
+            pods_elsewhere: snapshot.pods_elsewhere,
+            memory: &state.memory,
+        };
         let step = decide(&situation);
         if let Some(left) = state.retirement_delay(&step, snapshot.awaits_webhook_pods, clock::monotonic()) {
             attempt.requeue_after(left);
@@ -253,12 +258,18 @@ impl Reconciler {
         }
         let existing_is_none = existing.is_none();
         state.reported = found;
-        let to_stamp = if self.settings.annotate_pods && !attempt.failing { state.pods_to_stamp(&snapshot.unstamped) } else { Vec::new() };
+        let unnamed: Vec<PodRef> = snapshot.unstamped.iter().chain(snapshot.mislabelled.iter().map(|(pod, _)| pod)).cloned().collect();
+        let to_stamp = if self.settings.annotate_pods && !attempt.failing { state.pods_to_stamp(&unnamed) } else { Vec::new() };
+        let elsewhere: HashMap<Uid, GroupKey> = snapshot.mislabelled.iter().map(|(pod, named)| (pod.uid.clone(), named.clone())).collect();
         if !to_stamp.is_empty() {
             self.pool.spawn(async move {
                 let mut stamped = Vec::new();
                 for pod in &to_stamp {
-                    if actor.stamp(pod, &key).await {
+                    let written = match elsewhere.get(&pod.uid) {
+                        Some(named) => actor.label(pod, named).await,
+                        None => actor.stamp(pod, &key).await,
+                    };
+                    if written {
                         stamped.push(pod.uid.clone());
                     }
                 }

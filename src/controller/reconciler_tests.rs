@@ -271,6 +271,8 @@ fn pod(number: u32) -> ObservedPod {
         ended: false,
         deleting: false,
         stamped: true,
+        elsewhere: None,
+        mislabelled: false,
         source: None,
     }
 }

@@ -41,6 +41,8 @@ pub struct Situation<'a> {
     pub members: Members,
     /// The PodGroup in the cache; `None` if there is none.
     pub cached: Option<&'a Existing>,
+    /// Whether pods of the owner exist that name another PodGroup than its template does, as a webhook may write it.
+    pub pods_elsewhere: bool,
     /// What the controller has learned from answers.
     pub memory: &'a Memory,
 }
@@ -111,7 +113,10 @@ pub fn decide(situation: &Situation<'_>) -> Step {
     if situation.memory.is_stale() {
         return Step::Read;
     }
+    // The pods say whose they are. A PodGroup without a member would reserve quota for nothing.
+    let has_phantom = situation.pods_elsewhere && situation.members == Members::None;
     let wanted = match situation.owner {
+        Owner::Served(_) if has_phantom => None,
         Owner::Served(desired) if desired.wants_pods || situation.members == Members::Active => Some(desired),
         Owner::Served(_) | Owner::Unserved | Owner::Unknown | Owner::Gone => None,
     };

@@ -42,7 +42,7 @@ fn step(owner: Owner<'_>, members: Members, cached: Option<Ours>, answers: &[Ans
         memory.learn(Some(&version("5")), answer);
     }
     let cached = cached.map(Existing::Ours);
-    decide(&Situation { owner, members, cached: cached.as_ref(), memory: &memory })
+    decide(&Situation { owner, members, cached: cached.as_ref(), pods_elsewhere: false, memory: &memory })
 }
 
 fn listed(at: &str, members: bool) -> Answer {
@@ -79,7 +79,7 @@ fn a_foreign_podgroup_is_not_changed() {
     let foreign = Existing::Foreign(version("5"), NotOurs::Unlabelled);
     for owner in [Owner::Served(&wants), Owner::Served(&wants_none), Owner::Gone, Owner::Unserved] {
         for members in [Members::None, Members::Active] {
-            let situation = Situation { owner, members, cached: Some(&foreign), memory: &Memory::default() };
+            let situation = Situation { owner, members, cached: Some(&foreign), pods_elsewhere: false, memory: &Memory::default() };
             assert_eq!(decide(&situation), Step::Wait, "{owner:?} {members:?}");
         }
     }
@@ -155,4 +155,18 @@ fn a_marked_version_is_deleted_only_after_its_own_list_found_no_member() {
     assert_eq!(step(Owner::Served(&wants), Members::None, marked(), &[listed("5", false)]), Step::Unmark(version("5")), "wanted again");
     let another = Answer::MembersListed { at: Version { uid: Uid::from("another"), resource_version: "5".into() }, members: false };
     assert_eq!(step(Owner::Gone, Members::None, marked(), &[another]), Step::ListMembers(version("5")), "the list of another object");
+}
+
+#[test]
+fn an_owner_with_pods_that_all_name_another_podgroup_has_none_of_its_own() {
+    let desired = desired(true);
+    let step = |members, cached: Option<Ours>| {
+        let cached = cached.map(Existing::Ours);
+        let memory = Memory::default();
+        decide(&Situation { owner: Owner::Served(&desired), members, cached: cached.as_ref(), pods_elsewhere: true, memory: &memory })
+    };
+    assert_eq!(step(Members::None, None), Step::Wait);
+    assert_eq!(step(Members::None, Some(right())), Step::Mark(version("5")), "the one that was made before the pods were seen");
+    assert_eq!(step(Members::Active, None), Step::Create(desired.intent.clone()), "one pod is a member");
+    assert_eq!(step(Members::Active, Some(right())), Step::Wait);
 }

@@ -134,6 +134,10 @@ pub struct GroupSnapshot {
     pub awaits_webhook_pods: bool,
     /// The members without the annotation that names their PodGroup, in the order of their UIDs.
     pub unstamped: Vec<PodRef>,
+    /// Whether pods of the owner exist that name another PodGroup.
+    pub pods_elsewhere: bool,
+    /// Those of them with a label that names this PodGroup, each with its own PodGroup.
+    pub mislabelled: Vec<(PodRef, GroupKey)>,
 }
 
 /// The controller's cache of the cluster.
@@ -226,7 +230,9 @@ impl Observed {
         let (owner, selector) = self.owner(key, seen);
         let (members, unstamped) = self.pods.members(key);
         let awaits_webhook_pods = matches!(seen, Some(ObservedOwner::OtherScheduler(facts)) if facts.wants_pods && !facts.named_group);
-        GroupSnapshot { owner, members, cached: self.groups.get(key).cloned(), selector, awaits_webhook_pods, unstamped }
+        let (pods_elsewhere, mislabelled) = (self.pods.has_pods_elsewhere(key), self.pods.mislabelled(key));
+        let cached = self.groups.get(key).cloned();
+        GroupSnapshot { owner, members, cached, selector, awaits_webhook_pods, unstamped, pods_elsewhere, mislabelled }
     }
 
     fn desired_by(&self, owner: &OwnerFacts) -> OwnerSnapshot {

@@ -23,6 +23,10 @@ pub struct ObservedPod {
     pub deleting: bool,
     /// Whether the pod has the annotation that names its PodGroup, or needs none.
     pub stamped: bool,
+    /// The PodGroup of its controller owner, if the pod names another one; otherwise `None`.
+    pub elsewhere: Option<GroupKey>,
+    /// Whether its label names the generated PodGroup of its owner, though the pod belongs to another one.
+    pub mislabelled: bool,
     /// The facts about the owner that the pod has; `None` if a watch shows the owner itself.
     pub source: Option<Box<PodSource>>,
 }
@@ -41,6 +45,8 @@ struct Member {
     scheduler: usize,
     deleting: bool,
     stamped: bool,
+    elsewhere: Option<GroupKey>,
+    mislabelled: bool,
     name: Arc<str>,
     source: Option<Box<PodSource>>,
 }
@@ -50,6 +56,8 @@ struct Member {
 pub(super) struct Pods {
     members: HashMap<Uid, Member>,
     pub(super) by_group: HashMap<GroupKey, BTreeSet<Uid>>,
+    /// By the PodGroup of their owner: the pods that name another one.
+    elsewhere: HashMap<GroupKey, BTreeSet<Uid>>,
 }
 
 impl Pods {
@@ -69,6 +77,18 @@ impl Pods {
             }
         }
         (members, unstamped)
+    }
+
+    /// Returns whether the owner of this PodGroup has pods that name another one.
+    pub(super) fn has_pods_elsewhere(&self, key: &GroupKey) -> bool {
+        self.elsewhere.contains_key(key)
+    }
+
+    /// Returns the pods of this PodGroup's owner with a label that names this PodGroup though they belong to another one, and that one.
+    pub(super) fn mislabelled(&self, key: &GroupKey) -> Vec<(PodRef, GroupKey)> {
+        let pods = self.elsewhere.get(key).into_iter().flatten().filter_map(|uid| self.members.get_key_value(uid));
+        let wrong = pods.filter(|(_, member)| member.mislabelled && !member.deleting);
+        wrong.map(|(uid, member)| (PodRef { name: Arc::clone(&member.name), uid: uid.clone() }, member.group.clone())).collect()
     }
 
     /// Returns whether the PodGroup has a member.
@@ -112,29 +132,38 @@ impl Pods {
                 let gone = |(uid, member): &(&Uid, &Member)| member.scheduler == scheduler && !here.contains(*uid);
                 let mut gone: Vec<Uid> = self.members.iter().filter(gone).map(|(uid, _)| uid.clone()).collect();
                 gone.sort();
-                let mut affected: Vec<Affected> = gone.iter().filter_map(|uid| self.drop(uid)).collect();
+                let mut affected: Vec<Affected> = gone.iter().flat_map(|uid| self.drop(uid)).collect();
                 affected.extend(objects.into_iter().flat_map(|seen| self.put(scheduler, seen)));
                 affected
             }
             WatchEvent::UpToDate => Vec::new(),
             WatchEvent::Apply(seen) => self.put(scheduler, seen),
-            WatchEvent::Delete(seen) => self.drop(&seen.pod.uid).into_iter().collect(),
+            WatchEvent::Delete(seen) => self.drop(&seen.pod.uid),
             // The PodGroup of a pod that cannot be decoded is not known. The list before a DELETE reads only metadata and finds the pod.
-            WatchEvent::Bad(bad) => self.drop(&bad_uid(&bad)).into_iter().collect(),
+            WatchEvent::Bad(bad) => self.drop(&bad_uid(&bad)),
         }
     }
 
     fn put(&mut self, scheduler: usize, seen: ObservedPod) -> Vec<Affected> {
         if seen.ended {
-            return self.drop(&seen.pod.uid).into_iter().collect();
+            return self.drop(&seen.pod.uid);
         }
         let unchanged = |known: &Member| {
-            known.group == seen.group && known.deleting == seen.deleting && known.stamped == seen.stamped && known.source == seen.source
+            known.group == seen.group
+                && known.deleting == seen.deleting
+                && known.stamped == seen.stamped
+                && known.elsewhere == seen.elsewhere
+                && known.mislabelled == seen.mislabelled
+                && known.source == seen.source
         };
         if self.members.get(&seen.pod.uid).is_some_and(unchanged) {
             return Vec::new();
         }
-        let mut affected: Vec<Affected> = self.drop(&seen.pod.uid).into_iter().collect();
+        let mut affected: Vec<Affected> = self.drop(&seen.pod.uid);
+        if let Some(key) = &seen.elsewhere {
+            self.elsewhere.entry(key.clone()).or_default().insert(seen.pod.uid.clone());
+            affected.push(Affected::Owner(key.clone()));
+        }
         self.by_group.entry(seen.group.clone()).or_default().insert(seen.pod.uid.clone());
         affected.push(Affected::Member(seen.group.clone()));
         let member = Member {
@@ -142,6 +171,8 @@ impl Pods {
             scheduler,
             deleting: seen.deleting,
             stamped: seen.stamped,
+            elsewhere: seen.elsewhere,
+            mislabelled: seen.mislabelled,
             name: seen.pod.name,
             source: seen.source,
         };
@@ -149,9 +180,10 @@ impl Pods {
         affected
     }
 
-    fn drop(&mut self, uid: &Uid) -> Option<Affected> {
-        let member = self.members.remove(uid)?;
+    fn drop(&mut self, uid: &Uid) -> Vec<Affected> {
+        let Some(member) = self.members.remove(uid) else { return Vec::new() };
         remove(&mut self.by_group, &member.group, uid);
-        Some(Affected::Member(member.group))
+        let of_owner = member.elsewhere.inspect(|key| remove(&mut self.elsewhere, key, uid));
+        of_owner.map(Affected::Owner).into_iter().chain([Affected::Member(member.group)]).collect()
     }
 }

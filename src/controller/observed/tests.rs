@@ -56,7 +56,16 @@ fn deployment(number: u32, queue: &str) -> DeploymentFacts {
 
 fn pod(number: u32, group: u32) -> ObservedPod {
     let name = Arc::from(format!("pod-{number}"));
-    ObservedPod { pod: PodRef { name, uid: uid(number) }, group: key(group), ended: false, deleting: false, stamped: true, source: None }
+    ObservedPod {
+        pod: PodRef { name, uid: uid(number) },
+        group: key(group),
+        ended: false,
+        deleting: false,
+        stamped: true,
+        elsewhere: None,
+        mislabelled: false,
+        source: None,
+    }
 }
 
 /// Returns a pod with an owner that is known only through its pods.
@@ -393,3 +402,23 @@ fn an_unwatched_owner_without_pods_is_unknown() {
 }
 
 mod orders;
+
+#[test]
+fn a_pod_that_names_another_podgroup_affects_that_of_its_owner_too() {
+    use Observation as O;
+    let mut observed = Observed::new(&["ours".to_owned()]);
+    observed.take(O::Owner(OwnerKind::ReplicaSet, WatchEvent::Apply(replica_set(1, 2, None))));
+    let named = GroupKey::new("ns", "lws");
+    let away = |mislabelled| ObservedPod { group: named.clone(), elsewhere: Some(key(1)), mislabelled, ..pod(11, 1) };
+    let affected = observed.take(O::Pod(0, WatchEvent::Apply(away(true))));
+    assert_eq!(affected, [Affected::Owner(key(1)), Affected::Member(named.clone())]);
+    let snapshot = observed.snapshot(&key(1));
+    assert_eq!((snapshot.members, snapshot.pods_elsewhere), (Members::None, true));
+    assert_eq!(snapshot.mislabelled, [(away(true).pod, named.clone())]);
+    let affected = observed.take(O::Pod(0, WatchEvent::Apply(away(false))));
+    assert!(affected.contains(&Affected::Owner(key(1))));
+    assert!(observed.snapshot(&key(1)).mislabelled.is_empty());
+    let affected = observed.take(O::Pod(0, WatchEvent::Delete(away(false))));
+    assert_eq!(affected, [Affected::Owner(key(1)), Affected::Member(named)]);
+    assert!(!observed.snapshot(&key(1)).pods_elsewhere);
+}

@@ -92,8 +92,8 @@ fn a8_a_gang_keeps_nothing_when_it_is_smaller_gone_over_or_its_member_succeeded(
     let asks_otherwise = |state: &mut SchedulingState| {
         state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 2)])), ..group("ns", "g", 3, "q") });
     };
-    let ends: [(&str, fn(&mut SchedulingState)); 4] =
-        [("smaller", smaller), ("gone", gone), ("deleted", deleted), ("asks otherwise", asks_otherwise)];
+    type End = fn(&mut SchedulingState);
+    let ends: [(&str, End); 4] = [("smaller", smaller), ("gone", gone), ("deleted", deleted), ("asks otherwise", asks_otherwise)];
     for (name, end) in ends {
         let mut state = full(false);
         state.delete_pod(&uid("g-0"));

@@ -112,7 +112,7 @@ impl SimController {
             Some(false) => Members::Active,
         };
         let owner = desired.as_ref().map_or(Owner::Gone, Owner::Served);
-        let situation = Situation { owner, members, cached: self.group.as_ref(), memory: &self.memory };
+        let situation = Situation { owner, members, cached: self.group.as_ref(), pods_elsewhere: false, memory: &self.memory };
         let step = decide(&situation);
         if step == Step::Wait {
             return None;

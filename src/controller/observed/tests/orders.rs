@@ -50,6 +50,7 @@ fn next_steps(observed: &Observed) -> Vec<(Step, String)> {
         let snapshot = observed.snapshot(&key(number));
         let memory = Memory::default();
         let step = decide(&Situation {
+            pods_elsewhere: snapshot.pods_elsewhere,
             owner: snapshot.owner.known(),
             members: snapshot.members,
             cached: snapshot.cached.as_ref(),
