@@ -134,6 +134,39 @@ impl Cluster {
         kwokctl(&self.kit, &self.scratch, &["start", "cluster", "--name", &self.name, "--wait=60s"]).await
     }
 
+    /// Copies the data of etcd, as a backup of this moment. etcd stands still meanwhile, so the copy is what a machine that lost power would have.
+    pub async fn backup(&self) -> Result<PathBuf> {
+        let backup = self.scratch.path("etcd-backup");
+        self.signal("etcd", "STOP").await?;
+        let copied = copy_folder(&self.etcd_data(), &backup).await;
+        self.signal("etcd", "CONT").await?;
+        copied?;
+        Ok(backup)
+    }
+
+    /// Restores etcd from a backup, as its documents say: the whole control plane is stopped, and started on the data of the backup.
+    pub async fn restore(&self, backup: &Path) -> Result<()> {
+        let all = ["kube-controller-manager", "kwok-controller", "kube-apiserver", "etcd"];
+        let pids = all.into_iter().map(|component| Ok(self.pid(component)?.trim().to_owned())).collect::<Result<Vec<_>>>()?;
+        let _lock = ports().await?;
+        let _ = Command::new("kill").arg("-KILL").args(&pids).stderr(Stdio::null()).status().await.context("kill")?;
+        for pid in &pids {
+            wait_until(secs(5), "the control plane is gone", || async {
+                let there = Command::new("kill").args(["-0", pid]).stderr(Stdio::null()).status().await?.success();
+                Ok(Seen::when(!there, || format!("process {pid}")))
+            })
+            .await?;
+        }
+        let data = self.etcd_data();
+        std::fs::remove_dir_all(&data).with_context(|| format!("removing {}", data.display()))?;
+        copy_folder(backup, &data).await?;
+        kwokctl(&self.kit, &self.scratch, &["start", "cluster", "--name", &self.name, "--wait=60s"]).await
+    }
+
+    fn etcd_data(&self) -> PathBuf {
+        self.scratch.folder().join("kwok/clusters").join(&self.name).join("etcd")
+    }
+
     /// Lets the cluster go on; returns its folder, which `scratch::remove` ends.
     pub fn keep(self) -> Result<PathBuf> {
         self.scratch.keep()
@@ -156,6 +189,12 @@ impl Cluster {
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
+}
+
+async fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    let copied = Command::new("cp").arg("-a").args([from, to]).status().await.context("cp")?;
+    anyhow::ensure!(copied.success(), "{} could not be copied", from.display());
+    Ok(())
 }
 
 async fn create(kit: &Kit, scratch: &Scratch, options: &ClusterOptions, kubeconfig: &Path, policy: &Path) -> Result<()> {

@@ -172,7 +172,7 @@ impl Lab {
                     // The client reports a cut as an end: see below.
                     StreamFault::Close | StreamFault::Cut => end.is_empty() || end.starts_with("added"),
                     StreamFault::Expire | StreamFault::Error => end == format!("error {code}"),
-                    StreamFault::Hold(_) | StreamFault::OldView(_) => false,
+                    StreamFault::Hold(_) | StreamFault::Silent(_) | StreamFault::OldView(_) => false,
                 };
                 ensure!(right, "{what:?} after {after} ms: {seen:?}");
             }

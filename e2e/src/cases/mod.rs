@@ -23,6 +23,7 @@ pub(crate) mod ledger;
 mod levels;
 pub(crate) mod lifecycle;
 mod migration;
+mod old_views;
 mod outages;
 mod outages_lease;
 mod outages_load;
@@ -41,6 +42,7 @@ mod releases;
 mod rendered;
 mod requests;
 mod resizing;
+mod restored;
 mod rights;
 mod rollouts;
 mod second_scheduler;
@@ -343,6 +345,17 @@ pub fn table() -> Vec<Case> {
         case!("K8", "a second release that serves another scheduler", usual(), releases::each_its_own),
         case!("K9", "a standby scheduler is warm, and takes over", usual(), standby::warm).as_shipped(),
         case!("K10", "root and default are made at the start, whichever list is complete last", aimed(), starts::queues_at_the_start),
+        case!("W1", "the scheduler's watch of queues says nothing while a capability is lowered", aimed(), old_views::silent_queues),
+        case!("W2", "the scheduler's watch of nodes says nothing while a node is cordoned", aimed(), old_views::silent_nodes),
+        case!(
+            "R1",
+            "etcd is restored from a backup while both programs run",
+            Setup { programs: false, ..usual() },
+            restored::with_election
+        ),
+        case!("R2", "the same without leader election", Setup { programs: false, ..usual() }, restored::without_election)
+            .within(secs(600))
+            .only_in_soak(),
         case!(
             "K10-elected",
             "the same where the lease is held before the pods are listed",

@@ -62,11 +62,14 @@ pub enum StreamFault {
     Error,
     /// Events are held back for this time, in order. Meanwhile bookmarks repeat the version that was sent.
     Hold(Duration),
+    /// The watch stays open and says nothing for this time, no bookmark either, as when something between the API server and the program lost it. What it held
+    /// back comes after. Only a case orders it: it lasts longer than the mix waits.
+    Silent(Duration),
     /// The state of this moment is stored. After this time the watch ends with 410, and the next list is answered with the stored state.
     OldView(Duration),
 }
 
-/// All kinds, in the order of the tables of counts.
+/// All kinds that a mix injects, in the order of the tables of counts.
 pub const KINDS: [&str; 20] = [
     "delay-request",
     "delay-response",
@@ -133,6 +136,7 @@ impl StreamFault {
             Self::Expire => "watch-410",
             Self::Error => "watch-500",
             Self::Hold(_) => "watch-hold",
+            Self::Silent(_) => "watch-silent",
             Self::OldView(_) => "old-view",
         }
     }

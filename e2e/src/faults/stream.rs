@@ -238,6 +238,7 @@ impl Relay {
                 self.hold = Some(Instant::now() + length);
                 self.bookmark = Some(Instant::now());
             }
+            StreamFault::Silent(length) => self.hold = Some(Instant::now() + length),
             StreamFault::OldView(_) => {
                 self.over = true;
                 self.last.push_back(Ok(answer::error_event(true, &self.api_request)));

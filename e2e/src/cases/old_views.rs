@@ -1,0 +1,84 @@
+//! Rows W1 and W2: the scheduler's view of queues or nodes is old, because a watch is open and says nothing.
+
+use anyhow::Result;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::json;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::seen::bound;
+use crate::faults::{Fault, Rule, StreamFault, Verb};
+use crate::objects::{make_member, make_node, make_podgroup, make_queue, patch_queue};
+use crate::wait::{Seen, holds_for, millis, secs, wait_until};
+use crate::workloads::wait_running;
+use crate::world::World;
+
+/// The promise: a change of a queue or a node is honoured at most this late.
+const HONOURED: std::time::Duration = secs(90);
+
+/// The next watch of a resource says nothing for this long.
+fn silent(resource: &'static str, length: std::time::Duration) -> Rule {
+    Rule { verb: Some(Verb::Watch), resource, name: None, fault: Fault::Stream(millis(0), StreamFault::Silent(length)), times: 1 }
+}
+
+/// W1. The watch of queues says nothing. A capability is lowered, and 90 s later a gang is created that fits only the old one: it is not bound, and is when the
+/// capability is raised again.
+pub(super) async fn silent_queues(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    make_queue(&client, "team", None, &[("cpu", "8")]).await?;
+    silenced(w, "queues", async || patch_queue(&client, "team", json!({"spec": {"capability": {"cpu": "2"}}})).await).await?;
+    gang(&client, "gang", 4, "team").await?;
+    stays_unbound(&client, "gang").await?;
+    patch_queue(&client, "team", json!({"spec": {"capability": {"cpu": "4"}}})).await?;
+    wait_running(&client, "gang", 4, 10).await
+}
+
+/// W2. The same with the watch of nodes: the only node is cordoned.
+pub(super) async fn silent_nodes(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    silenced(w, "nodes", async || cordon(&client, "n1", true).await).await?;
+    gang(&client, "gang", 4, "default").await?;
+    stays_unbound(&client, "gang").await?;
+    cordon(&client, "n1", false).await?;
+    wait_running(&client, "gang", 4, 10).await
+}
+
+/// Silences the scheduler's watch of this resource, makes a change, and returns 90 s after it. Meanwhile the scheduler has noticed the silence.
+async fn silenced(w: &World, resource: &'static str, change: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
+    w.aim(silent(resource, secs(600)))?;
+    w.scheduler_path()?.cut();
+    wait_until(secs(20), &format!("the watch of {resource} is silent"), || async {
+        Ok(Seen::when(w.hits("watch-silent")? == 1, || "it is not open yet".to_owned()))
+    })
+    .await?;
+    // The list before the watch is over, and shows the old state.
+    sleep(secs(2)).await;
+    change().await?;
+    sleep_until(Instant::now() + HONOURED).await;
+    Ok(())
+}
+
+async fn cordon(client: &Client, node: &str, cordoned: bool) -> Result<()> {
+    let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(client.clone());
+    nodes.patch(node, &PatchParams::default(), &Patch::Merge(json!({"spec": {"unschedulable": cordoned}}))).await?;
+    Ok(())
+}
+
+/// Creates a gang of this many pods of 1 cpu.
+async fn gang(client: &Client, name: &str, members: u32, queue: &str) -> Result<()> {
+    make_podgroup(client, name, json!({"minMember": members, "queue": queue})).await?;
+    for number in 0..members {
+        make_member(client, &format!("{name}-{number}"), name, &[("cpu", "1")]).await?;
+    }
+    Ok(())
+}
+
+async fn stays_unbound(client: &Client, name: &str) -> Result<()> {
+    holds_for(secs(10), &format!("no pod of {name} is bound"), || async {
+        let count = bound(client, name).await?;
+        Ok(Seen::when(count == 0, || format!("{count} are bound")))
+    })
+    .await
+}
