@@ -24,6 +24,7 @@ mod levels;
 pub(crate) mod lifecycle;
 mod migration;
 mod old_views;
+mod minimums;
 mod outages;
 mod outages_lease;
 mod outages_load;
@@ -268,6 +269,7 @@ pub fn table() -> Vec<Case> {
             .under_faults_in_soak(),
         case!("O7-named", "templates that name their own PodGroup are left alone", usual(), owners::others::groups_of_their_own)
             .under_faults_in_soak(),
+        case!("O10", "a webhook names another PodGroup on the pods", usual(), owners::elsewhere::pods_name_another_group),
         case!("O7-named-later", "templates that change to another PodGroup or scheduler", usual(), owners::others::named_later)
             .under_faults_in_soak(),
         case!("O8-webhook", "pods whose scheduler a policy sets at creation", usual(), owners::webhook::names_the_scheduler)
@@ -407,6 +409,11 @@ pub fn table() -> Vec<Case> {
             .under_faults_in_soak(),
         case!("Q9", "a gang that is being bound counts once", aimed(), reclaim::binding_gang_counts_once),
         case!("Q11", "fifo waits for a PodGroup that can fit", usual(), reclaim::fifo_waits_for_what_can_fit).under_faults_in_soak(),
+        case!("Q20", "members beyond the minimum leave room for admitted PodGroups", usual(), minimums::surplus_leaves_room),
+        case!("Q21", "the place of a lost member is kept for its gang", usual(), minimums::lost_member_keeps_its_place),
+        case!("Q22", "fifo passes a PodGroup that no node can take", usual(), minimums::fifo_passes_what_no_node_can_take)
+            .under_faults_in_soak(),
+        case!("Q23", "an admission back-off ends when a member disappears", usual(), minimums::back_off_ends_with_its_reason),
         case!("Q3", "PodGroups in root and in parent queues block only themselves", usual(), tree::groups_in_root_and_parent_queues)
             .under_faults_in_soak(),
         case!("Q4", "a queue's parent is deleted and comes back", usual(), tree::parent_deleted).under_faults_in_soak(),
