@@ -373,6 +373,8 @@ pub fn table() -> Vec<Case> {
         )
         .only_in_soak(),
         case!("K12-600", "the same for ten minutes", crowd(), crowded::two_replicas, 600).within(secs(1200)).only_in_soak(),
+        ),
+        case!("K12-600", "the same for ten minutes", crowd(), crowded::two_replicas, 600).within(secs(1200)).as_shipped().only_in_soak(),
         case!("K21", "a scheduler that ends waits for its binding, and the next one knows it", aimed(), handover::stopped),
         case!("K21-long", "a scheduler that ends without the outcome of its binding keeps the lease", aimed(), handover::stopped_in_vain),
         case!(
