@@ -370,9 +370,6 @@ pub fn table() -> Vec<Case> {
             crowd(),
             crowded::two_replicas,
             75
-        )
-        .only_in_soak(),
-        case!("K12-600", "the same for ten minutes", crowd(), crowded::two_replicas, 600).within(secs(1200)).only_in_soak(),
         ),
         case!("K12-600", "the same for ten minutes", crowd(), crowded::two_replicas, 600).within(secs(1200)).as_shipped().only_in_soak(),
         case!("K21", "a scheduler that ends waits for its binding, and the next one knows it", aimed(), handover::stopped),
@@ -387,7 +384,6 @@ pub fn table() -> Vec<Case> {
         case!("K22-queue", "the same with one queue", aimed(), handover::killed, handover::Room::Queue),
         case!("K23", "a binding of a frozen scheduler arrives after the takeover", aimed(), handover::frozen),
         case!("K24", "without election, bindings of a gang of 40 arrive after two restarts", aimed(), handover::killed_in_a_gang),
-        case!("K12-600", "the same for ten minutes", crowd(), crowded::two_replicas, 600).within(secs(1200)).as_shipped().only_in_soak(),
         case!("K25", "what a handover costs beside 1,000 waiting pods", quick_aimed(), handover::costs, 1000).only_in_soak(),
         case!("K25-10000", "the same beside 10,000", quick_aimed(), handover::costs, 10_000).within(secs(1200)).only_in_soak(),
         case!("Q1", "the parent's capability blocks a sibling's gang, with a reason", usual(), queues::parent_blocks)
