@@ -52,6 +52,7 @@ mod selftest;
 mod spec;
 mod stale_state;
 mod standby;
+mod standby_behind;
 mod starts;
 mod stateful;
 mod tampered;
@@ -349,6 +350,7 @@ pub fn table() -> Vec<Case> {
         case!("K10", "root and default are made at the start, whichever list is complete last", aimed(), starts::queues_at_the_start),
         case!("W1", "the scheduler's watch of queues says nothing while a capability is lowered", aimed(), old_views::silent_queues),
         case!("W2", "the scheduler's watch of nodes says nothing while a node is cordoned", aimed(), old_views::silent_nodes),
+        case!("S1", "the leader ends while the standby's watch of pods says nothing", usual(), standby_behind::not_oversold),
         case!(
             "R1",
             "etcd is restored from a backup while both programs run",

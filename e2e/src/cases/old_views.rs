@@ -17,7 +17,7 @@ use crate::world::World;
 const HONOURED: std::time::Duration = secs(90);
 
 /// The next watch of a resource says nothing for this long.
-fn silent(resource: &'static str, length: std::time::Duration) -> Rule {
+pub(super) fn silent(resource: &'static str, length: std::time::Duration) -> Rule {
     Rule { verb: Some(Verb::Watch), resource, name: None, fault: Fault::Stream(millis(0), StreamFault::Silent(length)), times: 1 }
 }
 
@@ -38,6 +38,9 @@ pub(super) async fn silent_queues(w: &mut World) -> Result<()> {
 pub(super) async fn silent_nodes(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    // The scheduler has seen that the node is ready.
+    gang(&client, "warm", 1, "default").await?;
+    wait_running(&client, "warm", 1, 20).await?;
     silenced(w, "nodes", async || cordon(&client, "n1", true).await).await?;
     gang(&client, "gang", 4, "default").await?;
     stays_unbound(&client, "gang").await?;
@@ -67,7 +70,7 @@ async fn cordon(client: &Client, node: &str, cordoned: bool) -> Result<()> {
 }
 
 /// Creates a gang of this many pods of 1 cpu.
-async fn gang(client: &Client, name: &str, members: u32, queue: &str) -> Result<()> {
+pub(super) async fn gang(client: &Client, name: &str, members: u32, queue: &str) -> Result<()> {
     make_podgroup(client, name, json!({"minMember": members, "queue": queue})).await?;
     for number in 0..members {
         make_member(client, &format!("{name}-{number}"), name, &[("cpu", "1")]).await?;
@@ -75,7 +78,7 @@ async fn gang(client: &Client, name: &str, members: u32, queue: &str) -> Result<
     Ok(())
 }
 
-async fn stays_unbound(client: &Client, name: &str) -> Result<()> {
+pub(super) async fn stays_unbound(client: &Client, name: &str) -> Result<()> {
     holds_for(secs(10), &format!("no pod of {name} is bound"), || async {
         let count = bound(client, name).await?;
         Ok(Seen::when(count == 0, || format!("{count} are bound")))
