@@ -17,8 +17,9 @@ use crate::scheduler::queue_snapshot::{Of, QueueSnapshot};
 const PAGE: &str = include_str!("../docs/metrics.md");
 
 /// The sources that register metrics.
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 6] = [
     include_str!("runtime/metrics.rs"),
+    include_str!("runtime/watch_age.rs"),
     include_str!("runtime/leader_metrics.rs"),
     include_str!("controller/metrics.rs"),
     include_str!("scheduler/metrics.rs"),
@@ -37,6 +38,7 @@ fn shown() -> Shown {
     watches.event("pods", "apply");
     watches.end("pods", "closed");
     watches.bad("pods", 1);
+    watches.watch("pods").heard();
     LeaderMetrics::new(&registry, "p", Readiness::new()).unwrap();
     ControllerMetrics::new(&registry).unwrap();
     let scheduler = Metrics::new(&registry).unwrap();

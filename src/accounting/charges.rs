@@ -246,7 +246,9 @@ impl Accounting {
     }
 
     pub(super) fn charge(&mut self, uid: &Uid, node: Option<&str>, queue: Option<&str>, resources: &Resources, stage: Stage) {
-        self.ledger.charge(uid, node, resources.clone(), queue.is_none());
+        // A kept place is in no queue, and no pod of others.
+        let foreign = queue.is_none() && stage != Stage::Nominated;
+        self.ledger.charge(uid, node, resources.clone(), foreign);
         self.quota.set_total(self.ledger.total());
         match queue {
             Some(queue) => self.quota.charge(uid, queue, resources.clone()),

@@ -265,3 +265,14 @@ fn a_nominated_pod_is_charged_beyond_the_limits_until_it_is_withdrawn() {
     assert!(!accounting.withdraw(&pod(0)) && accounting.withdraw(&pod(1)));
     assert_eq!(accounting, before);
 }
+
+#[test]
+fn a_kept_place_is_charged_to_its_node_and_takes_nothing_from_the_total() {
+    let mut accounting = accounting();
+    let total = accounting.ledger().total().clone();
+    accounting.keep(&pod(0), "a", &cpus(1));
+    assert_eq!((accounting.ledger().node("a").unwrap().used, accounting.ledger().total()), (&cpus(1), &total));
+    assert!(accounting.audit().is_clean());
+    accounting.charge_observed(&pod(1), Some("a"), None, &cpus(1));
+    assert_ne!(accounting.ledger().total(), &total, "a pod of others does");
+}

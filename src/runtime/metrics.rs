@@ -103,7 +103,7 @@ impl WatchMetrics {
     }
 
     /// Adds a watch of this resource.
-    pub(super) fn watch(&self, resource: &'static str) -> WatchAge {
+    pub(crate) fn watch(&self, resource: &'static str) -> WatchAge {
         self.ages.add(resource)
     }
 

@@ -43,7 +43,7 @@ impl WatchAges {
 
 /// The age of the view of one watch.
 #[derive(Clone, Debug)]
-pub(super) struct WatchAge {
+pub(crate) struct WatchAge {
     resource: &'static str,
     number: usize,
     all: WatchAges,
@@ -51,7 +51,7 @@ pub(super) struct WatchAge {
 
 impl WatchAge {
     /// Records that the watch is heard of now.
-    pub(super) fn heard(&self) {
+    pub(crate) fn heard(&self) {
         let now = clock::monotonic();
         if let Some(at) = self.all.heard().get_mut(self.resource).and_then(|watches| watches.get_mut(self.number)) {
             *at = Some(now);

@@ -109,7 +109,7 @@ impl Cluster {
     }
 
     /// N4: returns `T`, the sum of what the nodes offer less what pods outside our queues use there, on no node below 0.
-    pub(super) fn there_for_queues(&self) -> Amounts {
+    pub(in crate::accounting::reference) fn there_for_queues(&self) -> Amounts {
         let all_nodes = if self.nodes.is_empty() { BTreeMap::from([("all".to_owned(), self.total.clone())]) } else { self.nodes.clone() };
         let of_node = |(name, offers): (&String, &Amounts)| {
             let there = self.foreign.values().filter(|(node, _)| node == name);

@@ -71,6 +71,8 @@ pub enum Change {
     Budgets,
     /// The object of the node changed or is gone.
     NodeObject(Arc<str>),
+    /// Nothing is reserved for a minimum in some dimension any more (A7).
+    MinimumsServed,
     /// The limits or the tree of the queues changed.
     Queues,
 }

@@ -7,7 +7,7 @@ use crate::api::{GroupFacts, GroupKey};
 use crate::resources::Resources;
 
 use super::gang::has_its_places;
-use super::{Cache, Group, Wake};
+use super::{Cache, Change, Group, Wake};
 
 static NOTHING: Resources = Resources::new();
 
@@ -152,10 +152,16 @@ impl Cache {
         if first == group.admission.first {
             return;
         }
+        let before = std::mem::replace(&mut self.reserved_first, Resources::new());
+        self.reserved_first.add(&before);
         self.reserved_first.sub(&group.admission.first);
         self.reserved_first.add(&first);
         if let Some(group) = self.groups.get_mut(key) {
             group.admission.first = first;
+        }
+        // Where nothing is reserved any more, further members need no room in the sum: on a node they may have it though others are overcommitted.
+        if before.iter().any(|(dimension, amount)| amount.is_positive() && !self.reserved_first.get(dimension).is_positive()) {
+            self.changed(Change::MinimumsServed);
         }
     }
 

@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::accounting::ROOT_QUEUE;
 use crate::api::GroupKey;
 
 pub use backlog::Backlog;
@@ -62,6 +63,13 @@ impl Requeue {
     /// Adds a change that may help waiting PodGroups.
     pub(in crate::cycle) fn changed(&mut self, change: Wake) {
         self.changes.add(change);
+    }
+
+    /// Records that nothing is reserved for a minimum in some dimension any more: PodGroups that left room for it are tried (A7).
+    pub(in crate::cycle) fn minimums_served(&mut self) {
+        if self.parked.quota.contains_key(ROOT_QUEUE) {
+            self.changes.add(Wake::Quota(Arc::from(ROOT_QUEUE)));
+        }
     }
 
     /// Records that the PodGroup itself changed: the next cycle tries it.

@@ -248,6 +248,7 @@ impl SchedulingState {
                 // Which PodGroup is the first that could ever fit depends on the nodes (A6).
                 cache.fifo_queues().for_each(|queue| requeue.first_left(Arc::clone(queue)));
             }
+            Change::MinimumsServed => requeue.minimums_served(),
             Change::Queues => nominations.queues_changed(),
         }
     }

@@ -231,7 +231,7 @@ impl CycleModel {
         let (cluster, reserved) = (self.cluster(), self.reserved_first(now));
         asked_in(&positive(&asks)).all(|(dimension, asked)| {
             let first = amount(&reserved, dimension);
-            first == 0 || used(&cluster, "root", dimension) + first + asked <= amount(&cluster.offered(), dimension)
+            first == 0 || used(&cluster, "root", dimension) + first + asked <= amount(&cluster.there_for_queues(), dimension)
         })
     }
 
