@@ -29,6 +29,7 @@ use kube::core::{Request, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
+use super::clock;
 use super::metrics::WatchMetrics;
 use super::readiness::Listed;
 use super::relist::{Asked, Relist};
@@ -140,6 +141,7 @@ pub async fn watch_into<K, F, E>(
         lists_lost: 0,
         trouble: None,
         newest: Newest::default(),
+        heard: clock::monotonic(),
         seen: Asked::default(),
         back: false,
     };

@@ -67,6 +67,8 @@ pub(super) struct Watch {
     pub(super) seen: Asked,
     /// Whether the cluster went back since the last complete list.
     pub(super) back: bool,
+    /// When the API server was heard of last: with a complete list, an event or a bookmark.
+    pub(super) heard: Instant,
 }
 
 impl Watch {
@@ -103,7 +105,7 @@ impl Watch {
             self.back = true;
             self.trouble = Some(("list", "went_back"));
             self.listed.trouble(Some("the cluster went back to an earlier state; its objects are listed again".to_owned()));
-        } else {
+        } else if asked.generation > self.seen.generation {
             self.newest.raise_floor(asked.floor);
         }
         self.seen = asked;
@@ -143,7 +145,7 @@ impl Watch {
             self.back |= self.newest.accept(&version) == Taken::Back;
         }
         self.metrics.list(self.config.resource, "ok");
-        self.age.heard();
+        self.is_heard();
         let (generation, back) = (self.seen.generation, self.back);
         if !outlet.send(WatchEvent::Reset { objects, bad, generation, back }).await {
             return false;
@@ -213,8 +215,11 @@ impl Watch {
         let mut refusals = 0;
         loop {
             let began = clock::monotonic();
-            let end = self.watch_once(&mut version, outlet).await;
-            self.newest.reached(&version);
+            let end = match self.watch_once(&mut version, outlet).await {
+                // Watches that are opened again and again, each before its first bookmark, say no more than one that is silent.
+                End::Closed | End::Failed(_) if lived(self.heard) >= self.config.silent => End::Silent,
+                end @ (End::Closed | End::Failed(_) | End::Lost(_) | End::Silent | End::Unwanted) => end,
+            };
             if lived(began) >= PROVED {
                 self.failures = 0;
                 self.lists_lost = 0;
@@ -287,7 +292,7 @@ impl Watch {
         self.recovered("watch");
         futures::pin_mut!(stream);
         loop {
-            let event = match tokio::time::timeout(self.config.silent, stream.next()).await {
+            let event = match tokio::time::timeout_at(self.heard + self.config.silent, stream.next()).await {
                 Err(_elapsed) => return End::Silent,
                 Ok(None) => return End::Closed,
                 // A line that is no event would come again from the same version.
@@ -301,7 +306,8 @@ impl Watch {
                 Wire::Deleted(decoded) => (decoded, "deleted"),
                 Wire::Bookmark(bookmark) => {
                     *version = bookmark.metadata.resource_version;
-                    self.age.heard();
+                    self.is_heard();
+                    self.newest.reached(version);
                     if !outlet.send(WatchEvent::UpToDate).await {
                         return End::Unwanted;
                     }
@@ -318,7 +324,8 @@ impl Watch {
             };
             now_at.clone_into(version);
             self.metrics.event(self.config.resource, kind);
-            self.age.heard();
+            self.is_heard();
+            self.newest.reached(version);
             let gone = kind == "deleted";
             let event = match decoded {
                 Decoded::Good(object) if gone => WatchEvent::Delete((outlet.keep)(object)),
@@ -333,6 +340,11 @@ impl Watch {
                 return End::Unwanted;
             }
         }
+    }
+
+    fn is_heard(&mut self) {
+        self.heard = clock::monotonic();
+        self.age.heard();
     }
 
     /// Reports the trouble and waits before the next attempt.

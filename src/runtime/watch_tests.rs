@@ -320,6 +320,18 @@ async fn a_watch_with_bookmarks_lives_and_a_silent_one_is_dead_after_75_s_and_th
 }
 
 #[tokio::test(start_paused = true)]
+async fn watches_that_end_before_each_bookmark_say_nothing_either_and_the_list_is_read_again() {
+    // A load balancer ends connections that are idle for 35 s.
+    let closed = || Reply::Watch(vec![], Duration::from_secs(35));
+    let mut run = run(vec![empty("10"), closed(), closed(), closed(), empty("20")]);
+    run.expect(&["reset [] bad []"]).await;
+    let began = clock::monotonic();
+    run.expect(&["reset [] bad []"]).await;
+    let waited = clock::monotonic() - began;
+    assert!((Duration::from_secs(75)..Duration::from_secs(76)).contains(&waited), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_version_that_the_server_keeps_refusing_is_dropped() {
     let mut run = run(vec![empty("10"), Reply::Status(403), Reply::Status(400), Reply::Status(403), empty("20")]);
     run.expect(&["reset [] bad []"]).await;
