@@ -107,7 +107,7 @@ async fn everything_is_exported(panels: &[Panel], rules: &[(String, String, serd
 
 /// Creates and deletes one PodGroup, and causes one refused patch by a write from another client.
 async fn lifecycle(w: &mut World, client: &Client) -> Result<()> {
-    make_node(client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    make_node(client, "n1", &[("cpu", "17"), ("memory", "64Gi")]).await?;
     make_node(client, "n2", &[("cpu", "1"), ("memory", "1Gi")]).await?;
     // More than the second node has, past every scheduler.
     make_bound_pod(client, "outside", "n2", &[("cpu", "2")]).await?;
