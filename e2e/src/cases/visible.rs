@@ -95,8 +95,9 @@ async fn refused_delete(w: &mut World, client: &Client, group: &str) -> Result<(
             wait_one_group(client, "d", 5).await?;
             scale(client, "d", 0).await?;
         }
-        // Longer than a check takes on this path, or the next version exists before the delete is sent; shorter than a check and a delete.
-        sleep(millis(200)).await;
+        // Longer than a check takes on this path (three lists), or the next version exists before the delete is sent; shorter than a check and a delete.
+        // How long these take differs, so in one of the attempts the time is right.
+        sleep(millis(450 + 25 * u64::from(number % 10))).await;
     }
     wait_until(secs(20), "the PodGroup is deleted after the last write", || async {
         Ok(Seen::when(api.get_opt(group).await?.is_none(), || "it still exists".to_owned()))
