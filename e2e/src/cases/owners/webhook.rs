@@ -54,9 +54,9 @@ pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
 
     let ours =
         |owner: Owner| owner.scheduler(THEIRS).with_pod("/metadata/labels", "gang", "ours".into()).replicas(3).gang("3").queue("team");
+    let moment = called::now(w)?;
     let set = ours(Owner::replica_set("set").replicas(3).gang("3")).make(&client).await?;
     let stateful = ours(Owner::stateful_set("stateful", Order::Parallel).replicas(3).gang("3")).make(&client).await?;
-    let moment = called::now(w)?;
     for (kind, owner) in [(Kind::ReplicaSet, &set), (Kind::StatefulSet, &stateful)] {
         let name = owner.name_any();
         wait_running(&client, &name, 3, 20).await?;
