@@ -9,10 +9,11 @@ use crate::resources::Resources;
 use super::fault::Fault;
 use super::membership::GroupKey;
 use super::names::DEFAULT_QUEUE;
-use super::pod_facts::{asks_for_hard_topology, is_protected, preemptable};
+use super::pod_facts::{is_protected, preemptable};
 use super::podgroup::{PodGroup, PodGroupStatus, SubGroupPolicy};
 use super::quantities;
 use super::uid::Uid;
+use super::unsupported::asks_for_hard_topology;
 
 /// A PodGroup as the scheduler knows it.
 #[derive(Clone, Debug, PartialEq)]

@@ -29,6 +29,7 @@ pub mod priority_class;
 pub mod quantities;
 pub mod queue;
 pub mod uid;
+pub mod unsupported;
 mod wire;
 pub mod workload;
 

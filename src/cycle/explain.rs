@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::accounting::{Ceiling, QueueFault, QueueRefusal};
 use crate::api::node::Taint;
-use crate::api::pod_facts::Unsupported;
+use crate::api::unsupported::Unsupported;
 use crate::api::{Fault, GroupKey};
 use crate::resources::{Amount, ResourceName};
 

@@ -6,7 +6,8 @@ use super::testing::{POLICY, group, node, pod, queue, running};
 use super::*;
 use crate::api::Uid;
 use crate::api::names::DEFAULT_SCHEDULER;
-use crate::api::pod_facts::{PodPhase, Unsupported};
+use crate::api::pod_facts::PodPhase;
+use crate::api::unsupported::Unsupported;
 use crate::api::{GroupFacts, PodFacts};
 use crate::resources::Amount;
 

@@ -9,7 +9,7 @@ use super::*;
 use crate::accounting::{Bound, Ceiling, Excess, QueueFault, Why as Fault};
 use crate::api::names::DEFAULT_SCHEDULER;
 use crate::api::node::Taint;
-use crate::api::pod_facts::Unsupported;
+use crate::api::unsupported::Unsupported;
 use crate::api::{GroupFacts, GroupKey, PodFacts, QueueFacts};
 use crate::cycle::explain::NotPreempted;
 use crate::cycle::explain::{Count, Explanation, Reason, Refusal, Step, Tally};
