@@ -89,7 +89,7 @@ fn relabel(state: &mut State) {
 }
 
 /// Assigns new labels in the old order; 0 stays 0. Returns the last new label.
-fn rank(labels: &mut [u8; 256]) -> u8 {
+pub(crate) fn rank(labels: &mut [u8; 256]) -> u8 {
     let mut last = 0;
     labels[0] = 0;
     for label in labels.iter_mut().filter(|label| **label > 0) {

@@ -145,7 +145,7 @@ impl Watch {
             self.back |= self.newest.accept(&version) == Taken::Back;
         }
         self.metrics.list(self.config.resource, "ok");
-        self.is_heard();
+        self.record_heard();
         let (generation, back) = (self.seen.generation, self.back);
         if !outlet.send(WatchEvent::Reset { objects, bad, generation, back }).await {
             return false;
@@ -306,7 +306,7 @@ impl Watch {
                 Wire::Deleted(decoded) => (decoded, "deleted"),
                 Wire::Bookmark(bookmark) => {
                     *version = bookmark.metadata.resource_version;
-                    self.is_heard();
+                    self.record_heard();
                     self.newest.reached(version);
                     if !outlet.send(WatchEvent::UpToDate).await {
                         return End::Unwanted;
@@ -324,7 +324,7 @@ impl Watch {
             };
             now_at.clone_into(version);
             self.metrics.event(self.config.resource, kind);
-            self.is_heard();
+            self.record_heard();
             self.newest.reached(version);
             let gone = kind == "deleted";
             let event = match decoded {
@@ -342,7 +342,8 @@ impl Watch {
         }
     }
 
-    fn is_heard(&mut self) {
+    /// Records that the API server was heard of about this kind.
+    fn record_heard(&mut self) {
         self.heard = clock::monotonic();
         self.age.heard();
     }

@@ -4,6 +4,7 @@ use super::mutant::Mutant;
 use super::real::guards;
 use super::values::{Late, Life, POD, PODS, Place, Req, Stage, State, Term};
 use super::world::World;
+use crate::canon::rank;
 
 /// Returns the canonical form of a state.
 pub(crate) fn canonical(world: &World, mut state: State) -> State {
@@ -71,17 +72,6 @@ enum Label<'a> {
     /// A resourceVersion of the pod. Those of different pods are never compared.
     At(usize, &'a mut u8),
     Id(&'a mut u8),
-}
-
-/// Assigns new labels in the old order; 0 stays 0. Returns the last new label.
-fn rank(labels: &mut [u8; 256]) -> u8 {
-    let mut last = 0;
-    labels[0] = 0;
-    for label in labels.iter_mut().filter(|label| **label > 0) {
-        last += 1;
-        *label = last;
-    }
-    last
 }
 
 fn each(state: &mut State, f: &mut impl FnMut(Label<'_>)) {

@@ -31,7 +31,7 @@ pub(crate) enum Mutant {
     ReleaseWithoutDrain,
     /// A request without an answer does not keep the lease.
     ReleaseWithUnknown,
-    /// A leader whose own takeover was not complete releases with the annotation.
+    /// A leader releases with the annotation although its own takeover was not complete.
     ReleaseIncomplete,
     /// Every Lease without a holder counts as drained.
     EveryReleaseIsClean,

@@ -73,7 +73,7 @@ impl State {
         if pod.life == Life::Gone {
             (pod.at, pod.fenced_by) = (0, 0);
         }
-        // A watch shows the condition, and nobody reads it.
+        // A watch shows the condition, and no process reads it.
         self.seen.push(self.pods.map(|pod| Pod { fenced_by: 0, ..pod }));
     }
 
