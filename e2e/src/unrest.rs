@@ -137,7 +137,7 @@ async fn deal(program: &mut Program, blow: Blow) -> Result<()> {
     sleep(secs(1)).await;
     program.launch()?;
     if blow == Blow::Kill {
-        // Nobody leads until the lease has run out.
+        // No process leads until the lease has run out.
         sleep(secs(LEASE_OF_TWO_SECONDS)).await;
     }
     Ok(())

@@ -113,7 +113,7 @@ pub fn decide(situation: &Situation<'_>) -> Step {
     if situation.memory.is_stale() {
         return Step::Read;
     }
-    // The pods say whose they are. A PodGroup without a member would reserve quota for nothing.
+    // The pods name their PodGroup. A PodGroup without a member would reserve quota for nothing.
     let has_phantom = situation.pods_elsewhere && situation.members == Members::None;
     let wanted = match situation.owner {
         Owner::Served(_) if has_phantom => None,

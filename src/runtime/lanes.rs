@@ -6,7 +6,7 @@
 //! * One lane never has all slots ([`Slots::lane`]): the rest is there for others before it is known to be slow.
 //! * A slow lane has few ([`Slots::slow_lane`]), and all slow lanes together have a part ([`Slots::slow`]).
 //!
-//! Pure: the time is an argument. It knows only jobs that have a slot; who waits is the caller's.
+//! Pure: the time is an argument. It knows only jobs that have a slot; the caller knows the waiting ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ pub struct Lanes<J> {
     running: BTreeMap<J, Running>,
     /// The number of running jobs of each lane that has any.
     counts: BTreeMap<Arc<str>, usize>,
-    /// The lanes whose last job was slow, each with the time until which it counts as slow.
+    /// The lanes that had a slow last job, each with the time until which it counts as slow.
     slow: BTreeMap<Arc<str>, Instant>,
 }
 

@@ -200,7 +200,7 @@ pub enum Release {
 /// Decides what a leader that ends does with its lease, from whether its own takeover was complete and how many of its bindings and evictions have no known
 /// outcome.
 ///
-/// A leader whose own takeover is not complete may know nothing of what the leader before it has under way.
+/// Before its own takeover is complete, a leader may know nothing of what the leader before it has under way.
 #[must_use]
 pub const fn may_release(takeover_complete: bool, unknown_outcomes: usize) -> Release {
     if takeover_complete && unknown_outcomes == 0 { Release::Drained } else { Release::Keep }

@@ -16,7 +16,7 @@ use super::takeover::Kind;
 /// (`runtime::watch`), and its list has 5 s before decisions stop.
 pub(super) const OLDEST: Duration = Duration::from_secs(80);
 
-/// The kinds whose age counts: others change them, and a decision on an old state takes what is not there. A pod's binding is refused when the pod has changed,
+/// The kinds that have a limit of age: others change them, and a decision on an old state takes what is not there. A pod's binding is refused when the pod has changed,
 /// and a PodGroup only says what its members may do together.
 const AGING: [Kind; 2] = [Kind::Nodes, Kind::Queues];
 

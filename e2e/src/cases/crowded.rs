@@ -45,7 +45,7 @@ pub(super) async fn two_replicas(w: &mut World, seconds: u64) -> Result<()> {
     report(w, made, &blows, seconds)
 }
 
-/// Creates nodes, queues whose limits together are above the nodes, and Deployments whose pods come back after an eviction.
+/// Creates nodes, queues with limits that are together above the nodes, and Deployments. Their pods come back after an eviction.
 async fn stage(client: &Client) -> Result<()> {
     for number in 0..NODES {
         make_node(client, &format!("n{number}"), &[("cpu", "4"), ("memory", "64Gi")]).await?;

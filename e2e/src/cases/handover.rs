@@ -97,7 +97,7 @@ async fn wait_held(w: &World, count: u64) -> Result<()> {
     .await
 }
 
-/// Submits the first pod, whose binding is held back for this time.
+/// Submits the first pod. Its binding is held back for this time.
 async fn bind_late(w: &World, seconds: u64) -> Result<()> {
     aim(w, Fault::HoldRequest(secs(seconds)), 1)?;
     submit(&w.client(), "first", "low").await?;

@@ -1,4 +1,4 @@
-//! Row S1: a standby whose view of pods is old takes over.
+//! Row S1: a standby with an old view of pods takes over.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Pod;

@@ -345,7 +345,7 @@ mod tests {
             false,
         );
         assert_eq!(judged(&mut core), (2, vec![]));
-        // p1 is gone, nobody knows since when; p4 may have been bound after that. With p5 the node is too full at the end of the list, so it was at a binding.
+        // p1 is gone, at an unknown time; p4 may have been bound after that. With p5 the node is too full at the end of the list, so it was at a binding.
         core.replace(Kind::Pod, &[pod("p2", 7, Some("n"), true), pod("p4", 12, Some("n"), true)], Some(14), false);
         assert_eq!(judged(&mut core), (3, vec![]));
         core.replace(

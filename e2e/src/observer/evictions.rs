@@ -75,7 +75,7 @@ impl Evictions {
         self.open.contains_key(uid)
     }
 
-    /// Returns the evicted pods whose askers wait no more. They are forgotten.
+    /// Returns the evicted pods for which no PodGroup waits any more. They are forgotten.
     pub fn withdrawn(&mut self, state: &ClusterState) -> Vec<String> {
         let waits = |uid: &String| state.pod(uid).is_some_and(|pod| pod.node.is_none() && !pod.terminating && !pod.ended);
         let over: Vec<String> = self.open.iter().filter(|(_, open)| !open.askers.iter().any(waits)).map(|(uid, _)| uid.clone()).collect();

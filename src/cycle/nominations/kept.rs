@@ -71,7 +71,7 @@ impl Nominations {
         self.kept.iter().filter(is_over).map(|(key, _)| key.clone()).collect()
     }
 
-    /// When the time of the first kept place is over; zero for one whose time has not begun.
+    /// When the time of the first kept place is over; zero if the time of one has not begun.
     pub(super) fn next_kept(&self) -> Option<Duration> {
         self.kept.values().flatten().map(|place| place.until.unwrap_or_default()).min().filter(|at| *at < Duration::MAX)
     }

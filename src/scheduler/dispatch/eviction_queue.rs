@@ -1,7 +1,7 @@
 //! Which evictions wait for a slot, and which is next?
 //!
 //! An eviction belongs to the namespaces of its victims: their webhooks and budgets answer it. It keeps its slot until all its victims are evicted or one is
-//! refused, so the evictions of a namespace whose webhook hangs must not have all slots ([`crate::runtime::lanes`]). The first one in order that has room is next.
+//! refused, so the evictions of a namespace with a webhook that hangs must not have all slots ([`crate::runtime::lanes`]). The first one in order that has room is next.
 //!
 //! Pure: the time is an argument.
 
@@ -22,7 +22,7 @@ const SLOTS: Slots = Slots { all: 16, lane: 4, slow_lane: 1, slow: 8 };
 const EXPECTED: Duration = Duration::from_secs(3);
 const EXPECTED_FOR_ONE: Duration = Duration::from_millis(250);
 
-/// How many evictions wait at most. A nomination waits once, and a PodGroup whose eviction is not accepted tries again later.
+/// How many evictions wait at most. A nomination waits once, and a PodGroup tries again later if its eviction is not accepted.
 const WAITING: usize = 1024;
 
 /// The evictions that wait for a slot, and the slots.

@@ -119,7 +119,7 @@ pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
     wait_min_member(&client, &set, 3, 5).await.map(drop)
 }
 
-/// How many ReplicaSets need a PodGroup in the namespace whose webhook hangs: more than the controller has workers.
+/// How many ReplicaSets need a PodGroup in the namespace with the webhook that hangs: more than the controller has workers.
 const BLOCKED: usize = 20;
 
 /// A webhook for the PodGroups of one namespace accepts connections and never answers. A ReplicaSet of another namespace has its PodGroup within seconds, and when
@@ -128,7 +128,7 @@ pub(in crate::cases) async fn for_podgroups_hangs(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "64Gi")]).await?;
     Owner::namespace("other").make(&client).await?;
-    // The kernel accepts, and nobody reads.
+    // The kernel accepts, and no process reads.
     let silent = std::net::TcpListener::bind("127.0.0.1:0")?;
     let hooks: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
     let hook = serde_json::from_value(json!({
