@@ -1,5 +1,7 @@
 //! Creates and changes nodes, Queues, PodGroups and single pods as users and admins do.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -32,6 +34,21 @@ pub fn podgroups_in(client: &Client, namespace: &str) -> Api<DynamicObject> {
 /// Returns the Queues.
 pub fn queues(client: &Client) -> Api<DynamicObject> {
     Api::all_with(client.clone(), &volcano("Queue", "queues"))
+}
+
+/// The queues that the scheduler makes where they are missing.
+pub const MADE_QUEUES: [&str; 2] = ["root", "default"];
+
+/// Waits until the scheduler has made its queues. It makes them beside the first bindings, so they may come after these.
+pub async fn wait_made_queues(client: &Client, within: Duration) -> Result<()> {
+    let api = queues(client);
+    for name in MADE_QUEUES {
+        wait_until(within, &format!("the scheduler makes queue {name}"), || async {
+            Ok(Seen::when(api.get_opt(name).await?.is_some(), || "it does not exist".to_owned()))
+        })
+        .await?;
+    }
+    Ok(())
 }
 
 fn volcano(kind: &str, plural: &str) -> ApiResource {

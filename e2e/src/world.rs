@@ -336,9 +336,15 @@ impl World {
         sides.filter_map(|side| side.faults.as_ref())
     }
 
-    /// Describes the faults that were ordered and never injected.
+    /// Describes the faults that were ordered and never injected. The mixes of all programs are judged as one: the program that a case does not
+    /// test has few requests and the low rate, so that a short case may rightly inject nothing there.
     pub fn never_injected(&self) -> Vec<String> {
-        self.fault_proxies().flat_map(HttpProxy::never_injected).collect()
+        let mut never: Vec<String> = self.fault_proxies().flat_map(HttpProxy::never_injected).collect();
+        let mut mixed = self.fault_proxies().filter(|proxy| proxy.mixed()).peekable();
+        if mixed.peek().is_some() && mixed.all(|proxy| proxy.counts().is_empty()) {
+            never.push("the mix".to_owned());
+        }
+        never
     }
 
     /// Returns the observer's findings so far.

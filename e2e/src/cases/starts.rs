@@ -10,7 +10,9 @@ use super::ledger::stays_unbound;
 use super::seen::{accounting_matches_api, bound, group_says, queue_is};
 use crate::faults::{Fault, Rule, Verb};
 use crate::lease::leases;
-use crate::objects::{container, make_bound_pod, make_member, make_node, make_pod, make_podgroup, make_queue, queues, set_allocatable};
+use crate::objects::{
+    MADE_QUEUES, container, make_bound_pod, make_member, make_node, make_pod, make_podgroup, make_queue, queues, set_allocatable,
+};
 use crate::wait::{Seen, holds_until, secs, wait_until};
 use crate::workloads::owner::Kind;
 use crate::workloads::{pods_of, wait_running};
@@ -101,9 +103,6 @@ pub(super) async fn lists_come_late(w: &mut World, nodes: u32, pods_each: u32, l
     accounting_matches_api(w).await
 }
 
-/// The queues that the scheduler makes where they are missing.
-const MADE: [&str; 2] = ["root", "default"];
-
 /// K10. Without an election, and without any pod: the list of each other kind comes after that of the queues, and `root` and `default` are there and Open soon after it.
 pub(super) async fn queues_at_the_start(w: &mut World) -> Result<()> {
     w.scheduler()?.also("--leader-elect=false");
@@ -123,7 +122,7 @@ async fn start_without_queues(w: &mut World, late: &'static str, seconds: u64, e
     let client = w.client();
     w.scheduler()?.terminate().await?;
     let api = queues(&client);
-    for name in MADE {
+    for name in MADE_QUEUES {
         // It may never have been made: that is what this case is about.
         if api.get_opt(name).await?.is_some() {
             api.delete(name, &DeleteParams::default()).await?;
@@ -153,7 +152,7 @@ async fn start_without_queues(w: &mut World, late: &'static str, seconds: u64, e
         );
     }
     w.scheduler()?.wait_ready().await?;
-    for name in MADE {
+    for name in MADE_QUEUES {
         wait_until(secs(5), &format!("queue {name} is made, with {late} {seconds} s late"), || async {
             Ok(Seen::when(api.get_opt(name).await?.is_some(), || "it is missing".to_owned()))
         })

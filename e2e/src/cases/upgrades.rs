@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::rendered::{both, both_lead, end};
 use super::seen::group_says;
 use crate::cluster::Cluster;
-use crate::objects::{NAMESPACE, field, make_node, make_podgroup, make_queue, patch_queue, podgroups, queues};
+use crate::objects::{NAMESPACE, field, make_node, make_podgroup, make_queue, patch_queue, podgroups, queues, wait_made_queues};
 use crate::rendered::Rendered;
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{Workload, wait_one_group, wait_running};
@@ -42,6 +42,7 @@ pub(super) async fn from_an_older_chart(w: &mut World) -> Result<()> {
     wait_running(&client, "runs", 2, 20).await?;
     // The CRD of a former release of ours keeps unknown fields.
     make_podgroup(&client, "tasks", json!({"minMember": 1, "queue": "team", "minTaskMember": {"worker": 1}})).await?;
+    wait_made_queues(&client, secs(10)).await?;
     let before = everything(&client).await?;
     ensure!(before.len() >= 8, "expected at least 8 objects: {before:?}");
 

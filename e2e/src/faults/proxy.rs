@@ -100,7 +100,12 @@ impl HttpProxy {
         self.control.calm().await
     }
 
-    /// Describes the faults that were ordered and never injected.
+    /// Says whether a mix was started here.
+    pub fn mixed(&self) -> bool {
+        self.control.mixed()
+    }
+
+    /// Describes the faults that rules ordered and that were never injected.
     pub fn never_injected(&self) -> Vec<String> {
         self.control.never_injected()
     }

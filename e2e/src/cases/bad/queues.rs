@@ -10,7 +10,7 @@ use crate::cases::ledger::stays_unbound;
 use crate::cases::seen::{group_says, queue_uses, queue_uses_within};
 use crate::cases::tree::queue_complains;
 use crate::http;
-use crate::objects::{make_node, make_queue, make_queue_of, patch_queue, queues};
+use crate::objects::{make_node, make_queue, make_queue_of, patch_queue, queues, wait_made_queues};
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{Workload, wait_one_group, wait_running};
 use crate::world::World;
@@ -32,12 +32,7 @@ pub(in crate::cases) async fn shapes(w: &mut World) -> Result<()> {
     ] {
         make_queue_of(&client, name, spec).await?;
     }
-    for queue in ["root", "default"] {
-        wait_until(secs(10), &format!("the scheduler has created queue {queue}"), || async {
-            Ok(Seen::when(queues(&client).get_opt(queue).await?.is_some(), || "it does not exist".to_owned()))
-        })
-        .await?;
-    }
+    wait_made_queues(&client, secs(10)).await?;
     // The queues root and default, which always exist, with a parent that a user has set.
     patch_queue(&client, "root", json!({"spec": {"parent": "good"}})).await?;
     patch_queue(&client, "default", json!({"spec": {"parent": "orphan"}})).await?;
