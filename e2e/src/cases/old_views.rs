@@ -63,7 +63,7 @@ async fn silenced(w: &World, resource: &'static str, change: impl AsyncFnOnce() 
     Ok(())
 }
 
-async fn cordon(client: &Client, node: &str, cordoned: bool) -> Result<()> {
+pub(super) async fn cordon(client: &Client, node: &str, cordoned: bool) -> Result<()> {
     let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(client.clone());
     nodes.patch(node, &PatchParams::default(), &Patch::Merge(json!({"spec": {"unschedulable": cordoned}}))).await?;
     Ok(())
