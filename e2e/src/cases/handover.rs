@@ -43,11 +43,7 @@ async fn two_schedulers(w: &mut World, room: Room) -> Result<Program> {
     };
     make_node(&client, "n1", &[("cpu", node), ("memory", "64Gi")]).await?;
     make_queue(&client, "team", None, &[("cpu", queue)]).await?;
-    let classes: Api<PriorityClass> = Api::all(client.clone());
-    for (name, value) in [("low", 10), ("high", 1000)] {
-        let class = json!({"metadata": {"name": name}, "value": value});
-        classes.create(&PostParams::default(), &serde_json::from_value(class)?).await?;
-    }
+    make_classes(&client).await?;
     let mut flags = vec!["--evictions=false".to_owned()];
     flags.extend(QUICK.map(str::to_owned));
     let first = w.scheduler()?;
@@ -66,6 +62,16 @@ async fn two_schedulers(w: &mut World, room: Room) -> Result<Program> {
     let mut standby = Program::start_as(w.cluster().scratch(), chart::SCHEDULER, "standby", &kubeconfig, &flags, &name)?;
     standby.wait_ready().await?;
     Ok(standby)
+}
+
+/// Creates the priority classes `low` and `high`.
+pub(super) async fn make_classes(client: &Client) -> Result<()> {
+    let classes: Api<PriorityClass> = Api::all(client.clone());
+    for (name, value) in [("low", 10), ("high", 1000)] {
+        let class = json!({"metadata": {"name": name}, "value": value});
+        classes.create(&PostParams::default(), &serde_json::from_value(class)?).await?;
+    }
+    Ok(())
 }
 
 /// Waits until the scheduler with this name has the Lease.
@@ -145,10 +151,10 @@ async fn second_then_first(w: &mut World) -> Result<()> {
 }
 
 /// K21. The leader gets SIGTERM while its binding is on its way for three seconds. It ends when the binding has taken effect, and the standby takes over at once. It sees
-/// the first pod on its node, so a pod of higher priority waits.
-pub(super) async fn stopped(w: &mut World) -> Result<()> {
+/// the first pod where it is, so a pod of higher priority waits.
+pub(super) async fn stopped(w: &mut World, room: Room) -> Result<()> {
     let client = w.client();
-    let mut standby = two_schedulers(w, Room::Node).await?;
+    let mut standby = two_schedulers(w, room).await?;
     bind_late(w, 3).await?;
     let began = Instant::now();
     let second = submit(&client, "second", "high");
@@ -199,9 +205,9 @@ pub(super) async fn killed(w: &mut World, room: Room) -> Result<()> {
 
 /// K23. The leader is frozen past its lease while its binding is on its way. It arrives when the standby has taken over and bound a pod of higher priority. When the
 /// leader goes on, it ends because it lost its lease.
-pub(super) async fn frozen(w: &mut World) -> Result<()> {
+pub(super) async fn frozen(w: &mut World, room: Room) -> Result<()> {
     let client = w.client();
-    let mut standby = two_schedulers(w, Room::Node).await?;
+    let mut standby = two_schedulers(w, room).await?;
     bind_late(w, 60).await?;
     w.scheduler()?.signal("STOP").await?;
     submit(&client, "second", "high").await?;
@@ -256,6 +262,53 @@ pub(super) async fn killed_in_a_gang(w: &mut World) -> Result<()> {
     wait_running(&client, "gang", 40, 60).await?;
     arrived_and_refused(w, 20).await?;
     w.watched()?.strict();
+    accounting_matches_api(w).await
+}
+
+/// K24-queue. Without an election, the scheduler is killed while it binds 40 pods that fill their queue. Six of its bindings have taken effect; the others arrive when the
+/// next start has given the rest of the queue to a gang of higher priority, and before the bindings of that gang. It is killed as well. In the end the gang of higher
+/// priority is whole, and of the first one only the six pods are bound.
+pub(super) async fn killed_beside_a_rival(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "100"), ("memory", "64Gi")]).await?;
+    make_queue(&client, "team", None, &[("cpu", "40")]).await?;
+    make_classes(&client).await?;
+    let scheduler = w.scheduler()?;
+    scheduler.terminate().await?;
+    scheduler.also("--leader-elect=false");
+    scheduler.also("--evictions=false");
+    scheduler.restart().await?;
+    for (fault, times) in [
+        (Fault::DelayRequest(millis(0)), 6),
+        // 32 bindings are sent at the same time.
+        (Fault::HoldRequest(secs(60)), 32),
+        // Those of the next start.
+        (Fault::DelayRequest(secs(5)), 32),
+    ] {
+        aim(w, fault, times)?;
+    }
+    make_podgroup(&client, "first", json!({"minMember": 6, "queue": "team"})).await?;
+    for number in 0..40 {
+        ranked(&client, &format!("first-{number}"), "first", "low", "1").await?;
+    }
+    wait_held(w, 38).await?;
+    w.scheduler()?.kill().await?;
+    make_podgroup(&client, "second", json!({"minMember": 34, "queue": "team"})).await?;
+    for number in 0..34 {
+        ranked(&client, &format!("second-{number}"), "second", "high", "1").await?;
+    }
+    // The gang is partially bound for longer than the observer normally forgives. Checks of the queue go on.
+    w.watched()?.excuse(&[6]);
+    w.scheduler()?.restart().await?;
+    wait_held(w, 70).await?;
+    w.calm().await?;
+    w.scheduler()?.kill().await?;
+    w.scheduler()?.restart().await?;
+    wait_running(&client, "second", 34, 30).await?;
+    arrived_and_refused(w, 32).await?;
+    w.watched()?.insist(&[6]);
+    let count = bound(&client, "first").await?;
+    ensure!(count == 6, "{count} pods of the first gang are bound, expected the 6 whose bindings were not held");
     accounting_matches_api(w).await
 }
 

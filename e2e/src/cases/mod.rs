@@ -376,7 +376,14 @@ pub fn table() -> Vec<Case> {
             75
         ),
         case!("K12-600", "the same for ten minutes", crowd(), crowded::two_replicas, 600).within(secs(1200)).as_shipped().only_in_soak(),
-        case!("K21", "a scheduler that ends waits for its binding, and the next one knows it", aimed(), handover::stopped),
+        case!(
+            "K21",
+            "a scheduler that ends waits for its binding, and the next one knows it",
+            aimed(),
+            handover::stopped,
+            handover::Room::Node
+        ),
+        case!("K21-queue", "the same with one queue", aimed(), handover::stopped, handover::Room::Queue),
         case!("K21-long", "a scheduler that ends without the outcome of its binding keeps the lease", aimed(), handover::stopped_in_vain),
         case!(
             "K22",
@@ -386,8 +393,15 @@ pub fn table() -> Vec<Case> {
             handover::Room::Node
         ),
         case!("K22-queue", "the same with one queue", aimed(), handover::killed, handover::Room::Queue),
-        case!("K23", "a binding of a frozen scheduler arrives after the takeover", aimed(), handover::frozen),
+        case!("K23", "a binding of a frozen scheduler arrives after the takeover", aimed(), handover::frozen, handover::Room::Node),
+        case!("K23-queue", "the same with one queue", aimed(), handover::frozen, handover::Room::Queue),
         case!("K24", "without election, bindings of a gang of 40 arrive after two restarts", aimed(), handover::killed_in_a_gang),
+        case!(
+            "K24-queue",
+            "without election, bindings arrive after two restarts in a queue that a gang of 34 has filled",
+            aimed(),
+            handover::killed_beside_a_rival
+        ),
         case!("K25", "what a handover costs beside 1,000 waiting pods", quick_aimed(), handover::costs, 1000).only_in_soak(),
         case!("K25-10000", "the same beside 10,000", quick_aimed(), handover::costs, 10_000).within(secs(1200)).only_in_soak(),
         case!("Q1", "the parent's capability blocks a sibling's gang, with a reason", usual(), queues::parent_blocks)
