@@ -18,6 +18,7 @@ mod flaps;
 mod foreign_crds;
 mod foreign_pods;
 mod handover;
+mod hanging_webhooks;
 mod installs;
 pub(crate) mod ledger;
 mod levels;
@@ -275,7 +276,7 @@ pub fn table() -> Vec<Case> {
             .under_faults_in_soak(),
         case!("O8-webhook", "pods whose scheduler a policy sets at creation", usual(), owners::webhook::names_the_scheduler)
             .under_faults_in_soak(),
-        case!("O9", "a webhook for the PodGroups of one namespace hangs", usual(), owners::webhook::for_podgroups_hangs),
+        case!("O9", "a webhook for the PodGroups of one namespace hangs", usual(), hanging_webhooks::for_podgroups),
         case!(
             "O6-operators-no-policy",
             "the same as O6 without the admission policy",
@@ -332,6 +333,7 @@ pub fn table() -> Vec<Case> {
         case!("B4", "a pod is deleted between decision and binding", aimed(), binds::pod_gone),
         case!("B5", "another scheduler binds a pod between decision and binding", aimed(), binds::taken_by_another),
         case!("B6", "a webhook for the bindings of one namespace has no backend", usual(), binds::webhook_without_backend),
+        case!("B7", "a webhook for the evictions of one namespace hangs", aimed(), hanging_webhooks::for_evictions),
         case!("K1", "kill -9 of the controller every second", usual(), outages::killed_every_second, 20),
         case!("K1-300", "the same for five minutes", usual(), outages::killed_every_second, 300).within(secs(1200)).only_in_soak(),
         case!("K1-slow", "kill -9 between the steps of a PodGroup's deletion", usual(), outages::killed_while_retiring, 20).only_in_soak(),

@@ -1,17 +1,14 @@
-//! Rows O8 and O9: a webhook or an admission policy sets the scheduler of pods at their creation. The owner's template does not name it.
-//! And a webhook for PodGroups that hangs.
+//! Row O8: a webhook or an admission policy sets the scheduler of pods at their creation. The owner's template does not name it.
 
 use anyhow::{Result, ensure};
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
-};
+use k8s_openapi::api::admissionregistration::v1::{MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
 
 use super::jobs::wait_condition;
 use crate::called::{self, tally};
-use crate::objects::{NAMESPACE, SCHEDULER_NAME, field, make_node, make_queue, podgroups_in};
+use crate::objects::{SCHEDULER_NAME, field, make_node, make_queue};
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::kinds::Order;
 use crate::workloads::owner::{Kind, Owner, group_name, groups_made, patch, resize, stays_without_group, wait_min_member, wait_no_group};
@@ -117,64 +114,4 @@ pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
         );
     }
     wait_min_member(&client, &set, 3, 5).await.map(drop)
-}
-
-/// How many ReplicaSets need a PodGroup in the namespace with the webhook that hangs: more than the controller has workers.
-const BLOCKED: usize = 20;
-
-/// A webhook for the PodGroups of one namespace accepts connections and never answers. A ReplicaSet of another namespace has its PodGroup within seconds, and when
-/// the webhook is removed, those of the namespace are there, too.
-pub(in crate::cases) async fn for_podgroups_hangs(w: &mut World) -> Result<()> {
-    let client = w.client();
-    make_node(&client, "n1", &[("cpu", "64"), ("memory", "64Gi")]).await?;
-    Owner::namespace("other").make(&client).await?;
-    // The kernel accepts, and no process reads.
-    let silent = std::net::TcpListener::bind("127.0.0.1:0")?;
-    let hooks: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
-    let hook = serde_json::from_value(json!({
-        "metadata": {"name": "podgroups"},
-        "webhooks": [{
-            "name": "podgroups.example.com",
-            "clientConfig": {"url": format!("https://{}/", silent.local_addr()?)},
-            "rules": [{"apiGroups": ["scheduling.volcano.sh"], "apiVersions": ["v1beta1"], "operations": ["CREATE"], "resources": ["podgroups"]}],
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
-            "failurePolicy": "Fail",
-            "sideEffects": "None",
-            "admissionReviewVersions": ["v1"],
-            "timeoutSeconds": 9,
-        }],
-    }))?;
-    hooks.create(&PostParams::default(), &hook).await?;
-    wait_until(secs(60), "the webhook is in force", || async {
-        let object = json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "probe"}, "spec": {"minMember": 1}});
-        let object = serde_json::from_value(object)?;
-        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-        let answer = podgroups_in(&client, NAMESPACE).create(&dry_run, &object).await;
-        Ok(Seen::when(answer.is_err_and(|error| error.to_string().contains("failed calling webhook")), || "it is not in force".to_owned()))
-    })
-    .await?;
-    w.watched()?.excuse(&[1]);
-    let mut blocked = Vec::new();
-    for number in 0..BLOCKED {
-        blocked.push(Owner::replica_set(&format!("blocked-{number}")).replicas(1).make(&client).await?);
-    }
-    // Every worker that the namespace can have is busy with it.
-    tokio::time::sleep(secs(1)).await;
-    for round in 0..5 {
-        let name = format!("free-{round}");
-        let free = Owner::replica_set(&name).replicas(1).make_in(&client, "other").await?;
-        wait_until(secs(2), &format!("{name} has its PodGroup"), || async {
-            let there = podgroups_in(&client, "other").get_opt(&group_name(&free)).await?;
-            Ok(Seen::when(there.is_some(), || "it has none".to_owned()))
-        })
-        .await?;
-        tokio::time::sleep(secs(1)).await;
-    }
-    ensure!(groups_made(&client).await?.is_empty(), "a PodGroup came past the webhook");
-    hooks.delete("podgroups", &DeleteParams::default()).await?;
-    for owner in &blocked {
-        wait_min_member(&client, owner, 1, 90).await?;
-    }
-    w.watched()?.insist(&[1]);
-    Ok(())
 }
